@@ -6,7 +6,6 @@ stands what it has no rule for.
 """
 
 import ast
-import json
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -85,8 +84,6 @@ class Source(NamedTuple):
 
 Rule = Callable[[Source], Iterator[str]]
 
-# What rules still find in an area that is being rewritten; it may only become less. [tests/tidy_debt.json]
-DEBT: dict[str, dict[str, int]] = json.loads((ROOT / "tests" / "tidy_debt.json").read_text(encoding="utf-8"))
 # Nouns of the field that look like gerunds or participles.
 NOUNS = frozenset({
     "Embedding", "Encoding", "Feed", "Finding", "Golden", "Heading", "Indexing", "Interleaving", "Listing", "Mapping",
@@ -382,18 +379,8 @@ ALL_RULES = list(dict.fromkeys(rule for rule, _bad, _good in RULES))
 
 @pytest.mark.parametrize("rule", ALL_RULES, ids=lambda rule: rule.__name__)
 def test_every_file_keeps_to_the_rule(rule: Rule) -> None:
-    by_area: dict[str, list[str]] = defaultdict(list)
-    for each in sources():
-        by_area[area_of(each)] += rule(each)
-    debt = DEBT.get(rule.__name__, {})
-    broken = [sentence for area, found in by_area.items() if len(found) > debt.get(area, 0) for sentence in found]
+    broken = [sentence for each in sources() for sentence in rule(each)]
     assert not broken, "\n".join(broken)
-
-
-def area_of(of: Source) -> str:
-    """`daemon/mnemo_core` for a file of a package, else the folder; a file moved within it keeps its debt."""
-    parts = of.path.split("/")
-    return "/".join(parts[:2]) if len(parts) > 2 and parts[1].startswith("mnemo_") else parts[0]
 
 
 def repeated_classes(all_sources: list[Source]) -> dict[str, list[str]]:
@@ -407,9 +394,7 @@ def repeated_classes(all_sources: list[Source]) -> dict[str, list[str]]:
 
 
 def test_no_class_name_is_defined_twice() -> None:
-    found = repeated_classes(sources())
-    listed = "\n".join(f"{name}: {', '.join(places)}" for name, places in sorted(found.items()))
-    assert len(found) <= sum(DEBT.get("repeated_classes", {}).values()), listed
+    assert repeated_classes(sources()) == {}
     twice = [source("a.py", "class A: ..."), source("b.py", "class A: ...\nclass B: ...")]
     assert repeated_classes(twice) == {"A": ["a.py:1", "b.py:1"]}
 
