@@ -224,19 +224,26 @@ def test_a_model_that_cannot_be_loaded_for_an_unexpected_reason_is_told_as_faile
 
 
 class DeafDisk(Disk):
-    """Takes bytes and cannot make them durable, once told to fail."""
+    """Takes bytes and cannot make them durable, once told to fail. `obstacles` is what the store reports meanwhile."""
 
     fails = False
 
+    def __init__(self) -> None:
+        self.store: Store | None = None
+        self.obstacles: list[str] = []
+
     def sync(self, fd: int) -> None:
-        if self.fails:
-            raise OSError(5, "the medium does not answer")
+        self._fail()
         super().sync(fd)
 
     def truncate(self, fd: int, size: int) -> None:
-        if self.fails:
-            raise OSError(5, "the medium does not answer")
+        self._fail()
         super().truncate(fd, size)
+
+    def _fail(self) -> None:
+        if self.fails and self.store is not None:
+            self.obstacles.append(self.store.write_obstacle)
+            raise OSError(5, "the medium does not answer")
 
 
 def test_a_store_that_cannot_write_says_why_until_it_can_again(tmp_path: Path) -> None:
@@ -244,10 +251,10 @@ def test_a_store_that_cannot_write_says_why_until_it_can_again(tmp_path: Path) -
     store = Store.open(tmp_path, disk=disk)
     put(store, 1, "before")
     assert store.write_obstacle == ""
-    disk.fails = True
+    disk.store, disk.fails = store, True
     with pytest.raises(StoreError):
         put(store, 2, "lost")
-    wait_until(lambda: "the medium does not answer" in store.write_obstacle)
+    wait_until(lambda: any("the medium does not answer" in each for each in disk.obstacles))
     disk.fails = False
     put(store, 3, "after")
     assert store.write_obstacle == ""

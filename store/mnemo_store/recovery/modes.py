@@ -49,6 +49,8 @@ class RetryTimer(NamedTuple):
 class ClosedMode:
     """Nothing is open: before the start, while the database is reopened, and after `close`."""
 
+    failure: StoreError | None = None  # the one that is being recovered from
+
 
 @dataclass(frozen=True)
 class DatabaseMode:

@@ -92,7 +92,13 @@ class StateSupervisor:
     @property
     def failure(self) -> StoreError | None:
         """The error that keeps everything from being written; None when writes are possible."""
-        return self.mode.error if isinstance(self.mode, FailureMode) else None
+        match self.mode:
+            case FailureMode(error=error):
+                return error
+            case ClosedMode(failure=failure):
+                return failure
+            case _:
+                return None
 
     @property
     def manifest(self) -> StoreManifest:
@@ -326,7 +332,7 @@ class StateSupervisor:
             self._fail_over(f"the database failed: {cause}")
 
     def _reopen_database(self, *, verify: bool) -> bool:
-        self._enter(ClosedMode())
+        self._enter(ClosedMode(self.failure))
         self.journal.close()
         self.journal.open()
         if verify:
@@ -350,7 +356,7 @@ class StateSupervisor:
         log.error("%s; the journal takes its place", cause)
         before = self.mode
         self.files.mark_suspect()
-        self._enter(ClosedMode())
+        self._enter(ClosedMode(self.failure))
         try:
             fallback = FallbackState(self.journal)
             fallback.vectors.update(pending_vectors_of(before))
