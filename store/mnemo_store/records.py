@@ -211,7 +211,11 @@ class PutMemory(Record, frozen=True, tag_field="record_type", tag="memory"):
 
 
 class DropMemory(Record, frozen=True, tag_field="record_type", tag="memory_dropped"):
-    """Removes a memory for good: record, usage, edges and versions."""
+    """Removes a memory for good: record, usage, edges and versions.
+
+    It also ends what the journal could restore, since a replay applies it too. For a memory whose record is missing it
+    may therefore be written only after a repair's `reread`, which first restores what the journal still has.
+    """
 
     id: str
 
