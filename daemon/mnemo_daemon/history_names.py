@@ -11,8 +11,16 @@ RECLASSIFY = "reclassify"
 
 # Authors of changes that nobody asked for at that moment
 BY_NOTES = "notes"
-BY_INTAKE = "intake"
+BY_INTAKE = "intake"  # completes a caller's write once its vector is there, in the group of that write
 BY_TRASH = "trash"
 BY_EXPIRY = "expiry"
 BY_REPAIR = "repair"
 BY_DOCTOR = "cli:doctor"
+
+# Authors whose changes an undo of the last change passes over, since nobody asked for them. An erasure that resumes by
+# itself has the name of its operation as its author. [SPEC 3.3]
+LEFT_ALONE = frozenset({BY_NOTES, BY_TRASH, BY_EXPIRY, BY_REPAIR, BY_DOCTOR, PURGE})
+# Authors whose changes somebody asked for. Undo does not pass over the intake: it takes back the whole group.
+ASKED_FOR = frozenset({BY_INTAKE})
+# Operations that dropped memories for good, which cannot be undone
+FOR_GOOD = frozenset({EMPTY_TRASH, PURGE})

@@ -1,7 +1,14 @@
-"""The table of background jobs. To add one, write a function that does one bounded slice of its work, durably, and
-returns whether there is more; then add its row here. SPEC 9.1
+"""The table of background jobs. SPEC 9.1
 
-What a row says is all that the scheduler, `GET /v1/jobs` and `mnemo jobs` need.
+To add a job:
+
+1. Write a function that does one bounded slice of its work, durably, and returns whether there is more. A part of its
+   own is made in `Services.open`. A walk over a table keeps its place in memory and begins again at each start, as
+   `token_backfill` does.
+2. If it writes, add its author to `history_names`, and there to LEFT_ALONE or ASKED_FOR; an operation that drops
+   memories also belongs in FOR_GOOD.
+3. Add its row here. The row is all that the scheduler, `GET /v1/jobs` and `mnemo jobs` need. `every(seconds)` means at
+   each start of the daemon, and then so long after the end of the last run.
 """
 
 from collections.abc import Callable
@@ -10,7 +17,7 @@ from mnemo_daemon import allocator
 from mnemo_daemon.scheduler import Job, JobState, every
 from mnemo_daemon.services import Services
 
-EXPIRY_SECONDS = 1800.0  # as often as a cycle of the lifecycle [SPEC 9.1]; what has expired is not recalled anyway
+EXPIRY_SECONDS = 1800.0  # [SPEC 3.7]; what has expired is not recalled anyway
 RETENTION_SECONDS = 3600.0
 MODEL_SECONDS = 3.0  # between two looks whether a model has been installed
 IDLE_MODEL_SECONDS = 10.0

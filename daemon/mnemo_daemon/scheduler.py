@@ -75,7 +75,8 @@ class JobReport(NamedTuple):
 
 
 def every(seconds: float) -> Callable[[float, JobState], bool]:
-    """A `due` for a job that runs at the start and then so long after the end of its last run."""
+    """A `due` for a job that runs at each start of the daemon and then so long after the end of its last run; a day
+    therefore means at each start and then daily."""
     return lambda now, state: state.finished is None or now - state.finished >= seconds
 
 

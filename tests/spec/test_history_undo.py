@@ -8,8 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from mnemo_daemon import history_names
 from mnemo_daemon.errors import Refusal
-from mnemo_daemon.history_names import BY_TRASH, EMPTY_TRASH, PURGE
+from mnemo_daemon.history_names import ASKED_FOR, BY_TRASH, EMPTY_TRASH, LEFT_ALONE, PURGE
 from mnemo_daemon.memories import revert
 from mnemo_daemon.memories.revert import RevertConflict
 from mnemo_store.records import (
@@ -407,3 +408,9 @@ def test_a_large_undo_that_was_stopped_half_way_is_finished_by_asking_again(
     desk.undo(5)
     assert desk.undo(group="g").ids == ids[2:]
     assert states(desk, ids) == ["active", "trashed", "trashed", "trashed", "trashed"]
+
+
+def test_every_author_is_passed_over_by_undo_or_was_asked_for() -> None:
+    authors = {value for name, value in vars(history_names).items() if name.startswith("BY_")}
+    assert authors <= LEFT_ALONE | ASKED_FOR
+    assert LEFT_ALONE.isdisjoint(ASKED_FOR)

@@ -16,7 +16,7 @@ from mnemo_core.ingest import mutations
 from mnemo_core.ingest.mutations import PlannedRevert
 from mnemo_core.lifecycle import versions as timeline
 from mnemo_daemon.errors import Refusal
-from mnemo_daemon.history_names import BY_DOCTOR, BY_EXPIRY, BY_NOTES, BY_REPAIR, BY_TRASH, EMPTY_TRASH, PURGE
+from mnemo_daemon.history_names import BY_NOTES, FOR_GOOD, LEFT_ALONE
 from mnemo_daemon.memories.as_of import VERSIONS_A_SLICE, HistoryReader, history_compacted
 from mnemo_daemon.memories.memory_service import (
     Caller,
@@ -31,11 +31,8 @@ from mnemo_store.records import Change, ChangeEntry, DropEdge, PutMemory, PutSki
 from mnemo_store.store import Store, WriteResult
 
 REVERT_SEARCH = 10_000  # transactions looked back over for the last change to undo
-REVERTED_PER_WRITE = 500  # memories put back in one write turn [SPEC 3.5]
+REVERTED_PER_WRITE = 500  # memories put back in one write turn [SPEC 3.2]
 LATER_SHOWN = 20  # changes that stand in the way, as far as they are listed
-# Whose changes "the last change" passes over: nobody asked for them.
-LEFT_ALONE = frozenset({BY_NOTES, BY_TRASH, BY_EXPIRY, PURGE, BY_DOCTOR, BY_REPAIR})
-FOR_GOOD = frozenset({EMPTY_TRASH, PURGE})  # what it was called that dropped memories
 
 Chosen = Mapping[int, ChangeEntry]  # the transactions to take back, by seq, oldest first
 
