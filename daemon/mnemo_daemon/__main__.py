@@ -1,4 +1,4 @@
-"""`mnemod`: the daemon in the foreground. SPEC 14.
+"""`mnemod`: the daemon in the foreground. SPEC 16.
 
 Exit status: 0 after SIGTERM, SIGINT or `mnemo down`; 1 when it could not start or its store could not be opened; 2 for
 a wrong argument or configuration; 3 when another daemon is there already.

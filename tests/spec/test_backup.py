@@ -1,4 +1,4 @@
-"""Backups made while the store is written to, and stores restored from them. SPEC 3.8."""
+"""Backups made while the store is written to, and stores restored from them. SPEC 3.9."""
 
 import os
 import shutil

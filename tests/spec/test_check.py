@@ -1,4 +1,4 @@
-"""Each rule of the store is broken once and reported; a repair corrects what it can. SPEC 3.8."""
+"""Each rule of the store is broken once and reported; a repair corrects what it can. FORMAT.md "Check"."""
 
 import tarfile
 from collections import Counter

@@ -1,4 +1,4 @@
-"""The routes about the store as a whole: backup, compact. SPEC 3.8, 13."""
+"""The routes about the store as a whole: backup, compact. SPEC 3.9, 13."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The routes that look whether everything is as it should be, and mend it: POST /v1/check, /v1/repair. SPEC 3.8, 13."""
+"""The routes of check and repair: POST /v1/check, /v1/repair. SPEC 13, FORMAT.md "Check"."""
 
 from collections import Counter
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The rate of work: items a second over the last stretch of it. SPEC 3.5"""
+"""The rate of work: items a second over the last stretch of it."""
 
 import threading
 import time

@@ -28,7 +28,7 @@ from mnemo_store.indexes.attributes import MemoryFilter
 from mnemo_store.records import Change, Memory, PutMemory, PutUsage, Usage, default_decay_rate
 from mnemo_store.store import Store, WriteResult
 
-SLICE = 500  # memories in one write turn [SPEC 3.5]
+SLICE = 500  # memories in one write turn [SPEC 3.2]
 READ_TOGETHER = 500
 SHOWN = 500  # changes that are listed
 CONTENT_SHOWN = 120  # characters

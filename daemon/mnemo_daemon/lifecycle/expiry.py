@@ -1,4 +1,4 @@
-"""Memories whose time is over go to the trash. SPEC 2.1"""
+"""Memories whose time is over go to the trash. SPEC 3.7"""
 
 import logging
 
@@ -12,7 +12,7 @@ from mnemo_store.records import STATES, Change, Memory
 from mnemo_store.store import Store, WriteResult
 
 WHY = "expired"  # the reason that the trash shows
-EXPIRED_PER_WRITE = 200  # memories; with their places in the trash that stays below 500 changes [SPEC 3.5]
+EXPIRED_PER_WRITE = 200  # memories; with their places in the trash that stays below 500 changes [SPEC 3.2]
 
 log = logging.getLogger("mnemo.trash")
 

@@ -17,7 +17,7 @@ from mnemo_store.batches import batched
 from mnemo_store.records import Change, DropMemory, DropNote, DropSkip, Memory, NoteFile, PutMemory, PutNote
 from mnemo_store.store import Store, WriteResult
 
-DELETED_PER_WRITE = 100  # memories; with their texts' hashes and notes that stays below 500 changes [SPEC 3.5]
+DELETED_PER_WRITE = 100  # memories; with their texts' hashes and notes that stays below 500 changes [SPEC 3.2]
 
 T = TypeVar("T")
 

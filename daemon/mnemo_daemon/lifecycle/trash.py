@@ -1,4 +1,4 @@
-"""Emptying the trash, all of it or what has been there for long. SPEC 2.1, 3.7
+"""Emptying the trash, all of it or what has been there for long. SPEC 3.7
 
 What leaves the trash is gone: its record, its versions, its use, its edges. Its text may be remembered again, and old
 bytes of it stay in files until they are written over: who wants every trace gone forgets it.
@@ -21,7 +21,7 @@ from mnemo_store.errors import ClosedStoreError
 from mnemo_store.records import STATES, Memory, TrashEntry
 from mnemo_store.store import Store
 
-DISCARDED_DAYS = 30  # what a door turned away stays so long [SPEC 2.1]
+DISCARDED_DAYS = 30  # what a door turned away stays so long [SPEC 3.7]
 DELETED_PER_SLICE = 1000  # memories: each slice reads once which memories name another
 
 log = logging.getLogger("mnemo.trash")

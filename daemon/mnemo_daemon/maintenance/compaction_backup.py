@@ -1,4 +1,4 @@
-"""Compacting and backing up a store that is in use. SPEC 3.3, 3.8.
+"""Compacting and backing up a store that is in use. SPEC 3.3, 3.9.
 
 `compact` gives up what `history.keep` does not ask for, and writes database and journal anew; writes wait meanwhile,
 reads go on. A backup is a copy that can be opened by itself; it is read back before it is called one.

@@ -1,5 +1,5 @@
 """True if everything is as it should be: the store's own rules, the journal against the database, the views against
-both. SPEC 3.8.
+both. FORMAT.md "Check".
 
 It runs beside a serving daemon, which goes on writing. A rule is about one moment; journal and database are compared up
 to one change, and what differs is looked at once more at one moment; of the views, what was touched since is left out.

@@ -1,4 +1,4 @@
-"""Mending what a check has found. SPEC 3.8.
+"""Mending what a check has found. FORMAT.md "Check".
 
 The steps are those of `mnemo_store.maintenance.repair.plan`,
 for a dry run and for a real one. What a step takes out of the store
@@ -31,7 +31,7 @@ from mnemo_store.recovery.supervisor import StateSupervisor
 from mnemo_store.store import WriteResult
 
 ROUNDS_MAX = 5  # what is mended may uncover what was hidden behind it
-AMENDED_AT_ONCE = 100  # violations in one write turn [SPEC 3.5]
+AMENDED_AT_ONCE = 100  # violations in one write turn [SPEC 3.2]
 VIEWS_SECONDS_MAX = 600.0  # how long views that are built anew are waited for
 
 T = TypeVar("T")

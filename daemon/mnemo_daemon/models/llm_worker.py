@@ -152,7 +152,7 @@ def listen(prompts: "queue.SimpleQueue[bytes]") -> None:
 def check_file(model: Path, sha256: str) -> None:
     """Raises ValueError unless model looks like a GGUF file and has the hash that is asked for, if one is.
 
-    Parsers of this format have had holes, so nothing of the file is parsed before. [FACTS llama.cpp]
+    Parsers of this format have had holes, so nothing of the file is parsed before.
     """
     with model.open("rb") as file:
         if file.read(len(GGUF_MAGIC)) != GGUF_MAGIC:

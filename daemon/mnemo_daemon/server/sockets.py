@@ -1,4 +1,4 @@
-"""The daemon's Unix socket: bound, handed over by the service manager, and who is at the other end. SPEC 14, 16.
+"""The daemon's Unix socket: bound, handed over by the service manager, and who is at the other end. SPEC 16.
 
 Standard library alone: the socket is bound before anything heavy is imported, and what is asked meanwhile waits in
 its backlog. Three locks stand on the door: the folder is the owner's alone, so is the socket, and the user id of every

@@ -1,4 +1,4 @@
-"""An export of our own read back: whole into an empty store, merged into any other. SPEC 3.8, 5.4
+"""An export of our own read back: whole into an empty store, merged into any other. SPEC 3.8
 
 The stream is read to its end before anything is changed: only there it shows whether it is whole. A second reading
 finds out what will not come along, so that what refers to it can be brought in right; the third one writes.

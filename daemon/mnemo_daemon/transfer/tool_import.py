@@ -1,4 +1,4 @@
-"""Exports read back: those of other memory tools. SPEC 3.8, 5.3. Our own are `merging`'s business.
+"""Exports read back: those of other memory tools. SPEC 3.8. Our own are read by `store_merge`.
 
 An import is a spool file, whole on the disk before anything is changed. Its items are committed in slices, each in a
 write turn of its own, all with one group that `undo` takes back; an item that cannot be remembered costs that item.
@@ -28,7 +28,7 @@ from mnemo_store.errors import StoreError
 from mnemo_store.records import Change, DropErasedText, Trust, skip_hash
 from mnemo_store.store import Store, WriteResult
 
-SLICE = 100  # memories in one write turn [SPEC 3.5]
+SLICE = 100  # memories in one write turn [SPEC 3.2]
 LINE_BYTES_MAX = 32 << 20  # of a file with an item a line; as large as a batch may be
 PROBLEMS_SHOWN = 100
 NAMES_SHOWN = 100  # of what was not kept

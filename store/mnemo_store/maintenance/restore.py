@@ -1,4 +1,4 @@
-"""Restore: a store made from a backup or from another data folder, as of now or of an earlier time. SPEC 3.8.
+"""Restore: a store made from a backup or from another data folder, as of now or of an earlier time. SPEC 3.9.
 
 The store is made next to the data folder, opened and verified there, and takes its place by two renames; the replaced
 store is kept. No process may have the store open meanwhile.

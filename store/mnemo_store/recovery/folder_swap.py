@@ -1,4 +1,4 @@
-"""The folder swap: puts a restored store in the place of another, in steps that the next start can finish. SPEC 3.8.
+"""The folder swap: puts a restored store in the place of another, in steps that the next start can finish. SPEC 3.9.
 
 The restored store is in DATA.restoring until it is complete; then it gets the file `restored.json`, DATA is renamed to
 DATA.before-restore-MS, and DATA.restoring to DATA. After a kill this file tells what to do: without it the restore had
