@@ -82,6 +82,11 @@ def _differences(
         case inspect.DictType() if _is(kept, "map"):
             parts = {"{key}": info.key_type, "{}": info.value_type}
             yield from _each(dict(zip(parts, kept["map"], strict=True)), parts, shapes, where, seen)
+        case inspect.LiteralType() if _is(kept, "one_of"):
+            now = _scalar(info)["one_of"]
+            for value in [*kept["one_of"], *(each for each in now if each not in kept["one_of"])]:
+                if value not in kept["one_of"] or value not in now:
+                    yield f"{where}: the value {value} is {'gone' if value not in now else 'new'}"
         case _:
             now = Describer()._form(info, where)
             if now != kept:

@@ -3,11 +3,14 @@
 What stands in tests/golden/names.json was promised. `python -m tests.golden.names` adds what is new, and nothing else.
 """
 
+import re
+from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 import pytest
 
+from tests.golden import names
 from tests.golden.names import FILE, broken
 from tests.golden.shapes import Describer, differences
 
@@ -72,6 +75,13 @@ class Other(msgspec.Struct, tag_field="record_type", tag="was", omit_defaults=Tr
     more: list["Other"] = []
 
 
+class OneMoreValue(msgspec.Struct, tag_field="record_type", tag="was", omit_defaults=True):
+    id: str
+    at: int = 0
+    of: Literal["c", "b", "a"] = "a"
+    more: list["OneMoreValue"] = []
+
+
 class AnotherClassName(msgspec.Struct, tag_field="record_type", tag="was", omit_defaults=True):
     id: str
     at: int = 0
@@ -86,7 +96,8 @@ class AnotherClassName(msgspec.Struct, tag_field="record_type", tag="was", omit_
         (AnotherClassName, []),
         (OtherTag, ["x was encoded as"]),
         (OtherFieldName, ["x had the fields id, at, of, more", "x.when is new"]),
-        (Other, ["x.at had {'default': 0}", "x.of was {'one_of': ['a', 'b']}"]),
+        (Other, ["x.at had {'default': 0}", "x.of: the value b is gone", "x.of: the value c is new"]),
+        (OneMoreValue, ["x.of: the value c is new"]),
     ],
 )
 def test_what_a_struct_is_encoded_as_is_compared_and_not_what_it_is_called(kind: type, seen: list[str]) -> None:
@@ -95,3 +106,19 @@ def test_what_a_struct_is_encoded_as_is_compared_and_not_what_it_is_called(kind:
     found = list(differences(form, kind, describer.shapes, "x"))
     assert len(found) == len(seen)
     assert all(sentence.startswith(begin) for sentence, begin in zip(found, seen, strict=True)), found
+
+
+def test_the_command_adds_a_ranker_and_refuses_one_that_is_gone(
+    kept: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A ranker is a name of the table, a value of request fields and settings, and a choice of options."""
+    file = tmp_path / "names.json"
+    monkeypatch.setattr(names, "FILE", file)
+    now = FILE.read_text(encoding="utf-8")
+    file.write_text(re.sub(r',\s*"rerank"(?=[],])', "", now), encoding="utf-8")
+    assert names.main() == 0
+    assert file.read_text(encoding="utf-8") == now
+    more = re.sub(r'"rerank"(?=[],])', '"rerank","removed"', now)
+    file.write_text(more, encoding="utf-8")
+    assert names.main() == 1
+    assert file.read_text(encoding="utf-8") == more
