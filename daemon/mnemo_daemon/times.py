@@ -52,7 +52,7 @@ def parse_past_time(value: int | str, field: str, now: int) -> int:
 
 
 def parse_bound(value: int | str, field: str, end: Literal["since", "until"], now: int) -> int:
-    """The bound of a filter, in ms: a moment as in `past_moment`, or one end of a stretch that is named.
+    """The bound of a filter, in ms: a moment as in `parse_past_time`, or one end of a stretch that is named.
 
     `since` is where "last week" begins, `until` where it ends; the end is not part of it. Raises a Refusal.
     """

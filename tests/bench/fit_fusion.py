@@ -208,7 +208,7 @@ def _trees(second: LinearModel, rows: _Rows) -> TreeEnsemble:
 
 
 def preorder(node: dict[str, Any], place: int = 0) -> list[list[float]]:
-    """A branch of LightGBM's that begins at that place, as Trees.read takes it."""
+    """A branch of LightGBM's that begins at that place, as TreeEnsemble.read takes it."""
     if "split_feature" not in node:
         return [[float(node["leaf_value"])]]
     left = preorder(node["left_child"], place + 1)

@@ -29,7 +29,7 @@ class FileFormatError(ValueError):
 
 
 def parse_format(text: str, suffix: str, stem: str) -> NoteDocument:
-    """The document in a file with one of markup.FORMAT_SUFFIXES. Raises BadFormat; linear in the length of the text."""
+    """The document in a file with one of markup.FORMAT_SUFFIXES, in linear time. Raises FileFormatError."""
     match suffix:
         case ".canvas":
             return _document(_canvas_lines(text), stem)

@@ -32,7 +32,7 @@ class WordFileError(ValueError):
 
 
 def read_word_file(data: bytes) -> str:
-    """The text of the file as Markdown lines, a line a paragraph. Raises BadWordFile; linear in what is unpacked."""
+    """The text of the file as Markdown lines, a line a paragraph. Raises WordFileError; linear in what is unpacked."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive, archive.open(PART) as part:
             xml = part.read(UNPACKED_BYTES_MAX + 1)

@@ -232,7 +232,7 @@ def strip_echoes(text: str, shown: HandoutLog, session: str) -> EchoResult:
 
 
 def strip_handouts(text: str, given: Sequence[_Handout]) -> EchoResult:
-    """As `strip`, of what `Shown.given` gave: nobody has to wait meanwhile who hands something out."""
+    """As `strip_echoes`, of what `HandoutLog.handouts` gave: nobody has to wait meanwhile who hands something out."""
     if not given or not text:
         return EchoResult(text, ())
     page = _EchoText(text)

@@ -46,7 +46,7 @@ class IngestPolicy(NamedTuple):
     scored: frozenset[EntryPoint] = frozenset(
         {"remember", "ingest", "note"}
     )  # entry points whose texts are scored, 0.6 n + 0.4 s
-    salience: Literal["own", "L"] = "own"  # whose signals count; "L": salience_by_letter
+    salience: Literal["own", "L"] = "own"  # whose signals count; "L": salience_source_l
     importance: float = IMPORTANCE_NEUTRAL  # without a score or a value given by the caller
     importance_turn: float = IMPORTANCE_NEUTRAL  # the same of a turn [SPEC 8, T1]
     importance_lesson: float = IMPORTANCE_NEUTRAL  # the same of lessons, triggers and procedural memories

@@ -1,11 +1,11 @@
 """Cleaning of texts and tags before they are stored. SPEC 5.1, 2.1 [L 1.2]
 
-Unclean
-├── NulFound            a text holds a NUL
-├── SurrogateFound      a text holds half a character
-├── TagTooLong
-├── TagUnreadable       a tag holds a line break or control character
-└── TooManyTags
+InvalidTextError
+├── NulCharacterError   a text holds a NUL
+├── LoneSurrogateError  a text holds half a character
+├── TagTooLongError
+├── UnreadableTagError  a tag holds a line break or control character
+└── TooManyTagsError
 """
 
 import re
@@ -119,7 +119,7 @@ def remove_private_spans(text: str, *, keep_lines: bool = False) -> str:
 def clean_tags(tags: Iterable[str]) -> tuple[str, ...]:
     """The tags trimmed, lower-cased, in NFC, each once, in order; empty ones are left out.
 
-    Raises TagTooLong, TagUnreadable, TooManyTags, NulFound, SurrogateFound.
+    Raises an InvalidTextError.
     """
     cleaned: dict[str, None] = {}
     for tag in tags:

@@ -81,7 +81,7 @@ def tool_of_line(line: bytes) -> Tool | None:
 
 def read_document(data: Any, tool: Tool | None = None) -> ExportDocument:
     """The items of an export in one piece (bytes, or what can be read like them), and whose it is, unless that is
-    given. Raises Malformed."""
+    given. Raises ImportFormatError."""
     try:
         whole = msgspec.json.decode(data, type=_ExportEnvelope | list[msgspec.Raw])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

@@ -139,7 +139,7 @@ class TransferApi:
 
     async def _spooled(self, body: AsyncIterator[bytes]) -> BinaryIO:
         """The body in a file of the data folder that has no name: nothing stays of it, whatever happens. Raises
-        DiskFull, WriteFailed, and what the body raises."""
+        DiskFull, WriteFailure, and what the body raises."""
         spooled = await self._workers.run(self._temporary_file)
         try:
             pieces: list[bytes] = []

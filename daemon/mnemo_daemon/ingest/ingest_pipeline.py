@@ -107,7 +107,7 @@ class _PendingVectors(NamedTuple):
 
 
 class IngestPipeline:
-    """The service. `take` is for the loop; `shown` and `credit` are for whoever hands memories out."""
+    """The service. `ingest` is for the loop; `record_shown` and `record_echoes` are for whoever hands memories out."""
 
     def __init__(
         self,

@@ -46,7 +46,7 @@ class _UnscoredMemory(NamedTuple):
 
 
 class ScoringBackfill:
-    """`work` is for the thread that keeps the vectors; `note_seen` for whoever writes."""
+    """`run_slice` is for the thread that keeps the vectors; `mark_scored` for whoever writes."""
 
     def __init__(self, store: Store, nearness: NeighbourSearch, profile: Callable[[str], IngestPolicy]) -> None:
         self._store = store

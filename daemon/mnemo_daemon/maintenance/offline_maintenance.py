@@ -86,8 +86,8 @@ def check_folder(folder: Path) -> CheckReport:
 
 
 def repair_folder(folder: Path, *, dry_run: bool) -> RepairReport:
-    """Mends it, or says what would be done. Raises as `check_folder`, NothingLeft, and what a store raises that cannot
-    be opened."""
+    """Mends it, or says what would be done. Raises as `check_folder`, UnreadableStore, and what a store raises that
+    cannot be opened."""
     with _locked_folder(folder):
         before = _check_open(folder)
         steps = repair.plan(before.violations)

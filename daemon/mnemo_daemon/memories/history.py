@@ -91,7 +91,7 @@ class History:
         return SeqRange(since, until)
 
     def seq_at(self, at: int) -> int:
-        """As Past.seq_at."""
+        """As HistoryReader.seq_at."""
         return self._reader.seq_at(at)
 
     def differences(

@@ -37,7 +37,7 @@ class UndiscriminatingModel(ModelError):
 
 
 class CalibratedThreshold(msgspec.Struct, frozen=True, kw_only=True):
-    """A threshold as it was found: `calibration.Row`."""
+    """A threshold as it was found: `calibration.ThresholdRow`."""
 
     name: str
     source: float | None

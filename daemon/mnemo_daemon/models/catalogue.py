@@ -5,16 +5,16 @@ and `manifest.json`, which names that folder. The manifest is replaced in one re
 there whole or not at all, and whoever has the old files open keeps them.
 
 ModelError
-├── Unknown             no such name in the catalogue
+├── UnknownModel        no such name in the catalogue
 ├── NotPullable         the catalogue has no checked source for it
 ├── DownloadError       the package could not be fetched
 ├── HashMismatch        a file is not the one that was expected
-├── Unverified          nobody knows the right hash of this file
-├── Unsupported         the files are no model that can be used here
+├── UnverifiedModel     nobody knows the right hash of this file
+├── UnsupportedModel    the files are no model that can be used here
 ├── InstallationError   the disk refused
 ├── MissingModelError   the model is not on this machine
 ├── WrongNumerics       it is not here in the form that is asked for
-└── Damaged             the model's files are not what was installed
+└── DamagedModelError   the model's files are not what was installed
 """
 
 import hashlib

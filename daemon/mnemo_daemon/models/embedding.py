@@ -260,7 +260,7 @@ class GraphEmbedder(Embedder):
         self._check_probe(manifest, probe[0])
 
     def _check_probe(self, manifest: ModelManifest, vector: Floats) -> None:
-        """Raises WrongVectors where this processor computes other vectors than those of the manifest's space."""
+        """Raises VectorMismatch where this processor computes other vectors than those of the manifest's space."""
         true_min = INT8_PROBE_COSINE_MIN if manifest.form == "int8" else encoder_graph.SAME_COSINE_MIN
         for probe, least in ((manifest.probe, true_min), (manifest.own_probe, encoder_graph.SAME_COSINE_MIN)):
             cosine = float(vector @ np.array(probe, np.float32)) if probe else 1.0

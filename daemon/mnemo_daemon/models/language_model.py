@@ -5,10 +5,10 @@ writes nonsense, started again by the next question, and unloaded when nobody as
 is a normal state: everything that would ask one has a stand-in. SPEC 4.2, 12.
 
 LanguageModelError
-├── ModelAbsent     there is no model here, or it is switched off; not an error to show
+├── ModelAbsent        there is no model here, or it is switched off; not an error to show
 ├── ModelFailureError  the model or its process broke; the next question may go well
-├── AnswerLate      there was no answer in time
-└── PromptTooLong   the prompt does not fit the model's context
+├── AnswerTimeout      there was no answer in time
+└── PromptTooLong      the prompt does not fit the model's context
 """
 
 import contextlib
@@ -237,8 +237,8 @@ class LanguageModel:
     def answer(self, prompt: str, max_tokens: int, deadline_s: float) -> Completion:
         """The model's answer, of at most max_tokens, within deadline_s seconds and KILL_GRACE_S.
 
-        Starting the model counts too: if that alone takes longer, this raises AnswerLate, the model goes on loading and
-        the next question finds it further on. Raises ModelAbsent, ModelFailureError, AnswerLate, PromptTooLong.
+        Starting the model counts too: if that alone takes longer, this raises AnswerTimeout, the model goes on loading
+        and the next question finds it further on. Raises ModelAbsent, ModelFailureError, AnswerTimeout, PromptTooLong.
         """
         until = time.monotonic() + deadline_s
         if len(prompt.encode()) > FRAME_BYTES_MAX // 2:
@@ -269,7 +269,7 @@ class LanguageModel:
 
     @contextlib.contextmanager
     def _exclusive_turn(self, patience_s: float) -> Iterator[None]:
-        """Nobody else is at the worker inside. Raises AnswerLate if that takes longer than patience_s."""
+        """Nobody else is at the worker inside. Raises AnswerTimeout if that takes longer than patience_s."""
         if not self._turn.acquire(timeout=max(patience_s, 0)):
             raise AnswerTimeout(f"the language model was busy for {patience_s:g} s with another question")
         try:

@@ -247,7 +247,7 @@ class Folder:
 def parse_note(
     content: FileContent, root: NoteRoot, file_id: str, is_stopping: Callable[[], bool] = lambda: False
 ) -> NoteContent:
-    """The content of a file, cut into chunks. Raises Unreadable, and ReadInterruption once is_stopping says so."""
+    """The content of a file, cut into chunks. Raises UnreadableNote, and ReadInterruption once is_stopping says so."""
     path = content.seen.path
     name = path.rpartition("/")[2]
     suffix = markup.suffix_of(name)
@@ -294,7 +294,7 @@ def parse_note(
 
 
 def _text_of(data: bytes, suffix: str, is_stopping: Callable[[], bool]) -> str:
-    """The text of a file, without its private spans. Raises Unreadable, ReadInterruption."""
+    """The text of a file, without its private spans. Raises UnreadableNote, ReadInterruption."""
     if suffix == ".pdf":
         try:
             text = normalize_text(pdf_reader.read_pdf_file(data, is_stopping=is_stopping))

@@ -322,7 +322,7 @@ class StoreMerge:
 
 
 def _read_summary(rows: Iterable[DumpRow]) -> _StreamSummary:
-    """Reads to the end. Raises Malformed for a stream that is not whole, or names what can be no memory."""
+    """Reads to the end. Raises MalformedDump for a stream that is not whole, or names what can be no memory."""
     header: DumpHeader | None = None
     memories = roots = epoch = 0
     has_history = has_vectors = False

@@ -412,7 +412,7 @@ class VectorIndex:
         return best
 
     def _scope(self, allowed: Mask | None, exact: bool) -> tuple[int, Positions | None]:
-        """The number of rows in scope, and which, as in _Scope. The caller holds the lock and has called `_moment`."""
+        """The number of rows in scope, and which, as in _Scope. Called with the lock held, after `_rows_now`."""
         if allowed is None:
             return self._live_rows, None
         known = self._scope_cached

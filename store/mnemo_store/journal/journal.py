@@ -64,7 +64,7 @@ class JournalDamage(NamedTuple):
 class LineLocation(NamedTuple):
     """The location of a line, without its newline. Valid until the journal is closed or the segment removed."""
 
-    file: int  # number of the segment in `segments.Places`
+    file: int  # number of the segment in `SegmentFiles`
     offset: int
     length: int
 
@@ -105,7 +105,7 @@ class _ActiveSegment:
     name: str
     path: Path
     fd: int = -1
-    file_number: int = 0  # its number in `segments.Places`
+    file_number: int = 0  # its number in `SegmentFiles`
     size: int = 0  # valid bytes
     number: int = 0  # of this segment; 0 where its header cannot be read
     first_seq: int = 1
@@ -194,7 +194,7 @@ class Journal:
     def append(self, lines: Sequence[tuple[SealedLine, bool]], first_seq: int) -> list[LineLocation]:
         """Makes the lines durable; each comes with whether it is long-term. Returns their locations.
 
-        Raises DiskFull or WriteFailed where nothing of them remains, OutcomeUnknown where that could not be ensured.
+        Raises DiskFull or WriteFailure where nothing of them remains, UnknownOutcome where that could not be ensured.
         """
         parts = {
             "long_term": b"".join(sealed.data for sealed, long_term in lines if long_term),
@@ -263,8 +263,8 @@ class Journal:
     def rewrite(self, rows: Iterable[bytes], last: Position) -> None:
         """Replaces the journal by a snapshot: `rows` is a dump of the store after transaction `last`.
 
-        Raises DiskFull or WriteFailed: the journal is then as before, or it is the new one and some replaced segments
-        are still there until the next start. Raises OutcomeUnknown where only the next start shows which.
+        Raises DiskFull or WriteFailure: the journal is then as before, or it is the new one and some replaced segments
+        are still there until the next start. Raises UnknownOutcome where only the next start shows which.
         """
         number = self._highest_number() + 1
         path = self.folder / f"{SNAPSHOT}.{number:06d}.jsonl"
@@ -480,7 +480,7 @@ class Journal:
     def _revert_append(self, files: Sequence[_ActiveSegment], first_seq: int, error: OSError) -> None:
         """Cuts each file back and begins a new segment; either makes the attempted lines void for good.
 
-        Raises OutcomeUnknown where neither could be done.
+        Raises UnknownOutcome where neither could be done.
         """
         unsure: OSError | None = None
         for file in files:

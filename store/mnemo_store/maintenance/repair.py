@@ -136,7 +136,7 @@ def rows_without_journal(
 
 
 def reread(writing: TableWriter, there: Snapshot, violations: Sequence[InvariantViolation]) -> None:
-    """Replaces each record by that of the journal. `mend_indexes` then corrects the rows derived from records."""
+    """Replaces each record by that of the journal. `repair_indexes` then corrects the rows derived from records."""
     for table, subject, _ in _subjects(violations):
         theirs = _journal_record(there, table, subject)
         if theirs is None:

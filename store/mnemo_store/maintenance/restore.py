@@ -80,8 +80,8 @@ def restore(
 
     `at` (ms): as it was after the last change by then. Texts that were erased from the replaced store stay erased:
     `finish` gets the open store and the ids of memories with such texts before it is put in place; with
-    `keep_forgotten` off they come back. Raises Locked, BadBackup, TooOld, StoreError, OSError; `data` is then as it
-    was.
+    `keep_forgotten` off they come back. Raises FolderInUse, BadBackup, HistoryUnavailable, StoreError, OSError;
+    `data` is then as it was.
     """
     progress("reading what is there", 0.0)
     _refuse_backup_as_target(data)

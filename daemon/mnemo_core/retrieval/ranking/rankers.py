@@ -1,7 +1,7 @@
 """Rankers: pure functions from the candidates' features to scores. SPEC 7.3, 7.5.
 
 Candidates are arrays side by side: one place a memory. A ranker is one entry of a table; those with a page of their own
-are in `layered.py` and `deterministic.py`.
+are in `decay_ranker.py` (`layered`) and `lexical_ranker.py` (`deterministic`, `hybrid`).
 """
 
 from collections.abc import Callable, Mapping
@@ -66,7 +66,7 @@ class Candidates(NamedTuple):
     id_high: NDArray[np.uint64]
     id_low: NDArray[np.uint64]
     # Computed only for the rankers that read them:
-    overlap: Floats | None = None  # the share of the query's tokens in content and tags: deterministic.overlap
+    overlap: Floats | None = None  # the share of the query's tokens in content and tags: lexical_ranker.overlap
     late: Floats | None = None  # late interaction, 0..1; NaN where it could not be computed
     cross: Floats | None = None  # what a cross-encoder says, 0..1; NaN of what it did not read
     learned: Floats | None = None  # what the learned fusion says, 0..1; `cut` goes by it

@@ -50,7 +50,7 @@ class FeatureInputs(NamedTuple):
     holds: Bools  # (t, m)
     words: Floats  # (m,) BM25
     sims: Floats  # (m,) cosine; NaN where a memory has no vector
-    shape: NDArray[np.uint32]  # (m,) text_shape.shape_of
+    shape: NDArray[np.uint32]  # (m,) text_features.features_of_text
     lengths: NDArray[np.uint16]  # (m,) words
     neighbour_rows: Places  # (5, n): the candidate, then its neighbours as in NEIGHBOUR_POSITIONS; −1: none
     group: NDArray[np.int64]  # (n,) of its session or note; −1: of none
@@ -94,7 +94,7 @@ class _View(NamedTuple):
     own: Places  # (n,) the candidates among the memories
     words: Floats  # (n,) BM25
     sims: Floats  # (n,) cosine, of what has no vector what it is taken to be
-    lights: Floats  # (n,) as light_of
+    lights: Floats  # (n,) mean of the shares of the best BM25 and of the best cosine
     weights: Floats  # (t,) of the terms that are no names, 0 of those that are; together 1
     holds: Floats  # (t, m + 1) 1 where a term is held
     shares: Floats  # (3, m + 1) of the best BM25, of the best cosine, and of the weight of the terms that are no names
@@ -216,8 +216,8 @@ def fits_date(months: Collection[int], years: Collection[int], event_at: NDArray
 
 
 def imputed(sims: Floats, is_missing: Bools, light: Floats) -> Floats:
-    """(n, q) with those of texts without token rows taken to be as near as the rest of them is good (`light_of`), so
-    that what was just said is found at once."""
+    """(n, q) with those of texts without token rows taken to be as near as the rest of them is good
+    (`_View.lights`), so that what was just said is found at once."""
     if not is_missing.any():
         return sims
     best = sims[~is_missing].max(axis=0, initial=0.0)

@@ -116,7 +116,7 @@ def _ties(scene: SearchScope, numbers: Numbers) -> tuple[NDArray[Any], ...]:
 
 
 def _scores(asked: RankingRequest, scene: SearchScope, numbers: Numbers, overlap: Values) -> Values:
-    """The formula, as `ranking.score` has it."""
+    """The scores, as `rankers.score` computes them."""
     hours = np.maximum(asked.now - scene.column("event_at", numbers), 0) / MS_AN_HOUR
     importance = scene.column("importance", numbers)
     scores = lexical_ranker.score(overlap.astype(np.float32), hours, importance, asked.recency_bias)
