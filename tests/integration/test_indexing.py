@@ -198,7 +198,7 @@ def test_a_new_store_is_quiet_about_the_view_it_never_had_and_an_old_one_tells(
         filled.indexing.start()
         filled.wait()
         filled.close()
-        assert ("the vector view is filled anew" in caplog.text) == told
+        assert ("the vector index is rebuilt" in caplog.text) == told
         (tmp_path / "data" / "views" / "vectors.view").unlink()
 
 

@@ -126,7 +126,9 @@ def test_what_a_filter_left_out_is_told_with_what_was_wanted_and_what_it_has(
     (hurdle,) = told.hurdles
     assert hurdle.wanted.startswith(wanted)
     assert hurdle.has.startswith(has)
-    assert told.sentence == f"It was left out by `{reason}`: wanted is {hurdle.wanted}, and it has {hurdle.has}."
+    assert (
+        told.sentence == f"It was left out by `{reason}`, which requires {hurdle.wanted}; the memory has {hurdle.has}."
+    )
     assert (told.candidate, told.channels) == (None, [])
 
 
@@ -155,7 +157,7 @@ def test_the_trash_and_what_is_superseded_are_filters_with_a_name_of_their_own(
 def test_all_filters_that_it_does_not_pass_are_named(client: Client, facts: list[str]) -> None:
     told = client.why(facts[0], FERRY, kinds=["procedural"], tags=["x"], until="2020-01-01")
     assert [each.reason for each in told.hurdles] == ["kinds", "tags", "until"]
-    assert told.sentence.endswith("it has episodic; nor would it pass `tags`, `until`.")
+    assert told.sentence.endswith("the memory has episodic; nor would it pass `tags`, `until`.")
 
 
 def test_what_was_not_there_then_is_told_so(client: Client) -> None:

@@ -14,7 +14,7 @@ REPORT = EraseAnswer(
     rederive={OTHER: [ID[:-8] + "5ca1ab1e"]},
     revived=[ID[:-8] + "5ca1ab1e"],
     places=[
-        SearchedPlace(place="db", state="clean", detail="written anew: 20 to 10 bytes"),
+        SearchedPlace(place="db", state="clean", detail="rewritten: 20 to 10 bytes"),
         SearchedPlace(place="quarantine/5.jsonl", state="removed", detail="it held a word"),
     ],
     backups=["/data/backups/one"],
@@ -49,7 +49,7 @@ def test_forget_prints_what_went_and_place_by_place_what_became_of_it(
         "erased: 1 memory and 1 derived from it (c0ffee01)\n"
         "  0000beef was derived from 5ca1ab1e too, which stay: derive it again from them\n"
         "  active again, since the memory that superseded it is erased: 5ca1ab1e\n"
-        "  clean       db: written anew: 20 to 10 bytes\n"
+        "  clean       db: rewritten: 20 to 10 bytes\n"
         "  removed     quarantine/5.jsonl: it held a word\n"
         "searched 9 files, 1.5 MB, for 12 traces: none is left\n"
         "  not changed /data/backups/one has a copy: delete it when you no longer need it "

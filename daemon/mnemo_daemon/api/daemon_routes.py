@@ -43,7 +43,7 @@ class DaemonApi:
             Route("GET", "/v1/models", self.models, ModelsAnswer, "The catalogue, and what is in use"),
             Route("POST", "/v1/models/use", self.use_model, ModelsAnswer, "Switch to an installed model",
                   ask=UseModelRequest),
-            Route("POST", "/v1/models/reindex", self.reindex, ReindexAnswer, "Fill the vectors anew",
+            Route("POST", "/v1/models/reindex", self.reindex, ReindexAnswer, "Compute the vectors again",
                   ask=ReindexRequest),
         ]  # fmt: skip
 

@@ -77,7 +77,7 @@ class IngestApi:
             Route("POST", "/v1/turns", self.turns, IngestAnswer, "Remember what was said in a conversation",
                   ask=TurnsRequest, body_max=BULK_BYTES_MAX),
             Route("POST", "/v1/reclassify", self.reclassify, ReclassifyAnswer,
-                  "Route and score anew what a rule did; without `dry_run: false` says what would change",
+                  "Classify and score again what a rule did; without `dry_run: false` report what would change",
                   ask=ReclassifyRequest),
         ]  # fmt: skip
 

@@ -426,7 +426,7 @@ class Api:
         then = None
         if (at := self._as_of(query.as_of)) is not None:
             if "trashed" in query.state:
-                raise bad_value("of another time only what was not in the trash is told", "state")
+                raise bad_value("`as_of` cannot list trashed memories", "state")
             then = HistoryReader(self._services.store).state_at(at, wanted.without_tags)
             wanted = wanted._replace(now=min(at, wanted.now))
         rows, cursor = self._memories.page(wanted, query.limit, query.cursor, recent=recent, then=then)

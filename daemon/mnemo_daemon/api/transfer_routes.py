@@ -162,13 +162,13 @@ class TransferApi:
     def _spool(self, spooled: BinaryIO, data: bytes) -> None:
         usage = os.statvfs(spooled.fileno())
         if usage.f_bavail * usage.f_frsize < FREE_BYTES_MIN + len(data):
-            raise DiskFull("there is no room for the import beside the store")
+            raise DiskFull("the disk has no room for the import next to the store")
         try:
             self._services.disk.append(spooled.fileno(), data)
         except OSError as error:
             if is_disk_full(error):
                 raise DiskFull(f"there is no room for the import: {error.strerror}") from error
-            raise WriteFailure(f"the import could not be put down beside the store: {error.strerror}") from error
+            raise WriteFailure(f"the import could not be written next to the store: {error.strerror}") from error
 
     def _import(
         self, spooled: BinaryIO, guard: SecretPolicy, wanted: ImportRequest, progress: ImportState

@@ -334,7 +334,7 @@ class VectorIndexer:
             if isinstance(error, EmbeddingSpaceMismatch) and isinstance(self._phase, NoModel):
                 self.refill_cause = OTHER_SPACE.format(form=embedder.form)
             if not self._is_new:
-                log.info("the vector view is filled anew: %s", error)
+                log.info("the vector index is rebuilt: %s", error)
             self._seq = self._saved.seq = 0
             return _empty(embedder)
         states = self._views.attributes.column("state")

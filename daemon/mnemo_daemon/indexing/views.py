@@ -87,7 +87,7 @@ class Views:
         except IndexMismatch as error:
             if self._store.seq:
                 self.rebuilt.append(str(error))
-                log.info("columns and words are built anew: %s", error)
+                log.info("columns and words are rebuilt: %s", error)
             indexes, seq = self._build(), 0
         self._use(indexes)
         self._saved_seq, self.applied_seq = seq, self._store.seq
@@ -151,7 +151,7 @@ class Views:
             try:
                 self._save(self.applied_seq)
             except (OSError, StoreError) as error:
-                log.warning("the views could not be saved anew, and their files are removed: %s", error)
+                log.warning("the indexes could not be saved again, and their files are removed: %s", error)
                 for each in self.indexes:
                     for path in self._folder.glob(f"{each.name}.view*"):
                         self._disk.unlink(path)

@@ -155,7 +155,7 @@ class Erasure:
 
     def _refuse_degraded(self) -> None:
         if self._store.degraded:
-            message = f"the database, which would have to be written anew, is out of order: {self._store.degraded}"
+            message = f"the database, which has to be rewritten, is out of order: {self._store.degraded}"
             raise Refusal(503, "degraded", f"nothing was forgotten: {message}", retry_after=60)
 
     # 1: out of every answer
@@ -241,9 +241,9 @@ class Erasure:
             )
             looked = looked.restricted_to(still)
         details = {
-            "db": f"written anew: {sizes.database_before} to {sizes.database} bytes",
-            "journal": f"written anew: {sizes.journal_before} to {sizes.journal} bytes",
-            "views": "built anew, and caches emptied",
+            "db": f"rewritten: {sizes.database_before} to {sizes.database} bytes",
+            "journal": f"rewritten: {sizes.journal_before} to {sizes.journal} bytes",
+            "views": "rebuilt, and caches emptied",
         }
         found = {path.parts[0] for path in looked.found}
         report.places += [

@@ -84,7 +84,7 @@ class StoreMaintenance:
                     number += 1
                     folder = beside.with_name(f"{beside.name}-{number}")
             elif not folder.is_absolute():
-                raise bad_value("the folder's whole path is wanted", "folder")
+                raise bad_value("`folder` must be an absolute path", "folder")
             elif self._store.folder.resolve() in (folder.resolve(), *folder.resolve().parents):
                 raise bad_value(
                     "inside the data folder, backups have a place of their own: leave `folder` out", "folder"

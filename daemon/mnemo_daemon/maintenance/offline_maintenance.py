@@ -142,9 +142,9 @@ def _check_manifest(folder: Path, report: CheckReport) -> None:
     try:
         found = msgspec.json.decode(path.read_bytes(), type=manifest.StoreManifest)
     except FileNotFoundError:
-        report.notes.append(f"{manifest.MANIFEST_FILE} is missing: the next start writes it anew")
+        report.notes.append(f"{manifest.MANIFEST_FILE} is missing: the next start writes it again")
     except msgspec.MsgspecError as error:
-        report.notes.append(f"{manifest.MANIFEST_FILE} cannot be read ({error}): the next start writes it anew")
+        report.notes.append(f"{manifest.MANIFEST_FILE} cannot be read ({error}): the next start writes it again")
     else:
         if found.format > FORMAT:
             raise NewerFormat(f"{folder} has format {found.format}; this version supports formats up to {FORMAT}")
@@ -220,7 +220,7 @@ def _view_violations(folder: Path, source: TableSource, report: CheckReport) -> 
             indexes, oldest = load_indexes(views, lambda meta: require_known_store(at, store_id, meta))
         live = {each.name: read_file(type(each), views) for each in indexes}
     except IndexMismatch as error:
-        report.notes.append(f"columns and words are built anew at the next start: {error}")
+        report.notes.append(f"columns and words are rebuilt at the next start: {error}")
     else:
         # Not in the system's temporary folder: it holds every word of the memories.
         with tempfile.TemporaryDirectory(prefix=SCRATCH, dir=views) as scratch:
@@ -243,7 +243,7 @@ def _vector_violations(views: Path, source: TableSource, report: CheckReport) ->
         with source() as at:
             require_known_store(at, store_id, meta)
     except IndexMismatch as error:
-        report.notes.append(f"the vector index is filled anew at the next start: {error}")
+        report.notes.append(f"the vector index is rebuilt at the next start: {error}")
         return
     applied = int(meta["seq"])
     report.checked["vectors"] = len(view)

@@ -123,7 +123,7 @@ class StoreCheck:
             except OSError as error:  # they are compared as files
                 report.notes.append(f"columns and words were not checked: {error}")
         elif self.views is not None:
-            report.notes.append("columns and words are being built anew: they were not checked")
+            report.notes.append("columns and words are being rebuilt: they were not checked")
         if self.indexing is not None:
             for entry in BACKGROUND_INDEXES:
                 yield from self._background_index(entry.name, entry.of(self.indexing), report)

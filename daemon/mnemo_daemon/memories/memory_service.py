@@ -101,7 +101,7 @@ class MemoryService:
         """
         digits = text.strip().lower().replace("-", "")
         if not _HEX.fullmatch(digits) or not ID_DIGITS_MIN <= len(digits) <= ID_DIGITS:
-            raise bad_value("an id, or 8 or more digits (0-9, a-f) of its beginning or end, is wanted", field)
+            raise bad_value("not an id: give all of it, or at least 8 digits (0-9, a-f) of its beginning or end", field)
         if len(digits) == ID_DIGITS:
             ids = [id_text(bytes.fromhex(digits))]
         else:

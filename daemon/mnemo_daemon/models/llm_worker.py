@@ -194,7 +194,7 @@ class LoadedModel:
         room = self.context_tokens - TEMPLATE_ROOM_TOKENS - prompt.max_tokens
         length = len(self._llama.tokenize(prompt.text.encode(), add_bos=False))
         if length > room:
-            return ModelRefusal("too_long", f"the prompt has {length} tokens, and {max(room, 0)} fit beside the answer")
+            return ModelRefusal("too_long", f"the prompt has {length} tokens, and {max(room, 0)} fit with the answer")
         self._stop_at = began + prompt.deadline_s
         try:
             answer = self._llama.create_chat_completion(

@@ -218,7 +218,8 @@ def sentence(told: WhyAnswer, asked: DiagnosedRecall) -> str:
             beside = f"; nor would it pass {', '.join(f'`{each.reason}`' for each in others)}" if others else ""
             if first.reason == NOT_THEN:
                 return "It was not there at the time that is asked about."
-            return f"It was left out by `{first.reason}`: wanted is {first.wanted}, and it has {first.has}{beside}."
+            has = f"{first.has}{beside}"
+            return f"It was left out by `{first.reason}`, which requires {first.wanted}; the memory has {has}."
         case "not_found":
             if asked.number is None:
                 return "It has only just come, and is not searched yet."

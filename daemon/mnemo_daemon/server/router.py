@@ -262,7 +262,7 @@ def entry_point_of(header: str | None) -> EntryPoint:
     for door in ENTRY_POINTS:
         if header == door:
             return door
-    raise bad_value(f"there is no door `{printable(header)}`; it is one of {', '.join(ENTRY_POINTS)}", "X-Mnemo-Door")
+    raise bad_value(f"`{printable(header)}` is no entry point; use one of {', '.join(ENTRY_POINTS)}", "X-Mnemo-Door")
 
 
 def agent_of(header: str | None) -> str | None:
