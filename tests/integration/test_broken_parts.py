@@ -1,4 +1,4 @@
-"""Unexpected errors inside the daemon: they are reported, others go on, nobody waits forever. SPEC 3.5, DESIGN 3.9.
+"""Unexpected errors inside the daemon: they are reported, others go on, nobody waits forever. SPEC 3.5.
 
 Only the failures are made: the parts are real.
 """

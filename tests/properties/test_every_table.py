@@ -1,4 +1,4 @@
-"""Properties of every table: a new record type is tested by its entry in TABLES. DESIGN 2."""
+"""Properties of every table: a new record type is tested by its entry in TABLES. SPEC 3.1"""
 
 import re
 import shutil

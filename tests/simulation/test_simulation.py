@@ -1,4 +1,4 @@
-"""The daemon lives through what a seed decides, and is at every step what it must be. SPEC 17, DESIGN 6.
+"""The daemon lives through what a seed decides, and is at every step what it must be. SPEC 17.
 
 `make simulate SEEDS=10000` lives more of them. A failing life prints its last steps and how to live just it again.
 """

@@ -1,4 +1,4 @@
-"""The daemon in one thread, with a clock, a disk, models and notes that one seed decides about. SPEC 17, DESIGN 3.8.
+"""The daemon in one thread, with a clock, a disk, models and notes that one seed decides about. SPEC 17.
 
 Everything is the real thing, put together as the daemon does it and asked through its routes, but for the socket. What
 the daemon does in threads of its own is done here step by step, in an order that never changes: a write is decided

@@ -1,4 +1,4 @@
-"""Patterns that are compiled on first use. DESIGN 5"""
+"""Patterns that are compiled on first use, so that a start compiles none that it does not need."""
 
 import re
 import subprocess

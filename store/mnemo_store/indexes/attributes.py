@@ -1,4 +1,4 @@
-"""The attribute store: the attributes that filters and rankers need, as arrays by memory number. SPEC 7.2, DESIGN 3.5.
+"""The attribute store: the attributes that filters and rankers need, as arrays by memory number. SPEC 3.5, 7.2.
 
 It is an index: rebuilt from the database when its file is missing or does not match. Ranking reads these arrays, so
 that only the memories in an answer are ever decoded.
