@@ -27,8 +27,8 @@ def jobs_of(s: Services) -> tuple[Job, ...]:
     """The table, for the services of one daemon."""
     return (
         Job(
-            "usage", "Write down which memories were recalled.", _when(s.usage.is_due), _once(s.usage.write),
-            "all that was recalled in 2 seconds",
+            "usage", "Write down which memories were recalled.", _when(s.usage_recorder.is_due),
+            _once(s.usage_recorder.write), "all that was recalled in 2 seconds",
         ),
         Job(
             "index_rebuild", "Rebuild the indexes of words and attributes where they are broken.",

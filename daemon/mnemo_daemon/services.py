@@ -46,7 +46,7 @@ class Services:
     ingest: IngestPipeline
     scoring_backfill: ScoringBackfill
     recall: Recall
-    usage: UsageRecorder
+    usage_recorder: UsageRecorder
     notes: NotesService
     maintenance: StoreMaintenance
     trash: Trash
@@ -111,7 +111,7 @@ class Services:
         self.memories.on_scored = self.scoring_backfill.mark_scored
         self.recall = Recall(store, self.views, self.indexing, self.embedding, self.cross_encoder)
         self.recall.is_reading_notes = lambda: self.notes.is_first_scan_running()
-        self.usage = UsageRecorder(self.memories)
+        self.usage_recorder = UsageRecorder(self.memories)
         self.maintenance = StoreMaintenance(store, self.disk, self.embedding.spaces)
         self.trash = Trash(store, self.views)
         self.expiry = Expiry(store, self.views)
@@ -159,7 +159,7 @@ class Services:
         """Finish, save and close every part. Nothing runs in the background any more."""
         if self.is_open:
             self.notes.stop()
-            self.usage.write()
+            self.usage_recorder.write()
             self.recall.close()
             self.ingest.close()
             self.indexing.stop()

@@ -412,7 +412,7 @@ class Api:
         with self._services.priority.query_running():
             recalled = await asyncio.wrap_future(self._services.recall.submit(question))
         if not dry:
-            self._services.usage.record(recalled.hits)
+            self._services.usage_recorder.record(recalled.hits)
         return recalled
 
     def _question(self, request: Request, asked: RecallRequest) -> Question:
