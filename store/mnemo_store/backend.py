@@ -53,7 +53,7 @@ from mnemo_store.tables import (
     record_in,
 )
 
-SLICE = 1000  # rows of one step of a long walk
+READ_SLICE = 1000  # rows that one step of a long walk reads under one snapshot
 HASHED_STATES = frozenset({"active", "archived", "compressed", "superseded"})
 
 R = TypeVar("R")
@@ -110,7 +110,7 @@ class Snapshot(abc.ABC):
         value = self._value(table.name, key)
         return None if value is None else self._opened(table, key, value)
 
-    def scan(self, table: Table[R], after: bytes = b"", limit: int = SLICE) -> list[R]:
+    def scan(self, table: Table[R], after: bytes = b"", limit: int = READ_SLICE) -> list[R]:
         """The records after a primary key, each once, in the order of the primary keys."""
         rows = self._rows_from(table.name, after + b"\0" if after else after)
         if table.other_keys:
@@ -162,12 +162,12 @@ class Snapshot(abc.ABC):
         logged = self.get(CHANGES, seq)
         return None if logged is None else logged.entry
 
-    def entries(self, after: int, limit: int = SLICE) -> list[LoggedChange]:
+    def entries(self, after: int, limit: int = READ_SLICE) -> list[LoggedChange]:
         """The entries of the transactions after `after`, in order."""
         rows = islice(self._rows_from("changes", seq_key(after + 1)), max(0, limit))
         return [self._opened(CHANGES, key, value) for key, value in rows]
 
-    def entries_back(self, limit: int = SLICE) -> Iterator[LoggedChange]:
+    def entries_back(self, limit: int = READ_SLICE) -> Iterator[LoggedChange]:
         """The entries of the last transactions, the newest first."""
         for key, value in islice(self._last_rows("changes"), max(0, limit)):
             yield self._opened(CHANGES, key, value)
@@ -178,7 +178,7 @@ class Snapshot(abc.ABC):
         found = self.stored(memory_id)
         return found.memory if found else None
 
-    def memories(self, after: str = "", limit: int = SLICE) -> list[Memory]:
+    def memories(self, after: str = "", limit: int = READ_SLICE) -> list[Memory]:
         """Current records in id order."""
         return [stored.memory for stored in self.records(after, limit)]
 
@@ -187,7 +187,7 @@ class Snapshot(abc.ABC):
         value = self._value("memories", key)
         return None if value is None else self._opened(MEMORIES, key, value)
 
-    def records(self, after: str = "", limit: int = SLICE) -> list[StoredMemory]:
+    def records(self, after: str = "", limit: int = READ_SLICE) -> list[StoredMemory]:
         """Current records and the seqs that made them, in id order."""
         return self.scan(MEMORIES, _key_after(after), limit)
 
@@ -222,14 +222,14 @@ class Snapshot(abc.ABC):
     def usage(self, memory_id: str) -> Usage | None:
         return self.get(USAGE, memory_id)
 
-    def usages(self, after: str = "", limit: int = SLICE) -> list[Usage]:
+    def usages(self, after: str = "", limit: int = READ_SLICE) -> list[Usage]:
         """In id order."""
         return self.scan(USAGE, _key_after(after), limit)
 
     def trash(self, memory_id: str) -> TrashEntry | None:
         return self.get(TRASH, memory_id)
 
-    def trash_entries(self, after: str = "", limit: int = SLICE) -> list[TrashEntry]:
+    def trash_entries(self, after: str = "", limit: int = READ_SLICE) -> list[TrashEntry]:
         """In id order."""
         return self.scan(TRASH, _key_after(after), limit)
 
@@ -243,7 +243,7 @@ class Snapshot(abc.ABC):
     def note(self, file_id: str) -> NoteFile | None:
         return self.get(NOTES, file_id)
 
-    def notes(self, after: str = "", limit: int = SLICE) -> list[NoteFile]:
+    def notes(self, after: str = "", limit: int = READ_SLICE) -> list[NoteFile]:
         """Note files in id order."""
         return self.scan(NOTES, _key_after(after), limit)
 
@@ -259,7 +259,7 @@ class Snapshot(abc.ABC):
         """The entry of a text that must not come back, by its salted hash."""
         return self.get(FORGOTTEN, digest)
 
-    def forgotten_after(self, after: str = "", limit: int = SLICE) -> list[ErasedText]:
+    def forgotten_after(self, after: str = "", limit: int = READ_SLICE) -> list[ErasedText]:
         """Every such entry, in the order of the hashes."""
         return self.scan(FORGOTTEN, after.encode(), limit)
 

@@ -22,9 +22,9 @@ from mnemo_daemon import settings
 from mnemo_daemon.api import transfer_routes
 from mnemo_daemon.api.transfer_routes import TransferApi
 from mnemo_daemon.app import Daemon
+from mnemo_daemon.memories.memory_service import INGESTED_PER_WRITE
 from mnemo_daemon.server.http_server import HttpServer
 from mnemo_daemon.server.sockets import bind
-from mnemo_daemon.transfer import tool_import
 from mnemo_store.disk import Disk
 from tests.samples import HeldWriter, contents
 
@@ -187,7 +187,7 @@ def test_a_reader_that_goes_away_ends_the_import_behind_its_slice(
     with Client(served.path) as client:
         found = client.import_from(memories(1000))
     # It may be seen to have gone away before the first slice is begun, where the machine is busy.
-    assert (found.stored, found.duplicate) in ((1000 - tool_import.SLICE, tool_import.SLICE), (1000, 0))
+    assert (found.stored, found.duplicate) in ((1000 - INGESTED_PER_WRITE, INGESTED_PER_WRITE), (1000, 0))
 
 
 def test_an_import_that_a_stop_breaks_off_goes_on_next_time(served: ServedDaemon, short_folder: Path) -> None:
@@ -216,7 +216,7 @@ def test_an_import_that_a_stop_breaks_off_goes_on_next_time(served: ServedDaemon
         with Client(again.path) as client:
             found = client.import_from(memories(1000))
         assert found.stored + found.duplicate == 1000
-        assert found.duplicate <= tool_import.SLICE
+        assert found.duplicate <= INGESTED_PER_WRITE
         assert len(again.contents()) == 1000
     finally:
         again.stop()

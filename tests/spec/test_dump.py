@@ -499,7 +499,7 @@ TURNS = st.lists(st.lists(CHANGES, min_size=1, max_size=4), max_size=15)
 @settings(max_examples=200, deadline=None)
 def test_any_state_is_restored_from_its_dump_byte_for_byte(turns: list[list[Change]]) -> None:
     with quick_folder() as folder, pytest.MonkeyPatch.context() as patched:
-        patched.setattr(dump, "SLICE", 2)
+        patched.setattr(dump, "DUMP_SLICE", 2)
         patched.setattr(dump, "LOAD_BATCH", 3)
         kept = KeptRows(folder / "kept").begin()
         for changes in turns:
@@ -537,7 +537,7 @@ def test_a_dump_of_a_store_in_use_and_the_later_changes_give_the_store(
 ) -> None:
     """All but the numbers: a memory that is changed and dropped meanwhile has none."""
     with quick_folder() as folder, pytest.MonkeyPatch.context() as patched:
-        patched.setattr(dump, "SLICE", 2)
+        patched.setattr(dump, "DUMP_SLICE", 2)
         patched.setattr(dump, "SLICE_SECONDS_MAX", slice_seconds)
         kept, again = KeptRows(folder / "kept").begin(), KeptRows(folder / "again")
         before, later = sensible([*turns, *later])[: len(turns)], sensible([*turns, *later])[len(turns) :]

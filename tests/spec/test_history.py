@@ -198,7 +198,7 @@ def test_who_may_not_see_a_memory_now_never_may(desk: Desk) -> None:
 
 
 def test_many_slices_of_history_are_gone_back_through(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(as_of, "SLICE", 2)
+    monkeypatch.setattr(as_of, "READ_SLICE", 2)
     monkeypatch.setattr(as_of, "VERSIONS_A_SLICE", 1)
     ids = []
     for step in range(7):

@@ -15,13 +15,11 @@ from mnemo_store.backend import TouchedMemory
 from mnemo_store.database.table_access import TableRow, TableSnapshot
 from mnemo_store.disk import Disk
 from mnemo_store.indexes import index_file
-from mnemo_store.maintenance.check import DECODE_ERRORS, TableSource, YieldToQueries, decode
+from mnemo_store.maintenance.check import CHECK_SLICE, DECODE_ERRORS, TableSource, YieldToQueries, decode
 from mnemo_store.records import Usage
 from mnemo_store.tables import StoredMemory
 
 T = TypeVar("T")
-
-SLICE = 200  # memories read in one snapshot
 
 
 class ExpectedIndexes(NamedTuple):
@@ -72,7 +70,7 @@ def slices(
     while True:
         found = []
         with source() as at:
-            rows = at.rows("memories", after, SLICE)
+            rows = at.rows("memories", after, CHECK_SLICE)
             for row in rows:
                 with contextlib.suppress(*DECODE_ERRORS):
                     stored = decode("memories", row)
@@ -80,7 +78,7 @@ def slices(
                     if number is not None:
                         found.append(read(at, number, stored))
         yield found
-        if len(rows) < SLICE:
+        if len(rows) < CHECK_SLICE:
             return
         after = rows[-1]
         give_way()

@@ -24,7 +24,7 @@ from mnemo_daemon.indexing.index import (
 )
 from mnemo_daemon.indexing.lexical_index import WordIndex
 from mnemo_daemon.indexing.registry import COMMIT_INDEXES
-from mnemo_store.backend import Snapshot, TouchedMemory
+from mnemo_store.backend import READ_SLICE, Snapshot, TouchedMemory
 from mnemo_store.disk import Disk
 from mnemo_store.errors import IndexMismatch, StoreCorruption, StoreError
 from mnemo_store.indexes.attributes import AttributeStore
@@ -33,7 +33,6 @@ from mnemo_store.records import Memory, Usage
 from mnemo_store.store import Commit, Store, WriteResult
 
 CATCH_UP_SHARE_MAX = 0.5  # with more of the store changed than this, rebuilding is cheaper than catching up
-SLICE = 1000  # memories read under one snapshot
 SAVE_AFTER_CHANGES = 5_000  # so that a crash costs seconds of catching up, not minutes
 SAVE_AFTER_SECONDS = 300.0
 
@@ -80,7 +79,7 @@ class Views:
         try:
             indexes, seq = load_indexes(self._folder, functools.partial(require_same_store, self._store))
             with self._store.snapshot() as snapshot:
-                changed = _changed_since(snapshot, seq, int(snapshot.count() * CATCH_UP_SHARE_MAX) + SLICE)
+                changed = _changed_since(snapshot, seq, int(snapshot.count() * CATCH_UP_SHARE_MAX) + READ_SLICE)
             if changed is None:
                 raise IndexMismatch("most of the store has changed since the views were saved")
             self._catch_up(indexes, sorted(changed))
@@ -235,18 +234,18 @@ class Views:
         after = ""
         while True:
             with self._store.snapshot() as snapshot:
-                memories = snapshot.memories(after, SLICE)
+                memories = snapshot.memories(after, READ_SLICE)
                 rows = [_touched(snapshot, memory) for memory in memories]
             yield rows
-            if len(memories) < SLICE:
+            if len(memories) < READ_SLICE:
                 return
             after = memories[-1].id
 
     def _catch_up(self, indexes: Indexes, numbers: Sequence[int]) -> None:
         """Brings loaded indexes to the present, of which these memories were changed since."""
-        for start in range(0, len(numbers), SLICE):
+        for start in range(0, len(numbers), READ_SLICE):
             with self._store.snapshot() as snapshot:
-                rows = [_now(snapshot, number) for number in numbers[start : start + SLICE]]
+                rows = [_now(snapshot, number) for number in numbers[start : start + READ_SLICE]]
             for each in indexes:
                 each.apply(self._store.snapshot, rows)
         _drop_vanished(indexes, self._store)
@@ -305,7 +304,7 @@ def _drop_vanished(indexes: Indexes, store: Store) -> None:
 def _changed_since(snapshot: Snapshot, seq: int, limit: int) -> set[int] | None:
     """The numbers of the memories touched behind seq; None when they are more than limit."""
     ids: set[str] = set()
-    while rows := snapshot.entries(seq, SLICE):
+    while rows := snapshot.entries(seq, READ_SLICE):
         for _, entry in rows:
             ids.update(entry.ids, entry.used)
         if len(ids) > limit:

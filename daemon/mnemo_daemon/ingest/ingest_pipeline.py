@@ -35,7 +35,7 @@ from mnemo_daemon.indexing.index_phases import ActiveIndex
 from mnemo_daemon.indexing.vector_indexer import VectorIndexer
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.ingest.neighbour_search import NeighbourQuery, NeighbourSearch
-from mnemo_daemon.memories.memory_service import Caller, MemoryService
+from mnemo_daemon.memories.memory_service import INGESTED_PER_WRITE, Caller, MemoryService
 from mnemo_daemon.models.embedding import EmbeddingService
 from mnemo_daemon.priority import never_yield
 from mnemo_daemon.settings import Settings
@@ -51,7 +51,6 @@ BULK_THREADS = 1  # the same for what came in by the hundred, which must not hol
 EMBEDDING_THREADS = 2
 BULK_FROM = 16  # texts; so many are embedded by the background threads, and the rest at once
 SCORED_TOGETHER = 64  # texts of a batch: they are judged and written while the model has those behind them
-SLICE = 100  # memories in one write turn [SPEC 3.2]
 SLICES_AHEAD = 8  # on their way to the disk
 WORDS_KNOWN_MIN = 200  # memories from which on the word index can tell what is rare
 RARE_WORDS_KEPT = 50_000
@@ -188,7 +187,7 @@ class IngestPipeline:
     ) -> list[IngestResult | Refusal]:
         """The result of each submission, in order, once it is durable. A refusal of one stops no other.
 
-        With a group everything is written under it, SLICE memories in a write turn.
+        With a group everything is written under it, INGESTED_PER_WRITE memories in a write turn.
         """
         size = len(asked)
         embedding, looked = await self.run_on_thread(size, self._analyse, asked, caller)
@@ -482,11 +481,11 @@ def _cancel_rest(job: "Future[None]", futures: Mapping[bytes, "Future[Rows | Non
 
 
 def _slices(items: Sequence[IngestItem]) -> Iterator[list[IngestItem]]:
-    """The items in runs of at most SLICE memories, statements included; one alone may have more."""
+    """The items in runs of at most INGESTED_PER_WRITE memories, statements included; one alone may have more."""
     some, size = list[IngestItem](), 0
     for item in items:
         weight = 1 + len(item.parts)
-        if some and size + weight > SLICE:
+        if some and size + weight > INGESTED_PER_WRITE:
             yield some
             some, size = [], 0
         some.append(item)

@@ -28,7 +28,7 @@ from mnemo_store.indexes.attributes import MemoryFilter
 from mnemo_store.records import Change, Memory, PutMemory, PutUsage, Usage, default_decay_rate
 from mnemo_store.store import Store, WriteResult
 
-SLICE = 500  # memories in one write turn [SPEC 3.2]
+RECLASSIFIED_PER_WRITE = 500  # memories in one write turn [SPEC 3.2]
 READ_TOGETHER = 500
 SHOWN = 500  # changes that are listed
 CONTENT_SHOWN = 120  # characters
@@ -72,15 +72,15 @@ class Reclassification:
                 answer.left += found is None
                 if found is not None and found.fields:
                     changes.append(found)
-            if not dry_run and len(changes) >= SLICE:
-                answer.changed += self._write(changes[:SLICE], answer, by, group)
-                changes = changes[SLICE:]
+            if not dry_run and len(changes) >= RECLASSIFIED_PER_WRITE:
+                answer.changed += self._write(changes[:RECLASSIFIED_PER_WRITE], answer, by, group)
+                changes = changes[RECLASSIFIED_PER_WRITE:]
         if dry_run:
             answer.changed = len(changes)
             answer.changes = [_shown(each) for each in changes[:SHOWN]]
         elif changes:
-            for start in range(0, len(changes), SLICE):
-                answer.changed += self._write(changes[start : start + SLICE], answer, by, group)
+            for start in range(0, len(changes), RECLASSIFIED_PER_WRITE):
+                answer.changed += self._write(changes[start : start + RECLASSIFIED_PER_WRITE], answer, by, group)
         answer.group = group if group and answer.changed else None
         return answer
 

@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 from mnemo_core.lifecycle import erasure
 from mnemo_core.lifecycle.erasure import ErasurePlan, MemoryReferences
 from mnemo_daemon.queue_retry import retry_while_full
-from mnemo_store.backend import SLICE, Snapshot
+from mnemo_store.backend import READ_SLICE, Snapshot
 from mnemo_store.batches import batched
 from mnemo_store.records import Change, DropMemory, DropNote, DropSkip, Memory, NoteFile, PutMemory, PutNote
 from mnemo_store.store import Store, WriteResult
@@ -55,9 +55,9 @@ class HardDelete:
         after = ""
         while True:
             with self._store.snapshot() as snapshot:
-                memories = snapshot.memories(after, SLICE)
+                memories = snapshot.memories(after, READ_SLICE)
             yield from memories
-            if len(memories) < SLICE:
+            if len(memories) < READ_SLICE:
                 return
             after = memories[-1].id
 
@@ -87,12 +87,12 @@ class HardDelete:
         after = ""
         while True:
             with self._store.snapshot() as snapshot:
-                notes = snapshot.notes(after, SLICE)
+                notes = snapshot.notes(after, READ_SLICE)
             for note in notes:
                 for chunk in note.chunks:
                     if chunk.memory in ids:
                         listing.setdefault(chunk.memory, []).append(note.id)
-            if len(notes) < SLICE:
+            if len(notes) < READ_SLICE:
                 return listing
             after = notes[-1].id
 

@@ -21,7 +21,7 @@ import mnemo_daemon
 import mnemo_store
 from mnemo_client.protocol.erasure import Quotation, SearchedPlace
 from mnemo_core.lifecycle.residue_scan import PatternKind, ResidueFinder, ResiduePatterns, strip_edges
-from mnemo_store.backend import SLICE
+from mnemo_store.backend import READ_SLICE
 from mnemo_store.codec import encode_json
 from mnemo_store.database.migrations import BACKUPS_FOLDER
 from mnemo_store.disk import Disk
@@ -179,9 +179,9 @@ def _other_records(store: Store) -> Iterator[bytes]:
         after = b""
         while table.texts is not None:
             with store.snapshot() as snapshot:
-                records = snapshot.scan(table, after, SLICE)
+                records = snapshot.scan(table, after, READ_SLICE)
             yield "\n".join({text for record in records for text in table.texts(record)}).encode()
-            if len(records) < SLICE:
+            if len(records) < READ_SLICE:
                 break
             after = table.key.of(records[-1])
 

@@ -16,7 +16,7 @@ from mnemo_daemon.history_names import BY_TRASH, EMPTY_TRASH
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.lifecycle import hard_delete
 from mnemo_daemon.lifecycle.hard_delete import ChangeOrigin, HardDelete
-from mnemo_store.backend import SLICE
+from mnemo_store.backend import READ_SLICE
 from mnemo_store.errors import ClosedStoreError
 from mnemo_store.records import STATES, Memory, TrashEntry
 from mnemo_store.store import Store
@@ -73,10 +73,10 @@ class Trash:
         after = ""
         while True:
             with self._store.snapshot() as snapshot:
-                entries = snapshot.trash_entries(after, SLICE)
+                entries = snapshot.trash_entries(after, READ_SLICE)
                 rows = [(snapshot.memory(entry.id), entry) for entry in entries]
             yield from ((memory, entry) for memory, entry in rows if memory is not None and memory.state == "trashed")
-            if len(entries) < SLICE:
+            if len(entries) < READ_SLICE:
                 return
             after = entries[-1].id
 

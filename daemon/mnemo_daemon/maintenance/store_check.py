@@ -18,7 +18,7 @@ from mnemo_daemon.indexing.registry import BACKGROUND_INDEXES, COMMIT_INDEXES
 from mnemo_daemon.indexing.vector_indexer import VectorIndexer
 from mnemo_daemon.indexing.view_checks import ExpectedIndexes, as_files, expected_indexes
 from mnemo_daemon.indexing.views import Views
-from mnemo_store.backend import SLICE
+from mnemo_store.backend import READ_SLICE
 from mnemo_store.database.table_access import TableSnapshot
 from mnemo_store.disk import Disk
 from mnemo_store.errors import ClosedStoreError, StoreCorruption
@@ -193,10 +193,10 @@ def touched_since(source: TableSource, seq: int, give_way: YieldToQueries = lamb
     ids: set[str] = set()
     while True:
         with source() as at:
-            rows = at.entries(seq, SLICE)
+            rows = at.entries(seq, READ_SLICE)
         for _, entry in rows:
             ids.update(entry.ids, entry.used)
-        if len(rows) < SLICE:
+        if len(rows) < READ_SLICE:
             return frozenset(ids)
         seq = rows[-1][0]
         give_way()

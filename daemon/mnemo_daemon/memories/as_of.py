@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from mnemo_core.lifecycle.versions import is_present, version_at
 from mnemo_core.text import text_features
 from mnemo_daemon.errors import Refusal
-from mnemo_store.backend import SLICE, Snapshot
+from mnemo_store.backend import READ_SLICE, Snapshot
 from mnemo_store.indexes.attributes import AttributeStore
 from mnemo_store.records import ChangeEntry, Memory, Usage
 from mnemo_store.store import Store
@@ -135,9 +135,9 @@ class HistoryReader:
         top = self._store.seq if until is None else min(until, self._store.seq)
         while top > 0:
             with self._store.snapshot() as snapshot:
-                rows = snapshot.entries(max(0, top - SLICE), SLICE)
+                rows = snapshot.entries(max(0, top - READ_SLICE), READ_SLICE)
             yield from ((seq, entry) for seq, entry in reversed(rows) if seq <= top)
-            top -= SLICE
+            top -= READ_SLICE
 
 
 def history_compacted(oldest: SeqTime) -> Refusal:

@@ -46,6 +46,7 @@ from mnemo_store.store import Store, WriteReceipt, WriteResult
 ID_DIGITS = 32  # of a whole id
 ID_DIGITS_MIN = 8  # of a prefix or suffix; people are shown the last 8
 CANDIDATES_SHOWN = 10  # of an ambiguous id
+INGESTED_PER_WRITE = 100  # memories, ingested or imported, in one write turn [SPEC 3.8, 5]
 DELETE_MAX = 500  # memories in one write turn [SPEC 3.2]
 ADD = "add"  # what the history calls it
 FORGOTTEN = "forgotten"  # the code of a text that was purged

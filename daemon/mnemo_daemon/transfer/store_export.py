@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from mnemo_store.backend import SLICE
+from mnemo_store.backend import READ_SLICE
 from mnemo_store.codec import digest_key
 from mnemo_store.journal import dump
 from mnemo_store.records import Memory, embedded_text, text_hash
@@ -35,19 +35,19 @@ def _vectors(store: Store, keep: Callable[[Memory], bool] | None, space: VectorS
     after = ""
     while True:
         with store.snapshot() as snapshot:
-            memories = snapshot.memories(after, SLICE)
+            memories = snapshot.memories(after, READ_SLICE)
         for memory in memories:
             if keep is None or keep(memory):
                 digest = text_hash(embedded_text(memory))
                 keys[digest_key(space.name, digest)] = digest
-        if len(memories) < SLICE:
+        if len(memories) < READ_SLICE:
             break
         after = memories[-1].id
     ordered = sorted(keys)
-    for start in range(0, len(ordered), SLICE):
+    for start in range(0, len(ordered), READ_SLICE):
         found = []
         with store.snapshot() as snapshot:
-            for key in ordered[start : start + SLICE]:
+            for key in ordered[start : start + READ_SLICE]:
                 rows = snapshot.vectors(space.name, keys[key], space.dimensions)
                 if rows is not None:
                     found.append((key, rows.tobytes()))

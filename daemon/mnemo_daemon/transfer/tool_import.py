@@ -20,7 +20,7 @@ from mnemo_core.transfer import import_plan, importers
 from mnemo_core.transfer.import_plan import ImportCandidate, ImportTarget, SecretPolicy
 from mnemo_core.transfer.importers import ImportFormatError, ImportItemError, Tool
 from mnemo_daemon.errors import Refusal, refusal_of
-from mnemo_daemon.memories.memory_service import Caller
+from mnemo_daemon.memories.memory_service import INGESTED_PER_WRITE, Caller
 from mnemo_daemon.queue_retry import retry_while_full
 from mnemo_daemon.times import MS_MAX, parse_time
 from mnemo_store.backend import Snapshot
@@ -28,7 +28,6 @@ from mnemo_store.errors import StoreError
 from mnemo_store.records import Change, DropErasedText, Trust, skip_hash
 from mnemo_store.store import Store, WriteResult
 
-SLICE = 100  # memories in one write turn [SPEC 3.2]
 LINE_BYTES_MAX = 32 << 20  # of a file with an item a line; as large as a batch may be
 PROBLEMS_SHOWN = 100
 NAMES_SHOWN = 100  # of what was not kept
@@ -223,13 +222,13 @@ def lines(spooled: BinaryIO) -> Iterator[tuple[int, bytes | None]]:
 
 
 def slices(parts: Iterable[T], mark: Callable[[T], object]) -> Iterator[list[T]]:
-    """Up to SLICE parts of one type at once, none with the mark of another, but for None: a write turn does not see
-    its own changes."""
+    """Up to INGESTED_PER_WRITE parts of one type at once, none with the mark of another, but for None: a write turn
+    does not see its own changes."""
     pending: list[T] = []
     marks: set[object] = set()
     for part in parts:
         its = mark(part)
-        if pending and (len(pending) == SLICE or type(part) is not type(pending[0]) or its in marks):
+        if pending and (len(pending) == INGESTED_PER_WRITE or type(part) is not type(pending[0]) or its in marks):
             yield pending
             pending, marks = [], set()
         pending.append(part)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from mnemo_store import codec
-from mnemo_store.backend import SLICE, Snapshot, StateWriter, found_by
+from mnemo_store.backend import READ_SLICE, Snapshot, StateWriter, found_by
 from mnemo_store.codec import seq_of
 from mnemo_store.tables import MEMORIES, MULTI_VALUE_TABLES, TABLE_NAMES, StoredMemory
 
@@ -66,7 +66,7 @@ class TableSnapshot(Snapshot):
         value: bytes | None = self._value(table, key)
         return value
 
-    def rows(self, table: str, after: tuple[bytes, bytes] | None = None, limit: int = SLICE) -> list[TableRow]:
+    def rows(self, table: str, after: tuple[bytes, bytes] | None = None, limit: int = READ_SLICE) -> list[TableRow]:
         """The rows after the row `after`, in the order of their keys; fewer than `limit` are the last."""
         found: list[TableRow] = []
         with self._txn.cursor(db=self._tables[table]) as cursor:

@@ -34,7 +34,7 @@ from mnemo_store.tables import (
 )
 
 DUMP_VERSION = 1
-SLICE = 200  # rows of a table that are read in one snapshot at most
+DUMP_SLICE = 200  # rows of a table that are read in one snapshot at most
 SLICE_SECONDS_MAX = 0.03  # a snapshot is closed after that, since none may live over 100 ms [SPEC 3.5]
 LOAD_BATCH = 500  # changes
 
@@ -243,14 +243,14 @@ class _DumpWriter:
             taken = 0
             with self._source() as self._snapshot:
                 until = time.monotonic() + SLICE_SECONDS_MAX
-                found = self._snapshot.scan(table, after, SLICE)
+                found = self._snapshot.scan(table, after, DUMP_SLICE)
                 for record in found:
                     made += make(record)
                     after, taken = table.key.of(record), taken + 1
                     if time.monotonic() >= until:
                         break
             yield from made
-            if taken == len(found) < SLICE:
+            if taken == len(found) < DUMP_SLICE:
                 return
 
     def _table_rows(self, table: Table[Any]) -> Iterator[DumpRow]:

@@ -34,7 +34,7 @@ from mnemo_store.records import (
 )
 from mnemo_store.tables import BY_NAME, TABLE_NAMES, TABLES, StoredMemory, Table
 
-SLICE = 200  # rows checked in one snapshot: about 20 ms
+CHECK_SLICE = 200  # rows checked in one snapshot: about 20 ms
 ERASURE_NAMES = frozenset(
     {"purge", "forget"}
 )  # transactions so called purged: what they removed may be named as evidence
@@ -516,10 +516,10 @@ def _rows(source: TableSource, table: str, give_way: YieldToQueries) -> Iterator
     after: TableRow | None = None
     while True:
         with source() as at:
-            look, rows = RowContext(at), at.rows(table, after, SLICE)
+            look, rows = RowContext(at), at.rows(table, after, CHECK_SLICE)
             for row in rows:
                 yield look, row
-        if len(rows) < SLICE:
+        if len(rows) < CHECK_SLICE:
             return
         after = rows[-1]
         give_way()

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mnemo_store.backend import SLICE, Snapshot
+from mnemo_store.backend import READ_SLICE, Snapshot
 from mnemo_store.batches import batched
 from mnemo_store.codec import decode_line
 from mnemo_store.database.table_access import TableRow, TableSnapshot
@@ -274,7 +274,7 @@ def _stands_in(entry: ChangeEntry) -> bool:
 def _named_by(source: TableSource, lost: Sequence[int]) -> frozenset[str]:
     """The memories that these lost changes changed or used."""
     named: set[str] = set()
-    for some in batched(lost, SLICE):
+    for some in batched(lost, READ_SLICE):
         with source() as at:
             for seq in some:
                 logged = database_record(at, CHANGES, str(seq))
@@ -317,18 +317,18 @@ def _ours(source: TableSource, table: Table[Any], give_way: YieldToQueries) -> I
     after: TableRow | None = None
     while True:
         with source() as at:
-            rows = at.rows(table.name, after, SLICE)
+            rows = at.rows(table.name, after, READ_SLICE)
         for row in rows:
             if table.is_primary(row.key) and not (table is META and row.key in _BOOKKEEPING):
                 yield row.key, _read(table, *row)
-        if len(rows) < SLICE:
+        if len(rows) < READ_SLICE:
             return
         after = rows[-1]
         give_way()
 
 
 def _theirs(replay: ReplaySource, table: Table[Any]) -> Iterator[tuple[bytes, Any]]:
-    after, size = b"", VERSIONS_SLICE if table is VERSIONS else SLICE
+    after, size = b"", VERSIONS_SLICE if table is VERSIONS else READ_SLICE
     while True:
         with replay() as there:
             records = there.scan(table, after, size)

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from mnemo_store.backend import SLICE, Snapshot
+from mnemo_store.backend import READ_SLICE, Snapshot
 from mnemo_store.codec import SegmentHeader, seal
 from mnemo_store.database.environment import DATABASE_FILE, Database
 from mnemo_store.database.integrity import is_intact
@@ -129,7 +129,7 @@ def _read_replaced(data: Path) -> _ReplacedStore:
     try:
         with store.snapshot() as snapshot:
             salt, found, after = snapshot.meta("salt"), dict[str, ErasedText](), ""
-            while rows := snapshot.forgotten_after(after, SLICE):
+            while rows := snapshot.forgotten_after(after, READ_SLICE):
                 found.update((row.hash, row) for row in rows)
                 after = rows[-1].hash
         forgotten = {salt: found} if found else {}
@@ -236,7 +236,7 @@ def _take_vectors(folder: Path, store: Store, disk: Disk) -> None:
     try:
         with whole.table_snapshot(0) as here:
             after: TableRow | None = None
-            while rows := here.rows("embeddings", after, SLICE):
+            while rows := here.rows("embeddings", after, READ_SLICE):
                 store.run_exclusively(partial(put_vectors, rows=rows)).result()
                 after = rows[-1]
     finally:
@@ -261,12 +261,12 @@ def memories_with_text(store: Store, forgotten: dict[str, dict[str, ErasedText]]
     after = ""
     while forgotten:
         with store.snapshot() as snapshot:
-            memories = snapshot.memories(after, SLICE)
+            memories = snapshot.memories(after, READ_SLICE)
             for memory in memories:
                 texts = {stored.memory.content for stored in snapshot.versions(memory.id)}
                 if any(skip_hash(salt, text) in hashes for salt, hashes in forgotten.items() for text in texts):
                     found.append(memory.id)
-        if len(memories) < SLICE:
+        if len(memories) < READ_SLICE:
             break
         after = memories[-1].id
     return found
