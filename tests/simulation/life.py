@@ -58,7 +58,7 @@ class SimulatedLife:
     # Living
 
     def run(self, operations: Sequence[Operation], steps: int) -> None:
-        """So many steps, then an end at which all must be well. Raises Failed."""
+        """So many steps, then an end at which all must be well. Raises LifeFailure."""
         with in_simulated_time(self.world.clock):
             try:
                 self._note("open", self._opened())

@@ -101,7 +101,7 @@ class LifeReport(NamedTuple):
 
 
 def live(seed: int, steps: int = STEPS, without: Iterable[str] = ()) -> LifeReport:
-    """The life of this seed, without the operations so called. Raises Failed, which tells all about it."""
+    """The life of this seed, without the operations so called. Raises LifeFailure, which tells all about it."""
     left_out = frozenset(without)
     operations = [operation for operation in OPERATIONS if operation.name not in left_out]
     folder = Path(tempfile.mkdtemp(prefix="mnemo-life-", dir=place_for_worlds()))

@@ -63,7 +63,7 @@ class TooManyTagsError(InvalidTextError):
 def clean_text(text: str) -> str:
     """The text as it is stored: NFC, `\\n` line ends, no run of three newlines, no `<private>` span, ends stripped.
 
-    Cleaning twice is cleaning once. The result may be empty. Raises NulFound, SurrogateFound.
+    Cleaning twice is cleaning once. The result may be empty. Raises NulCharacterError, LoneSurrogateError.
     """
     text = normalize_text(text)
     if "<" in text:
@@ -72,7 +72,7 @@ def clean_text(text: str) -> str:
 
 
 def normalize_text(text: str) -> str:
-    """The text in NFC with `\\n` as its only line end. Raises NulFound, SurrogateFound."""
+    """The text in NFC with `\\n` as its only line end. Raises NulCharacterError, LoneSurrogateError."""
     reject_invalid(text)
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
@@ -80,7 +80,7 @@ def normalize_text(text: str) -> str:
 
 
 def reject_invalid(text: str) -> None:
-    """Raises NulFound or SurrogateFound, naming the place, where the text holds one."""
+    """Raises NulCharacterError or LoneSurrogateError, naming the place, where the text holds one."""
     nul = text.find("\0")
     if nul >= 0:
         raise NulCharacterError(f"the text holds a NUL at character {nul}")

@@ -41,7 +41,7 @@ class Trash:
     ) -> EmptyTrashAnswer:  # fmt: skip
         """Drops what is in the user's trash in these namespaces (none named: in all); without `confirm` says what that
         is.
-        Raises Closed between two slices when the daemon stops."""
+        Raises ClosedStoreError between two slices when the daemon stops."""
         ids: list[str] = []
         size = 0
         for memory, _ in self._trashed():

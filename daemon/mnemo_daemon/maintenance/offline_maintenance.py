@@ -80,7 +80,7 @@ class OlderFormat(StoreError):
 
 
 def check_folder(folder: Path) -> CheckReport:
-    """Check a store that nobody has open. Raises Locked, NoStore, OlderFormat or NewerFormat."""
+    """Check a store that nobody has open. Raises FolderInUse, NoStore, OlderFormat or NewerFormat."""
     with _locked_folder(folder):
         return _check_open(folder)
 

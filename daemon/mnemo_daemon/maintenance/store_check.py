@@ -76,7 +76,7 @@ class StoreCheck:
     disk: Disk = field(default_factory=Disk)
 
     def run(self) -> CheckReport:
-        """Everything there is to find. Raises Closed when the daemon stops meanwhile."""
+        """Everything there is to find. Raises ClosedStoreError when the daemon stops meanwhile."""
         began, report = time.monotonic(), CheckReport()
         try:
             report.add(check(self.source, report.checked, self.yield_to_queries))
@@ -91,7 +91,7 @@ class StoreCheck:
 
     @contextlib.contextmanager
     def source(self) -> Iterator[TableSnapshot]:
-        """The tables at one moment. Raises Damaged while the journal stands in for them."""
+        """The tables at one moment. Raises StoreCorruption while the journal stands in for them."""
         with self.store.snapshot() as snapshot:
             if not isinstance(snapshot, TableSnapshot):
                 raise StoreCorruption(f"the journal stands in for the database: {self.store.degraded}")

@@ -69,7 +69,7 @@ def calibrate(
 ) -> CalibrationFile:
     """The thresholds of an installed model in the form that is used here, measured, and kept beside its files.
 
-    Raises MissingModelError, Damaged, Unsupported, or Meaningless; nothing is kept then.
+    Raises MissingModelError, DamagedModelError, UnsupportedModel, or UndiscriminatingModel; nothing is kept then.
     """
     known = find_known(name)
     manifest = ModelCatalogue(folder).installed(known.name if known else name)

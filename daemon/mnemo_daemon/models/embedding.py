@@ -528,7 +528,8 @@ class EmbeddingService:
         self._load(self.require_usable(name))
 
     def require_usable(self, name: str) -> str:
-        """The model's own name. Raises Unknown, MissingModelError, Unsupported or Damaged, if that shows at once."""
+        """The model's own name. Raises UnknownModel, or, if that shows at once, MissingModelError, UnsupportedModel or
+        DamagedModelError."""
         known = find_known(name)
         name = known.name if known else name
         manifest = self._catalogue.installed(name)

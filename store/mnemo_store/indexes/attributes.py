@@ -413,7 +413,7 @@ class AttributeStore:
 
     @classmethod
     def load(cls, path: Path) -> tuple["AttributeStore", dict[str, Any]]:
-        """Loads a saved index and its meta. Raises ViewMismatch."""
+        """Loads a saved index and its meta. Raises IndexMismatch."""
         meta, arrays = index_file.load(path, KIND)
         flat = arrays.pop("tag_numbers")
         if set(arrays) != set(_DTYPES):

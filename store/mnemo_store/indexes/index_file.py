@@ -4,7 +4,7 @@
 
 The header holds the kind of index, the owner's facts about it (`meta`: id of the store, seq applied, model) and the
 offset of each array. The checksum covers the header too: a seq with a flipped bit would skip changes. An index whose
-file is missing, damaged or of another kind is rebuilt, so every doubt raises ViewMismatch.
+file is missing, damaged or of another kind is rebuilt, so every doubt raises IndexMismatch.
 
 The checksum is CRC-32, which guards against accidents; a file that can be rebuilt needs no more. It processes 1.6 GB/s;
 SHA-256 processes 0.2 GB/s on a processor without instructions for it, which would lengthen the start with 100,000
@@ -69,7 +69,7 @@ def save(path: Path, kind: str, meta: Mapping[str, Any], arrays: Mapping[str, ND
 def load(path: Path, kind: str, *, mapped: bool = False) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Loads and verifies meta and arrays of a saved file. Arrays are read-only when mapped, else copies.
 
-    Raises ViewMismatch for anything but a complete file of this kind.
+    Raises IndexMismatch for anything but a complete file of this kind.
     """
     try:
         with path.open("rb") as file:

@@ -344,7 +344,7 @@ class LexicalIndex:
     def load(cls, path: Path, language: str = "english") -> tuple[Self, dict[str, Any]]:
         """Loads a saved index and its meta; the file stays mapped.
 
-        Raises ViewMismatch for a file that is missing, damaged, or made with other tokenizer rules.
+        Raises IndexMismatch for a file that is missing, damaged, or made with other tokenizer rules.
         """
         view = cls(language)
         meta, arrays = index_file.load(path, KIND, mapped=True)

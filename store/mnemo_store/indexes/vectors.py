@@ -99,7 +99,7 @@ class _SearchGraph:
     """A usearch index over the rows with serials below `end`, mapped from a file that never changes."""
 
     def __init__(self, path: Path, checksum: int, end: int, dimensions: int):
-        """Opens the file, which must have this checksum. Raises ViewMismatch."""
+        """Opens the file, which must have this checksum. Raises IndexMismatch."""
         # The import costs 0.2 s and 40 MB, which a small store never pays. With usearch 2.26.6 imported first, the
         # import of onnxruntime crashes: a process that uses both imports onnxruntime first. The daemon does, since it
         # has vectors only from a model.
@@ -572,7 +572,7 @@ class VectorIndex:
     ) -> tuple[Self, dict[str, Any]]:
         """Loads the saved index and its meta.
 
-        Raises ViewMismatch where there is none, or it is damaged or of another space: it is then rebuilt from the
+        Raises IndexMismatch where there is none, or it is damaged or of another space: it is then rebuilt from the
         store. If only the graph is damaged or missing, answers are exact until `build_index` has run.
         """
         head, arrays = index_file.load(folder / VIEW_FILE, VIEW_KIND)

@@ -43,7 +43,7 @@ class FolderLock:
 
     @classmethod
     def acquire(cls, folder: Path) -> "FolderLock":
-        """Locks an existing folder. Raises Locked, which names the holder, and OSError."""
+        """Locks an existing folder. Raises FolderInUse, which names the holder, and OSError."""
         folder_fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             try:

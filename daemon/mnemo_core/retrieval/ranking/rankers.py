@@ -2,6 +2,19 @@
 
 Candidates are arrays side by side: one place a memory. A ranker is one entry of a table; those with a page of their own
 are in `decay_ranker.py` (`layered`) and `lexical_ranker.py` (`deterministic`, `hybrid`).
+
+To add a ranker:
+
+1. Here: its function, its name in `Ranker` and its row in `RANKER_TABLE`, whose fields are explained at `RankerEntry`.
+   `score` lowers the scores of archived memories, and `order` settles ties: by importance, then the newer `event_at`,
+   then the id. Scores are float32, so ones that hardly differ may tie, and importance then decides.
+2. Its name in `Ranker` of `clients/mnemo_client/protocol/choices.py`, in the same order. Wire types, options,
+   completions and the OpenAPI document take it from there.
+3. Its case in `ranker_contributions` of `mnemo_core/retrieval/explanations.py`; without one, `explain` and `mnemo why`
+   name its score as the only reason.
+4. Its row in daemon/SPEC.md 7.3, and its name and score in clients/PROTOCOL.md, "POST /v1/recall".
+5. `python -m tests.golden.names`, which adds the name to those that must not change; and its row in the tables of the
+   tests, which name a ranker that they lack.
 """
 
 from collections.abc import Callable, Mapping
@@ -280,7 +293,10 @@ def _rerank(asked: RankingRequest, candidates: Candidates) -> _RankerOutput:
 
 
 class RankerEntry(NamedTuple):
-    """A ranker: its function, what it reads besides the columns, and its replacement where there are no vectors."""
+    """A ranker: its function, what it reads besides the columns, and its replacement where there are no vectors.
+
+    Without `reads_vectors` the vector channel is not searched: candidates are those of words and core.
+    """
 
     score: Callable[[RankingRequest, Candidates], _RankerOutput]
     reads_vectors: bool = False
@@ -289,7 +305,6 @@ class RankerEntry(NamedTuple):
     lowers_archived: bool = True  # by ARCHIVED_FACTOR
 
 
-# To add a ranker: its function, its row here, and its name in `Ranker` and in mnemo_client.protocol.choices.
 RANKER_TABLE: Mapping[Ranker, RankerEntry] = {
     "auto": RankerEntry(_auto, reads_vectors=True, without_vectors="words"),
     "words": RankerEntry(_words),
