@@ -10,7 +10,6 @@ from mnemo_store.records import (
     ChangeEntry,
     ChunkRef,
     DropMemory,
-    NoteFile,
     PutMemory,
     PutMeta,
 )
@@ -39,11 +38,10 @@ chunks = st.builds(ChunkRef, ids, texts, st.integers(1, 3), st.integers(4, 6))
 
 # Fields whose type does not say what may stand in them.
 FIELDS: dict[tuple[type, str], st.SearchStrategy[Any]] = {
-    (NoteFile, "root"): ids,
     (PutMeta, "name"): st.sampled_from(("epoch", "model", "ä")),
 }
 
-IDS_BY_NAME = frozenset({"root", "memory"})  # fields of records that hold ids without being part of a key
+IDS_BY_NAME = dict.fromkeys(("root", "memory"), "id")  # fields that hold ids without being part of a key
 
 
 def records(table: Table[Any]) -> st.SearchStrategy[Any]:
@@ -53,7 +51,7 @@ def records(table: Table[Any]) -> st.SearchStrategy[Any]:
     if table.record is LoggedChange:
         entries = st.builds(ChangeEntry, at=st.just(AT), by=texts, ids=st.lists(ids, max_size=2).map(tuple))
         return st.builds(LoggedChange, st.integers(1, 9), entries)
-    kinds = dict(zip(table.key.fields, table.key.kinds, strict=True))
+    kinds = {**IDS_BY_NAME, **dict(zip(table.key.fields, table.key.kinds, strict=True))}
     hints = get_type_hints(table.record)
     fields = {
         name: FIELDS.get((table.record, name), _values(hints[name], kinds.get(name)))

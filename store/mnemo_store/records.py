@@ -211,7 +211,7 @@ class PutMemory(Record, frozen=True, tag_field="record_type", tag="memory"):
 
 
 class DropMemory(Record, frozen=True, tag_field="record_type", tag="memory_dropped"):
-    """Removes a memory for good: record, usage, edges and versions.
+    """Removes a memory for good, with everything that belongs to it.
 
     It also ends what the journal could restore, since a replay applies it too. For a memory whose record is missing it
     may therefore be written only after a repair's `reread`, which first restores what the journal still has.

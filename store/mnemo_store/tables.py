@@ -173,7 +173,8 @@ class Table(Generic[R]):
     section: DumpSection = "after memories"
     exported: Callable[[R, ExportScope], R | None] | None = None  # None: exported with all its memories
     problems: Callable[[R], Iterator[str]] | None = None  # values of a record that are out of bounds, as sentences
-    texts: Callable[[R], Iterable[str]] | None = _as_json  # that are no residue of an erased memory; None: it has none
+    # Texts that may stay on the disk although an erased memory had the same words. None: it has none.
+    texts: Callable[[R], Iterable[str]] | None = _as_json
     since: int = 1  # the format that it came with
     encode: Callable[[Any], bytes] = codec.encode
     decode: Callable[[bytes, bytes], R] | None = None  # of key and value; None: MessagePack
@@ -319,7 +320,7 @@ SKIPS: Table[Skip] = Table(
 )  # fmt: skip
 FORGOTTEN: Table[ErasedText] = Table(
     "forgotten", "erased text", ErasedText, Key(("hash", "text")), PutErasedText, DropErasedText,
-    section="notes", texts=None,
+    section="notes", texts=None, since=2,
 )  # fmt: skip
 USAGE: Table[Usage] = Table(
     "usage", "usage record", Usage, Key(_ID), PutUsage, parents=_OF_A_MEMORY, section="with its memory",

@@ -25,6 +25,7 @@ from mnemo_store.codec import (
     seq_of,
 )
 from mnemo_store.records import Change, DropMemory, Memory, PutMemory, Record, content_hash, embedded_text, is_long_term
+from mnemo_store.tables import TABLE_NAMES, TABLES
 from tests.samples import sample_id, sample_memory
 
 FORMAT_PAGE = Path(__file__).resolve().parents[2] / "store" / "FORMAT.md"
@@ -162,6 +163,19 @@ def test_every_kind_of_change_is_described() -> None:
     page = FORMAT_PAGE.read_text()
     for change in get_args(Change):
         assert f"`{change.__struct_config__.tag}`" in page, change.__name__
+
+
+def test_the_tables_and_formats_that_the_page_lists_are_those_of_the_code() -> None:
+    page = FORMAT_PAGE.read_text()
+    database = page[page.index("## The database") : page.index("## The manifest")]
+    assert set(re.findall(r"^\| `(\w+)` \|", database, re.MULTILINE)) == set(TABLE_NAMES)
+    changing = page[page.index("## Changing the format") : page.index("## Defaults")]
+    formats = {int(number): added for number, added in re.findall(r"^\| (\d+) \| (.*) \|$", changing, re.MULTILINE)}
+    assert list(formats) == list(range(2, records.FORMAT + 1))
+    added = {(name, number) for number, text in formats.items() for name in re.findall(r"the table `(\w+)`", text)}
+    assert added == {(table.name, table.since) for table in TABLES if table.since > 1}
+    assert f"\n\nFormat {records.FORMAT}. " in page
+    assert f'{{"mnemo_stream":1,"format":{records.FORMAT},' in page
 
 
 def test_an_id_of_the_samples_is_one_that_the_layout_takes() -> None:
