@@ -45,6 +45,7 @@ from tests.samples import AT, WAIT_SECONDS, sample_id, sample_memory, write
 from tests.table_records import sample_record
 
 ROOT, FILE = sample_id(900), sample_id(901)
+OWNERS = {"memories": sample_id(1), "roots": ROOT, "notes": FILE}  # in the golden store, by table
 
 
 def fill(store: Store) -> None:
@@ -111,9 +112,11 @@ def fill_dated(store: Store) -> None:
 
 
 def fill_new_tables(store: Store) -> None:
-    """What formats from 5 on have besides: a record of each table that came since, made from its type."""
+    """What formats from 5 on have besides: a record of each table that came since, made from its type, of a
+    parent that is there."""
     for table in (table for table in TABLES if table.since > 4):
-        record = sample_record(table, 700 + table.since)
+        owners = {parent.field: OWNERS[parent.table] for parent in table.parents}
+        record = msgspec.structs.replace(sample_record(table, 700 + table.since), **owners)
         write(store, put_of(table, record), what="add")
 
 

@@ -35,7 +35,7 @@ from mnemo_store.records import (
     TrashEntry,
     Usage,
 )
-from mnemo_store.tables import BOOKKEEPING, BY_CHANGE, EDGES, SKIPS, TABLES, record_in
+from mnemo_store.tables import BOOKKEEPING, BY_CHANGE, BY_NAME, EDGES, SKIPS, TABLES, Table, record_in
 
 ALL = 100_000  # more rows than any table of a simulated store has
 CANDIDATES_MAX = 256  # states that may all be true; more means that nobody can tell anything any more
@@ -100,8 +100,10 @@ class State:
             case DropMemory(id=memory_id):
                 for table in (self.memories, self.usage, self.trash):
                     table.pop(memory_id, None)
-                for edge_key in [key for key in self.edges if memory_id in key[:2]]:
+                for edge_key in [key for key, edge in self.edges.items() if _belongs_to(memory_id, EDGES, edge)]:
                     del self.edges[edge_key]
+                for other in [key for key, it in self.others.items() if _belongs_to(memory_id, BY_NAME[key[0]], it)]:
+                    del self.others[other]
             case PutUsage(data=usage):
                 self.usage[usage.id] = usage
             case PutTrash(data=trashed):
@@ -160,6 +162,10 @@ class State:
             if made:
                 found[memory_id] = made[-1]
         return found
+
+
+def _belongs_to(memory_id: str, table: Table[Any], record: Any) -> bool:
+    return any(parent.table == "memories" and getattr(record, parent.field) == memory_id for parent in table.parents)
 
 
 def state_of(snapshot: Snapshot) -> State:

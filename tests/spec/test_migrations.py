@@ -4,19 +4,23 @@ import errno
 import os
 import shutil
 import tarfile
+from collections import Counter
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from mnemo_store.database import migrations
+from mnemo_store.database.environment import Database
 from mnemo_store.disk import Disk
 from mnemo_store.errors import DiskFull
+from mnemo_store.maintenance.check import check
 from mnemo_store.records import FORMAT
 from mnemo_store.store import Store
 from tests.golden import make
 from tests.golden.make import state_of
-from tests.samples import contents, opened, remember, tables_of
+from tests.samples import AT, contents, opened, remember, tables_of
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -66,6 +70,11 @@ def test_a_store_that_is_written_today_is_the_golden_one_to_the_byte(tmp_path: P
     assert {path.name: path.read_bytes() for path in (today / "journal").iterdir()} == journals
     assert tables_of(today) == tables_of(golden)
     assert sorted(path.name for path in today.iterdir()) == sorted(path.name for path in golden.iterdir())
+
+
+def test_the_golden_store_of_this_format_breaks_no_rule(tmp_path: Path) -> None:
+    with closing(Database.open(unpacked(FORMAT, tmp_path) / "db", Disk(), 1 << 26)) as database:
+        assert list(check(lambda: database.table_snapshot(AT), Counter())) == []
 
 
 @pytest.mark.parametrize("number", range(1, FORMAT))
