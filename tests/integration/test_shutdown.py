@@ -89,7 +89,7 @@ def test_what_was_acknowledged_before_the_end_is_there_after_it(started_daemon: 
     assert set(acknowledged) <= set(kept)
     assert len(set(kept)) == len(kept)
     log = started_daemon.log.read_text()
-    assert "built anew" not in log  # the views were saved at the end
+    assert "rebuilt" not in log  # the views were saved at the end
     assert "ERROR" not in log
 
 
