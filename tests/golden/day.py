@@ -25,6 +25,7 @@ import msgspec
 import numpy as np
 
 from mnemo_core.retrieval.ranking.late_interaction import Codes, quantize
+from mnemo_core.retrieval.ranking.rankers import RANKERS
 from mnemo_daemon.models.embedding import Embedder, QueryTokens
 from mnemo_daemon.models.token_rows import LateForm
 from tests import recall_sets
@@ -35,7 +36,6 @@ FILE = Path(__file__).with_name("day.jsonl")
 TALK = "bread-and-trumpet"  # one of those on which nothing is fitted
 TURNS = 45
 QUESTIONS = 4
-RANKERS = ("auto", "words", "cosine", "deterministic", "hybrid", "layered", "fused", "rerank")
 TOLERANCE = 2e-3  # of a score: what two processors may differ by, and less than any change of a rule
 
 PROSE = frozenset({"message", "hint", "why", "reason", "reasons", "detail", "notes", "where", "summary", "description"})

@@ -11,7 +11,7 @@ from mnemo_client.client import Client
 from mnemo_client.errors import RefusalError
 from mnemo_client.protocol.choices import Ranker
 from mnemo_client.protocol.retrieval import RecallAnswer
-from mnemo_core.retrieval.ranking.rankers import RANKERS
+from mnemo_core.retrieval.ranking.rankers import RANKER_TABLE, RANKERS
 from tests.columns import DAY, HOUR, NOW
 from tests.running import RunningDaemon
 
@@ -51,7 +51,7 @@ def test_every_ranker_puts_what_was_asked_for_first_and_says_that_it_was_used(cl
     assert answer.mode == {"hybrid": "hybrid", "rerank": "late"}.get(ranker)
 
 
-@pytest.mark.parametrize("ranker", ["auto", "cosine", "hybrid", "layered", "fused", "rerank"])
+@pytest.mark.parametrize("ranker", [ranker for ranker in RANKERS if RANKER_TABLE[ranker].reads_vectors])
 def test_rankers_that_go_by_vectors_find_what_is_meant(client: Client, ranker: str) -> None:
     assert contents(ask(client, MEANT, ranker))[0] == FERRY
 
@@ -194,13 +194,14 @@ WITHOUT_VECTORS = {
 def test_M10_L21_without_a_model_every_ranker_answers_and_says_how(started_daemon: RunningDaemon) -> None:
     with started_daemon.client() as client:
         remember_three(client)
+        assert not (lacking := set(RANKERS) - WITHOUT_VECTORS.keys()), f"WITHOUT_VECTORS lacks {lacking}"
         for ranker in RANKERS:
             answer = ask(client, "the ferry to the island", ranker)
             by_formula = "deterministic" in WITHOUT_VECTORS[ranker]
             assert contents(answer)[:1] == [FERRY], ranker
             assert len(contents(answer)) == (3 if by_formula else 1), ranker
             assert (answer.ranker, answer.mode) == WITHOUT_VECTORS[ranker]
-            assert answer.degraded == ([] if ranker in ("words", "deterministic") else ["vectors"])
+            assert answer.degraded == (["vectors"] if RANKER_TABLE[ranker].reads_vectors else [])
         by_tokens = ask(client, "ferry island bridge", "hybrid", mode="semantic")
         assert by_tokens.mode == "deterministic"
         assert by_tokens.memories[0].score == pytest.approx(0.728333, abs=1e-6)

@@ -133,6 +133,10 @@ GROWS: list[tuple[Ranker, str]] = [
 ]  # fmt: skip
 
 
+def test_every_ranker_goes_by_some_signal() -> None:
+    assert not (lacking := set(RANKERS) - {ranker for ranker, _ in GROWS}), f"GROWS lacks {lacking}"
+
+
 @pytest.mark.parametrize(("ranker", "signal"), GROWS)
 def test_more_of_a_good_signal_never_costs_score(ranker: Ranker, signal: str) -> None:
     values = KNOWN if signal == "sims" else FIELDS[signal]

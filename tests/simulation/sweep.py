@@ -66,7 +66,7 @@ MODES = {
 
 def live_a_day(mode: DiskFailureMode, call: int) -> bool:
     """True if the fault came to pass. Raises LifeFailure where the day, or what is left of it, is not as it must be,
-    and Undecided where nobody can tell."""
+    and UndecidedWrite where nobody can tell."""
     folder = Path(tempfile.mkdtemp(prefix="mnemo-day-", dir=place_for_worlds()))
     life = SimulatedLife(SEED, folder)
     try:

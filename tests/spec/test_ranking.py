@@ -72,21 +72,30 @@ def test_the_best_by_words_is_not_certain_whatever_the_others_are() -> None:
     assert only == pytest.approx(0.09)
 
 
-@pytest.mark.parametrize(
-    ("ranker", "mode", "used", "mode_used"),
-    [
-        ("auto", "hybrid", "words", None),
-        ("words", "hybrid", "words", None),
-        ("cosine", "hybrid", "words", None),
-        ("deterministic", "hybrid", "deterministic", None),
-        ("hybrid", "hybrid", "hybrid", "deterministic"),
-        ("hybrid", "deterministic", "hybrid", "deterministic"),
-        ("hybrid", "semantic", "hybrid", "deterministic"),
-        ("layered", "hybrid", "layered", None),
-        ("fused", "hybrid", "deterministic", None),
-        ("rerank", "hybrid", "rerank", "blend"),
-    ],
-)
+NEEDS: dict[Ranker, tuple[str, ...]] = {
+    "auto": ("vectors",), "words": (), "cosine": ("vectors",), "deterministic": ("overlap",),
+    "hybrid": ("vectors", "overlap"), "layered": ("vectors",), "fused": ("vectors",), "rerank": ("vectors",),
+}  # fmt: skip
+WITHOUT_VECTORS: list[tuple[Ranker, Mode, Ranker, str | None]] = [
+    ("auto", "hybrid", "words", None),
+    ("words", "hybrid", "words", None),
+    ("cosine", "hybrid", "words", None),
+    ("deterministic", "hybrid", "deterministic", None),
+    ("hybrid", "hybrid", "hybrid", "deterministic"),
+    ("hybrid", "deterministic", "hybrid", "deterministic"),
+    ("hybrid", "semantic", "hybrid", "deterministic"),
+    ("layered", "hybrid", "layered", None),
+    ("fused", "hybrid", "deterministic", None),
+    ("rerank", "hybrid", "rerank", "blend"),
+]
+
+
+def test_every_ranker_has_its_row() -> None:
+    for rows in (NEEDS, [ranker for ranker, *_ in WITHOUT_VECTORS]):
+        assert not (lacking := set(RANKERS) - set(rows)), f"{lacking} is not in {rows}"
+
+
+@pytest.mark.parametrize(("ranker", "mode", "used", "mode_used"), WITHOUT_VECTORS)
 def test_M10_without_vectors_another_ranker_answers_and_says_which(
     ranker: Ranker, mode: Mode, used: Ranker, mode_used: str | None
 ) -> None:
@@ -103,16 +112,15 @@ def test_M10_without_vectors_another_ranker_answers_and_says_which(
 
 @pytest.mark.parametrize("ranker", RANKERS)
 def test_what_a_ranker_needs_is_known_before_anything_is_computed(ranker: Ranker) -> None:
-    by_words_alone, by_tokens = ("words", "deterministic"), ("deterministic", "hybrid")
-    assert RankingRequest(ranker).needs_vectors == (ranker not in by_words_alone)
-    assert RankingRequest(ranker).needs_overlap == (ranker in by_tokens)
+    asked = RankingRequest(ranker)
+    assert (asked.needs_vectors, asked.needs_overlap) == ("vectors" in NEEDS[ranker], "overlap" in NEEDS[ranker])
     if ranker == "hybrid":
         assert not RankingRequest(ranker, "deterministic").needs_vectors
         assert RankingRequest(ranker, "deterministic").needs_overlap
         assert RankingRequest(ranker, "semantic").needs_vectors
         assert not RankingRequest(ranker, "semantic").needs_overlap
     fallen_back = rankers.effective_request(RankingRequest(ranker, has_vectors=False))
-    assert fallen_back.needs_overlap == (ranker in (*by_tokens, "fused"))
+    assert fallen_back.needs_overlap == (ranker in ("deterministic", "hybrid", "fused"))
 
 
 @pytest.mark.parametrize("ranker", [ranker for ranker in RANKERS if ranker != "layered"])

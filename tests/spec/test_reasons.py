@@ -32,6 +32,11 @@ ASKED: list[tuple[Ranker, Mode]] = [
 ]  # fmt: skip
 
 
+def test_the_features_of_every_ranker_are_compared_with_its_score() -> None:
+    """Those of `layered` on its own: its score is not their sum."""
+    assert not (lacking := {*rankers.RANKERS} - {"layered", *(ranker for ranker, _ in ASKED)}), f"ASKED lacks {lacking}"
+
+
 @pytest.mark.parametrize("ranker", rankers.RANKERS)
 def test_without_vectors_it_is_told_of_the_ranker_that_answers_instead(ranker: Ranker) -> None:
     given = some()._replace(sims=np.full(5, np.nan, np.float32), late=None)

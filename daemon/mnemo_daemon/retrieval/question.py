@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnemo_client.protocol.retrieval import RecallTrace
-from mnemo_core.retrieval.ranking.rankers import Mode, ModeUsed, Ranker
+from mnemo_core.retrieval.ranking.rankers import RANKER_TABLE, Mode, ModeUsed, Ranker
 from mnemo_daemon.memories.memory_service import MemoryDetails
 from mnemo_store.indexes.attributes import MemoryFilter
 
@@ -45,7 +45,8 @@ class Question(NamedTuple):
     def is_quick(self) -> bool:
         """Return whether it is answered in milliseconds from memory: no other time, no model that reads texts, no
         ranker that goes by the tokens of the texts."""
-        return self.as_of is None and not self.exact and self.ranker not in ("deterministic", "hybrid", "rerank")
+        entry = RANKER_TABLE[self.ranker]
+        return self.as_of is None and not self.exact and not entry.reads_overlap and not entry.reranks
 
     @property
     def is_cut(self) -> bool:

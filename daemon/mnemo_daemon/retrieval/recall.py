@@ -130,7 +130,7 @@ class Recall:
         clock.mark("features")
         scored = rankers.score(asked, candidates)
         if (
-            scored.ranker == "rerank"
+            rankers.RANKER_TABLE[scored.ranker].reranks
             and scored.mode != "cross_encoder"
             and self._cross_encoder
             and self._cross_encoder.failure

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from mnemo_client.protocol.choices import Verdict
 from mnemo_client.protocol.retrieval import CandidateTrace, ChannelRank, FailedFilter, WhyAnswer
+from mnemo_core.retrieval.ranking.rankers import RANKER_TABLE
 from mnemo_core.retrieval.result_selection import is_copy
 from mnemo_core.text.canonical import canonical_form
 from mnemo_daemon.errors import Refusal
@@ -269,9 +270,11 @@ def _under(told: WhyAnswer, asked: DiagnosedRecall, question: Question) -> str:
         return f"its score {score:.3f} is under the min_score of {question.min_score:g}"
     if told.reason == "no_score":
         return f"it has no score by `{told.ranker}`"
-    floor = {"fused": limits.fused_floor, "layered": limits.relevance_floor}.get(told.ranker, 0.0)
+    floor_of = RANKER_TABLE[asked.ranked.scored.ranker].floor
     near = "it has no vector yet" if own is None or own.similarity is None else f"its cosine {own.similarity:.2f}"
-    return f"{near} is under the floor of `{told.ranker}`, {floor:.2f}" if floor else f"{near} is no similarity"
+    if floor_of is None:
+        return f"{near} is no similarity"
+    return f"{near} is under the floor of `{told.ranker}`, {floor_of(limits):.2f}"
 
 
 def _held_back(told: WhyAnswer, asked: DiagnosedRecall) -> str:

@@ -146,9 +146,8 @@ class ResultBuilder:
             float(self._views.lexical.score_texts(query, [LexicalFields(query)])[0]),
         )  # fmt: skip
         basis: abstention.Basis = "words"
-        if serving is not None and scored.ranker != "words":
-            is_learned = scored.ranker == "auto" and candidates.learned is not None
-            basis = "learned" if is_learned else "vectors"
+        if serving is not None:
+            basis = "vectors" if candidates.learned is None else "learned"
         place = abstention.of_model(serving.embedder.name if serving is not None else "")[basis]
         features = abstention.features(known, ranked.asked.thresholds, basis)
         return CutoffEvidence(

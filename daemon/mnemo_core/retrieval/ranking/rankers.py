@@ -14,7 +14,7 @@ To add a ranker:
    name its score as the only reason.
 4. Its row in daemon/SPEC.md 7.3, and its name and score in clients/PROTOCOL.md, "POST /v1/recall".
 5. `python -m tests.golden.names`, which adds the name to those that must not change; and its row in the tables of the
-   tests, which name a ranker that they lack.
+   tests, which name a ranker that they lack; `python -m tests.golden.day`, whose day asks every ranker.
 """
 
 from collections.abc import Callable, Mapping
@@ -301,17 +301,29 @@ class RankerEntry(NamedTuple):
     score: Callable[[RankingRequest, Candidates], _RankerOutput]
     reads_vectors: bool = False
     reads_overlap: bool = False
+    reads_words_full: bool = False  # `RankingRequest.words_full`
+    reranks: bool = False  # by a cross-encoder, which reads the texts, or by late interaction
+    is_far_reaching: bool = False  # its candidates are many, as it can lift one that no channel has near the front
+    floor: Callable[[Thresholds], float] | None = None  # the cosine under which candidates are dropped
     without_vectors: Ranker | None = None  # None: it has a rule of its own
     lowers_archived: bool = True  # by ARCHIVED_FACTOR
 
 
 RANKER_TABLE: Mapping[Ranker, RankerEntry] = {
     "auto": RankerEntry(_auto, reads_vectors=True, without_vectors="words"),
-    "words": RankerEntry(_words),
+    "words": RankerEntry(_words, reads_words_full=True),
     "cosine": RankerEntry(_cosine, reads_vectors=True, without_vectors="words"),
     "deterministic": RankerEntry(_deterministic, reads_overlap=True),
     "hybrid": RankerEntry(_hybrid, reads_vectors=True, reads_overlap=True),
-    "layered": RankerEntry(_layered, reads_vectors=True, lowers_archived=False),
-    "fused": RankerEntry(_fused, reads_vectors=True, without_vectors="deterministic"),
-    "rerank": RankerEntry(_rerank, reads_vectors=True),
+    "layered": RankerEntry(
+        _layered, reads_vectors=True, floor=lambda limits: limits.relevance_floor, lowers_archived=False
+    ),
+    "fused": RankerEntry(
+        _fused,
+        reads_vectors=True,
+        is_far_reaching=True,
+        floor=lambda limits: limits.fused_floor,
+        without_vectors="deterministic",
+    ),
+    "rerank": RankerEntry(_rerank, reads_vectors=True, reranks=True),
 }

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from mnemo_core.retrieval.ranking.rankers import RANKER_TABLE
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_daemon.indexing.index_phases import ActiveIndex
 from mnemo_daemon.indexing.lexical_index import words_of
@@ -32,7 +33,7 @@ from mnemo_store.store import Store
 CANDIDATES_MIN = 100  # of a channel that are ranked together, however many are asked for; what is found beyond them
 # comes behind, so that a longer answer begins as a shorter one does
 CANDIDATES_PER_ANSWER = 4  # [L 2.3]
-FUSED_CANDIDATES = 1000  # the same of `fused`, in which freshness lifts what is not among the nearest 100
+FAR_REACHING_CANDIDATES = 1000  # of a far-reaching ranker: in `fused` freshness lifts what is not among the nearest 100
 CORE_CANDIDATES = 32  # core memories that join whatever is asked; of more than so many the nearest
 NAMESPACE_CANDIDATES = 32  # by each channel, of the namespace that is asked, where `default` is searched as well
 WORKING_HOURS = 24  # how long a memory of kind `working` without a session is recalled. SPEC 7.2
@@ -259,7 +260,7 @@ class CandidateRetrieval:
         searched: what the words channel looks for, where it is not the query.
         """
         asked_words = question.query if searched is None else searched
-        first = fetch = FUSED_CANDIDATES if question.ranker == "fused" else CANDIDATES_MIN
+        first = fetch = FAR_REACHING_CANDIDATES if RANKER_TABLE[question.ranker].is_far_reaching else CANDIDATES_MIN
         fetch = candidates_wanted(question, fetch)
         search = functools.partial(self._views.lexical.search_with_postings, asked_words, fetch, scene.mask)
         found_words = self._threads.submit(search).result if len(self._views.lexical) >= PARALLEL_MIN else search

@@ -3,7 +3,7 @@
 import numpy as np
 
 from mnemo_core.retrieval.ranking import decay_ranker, lexical_ranker, rankers
-from mnemo_core.retrieval.ranking.rankers import Candidates, RankingRequest
+from mnemo_core.retrieval.ranking.rankers import RANKER_TABLE, Candidates, RankingRequest
 from mnemo_core.similarity import thresholds
 from mnemo_core.similarity.thresholds import SOURCE, Thresholds
 from mnemo_daemon.indexing.index_phases import ActiveIndex
@@ -46,7 +46,7 @@ class RankingInputs:
             has_vectors=serving is not None,
         )
         asked = rankers.effective_request(asked)
-        if asked.ranker == "words":
+        if RANKER_TABLE[asked.ranker].reads_words_full:
             full = self._views.lexical.score_texts(question.query, [LexicalFields(question.query)])
             asked = asked._replace(words_full=float(full[0]))
         return asked
@@ -70,11 +70,12 @@ class RankingInputs:
         candidates = candidates_of(scene, channels)
         if looked is not None:
             candidates = candidates._replace(learned=looked.learned, chances=looked.chances)
-        if asked.ranker == "rerank":
+        reranks = RANKER_TABLE[asked.ranker].reranks
+        if reranks:
             candidates = candidates._replace(
                 cross=self._cross_encoder_scores(question.query, scene, channels, candidates)
             )
-        if serving is not None and asked.ranker == "rerank" and candidates.cross is None:
+        if serving is not None and reranks and candidates.cross is None:
             candidates = candidates._replace(late=self._learned.late_interaction(scene, channels, serving))
         if asked.needs_overlap:
             candidates = candidates._replace(overlap=self._overlap(question.query, scene, channels))
