@@ -74,7 +74,7 @@ def test_everywhere_leaves_no_byte_of_it_and_everything_else(place: Path) -> Non
         assert contents(store) == [STAYS, "Said later."]
     assert bytes_with(place, CANARY) == []
     assert (report.complete, report.backups) == (True, [])
-    rewritten = [each for each in report.places if "rewritten" in each.detail]
+    rewritten = [each for each in report.places if "rewritten without it" in each.detail]
     assert [each.state for each in rewritten] == ["clean"] * 3
     for name, texts in (("first", [STAYS]), ("second", [STAYS, "Said later."])):
         copy = place / "data" / "backups" / name

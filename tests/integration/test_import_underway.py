@@ -149,7 +149,7 @@ def test_an_import_leaves_the_store_room_to_write(
     served: ServedDaemon, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(transfer_routes, "FREE_BYTES_MIN", 1 << 60)  # more than any disk has
-    with pytest.raises(RefusalError, match="no room for the import beside the store") as refused:
+    with pytest.raises(RefusalError, match="no room for the import next to the store") as refused:
         client.import_from(memories(1))
     assert refused.value.status == 507
 
