@@ -91,10 +91,19 @@ class TableSnapshot(Snapshot):
             after = rows[-1]
 
 
+OVERFLOW_BYTES_MIN = 1_000  # less than the longest value that LMDB keeps within a page
+
+
 class TableWriter(TableSnapshot, StateWriter):
     """The writer within a write transaction."""
 
     def _put(self, table: str, key: bytes, value: Any) -> None:
+        # LMDB writes a shorter value over a long one of the same transaction in place, in pages to spare, and the
+        # integrity check reports these as damage.
+        if table not in MULTI_VALUE_TABLES:
+            before = self._txn.get(key, db=self._tables[table])
+            if before is not None and len(before) > max(OVERFLOW_BYTES_MIN, len(value)):
+                self._txn.delete(key, db=self._tables[table])
         self._txn.put(key, value, dupdata=True, db=self._tables[table])
 
     def _delete(self, table: str, key: bytes, value: bytes = b"") -> None:
