@@ -1,5 +1,6 @@
-"""The C allocator, told to give memory back: numpy, LMDB, usearch and onnxruntime allocate through it on many threads.
+"""Settings of the C allocator that make it return memory to the system.
 
+numpy, LMDB, usearch and onnxruntime allocate through it on many threads.
 glibc keeps an arena for each of up to eight threads a core, and keeps what is freed in each: memory then grows with
 every thread that once had a large array, although nothing holds it. Other C libraries have no such calls, and are left
 as they are.
@@ -16,7 +17,7 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # of glibc's ma
 
 
 def limit_arenas() -> bool:
-    """Bounds what the allocator keeps. To be called before threads are begun; False where it cannot be told."""
+    """Bounds what the allocator keeps. To be called before threads are begun; False where it cannot be set."""
     mallopt = _function("mallopt")
     if mallopt is None:
         return False
@@ -25,7 +26,7 @@ def limit_arenas() -> bool:
 
 
 def trim() -> bool:
-    """Give back what is free; False where the system cannot be told to."""
+    """Give back what is free; False where the system offers no such call."""
     malloc_trim = _function("malloc_trim")
     if malloc_trim is not None:
         malloc_trim(0)

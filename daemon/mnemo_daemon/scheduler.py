@@ -53,7 +53,7 @@ class JobState:
 class Job:
     """One kind of background work.
 
-    `run` does one slice, durably, and returns whether there is more; what bounds a slice is told by `slice_bound`.
+    `run` does one slice, durably, and returns whether there is more; `slice_bound` says what bounds a slice.
     `due` is asked while no run is under way. A heavy job waits on battery and on a busy machine.
     """
 

@@ -1,4 +1,4 @@
-"""The doors: one memory, many, a text, the turns of a conversation; and classifying anew. SPEC 5, 13."""
+"""The entry points: one memory, many, a text, the turns of a conversation; and reclassification. SPEC 5, 13."""
 
 import asyncio
 import functools
@@ -253,7 +253,7 @@ class IngestApi:
         group: str,
         kind: type[RememberAnswer] | type[PieceAnswer],
     ) -> list[Any]:
-        """The answer to each, in order; a text that is only begun to be told does not hold up the others."""
+        """The answer to each, in order; a text that is still being ingested does not hold up the others."""
         puts = [each for each in read if isinstance(each, _BatchEntry)]
         took = iter(await self._pipeline.ingest([put.submission for put in puts], caller, group) if puts else ())
         await self._services.wait_until_open()  # a write may have found the disk failing

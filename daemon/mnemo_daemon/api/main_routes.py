@@ -319,9 +319,9 @@ class Api:
         question = self._question(request, asked)
         memory_id = self._memories.resolve(asked.id, wire_codec.caller_of(request), "id")
         with self._services.priority.query_running():
-            told = await self._workers.run(self._services.recall.why, question, memory_id)
-        told.namespace = request.namespace or asked.namespace or wire_codec.DEFAULT_NAMESPACE
-        return Reply(told)
+            diagnosis = await self._workers.run(self._services.recall.why, question, memory_id)
+        diagnosis.namespace = request.namespace or asked.namespace or wire_codec.DEFAULT_NAMESPACE
+        return Reply(diagnosis)
 
     async def search(self, request: Request) -> Reply:
         await self._services.wait_until_open()

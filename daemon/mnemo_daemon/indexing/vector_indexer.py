@@ -3,7 +3,7 @@
 One thread reads `changes` from where the view stands (SPEC 3.5). What a person or an agent just said goes first, so
 that a thousand notes waiting for their vectors hold up nothing. A text's vectors are kept in the database under its
 hash, so that no text is embedded twice by one model; a view that is missing is filled again from there. What the doors
-embedded before they wrote it is handed over (`EmbeddingHandoff`). Only `reindex` computes anew what is known. A text's
+embedded before they wrote it is handed over (`EmbeddingHandoff`). Only `reindex` computes known vectors again. A text's
 token rows come from the same run of the model and are kept with its vectors; where they are missing, `TokenBackfill`
 makes them.
 """
@@ -207,8 +207,8 @@ class VectorIndexer:
     def reindex(self, *, anew: bool, batch: int | None = None) -> None:
         """Embeds what waits, `batch` texts at once from now on (None: BATCH).
 
-        With `anew` every text is computed again, into a view beside the one that answers, which takes over once it is
-        whole; without a model, as soon as there is one. A restart of the daemon ends that.
+        With `anew` every text is computed again into a second index, which replaces the one that answers once it is
+        complete; without a model, as soon as there is one. A restart of the daemon ends that.
         """
         self._batch = batch or BATCH
         self._inbox.notify("recompute" if anew else None)
@@ -216,7 +216,7 @@ class VectorIndexer:
 
     def rebuild_without_deleted(self) -> None:
         """Returns once no row of a memory that was dropped is left in the view or in its files, and what was being
-        embedded has been. The graph over the vectors is built anew behind it."""
+        embedded has been. The graph over the vectors is rebuilt after it."""
         future = self._inbox.add_renewal()
         self.supervisor.resume()
         if not self.supervisor.is_alive():

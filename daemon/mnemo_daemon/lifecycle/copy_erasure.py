@@ -1,7 +1,7 @@
 """Rewriting the copies of the store (backups, what a restore put aside) without memories that are forgotten. SPEC 3.7
 
-A copy is copied once more beside itself, opened there as a store, rid of the memories, and put in the place of the old
-one; a backup keeps its time and gets a new list of its files. What cannot be rewritten stays as it is and is told.
+A copy is copied once more next to itself, opened there as a store, rid of the memories, and put in the place of the old
+one; a backup keeps its time and gets a new list of its files. What cannot be rewritten stays as it is and is reported.
 """
 
 import shutil

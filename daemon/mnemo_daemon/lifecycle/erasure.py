@@ -4,13 +4,13 @@ The order of it, of which each step can be done again after whatever stopped it:
 
 1. A mark in the store names the memories. What stays no longer names them, and they are dropped; only salted hashes of
    their texts stay. From here on no answer knows them.
-2. Columns, words and vectors are built anew, beside those that answer meanwhile.
+2. Columns, words and vectors are rebuilt, next to those that answer meanwhile.
 3. What lies about in the data folder (torn ends, damaged databases, quarantine) is removed where it holds any of it.
-4. Database and journal are written anew: writes wait, reads go on.
+4. Database and journal are rewritten: writes wait, reads go on.
 5. Every file is searched for what only these memories had, and the mark is taken away.
 
 A start, or the housekeeping after a full disk, that finds the mark goes on from there. What the memories said is then
-read once more in the journal, which holds it until it is written anew.
+read once more in the journal, which holds it until it is rewritten.
 """
 
 import logging
@@ -42,7 +42,7 @@ from mnemo_store.recovery.supervisor import StateSupervisor
 from mnemo_store.store import Store, WriteResult
 
 MARK_KEY = "forgetting"  # the fact of the store that names what is being forgotten, "" when nothing is
-NAMED_MAX = 20  # memories that say the same, as far as they are told of as places
+NAMED_MAX = 20  # memories with the same text that are reported as places, at most
 RETRY_SECONDS = 60.0  # before what could not be finished is tried again
 
 log = logging.getLogger("mnemo.forgetting")
@@ -163,17 +163,17 @@ class Erasure:
     def _delete_marked(self, mark: ErasureMark, by: str) -> ErasurePlan:
         """Drops what is marked and what was derived from it, until nothing is left that names any of it."""
         whole: ErasurePlan | None = None
-        told = ChangeOrigin(PURGE, by, self._store.new_id())
+        origin = ChangeOrigin(PURGE, by, self._store.new_id())
         while True:
             planned = erasure.plan_erasure(mark.asked, self._hard_delete.relations(), mark.derived)
             whole = planned if whole is None else _merged_report(whole, planned)
             if not self._exist(planned.erased) and not planned.referrers:
                 return whole
             mark = ErasureMark(planned.asked, planned.derived, mark.everywhere)
-            self._put_mark(mark, told)
+            self._put_mark(mark, origin)
             self.pending = "it goes on"
             try:
-                for versions in self._hard_delete.execute(planned, told, _erase_changes):
+                for versions in self._hard_delete.execute(planned, origin, _erase_changes):
                     self._unsearched += versions
             except BaseException:
                 self._unsearched = []  # what the last slice came to is not known: the journal has all of it
@@ -189,10 +189,10 @@ class Erasure:
             text = snapshot.meta(MARK_KEY)
         return msgspec.json.decode(text, type=ErasureMark) if text else ErasureMark()
 
-    def _put_mark(self, mark: ErasureMark, told: ChangeOrigin) -> None:
+    def _put_mark(self, mark: ErasureMark, origin: ChangeOrigin) -> None:
         value = msgspec.json.encode(mark).decode() if mark != ErasureMark() else ""
-        turn: WriteResult[None] = WriteResult((PutMeta(name=MARK_KEY, value=value),), None, told.what, told.group)
-        self._store.transact(lambda _: turn, by=told.by, frees=True).result()
+        turn: WriteResult[None] = WriteResult((PutMeta(name=MARK_KEY, value=value),), None, origin.what, origin.group)
+        self._store.transact(lambda _: turn, by=origin.by, frees=True).result()
 
     def _in_journal(self, ids: Collection[str]) -> list[Memory]:
         """The content that the journal still holds of dropped memories."""
@@ -313,7 +313,7 @@ class Erasure:
 
 def erase_in_store(store: Store, ids: Sequence[str], spaces: Sequence[str]) -> EraseAnswer:
     """Forgets memories (whole ids) in a store that no daemon has open, such as one that is about to be put in place of
-    another. The vectors of `spaces` are kept; views are made anew by whoever opens it next. Raises as `purge` does."""
+    another. The vectors of `spaces` are kept; indexes are rebuilt by whoever opens it next. Raises as `purge` does."""
 
     def remove_views() -> None:
         for path in (store.folder / "views").glob("*"):

@@ -64,7 +64,7 @@ class HardDelete:
     def execute(
         self,
         plan: ErasurePlan,
-        told: ChangeOrigin,
+        origin: ChangeOrigin,
         removal: Removal,
         is_wanted: Callable[[Memory], bool] = lambda _: True,
     ) -> Iterator[Sequence[Memory]]:
@@ -72,13 +72,13 @@ class HardDelete:
         Nothing is done but as this is read."""
         dropped = frozenset(plan.erased)
         for ids in batched(plan.referrers, DELETED_PER_WRITE):
-            self._transact(partial(_clean_survivors, ids=ids, plan=plan, dropped=dropped, told=told), told)
+            self._transact(partial(_clean_survivors, ids=ids, plan=plan, dropped=dropped, origin=origin), origin)
         listing = self._listing(dropped)
         for ids in batched(plan.erased, DELETED_PER_WRITE):
             decide = partial(
-                _drop, ids=ids, dropped=dropped, told=told, removal=removal, is_wanted=is_wanted, listing=listing
+                _drop, ids=ids, dropped=dropped, origin=origin, removal=removal, is_wanted=is_wanted, listing=listing
             )
-            yield self._transact(decide, told)
+            yield self._transact(decide, origin)
 
     def _listing(self, ids: Collection[str]) -> dict[str, list[str]]:
         """The files of notes that list these memories, by memory: one that came back as a memory of its own is listed
@@ -96,14 +96,14 @@ class HardDelete:
                 return listing
             after = notes[-1].id
 
-    def _transact(self, decide: Callable[[Snapshot], WriteResult[T]], told: ChangeOrigin) -> T:
+    def _transact(self, decide: Callable[[Snapshot], WriteResult[T]], origin: ChangeOrigin) -> T:
         return retry_while_full(
-            lambda: self._store.transact(decide, by=told.by, background=True, frees=True).result().result, self._pause
+            lambda: self._store.transact(decide, by=origin.by, background=True, frees=True).result().result, self._pause
         )
 
 
 def _clean_survivors(
-    snapshot: Snapshot, ids: Sequence[str], plan: ErasurePlan, dropped: Collection[str], told: ChangeOrigin
+    snapshot: Snapshot, ids: Sequence[str], plan: ErasurePlan, dropped: Collection[str], origin: ChangeOrigin
 ) -> WriteResult[None]:
     changes = []
     for memory_id in ids:
@@ -111,14 +111,14 @@ def _clean_survivors(
         after = erasure.without_references(memory, plan, dropped, snapshot.now) if memory is not None else None
         if after is not None:
             changes.append(PutMemory(data=after))
-    return WriteResult(changes, None, told.what, told.group)
+    return WriteResult(changes, None, origin.what, origin.group)
 
 
 def _drop(
     snapshot: Snapshot,
     ids: Sequence[str],
     dropped: Collection[str],
-    told: ChangeOrigin,
+    origin: ChangeOrigin,
     removal: Removal,
     is_wanted: Callable[[Memory], bool],
     listing: Mapping[str, Sequence[str]],
@@ -141,7 +141,7 @@ def _drop(
     for versions in going.values():
         changes += removal(snapshot, versions, stays[versions[-1].managed])
     gone = [memory for versions in going.values() for memory in versions]
-    return WriteResult(changes, gone, told.what, told.group)
+    return WriteResult(changes, gone, origin.what, origin.group)
 
 
 def _mend_note(

@@ -83,9 +83,9 @@ class Trash:
     def _delete(self, ids: Sequence[str], by: str, is_stopping: Callable[[], bool] = lambda: False) -> None:
         """Drop these; a memory restored in the meantime stays."""
         plan = erasure.plan_without_derived(ids, self._hard_delete.relations())
-        told = ChangeOrigin(EMPTY_TRASH, by, self._store.new_id())
+        origin = ChangeOrigin(EMPTY_TRASH, by, self._store.new_id())
         for _ in self._hard_delete.execute(
-            plan, told, hard_delete.drop, lambda memory: memory.state in ("trashed", "discarded")
+            plan, origin, hard_delete.drop, lambda memory: memory.state in ("trashed", "discarded")
         ):
             if is_stopping():
                 raise ClosedStoreError("the daemon is shutting down: empty the trash again for what is left of it")

@@ -1,4 +1,4 @@
-"""The thresholds of an installed model: measured on the labelled pairs, and kept beside its files. SPEC 4.5"""
+"""The thresholds of an installed model: measured on the labelled pairs, and kept next to its files. SPEC 4.5"""
 
 from pathlib import Path
 from typing import Any
@@ -23,8 +23,8 @@ from mnemo_daemon.models.catalogue import (
 from mnemo_daemon.models.embedding import Embedder, load_embedder, name_space
 from mnemo_store.disk import Disk
 
-FILE_NAME = "calibration.json"  # in the model's own folder, beside its manifest
-EXACT_FILE_NAME = "calibration.float32.json"  # of the float32 form, where that lies beside the int8 one
+FILE_NAME = "calibration.json"  # in the model's own folder, next to its manifest
+EXACT_FILE_NAME = "calibration.float32.json"  # of the float32 form, where that is installed next to the int8 one
 FILE_FORMAT = 1  # grows when an anchor moves: an older calibration then no longer counts
 BATCH_TEXTS = 64  # between two steps of the progress
 
@@ -67,7 +67,7 @@ class CalibrationFile(msgspec.Struct, frozen=True, kw_only=True):
 def calibrate(
     name: str, folder: Path, progress: Progress | None = None, numerics: Numerics = "auto"
 ) -> CalibrationFile:
-    """The thresholds of an installed model in the form that is used here, measured, and kept beside its files.
+    """The thresholds of an installed model in the form that is used here, measured, and kept next to its files.
 
     Raises MissingModelError, DamagedModelError, UnsupportedModel, or UndiscriminatingModel; nothing is kept then.
     """

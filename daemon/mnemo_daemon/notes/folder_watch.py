@@ -1,4 +1,4 @@
-"""Being told when something changes in a notes folder. SPEC 6
+"""Notifications of changes in a notes folder. SPEC 6
 
 An event only says where to look again: every editor saves in its own way, and events get lost. So a watch hands on
 paths and nothing else, and the service's scans have the last word.

@@ -100,7 +100,7 @@ class NotesService:
         self._make_watch = make_watch
         self._on_error = on_error or (lambda _: None)
         self._catalogue = NoteCatalogue()
-        self.on_saved: Callable[[list[str]], None] = lambda ids: None  # is told the passages of what was just saved
+        self.on_saved: Callable[[list[str]], None] = lambda ids: None  # called with the passages of what was just saved
         self._writer = NoteWriter(
             store, self._catalogue, settings.file_mib_max << 20, self._is_interrupted, self._note_skipped
         )

@@ -203,7 +203,7 @@ class Explainer:
         )  # fmt: skip
         hours = (np.maximum(ranked.asked.now - candidates.event_at, 0) / MS_AN_HOUR).tolist()
         held = self.terms_held(ranked, channels.numbers)
-        told = list(map(ReasonInputs, held, sims, hours, candidates.importance.tolist()))
+        reason_inputs = list(map(ReasonInputs, held, sims, hours, candidates.importance.tolist()))
         answers = {hit.details.memory.id: place for place, hit in enumerate(answered.hits, start=1)}
         ranks = {row: rank for rank, row in enumerate(ranked.rows, start=1)}
         shown = {
@@ -213,7 +213,9 @@ class Explainer:
         why, features, adds = dict[int, list[str]](), dict[int, Named](), dict[int, Named]()
         for each in self._contributions(ranked):
             rows = each.rows.tolist()
-            why |= zip(rows, explanations.strongest_reasons(*each.adds, [told[row] for row in rows]), strict=True)
+            why |= zip(
+                rows, explanations.strongest_reasons(*each.adds, [reason_inputs[row] for row in rows]), strict=True
+            )
             features |= {row: each.features.row(place) for place, row in enumerate(rows) if row in shown}
             adds |= {row: each.adds.row(place) for place, row in enumerate(rows) if row in shown}
         why_not, cut = not_answered(ranked, answered, ids), answered.cut_features()

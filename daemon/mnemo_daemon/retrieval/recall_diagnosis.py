@@ -81,20 +81,22 @@ class RecallDiagnosis:
         traces = {each.id: each for each in self._explaining.candidates(ranked, answered, ids, memory_id)}
         own = traces.get(memory_id) if asked.row is not None else None
         verdict, reason = _verdict(asked, own, hurdles)
-        told = WhyAnswer(
+        diagnosis = WhyAnswer(
             id=memory_id, verdict=verdict, reason=reason, sentence="", hurdles=hurdles, holds=held, missing=missing,
             channels=[] if hurdles else self._channel_ranks(asked), candidate=own, answers=len(answered.hits),
             ranker=ranked.scored.ranker,
         )  # fmt: skip
         if verdict == "held_back":
-            told.instead = self._instead(asked)
+            diagnosis.instead = self._instead(asked)
             if reason == "over_budget":
-                told.tokens = self._count(number if number is not None and number < ranked.scope.base else None, there)
+                diagnosis.tokens = self._count(
+                    number if number is not None and number < ranked.scope.base else None, there
+                )
         if verdict != "answered":
             made = [traces[hit.details.memory.id] for hit in answered.hits if hit.details.memory.id in traces]
-            told.last = made[-1] if made else None
-        told.sentence = sentence(told, asked)
-        return told
+            diagnosis.last = made[-1] if made else None
+        diagnosis.sentence = sentence(diagnosis, asked)
+        return diagnosis
 
     def _failed_filters(self, asked: DiagnosedRecall) -> list[FailedFilter]:
         question, scene = asked.ranked.question, asked.ranked.scope
@@ -206,16 +208,16 @@ def has(reason: str, memory: Memory) -> str:
     return str(getattr(memory, reason)) or "none"
 
 
-def sentence(told: WhyAnswer, asked: DiagnosedRecall) -> str:
+def sentence(diagnosis: WhyAnswer, asked: DiagnosedRecall) -> str:
     """The answer in words."""
-    question, own, last = asked.ranked.question, told.candidate, told.last
-    match told.verdict:
+    question, own, last = asked.ranked.question, diagnosis.candidate, diagnosis.last
+    match diagnosis.verdict:
         case "answered":
-            hit = next(place for place, hit in enumerate(asked.page.hits, 1) if hit.details.memory.id == told.id)
+            hit = next(place for place, hit in enumerate(asked.page.hits, 1) if hit.details.memory.id == diagnosis.id)
             because = f": {'; '.join(own.why)}" if own is not None and own.why else _through(asked.page.hits[hit - 1])
-            return f"It is answer {hit} of {told.answers}{because}."
+            return f"It is answer {hit} of {diagnosis.answers}{because}."
         case "filtered":
-            first, *others = told.hurdles
+            first, *others = diagnosis.hurdles
             beside = f"; nor would it pass {', '.join(f'`{each.reason}`' for each in others)}" if others else ""
             if first.reason == NOT_THEN:
                 return "It was not there at the time that is asked about."
@@ -224,17 +226,17 @@ def sentence(told: WhyAnswer, asked: DiagnosedRecall) -> str:
         case "not_found":
             if asked.number is None:
                 return "It has only just come, and is not searched yet."
-            return f"No channel found it: {_by_words(told)}{_by_meaning(told)}."
+            return f"No channel found it: {_by_words(diagnosis)}{_by_meaning(diagnosis)}."
         case "not_ranked":
-            return f"It was found, but {_under(told, asked, question)}."
+            return f"It was found, but {_under(diagnosis, asked, question)}."
         case "held_back":
-            return _held_back(told, asked)
+            return _held_back(diagnosis, asked)
         case "further_down":
             scores = ""
             if own is not None and last is not None:
                 scores = f": its score is {own.score:.3g}, that of the last answer {last.score:.3g}"
             place = "further down" if own is None else f"in place {own.rank}"
-            return f"It was found {place}, and {told.answers} were answered{scores}."
+            return f"It was found {place}, and {diagnosis.answers} were answered{scores}."
     place = "" if own is None else f", in place {own.rank}"
     return f"It was found{place}, and the offset of {question.offset} passes over it."
 
@@ -243,17 +245,19 @@ def _through(hit: Hit) -> str:
     return ", in the place of one that it updates" if "updates" in hit.channels else ""
 
 
-def _by_words(told: WhyAnswer) -> str:
-    words = next(each for each in told.channels if each.name == "words")
+def _by_words(diagnosis: WhyAnswer) -> str:
+    words = next(each for each in diagnosis.channels if each.name == "words")
     if words.rank is None:
-        return f"it has none of the words {', '.join(told.missing)}" if told.missing else "the question has no words"
-    lacks = f", lacks {', '.join(told.missing)}" if told.missing else ""
-    has_these = f"it has {', '.join(told.holds)}{lacks}"
+        if diagnosis.missing:
+            return f"it has none of the words {', '.join(diagnosis.missing)}"
+        return "the question has no words"
+    lacks = f", lacks {', '.join(diagnosis.missing)}" if diagnosis.missing else ""
+    has_these = f"it has {', '.join(diagnosis.holds)}{lacks}"
     return f"by words ({has_these}) it is number {words.rank}, and {words.looked_at} were looked at"
 
 
-def _by_meaning(told: WhyAnswer) -> str:
-    vectors = next((each for each in told.channels if each.name == "vectors"), None)
+def _by_meaning(diagnosis: WhyAnswer) -> str:
+    vectors = next((each for each in diagnosis.channels if each.name == "vectors"), None)
     if vectors is None:
         return ", and only words were looked for"
     if vectors.rank is None:
@@ -263,24 +267,24 @@ def _by_meaning(told: WhyAnswer) -> str:
     )
 
 
-def _under(told: WhyAnswer, asked: DiagnosedRecall, question: Question) -> str:
-    own, limits = told.candidate, asked.ranked.asked.thresholds
+def _under(diagnosis: WhyAnswer, asked: DiagnosedRecall, question: Question) -> str:
+    own, limits = diagnosis.candidate, asked.ranked.asked.thresholds
     score = 0.0 if own is None else own.score
-    if told.reason == "min_score":
+    if diagnosis.reason == "min_score":
         return f"its score {score:.3f} is under the min_score of {question.min_score:g}"
-    if told.reason == "no_score":
-        return f"it has no score by `{told.ranker}`"
+    if diagnosis.reason == "no_score":
+        return f"it has no score by `{diagnosis.ranker}`"
     floor_of = RANKER_TABLE[asked.ranked.scored.ranker].floor
     near = "it has no vector yet" if own is None or own.similarity is None else f"its cosine {own.similarity:.2f}"
     if floor_of is None:
         return f"{near} is no similarity"
-    return f"{near} is under the floor of `{told.ranker}`, {floor_of(limits):.2f}"
+    return f"{near} is under the floor of `{diagnosis.ranker}`, {floor_of(limits):.2f}"
 
 
-def _held_back(told: WhyAnswer, asked: DiagnosedRecall) -> str:
+def _held_back(diagnosis: WhyAnswer, asked: DiagnosedRecall) -> str:
     question = asked.ranked.question
-    of = f" of {told.instead}" if told.instead else " of one before it"
-    match told.reason:
+    of = f" of {diagnosis.instead}" if diagnosis.instead else " of one before it"
+    match diagnosis.reason:
         case "duplicate_content":
             return f"It was found, and says the very same as an answer: it is a duplicate{of}."
         case "near_copy":
@@ -291,12 +295,12 @@ def _held_back(told: WhyAnswer, asked: DiagnosedRecall) -> str:
             return f"It was found; it is an older value{of}, left out so that more that holds now fits the budget."
         case "over_budget":
             budget = f"of {question.token_budget} {asked.page.tokens} are used"
-            return f"It was found, and does not fit the token budget: it has {told.tokens} tokens, and {budget}."
+            return f"It was found, and does not fit the token budget: it has {diagnosis.tokens} tokens, and {budget}."
         case "cut":
             if asked.page.abstained:
                 return "It was found, but nothing that was found is near enough to be an answer (`cut: gap`)."
             return "It was found, and stands behind the gap at which the list ends (`cut: gap`)."
-    return f"It was found, and held back: {told.reason}."
+    return f"It was found, and held back: {diagnosis.reason}."
 
 
 def _verdict(

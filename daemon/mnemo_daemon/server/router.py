@@ -30,7 +30,7 @@ ENTRY_POINTS: tuple[EntryPoint, ...] = get_args(EntryPoint)
 T = TypeVar("T")
 
 
-class Nothing(RequestBody):
+class EmptyRequest(RequestBody):
     """The body of a route that takes none: absent, or an empty object."""
 
 
@@ -131,7 +131,7 @@ class RouteTable:
 
 def decode_body(body: bytes, route: Route) -> Any:
     """The body in the route's own type; an absent one counts as an empty object. Raises a Refusal with 400."""
-    return decode(body or b"{}", route.ask or Nothing, read_only=route.read_only)
+    return decode(body or b"{}", route.ask or EmptyRequest, read_only=route.read_only)
 
 
 def decode(data: bytes | msgspec.Raw, kind: type[T], *, read_only: frozenset[str] = frozenset(), at: str = "") -> T:

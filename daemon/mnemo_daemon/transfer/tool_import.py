@@ -132,8 +132,8 @@ class ToolImport:
             try:
                 if item is None:
                     raise ImportItemError(f"the line is longer than {LINE_BYTES_MAX >> 20} MiB")
-                for told in importers.parse(tool, item, parse_export_time):
-                    new = _drafts_of(told, tool, self._request.into, self._guard, place, answer)
+                for foreign in importers.parse(tool, item, parse_export_time):
+                    new = _drafts_of(foreign, tool, self._request.into, self._guard, place, answer)
                     if new is not None:
                         hashes = {skip_hash(salt, text) for text in (new.draft.content, new.plain)}
                         yield _ImportedItem(place, new, frozenset(hashes))
@@ -278,7 +278,7 @@ def unfinished(error: Exception, answer: ImportAnswer) -> Refusal:
 
 
 def _drafts_of(
-    told: importers.ImportedMemory,
+    foreign: importers.ImportedMemory,
     tool: Tool,
     into: ImportTarget,
     guard: SecretPolicy,
@@ -287,7 +287,7 @@ def _drafts_of(
 ) -> ImportCandidate | None:
     """Of an item that tells of several, each may fail alone."""
     try:
-        return import_plan.admit_import(told, tool, into, guard)
+        return import_plan.admit_import(foreign, tool, into, guard)
     except ImportItemError as unfit:
         note_problem(answer, place, str(unfit))
         return None

@@ -74,10 +74,10 @@ def find_event_time(text: str, said_at: int, zone: Zone) -> int | None:
 
 def _told_at(text: str, said_at: int, zone: Zone) -> int | None:
     saying = Utterance(_masked(text), said_at, zone)
-    told = [each for each in _read(saying) if each.role in ("event", "unsure") and not _is_open(each, saying)]
-    if not told or any(each.role == "unsure" for each in told):
+    candidates = [each for each in _read(saying) if each.role in ("event", "unsure") and not _is_open(each, saying)]
+    if not candidates or any(each.role == "unsure" for each in candidates):
         return None
-    one = _told_first(told, saying)
+    one = _told_first(candidates, saying)
     if one is None:
         return None
     at = one.at if one.when is None else one.when
@@ -105,12 +105,12 @@ def _is_yearless(expression: str) -> bool:
     return has_month and re.search(r"(?:19|20)\d\d", expression) is None
 
 
-def _told_first(told: list[TimeCandidate], saying: Utterance) -> TimeCandidate | None:
+def _told_first(candidates: list[TimeCandidate], saying: Utterance) -> TimeCandidate | None:
     """The one that the text tells of; None where several could be it."""
-    finest = _without_wider(told)
+    finest = _without_wider(candidates)
     if len({each[:2] for each in finest}) == 1:
         return finest[0]
-    if any(each.at > saying.said_at for each in told):
+    if any(each.at > saying.said_at for each in candidates):
         return None
     sentence = saying.sentence(finest[0].start)
     together = [each for each in finest if saying.sentence(each.start) == sentence]
@@ -118,15 +118,15 @@ def _told_first(told: list[TimeCandidate], saying: Utterance) -> TimeCandidate |
     return finest[0] if in_order else None
 
 
-def _without_wider(told: list[TimeCandidate]) -> list[TimeCandidate]:
+def _without_wider(candidates: list[TimeCandidate]) -> list[TimeCandidate]:
     """Those that no other, narrower one lies within."""
     wider: set[tuple[int, int]] = set()
     first_until: int | None = None  # of those that begin no earlier
-    for at, until in sorted({(each.at, each.until) for each in told}, key=lambda span: (-span[0], span[1])):
+    for at, until in sorted({(each.at, each.until) for each in candidates}, key=lambda span: (-span[0], span[1])):
         if first_until is not None and first_until <= until:
             wider.add((at, until))
         first_until = until if first_until is None else min(first_until, until)
-    return [each for each in told if (each.at, each.until) not in wider]
+    return [each for each in candidates if (each.at, each.until) not in wider]
 
 
 # Reading
