@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mnemo_core.ingest.mutations import Draft
-from mnemo_daemon.indexing.vector_indexer import VectorIndexer
+from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.memories.as_of import HistoryReader
 from mnemo_daemon.memories.history import History

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from mnemo_client.protocol.erasure import EraseAnswer
-from mnemo_daemon.indexing.vector_indexer import VectorIndexer
+from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.lifecycle.erasure import Erasure
 from mnemo_daemon.memories.as_of import HistoryReader

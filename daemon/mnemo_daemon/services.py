@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 
 from mnemo_daemon.errors import Refusal
-from mnemo_daemon.indexing.vector_indexer import VectorIndexer
+from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.ingest.ingest_pipeline import IngestPipeline
 from mnemo_daemon.ingest.scoring_backfill import ScoringBackfill

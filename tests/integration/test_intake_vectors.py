@@ -10,7 +10,7 @@ import pytest
 
 from mnemo_core.ingest.mutations import Draft
 from mnemo_core.retrieval.ranking.late_interaction import Codes
-from mnemo_daemon.indexing.vector_indexer import VectorIndexer
+from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.ingest.ingest_pipeline import SCORED_TOGETHER, IngestPipeline, IngestResult, Submission
 from mnemo_daemon.ingest.scoring_backfill import ScoringBackfill

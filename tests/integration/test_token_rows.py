@@ -13,11 +13,11 @@ import pytest
 
 from mnemo_core.ingest.mutations import Draft
 from mnemo_core.retrieval.ranking.late_interaction import Codes
-from mnemo_daemon.indexing import embedding_handoff, token_backfill
-from mnemo_daemon.indexing import vector_indexer as indexing_module
-from mnemo_daemon.indexing.embedding_handoff import EmbeddingHandoff
 from mnemo_daemon.indexing.index import IndexProgress
-from mnemo_daemon.indexing.token_backfill import TokenBackfill
+from mnemo_daemon.indexing.vectors import embedding_handoff, token_backfill
+from mnemo_daemon.indexing.vectors import vector_indexer as indexing_module
+from mnemo_daemon.indexing.vectors.embedding_handoff import EmbeddingHandoff
+from mnemo_daemon.indexing.vectors.token_backfill import TokenBackfill
 from mnemo_daemon.ingest.ingest_pipeline import IngestPipeline, Submission
 from mnemo_daemon.maintenance.compaction_backup import StoreMaintenance
 from mnemo_daemon.memories.memory_service import Caller

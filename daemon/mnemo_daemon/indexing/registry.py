@@ -13,7 +13,7 @@ from mnemo_daemon.indexing.index import BackgroundIndex, CommitIndex
 from mnemo_daemon.indexing.lexical_index import WordIndex
 
 if TYPE_CHECKING:  # which goes by the commit indexes
-    from mnemo_daemon.indexing.vector_indexer import VectorIndexer
+    from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
 
 
 @dataclass(frozen=True)

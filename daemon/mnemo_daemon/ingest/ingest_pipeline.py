@@ -29,10 +29,10 @@ from mnemo_core.ingest.signals.salience import Rarity, Salience
 from mnemo_core.ingest.write_plan import NEW_ID_PREFIX, Dedup, IngestItem
 from mnemo_core.text.dates.time_mentions import find_event_time
 from mnemo_daemon.errors import Refusal, refusal_of
-from mnemo_daemon.indexing.centroids import Scope
-from mnemo_daemon.indexing.embedding_handoff import Rows
-from mnemo_daemon.indexing.index_phases import ActiveIndex
-from mnemo_daemon.indexing.vector_indexer import VectorIndexer
+from mnemo_daemon.indexing.vectors.centroids import Scope
+from mnemo_daemon.indexing.vectors.embedding_handoff import Rows
+from mnemo_daemon.indexing.vectors.index_phases import ActiveIndex
+from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.ingest.neighbour_search import NeighbourQuery, NeighbourSearch
 from mnemo_daemon.memories.memory_service import INGESTED_PER_WRITE, Caller, MemoryService

@@ -18,9 +18,9 @@ from mnemo_core.ingest.classification import Classification, classify
 from mnemo_core.ingest.mutations import CATEGORY_DEFAULT, KIND_DEFAULT
 from mnemo_core.ingest.policies import POLICIES, EntryPoint, IngestPolicy, default_importance, final_importance
 from mnemo_daemon.history_names import RECLASSIFY
-from mnemo_daemon.indexing.centroids import Scope
-from mnemo_daemon.indexing.index_phases import ActiveIndex
-from mnemo_daemon.indexing.vector_indexer import VectorIndexer
+from mnemo_daemon.indexing.vectors.centroids import Scope
+from mnemo_daemon.indexing.vectors.index_phases import ActiveIndex
+from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.settings import Settings
 from mnemo_store.backend import Snapshot

@@ -19,9 +19,9 @@ from mnemo_core.ingest.write_plan import BACKFILL_CURSOR, IngestItem, PendingSna
 from mnemo_core.text.dates.time_mentions import said_at
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_daemon.history_names import BY_INTAKE, BY_NOTES
-from mnemo_daemon.indexing.centroids import Scope
-from mnemo_daemon.indexing.embedding_handoff import Rows
-from mnemo_daemon.indexing.index_phases import ActiveIndex
+from mnemo_daemon.indexing.vectors.centroids import Scope
+from mnemo_daemon.indexing.vectors.embedding_handoff import Rows
+from mnemo_daemon.indexing.vectors.index_phases import ActiveIndex
 from mnemo_daemon.ingest.neighbour_search import NeighbourQuery, NeighbourSearch
 from mnemo_daemon.memories.memory_service import ADD, Caller
 from mnemo_daemon.times import utc_offset

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from mnemo_daemon.indexing.index import BackgroundIndex, IndexFault, IndexFile, IndexProgress
 from mnemo_daemon.indexing.registry import BACKGROUND_INDEXES, COMMIT_INDEXES
-from mnemo_daemon.indexing.vector_indexer import VectorIndexer
+from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
 from mnemo_daemon.indexing.view_checks import ExpectedIndexes, as_files, expected_indexes
 from mnemo_daemon.indexing.views import Views
 from mnemo_store.backend import READ_SLICE

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnemo_core.retrieval.result_selection import IMPERSONAL_SOURCES, Windows, is_preference
-from mnemo_daemon.indexing.index_phases import ActiveIndex
+from mnemo_daemon.indexing.vectors.index_phases import ActiveIndex
 from mnemo_daemon.retrieval.candidates.candidate_retrieval import SearchScope
 from mnemo_store.backend import Snapshot
 from mnemo_store.indexes.attributes import AttributeStore

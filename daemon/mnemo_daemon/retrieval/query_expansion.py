@@ -8,7 +8,7 @@ import numpy as np
 from mnemo_core.retrieval import query_expansion
 from mnemo_core.retrieval.query_expansion import HITS_MAX, WORDS_FACTOR, ExpansionWord
 from mnemo_core.retrieval.ranking import rankers
-from mnemo_daemon.indexing.index_phases import ActiveIndex
+from mnemo_daemon.indexing.vectors.index_phases import ActiveIndex
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.retrieval.candidates.candidate_retrieval import CandidateRetrieval, CandidateSet, StageTimer
 from mnemo_daemon.retrieval.candidates.ranking_inputs import RankingInputs

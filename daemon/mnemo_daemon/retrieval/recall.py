@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from mnemo_client.protocol.retrieval import WhyAnswer
 from mnemo_core.retrieval.ranking import rankers
-from mnemo_daemon.indexing.index_phases import ActiveIndex
-from mnemo_daemon.indexing.vector_indexer import VectorIndexer
+from mnemo_daemon.indexing.vectors.index_phases import ActiveIndex
+from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.models.cross_encoder import CrossEncoderService
 from mnemo_daemon.models.embedding import EmbeddingService

@@ -17,8 +17,8 @@ from mnemo_core.retrieval.ranking import rankers
 from mnemo_core.retrieval.ranking.rankers import Candidates, RankingRequest, RankingScores
 from mnemo_core.retrieval.result_selection import SelectedMemory, SelectionRequest
 from mnemo_core.retrieval.snippets import best_sentence, cut_to_lines, whole_words
-from mnemo_daemon.indexing.index_phases import ActiveIndex
-from mnemo_daemon.indexing.vector_indexer import VectorIndexer
+from mnemo_daemon.indexing.vectors.index_phases import ActiveIndex
+from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.memories.memory_service import MemoryDetails, details_of
 from mnemo_daemon.models.embedding import EmbeddingService

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from mnemo_core.retrieval.ranking.rankers import RANKER_TABLE
 from mnemo_core.text.lazy_patterns import lazy_pattern
-from mnemo_daemon.indexing.index_phases import ActiveIndex
 from mnemo_daemon.indexing.lexical_index import words_of
+from mnemo_daemon.indexing.vectors.index_phases import ActiveIndex
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.memories.as_of import HistoricalState, HistoryReader
 from mnemo_daemon.models.embedding import EmbeddingService, QueryTokens

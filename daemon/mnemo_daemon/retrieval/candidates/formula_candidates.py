@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from mnemo_core.retrieval.ranking import lexical_ranker
 from mnemo_core.retrieval.ranking.rankers import ARCHIVED_FACTOR, MS_AN_HOUR, RankingRequest
-from mnemo_daemon.indexing.index_phases import ActiveIndex
+from mnemo_daemon.indexing.vectors.index_phases import ActiveIndex
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.retrieval.candidates.candidate_retrieval import (
     CANDIDATES_MIN,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mnemo_core.retrieval.ranking import origin_features
 from mnemo_core.retrieval.ranking.origin_features import LEADING_PASSAGES, CandidateOrigins
-from mnemo_daemon.indexing.index_phases import ActiveIndex
+from mnemo_daemon.indexing.vectors.index_phases import ActiveIndex
 from mnemo_daemon.retrieval.candidates.candidate_retrieval import CandidateSet, SearchScope
 from mnemo_daemon.retrieval.question import Question
 from mnemo_store.indexes.lexical import LexicalIndex

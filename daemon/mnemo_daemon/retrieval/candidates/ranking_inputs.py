@@ -6,7 +6,7 @@ from mnemo_core.retrieval.ranking import decay_ranker, lexical_ranker, rankers
 from mnemo_core.retrieval.ranking.rankers import RANKER_TABLE, Candidates, RankingRequest
 from mnemo_core.similarity import thresholds
 from mnemo_core.similarity.thresholds import SOURCE, Thresholds
-from mnemo_daemon.indexing.index_phases import ActiveIndex
+from mnemo_daemon.indexing.vectors.index_phases import ActiveIndex
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.models.calibration import thresholds_for
 from mnemo_daemon.models.cross_encoder import CrossEncoderService

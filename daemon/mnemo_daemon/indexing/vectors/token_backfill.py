@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnemo_daemon.indexing.index import INDEXED_STATES, IndexFault, IndexProgress, is_indexed
-from mnemo_daemon.indexing.vector_check import token_faults
+from mnemo_daemon.indexing.vectors.vector_check import token_faults
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.models.embedding import Embedder, EmbeddingService
 from mnemo_daemon.models.token_rows import LateForm

@@ -20,8 +20,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemo_daemon.indexing.centroids import Centroids, Scope
-from mnemo_daemon.indexing.embedding_handoff import EmbeddingHandoff, TextEmbedding
 from mnemo_daemon.indexing.index import (
     INDEXED_STATES,
     IndexFault,
@@ -31,7 +29,9 @@ from mnemo_daemon.indexing.index import (
     position_of,
     require_same_store,
 )
-from mnemo_daemon.indexing.index_phases import (
+from mnemo_daemon.indexing.vectors.centroids import Centroids, Scope
+from mnemo_daemon.indexing.vectors.embedding_handoff import EmbeddingHandoff, TextEmbedding
+from mnemo_daemon.indexing.vectors.index_phases import (
     EXPRESS_MAX,
     SAVE_AFTER_CHANGES,
     ActiveIndex,
@@ -44,9 +44,9 @@ from mnemo_daemon.indexing.index_phases import (
     SingleView,
     ViewReplacement,
 )
-from mnemo_daemon.indexing.throughput import Throughput
-from mnemo_daemon.indexing.token_backfill import TokenBackfill
-from mnemo_daemon.indexing.vector_check import vector_faults
+from mnemo_daemon.indexing.vectors.throughput import Throughput
+from mnemo_daemon.indexing.vectors.token_backfill import TokenBackfill
+from mnemo_daemon.indexing.vectors.vector_check import vector_faults
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.models.embedding import Embedder, EmbeddingService
 from mnemo_daemon.priority import never_yield

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from mnemo_daemon.indexing.centroids import Centroids
+from mnemo_daemon.indexing.vectors.centroids import Centroids
 from mnemo_daemon.models.embedding import Embedder, lower_thread_priority
 from mnemo_daemon.thread_supervision import ThreadReport, ThreadSupervisor
 from mnemo_store.disk import Disk
