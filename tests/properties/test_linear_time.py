@@ -69,7 +69,7 @@ def strip(text: str) -> echo_filter.EchoResult:
     shown = echo_filter.HandoutLog()
     shown.record("", "1", text[: len(text) // 4])
     shown.record("", "2", OTHER)
-    return echo_filter.strip_echoes(text, shown, "")
+    return echo_filter.strip_echoes(text, shown.handouts(""))
 
 
 def marks_in(text: str) -> list[tuple[int, int]]:
@@ -100,7 +100,6 @@ RUNS: dict[str, Callable[[str], object]] = {
         text, "", AT, [deduplication.Neighbour(sample_memory(1, text[:-1] or "x"), 0.9)], MODEL
     ),
     "echo_filter.strip_echoes": strip,
-    "echo_filter.strip_handouts": strip,
     "query_expansion.expansion_terms": lambda text: expansion_terms(text.split(), [], lambda _: 1.0),
     "front_matter.read_front_matter": lambda text: read_front_matter(["---", *text.split("\n"), "---"]),
     "gitignore.read_rules": lambda text: is_ignored([("", read_rules(text))], "a/b/c.md", is_folder=False),

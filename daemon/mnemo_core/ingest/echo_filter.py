@@ -1,22 +1,19 @@
-"""Telling what the daemon itself handed out from what is new. SPEC 5.5a
+"""Removal of echoes: text that the daemon itself returned and that comes back in a turn or transcript. SPEC 5.5a
 
-What was handed out comes back in turns, transcripts and captures: in its `<memory>` block, whole or torn; as lines,
-quoted, listed, wrapped anew or in another case; as an answer that repeats it. It is recognised by its words alone:
-punctuation, white space, case and quote marks say nothing, while digits, signs and question marks do.
+Returned text comes back in its `<memory>` block, whole or torn, or as lines of its own: quoted, listed, wrapped or in
+another case. It is recognised by its words: punctuation, white space, case and quotation marks are ignored, while
+digits, signs and question marks count.
 
-Only what was handed out is taken away. A block of which nothing is known stays as it is, tags and all: it may be a
-person's own text, an example in a document or another program's XML, and a tag that anybody can type proves nothing.
-A block from before a restart is told by `claims`, which the caller can look up.
-
-When in doubt, a sentence is new: what is stored twice is found as a near one, what is lost stays lost.
+Only text that was returned is removed. A block with unknown content stays as it is, tags included: it may be a person's
+own text, an example in a document or another program's XML. When in doubt, a sentence is new: a text stored twice is
+found by deduplication, a text removed wrongly is lost.
 """
 
 import re
 import unicodedata
 from bisect import bisect_left, bisect_right
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
 from typing import NamedTuple
 
 from mnemo_core.text.characters import CJK, FIRST_CJK
@@ -29,9 +26,6 @@ TEXT_CHARS_MAX = 1 << 20  # of all sessions together
 CREDITS_MAX = 4096  # sessions and memories of which it is known that they were credited
 ALONE_WORDS_MIN = 3  # outside of a block, a shorter text ("Yes.") is its speaker's own
 ALONE_IDEOGRAPHS_MIN = 6
-REPEATED_SHARE_MIN = 0.9  # of a sentence's telling words, in order, for it to repeat a memory
-SENTENCE_WORDS_MAX = 80  # a longer one is not compared word by word
-CANDIDATES_MAX = 4  # memories that one sentence is compared with
 
 
 class EchoResult(NamedTuple):
@@ -39,13 +33,6 @@ class EchoResult(NamedTuple):
 
     rest: str
     ids: tuple[str, ...]
-
-
-class ContextLineClaim(NamedTuple):
-    """A line that says of itself that it was handed out: its content as it was stored, and the end of the id or ""."""
-
-    content: str
-    id_end: str
 
 
 class _Words(NamedTuple):
@@ -56,22 +43,12 @@ class _Words(NamedTuple):
     ends: list[int]
 
 
-class _Sentence(NamedTuple):
-    """The content of a sentence: its telling words in order, the words that turn its meaning, and who is spoken of."""
-
-    telling: tuple[str, ...]
-    turning: tuple[tuple[str, int], ...]
-    persons: tuple[str, ...]
-    names_first: int  # how many of the telling words at its beginning are capitalised
-
-
 class _Handout(NamedTuple):
     """A content as it was handed out."""
 
     id: str
     words: tuple[str, ...]
     distinct: frozenset[str]
-    sentences: tuple[_Sentence, ...]
     chars: int
 
 
@@ -115,8 +92,6 @@ _HEAD_FRONT = lazy_pattern(
     r"|[\d-]{0,9}[T ]?[\d:]{0,8}Z?:)(?=\s)"
 )
 _HEAD_END = lazy_pattern(rf"\[[A-Z]{{0,10}}\]?|{_NAMED}(?:\s\({_INSIDE}\)?)?(?:\s[\d-]{{0,10}}:?)?")
-_ID = lazy_pattern(r"[\s>]*\(([0-9a-f]{8})\b", re.IGNORECASE)
-_HEAD_OF_LINE = lazy_pattern(rf"^[ \t>]*+{_HEAD.pattern}", re.IGNORECASE | re.MULTILINE)
 _TAGS = ("<memory>", "</memory>")
 _TAG = lazy_pattern(r"<\s{0,3}(/?)\s{0,3}memory\s{0,3}>", re.IGNORECASE)
 _SECTION = lazy_pattern(r"^(?:=== (?:Core|Recent|Topics) \([^()\n]*\) ===|Triggers:)$", re.MULTILINE)
@@ -138,27 +113,6 @@ _LEAD_IN = lazy_pattern(
     )\s*+[,:，：、]?[\s"'“*_`>-]*+""",
     re.IGNORECASE | re.VERBOSE,
 )
-
-_SMALL_WORDS = """
-a an the and or of to in on at by for with from as that this these those is are am be been being has have having do
-does so also too there here which who whom der die das ein eine und oder von zu im am mit für ist sind hat le la les
-un une des de du et ou à est sont avec pour
-"""
-# Words that turn what a sentence says, those that stand for others among them: the same on both sides, or it is new.
-_TURNING_WORDS = """
-not no never none nor neither nobody nothing without cannot only just if unless whether except but although though
-instead rather maybe perhaps probably possibly apparently might may could would should must can will shall was were
-had did until till before after since while when former formerly ex almost nearly barely hardly rarely seldom
-sometimes often always once again longer anymore yet still already used more less most least than over under above
-below on off up down out he she it they we him her them us his hers its their theirs our ours denies denied refuses
-refused stopped quit false wrong fake nicht kein keine keinen keiner nie niemals ohne nur wenn falls vielleicht war
-waren hatte wurde pas non jamais sans si peut-être était étaient plus 不 没 沒 無 无 非 未 别 莫 否 若 吗 嗎 吧 了 过
-"""
-_STOPS = frozenset(_SMALL_WORDS.split())
-_TURNING = frozenset(_TURNING_WORDS.split())
-_FIRST = frozenset(("i", "me", "my", "mine", "myself", "ich", "mein", "meine", "je", "moi", "mon", "ma", "mes", "我"))
-_SECOND = frozenset(("you", "your", "yours", "yourself", "du", "dein", "deine", "tu", "toi", "ton", "ta", "你", "您"))
-_FILLERS = frozenset(("indeed", "really", "actually", "currently", "certainly", "well", "yes", "sure", "right", "okay"))
 
 
 class HandoutLog:
@@ -183,7 +137,7 @@ class HandoutLog:
             self._order.move_to_end(key)
             self._sessions[session].move_to_end((memory_id, content))
             return
-        given = _given(memory_id, content)
+        given = _handout(memory_id, content)
         if not given.words:
             return
         kept = self._sessions.setdefault(session, OrderedDict())
@@ -222,49 +176,22 @@ class HandoutLog:
             del self._sessions[session]
 
 
-def strip_echoes(text: str, shown: HandoutLog, session: str) -> EchoResult:
-    """The text without what was handed out in the session; the text itself when nothing of it was.
+def strip_echoes(text: str, given: Sequence[_Handout]) -> EchoResult:
+    """The text without what was returned; the text itself when nothing of it was.
 
-    Everything else stays as it is, but for blank lines and marks that would be left standing alone. Of a block that
-    was torn before its first word nothing is left.
+    given: from `HandoutLog.handouts`. Everything else stays as it is, but for blank lines and marks that would be left
+    standing alone. Of a block that was torn before its first word nothing is left.
     """
-    return strip_handouts(text, shown.handouts(session))
-
-
-def strip_handouts(text: str, given: Sequence[_Handout]) -> EchoResult:
-    """As `strip_echoes`, of what `HandoutLog.handouts` gave: nobody has to wait meanwhile who hands something out."""
     if not given or not text:
         return EchoResult(text, ())
     page = _EchoText(text)
     matches = _whole(page, given)
     matches += _torn(page, given, matches)
-    matches += _repeated(page, given, matches)
     if not matches:
         return EchoResult("" if text.strip() and _FRAME_ALONE.fullmatch(text) else text, ())
     matches.sort()
     ids = dict.fromkeys(memory_id for match in matches for memory_id in match.ids)
     return EchoResult(_rest(page, matches), tuple(ids))
-
-
-def find_line_claims(text: str) -> list[ContextLineClaim]:
-    """The claims of blocks in the text about what was returned: to be looked up, and noted if it is a memory."""
-    found: list[ContextLineClaim] = []
-    for start, end in _blocks(text):
-        closed = end - len(_TAGS[1]) if text.endswith(_TAGS[1], start, end) else end
-        heads = [head for head in _HEAD.finditer(text, start, closed) if _begins_line(text, head.start())]
-        for head, following in pairwise([*heads, None]):
-            assert head is not None
-            content = text[head.end() : following.start() if following else closed]
-            named = _ID.match(head["id"] or "")
-            found.append(ContextLineClaim(_unescaped(content.strip()), named[1] if named else ""))
-    return found
-
-
-def _begins_line(text: str, at: int) -> bool:
-    """Return whether only blanks and quotation marks precede the place on its line."""
-    while at and text[at - 1] in " >":
-        at -= 1
-    return text.startswith("\n", at - 1) and at > 0
 
 
 class _EchoText:
@@ -353,38 +280,9 @@ def _folded(word: str, *, is_sign: bool) -> str:
     return unicodedata.normalize("NFKC", word).casefold().replace("’", "'").replace("−", "-")
 
 
-def _given(memory_id: str, content: str) -> _Handout:
+def _handout(memory_id: str, content: str) -> _Handout:
     words = tuple(_words(content).words)
-    sentences = tuple(_sentence(content[start:end]) for start, end in line_spans(content))
-    return _Handout(memory_id, words, frozenset(words), sentences, len(content))
-
-
-def _sentence(text: str) -> _Sentence:
-    telling: list[str] = []
-    turning: Counter[str] = Counter()
-    persons: list[str] = []
-    names_first, are_names = 0, True
-    found = _words(text)
-    for word, start in zip(found.words, found.starts, strict=True):
-        stem = word.partition("'")[0]
-        if word.endswith("n't"):
-            turning["not"] += 1
-        elif stem in _FIRST:
-            persons.append("first")
-        elif stem in _SECOND:
-            persons.append("second")
-        elif stem in _TURNING or not any(map(str.isalnum, word)):  # a sign of a formula, or the mark of a question
-            turning[stem] += 1
-        elif word not in _STOPS:
-            telling.append(_stemmed(word))
-            are_names = are_names and text[start].isupper()
-            names_first += are_names
-    return _Sentence(tuple(telling), tuple(sorted(turning.items())), tuple(persons), names_first)
-
-
-def _stemmed(word: str) -> str:
-    """Without the s that a verb takes on when "I" becomes a name."""
-    return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word
+    return _Handout(memory_id, words, frozenset(words), len(content))
 
 
 def _coded(page: _EchoText, given: Iterable[_Handout]) -> list[_Content]:
@@ -508,105 +406,6 @@ def _ends_line(page: _EchoText, at: int) -> bool:
     return following == len(page.text) or "\n" in page.text[page.ends[at] : following]
 
 
-def _repeated(page: _EchoText, given: Sequence[_Handout], matches: Sequence[_Match]) -> list[_Match]:
-    """Sentences that say what one memory says, with other small words, and nothing of their own."""
-    known: dict[_Sentence, list[str]] = {}
-    for each in given:
-        for sentence in each.sentences:
-            known.setdefault(sentence, []).append(each.id)
-    units = list(known.items())
-    masks: dict[str, int] = {}
-    for number, (unit, _) in enumerate(units):
-        for word in set(unit.telling):
-            masks[word] = masks.get(word, 0) | 1 << number
-    covered = bytearray(len(page.words) + 1)
-    for match in matches:
-        covered[match.first : match.last] = b"\x01" * (match.last - match.first)
-    found: list[_Match] = []
-    judged: dict[str, tuple[str, ...]] = {}
-    for start, end in page.sentences:
-        first, last = page.word_at(start), page.word_at(end)
-        if first == last or last - first > 2 * SENTENCE_WORDS_MAX or any(covered[first:last]):
-            continue
-        text = page.text[start:end]
-        if text not in judged:
-            judged[text] = _repeats(text, units, masks)
-        if judged[text]:
-            found.append(_Match(first, last, page.starts[first], judged[text]))
-    return found
-
-
-def _repeats(text: str, units: Sequence[tuple[_Sentence, list[str]]], masks: dict[str, int]) -> tuple[str, ...]:
-    """The ids of the memory that the sentence repeats; none where it says something of its own, or asks."""
-    lead = _LEAD_IN.match(text)
-    text = text[lead.end() :] if lead else text
-    said = _sentence(text)
-    telling = tuple(word for word in said.telling if word not in _FILLERS)
-    if not _words_needed(telling) <= len(telling) <= SENTENCE_WORDS_MAX:
-        return ()
-    own = _specifics(text)
-    for number in _candidates(telling, masks):
-        unit, ids = units[number]
-        persons = _are_same_persons(said, unit, attributed=lead is not None)
-        if unit.turning == said.turning and persons and _follows(telling, said, unit, own):
-            return tuple(dict.fromkeys(ids))
-    return ()
-
-
-def _candidates(telling: Sequence[str], masks: dict[str, int]) -> list[int]:
-    """The latest that lack at most a tenth of the words: of that many parts plus one, they hold at least one whole."""
-    parts = _words_added_max(telling) + 1
-    may_be = 0
-    for part in range(parts):
-        mask = -1
-        for word in telling[part::parts]:
-            mask &= masks.get(word, 0)
-        may_be |= mask
-    found: list[int] = []
-    while may_be and len(found) < CANDIDATES_MAX:
-        found.append(may_be.bit_length() - 1)
-        may_be ^= 1 << found[-1]
-    return found
-
-
-def _words_added_max(telling: Sequence[str]) -> int:
-    return int(len(telling) * (1 - REPEATED_SHARE_MIN) + 1e-9)
-
-
-def _are_same_persons(said: _Sentence, unit: _Sentence, *, attributed: bool) -> bool:
-    """True if both speak of the same people: "I" may have become "you", and so may a name."""
-    if said.persons == unit.persons:
-        return True
-    swapped = tuple("second" if person == "first" else "first" for person in unit.persons)
-    if said.persons == swapped:
-        return attributed or len(set(swapped)) == 1
-    return not unit.persons and set(said.persons) == {"second"} and 0 < unit.names_first <= 2
-
-
-def _follows(telling: Sequence[str], said: _Sentence, unit: _Sentence, own: set[str]) -> bool:
-    """True if the words are the memory's, in its order and from its beginning, with at most a tenth put in."""
-    at = unit.names_first if said.persons and not unit.persons else 0
-    added = 0
-    for word in telling:
-        if at < len(unit.telling) and unit.telling[at] == word:
-            at += 1
-            continue
-        added += 1
-        if added > _words_added_max(telling) or word in unit.telling or word in own:
-            return False
-    return True
-
-
-def _specifics(text: str) -> set[str]:
-    """The words that nobody puts into a sentence without saying something new: names, numbers, identifiers."""
-    found = _words(text)
-    return {
-        _stemmed(word)
-        for word, start, end in zip(found.words, found.starts, found.ends, strict=True)
-        if (start > 0 and text[start:end] != text[start:end].lower()) or not word.isalpha() or word >= FIRST_CJK
-    }
-
-
 _CLOSING = lazy_pattern(r"[.!…。！,;]*+[\"'”’»)\]*_`」』]*+[.…]*+")
 # What is left of a tag and a head before the first memory of a torn block.
 _TORN_FRONT = lazy_pattern(rf"(?:[</memory]{{0,9}}>)?(?:{_HEAD_FRONT.pattern})?[\s.…\"'”’»)\]*_`-]*")
@@ -681,13 +480,3 @@ def _blocks(text: str) -> list[tuple[int, int]]:
     if opened >= 0:
         found.append((opened, len(text)))
     return found
-
-
-def _unescaped(content: str) -> str:
-    """The content as it was before it was escaped for a block."""
-    text = content.replace("\n  ", "\n")
-    return _ESCAPED_TAG.sub("<", _ESCAPED_BRACKET.sub(r"\1[", text))
-
-
-_ESCAPED_BRACKET = lazy_pattern(r"^([^\S\n]*+)\\\[", re.MULTILINE)
-_ESCAPED_TAG = lazy_pattern(r"&lt;(?=[\s/\u200b-\u200f\u2060\ufeff]{0,9}memory)", re.IGNORECASE)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from mnemo_core.ingest import scoring, write_plan
 from mnemo_core.ingest.classification import Classification, Role
-from mnemo_core.ingest.echo_filter import HandoutLog, strip_handouts
+from mnemo_core.ingest.echo_filter import HandoutLog, strip_echoes
 from mnemo_core.ingest.fact_extraction import Triple, extract_statements
 from mnemo_core.ingest.mutations import Decision, Draft
 from mnemo_core.ingest.policies import EntryPoint, IngestPolicy
@@ -152,7 +152,7 @@ class IngestPipeline:
         """The text without what was handed out, and the ids of what came back in it."""
         with self._lock:
             given = self._shown.handouts(session)
-        echo = strip_handouts(text, given)
+        echo = strip_echoes(text, given)
         return echo.rest, echo.ids
 
     def clear_caches(self) -> None:
