@@ -52,7 +52,7 @@ def main() -> int:
     say(f"notes: {copy_notes(source, notes)} files of {source}, copied to {notes.relative_to(PROJECT)}")
     try:
         process.ensure_running(environ, say, is_asked_for=True)
-        with Client(socket_path(environ), door="cli") as client:
+        with Client(socket_path(environ), entry_point="cli") as client:
             show(client, notes, began, QUESTIONS if source == PROJECT else ())
     except MnemoError as error:
         sys.stderr.write(f"{error}\n")

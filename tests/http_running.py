@@ -27,7 +27,7 @@ class Echo(msgspec.Struct):
     content: str
     tags: list[str] = []
     namespace: str | None = None
-    door: str = ""
+    entry_point: str = ""
     agent: str | None = None
     uid: int = -1
 
@@ -56,7 +56,7 @@ class Application:
                 content=request.ask.content,
                 tags=request.ask.tags,
                 namespace=request.namespace,
-                door=request.entry_point,
+                entry_point=request.entry_point,
                 agent=request.agent,
                 uid=request.peer.uid,
             ),

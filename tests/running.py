@@ -73,8 +73,8 @@ class RunningDaemon:
             self.kill()
             raise
 
-    def client(self, namespace: str | None = None, door: str = "api") -> Client:
-        return Client(self.socket, namespace, door=door)  # type: ignore[arg-type]
+    def client(self, namespace: str | None = None, entry_point: str = "api") -> Client:
+        return Client(self.socket, namespace, entry_point=entry_point)  # type: ignore[arg-type]
 
     def wait_for_vectors(self, seconds: float = 120.0) -> None:
         """Returns once every memory has its vector, and the graph over them, where one is wanted, is built."""

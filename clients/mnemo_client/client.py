@@ -99,8 +99,9 @@ REPEATABLE = frozenset({"/recall", "/why", "/context", "/models/use", "/notes/ro
 class Client:
     """A connection to the daemon behind `socket_path`.
 
-    `namespace` is sent with every request that names none itself. `door` names the source channel, which decides how
-    far a memory is trusted (SPEC 2.1); `agent` names the program that the client speaks for, if it is not a person.
+    `namespace` is sent with every request that names none itself. `entry_point` is the source channel
+    of its memories, which decides how far they are trusted (SPEC 2.1); `agent` names the program that the client speaks
+    for, if it is not a person.
 
     Raises UnreachableError if no process listens, RefusalError for the daemon's own errors, InterruptedAnswerError if
     the connection ends before the answer is complete, InvalidAnswerError if the answer is not one of this protocol."""
@@ -110,13 +111,13 @@ class Client:
         socket_path: Path | str,
         namespace: str | None = None,
         *,
-        door: SourceChannel = "api",
+        entry_point: SourceChannel = "api",
         agent: str | None = None,
         timeout: float = TIMEOUT_SECONDS,
     ) -> None:
         self.socket_path = Path(socket_path)
         self.namespace = namespace
-        self.door = door
+        self.entry_point = entry_point
         self.agent = agent
         self.timeout = timeout
         self.last_body = b""
@@ -517,7 +518,7 @@ class Client:
             ) from broken
 
     def _headers(self, data: bytes | Iterable[bytes] | None, namespace: str | None) -> dict[str, bytes]:
-        headers = {"Accept": b"application/json", "X-Mnemo-Door": self.door.encode()}
+        headers = {"Accept": b"application/json", "X-Mnemo-Door": self.entry_point.encode()}
         if data is not None:
             headers["Content-Type"] = b"application/json" if isinstance(data, bytes) else b"application/octet-stream"
         if namespace is not None:

@@ -5,7 +5,8 @@
 writes today's names to tests/golden/names.json, which the suite compares with. It refuses where a name that stands
 there is gone: files, journals, scripts and other programs rely on them. Only what is new may be added.
 
-Names of Python classes and modules stand nowhere in it.
+Names of Python classes and modules stand nowhere in it, except those of wire types: the components of the OpenAPI
+document are called after them.
 """
 
 import ast
@@ -27,6 +28,7 @@ from mnemo_daemon import settings
 from mnemo_daemon.lifecycle.erasure import ErasureMark as ForgettingMark
 from mnemo_daemon.models.calibration import CalibrationFile
 from mnemo_daemon.models.catalogue import ModelManifest as ModelManifest
+from mnemo_daemon.server.openapi import document
 from mnemo_daemon.server.router import Route
 from mnemo_store import codec, records, tables
 from mnemo_store.indexes.index_file import MAGIC
@@ -92,8 +94,10 @@ def broken(kept: dict[str, Any]) -> Iterator[str]:
             yield f"{place} was {was['is']} and is {_plain_route(route)}"
         for part, kind in _parts(route).items():
             yield from differences(was[part], kind, kept["shapes"], f"{place} {part}")
-    for section, value in _plain().items():
-        yield from _unequal(section, kept[section], as_json(value))
+    plain = as_json(_plain())
+    yield from (f"the section {section} is new" for section in plain.keys() - kept.keys())
+    for section in plain.keys() & kept.keys():
+        yield from _unequal(section, kept[section], plain[section])
 
 
 def _unequal_keys(section: str, kept: dict[str, Any], now: dict[str, Any]) -> Iterator[str]:
@@ -153,6 +157,8 @@ def _plain() -> dict[str, Any]:
         "commands": {" ".join(("mnemo", *name)): _arguments(command) for name, command in command_table.all_commands()},
         "options of every command": [_argument(each) for each in command_table.COMMON],
         "tools": {tool["name"]: _without_prose(tool) for tool in descriptions()},
+        "titles of tools": {tool["name"]: tool["title"] for tool in descriptions()},
+        "openapi components": {part: sorted(names) for part, names in document(routes(), "0")["components"].items()},
         "rankers": sorted(RANKERS),
     }  # fmt: skip
 

@@ -329,7 +329,7 @@ def planted(daemon: RunningDaemon) -> Cell:
     ids: dict[str, str] = {}
     words = {kind: f"w{number}{mark}" for number, kind in enumerate(sorted(HELD | FORMER))}
     seqs: dict[str, int] = {}
-    with daemon.client(namespace, door="cli") as person:
+    with daemon.client(namespace, entry_point="cli") as person:
         began = person.status().seq
         for kind, word in words.items():
             tags = [word, "heron", *(["sensitive"] if kind in SECRET else []), *([] if kind == "pinned" else ["loose"])]

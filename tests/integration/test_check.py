@@ -448,7 +448,7 @@ def test_while_a_check_is_under_way_another_is_refused_and_afterwards_taken(hous
 
 
 def test_an_agent_cannot_have_the_store_repaired(started_daemon: RunningDaemon) -> None:
-    with started_daemon.client(door="mcp") as client, pytest.raises(RefusalError) as refused:
+    with started_daemon.client(entry_point="mcp") as client, pytest.raises(RefusalError) as refused:
         client.repair()
     assert (refused.value.status, refused.value.code) == (422, "refused")
 

@@ -89,7 +89,7 @@ def test_what_another_user_claims_is_not_updated(client: Client) -> None:
 
 def test_what_an_agent_says_updates_nothing_that_a_person_pinned(daemon: RunningDaemon) -> None:
     namespace = f"ns-{uuid.uuid4().hex[:8]}"
-    with daemon.client(namespace, door="cli") as person, daemon.client(namespace, door="mcp") as agent:
+    with daemon.client(namespace, entry_point="cli") as person, daemon.client(namespace, entry_point="mcp") as agent:
         pinned = person.remember("I live in Lisbon.", pinned=True).memory
         said = agent.remember("I moved to Oslo.")
         assert (said.updates, said.related) == ([], [pinned.id])

@@ -120,7 +120,7 @@ def test_what_the_filters_leave_out_is_counted_by_the_first_that_each_does_not_p
 ) -> None:
     now = time.time_ns() // 1_000_000
     namespace = f"ns-{uuid.uuid4().hex[:8]}"
-    with model_daemon.client(namespace, door="cli") as client:
+    with model_daemon.client(namespace, entry_point="cli") as client:
         client.remember("The pier is open.", tags=["pier"], kind="procedural")
         client.remember("The pier is shut.", tags=["pier"])
         client.remember("No pier here.", kind="procedural")

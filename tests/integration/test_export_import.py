@@ -203,7 +203,7 @@ def test_what_was_forgotten_here_stays_forgotten_unless_asked_for(short_folder: 
 
 
 def test_only_a_person_has_taken_in_again_what_was_forgotten(daemon: RunningDaemon) -> None:
-    with daemon.client(door="mcp") as agent, pytest.raises(RefusalError) as refused:
+    with daemon.client(entry_point="mcp") as agent, pytest.raises(RefusalError) as refused:
         take_in(agent, "mcp-memory.jsonl", allow_forgotten=True)
     assert (refused.value.status, refused.value.code, refused.value.field) == (422, "refused", "allow_forgotten")
 
@@ -212,7 +212,7 @@ def test_an_agent_may_import_and_cannot_reach_what_it_does_not_see(daemon: Runni
     take_in(client, "mcp-memory.jsonl", namespace="hidden")
     (one,) = [m for m in _all(client, "hidden", "local") if "tide" in m.content]
     client.patch(one.id, Patch(tags=["sensitive"]))
-    with daemon.client(door="mcp") as agent:
+    with daemon.client(entry_point="mcp") as agent:
         found = take_in(agent, "mcp-memory.jsonl", namespace="hidden")
     assert (found.duplicate, found.skipped) == (5, 4)
     assert [problem.place for problem in found.problems if "is in use" in problem.why] == ["line 3"]
@@ -455,7 +455,7 @@ def test_a_damaged_stream_names_the_line_and_the_reason(client: Client, exported
 
 
 def test_only_a_person_brings_in_layers_and_trust(daemon: RunningDaemon, exported: list[bytes]) -> None:
-    with daemon.client(door="mcp") as agent, pytest.raises(RefusalError) as refused:
+    with daemon.client(entry_point="mcp") as agent, pytest.raises(RefusalError) as refused:
         agent.import_from(whole(exported))
     assert (refused.value.status, refused.value.code) == (422, "refused")
 
@@ -591,7 +591,7 @@ def test_without_its_history_an_export_is_merged_even_into_an_empty_store(
 
 def test_an_agent_gets_no_export(daemon: RunningDaemon, client: Client) -> None:
     client.remember("the alarm code is quebecforge", tags=["sensitive"], namespace="codes")
-    with daemon.client(door="mcp") as agent:
+    with daemon.client(entry_point="mcp") as agent:
         with pytest.raises(RefusalError) as refused:
             b"".join(agent.export())
         assert (refused.value.status, refused.value.code) == (422, "refused")

@@ -53,7 +53,7 @@ def test_what_is_forgotten_is_in_no_file_and_in_no_answer_and_nothing_brings_it_
 ) -> None:
     vault = short_folder / "vault"
     vault.mkdir()
-    with started_daemon.client(door="cli") as client:
+    with started_daemon.client(entry_point="cli") as client:
         ids = tell_of_the_canary(client, vault)
         kept = client.remember("Something that stays, with nothing to hide.").memory
         exported = b"\n".join(client.export()) + b"\n"
@@ -87,13 +87,13 @@ def test_what_is_forgotten_is_in_no_file_and_in_no_answer_and_nothing_brings_it_
     assert started_daemon.stop() == 0
     assert traces(started_daemon.folder, CANARY) == []
     started_daemon.start()
-    with started_daemon.client(door="cli") as client:
+    with started_daemon.client(entry_point="cli") as client:
         client.rescan()
         assert client.search(CANARY).memories == []
 
 
 def test_reads_are_answered_and_writes_are_kept_while_many_are_forgotten(started_daemon: RunningDaemon) -> None:
-    with started_daemon.client(door="cli") as client:
+    with started_daemon.client(entry_point="cli") as client:
         client.remember("The lighthouse keeper sleeps at noon.")
         many = [NewMemory(content=f"Line {n} of the {CANARY} diary, page {n}.", tags=["diary"]) for n in range(500)]
         ids = [result.memory.id for result in client.remember_many(many) if isinstance(result, RememberAnswer)]
@@ -132,13 +132,13 @@ def test_reads_are_answered_and_writes_are_kept_while_many_are_forgotten(started
 
 @pytest.mark.parametrize("seconds", [0.0, 0.1, 0.3])
 def test_what_a_kill_cuts_short_is_finished_after_the_next_start(started_daemon: RunningDaemon, seconds: float) -> None:
-    with started_daemon.client(door="cli") as client:
+    with started_daemon.client(entry_point="cli") as client:
         many = [NewMemory(content=f"Line {n} of the {CANARY} diary, page {n}.", tags=["diary"]) for n in range(300)]
         client.remember_many(many)
         kept = client.remember("It stays.").memory.id
 
         def ask() -> None:
-            with contextlib.suppress(MnemoError), started_daemon.client(door="cli") as asking:
+            with contextlib.suppress(MnemoError), started_daemon.client(entry_point="cli") as asking:
                 asking.erase_many(filter=EraseFilter(tags=["diary"]))
 
         asking = threading.Thread(target=ask)
@@ -148,7 +148,7 @@ def test_what_a_kill_cuts_short_is_finished_after_the_next_start(started_daemon:
         started_daemon.kill()
         asking.join(SECONDS_MAX)
     started_daemon.start()
-    with started_daemon.client(door="cli") as client:
+    with started_daemon.client(entry_point="cli") as client:
         wait_until(lambda: not any("forgotten" in reason for reason in client.status().reasons))
         assert client.search(CANARY).memories == []
         assert traces(started_daemon.folder, CANARY) == []
@@ -159,9 +159,9 @@ def test_what_a_kill_cuts_short_is_finished_after_the_next_start(started_daemon:
 
 
 def test_agents_can_have_nothing_forgotten(daemon: RunningDaemon) -> None:
-    with daemon.client(door="cli") as person:
+    with daemon.client(entry_point="cli") as person:
         memory_id = person.remember("Mine to forget.").memory.id
-    agents = [Client(daemon.socket, door="mcp"), Client(daemon.socket, agent="planner")]
+    agents = [Client(daemon.socket, entry_point="mcp"), Client(daemon.socket, agent="planner")]
     for agent in agents:
         asks: list[Callable[[], object]] = [
             partial(agent.erase, memory_id),
@@ -179,7 +179,7 @@ def test_agents_can_have_nothing_forgotten(daemon: RunningDaemon) -> None:
 
 
 def test_what_is_to_be_forgotten_must_be_named(daemon: RunningDaemon) -> None:
-    with daemon.client(door="cli") as client:
+    with daemon.client(entry_point="cli") as client:
         memory_id = client.remember("One.", namespace="here").memory.id
         client.remember("Two.", namespace="there")
         asks: list[Callable[[], object]] = [
@@ -198,7 +198,7 @@ def test_what_is_to_be_forgotten_must_be_named(daemon: RunningDaemon) -> None:
 
 
 def test_a_tag_names_what_is_to_be_forgotten_in_whatever_way_it_is_written(daemon: RunningDaemon) -> None:
-    with daemon.client(door="cli") as client:
+    with daemon.client(entry_point="cli") as client:
         memory_id = client.remember("One.", namespace="cafe", tags=["caf\u00e9"]).memory.id
         wanted = EraseFilter(namespace="cafe", tags=[" Cafe\u0301"])
         assert client.erase_many(filter=wanted, dry_run=True).purged == [memory_id]

@@ -178,7 +178,7 @@ def test_what_quotes_it_is_named_with_an_excerpt_and_goes_if_that_is_asked_for(t
 
 
 def test_a_daemon_forgets_everywhere_while_it_answers(started_daemon: RunningDaemon) -> None:
-    with started_daemon.client(door="cli") as client:
+    with started_daemon.client(entry_point="cli") as client:
         secret = client.remember(SECRET).memory.id
         client.remember(STAYS)
         client.remember(QUOTING)

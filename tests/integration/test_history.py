@@ -175,7 +175,7 @@ def test_a_diff_of_no_span_is_refused(client: Client, since: str, until: str | N
 
 def test_an_agent_is_told_of_nothing_sensitive_at_any_time(daemon: RunningDaemon) -> None:
     space = fresh()
-    with daemon.client(space, door="cli") as person, daemon.client(space, door="mcp") as agent:
+    with daemon.client(space, entry_point="cli") as person, daemon.client(space, entry_point="mcp") as agent:
         since = f"seq:{person.status().seq}"
         memory = person.remember("The code of the gate is written down.").memory
         at = later(person)

@@ -191,7 +191,7 @@ def test_G5_with_dedup_source_a_near_one_is_merged(client: Client) -> None:
 
 
 def test_an_agent_is_not_told_of_what_it_may_not_see(daemon: RunningDaemon) -> None:
-    with daemon.client("secrets", door="cli") as person, daemon.client("secrets", door="mcp") as agent:
+    with daemon.client("secrets", entry_point="cli") as person, daemon.client("secrets", entry_point="mcp") as agent:
         person.remember(f"The forge's token is {SECRET}.")
         answer = agent.remember("The forge's token is on the forge's page.", explain=True)
         assert (answer.related, answer.repeats, answer.updates) == ([], [], [])
@@ -344,7 +344,7 @@ def test_an_importance_that_is_given_keeps_every_piece(client: Client) -> None:
 
 
 def test_secrets_in_a_text_are_masked_whoever_sends_it(daemon: RunningDaemon) -> None:
-    with daemon.client("masked", door="cli") as person:
+    with daemon.client("masked", entry_point="cli") as person:
         (taken,) = person.ingest(f"The deploy token of the build machine is {SECRET}.").results
         assert isinstance(taken, PieceAnswer)
         assert taken.memory is not None
@@ -390,7 +390,7 @@ def test_E4_the_text_itself_stays(client: Client) -> None:
 
 
 def test_what_is_derived_is_trusted_no_more_than_its_source(daemon: RunningDaemon) -> None:
-    with daemon.client("trust", door="mcp") as agent:
+    with daemon.client("trust", entry_point="mcp") as agent:
         answer = agent.remember(PORTO, infer=True)
         assert {agent.get(each.id).trust for each in answer.statements if each.id} == {"agent"}
 

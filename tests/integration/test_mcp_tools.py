@@ -48,7 +48,7 @@ def test_an_agent_keeps_changes_lists_and_forgets_a_memory(daemon: RunningDaemon
     assert [each["id"] for each in listed.structured_content["memories"]] == [memory_id]
     assert earlier.structured_content["memories"] == after.structured_content["memories"] == []
     assert (gone.structured_content["changed"], again.structured_content["changed"]) == (True, False)
-    with daemon.client(namespace, door="cli") as person:
+    with daemon.client(namespace, entry_point="cli") as person:
         (entry,) = person.trash().entries
         assert (entry.memory.id, entry.why) == (memory_id, "it sank")
         back = person.restore(memory_id)
@@ -59,7 +59,7 @@ def test_an_agent_keeps_changes_lists_and_forgets_a_memory(daemon: RunningDaemon
 
 def test_what_a_person_pinned_is_told_to_the_agent_that_would_change_it(daemon: RunningDaemon) -> None:
     namespace = f"ns-{uuid.uuid4().hex[:8]}"
-    with daemon.client(namespace, door="cli") as person:
+    with daemon.client(namespace, entry_point="cli") as person:
         kept = person.remember("Never deploy on a Friday.", pinned=True, key="deploy").memory
         results = call(
             daemon, namespace,
@@ -78,7 +78,7 @@ def test_a_key_that_is_written_again_keeps_its_tags(daemon: RunningDaemon) -> No
         ("memory_remember", {"content": "Port 8080.", "key": "port", "tags": ["server"], "importance": 0.9}),
         ("memory_remember", {"content": "Port 9090.", "key": "port"}),
     )  # fmt: skip
-    with daemon.client(namespace, door="cli") as person:
+    with daemon.client(namespace, entry_point="cli") as person:
         (kept,) = person.list_memories().memories
     assert (kept.content, kept.tags, kept.importance) == ("Port 9090.", ["server"], 0.9)
 

@@ -303,16 +303,16 @@ def test_recall_that_is_dry_leaves_no_trace_and_one_that_is_not_is_counted(
 
 
 def test_only_a_person_can_pin(daemon: RunningDaemon) -> None:
-    with daemon.client(door="mcp") as agent, pytest.raises(RefusalError) as refused:
+    with daemon.client(entry_point="mcp") as agent, pytest.raises(RefusalError) as refused:
         agent.remember("Pin me.", pinned=True)
     assert (refused.value.status, refused.value.field) == (422, "pinned")
-    with daemon.client(door="cli") as person:
+    with daemon.client(entry_point="cli") as person:
         assert person.remember("Pin this.", pinned=True).memory.trust == "user"
 
 
 def test_a_secret_that_an_agent_says_is_masked_before_anything_is_written(daemon: RunningDaemon) -> None:
     secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" + "k1L2m3N4o5P6q7R8"
-    with daemon.client(door="mcp") as agent:
+    with daemon.client(entry_point="mcp") as agent:
         answer = agent.remember(f"The token is {secret} for the build.")
     assert answer.masked
     assert secret not in answer.memory.content
@@ -323,7 +323,7 @@ def test_a_secret_that_an_agent_says_is_masked_before_anything_is_written(daemon
 def test_a_secret_that_a_person_says_is_kept_tagged_and_hidden_from_agents(daemon: RunningDaemon) -> None:
     secret = "ghp_" + "z9Y8x7W6v5U4t3S2r1Q0" + "p9O8n7M6l5K4j3I2"
     namespace = fresh()
-    with daemon.client(namespace, door="cli") as person, daemon.client(namespace, door="mcp") as agent:
+    with daemon.client(namespace, entry_point="cli") as person, daemon.client(namespace, entry_point="mcp") as agent:
         answer = person.remember(f"Zanzibar forge: {secret}")
         assert secret in answer.memory.content
         assert "sensitive" in answer.memory.tags
@@ -353,7 +353,7 @@ def test_what_is_in_the_trash_cannot_be_superseded(client: Client) -> None:
 
 def test_undo_passes_over_what_the_doctor_tried(client: Client, daemon: RunningDaemon) -> None:
     stored = client.remember("Mine to take back.", namespace=fresh()).memory
-    with Client(daemon.socket, "doctor", door="cli", agent="doctor") as doctor:
+    with Client(daemon.socket, "doctor", entry_point="cli", agent="doctor") as doctor:
         tried = doctor.remember("A round trip.", key="round-trip").memory
         doctor.delete(tried.id)
     assert client.undo(dry_run=True).ids == [stored.id]
@@ -383,12 +383,15 @@ def keep_secret(person: Client, **fields: object) -> MemoryView:
         lambda agent, kept: agent.remember("A summary.", derived_from=[kept.id]),
     ],
 )
-@pytest.mark.parametrize("door", ["mcp", "hook"])
+@pytest.mark.parametrize("entry_point", ["mcp", "hook"])
 def test_to_an_agent_a_sensitive_memory_is_not_there(
-    daemon: RunningDaemon, door: str, attempt: Callable[[Client, MemoryView], object]
+    daemon: RunningDaemon, entry_point: str, attempt: Callable[[Client, MemoryView], object]
 ) -> None:
     namespace = fresh()
-    with daemon.client(namespace, door="cli") as person, daemon.client(namespace, door=door) as agent:
+    with (
+        daemon.client(namespace, entry_point="cli") as person,
+        daemon.client(namespace, entry_point=entry_point) as agent,
+    ):
         kept = keep_secret(person)
         before = person.status().seq
         with pytest.raises(RefusalError) as refused:
@@ -400,7 +403,7 @@ def test_to_an_agent_a_sensitive_memory_is_not_there(
 
 def test_neither_lists_nor_the_trash_show_an_agent_what_is_sensitive(daemon: RunningDaemon) -> None:
     namespace = fresh()
-    with daemon.client(namespace, door="cli") as person, daemon.client(namespace, door="mcp") as agent:
+    with daemon.client(namespace, entry_point="cli") as person, daemon.client(namespace, entry_point="mcp") as agent:
         keep_secret(person)
         gone = keep_secret(person)
         person.delete(gone.id)
@@ -417,7 +420,10 @@ def test_neither_lists_nor_the_trash_show_an_agent_what_is_sensitive(daemon: Run
 
 
 def test_an_agent_cannot_take_back_a_change_to_what_it_does_not_see(daemon: RunningDaemon) -> None:
-    with daemon.client(fresh(), door="cli") as person, Client(daemon.socket, door="mcp", agent="new") as agent:
+    with (
+        daemon.client(fresh(), entry_point="cli") as person,
+        Client(daemon.socket, entry_point="mcp", agent="new") as agent,
+    ):
         kept = keep_secret(person)
         for seq in (None, person.history(kept.id).versions[0].seq):
             with pytest.raises(RefusalError) as refused:
@@ -428,7 +434,7 @@ def test_an_agent_cannot_take_back_a_change_to_what_it_does_not_see(daemon: Runn
 
 def test_an_agent_cannot_write_under_the_key_of_what_it_does_not_see(daemon: RunningDaemon) -> None:
     namespace = fresh()
-    with daemon.client(namespace, door="cli") as person, daemon.client(namespace, door="mcp") as agent:
+    with daemon.client(namespace, entry_point="cli") as person, daemon.client(namespace, entry_point="mcp") as agent:
         kept = keep_secret(person, key="forge")
         with pytest.raises(RefusalError) as refused:
             agent.remember("Something else.", key="forge")
@@ -437,7 +443,7 @@ def test_an_agent_cannot_write_under_the_key_of_what_it_does_not_see(daemon: Run
 
 
 def test_versions_that_held_a_secret_stay_hidden_from_agents_when_it_is_taken_out(daemon: RunningDaemon) -> None:
-    with daemon.client(fresh(), door="cli") as person, daemon.client(door="mcp") as agent:
+    with daemon.client(fresh(), entry_point="cli") as person, daemon.client(entry_point="mcp") as agent:
         kept = keep_secret(person)
         person.patch(kept.id, Patch(content="The forge has a token.", tags=[]))
         assert [version.memory.content for version in agent.history(kept.id).versions] == ["The forge has a token."]
@@ -445,13 +451,13 @@ def test_versions_that_held_a_secret_stay_hidden_from_agents_when_it_is_taken_ou
 
 
 def test_what_an_agent_writes_can_be_read_back_in_its_own_answer(daemon: RunningDaemon) -> None:
-    with daemon.client(fresh(), door="mcp") as agent:
+    with daemon.client(fresh(), entry_point="mcp") as agent:
         assert agent.remember("Between us.", tags=["sensitive"]).memory.content == "Between us."
 
 
 def test_a_secret_that_an_agent_puts_in_by_an_edit_is_masked_too(daemon: RunningDaemon) -> None:
     secret = "ghp_" + "m1N2b3V4c5X6z7L8k9J0" + "h1G2f3D4s5A6p7O8"
-    with daemon.client(fresh(), door="mcp") as agent:
+    with daemon.client(fresh(), entry_point="mcp") as agent:
         stored = agent.remember("The token is in the safe.").memory
         edited = agent.patch(stored.id, Patch(content=f"The token is {secret}."))
         assert edited.content.startswith("The token is [masked:")

@@ -53,7 +53,7 @@ def arenas(pid: int) -> int:
 
 def test_a_daemon_of_many_threads_has_few_heaps(started_daemon: RunningDaemon) -> None:
     def use(number: int) -> None:
-        with started_daemon.client(door="cli") as client:
+        with started_daemon.client(entry_point="cli") as client:
             for each in range(10):
                 client.remember(f"Thread {number} says {each} things about kettles.")
                 client.recall("what is said about kettles?")
@@ -64,7 +64,7 @@ def test_a_daemon_of_many_threads_has_few_heaps(started_daemon: RunningDaemon) -
         thread.start()
     for thread in threads:
         thread.join()
-    with started_daemon.client(door="cli") as client:
+    with started_daemon.client(entry_point="cli") as client:
         client.compact()
         pid = client.status().pid
     assert not IS_GLIBC or arenas(pid) < allocator.ARENAS_MAX

@@ -293,7 +293,7 @@ def test_the_trash_is_emptied_by_a_person_at_the_socket_and_status_shows_it(
     memory_id = client.remember("To the bin.", namespace="bin").memory.id
     client.delete(memory_id)
     assert client.status().trash["count"] >= 1
-    with daemon.client("bin", door="cli") as person:
+    with daemon.client("bin", entry_point="cli") as person:
         assert person.empty_trash().dropped == 1
         assert [each.id for each in person.trash().memories] == [memory_id]
         emptied = person.empty_trash(confirm=True)
@@ -458,12 +458,12 @@ def test_taking_back_that_a_memory_expired_lets_it_stay(desk: Bin) -> None:
 
 
 def test_the_daemon_looks_for_what_has_expired_by_itself(started_daemon: RunningDaemon) -> None:
-    with started_daemon.client(door="cli") as person:
+    with started_daemon.client(entry_point="cli") as person:
         memory = person.remember("The ferry runs until tonight.", expires_at=int(time.time() * 1000) + 1500).memory
     started_daemon.stop()
     wait_until(lambda: time.time() * 1000 > (memory.expires_at or 0))
     started_daemon.start()
-    with started_daemon.client(door="cli") as person:
+    with started_daemon.client(entry_point="cli") as person:
         wait_until(lambda: [entry.why for entry in person.trash().entries] == ["expired"])
         wait_until(lambda: any(job.name == "expiry" and job.runs for job in person.jobs().jobs))
         (job,) = (job for job in person.jobs().jobs if job.name == "expiry")

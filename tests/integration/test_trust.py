@@ -32,10 +32,10 @@ AGENTS = ("mcp", "hook", "api", "cli")  # the last two with the name of an agent
 
 @pytest.fixture(params=AGENTS)
 def two(daemon: RunningDaemon, request: pytest.FixtureRequest) -> Iterator[Two]:
-    namespace, door = f"ns-{uuid.uuid4().hex[:8]}", request.param
-    named = "planner" if door in ("api", "cli") else None
-    agent = Client(daemon.socket, namespace, door=door, agent=named)
-    with daemon.client(namespace, door="cli") as person, agent:
+    namespace, entry_point = f"ns-{uuid.uuid4().hex[:8]}", request.param
+    named = "planner" if entry_point in ("api", "cli") else None
+    agent = Client(daemon.socket, namespace, entry_point=entry_point, agent=named)
+    with daemon.client(namespace, entry_point="cli") as person, agent:
         yield Two(person, agent)
 
 
@@ -213,7 +213,7 @@ def test_an_unnamed_undo_of_an_agent_takes_back_its_own_last_change(two: Two) ->
 
 
 def test_what_an_agent_names_itself_in_the_body_lowers_its_trust_too(daemon: RunningDaemon) -> None:
-    with daemon.client(f"ns-{uuid.uuid4().hex[:8]}", door="cli") as person:
+    with daemon.client(f"ns-{uuid.uuid4().hex[:8]}", entry_point="cli") as person:
         kept = person.remember("The vault is on the left.", pinned=True, key="vault").memory
         said = person.remember("The vault has a window.", agent_id="planner", importance=0.9).memory
         assert (said.trust, said.importance_source) == ("agent", "llm")
@@ -224,7 +224,7 @@ def test_what_an_agent_names_itself_in_the_body_lowers_its_trust_too(daemon: Run
 
 
 def test_the_header_of_the_command_line_raises_no_trust(daemon: RunningDaemon) -> None:
-    with Client(daemon.socket, "raise", door="cli", agent="planner") as agent:
+    with Client(daemon.socket, "raise", entry_point="cli", agent="planner") as agent:
         assert agent.remember("Said by an agent that calls itself a command line.").memory.trust == "agent"
         with pytest.raises(RefusalError) as refused:
             agent.compact()
@@ -237,7 +237,7 @@ def test_the_header_of_the_command_line_raises_no_trust(daemon: RunningDaemon) -
      ("system", "agent", "agent"), ("tool", "tool", "agent")],
 )  # fmt: skip
 def test_a_turn_has_the_trust_of_its_role(daemon: RunningDaemon, role: str, trust: str, side: str) -> None:
-    with daemon.client(f"ns-{uuid.uuid4().hex[:8]}", door="cli") as person:
+    with daemon.client(f"ns-{uuid.uuid4().hex[:8]}", entry_point="cli") as person:
         turn = Turn(role=role, content="The committee meets in Rotterdam on the ninth of March.")  # type: ignore[arg-type]
         (taken,) = person.turns(TurnsRequest(session_id="s", turns=[turn])).results
         assert isinstance(taken, PieceAnswer)
@@ -247,7 +247,7 @@ def test_a_turn_has_the_trust_of_its_role(daemon: RunningDaemon, role: str, trus
 
 
 def test_a_role_that_there_is_not_is_answered_with_those_there_are(daemon: RunningDaemon) -> None:
-    with daemon.client("roles", door="cli") as person, pytest.raises(RefusalError) as refused:
+    with daemon.client("roles", entry_point="cli") as person, pytest.raises(RefusalError) as refused:
         person.turns(TurnsRequest(session_id="s", turns=[Turn(role="robot", content="Beep.")]))  # type: ignore[arg-type]
     assert refused.value.field == "turns[0].role"
     for role in ("user", "agent", "assistant", "system", "tool"):

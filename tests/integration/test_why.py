@@ -40,7 +40,7 @@ def fresh() -> str:
 @pytest.fixture
 def client(model_daemon: RunningDaemon) -> Iterator[Client]:
     """In a namespace of the test's own."""
-    with model_daemon.client(fresh(), door="cli") as open_client:
+    with model_daemon.client(fresh(), entry_point="cli") as open_client:
         yield open_client
 
 
@@ -134,9 +134,9 @@ def test_what_a_filter_left_out_is_told_with_what_was_wanted_and_what_it_has(
 
 def test_of_too_little_trust_is_told_with_both(model_daemon: RunningDaemon) -> None:
     namespace = fresh()
-    with model_daemon.client(namespace, door="mcp") as agent:
+    with model_daemon.client(namespace, entry_point="mcp") as agent:
         memory_id = agent.remember("The ferry leaves at seven.").memory.id
-    with model_daemon.client(namespace, door="cli") as person:
+    with model_daemon.client(namespace, entry_point="cli") as person:
         (hurdle,) = person.why(memory_id, FERRY, trust_min="user").hurdles
     assert (hurdle.reason, hurdle.wanted, hurdle.has) == ("trust_min", "user or more trusted", "agent")
 
@@ -325,10 +325,10 @@ def test_an_id_may_be_its_last_digits_and_one_that_is_none_is_refused(client: Cl
 
 def test_an_agent_is_not_told_of_what_it_may_not_see(model_daemon: RunningDaemon) -> None:
     namespace = fresh()
-    with model_daemon.client(namespace, door="cli") as person:
+    with model_daemon.client(namespace, entry_point="cli") as person:
         memory_id = person.remember("The safe's code is with Ines.", tags=["sensitive"]).memory.id
         assert person.why(memory_id, "the safe's code").verdict == "answered"
-    with model_daemon.client(namespace, door="mcp") as agent, pytest.raises(RefusalError) as refused:
+    with model_daemon.client(namespace, entry_point="mcp") as agent, pytest.raises(RefusalError) as refused:
         agent.why(memory_id, "the safe's code")
     assert refused.value.status == 404
 

@@ -23,7 +23,7 @@ from tests.simulation.writes import USERS
 def compact(life: SimulatedLife) -> str:
     """The history that `history.keep` does not ask for is given up; nothing else changes."""
     try:
-        answer = life.ask("POST", "/v1/compact", {"dry_run": life.chance.random() < 0.2}, door="cli")
+        answer = life.ask("POST", "/v1/compact", {"dry_run": life.chance.random() < 0.2}, entry_point="cli")
     except ProcessKill:
         life.world.ledger.past.clear()
         life.world.ledger.doubt(_compacted)
@@ -47,7 +47,7 @@ def forget(life: SimulatedLife) -> str:
     before = life.state
     life.world.ledger.past.clear()
     texts = life.half_forgotten = life.half_forgotten | _texts_of(before, _with_derived(before, memory.id))
-    answer = life.ask("POST", "/v1/purge", {"ids": [memory.id]}, door="cli")
+    answer = life.ask("POST", "/v1/purge", {"ids": [memory.id]}, entry_point="cli")
     if not life.expect(answer, (200,)):
         return f"{memory.id[-8:]} {answer.code}"
     life.half_forgotten = frozenset()
@@ -68,7 +68,7 @@ def empty_the_trash(life: SimulatedLife) -> str:
     user = life.chance.choice(USERS) or "local"
     trashed = [{memory.id for memory in state.current() if memory.state == "trashed" and memory.user_id == user
                 and namespace in (memory.namespace, "*")} for state in life.states]  # fmt: skip
-    answer = life.ask("DELETE", "/v1/trash", door="cli", namespace=namespace, user_id=user, confirm="true")
+    answer = life.ask("DELETE", "/v1/trash", entry_point="cli", namespace=namespace, user_id=user, confirm="true")
     if not life.expect(answer, (200,)):
         return answer.code
     if answer.value["dropped"] not in {len(ids) for ids in trashed}:
@@ -80,7 +80,7 @@ def empty_the_trash(life: SimulatedLife) -> str:
 
 def back_up(life: SimulatedLife) -> str:
     folder = life.world.folder / f"backup-{life.number}"
-    answer = life.ask("POST", "/v1/backup", {"folder": str(folder)}, door="cli")
+    answer = life.ask("POST", "/v1/backup", {"folder": str(folder)}, entry_point="cli")
     if not life.expect(answer, (200, 422) if life.is_troubled else (200,)):
         return answer.code
     if answer.value["seq"] not in {state.seq for state in life.states}:
@@ -127,7 +127,7 @@ def go_back(life: SimulatedLife) -> str:
 def move(life: SimulatedLife) -> str:
     """An export into an empty store gives the same store, and the same export."""
     world = life.world
-    exported = life.ask("GET", "/v1/export", door="cli")
+    exported = life.ask("GET", "/v1/export", entry_point="cli")
     if not life.expect(exported, (200,)):
         return exported.code
     folder = world.folder / f"moved-{life.number}"
@@ -136,14 +136,14 @@ def move(life: SimulatedLife) -> str:
     try:
         other.clock.milliseconds = world.clock.milliseconds
         other.open()
-        answer = other.ask("POST", "/v1/import", door="cli", raw=exported.value)
+        answer = other.ask("POST", "/v1/import", entry_point="cli", raw=exported.value)
         told = msgspec.json.decode(answer.value.splitlines()[-1]) if answer.is_ok else answer.value
         if not answer.is_ok or (life.state.memories and not told["whole"]):
             raise Wrong(f"an export was not taken over whole: {told}")
         found = other.found()
         if life.is_settled and told["whole"] and (wrong := differences(found, life.state)):
             raise Wrong(f"what was exported is imported as something else: {wrong[:5]}")
-        again = other.ask("GET", "/v1/export", door="cli")
+        again = other.ask("GET", "/v1/export", entry_point="cli")
         if told["whole"] and again.value != exported.value:
             raise Wrong("the export of what was imported is another one")
     finally:
@@ -153,7 +153,7 @@ def move(life: SimulatedLife) -> str:
 
 
 def export(life: SimulatedLife) -> str:
-    answer = life.ask("GET", "/v1/export", door="cli")
+    answer = life.ask("GET", "/v1/export", entry_point="cli")
     if life.expect(answer, (200,)) and len(life.exports) < 3:
         life.exports.append(answer.value)
     return f"{answer.status}"
@@ -162,7 +162,7 @@ def export(life: SimulatedLife) -> str:
 def import_an_export(life: SimulatedLife) -> str:
     """Into a store that has much of it already: nothing is there twice, and what was changed since stays."""
     before = life.state
-    answer = life.ask("POST", "/v1/import", door="cli", raw=life.chance.choice(life.exports))
+    answer = life.ask("POST", "/v1/import", entry_point="cli", raw=life.chance.choice(life.exports))
     if not life.expect(answer, (200,)):
         return answer.code
     told = msgspec.json.decode(answer.value.splitlines()[-1])
@@ -190,7 +190,7 @@ def check(life: SimulatedLife) -> str:
     answer = life.ask("POST", "/v1/check")
     if life.expect(answer, (200,)) and not answer.value["ok"]:
         raise Wrong(f"check finds {answer.value['violations'][:5]}")
-    repaired = life.ask("POST", "/v1/repair", {"dry_run": life.chance.random() < 0.5}, door="cli")
+    repaired = life.ask("POST", "/v1/repair", {"dry_run": life.chance.random() < 0.5}, entry_point="cli")
     if life.expect(repaired, (200,)) and repaired.value["steps"]:
         raise Wrong(f"repair wants to mend {repaired.value['steps']}")
     return f"{sum(answer.value['checked'].values())} rows {answer.value['notes']}"
@@ -215,7 +215,7 @@ def repair_after_damage(life: SimulatedLife) -> str:
     is_there = path.exists() and lines[place] in path.read_bytes()  # else the journal was written anew meanwhile
     if found.value["ok"] and is_there:
         raise Wrong(f"{path.name} was damaged, and check finds nothing")
-    repaired = life.ask("POST", "/v1/repair", {}, door="cli")
+    repaired = life.ask("POST", "/v1/repair", {}, entry_point="cli")
     life.world.ledger.past.clear()
     if life.expect(repaired, (200,)) and not repaired.value["check"]["ok"]:
         raise Wrong(f"after a repair check finds {repaired.value['check']['violations'][:5]}")

@@ -14,13 +14,13 @@ HOURS = 3_600_000
 def get(life: SimulatedLife) -> str:
     memory = life.pick()
     memory_id = memory.id if memory is not None else "01890000-0000-7000-8000-000000000000"
-    door = life.chance.choice(("api", "mcp"))
+    entry_point = life.chance.choice(("api", "mcp"))
     states = [state.memory(memory_id) for state in life.states]
-    told = {200 if _is_seen(now, door) else 404 for now in states}
-    answer = life.ask("GET", f"/v1/memories/{memory_id}", door=door)
+    told = {200 if _is_seen(now, entry_point) else 404 for now in states}
+    answer = life.ask("GET", f"/v1/memories/{memory_id}", entry_point=entry_point)
     if life.expect(answer, told):
         _is_one_of(answer.value, states)
-    return f"{memory_id[-8:]} {door} {answer.status}"
+    return f"{memory_id[-8:]} {entry_point} {answer.status}"
 
 
 def list_pages(life: SimulatedLife) -> str:
@@ -62,30 +62,32 @@ def search(life: SimulatedLife) -> str:
     memory = life.pick()
     if memory is None:
         return "nothing to search for"
-    door = life.chance.choice(("api", "mcp"))
+    entry_point = life.chance.choice(("api", "mcp"))
     namespace = life.chance.choice((memory.namespace, *NAMESPACES))
     word = memory.content.split()[0]
-    answer = life.ask("GET", "/v1/search", door=door, namespace=namespace, q=word, limit=100, user_id=memory.user_id)
+    answer = life.ask(
+        "GET", "/v1/search", entry_point=entry_point, namespace=namespace, q=word, limit=100, user_id=memory.user_id
+    )
     if not life.expect(answer, (200,)):
         return f"{word} {answer.code}"
-    return f"{word} {door} {_found(life, answer.value, memory, namespace, door)}"
+    return f"{word} {entry_point} {_found(life, answer.value, memory, namespace, entry_point)}"
 
 
 def recall(life: SimulatedLife) -> str:
     memory = life.pick()
     if memory is None:
         return "nothing to recall"
-    door = life.chance.choice(("api", "mcp"))
+    entry_point = life.chance.choice(("api", "mcp"))
     namespace = life.chance.choice((memory.namespace, *NAMESPACES))
     body = {"query": " ".join(memory.content.split()[:3]), "top_k": 100, "token_budget": None,
             "user_id": memory.user_id, "dry": life.chance.random() < 0.5}  # fmt: skip
     was_well = life.world.mood.is_well()
-    answer = life.ask("POST", "/v1/recall", body, door=door, namespace=namespace)
+    answer = life.ask("POST", "/v1/recall", body, entry_point=entry_point, namespace=namespace)
     if not life.expect(answer, (200,)):
         return f"{answer.code}"
     if life.is_settled and answer.value["degraded"] and was_well and not _may_lack_vectors(life):
         raise Wrong(f"an answer is degraded ({answer.value['degraded']}), and nothing is out of order")
-    return f"{memory.content.split()[0]} {door} {_found(life, answer.value, memory, namespace, door)}"
+    return f"{memory.content.split()[0]} {entry_point} {_found(life, answer.value, memory, namespace, entry_point)}"
 
 
 def recall_as_of(life: SimulatedLife) -> str:
@@ -179,32 +181,32 @@ def seq_at(state: State, at: int) -> int:
     return next((seq for seq in sorted(state.entries, reverse=True) if state.entries[seq].at <= at), 0)
 
 
-def _found(life: SimulatedLife, told: dict[str, Any], memory: Memory, namespace: str, door: str) -> str:
+def _found(life: SimulatedLife, told: dict[str, Any], memory: Memory, namespace: str, entry_point: str) -> str:
     """True if the memory is among the answers, as it must be, or must not be."""
     ids = [view["id"] for view in told["memories"]]
     for view in told["memories"]:
         seen = [state.memory(view["id"]) for state in life.states]
         _is_one_of(view, seen)
-        if not any(_may_answer(life, now, memory.user_id, namespace, door) for now in seen):
+        if not any(_may_answer(life, now, memory.user_id, namespace, entry_point) for now in seen):
             raise Wrong(f"{view['id']} is answered and must not be ({seen[0]})")
-    must = all(_must_answer(life, state, memory, namespace, door) for state in life.states)
+    must = all(_must_answer(life, state, memory, namespace, entry_point) for state in life.states)
     if must and memory.id not in ids and not ("words" in told["degraded"] or (life.is_troubled and _is_behind(life))):
         raise Wrong(f"{memory.id} is not found by its own word, and nothing says why (found {ids})")
     return f"{'found' if memory.id in ids else 'not found'} {told['degraded']}"
 
 
-def _may_answer(life: SimulatedLife, memory: Memory | None, user: str, namespace: str, door: str) -> bool:
+def _may_answer(life: SimulatedLife, memory: Memory | None, user: str, namespace: str, entry_point: str) -> bool:
     if memory is None or memory.state not in SHOWN or memory.user_id != user or _is_expired(life, memory):
         return False
-    return memory.namespace in (namespace, "default") and _is_seen(memory, door)
+    return memory.namespace in (namespace, "default") and _is_seen(memory, entry_point)
 
 
-def _must_answer(life: SimulatedLife, state: State, memory: Memory, namespace: str, door: str) -> bool:
+def _must_answer(life: SimulatedLife, state: State, memory: Memory, namespace: str, entry_point: str) -> bool:
     """Unless one of the same text answers in its place."""
     now = state.memory(memory.id)
     if now is None or now.content.split()[0] != memory.content.split()[0]:
         return False
-    if not _may_answer(life, now, memory.user_id, namespace, door):
+    if not _may_answer(life, now, memory.user_id, namespace, entry_point):
         return False
     return not any(other.id != now.id and _alike(other, now) for other in state.current())
 
@@ -213,8 +215,8 @@ def _alike(one: Memory, other: Memory) -> bool:
     return one.content.casefold().split() == other.content.casefold().split()
 
 
-def _is_seen(memory: Memory | None, door: str) -> bool:
-    return memory is not None and (door != "mcp" or SENSITIVE not in memory.tags)
+def _is_seen(memory: Memory | None, entry_point: str) -> bool:
+    return memory is not None and (entry_point != "mcp" or SENSITIVE not in memory.tags)
 
 
 def _is_expired(life: SimulatedLife, memory: Memory) -> bool:

@@ -143,7 +143,7 @@ def test_a_chunk_that_was_set_free_and_dropped_is_listed_by_no_note(world: World
     (chunk,) = [memory.id for memory in world.found().current()]
     assert world.ask("POST", f"/v1/trash/{chunk}/restore").value["managed"] is None
     assert world.ask("DELETE", f"{MEMORIES}/{chunk}").is_ok
-    assert world.ask("DELETE", "/v1/trash", confirm="true", door="cli").value["dropped"] == 1
+    assert world.ask("DELETE", "/v1/trash", confirm="true", entry_point="cli").value["dropped"] == 1
     assert world.ask("POST", "/v1/check").value["violations"] == []
 
 
@@ -257,9 +257,9 @@ def test_a_check_on_a_full_disk_says_what_it_could_not_look_at(world: World) -> 
 
 def test_an_import_that_cannot_be_put_down_is_refused_with_the_reason(world: World) -> None:
     """It was answered with an internal error."""
-    exported = world.ask("GET", "/v1/export", door="cli").value
+    exported = world.ask("GET", "/v1/export", entry_point="cli").value
     world.disk.set(Fault(1, 1, errno.EROFS, only=("append",)))
-    answer = world.ask("POST", "/v1/import", door="cli", raw=exported)
+    answer = world.ask("POST", "/v1/import", entry_point="cli", raw=exported)
     assert answer.code == "write_failed"
     assert "Read-only file system" in answer.value["error"]["message"]
 
@@ -280,7 +280,7 @@ def test_a_backup_on_a_failing_disk_is_refused_with_the_reason(world: World, kin
     """It was answered with an internal error."""
     remember_one(world, "bolanok is there")
     world.disk.set(Fault(1, FOR_GOOD, only=(kind,)))  # type: ignore[arg-type]
-    answer = world.ask("POST", "/v1/backup", {"folder": str(world.folder / "backup")}, door="cli")
+    answer = world.ask("POST", "/v1/backup", {"folder": str(world.folder / "backup")}, entry_point="cli")
     assert answer.status < 500 or answer.status in (503, 507)
     assert "Input/output error" in answer.value["error"]["message"]
 

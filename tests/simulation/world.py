@@ -468,10 +468,10 @@ class World:
 
     # Asking
 
-    def ask(self, method: str, route: str, body: Any = None, /, *, door: str = "api", namespace: str | None = None,
-            raw: bytes | None = None, **query: Any) -> SimulatedAnswer:  # fmt: skip
+    def ask(self, method: str, route: str, body: Any = None, /, *, entry_point: str = "api",
+            namespace: str | None = None, raw: bytes | None = None, **query: Any) -> SimulatedAnswer:  # fmt: skip
         """A request, answered."""
-        return self.loop.run_until_complete(self._answered(method, route, body, door, namespace, raw, query))
+        return self.loop.run_until_complete(self._answered(method, route, body, entry_point, namespace, raw, query))
 
     def ask_together(self, requests: list[tuple[str, str, Any]]) -> list[SimulatedAnswer]:
         """Requests whose writes wait for each other and become one group."""
@@ -499,7 +499,7 @@ class World:
         return list(await asyncio.gather(*tasks))
 
     async def _answered(
-        self, method: str, path: str, body: Any, door: str, namespace: str | None, raw: bytes | None,
+        self, method: str, path: str, body: Any, entry_point: str, namespace: str | None, raw: bytes | None,
         query: dict[str, Any],
     ) -> SimulatedAnswer:  # fmt: skip
         try:
@@ -508,7 +508,7 @@ class World:
             wanted = decode_query(urlencode(query, doseq=True), route)
             request = Request(
                 ask=asked, query=wanted, path=parts, namespace=namespace_of(namespace, asked, wanted),
-                entry_point=entry_point_of(door), agent=agent_of(None), peer=Peer(uid=os.geteuid()),
+                entry_point=entry_point_of(entry_point), agent=agent_of(None), peer=Peer(uid=os.geteuid()),
                 body=_pieces(raw or b"") if route.streams else None,
             )  # fmt: skip
             reply = await route.handler(request)

@@ -21,11 +21,11 @@ Told = tuple[int, str, str]  # status, outcome or error code, id ("" where it is
 
 
 def remember(life: SimulatedLife) -> str:
-    body, door = _draft(life)
+    body, entry_point = _draft(life)
     now = life.world.clock.now()
-    told = {_told_of_remembering(state, body, door, life.world.salt, now) for state in life.states}
-    answer = life.ask("POST", "/v1/memories", body, door=door)
-    return f"{door} {_shown(body)} {_look_at_remembered(life, answer, body, told)}"
+    told = {_told_of_remembering(state, body, entry_point, life.world.salt, now) for state in life.states}
+    answer = life.ask("POST", "/v1/memories", body, entry_point=entry_point)
+    return f"{entry_point} {_shown(body)} {_look_at_remembered(life, answer, body, told)}"
 
 
 def remember_together(life: SimulatedLife) -> str:
@@ -155,21 +155,23 @@ def undo(life: SimulatedLife) -> str:
 # What must come of it
 
 
-def _told_of_remembering(state: State, body: dict[str, Any], door: str, salt: str, now: int) -> Told:
+def _told_of_remembering(state: State, body: dict[str, Any], entry_point: str, salt: str, now: int) -> Told:
     """Status, outcome or code, and the id of what was there before."""
     for text in body.get("supersedes", ()):
-        if not any(memory.id == text or memory.id.endswith(text) for memory in state.current() if _sees(memory, door)):
+        if not any(
+            memory.id == text or memory.id.endswith(text) for memory in state.current() if _sees(memory, entry_point)
+        ):
             return 404, "not_found", ""
-    known = _known(state, body, door, now)
-    if known is not None and body.get("key") and not _sees(known, door):
+    known = _known(state, body, entry_point, now)
+    if known is not None and body.get("key") and not _sees(known, entry_point):
         return 409, "conflict", ""
     is_known = known is not None and normalized_text(known.content) == normalized_text(body["content"])
     is_hidden = known is not None and bool(body.get("key")) and known.state in HIDDEN
     is_changed = not is_known or is_hidden or (known is not None and known.state == "trashed")
-    if known is not None and body.get("key") and door == "mcp" and known.pinned and is_changed:
+    if known is not None and body.get("key") and entry_point == "mcp" and known.pinned and is_changed:
         return 422, "pinned", ""
     is_forgotten = skip_hash(salt, body["content"]) in state.forgotten
-    if is_forgotten and door == "mcp" and (is_hidden or not is_known):
+    if is_forgotten and entry_point == "mcp" and (is_hidden or not is_known):
         return 422, "forgotten", ""
     for text in body.get("supersedes", ()):
         older = next(memory for memory in state.current() if memory.id == text or memory.id.endswith(text))
@@ -177,7 +179,7 @@ def _told_of_remembering(state: State, body: dict[str, Any], door: str, salt: st
             return 409, "trashed", ""
         if older.managed:
             return 422, "managed", ""
-        if older.pinned and door == "mcp" and (known is None or older.id != known.id):
+        if older.pinned and entry_point == "mcp" and (known is None or older.id != known.id):
             return 422, "pinned", ""
     if known is None:
         return 201, "stored", ""
@@ -186,7 +188,7 @@ def _told_of_remembering(state: State, body: dict[str, Any], door: str, salt: st
     return 200, "duplicate", known.id
 
 
-def _known(state: State, body: dict[str, Any], door: str, now: int) -> Memory | None:
+def _known(state: State, body: dict[str, Any], entry_point: str, now: int) -> Memory | None:
     """The existing memory for a write: under its key, or, without one, with its text, unless something newer stands
     in its place."""
     place = (body.get("namespace") or "default", body.get("user_id") or "local")
@@ -196,7 +198,7 @@ def _known(state: State, body: dict[str, Any], door: str, now: int) -> Memory | 
     same = (
         memory for memory in here
         if normalized_text(memory.content) == normalized_text(body["content"])
-        and memory.state in HASHED_STATES and _sees(memory, door) and not memory.agent_id and not memory.run_id
+        and memory.state in HASHED_STATES and _sees(memory, entry_point) and not memory.agent_id and not memory.run_id
         and not _is_outdated(state, memory, now)
     )  # fmt: skip
     return next(same, None)
@@ -321,10 +323,10 @@ def _draft(life: SimulatedLife) -> tuple[dict[str, Any], str]:
     older = life.pick() if chance.random() < 0.1 else None
     if older is not None:
         body["supersedes"] = [older.id if chance.random() < 0.5 else older.id[-8:]]
-    door = chance.choice(("api", "api", "cli", "mcp"))
-    if door == "cli" and chance.random() < 0.3:
+    entry_point = chance.choice(("api", "api", "cli", "mcp"))
+    if entry_point == "cli" and chance.random() < 0.3:
         body["pinned"] = True
-    return body, door
+    return body, entry_point
 
 
 def _edited(life: SimulatedLife, memory: Memory) -> dict[str, Any]:
@@ -341,8 +343,8 @@ def _edited(life: SimulatedLife, memory: Memory) -> dict[str, Any]:
     return fields
 
 
-def _sees(memory: Memory, door: str) -> bool:
-    return door not in ("mcp", "hook") or SENSITIVE not in memory.tags
+def _sees(memory: Memory, entry_point: str) -> bool:
+    return entry_point not in ("mcp", "hook") or SENSITIVE not in memory.tags
 
 
 def _shown(body: dict[str, Any]) -> str:

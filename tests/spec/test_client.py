@@ -31,7 +31,7 @@ def memory() -> Any:
 
 def test_what_is_remembered_is_sent_whole_and_its_outcome_comes_back(canned: CannedDaemon) -> None:
     canned.say("POST /v1/memories", {"outcome": "stored", "memory": memory()}, 201)
-    with Client(canned.path, "work", door="cli") as client:
+    with Client(canned.path, "work", entry_point="cli") as client:
         answer = client.remember("The key is with Ines.", tags=["home"], importance=0.8)
     assert answer.outcome == "stored"
     assert answer.memory.id == ID

@@ -33,6 +33,7 @@ def test_every_name_is_the_one_that_was_promised(kept: Any) -> None:
         ("settings", "recall.ranker"),
         ("commands", "mnemo add"),
         ("tools", "memory_recall"),
+        ("titles of tools", "memory_recall"),
     ],
 )
 def test_a_name_that_nobody_promised_is_seen_and_so_is_one_that_is_gone(kept: Any, section: str, name: str) -> None:
@@ -45,6 +46,15 @@ def test_a_name_that_nobody_promised_is_seen_and_so_is_one_that_is_gone(kept: An
 @pytest.mark.parametrize("section", ["errors", "rankers", "variables"])
 def test_a_code_and_a_ranker_that_are_gone_are_seen(kept: Any, section: str) -> None:
     assert list(broken({**kept, section: [*kept[section], "x"]})) == [f"{section}: x is gone"]
+
+
+def test_a_title_of_a_tool_and_a_component_of_the_openapi_document_are_pinned(kept: Any) -> None:
+    titles = {**kept["titles of tools"], "memory_get": "Fetch"}
+    assert list(broken({**kept, "titles of tools": titles})) == [
+        "titles of tools.memory_get was Fetch and is Get one memory"
+    ]
+    components = {**kept["openapi components"], "schemas": [*kept["openapi components"]["schemas"], "OldAnswer"]}
+    assert list(broken({**kept, "openapi components": components})) == ["openapi components.schemas: OldAnswer is gone"]
 
 
 class Was(msgspec.Struct, tag_field="record_type", tag="was", omit_defaults=True):

@@ -146,7 +146,7 @@ def _ask_in_parallel(client: Client, questions: Sequence[str], clients: int) -> 
     """Ask with concurrent clients; return the milliseconds of each question and the seconds of all together."""
 
     def ask(own_questions: Sequence[str]) -> list[float]:
-        with Client(client.socket_path, door="cli") as own:
+        with Client(client.socket_path, entry_point="cli") as own:
             return [_measure_ms(own.recall, question, dry=True) for question in own_questions]
 
     with ThreadPoolExecutor(clients) as threads:

@@ -65,7 +65,7 @@ class CommandContext:
         if self._client is None:
             from mnemo_client.client import Client
 
-            self._client = Client(socket_path(self.environ), self.namespace.name, door="cli")
+            self._client = Client(socket_path(self.environ), self.namespace.name, entry_point="cli")
         return self._client
 
     def client(self) -> "Client":

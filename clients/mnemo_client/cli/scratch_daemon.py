@@ -39,7 +39,7 @@ def scratch_daemon(context: CommandContext, name: str) -> Iterator[Client]:
         "TMPDIR": str(scratch),  # so that no temporary file of the daemon outlives it
     }
     (scratch / "config.toml").touch()
-    client = Client(socket_path(environ), door="cli")
+    client = Client(socket_path(environ), entry_point="cli")
     pids: list[int] = []  # known before the daemon has answered, so that ^C during its start ends it
     for ending in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(ending, signal.default_int_handler)

@@ -224,7 +224,7 @@ class Bridge:
 
         if self._client is None:
             chosen = namespace.choose_namespace(self._option, self._folder, self._environ)
-            self._client = Client(socket_path(self._environ), chosen.name, door="mcp")
+            self._client = Client(socket_path(self._environ), chosen.name, entry_point="mcp")
         self._client.agent = agent
         try:
             return ask(self._client)

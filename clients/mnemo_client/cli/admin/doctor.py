@@ -60,7 +60,7 @@ def _all_checks(context: CommandContext) -> Iterator[DoctorCheck]:
         yield watches_check(WATCHES_FILE)
     try:
         yield socket_check(socket_path(environ))
-        with Client(socket_path(environ), NAMESPACE, door="cli", agent="doctor") as client:
+        with Client(socket_path(environ), NAMESPACE, entry_point="cli", agent="doctor") as client:
             status = client.status()
             yield DoctorCheck("daemon", "ok", f"runs, pid {status.pid}, {status.state}")
             yield from status_checks(status)
