@@ -313,32 +313,40 @@ class StateWriter(Snapshot):
         """The keys of a record in `hashes` and `keys`, from its value."""
 
     def apply(self, changes: Sequence[Change], seq: int, entry: ChangeEntry) -> list[TouchedMemory]:
-        """Applies the changes as transaction `seq`; `entry` gets the ids. Applying the same twice changes nothing."""
+        """Applies the changes as transaction `seq`; `entry` gets the ids of the memories that they change and of those
+        whose usage they change. Applying the same twice changes nothing."""
         touched: dict[str, TouchedMemory] = {}
+        changed: dict[str, None] = {}
+        used: dict[str, None] = {}
         for place, change in enumerate(changes):
             match change:
                 case PutMemory(data=memory):
                     number = self._put_memory(StoredMemory(seq, memory), place)
-                    usage = touched[memory.id].usage if memory.id in touched else None
-                    touched[memory.id] = TouchedMemory(number, memory, usage)
+                    before = touched.get(memory.id)
+                    touched[memory.id] = TouchedMemory(number, memory, before.usage if before else None)
+                    changed[memory.id] = None
                 case DropMemory(id=memory_id):
                     number_before = self.number(memory_id)
                     self._drop_memory(memory_id)
                     if number_before is not None:
                         touched[memory_id] = TouchedMemory(number_before, None, None, dropped=True)
+                    changed[memory_id] = None
                 case PutUsage(data=usage):
                     self.put(USAGE, usage)
-                    known = self.number(usage.id)
+                    before = touched.get(usage.id)
+                    known = before.number if before and not before.dropped else self.number(usage.id)
                     if known is not None:
-                        record = touched[usage.id].memory if usage.id in touched else None
-                        touched[usage.id] = TouchedMemory(known, record, usage)
+                        touched[usage.id] = TouchedMemory(known, before.memory if before else None, usage)
+                    used[usage.id] = None
                 case _:
                     table = BY_CHANGE[type(change)]
-                    if isinstance(change, table.put or ()):
+                    if type(change) is table.put:
                         self.put(table, record_in(table, change))
                     else:
                         self.drop(table, change)
-        self.put_entry(seq, with_touched_ids(entry, changes))
+        ids = tuple(changed)
+        named = ChangeEntry(at=entry.at, by=entry.by, group=entry.group, what=entry.what, ids=ids, used=tuple(used))
+        self.put_entry(seq, named)
         return list(touched.values())
 
     def put(self, table: Table[R], record: R) -> None:
@@ -469,14 +477,6 @@ class StateBackend(abc.ABC):
 
     @abc.abstractmethod
     def close(self) -> None: ...
-
-
-def with_touched_ids(entry: ChangeEntry, changes: Sequence[Change]) -> ChangeEntry:
-    """The entry of a transaction with the ids of the memories that it changes and of those whose usage it changes."""
-    changed = (change for change in changes if isinstance(change, PutMemory | DropMemory))
-    ids = dict.fromkeys(change.data.id if isinstance(change, PutMemory) else change.id for change in changed)
-    used = dict.fromkeys(change.data.id for change in changes if isinstance(change, PutUsage))
-    return ChangeEntry(at=entry.at, by=entry.by, group=entry.group, what=entry.what, ids=tuple(ids), used=tuple(used))
 
 
 def found_by(memory: Memory) -> tuple[bytes, bytes]:

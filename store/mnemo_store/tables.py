@@ -202,6 +202,8 @@ class Table(Generic[R]):
 
     def keys_of(self, record: Any) -> list[bytes]:
         """Every key that a record stands under, the primary one first; also of the change that drops it."""
+        if not self.other_keys:
+            return [self.key.of(record)]
         return [key.of(record) for key in self.keys]
 
     def is_primary(self, key: bytes) -> bool:

@@ -30,9 +30,9 @@ from mnemo_daemon.models.calibration import CalibrationFile
 from mnemo_daemon.models.catalogue import ModelManifest as ModelManifest
 from mnemo_daemon.server.openapi import document
 from mnemo_daemon.server.router import Route
-from mnemo_store import codec, records, tables
+from mnemo_store import records, tables
 from mnemo_store.indexes.index_file import MAGIC
-from mnemo_store.journal import dump
+from mnemo_store.journal import dump, line_codec
 from mnemo_store.maintenance.backup import BackupManifest
 from mnemo_store.recovery.folder_swap import SwapMarker as RestoreMark
 from mnemo_store.recovery.manifest import StoreManifest as StoreManifest
@@ -46,8 +46,8 @@ SOURCES = ("store", "daemon", "clients")
 # Every struct that a file or the journal holds, or that a route sends without its table naming it.
 STORED = {
     "journal change": records.Change,
-    "journal line": codec.JournalLine,
-    "journal header": codec.SegmentHeader,
+    "journal line": line_codec.JournalLine,
+    "journal header": line_codec.SegmentHeader,
     "export header": dump.DumpHeader,
     "export row": dump.TAGGED,
     "export footer": dump.DumpFooter,

@@ -9,21 +9,8 @@ import msgspec
 import pytest
 
 from mnemo_store import records
-from mnemo_store.codec import (
-    JournalLine,
-    SegmentHeader,
-    decode_header,
-    decode_line,
-    decode_memory,
-    digest_key,
-    encode,
-    id_key,
-    id_text,
-    is_sealed,
-    seal,
-    seq_key,
-    seq_of,
-)
+from mnemo_store.codec import decode_memory, digest_key, encode, id_key, id_text, seq_key, seq_of
+from mnemo_store.journal.line_codec import JournalLine, SegmentHeader, decode_header, decode_line, is_sealed, seal
 from mnemo_store.records import Change, DropMemory, Memory, PutMemory, Record, content_hash, embedded_text, is_long_term
 from mnemo_store.tables import TABLE_NAMES, TABLES
 from tests.samples import sample_id, sample_memory

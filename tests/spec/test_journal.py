@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from mnemo_store.codec import NO_CHANGES, JournalLine, SealedLine, SegmentHeader, decode_line, seal
+from mnemo_store.codec import NO_CHANGES
 from mnemo_store.disk import Disk
 from mnemo_store.errors import DiskFull, NewerFormat, UnknownOutcome, WriteFailure
 from mnemo_store.journal import segments
 from mnemo_store.journal.journal import Journal, LineLocation, newest_header
+from mnemo_store.journal.line_codec import JournalLine, SealedLine, SegmentHeader, decode_line, seal
 from mnemo_store.records import FORMAT, PutMeta
 
 SALT = "00" * 16

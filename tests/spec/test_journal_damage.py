@@ -14,19 +14,12 @@ from typing import NamedTuple
 
 import pytest
 
-from mnemo_store.codec import (
-    NO_CHANGES,
-    JournalLine,
-    SealedLine,
-    SegmentHeader,
-    decode_line,
-    encode_json,
-    seal,
-)
+from mnemo_store.codec import NO_CHANGES, encode_json
 from mnemo_store.disk import Disk
 from mnemo_store.journal import segments
 from mnemo_store.journal.dump import Checksummer, DumpHeader
 from mnemo_store.journal.journal import Journal, JournalDamage
+from mnemo_store.journal.line_codec import JournalLine, SealedLine, SegmentHeader, decode_line, seal
 from mnemo_store.records import FORMAT, PutMemory, PutMeta
 from tests.samples import quick_folder, sample_memory
 

@@ -13,19 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from mnemo_store.codec import (
-    NO_CHANGES,
-    JournalLine,
-    SegmentHeader,
-    decode_line,
-    encode_json,
-    seal,
-    unseal_json,
-)
+from mnemo_store.codec import NO_CHANGES, encode_json
 from mnemo_store.disk import Disk
 from mnemo_store.errors import DiskFull, UnknownOutcome, WriteFailure
 from mnemo_store.journal import dump
 from mnemo_store.journal.journal import Journal, newest_header
+from mnemo_store.journal.line_codec import JournalLine, SegmentHeader, decode_line, seal, unseal_json
 from mnemo_store.records import FORMAT, ChangeEntry, PutMeta
 from tests.samples import quick_folder
 

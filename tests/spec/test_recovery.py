@@ -13,13 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from mnemo_store.codec import JournalLine, decode_line, id_key, seal
+from mnemo_store.codec import id_key
 from mnemo_store.commit.write_queue import QUEUE_MAX
 from mnemo_store.database.environment import Database
 from mnemo_store.database.integrity import boot_mark
 from mnemo_store.database.table_access import TableRow
 from mnemo_store.disk import Committable, Disk
 from mnemo_store.errors import StoreLoss, UnknownOutcome
+from mnemo_store.journal.line_codec import JournalLine, decode_line, seal
 from mnemo_store.records import PutMemory
 from mnemo_store.recovery import modes
 from mnemo_store.store import Store

@@ -27,12 +27,13 @@ from typing import Any, NamedTuple
 import lmdb
 
 from mnemo_store.backend import StateTransaction, StateWriter
-from mnemo_store.codec import JournalLine, Position, SealedLine, decode_line, seal
+from mnemo_store.codec import Position
 from mnemo_store.commit.commit_publisher import Commit, CommitPublisher
 from mnemo_store.commit.write_queue import WriteQueue
 from mnemo_store.commit.writes import Write, WriteReceipt
 from mnemo_store.database.environment import CALLER_ERRORS, is_full
 from mnemo_store.errors import DiskFull, LockLoss, StoreError, UnknownOutcome, WriteFailure
+from mnemo_store.journal.line_codec import JournalLine, SealedLine, seal_readable
 from mnemo_store.records import is_long_term
 from mnemo_store.recovery.folder_lock import FolderLock
 from mnemo_store.recovery.supervisor import StateSupervisor
@@ -173,7 +174,8 @@ class CommitGroup:
     def _decide_writes(self, transaction: StateTransaction, decisions: _Decisions) -> _Decisions:
         """Decides the writes of an earlier attempt, then those that wait, until the group is full."""
         again, size, started = deque(self._unanswered), 0, time.monotonic()
-        while len(decisions.writes) < self._supervisor.group_writes_max:
+        end, writes_max = decisions.end, self._supervisor.group_writes_max
+        while len(decisions.writes) < writes_max:
             write = again.popleft() if again else self._take()
             if write is None:
                 break
@@ -181,7 +183,7 @@ class CommitGroup:
                 if self._supervisor.reserve.is_released and not write.frees_space:
                     raise DiskFull(DISK_FULL)
                 with transaction.savepoint(self._now()) as writing:
-                    decided = _decide_one(writing, write, decisions.end)
+                    decided = _decide_one(writing, write, end)
             except BaseException as error:
                 if isinstance(error, lmdb.Error) and not isinstance(error, CALLER_ERRORS):
                     raise
@@ -190,11 +192,11 @@ class CommitGroup:
                 continue
             decisions.writes.append(decided)
             if decided.line is not None:
-                decisions = decisions._replace(end=(decisions.end[0] + 1, decided.line.sum))
+                end = (end[0] + 1, decided.line.sum)
                 size += len(decided.line.data)
             if not again and (size >= GROUP_BYTES_MAX or time.monotonic() - started >= GROUP_SECONDS_MAX):
                 break
-        return decisions
+        return decisions._replace(end=end)
 
     def _take(self) -> Write | None:
         """The next write that its caller still wants."""
@@ -277,8 +279,7 @@ def _decide_one(writing: StateWriter, write: Write, end: Position) -> _DecidedWr
         return _DecidedWrite(write, WriteReceipt(0, decided.result))
     seq, changes = end[0] + 1, tuple(decided.changes)
     line = JournalLine(seq, writing.now, write.by, end, changes, what=decided.what, group=decided.group)
-    sealed = seal(line)
-    decode_line(sealed.data[:-1])  # what could not be read back (NaN becomes null) is refused here, not lost later
+    sealed = seal_readable(line)  # what could not be read back is refused here, not lost later
     touched = writing.apply(changes, seq, line.entry())
     return _DecidedWrite(
         write,

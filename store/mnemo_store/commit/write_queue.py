@@ -12,7 +12,7 @@ BACKGROUND_QUEUE_MAX = 256
 
 
 class WriteQueue:
-    """Filled by any thread, emptied by the writer thread."""
+    """Filled by any thread, emptied by the writer thread alone, which therefore takes from it without the lock."""
 
     def __init__(self) -> None:
         self._wake = threading.Condition()
@@ -78,10 +78,8 @@ class WriteQueue:
 
     def next_write(self) -> Write | None:
         """Takes the next write; interactive ones overtake background ones."""
-        with self._wake:
-            if self._interactive:
-                return self._interactive.popleft()
-            return self._background.popleft() if self._background else None
+        queue = self._interactive or self._background
+        return queue.popleft() if queue else None
 
     def next_task(self) -> Task | None:
         return self._tasks.popleft() if self._tasks else None

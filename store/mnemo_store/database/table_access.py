@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from mnemo_store import codec
 from mnemo_store.backend import READ_SLICE, Snapshot, StateWriter, found_by
 from mnemo_store.codec import seq_of
-from mnemo_store.tables import MEMORIES, MULTI_VALUE_TABLES, TABLE_NAMES, StoredMemory
+from mnemo_store.tables import INDEXES, MEMORIES, MULTI_VALUE_TABLES, TABLE_NAMES, StoredMemory
 
 Handles = Mapping[str, Any]  # of the named databases of LMDB, by table
 
@@ -100,11 +100,12 @@ class TableWriter(TableSnapshot, StateWriter):
     def _put(self, table: str, key: bytes, value: Any) -> None:
         # LMDB writes a shorter value over a long one of the same transaction in place, in pages to spare, and the
         # integrity check reports these as damage.
-        if table not in MULTI_VALUE_TABLES:
-            before = self._txn.get(key, db=self._tables[table])
+        handle = self._tables[table]
+        if table not in INDEXES:  # all values of one of these have the same length
+            before = self._txn.get(key, db=handle)
             if before is not None and len(before) > max(OVERFLOW_BYTES_MIN, len(value)):
-                self._txn.delete(key, db=self._tables[table])
-        self._txn.put(key, value, dupdata=True, db=self._tables[table])
+                self._txn.delete(key, db=handle)
+        self._txn.put(key, value, db=handle)
 
     def _delete(self, table: str, key: bytes, value: bytes = b"") -> None:
         self._txn.delete(key, value, db=self._tables[table])

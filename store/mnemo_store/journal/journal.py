@@ -19,20 +19,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from mnemo_store.codec import (
-    NO_CHANGES,
-    JournalLine,
-    Position,
-    SealedLine,
-    SegmentHeader,
-    is_sealed,
-    seal,
-    seal_json,
-)
+from mnemo_store.codec import NO_CHANGES, Position
 from mnemo_store.disk import Disk, is_disk_full
 from mnemo_store.errors import DiskFull, NewerFormat, UnknownOutcome, WriteFailure
 from mnemo_store.journal import dump, segments
 from mnemo_store.journal.dump import DumpFooter, DumpHeader, DumpRow
+from mnemo_store.journal.line_codec import JournalLine, SealedLine, SegmentHeader, is_sealed, seal, seal_json
 from mnemo_store.journal.segments import (
     JOURNAL_LINES,
     ChecksummedLine,

@@ -15,13 +15,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
-from mnemo_store.codec import (
-    JournalLine,
-    SegmentHeader,
-    decode_header,
-    decode_line,
-    unseal_json,
-)
 from mnemo_store.disk import Disk
 from mnemo_store.journal.dump import (
     ChangeRow,
@@ -33,6 +26,7 @@ from mnemo_store.journal.dump import (
     VersionRow,
     decode,
 )
+from mnemo_store.journal.line_codec import JournalLine, SegmentHeader, decode_header, decode_line, unseal_json
 
 CHUNK_BYTES = 1 << 20  # read at once
 BLOCK_BYTES = 4096  # the unit that is lost where the medium fails

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 from mnemo_store.backend import READ_SLICE, Snapshot
 from mnemo_store.batches import batched
-from mnemo_store.codec import decode_line
 from mnemo_store.database.table_access import TableRow, TableSnapshot
 from mnemo_store.disk import Disk
 from mnemo_store.errors import StoreCorruption
@@ -26,6 +25,7 @@ from mnemo_store.journal.journal import (
     LocatedLine,
     newest_header,
 )
+from mnemo_store.journal.line_codec import decode_line
 from mnemo_store.journal.segments import read_bytes
 from mnemo_store.maintenance.check import (
     DECODE_ERRORS,

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mnemo_store.backend import READ_SLICE, Snapshot
-from mnemo_store.codec import SegmentHeader, seal
 from mnemo_store.database.environment import DATABASE_FILE, Database
 from mnemo_store.database.integrity import is_intact
 from mnemo_store.database.table_access import TableRow
@@ -22,6 +21,7 @@ from mnemo_store.disk import Disk
 from mnemo_store.errors import BadBackup, DiskFull, HistoryUnavailable, StoreLoss
 from mnemo_store.journal import dump
 from mnemo_store.journal.journal import JOURNAL_FILES, Journal
+from mnemo_store.journal.line_codec import SegmentHeader, seal
 from mnemo_store.maintenance import backup
 from mnemo_store.maintenance.backup import Progress
 from mnemo_store.maintenance.compaction import put_vectors

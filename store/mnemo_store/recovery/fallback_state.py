@@ -15,7 +15,7 @@ from mnemo_store.backend import Snapshot, StateBackend, StateTransaction, StateW
 from mnemo_store.codec import NO_CHANGES, Position, seq_of
 from mnemo_store.errors import WriteFailure
 from mnemo_store.journal import dump
-from mnemo_store.journal.journal import Journal
+from mnemo_store.journal.journal import Journal, LocatedLine
 from mnemo_store.records import FORMAT
 from mnemo_store.recovery.in_memory_tables import INDEX_BITS, CurrentRecord, InMemoryTables, RecordLocation
 from mnemo_store.recovery.read_write_lock import ReadWriteLock
@@ -69,11 +69,7 @@ class FallbackSnapshot(Snapshot):
 
 
 class FallbackWriter(FallbackSnapshot, StateWriter):
-    """The writer within a savepoint, or of the replay of a journal line, whose location then has the number `line`."""
-
-    def __init__(self, contents: InMemoryTables, now: int, line: int | None = None) -> None:
-        super().__init__(contents, now)
-        self._line = line
+    """The writer within a savepoint."""
 
     def _put(self, table: str, key: bytes, value: Any) -> None:
         self._tables[table].put(_row_key(table, key, value), value)
@@ -82,8 +78,7 @@ class FallbackWriter(FallbackSnapshot, StateWriter):
         self._tables[table].drop(_row_key(table, key, value))
 
     def _memory_value(self, stored: StoredMemory, place: int, hashed: bytes, named: bytes) -> CurrentRecord:
-        where: RecordLocation = codec.encode(stored.memory) if self._line is None else self._line << INDEX_BITS | place
-        return CurrentRecord(stored.seq, where, hashed, named)
+        return CurrentRecord(stored.seq, codec.encode(stored.memory), hashed, named)
 
     def _version_value(self, value: CurrentRecord) -> RecordLocation:
         return value.where
@@ -95,15 +90,32 @@ class FallbackWriter(FallbackSnapshot, StateWriter):
         return value.hashed, value.named
 
 
-class FallbackLoader(FallbackWriter):
-    """Loads the snapshot that a rewritten journal begins with. Records stay in the journal."""
+class ReplayWriter(FallbackWriter):
+    """The writer of the replay, whose writes are not undone. Memories stay in the journal."""
 
-    def rows(self, journal: Journal) -> Iterator[dump.DumpRow]:
+    def __init__(self, contents: InMemoryTables) -> None:
+        super().__init__(contents, 0)
+        self._line = 0  # number of the location of the current line
+
+    def _put(self, table: str, key: bytes, value: Any) -> None:
+        self._tables[table].set(_row_key(table, key, value), value)
+
+    def _delete(self, table: str, key: bytes, value: bytes = b"") -> None:
+        self._tables[table].set(_row_key(table, key, value), None)
+
+    def _memory_value(self, stored: StoredMemory, place: int, hashed: bytes, named: bytes) -> CurrentRecord:
+        return CurrentRecord(stored.seq, self._line << INDEX_BITS | place, hashed, named)
+
+    def apply_line(self, read: LocatedLine) -> None:
+        self._line = self._contents.places.add(read.location)
+        self.apply(read.line.changes, read.line.seq, read.line.entry())
+
+    def snapshot_rows(self, journal: Journal) -> Iterator[dump.DumpRow]:
+        """The rows of the snapshot that a rewritten journal begins with, for `dump.load`."""
         for row, place in journal.snapshot_rows():
             if isinstance(row, dump.MemoryRow | dump.VersionRow):
                 self._line = self._contents.places.add(place)
             yield row
-            self._contents.undo.clear()
 
 
 def _row_key(table: str, key: bytes, value: Any) -> bytes:
@@ -121,23 +133,19 @@ class FallbackState(StateBackend):
         """Replays the journal, a few seconds for 100,000 memories. Raises OSError where it cannot be read."""
         self.end = NO_CHANGES
         self.gaps: list[str] = []  # sentences on changes that could not be read
-        self._gate = ReadWriteLock()
+        self._lock = ReadWriteLock()
         self._contents = InMemoryTables(journal.fetch)
-        writing = FallbackWriter(self._contents, 0)
-        for name, value in {"format": str(FORMAT), "store": journal.store_id, "salt": journal.salt}.items():
-            writing.set_meta(name, value)
         self._replay(journal)
-        self._contents.undo.clear()
 
     @contextlib.contextmanager
     def snapshot(self, now: int) -> Iterator[FallbackSnapshot]:
         """A snapshot. Keep it for at most 100 ms, since writes wait for it, and take no other within it."""
-        with self._gate.shared():
+        with self._lock.shared():
             yield FallbackSnapshot(self._contents, now)
 
     def begin(self) -> "FallbackTransaction":
         """Begins a transaction; waits for the snapshots that are open."""
-        return FallbackTransaction(self, self._contents, self._gate)
+        return FallbackTransaction(self, self._contents, self._lock)
 
     @property
     def vectors(self) -> dict[bytes, bytes]:
@@ -150,30 +158,29 @@ class FallbackState(StateBackend):
     def _replay(self, journal: Journal) -> None:
         """Applies all readable lines in order. A gap is damage, reported in `gaps`; the lines after it are kept, since
         without a database nobody knows which of them were acknowledged."""
-        contents = self._contents
-        loading = FallbackLoader(contents, 0)
-        dump.load(loading.rows(journal), loading)
+        writing = ReplayWriter(self._contents)
+        for name, value in {"format": str(FORMAT), "store": journal.store_id, "salt": journal.salt}.items():
+            writing.set_meta(name, value)
+        dump.load(writing.snapshot_rows(journal), writing)
         self.end = journal.snapshot_last
         for read in journal.lines(after=self.end[0]):
             if gap := read.gap_after(self.end):
                 self.gaps.append(gap)
-            writing = FallbackWriter(contents, 0, contents.places.add(read.location))
-            writing.apply(read.line.changes, read.line.seq, read.line.entry())
-            contents.undo.clear()
+            writing.apply_line(read)
             self.end = read.position
         if self.end != NO_CHANGES:
-            FallbackWriter(contents, 0).set_position(self.end)
+            writing.set_position(self.end)
 
 
 class FallbackTransaction(StateTransaction):
     """A transaction with exclusive access from its beginning until it is committed or aborted."""
 
-    def __init__(self, state: FallbackState, contents: InMemoryTables, gate: ReadWriteLock) -> None:
+    def __init__(self, state: FallbackState, contents: InMemoryTables, lock: ReadWriteLock) -> None:
         self._state = state
         self._contents = contents
         self._end = state.end
         self._alone = contextlib.ExitStack()
-        self._alone.enter_context(gate.exclusive())
+        self._alone.enter_context(lock.exclusive())
 
     @contextlib.contextmanager
     def savepoint(self, now: int) -> Iterator[FallbackWriter]:

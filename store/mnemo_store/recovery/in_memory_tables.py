@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from mnemo_store import codec
-from mnemo_store.codec import is_sealed
 from mnemo_store.errors import StoreCorruption
 from mnemo_store.journal.journal import LineLocation
+from mnemo_store.journal.line_codec import is_sealed
 from mnemo_store.records import Memory
 from mnemo_store.tables import EMBEDDINGS, TABLE_NAMES
 

@@ -4,12 +4,13 @@ import contextlib
 import logging
 from collections.abc import Callable, Iterator, Sequence
 
-from mnemo_store.codec import NO_CHANGES, JournalLine, Position, seal
+from mnemo_store.codec import NO_CHANGES, Position
 from mnemo_store.database.environment import Database, UnreadableRow
 from mnemo_store.database.table_access import TableWriter
 from mnemo_store.errors import WriteFailure
 from mnemo_store.journal import dump
 from mnemo_store.journal.journal import Journal, LocatedLine
+from mnemo_store.journal.line_codec import JournalLine, seal
 from mnemo_store.records import is_long_term
 from mnemo_store.recovery.findings import Findings
 
