@@ -21,7 +21,9 @@ from tests.writers import NAMESPACE, REFUSED, Writer, compare, read_all
 
 WRITERS_MAX = 16
 NOTES = "noted"  # namespace of the notes, which the writers do not look at
-ALIVE_SECONDS_MAX = 0.5  # of writing in a round; when in that time the kill comes is chance
+ACKNOWLEDGED_MAX = 120  # writes in a round before the kill may come; how many is chance, also 0
+ACKNOWLEDGED_SECONDS_MAX = 60.0  # within which a daemon acknowledges so many, however slow the machine
+ALIVE_SECONDS_MAX = 0.5  # of writing after that; when in that time the kill comes is chance
 NOTICED_SECONDS_MAX = 20.0  # within which a note that was edited is read, after a start too
 STARTING_SECONDS_MAX = 1.0  # into a start that is itself killed, while it recovers from the kill before
 NOW = 1_800_000_000_000  # ms; of every question, so that answers can be compared to the byte
@@ -97,7 +99,9 @@ def kill_in_rounds(folder: Path, rounds: int, seed: int) -> CrashTally:
         for number in range(rounds):
             writing = chance.sample(writers, chance.randint(1, WRITERS_MAX))
             note.write_text(f"# Round\n\nThe note says {_word_of(number)}.\n")
-            _write_until_killed(daemon, writing, chance.random() * ALIVE_SECONDS_MAX)
+            _write_until_killed(
+                daemon, writing, chance.randint(0, ACKNOWLEDGED_MAX), chance.random() * ALIVE_SECONDS_MAX
+            )
             if number % 10 == 2:
                 _kill_at_the_start(daemon, chance.random() * STARTING_SECONDS_MAX)
             tally.restarts.append(daemon.start())
@@ -144,9 +148,15 @@ def _look_at_note(daemon: RunningDaemon, tally: CrashTally, word: str) -> None:
             time.sleep(0.05)
 
 
-def _write_until_killed(daemon: RunningDaemon, writers: list[Writer], seconds: float) -> None:
+def _write_until_killed(daemon: RunningDaemon, writers: list[Writer], count: int, seconds: float) -> None:
+    """Have the writers write until `count` more writes are acknowledged, and so many seconds longer; then kill."""
+    wanted = count + sum(writer.acknowledged for writer in writers)
+    deadline = time.monotonic() + ACKNOWLEDGED_SECONDS_MAX
     for writer in writers:
         writer.start()
+    while sum(writer.acknowledged for writer in writers) < wanted:
+        assert time.monotonic() < deadline, "the daemon acknowledges no more writes"
+        time.sleep(0.005)
     time.sleep(seconds)
     daemon.kill()
     for writer in writers:
