@@ -7,14 +7,14 @@ To add a job:
    `token_backfill` does.
 2. If it writes, add its author to `history_names`, and there to LEFT_ALONE or ASKED_FOR; an operation that drops
    memories also belongs in FOR_GOOD.
-3. Add its row here. The row is all that the scheduler, `GET /v1/jobs` and `mnemo jobs` need. `every(seconds)` means at
-   each start of the daemon, and then so long after the end of the last run.
+3. Add its row here. The row is all that the scheduler, `GET /v1/jobs` and `mnemo jobs` need. `Interval(seconds)` means
+   at each start of the daemon, and then so long after the end of the last run.
 """
 
 from collections.abc import Callable
 
 from mnemo_daemon import allocator
-from mnemo_daemon.scheduler import Job, JobState, every
+from mnemo_daemon.scheduler import Interval, Job, JobState
 from mnemo_daemon.services import Services
 
 EXPIRY_SECONDS = 1800.0  # [SPEC 3.7]; what has expired is not recalled anyway
@@ -35,30 +35,30 @@ def jobs_of(s: Services) -> tuple[Job, ...]:
             _when(lambda: s.views.state == "stale"), _once(s.views.rebuild), "both indexes",
         ),
         Job(
-            "index_saving", "Save the indexes of words and attributes, so that the next start has little to catch up.",
+            "index_saving", "Save the indexes of words and attributes, so that the next start is quick.",
             _when(s.views.is_save_due), _once(s.views.save), "both indexes",
         ),
         Job(
             "erasure", "Finish an erasure that was interrupted.", _when(lambda: bool(s.erasure.pending)),
             _once(s.erasure.resume_if_due), "one erasure",
         ),
-        Job("expiry", "Move memories that have expired to the trash.", every(EXPIRY_SECONDS), s.expiry.run_slice,
+        Job("expiry", "Move memories that have expired to the trash.", Interval(EXPIRY_SECONDS), s.expiry.run_slice,
             "200 memories"),
         Job(
-            "trash_retention", "Delete what has been in the trash for longer than `trash.keep_days`, and what was "
-            "rejected more than 30 days ago.", every(RETENTION_SECONDS),
+            "trash_retention", "Clear the trash after `trash.keep_days`, and of rejected texts after 30 days.",
+            Interval(RETENTION_SECONDS),
             lambda: s.trash.run_retention_slice(s.settings.trash.keep_days), "1,000 memories",
         ),
         Job("token_backfill", "Compute the token vectors of memories that have none.", _when(s.indexing.lacks_tokens),
             s.indexing.fill_tokens, "16 texts", is_heavy=True),
         Job(
             "model_loading", "Load the embedding model once it has been installed.",
-            lambda now, state: every(MODEL_SECONDS)(now, state) and s.embedding.status().state == "absent",
+            lambda now, state: Interval(MODEL_SECONDS)(now, state) and s.embedding.status().state == "absent",
             _once(s.embedding.refresh), "one model",
         ),
         Job("model_unloading", "Unload the cross-encoder when nothing has asked for it for a while.",
-            every(IDLE_MODEL_SECONDS), _once(s.cross_encoder.unload_if_idle), "one model"),
-        Job("memory_return", "Return freed memory to the operating system.", every(allocator.TRIM_SECONDS),
+            Interval(IDLE_MODEL_SECONDS), _once(s.cross_encoder.unload_if_idle), "one model"),
+        Job("memory_return", "Return freed memory to the operating system.", Interval(allocator.TRIM_SECONDS),
             _once(allocator.trim), "all that is free"),
     )  # fmt: skip
 

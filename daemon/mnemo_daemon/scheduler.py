@@ -73,11 +73,24 @@ class JobReport(NamedTuple):
     reason: str  # why it waits or fails, "" otherwise
     state: JobState
 
+    @property
+    def next_at(self) -> int | None:
+        """The time of the next run in ms since the epoch; None for a job that runs when there is work."""
+        due, finished_at = self.job.due, self.state.finished_at
+        if not isinstance(due, Interval) or finished_at is None or self.condition != "idle":
+            return None
+        return finished_at + int(due.seconds * 1000)
 
-def every(seconds: float) -> Callable[[float, JobState], bool]:
+
+@dataclass(frozen=True, slots=True)
+class Interval:
     """A `due` for a job that runs at each start of the daemon and then so long after the end of its last run; a day
     therefore means at each start and then daily."""
-    return lambda now, state: state.finished is None or now - state.finished >= seconds
+
+    seconds: float
+
+    def __call__(self, now: float, state: JobState) -> bool:
+        return state.finished is None or now - state.finished >= self.seconds
 
 
 class Scheduler:

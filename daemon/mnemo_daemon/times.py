@@ -17,7 +17,7 @@ MS_DIGITS_MAX = 15  # of what dates reach to
 EXAMPLES = "2026-03-01, 2026-03-01T14:30, yesterday, last week, March 2024, 3 days ago, 2h"
 
 _ISO = lazy_pattern(r"\d{4}-?\d\d-?\d\d|\d{4}-?W\d\d")
-_BACK = lazy_pattern(r"(\d{1,9})([smhdw])")
+_SPAN = lazy_pattern(r"(\d{1,9})([smhdw])")
 _UNIT_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 
 
@@ -41,7 +41,7 @@ def parse_past_time(value: int | str, field: str, now: int) -> int:
     """A moment in ms: milliseconds, ISO 8601, or a span back from now (`45m`, `2h`, `3d`). Raises a Refusal."""
     if isinstance(value, int):
         return parse_time(value, field)
-    if back := _BACK.fullmatch(value.strip()):
+    if back := _SPAN.fullmatch(value.strip()):
         return max(0, now - int(back[1]) * _UNIT_MS[back[2]])
     if value.isdecimal() and len(value) <= MS_DIGITS_MAX:
         return parse_time(int(value), field)
@@ -59,7 +59,7 @@ def parse_bound(value: int | str, field: str, end: Literal["since", "until"], no
     if isinstance(value, int):
         return parse_time(value, field)
     text = value.strip()
-    if back := _BACK.fullmatch(text.removesuffix("ago").rstrip()):
+    if back := _SPAN.fullmatch(text.removesuffix("ago").rstrip()):
         return max(0, now - int(back[1]) * _UNIT_MS[back[2]])
     if _ISO.match(text):
         return parse_time(text, field)
@@ -67,6 +67,13 @@ def parse_bound(value: int | str, field: str, end: Literal["since", "until"], no
     if span is None or not 0 <= span.begin <= span.end <= MS_MAX:
         raise bad_value(f"`{field}` cannot be read as a time: say it like {EXAMPLES}, or in milliseconds", field)
     return span.begin if end == "since" else span.end
+
+
+def parse_expiry(value: int | str, now: int) -> int:
+    """The time in ms at which a memory expires: a span from now (`3d`), or the end of a bound (`tomorrow`)."""
+    if isinstance(value, str) and (ahead := _SPAN.fullmatch(value.strip())):
+        return now + int(ahead[1]) * _UNIT_MS[ahead[2]]
+    return parse_bound(value, "expires_at", "until", now)
 
 
 def parse_interval(

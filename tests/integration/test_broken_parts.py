@@ -20,7 +20,7 @@ from mnemo_daemon.jobs import jobs_of
 from mnemo_daemon.models.catalogue import ModelCatalogue, ModelManifest
 from mnemo_daemon.models.embedding import EmbeddingService
 from mnemo_daemon.notes.notes_service import NotesService
-from mnemo_daemon.scheduler import Job, every
+from mnemo_daemon.scheduler import Interval, Job
 from mnemo_store.disk import Disk
 from mnemo_store.errors import StoreError
 from mnemo_store.records import PutMemory, PutUsage, Usage
@@ -87,8 +87,8 @@ def test_the_other_jobs_go_on_after_an_unexpected_error_in_one(tmp_path: Path, m
         return told, [reason for reason in reasons if "job" in reason]
 
     async def made() -> Daemon:
-        ill = Job("stumbling", "Stumbles.", every(0.0), stumble, "1 step")
-        well = Job("going_on", "Goes on.", every(0.0), go_on, "1 step")
+        ill = Job("stumbling", "Stumbles.", Interval(0.0), stumble, "1 step")
+        well = Job("going_on", "Goes on.", Interval(0.0), go_on, "1 step")
         return Daemon(configuration(tmp_path), make_jobs=lambda services: (ill, *jobs_of(services), well))
 
     daemon = asyncio.run(made())

@@ -41,10 +41,12 @@ def person(daemon: RunningDaemon, tmp_path: Path) -> ExportingPerson:
 
 def test_an_import_says_what_became_of_everything_and_how_to_take_it_back(person: ExportingPerson) -> None:
     file = str(EXPORTS / "mem0.json")
-    assert person.give("import", file, "-n", "said", "--dry-run").startswith("mem0: would be: 5 stored, 1 skipped\n")
+    assert person.give("import", file, "-n", "said", "--dry-run").startswith(
+        "export of mem0: nothing was changed; an import would give: 5 stored, 1 skipped\n"
+    )
     first = person.give("import", file, "-n", "said").splitlines()
     assert first[:-1] == [
-        "mem0: 5 stored, 1 skipped",
+        "export of mem0: 5 stored, 1 skipped",
         "  results[3]: object missing required field `memory`",
         "masked: password (1)",
         "not kept: metadata.confidence (1), metadata.note (1)",
@@ -53,9 +55,12 @@ def test_an_import_says_what_became_of_everything_and_how_to_take_it_back(person
     ]
     words, group = first[-1].rsplit(" ", 1)
     assert words == "undo this with: mnemo undo --group"
-    assert person.give("import", file, "-n", "said").splitlines()[0] == "mem0: 5 already known, 1 skipped"
+    assert person.give("import", file, "-n", "said").splitlines()[0] == "export of mem0: 5 already known, 1 skipped"
     person.give("undo", "--group", group)
-    assert person.give("import", file, "-n", "said").splitlines()[0] == "mem0: 5 restored from the trash, 1 skipped"
+    assert (
+        person.give("import", file, "-n", "said").splitlines()[0]
+        == "export of mem0: 5 restored from the trash, 1 skipped"
+    )
 
 
 def test_an_import_reads_standard_input_and_answers_in_json(person: ExportingPerson) -> None:
@@ -76,7 +81,7 @@ def test_what_is_no_export_is_wrong_usage(person: ExportingPerson) -> None:
 
 def test_an_import_of_which_nothing_could_be_read_has_failed(person: ExportingPerson) -> None:
     (person.here / "export.json").write_text('{"results": [{"id": "1"}, {"id": "2"}]}')
-    assert person.give("import", "export.json", "--from", "mem0", code=1).startswith("mem0: 2 skipped\n")
+    assert person.give("import", "export.json", "--from", "mem0", code=1).startswith("export of mem0: 2 skipped\n")
 
 
 def test_an_import_of_which_all_the_rest_is_older_has_not_failed(person: ExportingPerson) -> None:
@@ -85,7 +90,7 @@ def test_an_import_of_which_all_the_rest_is_older_has_not_failed(person: Exporti
     (person.here / "second.json").write_text('{"results": [%s, {"id": "2"}]}' % (one % "As it was before."))
     person.give("import", "first.json", "-n", "older", "--from", "mem0")
     said = person.give("import", "second.json", "-n", "older", "--from", "mem0")
-    assert said.startswith("mem0: 1 changed here since and kept, 1 skipped\n")
+    assert said.startswith("export of mem0: 1 changed here since and kept, 1 skipped\n")
 
 
 def test_an_export_is_a_whole_file_for_its_owner_alone_and_replaces_none_unasked(person: ExportingPerson) -> None:
@@ -163,7 +168,7 @@ def test_our_own_export_comes_back_through_the_command_line(
     person.give("export", "all.jsonl")
     other = ExportingPerson(started_daemon, person.here)
     lines = other.give("import", "all.jsonl").splitlines()
-    assert lines[0].startswith("mnemo: ")
+    assert lines[0].startswith("export of mnemo: ")
     assert lines[1] == "the store was empty: everything was restored as it was, with history and watched folders"
     other.give("export", "again.jsonl")
     assert (person.here / "again.jsonl").read_bytes() == (person.here / "all.jsonl").read_bytes()

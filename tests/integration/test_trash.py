@@ -24,7 +24,7 @@ from mnemo_daemon.memories.memory_service import MemoryService
 from mnemo_daemon.models import installation
 from mnemo_daemon.models.catalogue import ModelCatalogue
 from mnemo_daemon.models.embedding import Embedder, EmbeddingService, Floats
-from mnemo_daemon.scheduler import Job, Scheduler, every
+from mnemo_daemon.scheduler import Interval, Job, Scheduler
 from mnemo_store.disk import Disk
 from mnemo_store.errors import ClosedStoreError, DiskFull
 from mnemo_store.records import (
@@ -408,7 +408,7 @@ def test_many_expire_some_at_a_time_and_a_store_that_was_shut_in_between_goes_on
     desk = Bin(tmp_path / "data")
     desk.at = 5000
     assert sorted(desk.memory(each).state for each in ids) == ["active"] * 3 + ["trashed"] * 2
-    scheduler = Scheduler([Job("expiry", "Expires.", every(60.0), desk.expiry.run_slice, "2 memories")])
+    scheduler = Scheduler([Job("expiry", "Expires.", Interval(60.0), desk.expiry.run_slice, "2 memories")])
     rounds = 1
     while scheduler.run_round():
         rounds += 1

@@ -88,6 +88,8 @@ def test_paths_are_shown_from_here_or_from_home_where_that_is_shorter() -> None:
     assert short_path("/etc/a.md", HERE, HOME) == "/etc/a.md"
     assert short_path("/w/app/docs/a.md", None, HOME) == "/w/app/docs/a.md"
     assert short_path("/h/ines/notes/a.md", None, HOME) == "~/notes/a.md"
+    assert short_path("/w/app", HERE, HOME) == "/w/app"
+    assert short_path("/h/ines/notes", HOME / "notes", HOME) == "~/notes"
 
 
 def test_stored_text_cannot_drive_the_terminal() -> None:
@@ -343,6 +345,10 @@ def test_a_table_fits_the_width_and_loses_nothing_but_what_it_clips() -> None:
     assert lines[2].startswith(" " * len("another  short  ") + "words")
     narrow = table([["a" * 50, "far too long for what is left here"]], width=60)
     assert narrow == ["a" * 50, "    far too long for what is left here"]
+    wide = [["models.folder", '"/h/ines/.cache/some/very/long/name/of/a/folder"', "default"], ["recall.cut", "1", "x"]]
+    assert table(wide, width=60) == [
+        'models.folder  "/h/ines/.cache/some/very/long/name/of/a/folder"', "    default", "recall.cut     1  x"
+    ]  # fmt: skip
     assert table(rows, width=30, clips=True)[1] == "another  b      words words w…"
     assert table(rows)[1] == "another  b      " + ("words " * 20).rstrip()
 

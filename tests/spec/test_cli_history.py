@@ -78,9 +78,10 @@ def test_diff_prints_what_was_added_changed_and_removed(person: CannedPerson, ca
     answer = DiffAnswer(
         since_seq=3, until_seq=12, namespace="default",
         added=[difference("added", 12, "add"), difference("restored", 11, "restore")],
-        changed=[difference("changed", 9, "edit", fields=["content", "pinned", "expires_at"],
-                            before={"content": "one two three", "pinned": False, "expires_at": None},
-                            after={"content": "one 2 three", "pinned": True, "expires_at": NOON})],
+        changed=[difference("changed", 9, "edit", fields=["content", "pinned", "expires_at", "importance"],
+                            before={"content": "one two three", "pinned": False, "expires_at": None, "importance": 0.5},
+                            after={"content": "one 2 three", "pinned": True, "expires_at": NOON,
+                                   "importance": 0.627911113})],
         removed=[difference("trashed", 8, "rm"), difference("dropped", 7, "purge", id=gone, memory=None)],
     )  # fmt: skip
     canned.say("GET /v1/diff", answer)
@@ -92,6 +93,7 @@ def test_diff_prints_what_was_added_changed_and_removed(person: CannedPerson, ca
         "    content: one [-two-]{+2+} three\n"
         "    pinned: no → yes\n"
         "    expires_at: none → 2025-12-01 12:00:00\n"
+        "    importance: 0.5 → 0.628\n"
         "- c0ffee01  change 8   2025-12-01 12:00  cli  delete   The key is with Ines.\n"
         "- deadbeef  change 7   2025-12-01 12:00  cli  purge    erased\n"
         "2 added · 1 changed · 2 removed · since change 3 · namespace default\n"

@@ -7,6 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from mnemo_client.cli.format.state import job_lines
+from mnemo_client.cli.terminal import TextStyle, cell_width
 from mnemo_client.protocol.jobs import JobsAnswer, JobStatus
 from mnemo_client.protocol.memories import EdgesAnswer, EdgeView, MemoryPage, TagsAnswer
 from mnemo_client.protocol.retrieval import SearchAnswer
@@ -63,7 +65,7 @@ def test_recent_tags_and_namespaces_are_listed(person: CannedPerson, canned: Can
     assert person.err == "no memory in namespace x has a tag\n"
     canned.say("GET /v1/status", status(namespaces={"default": 7, "boat": 2}))
     assert person.give("namespaces", "-n", "boat") == 0
-    assert person.out == "        2  boat (this folder's)\n        7  default\n"
+    assert person.out == "        2  boat (in use)\n        7  default\n"
 
 
 def test_api_sends_a_request_and_prints_what_is_answered(person: CannedPerson, canned: CannedDaemon) -> None:
@@ -170,22 +172,42 @@ def test_edges_have_no_history(person: CannedPerson, canned: CannedDaemon) -> No
     assert canned.asked == []
 
 
-def test_jobs_say_how_each_stands_and_why_one_waits_or_fails(person: CannedPerson, canned: CannedDaemon) -> None:
-    def job(name: str, state: Any, reason: str | None = None, finished_at: int | None = None) -> JobStatus:
-        return JobStatus(
-            name=name, summary="Does it.", state=state, reason=reason, slice="1 piece", heavy=False, runs=0, slices=0,
-            started_at=None, finished_at=finished_at,
-        )  # fmt: skip
+def job(name: str, state: Any, reason: str | None = None, **fields: Any) -> JobStatus:
+    whole: dict[str, Any] = {"started_at": None, "finished_at": None, **fields}
+    return JobStatus(
+        name=name, summary="Does it.", state=state, reason=reason, slice="1 piece", heavy=False, runs=0, slices=0,
+        **whole,
+    )  # fmt: skip
 
-    jobs = [
-        job("expiry", "idle", finished_at=0),
-        job("token_backfill", "waiting", "the machine runs on battery"),
-        job("erasure", "failing", "OSError: no space left"),
-    ]
-    canned.say("GET /v1/jobs", JobsAnswer(jobs=jobs))
+
+JOBS = [
+    job("expiry", "idle", finished_at=0, next_at=1_800_000),
+    job("usage", "idle"),
+    job("index_rebuild", "running", started_at=60_000),
+    job("token_backfill", "waiting", "the machine runs on battery"),
+    job("erasure", "failing", "OSError: no space left"),
+]
+
+
+def test_jobs_say_how_each_stands_and_why_one_waits_or_fails(person: CannedPerson, canned: CannedDaemon) -> None:
+    canned.say("GET /v1/jobs", JobsAnswer(jobs=JOBS))
     assert person.give("jobs") == 0
     assert person.out.splitlines() == [
-        "expiry          idle     1970-01-01 00:00:00  Does it.",
-        "token_backfill  waiting  not yet              Does it. waiting: the machine runs on battery",
-        "erasure         failing  not yet              Does it. failing: OSError: no space left",
+        "expiry          idle     last run 1970-01-01 00:00, next 1970-01-01 00:30",
+        "    Does it.",
+        "usage           idle     has not run yet, next when needed",
+        "    Does it.",
+        "index_rebuild   running  since 1970-01-01 00:01",
+        "    Does it.",
+        "token_backfill  waiting  has not run yet",
+        "    Does it.",
+        "    ! waiting: the machine runs on battery",
+        "erasure         failing  has not run yet",
+        "    Does it.",
+        "    ! failing: OSError: no space left; it is tried again",
     ]
+
+
+def test_the_list_of_jobs_fits_eighty_columns() -> None:
+    long = [msgspec.structs.replace(each, summary="word " * 40, reason=each.reason and "cause " * 40) for each in JOBS]
+    assert max(map(cell_width, job_lines(JobsAnswer(jobs=long), TextStyle(width=80)))) <= 80

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mnemo_daemon.machine_load import LOOK_SECONDS, MachineLoad
-from mnemo_daemon.scheduler import RETRY_SECONDS, RETRY_SECONDS_MAX, Job, JobState, Scheduler, every
+from mnemo_daemon.scheduler import RETRY_SECONDS, RETRY_SECONDS_MAX, Interval, Job, JobState, Scheduler
 from mnemo_store.errors import QueueFull
 
 
@@ -30,7 +30,7 @@ class JobBench:
             self.left[name] -= 1
             return self.left[name] > 0
 
-        return Job(name, f"Does {name}.", every(seconds), run, "1 piece", is_heavy)
+        return Job(name, f"Does {name}.", Interval(seconds), run, "1 piece", is_heavy)
 
     def scheduler(self, *jobs: Job) -> Scheduler:
         return Scheduler(
@@ -46,6 +46,19 @@ def bench() -> JobBench:
 def state_of(scheduler: Scheduler, name: str) -> JobState:
     (report,) = (each for each in scheduler.reports() if each.job.name == name)
     return report.state
+
+
+def test_the_next_run_of_an_idle_job_with_an_interval_is_known(bench: JobBench) -> None:
+    needed = Job("needed", "When needed.", lambda now, state: state.runs == 0, lambda: False, "1 piece")
+    scheduler = bench.scheduler(bench.job("sweep"), needed, bench.job("heavy", is_heavy=True))
+    assert [report.next_at for report in scheduler.reports()] == [None] * 3
+    scheduler.run_round()
+    begin = round(bench.now * 1000)
+    assert [report.next_at for report in scheduler.reports()] == [begin + 60_000, None, begin + 60_000]
+    bench.now += 60.0
+    bench.reason = "the machine is busy"
+    scheduler.run_round()
+    assert [report.next_at for report in scheduler.reports()] == [begin + 120_000, None, None]
 
 
 def test_a_job_is_due_at_the_start_and_again_so_long_after_its_end(bench: JobBench) -> None:
@@ -93,7 +106,7 @@ def test_a_failed_job_is_tried_again_ever_later_and_keeps_no_other_from_its_turn
             raise errors.pop()
         return False
 
-    ill = Job("ill", "Fails.", every(3600.0), fail, "1 piece")
+    ill = Job("ill", "Fails.", Interval(3600.0), fail, "1 piece")
     scheduler = bench.scheduler(ill, bench.job("well", seconds=0.0))
     pauses = []
     for _ in range(9):
@@ -125,7 +138,7 @@ def test_a_job_that_fails_between_two_slices_goes_on_with_its_run(bench: JobBenc
             raise answer
         return answer
 
-    scheduler = bench.scheduler(Job("sweep", "Sweeps.", every(3600.0), run, "1 piece"))
+    scheduler = bench.scheduler(Job("sweep", "Sweeps.", Interval(3600.0), run, "1 piece"))
     for _ in range(5):
         scheduler.run_round()
         bench.now += RETRY_SECONDS
@@ -159,7 +172,7 @@ def test_stopping_lets_a_slice_end_and_begins_no_other(bench: JobBench) -> None:
         assert go_on.wait(60.0)
         return True
 
-    scheduler = bench.scheduler(Job("long", "Takes long.", every(0.0), run, "1 piece"), bench.job("next"))
+    scheduler = bench.scheduler(Job("long", "Takes long.", Interval(0.0), run, "1 piece"), bench.job("next"))
     thread = threading.Thread(target=scheduler.run, daemon=True)
     thread.start()
     assert begun.wait(60.0)

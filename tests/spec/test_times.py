@@ -5,7 +5,7 @@ import datetime as dt
 import pytest
 
 from mnemo_daemon.errors import Refusal
-from mnemo_daemon.times import parse_time
+from mnemo_daemon.times import parse_expiry, parse_time
 
 
 def test_integers_are_milliseconds() -> None:
@@ -27,3 +27,11 @@ def test_what_is_no_time_is_refused_by_its_field(bad: int | str) -> None:
     with pytest.raises(Refusal) as refused:
         parse_time(bad, "until")
     assert (refused.value.status, refused.value.field) == (400, "until")
+
+
+def test_an_expiry_is_a_span_from_now_or_the_end_of_what_is_named() -> None:
+    now = int(dt.datetime(2026, 3, 1, 14, 30).astimezone().timestamp() * 1000)
+    assert parse_expiry("3d", now) == now + 3 * 86_400_000
+    assert parse_expiry("tomorrow", now) == int(dt.datetime(2026, 3, 3).astimezone().timestamp() * 1000)
+    assert parse_expiry("2026-05-01", now) == int(dt.datetime(2026, 5, 1).astimezone().timestamp() * 1000)
+    assert parse_expiry(now + 1, now) == now + 1

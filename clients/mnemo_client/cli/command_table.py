@@ -109,7 +109,7 @@ _ADD = (
     _option("--importance", help="how important it is, 0 to 1", type=float, metavar="X"),
     _SPEAKER,
     _option("--at", help="when it happened: 2026-05-01, 2026-05-01T18:30, or ms since 1970", metavar="TIME"),
-    _option("--expires", help="when it stops being true, a time in the future", metavar="TIME"),
+    _option("--expires", help="when it stops being true: 2026-05-01, tomorrow, or 3d for in 3 days", metavar="TIME"),
     _option("--evidence", help="a path, URL or id it rests on", action="append", default=[], metavar="REF"),
     _option("--supersedes", help="a memory that this one replaces", action="append", default=[], metavar="ID"),
     _flag("--pin", help="protect it from decay, merging and deletion by agents"),

@@ -1,16 +1,29 @@
 """Parses a command's options with argparse, from the table of commands."""
 
+import re
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from typing import NoReturn
 
 from mnemo_client.cli.command_table import COMMON, Argument, Command
 from mnemo_client.errors import UsageError
 
+# The messages of argparse, and how mnemo words them.
+REWORDED = (
+    (r"argument (\S+): invalid int value: (.*)", r"\1 must be a whole number, not \2"),
+    (r"argument (\S+): invalid float value: (.*)", r"\1 must be a number, not \2"),
+    (r"argument (\S+): invalid choice: (.*) \(choose from (.*)\)", r"\1 must be one of \3, not \2"),
+    (r"argument (\S+): expected one argument", r"\1 needs a value"),
+    (r"the following arguments are required: (.*)", r"\1 is missing"),
+    (r"unrecognized arguments: (.*)", r"there is no such option or argument here: \1"),
+)
+
 
 class _Parser(ArgumentParser):
     """A parser whose errors are UsageError, so that they are reported like every other error."""
 
     def error(self, message: str) -> NoReturn:
+        for pattern, words in REWORDED:
+            message = re.sub(pattern, words, message)
         raise UsageError(message, f"see: {self.prog} --help")
 
 

@@ -238,10 +238,15 @@ def table(rows: list[list[str]], indent: str = "", width: int | None = None, *, 
     """Return the rows with their columns aligned, in lines of at most `width` cells.
 
     The last column is cut if `clips`; otherwise it is wrapped in its column or, if less than `LAST_COLUMN_MIN` cells
-    are left for it, on lines of its own."""
+    are left for it, on lines of its own. A few wide cells of another column may reach beyond that column instead."""
     if not rows:
         return []
     widths = [max(cell_width(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
+    too_wide = cell_width(indent) + sum(widths) + 2 * len(widths) + LAST_COLUMN_MIN - (width or 0)
+    if width is not None and too_wide > 0 and widths and not clips:
+        widest = widths.index(max(widths))
+        fitting = [cell_width(row[widest]) for row in rows if cell_width(row[widest]) <= widths[widest] - too_wide]
+        widths[widest] = max(fitting, default=widths[widest])
     lines = []
     for row in rows:
         head = indent + "".join(pad(cell, size) + "  " for cell, size in zip(row, widths, strict=False))

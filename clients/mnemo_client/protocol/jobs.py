@@ -18,6 +18,7 @@ class JobStatus(AnswerBody):
     slices: int
     started_at: int | None  # the last run
     finished_at: int | None
+    next_at: int | None = None  # null: when there is work, or as soon as it can
     failures: int = 0  # in a row
     last_failure: str | None = None
     failed_at: int | None = None

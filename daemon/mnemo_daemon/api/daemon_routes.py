@@ -99,6 +99,6 @@ def _job_status(report: JobReport) -> JobStatus:
     return JobStatus(
         name=job.name, summary=job.summary, state=report.condition, reason=report.reason or None,
         slice=job.slice_bound, heavy=job.is_heavy, runs=state.runs, slices=state.slices, started_at=state.started_at,
-        finished_at=state.finished_at, failures=state.failures, last_failure=state.last_failure or None,
-        failed_at=state.failed_at,
+        finished_at=state.finished_at, next_at=report.next_at, failures=state.failures,
+        last_failure=state.last_failure or None, failed_at=state.failed_at,
     )  # fmt: skip

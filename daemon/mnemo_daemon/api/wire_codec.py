@@ -35,7 +35,7 @@ from mnemo_daemon.memories.memory_service import Caller, MemoryDetails, MemoryEd
 from mnemo_daemon.retrieval.question import Hit, Question, RecallOutcome, shown_score
 from mnemo_daemon.server.router import Request
 from mnemo_daemon.settings import Settings
-from mnemo_daemon.times import parse_bound, parse_interval, parse_past_time, parse_time
+from mnemo_daemon.times import parse_bound, parse_expiry, parse_interval, parse_past_time, parse_time
 from mnemo_store import records
 from mnemo_store.indexes.attributes import MemoryFilter
 from mnemo_store.records import CONTENT_CHARS_MAX, EVIDENCE_MAX, ConversationTurn, Memory, TraceStep, Trust
@@ -572,7 +572,7 @@ def _expires_at(value: int | str | None, now: int) -> int:
     """The time in ms at which a memory expires, 0 for never. Raises a Refusal where that time has passed."""
     if value is None:
         return 0
-    at = parse_time(value, "expires_at")
+    at = parse_expiry(value, now)
     if at <= now:
         raise bad_value(f"{value!r} has passed: name a time that lies ahead", "expires_at")
     return at

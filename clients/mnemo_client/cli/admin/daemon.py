@@ -150,9 +150,3 @@ def config(context: CommandContext) -> int:
     for fault in faults:
         context.terminal.error(fault)
     return EXIT_FAILED if faults else EXIT_DONE
-
-
-# Notes
-
-
-# Models

@@ -26,6 +26,7 @@ FREE_BYTES_WARN = 1_000_000_000
 FREE_BYTES_FAIL = 100_000_000  # a few times the daemon's own reserve (SPEC 3.4)
 WATCHES_MIN = 8192  # one for each folder of notes; the kernel's usual minimum
 WATCHES_FILE = Path("/proc/sys/fs/inotify/max_user_watches")
+OTHER_KIND_OF_FILE = "not a kind of note"  # begins the reason for which pictures and programs are skipped
 
 TELEMETRY_FOLDER = Path("Microsoft", "DeveloperTools", ".onnxruntime")
 TELEMETRY_FILES = ("deviceid", "onnxruntime.db")  # prefixes: journals and unfinished files begin with these names too
@@ -238,10 +239,11 @@ def _notes_check(notes: NotesStatus) -> DoctorCheck:
         return DoctorCheck(
             "notes", "warn", f"polled, not watched: {', '.join(polled)}", "mnemo notes status shows the reason"
         )
-    if notes.skipped_total:
-        skipped = plural(notes.skipped_total, "file")
-        return DoctorCheck("notes", "warn", f"{skipped} skipped", "mnemo notes status")
-    return DoctorCheck("notes", "ok", plural(len(notes.roots), "folder"))
+    others = sum(count for why, count in notes.skipped_by_reason.items() if why.startswith(OTHER_KIND_OF_FILE))
+    if unread := notes.skipped_total - others:
+        return DoctorCheck("notes", "warn", f"{plural(unread, 'file')} could not be read", "mnemo notes status")
+    skipped = f", {plural(others, 'file')} of other kinds skipped" if others else ""
+    return DoctorCheck("notes", "ok", plural(len(notes.roots), "folder") + skipped)
 
 
 def round_trip(client: Client) -> DoctorCheck:

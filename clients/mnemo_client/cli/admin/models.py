@@ -59,10 +59,13 @@ def _activate_model(context: CommandContext, installed: dict[str, Any]) -> int:
 
 
 def models_use(context: CommandContext) -> int:
-    name = context.options.name
-    context.client().use_model(name)
+    name, client = context.options.name, context.client()
+    was_in_use = any(model.name == name and model.in_use and model.installed for model in client.models().models)
+    client.use_model(name)
     if context.wants_json:
         context.print_answer()
+    elif was_in_use:
+        context.print(f"{name} is already in use")
     else:
         context.print(f"switching to {name}; the old vectors are used until the new ones are complete")
     return EXIT_DONE
@@ -98,6 +101,6 @@ def reindex(context: CommandContext) -> int:
     share = f"{number_text(answer.with_vectors)} of {number_text(answer.total)}"
     context.print(f"memories with a vector: {share}{dimensions}")
     if not options.stats:
-        verb = "would be" if answer.dry_run else "are"
-        context.print(f"{number_text(answer.queued)} {verb} computed")
+        verb = "would be" if answer.dry_run else "are being"
+        context.print(f"{number_text(answer.queued)} {verb} computed" if answer.queued else "none is missing")
     return EXIT_DONE

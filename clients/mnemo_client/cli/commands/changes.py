@@ -146,6 +146,8 @@ def _value(name: str, value: Any) -> str:
         return ", ".join(sanitize(str(each)) for each in value)
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.3g}"
     if name == "note":
         return sanitize(" › ".join([value["title"], *value["headings"]]))
     return sanitize(json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else str(value))

@@ -20,7 +20,8 @@ def forget(context: CommandContext) -> int:
     options = context.options
     wanted = _filter_from_options(context)
     if bool(options.id) == (wanted is not None):
-        raise UsageError("name memories by ids or by options such as --tag, not both", "see: mnemo forget --help")
+        both = ", not both" if options.id else ""
+        raise UsageError(f"name memories by ids or by options such as --tag{both}", "see: mnemo forget --help")
     client = context.client()
     ids = [memory_id_argument(context, text) for text in options.id]
     with list_candidates(client):

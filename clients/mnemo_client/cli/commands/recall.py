@@ -1,17 +1,8 @@
 """The commands that ask: recall, why, search, context, open."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from mnemo_client.cli.context import CommandContext
-from mnemo_client.cli.format import traces
-from mnemo_client.cli.format.answers import degraded_text, hit_lines, recall_summary, search_summary
-from mnemo_client.cli.format.records import memory_lines
-from mnemo_client.errors import EXIT_DONE, EXIT_NOT_FOUND, MnemoError, NotFoundError
-from mnemo_client.protocol.retrieval import ContextRequest, RecallRequest
-
-if TYPE_CHECKING:
-    pass
 from mnemo_client.cli.arguments import (
     list_candidates,
     memory_id_argument,
@@ -19,6 +10,12 @@ from mnemo_client.cli.arguments import (
     save_hit_numbers,
     time_argument,
 )
+from mnemo_client.cli.context import CommandContext
+from mnemo_client.cli.format import traces
+from mnemo_client.cli.format.answers import degraded_text, hit_lines, recall_summary, search_summary
+from mnemo_client.cli.format.records import memory_lines
+from mnemo_client.errors import EXIT_DONE, EXIT_NOT_FOUND, MnemoError, NotFoundError
+from mnemo_client.protocol.retrieval import ContextRequest, RecallRequest
 
 
 def recall(context: CommandContext) -> int:

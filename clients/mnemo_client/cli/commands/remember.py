@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mnemo_client import process
 from mnemo_client.cli.arguments import list_candidates, memory_id_argument, time_argument
@@ -20,12 +20,6 @@ from mnemo_client.cli.format.units import first_line, short_id
 from mnemo_client.errors import EXIT_DONE, MnemoError, UsageError
 from mnemo_client.paths import run_folder
 from mnemo_client.protocol.memories import MemoryView, NewMemory, Patch
-
-if TYPE_CHECKING:
-    pass
-
-
-# Remember
 
 
 def add(context: CommandContext) -> int:
@@ -59,16 +53,9 @@ def add(context: CommandContext) -> int:
         context.print_answer()
     else:
         context.print(remember_line(answer, context.style), *explanation_lines(answer, context.style))
+        if answer.outcome == "duplicate" and any(value for value in fields.values()):
+            context.message("its fields stay as they were; change them with: mnemo edit ID")
     return EXIT_DONE
-
-
-# Ask
-
-
-# The last answer
-
-
-# One memory
 
 
 def show(context: CommandContext) -> int:

@@ -146,8 +146,8 @@ def _show_progress(context: CommandContext, what: str, done: int, of: int) -> No
 def _import_lines(found: ImportAnswer) -> Iterator[str]:
     """Yield the result of an import, in lines."""
     counts = [f"{number} {words}" for name, words in _IMPORT_OUTCOME_LABELS if (number := getattr(found, name))]
-    dry = "would be: " if found.dry_run and counts else ""
-    yield f"{found.tool}: {dry}{', '.join(counts) or 'it has no memories'}"
+    dry = "nothing was changed; an import would give: " if found.dry_run and counts else ""
+    yield f"export of {found.tool}: {dry}{', '.join(counts) or 'it has no memories'}"
     if found.whole:
         yield "the store was empty: everything was restored as it was, with history and watched folders"
     for problem in found.problems[:PROBLEMS_SHOWN]:

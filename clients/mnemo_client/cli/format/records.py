@@ -93,6 +93,7 @@ def _detail_line(name: str, text: str, style: TextStyle) -> str:
 
 def memory_lines(memory: MemoryView, style: TextStyle, here: Path, home: Path) -> list[str]:
     """Return the lines of a memory in full: its fields, an empty line, its text."""
+    origin = (memory.speaker, memory.trust, memory.source, memory.agent_id)
     rows = [
         ["id", memory.id],
         ["namespace", memory.namespace],
@@ -100,7 +101,7 @@ def memory_lines(memory: MemoryView, style: TextStyle, here: Path, home: Path) -
         ["state", memory.state + (" · pinned" if memory.pinned else "")],
         ["layer", memory.layer],
         ["importance", f"{memory.importance:.2f} ({memory.importance_source}), strength {memory.strength:.2f}"],
-        ["from", " · ".join(part for part in (memory.speaker, memory.trust, memory.source, memory.agent_id) if part)],
+        ["from", " · ".join(dict.fromkeys(filter(None, origin)))],
         ["happened" if event_date(memory) else "file changed", local_time(memory.event_at)],
         ["stored", local_time(memory.created_at)],
     ]
@@ -182,7 +183,7 @@ def count_lines(counts: Mapping[str, int], style: TextStyle, chosen: str | None 
     rows = [
         [
             f"{number_text(count):>9}",
-            style.bold(sanitize(name)) + (style.dim(" (this folder's)") if name == chosen else ""),
+            style.bold(sanitize(name)) + (style.dim(" (in use)") if name == chosen else ""),
         ]
         for name, count in counts.items()
     ]

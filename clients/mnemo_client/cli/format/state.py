@@ -4,9 +4,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mnemo_client.cli.format.units import duration_text, local_time, number_text, percent, plural, short_path, size_text
-from mnemo_client.cli.terminal import TextStyle, cell_width, pad, sanitize, table
-from mnemo_client.protocol.jobs import JobsAnswer
+from mnemo_client.cli.format.units import (
+    duration_text,
+    local_minute,
+    local_time,
+    number_text,
+    percent,
+    plural,
+    short_path,
+    size_text,
+)
+from mnemo_client.cli.terminal import TextStyle, cell_width, pad, sanitize, table, wrap_words
+from mnemo_client.protocol.jobs import JobsAnswer, JobStatus
 from mnemo_client.protocol.status import ConfigAnswer, ModelsAnswer, ModelStatus, NotesStatus, StatusAnswer, ViewStatus
 
 SKIPPED_SHOWN = 20
@@ -185,15 +194,33 @@ def calibration_lines(measured: Mapping[str, Any], style: TextStyle) -> list[str
 
 
 def job_lines(answer: JobsAnswer, style: TextStyle) -> list[str]:
-    """Return a line for each background job: state, end of its last run, purpose, and why it waits or fails."""
+    """Return for each background job its state with its last and next run, its purpose, and why it waits or fails."""
     styles = {"failing": TextStyle.warn, "waiting": TextStyle.warn, "running": TextStyle.good}
-    rows = []
-    for job in answer.jobs:
-        last = "not yet" if job.finished_at is None else local_time(job.finished_at)
-        state = styles.get(job.state, TextStyle.dim)(style, job.state)
-        text = job.summary if job.reason is None else f"{job.summary} {job.state}: {job.reason}"
-        rows.append([sanitize(job.name), state, style.dim(last), sanitize(text)])
-    return table(rows, width=style.width)
+    heads = table([
+        [style.bold(sanitize(job.name)), styles.get(job.state, TextStyle.dim)(style, job.state), _runs_text(job)]
+        for job in answer.jobs
+    ])  # fmt: skip
+    lines = []
+    for job, head in zip(answer.jobs, heads, strict=True):
+        lines += [head, *_indented(sanitize(job.summary), style)]
+        if job.reason is not None:
+            again = "; it is tried again" if job.state == "failing" else ""
+            lines += map(style.warn, _indented(f"! {job.state}: {sanitize(job.reason)}{again}", style))
+    return lines
+
+
+def _runs_text(job: JobStatus) -> str:
+    if job.state == "running" and job.started_at is not None:
+        return f"since {local_minute(job.started_at)}"
+    last = "has not run yet" if job.finished_at is None else f"last run {local_minute(job.finished_at)}"
+    if job.state != "idle":
+        return last
+    return f"{last}, next {'when needed' if job.next_at is None else local_minute(job.next_at)}"
+
+
+def _indented(text: str, style: TextStyle) -> list[str]:
+    """Return the text in lines below the head of their job."""
+    return ["    " + line for line in (wrap_words(text, style.width - 4) if style.width is not None else [text])]
 
 
 def model_lines(answer: ModelsAnswer, style: TextStyle) -> list[str]:

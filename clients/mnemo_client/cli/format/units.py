@@ -78,7 +78,7 @@ def short_path(path: str, here: Path | None, home: Path) -> str:
     `here` is None for paths that should read the same in every working directory.
     """
     for base, prefix in ((here, ""), (home, "~/")):
-        if base is not None and Path(path).is_relative_to(base):
+        if base is not None and Path(path) != base and Path(path).is_relative_to(base):
             return prefix + str(Path(path).relative_to(base))
     return path
 
