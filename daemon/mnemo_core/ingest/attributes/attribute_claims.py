@@ -451,7 +451,7 @@ def _attribute(
     match frame.attribute:
         case "*":
             return _named_attribute(f"{said} {topic}".strip() if topic else said, shape, value, text)
-        case "amount" | "amount of":
+        case "amount" | "amount_of":
             return _number_attribute([*_content_words(said), *_content_words(topic)], shape, value)
         case "salary" | "weight":
             return _key([*_content_words(said), frame.attribute]), "amount", False

@@ -1,4 +1,4 @@
-"""Word lists, kept as data: one file a topic, one section a list.
+"""Lists of words and of patterns, kept as data: one file a topic, one section a list.
 
 A line `[name]` begins a section; a line that begins with `# ` is a comment. What the words of a section are to each
 other is said by the function that reads it. A file is read when a list of it is first asked for. This is the one place
@@ -29,6 +29,21 @@ def groups(topic: str, section: str) -> list[list[str]]:
 def lines(topic: str, section: str) -> list[str]:
     """The lines of a list, in order."""
     return [line for line in _sections(topic)[section] if line]
+
+
+def patterns(topic: str, section: str, **named: str) -> list[str]:
+    """The lines of a list of patterns, in order. `{NAME}` in one stands for what the caller gives by that name, or for
+    the line of the section `macros` that begins with NAME; that line may hold the names of lines before it."""
+    macros = [*named.items(), *(line.split(" ", 1) for line in _sections(topic).get("macros", ()) if line)]
+    found = "\n".join(lines(topic, section))
+    for name, pattern in reversed(macros):
+        found = found.replace(f"{{{name}}}", pattern)
+    return found.split("\n")
+
+
+def alternation(topic: str, section: str, **named: str) -> str:
+    """A list of patterns as the alternatives of one."""
+    return "|".join(patterns(topic, section, **named))
 
 
 def numbered(topic: str, section: str) -> dict[str, int]:
