@@ -109,8 +109,10 @@ class Services:
         self.scoring_backfill = ScoringBackfill(store, self.ingest.neighbours, self.ingest.profile)
         self.indexing.next_work = self.scoring_backfill.run_slice
         self.memories.on_scored = self.scoring_backfill.mark_scored
-        self.recall = Recall(store, self.views, self.indexing, self.embedding, self.cross_encoder)
-        self.recall.is_reading_notes = lambda: self.notes.is_first_scan_running()
+        self.recall = Recall(
+            store, self.views, self.indexing, self.embedding, self.cross_encoder,
+            is_reading_notes=lambda: self.notes.is_first_scan_running(),
+        )  # fmt: skip
         self.usage_recorder = UsageRecorder(self.memories)
         self.maintenance = StoreMaintenance(store, self.disk, self.embedding.spaces)
         self.trash = Trash(store, self.views)

@@ -125,8 +125,9 @@ def examples(desk: Desk, asked: Sequence[FittedQuestion]) -> tuple[Features, lis
     found, names = [], None
     for place, each in enumerate(asked):
         wanted = MemoryFilter(namespaces=(each.namespace, "default"), user_id="local", now=desk.at)  # as the API looks
-        question = Question(each.query, wanted, top_k=TOP_KS[place % len(TOP_KS)], token_budget=None)
-        numbers, looked = desk.recalling.learned_inputs(question)
+        question = Question(each.query, wanted, top_k=TOP_KS[place % len(TOP_KS)], token_budget=None, expand="false")
+        context = desk.recalling.run(question)
+        numbers, looked = context.found.numbers, context.learned
         if looked is None or looked.second is None:
             raise SystemExit("the questions are answered without vectors or without late interaction")
         with desk.store.snapshot() as snapshot:

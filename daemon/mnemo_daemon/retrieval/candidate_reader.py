@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mnemo_core.retrieval.result_selection import IMPERSONAL_SOURCES, Windows, is_preference
 from mnemo_daemon.indexing.vectors.index_phases import ActiveIndex
-from mnemo_daemon.retrieval.candidates.candidate_retrieval import SearchScope
+from mnemo_daemon.retrieval.candidates.corpus import Corpus
 from mnemo_store.backend import Snapshot
 from mnemo_store.indexes.attributes import AttributeStore
 from mnemo_store.records import KINDS, STATES, Memory
@@ -30,37 +30,33 @@ class CandidateReader:
     def __init__(
         self,
         snapshot: Snapshot,
-        scene: SearchScope,
+        corpus: Corpus,
         numbers: NDArray[np.uint32],
         serving: ActiveIndex | None,
         count: Callable[[int | None, Memory], int],
     ) -> None:
         """numbers: of the candidates. count: the tokens of a memory, by its number; None for one of another time."""
         self._snapshot = snapshot
-        self._scope = scene
+        self._corpus = corpus
         self._view = serving.view if serving is not None else None
         self._count = count
         self._memories: dict[int, Memory | None] = {}
         self._relations: dict[int, tuple[list[int], list[int]]] = {}
         self._numbers = numbers
-        self._superseded: list[int] = numbers[scene.column("state", numbers) == _SUPERSEDED].tolist()
-        self._formers = (
-            {} if scene.historical is None else {each.id: row for row, each in enumerate(scene.historical.memories)}
-        )
+        self._superseded: list[int] = numbers[corpus.column("state", numbers) == _SUPERSEDED].tolist()
 
     def memory(self, number: int) -> Memory | None:
         if number not in self._memories:
-            self._memories[number] = self._scope.memory(self._snapshot, number)
+            self._memories[number] = self._corpus.memory(self._snapshot, number)
         return self._memories[number]
 
     def tokens(self, number: int) -> int:
         memory = self.memory(number)
-        return 0 if memory is None else self._count(number if number < self._scope.base else None, memory)
+        return 0 if memory is None else self._count(self._corpus.index_number(number), memory)
 
     def windows(self, number: int) -> Windows | None:
-        if self._view is None or number >= self._scope.base:
-            return None
-        found = self._view.vectors_of(number)
+        row = self._corpus.index_number(number)
+        found = None if self._view is None or row is None else self._view.vectors_of(row)
         return None if found is None else found.astype(np.float32)
 
     def is_preference(self, number: int) -> bool:
@@ -72,20 +68,20 @@ class CandidateReader:
     def preferences(self) -> list[int]:
         """The preferences that may stand ahead of an answer: the candidates in their order, then others in scope by
         importance and strength."""
-        scene = self._scope
-        numbers = np.concatenate([np.flatnonzero(scene.mask), np.flatnonzero(scene.historical_rows) + scene.base])
-        numbers = numbers[(scene.column("kind", numbers) == _PROCEDURAL) & ~np.isin(numbers, self._numbers)]
-        impersonal = scene.is_one_of("source", numbers, _is_impersonal)
+        corpus = self._corpus
+        numbers = corpus.numbers()
+        numbers = numbers[(corpus.column("kind", numbers) == _PROCEDURAL) & ~np.isin(numbers, self._numbers)]
+        impersonal = corpus.is_one_of("source", numbers, _is_impersonal)
         others = numbers[~impersonal]
-        worth = scene.column("importance", others) * scene.column("strength", others)
-        ids = scene.column("id_low", others), scene.column("id_high", others)
-        order = np.lexsort((*ids, -scene.column("event_at", others), -worth))
+        worth = corpus.column("importance", others) * corpus.column("strength", others)
+        ids = corpus.column("id_low", others), corpus.column("id_high", others)
+        order = np.lexsort((*ids, -corpus.column("event_at", others), -worth))
         return [*self._numbers.tolist(), *others[order].tolist()]
 
     @functools.cached_property
     def _unlike_preferences(self) -> frozenset[int]:
         """The candidates whose kind says that they are none."""
-        kinds = self._scope.column("kind", self._numbers)
+        kinds = self._corpus.column("kind", self._numbers)
         return frozenset(self._numbers[kinds != _PROCEDURAL].tolist())
 
     def newer(self, number: int) -> list[int]:
@@ -119,8 +115,5 @@ class CandidateReader:
 
     def _number(self, memory_id: str) -> int | None:
         """The number of a memory, None where it is not in question."""
-        scene, row = self._scope, self._formers.get(memory_id)
-        if row is not None:
-            return scene.base + row if scene.historical_rows[row] else None
-        number = self._snapshot.number(memory_id)
-        return number if number is not None and number < scene.base and scene.mask[number] else None
+        number = self._corpus.number(self._snapshot, memory_id)
+        return number if number is not None and self._corpus.is_in_scope(number) else None

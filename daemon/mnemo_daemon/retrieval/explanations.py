@@ -27,12 +27,13 @@ from mnemo_core.retrieval.ranking.rankers import MS_AN_HOUR
 from mnemo_core.retrieval.ranking.ranking_features import FeatureTable
 from mnemo_daemon.indexing.lexical_index import words_of
 from mnemo_daemon.indexing.views import Views
-from mnemo_daemon.retrieval.candidates.candidate_retrieval import CandidateSet, SearchScope
+from mnemo_daemon.retrieval.candidates.candidate_set import CandidateSet
+from mnemo_daemon.retrieval.candidates.corpus import Corpus, CorpusPart
 from mnemo_daemon.retrieval.candidates.learned_ranking import shipped_weights
+from mnemo_daemon.retrieval.context import RecallContext
 from mnemo_daemon.retrieval.question import Question, reaches
-from mnemo_daemon.retrieval.result_builder import RankedCandidates, ResultPage
-from mnemo_store.indexes.attributes import AttributeStore, MemoryFilter
-from mnemo_store.records import STATES
+from mnemo_store.indexes.attributes import MemoryFilter
+from mnemo_store.records import STATES, Memory
 
 DIGITS = 6  # of a number that is told
 FEATURES_MAX = 20  # candidates whose features are reported: those of all are a megabyte
@@ -87,14 +88,13 @@ class _Contributions(NamedTuple):
 
 
 class Filters:
-    """The filters of a question over the rows of some columns. `visible`: the memories that this caller may know of."""
+    """The filters of a question over one part of the corpus."""
 
-    def __init__(self, question: Question, columns: AttributeStore, visible: Mask, allowed: Mask) -> None:
-        """visible and allowed by row, of one length: what there is, and what is in question."""
-        self._wanted = question.filter
-        self._columns = columns
-        self._allowed = allowed
-        self.visible = visible
+    def __init__(self, wanted: MemoryFilter, part: CorpusPart) -> None:
+        self._wanted = wanted
+        self._columns = part.columns
+        self._allowed = part.allowed
+        self.visible = part.visible
 
     def failures(self) -> Iterator[tuple[str, Mask]]:
         """By filter, in order: the rows that do not pass it. One row may fail several."""
@@ -116,22 +116,10 @@ class Filters:
         return self._columns.uncached_mask(wanted)[: len(self.visible)]
 
 
-def filters_of(question: Question, scene: SearchScope) -> list[Filters]:
-    """The filters over the present memories and, as of another time, over the historical rows."""
+def filters_of(question: Question, corpus: Corpus) -> list[Filters]:
+    """The filters over each part of the corpus."""
     seen = _UNFILTERED._replace(without_tags=question.filter.without_tags)
-    visible = scene.columns.uncached_mask(seen)[: scene.base]
-    if scene.historical is None:
-        return [Filters(question, scene.columns, visible, scene.mask)]
-    then = scene.historical
-    return [
-        Filters(question, scene.columns, then.unchanged(visible), scene.mask),
-        Filters(
-            question,
-            then.columns,
-            then.columns.uncached_mask(seen)[: len(scene.historical_rows)],
-            scene.historical_rows,
-        ),
-    ]
+    return [Filters(question.filter, part) for part in corpus.parts(seen)]
 
 
 def wanted_text(reason: str, wanted: MemoryFilter) -> str:
@@ -169,56 +157,53 @@ class Explainer:
         self._views = views
         self._weights = weights or shipped_weights()
 
-    def trace(self, ranked: RankedCandidates, answered: ResultPage, stages_ms: dict[str, float]) -> RecallTrace:
-        """Everything that the answer went by. The recall has to have been asked to explain itself."""
-        filters = filters_of(ranked.question, ranked.scope)
-        ids = ranked.scope.ids_of(ranked.channels.numbers)
-        candidates = self.candidates(ranked, answered, ids)
-        terms = self.term_matches(ranked)
+    def trace(self, context: RecallContext, stages_ms: dict[str, float]) -> RecallTrace:
+        """The trace of a recall that was asked to explain itself."""
+        filters = filters_of(context.question, context.corpus)
+        ids = context.corpus.ids(context.found.numbers)
+        candidates = self.candidates(context, ids)
         return RecallTrace(
             memories=sum(int(each.visible.sum()) for each in filters),
-            left_out=_excluded_counts(filters, ranked.question.filter),
-            in_question=int(ranked.scope.mask.sum() + ranked.scope.historical_rows.sum()),
-            words=list(terms.values()),
-            channels=_channels(ranked, ids),
+            left_out=_excluded_counts(filters, context.question.filter),
+            in_question=len(context.corpus.numbers()),
+            words=list(self.term_matches(context).values()),
+            channels=_channels(context.found, ids),
             candidates=candidates,
             dropped=dict(Counter(each.dropped for each in candidates if each.dropped is not None)),
-            uncompared=answered.uncompared,
+            uncompared=context.page.uncompared,
             stages_ms=stages_ms,
         )
 
-    def candidates(
-        self, ranked: RankedCandidates, answered: ResultPage, ids: Sequence[str], asked: str = ""
-    ) -> list[CandidateTrace]:
-        """By rank, then those that have none, by score. ids: of all candidates.
+    def candidates(self, context: RecallContext, ids: Sequence[str], asked: str = "") -> list[CandidateTrace]:
+        """By rank, then those that have none, by relevance. ids: of all candidates.
 
         The features are reported of the answers, of the first candidates, and of the memory with the id `asked`.
         """
-        scored, channels, candidates = ranked.scored, ranked.channels, ranked.candidates
+        scored, found, candidates, page = context.scored, context.found, context.candidates, context.page
         scores, relevance, sims, words, importance = (
             _rounded(values)
             for values in (
                 scored.scores, scored.relevance, candidates.sims, candidates.words, candidates.importance,
             )
         )  # fmt: skip
-        hours = (np.maximum(ranked.asked.now - candidates.event_at, 0) / MS_AN_HOUR).tolist()
-        held = self.terms_held(ranked, channels.numbers)
+        hours = (np.maximum(context.request.now - candidates.event_at, 0) / MS_AN_HOUR).tolist()
+        held = self._terms_held(context)
         reason_inputs = list(map(ReasonInputs, held, sims, hours, candidates.importance.tolist()))
-        answers = {hit.details.memory.id: place for place, hit in enumerate(answered.hits, start=1)}
-        ranks = {row: rank for rank, row in enumerate(ranked.rows, start=1)}
+        answers = {hit.details.memory.id: place for place, hit in enumerate(page.hits, start=1)}
+        ranks = {row: rank for rank, row in enumerate(context.rows, start=1)}
         shown = {
-            *ranked.rows[:FEATURES_MAX],
+            *context.rows[:FEATURES_MAX],
             *(row for row, each in enumerate(ids) if each == asked or each in answers),
         }
         why, features, adds = dict[int, list[str]](), dict[int, Named](), dict[int, Named]()
-        for each in self._contributions(ranked):
+        for each in self._contributions(context):
             rows = each.rows.tolist()
             why |= zip(
                 rows, explanations.strongest_reasons(*each.adds, [reason_inputs[row] for row in rows]), strict=True
             )
             features |= {row: each.features.row(place) for place, row in enumerate(rows) if row in shown}
             adds |= {row: each.adds.row(place) for place, row in enumerate(rows) if row in shown}
-        why_not, cut = not_answered(ranked, answered, ids), answered.cut_features()
+        why_not, cut = not_answered(context, ids), page.evidence.values() if page.evidence is not None else {}
         behind = sorted(set(range(len(ids))) - ranks.keys(), key=lambda row: (-float(scored.relevance[row]), row))
         return [
             CandidateTrace(
@@ -229,7 +214,7 @@ class Explainer:
                 similarity=sims[row],
                 words=words[row],
                 importance=importance[row],
-                channels=found_by(channels, row),
+                channels=found.channels_of(row),
                 features=features.get(row, {}),
                 adds=adds.get(row, {}),
                 holds=held[row],
@@ -238,111 +223,94 @@ class Explainer:
                 dropped=why_not.get(row),
                 cut=cut.get(row, {}),
             )
-            for row in (*ranked.rows, *behind)
+            for row in (*context.rows, *behind)
         ]
 
-    def term_matches(self, ranked: RankedCandidates) -> dict[str, str]:
+    def term_matches(self, context: RecallContext) -> dict[str, str]:
         """The terms that were looked for, each with the word of the question that it stands for."""
-        tokenizer, text = self._views.lexical.tokenizer, ranked.question.query
-        said: dict[str, str] = {}
+        tokenizer, text = self._views.lexical.tokenizer, context.question.query
+        words: dict[str, str] = {}
         for token in tokenizer.tokens(text):
-            said.setdefault(token.term, text[token.start : token.end])
-        return {term: said.get(term, term) for term in tokenizer.query_terms(text)}
+            words.setdefault(token.term, text[token.start : token.end])
+        return {term: words.get(term, term) for term in tokenizer.query_terms(text)}
 
-    def terms_held(self, ranked: RankedCandidates, numbers: Numbers) -> list[list[str]]:
-        """The words of the question that each memory has, as the question has them."""
-        said, scene = self.term_matches(ranked), ranked.scope
-        present = np.where(numbers < scene.base, numbers.astype(np.int64), -1)
-        matches = self._views.lexical.matches(ranked.channels.terms, present)
+    def terms_of(self, memory: Memory) -> set[str]:
+        """The terms of the fields that are searched."""
+        fields = words_of(memory)
+        text = " ".join((fields.content, fields.speaker, *fields.tags, *fields.headings))
+        return {token.term for token in self._views.lexical.tokenizer.tokens(text)}
+
+    def _terms_held(self, context: RecallContext) -> list[list[str]]:
+        """The words of the question that each candidate has, as the question has them."""
+        words, corpus, numbers = self.term_matches(context), context.corpus, context.found.numbers
+        matches = self._views.lexical.matches(context.found.terms, corpus.index_numbers(numbers))
         held = [
-            [said[term] for term, has_it in zip(matches.terms, column, strict=True) if has_it and term in said]
+            [words[term] for term, has_it in zip(matches.terms, column, strict=True) if has_it and term in words]
             for column in matches.holds.T
         ]
-        if scene.historical is not None:
-            for place in np.flatnonzero(numbers >= scene.base).tolist():
-                fields = words_of(scene.historical.memories[int(numbers[place]) - scene.base])
-                text = " ".join((fields.content, fields.speaker, *fields.tags, *fields.headings))
-                terms = {token.term for token in self._views.lexical.tokenizer.tokens(text)}
-                held[place] = [word for term, word in said.items() if term in terms]
+        for place, version in corpus.versions_among(numbers):
+            terms = self.terms_of(version)
+            held[place] = [word for term, word in words.items() if term in terms]
         return held
 
-    def _contributions(self, ranked: RankedCandidates) -> list[_Contributions]:
+    def _contributions(self, context: RecallContext) -> list[_Contributions]:
         """The features of the ranker that was used, and what each adds.
 
         For the learned fusion, the best candidates have more features than the rest, and those of later pages none.
         """
-        looked, candidates = ranked.learned, ranked.candidates
-        if looked is None or candidates.learned is None:
-            features, adds = map(_stacked, explanations.ranker_contributions(ranked.asked, candidates, ranked.scored))
+        learned, candidates = context.learned, context.candidates
+        if learned is None:
+            given = explanations.ranker_contributions(context.request, candidates, context.scored)
+            features, adds = map(_stacked, given)
             return [_Contributions(np.arange(len(candidates.words)), features, adds)]
-        first = np.flatnonzero(ranked.channels.rounds == 0)
-        terms = origin_features.origin_contributions(looked.terms)
+        first = np.flatnonzero(context.found.rounds == 0)
+        terms = origin_features.origin_contributions(learned.terms)
 
         def of(
             places: NDArray[np.intp], features: FeatureTable, names: tuple[str, ...], adds: NDArray[np.float32]
         ) -> _Contributions:
-            count, few = (np.full((len(places), 1), value) for value in (len(first), looked.few))
+            count, few = (np.full((len(places), 1), value) for value in (len(first), learned.few))
             return _Contributions(
                 first[places],
                 _columns(
-                    (*features.names, *looked.terms.names, FEW), features.values, looked.terms.values[places], count
+                    (*features.names, *learned.terms.names, FEW), features.values, learned.terms.values[places], count
                 ),
                 _columns((*names, *origin_features.NAMES, FEW), adds, terms[places], few),
             )
 
-        weights, others = self._weights, np.setdiff1d(np.arange(len(first)), looked.rows)
-        lights = FeatureTable(looked.first.names, looked.first.values[others])
+        weights, others = self._weights, np.setdiff1d(np.arange(len(first)), learned.rows)
+        lights = FeatureTable(learned.first.names, learned.first.values[others])
         found = [of(others, lights, weights.first.names, weights.first.contributions(lights))]
-        if looked.second is not None:
+        if learned.second is not None:
             found.append(
-                of(looked.rows, looked.second, weights.second.names, weights.second_contributions(looked.second))
+                of(learned.rows, learned.second, weights.second.names, weights.second_contributions(learned.second))
             )
         return found
 
 
-def found_by(channels: CandidateSet, row: int) -> list[str]:
-    """The names of the channels that found the candidate."""
-    by = (
-        ("words", channels.from_words[row]),
-        ("vectors", channels.from_vectors[row]),
-        ("neighbours", channels.from_neighbours[row]),
-        ("core", channels.from_core[row]),
-        ("formula", channels.from_formula is not None and channels.from_formula[row]),
-    )
-    return [name for name, has_it in by if has_it]
-
-
-def not_answered(ranked: RankedCandidates, answered: ResultPage, ids: Sequence[str]) -> dict[int, str]:
-    """By row, why a candidate is not in the answer; those that are in it are not named."""
-    question, scored, numbers = ranked.question, ranked.scored, ranked.channels.numbers
-    hits = {hit.details.memory.id for hit in answered.hits}
+def not_answered(context: RecallContext, ids: Sequence[str]) -> dict[int, str]:
+    """By row, why a candidate is not in the answer; the answers are missing. ids: of all candidates."""
+    question, scored, page = context.question, context.scored, context.page
+    hits = {hit.details.memory.id for hit in page.hits}
     is_in = [each in hits for each in ids]
     found: dict[int, str] = {}
-    ranks = {row: rank for rank, row in enumerate(ranked.rows)}
+    ranks = {row: rank for rank, row in enumerate(context.rows)}
     first = min((ranks[row] for row in ranks if is_in[row]), default=len(ranks))
-    left = _below_cutoff(ranked, answered)
+    kept = page.evidence.kept_rows if question.is_cut and page.evidence is not None else ranks
     is_enough = reaches(scored.scores, question.min_score)
-    for row, number in enumerate(numbers.tolist()):
+    for row, number in enumerate(context.found.numbers.tolist()):
         if is_in[row]:
             continue
         if row not in ranks:
-            is_floor = bool(scored.dropped[row])
             why = "no_score" if scored.scores[row] <= 0 else "same_note" if is_enough[row] else "min_score"
-            found[row] = scored.reason if is_floor else why
-        elif row not in left:
+            found[row] = scored.reason if scored.dropped[row] else why
+        elif row not in kept:
             found[row] = "cut"
-        elif number in answered.dropped:
-            found[row] = answered.dropped[number]
+        elif number in page.dropped:
+            found[row] = page.dropped[number]
         else:
             found[row] = "earlier_page" if question.offset and ranks[row] < first else "beyond_top_k"
     return found
-
-
-def _below_cutoff(ranked: RankedCandidates, answered: ResultPage) -> frozenset[int]:
-    evidence = answered.evidence
-    if not ranked.question.is_cut or evidence is None:
-        return frozenset(ranked.rows)
-    return frozenset(row for row, is_left in zip(evidence.rows, evidence.kept, strict=False) if is_left)
 
 
 def _excluded_counts(filters: Sequence[Filters], wanted: MemoryFilter) -> list[FilterCount]:
@@ -360,15 +328,14 @@ def _excluded_counts(filters: Sequence[Filters], wanted: MemoryFilter) -> list[F
     ]
 
 
-def _channels(ranked: RankedCandidates, ids: Sequence[str]) -> list[ChannelTrace]:
-    channels = ranked.channels
-    by_words, by_sims = channels.words.astype(np.float64), channels.sims.astype(np.float64)
+def _channels(candidates: CandidateSet, ids: Sequence[str]) -> list[ChannelTrace]:
+    by_words, by_sims = candidates.words.astype(np.float64), candidates.sims.astype(np.float64)
     found = []
     for name, has_it, scores in (
-        ("words", channels.from_words, by_words), ("vectors", channels.from_vectors, by_sims),
-        ("neighbours", channels.from_neighbours, None), ("core", channels.from_core, None),
+        ("words", candidates.from_words, by_words), ("vectors", candidates.from_vectors, by_sims),
+        ("neighbours", candidates.from_neighbours, None), ("core", candidates.from_core, None),
     ):  # fmt: skip
-        if name == "vectors" and channels.query is None:
+        if name == "vectors" and candidates.query is None:
             continue
         rows = np.flatnonzero(has_it)
         if scores is not None:

@@ -17,18 +17,15 @@ from mnemo_core.retrieval.result_selection import is_copy
 from mnemo_core.text.canonical import canonical_form
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.indexing.lexical_index import words_of
-from mnemo_daemon.indexing.vectors.index_phases import ActiveIndex
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.retrieval import explanations
-from mnemo_daemon.retrieval.candidates.candidate_retrieval import SearchScope
+from mnemo_daemon.retrieval.candidates.corpus import NOT_THEN
+from mnemo_daemon.retrieval.context import RecallContext
 from mnemo_daemon.retrieval.explanations import Explainer
-from mnemo_daemon.retrieval.question import Hit, Question
-from mnemo_daemon.retrieval.result_builder import RankedCandidates, ResultPage
-from mnemo_store.backend import Snapshot
+from mnemo_daemon.retrieval.question import Question
 from mnemo_store.records import STATES, Memory, content_hash
 from mnemo_store.store import Store
 
-NOT_THEN = "as_of"  # the hurdle of what was not there at the time that is asked about
 _VERDICTS: dict[str, Verdict] = {
     "beyond_top_k": "further_down", "earlier_page": "earlier_page", "no_score": "not_ranked", "min_score": "not_ranked",
     "below_sim_threshold": "not_ranked", "no_similarity": "not_ranked",
@@ -38,11 +35,9 @@ Count = Callable[[int | None, Memory], int]  # the tokens of a memory's content,
 
 
 class DiagnosedRecall(NamedTuple):
-    """A recall that was made, and the memory that is asked about. number None: it was not there, or is not seen yet."""
+    """A recall, and the memory in question. number None: it has none in the corpus (`Corpus.absence`)."""
 
-    ranked: RankedCandidates
-    page: ResultPage
-    serving: ActiveIndex | None
+    context: RecallContext
     memory: Memory
     number: int | None
 
@@ -51,113 +46,106 @@ class DiagnosedRecall(NamedTuple):
         """Its place among the candidates."""
         if self.number is None:
             return None
-        places = np.flatnonzero(self.ranked.channels.numbers == self.number)
+        places = np.flatnonzero(self.context.found.numbers == self.number)
         return int(places[0]) if len(places) else None
 
 
 class RecallDiagnosis:
     """Tells of one memory."""
 
-    def __init__(self, store: Store, views: Views, explaining: Explainer, count: Count) -> None:
+    def __init__(self, store: Store, views: Views, explainer: Explainer, count: Count) -> None:
         self._store = store
         self._views = views
-        self._explaining = explaining
+        self._explainer = explainer
         self._count = count
 
-    def diagnose(
-        self, ranked: RankedCandidates, answered: ResultPage, serving: ActiveIndex | None, memory_id: str
-    ) -> WhyAnswer:
+    def diagnose(self, context: RecallContext, memory_id: str) -> WhyAnswer:
         """Raises a Refusal (404) where there is no such memory."""
         with self._store.snapshot() as snapshot:
-            number = _number(snapshot, ranked.scope, memory_id)
-            memory = ranked.scope.memory(snapshot, number) if number is not None else None
+            number = context.corpus.number(snapshot, memory_id)
+            memory = context.corpus.memory(snapshot, number) if number is not None else None
             there = memory or snapshot.memory(memory_id)
         if there is None:
             raise Refusal(404, "not_found", f"there is no memory {memory_id!r}", field="id")
-        asked = DiagnosedRecall(ranked, answered, serving, there, number if memory is not None else None)
+        asked = DiagnosedRecall(context, there, number if memory is not None else None)
         hurdles = self._failed_filters(asked)
         held, missing = self._words(asked)
-        ids = ranked.scope.ids_of(ranked.channels.numbers)
-        traces = {each.id: each for each in self._explaining.candidates(ranked, answered, ids, memory_id)}
+        ids = context.corpus.ids(context.found.numbers)
+        traces = {each.id: each for each in self._explainer.candidates(context, ids, memory_id)}
         own = traces.get(memory_id) if asked.row is not None else None
         verdict, reason = _verdict(asked, own, hurdles)
         diagnosis = WhyAnswer(
             id=memory_id, verdict=verdict, reason=reason, sentence="", hurdles=hurdles, holds=held, missing=missing,
-            channels=[] if hurdles else self._channel_ranks(asked), candidate=own, answers=len(answered.hits),
-            ranker=ranked.scored.ranker,
+            channels=[] if hurdles else self._channel_ranks(asked), candidate=own, answers=len(context.page.hits),
+            ranker=context.scored.ranker,
         )  # fmt: skip
         if verdict == "held_back":
             diagnosis.instead = self._instead(asked)
             if reason == "over_budget":
-                diagnosis.tokens = self._count(
-                    number if number is not None and number < ranked.scope.base else None, there
-                )
+                row = context.corpus.index_number(number) if number is not None else None
+                diagnosis.tokens = self._count(row, there)
         if verdict != "answered":
-            made = [traces[hit.details.memory.id] for hit in answered.hits if hit.details.memory.id in traces]
+            made = [traces[hit.details.memory.id] for hit in context.page.hits if hit.details.memory.id in traces]
             diagnosis.last = made[-1] if made else None
         diagnosis.sentence = sentence(diagnosis, asked)
         return diagnosis
 
     def _failed_filters(self, asked: DiagnosedRecall) -> list[FailedFilter]:
-        question, scene = asked.ranked.question, asked.ranked.scope
+        question, corpus = asked.context.question, asked.context.corpus
         if asked.number is None:
-            if question.as_of is None:
+            if corpus.absence is None:
                 return []
-            return [FailedFilter(reason=NOT_THEN, wanted="what was there then", has="was not there")]
-        is_former = asked.number >= scene.base
-        part = explanations.filters_of(question, scene)[int(is_former)]
-        row = asked.number - scene.base if is_former else asked.number
+            return [FailedFilter(reason=corpus.absence, wanted="what was there then", has="was not there")]
+        part, row = corpus.row(asked.number)
         return [
             FailedFilter(
                 reason=reason, wanted=explanations.wanted_text(reason, question.filter), has=has(reason, asked.memory)
             )
-            for reason, fails in part.failures()
+            for reason, fails in explanations.filters_of(question, corpus)[part].failures()
             if row < len(fails) and fails[row]
         ]
 
     def _words(self, asked: DiagnosedRecall) -> tuple[list[str], list[str]]:
         """The words of the question that it has, and those that it has not."""
-        fields = words_of(asked.memory)
-        text = " ".join((fields.content, fields.speaker, *fields.tags, *fields.headings))
-        has_terms = {token.term for token in self._views.lexical.tokenizer.tokens(text)}
-        said = self._explaining.term_matches(asked.ranked)
-        held = [word for term, word in said.items() if term in has_terms]
-        return held, [word for term, word in said.items() if term not in has_terms]
+        terms, words = self._explainer.terms_of(asked.memory), self._explainer.term_matches(asked.context)
+        held = [word for term, word in words.items() if term in terms]
+        return held, [word for term, word in words.items() if term not in terms]
 
     def _channel_ranks(self, asked: DiagnosedRecall) -> list[ChannelRank]:
         """The rank of the memory in each channel among all in scope."""
-        channels, scene, row = asked.ranked.channels, asked.ranked.scope, asked.row
-        question, number = asked.ranked.question, asked.number
+        found, corpus, row = asked.context.found, asked.context.corpus, asked.row
+        question, serving = asked.context.question, asked.context.serving
         by_words = self._views.lexical.score_texts(question.query, [words_of(asked.memory)])[0]
-        found = self._views.lexical.search(question.query, max(1, int(scene.mask.sum())), scene.mask)
-        standings = [
+        others = self._views.lexical.search(question.query, max(1, int(corpus.mask.sum())), corpus.mask)
+        ranks = [
             ChannelRank(
-                name="words", found=row is not None and bool(channels.from_words[row]),
+                name="words", found=row is not None and bool(found.from_words[row]),
                 score=_rounded(by_words) if by_words > 0 else None,
-                rank=_place(by_words, found.scores) if by_words > 0 else None, looked_at=int(channels.from_words.sum()),
+                rank=_place(by_words, others.scores) if by_words > 0 else None, looked_at=int(found.from_words.sum()),
             )
         ]  # fmt: skip
-        if asked.serving is None or channels.query is None:
-            return standings
-        sims = asked.serving.view.sims(channels.query.vector, np.flatnonzero(scene.mask).astype(np.uint32))
-        sim = float(channels.sims[row]) if row is not None else np.nan
-        if row is None and number is not None and number < scene.base:
-            sim = float(asked.serving.view.sims(channels.query.vector, np.array([number], np.uint32))[0])
+        if serving is None or found.query is None:
+            return ranks
+        sims = serving.view.sims(found.query.vector, np.flatnonzero(corpus.mask).astype(np.uint32))
+        sim = float(found.sims[row]) if row is not None else np.nan
+        number = corpus.index_number(asked.number) if asked.number is not None else None
+        if row is None and number is not None:
+            sim = float(serving.view.sims(found.query.vector, np.array([number], np.uint32))[0])
         is_known = not np.isnan(sim)
         return [
-            *standings,
+            *ranks,
             ChannelRank(
-                name="vectors", found=row is not None and bool(channels.from_vectors[row]),
+                name="vectors", found=row is not None and bool(found.from_vectors[row]),
                 score=_rounded(sim) if is_known else None, rank=_place(sim, sims) if is_known else None,
-                looked_at=int(channels.from_vectors.sum()),
+                looked_at=int(found.from_vectors.sum()),
             ),
         ]  # fmt: skip
 
     def _instead(self, asked: DiagnosedRecall) -> str | None:
         """The id of the answer that it is a copy or an older value of."""
-        memory, limits = asked.memory, asked.ranked.asked.thresholds
+        memory, limits = asked.memory, asked.context.request.thresholds
         digest = content_hash(memory.content)
-        hits = [hit.details.memory for hit in asked.page.hits if hit.details.memory.id != memory.id]
+        hits = [hit.details.memory for hit in asked.context.page.hits if hit.details.memory.id != memory.id]
         for hit in hits:
             if content_hash(hit.content) == digest:
                 return hit.id
@@ -174,9 +162,9 @@ class RecallDiagnosis:
 
     def _sim(self, asked: DiagnosedRecall, other: int | None) -> float | None:
         """The cosine of it and another: of their two nearest windows; None where one has no vector."""
-        if asked.serving is None or asked.number is None or other is None:
+        if asked.context.serving is None or asked.number is None or other is None:
             return None
-        view = asked.serving.view
+        view = asked.context.serving.view
         one, two = view.vectors_of(asked.number), view.vectors_of(other)
         if one is None or two is None:
             return None
@@ -210,12 +198,14 @@ def has(reason: str, memory: Memory) -> str:
 
 def sentence(diagnosis: WhyAnswer, asked: DiagnosedRecall) -> str:
     """The answer in words."""
-    question, own, last = asked.ranked.question, diagnosis.candidate, diagnosis.last
+    question, own, last = asked.context.question, diagnosis.candidate, diagnosis.last
     match diagnosis.verdict:
         case "answered":
-            hit = next(place for place, hit in enumerate(asked.page.hits, 1) if hit.details.memory.id == diagnosis.id)
-            because = f": {'; '.join(own.why)}" if own is not None and own.why else _through(asked.page.hits[hit - 1])
-            return f"It is answer {hit} of {diagnosis.answers}{because}."
+            hits = asked.context.page.hits
+            place, hit = next(each for each in enumerate(hits, 1) if each[1].details.memory.id == diagnosis.id)
+            in_place = ", in the place of one that it updates" if "updates" in hit.channels else ""
+            because = f": {'; '.join(own.why)}" if own is not None and own.why else in_place
+            return f"It is answer {place} of {diagnosis.answers}{because}."
         case "filtered":
             first, *others = diagnosis.hurdles
             beside = f"; nor would it pass {', '.join(f'`{each.reason}`' for each in others)}" if others else ""
@@ -235,14 +225,10 @@ def sentence(diagnosis: WhyAnswer, asked: DiagnosedRecall) -> str:
             scores = ""
             if own is not None and last is not None:
                 scores = f": its score is {own.score:.3g}, that of the last answer {last.score:.3g}"
-            place = "further down" if own is None else f"in place {own.rank}"
-            return f"It was found {place}, and {diagnosis.answers} were answered{scores}."
-    place = "" if own is None else f", in place {own.rank}"
-    return f"It was found{place}, and the offset of {question.offset} passes over it."
-
-
-def _through(hit: Hit) -> str:
-    return ", in the place of one that it updates" if "updates" in hit.channels else ""
+            where = "further down" if own is None else f"in place {own.rank}"
+            return f"It was found {where}, and {diagnosis.answers} were answered{scores}."
+    at = "" if own is None else f", in place {own.rank}"
+    return f"It was found{at}, and the offset of {question.offset} passes over it."
 
 
 def _by_words(diagnosis: WhyAnswer) -> str:
@@ -268,13 +254,13 @@ def _by_meaning(diagnosis: WhyAnswer) -> str:
 
 
 def _under(diagnosis: WhyAnswer, asked: DiagnosedRecall, question: Question) -> str:
-    own, limits = diagnosis.candidate, asked.ranked.asked.thresholds
+    own, limits = diagnosis.candidate, asked.context.request.thresholds
     score = 0.0 if own is None else own.score
     if diagnosis.reason == "min_score":
         return f"its score {score:.3f} is under the min_score of {question.min_score:g}"
     if diagnosis.reason == "no_score":
         return f"it has no score by `{diagnosis.ranker}`"
-    floor_of = RANKER_TABLE[asked.ranked.scored.ranker].floor
+    floor_of = RANKER_TABLE[asked.context.scored.ranker].floor
     near = "it has no vector yet" if own is None or own.similarity is None else f"its cosine {own.similarity:.2f}"
     if floor_of is None:
         return f"{near} is no similarity"
@@ -282,7 +268,7 @@ def _under(diagnosis: WhyAnswer, asked: DiagnosedRecall, question: Question) -> 
 
 
 def _held_back(diagnosis: WhyAnswer, asked: DiagnosedRecall) -> str:
-    question = asked.ranked.question
+    question = asked.context.question
     of = f" of {diagnosis.instead}" if diagnosis.instead else " of one before it"
     match diagnosis.reason:
         case "duplicate_content":
@@ -294,10 +280,10 @@ def _held_back(diagnosis: WhyAnswer, asked: DiagnosedRecall) -> str:
         case "older_value":
             return f"It was found; it is an older value{of}, left out so that more that holds now fits the budget."
         case "over_budget":
-            budget = f"of {question.token_budget} {asked.page.tokens} are used"
+            budget = f"of {question.token_budget} {asked.context.page.tokens} are used"
             return f"It was found, and does not fit the token budget: it has {diagnosis.tokens} tokens, and {budget}."
         case "cut":
-            if asked.page.abstained:
+            if asked.context.page.abstained:
                 return "It was found, but nothing that was found is near enough to be an answer (`cut: gap`)."
             return "It was found, and stands behind the gap at which the list ends (`cut: gap`)."
     return f"It was found, and held back: {diagnosis.reason}."
@@ -306,25 +292,13 @@ def _held_back(diagnosis: WhyAnswer, asked: DiagnosedRecall) -> str:
 def _verdict(
     asked: DiagnosedRecall, own: CandidateTrace | None, hurdles: list[FailedFilter]
 ) -> tuple[Verdict, str | None]:
-    if any(hit.details.memory.id == asked.memory.id for hit in asked.page.hits):
+    if any(hit.details.memory.id == asked.memory.id for hit in asked.context.page.hits):
         return "answered", None
     if hurdles:
         return "filtered", hurdles[0].reason
     if own is None or own.dropped is None:
         return "not_found", None
     return _VERDICTS.get(own.dropped, "held_back"), own.dropped
-
-
-def _number(snapshot: Snapshot, scene: SearchScope, memory_id: str) -> int | None:
-    """Its number in what is searched: of another time, that of its version then."""
-    number = snapshot.number(memory_id)
-    if scene.historical is not None:
-        for row, memory in enumerate(scene.historical.memories):
-            if memory.id == memory_id:
-                return scene.base + row
-        if number is not None and number in scene.historical.changed:
-            return None
-    return number if number is not None and number < scene.base else None
 
 
 def _place(score: float, others: NDArray[np.float32]) -> int:

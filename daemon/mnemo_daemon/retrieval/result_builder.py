@@ -3,18 +3,11 @@
 Only the memories that the answer comes to are read from the database.
 """
 
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import NamedTuple
-
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from mnemo_core.documents.chunking import estimate_tokens
 from mnemo_core.retrieval import abstention, excerpts, result_selection
-from mnemo_core.retrieval.ranking import rankers
-from mnemo_core.retrieval.ranking.rankers import Candidates, RankingRequest, RankingScores
 from mnemo_core.retrieval.result_selection import SelectedMemory, SelectionRequest
 from mnemo_core.retrieval.snippets import best_sentence, cut_to_lines, whole_words
 from mnemo_daemon.indexing.vectors.index_phases import ActiveIndex
@@ -23,9 +16,9 @@ from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.memories.memory_service import MemoryDetails, details_of
 from mnemo_daemon.models.embedding import EmbeddingService
 from mnemo_daemon.retrieval.candidate_reader import CandidateReader
-from mnemo_daemon.retrieval.candidates.candidate_retrieval import CandidateSet, SearchScope
-from mnemo_daemon.retrieval.candidates.learned_ranking import LearnedScores
-from mnemo_daemon.retrieval.question import SCORE_DIGITS, BestPassage, Hit, Question, reaches
+from mnemo_daemon.retrieval.candidates.candidate_set import CandidateSet
+from mnemo_daemon.retrieval.context import CutoffEvidence, RecallContext, ResultPage
+from mnemo_daemon.retrieval.question import BestPassage, Hit
 from mnemo_store.backend import Snapshot
 from mnemo_store.indexes.lexical import LexicalFields
 from mnemo_store.records import Memory, embedded_text, text_hash
@@ -37,56 +30,6 @@ ROWS_CHARS = (
 )  # of a text, cut into tokens again for its excerpt: those that have rows stand at its beginning
 
 
-class RankedCandidates(NamedTuple):
-    """The candidates of a question with their scores. rows: their places in the arrays, in order, what is out left
-    out."""
-
-    question: Question
-    asked: RankingRequest
-    scope: SearchScope
-    channels: CandidateSet
-    candidates: Candidates
-    scored: RankingScores
-    rows: list[int]
-    learned: LearnedScores | None = None  # what the learned fusion saw
-    expansion_terms: tuple[str, ...] = ()  # the words that widened the query
-    grouped_counts: Mapping[int, int] = MappingProxyType({})  # by number: the passages of its note that it stands for
-
-
-class CutoffEvidence(NamedTuple):
-    """The evidence of which candidates are kept: in the order of the scores, of the first candidates."""
-
-    rows: list[int]
-    basis: abstention.Basis
-    features: abstention.Values
-    strengths: abstention.Values
-    kept: NDArray[np.bool_]
-
-
-class ResultPage(NamedTuple):
-    """The answers in order. needs: where nothing fits the budget, the tokens of the smallest.
-
-    dropped: by number, why what was looked at is not among them. evidence: what says where the list ends.
-    """
-
-    hits: list[Hit]
-    tokens: int
-    tokens_needed: int
-    abstained: bool
-    dropped: dict[int, str]
-    evidence: CutoffEvidence | None = None
-    uncompared: int = 0  # pairs of near ones that were too large together to be looked at for being copies
-
-    def cut_features(self) -> dict[int, dict[str, float]]:
-        """By row, what says whether a candidate stands before the end of the list, by name."""
-        found = self.evidence
-        if found is None:
-            return {}
-        names = (*(abstention.NAMES[each] for each in abstention.FEATURES[found.basis]), "strength")
-        values = np.column_stack((found.features, found.strengths)).astype(np.float64).round(SCORE_DIGITS).tolist()
-        return {row: dict(zip(names, each, strict=True)) for row, each in zip(found.rows, values, strict=False)}
-
-
 class ResultBuilder:
     """Chooses from the ranked candidates, and reads what is chosen."""
 
@@ -96,33 +39,33 @@ class ResultBuilder:
         self._indexing = indexing
         self._embedding = embedding
 
-    def build(self, ranked: RankedCandidates, serving: ActiveIndex | None) -> ResultPage:
+    def build(self, context: RecallContext) -> ResultPage:
         """Select the memories to return from the ranked candidates, and decode them."""
-        question, channels = ranked.question, ranked.channels
-        rows, evidence = ranked.rows, None
+        question, found, serving = context.question, context.found, context.serving
+        rows, evidence = context.rows, None
         if question.is_cut or question.explain:
-            evidence = self._evidence(ranked, serving)
-        if question.is_cut and evidence is not None:
-            left = frozenset(row for row, is_left in zip(evidence.rows, evidence.kept, strict=False) if is_left)
-            rows = [row for row in rows if row in left]
-        numbers = channels.numbers[rows]
+            evidence = self._evidence(context)
+            if question.is_cut:
+                kept = evidence.kept_rows
+                rows = [row for row in rows if row in kept]
         wanted = SelectionRequest(
             question.top_k, question.offset, question.token_budget, question.preferences == "first",
             question.sort == "score", question.as_of,
         )  # fmt: skip
         with self._store.snapshot() as snapshot:
-            shelf = CandidateReader(snapshot, ranked.scope, channels.numbers[ranked.rows], serving, self.tokens)
-            preferences = shelf.preferences() if wanted.preferences_first else ()
-            thresholds = ranked.asked.thresholds
-            selected = result_selection.select(numbers.tolist(), shelf, wanted, thresholds, preferences)
+            reader = CandidateReader(snapshot, context.corpus, found.numbers[context.rows], serving, self.tokens)
+            preferences = reader.preferences() if wanted.preferences_first else ()
+            selected = result_selection.select(
+                found.numbers[rows].tolist(), reader, wanted, context.request.thresholds, preferences
+            )
             hits, tokens = [], 0
             for each in selected.chosen:
-                memory = shelf.memory(each.number)
+                memory = reader.memory(each.number)
                 if memory is None:
                     continue
-                hit, size = self._hit(ranked, each, details_of(snapshot, memory)), each.tokens
+                hit, size = _hit(context, each, details_of(snapshot, memory)), each.tokens
                 if question.highlight:
-                    token_rows = self._token_rows(snapshot, channels, memory, serving)
+                    token_rows = self._token_rows(snapshot, found, memory, serving)
                     hit = hit._replace(best=self._best(hit.details, question.query, token_rows))
                 if each.is_cut:
                     hit, size = self._excerpted(hit, question.query, each.tokens)
@@ -134,50 +77,24 @@ class ResultBuilder:
             hits, tokens, selected.tokens_needed, abstained, selected.dropped, evidence, selected.uncompared
         )
 
-    def _evidence(self, ranked: RankedCandidates, serving: ActiveIndex | None) -> CutoffEvidence:
-        """The evidence of where the list ends, in the order of the scores whatever order is asked for."""
-        scored, candidates = ranked.scored, ranked.candidates
-        by_score = sorted(ranked.rows, key=lambda row: -float(scored.scores[row]))
-        words = candidates.words if not ranked.expansion_terms else np.zeros_like(candidates.words)
-        query = ranked.question.query
+    def _evidence(self, context: RecallContext) -> CutoffEvidence:
+        """The evidence of where the list ends, in the order of the scores whatever order is requested."""
+        scored, candidates, serving = context.scored, context.candidates, context.serving
+        by_score = sorted(context.rows, key=lambda row: -float(scored.scores[row]))[: abstention.CANDIDATES_MAX]
+        words = candidates.words if not context.expansion_terms else np.zeros_like(candidates.words)
+        query = context.question.query
         scores = scored.scores if candidates.learned is None else candidates.learned
-        known = abstention.CutoffInputs(
+        inputs = abstention.CutoffInputs(
             scores[by_score], candidates.sims[by_score], words[by_score],
             float(self._views.lexical.score_texts(query, [LexicalFields(query)])[0]),
         )  # fmt: skip
         basis: abstention.Basis = "words"
         if serving is not None:
             basis = "vectors" if candidates.learned is None else "learned"
-        place = abstention.of_model(serving.embedder.name if serving is not None else "")[basis]
-        features = abstention.features(known, ranked.asked.thresholds, basis)
-        return CutoffEvidence(
-            by_score,
-            basis,
-            features,
-            abstention.strengths(features, place),
-            abstention.kept_candidates(features, place, basis),
-        )
-
-    def _hit(self, ranked: RankedCandidates, chosen: SelectedMemory, answer: MemoryDetails) -> Hit:
-        channels = ranked.channels
-        own, through = (np.flatnonzero(channels.numbers == number) for number in (chosen.number, chosen.ranked_as))
-        # Else a newer value of what was found, in its place, or a preference that stands ahead whatever is asked.
-        names: tuple[str, ...] = ("updates",) if len(through) else ("preferences",)
-        if len(own):
-            at = own[0]
-            by = (
-                ("words", channels.from_words[at]), ("vectors", channels.from_vectors[at]),
-                ("neighbours", channels.from_neighbours[at]), ("core", channels.from_core[at]),
-                ("formula", channels.from_formula is not None and channels.from_formula[at]),
-            )  # fmt: skip
-            names = tuple(name for name, has_it in by if has_it)
-        places = np.concatenate((own, through))  # a newer value is worth what the place is that it takes
-        scored = ranked.scored
-        score, relevance = (float(each[places].max(initial=0.0)) for each in (scored.scores, scored.relevance))
-        return Hit(
-            answer, score, relevance, names, was=chosen.is_earlier_value, preference=chosen.is_preference,
-            others=ranked.grouped_counts.get(chosen.ranked_as, 0),
-        )  # fmt: skip
+        model = abstention.of_model(serving.embedder.name if serving is not None else "")[basis]
+        features = abstention.features(inputs, context.request.thresholds, basis)
+        strengths = abstention.strengths(features, model)
+        return CutoffEvidence(by_score, basis, features, strengths, abstention.kept_candidates(features, model, basis))
 
     def _excerpted(self, hit: Hit, query: str, budget: int) -> tuple[Hit, int]:
         """The hit with the lines around its best sentence that fit the budget for content, and their tokens."""
@@ -211,10 +128,10 @@ class ResultBuilder:
         return self._embedding.count_tokens(serving.embedder, text)
 
     def _token_rows(
-        self, snapshot: Snapshot, channels: CandidateSet, memory: Memory, serving: ActiveIndex | None
+        self, snapshot: Snapshot, found: CandidateSet, memory: Memory, serving: ActiveIndex | None
     ) -> excerpts.TokenRows | None:
         """The token rows of the question and of the memory; None where one of them has none."""
-        asked, late = channels.query, serving.embedder.late if serving is not None else None
+        asked, late = found.query, serving.embedder.late if serving is not None else None
         if serving is None or late is None or asked is None or not len(asked.rows):
             return None
         text = embedded_text(memory)
@@ -258,19 +175,14 @@ class ResultBuilder:
         return marks, (end and tokenizer.highlight_spans(memory.content, rest + query[end:])) or marks
 
 
-def sort_candidates(
-    question: Question, scene: SearchScope, channels: CandidateSet, scored: RankingScores, candidates: Candidates
-) -> list[int]:
-    """The places of the candidates from best to worst, or newest to oldest, without what has too low a score."""
-    scores, order = scored.scores, rankers.order(scored, candidates)
-    in_order = scores[order]
-    order = order[(in_order > 0) & reaches(in_order, question.min_score)]
-    if question.sort == "recent":
-        order = order[np.argsort(-candidates.event_at[order], kind="stable")]
-    elif question.sort == "accessed":  # what was never recalled has 0, and comes last
-        accessed = scene.column("last_accessed", channels.numbers[order])
-        order = order[np.argsort(-accessed, kind="stable")]
-    if channels.rounds.any():
-        order = order[np.argsort(channels.rounds[order], kind="stable")]
-    ordered: list[int] = order.tolist()
-    return ordered
+def _hit(context: RecallContext, chosen: SelectedMemory, answer: MemoryDetails) -> Hit:
+    found, scored = context.found, context.scored
+    own, ranked_as = (np.flatnonzero(found.numbers == number) for number in (chosen.number, chosen.ranked_as))
+    # Otherwise it is a newer value of a candidate, in its place, or a preference that stands first in every answer.
+    names = found.channels_of(own[0]) if len(own) else ["updates"] if len(ranked_as) else ["preferences"]
+    places = np.concatenate((own, ranked_as))  # a newer value is worth what the place is that it takes
+    score, relevance = (float(each[places].max(initial=0.0)) for each in (scored.scores, scored.relevance))
+    return Hit(
+        answer, score, relevance, tuple(names), was=chosen.is_earlier_value, preference=chosen.is_preference,
+        others=context.grouped_counts.get(chosen.ranked_as, 0),
+    )  # fmt: skip

@@ -1,14 +1,13 @@
-"""The channels of recall: what each finds among the memories in question. SPEC 7.2
+"""The channels of recall: the candidates that each finds among the memories in scope. SPEC 7.2
 
-Words and vectors search within one mask of what the filters allow, side by side, and the core memories of that mask
-join what they find; nothing is read from the database but versions of another time.
+Words and vectors are searched within one mask of what the filters allow, and the core memories of that mask join what
+they find. Nothing is read from the database but texts that no index has.
 """
 
 import functools
-import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,185 +17,88 @@ from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_daemon.indexing.lexical_index import words_of
 from mnemo_daemon.indexing.vectors.index_phases import ActiveIndex
 from mnemo_daemon.indexing.views import Views
-from mnemo_daemon.memories.as_of import HistoricalState, HistoryReader
 from mnemo_daemon.models.embedding import EmbeddingService, QueryTokens
-from mnemo_daemon.retrieval.candidates.replacements import HIDING, Replacements
+from mnemo_daemon.retrieval.candidates.candidate_set import (
+    LAST_ROUND,
+    CandidateSet,
+    Floats,
+    Numbers,
+    rounds_of_places,
+    sorted_unique,
+)
+from mnemo_daemon.retrieval.candidates.corpus import Corpus
+from mnemo_daemon.retrieval.context import RecallContext
 from mnemo_daemon.retrieval.question import Question
-from mnemo_store.backend import Snapshot
-from mnemo_store.indexes.attributes import AttributeStore
-from mnemo_store.indexes.lexical import LexicalHits, LexicalIndex, QueryPostings
-from mnemo_store.indexes.vector_kernels import QueryVector as Vector
-from mnemo_store.indexes.vector_kernels import VectorHits
-from mnemo_store.records import DEFAULT_NAMESPACE, LAYERS, STATES, Memory, embedded_text, text_hash
+from mnemo_store.indexes.lexical import LexicalIndex, QueryPostings
+from mnemo_store.indexes.vector_kernels import QueryVector
+from mnemo_store.records import DEFAULT_NAMESPACE, STATES, Memory, embedded_text, text_hash
 from mnemo_store.store import Store
 
-CANDIDATES_MIN = 100  # of a channel that are ranked together, however many are asked for; what is found beyond them
-# comes behind, so that a longer answer begins as a shorter one does
+CANDIDATES_MIN = 100  # of a channel that are ranked together, however many are asked for; candidates beyond them are
+# ranked behind, so that a longer answer begins as a shorter one does
 CANDIDATES_PER_ANSWER = 4  # [L 2.3]
 FAR_REACHING_CANDIDATES = 1000  # of a far-reaching ranker: in `fused` freshness lifts what is not among the nearest 100
-CORE_CANDIDATES = 32  # core memories that join whatever is asked; of more than so many the nearest
-NAMESPACE_CANDIDATES = 32  # by each channel, of the namespace that is asked, where `default` is searched as well
-WORKING_HOURS = 24  # how long a memory of kind `working` without a session is recalled. SPEC 7.2
+CORE_CANDIDATES = 32  # core memories that join every recall; of more than so many the nearest
+NAMESPACE_CANDIDATES = 32  # by each channel, of the requested namespace, where `default` is searched as well
 PARALLEL_MIN = 20_000  # memories; in fewer, words are found sooner than another thread has begun
 THREADS = 2  # for the word searches, which run beside the embedding of their query and the vector search
-DISCARDED_MAX = 2000  # the latest of what was set aside, which is in no index and read where it is asked for
+DISCARDED_MAX = 2000  # the latest rejected texts, which are in no index and read where they are asked for
 HISTORICAL_TEXTS_MAX = 256  # texts of another time, of which no vector is kept, that one question embeds: half a second
 HISTORICAL_TEXTS_PER_SLICE = 500  # kept vectors read under one snapshot
 
-Number = TypeVar("Number", bound=np.integer[Any])
-
 _WORD = lazy_pattern(r"\w+(?:'s\b)?")
 _DISCARDED = STATES.index("discarded")
-_CORE = LAYERS.index("core")
+_NO_SCORES: Floats = np.empty(0, np.float32)
 
 
-class CandidateSet(NamedTuple):
-    """The candidates of all channels: their numbers, and what each channel found of them."""
+class _ChannelHits(NamedTuple):
+    """Candidates of one channel, best first. As an input of `_merged`, the value NaN stands for no match."""
 
-    numbers: NDArray[np.uint32]
-    words: NDArray[np.float32]
-    sims: NDArray[np.float32]
-    from_words: NDArray[np.bool_]
-    from_vectors: NDArray[np.bool_]
-    rounds: NDArray[np.int8]  # 0: found for the first page; what only a later one looks far enough for comes behind
-    from_neighbours: NDArray[np.bool_]  # stands beside one of the best in its session or note
-    from_core: NDArray[np.bool_]  # joined as a core memory, found by the others or not
-    terms: QueryPostings  # what the words channel looked for, as of that moment
-    query: QueryTokens | None = None  # as it was embedded; None: without vectors
-    vector: Vector | None = None  # its vector, ready to be compared
-    from_formula: NDArray[np.bool_] | None = None  # among the best by `deterministic`, of the rankers that go by it
+    numbers: Numbers
+    values: Floats
 
 
-class _HistoricalMatches(NamedTuple):
-    """The historical versions in scope: of memories that changed since, as candidates behind the present ones.
+class _VersionScores(NamedTuple):
+    """The scores of the corpus's versions that no index has: 0 and NaN without a word of the query, or a vector."""
 
-    Nothing, where the present is asked. `words` is NaN where no word of the query is in one, `sims` where one has no
-    vector.
-    """
-
-    numbers: NDArray[np.uint32]
-    words: NDArray[np.float32]
-    sims: NDArray[np.float32]
+    words: Floats
+    sims: Floats
+    is_whole: bool  # each of them had a vector
 
 
-class SearchScope(NamedTuple):
-    """The memories in scope: the present ones of `mask` and, as of another time, the rows of `historical`.
-
-    A number from len(mask) on stands for the row of `then` that is so many behind it.
-    """
-
-    mask: NDArray[np.bool_]
-    columns: AttributeStore
-    historical: HistoricalState | None = None
-    historical_rows: NDArray[np.bool_] = np.zeros(0, np.bool_)
-
-    @property
-    def base(self) -> int:
-        return len(self.mask)
-
-    def column(self, name: str, numbers: NDArray[np.uint32]) -> NDArray[Any]:
-        """A column's values for these numbers."""
-        if self.historical is None:
-            return self.columns.values(name, numbers)
-        is_former = numbers >= self.base
-        values: NDArray[Any] = self.columns.values(name, np.where(is_former, 0, numbers), clip=True)
-        values[is_former] = self.historical.columns.values(name, numbers[is_former] - self.base)
-        return values
-
-    def is_one_of(
-        self, name: str, numbers: NDArray[np.uint32], codes: Callable[[AttributeStore], Iterable[int]]
-    ) -> NDArray[np.bool_]:
-        """A mask of the numbers that have one of the codes in a column of names. Present and historical rows have
-        codes of their own."""
-        values, found = self.column(name, numbers), np.zeros(len(numbers), np.bool_)
-        for code in codes(self.columns):
-            found |= values == code
-        if self.historical is not None:
-            is_former = numbers >= self.base
-            found[is_former] = np.isin(values[is_former], list(codes(self.historical.columns)))
-        return found
-
-    def has_speaker(self, word: str) -> bool:
-        """Return whether the word is part of the name of a speaker in scope."""
-        if self.columns.has_speaker(word, self.mask):
-            return True
-        return self.historical is not None and self.historical.columns.has_speaker(word, self.historical_rows)
-
-    def ids_of(self, numbers: NDArray[np.uint32]) -> list[str]:
-        every = (
-            self.columns.ids(np.where(numbers < self.base, numbers, 0).tolist()) if self.base else [""] * len(numbers)
-        )
-        if self.historical is not None:
-            for place in np.flatnonzero(numbers >= self.base).tolist():
-                every[place] = self.historical.memories[int(numbers[place]) - self.base].id
-        return every
-
-    def memory(self, snapshot: Snapshot, number: int) -> Memory | None:
-        if self.historical is not None and number >= self.base:
-            return self.historical.memories[number - self.base]
-        (memory_id,) = self.columns.ids([number])
-        return snapshot.memory(memory_id) if self.historical is None else self.historical.memory(snapshot, memory_id)
-
-
-class _MatchScores(NamedTuple):
+class _Scores(NamedTuple):
     """The lexical and vector scores of any memory in scope, whichever channel found it."""
 
-    words_view: LexicalIndex
-    scope: SearchScope
-    historical: _HistoricalMatches
-    sought: QueryPostings
+    corpus: Corpus
+    lexical: LexicalIndex
+    postings: QueryPostings
     serving: ActiveIndex | None
-    vector: Vector | None
+    vector: QueryVector | None
+    of_versions: _VersionScores
 
-    def words(self, numbers: NDArray[np.uint32]) -> NDArray[np.float32]:
-        """0 where no word is in one."""
-        found = self._of(numbers, self._words_now, self.historical.words)
-        return found if self.scope.historical is None else np.nan_to_num(found)
+    def words(self, numbers: Numbers) -> Floats:
+        """0 where one has no word of the query."""
+        return self.corpus.joined(numbers, self._indexed_words, self.of_versions.words)
 
-    def sims(self, numbers: NDArray[np.uint32]) -> NDArray[np.float32]:
+    def sims(self, numbers: Numbers) -> Floats:
         """NaN where one has no vector."""
-        return self._of(numbers, self._sims_now, self.historical.sims)
+        return self.corpus.joined(numbers, self._indexed_sims, self.of_versions.sims)
 
-    def nearest(self, numbers: NDArray[np.uint32], most: int) -> NDArray[np.uint32]:
-        """So many of these at most, rising: the nearest, those without a vector behind them, by words."""
+    def _indexed_words(self, numbers: Numbers) -> Floats:
+        return self.lexical.scores_of(self.postings, numbers) if len(numbers) else np.empty(0, np.float32)
+
+    def _indexed_sims(self, numbers: Numbers) -> Floats:
+        if self.serving is None or self.vector is None or not len(numbers):
+            return np.full(len(numbers), np.nan, np.float32)
+        return self.serving.view.sims(self.vector, numbers)
+
+    def nearest(self, numbers: Numbers, most: int) -> Numbers:
+        """So many of these at most, ascending: the nearest, those without a vector behind them, by words."""
         if len(numbers) <= most:
             return numbers
         sims = self.sims(numbers)
         order = np.lexsort((numbers, -self.words(numbers), -np.where(np.isnan(sims), -np.inf, sims)))
         return np.sort(numbers[order[:most]])
-
-    def _of(
-        self, numbers: NDArray[np.uint32], now: Callable[[NDArray[np.uint32]], NDArray[np.float32]],
-        then: NDArray[np.float32],
-    ) -> NDArray[np.float32]:  # fmt: skip
-        if self.scope.historical is None or not len(numbers):
-            return now(numbers)
-        is_former = numbers >= self.scope.base
-        found = np.empty(len(numbers), np.float32)
-        found[~is_former] = now(numbers[~is_former])
-        found[is_former] = then[np.searchsorted(self.historical.numbers, numbers[is_former])]
-        return found
-
-    def _words_now(self, numbers: NDArray[np.uint32]) -> NDArray[np.float32]:
-        return self.words_view.scores_of(self.sought, numbers) if len(numbers) else np.empty(0, np.float32)
-
-    def _sims_now(self, numbers: NDArray[np.uint32]) -> NDArray[np.float32]:
-        if self.serving is None or self.vector is None or not len(numbers):
-            return np.full(len(numbers), np.nan, np.float32)
-        return self.serving.view.sims(self.vector, numbers)
-
-
-class StageTimer:
-    """A timer of the stages of a recall, in milliseconds."""
-
-    def __init__(self, started: float) -> None:
-        self.stages: dict[str, float] = {}
-        self._last = started
-
-    def mark(self, stage: str) -> None:
-        now = time.perf_counter()
-        self.stages[stage] = round((now - self._last) * 1000, 3)
-        self._last = now
 
 
 class CandidateRetrieval:
@@ -206,173 +108,75 @@ class CandidateRetrieval:
         self._store = store
         self._views = views
         self._embedding = embedding
-        self._history = HistoryReader(store)
-        self._replacements = Replacements(store)
-        self._revealed: tuple[NDArray[np.bool_], bytes, NDArray[np.bool_]] | None = None
         self._threads = ThreadPoolExecutor(THREADS, "mnemo-words")
-        self._own_now: tuple[NDArray[np.bool_], str, NDArray[np.uint32]] | None = (
-            None  # of the mask that was last asked
-        )
-        self._core_now: tuple[NDArray[np.bool_], NDArray[np.uint32]] | None = None  # of the mask that was last asked
 
     def close(self) -> None:
         self._threads.shutdown()
 
-    def scope(self, question: Question) -> SearchScope:
-        columns, wanted = self._views.attributes, question.filter
-        if question.as_of is None:
-            revealed = self._replacements.revealed(wanted, columns)
-            return SearchScope(self._with_revealed(_permitted(question, columns), revealed, question, columns), columns)
-        then = self._history.state_at(question.as_of, wanted.without_tags)
-        revealed, former = self._replacements.revealed_then(wanted, columns, then)
-        mask = self._with_revealed(_permitted(question, columns), revealed, question, columns)
-        rows = self._with_revealed(_permitted(question, then.columns), former, question, then.columns)
-        return SearchScope(then.unchanged(mask), columns, then, rows)
-
-    def _with_revealed(
-        self, mask: NDArray[np.bool_], revealed: NDArray[np.intp], question: Question, columns: AttributeStore
-    ) -> NDArray[np.bool_]:
-        """The mask with what is hidden no more; the same one again for the same."""
-        if not len(revealed):
-            return mask
-        last, found = self._revealed, revealed.tobytes()
-        if last is not None and last[0] is mask and last[1] == found:
-            return last[2]
-        states = (*question.filter.states, *HIDING)
-        every = _permitted(question._replace(filter=question.filter._replace(states=states)), columns)
-        wider = mask.copy()
-        revealed = revealed[revealed < min(len(mask), len(every))]
-        wider[revealed] = every[revealed]
-        wider.flags.writeable = False
-        self._revealed = mask, found, wider
-        return wider
-
-    def search(
-        self,
-        question: Question,
-        scene: SearchScope,
-        serving: ActiveIndex | None,
-        clock: "StageTimer",
-        searched: str | None = None,
-    ) -> tuple[CandidateSet, bool]:
-        """The candidates of all channels, and whether every text in scope that could have a vector had one.
-
-        searched: what the words channel looks for, where it is not the query.
-        """
-        asked_words = question.query if searched is None else searched
-        first = fetch = FAR_REACHING_CANDIDATES if RANKER_TABLE[question.ranker].is_far_reaching else CANDIDATES_MIN
-        fetch = candidates_wanted(question, fetch)
-        search = functools.partial(self._views.lexical.search_with_postings, asked_words, fetch, scene.mask)
-        found_words = self._threads.submit(search).result if len(self._views.lexical) >= PARALLEL_MIN else search
+    def search(self, context: RecallContext, words: str = "") -> None:
+        """Set the candidates of all channels. words: what the words channel looks for, "" for the query."""
+        question, corpus, serving, timer = context.question, context.corpus, context.serving, context.timer
+        lexical, text = self._views.lexical, words or question.query
+        first = FAR_REACHING_CANDIDATES if RANKER_TABLE[question.ranker].is_far_reaching else CANDIDATES_MIN
+        fetch = candidates_wanted(question, first)
+        search = functools.partial(lexical.search_with_postings, text, fetch, corpus.mask)
+        found_words = self._threads.submit(search).result if len(lexical) >= PARALLEL_MIN else search
         query = vector = None
         if serving is not None:
-            query = self._embedding.encode_query_tokens(serving.embedder, _embedding_text(question, scene))
-            clock.mark("embed")
-        former, is_whole = self._historical(asked_words, scene, serving, query)
-        discarded = self._discarded(asked_words, question, scene)
-        near = VectorHits(np.empty(0, np.uint32), np.empty(0, np.float32))
+            query = self._embedding.encode_query_tokens(serving.embedder, _embedding_text(question, corpus))
+            timer.mark("embed")
+        versions, of_versions = corpus.versions[0], self._score_versions(text, corpus, serving, query)
+        discarded = self._discarded(text, question, corpus)
+        by_sims = _ChannelHits(np.empty(0, np.uint32), np.empty(0, np.float32))
         if serving is not None and query is not None:
             vector = serving.view.prepare_query(query.vector)
-            near = serving.view.nearest(vector, fetch, scene.mask, exact=question.exact or scene.historical is not None)
-            near = VectorHits(*_merged(*near, former.numbers, former.sims, fetch))
-            clock.mark("vectors")
-        hits, sought = found_words()
-        hits = LexicalHits(*_merged(*hits, *discarded, fetch))
-        words = LexicalHits(*_merged(*hits, former.numbers, former.words, fetch))
-        clock.mark("words")
-        scoring = _MatchScores(self._views.lexical, scene, former, sought, serving, vector)
-        core = scoring.nearest(self._core(scene), CORE_CANDIDATES)
-        own = self._in_own_namespace(question, scene)
-        own_words = _best(own, scoring.words(own), 0.0)
-        own_near = _best(own, scoring.sims(own), -np.inf)
-        if vector is None and not len(core) and not len(own_words):
-            return _lexical_only(words, _rounds(words.numbers, [words.numbers], first, fetch), sought), is_whole
-        numbers = sorted_unique(np.concatenate([words.numbers, near.numbers, core, own_words, own_near]))
-        in_words, score = _scatter(numbers, words.numbers, words.scores, 0.0)
-        missing = np.flatnonzero(~in_words)  # what only the others found may hold a term too
-        score[missing] = scoring.words(numbers[missing])
-        in_vectors, sims = _scatter(numbers, near.numbers, near.sims, np.nan)
-        unsearched = np.flatnonzero(~in_vectors)
-        sims[unsearched] = scoring.sims(numbers[unsearched])
-        rounds = _rounds(numbers, [words.numbers, near.numbers], first, fetch)
-        beside, in_core = np.zeros((2, len(numbers)), np.bool_)
-        if len(core):
-            in_core[np.searchsorted(numbers, core)] = True
-            rounds[in_core] = 0
-        for places, is_in in ((own_words, in_words), (own_near, in_vectors)):
-            is_in[np.searchsorted(numbers, places)] = True
-            rounds[np.searchsorted(numbers, places)] = 0
-        clock.mark("join")
-        found = CandidateSet(numbers, score, sims, in_words, in_vectors, rounds, beside, in_core, sought, query, vector)
-        return found, is_whole
+            exact = question.exact or corpus.searches_exactly
+            by_sims = _ChannelHits(*serving.view.nearest(vector, fetch, corpus.mask, exact=exact))
+            by_sims = _merged(by_sims, _ChannelHits(versions, of_versions.sims), fetch)
+            timer.mark("vectors")
+        hits, postings = found_words()
+        by_words = _merged(_ChannelHits(*hits), discarded, fetch)
+        by_words = _merged(by_words, _ChannelHits(versions, _nan_without_match(of_versions.words)), fetch)
+        timer.mark("words")
+        scores = _Scores(corpus, lexical, postings, serving, vector, of_versions)
+        found = _joined(question, by_words, by_sims, scores, first, fetch)
+        context.found = found._replace(query=query, is_whole=of_versions.is_whole)
+        timer.mark("join")
 
-    def _in_own_namespace(self, question: Question, scene: SearchScope) -> NDArray[np.uint32]:
-        """The memories of the requested namespace, where others are searched with it; else none."""
-        named = [name for name in question.filter.namespaces if name != DEFAULT_NAMESPACE]
-        if scene.historical is not None or len(named) != 1 or len(question.filter.namespaces) == 1:
-            return np.empty(0, np.uint32)
-        kept = self._own_now
-        if kept is None or kept[0] is not scene.mask or kept[1] != named[0]:
-            code = scene.columns.code("namespace", named[0])
-            is_own = scene.mask & (scene.columns.column("namespace")[: scene.base] == code)
-            own = np.flatnonzero(is_own).astype(np.uint32)
-            has_others = int(np.count_nonzero(scene.mask)) > len(own)
-            kept = self._own_now = scene.mask, named[0], own if has_others else own[:0]
-        return kept[2]
-
-    def _core(self, scene: SearchScope) -> NDArray[np.uint32]:
-        """The core memories in question, rising. While nothing changes the mask is the same one, and so are they."""
-        if scene.historical is not None:
-            then = np.flatnonzero(scene.historical_rows & (scene.historical.columns.column("layer") == _CORE))
-            return np.concatenate([_core_of(scene), then + scene.base]).astype(np.uint32)
-        kept = self._core_now
-        if kept is None or kept[0] is not scene.mask:
-            kept = self._core_now = scene.mask, _core_of(scene)
-        return kept[1]
-
-    def _discarded(
-        self, query_words: str, question: Question, scene: SearchScope
-    ) -> tuple[NDArray[np.uint32], NDArray[np.float32]]:
-        """The lexical scores of the latest rejected texts, which are in no index, where the filter asks for them.
-        NaN: the text has no word of the query."""
+    def _discarded(self, text: str, question: Question, corpus: Corpus) -> _ChannelHits:
+        """The lexical scores of the latest rejected texts, which are in no index, where the filter asks for them."""
         if "discarded" not in question.filter.states:
-            return np.empty(0, np.uint32), np.empty(0, np.float32)
-        states = scene.columns.column("state")[: scene.base]
-        numbers = np.flatnonzero(scene.mask & (states == _DISCARDED))[-DISCARDED_MAX:].astype(np.uint32)
+            return _ChannelHits(np.empty(0, np.uint32), np.empty(0, np.float32))
+        states = corpus.columns.column("state")[: corpus.base]
+        numbers = np.flatnonzero(corpus.mask & (states == _DISCARDED))[-DISCARDED_MAX:].astype(np.uint32)
         with self._store.snapshot() as snapshot:
-            memories = [scene.memory(snapshot, number) for number in numbers.tolist()]
+            memories = [corpus.memory(snapshot, number) for number in numbers.tolist()]
         there = [place for place, memory in enumerate(memories) if memory is not None]
-        words = self._views.lexical.score_texts(query_words, [words_of(each) for each in memories if each is not None])
-        words[words <= 0] = np.nan
-        return numbers[there], words
+        words = self._views.lexical.score_texts(text, [words_of(each) for each in memories if each is not None])
+        return _ChannelHits(numbers[there], _nan_without_match(words))
 
-    def _historical(
-        self, query_words: str, scene: SearchScope, serving: ActiveIndex | None, query: QueryTokens | None
-    ) -> tuple[_HistoricalMatches, bool]:
-        """The versions in question of what has changed since, each scored as if it were in the views."""
-        if scene.historical is None:
-            nothing = np.empty(0, np.float32)
-            return _HistoricalMatches(np.empty(0, np.uint32), nothing, nothing), True
-        rows = np.flatnonzero(scene.historical_rows)
-        memories = [scene.historical.memories[row] for row in rows.tolist()]
-        words = self._views.lexical.score_texts(query_words, list(map(words_of, memories)))
-        windows = self._windows(memories, words, serving) if serving is not None else {}
-        sims = np.full(len(rows), np.nan, np.float32)
-        if query is not None:
-            vector = Vector(query.vector, len(query.vector))
-            for place, vectors in windows.items():
-                sims[place] = vector.sims(vectors).max()
-        words[words <= 0] = np.nan
-        is_whole = serving is None or len(windows) == len(memories)
-        return _HistoricalMatches((rows + scene.base).astype(np.uint32), words, sims), is_whole
+    def _score_versions(
+        self, text: str, corpus: Corpus, serving: ActiveIndex | None, query: QueryTokens | None
+    ) -> _VersionScores:
+        """Score each version that no index has as if it were in them."""
+        _, versions = corpus.versions
+        words = self._views.lexical.score_texts(text, list(map(words_of, versions))) if versions else _NO_SCORES
+        sims = np.full(len(versions), np.nan, np.float32)
+        if serving is None or query is None or not versions:
+            return _VersionScores(words, sims, is_whole=True)
+        windows = self._windows(versions, words, serving)
+        vector = QueryVector(query.vector, len(query.vector))
+        for place, vectors in windows.items():
+            sims[place] = vector.sims(vectors).max()
+        return _VersionScores(words, sims, is_whole=len(windows) == len(versions))
 
     def _windows(
-        self, memories: Sequence[Memory], words: NDArray[np.float32], serving: ActiveIndex
+        self, versions: Sequence[Memory], words: Floats, serving: ActiveIndex
     ) -> dict[int, NDArray[np.float16]]:
-        """The vectors of former texts, by place: those that are kept, and of the others, the best by words first, as
-        many as one question may embed."""
+        """The vectors of the texts, by place: those that are kept, and of the others the best by words first, as many
+        as one question may embed."""
         embedder = serving.embedder
-        texts = [embedded_text(memory) for memory in memories]
+        texts = [embedded_text(version) for version in versions]
         windows: dict[int, NDArray[np.float16]] = {}
         for start in range(0, len(texts), HISTORICAL_TEXTS_PER_SLICE):
             with self._store.snapshot() as snapshot:
@@ -388,12 +192,6 @@ class CandidateRetrieval:
         return windows
 
 
-def _best(numbers: NDArray[np.uint32], values: NDArray[np.float32], least: float) -> NDArray[np.uint32]:
-    """The NAMESPACE_CANDIDATES of the highest values above `least`."""
-    numbers, values = numbers[values > least], values[values > least]
-    return numbers[np.lexsort((numbers, -values))[:NAMESPACE_CANDIDATES]]
-
-
 def candidates_wanted(question: Question, first: int = CANDIDATES_MIN) -> int:
     """The number of candidates that a channel is asked for, so that this page has enough."""
     while first < CANDIDATES_PER_ANSWER * (question.top_k + question.offset):
@@ -401,99 +199,90 @@ def candidates_wanted(question: Question, first: int = CANDIDATES_MIN) -> int:
     return first
 
 
-def _lexical_only(words: LexicalHits, rounds: NDArray[np.int8], sought: QueryPostings) -> CandidateSet:
-    """The candidates where no other channel has any."""
-    everything = np.ones(len(words.numbers), np.bool_)
-    unknown = np.full(len(words.numbers), np.nan, np.float32)
-    return CandidateSet(*words, unknown, everything, ~everything, rounds, ~everything, ~everything, sought)
+def _joined(
+    question: Question, by_words: _ChannelHits, by_sims: _ChannelHits, scores: _Scores, first: int, fetch: int
+) -> CandidateSet:
+    """The candidates of the channels and the core memories, each with both of its scores."""
+    core = scores.nearest(scores.corpus.core(), CORE_CANDIDATES)
+    own = _of_requested_namespace(question, scores.corpus)
+    own_words, own_sims = _best(own, scores.words(own), 0.0), _best(own, scores.sims(own), -np.inf)
+    numbers = sorted_unique(np.concatenate([by_words.numbers, by_sims.numbers, core, own_words, own_sims]))
+    in_words, words = _scatter(numbers, by_words, scores.words)
+    in_sims, sims = _scatter(numbers, by_sims, scores.sims)
+    rounds = _rounds(numbers, [by_words.numbers, by_sims.numbers], first, fetch)
+    in_core = np.zeros(len(numbers), np.bool_)
+    for places, is_in in ((core, in_core), (own_words, in_words), (own_sims, in_sims)):
+        is_in[np.searchsorted(numbers, places)] = True
+        rounds[np.searchsorted(numbers, places)] = 0
+    none = np.zeros(len(numbers), np.bool_)
+    return CandidateSet(
+        numbers, words, sims, rounds, in_words, in_sims, none, in_core, none, scores.postings, vector=scores.vector
+    )
 
 
-def _core_of(scene: SearchScope) -> NDArray[np.uint32]:
-    """Those of the mask."""
-    layers = scene.columns.column("layer")[: scene.base]
-    return np.flatnonzero((layers == _CORE) & scene.mask).astype(np.uint32)
+def _of_requested_namespace(question: Question, corpus: Corpus) -> Numbers:
+    """The memories of the requested namespace, where `default` is searched with it; else none."""
+    named = [name for name in question.filter.namespaces if name != DEFAULT_NAMESPACE]
+    has_default = len(question.filter.namespaces) > 1
+    return corpus.in_namespace(named[0]) if len(named) == 1 and has_default else np.empty(0, np.uint32)
 
 
-def _permitted(question: Question, columns: AttributeStore) -> NDArray[np.bool_]:
-    """The filter, and the rule for kind `working`: only in its own session, without one for 24 hours. SPEC 7.2
-
-    Not to be written to.
-    """
-    wanted = question.filter
-    mask = columns.mask(wanted)
-    if wanted.kinds and "working" not in wanted.kinds:
-        return mask
-    working = np.flatnonzero(columns.mask(wanted._replace(kinds=("working",))))
-    working = working[working < len(mask)]
-    if not len(working):
-        return mask
-    sessions, created_at = columns.values("session_id", working), columns.values("created_at", working)
-    is_own = columns.mask(wanted._replace(session_id=question.working_session or "\0"))[working]
-    is_fresh = created_at > wanted.now - WORKING_HOURS * 3_600_000
-    is_homeless = (sessions == 0) & (is_fresh | question.working_any)
-    return columns.exclude(mask, working[~(is_own | is_homeless)])
+def _best(numbers: Numbers, values: Floats, least: float) -> Numbers:
+    """The NAMESPACE_CANDIDATES of the highest values above `least`."""
+    numbers, values = numbers[values > least], values[values > least]
+    return numbers[np.lexsort((numbers, -values))[:NAMESPACE_CANDIDATES]]
 
 
-def _embedding_text(question: Question, scene: SearchScope) -> str:
+def _embedding_text(question: Question, corpus: Corpus) -> str:
     """The text to embed: the query without the names of those who speak in the scope, where it has any.
 
     A name draws the vector to whatever mentions it; who spoke is a field, which the words channel searches.
     """
-    names = {word for word in _WORD.findall(question.query) if scene.has_speaker(word.lower().removesuffix("'s"))}
+    names = {word for word in _WORD.findall(question.query) if corpus.has_speaker(word.lower().removesuffix("'s"))}
     if not names:
         return question.query
     cut = " ".join(_WORD.sub(lambda match: "" if match[0] in names else match[0], question.query).split())
     return cut if _WORD.search(cut) else question.query
 
 
-def _merged(
-    numbers: NDArray[np.uint32],
-    values: NDArray[np.float32],
-    former: NDArray[np.uint32],
-    former_values: NDArray[np.float32],
-    fetch: int,
-) -> tuple[NDArray[np.uint32], NDArray[np.float32]]:
-    """The best `fetch` of what a channel found and of what it finds among the versions of another time."""
-    hit = np.flatnonzero(~np.isnan(former_values))
+def _nan_without_match(words: Floats) -> Floats:
+    return np.where(words > 0, words, np.float32(np.nan))
+
+
+def _merged(found: _ChannelHits, more: _ChannelHits, fetch: int) -> _ChannelHits:
+    """The best `fetch` of what a channel found and of texts that no index has."""
+    hit = np.flatnonzero(~np.isnan(more.values))
     if not len(hit):
-        return numbers, values
-    numbers, values = np.concatenate([numbers, former[hit]]), np.concatenate([values, former_values[hit]])
+        return found
+    numbers = np.concatenate([found.numbers, more.numbers[hit]])
+    values = np.concatenate([found.values, more.values[hit]])
     order = np.lexsort((numbers, -values))[:fetch]
-    return numbers[order], values[order]
+    return _ChannelHits(numbers[order], values[order])
 
 
-def sorted_unique(numbers: NDArray[Number]) -> NDArray[Number]:
-    """Each once, rising. On some hundreds that is four times as quick as np.unique."""
-    rising = np.sort(numbers)
-    is_new = np.ones(len(rising), np.bool_)
-    np.not_equal(rising[1:], rising[:-1], out=is_new[1:])
-    return rising[is_new]
-
-
-def _rounds(
-    numbers: NDArray[np.uint32], channels: Sequence[NDArray[np.uint32]], first: int, fetch: int
-) -> NDArray[np.int8]:
+def _rounds(numbers: Numbers, channels: Iterable[Numbers], first: int, fetch: int) -> NDArray[np.int8]:
     """The number of doublings of a search for `first` that find each candidate, over all channels, each best first.
 
-    A later page searches farther; were all it finds ranked together, what the pages before showed would move.
+    A later page searches farther; were all its candidates ranked together, the answers of the pages before would move.
     """
     if fetch == first:
         return np.zeros(len(numbers), np.int8)
-    order = np.argsort(numbers)
-    rounds = np.full(len(numbers), np.iinfo(np.int8).max, np.int8)
+    rounds = np.full(len(numbers), LAST_ROUND, np.int8)
     for found in channels:
-        places = order[np.searchsorted(numbers, found, sorter=order)]
-        needed = np.ceil(np.log2(np.arange(1, len(found) + 1) / first)).clip(0).astype(np.int8)
-        rounds[places] = np.minimum(rounds[places], needed)
+        places = np.searchsorted(numbers, found)
+        rounds[places] = np.minimum(rounds[places], rounds_of_places(len(found), first))
     return rounds
 
 
 def _scatter(
-    numbers: NDArray[np.uint32], found: NDArray[np.uint32], values: NDArray[np.float32], missing: float
-) -> tuple[NDArray[np.bool_], NDArray[np.float32]]:
-    """A channel's finds over all candidates (sorted): which are among them, and their values."""
-    places = np.searchsorted(numbers, found)
+    numbers: Numbers, found: _ChannelHits, compute: Callable[[Numbers], Floats]
+) -> tuple[NDArray[np.bool_], Floats]:
+    """A channel's candidates over all (ascending): which are among them, and a value of each; those of another channel
+    may hold a word or have a vector too, and are computed."""
+    places = np.searchsorted(numbers, found.numbers)
     is_found = np.zeros(len(numbers), np.bool_)
-    spread = np.full(len(numbers), missing, np.float32)
-    is_found[places], spread[places] = True, values
-    return is_found, spread
+    values = np.empty(len(numbers), np.float32)
+    is_found[places], values[places] = True, found.values
+    missing = np.flatnonzero(~is_found)
+    values[missing] = compute(numbers[missing])
+    return is_found, values

@@ -3,15 +3,15 @@
 Read from the columns, the vectors and the postings: no text is decoded.
 """
 
-from typing import NamedTuple, Self
-
 import numpy as np
 from numpy.typing import NDArray
 
 from mnemo_core.retrieval.ranking import origin_features
 from mnemo_core.retrieval.ranking.origin_features import LEADING_PASSAGES, CandidateOrigins
 from mnemo_daemon.indexing.vectors.index_phases import ActiveIndex
-from mnemo_daemon.retrieval.candidates.candidate_retrieval import CandidateSet, SearchScope
+from mnemo_daemon.retrieval.candidates.candidate_set import CandidateSet
+from mnemo_daemon.retrieval.candidates.corpus import Corpus
+from mnemo_daemon.retrieval.context import RecallContext
 from mnemo_daemon.retrieval.question import Question
 from mnemo_store.indexes.lexical import LexicalIndex
 from mnemo_store.records import DEFAULT_NAMESPACE
@@ -22,93 +22,79 @@ Floats = NDArray[np.float32]
 
 
 def origin_of(
-    question: Question, scene: SearchScope, channels: CandidateSet, serving: ActiveIndex, view: LexicalIndex,
-    rows: NDArray[np.intp],
-    rarities: Floats,
-) -> CandidateOrigins:  # fmt: skip
-    """The origin of these rows of the candidates. rarities: of the terms of `channels.terms`, in their order."""
-    numbers = channels.numbers[rows]
-    files = np.where(numbers < scene.base, scene.column("managed", numbers), 0).astype(np.int32)
+    context: RecallContext, serving: ActiveIndex, view: LexicalIndex, rows: NDArray[np.intp], rarities: Floats
+) -> CandidateOrigins:
+    """The origin of these rows of the candidates. rarities: of the terms of the query, in their order."""
+    question, corpus, found = context.question, context.corpus, context.found
+    numbers = found.numbers[rows]
+    files = np.where(numbers < corpus.base, corpus.column("managed", numbers), 0).astype(np.int32)
     lead, words = np.zeros((2, len(numbers)), np.float32)
     distinct, example, which = np.unique(files, return_index=True, return_inverse=True)
     known = np.flatnonzero(distinct)
     if len(known):
         lead_of, words_of = np.zeros((2, len(distinct)), np.float32)
-        lead_of[known] = _leads(scene, channels, serving, distinct[known], numbers[example[known]].astype(np.int32))
-        words_of[known] = _page_words(scene, channels, view, distinct[known], rarities)
+        lead_of[known] = _leads(corpus, found, serving, distinct[known], numbers[example[known]].astype(np.int32))
+        words_of[known] = _page_words(corpus, found, view, distinct[known], rarities)
         lead, words = lead_of[which], words_of[which]
-    counts = _Counts.of(question, scene)
-    said, here = (
-        origin_features.rarity(counts.said, counts.passages),
-        origin_features.rarity(counts.here, counts.elsewhere),
-    )
-    return CandidateOrigins(files > 0, lead, words, _is_here(question, scene, numbers), said, here)
+    return CandidateOrigins(files > 0, lead, words, _is_here(question, corpus, numbers), *_rarities(question, corpus))
 
 
-class _Counts(NamedTuple):
-    """The number of memories in scope in no file and in files, in the requested namespace and elsewhere."""
-
-    said: int
-    passages: int
-    here: int
-    elsewhere: int
-
-    @classmethod
-    def of(cls, question: Question, scene: SearchScope) -> Self:
-        mask, columns = scene.mask, scene.columns
-        passages = int(np.count_nonzero(mask & (columns.column("managed")[: scene.base] > 0)))
-        every, here = int(np.count_nonzero(mask)), 0
-        for name in _named(question):
-            code = columns.code("namespace", name)
-            here += int(np.count_nonzero(mask & (columns.column("namespace")[: scene.base] == code)))
-        return cls(every - passages, passages, here, every - here)
+def _rarities(question: Question, corpus: Corpus) -> tuple[float, float]:
+    """The rarity of memories in no file, and of those in the requested namespace, among all in scope."""
+    mask, columns = corpus.mask, corpus.columns
+    passages = int(np.count_nonzero(mask & (columns.column("managed")[: corpus.base] > 0)))
+    every, here = int(np.count_nonzero(mask)), 0
+    for name in _named(question):
+        code = columns.code("namespace", name)
+        here += int(np.count_nonzero(mask & (columns.column("namespace")[: corpus.base] == code)))
+    return origin_features.rarity(every - passages, passages), origin_features.rarity(here, every - here)
 
 
 def _named(question: Question) -> list[str]:
-    """The namespaces that are asked by name; `default` is a part of every other one."""
+    """The namespaces that are requested by name; `default` is a part of every other one."""
     return [name for name in question.filter.namespaces if name != DEFAULT_NAMESPACE]
 
 
-def _is_here(question: Question, scene: SearchScope, numbers: NDArray[np.uint32]) -> NDArray[np.bool_]:
+def _is_here(question: Question, corpus: Corpus, numbers: NDArray[np.uint32]) -> NDArray[np.bool_]:
     """A mask of the candidates in a namespace that is requested by name, and not in `default`, which is a part of
     every other one."""
     named = _named(question)
-    return scene.is_one_of("namespace", numbers, lambda columns: [columns.code("namespace", name) for name in named])
+    return corpus.is_one_of("namespace", numbers, lambda columns: [columns.code("namespace", name) for name in named])
 
 
 def _leads(
-    scene: SearchScope,
-    channels: CandidateSet,
+    corpus: Corpus,
+    found: CandidateSet,
     serving: ActiveIndex,
     files: NDArray[np.int32],
     examples: NDArray[np.int32],
 ) -> Floats:
     """The best cosine of each file's first passages that are in question. examples: a passage of each file."""
-    firsts = scene.columns.first_chunks(files.tolist())
+    firsts = corpus.columns.first_chunks(files.tolist())
     at = np.where(firsts == _NONE, examples, firsts)  # a file of one passage begins with it
-    after, rows = scene.columns.column("after"), []
+    after, rows = corpus.columns.column("after"), []
     for _ in range(LEADING_PASSAGES):
-        at = np.where(at.view(np.uint32) < scene.base, at, np.int32(_NONE))
-        rows.append(np.where((at != _NONE) & scene.mask.take(at, mode="clip"), at, np.int32(_NONE)))
+        at = np.where(at.view(np.uint32) < corpus.base, at, np.int32(_NONE))
+        rows.append(np.where((at != _NONE) & corpus.mask.take(at, mode="clip"), at, np.int32(_NONE)))
         at = np.where(at != _NONE, after.take(at, mode="clip"), np.int32(_NONE))
     numbers = np.concatenate(rows)
     sims = np.zeros(len(numbers), np.float32)
     there = np.flatnonzero(numbers != _NONE)
-    if channels.vector is not None and len(there):
-        sims[there] = np.nan_to_num(serving.view.sims(channels.vector, numbers[there]))
+    if found.vector is not None and len(there):
+        sims[there] = np.nan_to_num(serving.view.sims(found.vector, numbers[there]))
     best: Floats = sims.reshape(LEADING_PASSAGES, -1).max(axis=0)
     return best
 
 
 def _page_words(
-    scene: SearchScope, channels: CandidateSet, view: LexicalIndex, files: NDArray[np.int32], rarities: Floats
+    corpus: Corpus, found: CandidateSet, view: LexicalIndex, files: NDArray[np.int32], rarities: Floats
 ) -> Floats:  # fmt: skip
     """The BM25 of each file as one text, from its passages in scope."""
-    managed, lengths = (scene.columns.column(name)[: scene.base] for name in ("managed", "words"))
+    managed, lengths = (corpus.columns.column(name)[: corpus.base] for name in ("managed", "words"))
     place_of = np.full(max(int(managed.max(initial=0)), int(files.max())) + 1, _NONE, np.int32)
     place_of[files] = np.arange(len(files), dtype=np.int32)
-    groups = np.where(scene.mask, place_of.take(managed), np.int32(_NONE))
+    groups = np.where(corpus.mask, place_of.take(managed), np.int32(_NONE))
     inside = np.flatnonzero(groups >= 0)
     words = np.bincount(groups[inside], lengths[inside], len(files)).astype(np.float32)
-    counts = view.counts_by_group(channels.terms, groups, len(files))
+    counts = view.counts_by_group(found.terms, groups, len(files))
     return origin_features.page_words(counts, rarities, words)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from mnemo_core.retrieval.ranking import decay_ranker, lexical_ranker, rankers
+from mnemo_core.retrieval.ranking import decay_ranker, rankers
 from mnemo_core.retrieval.ranking.rankers import RANKER_TABLE, Candidates, RankingRequest
 from mnemo_core.similarity import thresholds
 from mnemo_core.similarity.thresholds import SOURCE, Thresholds
@@ -12,14 +12,21 @@ from mnemo_daemon.models.calibration import thresholds_for
 from mnemo_daemon.models.cross_encoder import CrossEncoderService
 from mnemo_daemon.models.embedding import EmbeddingService
 from mnemo_daemon.retrieval.candidates import formula_candidates
-from mnemo_daemon.retrieval.candidates.candidate_retrieval import CandidateSet, SearchScope
-from mnemo_daemon.retrieval.candidates.learned_ranking import LearnedRanking, LearnedScores
+from mnemo_daemon.retrieval.candidates.learned_ranking import LearnedRanking
+from mnemo_daemon.retrieval.context import RecallContext
 from mnemo_daemon.retrieval.question import Question
 from mnemo_store.indexes.lexical import LexicalFields
 from mnemo_store.records import embedded_text
 from mnemo_store.store import Store
 
 RERANKED_MAX = 32  # of the candidates, the best by the blend: a cross-encoder takes some milliseconds for each
+_COLUMNS = {
+    name: name
+    for name in (
+        "importance", "strength", "kind", "layer", "state", "decay_rate", "event_at", "created_at", "modified_at",
+        "last_accessed", "id_high", "id_low",
+    )
+} | {"repetitions": "repetition_count", "accesses": "access_count"}  # fmt: skip
 
 
 class RankingInputs:
@@ -38,75 +45,62 @@ class RankingInputs:
     def clear_caches(self) -> None:
         self._learned.clear_caches()
 
-    def ranker_query(self, question: Question, serving: ActiveIndex | None) -> RankingRequest:
-        """The request as the ranker sees it; without `serving` that of the ranker that answers in its place."""
-        asked = ranker_query_of(question)._replace(
+    def set_request(self, context: RecallContext) -> None:
+        """Set the request as the ranker sees it; without vectors that of the ranker that replaces the requested one."""
+        question, serving = context.question, context.serving
+        request = ranker_request_of(question)._replace(
             is_short_cjk=decay_ranker.is_short_cjk(question.query),
             thresholds=SOURCE if serving is None else self._thresholds(serving),
             has_vectors=serving is not None,
         )
-        asked = rankers.effective_request(asked)
-        if RANKER_TABLE[asked.ranker].reads_words_full:
+        request = rankers.effective_request(request)
+        if RANKER_TABLE[request.ranker].reads_words_full:
             full = self._views.lexical.score_texts(question.query, [LexicalFields(question.query)])
-            asked = asked._replace(words_full=float(full[0]))
-        return asked
+            request = request._replace(words_full=float(full[0]))
+        context.request = request
 
-    def candidates(
-        self, question: Question, asked: RankingRequest, scene: SearchScope, channels: CandidateSet,
-        serving: ActiveIndex | None,
-        *, joining: bool = True,
-    ) -> tuple[CandidateSet, Candidates, LearnedScores | None]:  # fmt: skip
-        """The rankers' arrays, and what the learned fusion saw, where that is asked for.
+    def set_candidates(self, context: RecallContext, *, joins: bool = True) -> None:
+        """Set the ranker's arrays, and the scores of the learned ranker where it is requested.
 
-        joining: what stands beside the best becomes a candidate too, for the ranker that looks at that.
+        joins: candidates that the ranker finds by itself join the others.
         """
-        looked = None
-        if joining and asked.needs_overlap:
-            channels = formula_candidates.with_formula_candidates(
-                question, asked, scene, channels, serving, self._store, self._views
-            )
-        if serving is not None and asked.ranker == "auto":
-            channels, looked = self._learned.score(question, scene, channels, serving, joining)
-        candidates = candidates_of(scene, channels)
-        if looked is not None:
-            candidates = candidates._replace(learned=looked.learned, chances=looked.chances)
-        reranks = RANKER_TABLE[asked.ranker].reranks
-        if reranks:
-            candidates = candidates._replace(
-                cross=self._cross_encoder_scores(question.query, scene, channels, candidates)
-            )
-        if serving is not None and reranks and candidates.cross is None:
-            candidates = candidates._replace(late=self._learned.late_interaction(scene, channels, serving))
-        if asked.needs_overlap:
-            candidates = candidates._replace(overlap=self._overlap(question.query, scene, channels))
-        return channels, candidates, looked
+        request, serving = context.request, context.serving
+        if joins and request.needs_overlap:
+            formula_candidates.add_formula_candidates(context, self._store, self._views)
+        if serving is not None and request.ranker == "auto":
+            context.learned = self._learned.score(context, serving, joins=joins)
+        context.candidates = candidates = _candidates_of(context)
+        if RANKER_TABLE[request.ranker].reranks:
+            cross = self._cross_encoder_scores(context)
+            has_late = serving is not None and cross is None
+            late = self._learned.late_interaction(context, serving) if serving is not None and has_late else None
+            context.candidates = candidates._replace(cross=cross, late=late)
+        if request.needs_overlap:
+            with self._store.snapshot() as snapshot:
+                overlap = formula_candidates.text_overlap(
+                    context.question.query, context.corpus, snapshot, context.found.numbers
+                )
+            context.candidates = context.candidates._replace(overlap=overlap)
 
-    def _cross_encoder_scores(
-        self, query: str, scene: SearchScope, channels: CandidateSet, candidates: Candidates
-    ) -> rankers.Floats | None:
+    def _cross_encoder_scores(self, context: RecallContext) -> rankers.Floats | None:
         """The cross-encoder scores of the best of the first page; None without a cross-encoder, or where it fails."""
         encoder = self._reranking.encoder() if self._reranking is not None else None
         if self._reranking is None or encoder is None:
             return None
-        first = np.flatnonzero(channels.rounds == 0)
+        numbers, candidates = context.found.numbers, context.candidates
+        first = np.flatnonzero(context.found.rounds == 0)
         light = rankers.blend(candidates.words, candidates.sims, candidates.importance)[first]
-        rows = first[np.lexsort((channels.numbers[first], -light))[:RERANKED_MAX]]
+        rows = first[np.lexsort((numbers[first], -light))[:RERANKED_MAX]]
         with self._store.snapshot() as snapshot:
-            memories = [scene.memory(snapshot, number) for number in channels.numbers[rows].tolist()]
+            memories = [context.corpus.memory(snapshot, number) for number in numbers[rows].tolist()]
         there = [place for place, memory in enumerate(memories) if memory is not None]
         texts = [embedded_text(memory) for memory in memories if memory is not None]
-        scores = self._reranking.scores(encoder, query, texts)
+        scores = self._reranking.scores(encoder, context.question.query, texts)
         if scores is None:
             return None
-        found = np.full(len(channels.numbers), np.nan, np.float32)
+        found = np.full(len(numbers), np.nan, np.float32)
         found[rows[there]] = scores
         return found
-
-    def _overlap(self, query: str, scene: SearchScope, channels: CandidateSet) -> rankers.Floats:
-        with self._store.snapshot() as snapshot:
-            memories = [scene.memory(snapshot, number) for number in channels.numbers.tolist()]
-        texts = ("" if memory is None else " ".join((memory.content, *memory.tags)) for memory in memories)
-        return lexical_ranker.overlap(query, texts)
 
     def _thresholds(self, serving: ActiveIndex) -> Thresholds:
         space = serving.embedder.space
@@ -117,35 +111,21 @@ class RankingInputs:
         return self._limits[space]
 
 
-def ranker_query_of(question: Question) -> RankingRequest:
+def ranker_request_of(question: Question) -> RankingRequest:
     """The request as the rankers see it, before anything is known of the vectors."""
     return RankingRequest(
-        question.ranker,
-        question.mode,
-        question.recency_bias,
-        question.semantic_weight,
-        question.filter.now,
+        question.ranker, question.mode, question.recency_bias, question.semantic_weight, question.filter.now
     )
 
 
-def candidates_of(scene: SearchScope, channels: CandidateSet) -> Candidates:
+def _candidates_of(context: RecallContext) -> Candidates:
     """The ranking inputs of each candidate, from the columns and the channels."""
-    numbers = channels.numbers
+    found, learned = context.found, context.learned
+    columns = {name: context.corpus.column(column, found.numbers) for name, column in _COLUMNS.items()}
     return Candidates(
-        words=channels.words,
-        sims=channels.sims,
-        importance=scene.column("importance", numbers),
-        strength=scene.column("strength", numbers),
-        repetitions=scene.column("repetition_count", numbers),
-        accesses=scene.column("access_count", numbers),
-        kind=scene.column("kind", numbers),
-        layer=scene.column("layer", numbers),
-        state=scene.column("state", numbers),
-        decay_rate=scene.column("decay_rate", numbers),
-        event_at=scene.column("event_at", numbers),
-        created_at=scene.column("created_at", numbers),
-        modified_at=scene.column("modified_at", numbers),
-        last_accessed=scene.column("last_accessed", numbers),
-        id_high=scene.column("id_high", numbers),
-        id_low=scene.column("id_low", numbers),
+        words=found.words,
+        sims=found.sims,
+        learned=None if learned is None else learned.learned,
+        chances=None if learned is None else learned.chances,
+        **columns,
     )

@@ -1,0 +1,295 @@
+"""The memories that a recall searches: as they are now, or as they were at another time. SPEC 7.1 `as_of`, 7.2
+
+Both corpora answer the same calls, and nothing that searches, ranks or explains asks which of them it has.
+
+Memories are identified by numbers. A number below `base` is that of the indexes. A memory that has changed since the
+requested time is in the indexes as it is now: its version of that time has a number from `base` on and stands in no
+index, so that its text is read where words or vectors are compared.
+"""
+
+import abc
+import functools
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mnemo_daemon.memories.as_of import HistoricalState
+from mnemo_daemon.retrieval.candidates.candidate_set import Floats, Numbers
+from mnemo_store.backend import Snapshot
+from mnemo_store.indexes.attributes import AttributeStore, MemoryFilter
+from mnemo_store.records import LAYERS, Memory, embedded_text, text_hash
+
+NOT_THEN = "as_of"  # why a memory is missing that did not exist at the requested time
+
+Mask = NDArray[np.bool_]
+CodesOf = Callable[[AttributeStore], Iterable[int]]
+
+_CORE = LAYERS.index("core")
+_NO_NUMBERS: Numbers = np.empty(0, np.uint32)
+
+
+class CorpusPart(NamedTuple):
+    """Rows of one attribute store: those that the caller may know of, and those in scope."""
+
+    columns: AttributeStore
+    visible: Mask
+    allowed: Mask
+
+
+class Corpus(abc.ABC):
+    """The memories in scope. `mask`: those in the indexes, by number."""
+
+    searches_exactly: ClassVar[bool]  # vectors are compared one by one, never through the graph
+    absence: ClassVar[str | None]  # why a memory has no number, as a filter is named; None: it is not indexed yet
+
+    def __init__(self, mask: Mask, columns: AttributeStore) -> None:
+        self.mask = mask
+        self.columns = columns
+        self.base = len(mask)
+
+    def index_number(self, number: int) -> int | None:
+        """The number in the indexes; None for a version of another time."""
+        return number if number < self.base else None
+
+    def index_numbers(self, numbers: Numbers) -> NDArray[np.int64]:
+        """The numbers in the indexes; −1 for versions of another time."""
+        return np.where(numbers < self.base, numbers.astype(np.int64), -1)
+
+    def ids(self, numbers: Numbers) -> list[str]:
+        """The ids of these numbers, in order."""
+        rows = np.where(numbers < self.base, numbers, 0)
+        found = self.columns.ids(rows.tolist()) if self.base else [""] * len(numbers)
+        for place, version in self.versions_among(numbers):
+            found[place] = version.id
+        return found
+
+    def text_hashes(self, numbers: Numbers) -> list[bytes]:
+        """The hashes under which the token rows of each are stored."""
+        rows = np.where(numbers < self.base, numbers, 0)
+        found = self.columns.text_hashes(rows) if self.base else [b""] * len(numbers)
+        for place, version in self.versions_among(numbers):
+            found[place] = text_hash(embedded_text(version))
+        return found
+
+    def files(self, numbers: Numbers) -> NDArray[np.int32]:
+        """The file of notes that each stands in, by its code in the present columns; 0: none, negative: a file of
+        which nothing is left."""
+        found: NDArray[np.int32] = self.column("managed", numbers).astype(np.int32)
+        gone: dict[str, int] = {}
+        for place, version in self.versions_among(numbers):
+            code = self.columns.code("managed", version.managed)
+            found[place] = code if code >= 0 else gone.setdefault(version.managed, -1 - len(gone))
+        return found
+
+    @abc.abstractmethod
+    def column(self, name: str, numbers: Numbers) -> NDArray[Any]:
+        """The values of a column for these numbers."""
+
+    @abc.abstractmethod
+    def is_one_of(self, name: str, numbers: Numbers, codes: CodesOf) -> Mask:
+        """Mask of the numbers that have one of the codes in a column of names, whose codes differ between stores."""
+
+    @abc.abstractmethod
+    def has_speaker(self, word: str) -> bool:
+        """Return whether the word is part of the name of a speaker in scope."""
+
+    @abc.abstractmethod
+    def numbers(self) -> Numbers:
+        """All numbers in scope, ascending."""
+
+    @abc.abstractmethod
+    def core(self) -> Numbers:
+        """The core memories in scope, ascending."""
+
+    @abc.abstractmethod
+    def in_namespace(self, name: str) -> Numbers:
+        """The memories of this namespace, ascending, that need candidates of their own because others are searched
+        with them."""
+
+    @abc.abstractmethod
+    def memory(self, snapshot: Snapshot, number: int) -> Memory | None:
+        """The memory of a number; None where it is gone."""
+
+    @abc.abstractmethod
+    def number(self, snapshot: Snapshot, memory_id: str) -> int | None:
+        """The number of a memory, in scope or not; None where it has none (`absence`)."""
+
+    @abc.abstractmethod
+    def is_in_scope(self, number: int) -> bool: ...
+
+    @property
+    @abc.abstractmethod
+    def versions(self) -> tuple[Numbers, tuple[Memory, ...]]:
+        """The versions in scope that no index has, with their numbers, ascending."""
+
+    @abc.abstractmethod
+    def versions_among(self, numbers: Numbers) -> Iterator[tuple[int, Memory]]:
+        """The places among `numbers` of versions that no index has, with these versions."""
+
+    @abc.abstractmethod
+    def joined(self, numbers: Numbers, indexed: Callable[[Numbers], Floats], of_versions: Floats) -> Floats:
+        """A value of each number: `indexed` computes those of the indexes, `of_versions` has one for each of
+        `versions`."""
+
+    @abc.abstractmethod
+    def parts(self, seen: MemoryFilter) -> list[CorpusPart]:
+        """Every row of the corpus that passes the filter `seen`, in scope or not."""
+
+    @abc.abstractmethod
+    def row(self, number: int) -> tuple[int, int]:
+        """The place of a number: of its part among `parts`, and of its row there."""
+
+
+class PresentCorpus(Corpus):
+    """The memories as they are. While nothing changes, one object serves all recalls with the same filter."""
+
+    searches_exactly = False
+    absence = None
+
+    def __init__(self, mask: Mask, columns: AttributeStore) -> None:
+        super().__init__(mask, columns)
+        self._namespaces: dict[str, Numbers] = {}
+
+    def column(self, name: str, numbers: Numbers) -> NDArray[Any]:
+        return self.columns.values(name, numbers)
+
+    def is_one_of(self, name: str, numbers: Numbers, codes: CodesOf) -> Mask:
+        values, found = self.column(name, numbers), np.zeros(len(numbers), np.bool_)
+        for code in codes(self.columns):
+            found |= values == code
+        return found
+
+    def has_speaker(self, word: str) -> bool:
+        return self.columns.has_speaker(word, self.mask)
+
+    def numbers(self) -> Numbers:
+        return np.flatnonzero(self.mask).astype(np.uint32)
+
+    def core(self) -> Numbers:
+        return self._core
+
+    @functools.cached_property
+    def _core(self) -> Numbers:
+        return _core_of(self.mask, self.columns)
+
+    def in_namespace(self, name: str) -> Numbers:
+        found = self._namespaces.get(name)
+        if found is None:
+            is_own = self.mask & (self.columns.column("namespace")[: self.base] == self.columns.code("namespace", name))
+            own = np.flatnonzero(is_own).astype(np.uint32)
+            found = self._namespaces[name] = own if np.count_nonzero(self.mask) > len(own) else _NO_NUMBERS
+        return found
+
+    def memory(self, snapshot: Snapshot, number: int) -> Memory | None:
+        (memory_id,) = self.columns.ids([number])
+        return snapshot.memory(memory_id)
+
+    def number(self, snapshot: Snapshot, memory_id: str) -> int | None:
+        number = snapshot.number(memory_id)
+        return number if number is not None and number < self.base else None
+
+    def is_in_scope(self, number: int) -> bool:
+        return bool(self.mask[number])
+
+    @property
+    def versions(self) -> tuple[Numbers, tuple[Memory, ...]]:
+        return _NO_NUMBERS, ()
+
+    def versions_among(self, numbers: Numbers) -> Iterator[tuple[int, Memory]]:
+        return iter(())
+
+    def joined(self, numbers: Numbers, indexed: Callable[[Numbers], Floats], of_versions: Floats) -> Floats:
+        return indexed(numbers)
+
+    def parts(self, seen: MemoryFilter) -> list[CorpusPart]:
+        return [CorpusPart(self.columns, self.columns.uncached_mask(seen)[: self.base], self.mask)]
+
+    def row(self, number: int) -> tuple[int, int]:
+        return 0, number
+
+
+class AsOfCorpus(Corpus):
+    """The memories as they were: in `mask` those that have not changed since, in `state` the versions of the others."""
+
+    searches_exactly = True
+    absence = NOT_THEN
+
+    def __init__(self, mask: Mask, columns: AttributeStore, state: HistoricalState, allowed: Mask) -> None:
+        """allowed: the rows of `state` that are in scope."""
+        super().__init__(mask, columns)
+        self._state = state
+        self._allowed = allowed
+        self._numbers_by_id = {memory.id: self.base + row for row, memory in enumerate(state.memories)}
+
+    def column(self, name: str, numbers: Numbers) -> NDArray[Any]:
+        is_version = numbers >= self.base
+        values: NDArray[Any] = self.columns.values(name, np.where(is_version, 0, numbers), clip=True)
+        values[is_version] = self._state.columns.values(name, numbers[is_version] - self.base)
+        return values
+
+    def is_one_of(self, name: str, numbers: Numbers, codes: CodesOf) -> Mask:
+        values, is_version = self.column(name, numbers), numbers >= self.base
+        now, then = (np.isin(values, list(codes(columns))) for columns in (self.columns, self._state.columns))
+        return np.where(is_version, then, now)
+
+    def has_speaker(self, word: str) -> bool:
+        return self.columns.has_speaker(word, self.mask) or self._state.columns.has_speaker(word, self._allowed)
+
+    def numbers(self) -> Numbers:
+        return np.concatenate([np.flatnonzero(self.mask).astype(np.uint32), self.versions[0]])
+
+    def core(self) -> Numbers:
+        versions = _core_of(self._allowed, self._state.columns) + np.uint32(self.base)
+        return np.concatenate([_core_of(self.mask, self.columns), versions])
+
+    def in_namespace(self, name: str) -> Numbers:
+        return _NO_NUMBERS
+
+    def memory(self, snapshot: Snapshot, number: int) -> Memory | None:
+        if number >= self.base:
+            return self._state.memories[number - self.base]
+        (memory_id,) = self.columns.ids([number])
+        return self._state.memory(snapshot, memory_id)
+
+    def number(self, snapshot: Snapshot, memory_id: str) -> int | None:
+        version = self._numbers_by_id.get(memory_id)
+        number = snapshot.number(memory_id) if version is None else None
+        if number is None or number >= self.base or number in self._state.changed:
+            return version
+        return number
+
+    def is_in_scope(self, number: int) -> bool:
+        return bool(self.mask[number] if number < self.base else self._allowed[number - self.base])
+
+    @functools.cached_property
+    def versions(self) -> tuple[Numbers, tuple[Memory, ...]]:
+        rows = np.flatnonzero(self._allowed)
+        return (rows + self.base).astype(np.uint32), tuple(self._state.memories[row] for row in rows.tolist())
+
+    def versions_among(self, numbers: Numbers) -> Iterator[tuple[int, Memory]]:
+        for place in np.flatnonzero(numbers >= self.base).tolist():
+            yield place, self._state.memories[int(numbers[place]) - self.base]
+
+    def joined(self, numbers: Numbers, indexed: Callable[[Numbers], Floats], of_versions: Floats) -> Floats:
+        is_version = numbers >= self.base
+        found = np.empty(len(numbers), np.float32)
+        found[~is_version] = indexed(numbers[~is_version])
+        found[is_version] = of_versions[np.searchsorted(self.versions[0], numbers[is_version])]
+        return found
+
+    def parts(self, seen: MemoryFilter) -> list[CorpusPart]:
+        visible = self._state.unchanged(self.columns.uncached_mask(seen)[: self.base])
+        versions = self._state.columns.uncached_mask(seen)[: len(self._allowed)]
+        return [
+            CorpusPart(self.columns, visible, self.mask),
+            CorpusPart(self._state.columns, versions, self._allowed),
+        ]
+
+    def row(self, number: int) -> tuple[int, int]:
+        return (0, number) if number < self.base else (1, number - self.base)
+
+
+def _core_of(mask: Mask, columns: AttributeStore) -> Numbers:
+    return np.flatnonzero(mask & (columns.column("layer")[: len(mask)] == _CORE)).astype(np.uint32)
