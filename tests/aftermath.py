@@ -16,7 +16,6 @@ from mnemo_daemon.maintenance.store_check import StoreCheck
 from mnemo_store.database.integrity import boot_mark
 from mnemo_store.disk import Disk
 from mnemo_store.errors import StoreError
-from mnemo_store.records import PutMemory
 from mnemo_store.store import Store
 from tests.samples import opened, sample_memory, tables_of, write
 from tests.scripted_day import CANARY, DIMENSIONS, OPTIONS, SPACE, Account, read_all
@@ -57,7 +56,7 @@ def examine(folder: Path, account: Account, *, whole: bool = True) -> Aftermath:
             if whole and not any("restored" in reason for reason in store.findings):
                 found.problems += _vector_problems(store, account.vectors)
             found.problems += _checked(store, account)
-            write(store, PutMemory(data=sample_memory(LATER, "written after the loss")), what="add")
+            write(store, sample_memory(LATER, "written after the loss"), what="add")
         found.problems += [f"at the second start: {problem}" for problem in _second_start(folder)]
         found.problems += [f"the journal alone: {problem}" for problem in _journal_alone(folder)]
     except (StoreError, OSError, lmdb.Error) as error:

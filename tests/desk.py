@@ -19,7 +19,7 @@ from mnemo_daemon.retrieval.question import Question, RecallOutcome
 from mnemo_daemon.retrieval.recall import Recall
 from mnemo_store.disk import Disk
 from mnemo_store.indexes.attributes import MemoryFilter
-from mnemo_store.records import Memory, PutMemory
+from mnemo_store.records import Memory
 from mnemo_store.store import Store
 from tests.samples import WAIT_SECONDS, write
 from tests.simulation.embedders import Mood, SimulatedCatalogue, SimulatedModels
@@ -118,7 +118,7 @@ def made_desk_in(folder: Path, *, has_model: bool) -> Iterator[Desk]:
 
 def put(desk: Desk, *memories: Memory) -> None:
     """Stores them, and waits for their vectors where there will be some."""
-    write(desk.store, *(PutMemory(data=memory) for memory in memories))
+    write(desk.store, *memories)
     deadline = time.monotonic() + WAIT_SECONDS
     while desk.embedding.current() is not None and (desk.indexing.serving() is None or desk.indexing.waiting()):
         assert time.monotonic() < deadline, "the memories have no vectors"

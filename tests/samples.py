@@ -20,10 +20,12 @@ from mnemo_store.journal import dump
 from mnemo_store.journal.dump import DumpRow
 from mnemo_store.records import FORMAT, Change, Memory, PutMemory
 from mnemo_store.store import Store, WriteResult
-from mnemo_store.tables import TABLE_NAMES
+from mnemo_store.tables import MEMORIES, TABLE_NAMES, TABLES, Table, put_of
 
 AT = 1_700_000_000_000  # ms: a moment of November 2023
 WAIT_SECONDS = 30.0  # for a write that should take milliseconds; longer is a hang
+
+_TABLES: dict[type, Table[Any]] = {Memory: MEMORIES, **{table.record: table for table in TABLES}}
 
 NOTHING: WriteResult[None] = WriteResult((), None)
 
@@ -41,15 +43,22 @@ def sample_memory(number: int, content: str = "", **fields: Any) -> Memory:
     return Memory(id=sample_id(number), content=content or f"memory number {number}", **{**times, **fields})
 
 
-def write(store: Store, *changes: Change, what: str = "") -> int:
-    """The seq of the changes, made in one turn."""
-    turn: WriteResult[None] = WriteResult(changes, None, what)
+def as_change(value: Any) -> Change:
+    """The change that writes a record; a change as it is."""
+    table = _TABLES.get(type(value))
+    change: Change = value if table is None else put_of(table, value)
+    return change
+
+
+def write(store: Store, *records: Any, what: str = "") -> int:
+    """The seq of one transaction that writes these records, and makes the changes among them."""
+    turn: WriteResult[None] = WriteResult(tuple(map(as_change, records)), None, what)
     return store.transact(lambda _: turn, by="test").result(WAIT_SECONDS).seq
 
 
 def remember(store: Store, number: int, content: str = "", **fields: Any) -> Memory:
     memory = sample_memory(number, content, **fields)
-    write(store, PutMemory(data=memory), what="add")
+    write(store, memory, what="add")
     return memory
 
 

@@ -349,7 +349,7 @@ def test_a_reader_sees_a_complete_group_or_none_of_it(tmp_path: Path) -> None:
 def test_of_500_changes_in_a_line_each_is_found(tmp_path: Path) -> None:
     memories = [sample_memory(number, layer="core" if number == 499 else "buffer") for number in range(500)]
     with opened(tmp_path) as store:
-        write(store, *(PutMemory(data=memory) for memory in memories))
+        write(store, *memories)
     with replayed(tmp_path / "journal") as state, state.snapshot(AT) as here:
         assert here.records(limit=1000) == [(1, memory) for memory in memories]
         assert here.memories(after=sample_id(250), limit=2) == memories[251:253]

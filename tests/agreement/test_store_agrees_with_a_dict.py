@@ -23,15 +23,7 @@ from mnemo_store.records import (
     Memory,
     NoteFile,
     NoteRoot,
-    PutEdge,
-    PutErasedText,
-    PutMemory,
     PutMeta,
-    PutNote,
-    PutRoot,
-    PutSkip,
-    PutTrash,
-    PutUsage,
     Skip,
     TrashEntry,
     Usage,
@@ -113,43 +105,43 @@ class StoreMachine(RuleBasedStateMachine):
         self.context.__exit__(None, None, None)
 
     def write(self, *changes: Any) -> None:  # noqa: C901 - flat: one case a change
-        """Makes the changes in both; the model knows what each kind means."""
+        """Writes records and makes changes in both; the model knows what each kind means."""
         model = self.model
         model.seq += 1
         assert write(self.store, *changes) == model.seq
         ids: list[str] = []
         used: list[str] = []
-        for change in changes:
+        for change in (getattr(each, "data", each) for each in changes):
             match change:
-                case PutMemory(data=memory):
-                    model.put(memory)
-                    ids.append(memory.id)
+                case Memory():
+                    model.put(change)
+                    ids.append(change.id)
                 case DropMemory(id=memory_id):
                     model.drop(memory_id)
                     ids.append(memory_id)
-                case PutUsage(data=usage):
-                    model.usage[usage.id] = usage
-                    used.append(usage.id)
-                case PutTrash(data=entry):
-                    model.trash[entry.id] = entry
-                case PutEdge(data=edge):
-                    model.edges[edge.source, edge.target, edge.relation] = edge
+                case Usage():
+                    model.usage[change.id] = change
+                    used.append(change.id)
+                case TrashEntry():
+                    model.trash[change.id] = change
+                case Edge():
+                    model.edges[change.source, change.target, change.relation] = change
                 case DropEdge(source=source, target=target, relation=relation):
                     model.edges.pop((source, target, relation), None)
-                case PutNote(data=note):
-                    model.notes[note.id] = note
+                case NoteFile():
+                    model.notes[change.id] = change
                 case DropNote(id=file_id):
                     model.notes.pop(file_id, None)
-                case PutSkip(data=skip):
-                    model.skips.add((skip.file, skip.hash))
+                case Skip():
+                    model.skips.add((change.file, change.hash))
                 case DropSkip(file=file, hash=digest):
                     model.skips.discard((file, digest))
-                case PutRoot(data=root):
-                    model.roots[root.id] = root
+                case NoteRoot():
+                    model.roots[change.id] = change
                 case DropRoot(id=root_id):
                     model.roots.pop(root_id, None)
-                case PutErasedText(data=forgotten):
-                    model.forgotten[forgotten.hash] = forgotten
+                case ErasedText():
+                    model.forgotten[change.hash] = change
                 case DropErasedText(hash=digest):
                     model.forgotten.pop(digest, None)
                 case PutMeta(value=value):
@@ -173,14 +165,14 @@ class StoreMachine(RuleBasedStateMachine):
             key = ""
         self.made += 1
         memory = sample_memory(self.made, content, namespace=namespace, key=key, layer=layer)
-        self.write(PutMemory(data=memory), PutUsage(data=Usage(id=memory.id)))
+        self.write(memory, Usage(id=memory.id))
 
     @rule(data=st.data(), content=st.sampled_from(CONTENTS), layer=st.sampled_from(LAYERS))
     def edit(self, data: st.DataObject, content: str, layer: Any) -> None:
         memory = self.pick(data, "active")
         if memory is not None:
             after = mutations.new_version(memory, self.clock, {"content": content, "layer": layer})
-            self.write(PutMemory(data=after))
+            self.write(after)
 
     @rule(data=st.data())
     def trash(self, data: st.DataObject) -> None:
@@ -214,7 +206,7 @@ class StoreMachine(RuleBasedStateMachine):
     def use(self, data: st.DataObject, count: int) -> None:
         memory = self.pick(data)
         if memory is not None:
-            self.write(PutUsage(data=Usage(id=memory.id, access_count=count, strength=count / 10)))
+            self.write(Usage(id=memory.id, access_count=count, strength=count / 10))
 
     @rule(data=st.data(), drop=st.booleans())
     def tie(self, data: st.DataObject, drop: bool) -> None:
@@ -222,7 +214,7 @@ class StoreMachine(RuleBasedStateMachine):
         if one is None or other is None or one.id == other.id:
             return
         edge = Edge(source=one.id, target=other.id, relation="related", at=self.clock)
-        self.write(DropEdge(source=one.id, target=other.id, relation="related") if drop else PutEdge(data=edge))
+        self.write(DropEdge(source=one.id, target=other.id, relation="related") if drop else edge)
 
     @rule(file=st.sampled_from(FILES), lines=st.integers(0, 3))
     def note(self, file: str, lines: int) -> None:
@@ -231,16 +223,16 @@ class StoreMachine(RuleBasedStateMachine):
             return
         chunks = tuple(ChunkRef(sample_id(line), "00", line, line) for line in range(1, lines + 1))
         note = NoteFile(id=file, root=sample_id(999), path=f"{lines}.md", chunks=chunks)
-        self.write(PutNote(data=note), PutSkip(data=Skip(file=file, hash="00")))
+        self.write(note, Skip(file=file, hash="00"))
 
     @rule(root=st.sampled_from(FILES), namespace=st.sampled_from(NAMESPACES), drop=st.booleans())
     def watch(self, root: str, namespace: str, drop: bool) -> None:
         added = NoteRoot(id=root, path="/notes", added_at=self.clock, namespace=namespace)
-        self.write(DropRoot(id=root) if drop else PutRoot(data=added))
+        self.write(DropRoot(id=root) if drop else added)
 
     @rule(digest=st.sampled_from(("00", "01")), again=st.booleans())
     def forget(self, digest: str, again: bool) -> None:
-        self.write(DropErasedText(hash=digest) if again else PutErasedText(data=ErasedText(hash=digest, at=self.clock)))
+        self.write(DropErasedText(hash=digest) if again else ErasedText(hash=digest, at=self.clock))
 
     @rule(value=st.text(max_size=5))
     def mark(self, value: str) -> None:

@@ -25,15 +25,7 @@ from mnemo_store.records import (
     NoteFile,
     NotePlace,
     NoteRoot,
-    PutEdge,
-    PutErasedText,
-    PutMemory,
     PutMeta,
-    PutNote,
-    PutRoot,
-    PutSkip,
-    PutTrash,
-    PutUsage,
     Skip,
     TraceStep,
     TrashEntry,
@@ -54,21 +46,21 @@ def fill(store: Store) -> None:
     write(store, PutMeta(name="embedding_model", value="all-MiniLM-L6-v2"), what="models use")
     for number in range(1, 9):
         memory = sample_memory(number, f"golden memory {number}: the kettle is on shelf {number} " + "and " * 30)
-        write(store, PutMemory(data=memory), PutUsage(data=Usage(id=memory.id, access_count=number)), what="add")
+        write(store, memory, Usage(id=memory.id, access_count=number), what="add")
     core = sample_memory(9, "golden core memory", layer="core", kind="procedural", tags=("a", "b"), pinned=True)
-    write(store, PutMemory(data=core), what="add")
+    write(store, core, what="add")
     keyed = sample_memory(10, "golden keyed memory", key="the key", namespace="other", speaker="Ada")
-    write(store, PutMemory(data=keyed), what="add")
+    write(store, keyed, what="add")
     trace = TraceStep(step_number=3, action="open the door", task_objective="leave")
-    write(store, PutMemory(data=sample_memory(11, "golden step", kind="procedural", form="step", trace=trace)))
+    write(store, sample_memory(11, "golden step", kind="procedural", form="step", trace=trace))
     for version in (2, 3):
         edited = sample_memory(1, f"golden memory 1, edited to version {version}", version=version)
-        write(store, PutMemory(data=edited), what="edit")
+        write(store, edited, what="edit")
     gone = sample_memory(2, "golden memory 2, trashed", version=2, state="trashed")
     entry = TrashEntry(id=gone.id, at=AT, why="deleted", state="active")
-    write(store, PutMemory(data=gone), PutTrash(data=entry), what="rm")
+    write(store, gone, entry, what="rm")
     write(store, DropMemory(id=sample_id(3)), what="trash empty")
-    write(store, PutEdge(data=Edge(source=sample_id(4), target=sample_id(5), relation="related", at=AT)))
+    write(store, Edge(source=sample_id(4), target=sample_id(5), relation="related", at=AT))
     note = NoteFile(id=FILE, root=ROOT, path="kitchen.md", title="Kitchen", chunks=chunks, hash="h", size=40)
     places = [
         sample_memory(20 + place, f"golden chunk {place}", managed=FILE, trust="note", source="note",
@@ -77,8 +69,8 @@ def fill(store: Store) -> None:
     ]  # fmt: skip
     root = NoteRoot(id=ROOT, path="/nowhere/notes", added_at=AT)
     skip = Skip(file=FILE, hash="0" * 32)
-    write(store, PutRoot(data=root), PutNote(data=note), *(PutMemory(data=place) for place in places), what="notes")
-    write(store, PutSkip(data=skip), what="rm")
+    write(store, root, note, *places, what="notes")
+    write(store, skip, what="rm")
     rows = np.arange(4, dtype=np.float16).reshape(1, 4)
     store.put_vectors([TextVectors("space", b"golden text hash", rows)]).result(WAIT_SECONDS)
 
@@ -87,10 +79,10 @@ def fill_further(store: Store) -> None:
     """What formats from 2 on have besides: a journal that was written anew, lines behind it, a text that must not come
     back."""
     store.run_exclusively(compaction.rewrite_journal).result(WAIT_SECONDS)
-    write(store, PutMemory(data=sample_memory(12, "golden memory behind a journal written anew")), what="add")
-    write(store, PutErasedText(data=ErasedText(hash="f" * 32, at=AT)), what="purge")
+    write(store, sample_memory(12, "golden memory behind a journal written anew"), what="add")
+    write(store, ErasedText(hash="f" * 32, at=AT), what="purge")
     core = sample_memory(9, "golden core memory, edited", layer="core", kind="procedural", version=2)
-    write(store, PutMemory(data=core), what="edit")
+    write(store, core, what="edit")
 
 
 def fill_yet_further(store: Store) -> None:
@@ -99,7 +91,7 @@ def fill_yet_further(store: Store) -> None:
     note = NoteFile(id=sample_id(902), root=ROOT, path="garden.md", title="Garden", chunks=(chunk,), importance=0.5)
     place = NotePlace(title="Garden")
     memory = sample_memory(22, "golden chunk 22", managed=note.id, trust="note", source="note", note=place)
-    write(store, PutNote(data=note), PutMemory(data=memory), what="notes")
+    write(store, note, memory, what="notes")
 
 
 def fill_dated(store: Store) -> None:
@@ -108,7 +100,7 @@ def fill_dated(store: Store) -> None:
     note = NoteFile(id=sample_id(903), root=ROOT, path="2026-08-14.md", title="2026-08-14", chunks=(chunk,), reader=1)
     place = NotePlace(title="2026-08-14", dated=True)
     memory = sample_memory(23, "golden chunk 23", managed=note.id, trust="note", source="note", note=place)
-    write(store, PutNote(data=note), PutMemory(data=memory), what="notes")
+    write(store, note, memory, what="notes")
 
 
 def fill_new_tables(store: Store) -> None:

@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -40,6 +39,7 @@ from mnemo_store.indexes.lexical import LexicalFields
 from mnemo_store.maintenance import compaction
 from mnemo_store.maintenance.check import InvariantViolation
 from mnemo_store.records import DropMemory, PutMeta
+from tests.grounds import wait_until
 from tests.running import RunningDaemon
 from tests.samples import WAIT_SECONDS, write
 from tests.spec.test_check import both, damage, drop
@@ -90,7 +90,7 @@ class House:
 
     def serving(self) -> ActiveIndex:
         indexing = self.services.indexing
-        until(lambda: indexing.serving() is not None and indexing.progress().state == "ready")
+        wait_until(lambda: indexing.serving() is not None and indexing.progress().state == "ready")
         serving = indexing.serving()
         assert serving is not None
         return serving
@@ -113,19 +113,12 @@ class House:
         return [step.remedy for step in done.steps]
 
 
-def until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not is_so():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.01)
-
-
 @pytest.fixture
 def house(tmp_path: Path, tiny_source: Path) -> Iterator[House]:
     installation.import_path(tiny_source, tmp_path / "models", allow_unverified=True)
     house = House(tmp_path)
     house.services.use_model("tiny-letters")
-    until(lambda: house.services.embedding.status().state == "ready")
+    wait_until(lambda: house.services.embedding.status().state == "ready")
     yield house
     house.close()
 
@@ -250,12 +243,12 @@ class Unlucky(StoreCheck):
         with super().source() as at:
             if self.is_at_vectors:
                 daemon.services.memories.delete([self.memory_id], "test", PERSON).result(WAIT_SECONDS)
-                until(lambda: not daemon.services.indexing.has_vector(number))
+                wait_until(lambda: not daemon.services.indexing.has_vector(number))
                 self.looks += 1
             yield at
         if self.is_at_vectors:
             daemon.services.memories.restore(self.memory_id, PERSON).result(WAIT_SECONDS)
-            until(lambda: daemon.services.indexing.has_vector(number))
+            wait_until(lambda: daemon.services.indexing.has_vector(number))
 
     def _background_index(self, name: str, index: BackgroundIndex, report: CheckReport) -> Iterator[InvariantViolation]:
         self.is_at_vectors = name == "vectors"

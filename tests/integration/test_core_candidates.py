@@ -10,7 +10,7 @@ import pytest
 
 from mnemo_client.protocol.retrieval import CandidateTrace
 from mnemo_daemon.retrieval.candidates.candidate_retrieval import CORE_CANDIDATES
-from mnemo_store.records import Memory, PutMemory
+from mnemo_store.records import Memory
 from tests.desk import Desk, made_desk_in, put
 from tests.samples import sample_id, sample_memory, write
 
@@ -154,7 +154,7 @@ def test_what_has_no_vector_yet_comes_behind_by_its_words(desk: Desk) -> None:
     put(desk, *first)
     desk.indexing.stop()
     later = [core(number, f"Stone{number} stays.") for number in range(5, CORE_CANDIDATES + 4)]
-    write(desk.store, *(PutMemory(data=memory) for memory in (*later, core(90, "A boat."))))
+    write(desk.store, *(*later, core(90, "A boat.")))
     found = core_of(desk)
     assert {*(memory.id for memory in first), core(90).id} <= found
     assert len(found) == CORE_CANDIDATES

@@ -19,7 +19,6 @@ from mnemo_daemon.models.cross_encoder import CrossEncoderService
 from mnemo_daemon.retrieval.candidates.ranking_inputs import RERANKED_MAX
 from mnemo_daemon.retrieval.question import RecallOutcome
 from mnemo_daemon.retrieval.recall import Recall
-from mnemo_store.records import PutMemory
 from tests.desk import Desk, made_desk_in, put
 from tests.pair_model import score_of, write_pair_model
 from tests.running import running
@@ -125,7 +124,7 @@ def test_pages_neither_repeat_nor_skip(desk: Desk, tmp_path: Path) -> None:
 def test_of_another_time_it_reads_what_was_said_then(desk: Desk, tmp_path: Path) -> None:
     say(desk, "The red house.")
     desk.at = 2000
-    write(desk.store, PutMemory(data=sample_memory(0, "The red house is in the garden.", version=2)))
+    write(desk.store, sample_memory(0, "The red house is in the garden.", version=2))
     read_by(desk, tmp_path)
     (then,) = ask(desk, at=1500).hits
     (now,) = ask(desk).hits

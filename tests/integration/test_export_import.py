@@ -30,15 +30,7 @@ from mnemo_store.records import (
     NoteFile,
     NotePlace,
     NoteRoot,
-    PutEdge,
-    PutErasedText,
-    PutMemory,
     PutMeta,
-    PutNote,
-    PutRoot,
-    PutSkip,
-    PutTrash,
-    PutUsage,
     Skip,
     TrashEntry,
     Usage,
@@ -192,7 +184,7 @@ def test_what_was_forgotten_here_stays_forgotten_unless_asked_for(short_folder: 
         salt = snapshot.meta("salt")
     forgotten = ["Ines Ferreira: keeps the SPARE key  of the boat", "The harbour office said: password: Tr0ub4dor&3x"]
     with opened(short_folder / "data") as store:
-        write(store, *(PutErasedText(data=ErasedText(hash=skip_hash(salt, text), at=AT)) for text in forgotten))
+        write(store, *(ErasedText(hash=skip_hash(salt, text), at=AT) for text in forgotten))
     with begun(short_folder / "data") as daemon, daemon.client() as client:
         graph, mem0 = take_in(client, "mcp-memory.jsonl"), take_in(client, "mem0.json")
         assert (graph.stored, graph.forgotten, mem0.stored, mem0.forgotten) == (5, 1, 4, 1)
@@ -305,20 +297,20 @@ def fill(folder: Path) -> None:
     hidden = sample_memory(4, "It was with Tom.", state="superseded", superseded_by=first.id)
     gone = sample_memory(2, "to be thrown away", namespace="work", state="trashed", version=2)
     with opened(folder) as store:
-        write(store, PutMeta(name="epoch", value="7"), PutRoot(data=root), PutNote(data=note))
-        write(store, PutMemory(data=sample_memory(1, "an earlier text", key="key:ä")), what="add")
-        write(store, PutMemory(data=first), PutUsage(data=Usage(id=first.id, access_count=3, strength_epoch=5)))
-        write(store, PutMemory(data=sample_memory(2, "to be thrown away", namespace="work")))
+        write(store, PutMeta(name="epoch", value="7"), root, note)
+        write(store, sample_memory(1, "an earlier text", key="key:ä"), what="add")
+        write(store, first, Usage(id=first.id, access_count=3, strength_epoch=5))
+        write(store, sample_memory(2, "to be thrown away", namespace="work"))
         entry = TrashEntry(id=gone.id, at=AT, why="no longer true", state="active")
-        write(store, PutMemory(data=gone), PutTrash(data=entry), what="rm")
-        write(store, PutMemory(data=chunk), PutMemory(data=hidden), PutMemory(data=sample_memory(5, "of the key")))
-        write(store, PutSkip(data=Skip(file=file, hash=skip_hash(salt, "left out"))))
-        write(store, PutErasedText(data=ErasedText(hash=skip_hash(salt, "forgotten there"), at=AT)))
+        write(store, gone, entry, what="rm")
+        write(store, chunk, hidden, sample_memory(5, "of the key"))
+        write(store, Skip(file=file, hash=skip_hash(salt, "left out")))
+        write(store, ErasedText(hash=skip_hash(salt, "forgotten there"), at=AT))
         edges = [(5, 1, "related", ""), (3, 5, "related", "link"), (2, 1, "updates", "")]
         for source, target, relation, via in edges:
             edge = Edge(source=sample_id(source), target=sample_id(target), relation=relation, at=AT, via=via)  # type: ignore[arg-type]
-            write(store, PutEdge(data=edge))
-        write(store, PutMemory(data=sample_memory(6, "in the trash and back", version=2)), DropTrash(id=sample_id(6)))
+            write(store, edge)
+        write(store, sample_memory(6, "in the trash and back", version=2), DropTrash(id=sample_id(6)))
 
 
 @pytest.fixture(scope="module")
@@ -521,7 +513,7 @@ def test_texts_forgotten_here_are_left_out_of_our_own_export_too(short_folder: P
     with opened(short_folder / "data") as store, store.snapshot() as snapshot:
         digests = [skip_hash(snapshot.meta("salt"), text) for text in texts]
     with opened(short_folder / "data") as store:
-        write(store, *(PutErasedText(data=ErasedText(hash=digest, at=AT)) for digest in digests))
+        write(store, *(ErasedText(hash=digest, at=AT) for digest in digests))
     with begun(short_folder / "data") as daemon, daemon.client() as client:
         found = client.import_from(whole(exported))
         assert (found.whole, found.stored, found.forgotten) == (False, 4, 2)
@@ -546,7 +538,7 @@ def test_a_text_forgotten_in_a_store_with_the_same_salt_stays_forgotten_in_both(
         assert any("[masked:password:" in text for text in contents(mine))
         other.stop()
         with opened(other.folder) as store:
-            write(store, PutErasedText(data=ErasedText(hash=skip_hash(salt, "never again"), at=AT)))
+            write(store, ErasedText(hash=skip_hash(salt, "never again"), at=AT))
         other.start()
         with other.client() as again:
             found = mine.import_from(whole(list(again.export())))

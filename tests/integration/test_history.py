@@ -19,7 +19,7 @@ from mnemo_daemon.models.embedding import EmbeddingService
 from mnemo_daemon.retrieval.candidates import candidate_retrieval
 from mnemo_store.indexes.lexical import LexicalFields
 from tests.desk import Desk, desk_in
-from tests.integration.test_indexing import until
+from tests.grounds import wait_until
 from tests.integration.test_memories_api import fresh
 from tests.running import RunningDaemon
 
@@ -95,7 +95,7 @@ def test_what_has_expired_since_is_told_of_the_time_before(client: Client) -> No
     space, soon = fresh(), time.time_ns() // 1_000_000 + 150
     memory = client.remember("The ferry runs until tonight.", namespace=space, expires_at=soon).memory
     at = later(client)
-    until(lambda: client.list_memories(namespace=space).memories == [])
+    wait_until(lambda: client.list_memories(namespace=space).memories == [])
     asked: dict[str, Any] = {"namespace": space, "as_of": at}
     answers = (client.list_memories(**asked), client.search("ferry", **asked), client.recall("ferry", **asked))
     assert [[row.id for row in answer.memories] for answer in answers] == [[memory.id]] * 3
@@ -107,7 +107,7 @@ def test_asking_for_another_time_counts_as_no_use(client: Client, moved: dict[st
     for _ in range(3):
         client.recall(RecallRequest(query="spare key", as_of=moved["edited"], namespace=moved["space"]))
     client.recall("bins Tuesday", namespace=moved["space"])  # a use, which is written together with what came before
-    until(lambda: client.get(moved["other"]).access_count == 1)
+    wait_until(lambda: client.get(moved["other"]).access_count == 1)
     assert client.get(moved["id"]).access_count == 0
 
 
@@ -236,7 +236,7 @@ def tiny(tmp_path: Path, tiny_source: Path) -> Iterator[Desk]:
 
 
 def settle(desk: Desk) -> None:
-    until(lambda: desk.indexing.serving() is not None and desk.indexing.progress().state == "ready")
+    wait_until(lambda: desk.indexing.serving() is not None and desk.indexing.progress().state == "ready")
     assert desk.indexing.waiting() == 0
 
 

@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -26,6 +25,7 @@ from mnemo_daemon.memories.memory_service import INGESTED_PER_WRITE
 from mnemo_daemon.server.http_server import HttpServer
 from mnemo_daemon.server.sockets import bind
 from mnemo_store.disk import Disk
+from tests.grounds import wait_until
 from tests.samples import HeldWriter, contents
 
 
@@ -99,13 +99,6 @@ def client(served: ServedDaemon) -> Iterator[Client]:
 def memories(count: int, size: int = 20) -> list[bytes]:
     items = [{"id": str(number), "memory": f"memory {number} ".ljust(size, "x")} for number in range(count)]
     return [json.dumps(items).encode()]
-
-
-def until(is_so: Any, seconds: float = 20.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 def test_an_import_that_takes_long_tells_how_far_it_is(
@@ -182,7 +175,7 @@ def test_a_reader_that_goes_away_ends_the_import_behind_its_slice(
         received = hasty.recv(65536)
         while b"progress" not in received:
             received += hasty.recv(65536)
-    until(lambda: not served.server.http.connections)
+    wait_until(lambda: not served.server.http.connections)
     held.let_go()
     with Client(served.path) as client:
         found = client.import_from(memories(1000))
@@ -204,7 +197,7 @@ def test_an_import_that_a_stop_breaks_off_goes_on_next_time(served: ServedDaemon
 
     asking = threading.Thread(target=run)
     asking.start()
-    until(lambda: served.daemon.services.store.queue_length() == 1)
+    wait_until(lambda: served.daemon.services.store.queue_length() == 1)
     stopping = threading.Thread(target=served.stop)
     stopping.start()
     asking.join(30)  # what was begun is given its time, and then broken off

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +21,7 @@ from mnemo_daemon.models.embedding import Embedder, EmbeddingService, Floats
 from mnemo_store.disk import Disk
 from mnemo_store.records import PutMemory, text_hash
 from mnemo_store.store import Store, TextVectors, WriteResult
+from tests.grounds import wait_until
 from tests.samples import sample_id, sample_memory
 
 WAIT_SECONDS = 15.0  # far more than it takes: the machine may be busy
@@ -61,7 +62,7 @@ class FilledIndex:
         self.store.close()
 
     def wait(self) -> None:
-        until(lambda: self.indexing.serving() is not None and self.indexing.progress().state == "ready")
+        wait_until(lambda: self.indexing.serving() is not None and self.indexing.progress().state == "ready")
         assert self.indexing.waiting() == 0
 
     def similarity(self, text: str) -> float:
@@ -77,13 +78,6 @@ class FilledIndex:
             number = snapshot.number(snapshot.memories()[0].id)
         assert number is not None
         return number
-
-
-def until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not is_so():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.01)
 
 
 @pytest.fixture
@@ -135,7 +129,7 @@ def test_while_vectors_are_made_it_is_said_how_fast_and_how_long_still(
     assert filled.indexing.progress().rate is None
     filled.indexing.reindex(anew=False, batch=1)
     filled.indexing.start()
-    until(lambda: filled.indexing.progress().rate is not None)
+    wait_until(lambda: filled.indexing.progress().rate is not None)
     progress = filled.indexing.progress()
     slow.seconds = 0.0
     filled.close()
@@ -161,7 +155,7 @@ def test_what_the_database_knows_is_taken_from_there_until_it_is_asked_to_comput
     assert filled.similarity("a b c") < 0.9
     filled.indexing.reindex(anew=True)
     assert filled.indexing.waiting() == 1
-    until(lambda: filled.similarity("a b c") > 0.999)
+    wait_until(lambda: filled.similarity("a b c") > 0.999)
     filled.wait()
     with filled.store.snapshot() as snapshot:
         kept = snapshot.vectors(embedder.space, text_hash("a b c"), embedder.dimensions)
@@ -215,7 +209,7 @@ def test_what_comes_while_it_looks_and_finds_nothing_is_looked_at_without_waitin
     filled.wait()
     filled.indexing.next_work = look
     filled.indexing.wake()
-    until(lambda: len(looks) == 2)
+    wait_until(lambda: len(looks) == 2)
     time.sleep(0.05)
     assert len(looks) == 2, "once told is looked at once"
 
@@ -267,7 +261,7 @@ def test_vectors_go_on_coming_after_an_error_that_nothing_expects(
     filled.indexing.next_work = fail_once
     filled.remember("a b c")
     filled.indexing.start()
-    until(lambda: filled.indexing.supervisor.report().restarts == 1)
+    wait_until(lambda: filled.indexing.supervisor.report().restarts == 1)
     filled.remember("d e f")
     filled.wait()
     report = filled.indexing.supervisor.report()
@@ -291,15 +285,15 @@ def test_what_was_dropped_while_the_thread_failed_leaves_the_view(
 
     filled.indexing.next_work = fail
     filled.indexing.wake()
-    until(lambda: filled.indexing.supervisor.report().is_failing)
+    wait_until(lambda: filled.indexing.supervisor.report().is_failing)
     with filled.store.snapshot() as snapshot:
         first, _ = snapshot.memories()
         number = snapshot.number(first.id)
     assert number is not None
     filled.memories.delete([first.id], "test", Caller("test")).result()
     is_ill = False
-    until(lambda: not filled.indexing.supervisor.report().is_failing)
-    until(lambda: not filled.indexing.has_vector(number))
+    wait_until(lambda: not filled.indexing.supervisor.report().is_failing)
+    wait_until(lambda: not filled.indexing.has_vector(number))
 
 
 class NoGraphs(Disk):
@@ -324,12 +318,12 @@ def test_a_graph_that_could_not_be_built_is_built_later(tmp_path: Path, embeddin
     serving.view.exact_max = 3  # as if it held more
     filled.remember("a b", "b c", "c d", "d e")
     reports = filled.indexing.thread_reports
-    until(lambda: len(reports()) == 2 and reports()[1].is_failing)
+    wait_until(lambda: len(reports()) == 2 and reports()[1].is_failing)
     assert reports()[1].last_failure == "TypeError: no graph today"
     assert "could not be built, searches are exact" in filled.indexing.progress().reason
     assert filled.indexing._graph.supervisor is not None
     filled.indexing._graph.supervisor.resume()
-    until(lambda: filled.indexing.progress().reason == "")
+    wait_until(lambda: filled.indexing.progress().reason == "")
     assert not reports()[1].is_failing
     assert not serving.view.needs_index()
     filled.close()

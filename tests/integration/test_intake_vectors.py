@@ -22,7 +22,7 @@ from mnemo_daemon.settings import IngestSettings, Settings
 from mnemo_store.disk import Disk
 from mnemo_store.records import text_hash
 from mnemo_store.store import Store
-from tests.integration.test_indexing import until
+from tests.grounds import wait_until
 
 PERSON = Caller("cli")
 LETTERS = [f"{a} {b} {c}" for a in "abc" for b in "defg" for c in "hijkl"]
@@ -79,7 +79,7 @@ class Doors:
         self.late = ScoringBackfill(self.store, self.intake.neighbours, self.intake.profile)
         self.indexing.next_work, self.memories.on_scored = self.late.run_slice, self.late.mark_scored
         self.indexing.start()
-        until(lambda: self.indexing.serving() is not None)
+        wait_until(lambda: self.indexing.serving() is not None)
 
     @property
     def embedder(self) -> EmbeddingCounter:
@@ -98,7 +98,7 @@ class Doors:
             return snapshot.count()
 
     def settle(self) -> None:
-        until(lambda: self.indexing.progress().state == "ready" and self.indexing.waiting() == 0)
+        wait_until(lambda: self.indexing.progress().state == "ready" and self.indexing.waiting() == 0)
 
     def close(self) -> None:
         self.embedder.go.set()
@@ -136,7 +136,7 @@ def test_the_first_texts_of_a_request_are_written_before_the_last_are_embedded(d
     def held(texts: Sequence[str], run_all: RunAll = map) -> Iterator[tuple[Floats, Codes | None]]:
         for place, each in enumerate(encode_each(texts, run_all)):
             if place == SCORED_TOGETHER:
-                until(lambda: doors.count() == SCORED_TOGETHER)
+                wait_until(lambda: doors.count() == SCORED_TOGETHER)
             yield each
 
     doors.embedder.encode_each = held  # type: ignore[method-assign]
@@ -210,11 +210,11 @@ def test_the_middles_are_those_of_what_the_view_holds_also_after_a_restart(tmp_p
     took = first.take(*LETTERS)
     first.settle()
     first.memories.delete([each.decision.memory.id for each in took[:7]], "test", PERSON).result()
-    until(lambda: first.indexing.eligible() == len(LETTERS) - 7)
+    wait_until(lambda: first.indexing.eligible() == len(LETTERS) - 7)
     first.settle()
     serving = first.indexing.serving()
     assert serving is not None
-    until(lambda: len(serving.view) == len(LETTERS) - 7)
+    wait_until(lambda: len(serving.view) == len(LETTERS) - 7)
     kept = serving.centroids.sums()
     rows = [serving.view.vectors_of(number) for number in serving.view.numbers().tolist()]
     whole = np.concatenate([each for each in rows if each is not None]).astype(np.float64)
@@ -224,7 +224,7 @@ def test_the_middles_are_those_of_what_the_view_holds_also_after_a_restart(tmp_p
     second = Doors(tmp_path / "data", models)
     loaded = second.indexing.serving()
     assert loaded is not None
-    until(lambda: not loaded.centroids.uncounted)
+    wait_until(lambda: not loaded.centroids.uncounted)
     assert loaded.centroids.sums() == kept
     second.close()
 

@@ -12,6 +12,7 @@ from mnemo_client.client import Client
 from mnemo_client.errors import RefusalError
 from mnemo_client.protocol.ingestion import RememberAnswer
 from mnemo_client.protocol.memories import MemoryView, NewMemory, Patch
+from tests.grounds import wait_until
 from tests.running import RunningDaemon
 
 
@@ -476,9 +477,9 @@ def test_recall_sorts_by_when_it_happened_and_by_when_it_was_last_recalled(clien
     )
     never = client.remember("A heron nobody asked for.", namespace=namespace, event_at=7000).memory.id
     client.recall("heron stood 9", namespace=namespace, top_k=1)
-    until(lambda: client.get(old).access_count == 1)
+    wait_until(lambda: client.get(old).access_count == 1)
     client.recall("heron stood 5", namespace=namespace, top_k=1)
-    until(lambda: client.get(older).access_count == 1)
+    wait_until(lambda: client.get(older).access_count == 1)
 
     def order(sort: str) -> list[str]:
         answer = client.recall("heron", namespace=namespace, sort=sort, dry=True)
@@ -486,13 +487,6 @@ def test_recall_sorts_by_when_it_happened_and_by_when_it_was_last_recalled(clien
 
     assert order("recent") == [old, never, older]
     assert order("accessed") == [older, old, never]
-
-
-def until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10.0
-    while not is_so():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.02)
 
 
 def test_what_is_recent_comes_page_by_page(client: Client) -> None:

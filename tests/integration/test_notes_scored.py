@@ -17,7 +17,7 @@ from mnemo_daemon.memories.memory_service import Caller
 from mnemo_daemon.notes.notes_service import NotesService
 from mnemo_store.records import Edge, PutMeta, Usage
 from mnemo_store.tables import EDGES
-from tests.integration.test_indexing import until
+from tests.grounds import wait_until
 from tests.integration.test_intake_vectors import PERSON, Doors, models
 from tests.vaults import QUICK, WAIT_SECONDS, Vault
 
@@ -49,7 +49,7 @@ class Study(Vault):
     def settle(self) -> None:
         """Until all is read, embedded and looked at."""
         assert self.notes.wait_until_settled(WAIT_SECONDS)
-        until(lambda: not self.doors.indexing.waiting() and not self.doors.late.waiting())
+        wait_until(lambda: not self.doors.indexing.waiting() and not self.doors.late.waiting())
 
     def save(self, path: str, text: str) -> None:
         """Writes a file and waits for what comes of it."""

@@ -247,12 +247,12 @@ def test_what_names_a_memory_that_does_not_exist_is_told_and_left_as_it_is(folde
 
 def test_evidence_that_was_purged_since_is_no_fault(folder: Path) -> None:
     with opened(folder) as store:
-        write(store, PutMemory(data=sample_memory(41)))
-        write(store, PutMemory(data=sample_memory(40, evidence=(sample_id(41),))))
+        write(store, sample_memory(41))
+        write(store, sample_memory(40, evidence=(sample_id(41),)))
         write(store, DropMemory(id=sample_id(41)), what="trash empty")
     assert brief(check_folder(folder)) == [("references", "memories", sample_id(40))]
     with opened(folder) as store:
-        write(store, PutMemory(data=sample_memory(41)))
+        write(store, sample_memory(41))
         write(store, DropMemory(id=sample_id(41)), what="purge")
     assert brief(check_folder(folder)) == []
 
@@ -382,7 +382,7 @@ def test_what_a_snapshot_without_some_of_its_rows_does_not_have_stays_in_the_dat
 def test_a_snapshot_that_is_gone_says_nothing_against_the_database(compacted: Path) -> None:
     """Nor does the history name what stood in it, where it was given up."""
     with opened(compacted) as store:
-        write(store, PutUsage(data=Usage(id=ONE.id, access_count=9)))
+        write(store, Usage(id=ONE.id, access_count=9))
     damage(compacted, both(lambda rows: rows.set_meta("history_from", f"13 {AT}"), *(
         drop("changes", seq_key(seq)) for seq in range(1, 13)
     )))  # fmt: skip
@@ -438,7 +438,7 @@ def test_a_database_that_does_not_verify_is_not_opened_but_put_aside_and_restore
     remembered, data = contents_of(folder), folder / "db" / "data.mdb"
     for _ in range(3):  # so that there are pages to harm
         with opened(folder) as store:
-            write(store, *(PutUsage(data=Usage(id=ONE.id, access_count=count)) for count in range(20)))
+            write(store, *(Usage(id=ONE.id, access_count=count) for count in range(20)))
     harm(data)
     left = data.read_bytes() if data.exists() else b""
     report = check_folder(folder)

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from mnemo_daemon.lifecycle.trash import Trash
-from mnemo_store.records import Edge, Memory, PutEdge
+from mnemo_store.records import Edge, Memory
 from tests.desk import Desk, made_desk_in, put
 from tests.samples import sample_id, sample_memory, write
 
@@ -95,7 +95,7 @@ def test_of_another_time_what_was_hidden_then_is(desk: Desk) -> None:
 
 def test_an_older_value_stands_alone_once_the_one_that_updates_it_is_gone(desk: Desk) -> None:
     old, new = desk.add(OLD), desk.add(NEW, expires_at=9000)
-    write(desk.store, PutEdge(data=Edge(source=new, target=old, relation="updates", at=desk.at)))
+    write(desk.store, Edge(source=new, target=old, relation="updates", at=desk.at))
     assert [(hit.details.memory.id, hit.was) for hit in desk.recall(QUERY).hits] == [(new, False), (old, True)]
     desk.trash(new)
     assert [(hit.details.memory.id, hit.was) for hit in desk.recall(QUERY).hits] == [(old, False)]

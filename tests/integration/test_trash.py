@@ -33,11 +33,6 @@ from mnemo_store.records import (
     Memory,
     NoteFile,
     NotePlace,
-    PutEdge,
-    PutMemory,
-    PutNote,
-    PutSkip,
-    PutTrash,
     Skip,
     TrashEntry,
     content_hash,
@@ -113,7 +108,7 @@ def test_restoring_brings_back_the_vector_without_computing_it(tmp_path: Path, t
 def test_restoring_brings_back_words_key_text_and_edges(desk: Bin) -> None:
     kept, memory_id = desk.add("Something that stays."), desk.add("The boat is in the shed.", key="boat")
     edge = Edge(source=memory_id, target=kept, relation="related", at=1)
-    write(desk.store, PutEdge(data=edge))
+    write(desk.store, edge)
     desk.trash(memory_id)
     assert desk.recalled("boat shed") == []
     desk.restore(memory_id)
@@ -186,9 +181,9 @@ def test_what_stays_no_longer_names_what_left_the_trash(desk: Bin) -> None:
     source, newer = desk.add("The source."), desk.add("The newer one.")
     older = desk.add("The older one.")
     derived = desk.add("Derived.", derived_from=(source,), evidence=(source, "https://example.org"))
-    write(desk.store, PutMemory(data=msgspec.structs.replace(
+    write(desk.store, msgspec.structs.replace(
         desk.memory(older), state="superseded", superseded_by=newer, version=2
-    )))  # fmt: skip
+    ))  # fmt: skip
     desk.trash(source, newer)
     desk.bin.empty((), "cli", confirm=True)
     assert desk.memory(derived).derived_from == ()
@@ -206,12 +201,12 @@ def put_note(store: Store, *, missing: bool) -> None:
     entries = [TrashEntry(id=sample_id(number), at=1, why="deleted", state="active") for number in (1, 2)]
     write(
         store,
-        PutMemory(data=chunk(1, content="See [[Lisbon]].", state="trashed")),
-        PutMemory(data=chunk(2, content="See [[Porto]].", state="trashed" if missing else "active")),
-        *(PutTrash(data=entry) for entry in entries[: 2 if missing else 1]),
-        PutNote(data=NoteFile(id=FILE, root=ROOT, path="a.md", title="Title", chunks=refs, missing=missing,
-                              links=("Lisbon", "Porto"))),
-        PutSkip(data=Skip(file=FILE, hash=skip_hash("00", "x"))),
+        chunk(1, content="See [[Lisbon]].", state="trashed"),
+        chunk(2, content="See [[Porto]].", state="trashed" if missing else "active"),
+        *entries[: 2 if missing else 1],
+        NoteFile(id=FILE, root=ROOT, path="a.md", title="Title", chunks=refs, missing=missing,
+                              links=("Lisbon", "Porto")),
+        Skip(file=FILE, hash=skip_hash("00", "x")),
     )  # fmt: skip
 
 
@@ -261,7 +256,7 @@ def test_links_of_a_chunk_that_is_restored_while_the_trash_is_emptied_stay(desk:
     gone = desk.add("Goes.")
     desk.trash(gone)
     note = _note(desk)
-    write(desk.store, PutNote(data=msgspec.structs.replace(note, chunks=(*note.chunks, ChunkRef(gone, "h3", 3, 3)))))
+    write(desk.store, msgspec.structs.replace(note, chunks=(*note.chunks, ChunkRef(gone, "h3", 3, 3))))
     plan = erasure.plan_without_derived((sample_id(1), gone), ())
     desk.restore(sample_id(1))
     told = ChangeOrigin("empty trash", "cli", "")
@@ -326,7 +321,7 @@ def test_what_was_deleted_longer_ago_than_keep_days_leaves_and_the_rest_stays(de
 def test_what_was_discarded_stays_for_thirty_days_whatever_the_trash_keeps(desk: Bin) -> None:
     memory_id = desk.add("Turned away.")
     discarded = msgspec.structs.replace(desk.memory(memory_id), state="discarded", version=2, modified_at=desk.at)
-    write(desk.store, PutMemory(data=discarded))
+    write(desk.store, discarded)
     desk.at += 30 * DAY_MS
     desk.bin.run_retention_slice(0)
     assert desk.ids() == {memory_id}
@@ -373,7 +368,7 @@ def test_what_has_expired_goes_to_the_trash_and_the_rest_stays(desk: Bin) -> Non
 @pytest.mark.parametrize("state", ["archived", "superseded", "compressed"])
 def test_a_memory_expires_in_whatever_state_it_is_kept(desk: Bin, state: Any) -> None:
     memory_id = desk.add("Soon.", expires_at=5000)
-    write(desk.store, PutMemory(data=msgspec.structs.replace(desk.memory(memory_id), state=state, version=2)))
+    write(desk.store, msgspec.structs.replace(desk.memory(memory_id), state=state, version=2))
     desk.at = 5000
     desk.expiry.run_slice()
     with desk.store.snapshot() as snapshot:
@@ -389,7 +384,7 @@ def test_what_is_on_its_way_out_does_not_expire_again(desk: Bin, state: Any) -> 
     if state == "trashed":
         desk.trash(memory_id)
     else:
-        write(desk.store, PutMemory(data=msgspec.structs.replace(desk.memory(memory_id), state=state, version=2)))
+        write(desk.store, msgspec.structs.replace(desk.memory(memory_id), state=state, version=2))
     desk.at = 6000
     seq = desk.store.seq
     assert not desk.expiry.run_slice()

@@ -122,9 +122,9 @@ def write_sample(store: Store, table: Table[Any]) -> Any:
     elif table.record is not MEMORIES.record:
         write(store, *parents_of(table, record), put_of(table, record))
     else:
-        write(store, PutMemory(data=record.memory))
+        write(store, record.memory)
         newer = {"version": 2, "content": f"contentsample{SAMPLE}, edited"}
-        write(store, PutMemory(data=msgspec.structs.replace(record.memory, **newer)))
+        write(store, msgspec.structs.replace(record.memory, **newer))
     return record
 
 

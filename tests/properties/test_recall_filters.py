@@ -18,7 +18,7 @@ from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING
 from mnemo_daemon.retrieval.question import RecallOutcome
 from mnemo_daemon.server.router import Request
 from mnemo_daemon.server.sockets import Peer
-from mnemo_store.records import TRUSTS, Memory, PutMemory, PutUsage, Usage
+from mnemo_store.records import TRUSTS, Memory, Usage
 from tests.desk import Desk, desk_in
 from tests.samples import WAIT_SECONDS, sample_id, sample_memory, write
 from tests.simulation.embedders import Mood, SimulatedCatalogue, SimulatedModels
@@ -91,11 +91,11 @@ class KeptMemory:
         ]
         desk.at = THEN - HOUR
         for memory in self.then:
-            write(desk.store, PutMemory(data=memory), PutUsage(data=Usage(id=memory.id)))
+            write(desk.store, memory, Usage(id=memory.id))
         desk.at = NOW - HOUR
         for before, memory in zip(self.then, self.now, strict=True):
             if before is not memory:
-                write(desk.store, PutMemory(data=memory))
+                write(desk.store, memory)
         desk.at = NOW
 
     def ask(self, asked: RecallRequest) -> RecallOutcome:

@@ -6,35 +6,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from mnemo_store import records
 from mnemo_store.backend import Snapshot
 from mnemo_store.errors import UnknownOutcome
-from mnemo_store.records import (
-    Change,
-    ChangeEntry,
-    DropEdge,
-    DropErasedText,
-    DropMemory,
-    DropNote,
-    DropRoot,
-    DropSkip,
-    DropTrash,
-    Edge,
-    ErasedText,
-    Memory,
-    NoteFile,
-    NoteRoot,
-    PutEdge,
-    PutErasedText,
-    PutMemory,
-    PutMeta,
-    PutNote,
-    PutRoot,
-    PutSkip,
-    PutTrash,
-    PutUsage,
-    TrashEntry,
-    Usage,
-)
+from mnemo_store.records import Change, ChangeEntry, Edge, ErasedText, Memory, NoteFile, NoteRoot, TrashEntry, Usage
 from mnemo_store.tables import BOOKKEEPING, BY_CHANGE, BY_NAME, EDGES, SKIPS, TABLES, Table, record_in
 
 ALL = 100_000  # more rows than any table of a simulated store has
@@ -85,57 +60,57 @@ class State:
         )  # fmt: skip
         for change in changes:
             state = state._changed(change)
-        changed = [change.data.id if isinstance(change, PutMemory) else change.id for change in changes
-                   if isinstance(change, PutMemory | DropMemory)]  # fmt: skip
-        used = [change.data.id for change in changes if isinstance(change, PutUsage)]
+        changed = [change.data.id if isinstance(change, records.PutMemory) else change.id for change in changes
+                   if isinstance(change, records.PutMemory | records.DropMemory)]  # fmt: skip
+        used = [change.data.id for change in changes if isinstance(change, records.PutUsage)]
         named = msgspec.structs.replace(entry, ids=tuple(dict.fromkeys(changed)), used=tuple(dict.fromkeys(used)))
         state.entries[state.seq] = named
         return state
 
     def _changed(self, change: Change) -> "State":  # noqa: C901 - flat: one case a change
         match change:
-            case PutMemory(data=memory):
+            case records.PutMemory(data=memory):
                 before = tuple(row for row in self.memories.get(memory.id, ()) if row[0] != self.seq)
                 self.memories[memory.id] = (*before, (self.seq, memory))
-            case DropMemory(id=memory_id):
+            case records.DropMemory(id=memory_id):
                 for table in (self.memories, self.usage, self.trash):
                     table.pop(memory_id, None)
                 for edge_key in [key for key, edge in self.edges.items() if _belongs_to(memory_id, EDGES, edge)]:
                     del self.edges[edge_key]
                 for other in [key for key, it in self.others.items() if _belongs_to(memory_id, BY_NAME[key[0]], it)]:
                     del self.others[other]
-            case PutUsage(data=usage):
+            case records.PutUsage(data=usage):
                 self.usage[usage.id] = usage
-            case PutTrash(data=trashed):
+            case records.PutTrash(data=trashed):
                 self.trash[trashed.id] = trashed
-            case DropTrash(id=memory_id):
+            case records.DropTrash(id=memory_id):
                 self.trash.pop(memory_id, None)
-            case PutEdge(data=edge):
+            case records.PutEdge(data=edge):
                 self.edges[edge.source, edge.target, edge.relation] = edge
-            case DropEdge(source=source, target=target, relation=relation):
+            case records.DropEdge(source=source, target=target, relation=relation):
                 self.edges.pop((source, target, relation), None)
-            case PutNote(data=note):
+            case records.PutNote(data=note):
                 self.notes[note.id] = note
-            case DropNote(id=file_id):
+            case records.DropNote(id=file_id):
                 self.notes.pop(file_id, None)
-            case PutRoot(data=root):
+            case records.PutRoot(data=root):
                 self.roots[root.id] = root
-            case DropRoot(id=root_id):
+            case records.DropRoot(id=root_id):
                 self.roots.pop(root_id, None)
-            case PutSkip(data=skip):
+            case records.PutSkip(data=skip):
                 return replace(self, skips=self.skips | {(skip.file, skip.hash)})
-            case DropSkip(file=file, hash=digest):
+            case records.DropSkip(file=file, hash=digest):
                 return replace(self, skips=self.skips - {(file, digest)})
-            case PutErasedText(data=forgotten):
+            case records.PutErasedText(data=forgotten):
                 self.forgotten[forgotten.hash] = forgotten
-            case DropErasedText(hash=digest):
+            case records.DropErasedText(hash=digest):
                 self.forgotten.pop(digest, None)
-            case PutMeta(name=name, value=value):
+            case records.PutMeta(name=name, value=value):
                 self.metas[name] = value
             case _:
                 of = BY_CHANGE[type(change)]
                 key = (of.name, *of.key.values_of(getattr(change, "data", change)))
-                if isinstance(change, of.put or ()):
+                if type(change) is of.put:
                     self.others[key] = record_in(of, change)
                 else:
                     self.others.pop(key, None)

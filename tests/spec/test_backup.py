@@ -4,7 +4,6 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +15,7 @@ from mnemo_store.errors import BadBackup, FolderInUse, HistoryUnavailable, Store
 from mnemo_store.maintenance import backup
 from mnemo_store.maintenance import restore as restoring
 from mnemo_store.maintenance.restore import RestoreResult
-from mnemo_store.records import DropMemory, ErasedText, PutErasedText, PutMemory, skip_hash
+from mnemo_store.records import DropMemory, ErasedText, skip_hash
 from mnemo_store.store import Store, TextVectors
 from tests.golden.make import fill, state_of
 from tests.samples import (
@@ -25,7 +24,6 @@ from tests.samples import (
     contents,
     opened,
     put,
-    quick_folder,
     remember,
     sample_id,
     sample_memory,
@@ -35,13 +33,6 @@ from tests.spec.test_compaction import write_anew
 from tests.spec.test_migrations import unpacked
 
 DISK = Disk()
-
-
-@pytest.fixture
-def tmp_path() -> Iterator[Path]:
-    """A folder in memory: none of these tests is about fsync."""
-    with quick_folder() as folder:
-        yield folder
 
 
 def restore(source: Path, data: Path, at: int | None = None, *, keep_forgotten: bool = True) -> RestoreResult:
@@ -147,7 +138,7 @@ def test_a_restore_to_a_moment_has_everything_up_to_it_and_nothing_behind_it(tmp
         for number in range(1, 11):
             now = AT + 1000 * number
             remember(store, number, layer="core" if number % 3 == 0 else "buffer")
-            write(store, PutMemory(data=sample_memory(1, f"at {number}", version=number + 1)))
+            write(store, sample_memory(1, f"at {number}", version=number + 1))
         store.put_vectors([TextVectors("space", b"a text hash of 4", np.ones((1, 4), np.float16))]).result(WAIT_SECONDS)
     restored = restore(tmp_path / "data", tmp_path / "then", at=AT + 4500)
     assert (restored.seq, restored.memories) == (8, 4)
@@ -378,8 +369,8 @@ def test_a_memory_with_the_text_of_another_erased_one_is_restored(tmp_path: Path
         backup.create_backup(store, tmp_path / "kept", DISK)
         with store.snapshot() as snapshot:
             digest = skip_hash(snapshot.meta("salt"), "the key is under the mat")
-        write(store, DropMemory(id=sample_id(1)), PutErasedText(data=ErasedText(hash=digest, at=AT)))
-        write(store, PutMemory(data=sample_memory(3, "edited since", version=2, namespace="house")))
+        write(store, DropMemory(id=sample_id(1)), ErasedText(hash=digest, at=AT))
+        write(store, sample_memory(3, "edited since", version=2, namespace="house"))
     restored = restore(tmp_path / "kept", tmp_path / "data")
     assert restored.forgotten == (sample_id(1),)
     with opened(tmp_path / "data") as store, store.snapshot() as snapshot:
@@ -393,7 +384,7 @@ def test_memories_erased_since_the_backup_stay_erased_unless_asked_for(tmp_path:
         backup.create_backup(store, tmp_path / "kept", DISK)
         with store.snapshot() as snapshot:
             digest = skip_hash(snapshot.meta("salt"), "the secret of the house")
-        write(store, DropMemory(id=sample_id(1)), PutErasedText(data=ErasedText(hash=digest, at=AT)))
+        write(store, DropMemory(id=sample_id(1)), ErasedText(hash=digest, at=AT))
     restored = restore(tmp_path / "kept", tmp_path / "data")
     assert restored.forgotten == (sample_id(1),)
     with opened(tmp_path / "data") as store:

@@ -26,15 +26,7 @@ from mnemo_store.records import (
     Memory,
     NoteFile,
     NoteRoot,
-    PutEdge,
-    PutErasedText,
-    PutMemory,
     PutMeta,
-    PutNote,
-    PutRoot,
-    PutSkip,
-    PutTrash,
-    PutUsage,
     Skip,
     TrashEntry,
     Usage,
@@ -65,18 +57,18 @@ VECTORS_KEY = digest_key("space", b"a text")
 def fill(store: Store) -> None:
     """A store with one record of every kind. Thirteen changes."""
     for version in (1, 2):
-        write(store, PutMemory(data=sample_memory(1, f"text {version}", version=version, key="one")), what="add")
-    write(store, PutMemory(data=ONE), PutUsage(data=Usage(id=ONE.id, access_count=3)), what="edit")
-    write(store, PutMemory(data=sample_memory(2, "in the trash")))
+        write(store, sample_memory(1, f"text {version}", version=version, key="one"), what="add")
+    write(store, ONE, Usage(id=ONE.id, access_count=3), what="edit")
+    write(store, sample_memory(2, "in the trash"))
     entry = TrashEntry(id=TRASHED.id, at=AT, why="deleted", state="active")
-    write(store, PutMemory(data=TRASHED), PutTrash(data=entry), what="rm")
-    write(store, PutMemory(data=sample_memory(3, "an older word")))
-    write(store, PutMemory(data=NEWER), PutMemory(data=OLDER))
-    write(store, PutMemory(data=sample_memory(5)), PutMemory(data=sample_memory(6)))
-    write(store, PutEdge(data=EDGE))
-    write(store, PutRoot(data=NoteRoot(id=ROOT, path="/nowhere/notes", added_at=AT)))
-    write(store, PutNote(data=NOTE), *(PutMemory(data=chunk) for chunk in CHUNKS), what="notes")
-    write(store, PutSkip(data=Skip(file=FILE, hash=SKIP)), PutErasedText(data=ErasedText(hash=FORGOTTEN, at=AT)))
+    write(store, TRASHED, entry, what="rm")
+    write(store, sample_memory(3, "an older word"))
+    write(store, NEWER, OLDER)
+    write(store, sample_memory(5), sample_memory(6))
+    write(store, EDGE)
+    write(store, NoteRoot(id=ROOT, path="/nowhere/notes", added_at=AT))
+    write(store, NOTE, *CHUNKS, what="notes")
+    write(store, Skip(file=FILE, hash=SKIP), ErasedText(hash=FORGOTTEN, at=AT))
     write(store, PutMeta(name="epoch", value="7"))
     rows = np.ones((1, 4), np.float16)
     tokens = np.full((2, 4), -1, np.int8)  # as float16 it would be no number
@@ -368,7 +360,7 @@ BEYOND: dict[str, dict[str, Any]] = {
 def test_a_value_that_no_entry_point_accepts_is_out_of_bounds(folder: Path, fields: dict[str, Any]) -> None:
     memory = msgspec.structs.replace(sample_memory(48), **fields)
     with opened(folder) as store:
-        write(store, PutMemory(data=memory))
+        write(store, memory)
     assert [(each.invariant, each.subject) for each in found(folder)] == [("bounds", memory.id)]
 
 
@@ -377,7 +369,7 @@ def test_values_at_their_bounds_are_within_them(folder: Path) -> None:
         48, "x" * 8192, importance=1.0, decay_rate=0.0, namespace="n" * 64, tags=tuple(map(str, range(20)))
     )
     with opened(folder) as store:
-        write(store, PutMemory(data=widest), PutMemory(data=sample_memory(49, "y", importance=0.0)))
+        write(store, widest, sample_memory(49, "y", importance=0.0))
     assert found(folder) == []
 
 
@@ -510,7 +502,7 @@ def test_lines_of_the_journal_after_the_database_are_no_violation(folder: Path) 
     """As after a kill between journal and database: the next start replays them."""
     before = (folder / "db" / "data.mdb").read_bytes()
     with opened(folder) as store:
-        write(store, PutMemory(data=sample_memory(30)), PutMemory(data=msgspec.structs.replace(ONE, version=4)))
+        write(store, sample_memory(30), msgspec.structs.replace(ONE, version=4))
     (folder / "db" / "data.mdb").write_bytes(before)
     assert differing(folder) == []
 

@@ -16,7 +16,7 @@ from mnemo_store.journal import dump
 from mnemo_store.journal.journal import newest_header
 from mnemo_store.maintenance import compaction
 from mnemo_store.maintenance.compaction import CompactionSizes
-from mnemo_store.records import DropMemory, PutMemory, PutMeta, text_hash
+from mnemo_store.records import DropMemory, PutMeta, text_hash
 from mnemo_store.recovery import modes
 from mnemo_store.recovery.supervisor import StateSupervisor
 from mnemo_store.store import Store, TextVectors
@@ -82,7 +82,7 @@ def test_writes_go_on_behind_it_and_it_can_be_done_again(tmp_path: Path) -> None
 def test_history_before_the_oldest_change_is_given_up_and_every_later_moment_kept(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         for version in range(1, 6):  # seqs 1 to 5
-            write(store, PutMemory(data=sample_memory(1, f"version {version}", version=version)))
+            write(store, sample_memory(1, f"version {version}", version=version))
         remember(store, 2)  # seq 6
         write_anew(store, oldest=4)
         with store.snapshot() as snapshot:
@@ -94,7 +94,7 @@ def test_no_byte_of_a_dropped_memory_is_left_in_database_or_journal(tmp_path: Pa
     with opened(tmp_path) as store:
         for number in range(1, 200):
             remember(store, number, f"{CANARY} {number} " + "and more words " * (number % 40))
-        write(store, PutMemory(data=sample_memory(500, f"kept {CANARY.upper()}")))
+        write(store, sample_memory(500, f"kept {CANARY.upper()}"))
         for number in range(1, 200):
             write(store, DropMemory(id=sample_id(number)))
         assert CANARY.encode() in all_bytes(tmp_path)
@@ -209,7 +209,7 @@ def test_a_compacting_of_which_the_journals_part_failed_is_finished_while_the_st
     disk = RefusingDisk()
     with opened(tmp_path, disk) as store:
         for version in range(1, 6):  # seqs 1 to 5
-            write(store, PutMemory(data=sample_memory(1, f"version {version}", version=version)))
+            write(store, sample_memory(1, f"version {version}", version=version))
         write(store, PutMeta(name="history_from", value=f"4 {AT}"))
         disk.refuses = True
         with pytest.raises(StoreError):

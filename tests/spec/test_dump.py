@@ -2,7 +2,7 @@
 
 import hashlib
 import string
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -23,32 +23,22 @@ from mnemo_store.records import (
     Change,
     ChangeEntry,
     ChunkRef,
-    DropEdge,
-    DropErasedText,
     DropMemory,
-    DropNote,
-    DropRoot,
-    DropSkip,
-    DropTrash,
     Edge,
     ErasedText,
     Memory,
     NoteFile,
     NoteRoot,
-    PutEdge,
-    PutErasedText,
     PutMemory,
     PutMeta,
     PutNote,
-    PutRoot,
-    PutSkip,
-    PutTrash,
-    PutUsage,
     Skip,
     TrashEntry,
     Usage,
 )
-from tests.samples import AT, quick_folder, sample_id, sample_memory, tables_of
+from mnemo_store.tables import BY_CHANGE, MEMORIES, record_in
+from tests.samples import AT, as_change, quick_folder, sample_id, sample_memory, tables_of
+from tests.table_records import BY_ITSELF, IDS, changes_of
 
 SALT = "5a" * 16
 MAP_BYTES = 16 << 20
@@ -76,11 +66,11 @@ class KeptRows:
         self.database.write(AT, lambda writing: writing.set_meta("salt", SALT))
         return self
 
-    def write(self, *changes: Change, what: str = "") -> None:
+    def write(self, *records: Any, what: str = "") -> None:
         self.seq += 1
-        self.database.write(AT, lambda writing: self._apply(writing, changes, what))
+        self.database.write(AT, lambda writing: self._apply(writing, [as_change(each) for each in records], what))
 
-    def _apply(self, writing: TableWriter, changes: tuple[Change, ...], what: str) -> None:
+    def _apply(self, writing: TableWriter, changes: Sequence[Change], what: str) -> None:
         writing.apply(changes, self.seq, ChangeEntry(at=AT + self.seq, by="test", what=what))
         writing.set_meta("seq", str(self.seq))
         writing.set_meta("sum", f"{self.seq:016x}")
@@ -130,19 +120,17 @@ def ids_of(lines: Iterable[bytes]) -> list[int]:
 
 def fill(kept: KeptRows) -> None:
     """One of each kind of row."""
-    kept.write(PutMemory(data=sample_memory(2, "tea")), PutUsage(data=Usage(id=sample_id(2), access_count=3)))
-    kept.write(PutMemory(data=sample_memory(1, "milk")), PutMeta(name="epoch", value="4"))
-    kept.write(PutMemory(data=sample_memory(2, "green tea", version=2)), what="edit")
+    kept.write(sample_memory(2, "tea"), Usage(id=sample_id(2), access_count=3))
+    kept.write(sample_memory(1, "milk"), PutMeta(name="epoch", value="4"))
+    kept.write(sample_memory(2, "green tea", version=2), what="edit")
     entry = TrashEntry(id=sample_id(1), at=AT, why="deleted", state="active")
-    kept.write(PutMemory(data=sample_memory(1, "milk", version=2, state="trashed")), PutTrash(data=entry), what="rm")
-    kept.write(PutEdge(data=Edge(source=sample_id(2), target=sample_id(1), relation="related", at=AT)))
+    kept.write(sample_memory(1, "milk", version=2, state="trashed"), entry, what="rm")
+    kept.write(Edge(source=sample_id(2), target=sample_id(1), relation="related", at=AT))
     root = NoteRoot(id=sample_id(900), path="/notes", added_at=AT)
     note = NoteFile(id=sample_id(901), root=root.id, path="a.md", chunks=(ChunkRef(sample_id(2), "00", 1, 2),))
     skip = Skip(file=note.id, hash="77")
-    kept.write(
-        PutRoot(data=root), PutNote(data=note), PutSkip(data=skip), PutErasedText(data=ErasedText(hash="66", at=AT))
-    )
-    kept.write(PutUsage(data=Usage(id=sample_id(9), access_count=1)))
+    kept.write(root, note, skip, ErasedText(hash="66", at=AT))
+    kept.write(Usage(id=sample_id(9), access_count=1))
 
 
 EXPECTED = string.Template("""\
@@ -220,7 +208,7 @@ def test_no_snapshot_is_held_while_a_line_is_on_its_way(kept: KeptRows) -> None:
 
 
 def test_a_memory_without_a_number_is_reported(kept: KeptRows) -> None:
-    kept.write(PutMemory(data=sample_memory(1)))
+    kept.write(sample_memory(1))
     kept.database.write(AT, lambda writing: writing.delete_row("numbers", writing.rows("numbers")[0]))
     with pytest.raises(StoreCorruption, match=f"memory {sample_id(1)} has no number"):
         kept.stream()
@@ -228,7 +216,7 @@ def test_a_memory_without_a_number_is_reported(kept: KeptRows) -> None:
 
 def test_a_snapshot_is_closed_when_its_time_is_over(kept: KeptRows, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(1, 6):
-        kept.write(PutMemory(data=sample_memory(number)))
+        kept.write(sample_memory(number))
     whole, taken = kept.stream(), kept.taken
     monkeypatch.setattr(dump, "SLICE_SECONDS_MAX", 0.0)
     before = kept.taken
@@ -245,10 +233,10 @@ def not_secret(memory: Memory) -> bool:
 
 def test_what_is_left_out_takes_what_belongs_to_it_along(kept: KeptRows) -> None:
     fill(kept)
-    kept.write(PutMemory(data=sample_memory(3, "my pin", tags=("secret",))), PutUsage(data=Usage(id=sample_id(3))))
-    kept.write(PutEdge(data=Edge(source=sample_id(3), target=sample_id(2), relation="related", at=AT)))
+    kept.write(sample_memory(3, "my pin", tags=("secret",)), Usage(id=sample_id(3)))
+    kept.write(Edge(source=sample_id(3), target=sample_id(2), relation="related", at=AT))
     chunks = (ChunkRef(sample_id(3), "00", 1, 1), ChunkRef(sample_id(2), "00", 2, 2))
-    kept.write(PutNote(data=NoteFile(id=sample_id(901), root=sample_id(900), path="a.md", chunks=chunks)))
+    kept.write(NoteFile(id=sample_id(901), root=sample_id(900), path="a.md", chunks=chunks))
     lines = kept.stream(keep=not_secret)
     assert ids_of(lines) == [1, 2]
     assert sample_id(3).encode() not in b"".join(lines)
@@ -260,10 +248,10 @@ def test_what_is_left_out_takes_what_belongs_to_it_along(kept: KeptRows) -> None
 
 
 def test_a_version_that_may_not_be_seen_is_left_out_of_a_memory_that_may(kept: KeptRows) -> None:
-    kept.write(PutMemory(data=sample_memory(1, "pin 1234", tags=("secret",))))
-    kept.write(PutMemory(data=sample_memory(1, "a pin", version=2)))
-    kept.write(PutMemory(data=sample_memory(2, "harmless")))
-    kept.write(PutMemory(data=sample_memory(2, "pin 4321", version=2, tags=("secret",))))
+    kept.write(sample_memory(1, "pin 1234", tags=("secret",)))
+    kept.write(sample_memory(1, "a pin", version=2))
+    kept.write(sample_memory(2, "harmless"))
+    kept.write(sample_memory(2, "pin 4321", version=2, tags=("secret",)))
     lines = kept.stream(keep=not_secret)
     assert rows_of(lines) == ["header", "memory", "change", "change", "change", "change"]
     assert b"1234" not in b"".join(lines)
@@ -277,7 +265,7 @@ def test_a_notes_folder_goes_along_with_what_is_kept_of_it_alone(kept: KeptRows)
         note = NoteFile(id=sample_id(910 + number), root=root.id, path=f"{number}.md", chunks=chunks)
         memory = sample_memory(number, managed=note.id, tags=tags)
         skip = Skip(file=note.id, hash="00")
-        kept.write(PutRoot(data=root), PutNote(data=note), PutMemory(data=memory), PutSkip(data=skip))
+        kept.write(root, note, memory, skip)
     lines = kept.stream(keep=not_secret)
     assert rows_of(lines) == ["header", "notes_root", "note", "memory", "change", "change"]
     assert b"notes2" not in b"".join(lines)
@@ -294,24 +282,24 @@ def test_use_of_what_is_not_there_is_left_out_where_only_some_is_kept(kept: Kept
 
 def test_what_is_written_meanwhile_is_as_it_was_at_the_beginning(kept: KeptRows) -> None:
     for number in (1, 2):
-        kept.write(PutMemory(data=sample_memory(number, f"before {number}")))
-    kept.write(PutEdge(data=Edge(source=sample_id(1), target=sample_id(2), relation="related", at=AT)))
+        kept.write(sample_memory(number, f"before {number}"))
+    kept.write(Edge(source=sample_id(1), target=sample_id(2), relation="related", at=AT))
     before = kept.stream()
     lines = dump.write(kept.snapshot)
     got = [next(lines)]
-    kept.write(PutMemory(data=sample_memory(1, "after", version=2)))
-    kept.write(PutMemory(data=sample_memory(3, "new")), PutUsage(data=Usage(id=sample_id(3))))
-    kept.write(PutEdge(data=Edge(source=sample_id(3), target=sample_id(2), relation="related", at=AT)))
+    kept.write(sample_memory(1, "after", version=2))
+    kept.write(sample_memory(3, "new"), Usage(id=sample_id(3)))
+    kept.write(Edge(source=sample_id(3), target=sample_id(2), relation="related", at=AT))
     assert [*got, *lines] == before
 
 
 def test_memories_written_meanwhile_are_in_no_note_of_the_dump(kept: KeptRows) -> None:
-    kept.write(PutMemory(data=sample_memory(1)))
+    kept.write(sample_memory(1))
     lines = dump.write(kept.snapshot)
     got = [next(lines)]
     chunks = (ChunkRef(sample_id(1), "00", 1, 1), ChunkRef(sample_id(2), "00", 2, 2))
     note = NoteFile(id=sample_id(901), root=sample_id(900), path="a.md", chunks=chunks)
-    kept.write(PutMemory(data=sample_memory(2)), PutNote(data=note))
+    kept.write(sample_memory(2), note)
     text = b"".join([*got, *lines])
     assert sample_id(901).encode() in text
     assert sample_id(2).encode() not in text
@@ -323,18 +311,18 @@ def test_memories_written_meanwhile_are_in_no_note_of_the_dump(kept: KeptRows) -
 def test_a_loaded_dump_gives_the_same_tables(kept: KeptRows, folder: Path) -> None:
     fill(kept)
     kept.write(DropMemory(id=sample_id(1)))
-    kept.write(PutMemory(data=sample_memory(4)))
+    kept.write(sample_memory(4))
     again = KeptRows(folder / "again").load(kept.stream())
     assert again.stream() == kept.stream()
     assert again.tables() == kept.tables()
 
 
 def test_a_number_that_was_given_is_not_given_again_after_loading(kept: KeptRows, folder: Path) -> None:
-    kept.write(PutMemory(data=sample_memory(1)), PutMemory(data=sample_memory(2)))
+    kept.write(sample_memory(1), sample_memory(2))
     kept.write(DropMemory(id=sample_id(2)))
     again = KeptRows(folder / "again").load(kept.stream())
     again.seq = 2
-    again.write(PutMemory(data=sample_memory(3)))
+    again.write(sample_memory(3))
     with again.snapshot() as snapshot:
         assert (snapshot.number(sample_id(1)), snapshot.number(sample_id(3))) == (0, 2)
     again.database.close()
@@ -447,11 +435,9 @@ def test_a_dump_is_recognised_by_its_beginning(kept: KeptRows) -> None:
 
 # Whatever there is
 
-NUMBERS = st.integers(1, 5)
+NUMBERS = st.integers(1, len(IDS))
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)
 STATES = st.sampled_from(["active", "archived", "trashed", "discarded"])
-RELATIONS = st.sampled_from(["related", "updates"])
-FILES = st.integers(900, 902).map(sample_id)
 
 
 def memories(number: int) -> st.SearchStrategy[Memory]:
@@ -464,34 +450,11 @@ def memories(number: int) -> st.SearchStrategy[Memory]:
 
 
 CHANGES: st.SearchStrategy[Change] = st.one_of(
-    NUMBERS.flatmap(memories).map(lambda memory: PutMemory(data=memory)),
-    NUMBERS.flatmap(memories).map(lambda memory: PutMemory(data=memory)),
+    NUMBERS.flatmap(memories).map(as_change),
+    NUMBERS.flatmap(memories).map(as_change),
     NUMBERS.map(lambda number: DropMemory(id=sample_id(number))),
-    st.builds(lambda n, count: PutUsage(data=Usage(id=sample_id(n), access_count=count)), NUMBERS, st.integers(0, 9)),
-    st.builds(
-        lambda n, why: PutTrash(data=TrashEntry(id=sample_id(n), at=AT, why=why, state="active")), NUMBERS, TEXTS
-    ),
-    NUMBERS.map(lambda number: DropTrash(id=sample_id(number))),
-    st.builds(
-        lambda one, other, relation: PutEdge(
-            data=Edge(source=sample_id(one), target=sample_id(other), relation=relation, at=AT)
-        ),
-        NUMBERS, NUMBERS, RELATIONS,
-    ),
-    st.builds(
-        lambda one, other, relation: DropEdge(source=sample_id(one), target=sample_id(other), relation=relation),
-        NUMBERS, NUMBERS, RELATIONS,
-    ),
-    st.builds(lambda file, path: PutNote(data=NoteFile(id=file, root=sample_id(999), path=path)), FILES, TEXTS),
-    FILES.map(lambda file: DropNote(id=file)),
-    st.builds(lambda path: PutRoot(data=NoteRoot(id=sample_id(999), path=path, added_at=AT)), TEXTS),
-    st.just(DropRoot(id=sample_id(999))),
-    st.builds(lambda file, digest: PutSkip(data=Skip(file=file, hash=digest)), FILES, st.sampled_from(["00", "11"])),
-    st.builds(lambda file, digest: DropSkip(file=file, hash=digest), FILES, st.sampled_from(["00", "11"])),
-    st.builds(lambda digest: PutErasedText(data=ErasedText(hash=digest, at=AT)), st.sampled_from(["00", "11"])),
-    st.just(DropErasedText(hash="00")),
-    st.builds(lambda value: PutMeta(name="epoch", value=value), TEXTS),
-)  # fmt: skip
+    *(changes_of(table) for table in BY_ITSELF if table is not MEMORIES),
+)
 TURNS = st.lists(st.lists(CHANGES, min_size=1, max_size=4), max_size=15)
 
 
@@ -511,7 +474,7 @@ def test_any_state_is_restored_from_its_dump_byte_for_byte(turns: list[list[Chan
 
 
 def sensible(turns: list[list[Change]]) -> list[list[Change]]:
-    """The writes without usage, trash entries and edges of missing memories, which no caller writes."""
+    """The writes without notes that list memories and records of missing memories, which no caller writes."""
     there: set[str] = set()
     left = []
     for changes in turns:
@@ -522,12 +485,20 @@ def sensible(turns: list[list[Change]]) -> list[list[Change]]:
                     there.add(memory.id)
                 case DropMemory(id=memory_id):
                     there.discard(memory_id)
-                case PutUsage(data=Usage(id=one)) | PutTrash(data=TrashEntry(id=one)) if one not in there:
-                    continue
-                case PutEdge(data=edge) if not {edge.source, edge.target} <= there:
+                case PutNote(data=NoteFile(chunks=chunks)) if chunks:
+                    continue  # a dump lists those that are there when it reads the note
+                case _ if not there.issuperset(owners_of(change)):
                     continue
             left[-1].append(change)
     return left
+
+
+def owners_of(change: Change) -> Iterator[str]:
+    """The memories to which the record belongs that a change writes."""
+    table = BY_CHANGE[type(change)]
+    if type(change) is table.put:
+        record = record_in(table, change)
+        yield from (getattr(record, parent.field) for parent in table.parents if parent.table == "memories")
 
 
 @given(TURNS, TURNS, st.integers(1, 5), st.sampled_from([0.0, 30.0]))

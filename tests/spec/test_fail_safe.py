@@ -16,7 +16,7 @@ from mnemo_store.database.environment import Database
 from mnemo_store.database.table_access import TableRow
 from mnemo_store.disk import Committable, Disk
 from mnemo_store.errors import DiskFull, StoreCorruption, UnknownOutcome, WriteFailure
-from mnemo_store.records import DropMemory, PutMemory, text_hash
+from mnemo_store.records import DropMemory, text_hash
 from mnemo_store.recovery import database_files, modes
 from mnemo_store.store import Store, TextVectors, WriteResult
 from tests.faulty import BROKEN, FULL, READ_ONLY, Faulty
@@ -52,7 +52,7 @@ def degraded_store(folder: Path) -> Iterator[tuple[Store, Faulty]]:
 def test_m19_with_the_database_failing_writes_are_taken_and_read_back(tmp_path: Path) -> None:
     with degraded_store(tmp_path) as (store, _):
         edited = sample_memory(1, "edited without a database", version=2)
-        write(store, PutMemory(data=edited), what="edit")
+        write(store, edited, what="edit")
         write(store, DropMemory(id=sample_id(2)), what="trash empty")
         assert contents(store) == ["edited without a database", "memory number 3", "memory number 4"]
         with store.snapshot() as snapshot:

@@ -329,7 +329,7 @@ def edge(source: int, target: int, at: int, **fields: Any) -> PutEdge:
 
 def test_edges_that_a_change_made_between_memories_that_stay_go_with_it(desk: Desk) -> None:
     desk.at = 1000
-    write(desk.store, *(PutMemory(data=sample_memory(number)) for number in (1, 2, 3)))
+    write(desk.store, *(sample_memory(number) for number in (1, 2, 3)))
     write(desk.store, edge(1, 2, 1500))
     desk.at = 2000
     edited = [PutMemory(data=sample_memory(number, "changed", version=2)) for number in (1, 3)]
@@ -340,14 +340,14 @@ def test_edges_that_a_change_made_between_memories_that_stay_go_with_it(desk: De
 
 
 def test_edges_of_a_memory_that_changed_twice_in_a_millisecond_are_left(desk: Desk) -> None:
-    write(desk.store, PutMemory(data=sample_memory(1)), PutMemory(data=sample_memory(2)), edge(1, 2, 1000))
+    write(desk.store, sample_memory(1), sample_memory(2), edge(1, 2, 1000))
     seq = write_as(desk, "cli", PutMemory(data=sample_memory(1, "changed", version=2)), what="edit")
     desk.undo(seq)
     assert edges(desk, 1) == {(sample_id(1), sample_id(2), "related")}
 
 
 def test_what_goes_to_the_trash_keeps_its_edges_and_brings_them_back(desk: Desk) -> None:
-    write(desk.store, PutMemory(data=sample_memory(1)))
+    write(desk.store, sample_memory(1))
     seq = write_as(desk, "cli", PutMemory(data=sample_memory(2)), edge(2, 1, 1000), what="add")
     undo = desk.undo(seq).made
     assert edges(desk, 2) == {(sample_id(2), sample_id(1), "related")}

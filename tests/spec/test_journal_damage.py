@@ -51,12 +51,6 @@ class SegmentPiece(NamedTuple):
         return damage.segment == self.file and damage.offset < self.end and self.start < damage.offset + damage.length
 
 
-@pytest.fixture
-def tmp_path() -> Iterator[Path]:
-    with quick_folder() as path:
-        yield path
-
-
 def opened(folder: Path, *, read_only: bool = False, segment_bytes: int = 2000) -> Journal:
     journal = Journal(folder, STORE, SALT, Quick(), segment_bytes)
     journal.open(read_only=read_only)

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -33,21 +32,12 @@ from tests.samples import (
     lines_in,
     opened,
     put,
-    quick_folder,
     remember,
     sample_id,
     sample_memory,
     tables_of,
     write,
 )
-
-
-@pytest.fixture
-def tmp_path() -> Iterator[Path]:
-    """A folder in memory: hundreds of commits, none of them about fsync."""
-    with quick_folder() as folder:
-        yield folder
-
 
 # What is lost or damaged
 
@@ -205,7 +195,7 @@ def test_a_row_that_cannot_be_read_keeps_no_store_shut(tmp_path: Path, table: st
     database.close()
     shutil.move(tmp_path / "db", tmp_path / "old")
     with opened(tmp_path) as store:
-        write(store, PutMemory(data=sample_memory(1, "edited", version=2)))
+        write(store, sample_memory(1, "edited", version=2))
     shutil.rmtree(tmp_path / "db")
     shutil.move(tmp_path / "old", tmp_path / "db")
     with opened(tmp_path) as store:
@@ -283,7 +273,7 @@ def test_behind_a_gap_that_a_crash_left_nothing_counts_for_good(tmp_path: Path) 
             assert store.seq == 2
             assert contents(store) == ["memory number 1", "memory number 100"]
     with opened(tmp_path) as store:
-        assert write(store, PutMemory(data=sample_memory(2))) == 3
+        assert write(store, sample_memory(2)) == 3
     before = tables_of(tmp_path)
     shutil.rmtree(tmp_path / "db")
     with opened(tmp_path) as store:
@@ -303,7 +293,7 @@ def test_a_lost_journal_is_reported_and_rewritten_from_the_database(tmp_path: Pa
         assert store.recovered == [
             "the journal ended at change 0, the database at 3", "the journal was rewritten from the database"
         ]  # fmt: skip
-        assert write(store, PutMemory(data=sample_memory(3))) == 4
+        assert write(store, sample_memory(3)) == 4
         assert len(contents(store)) == 4
     (line,) = lines_in(tmp_path, "short_term.jsonl")
     assert (line["seq"], line["prev"]) == (4, end)
@@ -355,7 +345,7 @@ def test_a_failed_commit_whose_line_cannot_be_read_again_is_of_unknown_outcome(t
         disk.times = 1
         with pytest.raises(UnknownOutcome):
             remember(store, 2)
-        assert write(store, PutMemory(data=sample_memory(3))) == 2
+        assert write(store, sample_memory(3)) == 2
         assert contents(store) == ["memory number 1", "memory number 3"]
 
 
@@ -404,7 +394,7 @@ def test_a_failed_commit_is_made_up_from_the_journal_while_a_reader_holds_a_snap
         reader.join()
         assert read == [1]
         assert heard == [2]
-        assert write(store, PutMemory(data=sample_memory(3))) == 3
+        assert write(store, sample_memory(3)) == 3
         assert len(contents(store)) == 3
 
 
@@ -425,12 +415,12 @@ def test_a_database_that_cannot_be_reopened_is_quarantined_and_rebuilt_from_the_
     held.let_go()
     assert future.result(WAIT_SECONDS).seq == 2
     assert "the database failed" in store.degraded
-    assert write(store, PutMemory(data=sample_memory(3))) == 3
+    assert write(store, sample_memory(3)) == 3
     deadline = time.monotonic() + WAIT_SECONDS
     while store.degraded and time.monotonic() < deadline:
         time.sleep(0.01)
     assert store.findings == ["the database was quarantined and restored from the journal"]
-    assert write(store, PutMemory(data=sample_memory(4))) == 4
+    assert write(store, sample_memory(4)) == 4
     assert contents(store) == [f"memory number {number}" for number in (1, 2, 3, 4)]
     store.close()
     assert [path.name for path in tmp_path.glob("db.damaged-*/data.mdb")] == ["data.mdb"]

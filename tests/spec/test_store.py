@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -53,20 +53,11 @@ from tests.samples import (
     lines_in,
     opened,
     put,
-    quick_folder,
     remember,
     sample_id,
     sample_memory,
     write,
 )
-
-
-@pytest.fixture
-def tmp_path() -> Iterator[Path]:
-    """A folder in memory: hundreds of commits, none of them about fsync."""
-    with quick_folder() as folder:
-        yield folder
-
 
 # Writing
 
@@ -75,7 +66,7 @@ def test_a_write_is_answered_with_its_seq_and_is_there(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         first = store.transact(put(sample_memory(1)), by="me").result(WAIT_SECONDS)
         assert first == WriteReceipt(1, sample_id(1))
-        assert write(store, PutUsage(data=Usage(id=sample_id(1), access_count=3))) == 2
+        assert write(store, Usage(id=sample_id(1), access_count=3)) == 2
         with store.snapshot() as snapshot:
             assert snapshot.stored(sample_id(1)) == (1, sample_memory(1))
             assert snapshot.usage(sample_id(1)) == Usage(id=sample_id(1), access_count=3)
@@ -127,9 +118,9 @@ def test_a_decision_that_raises_leaves_nothing_and_costs_the_others_nothing(tmp_
 
 def test_a_line_goes_to_the_long_term_file_if_any_of_its_changes_is_long_term(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
-        write(store, PutUsage(data=Usage(id=sample_id(1))), PutMemory(data=sample_memory(1, layer="core")))
-        write(store, PutMemory(data=sample_memory(2)))
-        write(store, PutMemory(data=sample_memory(3, compression_source=True)))
+        write(store, Usage(id=sample_id(1)), sample_memory(1, layer="core"))
+        write(store, sample_memory(2))
+        write(store, sample_memory(3, compression_source=True))
     assert [line["seq"] for line in lines_in(tmp_path, "long_term.jsonl")] == [1, 3]
     assert [line["seq"] for line in lines_in(tmp_path, "short_term.jsonl")] == [2]
 
@@ -138,7 +129,7 @@ def test_a_line_says_who_when_and_what_and_names_the_line_before(tmp_path: Path)
     with opened(tmp_path, now=lambda: AT) as store:
         turn = WriteResult((PutMeta(name="epoch", value="1"),), None, "tick", "g1")
         store.transact(lambda _: turn, by="clock").result(WAIT_SECONDS)
-        write(store, PutMemory(data=sample_memory(1, layer="core")))
+        write(store, sample_memory(1, layer="core"))
     first = lines_in(tmp_path, "short_term.jsonl")[0]
     second = lines_in(tmp_path, "long_term.jsonl")[0]
     assert (first["at"], first["by"], first["what"], first["group"]) == (AT, "clock", "tick", "g1")
@@ -196,7 +187,7 @@ def test_a_line_over_the_bytes_of_a_group_is_written_and_comes_back(tmp_path: Pa
     with opened(tmp_path) as store:
         memories = [PutMemory(data=sample_memory(number, chr(0x4E00 + number) * 8192)) for number in range(100)]
         write(store, *memories)
-        write(store, PutMemory(data=sample_memory(100)))
+        write(store, sample_memory(100))
     assert (tmp_path / "journal" / "short_term.jsonl").stat().st_size > 100 * 8192 * 3
     shutil.rmtree(tmp_path / "db")
     with opened(tmp_path) as store:
@@ -326,8 +317,8 @@ def test_every_version_is_kept_with_the_seq_that_made_it(tmp_path: Path) -> None
 
 def test_two_versions_in_one_write_leave_the_last(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
-        write(store, PutMemory(data=sample_memory(1, "a")))
-        write(store, *(PutMemory(data=sample_memory(1, content)) for content in "bc"))
+        write(store, sample_memory(1, "a"))
+        write(store, *(sample_memory(1, content) for content in "bc"))
         with store.snapshot() as snapshot:
             assert [(stored.seq, stored.memory.content) for stored in snapshot.versions(sample_id(1))] == [
                 (1, "a"), (2, "c"),
@@ -348,9 +339,9 @@ def test_the_hash_index_follows_edits_trash_and_restore(tmp_path: Path) -> None:
         remember(store, 1, "coffee", version=2)
         assert (ids("tea"), ids("coffee")) == ([sample_id(2)], [sample_id(1)])
         trashed = sample_memory(2, "TEA", state="trashed")
-        write(store, PutMemory(data=trashed), PutTrash(data=TrashEntry(id=sample_id(2), at=AT, why="", state="active")))
+        write(store, trashed, TrashEntry(id=sample_id(2), at=AT, why="", state="active"))
         assert ids("tea") == []
-        write(store, PutMemory(data=sample_memory(2, "TEA")), DropTrash(id=sample_id(2)))
+        write(store, sample_memory(2, "TEA"), DropTrash(id=sample_id(2)))
         assert ids("tea") == [sample_id(2)]
         write(store, DropMemory(id=sample_id(2)))
         assert ids("tea") == []
