@@ -9,7 +9,9 @@ no neighbour. A trashed or superseded memory keeps its position, to have it when
 apply the filter themselves. A reader may meet a list while it changes; it then finds a number of the index, or -1.
 """
 
+import bisect
 import threading
+from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,15 +30,9 @@ KIND = "columns-2"  # of the index file
 NAMED = ("namespace", "user_id", "agent_id", "run_id", "session_id", "speaker", "source", "managed")
 CODED = {"kind": KINDS, "category": CATEGORIES, "layer": LAYERS, "trust": TRUSTS, "state": STATES}
 
-UNREQUESTED_SOURCES = (
-    "ingest",
-    "turn",
-    "extract",
-    "proxy",
-)  # sources that take in every text of a stream, unlike `remember`
+UNREQUESTED_SOURCES = ("ingest", "turn", "extract", "proxy")  # they take in every text of a stream
 
 WORDS_MAX = 65_535  # a longer text counts as this long
-STEPS_MAX = 64  # back through a session, one memory at a time; an earlier position is searched in all rows at once
 
 NEVER_SINCE, NEVER = -(1 << 62), 1 << 62  # ms
 _NO_STATE = 255  # of a number that has no memory
@@ -54,11 +50,8 @@ _DTYPES: dict[str, Any] = {
     "before": np.int32, "after": np.int32,
     "shape": np.uint32, "words": np.uint16,  # features of the text, as given by the caller; its words by white space
 }  # fmt: skip
-_EMPTY = {
-    "state": _NO_STATE,
-    "before": _NO_NEIGHBOUR,
-    "after": _NO_NEIGHBOUR,
-}  # values of a number without a memory; else 0
+# Values of a number without a memory; else 0.
+_EMPTY = {"state": _NO_STATE, "before": _NO_NEIGHBOUR, "after": _NO_NEIGHBOUR}
 
 MASKS_KEPT = 8  # filters whose masks are cached until a row changes: clients repeat their filters
 
@@ -112,8 +105,8 @@ class AttributeStore:
         """Makes an empty store. Without `linked`, memories get no neighbours before `link_sessions`: for a rebuild."""
         self._lock = threading.Lock()
         self._linked = linked
-        self._last: dict[int, int] = {}  # last number of each session
-        self._first: dict[int, int] = {}  # first number of each note file, and of sessions that grew at the front
+        self._sessions: dict[int, array[int]] = {}  # numbers in order, of each session that changed since the start
+        self._first: dict[int, int] = {}  # first number of each note file with several chunks, by its list
         self._size = 0
         self.has_unsaved_counts = False  # token counts, which are set without a change of the store
         self._arrays: dict[str, NDArray[Any]] = {name: np.zeros(0, dtype) for name, dtype in _DTYPES.items()}
@@ -176,7 +169,7 @@ class AttributeStore:
                 number = following
             ordered = list(known)
             before[ordered[1:]], after[ordered[:-1]] = ordered[:-1], ordered[1:]
-            if ordered:
+            if len(ordered) > 1:
                 self._first[-code] = ordered[0]
 
     def first_chunks(self, files: Iterable[int]) -> NDArray[np.int32]:
@@ -192,7 +185,6 @@ class AttributeStore:
             is_said = self._live("managed") == 0
             self._live("before")[is_said], self._live("after")[is_said] = before[is_said], after[is_said]
             self._linked = True
-            self._find_ends()
 
     def set_usage(self, number: int, usage: Usage) -> None:
         """Sets the usage of a memory."""
@@ -364,8 +356,9 @@ class AttributeStore:
         with self._lock:
             known = self._live("state") != _NO_STATE
             high, low = self._live("id_high"), self._live("id_low")
-            begins = _leading(high, low, value, bits)
-            ends = _trailing(high, low, value, bits)
+            digits_mask, rest = (1 << bits) - 1, 128 - bits
+            begins = _agree(high, low, value << rest, digits_mask << rest)
+            ends = _agree(high, low, value, digits_mask)
             numbers = np.flatnonzero(known & (begins | ends))[:limit]
         return sorted(self.ids(int(number) for number in numbers))
 
@@ -426,7 +419,9 @@ class AttributeStore:
         for code, name in enumerate(own["names"]["speaker"]):
             columns._add_speaker(name, code)
         states = arrays["state"]
-        columns._find_ends()
+        before, after, managed = arrays["before"], arrays["after"], arrays["managed"]
+        firsts = np.flatnonzero((managed != 0) & (before == _NO_NEIGHBOUR) & (after != _NO_NEIGHBOUR))
+        columns._first = dict(zip((-managed[firsts]).tolist(), firsts.tolist(), strict=True))
         columns._state_counts = np.bincount(states[states != _NO_STATE], minlength=len(STATES)).tolist()
         start = 0
         for tag, count in zip(own["tags"], own["tag_counts"], strict=True):
@@ -512,18 +507,30 @@ class AttributeStore:
         place = self._place(number)
         if place is None or place[0] < 0:
             return
-        which, before, after = place[0], self._arrays["before"], self._arrays["after"]
-        earlier = self._earlier(number, *place)
-        later = int(after[earlier]) if earlier != _NO_NEIGHBOUR else self._first_of(which)
+        which, times = place[0], self._arrays["event_at"]
+        numbers = self._sessions.get(which)
+        if numbers is None:
+            numbers = self._sessions[which] = self._rest_of_session(number)
+        at = bisect.bisect(numbers, (times[number], number), key=lambda each: (times[each], each))
+        earlier = numbers[at - 1] if at else _NO_NEIGHBOUR
+        later = numbers[at] if at < len(numbers) else _NO_NEIGHBOUR
+        numbers.insert(at, number)
+        before, after = self._arrays["before"], self._arrays["after"]
         before[number], after[number] = earlier, later
         if earlier != _NO_NEIGHBOUR:
             after[earlier] = number
-        elif later != _NO_NEIGHBOUR:
-            self._first[which] = number
         if later != _NO_NEIGHBOUR:
             before[later] = number
-        else:
-            self._last[which] = number
+
+    def _rest_of_session(self, number: int) -> "array[int]":
+        """The other numbers in the session of a row, in order, found by looking at every row."""
+        found = _in_session({name: self._live(name) for name in _DTYPES})
+        for name in ("session_id", "user_id", "namespace"):
+            column = self._live(name)
+            found &= column == column[number]
+        found[number] = False
+        rows = np.flatnonzero(found)
+        return array("i", rows[np.lexsort((rows, self._live("event_at")[rows]))].tolist())
 
     def _unlink(self, number: int, place: tuple[int, int] | None) -> None:
         """Unlinks a row from its list and links its neighbours to each other."""
@@ -536,54 +543,10 @@ class AttributeStore:
             after[earlier] = later
         if later != _NO_NEIGHBOUR:
             before[later] = earlier
-        for ends, number_after in ((self._first, later), (self._last, earlier)):
-            if ends.get(which) == number:
-                if number_after != _NO_NEIGHBOUR:
-                    ends[which] = number_after
-                else:
-                    del ends[which]
-
-    def _earlier(self, number: int, which: int, event_at: int) -> int:
-        """The row of a session after which a row belongs."""
-        times, before = self._arrays["event_at"], self._arrays["before"]
-        own = event_at, number
-        first = self._first.get(which)
-        if first is not None and own < (int(times[first]), first):
-            return _NO_NEIGHBOUR
-        earlier = self._last.get(which, _NO_NEIGHBOUR)
-        for _ in range(STEPS_MAX):
-            if earlier == _NO_NEIGHBOUR or (int(times[earlier]), earlier) < own:
-                return earlier
-            earlier = int(before[earlier])
-        return self._earlier_of_all(number)
-
-    def _earlier_of_all(self, number: int) -> int:
-        """The same for a session of any length and order, found by looking at every row."""
-        numbers = np.arange(self._size)
-        times = self._live("event_at")
-        found = (self._live("state") != _NO_STATE) & (self._live("managed") == 0)
-        for name in ("session_id", "user_id", "namespace"):
-            column = self._live(name)
-            found &= column == column[number]
-        found &= (times < times[number]) | ((times == times[number]) & (numbers < number))
-        rows = np.flatnonzero(found)
-        return int(rows[np.lexsort((rows, times[rows]))[-1]]) if len(rows) else _NO_NEIGHBOUR
-
-    def _first_of(self, which: int) -> int:
-        """The first row of a session; found by walking back where none was linked at the front."""
-        number = self._first.get(which, self._last.get(which, _NO_NEIGHBOUR))
-        while number != _NO_NEIGHBOUR and (earlier := int(self._arrays["before"][number])) != _NO_NEIGHBOUR:
-            number = earlier
-        return number
-
-    def _find_ends(self) -> None:
-        """Finds the first and last rows of all lists from the neighbours."""
-        before, after, managed = self._live("before"), self._live("after"), self._live("managed")
-        lasts = np.flatnonzero(_in_session({name: self._live(name) for name in _DTYPES}) & (after == _NO_NEIGHBOUR))
-        names = (self._live(name)[lasts].tolist() for name in ("user_id", "namespace", "session_id"))
-        self._last = {_packed(*codes): number for *codes, number in zip(*names, lasts.tolist(), strict=True)}
-        firsts = np.flatnonzero((managed != 0) & (before == _NO_NEIGHBOUR) & (after != _NO_NEIGHBOUR))
-        self._first = dict(zip((-managed[firsts]).tolist(), firsts.tolist(), strict=True))
+        if which in self._sessions:
+            self._sessions[which].remove(number)
+        elif self._first.get(which) == number:
+            self._first[which] = later
 
     def _grow(self, size: int) -> None:
         capacity = len(self._arrays["state"])
@@ -628,24 +591,8 @@ def _has_state(states: NDArray[np.uint8], wanted: Iterable[str]) -> NDArray[np.b
     return found
 
 
-def _leading(high: NDArray[np.uint64], low: NDArray[np.uint64], value: int, bits: int) -> NDArray[np.bool_]:
-    if bits <= 64:
-        found: NDArray[np.bool_] = (high >> np.uint64(64 - bits)) == np.uint64(value)
-        return found
-    rest = bits - 64
-    same: NDArray[np.bool_] = (high == np.uint64(value >> rest)) & (
-        (low >> np.uint64(64 - rest)) == np.uint64(value & ((1 << rest) - 1))
-    )
-    return same
-
-
-def _trailing(high: NDArray[np.uint64], low: NDArray[np.uint64], value: int, bits: int) -> NDArray[np.bool_]:
-    if bits <= 64:
-        mask = (1 << bits) - 1
-        found: NDArray[np.bool_] = (low & np.uint64(mask)) == np.uint64(value)
-        return found
-    rest = (1 << (bits - 64)) - 1
-    same: NDArray[np.bool_] = (low == np.uint64(value & (2**64 - 1))) & (
-        (high & np.uint64(rest)) == np.uint64(value >> 64)
-    )
-    return same
+def _agree(high: NDArray[np.uint64], low: NDArray[np.uint64], value: int, mask: int) -> NDArray[np.bool_]:
+    """Mask of the ids, given by their upper and lower 64 bits, that agree with a value in the bits of a mask."""
+    found: NDArray[np.bool_] = (high & np.uint64(mask >> 64)) == np.uint64(value >> 64)
+    found &= (low & np.uint64(mask % (1 << 64))) == np.uint64(value % (1 << 64))
+    return found
