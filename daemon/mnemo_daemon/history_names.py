@@ -8,6 +8,7 @@ PURGE = "purge"
 EMPTY_TRASH = "empty trash"
 EXPIRE = "expire"
 RECLASSIFY = "reclassify"
+LLM_CALL = "llm call"
 
 # Authors of changes that nobody asked for at that moment
 BY_NOTES = "notes"
@@ -16,10 +17,11 @@ BY_TRASH = "trash"
 BY_EXPIRY = "expiry"
 BY_REPAIR = "repair"
 BY_DOCTOR = "cli:doctor"
+BY_LLM = "llm"
 
 # Authors whose changes an undo of the last change passes over, since nobody asked for them. An erasure that resumes by
 # itself has the name of its operation as its author. [SPEC 3.3]
-LEFT_ALONE = frozenset({BY_NOTES, BY_TRASH, BY_EXPIRY, BY_REPAIR, BY_DOCTOR, PURGE})
+LEFT_ALONE = frozenset({BY_NOTES, BY_TRASH, BY_EXPIRY, BY_REPAIR, BY_DOCTOR, BY_LLM, PURGE})
 # Authors whose changes somebody asked for. Undo does not pass over the intake: it takes back the whole group.
 ASKED_FOR = frozenset({BY_INTAKE})
 # Operations that dropped memories for good, which cannot be undone

@@ -5,10 +5,9 @@ The misbehaving workers are scripts that speak the real frames; the well-behaved
 
 import os
 import sys
-import textwrap
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -24,54 +23,7 @@ from mnemo_daemon.models.language_model import (
     PromptTooLong,
 )
 from mnemo_daemon.models.llm_worker import FRAME_BYTES_MAX, BrokenFrame, Prompt, take_frame, to_frame
-
-ModelOf = Callable[..., LanguageModel]
-
-# What a script has at hand: ready(), prompt() and answer(text), over the wire of the real worker.
-WIRE = """
-import os, pathlib, sys, time
-import msgspec
-from mnemo_daemon.models.llm_worker import Completion, Prompt, Ready, claim_stdout, send, take_frame
-received, out = bytearray(), 1
-
-def ready():
-    send(out, Ready(128, 1.0))
-
-def prompt():
-    while (body := take_frame(received)) is None:
-        data = os.read(0, 65536)
-        if not data:
-            sys.exit(0)
-        received.extend(data)
-    return msgspec.msgpack.decode(body, type=Prompt)
-
-def answer(text):
-    send(out, Completion(text, 1, 1, 1.0, False))
-"""
-ECHO = """
-ready()
-while True:
-    answer(prompt().text.upper())
-"""
-
-
-@pytest.fixture
-def model_of(tmp_path: Path) -> Iterator[ModelOf]:
-    """A function that makes a LanguageModel whose worker runs the script it is given."""
-    made: list[LanguageModel] = []
-
-    def make(script: str, **options: object) -> LanguageModel:
-        program = tmp_path / f"worker{len(made)}.py"
-        program.write_text(WIRE + textwrap.dedent(script))
-        file = tmp_path / "some.gguf"
-        file.write_bytes(b"GGUF")
-        command = (sys.executable, str(program))
-        made.append(LanguageModel(file, allow_unknown=True, command=command, **options))  # type: ignore[arg-type]
-        return made[-1]
-
-    yield make
-    for model in made:
-        model.close()
+from tests.conformance.conftest import ECHO, ModelOf
 
 
 def is_gone(pid: int | None) -> bool:

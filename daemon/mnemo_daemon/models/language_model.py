@@ -224,7 +224,7 @@ class LanguageModel:
 
     def status(self) -> LanguageModelStatus:
         """The expected fate of the next question. Never waits."""
-        name = self._model.name if self._model else ""
+        name = self.name
         if why_not := self._reason_for_absence():
             return LanguageModelStatus("absent", why_not, name)
         if self._is_resting():
@@ -234,20 +234,29 @@ class LanguageModel:
             return LanguageModelStatus("off", self._reason or "it starts when it is first needed", name)
         return LanguageModelStatus("ready" if worker.ready else "starting", "", name, worker.pid)
 
-    def answer(self, prompt: str, max_tokens: int, deadline_s: float) -> Completion:
+    @property
+    def name(self) -> str:
+        """The name of the model's file; "" without one."""
+        return self._model.name if self._model else ""
+
+    def answer(
+        self, prompt: str, max_tokens: int, deadline_s: float, *, head: str = "", grammar: str = ""
+    ) -> Completion:
         """The model's answer, of at most max_tokens, within deadline_s seconds and KILL_GRACE_S.
 
+        `head` stands before the prompt; the answer follows `grammar`, if one is given, which must be a tested one.
         Starting the model counts too: if that alone takes longer, this raises AnswerTimeout, the model goes on loading
         and the next question finds it further on. Raises ModelAbsent, ModelFailureError, AnswerTimeout, PromptTooLong.
         """
         until = time.monotonic() + deadline_s
-        if len(prompt.encode()) > FRAME_BYTES_MAX // 2:
-            raise PromptTooLong(f"the prompt has {len(prompt.encode())} bytes; no model's context holds that")
+        if (size := len((head + prompt).encode())) > FRAME_BYTES_MAX // 2:
+            raise PromptTooLong(f"the prompt has {size} bytes; no model's context holds that")
         self._check_prompt()
         with self._exclusive_turn(deadline_s):
             self._check_prompt()  # it may have been closed meanwhile
             try:
-                return self._ask(self._ready_worker(until), Prompt(prompt, max_tokens, time_left(until)), until)
+                worker = self._ready_worker(until)
+                return self._ask(worker, Prompt(prompt, max_tokens, time_left(until), head, grammar), until)
             except TimeoutError as error:
                 raise AnswerTimeout("the time was up before the question could be asked") from error
             finally:

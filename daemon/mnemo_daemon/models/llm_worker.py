@@ -29,8 +29,7 @@ FRAME_BYTES_MAX = 1024 * 1024
 """Bytes of one message; far above any prompt that fits a context, far below what could exhaust memory."""
 NICENESS = 10
 """Added to the daemon's own: a recall must not wait for a model that is thinking. [facts/engine 1]"""
-TEMPLATE_ROOM_TOKENS = 64
-"""Tokens kept free for what a model's chat template puts around the prompt."""
+CONTENT_MARK = "\ue000content\ue000"  # private-use characters: stands for the prompt when a template is rendered
 GGUF_MAGIC = b"GGUF"
 
 
@@ -40,6 +39,8 @@ class Prompt(msgspec.Struct, tag="prompt"):
     text: str
     max_tokens: int
     deadline_s: float
+    head: str = ""  # stands before the text and is the same for many prompts
+    grammar: str = ""  # GBNF that the answer follows; a wrong one crashes the process
 
 
 class Ready(msgspec.Struct, tag="ready"):
@@ -174,6 +175,7 @@ class LoadedModel:
         self._llama: Any = llama_cpp.Llama(
             str(path), n_ctx=context_tokens, n_threads=threads, n_threads_batch=threads, verbose=False
         )
+        self._frame = self._chat_frame()
         self._stop_at = math.inf
         # llama.cpp asks this within prompt processing too, where nothing else can stop it. It keeps a bare pointer to
         # the callback, so we keep the object.
@@ -190,15 +192,18 @@ class LoadedModel:
 
     def complete(self, prompt: Prompt) -> Completion | ModelRefusal:
         """The most probable answer to prompt, in the model's own chat template; the same for the same prompt."""
+        from llama_cpp.llama_grammar import LlamaGrammar
+
         began = time.monotonic()
-        room = self.context_tokens - TEMPLATE_ROOM_TOKENS - prompt.max_tokens
-        length = len(self._llama.tokenize(prompt.text.encode(), add_bos=False))
-        if length > room:
-            return ModelRefusal("too_long", f"the prompt has {length} tokens, and {max(room, 0)} fit with the answer")
+        tokens = self._tokens_of(prompt)
+        if len(tokens) + prompt.max_tokens > self.context_tokens:
+            room = max(self.context_tokens - prompt.max_tokens, 0)
+            return ModelRefusal("too_long", f"the prompt has {len(tokens)} tokens, and {room} fit with the answer")
+        grammar = LlamaGrammar.from_string(prompt.grammar, verbose=False) if prompt.grammar else None
         self._stop_at = began + prompt.deadline_s
         try:
-            answer = self._llama.create_chat_completion(
-                [{"role": "user", "content": prompt.text}], max_tokens=prompt.max_tokens, temperature=0.0, seed=0
+            answer = self._llama.create_completion(
+                tokens, max_tokens=prompt.max_tokens, temperature=0.0, seed=0, grammar=grammar
             )
         except (RuntimeError, ValueError) as error:
             self._llama.reset()  # an aborted evaluation leaves half a prompt in the cache
@@ -209,12 +214,42 @@ class LoadedModel:
             self._stop_at = math.inf
         choice, usage = answer["choices"][0], answer["usage"]
         return Completion(
-            text=choice["message"]["content"] or "",
+            text=choice["text"],
             prompt_tokens=usage["prompt_tokens"],
             answer_tokens=usage["completion_tokens"],
             took_ms=milliseconds_since(began),
             cut=choice["finish_reason"] == "length",
         )
+
+    def _chat_frame(self) -> tuple[list[int], list[int]]:
+        """The tokens that the chat template of the model file puts before and after a prompt; none without a template.
+
+        Raises ValueError for a template that does not take a plain message.
+        """
+        from llama_cpp.llama_chat_format import Jinja2ChatFormatter
+
+        template = self._llama.metadata.get("tokenizer.chat_template")
+        if template is None:
+            return self._tokenize("", add_bos=True), []
+        begin, end = (
+            self._llama._model.token_get_text(max(t, 0)) for t in (self._llama.token_bos(), self._llama.token_eos())
+        )
+        formatter = Jinja2ChatFormatter(template, eos_token=end, bos_token=begin)
+        rendered = formatter(messages=[{"role": "user", "content": CONTENT_MARK}]).prompt
+        before, mark, after = rendered.partition(CONTENT_MARK)
+        if not mark:
+            raise ValueError("the chat template of the model file leaves out the message")
+        return self._tokenize(before, special=True), self._tokenize(after, special=True)
+
+    def _tokens_of(self, prompt: Prompt) -> list[int]:
+        """The prompt within the frame. A control token that is written in a prompt is plain text there: only the frame
+        may hold any, so that no text can end its message."""
+        before, after = self._frame
+        return [*before, *self._tokenize(prompt.head), *self._tokenize(prompt.text), *after]
+
+    def _tokenize(self, text: str, *, special: bool = False, add_bos: bool = False) -> list[int]:
+        tokens: list[int] = self._llama.tokenize(text.encode(), add_bos=add_bos, special=special)
+        return tokens
 
 
 def available_cpus() -> int:

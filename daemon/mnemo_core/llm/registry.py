@@ -1,0 +1,7 @@
+"""The registered language-model tasks. A task that is not in this table is never asked."""
+
+from mnemo_core.llm.naming import NAMING
+from mnemo_core.llm.summarize import SUMMARIZE
+from mnemo_core.llm.tasks import AnyTask
+
+TASKS: tuple[AnyTask, ...] = (NAMING, SUMMARIZE)

@@ -1,0 +1,96 @@
+"""The task `summarize`: one short text in place of several. SPEC 12.2"""
+
+from collections import Counter
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from mnemo_core.llm.grounding import rejection_of
+from mnemo_core.llm.tasks import LlmTask, TaskInputs
+from mnemo_core.text.characters import UNSPACED_CHARACTER, WORD
+from mnemo_core.text.languages import ALL_FUNCTION_WORDS, identify_language, words_of
+from mnemo_core.text.segmentation import sentences
+
+SUMMARY_CHARACTERS = 400
+SENTENCES_MAX = 400  # of all sources together that the fallback reads
+_ELLIPSIS = "…"
+
+
+class SummaryAnswer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The answer of the task."""
+
+    summary: Annotated[str, Meta(min_length=1, max_length=SUMMARY_CHARACTERS)]
+
+
+def validate_summary(answer: SummaryAnswer, inputs: TaskInputs) -> str:
+    """Return why a summary is rejected; "" if it is accepted."""
+    said = sentences(answer.summary)
+    if not said:
+        return "it is blank"
+    if len(answer.summary) > sum(map(len, inputs.sources)):
+        return "it is longer than its sources"
+    if len(set(said)) < len(said):
+        return "it says a sentence twice"
+    if identify_language(words_of(answer.summary)) != identify_language(words_of(" ".join(inputs.sources))):
+        return "it is in another language than its sources"
+    return rejection_of(answer.summary, inputs.sources)
+
+
+def extract_summary(inputs: TaskInputs) -> SummaryAnswer:
+    """Select whole sentences of the sources: those that cover most of what many sentences speak of.
+
+    Budgeted greedy maximisation of a submodular coverage (Lin and Bilmes 2010): a word is worth the number of sentences
+    that it is in, one more for a specific, and counts once; sentences are taken by what they add per character.
+    """
+    found = list(dict.fromkeys(each for source in inputs.sources for each in sentences(source)))[:SENTENCES_MAX]
+    words = [_content_words(sentence) for sentence in found]
+    worth = Counter(word for each in words for word in each)
+    worth.update({word for each in words for word, is_specific in each.items() if is_specific})
+    chosen: set[int] = set()
+    covered: set[str] = set()
+    room = SUMMARY_CHARACTERS
+    while rest := [at for at in range(len(found)) if at not in chosen and len(found[at]) <= room]:
+        gains = {at: sum(worth[word] for word in words[at] if word not in covered) for at in rest}
+        best = max(rest, key=lambda at: (gains[at] / len(found[at]), -at))
+        if chosen and not gains[best]:
+            break
+        chosen.add(best)
+        covered.update(words[best])
+        room -= len(found[best]) + 1
+    return SummaryAnswer(" ".join(found[at] for at in sorted(chosen)) or _beginning(found[0]))
+
+
+def is_short(inputs: TaskInputs) -> bool:
+    """Return whether the sources fit into a summary as they are."""
+    return sum(len(source) + 1 for source in inputs.sources) <= SUMMARY_CHARACTERS
+
+
+def _content_words(sentence: str) -> dict[str, bool]:
+    """The words of a sentence that are no function words, each with whether it is a specific."""
+    words = WORD.findall(sentence)
+    return {
+        word.casefold(): any(c.isdigit() for c in word) or (at > 0 and word[0].isupper())
+        for at, word in enumerate(words)
+        if word.casefold() not in ALL_FUNCTION_WORDS
+    }
+
+
+def _beginning(sentence: str) -> str:
+    """The first words of a sentence that is too long for a summary."""
+    ends = [at for at in range(SUMMARY_CHARACTERS) if sentence[at].isspace() or UNSPACED_CHARACTER.match(sentence[at])]
+    return sentence[: ends[-1] if ends else 0].rstrip() + _ELLIPSIS
+
+
+SUMMARIZE = LlmTask(
+    site="summarize",
+    instruction=(
+        "Summarize the sources in one to three short sentences, in their language. Keep names, numbers and dates as "
+        "they are written and add nothing."
+    ),
+    answer=SummaryAnswer,
+    validate=validate_summary,
+    fallback=extract_summary,
+    is_clear=is_short,
+    max_tokens=400,
+)

@@ -1,0 +1,137 @@
+"""Runs language-model tasks: the model where it may and can answer, the task's fallback everywhere else. SPEC 12
+
+An answer of the model is used only if it parses strictly and passes the task's validation. Every call is recorded in
+the store with its outcome, and the caller learns why an answer is the fallback's. A task never fails and never waits
+longer than its deadline (and the worker's grace to be killed).
+"""
+
+import functools
+import logging
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, Generic, Literal
+
+import msgspec
+
+from mnemo_core.llm.grammar import grammar_of
+from mnemo_core.llm.tasks import Answer, LlmTask, TaskInputs, prompt_data, prompt_head
+from mnemo_daemon.history_names import BY_LLM, LLM_CALL
+from mnemo_daemon.models.language_model import (
+    AnswerTimeout,
+    LanguageModel,
+    LanguageModelError,
+    ModelAbsent,
+    PromptTooLong,
+)
+from mnemo_daemon.models.llm_worker import Completion
+from mnemo_store.errors import StoreError
+from mnemo_store.records import LlmCall, PutLlmCall
+from mnemo_store.store import Store, WriteResult
+
+log = logging.getLogger("mnemo.llm")
+
+Level = Literal["off", "auto", "full"]
+Outcome = Literal["answered", "rejected", "unusable", "late", "too_long", "failed"]
+
+
+@dataclass(frozen=True)
+class TaskResult(Generic[Answer]):
+    """The answer of a task, and where it comes from."""
+
+    answer: Answer
+    method: Literal["llm", "fallback"]
+    reason: str = ""  # of the fallback
+
+
+class TaskRunner:
+    """The runner of one daemon; safe to call from any thread, and blocking."""
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        store: Store,
+        level: Callable[[], Level],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._model = model
+        self._store = store
+        self._level = level
+        self._clock = clock
+
+    def run(self, task: LlmTask[Answer], inputs: TaskInputs, deadline_s: float | None = None) -> TaskResult[Answer]:
+        """Return the answer of the model, or the fallback's with the reason, within the deadline."""
+        level = self._level()
+        if level == "off":
+            reason = "language-model tasks are off (`llm.level`)"
+        elif level == "auto" and task.is_clear(inputs):
+            reason = "the case is clear without a language model"
+        else:
+            answer, reason = self._ask(task, inputs, task.deadline_s if deadline_s is None else deadline_s)
+            if answer is not None:
+                return TaskResult(answer, "llm")
+        return TaskResult(task.fallback(inputs), "fallback", reason)
+
+    def _ask(self, task: LlmTask[Answer], inputs: TaskInputs, deadline_s: float) -> tuple[Answer | None, str]:
+        """The accepted answer of the model, or None and the reason why there is none."""
+        began = self._clock()
+        completion: Completion | None = None
+        answer: Answer | None = None
+        outcome: Outcome
+        try:
+            completion = self._model.answer(
+                prompt_data(inputs), task.max_tokens, deadline_s,
+                head=prompt_head(task), grammar=_grammar_of(task.answer),
+            )  # fmt: skip
+            answer = _parse(completion.text, task.answer)
+            reason = task.validate(answer, inputs)
+            outcome = "rejected" if reason else "answered"
+        except ModelAbsent as error:
+            return None, str(error)  # nothing was called
+        except LanguageModelError as error:
+            outcome, reason = _outcome_of(error), str(error)
+        except msgspec.DecodeError as error:
+            outcome, reason = "unusable", f"the answer is not of its form: {error}"
+        milliseconds = round((self._clock() - began) * 1000)
+        self._record(task, outcome, completion, milliseconds)
+        if outcome == "answered":
+            return answer, ""
+        log.info("%s: the fallback is used, because the language model's call is %r", task.site, outcome)
+        log.debug("%s: %s", task.site, reason)  # may hold words of memories
+        return None, reason
+
+    def _record(self, task: LlmTask[Any], outcome: Outcome, completion: Completion | None, milliseconds: int) -> None:
+        """Write the call to the store behind the caller's back; a store that refuses it costs no answer."""
+        store = self._store
+        call = LlmCall(
+            id=store.new_id(), at=store.now(), site=task.site, model=self._model.name, outcome=outcome,
+            tokens_in=completion.prompt_tokens if completion else 0,
+            tokens_out=completion.answer_tokens if completion else 0, milliseconds=max(0, milliseconds),
+        )  # fmt: skip
+        try:
+            store.transact(
+                lambda _: WriteResult((PutLlmCall(data=call),), None, LLM_CALL), by=BY_LLM, background=True
+            ).add_done_callback(_log_failure)
+        except StoreError as error:
+            log.warning("a call of the language model could not be recorded: %s", error)
+
+
+@functools.cache
+def _grammar_of(answer: type[Any]) -> str:
+    return grammar_of(answer)
+
+
+def _parse(text: str, answer: type[Answer]) -> Answer:
+    return msgspec.json.decode(text, type=answer)
+
+
+def _outcome_of(error: LanguageModelError) -> Outcome:
+    if isinstance(error, AnswerTimeout):
+        return "late"
+    return "too_long" if isinstance(error, PromptTooLong) else "failed"
+
+
+def _log_failure(write: "Future[Any]") -> None:
+    if (error := write.exception()) is not None:
+        log.warning("a call of the language model could not be recorded: %s", error)

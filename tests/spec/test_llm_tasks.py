@@ -1,0 +1,151 @@
+"""Language-model tasks: grounding of answers, and the fallbacks as methods of their own. SPEC 12"""
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mnemo_core.llm.grounding import loss_of, rejection_of
+from mnemo_core.llm.naming import NAMING, NameAnswer, extract_name, validate_name
+from mnemo_core.llm.registry import TASKS
+from mnemo_core.llm.summarize import SUMMARY_CHARACTERS, SummaryAnswer, extract_summary, validate_summary
+from mnemo_core.llm.tasks import AnyTask, TaskInputs, prompt_head
+from mnemo_core.text.segmentation import sentences
+
+SOURCES = (
+    "Anna moved to Berlin on 5 January 2019. She has three cats.",
+    "The ticket ABC-12 costs 25 km of cable, see /etc/cable.conf.",
+    "我昨天在北京见了王小明，花了三百元。",
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Anna has 3 cats in Berlin.",
+        "In January 2019 Anna moved.",
+        "2019-01-05: Anna moved to Berlin",
+        "She moved in 2019, on January 5.",
+        "25 kilometers of cable for ABC-12 (/etc/cable.conf)",
+        "The cats live there, and they have names.",
+        "王小明花了300元",
+        "",
+    ],
+)
+def test_a_text_whose_specifics_stand_in_the_sources_is_accepted(text: str) -> None:
+    assert rejection_of(text, SOURCES) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("Anna has 4 cats.", "the number '4'"),
+        ("Anna has four cats.", "the number '4'"),
+        ("The cable has 25 kg.", "the number '25 kg'"),
+        ("Anna moved on 6 January 2019.", "the date '2019-01-06'"),
+        ("Anna moved in February 2019.", "the date '2019-02'"),
+        ("Anna moved yesterday.", "the date 'yesterday'"),
+        ("Bob moved to Berlin.", "the name 'bob'"),
+        ("Anna moved to Paris.", "the name 'paris'"),
+        ("The ticket is ABC-13.", "the identifier 'abc-13'"),
+        ("See /etc/other.conf.", "the identifier '/etc/other.conf'"),
+        ("李四花了300元", "the name '李'"),
+    ],
+)
+def test_an_invented_specific_is_named(text: str, reason: str) -> None:
+    assert rejection_of(text, SOURCES) == f"{reason} is in none of the sources"
+
+
+def test_a_replacement_that_drops_a_specific_loses_it() -> None:
+    assert loss_of(["Anna has 3 cats.", "She lives in Berlin."], "Anna lives in Berlin and has three cats.") == ""
+    assert loss_of(["Anna has 3 cats.", "She lives in Berlin."], "Anna lives in Berlin and has cats.") == (
+        "the number '3' of a source is lost"
+    )
+    assert loss_of(["Anna has cats.", "She lives in Berlin."], "Anna has cats.") == (
+        "the name 'berlin' of a source is lost"
+    )
+
+
+def test_a_summary_covers_the_common_subject_and_its_specifics_in_whole_sentences() -> None:
+    talk = [f"We talked about the weather again, as on every day, for quite a while in room {n}." for n in "abcdefgh"]
+    inputs = TaskInputs((*talk[:4], "The zoo opened a panda house on 5 June 2024.", *talk[4:]))
+    summary = extract_summary(inputs).summary
+    assert "The zoo opened a panda house on 5 June 2024." in summary
+    assert set(sentences(summary)) <= set(inputs.sources)
+
+
+def test_sources_that_fit_are_their_own_summary() -> None:
+    inputs = TaskInputs(("Anna has three cats.", "She lives in Berlin.", "Anna has three cats."))
+    assert extract_summary(inputs) == SummaryAnswer("Anna has three cats. She lives in Berlin.")
+
+
+def test_a_sentence_that_no_summary_holds_is_cut_between_words() -> None:
+    summary = extract_summary(TaskInputs(("word " * 200,))).summary
+    assert len(summary) <= SUMMARY_CHARACTERS
+    assert summary == "word " * (summary.count("word") - 1) + "word…"
+
+
+@pytest.mark.parametrize(
+    ("summary", "reason"),
+    [
+        ("Anna hat drei Katzen und sie wohnt mit denen in der Stadt.", "it is in another language than its sources"),
+        ("Anna has three cats. Anna has three cats.", "it says a sentence twice"),
+        (" ", "it is blank"),
+        ("Anna has three cats, " + "which are cats, " * 10, "it is longer than its sources"),
+        ("Anna has three dogs and Bob.", "the name 'bob' is in none of the sources"),
+    ],
+)
+def test_a_summary_is_rejected_with_the_reason(summary: str, reason: str) -> None:
+    inputs = TaskInputs(("Anna has three cats. She lives in Berlin, and her cats are with her there.",))
+    assert validate_summary(SummaryAnswer(summary), inputs) == reason
+
+
+@pytest.mark.parametrize(
+    ("sources", "name"),
+    [
+        (["The panda house opens in June.", "A panda house is built.", "She is in the panda house."], "panda house"),
+        (["Wir fahren mit dem Zug nach Köln.", "Der Zug nach Köln war voll."], "Zug"),
+        (["大熊猫在北京。", "我喜欢大熊猫。"], "大熊猫"),
+        (["the of and"], "the of and"),
+    ],
+)  # fmt: skip
+def test_a_name_is_the_phrase_that_most_sources_share(sources: list[str], name: str) -> None:
+    assert extract_name(TaskInputs(tuple(sources))) == NameAnswer(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("Zorblax dragons", "the word 'zorblax' is in none of the sources"),
+        ("the of", "it names nothing"),
+        ("a new panda house is built here", "it has 7 words"),
+        ("The Panda House", ""),
+    ],
+)
+def test_a_name_is_made_of_words_of_the_sources(name: str, reason: str) -> None:
+    assert validate_name(NameAnswer(name), TaskInputs(("A new panda house is built here.",))) == reason
+
+
+TEXTS = st.text(min_size=1).filter(lambda text: text.strip() != "") | st.sampled_from(SOURCES)
+
+
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.site)
+@given(sources=st.lists(TEXTS, min_size=1, max_size=6), question=st.text())
+def test_a_fallback_answers_whatever_the_sources_are_and_the_same_each_time(
+    task: AnyTask, sources: list[str], question: str
+) -> None:
+    inputs = TaskInputs(tuple(sources), question)
+    answer = task.fallback(inputs)
+    assert answer == task.fallback(inputs)
+    assert msgspec.json.decode(msgspec.json.encode(answer), type=task.answer) == answer
+
+
+def test_the_table_has_one_task_a_site_and_the_prompt_names_the_fields_of_the_answer() -> None:
+    assert len({task.site for task in TASKS}) == len(TASKS)
+    assert prompt_head(NAMING).startswith(NAMING.instruction)
+    assert '"name"' in prompt_head(NAMING)
+
+
+def test_inputs_without_any_text_are_refused() -> None:
+    with pytest.raises(ValueError, match="at least one source"):
+        TaskInputs((" ", ""))
