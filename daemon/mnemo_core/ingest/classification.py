@@ -24,6 +24,7 @@ from mnemo_core.text import lexicon
 from mnemo_core.text.code_mask import mask_code
 from mnemo_core.text.dates.date_patterns import IDEOGRAPH, words_in
 from mnemo_core.text.lazy_patterns import lazy_pattern
+from mnemo_core.text.lexicon import alternation
 from mnemo_core.text.segmentation import sentences
 from mnemo_store.records import Category, Form, Kind
 
@@ -54,6 +55,11 @@ class _Signal(NamedTuple):
 
 
 _CJK = frozenset({IDEOGRAPH})
+
+
+def _signal(name: str) -> _Signal:
+    pattern = alternation("classification", f"{name}_patterns")
+    return _Signal(lexicon.words("classification", name), lazy_pattern(pattern, re.IGNORECASE))
 
 
 class _CategoryMatch(NamedTuple):
@@ -209,63 +215,11 @@ _NOW_BY_LETTER = lazy_pattern(r"\b(?:right now|now|currently|this session|today)
 
 # About now, or this session
 
-_DOING = r"(?:I['’]m|I am|we['’]re|we are)(?: just| still| only| also| now)*"
 # What is done in minutes or hours. What goes on for weeks is no matter of one session, though it is said to be so now
 # ("I'm currently reading Dune"): kind `working` is hidden from every other session, so this is the short list.
-_BRIEFLY = (
-    r"(?:debugg|fix|refactor|rebas|test|edit|review|runn|install|deploy|restart|compar|merg|updat|clean|check|rewrit"
-    r"|migrat|renam|trac|patch|profil|upgrad|compil|build(?=ing the)|rebuild)\w*ing\b"
-    r"|\b(?:looking (?:at|into)|writing (?:the|a|an|some|tests?)|trying to|stuck (?:on|at|with))\b"
-)
-_STARTING = r"about to (?:restart|run|push|commit|deploy|merge|start|try|open|install|rebase|test|delete|rename)\b"
-_AT_PRESENT = r"(?:right now|at the moment|just now|as we speak|at this moment)"
 # A state that will not last: "Right now the tests are failing."
-_SOMETHING = r"(?:the|our|my|this|that|these|all|ci|it|everything|nothing)(?: [\w'’-]{1,30}){0,4}?"
-_PASSING = (
-    r"(?:still |all |not |completely |only )?(?:failing|broken|down|red|green|stuck|offline|online|blocked|flaky"
-    r"|crashing|hanging|running|unreachable|passing|loading|building|compiling|restarting|waiting|timing out"
-    r"|locked|frozen|empty|full|busy|responding|working|up again)\b"
-)
-_NOW = _Signal(
-    lexicon.words("classification", "now"),
-    lazy_pattern(
-        "|".join(
-            (
-                r"\b(?:in|for|during|of) (?:this|the current|our) (?:session|chat|conversation|thread)\b",
-                r"\b(?:for the )?rest of (?:this|the|our) (?:session|chat|conversation)\b",
-                rf"\b(?:{_AT_PRESENT}|currently|now|today),? {_DOING} (?:{_BRIEFLY}|{_STARTING}|in the middle of)",
-                rf"\b{_DOING} (?:currently|right now|now|at the moment) (?:{_BRIEFLY})",
-                rf"\b{_DOING} {_STARTING}",
-                rf"\b{_DOING} (?:currently )?in the middle of (?:{_BRIEFLY})",
-                rf"\b{_DOING} (?:{_BRIEFLY}|working on|stuck)[^.!?\n]{{0,120}}?\b(?:{_AT_PRESENT}|today)\b",
-                rf"\b{_AT_PRESENT},? {_DOING} working on\b",
-                rf"(?:^|[.!?]\s+)(?:{_AT_PRESENT}|now),? {_SOMETHING} (?:is|are|isn['’]t|aren['’]t) {_PASSING}",
-                rf"(?:^|[.!?]\s+){_SOMETHING} (?:is|are|isn['’]t|aren['’]t) {_PASSING}[^.!?\n]{{0,60}}?"
-                rf"\b(?:{_AT_PRESENT}|now)(?=[.!?,;]|$)",
-                r"(?:^|[.!?]\s+)today,? (?:we are|we['’]re|let['’]s)(?: just| only)? (?:\w+ing\b|\w+)",
-                r"(?:^|[.!?;]\s+)(?:just )?for now,? (?!bye)\w+"
-                r"|\b(?:ignore|skip|leave|use|keep) [^.!?\n]{1,60} for now\b",
-                r"\bthe current (?:task|step|error|branch|file) (?:is|fails)\b",
-                # German, French
-                r"\b(?:in|für) (?:dieser|diese|unserer) (?:Sitzung|Unterhaltung|Session)\b",
-                r"\bich (?:debugge|teste|repariere|korrigiere|prüfe|schreibe) (?:gerade|im Moment)\b",
-                r"\b(?:gerade|im Moment) (?:debugge|teste|repariere|korrigiere|prüfe|schreibe) ich\b",
-                r"(?:^|[.!?]\s+)heute (?!\w*(?:ist|war|habe|haben|waren)\b)\w+en wir\b",
-                r"\b(?:dans|pour|pendant) cette (?:session|conversation)\b",
-                r"\ben ce moment,? (?:je|on|nous) (?:corrig|test|débogu|répar|vérifi|install|compar|refactoris)\w+",
-            )
-        ),
-        re.IGNORECASE,
-    ),
-)
-_NOW_CJK = _Signal(
-    _CJK,
-    lazy_pattern(
-        r"(?:本次|这次|這次|当前|當前)(?:会话|會話|对话|對話)|(?:现在|現在|目前|此刻)?(?:我|我们|我們|咱们)(?:现在|現在|目前)?正在|今天(?:我们|我們|我)(?:要|来|來|先)"
-        r"|(?:この|今回の)(?:セッション|会話|チャット)|(?:今|いま|現在)、?[^。！？\n]{0,60}(?:している|しています|中です|ところです)"
-        r"|今日は[^。！？\n]{0,60}(?:します|しましょう|やります)"
-    ),
-)
+_NOW = _signal("now")
+_NOW_CJK = _Signal(_CJK, lazy_pattern(alternation("classification", "now_cjk_patterns")))
 
 
 def about_now(text: str, words: set[str]) -> str:
@@ -279,101 +233,15 @@ def about_now(text: str, words: set[str]) -> str:
 
 # Decisions and projects
 
-_CHOICE = _Signal(
-    lexicon.words("classification", "choice"),
-    lazy_pattern(
-        "|".join(
-            (
-                r"\b(?:I|we|they|he|she|team|everyone|management|board|committee)(?:['’]ve| have| has|['’]d| had)?"
-                r"(?: all| both| finally| now| just| jointly| also| together)*"
-                r" (?:decided|chose|chosen|opted|settled on|agreed|resolved|picked(?! (?:\w+ )?up)|selected"
-                r"|ruled out|committed to|voted)\b",
-                r"\blet['’]s (?:go with|go for|use|stick (?:with|to)|settle on|drop|switch to|adopt|not use"
-                r"|keep (?:the|this|that|both))\b",
-                r"\b(?:we|I)(?:['’]ll| will| are|['’]re|['’]m| am)? (?:going|go) (?:with|for)\b|\bwent with\b",
-                r"\bdecision(?: made)?:|\b(?:the|our|my|final) decision (?:is|was)\b|\bit (?:was|is"
-                r"|has been) (?:decided|agreed)\b",
-                r"\bdecided (?:to|on|against|that|not)\b|^(?:agreed|decided|resolved)\b[: ]",
-                r"\b(?:my|our|the) (?:choice|pick) (?:is|was)\b|\b(?:I|we) made up (?:my|our) mind",
-                r"\b(?:habe|haben|hat|hatten) (?:ich |wir |man )?(?:mich|uns"
-                r"|sich)?\b[^.!?\n]{0,60}\b(?:entschieden|geeinigt|festgelegt)\b",
-                r"\b(?:entschieden|geeinigt|beschlossen)\b|\bEntscheidung:|\bwir (?:nehmen|bleiben bei)\b",
-                r"\b(?:ai|as|a|avons|avez|ont|est|sommes)\b[^.!?\n]{0,20}\b(?:décidé|choisi|opté|convenu"
-                r"|tranché)\b|\bdécision :",
-            )
-        ),
-        re.IGNORECASE,
-    ),
-)
-_GOAL = _Signal(
-    lexicon.words("classification", "goal"),
-    lazy_pattern(
-        "|".join(
-            (
-                r"\b(?:(?:the|our|my|main|its|project['’]?s?) (?:goal|aim|objective|milestone|roadmap)"
-                r"|(?:our|my|main|project['’]?s?) target)s?\b[^.!?\n;*`]{0,40}"
-                r"\b(?:is|are|was|:)|\b(?:goal|milestone|roadmap|objective)s?:",
-                r"\b(?:the )?project (?:\w+ )?(?:aims|goal|plan|is about|will|starts|started|deadline)\b",
-                r"\b(?:aims? to|aiming to|(?:is|are) meant to (?:become|replace))\b",
-                r"\b(?:we|I)(?:['’]re|['’]m| are| am) (?:building|developing|launching|planning to (?:build"
-                r"|launch|ship|release))\b",
-                r"\b(?:Ziel|Meilenstein|Projektziel) (?:ist|war|sind)\b"
-                r"|\bwir (?:bauen|entwickeln) (?:ein|eine|einen)\b",
-                r"\b(?:l['’]|notre |mon )(?:objectif|but) (?:est|était)\b|\bnous (?:développons|construisons)\b",
-            )
-        ),
-        re.IGNORECASE,
-    ),
-)
-_CHOICE_CJK = _Signal(
-    _CJK,
-    lazy_pattern(
-        r"(?:我们|我們|我|大家|团队|團隊|咱们)?(?:最终|最終|已经|已經|一致)?(?:决定|決定)(?:了|用|不|采用|採用|选|選|改|在|把|从|從|去|将|將|:|：|使用|放弃|放棄)"
-        r"|(?:选择|選擇)了|选定|敲定|就用[^。！？]{1,20}吧|決めた|決めました|決まった|決まりました|することにした|することにしました|にしよう"
-        r"|に決定|を採用"
-    ),
-)
-_GOAL_CJK = _Signal(
-    _CJK,
-    lazy_pattern(
-        r"(?:目标|目標|里程碑|目的)(?:是|为|為|は|：|:)|(?:项目|項目|プロジェクト)(?:的|の)(?:目标|目標|目的)|正在开发|正在開發|を開発している"
-    ),
-)
+_CHOICE = _signal("choice")
+_GOAL = _signal("goal")
+_CHOICE_CJK = _Signal(_CJK, lazy_pattern(alternation("classification", "choice_cjk_patterns")))
+_GOAL_CJK = _Signal(_CJK, lazy_pattern(alternation("classification", "goal_cjk_patterns")))
 
 # Asks
 
-_ASK = _Signal(
-    lexicon.words("classification", "ask"),
-    lazy_pattern(
-        "|".join(
-            (
-                r"(?:^|[.!?,;:\n][^\S\n]*|\b(?:hey|hi|hello|please|so|and|also|ok|okay)\b[ ,]*(?:\w+, )?)"
-                r"(?:can|could|would|will) (?:you|someone|anyone)\b(?! (?:believe|imagine))",
-                r"(?:^|[.!?;:\n][^\S\n]*)(?:\w+, )?please\b(?:,)?"
-                r" (?!note that\b|see\b|refer\b|consult\b|be aware\b)\w+|\b(?:send|give|tell|show|let|remind|help"
-                r"|call|text|email) (?:me|us)\b[^.!?\n]{0,300}\bplease\b",
-                r"(?:^|[.!?;:\n,][^\S\n]*)(?:please )?(?:remind|tell|show|send|give|help) (?:me|us)\b"
-                r"|\bplease let me know\b",
-                r"\bdon['’]t let me forget\b|\bdo me a favou?r\b|\bcan I (?:ask|get) you\b|\bmind if you\b"
-                r"|\bwould you mind\b",
-                r"\bI(?:['’]d| would) (?:like|love) (?:you|it if you)\b|\bI (?:need|want) you to\b"
-                r"|\basked (?:me|us) (?:to|if|for|whether)\b",
-                r"\b(?:kannst|könntest|würdest) du\b|\b(?:können|könnten|würden) Sie\b|(?:^"
-                r"|[.!?;:\n][^\S\n]*)bitte\b \w+|\berinner(?:e)? mich\b",
-                r"\b(?:peux|pourrais|veux)[- ]tu\b|\b(?:pouvez|pourriez)[- ]vous\b|\brappelle[- ]moi\b"
-                r"|\bs['’]il (?:te|vous) pla[iî]t\b",
-            )
-        ),
-        re.IGNORECASE,
-    ),
-)
-_ASK_CJK = _Signal(
-    _CJK,
-    lazy_pattern(
-        r"(?:^|[。！？，,\n])(?:请|請)(?!假)(?:你|您|帮|幫|把|给|給|提醒|告诉|告訴|问|問|发|發|记得|記得)|(?:能不能|可以|能否|能)(?:帮|幫)|帮我|幫我|提醒我|麻烦你|麻煩你"
-        r"|してください|して下さい|てください|してくれ|お願いします|もらえますか|いただけますか|くれますか|くれませんか"
-    ),
-)
+_ASK = _signal("ask")
+_ASK_CJK = _Signal(_CJK, lazy_pattern(alternation("classification", "ask_cjk_patterns")))
 _QUESTION = lazy_pattern(r"[?？]|(?:吗|嗎|呢|ですか|ますか|でしょうか)[。]?$")
 
 
@@ -396,18 +264,7 @@ def _ask(text: str, words: set[str], role: Role) -> str:
 
 # Outcomes
 
-_OUTCOME = lazy_pattern(
-    r"\b(?<!is )(?<!are )(?<!be )(?<!being )(?:created|written|generated|produced|exported|reached|improved|reduced)\b"
-    r"|\b(?:pass(?:ed|es|ing)?|fail(?:ed|s)|finished|completed|deployed|shipped|released|published|merged"
-    r"|fixed|resolved|solved|closed|done"
-    r"|measured|achieved|uploaded|results?|outcome|output|summary"
-    r"|report|benchmarks?|findings?|accuracy"
-    r"|succeeded|successful|green|dropped|verified|reproduced|confirmed|wrote"
-    r"|fertig|abgeschlossen|bestanden|Ergebnis|Bericht|veröffentlicht|behoben|terminée?s?|réussie?s?"
-    r"|résultats?|rapport|publiée?s?|corrigée?s?)\b"
-    r"|完成|通过|通過|结果|結果|成功|失败|失敗|修复|修復|报告|報告|発表|終わった|完了|上线|上線",
-    re.IGNORECASE,
-)
+_OUTCOME = lazy_pattern(alternation("classification", "outcome"), re.IGNORECASE)
 WHOLE_CHARS_MAX = 280  # a longer text is about several things: only evidence next to the outcome counts
 _POINTER = lazy_pattern(
     r"https?://\S+|\bfile://\S+|(?:^|[\s(`'\"])(?:~|\.{1,2})?/?(?:[\w.-]+/)+[\w.-]+\.\w{1,5}\b"
@@ -432,42 +289,11 @@ def _outcome(text: str, has_evidence: bool) -> str:
 
 # Small talk
 
-_TALK_WORDS = (
-    r"hi+|hello+|hey+|yo|hiya|howdy|good (?:morning|afternoon|evening|night|day|to see you"
-    r"|to hear from you|luck|job|one|idea|point|to know)|morning"
-    r"|bye+|goodbye|see (?:you|ya)(?: (?:later|soon|tomorrow|around|then))?|later|take care"
-    r"|have a (?:good|great|nice|lovely) \w+|cheers|welcome back"
-    r"|thanks?(?: you)?(?: (?:so much|a lot|very much|again|a million|for (?:your|the) help|for that"
-    r"|anyway))*|thank you(?: \w+){0,3}|thx|ty|no (?:problem|worries|thanks)"
-    r"|(?:you['’]re|you are) welcome|welcome|my pleasure|don['’]t mention it|anytime"
-    r"|ok(?:ay)?|k|kk|sure(?: thing)?|yes|yep|yeah+|yup|no|nope|nah|right|alright|all right|fine|got it"
-    r"|I see|makes sense|of course|absolutely|exactly|totally|agreed"
-    r"|cool|great|nice(?: (?:one|work|to meet you))?|awesome|perfect|wow+|amazing|lovely|sweet|wonderful"
-    r"|that['’]s (?:so )?(?:great|nice|good|cool|awesome|wonderful|amazing|fine|right|true|all|it|lovely"
-    r"|fantastic)|sounds (?:good|great|fun|nice|like a plan)|well done|congrats|congratulations"
-    r"|(?:ha)+h?|(?:he)+h?|lol|lmao|haha\w*|oh+|ah+|hm+|mhm|oops|sorry|my bad|never ?mind|no way|really"
-    r"|so true|same here|me too|I agree|totally agree|not bad|not much"
-    r"|how(?:['’]s it going|['’]s (?:everything|life)| are (?:you|things)(?: (?:doing|today|going))?"
-    r"| have you been| do you do| about you)|what['’]s up|and you|what about you"
-    r"|I(?:['’]m| am) (?:good|fine|great|ok|okay|well|doing well)(?:,? thanks)?|long time no see|there"
-    r"|everyone|all|guys|team|folks|buddy|mate|friend|man|dude|today|too|so|well|then|again|and|very|much"
-    r"|hallo|moin|servus|guten (?:morgen|tag|abend)|gute nacht|danke(?: (?:schön|sehr|dir|ihnen))?"
-    r"|vielen dank|bitte(?: schön| sehr)?|tschüss|bis (?:später|bald|morgen|dann)|alles klar|na klar"
-    r"|super|prima|genau|ja|nein|wie geht['’]?s(?: dir)?|wie geht es (?:dir|ihnen)|mir geht['’]?s gut"
-    r"|bonjour|salut|bonsoir|bonne (?:nuit|journée|soirée)|merci(?: beaucoup| bien)?|de rien|au revoir"
-    r"|à (?:bientôt|demain|plus)|d['’]accord|oui|non|ça va|très bien|comment (?:ça va|vas-tu|allez-vous)"
-    r"|génial"
-)
-_TALK = lazy_pattern(_TALK_WORDS, re.IGNORECASE)
+_TALK = lazy_pattern(alternation("classification", "talk"), re.IGNORECASE)
 _TALK_WORD = lazy_pattern(r"[^\s,;.!…~-]+")
 _TALK_ITEM_WORDS_MAX = 8  # of one greeting; there are several ways to part a sentence into them
 _TALK_NAMED = lazy_pattern(r"(?<![,\s])[,\s]++[A-Z][a-zà-ÿ]++(?=[\s,!?.…]*+$)")  # "Hi Anna!", "Thanks, Bob."
-_TALK_CJK = lazy_pattern(
-    r"(?:你好|您好|大家好|早上好|早安|晚上好|晚安|下午好|谢谢(?:你|您|大家)?|謝謝(?:你|您)?|多谢|不客气|不客氣|再见|再見|拜拜|好的|好吧|好啊|好|嗯+|哦+|是的|对|對"
-    r"|没事|沒事|没问题|沒問題|哈+|真的(?:吗|嗎)?|太好了|太棒了|辛苦了|最近怎么样|吃了吗|明天见"
-    r"|こんにちは|こんばんは|おはよう(?:ございます)?|おやすみ(?:なさい)?|ありがとう(?:ございます|ございました)?|どういたしまして|さようなら|またね|また明日|はい|いいえ|うん"
-    r"|ええ|そうですね|なるほど|了解(?:です|しました)?|お疲れ様(?:です|でした)?|すごい(?:ですね)?|いいですね|お元気ですか|よろしくお願いします|[啊呀呢吧了ね])++"
-)
+_TALK_CJK = lazy_pattern(rf"(?:{alternation('classification', 'talk_cjk')})++")
 _NOTHING_SAID = lazy_pattern(r"[\W_]*")
 _TALK_CHARS_MAX = 120  # a longer text says something
 

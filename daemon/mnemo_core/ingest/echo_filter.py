@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from mnemo_core.text.characters import CJK, FIRST_CJK
 from mnemo_core.text.lazy_patterns import lazy_pattern
+from mnemo_core.text.lexicon import alternation
 from mnemo_core.text.segmentation import line_spans
 from mnemo_store.records import KINDS
 
@@ -97,21 +98,10 @@ _TAG = lazy_pattern(r"<\s{0,3}(/?)\s{0,3}memory\s{0,3}>", re.IGNORECASE)
 _SECTION = lazy_pattern(r"^(?:=== (?:Core|Recent|Topics) \([^()\n]*\) ===|Triggers:)$", re.MULTILINE)
 _LIST_NUMBER = lazy_pattern(r"[ \t>*-]{0,9}\d{1,3}[.)][ \t]+")
 _LEAD_IN = lazy_pattern(
-    r"""[\s"'“*_`>-]*+(?:(?:yes|sure|right|ok(?:ay)?)[,.]?\s+)?(?:
-    (?:(?:as|like|because)\s+)?(?:you|i|we)(?:['’]ve|\s+have|\s+had)?\s+(?:\w{2,20}ly\s+|also\s+|already\s+|once\s+)?
-        (?:told|said|mentioned|noted|wrote|explained|shared|stated)(?:\s+to)?(?:\s+(?:me|us|you))?
-        (?:\s+(?:earlier|before|previously|already|once|last\s+time))?(?:\s+that)?
-    |(?:as\s+)?(?:i|we)\s+(?:do\s+)?(?:remember|recall|know|understand)(?:\s+that)?
-    |according\s+to\s+(?:my|the|your|our)\s+(?:memory|memories|notes?|records?)
-    |(?:from|in)\s+(?:my|the|your|our)\s+(?:memory|memories|notes?|records?)
-    |(?:my|the|your)\s+(?:memory|memories|notes?|records?)\s+(?:says?|tells?\s+me|shows?|states?)(?:\s+that)?
-    |(?:memory|remembered|recalled)(?=\s*:)
-    |wie\s+(?:du|sie)\s+(?:mir\s+)?(?:gesagt|erzählt|erwähnt)\s+(?:hast|haben)
-    |laut\s+(?:meinen|deinen|den)\s+(?:notizen|erinnerungen)
-    |comme\s+(?:tu\s+me\s+l['’]as|vous\s+me\s+l['’]avez)\s+dit
-    |(?:正如)?你(?:之前|曾)?(?:告诉过?我|说过?的?|提到过?的?)|おっしゃ(?:った|っていた)(?:ように|通り)
-    )\s*+[,:，：、]?[\s"'“*_`>-]*+""",
-    re.IGNORECASE | re.VERBOSE,
+    r"""[\s"'“*_`>-]*+(?:(?:yes|sure|right|ok(?:ay)?)[,.]?\s+)?(?:"""
+    + alternation("echo_filter", "lead_in")
+    + r""")\s*+[,:，：、]?[\s"'“*_`>-]*+""",
+    re.IGNORECASE,
 )
 
 

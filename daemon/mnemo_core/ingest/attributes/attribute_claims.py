@@ -30,14 +30,14 @@ from mnemo_core.text.characters import UNSPACED_CHARACTER
 from mnemo_core.text.code_mask import mask_code
 from mnemo_core.text.dates.date_words import MONTHS
 from mnemo_core.text.lazy_patterns import lazy_pattern
-from mnemo_core.text.lexicon import listed
+from mnemo_core.text.lexicon import alternation, listed
 from mnemo_core.text.segmentation import sentences
 from mnemo_core.text.vocabulary import OPPOSITES, SYNONYMS, UNITS
 
 CLAIM_CHARS_MAX = 1000  # longer texts are passages, which no other text replaces as a whole
 SEARCHED_CHARS_MAX = 400  # texts whose claims are searched for and found; a longer one tells more than one thing
 # Version of what `claim_keys` gives for a text: an index that keeps keys of another version is rebuilt.
-RULES_VERSION = 4
+RULES_VERSION = 5
 VALUE_WORDS_MAX = 6
 DOES = "does "  # begins the attribute of a stance: does drink, does be
 CLAIMS_KEPT = 2048  # texts whose claims are remembered: what is near to one new text is near to the next
@@ -257,37 +257,9 @@ _ADVERBS = lazy_pattern(
     r"permanently|nowadays|still|eventually|slightly|sharply|temporarily|apparently|jetzt|nun|maintenant)\b[ ]*",
     re.IGNORECASE,
 )
-_LEADING = lazy_pattern(
-    r"^(?:(?:update|correction|news|good news|bad news|note|reminder|fyi|heads[- ]up|psa|quick update|btw|by the way|"
-    r"as of \S+|just so you know|for the record|big news|small update|hey|ok|okay|yes|well|so|and|but|also)"
-    r"(?:\b|$)[,:]*\s*"
-    r"|(?:last|this|next) (?:week|month|year|spring|summer|autumn|fall|winter|\w+day),? (?=(?-i:[A-Z]))"
-    r"|(?:from now on|these days),? "
-    r"|(?:after|from) (?:the|next|this) \w+,? (?=my\b|our\b|the\b|I\b|(?-i:[A-Z]))"
-    r"|(?:last|this|since|in|on|as of|from|effective|starting|a few|two|three)(?: \S+){1,3}?,\s*"
-    r"|(?:since|in|as of|from|starting|last|this) (?:last )?\S+ (?=I\b|we\b|my\b|our\b|the\b))+",
-    re.IGNORECASE,
-)
-_UNSURE = lazy_pattern(
-    r"\b(?:if|would|could|might|maybe|perhaps|should|wish(?:es)?|hop(?:e|es|ing)|wants?|"
-    r"plan(?:s|ning)? to|consider(?:s|ing)|"
-    r"think(?:s|ing)? (?:about|of)|almost|nearly|dream(?:s|ing)?|used to|not|never|no longer|without|"
-    r"ask(?:s|ed)|wonder(?:s|ed)?|going to|will|whether|until|unless|also|too|as well|another|additional|besides|both|"
-    r"either|or|(?<!years )(?<!year )old|former|previous|ex|other|second|"
-    r"sometimes|usually|often|nicht|kein|keine|pas|jamais|auch|aussi)\b"
-    r"|n't\b|不|没|ない|ません",
-    re.IGNORECASE,
-)
-_TAIL = lazy_pattern(
-    r"(?<!\s)\s++"
-    r"(?:since|because|as of|starting|effective|instead|anymore|last|this|next|after|before|until|so|which|who|"
-    r"where|while|when|with (?:my|our|his|her|their|the)|in (?:january|february|march|april|may|june|july|august|"
-    r"september|october|november|december|spring|summer|autumn|fall|winter|the|\d{4}|early|late)|on (?:mon|tues|"
-    r"wednes|thurs|fri|satur|sun)day|for (?:good|work|a|the|my|our|his|her|their|now|family)|to be|at the|as an?|as the"
-    r"|as (?:my|our|his|her)|(?:a|one|two|three|four|a few|some) \w+ ago|from|"
-    r"yesterday|these days|right away|at the moment|full[- ]time)\b.*",
-    re.IGNORECASE | re.DOTALL,
-)
+_LEADING = lazy_pattern(rf"^(?:{alternation('attributes', 'leading')})+", re.IGNORECASE)
+_UNSURE = lazy_pattern(rf"\b(?:{alternation('attributes', 'unsure')})\b|n't\b|不|没|ない|ません", re.IGNORECASE)
+_TAIL = lazy_pattern(rf"(?<!\s)\s++(?:{alternation('attributes', 'tail')})\b.*", re.IGNORECASE | re.DOTALL)
 _NOT_SUBJECT = lexicon.words("attributes", "not_subject")
 _NOISE = lexicon.words("attributes", "noise")
 _FIRST = listed("i we my our me us ich mein meine wir je j' mon ma mes nous 我 私")

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from mnemo_core.text import lexicon
 from mnemo_core.text.lazy_patterns import lazy_pattern
-from mnemo_core.text.lexicon import listed
+from mnemo_core.text.lexicon import alternation, listed
 
 CLAUSE_CHARS_MAX = 160  # a longer one tells more than a stance
 OBJECT_WORDS_MAX = 6
@@ -45,7 +45,6 @@ _FORMS = {form: "like" if verb in _LIKE else verb for form, verb in _forms()}
 _GIVEN_UP = ("drink", "eat", "take", "smoke", "use", "play", "watch", "study")  # what "gave up coffee" may mean
 
 _SUBJECT = r"(?P<s>(?:[\w'’.-]{1,40} ){1,5}?)"
-_MORE = r"(?P<c> any ?more| any longer)?"
 _NEGATED = [
     lazy_pattern(rf"{_SUBJECT}(?:am|is|are) (?:(?P<c>no longer)|not) (?P<o>[^.!?]{{1,100}})$", re.IGNORECASE),
     lazy_pattern(rf"{_SUBJECT}(?P<c>no longer) (?P<v>\w{{1,20}})(?: (?P<o>[^.!?]{{1,100}}))?$", re.IGNORECASE),
@@ -66,12 +65,7 @@ _DOES = lazy_pattern(
 _ANY_MORE = lazy_pattern(r" (?:any ?more|any longer)$", re.IGNORECASE)
 _AGAIN = lazy_pattern(r"\b(?:again)\b", re.IGNORECASE)
 _ADVERBS = lazy_pattern(r"\b(?:now|again|currently|these days|nowadays|really|still|usually|always)\b ?", re.IGNORECASE)
-_WHEN = lazy_pattern(  # when it began to hold or ended, which says nothing of what
-    r",? (?:(?:last|this|since|in|two|a few|some) (?:last )?(?:january|february|march|april|may|june|july|august"
-    r"|september|october|november|december|spring|summer|autumn|fall|winter|year|month|week|\d{4}|years ago"
-    r"|months ago|weeks ago)|a (?:year|month|week) ago|yesterday|for good|altogether|completely|at all)$",
-    re.IGNORECASE,
-)
+_WHEN = lazy_pattern(rf",? (?:{alternation('attributes', 'when')})$", re.IGNORECASE)
 _UNSURE = lazy_pattern(
     r"\b(?:if|when|whether|unless|until|once|that|this|those|these|would|could|might|maybe|perhaps|never|nearly|almost"
     r"|not only|because|than|but)\b",

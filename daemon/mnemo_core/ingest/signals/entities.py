@@ -15,6 +15,7 @@ from mnemo_core.text import lexicon
 from mnemo_core.text.characters import HAN, UNSPACED, UNSPACED_CHARACTER
 from mnemo_core.text.languages import SPACED_WORD, Language, identify_language
 from mnemo_core.text.lazy_patterns import lazy_pattern
+from mnemo_core.text.lexicon import alternation
 from mnemo_core.text.segmentation import is_abbreviation
 
 # How it is written is proof enough.
@@ -73,19 +74,7 @@ _SMALL_IN_TITLES = lexicon.words("entities", "small_in_titles")
 _NO_OWNERS = lexicon.words("entities", "no_owners")
 
 # Chinese and Japanese.
-_ASIAN_KNOWN = lazy_pattern(
-    "北京|上海|广州|廣州|深圳|杭州|成都|武汉|西安|南京|苏州|天津|重庆|香港|台北|台湾|台灣|澳门|中国|日本(?!酒|食|刀)"
-    "|美国|英国|法国|德国|韩国|韓国|米国|俄罗斯"
-    "|意大利|西班牙|加拿大|澳大利亚|新加坡|泰国|印度|越南|巴黎|伦敦|纽约|柏林|慕尼黑|东京|東京|大阪|京都|北海道|横浜"
-    "|名古屋|札幌|福岡|神戸|沖縄|奈良|仙台|広島|鎌倉"
-    "|箱根|渋谷|新宿|池袋|品川|銀座|浅草|秋葉原|富士山|九州|四国|四川|云南|浙江|江苏|广东|山东|湖南|湖北|河南|河北"
-    "|福建|厦门|青岛|大连|昆明|西藏|新疆|黄山|长城|故宫"
-    "|千葉|埼玉|神奈川|長野|静岡|新潟|金沢|熊本|鹿児島|微信|支付宝|淘宝|京东|拼多多|腾讯|阿里|华为|小米|百度|抖音"
-    "|小红书|知乎|微博|哔哩|钉钉|飞书|美团|滴滴|清华|北大"
-    "|复旦|浙大|任天堂|楽天|三菱|日立|本田|松下|無印良品|资生堂|丰田|特斯拉|谷歌|微软|苹果公司|星巴克|麦当劳|肯德基"
-    "|宜家|欧洲|亚洲|非洲|美洲|春节|长江|黄河"
-    "|成田|羽田|関西|関東|英语|法语|德语|日语|汉语|中文|英文|法文|德文|英語|中国語|韓国語|フランス語|ドイツ語"
-)
+_ASIAN_KNOWN = lazy_pattern(alternation("entities", "asian_known"))
 _SURNAMES = (
     "王李张刘陈杨赵黄周吴徐孙朱胡郭何林罗郑梁谢宋唐许韩冯邓曹彭曾肖田董潘袁蔡蒋杜程魏苏吕丁卢姚"
     "沈钟姜崔谭陆范汪廖贾夏邹熊孟秦邱侯薛闫段雷黎陶贺郝顾龚邵覃钱戴严莫"

@@ -20,6 +20,7 @@ from mnemo_core.text import lexicon
 from mnemo_core.text.characters import UNSPACED_CHARACTER
 from mnemo_core.text.languages import ALL_FUNCTION_WORDS, identify_language, words_of
 from mnemo_core.text.lazy_patterns import lazy_pattern
+from mnemo_core.text.lexicon import alternation
 
 ENTITY, NUMBER, PREFERENCE, TECHNICAL = 0.3, 0.2, 0.4, 0.1  # what each signal adds [L 1.5]
 NOVELTY_WEIGHT, SALIENCE_WEIGHT = 0.6, 0.4  # [L 1.5]
@@ -87,44 +88,14 @@ _LIST_MARK = lazy_pattern(r"[ \t>*-]*\d{1,3}[.)](?=\s)")
 _NUMBER_WORDS = lexicon.words("salience", "number_words")
 _GERMAN_NUMBERS = lexicon.words("salience", "german_numbers")
 _FRENCH_NUMBERS = lexicon.words("salience", "french_numbers")
-_WHEN = lazy_pattern(
-    r"\b(?:next|last|this|coming|past) (?:week|month|year|quarter|morning|afternoon|evening|night|weekend"
-    r"|spring|summer|autumn|fall|winter|sprint|decade"
-    r"|century|term|semester)\b|\b(?:a|an|half an|half a|one) (?:year|month|week|day|hour|minute|decade) (?:ago"
-    r"|from now|later|earlier)\b"
-    r"|\b(?:in|within|for|after|every) (?:a|an|half an|one) (?:year|month|week|day|hour|minute)\b|\bhalf past\b"
-    r"|\bhalf an hour\b|\ba couple of (?:days|weeks|months|years|hours)\b"
-    r"|\bend of (?:the )?(?:week|month|year|day|quarter)\b|\b(?:years|months|weeks|days) ago\b|\bone (?:hundred"
-    r"|thousand|million|percent|hour|week|month|year|day|o'clock|euro|dollar|pm|am)\b"
-)
+_WHEN = lazy_pattern(alternation("salience", "when"))
 _MONTHS_THAT_ARE_WORDS = lazy_pattern(
     r"(?:\b(?:in|of|by|until|till|since|from|to|early|late|mid|last|next|this|every|on|before|after) (?:May"
     r"|March|may|march)\b(?! not| be| have| i\b| to ))|(?<=[a-z,] )(?:May|March)\b|\b(?:May|March) \d"
 )
-_GERMAN_WHEN = lazy_pattern(
-    r"(?<!guten )\bmorgen(?:s? (?:früh|abend|mittag|nachmittag|vormittag))?\b|\b(?:nächste|letzte|diese"
-    r"|kommende|vorige)[nrsm]? (?:woche|monat|jahr|mal|quartal|montag"
-    r"|sommer|winter|herbst|frühling|nacht)\b|\bvor einem (?:jahr|monat|tag)\b|\bvor einer (?:woche|stunde)\b"
-    r"|\bin einer (?:woche|stunde)\b|\bin einem (?:jahr|monat)\b"
-    r"|\b(?:halbe stunde|stunde lang|ende (?:der woche|des monats|des jahres))\b|\bhalb (?:\w+)\b(?= uhr)"
-    r"|\b\w*(?:hundert|tausend)\w*"
-)
-_FRENCH_WHEN = lazy_pattern(
-    r"\b(?:semaine|année|mois|an|été|hiver|printemps|automne) (?:prochaine?|derni(?:er|ère)|passée?)\b"
-    r"|\bce (?:matin|soir|mois|week-end|midi)\b|\bcet (?:après-midi|été|hiver|automne)\b"
-    r"|\bcette (?:semaine|année|nuit)\b|\bil y a une? (?:an|mois|semaine|heure|année)\b|\bdans une? (?:heure"
-    r"|semaine|mois|an)\b|\bà midi\b|\bdemi-heure\b|\bune heure\b"
-)
-_ASIAN_NUMBER = lazy_pattern(
-    "(?:[二三四五六七八九十百千两兩〇零]|(?<=[第周])一)[一二三四五六七八九十百千万億亿〇零]{0,20}(?:年|月|日|号|點|点(?!儿|击|评|赞|心)|时|時|分(?!享|别|手|析|明|类|钟情|かり"
-    "|から)|秒|个|個|人|次(?!元)|块|元|円|歳|岁|件|本|冊|台|枚|只|匹|頭|位|周|週|小时|名|杯|层|階"
-    "|回|度|倍|万|億|亿|天|晚|页|章|种|本书|公里|米|斤|分钟|つ|泊|組|台|条|张|把|套|间|户|路|号线)|[一二三四五六七八九十]{1,20}(?:月(?!亮)|点半|点钟|号楼|百|千|万(?!一)"
-    "|小时|年(?:前|后|後|间|間)|天(?:前|后)|周(?:前|后)|個月|个月|か月|ヶ月|週間|時間|日間)"
-    "|周[一二三四五六日末]|星期[一二三四五六日天]|礼拜[一二三四五六日天]|[月火水木金土日]曜|今天|明天|昨天|后天|前天|大后天|今晚|昨晚|明晚|今早|明早|下周|上周|本周|这周|下个?月|上个月"
-    "|这个月|本月|明年|去年|今年|后年|前年"
-    "|周末|週末|今日|明日|昨日|明後日|一昨日|今朝|今晩|今夜|昨夜|来週|先週|今週|来月|先月|今月|来年|去年|今年|再来週|毎週|正午|半年|半小时|元旦|国庆|中秋|春节|除夕|お正月|年末|下半年"
-    "|上半年|十几|几十|上午|下午|午後|午前"
-)
+_GERMAN_WHEN = lazy_pattern(alternation("salience", "german_when"))
+_FRENCH_WHEN = lazy_pattern(alternation("salience", "french_when"))
+_ASIAN_NUMBER = lazy_pattern(alternation("salience", "asian_number"))
 _SMALL_MONTHS = frozenset(("may", "march"))
 
 
@@ -174,10 +145,7 @@ _TECHNICAL_ENDINGS = tuple(lexicon.words("salience", "technical_endings"))
 _ENDING_WORD_CHARS_MIN = 8
 _NO_TECHNICAL = lexicon.words("salience", "no_technical")
 _TECHNICAL_WORDS = lexicon.words("salience", "technical_words")
-_ASIAN_TECHNICAL = lazy_pattern(
-    "数据库|服务器|接口|缓存|索引|部署|代码|编译|内存|进程|线程|算法|向量|加密|端口|分支|提交|日志|脚本|容器|网关|队列|框架|前端|后端|配置文件|正则|并发|延迟|防火墙"
-    "|データベース|サーバー?|キャッシュ|インデックス|デプロイ|コンテナ|クエリ|メモリ|スレッド|アルゴリズム|ベクトル|暗号化|ブランチ|コミット|コンパイ|ログファイル|スキーマ|トランザクション|プロトコル|正規表現"
-)
+_ASIAN_TECHNICAL = lazy_pattern(alternation("salience", "asian_technical"))
 
 
 def find_technical_term(text: str, words: set[str], rarity: Rarity | None = None) -> str:
