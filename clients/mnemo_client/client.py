@@ -10,6 +10,7 @@ last answer as the daemon sent them, for callers that pass them on unread."""
 import errno
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
@@ -18,63 +19,11 @@ import msgspec
 
 from mnemo_client.errors import InterruptedAnswerError, InvalidAnswerError, RefusalError, UnreachableError, UsageError
 from mnemo_client.http import MalformedAnswerError, Response, SocketConnection
+from mnemo_client.protocol import erasure, ingestion, maintenance, memories, retrieval, versions
+from mnemo_client.protocol import jobs as job_types
+from mnemo_client.protocol import status as status_types
 from mnemo_client.protocol.choices import ImportTool
-from mnemo_client.protocol.erasure import EmptyTrashAnswer, EraseAnswer, EraseFilter, EraseOneRequest, EraseRequest
-from mnemo_client.protocol.ingestion import (
-    IngestAnswer,
-    IngestRequest,
-    NewMemories,
-    PieceAnswer,
-    ReclassifyAnswer,
-    ReclassifyRequest,
-    RememberAnswer,
-    TurnsRequest,
-)
-from mnemo_client.protocol.jobs import JobsAnswer
-from mnemo_client.protocol.maintenance import (
-    BackupAnswer,
-    BackupRequest,
-    CheckAnswer,
-    CompactAnswer,
-    CompactRequest,
-    ImportAnswer,
-    RepairAnswer,
-    RepairRequest,
-)
-from mnemo_client.protocol.memories import (
-    BulkDeleteAnswer,
-    DeleteAnswer,
-    EdgesAnswer,
-    MemoryPage,
-    MemoryView,
-    NewMemory,
-    Patch,
-    TagsAnswer,
-    TrashPage,
-)
 from mnemo_client.protocol.primitives import API_VERSION, AnswerBody, FailureAnswer
-from mnemo_client.protocol.retrieval import (
-    ContextAnswer,
-    ContextRequest,
-    RecallAnswer,
-    RecallRequest,
-    SearchAnswer,
-    WhyAnswer,
-    WhyRequest,
-)
-from mnemo_client.protocol.status import (
-    ConfigAnswer,
-    HealthAnswer,
-    ModelsAnswer,
-    NewRootRequest,
-    NotesRootStatus,
-    NotesStatus,
-    ReindexAnswer,
-    ReindexRequest,
-    StatusAnswer,
-    UseModelRequest,
-)
-from mnemo_client.protocol.versions import DiffAnswer, HistoryAnswer, UndoAnswer, UndoRequest
 
 T = TypeVar("T")
 
@@ -145,64 +94,64 @@ class Client:
 
     # Memories
 
-    def remember(self, memory: str | NewMemory, **fields: Any) -> RememberAnswer:
+    def remember(self, memory: str | memories.NewMemory, **fields: Any) -> ingestion.RememberAnswer:
         """Store one memory. `fields` are those of NewMemory; with a `key` the request can safely be repeated."""
-        asked = NewMemory(content=memory, **fields) if isinstance(memory, str) else memory
-        return self._request("POST", "/memories", RememberAnswer, asked, repeatable=asked.key is not None)
+        asked = memories.NewMemory(content=memory, **fields) if isinstance(memory, str) else memory
+        return self._request("POST", "/memories", ingestion.RememberAnswer, asked, repeatable=asked.key is not None)
 
     def remember_many(
-        self, memories: Sequence[NewMemory], namespace: str | None = None
-    ) -> list[RememberAnswer | FailureAnswer]:
+        self, memories: Sequence[memories.NewMemory], namespace: str | None = None
+    ) -> list[ingestion.RememberAnswer | FailureAnswer]:
         """Store up to 1,000 memories; return the outcome of each, in order."""
         raw = [msgspec.Raw(_encode(memory)) for memory in memories]
-        asked = NewMemories(memories=raw, namespace=namespace)
+        asked = ingestion.NewMemories(memories=raw, namespace=namespace)
         keyed = all(memory.key is not None for memory in memories)
         answer = self._request("POST", "/memories/batch", _RawBatchAnswer, asked, repeatable=keyed)
         return [_decode_result(result) for result in answer.results]
 
-    def ingest(self, text: str | IngestRequest, **fields: Any) -> IngestAnswer:
+    def ingest(self, text: str | ingestion.IngestRequest, **fields: Any) -> ingestion.IngestAnswer:
         """Store a text, piece by piece; return the outcome of each. `fields` are those of IngestRequest."""
-        asked = IngestRequest(text=text, **fields) if isinstance(text, str) else text
+        asked = ingestion.IngestRequest(text=text, **fields) if isinstance(text, str) else text
         return _decode_pieces(self._request("POST", "/ingest", _RawIngestAnswer, asked))
 
-    def turns(self, asked: TurnsRequest) -> IngestAnswer:
+    def turns(self, asked: ingestion.TurnsRequest) -> ingestion.IngestAnswer:
         """Store the turns of a conversation; return the outcome of each."""
         return _decode_pieces(self._request("POST", "/turns", _RawIngestAnswer, asked))
 
-    def reclassify(self, asked: ReclassifyRequest) -> ReclassifyAnswer:
+    def reclassify(self, asked: ingestion.ReclassifyRequest) -> ingestion.ReclassifyAnswer:
         """Classify and score again every memory that a rule classified; with `dry_run` only report what would
         change."""
-        return self._request("POST", "/reclassify", ReclassifyAnswer, asked)
+        return self._request("POST", "/reclassify", ingestion.ReclassifyAnswer, asked)
 
-    def get(self, id: str, as_of: int | str | None = None) -> MemoryView:  # noqa: A002 - the field's own name
+    def get(self, id: str, as_of: int | str | None = None) -> memories.MemoryView:  # noqa: A002 - the field's own name
         """Return one memory, by its full id or at least 8 hex digits of its start or end; with `as_of`, its past
         version."""
-        return self._request("GET", f"/memories/{_percent_encoded(id)}", MemoryView, query={"as_of": as_of})
+        return self._request("GET", f"/memories/{_percent_encoded(id)}", memories.MemoryView, query={"as_of": as_of})
 
     def list_memories(
         self, *, limit: int | None = None, cursor: str | None = None, namespace: str | None = None, **filters: Filter
-    ) -> MemoryPage:
+    ) -> memories.MemoryPage:
         """Return a page of memories; the `cursor` of a page leads to the next one."""
         query = {"limit": limit, "cursor": cursor, **filters}
-        return self._request("GET", "/memories", MemoryPage, query=query, namespace=namespace)
+        return self._request("GET", "/memories", memories.MemoryPage, query=query, namespace=namespace)
 
-    def patch(self, id: str, change: Patch) -> MemoryView:  # noqa: A002
-        return self._request("PATCH", f"/memories/{_percent_encoded(id)}", MemoryView, change)
+    def patch(self, id: str, change: memories.Patch) -> memories.MemoryView:  # noqa: A002
+        return self._request("PATCH", f"/memories/{_percent_encoded(id)}", memories.MemoryView, change)
 
-    def delete(self, id: str, why: str | None = None) -> DeleteAnswer:  # noqa: A002
+    def delete(self, id: str, why: str | None = None) -> memories.DeleteAnswer:  # noqa: A002
         """Delete one memory: move it to the trash, with an optional reason."""
-        return self._request("DELETE", f"/memories/{_percent_encoded(id)}", DeleteAnswer, query={"why": why})
+        return self._request("DELETE", f"/memories/{_percent_encoded(id)}", memories.DeleteAnswer, query={"why": why})
 
     def delete_many(
         self, *, confirm: bool = False, namespace: str | None = None, **filters: Filter
-    ) -> BulkDeleteAnswer:
+    ) -> memories.BulkDeleteAnswer:
         """Delete the memories that pass the filters; without `confirm` only report which would be deleted."""
         query = {**filters, "confirm": confirm or None}
-        return self._request("DELETE", "/memories", BulkDeleteAnswer, query=query, namespace=namespace)
+        return self._request("DELETE", "/memories", memories.BulkDeleteAnswer, query=query, namespace=namespace)
 
-    def delete_ids(self, ids: Sequence[str]) -> BulkDeleteAnswer:
+    def delete_ids(self, ids: Sequence[str]) -> memories.BulkDeleteAnswer:
         """Delete these memories in one change: all of them, or none if one does not exist."""
-        return self._request("DELETE", "/memories", BulkDeleteAnswer, query={"id": ids, "confirm": True})
+        return self._request("DELETE", "/memories", memories.BulkDeleteAnswer, query={"id": ids, "confirm": True})
 
     def trash(
         self,
@@ -211,15 +160,15 @@ class Client:
         limit: int | None = None,
         cursor: str | None = None,
         namespace: str | None = None,
-    ) -> TrashPage:
+    ) -> memories.TrashPage:
         """Return the deleted memories; with `set_aside`, those that ingestion rejected instead."""
         query = {"set_aside": set_aside or None, "limit": limit, "cursor": cursor}
-        return self._request("GET", "/trash", TrashPage, query=query, namespace=namespace)  # fmt: skip
+        return self._request("GET", "/trash", memories.TrashPage, query=query, namespace=namespace)  # fmt: skip
 
-    def empty_trash(self, *, confirm: bool = False, namespace: str | None = None) -> EmptyTrashAnswer:
+    def empty_trash(self, *, confirm: bool = False, namespace: str | None = None) -> erasure.EmptyTrashAnswer:
         """Erase everything in the trash; without `confirm` only report how much that is."""
         query = {"confirm": confirm or None}
-        return self._request("DELETE", "/trash", EmptyTrashAnswer, query=query, namespace=namespace)
+        return self._request("DELETE", "/trash", erasure.EmptyTrashAnswer, query=query, namespace=namespace)
 
     def erase(
         self,
@@ -228,39 +177,43 @@ class Client:
         dry_run: bool = False,
         quoting: bool = False,
         everywhere: bool = False,
-    ) -> EraseAnswer:
+    ) -> erasure.EraseAnswer:
         """Erase one memory, every trace of it, and everything derived from it."""
-        asked = EraseOneRequest(dry_run=dry_run, quoting=quoting, everywhere=everywhere)
-        return self.with_long_timeout()._request("POST", f"/memories/{_percent_encoded(id)}/purge", EraseAnswer, asked)
+        asked = erasure.EraseOneRequest(dry_run=dry_run, quoting=quoting, everywhere=everywhere)
+        return self.with_long_timeout()._request(
+            "POST", f"/memories/{_percent_encoded(id)}/purge", erasure.EraseAnswer, asked
+        )
 
     def erase_many(
         self,
         ids: Sequence[str] = (),
         *,
-        filter: EraseFilter | None = None,  # noqa: A002 - the field's own name
+        filter: erasure.EraseFilter | None = None,  # noqa: A002 - the field's own name
         dry_run: bool = False,
         quoting: bool = False,
         everywhere: bool = False,
-    ) -> EraseAnswer:
+    ) -> erasure.EraseAnswer:
         """Erase these memories, or all that pass the filter; `quoting`: also those that quote one; `everywhere`: from
         the backups too."""
-        asked = EraseRequest(ids=list(ids), filter=filter, dry_run=dry_run, quoting=quoting, everywhere=everywhere)
+        asked = erasure.EraseRequest(
+            ids=list(ids), filter=filter, dry_run=dry_run, quoting=quoting, everywhere=everywhere
+        )
         named = filter.namespace if filter is not None else None
-        return self.with_long_timeout()._request("POST", "/purge", EraseAnswer, asked, namespace=named)
+        return self.with_long_timeout()._request("POST", "/purge", erasure.EraseAnswer, asked, namespace=named)
 
-    def restore(self, id: str) -> MemoryView:  # noqa: A002
+    def restore(self, id: str) -> memories.MemoryView:  # noqa: A002
         """Restore one memory from the trash."""
-        return self._request("POST", f"/trash/{_percent_encoded(id)}/restore", MemoryView)
+        return self._request("POST", f"/trash/{_percent_encoded(id)}/restore", memories.MemoryView)
 
-    def history(self, id: str, *, limit: int | None = None, cursor: str | None = None) -> HistoryAnswer:  # noqa: A002
+    def history(self, id: str, *, limit: int | None = None, cursor: str | None = None) -> versions.HistoryAnswer:  # noqa: A002
         """Return the versions of a memory, the newest first."""
         query = {"limit": limit, "cursor": cursor}
-        return self._request("GET", f"/memories/{_percent_encoded(id)}/history", HistoryAnswer, query=query)
+        return self._request("GET", f"/memories/{_percent_encoded(id)}/history", versions.HistoryAnswer, query=query)
 
-    def edges(self, id: str, *, limit: int | None = None, cursor: str | None = None) -> EdgesAnswer:  # noqa: A002
+    def edges(self, id: str, *, limit: int | None = None, cursor: str | None = None) -> memories.EdgesAnswer:  # noqa: A002
         """Its edges, each with the memory at the other end."""
         query = {"limit": limit, "cursor": cursor}
-        return self._request("GET", f"/memories/{_percent_encoded(id)}/edges", EdgesAnswer, query=query)
+        return self._request("GET", f"/memories/{_percent_encoded(id)}/edges", memories.EdgesAnswer, query=query)
 
     def diff(
         self,
@@ -270,22 +223,22 @@ class Client:
         limit: int | None = None,
         cursor: str | None = None,
         namespace: str | None = None,
-    ) -> DiffAnswer:
+    ) -> versions.DiffAnswer:
         """Return what changed in each memory since a time or a change (`seq:N`)."""
         query = {"since": since, "until": until, "limit": limit, "cursor": cursor}
-        return self._request("GET", "/diff", DiffAnswer, query=query, namespace=namespace)
+        return self._request("GET", "/diff", versions.DiffAnswer, query=query, namespace=namespace)
 
-    def undo(self, seq: int | None = None, group: str | None = None, *, dry_run: bool = False) -> UndoAnswer:
+    def undo(self, seq: int | None = None, group: str | None = None, *, dry_run: bool = False) -> versions.UndoAnswer:
         """Undo the last change, or the one that is named."""
-        asked = UndoRequest(seq=seq, group=group, dry_run=dry_run)
-        return self._request("POST", "/undo", UndoAnswer, asked, repeatable=dry_run)
+        asked = versions.UndoRequest(seq=seq, group=group, dry_run=dry_run)
+        return self._request("POST", "/undo", versions.UndoAnswer, asked, repeatable=dry_run)
 
     # Answers
 
-    def recall(self, query: str | RecallRequest, **fields: Any) -> RecallAnswer:
+    def recall(self, query: str | retrieval.RecallRequest, **fields: Any) -> retrieval.RecallAnswer:
         """Return the memories that answer `query`, best first. `fields` are those of RecallRequest."""
-        asked = RecallRequest(query=query, **fields) if isinstance(query, str) else query
-        return self._request("POST", "/recall", RecallAnswer, asked)
+        asked = retrieval.RecallRequest(query=query, **fields) if isinstance(query, str) else query
+        return self._request("POST", "/recall", retrieval.RecallAnswer, asked)
 
     def search(
         self,
@@ -295,98 +248,100 @@ class Client:
         highlight: bool = False,
         namespace: str | None = None,
         **filters: Filter,
-    ) -> SearchAnswer:
+    ) -> retrieval.SearchAnswer:
         """Search by words only."""
         asked = {"q": query, "limit": limit, "highlight": highlight or None, **filters}
-        return self._request("GET", "/search", SearchAnswer, query=asked, namespace=namespace)
+        return self._request("GET", "/search", retrieval.SearchAnswer, query=asked, namespace=namespace)
 
-    def recent(self, *, limit: int | None = None, namespace: str | None = None, **filters: Filter) -> SearchAnswer:
+    def recent(
+        self, *, limit: int | None = None, namespace: str | None = None, **filters: Filter
+    ) -> retrieval.SearchAnswer:
         """Return the memories of the namespace and of `default`, by when they happened, the newest first."""
         query = {"limit": limit, **filters}
-        return self._request("GET", "/recent", SearchAnswer, query=query, namespace=namespace)
+        return self._request("GET", "/recent", retrieval.SearchAnswer, query=query, namespace=namespace)
 
-    def tags(self, namespace: str | None = None) -> TagsAnswer:
+    def tags(self, namespace: str | None = None) -> memories.TagsAnswer:
         """List the tags of the namespace with their numbers of memories."""
-        return self._request("GET", "/tags", TagsAnswer, namespace=namespace)
+        return self._request("GET", "/tags", memories.TagsAnswer, namespace=namespace)
 
-    def why(self, id: str, query: str, **fields: Any) -> WhyAnswer:  # noqa: A002
+    def why(self, id: str, query: str, **fields: Any) -> retrieval.WhyAnswer:  # noqa: A002
         """Explain why a memory is, or is not, among the answers to `query`. `fields` are those of RecallRequest."""
-        asked = WhyRequest(id=id, query=query, **fields)
-        return self._request("POST", "/why", WhyAnswer, asked)
+        asked = retrieval.WhyRequest(id=id, query=query, **fields)
+        return self._request("POST", "/why", retrieval.WhyAnswer, asked)
 
-    def context(self, query: str | ContextRequest, **fields: Any) -> ContextAnswer:
+    def context(self, query: str | retrieval.ContextRequest, **fields: Any) -> retrieval.ContextAnswer:
         """Return the `<memory>` block to put before a prompt; it is empty if nothing was found."""
-        asked = ContextRequest(query=query, **fields) if isinstance(query, str) else query
-        return self._request("POST", "/context", ContextAnswer, asked)
+        asked = retrieval.ContextRequest(query=query, **fields) if isinstance(query, str) else query
+        return self._request("POST", "/context", retrieval.ContextAnswer, asked)
 
     # The daemon and its parts
 
-    def health(self) -> HealthAnswer:
-        return self._request("GET", "/health", HealthAnswer)
+    def health(self) -> status_types.HealthAnswer:
+        return self._request("GET", "/health", status_types.HealthAnswer)
 
-    def status(self) -> StatusAnswer:
-        return self._request("GET", "/status", StatusAnswer)
+    def status(self) -> status_types.StatusAnswer:
+        return self._request("GET", "/status", status_types.StatusAnswer)
 
-    def jobs(self) -> JobsAnswer:
+    def jobs(self) -> job_types.JobsAnswer:
         """Return the background jobs and how each stands."""
-        return self._request("GET", "/jobs", JobsAnswer)
+        return self._request("GET", "/jobs", job_types.JobsAnswer)
 
-    def back_up(self, folder: Path | str | None = None) -> BackupAnswer:
+    def back_up(self, folder: Path | str | None = None) -> maintenance.BackupAnswer:
         """Copy the whole store into a new or empty folder, or into the data folder's `backups`."""
-        asked = BackupRequest(folder=None if folder is None else str(folder))
-        return self.with_long_timeout()._request("POST", "/backup", BackupAnswer, asked)
+        asked = maintenance.BackupRequest(folder=None if folder is None else str(folder))
+        return self.with_long_timeout()._request("POST", "/backup", maintenance.BackupAnswer, asked)
 
-    def compact(self, *, dry_run: bool = False) -> CompactAnswer:
+    def compact(self, *, dry_run: bool = False) -> maintenance.CompactAnswer:
         """Remove the history that `history.keep` does not ask for, and free its space."""
-        asked = CompactRequest(dry_run=dry_run)
-        return self.with_long_timeout()._request("POST", "/compact", CompactAnswer, asked)
+        asked = maintenance.CompactRequest(dry_run=dry_run)
+        return self.with_long_timeout()._request("POST", "/compact", maintenance.CompactAnswer, asked)
 
-    def check(self) -> CheckAnswer:
+    def check(self) -> maintenance.CheckAnswer:
         """Check the integrity of everything that the daemon stores."""
-        return self.with_long_timeout()._request("POST", "/check", CheckAnswer, {}, repeatable=True)
+        return self.with_long_timeout()._request("POST", "/check", maintenance.CheckAnswer, {}, repeatable=True)
 
-    def repair(self, *, dry_run: bool = False) -> RepairAnswer:
+    def repair(self, *, dry_run: bool = False) -> maintenance.RepairAnswer:
         """Repair what can be repaired; nothing is deleted."""
-        asked = RepairRequest(dry_run=dry_run)
-        return self.with_long_timeout()._request("POST", "/repair", RepairAnswer, asked, repeatable=dry_run)
+        asked = maintenance.RepairRequest(dry_run=dry_run)
+        return self.with_long_timeout()._request("POST", "/repair", maintenance.RepairAnswer, asked, repeatable=dry_run)
 
-    def config(self) -> ConfigAnswer:
-        return self._request("GET", "/config", ConfigAnswer)
+    def config(self) -> status_types.ConfigAnswer:
+        return self._request("GET", "/config", status_types.ConfigAnswer)
 
     def shutdown(self) -> int:
         """Ask the daemon to stop; return its process id. The daemon answers first, then stops."""
         return self._request("POST", "/shutdown", _ShutdownAnswer, {}).pid
 
-    def models(self) -> ModelsAnswer:
-        return self._request("GET", "/models", ModelsAnswer)
+    def models(self) -> status_types.ModelsAnswer:
+        return self._request("GET", "/models", status_types.ModelsAnswer)
 
-    def use_model(self, name: str) -> ModelsAnswer:
-        return self._request("POST", "/models/use", ModelsAnswer, UseModelRequest(name=name))
+    def use_model(self, name: str) -> status_types.ModelsAnswer:
+        return self._request("POST", "/models/use", status_types.ModelsAnswer, status_types.UseModelRequest(name=name))
 
-    def reindex(self, *, dry_run: bool = False, force: bool = False, batch_size: int | None = None) -> ReindexAnswer:
-        asked = ReindexRequest(dry_run=dry_run, force=force)
-        if batch_size is not None:
-            asked.batch_size = batch_size
-        return self._request("POST", "/models/reindex", ReindexAnswer, asked, repeatable=True)
+    def reindex(
+        self, *, dry_run: bool = False, force: bool = False, batch_size: int | None = None
+    ) -> status_types.ReindexAnswer:
+        asked = status_types.ReindexRequest(dry_run=dry_run, force=force, batch_size=batch_size)
+        return self._request("POST", "/models/reindex", status_types.ReindexAnswer, asked, repeatable=True)
 
-    def notes_status(self) -> NotesStatus:
-        return self._request("GET", "/notes/status", NotesStatus)
+    def notes_status(self) -> status_types.NotesStatus:
+        return self._request("GET", "/notes/status", status_types.NotesStatus)
 
-    def notes_roots(self) -> list[NotesRootStatus]:
-        return self._request("GET", "/notes/roots", NotesStatus).roots
+    def notes_roots(self) -> list[status_types.NotesRootStatus]:
+        return self._request("GET", "/notes/roots", status_types.NotesStatus).roots
 
-    def add_root(self, path: Path | str, namespace: str | None = None) -> NotesRootStatus:
+    def add_root(self, path: Path | str, namespace: str | None = None) -> status_types.NotesRootStatus:
         """Watch a folder of notes."""
-        asked = NewRootRequest(path=str(path), namespace=namespace)
-        return self._request("POST", "/notes/roots", NotesRootStatus, asked)
+        asked = status_types.NewRootRequest(path=str(path), namespace=namespace)
+        return self._request("POST", "/notes/roots", status_types.NotesRootStatus, asked)
 
-    def remove_root(self, id: str) -> BulkDeleteAnswer:  # noqa: A002 - the field's own name
+    def remove_root(self, id: str) -> memories.BulkDeleteAnswer:  # noqa: A002 - the field's own name
         """Stop watching the folder of that id; its memories are deleted, its files are not touched."""
-        return self._request("DELETE", "/notes/roots", BulkDeleteAnswer, query={"id": id})
+        return self._request("DELETE", "/notes/roots", memories.BulkDeleteAnswer, query={"id": id})
 
-    def rescan(self) -> NotesStatus:
+    def rescan(self) -> status_types.NotesStatus:
         """Scan every watched folder now."""
-        return self._request("POST", "/notes/rescan", NotesStatus, {})
+        return self._request("POST", "/notes/rescan", status_types.NotesStatus, {})
 
     def export(self, namespace: str | None = None, *, history: bool = True, vectors: bool = False) -> Iterator[bytes]:
         """Yield everything, or all of one namespace, one JSON value a line, as it arrives.
@@ -397,15 +352,8 @@ class Client:
         response = self._send("GET", _target("/export", flags), None, namespace, repeatable=True)
         if response.status != 200:
             self._read_body(response)
-        try:
+        with self._reading(response, "the connection to the daemon ended in the middle of the export", "run it again"):
             yield from response.lines()
-        except (MalformedAnswerError, OSError) as broken:
-            raise InterruptedAnswerError(
-                "the connection to the daemon ended in the middle of the export", "run it again"
-            ) from broken
-        finally:
-            if not response.is_reusable:
-                self.close()
 
     def import_from(
         self,
@@ -417,7 +365,7 @@ class Client:
         allow_forgotten: bool = False,
         dry_run: bool = False,
         watch: Callable[[int, int], None] = lambda done, of: None,
-    ) -> ImportAnswer:
+    ) -> maintenance.ImportAnswer:
         """Import an export of mnemo or of another tool from its bytes, into one namespace if it is given.
 
         The client's own namespace is not used. `watch` is called with the progress of a long import: done, total.
@@ -443,25 +391,20 @@ class Client:
             ) from broken
         finally:
             self.close()
-        return _decode(self.last_body, ImportAnswer)
+        return _decode(self.last_body, maintenance.ImportAnswer)
 
     def call(self, method: str, path: str, body: bytes | None = None) -> Iterator[bytes]:
         """Send any request and yield its answer line by line, without line ends. `path` is relative to the version."""
         response = self._send(method, path, body, self.namespace, repeatable=method == "GET")
         if response.status >= 400:
             self._read_body(response)
-        try:
+        with self._reading(response):
             rest = b""
             for piece in response.pieces():
                 *whole, rest = (rest + piece).split(b"\n")
                 yield from whole
             if rest:
                 yield rest
-        except (MalformedAnswerError, OSError) as broken:
-            raise InterruptedAnswerError("the daemon went away in the middle of its answer", "try again") from broken
-        finally:
-            if not response.is_reusable:
-                self.close()
 
     # One exchange
 
@@ -537,17 +480,28 @@ class Client:
                 ) from failed
         return self._connection
 
-    def _read_body(self, response: Response) -> bytes:
-        """Read and return the whole body. Raises RefusalError if it is an error."""
+    @contextmanager
+    def _reading(
+        self,
+        response: Response,
+        message: str = "the connection ended in the middle of the answer",
+        hint: str = "try again",
+    ) -> Iterator[None]:
+        """Raise the client's own errors for those of reading the body, and drop a connection that cannot be reused."""
         try:
-            self.last_body = response.read()
+            yield
         except TimeoutError as late:
             raise _timeout_error(self.timeout) from late
         except (MalformedAnswerError, OSError) as broken:
-            raise InterruptedAnswerError("the daemon went away in the middle of its answer", "try again") from broken
+            raise InterruptedAnswerError(message, hint) from broken
         finally:
             if not response.is_reusable:
                 self.close()
+
+    def _read_body(self, response: Response) -> bytes:
+        """Read and return the whole body. Raises RefusalError if it is an error."""
+        with self._reading(response):
+            self.last_body = response.read()
         if response.status >= 400:
             raise _refusal_error(response, self.last_body)
         return self.last_body
@@ -563,8 +517,8 @@ class _RawBatchAnswer(AnswerBody):
     results: list[msgspec.Raw]
 
 
-class _RawIngestAnswer(IngestAnswer):
-    """IngestAnswer with its results still encoded."""
+class _RawIngestAnswer(ingestion.IngestAnswer):
+    """ingestion.IngestAnswer with its results still encoded."""
 
     results: list[msgspec.Raw]  # type: ignore[assignment]
 
@@ -574,19 +528,19 @@ class _ErrorOrProgress(AnswerBody):
     progress: tuple[int, int] | None = None
 
 
-def _decode_result(result: msgspec.Raw) -> RememberAnswer | FailureAnswer:
+def _decode_result(result: msgspec.Raw) -> ingestion.RememberAnswer | FailureAnswer:
     if _decode(result, _ErrorOrProgress).error is not None:
         return _decode(result, FailureAnswer)
-    return _decode(result, RememberAnswer)
+    return _decode(result, ingestion.RememberAnswer)
 
 
-def _decode_pieces(answer: _RawIngestAnswer) -> IngestAnswer:
+def _decode_pieces(answer: _RawIngestAnswer) -> ingestion.IngestAnswer:
     """Return the answer with every result decoded, except errors."""
     results: list[Any] = [
-        each if _decode(each, _ErrorOrProgress).error is not None else _decode(each, PieceAnswer)
+        each if _decode(each, _ErrorOrProgress).error is not None else _decode(each, ingestion.PieceAnswer)
         for each in answer.results
     ]
-    return IngestAnswer(**{**msgspec.structs.asdict(answer), "results": results})
+    return ingestion.IngestAnswer(**{**msgspec.structs.asdict(answer), "results": results})
 
 
 def _target(route: str, query: Mapping[str, Filter]) -> str:

@@ -80,9 +80,7 @@ def quality(context: CommandContext) -> int:
         "conversations": len(conversations), "memories": turns, "questions": len(puts), "pooled": options.pooled,
         "answers": ANSWERS, "machine": machine._asdict(), **report,
     }  # fmt: skip
-    if context.wants_json:
-        context.print_value(measured)
-    else:
+    if not context.print_json_if_asked(measured):
         context.print(*quality_lines(measured, context.style))
     return EXIT_DONE
 

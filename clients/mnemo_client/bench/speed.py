@@ -73,9 +73,7 @@ def speed(context: CommandContext) -> int:
             measured["sizes"].append(row)
         has_vectors = measured["sizes"][-1]["indexed_seconds"] is not None
         measured["machine"] = describe_machine(client.status(), has_vectors)._asdict()
-    if context.wants_json:
-        context.print_value(measured)
-    else:
+    if not context.print_json_if_asked(measured):
         context.print(*speed_lines(measured, context.style))
     return EXIT_DONE
 

@@ -58,7 +58,6 @@ class Command(NamedTuple):
     run: str = ""
     arguments: tuple[Argument, ...] = ()
     subcommands: tuple["Command", ...] = ()  # `run` is then the command without a subcommand
-    group: str = ""
 
 
 def _flag(*names: str, help: str) -> Argument:  # noqa: A002 - argparse's own word
@@ -95,8 +94,24 @@ _AS_OF = _option(
 _SINCE = _option("--since", help="only what happened since: 2026-05-01, yesterday, 'last week', 'march 2024', 3d",
                  metavar="TIME")  # fmt: skip
 _UNTIL = _option("--until", help="only what happened until; with 'last week', until its end", metavar="TIME")
+_ONLY_KIND = _option("--kind", help="only this kind", choices=KINDS, action="append", default=[])
+_ONLY_CATEGORY = _option("--category", help="only this category", choices=CATEGORIES, action="append", default=[])
+_ONLY_LAYER = _option("--layer", help="only this layer", choices=LAYERS, action="append", default=[])
+_ONLY_STATE = _option(
+    "--state", help="only in this state, such as trashed", choices=STATES, action="append", default=[]
+)
+_SOURCE = _option("--source", help="only from this source, such as note or cli", metavar="NAME")
 _FOLDER = Argument(("folder",), "a folder of notes", {"metavar": "FOLDER"}, True)
 
+_KIND_AND_CATEGORY = (
+    _option("--kind", help="its kind", choices=KINDS),
+    _option("--category", help="its subject", choices=CATEGORIES),
+)
+_IMPORTANCE = _option("--importance", help="how important it is, 0 to 1", type=float, metavar="X")
+_AT = _option(
+    "--at", help="when it happened: 2026-05-01, yesterday, 2026-05-01T18:30, or ms since 1970", metavar="TIME"
+)
+_PIN = _flag("--pin", help="protect it from decay, merging and deletion by agents")
 _INFER = _flag("--infer", help="also store each statement in it as a memory")
 _DEDUP = _option("--dedup", help="what to do with a text that resembles a known memory", choices=DEDUPS)
 _EXPLAIN = _flag("--explain", help="show each decision and its reason")
@@ -104,15 +119,14 @@ _ADD = (
     Argument(("text",), "the text; - reads it from standard input", {"nargs": "*", "metavar": "TEXT"}),
     _TAG,
     _option("--key", help="your own name for it: the same key again replaces the text", metavar="KEY"),
-    _option("--kind", help="its kind", choices=KINDS),
-    _option("--category", help="its subject", choices=CATEGORIES),
-    _option("--importance", help="how important it is, 0 to 1", type=float, metavar="X"),
+    *_KIND_AND_CATEGORY,
+    _IMPORTANCE,
     _SPEAKER,
-    _option("--at", help="when it happened: 2026-05-01, 2026-05-01T18:30, or ms since 1970", metavar="TIME"),
+    _AT,
     _option("--expires", help="when it stops being true: 2026-05-01, tomorrow, or 3d for in 3 days", metavar="TIME"),
     _option("--evidence", help="a path, URL or id it rests on", action="append", default=[], metavar="REF"),
     _option("--supersedes", help="a memory that this one replaces", action="append", default=[], metavar="ID"),
-    _flag("--pin", help="protect it from decay, merging and deletion by agents"),
+    _PIN,
     _INFER,
     _DEDUP,
     _EXPLAIN,
@@ -124,7 +138,7 @@ _INGEST = (
     _option("--source", help="its origin, such as the name of an article", metavar="NAME"),
     _SPEAKER,
     _option("--session", help="the session it belongs to", metavar="ID"),
-    _option("--at", help="when it happened: 2026-05-01, 2026-05-01T18:30, or ms since 1970", metavar="TIME"),
+    _AT,
     _INFER,
     _DEDUP,
     _EXPLAIN,
@@ -140,14 +154,14 @@ _RECALL_OPTIONS = (
     _COUNT,
     _option("--offset", help="skip the first N", type=int, default=0, metavar="N"),
     _TAG,
-    _option("--kind", help="only this kind", choices=KINDS, action="append", default=[]),
-    _option("--category", help="only this category", choices=CATEGORIES, action="append", default=[]),
-    _option("--layer", help="only this layer", choices=LAYERS, action="append", default=[]),
+    _ONLY_KIND,
+    _ONLY_CATEGORY,
+    _ONLY_LAYER,
     _SINCE,
     _UNTIL,
     _AS_OF,
     _SPEAKER,
-    _option("--source", help="only from this source, such as note or cli", metavar="NAME"),
+    _SOURCE,
     _option("--trust", help="only memories of at least this trust", choices=TRUSTS),
     _option("--min-score", help="only results of at least this score, 0 to 1", type=float, metavar="X"),
     _option("--sort", help="the order of the results", choices=SORTS),
@@ -169,10 +183,9 @@ _EDIT = (
     _option(
         "-t", "--tag", help="the new tags; may be given several times", action="append", metavar="TAG", values="tags"
     ),
-    _option("--importance", help="how important it is, 0 to 1", type=float, metavar="X"),
-    _option("--kind", help="its kind", choices=KINDS),
-    _option("--category", help="its subject", choices=CATEGORIES),
-    _flag("--pin", help="protect it from decay, merging and deletion by agents"),
+    _IMPORTANCE,
+    *_KIND_AND_CATEGORY,
+    _PIN,
     _flag("--unpin", help="remove that protection"),
 )
 _REINDEX = (
@@ -192,7 +205,8 @@ _MODELS = (
     Command("list", "all known models, and which are installed and in use", ".admin.models:models_list"),
     Command(
         "pull", "download a model; the only command that uses the network", ".admin.models:models_pull",
-        (Argument(("name",), "the model's name", {"metavar": "NAME", "nargs": "?"}, values="models"),),
+        (Argument(("name",), "the model's name; default: all-MiniLM-L6-v2", {"metavar": "NAME", "nargs": "?"},
+                  values="models"),),
     ),
     Command(
         "import", "install a model from a local file or folder", ".admin.models:models_import",
@@ -263,10 +277,10 @@ _TRASH = (
 _FORGET = (
     Argument(("id",), _ID.help, {"metavar": "ID", "nargs": "*"}),
     _TAG,
-    _option("--kind", help="all of this kind", choices=KINDS, action="append", default=[]),
-    _option("--category", help="all of this category", choices=CATEGORIES, action="append", default=[]),
-    _option("--state", help="all in this state, such as trashed", choices=STATES, action="append", default=[]),
-    _option("--source", help="all from this source, such as note or cli", metavar="NAME"),
+    _ONLY_KIND,
+    _ONLY_CATEGORY,
+    _ONLY_STATE,
+    _SOURCE,
     _SPEAKER,
     _SINCE,
     _UNTIL,
@@ -280,149 +294,108 @@ _FORGET = (
 _LIST_OPTIONS = (
     _COUNT,
     _TAG,
-    _option("--kind", help="only this kind", choices=KINDS, action="append", default=[]),
-    _option("--category", help="only this category", choices=CATEGORIES, action="append", default=[]),
-    _option("--layer", help="only this layer", choices=LAYERS, action="append", default=[]),
-    _option("--state", help="only in this state, such as trashed", choices=STATES, action="append", default=[]),
-    _option("--source", help="only from this source, such as note or cli", metavar="NAME"),
+    _ONLY_KIND,
+    _ONLY_CATEGORY,
+    _ONLY_LAYER,
+    _ONLY_STATE,
+    _SOURCE,
     _SPEAKER,
     _SINCE,
     _UNTIL,
     _AS_OF,
 )
 
-MEMORIES, DAEMON, NOTES_MODELS_AGENTS = "Memories", "The daemon", "Notes, models, agents"
-
-COMMANDS = (
-    Command("add", "remember something", ".commands.remember:add", _ADD, group=MEMORIES),
-    Command("ingest", "remember texts in pieces; unimportant ones are rejected", ".commands.ingest:ingest",
-        _INGEST,
-            group=MEMORIES),
-    Command("turns", "remember a conversation", ".commands.ingest:turns", _TURNS, group=MEMORIES),
-    Command("recall", "find memories by meaning and by word", ".commands.recall:recall", _RECALL, group=MEMORIES),
-    Command("why", "explain why a memory is, or is not, among the answers to a question", ".commands.recall:why",
-            (_ID, _WORDS, *_RECALL_OPTIONS), group=MEMORIES),
-    Command("search", "find memories by word only", ".commands.recall:search",
-            (_WORDS, _COUNT, _TAG, _SINCE, _UNTIL, _AS_OF), group=MEMORIES),
-    Command("list", "list the memories of the namespace, the last stored first", ".commands.browse:list_memories",
-        _LIST_OPTIONS,
-            group=MEMORIES),
-    Command("recent", "list what happened last, in the namespace and in default", ".commands.browse:recent",
-        _LIST_OPTIONS, group=MEMORIES),
-    Command("tags", "list the tags, with the number of memories of each", ".commands.browse:tags",
-        group=MEMORIES),
-    Command("namespaces", "list the namespaces, with the number of memories of each",
-        ".commands.browse:namespaces",
-            group=MEMORIES),
-    Command(
-        "open", "open a result of the last answer in your editor, at its line", ".commands.recall:open_hit",
-        (Argument(("number",), "its number in the last answer", {"type": int, "nargs": "?", "default": 1,
-                                                                 "metavar": "N"}),),
-        group=MEMORIES,
+# By their headings in `mnemo --help`.
+GROUPS: dict[str, tuple[Command, ...]] = {
+    "Memories": (
+        Command("add", "remember something", ".commands.remember:add", _ADD),
+        Command("ingest", "remember texts in pieces; unimportant ones are rejected", ".commands.ingest:ingest",
+                _INGEST),
+        Command("turns", "remember a conversation", ".commands.ingest:turns", _TURNS),
+        Command("recall", "find memories by meaning and by word", ".commands.recall:recall", _RECALL),
+        Command("why", "explain why a memory is, or is not, among the answers to a question", ".commands.recall:why",
+                (_ID, _WORDS, *_RECALL_OPTIONS)),
+        Command("search", "find memories by word only", ".commands.recall:search",
+                (_WORDS, _COUNT, _TAG, _SINCE, _UNTIL, _AS_OF)),
+        Command("list", "list the memories of the namespace, the last stored first", ".commands.browse:list_memories",
+                _LIST_OPTIONS),
+        Command("recent", "list what happened last, in the namespace and in default", ".commands.browse:recent",
+                _LIST_OPTIONS),
+        Command("tags", "list the tags, with the number of memories of each", ".commands.browse:tags"),
+        Command("namespaces", "list the namespaces, with the number of memories of each",
+                ".commands.browse:namespaces"),
+        Command("open", "open a result of the last answer in your editor, at its line", ".commands.recall:open_hit",
+                (Argument(("number",), "its number in the last answer",
+                          {"type": int, "nargs": "?", "default": 1, "metavar": "N"}),)),
+        Command("show", "show one memory in full", ".commands.remember:show",
+                (_ID, _AS_OF, _flag("--edges", help="with its edges to other memories"))),
+        Command("history", "list the versions of a memory and their changes", ".commands.changes:history",
+                (_ID, _COUNT)),
+        Command("diff", "list what was added, changed and removed since a time", ".commands.changes:diff",
+                (Argument(("since",), "a time (2026-05-01, 2h, yesterday) or a change (seq:12)", {"metavar": "SINCE"}),
+                 _option("--until", help="until then instead of until now", metavar="TIME"), _COUNT)),
+        Command("edit", "change a memory in your editor, or by options", ".commands.remember:edit", _EDIT),
+        Command("rm", "move memories to the trash", ".commands.remember:rm", (_IDS,)),
+        Command("trash", "list the deleted memories", ".commands.remember:trash",
+                (_COUNT, _flag("--set-aside", help="list instead what ingestion rejected")), _TRASH),
+        Command("forget", "erase memories and every trace of them, for good", ".commands.erase:forget", _FORGET),
+        Command("undo", "undo the last change", ".commands.remember:undo",
+                (Argument(("change",), "the number of an earlier change",
+                          {"type": int, "nargs": "?", "metavar": "CHANGE"}),
+                 _option("--seq", help="the same", type=int, metavar="CHANGE"),
+                 _option("--group", help="undo every change of a group", metavar="GROUP"), _DRY_RUN)),
+        Command("context", "print the block of memories to put before a prompt", ".commands.recall:context_block",
+                (_WORDS, _COUNT, _TAG, _option("--budget", help="limit of tokens; 0: no limit", type=int, metavar="N"),
+                 _option("--max-chars", help="limit of characters", type=int, metavar="N"),
+                 _flag("--ids", help="include the ids"))),
+        Command("reclassify", "classify and score again the memories that a rule classified",
+                ".commands.ingest:reclassify", (_DRY_RUN,)),
+        Command("export", "write everything as JSON lines", ".commands.transfer:export", _EXPORT),
+        Command("import", "read an export of mnemo or of another tool", ".commands.transfer:import_", _IMPORT),
     ),
-    Command(
-        "show", "show one memory in full", ".commands.remember:show",
-        (_ID, _AS_OF, _flag("--edges", help="with its edges to other memories")), group=MEMORIES
+    "Notes, models, agents": (
+        Command("notes", "manage watched folders of notes", ".admin.notes:notes_status", (), _NOTES),
+        Command("models", "manage embedding and language models", ".admin.models:models_list", (), _MODELS),
+        Command("reindex", "compute missing vectors", ".admin.models:reindex", _REINDEX),
+        Command("mcp", "serve an agent over standard input and output", "..mcp.bridge:run"),
     ),
-    Command(
-        "history", "list the versions of a memory and their changes", ".commands.changes:history", (_ID, _COUNT),
-        group=MEMORIES
+    "The daemon": (
+        Command("backup", "copy the whole store, while it is in use", ".admin.backup:backup",
+                (Argument(("folder",), "a new folder for the copy; default: in the data folder",
+                          {"metavar": "FOLDER", "nargs": "?"}, True),)),
+        Command("check", "check the integrity of the store and its indexes", ".admin.check:check"),
+        Command("repair", "repair what a check finds; nothing is deleted", ".admin.check:repair", (_DRY_RUN,)),
+        Command("restore", "replace the store by a backup, or take it back to an earlier time",
+                ".admin.backup:restore", _RESTORE),
+        Command("compact", "free space, and remove history beyond `history.keep`", ".admin.backup:compact",
+                (_DRY_RUN,)),
+        Command("init", "set up folders, configuration and notes", ".admin.daemon:init",
+                (Argument(("folder",), "folders of notes to watch", {"nargs": "*", "metavar": "FOLDER"}, True),)),
+        Command("try", "try it on a folder of notes; nothing is installed or stored", ".admin.try_notes:run",
+                (_FOLDER,)),
+        Command("bench", "measure the rankers or this machine on a temporary store",
+                "..bench.quality:require_subcommand", (), _BENCH),
+        Command("up", "start the daemon", ".admin.daemon:up"),
+        Command("down", "stop the daemon", ".admin.daemon:down"),
+        Command("status", "show the state of every part", ".admin.daemon:status",
+                (_flag("-w", "--watch", help="keep updating it until ^C"),)),
+        Command("jobs", "list the background jobs, and how each stands", ".admin.daemon:jobs"),
+        Command("doctor", "check that everything works, and how to fix what does not", ".admin.doctor:run"),
+        Command("config", "show every setting, its value and its origin", ".admin.daemon:config",
+                (Argument(("key",), "show only the value of this setting", {"metavar": "KEY", "nargs": "?"}),)),
+        Command("service", "start the daemon with your session", ".admin.service:status", (), _SERVICE),
+        Command("completion", "print the completion script for a shell", ".completion:run",
+                (Argument(("shell",), "the shell", {"choices": ("bash", "zsh", "fish")}),),
+                (Command("values", "list the tags, namespaces or models, for such a script", ".commands.browse:values",
+                         (Argument(("of",), "what to list", {"choices": ("tags", "namespaces", "models")}),)),)),
+        Command("api", "send a request to the daemon, and print its answer", ".admin.request:call",
+                (Argument(("method",), "GET, POST, PATCH or DELETE", {"metavar": "METHOD"}),
+                 Argument(("path",), "the route, such as /v1/status", {"metavar": "PATH"}),
+                 Argument(("data",), "the body, as JSON; - reads it from standard input",
+                          {"metavar": "BODY", "nargs": "?"}))),
     ),
-    Command(
-        "diff", "list what was added, changed and removed since a time", ".commands.changes:diff",
-        (Argument(("since",), "a time (2026-05-01, 2h, yesterday) or a change (seq:12)", {"metavar": "SINCE"}),
-         _option("--until", help="until then instead of until now", metavar="TIME"), _COUNT),
-        group=MEMORIES,
-    ),
-    Command("edit", "change a memory in your editor, or by options", ".commands.remember:edit", _EDIT,
-        group=MEMORIES),
-    Command("rm", "move memories to the trash", ".commands.remember:rm", (_IDS,), group=MEMORIES),
-    Command(
-        "trash", "list the deleted memories", ".commands.remember:trash",
-        (_COUNT, _flag("--set-aside", help="list instead what ingestion rejected")), _TRASH, MEMORIES,
-    ),
-    Command(
-        "forget", "erase memories and every trace of them, for good", ".commands.erase:forget", _FORGET,
-        group=MEMORIES
-    ),
-    Command(
-        "undo", "undo the last change", ".commands.remember:undo",
-        (Argument(("change",), "the number of an earlier change", {"type": int, "nargs": "?", "metavar": "CHANGE"}),
-         _option("--seq", help="the same", type=int, metavar="CHANGE"),
-         _option("--group", help="undo every change of a group", metavar="GROUP"), _DRY_RUN),
-        group=MEMORIES,
-    ),
-    Command(
-        "context", "print the block of memories to put before a prompt", ".commands.recall:context_block",
-        (_WORDS, _COUNT, _TAG, _option("--budget", help="limit of tokens; 0: no limit", type=int, metavar="N"),
-         _option("--max-chars", help="limit of characters", type=int, metavar="N"),
-         _flag("--ids", help="include the ids")),
-        group=MEMORIES,
-    ),
-    Command(
-        "reclassify", "classify and score again the memories that a rule classified",
-        ".commands.ingest:reclassify", (_DRY_RUN,), group=MEMORIES,
-    ),
-    Command("export", "write everything as JSON lines", ".commands.transfer:export", _EXPORT, group=MEMORIES),
-    Command("import", "read an export of mnemo or of another tool", ".commands.transfer:import_", _IMPORT,
-        group=MEMORIES),
-    Command(
-        "backup", "copy the whole store, while it is in use", ".admin.backup:backup",
-        (Argument(("folder",), "a new folder for the copy; default: in the data folder",
-                  {"metavar": "FOLDER", "nargs": "?"}, True),),
-        group=DAEMON,
-    ),
-    Command("check", "check the integrity of the store and its indexes", ".admin.check:check", group=DAEMON),
-    Command("repair", "repair what a check finds; nothing is deleted", ".admin.check:repair", (_DRY_RUN,),
-        group=DAEMON),
-    Command("restore", "replace the store by a backup, or take it back to an earlier time",
-        ".admin.backup:restore",
-            _RESTORE, group=DAEMON),
-    Command("compact", "free space, and remove history beyond `history.keep`", ".admin.backup:compact",
-            (_DRY_RUN,), group=DAEMON),
-    Command("notes", "manage watched folders of notes", ".admin.notes:notes_status", (), _NOTES,
-        NOTES_MODELS_AGENTS),
-    Command("models", "manage embedding and language models", ".admin.models:models_list", (), _MODELS,
-        NOTES_MODELS_AGENTS),
-    Command("reindex", "compute missing vectors", ".admin.models:reindex", _REINDEX, group=NOTES_MODELS_AGENTS),
-    Command("mcp", "serve an agent over standard input and output", "..mcp.bridge:run", group=NOTES_MODELS_AGENTS),
-    Command(
-        "init", "set up folders, configuration and notes", ".admin.daemon:init",
-        (Argument(("folder",), "folders of notes to watch", {"nargs": "*", "metavar": "FOLDER"}, True),),
-        group=DAEMON,
-    ),
-    Command("try", "try it on a folder of notes; nothing is installed or stored", ".admin.try_notes:run", (_FOLDER,),
-        group=DAEMON),
-    Command("bench", "measure the rankers or this machine on a temporary store",
-        "..bench.quality:require_subcommand", (), _BENCH, DAEMON),
-    Command("up", "start the daemon", ".admin.daemon:up", group=DAEMON),
-    Command("down", "stop the daemon", ".admin.daemon:down", group=DAEMON),
-    Command(
-        "status", "show the state of every part", ".admin.daemon:status",
-        (_flag("-w", "--watch", help="keep updating it until ^C"),), group=DAEMON,
-    ),
-    Command("jobs", "list the background jobs, and how each stands", ".admin.daemon:jobs", group=DAEMON),
-    Command("doctor", "check that everything works, and how to fix what does not", ".admin.doctor:run",
-        group=DAEMON),
-    Command("config", "show every setting, its value and its origin", ".admin.daemon:config",
-            (Argument(("key",), "show only the value of this setting", {"metavar": "KEY", "nargs": "?"}),),
-            group=DAEMON),
-    Command("service", "start the daemon with your session", ".admin.service:status", (), _SERVICE, DAEMON),
-    Command(
-        "completion", "print the completion script for a shell", ".completion:run",
-        (Argument(("shell",), "the shell", {"choices": ("bash", "zsh", "fish")}),),
-        (Command("values", "list the tags, namespaces or models, for such a script",
-            ".commands.browse:values",
-                 (Argument(("of",), "what to list", {"choices": ("tags", "namespaces", "models")}),)),), DAEMON,
-    ),
-    Command(
-        "api", "send a request to the daemon, and print its answer", ".admin.request:call",
-        (Argument(("method",), "GET, POST, PATCH or DELETE", {"metavar": "METHOD"}),
-         Argument(("path",), "the route, such as /v1/status", {"metavar": "PATH"}),
-         Argument(("data",), "the body, as JSON; - reads it from standard input", {"metavar": "BODY", "nargs": "?"})),
-        group=DAEMON,
-    ),
-)  # fmt: skip
+}  # fmt: skip
+COMMANDS = tuple(command for group in GROUPS.values() for command in group)
 
 
 def find_command(words: list[str]) -> tuple[Command, list[str], list[str]] | None:

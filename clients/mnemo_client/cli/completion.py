@@ -9,9 +9,7 @@ from mnemo_client.errors import EXIT_DONE
 
 def run(context: CommandContext) -> int:
     script = {"bash": bash, "zsh": zsh, "fish": fish}[context.options.shell]()
-    if context.wants_json:
-        context.print_value({"shell": context.options.shell, "script": script})
-    else:
+    if not context.print_json_if_asked({"shell": context.options.shell, "script": script}):
         context.print(script.rstrip("\n"))
     return EXIT_DONE
 

@@ -112,6 +112,12 @@ class CommandContext:
         """Print a value as JSON."""
         self.terminal.print(json.dumps(value, ensure_ascii=False))
 
+    def print_json_if_asked(self, value: object = None) -> bool:
+        """Print the value, or the last answer, as JSON if the command has `--json`; return True if it was printed."""
+        if self.wants_json:
+            self.print_answer() if value is None else self.print_value(value)
+        return self.wants_json
+
     def text(self, words: list[str], what: str, bytes_max: int = STANDARD_INPUT_BYTES_MAX) -> str:
         """Return the words as one text; `-`, or no words if standard input is not a terminal, reads standard input."""
         if words == ["-"] or (not words and not self.stdin.isatty()):

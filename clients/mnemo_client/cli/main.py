@@ -131,9 +131,8 @@ def _unknown_subcommand(command: command_table.Command, word: str) -> UsageError
 def _overview(style: terminal.TextStyle) -> list[str]:
     lines = ["One long-term memory for your agents, editors and notes, on your own machine.", ""]
     lines += [f"{style.bold('usage')}: mnemo COMMAND …    mnemo COMMAND --help"]
-    for group in (command_table.MEMORIES, command_table.NOTES_MODELS_AGENTS, command_table.DAEMON):
-        lines += ["", style.bold(group)]
-        lines += [f"  {each.name:<12}{each.help}" for each in command_table.COMMANDS if each.group == group]
+    for heading, commands in command_table.GROUPS.items():
+        lines += ["", style.bold(heading), *(f"  {each.name:<12}{each.help}" for each in commands)]
     return lines
 
 

@@ -19,8 +19,7 @@ def backup(context: CommandContext) -> int:
     asked = context.options.folder
     folder = None if asked is None else (context.cwd / Path(asked).expanduser()).resolve()
     made = context.client().back_up(folder)
-    if context.wants_json:
-        context.print_answer()
+    if context.print_json_if_asked():
         return EXIT_DONE
     shown = short_path(made.folder, context.cwd, context.home)
     context.print(f"{context.style.good('backed up')}: {shown}, {size_text(made.bytes)}, up to change {made.seq}")
@@ -59,8 +58,7 @@ def restore(context: CommandContext) -> int:
     words += ["--allow-forgotten"] if options.allow_forgotten else []
     with _daemon_stopped(context) if data in (source, target) else contextlib.nullcontext():
         answer = offline_process.run_offline(context, *words)
-    if context.wants_json:
-        context.print_value(answer)
+    if context.print_json_if_asked(answer):
         return EXIT_DONE
     what = plural(answer["memories"], "memory", "memories")
     shown = short_path(str(target), context.cwd, context.home)
@@ -94,8 +92,7 @@ def _daemon_stopped(context: CommandContext) -> Iterator[None]:
 
 def compact(context: CommandContext) -> int:
     answer = context.client().compact(dry_run=context.options.dry_run)
-    if context.wants_json:
-        context.print_answer()
+    if context.print_json_if_asked():
         return EXIT_DONE
     given_up = plural(answer.versions, "earlier version", "earlier versions")
     if answer.dry_run:

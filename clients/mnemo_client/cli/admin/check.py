@@ -65,12 +65,10 @@ def _ask_or_run_offline(
     """Return the daemon's answer or, if none runs, that of the offline program."""
     if process.is_listening(socket_path(context.environ)):
         answer = ask(context.connect())
-        if context.wants_json:
-            context.print_answer()
+        context.print_json_if_asked()
         return answer
     said = offline_process.run_offline(context, *words)
-    if context.wants_json:
-        context.print_value(said)
+    context.print_json_if_asked(said)
     return msgspec.convert(said, kind)
 
 

@@ -43,8 +43,7 @@ def init(context: CommandContext) -> int:
         if str(notes_folder(context, folder)) not in watched:
             add_root(context, folder)
     status = client.status()
-    if context.wants_json:
-        context.print_answer()
+    if context.print_json_if_asked():
         return EXIT_DONE
     style, home = context.style, context.home
     context.print(
@@ -66,9 +65,7 @@ def init(context: CommandContext) -> int:
 def up(context: CommandContext) -> int:
     started = process.ensure_running(context.environ, context.message, is_asked_for=True)
     health = context.connect().health()
-    if context.wants_json:
-        context.print_answer()
-    else:
+    if not context.print_json_if_asked():
         what = "started" if started else "already runs"
         context.print(f"the daemon {what}: {health.version}, {health.state}")
     return EXIT_DONE
@@ -76,9 +73,7 @@ def up(context: CommandContext) -> int:
 
 def down(context: CommandContext) -> int:
     stopped = process.stop(context.connect())
-    if context.wants_json:
-        context.print_value({"stopped": stopped})
-    else:
+    if not context.print_json_if_asked({"stopped": stopped}):
         context.print("the daemon has stopped" if stopped else "no daemon was running")
     return EXIT_DONE
 
@@ -88,9 +83,7 @@ def status(context: CommandContext) -> int:
     if context.options.watch:
         return _watch_status(context)
     answer = context.connect().status()
-    if context.wants_json:
-        context.print_answer()
-    else:
+    if not context.print_json_if_asked():
         context.print(*status_lines(answer, context.style, context.home))
     return EXIT_DONE
 
@@ -103,9 +96,7 @@ def _watch_status(context: CommandContext) -> int:
             lines = status_lines(answer, context.style, context.home)
         except UnreachableError as gone:
             lines = [gone.message]
-        if context.wants_json:
-            context.print_answer()
-        else:
+        if not context.print_json_if_asked():
             if context.style.width is not None:
                 context.terminal.out.write("\x1b[H\x1b[2J")
             context.print(*lines)
@@ -116,9 +107,7 @@ def _watch_status(context: CommandContext) -> int:
 def jobs(context: CommandContext) -> int:
     """Print the background jobs and how each stands."""
     answer = context.client().jobs()
-    if context.wants_json:
-        context.print_answer()
-    else:
+    if not context.print_json_if_asked():
         context.page(job_lines(answer, context.style))
     return EXIT_DONE
 

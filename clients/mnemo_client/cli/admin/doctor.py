@@ -45,9 +45,7 @@ def run(context: CommandContext) -> int:
     """Run all checks; exit 1 if one failed. The daemon is not started for them."""
     checks = list(_all_checks(context))
     failed = any(check.outcome == "fail" for check in checks)
-    if context.wants_json:
-        context.print_value({"ok": not failed, "checks": [check._asdict() for check in checks]})
-    else:
+    if not context.print_json_if_asked({"ok": not failed, "checks": [check._asdict() for check in checks]}):
         context.print(*doctor_lines(checks, context.style))
     return EXIT_FAILED if failed else EXIT_DONE
 

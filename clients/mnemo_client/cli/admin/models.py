@@ -14,9 +14,7 @@ DEFAULT_MODEL = "all-MiniLM-L6-v2"  # SPEC 4.1
 
 def models_list(context: CommandContext) -> int:
     answer = context.client().models()
-    if context.wants_json:
-        context.print_answer()
-    else:
+    if not context.print_json_if_asked():
         context.print(*model_lines(answer, context.style))
         if answer.embedding.state == "absent":
             context.message(f"none is installed; download the default with: mnemo models pull {DEFAULT_MODEL}")
@@ -50,9 +48,7 @@ def _activate_model(context: CommandContext, installed: dict[str, Any]) -> int:
             pass
     else:
         state = "it is ready to be used"
-    if context.wants_json:
-        context.print_value(installed)
-    else:
+    if not context.print_json_if_asked(installed):
         checked = "its hash was verified" if installed.get("verified") else "its hash is unknown"
         context.print(f"{name} is installed ({checked}): {installed.get('path')}", state)
     return EXIT_DONE
@@ -74,9 +70,7 @@ def models_use(context: CommandContext) -> int:
 def models_calibrate(context: CommandContext) -> int:
     """Measure thresholds in a process of its own; the daemon reads them at its next start."""
     measured = offline_process.run_offline(context, "calibrate", context.options.name or _model_in_use(context))
-    if context.wants_json:
-        context.print_value(measured)
-    else:
+    if not context.print_json_if_asked(measured):
         context.print(*calibration_lines(measured, context.style))
         context.message("the daemon uses them from its next start")
     return EXIT_DONE
@@ -94,8 +88,7 @@ def reindex(context: CommandContext) -> int:
     answer = context.client().reindex(
         dry_run=options.dry_run or options.stats, force=options.force, batch_size=options.batch_size
     )
-    if context.wants_json:
-        context.print_answer()
+    if context.print_json_if_asked():
         return EXIT_DONE
     dimensions = f", {answer.dimensions} dimensions" if answer.dimensions else ""
     share = f"{number_text(answer.with_vectors)} of {number_text(answer.total)}"

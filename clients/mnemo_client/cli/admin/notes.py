@@ -22,8 +22,7 @@ def notes_status(context: CommandContext) -> int:
 
 def notes_add(context: CommandContext) -> int:
     add_root(context, context.options.folder)
-    if context.wants_json:
-        context.print_answer()
+    context.print_json_if_asked()
     return EXIT_DONE
 
 
@@ -53,9 +52,7 @@ def notes_rm(context: CommandContext) -> int:
     if root is None:
         raise NotFoundError(f"{text} is not watched", "see the folders with: mnemo notes status")
     gone = client.remove_root(root.id)
-    if context.wants_json:
-        context.print_answer()
-    else:
+    if not context.print_json_if_asked():
         shown = short_path(root.path, context.cwd, context.home)
         moved = f"{plural(gone.deleted or 0, 'memory', 'memories')} moved to the trash"
         context.print(f"no longer watching {shown}: {moved}, its files are unchanged")
@@ -64,8 +61,6 @@ def notes_rm(context: CommandContext) -> int:
 
 def notes_rescan(context: CommandContext) -> int:
     answer = context.client().rescan()
-    if context.wants_json:
-        context.print_answer()
-    else:
+    if not context.print_json_if_asked():
         context.print(*notes_lines(answer, context.style, context.cwd, context.home))
     return EXIT_DONE

@@ -99,9 +99,7 @@ def install(context: CommandContext) -> int:
     except (MnemoError, OSError):
         _remove_service(environ)
         raise
-    if context.wants_json:
-        context.print_value({"installed": [str(path) for path in texts]})
-    else:
+    if not context.print_json_if_asked({"installed": [str(path) for path in texts]}):
         context.print("the daemon now starts with your session", *(f"  {path}" for path in texts))
     return EXIT_DONE
 
@@ -109,9 +107,7 @@ def install(context: CommandContext) -> int:
 def uninstall(context: CommandContext) -> int:
     """Stop the service if its manager can be reached, and remove its files; the memories stay."""
     gone, complaint = _remove_service(context.environ)
-    if context.wants_json:
-        context.print_value({"removed": [str(path) for path in gone]})
-    else:
+    if not context.print_json_if_asked({"removed": [str(path) for path in gone]}):
         said = "the service was removed; the memories stay, and mnemo up starts the daemon" if gone else ""
         context.print(said or "no service was installed")
     if gone and complaint:
@@ -186,9 +182,7 @@ def status(context: CommandContext) -> int:
     file = _job_file(environ) if sys.platform == "darwin" else units_folder(environ) / SERVICE
     installed = file.exists()
     answers = process.is_listening(socket_path(environ))
-    if context.wants_json:
-        context.print_value({"installed": installed, "daemon_answers": answers, "file": str(file)})
-    else:
+    if not context.print_json_if_asked({"installed": installed, "daemon_answers": answers, "file": str(file)}):
         if installed:
             context.print(f"installed: {file}")
         else:

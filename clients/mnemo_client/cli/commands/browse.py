@@ -88,9 +88,7 @@ def namespaces(context: CommandContext) -> int:
     """List the namespaces with their numbers of memories, and mark the one in use."""
     counts = context.client().status().namespaces
     chosen = context.namespace.name or "default"
-    if context.wants_json:
-        context.print_value({"namespaces": counts, "here": chosen})
-    else:
+    if not context.print_json_if_asked({"namespaces": counts, "here": chosen}):
         context.page(count_lines({chosen: 0, **counts}, context.style, chosen))
     return EXIT_DONE
 

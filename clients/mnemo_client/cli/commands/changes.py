@@ -36,8 +36,7 @@ def history(context: CommandContext) -> int:
     client = context.client()
     with list_candidates(client):
         answer = client.history(memory_id_argument(context, context.options.id), limit=context.options.top)
-    if context.wants_json:
-        context.print_answer()
+    if context.print_json_if_asked():
         return EXIT_DONE
     context.page(list(version_lines(answer, context.style)))
     if answer.cursor is not None:
@@ -53,8 +52,7 @@ def diff(context: CommandContext) -> int:
     options = context.options
     until = None if options.until is None else _point_in_time(options.until)
     answer = context.reading_client().diff(_point_in_time(options.since), until=until, limit=options.top)
-    if context.wants_json:
-        context.print_answer()
+    if context.print_json_if_asked():
         return EXIT_DONE
     rows = [*answer.added, *answer.changed, *answer.removed]
     if not rows:

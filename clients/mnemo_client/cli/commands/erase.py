@@ -29,9 +29,7 @@ def forget(context: CommandContext) -> int:
     if not planned.purged:
         raise NotFoundError("no memory passes these options")
     if options.dry_run:
-        if context.wants_json:
-            context.print_answer()
-        else:
+        if not context.print_json_if_asked():
             context.print(*_plan_lines(planned, "would be erased", context.style))
             context.print(*_candidate_lines(planned, context.style), *_copy_lines(planned, context.style))
         return EXIT_DONE
@@ -47,9 +45,7 @@ def forget(context: CommandContext) -> int:
             context.print(*_copy_lines(planned, context.style))
             everywhere = context.ask("rewrite these copies without it")
     report = client.erase_many(planned.purged, quoting=quoting, everywhere=everywhere)
-    if context.wants_json:
-        context.print_answer()
-    else:
+    if not context.print_json_if_asked():
         context.print(*report_lines(report, context.style))
     return EXIT_DONE if report.complete else EXIT_FAILED
 

@@ -82,8 +82,7 @@ def turns(context: CommandContext) -> int:
 def reclassify(context: CommandContext) -> int:
     options = context.options
     answer = context.client().reclassify(ReclassifyRequest(dry_run=options.dry_run))
-    if context.wants_json:
-        context.print_answer()
+    if context.print_json_if_asked():
         return EXIT_DONE
     for row in answer.changes[:SHOWN_MAX]:
         context.print(_reclassification_line(row, context.style))
@@ -142,9 +141,7 @@ def _parse_turns(text: str, name: str) -> list[Turn]:
 def _report(context: CommandContext, name: str, answer: IngestAnswer) -> int:
     """Print the outcome of each piece; return exit code 1 if all of them were refused."""
     refused = [item for item in answer.results if not isinstance(item, PieceAnswer)]
-    if context.wants_json:
-        context.print_answer()
-    else:
+    if not context.print_json_if_asked():
         context.print(*_ingest_lines(name, answer, context.style))
         for item in refused[:SHOWN_MAX]:
             context.message(f"refused: {json.loads(bytes(item))['error']['message']}")

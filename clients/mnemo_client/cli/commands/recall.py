@@ -74,8 +74,7 @@ def why(context: CommandContext) -> int:
     asked, client = _recall_fields(context), context.reading_client()
     with list_candidates(client):
         answer = client.why(memory_id_argument(context, context.options.id), **asked)
-    if context.wants_json:
-        context.print_answer()
+    if context.print_json_if_asked():
         return EXIT_DONE
     context.print(*traces.why_lines(answer, context.style))
     if answer.degraded:
@@ -92,8 +91,7 @@ def search(context: CommandContext) -> int:
         since=time_argument(options.since), until=time_argument(options.until), as_of=time_argument(options.as_of),
     )  # fmt: skip
     save_hit_numbers(context, answer.memories, 1)
-    if context.wants_json:
-        context.print_answer()
+    if context.print_json_if_asked():
         return EXIT_DONE if answer.memories else EXIT_NOT_FOUND
     context.print(*hit_lines(answer.memories, context.style, context.cwd, context.home))
     if not answer.memories:

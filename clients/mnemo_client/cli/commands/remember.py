@@ -49,9 +49,7 @@ def add(context: CommandContext) -> int:
             **{name: value for name, value in fields.items() if value is not None and value != []},
         )
     )
-    if context.wants_json:
-        context.print_answer()
-    else:
+    if not context.print_json_if_asked():
         context.print(remember_line(answer, context.style), *explanation_lines(answer, context.style))
         if answer.outcome == "duplicate" and any(value for value in fields.values()):
             context.message("its fields stay as they were; change them with: mnemo edit ID")
@@ -66,8 +64,7 @@ def show(context: CommandContext) -> int:
     with list_candidates(client):
         memory = client.get(memory_id_argument(context, options.id), time_argument(options.as_of))
     answer = client.edges(memory.id) if options.edges else None
-    if context.wants_json:
-        context.print_answer()
+    if context.print_json_if_asked():
         return EXIT_DONE
     lines = memory_lines(memory, context.style, context.cwd, context.home)
     context.page([*lines, *(edge_lines(answer, context.style) if answer is not None else ())])
@@ -180,8 +177,7 @@ def trash_restore(context: CommandContext) -> int:
         if not context.wants_json:
             context.print(f"{context.style.good('restored')}: {short_id(memory.id)}  "
                            f"{first_line(memory)}")  # fmt: skip
-    if context.wants_json:
-        context.print_value(bodies[0] if len(bodies) == 1 else bodies)
+    context.print_json_if_asked(bodies[0] if len(bodies) == 1 else bodies)
     return EXIT_DONE
 
 
@@ -192,8 +188,6 @@ def undo(context: CommandContext) -> int:
         raise UsageError("give one change or one group", "see: mnemo undo --help")
     seq = options.change if options.seq is None else options.seq
     undone = context.client().undo(seq, options.group, dry_run=options.dry_run)
-    if context.wants_json:
-        context.print_answer()
-    else:
+    if not context.print_json_if_asked():
         context.print(*undone_lines(undone, context.style))
     return EXIT_DONE

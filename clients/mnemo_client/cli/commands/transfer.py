@@ -45,9 +45,7 @@ def export(context: CommandContext) -> int:
             context.print(line.decode())
         return EXIT_DONE
     count, size = _write_atomically(target, _export_lines(context, client))
-    if context.wants_json:
-        context.print_value({"file": str(target), "lines": count, "bytes": size})
-    else:
+    if not context.print_json_if_asked({"file": str(target), "lines": count, "bytes": size}):
         context.message(f"{target}: {count} lines, {size:,} bytes")
     return EXIT_DONE
 
@@ -66,9 +64,7 @@ def import_(context: CommandContext) -> int:
             dry_run=options.dry_run,
             watch=lambda done, of: _show_progress(context, "importing", done, of),
         )
-    if context.wants_json:
-        context.print_answer()
-    else:
+    if not context.print_json_if_asked():
         context.print(*_import_lines(found))
     was_all_skipped = found.skipped and not any(
         getattr(found, name) for name, _ in _IMPORT_OUTCOME_LABELS if name != "skipped"
