@@ -111,7 +111,7 @@ def test_what_is_no_conversation_is_refused_before_anything_is_started(home: Pat
     done = give(home, "quality", "--data", "talks", code=2)
     assert "readme.txt:1 is not a session, turn or question" in done.stderr
     assert "`1.1 Ines: What she said.`" in done.stderr
-    assert give(home, "quality", code=2).stderr.startswith("mnemo: the following arguments are required: --data")
+    assert give(home, "quality", code=2).stderr.startswith("mnemo: --data is missing")
     assert "mnemo bench quality --data FOLDER" in give(home, code=2).stderr
     assert nothing_is_left(home)
 

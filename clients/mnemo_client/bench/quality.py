@@ -66,7 +66,7 @@ def require_subcommand(_: CommandContext) -> int:
 def quality(context: CommandContext) -> int:
     options = context.options
     rankers = list(dict.fromkeys(options.ranker)) or list(RANKERS)
-    conversations = load((context.cwd / Path(options.data).expanduser()).resolve())
+    conversations = load(context.path(options.data))
     with scratch_daemon.scratch_daemon(context, "bench") as client:
         puts = _store_turns(context.terminal, client, conversations, pooled=options.pooled)
         has_vectors = scratch_daemon.wait_for_vectors(context, client, VECTORS_SECONDS)

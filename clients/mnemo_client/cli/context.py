@@ -60,6 +60,17 @@ class CommandContext:
             self._namespace = namespace.choose_namespace(self.options.namespace, self.cwd, self.environ)
         return self._namespace
 
+    def path(self, text: str) -> Path:
+        """Return the absolute path that the user means by the text."""
+        return (self.cwd / Path(text).expanduser()).resolve()
+
+    def folder(self, text: str) -> Path:
+        """Return the path of an existing folder. Raises UsageError."""
+        folder = self.path(text)
+        if not folder.is_dir():
+            raise UsageError(f"{folder} is not a folder" if folder.exists() else f"there is no folder {folder}")
+        return folder
+
     def connect(self) -> "Client":
         """Return a client, whether the daemon runs or not."""
         if self._client is None:

@@ -41,17 +41,8 @@ class ToolCallResult(NamedTuple):
 
 
 def recall(client: Client, asked: RecallArguments) -> ToolCallResult:
-    request = RecallRequest(
-        query=asked.query,
-        top_k=asked.limit,
-        tags=_value_or(asked.tags, []),
-        since=_value_or(asked.since),
-        until=_value_or(asked.until),
-        namespace=_value_or(asked.namespace),
-        highlight=True,
-        preferences="first",
-        cut="gap",
-    )
+    fields = _given(asked)
+    request = RecallRequest(top_k=fields.pop("limit"), **fields, highlight=True, preferences="first", cut="gap")
     answer = client.recall(request)
     answers, preferences = _split_preferences(answer)
     found = [_memory_result(memory) for memory in (*answers, *preferences)]
@@ -90,20 +81,7 @@ def _split_preferences(answer: RecallAnswer) -> tuple[list[RecalledMemory], ...]
 
 
 def remember(client: Client, asked: RememberArguments) -> ToolCallResult:
-    answer = client.remember(
-        NewMemory(
-            content=asked.content,
-            tags=asked.tags,
-            kind=asked.kind,
-            category=asked.category,
-            importance=asked.importance,
-            event_at=asked.event_at,
-            key=_value_or(asked.key),
-            evidence=asked.evidence,
-            namespace=_value_or(asked.namespace),
-            agent_id=client.agent or UNSET,
-        )
-    )
+    answer = client.remember(NewMemory(**_given(asked), agent_id=client.agent or UNSET))
     memory = answer.memory
     result = RememberResult(
         outcome=answer.outcome,
@@ -124,16 +102,8 @@ def get(client: Client, asked: GetArguments) -> ToolCallResult:
 
 def list_recent(client: Client, asked: ListArguments) -> ToolCallResult:
     """Return a page of memories by when they happened, the newest first."""
-    answer = client.recent(
-        limit=asked.limit,
-        namespace=_value_or(asked.namespace),
-        tag=_value_or(asked.tags),
-        kind=_value_or(asked.kind),
-        category=_value_or(asked.category),
-        since=_value_or(asked.since),
-        until=_value_or(asked.until),
-        cursor=_value_or(asked.cursor),
-    )
+    fields = _given(asked)
+    answer = client.recent(tag=fields.pop("tags", None), **fields)
     found = [_memory_result(memory) for memory in answer.memories]
     for memory in found:
         memory.score = UNSET  # there is no question that it could answer
@@ -146,13 +116,13 @@ def list_recent(client: Client, asked: ListArguments) -> ToolCallResult:
 
 
 def update(client: Client, asked: UpdateArguments) -> ToolCallResult:
-    fields = {name: getattr(asked, name) for name in asked.__struct_fields__ if name != "id"}
-    found = _memory_result(client.patch(asked.id, Patch(**fields)))
+    fields = _given(asked)
+    found = _memory_result(client.patch(fields.pop("id"), Patch(**fields)))
     return ToolCallResult(found, f"version {found.version}; the previous version is kept\n\n{_paragraph(found)}")
 
 
 def forget(client: Client, asked: ForgetArguments) -> ToolCallResult:
-    gone = client.delete(asked.id, _value_or(asked.why))
+    gone = client.delete(**_given(asked))
     undo = f"mnemo trash restore {gone.id}"
     result = ForgetResult(id=gone.id, state="trashed", changed=gone.deleted > 0, undo=undo)
     was = "moved to" if result.changed else "it was already in"
@@ -256,8 +226,9 @@ def descriptions() -> list[dict[str, Any]]:
     ]
 
 
-def _value_or(value: Any, otherwise: Any = None) -> Any:
-    return otherwise if value is UNSET else value
+def _given(asked: _Arguments) -> dict[str, Any]:
+    """Return the arguments that the agent gave, by name."""
+    return {name: value for name, value in msgspec.structs.asdict(asked).items() if value is not UNSET}
 
 
 def _memory_result(memory: MemoryView) -> FoundMemory:

@@ -3,7 +3,6 @@
 import contextlib
 import signal
 from collections.abc import Iterator
-from pathlib import Path
 
 from mnemo_client import process
 from mnemo_client.cli import offline_process
@@ -17,7 +16,7 @@ BACKUP_MANIFEST = "backup.json"  # a file that a backup has and a data folder do
 
 def backup(context: CommandContext) -> int:
     asked = context.options.folder
-    folder = None if asked is None else (context.cwd / Path(asked).expanduser()).resolve()
+    folder = None if asked is None else context.path(asked)
     made = context.client().back_up(folder)
     if context.print_json_if_asked():
         return EXIT_DONE
@@ -38,12 +37,10 @@ def restore(context: CommandContext) -> int:
     whatever the result."""
     options = context.options
     data = data_folder(context.environ)
-    target = data if options.to is None else (context.cwd / Path(options.to).expanduser()).resolve()
+    target = data if options.to is None else context.path(options.to)
     if options.folder is None and options.at is None:
         raise UsageError("name a backup, or a time with --at", "list the backups with: ls " + str(data / "backups"))
-    source = data if options.folder is None else (context.cwd / Path(options.folder).expanduser()).resolve()
-    if not source.is_dir():
-        raise UsageError(f"there is no folder {source}")
+    source = data if options.folder is None else context.folder(options.folder)
     if (target / BACKUP_MANIFEST).exists():
         raise UsageError(f"{target} is a backup, which is never changed", "name a data folder with --to")
     at = options.at and str(

@@ -7,7 +7,7 @@ import msgspec
 from mnemo_client import process
 from mnemo_client.cli import offline_process
 from mnemo_client.cli.admin.models import DEFAULT_MODEL
-from mnemo_client.cli.admin.notes import add_root, notes_folder
+from mnemo_client.cli.admin.notes import add_root
 from mnemo_client.cli.context import CommandContext
 from mnemo_client.cli.format.state import config_lines, job_lines, remaining_work_lines, status_lines
 from mnemo_client.cli.format.units import short_path
@@ -30,8 +30,7 @@ CONFIG_TEMPLATE = """\
 
 def init(context: CommandContext) -> int:
     """Create folders and a configuration file, start the daemon, watch the folders; then print the next steps."""
-    for folder in context.options.folder:
-        notes_folder(context, folder)
+    folders = [context.folder(text) for text in context.options.folder]
     config = config_file(context.environ)
     process.make_private_folder(data_folder(context.environ))
     if not config.exists():
@@ -39,8 +38,8 @@ def init(context: CommandContext) -> int:
         config.write_text(CONFIG_TEMPLATE, encoding="utf-8")
     client = context.client()
     watched = {root.path for root in client.notes_roots()}
-    for folder in context.options.folder:
-        if str(notes_folder(context, folder)) not in watched:
+    for folder in folders:
+        if str(folder) not in watched:
             add_root(context, folder)
     status = client.status()
     if context.print_json_if_asked():

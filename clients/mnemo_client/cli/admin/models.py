@@ -1,6 +1,5 @@
 """The commands about models: list, pull, import, use, calibrate, reindex."""
 
-from pathlib import Path
 from typing import Any
 
 from mnemo_client.cli import offline_process
@@ -28,7 +27,7 @@ def models_pull(context: CommandContext) -> int:
 
 def models_import(context: CommandContext) -> int:
     options = context.options
-    path = (context.cwd / Path(options.path).expanduser()).resolve()
+    path = context.path(options.path)
     if not path.exists():
         raise UsageError(f"there is no file or folder {path}")
     words = ["import", str(path), *(["--name", options.name] if options.name else [])]

@@ -6,7 +6,7 @@ from mnemo_client import namespace
 from mnemo_client.cli.context import CommandContext
 from mnemo_client.cli.format.state import notes_lines
 from mnemo_client.cli.format.units import plural, short_path
-from mnemo_client.errors import EXIT_DONE, NotFoundError, UsageError
+from mnemo_client.errors import EXIT_DONE, NotFoundError
 
 
 def notes_status(context: CommandContext) -> int:
@@ -21,14 +21,13 @@ def notes_status(context: CommandContext) -> int:
 
 
 def notes_add(context: CommandContext) -> int:
-    add_root(context, context.options.folder)
+    add_root(context, context.folder(context.options.folder))
     context.print_json_if_asked()
     return EXIT_DONE
 
 
-def add_root(context: CommandContext, text: str) -> None:
+def add_root(context: CommandContext, folder: Path) -> None:
     """Watch a folder, in the namespace of the option or else of that folder, not of the working directory."""
-    folder = notes_folder(context, text)
     chosen = namespace.choose_namespace(context.options.namespace, folder, context.environ)
     root = context.client().add_root(folder, chosen.name)
     if not context.wants_json:
@@ -36,18 +35,11 @@ def add_root(context: CommandContext, text: str) -> None:
         context.print(f"{context.style.good('watching')} {shown} · namespace {root.namespace}")
 
 
-def notes_folder(context: CommandContext, text: str) -> Path:
-    folder = (context.cwd / Path(text).expanduser()).resolve()
-    if not folder.is_dir():
-        raise UsageError(f"{folder} is not a folder" if folder.exists() else f"there is no folder {folder}")
-    return folder
-
-
 def notes_rm(context: CommandContext) -> int:
     """Stop watching a folder, by its path or id; it need not exist any more."""
     text = context.options.folder
     client = context.client()
-    wanted = {text, str((context.cwd / Path(text).expanduser()).resolve()), str(Path(text).expanduser())}
+    wanted = {text, str(context.path(text)), str(Path(text).expanduser())}
     root = next((root for root in client.notes_roots() if {root.id, root.path} & wanted), None)
     if root is None:
         raise NotFoundError(f"{text} is not watched", "see the folders with: mnemo notes status")

@@ -16,9 +16,9 @@ from mnemo_client.cli.format.answers import hit_lines, recall_summary
 from mnemo_client.cli.format.units import plural, short_path
 from mnemo_client.cli.terminal import sanitize
 from mnemo_client.client import Client
-from mnemo_client.errors import EXIT_DONE, EXIT_NOT_FOUND, UsageError
+from mnemo_client.errors import EXIT_DONE, EXIT_NOT_FOUND
+from mnemo_client.protocol.choices import Ranker
 from mnemo_client.protocol.memories import MemoryView
-from mnemo_client.protocol.retrieval import RecallRequest
 from mnemo_client.protocol.status import StatusAnswer
 
 QUESTIONS = 3
@@ -41,9 +41,7 @@ class TrialQuestion(NamedTuple):
 
 
 def run(context: CommandContext) -> int:
-    folder = (context.cwd / Path(context.options.folder).expanduser()).resolve()
-    if not folder.is_dir():
-        raise UsageError(f"{folder} is not a folder" if folder.exists() else f"there is no folder {folder}")
+    folder = context.folder(context.options.folder)
     began = time.monotonic()
     with scratch_daemon.scratch_daemon(context, "try") as client:
         client.add_root(folder)
@@ -82,12 +80,10 @@ def _wait_for_notes(context: CommandContext, client: Client) -> StatusAnswer:
         time.sleep(POLL_SECONDS)
 
 
-def _ask_questions(context: CommandContext, client: Client, questions: Sequence[TrialQuestion], ranker: str) -> None:
+def _ask_questions(context: CommandContext, client: Client, questions: Sequence[TrialQuestion], ranker: Ranker) -> None:
     style = context.style
     for question in questions:
-        request = RecallRequest(query=question.text, top_k=HITS, highlight=True, dry=True)
-        request.ranker = "words" if ranker == "words" else "auto"
-        answer = client.recall(request)
+        answer = client.recall(question.text, top_k=HITS, highlight=True, dry=True, ranker=ranker)
         origin = style.dim(f"(from {sanitize(question.origin)})")
         context.print("", f"{style.bold('?')} {sanitize(question.text)}  {origin}")
         context.print(*hit_lines(answer.memories, style, context.cwd, context.home))
