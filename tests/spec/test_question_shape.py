@@ -140,6 +140,7 @@ def test_everything_that_can_be_asked_for_is_shown() -> None:
         ("who flies to Mars", set(), set()),
         ("part 120250 of the set", set(), set()),
         ("when is the dentist", set(), set()),
+        ("what did we do in \u017feptember 2024 and apr\u0130l", {9, 4}, {2024}),
     ],
 )
 def test_months_and_years_are_read_off_a_question(query: str, months: set[int], years: set[int]) -> None:

@@ -21,4 +21,6 @@ HIRAGANA_CHARACTER = lazy_pattern(f"[{HIRAGANA}]")
 KANA_CHARACTER = lazy_pattern(f"[{KANA}]")
 UNSPACED_CHARACTER = lazy_pattern(f"[{UNSPACED}]")
 CJK_CHARACTER = lazy_pattern(f"[{CJK}]")
+# Where case is ignored, a pattern takes these for s and i, which they stand for in no list of words.
+CASE_LOOKALIKES = str.maketrans("\u017f\u0131\u0130", "siI")
 WORD = lazy_pattern(rf"[{CJK}]|[^\W{CJK}]+")  # a word for comparing texts

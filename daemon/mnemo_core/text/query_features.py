@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Final, Literal, NamedTuple
 
+from mnemo_core.text.characters import CASE_LOOKALIKES
 from mnemo_core.text.dates.date_words import MONTHS
 from mnemo_core.text.lazy_patterns import lazy_pattern
 
@@ -170,7 +171,7 @@ _YEAR = lazy_pattern(r"(?<!\d)(?:19|20)\d\d(?!\d)")
 
 def named_months(query: str) -> frozenset[int]:
     """The months that a query names, 1 to 12; by their whole names."""
-    found = {MONTHS[name.lower()] for name in _MONTH.findall(query) if name != _PLANET}
+    found = {MONTHS[name.lower()] for name in _MONTH.findall(query.translate(CASE_LOOKALIKES)) if name != _PLANET}
     return frozenset(found | ({5} if _MAY.search(query) else set()))
 
 

@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
+from mnemo_core.text.characters import CASE_LOOKALIKES
 from mnemo_core.text.code_mask import mask_code
 from mnemo_core.text.dates import date_words as words
 from mnemo_core.text.dates.date_patterns import patterns_for
@@ -134,14 +135,12 @@ def _without_wider(candidates: list[TimeCandidate]) -> list[TimeCandidate]:
 
 _MASK = lazy_pattern(r"`[^`\n]+`|https?://\S+|\b[\w.+-]{1,64}+@[\w-]+\.\w+")
 
-_LOOKALIKES = str.maketrans("ſıİ", "siI")  # match s and i where case is ignored, and are in no list of words
-
 
 def _masked(text: str) -> str:
     """The text, blank where it is code or an address: what stands there is no date of an event."""
     text = text[:TEXT_CHARS_MAX]
     if not text.isascii():
-        text = text.translate(_LOOKALIKES)
+        text = text.translate(CASE_LOOKALIKES)
     text = mask_code(text)
     if "`" not in text and "@" not in text and "://" not in text:
         return text
