@@ -31,15 +31,6 @@ class SecretSpan(NamedTuple):
     end: int
 
 
-class _SecretPattern(NamedTuple):
-    kind: SecretKind
-    marks: tuple[str, ...]  # what the pattern begins with: found by str.find, which is far cheaper than a pattern
-    pattern: re.Pattern[str]  # matched at each mark; its group "secret" is the span
-    holds: Callable[[str], bool] = lambda secret: True
-    folded: bool = False  # the marks are lower-case and found in any case
-    backs: tuple[int, ...] = (0,)  # how many characters before its mark the secret may begin
-
-
 def _is_mixed(secret: str) -> bool:
     """A random token has digits and both cases; `sk-some-words-in-a-name` has not."""
     return any(c.isdigit() for c in secret) and any(c.isupper() for c in secret) and any(c.islower() for c in secret)
@@ -113,9 +104,25 @@ def _is_no_measure(secret: str) -> bool:
     )
 
 
-def _token(pattern: str) -> re.Pattern[str]:
-    """Write quantifiers possessive (`{20,255}+`): giving characters back could never make a token end well."""
-    return lazy_pattern(rf"(?<![A-Za-z0-9_])(?P<secret>{pattern})(?![A-Za-z0-9])")
+class _SecretPattern(NamedTuple):
+    kind: SecretKind
+    marks: tuple[str, ...]  # what the pattern begins with: found by str.find, which is far cheaper than a pattern
+    pattern: re.Pattern[str]  # matched at each mark; its group "secret" is the span
+    holds: Callable[[str], bool]
+    ignores_case: bool  # the marks are lower-case then
+    backs: tuple[int, ...]  # how many characters before its mark the pattern may begin
+
+
+def _pattern(
+    kind: SecretKind, marks: tuple[str, ...], source: str, holds: Callable[[str], bool] = bool, *backs: int
+) -> _SecretPattern:
+    """A row of the table. A source without the group "secret" is a token: no letter or digit stands next to it.
+
+    Write quantifiers of tokens possessive (`{20,255}+`): giving characters back could never make one end well.
+    """
+    if "(?P<secret>" not in source:
+        source = rf"(?<![A-Za-z0-9_])(?P<secret>{source})(?![A-Za-z0-9])"
+    return _SecretPattern(kind, marks, lazy_pattern(source), holds, source.startswith("(?i)"), backs or (0,))
 
 
 _SPOKEN = (
@@ -126,218 +133,112 @@ _SPOKEN = (
 _SPOKEN_WORD = rf"(?:(?<![A-Za-z0-9:/])|(?=[^\x00-\x7f]))(?:{'|'.join(_SPOKEN)})"
 _SPOKEN_SECRET = r"[\"'`“「『]?(?P<secret>[!#-&(-_a-~]{5,127}[#-&*+\-/0-9<-_a-~!])"
 
-# Tokens that are known by how they begin: kind, beginnings, and what follows.
-_PREFIXED: tuple[tuple[SecretKind, tuple[str, ...], str, Callable[[str], bool]], ...] = (
-    ("github_token", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), r"gh[pousr]_[A-Za-z0-9]{36,255}+", _is_varied),
-    ("github_token", ("github_pat_",), r"github_pat_[A-Za-z0-9_]{22,255}+", _is_varied),
-    (
-        "gitlab_token",
-        ("glpat-", "glrt-", "gldt-", "glptt-", "glcbt-", "gloas-", "glft-"),
-        r"gl[a-z]{2,4}-[A-Za-z0-9_-]{20,255}+",
-        _is_varied,
-    ),
-    ("slack_token", ("xox",), r"xox[abeoprs]-[A-Za-z0-9-]{10,255}+", _is_random),
-    ("slack_token", ("xapp-",), r"xapp-[0-9]-[A-Za-z0-9-]{20,255}+", _is_random),
-    ("google_key", ("AIza",), r"AIza[0-9A-Za-z_-]{35}", _is_varied),
-    ("google_key", ("ya29.",), r"ya29\.[0-9A-Za-z_-]{20,512}+", _is_varied),
-    ("google_key", ("GOCSPX-",), r"GOCSPX-[0-9A-Za-z_-]{28}", _is_varied),
-    ("google_key", ("1//0",), r"1//0[0-9A-Za-z_-]{40,200}+", _is_mixed),
-    ("stripe_key", ("sk_live_", "rk_live_", "sk_test_", "rk_test_"), r"[rs]k_(?:live|test)_[0-9A-Za-z]{16,255}+",
-     _is_varied),
-    ("stripe_key", ("whsec_",), r"whsec_[0-9A-Za-z+/]{24,128}+=?", _is_mixed),
-    ("api_key", ("sk-",), r"sk-[A-Za-z0-9_-]{20,255}+", _is_mixed),
-    ("api_key", ("npm_",), r"npm_[A-Za-z0-9]{36}", _is_mixed),
-    ("api_key", ("pypi-AgE",), r"pypi-AgE[A-Za-z0-9_-]{50,512}+", _is_varied),
-    ("api_key", ("hf_",), r"hf_[A-Za-z0-9]{30,64}+", _has_both_cases),
-    ("api_key", ("SG.",), r"SG\.[A-Za-z0-9_-]{16,32}+\.[A-Za-z0-9_-]{16,64}+", _is_varied),
-    ("api_key", ("dop_v1_", "doo_v1_", "dor_v1_"), r"do[por]_v1_[a-f0-9]{64}", _is_varied),
-    ("api_key", ("shpat_", "shpss_", "shpca_", "shppa_"), r"shp(?:at|ss|ca|pa)_[a-f0-9]{32}", _is_varied),
-    ("api_key", ("sq0",), r"sq0(?:csp|atp|idp)-[A-Za-z0-9_-]{22,43}+", _is_varied),
-    ("api_key", ("EAAA",), r"EAAA[A-Za-z0-9_-]{56,200}+", _is_mixed),
-    ("api_key", ("dckr_pat_",), r"dckr_pat_[A-Za-z0-9_-]{27,36}+", _is_varied),
-    ("api_key", ("lin_api_",), r"lin_api_[A-Za-z0-9]{40}", _is_varied),
-    ("api_key", ("secret_",), r"secret_[A-Za-z0-9]{43}", _is_mixed),
-    ("api_key", ("ntn_",), r"ntn_[A-Za-z0-9]{43,50}+", _is_mixed),
-    ("api_key", ("figd_",), r"figd_[A-Za-z0-9_-]{40,64}+", _is_mixed),
-    ("api_key", ("pat",), r"pat[A-Za-z0-9]{14}\.[a-f0-9]{64}", _is_varied),
-    ("api_key", ("hvs.", "hvb."), r"hv[sb]\.[A-Za-z0-9_-]{24,255}+", _is_mixed),
-    ("api_key", ("tskey-",), r"tskey-[a-z]+-[A-Za-z0-9]{8,40}-[A-Za-z0-9]{20,64}+", _is_mixed),
-    ("api_key", ("gsk_",), r"gsk_[A-Za-z0-9]{48,64}+", _is_mixed),
-    ("api_key", ("xai-",), r"xai-[A-Za-z0-9]{70,100}+", _is_mixed),
-    ("api_key", ("r8_",), r"r8_[A-Za-z0-9]{37,40}+", _is_mixed),
-    ("api_key", ("glsa_",), r"glsa_[A-Za-z0-9]{32}_[a-f0-9]{8}", _is_varied),
-    ("api_key", ("sntry",), r"sntry[su]_[A-Za-z0-9_=+/-]{40,300}+", _is_mixed),
-    ("api_key", ("PMAK-",), r"PMAK-[a-f0-9]{24}-[a-f0-9]{34}", _is_varied),
-    ("api_key", ("rubygems_",), r"rubygems_[a-f0-9]{48}", _is_varied),
-    ("api_key", ("AKCp",), r"AKCp[A-Za-z0-9]{60,80}+", _is_mixed),
-    ("api_key", ("v2.local.", "v3.local.", "v4.local."), r"v[234]\.local\.[A-Za-z0-9_-]{40,2048}+", _is_mixed),
-    ("api_key", ("ATATT3", "ATCTT3"), r"AT[AC]TT3[A-Za-z0-9_=-]{60,300}+", _is_mixed),
-    ("api_key", ("pplx-",), r"pplx-[A-Za-z0-9]{40,64}+", _is_mixed),
-    ("api_key", ("v1.0-",), r"v1\.0-[a-f0-9]{24}-[a-f0-9]{146}", _is_varied),
-    ("api_key", ("SK",), r"SK[a-f0-9]{32}", _is_varied),
-    ("api_key", ("key-",), r"key-[a-f0-9]{32}", _is_varied),
-    ("private_key", ("AGE-SECRET-KEY-1",), r"AGE-SECRET-KEY-1[A-Z0-9]{58}", _is_varied),
-)  # fmt: skip
-
-# Earlier shapes win over later ones where they overlap, so the telling kinds come first.
-_SHAPES: tuple[_SecretPattern, ...] = (
-    _SecretPattern("aws_key", ("AKIA", "ASIA"), _token(r"(?:AKIA|ASIA)[A-Z0-9]{16}"), _is_no_example),
-    _SecretPattern(
-        "aws_key",
-        ("aws_secret", "secretaccesskey"),
-        lazy_pattern(
-            r"(?:aws_secret(?:_access)?_key|secretaccesskey)(?:[\"' ]{0,3}[=:][\"' ]{0,3}| )"
-            r"(?P<secret>[A-Za-z0-9/+]{40})(?![A-Za-z0-9/+])",
-            re.IGNORECASE,
-        ),
-        _is_no_example,
-        folded=True,
-    ),
-    *(_SecretPattern(kind, marks, _token(pattern), holds) for kind, marks, pattern, holds in _PREFIXED),
-    _SecretPattern(
-        "slack_token",
-        ("hooks.slack.com/services/",),
-        lazy_pattern(r"hooks\.slack\.com/services/(?P<secret>T[A-Z0-9]{6,14}/B[A-Z0-9]{6,14}/[A-Za-z0-9]{16,48})"),
-    ),
-    _SecretPattern(
-        "private_key",
-        ("PuTTY-User-Key-File-",),
-        lazy_pattern(
-            r"(?P<secret>PuTTY-User-Key-File-[0-9][^\n]{0,200}\n(?:[^\n]{0,200}\n){0,80}?Private-MAC: [0-9a-f]{16,64})"
-        ),
-    ),
+# Earlier patterns win over later ones where they overlap, so the telling kinds come first.
+_PATTERNS: tuple[_SecretPattern, ...] = (
+    _pattern("aws_key", ("AKIA", "ASIA"), r"(?:AKIA|ASIA)[A-Z0-9]{16}", _is_no_example),
+    _pattern("aws_key", ("aws_secret", "secretaccesskey"),
+             r"(?i)(?:aws_secret(?:_access)?_key|secretaccesskey)(?:[\"' ]{0,3}[=:][\"' ]{0,3}| )"
+             r"(?P<secret>[A-Za-z0-9/+]{40})(?![A-Za-z0-9/+])", _is_no_example),
+    _pattern("github_token", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), r"gh[pousr]_[A-Za-z0-9]{36,255}+", _is_varied),
+    _pattern("github_token", ("github_pat_",), r"github_pat_[A-Za-z0-9_]{22,255}+", _is_varied),
+    _pattern("gitlab_token", ("glpat-", "glrt-", "gldt-", "glptt-", "glcbt-", "gloas-", "glft-"),
+             r"gl[a-z]{2,4}-[A-Za-z0-9_-]{20,255}+", _is_varied),
+    _pattern("slack_token", ("xox",), r"xox[abeoprs]-[A-Za-z0-9-]{10,255}+", _is_random),
+    _pattern("slack_token", ("xapp-",), r"xapp-[0-9]-[A-Za-z0-9-]{20,255}+", _is_random),
+    _pattern("google_key", ("AIza",), r"AIza[0-9A-Za-z_-]{35}", _is_varied),
+    _pattern("google_key", ("ya29.",), r"ya29\.[0-9A-Za-z_-]{20,512}+", _is_varied),
+    _pattern("google_key", ("GOCSPX-",), r"GOCSPX-[0-9A-Za-z_-]{28}", _is_varied),
+    _pattern("google_key", ("1//0",), r"1//0[0-9A-Za-z_-]{40,200}+", _is_mixed),
+    _pattern("stripe_key", ("sk_live_", "rk_live_", "sk_test_", "rk_test_"),
+             r"[rs]k_(?:live|test)_[0-9A-Za-z]{16,255}+", _is_varied),
+    _pattern("stripe_key", ("whsec_",), r"whsec_[0-9A-Za-z+/]{24,128}+=?", _is_mixed),
+    _pattern("api_key", ("sk-",), r"sk-[A-Za-z0-9_-]{20,255}+", _is_mixed),
+    _pattern("api_key", ("npm_",), r"npm_[A-Za-z0-9]{36}", _is_mixed),
+    _pattern("api_key", ("pypi-AgE",), r"pypi-AgE[A-Za-z0-9_-]{50,512}+", _is_varied),
+    _pattern("api_key", ("hf_",), r"hf_[A-Za-z0-9]{30,64}+", _has_both_cases),
+    _pattern("api_key", ("SG.",), r"SG\.[A-Za-z0-9_-]{16,32}+\.[A-Za-z0-9_-]{16,64}+", _is_varied),
+    _pattern("api_key", ("dop_v1_", "doo_v1_", "dor_v1_"), r"do[por]_v1_[a-f0-9]{64}", _is_varied),
+    _pattern("api_key", ("shpat_", "shpss_", "shpca_", "shppa_"), r"shp(?:at|ss|ca|pa)_[a-f0-9]{32}", _is_varied),
+    _pattern("api_key", ("sq0",), r"sq0(?:csp|atp|idp)-[A-Za-z0-9_-]{22,43}+", _is_varied),
+    _pattern("api_key", ("EAAA",), r"EAAA[A-Za-z0-9_-]{56,200}+", _is_mixed),
+    _pattern("api_key", ("dckr_pat_",), r"dckr_pat_[A-Za-z0-9_-]{27,36}+", _is_varied),
+    _pattern("api_key", ("lin_api_",), r"lin_api_[A-Za-z0-9]{40}", _is_varied),
+    _pattern("api_key", ("secret_",), r"secret_[A-Za-z0-9]{43}", _is_mixed),
+    _pattern("api_key", ("ntn_",), r"ntn_[A-Za-z0-9]{43,50}+", _is_mixed),
+    _pattern("api_key", ("figd_",), r"figd_[A-Za-z0-9_-]{40,64}+", _is_mixed),
+    _pattern("api_key", ("pat",), r"pat[A-Za-z0-9]{14}\.[a-f0-9]{64}", _is_varied),
+    _pattern("api_key", ("hvs.", "hvb."), r"hv[sb]\.[A-Za-z0-9_-]{24,255}+", _is_mixed),
+    _pattern("api_key", ("tskey-",), r"tskey-[a-z]+-[A-Za-z0-9]{8,40}-[A-Za-z0-9]{20,64}+", _is_mixed),
+    _pattern("api_key", ("gsk_",), r"gsk_[A-Za-z0-9]{48,64}+", _is_mixed),
+    _pattern("api_key", ("xai-",), r"xai-[A-Za-z0-9]{70,100}+", _is_mixed),
+    _pattern("api_key", ("r8_",), r"r8_[A-Za-z0-9]{37,40}+", _is_mixed),
+    _pattern("api_key", ("glsa_",), r"glsa_[A-Za-z0-9]{32}_[a-f0-9]{8}", _is_varied),
+    _pattern("api_key", ("sntry",), r"sntry[su]_[A-Za-z0-9_=+/-]{40,300}+", _is_mixed),
+    _pattern("api_key", ("PMAK-",), r"PMAK-[a-f0-9]{24}-[a-f0-9]{34}", _is_varied),
+    _pattern("api_key", ("rubygems_",), r"rubygems_[a-f0-9]{48}", _is_varied),
+    _pattern("api_key", ("AKCp",), r"AKCp[A-Za-z0-9]{60,80}+", _is_mixed),
+    _pattern("api_key", ("v2.local.", "v3.local.", "v4.local."), r"v[234]\.local\.[A-Za-z0-9_-]{40,2048}+", _is_mixed),
+    _pattern("api_key", ("ATATT3", "ATCTT3"), r"AT[AC]TT3[A-Za-z0-9_=-]{60,300}+", _is_mixed),
+    _pattern("api_key", ("pplx-",), r"pplx-[A-Za-z0-9]{40,64}+", _is_mixed),
+    _pattern("api_key", ("v1.0-",), r"v1\.0-[a-f0-9]{24}-[a-f0-9]{146}", _is_varied),
+    _pattern("api_key", ("SK",), r"SK[a-f0-9]{32}", _is_varied),
+    _pattern("api_key", ("key-",), r"key-[a-f0-9]{32}", _is_varied),
+    _pattern("private_key", ("AGE-SECRET-KEY-1",), r"AGE-SECRET-KEY-1[A-Z0-9]{58}", _is_varied),
+    _pattern("slack_token", ("hooks.slack.com/services/",),
+             r"hooks\.slack\.com/services/(?P<secret>T[A-Z0-9]{6,14}/B[A-Z0-9]{6,14}/[A-Za-z0-9]{16,48})"),
+    _pattern("private_key", ("PuTTY-User-Key-File-",),
+             r"(?P<secret>PuTTY-User-Key-File-[0-9][^\n]{0,200}\n"
+             r"(?:[^\n]{0,200}\n){0,80}?Private-MAC: [0-9a-f]{16,64})"),
     # A bot of Telegram: its number, and thirty-odd letters.
-    _SecretPattern(
-        "api_key",
-        (":AA",),
-        lazy_pattern(r"(?<![0-9])(?P<secret>[0-9]{8,10}:AA[A-Za-z0-9_-]{32,33}+)"),
-        _is_mixed,
-        backs=(8, 9, 10),
-    ),
+    _pattern("api_key", (":AA",), r"(?<![0-9])(?P<secret>[0-9]{8,10}:AA[A-Za-z0-9_-]{32,33}+)", _is_mixed, 8, 9, 10),
     # Of Discord: its number in base64, which begins so for every figure.
-    _SecretPattern(
-        "api_key",
-        ("MD", "MT", "Mj", "Mz", "ND", "NT", "Nj", "Nz", "OD", "OT"),
-        _token(r"[MNO][A-Za-z0-9_-]{23,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,38}+"),
-        _is_mixed,
-    ),
-    _SecretPattern(
-        "api_key",
-        ("/api/webhooks/",),
-        lazy_pattern(r"/api/webhooks/(?P<secret>[0-9]{17,20}/[A-Za-z0-9_-]{60,80}+)"),
-        _is_varied,
-    ),
-    _SecretPattern("api_key", ("-us",), _token(r"[a-f0-9]{32}-us[0-9]{1,2}"), _is_varied, backs=(32,)),  # Mailchimp
+    _pattern("api_key", ("MD", "MT", "Mj", "Mz", "ND", "NT", "Nj", "Nz", "OD", "OT"),
+             r"[MNO][A-Za-z0-9_-]{23,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,38}+", _is_mixed),
+    _pattern("api_key", ("/api/webhooks/",),
+             r"/api/webhooks/(?P<secret>[0-9]{17,20}/[A-Za-z0-9_-]{60,80}+)", _is_varied),
+    _pattern("api_key", ("-us",), r"[a-f0-9]{32}-us[0-9]{1,2}", _is_varied, 32),  # Mailchimp
     # Azure: a client's secret, the keys of accounts and buses, signed addresses.
-    _SecretPattern(
-        "api_key", ("8Q~", "7Q~"), _token(r"[A-Za-z0-9_~.-]{3}[78]Q~[A-Za-z0-9_~.-]{31,34}+"), _is_varied, backs=(3,)
-    ),
-    _SecretPattern(
-        "api_key",
-        ("accountkey=", "sharedaccesskey="),
-        lazy_pattern(r"(?:accountkey|sharedaccesskey)=(?P<secret>[A-Za-z0-9+/]{40,100}+={0,2})", re.IGNORECASE),
-        _is_mixed,
-        folded=True,
-    ),
-    _SecretPattern(
-        "api_key", ("&sig=", "?sig="), lazy_pattern(r"[&?]sig=(?P<secret>[A-Za-z0-9%+/=_-]{30,128}+)"), _is_mixed
-    ),
-    _SecretPattern(
-        "jwt", ("eyJ",), _token(r"eyJ[A-Za-z0-9_-]{10,4096}+\.eyJ[A-Za-z0-9_-]{10,4096}+\.[A-Za-z0-9_-]{10,4096}+")
-    ),
-    _SecretPattern(
-        "url_password",
-        ("://",),
-        lazy_pattern(r"://[^\s/:@\"'<>]{0,64}:(?P<secret>[^\s/:@\"'<>]{1,128})@[A-Za-z0-9\[]"),
-        _is_no_placeholder,
-    ),
-    _SecretPattern(
-        "bearer_token",
-        ("bearer ",),
-        lazy_pattern(r"(?<![A-Za-z0-9])bearer (?P<secret>[A-Za-z0-9._~+/=-]{20,4096})", re.IGNORECASE),
-        _is_random,
-        folded=True,
-    ),
-    _SecretPattern(
-        "password",
-        ("authorization",),
-        lazy_pattern(r"authorization[\"']? ?[:=] ?[\"']?basic (?P<secret>[A-Za-z0-9+/]{12,512}+={0,2})", re.IGNORECASE),
-        _is_mixed,
-        folded=True,
-    ),
-    _SecretPattern(
-        "password",
-        ("curl ",),
-        lazy_pattern(r"curl [^\n]{0,120}?(?:-u|--user)[ =][\"']?[^\s:\"'$]{1,64}:(?P<secret>[^\s\"'@$]{3,128})"),
-        _is_no_placeholder,
-    ),
-    _SecretPattern(
-        "password",
-        ("mysql",),
-        lazy_pattern(r"mysql(?:dump|admin)?[^\n]{0,120}? -p(?P<secret>[^\s\"'$-][^\s\"'$]{3,64})(?=\s|$)"),
-        _is_passwordlike,
-    ),
-    _SecretPattern(
-        "password", ("sshpass ",), lazy_pattern(r"sshpass -p ?[\"']?(?P<secret>[^\s\"'$]{3,64})"), _is_no_placeholder
-    ),
-    _SecretPattern("password", ("requirepass ",), lazy_pattern(r"requirepass (?P<secret>\S{6,128})"), _is_strong),
-    _SecretPattern("password", ("_auth=",), lazy_pattern(r"_auth=(?P<secret>[A-Za-z0-9+/]{16,256}+={0,2})"), _is_mixed),
-    _SecretPattern(
-        "password",
-        ("<password>",),
-        lazy_pattern(r"<password>(?P<secret>[^<\s]{4,128})</", re.IGNORECASE),
-        _is_no_placeholder,
-        folded=True,
-    ),
-    _SecretPattern(
-        "password",
-        ("machine ",),
-        lazy_pattern(r"machine \S{1,128}\s{1,9}login \S{1,128}\s{1,9}password (?P<secret>\S{3,128})"),
-        _is_no_placeholder,
-    ),
-    _SecretPattern(  # before a command: PGPASSWORD=… psql
-        "password",
-        ("PASSWORD=", "PASSWD=", "TOKEN=", "SECRET=", "API_KEY="),
-        lazy_pattern(r"[A-Z_]{5,8}=(?P<secret>[^\s\"'`;&|<>(){}$]{6,256})(?=\s)"),
-        _is_strong,
-    ),
-    _SecretPattern(
-        "password",
-        _SPOKEN,
-        lazy_pattern(
-            rf"{_SPOKEN_WORD}(?:_key|_value)?[*_\"'`]{{0,3}}[ ]{{0,2}}(?:[是は는은]?[=:：]|[是は는은])[*_]{{0,2}}[ ]?"
-            rf"{_SPOKEN_SECRET}",
-            re.IGNORECASE,
-        ),
-        _is_passwordlike,
-        folded=True,
-    ),
-    _SecretPattern(  # said in a sentence, or right behind the word where words have no spaces
-        "password",
-        _SPOKEN,
-        lazy_pattern(
-            rf"{_SPOKEN_WORD}[*_\"'`]{{0,3}}"
-            r"(?:(?: (?:for|of|to|on|für|vom|zum|de|du|pour|per)(?: [^\W\d_-]{1,16}){1,4})?"
-            rf"(?: (?:is now|is|was|lautet|ist|est|es|é)|:) |(?<=[^\x00-\x7f])[をが는은]?[ ]?){_SPOKEN_SECRET}",
-            re.IGNORECASE,
-        ),
-        _is_strong,
-        folded=True,
-    ),
-    _SecretPattern(  # `password Tr0ub4dor&3x`: beside the word, only what no word can be
-        "password",
-        ("password ", "passwort ", "passphrase "),
-        lazy_pattern(rf"{_SPOKEN_WORD} {_SPOKEN_SECRET}", re.IGNORECASE),
-        _is_password_at_sight,
-        folded=True,
-    ),
-    _SecretPattern(
-        "password",
-        ("docker login ",),
-        lazy_pattern(r"docker login [^\n]{0,120}?-p ?[\"']?(?P<secret>[^\s\"'$-][^\s\"'$]{3,256})"),
-        _is_strong,
-    ),
-)
+    _pattern("api_key", ("8Q~", "7Q~"), r"[A-Za-z0-9_~.-]{3}[78]Q~[A-Za-z0-9_~.-]{31,34}+", _is_varied, 3),
+    _pattern("api_key", ("accountkey=", "sharedaccesskey="),
+             r"(?i)(?:accountkey|sharedaccesskey)=(?P<secret>[A-Za-z0-9+/]{40,100}+={0,2})", _is_mixed),
+    _pattern("api_key", ("&sig=", "?sig="), r"[&?]sig=(?P<secret>[A-Za-z0-9%+/=_-]{30,128}+)", _is_mixed),
+    _pattern("jwt", ("eyJ",), r"eyJ[A-Za-z0-9_-]{10,4096}+\.eyJ[A-Za-z0-9_-]{10,4096}+\.[A-Za-z0-9_-]{10,4096}+"),
+    _pattern("url_password", ("://",), r"://[^\s/:@\"'<>]{0,64}:(?P<secret>[^\s/:@\"'<>]{1,128})@[A-Za-z0-9\[]",
+             _is_no_placeholder),
+    _pattern("bearer_token", ("bearer ",), r"(?i)(?<![A-Za-z0-9])bearer (?P<secret>[A-Za-z0-9._~+/=-]{20,4096})",
+             _is_random),
+    _pattern("password", ("authorization",),
+             r"(?i)authorization[\"']? ?[:=] ?[\"']?basic (?P<secret>[A-Za-z0-9+/]{12,512}+={0,2})", _is_mixed),
+    _pattern("password", ("curl ",),
+             r"curl [^\n]{0,120}?(?:-u|--user)[ =][\"']?[^\s:\"'$]{1,64}:(?P<secret>[^\s\"'@$]{3,128})",
+             _is_no_placeholder),
+    _pattern("password", ("mysql",),
+             r"mysql(?:dump|admin)?[^\n]{0,120}? -p(?P<secret>[^\s\"'$-][^\s\"'$]{3,64})(?=\s|$)", _is_passwordlike),
+    _pattern("password", ("sshpass ",), r"sshpass -p ?[\"']?(?P<secret>[^\s\"'$]{3,64})", _is_no_placeholder),
+    _pattern("password", ("requirepass ",), r"requirepass (?P<secret>\S{6,128})", _is_strong),
+    _pattern("password", ("_auth=",), r"_auth=(?P<secret>[A-Za-z0-9+/]{16,256}+={0,2})", _is_mixed),
+    _pattern("password", ("<password>",), r"(?i)<password>(?P<secret>[^<\s]{4,128})</", _is_no_placeholder),
+    _pattern("password", ("machine ",),
+             r"machine \S{1,128}\s{1,9}login \S{1,128}\s{1,9}password (?P<secret>\S{3,128})", _is_no_placeholder),
+    # Before a command: PGPASSWORD=… psql
+    _pattern("password", ("PASSWORD=", "PASSWD=", "TOKEN=", "SECRET=", "API_KEY="),
+             r"[A-Z_]{5,8}=(?P<secret>[^\s\"'`;&|<>(){}$]{6,256})(?=\s)", _is_strong),
+    _pattern("password", _SPOKEN,
+             rf"(?i){_SPOKEN_WORD}(?:_key|_value)?[*_\"'`]{{0,3}}[ ]{{0,2}}"
+             rf"(?:[是は는은]?[=:：]|[是は는은])[*_]{{0,2}}[ ]?"
+             rf"{_SPOKEN_SECRET}", _is_passwordlike),
+    # In a sentence, or right behind the word where words have no spaces.
+    _pattern("password", _SPOKEN,
+             rf"(?i){_SPOKEN_WORD}[*_\"'`]{{0,3}}"
+             r"(?:(?: (?:for|of|to|on|für|vom|zum|de|du|pour|per)(?: [^\W\d_-]{1,16}){1,4})?"
+             rf"(?: (?:is now|is|was|lautet|ist|est|es|é)|:) |(?<=[^\x00-\x7f])[をが는은]?[ ]?){_SPOKEN_SECRET}",
+             _is_strong),
+    # `password Tr0ub4dor&3x`: next to the word, only what no word can be.
+    _pattern("password", ("password ", "passwort ", "passphrase "), rf"(?i){_SPOKEN_WORD} {_SPOKEN_SECRET}",
+             _is_password_at_sight),
+    _pattern("password", ("docker login ",),
+             r"docker login [^\n]{0,120}?-p ?[\"']?(?P<secret>[^\s\"'$-][^\s\"'$]{3,256})", _is_strong),
+)  # fmt: skip
 
 # A line of a `.env` file: the upper-case name and the assignment are proof enough for any value.
 _ASSIGNED_MARKS = (
@@ -367,8 +268,8 @@ def find_secrets(text: str) -> list[SecretSpan]:
     if len(folded) != len(text):  # a few letters grow when lower-cased, which would shift every place behind them
         folded = "".join(lower if len(lower := c.lower()) == 1 else c for c in text)
     taken = list(_private_keys(text))
-    for shape in _SHAPES:
-        taken = _without_overlaps(taken, _of_shape(shape, text, folded if shape.folded else text))
+    for pattern in _PATTERNS:
+        taken = _without_overlaps(taken, _found_by(pattern, text, folded if pattern.ignores_case else text))
     return _without_overlaps(taken, _assigned(text))
 
 
@@ -420,18 +321,18 @@ def _private_keys(text: str) -> Iterator[SecretSpan]:
             yield SecretSpan("private_key", begin.start(), done)
 
 
-def _of_shape(shape: _SecretPattern, text: str, searched: str) -> list[SecretSpan]:
+def _found_by(row: _SecretPattern, text: str, searched: str) -> list[SecretSpan]:
     found: list[SecretSpan] = []
     done = 0
-    for place in _places(searched, shape.marks):
-        for back in shape.backs:
+    for place in _places(searched, row.marks):
+        for back in row.backs:
             if place - back < done:
                 continue
-            match = shape.pattern.match(text, place - back)
+            match = row.pattern.match(text, place - back)
             if match is not None:
                 done = match.end()
-                if shape.holds(match["secret"]):
-                    found.append(SecretSpan(shape.kind, *match.span("secret")))
+                if row.holds(match["secret"]):
+                    found.append(SecretSpan(row.kind, *match.span("secret")))
                 break
     return found
 
