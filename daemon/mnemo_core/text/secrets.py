@@ -1,7 +1,7 @@
-"""Finding secrets of known shapes, and masking them. SPEC 5.1
+"""Search for secrets of known patterns, and their masks. SPEC 5.1
 
-A shape is found wherever it stands, also right beside Chinese or Japanese text: its ends are told by what is not an
-ASCII letter or digit, never by `\\b`, for which an ideograph is a letter. Better to miss a doubtful one than to tag
+A secret is found wherever it stands, also right next to Chinese or Japanese text: it ends where no ASCII letter or
+digit follows, never at a `\\b`, for which an ideograph is a letter. It is better to miss a doubtful one than to tag
 half of someone's notes: what looks like a placeholder, a variable or a call is not a secret.
 """
 
