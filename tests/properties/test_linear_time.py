@@ -145,6 +145,7 @@ NO_TEXTS = frozenset((
     "erasure.plan_without_derived", "erasure.without_chunks", "erasure.without_references",
     "explanations.strongest_reasons", "explanations.subject_of", "gitignore.match_rules", "import_plan.decide_import",
     "late_interaction.token_weights", "lexicon.alternation", "lexicon.groups", "lexicon.lines", "lexicon.listed",
+    "lexicon.meanings",
     "lexicon.numbered", "lexicon.patterns", "lexicon.words", "mutations.is_changed", "mutations.move_to_trash",
     "mutations.new_version", "mutations.revert", "mutations.store_new", "mutations.supersede",
     "note_diff.manifest_for_texts", "note_sync.decide_note_changes", "note_sync.plan_missing_note",
@@ -170,7 +171,8 @@ def text_functions() -> dict[str, Callable[[str], object] | None]:
             if function.startswith("_") or not inspect.isfunction(plain) or plain.__module__ != module.__name__:
                 continue
             needed = [each for each in inspect.signature(plain).parameters.values() if each.default is each.empty]
-            takes_text = any("str" in str(each.annotation) for each in needed)
+            # What takes a match is driven by the function that searches.
+            takes_text = any("str" in str(each.annotation).replace("re.Match[str]", "") for each in needed)
             if place in RUNS or (takes_text and place not in NO_TEXTS):
                 found[place] = RUNS.get(place) or _with_texts(value, needed)
     return found

@@ -363,7 +363,7 @@ def test_when_a_text_was_said_is_not_the_day_that_it_speaks_of(text: str, event_
     assert said_at(text, event_at, CREATED, lambda _: 0) == said
 
 
-@pytest.mark.parametrize("rule", DATE_PATTERNS, ids=lambda rule: rule.reader)
+@pytest.mark.parametrize("rule", DATE_PATTERNS, ids=lambda rule: rule.read.__name__)
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_no_rule_is_passed_over_that_finds_something(rule: DatePattern, data: st.DataObject) -> None:

@@ -86,12 +86,12 @@ def _table() -> dict[str, int]:
     for section, bit in _OF_WORDS:
         for word in lexicon.words("text_features", section):
             bits[word] = bits.get(word, 0) | int(bit)
-    return bits | _CASED
+    return bits | _CASED | dict.fromkeys(("march", "may"), 0)
 
 
 _BITS = _table()
 
-_NO_PLACES = lexicon.words("text_features", "no_places")
+_NO_PLACES = frozenset(word.capitalize() for word in lexicon.words("text_features", "no_places"))
 _PLACE_WORDS = listed("in at to from near nach aus à en")
 
 _ASCII_WORD = lazy_pattern(r"[A-Za-z]+(?:'[A-Za-z]+)*")

@@ -1,34 +1,26 @@
-"""The closed word lists behind the guard: what can be said in more than one way, and what stands against what.
+"""The closed word lists of the guard: spellings and words of one meaning, and words of opposite meaning.
 
-Nothing here is complete, and nothing need be. A word that is in no list stands for itself alone: the guard then sees a
+No list is complete, and none need be. A word that is in no list stands for itself alone: the guard then sees a
 difference where there may be none, never the other way round.
 """
 
 from mnemo_core.text import lexicon
-from mnemo_core.text.lexicon import listed
+from mnemo_core.text.syntax.english import ing_form, past_forms, third_form
 
-# What says nothing of its own. No preposition, pronoun or quantifier is here, and nothing that weakens or restricts.
-ARTICLES = {
-    "en": frozenset({"a", "an", "the"}),
-    "de": frozenset({"der", "die", "das", "den", "dem", "des"}),
-    "fr": frozenset({"le", "la", "les", "l'"}),
-}
-LIGHT = listed("please really actually basically also now currently presently nowadays indeed btw fyi hey hi")
-
+# Words without a meaning of their own. No preposition, pronoun or quantifier is here, and nothing that weakens or
+# restricts.
+ARTICLES = {language: lexicon.words("vocabulary", f"articles {language}") for language in ("en", "de", "fr")}
+LIGHT = lexicon.words("vocabulary", "light")
 NEGATIONS = lexicon.words("vocabulary", "negations")
-# What sets how firmly, how much or when something holds: it differs as an opposite does.
+# Words that set how firmly, how much or when something holds: they differ as opposites do.
 OPERATORS = lexicon.words("vocabulary", "operators")
 
-
-MULTIPLIERS = {
-    "hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9, "tausend": 1000, "millionen": 10**6,
-    "milliarden": 10**9, "mille": 1000, "millions": 10**6, "milliards": 10**9,
-}  # fmt: skip
-ATTACHED_MULTIPLIERS = {"k": 1000, "K": 1000, "M": 10**6, "mn": 10**6, "mio": 10**6, "bn": 10**9}
-RELATIVE_DAYS = listed("today tomorrow yesterday tonight heute morgen gestern aujourd'hui demain hier")
-# Which month and weekday names are other words too; in small letters they count as a date only beside one.
-AMBIGUOUS_DATES = listed("may mar march jan jun mai mars sat sun mon wed thu fri morgen dec")
-CURRENCIES = frozenset({"USD", "EUR", "GBP", "JPY", "CNY", "CHF", "INR", "%"})
+MULTIPLIERS = lexicon.numbered("vocabulary", "multipliers")
+ATTACHED_MULTIPLIERS = lexicon.numbered("vocabulary", "attached multipliers")
+RELATIVE_DAYS = lexicon.words("vocabulary", "relative days")
+# Months and weekdays whose names are other words too; in small letters they count as a date only next to one.
+AMBIGUOUS_DATES = lexicon.words("vocabulary", "ambiguous dates")
+CURRENCIES = lexicon.words("vocabulary", "currencies")
 
 
 def _phrases() -> dict[str, list[tuple[tuple[str, ...], tuple[str, ...]]]]:
@@ -59,10 +51,11 @@ OPPOSITES = _opposites()  # words of which each stands against every other of it
 UNITS = {unit: units[0] for units in lexicon.groups("vocabulary", "units") for unit in units}
 NUMBER_WORDS = {language: lexicon.numbered("vocabulary", f"number words {language}") for language in ("en", "de", "fr")}
 ORDINALS = lexicon.numbered("vocabulary", "ordinals")
-# Verbs of events, base, past, participle and present participle: `has moved` says what `moved` says. A state is none:
-# who has lived somewhere may live there still.
-_EVENTS = lexicon.groups("vocabulary", "events")
-PAST_OF = {participle: past for _, past, participle, _ in _EVENTS} | {past: past for _, past, _, _ in _EVENTS}
+# Past and participle of verbs of events: `has moved` means the same as `moved`. A state is no event: whoever has lived
+# somewhere may live there still.
+PAST_OF = {
+    form: forms[0] for base in lexicon.words("vocabulary", "events") for forms in [past_forms(base)] for form in forms
+}
 PARTICIPLES = frozenset(PAST_OF)
-# Verbs whose `is …ing` says what the plain present says.
-PRESENT_OF = {going: (base, present) for base, present, going in lexicon.groups("vocabulary", "present")}
+# Verbs of which `is …ing` means the same as the plain present: base and third person by the -ing form.
+PRESENT_OF = {ing_form(base): (base, third_form(base)) for base in lexicon.words("vocabulary", "present")}

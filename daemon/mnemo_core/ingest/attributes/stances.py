@@ -13,6 +13,7 @@ from typing import NamedTuple
 from mnemo_core.text import lexicon
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.lexicon import alternation, listed
+from mnemo_core.text.syntax.english import ing_form, third_form
 
 CLAUSE_CHARS_MAX = 160  # a longer one tells more than a stance
 OBJECT_WORDS_MAX = 6
@@ -31,17 +32,9 @@ class Stance(NamedTuple):
 
 _LIKE = listed("like love enjoy adore prefer")
 _VERBS = lexicon.words("attributes", "verbs")
-
-
-def _forms() -> Iterator[tuple[str, str]]:
-    for verb in _VERBS:
-        stem = verb.removesuffix("e")
-        doubled = verb[-1] if verb in ("run", "swim", "knit") else ""
-        yield from ((verb, verb), (f"{verb}s", verb), (f"{stem}{doubled}ing", verb))
-    yield from (("goes", "go"), ("watches", "watch"), ("teaches", "teach"), ("has", "have"), ("studies", "study"))
-
-
-_FORMS = {form: "like" if verb in _LIKE else verb for form, verb in _forms()}
+_FORMS = {
+    form: "like" if verb in _LIKE else verb for verb in _VERBS for form in (verb, third_form(verb), ing_form(verb))
+}
 _GIVEN_UP = ("drink", "eat", "take", "smoke", "use", "play", "watch", "study")  # what "gave up coffee" may mean
 
 _SUBJECT = r"(?P<s>(?:[\w'’.-]{1,40} ){1,5}?)"

@@ -85,7 +85,7 @@ def _clamped(value: float) -> float:
 # A number: digits that are no part of a name and no mark of a list.
 _DIGITS = lazy_pattern(r"(?<![A-Za-z_\d])(?<![A-Za-z_][-.])(?:[vVQH](?=\d))?\d[\d.,:/%-]*")
 _LIST_MARK = lazy_pattern(r"[ \t>*-]*\d{1,3}[.)](?=\s)")
-_NUMBER_WORDS = lexicon.words("salience", "number_words")
+_NUMBER_WORDS = lexicon.words("salience", "number_words") - {"march", "may"}
 _GERMAN_NUMBERS = lexicon.words("salience", "german_numbers")
 _FRENCH_NUMBERS = lexicon.words("salience", "french_numbers")
 _WHEN = lazy_pattern(alternation("salience", "when"))

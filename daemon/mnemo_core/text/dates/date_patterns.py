@@ -8,7 +8,37 @@ import re
 from typing import NamedTuple
 
 from mnemo_core.text.characters import UNSPACED_CHARACTER
-from mnemo_core.text.dates.date_words import COUNTS, MONTHS, PARTS_OF_SPAN, SEASONS, UNITS_CJK, WEEKDAYS, one_of
+from mnemo_core.text.dates.date_readers import (
+    Reader,
+    read_again,
+    read_ago,
+    read_clock,
+    read_date,
+    read_day_word,
+    read_iso,
+    read_month,
+    read_quarter,
+    read_season,
+    read_slashed,
+    read_this_part_named,
+    read_unit,
+    read_unit_cjk,
+    read_vague,
+    read_weekday,
+    read_weekday_cjk,
+    read_weekend,
+    read_year,
+)
+from mnemo_core.text.dates.date_words import (
+    COUNTS,
+    MONTHS,
+    PARTS_OF_SPAN,
+    SEASONS,
+    UNITS_CJK,
+    WEEKDAY_NAMES,
+    WEEKDAYS,
+    one_of,
+)
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.lexicon import listed
 
@@ -16,7 +46,7 @@ from mnemo_core.text.lexicon import listed
 class DatePattern(NamedTuple):
     """A pattern, the name of its reader, and sets of words: of each a text that it fits has one."""
 
-    reader: str
+    read: Reader
     needs: tuple[frozenset[str], ...]
     pattern: re.Pattern[str]
 
@@ -43,7 +73,7 @@ def words_in(text: str) -> set[str]:
     return found
 
 
-def _rule(reader: str, needs: frozenset[str], pattern: str, *also: frozenset[str]) -> DatePattern:
+def _rule(reader: Reader, needs: frozenset[str], pattern: str, *also: frozenset[str]) -> DatePattern:
     return DatePattern(reader, (needs, *also), lazy_pattern(pattern, re.IGNORECASE))
 
 
@@ -52,21 +82,13 @@ _CJK = frozenset({IDEOGRAPH})
 _MONTHS = frozenset(MONTHS)
 _WEEKDAYS = frozenset(WEEKDAYS)
 _SEASONS = frozenset(SEASONS)
-_DAYS = frozenset(
-    {
-        "today", "yesterday", "tomorrow", "heute", "gestern", "vorgestern", "übermorgen", "morgen", "aujourd", "hier",
-        "demain",
-    }
-)  # fmt: skip
+_DAYS = listed("today yesterday tomorrow heute gestern vorgestern übermorgen morgen aujourd hier demain")
 _DAY_PARTS = listed("morning afternoon evening tonight night nacht nuit matin soir midi")
-_UNITS = frozenset(
-    {
-        "weekend", "week", "month", "year", "quarter", "woche", "wochenende", "monat", "jahr", "quartal", "semaine",
-        "mois", "année", "an", "end", "trimestre",
-    }
-)  # fmt: skip
-_SPANS = frozenset({"ago", "from", "hence", "in", "vor", "il", "dans"})
-_NOON = frozenset({"noon", "midnight", "midday"})
+_UNITS = listed(
+    "weekend week month year quarter woche wochenende monat jahr quartal semaine mois année an end trimestre"
+)
+_SPANS = listed("ago from hence in vor il dans")
+_NOON = listed("noon midnight midday")
 _WITH_YEAR = frozenset({YEAR})
 _WITH_YEAR_TOLD = frozenset({YEAR, "year", "jahres", "jahr"})
 _BEFORE_SPANS = listed("early mid late beginning start end anfang mitte ende début mi fin")
@@ -83,22 +105,14 @@ _EN_SPANS = frozenset(
 )
 _DE_SPANS = listed("minute minuten stunde stunden tag tage tagen woche wochen monat monate monaten jahr jahre jahren")
 _AGO = _CJK | listed("ago back now vor il")
-_EVERY_WHAT = _CJK | frozenset(
+_EVERY = listed("jede jeden jeder jedes jeweils chaque tous toutes") | _CJK
+_EVERY_WHAT = _EVERY | frozenset(
     word + ending
     for word in _WEEKDAYS | listed("day week month year morning evening night weekend spring summer autumn winter")
     for ending in ("", "s")
-) | listed(
-    """jede jeden jeder jedes jeweils chaque tous toutes montags dienstags donnerstags freitags samstags sonntags
-    mittwochs"""
-)  # fmt: skip
-_VAGUE = _CJK | {
-    "few", "several", "some", "many", "couple", "paar", "einigen", "vielen", "quelques", "plusieurs", "week", "weeks",
-}  # fmt: skip
-_AGAIN = (
-    _CJK
-    | {"every", "each", "most", "jede", "jeden", "jeder", "jedes", "jeweils", "chaque", "tous", "toutes", "le"}
-    | {f"{day}s" for day in WEEKDAYS}
 )
+_VAGUE = listed("few several some many couple paar einigen vielen quelques plusieurs week weeks") | _CJK
+_AGAIN = _EVERY | listed("every each most le") | {f"{day}s" for day in WEEKDAYS}
 
 _MON = r"(?P<mon>" + one_of(MONTHS) + r")(?![^\W_])\.?"
 _REL = r"(?:of |des )?(?P<rel>last|this|next|letzten|letztes|dieses|nächsten|nächstes) (?:year|Jahres|Jahr)\b"
@@ -107,7 +121,8 @@ _HAN = r"十[一二]|[一二三四五六七八九十]"
 _YEAR = r"(?P<y>(?:19|20)\d\d)(?!\d|[:/-]\d|\.\d)"
 _PART = r"(?:(?:the )?(?P<part>" + one_of(PARTS_OF_SPAN) + r")[- ](?:the )?(?:of )?)?"
 _DAY_NAMES = one_of(WEEKDAYS)
-_FULL_DAYS = "Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|Sunday"
+_FULL_DAYS = "|".join(name.capitalize() for name in WEEKDAY_NAMES["en"])
+_FR_DAYS = "|".join(WEEKDAY_NAMES["fr"])
 _EN_PART = r"(?P<part>morning|afternoon|evening|night|noon|lunchtime)"
 _DE_PART = r"(?P<part>früh|morgen|vormittag|mittag|nachmittag|abend|nacht)"
 _N = r"(?P<n>\d{1,3}|" + "|".join(word for word in COUNTS if word.isascii() or word == "fünf" or word == "zwölf") + ")"
@@ -120,343 +135,132 @@ _OPEN = r"(?<![\w./:-])"  # no date begins inside a number, path or name
 _SHUT = r"(?![\w/-])(?!\.\w)"
 
 DATE_PATTERNS: tuple[DatePattern, ...] = (
-    _rule(
-        "iso",
-        _DIGIT,
-        _OPEN + r"(?P<y>\d{4})([-/.])(?P<m>\d\d)\2(?P<d>\d\d)(?:(?:T"
-        r"|,? )(?P<H>\d\d):(?P<M>\d\d)(?::(?P<S>\d\d)(?:[.,]\d+)?)?\s?(?P<z>Z\b|UTC\b|GMT\b"
-        r"|[+-]\d\d:?\d\d)?)?(?![\w/-])(?!\.\w)",
-        frozenset({"0-", "0/", "0."}),
-    ),
-    _rule(
-        "slashed", _DIGIT, _OPEN + r"(?P<a>\d{1,2})[/](?P<b>\d{1,2})[/](?P<y>(?:19|20)\d\d)" + _SHUT, frozenset({"0/"})
-    ),
-    _rule(
-        "date",
-        _DIGIT,
-        _OPEN + r"(?P<d>\d{1,2})\.\s?(?P<m>\d{1,2})\.\s?" + _YEAR + r"(?![\w/-])",
-        frozenset({"0."}),
-        _WITH_YEAR,
-    ),
-    _rule(
-        "date",
-        _DIGIT,
-        r"\b(?:am|vom|zum|bis|ab|seit|der|dem"
-        r"|den)\s+(?P<d>\d{1,2})\.(?P<m>\d{1,2})\.(?:(?P<y>\d\d)\b)?(?![\d])",
-        frozenset({"0."}),
-        listed("am vom zum bis ab seit der dem den"),
-    ),
-    _rule(
-        "date",
-        _MONTHS,
-        _OPEN + r"(?P<d>\d{1,2})(?:st|nd|rd|th|er|\.)?(?:\s*(?:-|–|to|and|bis|und|au|et)\s*(?P<d2>\d{1,2})(?:st|nd|rd"
-        r"|th|\.)?)?(?:\s+of)?[\s-]+" + _MON + r"(?:[,\s-]+(?:de\s+)?(?:" + _YEAR + "|" + _REL + r"))?",
-        _DIGIT,
-    ),
-    _rule(
-        "date",
-        _MONTHS,
-        r"(?<![\w.])"
-        + _MON
-        + r"\s+(?:the\s+)?(?P<d>\d{1,2})(?:st|nd|rd|th)?(?:\s*(?:-|–|to|and)\s*(?P<d2>\d{1,2})(?:st|nd|rd"
-        r"|th)?)?(?![\d:%€]|[.,]\d|\s*(?:%|am|pm|km|kg|times|people|miles))(?:,?\s+(?:" + _YEAR + "|" + _REL + r"))?",
-        _DIGIT,
-    ),
-    _rule(
-        "month",
-        _MONTHS,
-        r"(?<![\w])" + _PART + _MON + r"(?:\s+of)?,?\s+(?:" + _YEAR + "|" + _REL + ")",
-        _WITH_YEAR_TOLD,
-    ),
-    _rule("date", _CJK, _REL_CJK + rf"(?P<m>\d{{1,2}}|{_HAN})月(?P<d>\d{{1,2}}|[一二三四五六七八九十]{{1,3}})[日号號]"),
-    _rule("month", _CJK, _REL_CJK + rf"(?P<m>\d{{1,2}}|{_HAN})月(?![\d一二三四五六七八九十間间])"),
-    _rule(
-        "month",
-        _MONTHS,
-        r"\b(?:in|im|en|of|during|back in|Since|since|until|till|by|before|after|seit|bis|depuis"
-        r"|au mois de)\s+(?:the )?(?:early |mid-?|late |Anfang |Ende )?" + _MON + r"(?!\s*\d)",
-        _BEFORE_MONTHS,
-    ),
-    _rule(
-        "month",
-        _MONTHS,
-        r"\b(?P<shift>last|next|this|letzten|nächsten|diesen|vergangenen)\s+" + _MON + r"(?!\s*\d)",
-        listed("last next this letzten nächsten diesen vergangenen"),
-    ),
-    _rule(
-        "month",
-        _MONTHS,
-        r"(?<![\w])(?P<part>early|mid|late|beginning of|start of|end of|Anfang|Mitte|Ende|début|mi|fin)[- ]"
-        + _MON
-        + r"(?!\s*\d)",
-        _BEFORE_SPANS,
-    ),
-    _rule("date", _DIGIT, r"(?P<y>(?:19|20)\d\d)\s?年\s?(?P<m>\d{1,2})\s?月\s?(?P<d>\d{1,2})\s?[日号號]", _CJK),
-    _rule(
-        "date",
-        _DIGIT,
-        r"(?<!\d)(?<!年)(?P<m>\d{1,2})月(?P<d>\d{1,2})[日号號]?(?:\s*(?:-|–|至|到|から|～|〜)\s*(?P<d2>\d{1,2})[日号號])?",
-        _CJK,
-    ),
-    _rule(
-        "date",
-        _CJK,
-        r"(?<![\d年个個一二三四五六七八九十])(?P<m>" + _HAN + r")月(?P<d>[一二三四五六七八九十]{1,3})[日号號]",
-    ),
-    _rule(
-        "month",
-        _CJK,
-        r"(?<![\d年个個一二三四五六七八九十])(?P<m>" + _HAN + r")月(?![一二三四五六七八九十间間前後后以曜]|之)",
-    ),
-    _rule("month", _DIGIT, r"(?P<y>(?:19|20)\d\d)年(?P<m>\d{1,2})月(?!\d)", _CJK),
-    _rule("month", _DIGIT, r"(?<![\d年个個])(?P<m>1[0-2]|[1-9])月(?![\d份]?\d)(?!間|间)", _CJK),
-    _rule("year", _DIGIT, r"(?P<p>)(?<!\d)(?P<y>(?:19|20)\d\d)年(?!\d|代|间|間|度|前|后|後|第)", _CJK),
-    _rule(
-        "year",
-        _DIGIT,
-        r"\b(?P<p>in|during|im Jahre?|en|back in|since|until|by|before|after|seit|bis|depuis|throughout"
-        r"|in the year)\s+" + _PART + _YEAR + r"(?!\s*(?:%|€|\$|km|kg|MB|GB))\b(?!['’]s)",
-        _WITH_YEAR,
-        _BEFORE_YEARS,
-    ),
-    _rule(
-        "year",
-        _DIGIT,
-        r"(?<![\w])(?P<part>early|mid|late|beginning of|start of|end of|Anfang|Mitte|Ende|début|fin)[- ]"
-        + r"(?P<p>)"
-        + _YEAR
-        + r"(?!['’]?s\b)",
-        _WITH_YEAR,
-        _BEFORE_SPANS,
-    ),
-    _rule(
-        "season",
-        _SEASONS,
-        r"\b(?P<season>"
-        + one_of(SEASONS)
-        + r")(?: of| de l['’]année)?,? (?P<y>(?:19|20)\d\d)(?:/(?P<y2>\d\d))?\b(?P<shift>)",
-        _WITH_YEAR,
-    ),
-    _rule(
-        "season",
-        _SEASONS,
-        r"\b(?P<shift>last|this|next|letzten|letztes|diesen|dieses|nächsten|nächstes|vergangenen|cet"
-        r"|ce) (?P<season>" + one_of(SEASONS) + r")\b(?P<y>(?!x)x)?",
-    ),
-    _rule(
-        "season",
-        _SEASONS,
-        r"\b(?:l['’]|le )?(?P<season>été|printemps|automne|hiver) (?P<shift>dernier|prochain"
-        r"|passé)\b(?P<y>(?!x)x)?",
-    ),
-    _rule("quarter", _DIGIT, r"\b[QH](?P<q>[1-4])[\s/-]{0,2}(?:of |/)?" + _YEAR, frozenset({"q", "h"}), _WITH_YEAR),
-    _rule("quarter", _DIGIT, r"(?<!\d)(?P<y>(?:19|20)\d\d)[\s-]?Q(?P<q>[1-4])\b", frozenset({"q"}), _WITH_YEAR),
-    _rule(
-        "quarter",
-        _DIGIT,
-        r"\b(?:the )?(?P<word>first|second|third|fourth|1st|2nd|3rd|4th) quarter(?: of)?,? " + _YEAR,
-        frozenset({"quarter"}),
-        _WITH_YEAR,
-    ),
-    _rule("quarter", _CJK, r"(?P<y>(?:19|20)\d\d)年第?(?P<q>[一二三四1-4])季度", _WITH_YEAR),
-    _rule(
-        "day_word",
-        _DAYS,
-        r"(?<![\w])(?:earlier |later )?(?P<word>the day before yesterday|the day after tomorrow|today"
-        r"|yesterday|tomorrow)\b(?: " + _EN_PART + r")?",
-    ),
-    _rule(
-        "day_word",
-        _DAYS,
-        r"(?<![\w])(?P<word>heute|gestern|vorgestern|übermorgen|morgen)\b(?! (?:früh)?stück)(?: " + _DE_PART + r"\b)?",
-    ),
-    _rule(
-        "day_word",
-        _DAYS,
-        r"(?<![\w-])(?P<word>aujourd['’]hui|avant-hier|hier|après-demain|demain)\b(?: (?P<part>matin|midi"
-        r"|après-midi|soir))?",
-    ),
-    _rule(
-        "day_word",
-        _CJK,
-        r"(?P<word>大前天|大后天|今天|昨天|明天|(?<!大)前天|(?<!大)后天|後天|今早|今晚|昨晚|明晚|明早)(?:(?P<part>早上|上午|中午|下午|晚上|早晨)(?!\d"
-        r"|[一二两三四五六七八九十]+[点點]))?(?!气象)",
-    ),
-    _rule(
-        "day_word",
-        _CJK,
-        r"(?P<word>今日|(?<!一)昨日|明日|一昨日|おととい|明後日|あさって|きのう|きょう|今朝|今晩|今夜|昨夜|昨晩|明晩|明朝)(?:の?(?P<part>朝|午前|午後|夕方|夜"
-        r"|昼)(?!の?\d))?(?!新聞)",
-    ),
-    _rule(
-        "this_part_named",
-        _DAY_PARTS,
-        r"\b(?:earlier )?this (?P<part>morning|afternoon|evening)\b|\btonight\b|\blast night\b"
-        r"|\bletzte Nacht\b|\bla nuit dernière\b|\bce (?:matin|soir)\b|\bcet après-midi\b",
-    ),
-    _rule(
-        "unit",
-        _UNITS,
-        r"(?<!the )(?<!over the )\b(?P<shift>last|previous|this|next|letzte[sn]?|vergangene[sn]?|vorige[sn]?"
-        r"|diese[snm]?|nächste[sn]?|kommende[sn]?) (?P<unit>weekend|week|month|year|quarter|Woche(?!nende)"
-        r"|Wochenende|Monat|Jahr|Quartal)\b(?!['’]s|-)",
-        _SHIFTS,
-    ),
-    _rule(
-        "unit",
-        _UNITS,
-        r"\b(?:la |le |l['’]|cette |ce |cet )?(?P<unit>semaine|mois|année|an|week-end"
-        r"|trimestre) (?P<shift>derni(?:er|ère)|prochaine?|passée?)\b",
-        _SHIFTS_FR,
-    ),
-    _rule(
-        "unit",
-        _UNITS,
-        r"\b(?P<shift>cette|ce) (?P<unit>semaine|mois|année|week-end)(?-i:\b)(?! (?:dernière|prochaine"
-        r"|passée))",
-        frozenset({"cette", "ce"}),
-    ),
-    _rule(
-        "unit_cjk",
-        _CJK,
-        r"(?P<word>"
-        + one_of(UNITS_CJK)
-        + r")(?![周週]?[一二三四五六日天](?!\w{0,40}月))(?!の?[月火水木金土日]曜)(?![间末比度同])",
-    ),
-    _rule(
-        "weekend",
-        _UNITS,
-        r"\b(?:at|on|over|during) the weekend\b|\bam Wochenende\b|\bübers Wochenende\b|\b(?:le"
-        r"|ce) week-end(?! (?:dernier|prochain|passé))\b",
-        frozenset({"weekend", "wochenende", "week"}),
-    ),
-    _rule("weekend", _CJK, r"(?<![上下这本先今来])(?:周末|週末)"),
-    _rule(
-        "ago",
-        _SPANS,
-        r"\b(?:about |around |almost |nearly |exactly |some )?"
-        + _N
-        + r" "
-        + _EN_SPAN
-        + r" (?:ago|(?P<ahead>from now|from today|hence))\b",
-        frozenset({"ago", "hence", "now", "today"}),
-        _EN_SPANS,
-    ),
-    _rule(
-        "ago",
-        _SPANS,
-        r"\b(?P<doubt>in) (?:about |around |exactly )?" + _N + r" " + _EN_SPAN + r"\b(?! (?:ago|of|old)|['’])",
-        _EN_SPANS,
-    ),
-    _rule("ago", _SPANS, r"\bvor (?:etwa |ungefähr |rund )?" + _N + r" " + _DE_SPAN + r"\b", _DE_SPANS),
-    _rule(
-        "ago",
-        _SPANS,
-        r"\b(?P<doubt>in) (?:etwa )?" + _N + r" (?P<unit>Minuten|Stunden?|Tagen?|Wochen?|Monaten?|Jahren?)\b",
-        _DE_SPANS,
-    ),
-    _rule("ago", _SPANS, r"\bil y a (?:environ )?" + _N + r" " + _FR_SPAN + r"\b", frozenset({"il"})),
-    _rule("ago", _SPANS, r"\b(?P<doubt>dans) (?:environ )?" + _N + r" " + _FR_SPAN + r"\b", frozenset({"dans"})),
-    _rule("ago", _CJK, _CJK_N + r"\s?" + _CJK_SPAN + r"(?:以|之)?(?:前|(?P<ahead>[后後]))(?!半)"),
-    _rule(
-        "vague",
-        _VAGUE,
-        r"\b(?:a few|several|some|many|a couple of|couple of|ein paar|einigen?|quelques) (?:\w+ )?\w+ (?:ago"
-        r"|back|from now)\b|\bvor (?:ein paar|einigen|vielen) \w+|\bil y a (?:quelques|plusieurs) \w+|几天前|前几天"
-        r"|数日前|几个月前|先日",
-        _AGO,
-    ),
-    _rule(
-        "vague",
-        _VAGUE,
-        rf"\b(?:a|one|two|\d+) weeks? (?:from|after|before|on) (?:today|tomorrow|{_FULL_DAYS})\b",
-        frozenset({"week", "weeks"}),
-    ),
-    _rule(
-        "again",
-        _AGAIN,
-        rf"\b(?:every|each|most)(?: other| single)? (?:{_DAY_NAMES}|day|week|month|year|morning|evening|night"
-        rf"|weekend|spring|summer|autumn|winter)s?\b|\b(?:on )?(?:{_FULL_DAYS})s\b|\b(?:jede[nrs]?"
-        rf"|jeweils) \w+|\b(?:mon|diens|donners|frei|sams|sonn)tags\b|\bmittwochs\b|\b(?:chaque|tous les"
-        rf"|toutes les) \w+|\ble (?:lundi|mardi|mercredi|jeudi|vendredi|samedi|dimanche)\b(?! (?:\d|dernier"
-        rf"|prochain|passé))|每(?:个|個)?(?:周|週|星期)?[一二三四五六日天]?|毎(?:週|日|月|年|朝|晩)(?:の?[月火水木金土日]曜日?)?",
-        _EVERY_WHAT,
-    ),
-    _rule(
-        "weekday",
-        _WEEKDAYS,
-        rf"\b(?P<shift>(?:this )?(?:past|coming)|last|next"
-        rf"|this)(?: week)? (?P<day>{_DAY_NAMES})\b(?: {_EN_PART})?",
-    ),
-    _rule(
-        "weekday", _WEEKDAYS, rf"\b(?P<week>last|next|this) week(?:,? on)? (?P<day>{_FULL_DAYS})\b|(?!x)x(?P<shift>)"
-    ),
-    _rule("weekday", _WEEKDAYS, rf"\b(?:on )?(?P<day>{_FULL_DAYS})(?: of)? (?P<week>last|next|this) week\b"),
-    _rule("weekday", _WEEKDAYS, rf"\b(?P<p>on|for) (?P<day>{_DAY_NAMES})\b(?: {_EN_PART})?(?!['’]s)"),
-    _rule(
-        "weekday",
-        _WEEKDAYS,
-        rf"(?<!every )(?<!each )(?<!black )(?<!good )(?<!a )(?<!the )(?<!casual )\b(?P<day>(?-i:{_FULL_DAYS})"
-        rf")\b(?: {_EN_PART})?(?=\s*(?:[.,;:!?)–-]|$|at\b|and\b|\d|I\b|we\b|to\b))",
-    ),
-    _rule(
-        "weekday",
-        _WEEKDAYS,
-        rf"\b(?P<shift>letzten|vergangenen|vorigen|nächsten|kommenden"
-        rf"|diesen) (?P<day>{_DAY_NAMES})\b(?:\s?{_DE_PART}\b)?",
-    ),
-    _rule("weekday", _WEEKDAYS, rf"\b(?P<p>am) (?P<day>{_DAY_NAMES})(?:\s?{_DE_PART}\b)?(?P<shift>)\b"),
-    _rule(
-        "weekday_of_week",
-        _WEEKDAYS,
-        rf"\b(?P<day>{_DAY_NAMES}) (?P<week>letzter|nächster|dieser) Woche\b|\b(?P<week2>letzte|nächste"
-        rf"|diese) Woche (?:am )?(?P<day2>{_DAY_NAMES})\b",
-    ),
-    _rule(
-        "weekday",
-        _WEEKDAYS,
-        r"\b(?P<day>lundi|mardi|mercredi|jeudi|vendredi|samedi|dimanche)(?: (?P<part>matin|soir"
-        r"|après-midi))?(?: (?P<shift>dernier|prochain|passé))?\b",
-    ),
-    _rule(
-        "weekday_cjk",
-        _CJK,
-        r"(?<!每)(?<!每个)(?P<week>上上|上|下下|下|这|這|本)?(?:个|個)?(?:周|週|星期|礼拜|禮拜)(?P<day>[一二三四五六日天])(?!月)",
-    ),
-    _rule("weekday_cjk", _CJK, r"(?<!毎)(?<!毎週)(?:(?P<week>先々|先|今|来|再来)週の?)?(?P<day>[月火水木金土日])曜日?"),
-    _rule(
-        "clock",
-        _DIGIT,
-        r"\b(?:at |@ ?)?(?P<h>\d{1,2})(?:[:.](?P<min>\d\d))?\s?(?P<half_day>a\.?m\.?|p\.?m\.?)(?!\w)",
-        frozenset({"am", "pm", "a", "p"}),
-    ),
-    _rule(
-        "clock",
-        _DIGIT,
-        r"\b(?P<sure>)(?:at |um |gegen |à |@ ?)?(?P<h>[01]?\d|2[0-3]):(?P<min>[0-5]\d)(?::[0-5]\d)?(?!\d"
-        r"|:)(?: Uhr| h\b)?",
-        frozenset({"0:"}),
-    ),
-    _rule(
-        "clock", _DIGIT, r"\bat (?P<h>\d{1,2})\b(?! ?(?:%|st|nd|rd|th|km|degrees))(?: o['’]clock)?", frozenset({"at"})
-    ),
-    _rule(
-        "clock", _DIGIT, r"\b(?:um |gegen )?(?P<h>\d{1,2})(?:[:.](?P<min>\d\d))? (?P<sure>Uhr)\b", frozenset({"uhr"})
-    ),
-    _rule(
-        "clock",
-        _DIGIT,
-        r"\b(?:à|vers) (?P<h>\d{1,2}) ?(?P<sure>h(?:eures?)?) ?(?P<min>\d\d)?\b",
-        frozenset({"à", "vers"}),
-    ),
-    _rule("clock", _NOON, r"\b(?:at )?(?P<noon>noon|midnight|midday)\b"),
-    _rule(
-        "clock",
-        _CJK,
-        r"(?P<half_day>凌晨|早上|上午|中午|下午|晚上|傍晚|午前|午後|朝|夜)?の?(?P<h>\d{1,2}|十[一二]"
-        r"|[一二两兩三四五六七八九十])(?P<sure>[点點时時])(?!間|间)(?:(?P<min>\d{1,2})分|(?P<half>半))?[鐘钟]?",
-    ),
-)
+    _rule(read_iso, _DIGIT, rf"{_OPEN}(?P<y>\d{{4}})([-/.])(?P<m>\d\d)\2(?P<d>\d\d)(?:(?:T|,? )(?P<H>\d\d):(?P<M>\d\d)"
+          r"(?::(?P<S>\d\d)(?:[.,]\d+)?)?\s?(?P<z>Z\b|UTC\b|GMT\b|[+-]\d\d:?\d\d)?)?(?![\w/-])(?!\.\w)",
+          frozenset({"0-", "0/", "0."})),
+    _rule(read_slashed, _DIGIT, rf"{_OPEN}(?P<a>\d{{1,2}})[/](?P<b>\d{{1,2}})[/](?P<y>(?:19|20)\d\d){_SHUT}",
+          frozenset({"0/"})),
+    _rule(read_date, _DIGIT, rf"{_OPEN}(?P<d>\d{{1,2}})\.\s?(?P<m>\d{{1,2}})\.\s?{_YEAR}(?![\w/-])",
+          frozenset({"0."}), _WITH_YEAR),
+    _rule(read_date, _DIGIT, r"\b(?:am|vom|zum|bis|ab|seit|der|dem|den)\s+(?P<d>\d{1,2})\.(?P<m>\d{1,2})\.(?:"
+          r"(?P<y>\d\d)\b)?(?![\d])", frozenset({"0."}), listed("am vom zum bis ab seit der dem den")),
+    _rule(read_date, _MONTHS, rf"{_OPEN}(?P<d>\d{{1,2}})(?:st|nd|rd|th|er|\.)?(?:\s*(?:-|–|to|and|bis|und|au|et)\s*"
+          rf"(?P<d2>\d{{1,2}})(?:st|nd|rd|th|\.)?)?(?:\s+of)?[\s-]+{_MON}(?:[,\s-]+(?:de\s+)?(?:{_YEAR}|{_REL}))?",
+          _DIGIT),
+    _rule(read_date, _MONTHS, rf"(?<![\w.]){_MON}\s+(?:the\s+)?(?P<d>\d{{1,2}})(?:st|nd|rd|th)?(?:\s*(?:-|–|to|and)\s*"
+          rf"(?P<d2>\d{{1,2}})(?:st|nd|rd|th)?)?(?![\d:%€]|[.,]\d|\s*(?:%|am|pm|km|kg|times|people|miles))(?:,?\s+"
+          rf"(?:{_YEAR}|{_REL}))?", _DIGIT),
+    _rule(read_month, _MONTHS, rf"(?<![\w]){_PART}{_MON}(?:\s+of)?,?\s+(?:{_YEAR}|{_REL})", _WITH_YEAR_TOLD),
+    _rule(read_date, _CJK, rf"{_REL_CJK}(?P<m>\d{{1,2}}|{_HAN})月"
+          r"(?P<d>\d{1,2}|[一二三四五六七八九十]{1,3})[日号號]"),
+    _rule(read_month, _CJK, rf"{_REL_CJK}(?P<m>\d{{1,2}}|{_HAN})月(?![\d一二三四五六七八九十間间])"),
+    _rule(read_month, _MONTHS, r"\b(?:in|im|en|of|during|back in|Since|since|until|till|by|before|after|seit|bis|depuis"
+          rf"|au mois de)\s+(?:the )?(?:early |mid-?|late |Anfang |Ende )?{_MON}(?!\s*\d)", _BEFORE_MONTHS),
+    _rule(read_month, _MONTHS, rf"\b(?P<shift>last|next|this|letzten|nächsten|diesen|vergangenen)\s+{_MON}(?!\s*\d)",
+          listed("last next this letzten nächsten diesen vergangenen")),
+    _rule(read_month, _MONTHS, r"(?<![\w])(?P<part>early|mid|late|beginning of|start of|end of|Anfang|Mitte|Ende|début"
+          rf"|mi|fin)[- ]{_MON}(?!\s*\d)", _BEFORE_SPANS),
+    _rule(read_date, _DIGIT, r"(?P<y>(?:19|20)\d\d)\s?年\s?(?P<m>\d{1,2})\s?月\s?(?P<d>\d{1,2})\s?[日号號]", _CJK),
+    _rule(read_date, _DIGIT, r"(?<!\d)(?<!年)(?P<m>\d{1,2})月(?P<d>\d{1,2})[日号號]?(?:\s*(?:-|–|至|到|から|～|〜)\s*"
+          r"(?P<d2>\d{1,2})[日号號])?", _CJK),
+    _rule(read_date, _CJK, rf"(?<![\d年个個一二三四五六七八九十])(?P<m>{_HAN})月"
+          rf"(?P<d>[一二三四五六七八九十]{{1,3}})[日号號]"),
+    _rule(read_month, _CJK, rf"(?<![\d年个個一二三四五六七八九十])(?P<m>{_HAN})月"
+          r"(?![一二三四五六七八九十间間前後后以曜]|之)"),
+    _rule(read_month, _DIGIT, r"(?P<y>(?:19|20)\d\d)年(?P<m>\d{1,2})月(?!\d)", _CJK),
+    _rule(read_year, _DIGIT, r"(?P<p>)(?<!\d)(?P<y>(?:19|20)\d\d)年(?!\d|代|间|間|度|前|后|後|第)", _CJK),
+    _rule(read_year, _DIGIT, r"\b(?P<p>in|during|im Jahre?|en|back in|since|until|by|before|after|seit|bis|depuis"
+          rf"|throughout|in the year)\s+{_PART}{_YEAR}(?!\s*(?:%|€|\$|km|kg|MB|GB))\b(?!['’]s)",
+          _WITH_YEAR, _BEFORE_YEARS),
+    _rule(read_year, _DIGIT, r"(?<![\w])(?P<part>early|mid|late|beginning of|start of|end of|Anfang|Mitte|Ende|début"
+          rf"|fin)[- ](?P<p>){_YEAR}(?!['’]?s\b)", _WITH_YEAR, _BEFORE_SPANS),
+    _rule(read_season, _SEASONS, rf"\b(?P<season>{one_of(SEASONS)})(?: of| de l['’]année)?,? (?P<y>(?:19|20)\d\d)(?:/"
+          r"(?P<y2>\d\d))?\b(?P<shift>)", _WITH_YEAR),
+    _rule(read_season, _SEASONS, r"\b(?P<shift>last|this|next|letzten|letztes|diesen|dieses|nächsten|nächstes"
+          rf"|vergangenen|cet|ce) (?P<season>{one_of(SEASONS)})\b(?P<y>(?!x)x)?"),
+    _rule(read_season, _SEASONS, r"\b(?:l['’]|le )?(?P<season>été|printemps|automne|hiver) (?P<shift>dernier|prochain"
+          r"|passé)\b(?P<y>(?!x)x)?"),
+    _rule(read_quarter, _DIGIT, rf"\b[QH](?P<q>[1-4])[\s/-]{{0,2}}(?:of |/)?{_YEAR}",
+          frozenset({"q", "h"}), _WITH_YEAR),
+    _rule(read_quarter, _DIGIT, r"\b(?:the )?(?P<word>first|second|third|fourth|1st|2nd|3rd|4th) quarter"
+          rf"(?: of)?,? {_YEAR}", frozenset({"quarter"}), _WITH_YEAR),
+    _rule(read_day_word, _DAYS, r"(?<![\w])(?:earlier |later )?(?P<word>the day before yesterday|the day after tomorrow"
+          rf"|today|yesterday|tomorrow)\b(?: {_EN_PART})?"),
+    _rule(read_day_word, _DAYS, r"(?<![\w])(?P<word>heute|gestern|vorgestern|übermorgen|morgen)\b(?! (?:früh)?stück)"
+          rf"(?: {_DE_PART}\b)?"),
+    _rule(read_day_word, _DAYS, r"(?<![\w-])(?P<word>aujourd['’]hui|avant-hier|hier|après-demain|demain)\b(?: "
+          r"(?P<part>matin|midi|après-midi|soir))?"),
+    _rule(read_day_word, _CJK, r"(?P<word>大前天|大后天|今天|昨天|明天|(?<!大)前天|(?<!大)后天|後天"
+          r"|今早|今晚|昨晚|明晚|明早)"
+          r"(?:(?P<part>早上|上午|中午|下午|晚上|早晨)(?!\d|[一二两三四五六七八九十]+[点點]))?(?!气象)"),
+    _rule(read_day_word, _CJK, r"(?P<word>今日|(?<!一)昨日|明日|一昨日|おととい|明後日|あさって|きのう|きょう"
+          r"|今朝|今晩|今夜|昨夜|昨晩|明晩|明朝)"
+          r"(?:の?(?P<part>朝|午前|午後|夕方|夜|昼)(?!の?\d))?(?!新聞)"),
+    _rule(read_this_part_named, _DAY_PARTS, r"\b(?:earlier )?this (?P<part>morning|afternoon|evening)\b|\btonight\b"
+          r"|\blast night\b|\bletzte Nacht\b|\bla nuit dernière\b|\bce (?:matin|soir)\b|\bcet après-midi\b"),
+    _rule(read_unit, _UNITS, r"(?<!the )(?<!over the )\b(?P<shift>last|previous|this|next|letzte[sn]?|vergangene[sn]?"
+          r"|vorige[sn]?|diese[snm]?|nächste[sn]?|kommende[sn]?) (?P<unit>weekend|week|month|year|quarter|Woche"
+          r"(?!nende)|Wochenende|Monat|Jahr|Quartal)\b(?!['’]s|-)", _SHIFTS),
+    _rule(read_unit, _UNITS, r"\b(?:la |le |l['’]|cette |ce |cet )?(?P<unit>semaine|mois|année|an|week-end|trimestre) "
+          r"(?P<shift>derni(?:er|ère)|prochaine?|passée?)\b", _SHIFTS_FR),
+    _rule(read_unit_cjk, _CJK, rf"(?P<word>{one_of(UNITS_CJK)})(?![周週]?[一二三四五六日天](?!\w{{0,40}}月))"
+          r"(?!の?[月火水木金土日]曜)"
+          r"(?![间末比度同])"),
+    _rule(read_weekend, _UNITS, r"\b(?:at|on|over|during) the weekend\b|\bam Wochenende\b|\bübers Wochenende\b|\b(?:le"
+          r"|ce) week-end(?! (?:dernier|prochain|passé))\b", frozenset({"weekend", "wochenende", "week"})),
+    _rule(read_weekend, _CJK, r"(?<![上下这本先今来])(?:周末|週末)"),
+    _rule(read_ago, _SPANS, rf"\b(?:about |around |almost |nearly |exactly |some )?{_N} {_EN_SPAN} (?:ago|"
+          r"(?P<ahead>from now|from today|hence))\b", frozenset({"ago", "hence", "now", "today"}), _EN_SPANS),
+    _rule(read_ago, _SPANS, rf"\b(?P<doubt>in) (?:about |around |exactly )?{_N} {_EN_SPAN}\b(?! (?:ago|of|old)|['’])",
+          _EN_SPANS),
+    _rule(read_ago, _SPANS, rf"\bvor (?:etwa |ungefähr |rund )?{_N} {_DE_SPAN}\b", _DE_SPANS),
+    _rule(read_ago, _SPANS, rf"\b(?P<doubt>in) (?:etwa )?{_N} (?P<unit>Minuten|Stunden?|Tagen?|Wochen?|Monaten?"
+          r"|Jahren?)\b", _DE_SPANS),
+    _rule(read_ago, _SPANS, rf"\bil y a (?:environ )?{_N} {_FR_SPAN}\b", frozenset({"il"})),
+    _rule(read_ago, _SPANS, rf"\b(?P<doubt>dans) (?:environ )?{_N} {_FR_SPAN}\b", frozenset({"dans"})),
+    _rule(read_ago, _CJK, rf"{_CJK_N}\s?{_CJK_SPAN}(?:以|之)?(?:前|(?P<ahead>[后後]))(?!半)"),
+    _rule(read_vague, _VAGUE, r"\b(?:a few|several|some|many|a couple of|couple of|ein paar|einigen?|quelques) "
+          r"(?:\w+ )?\w+ (?:ago|back|from now)\b|\bvor (?:ein paar|einigen|vielen) \w+|\bil y a (?:quelques"
+          r"|plusieurs) \w+|几天前|前几天|数日前|几个月前|先日", _AGO),
+    _rule(read_vague, _VAGUE, rf"\b(?:a|one|two|\d+) weeks? (?:from|after|before|on) (?:today|tomorrow|{_FULL_DAYS})\b",
+          frozenset({"week", "weeks"})),
+    _rule(read_again, _AGAIN,
+          rf"\b(?:every|each|most)(?: other| single)? (?:{_DAY_NAMES}|day|week|month|year|morning|evening|night"
+          rf"|weekend|spring|summer|autumn|winter)s?\b|\b(?:on )?(?:{_FULL_DAYS})s\b|\b(?:jede[nrs]?|jeweils) \w+|\b"
+          r"(?:mon|diens|donners|frei|sams|sonn)tags\b|\bmittwochs\b|\b(?:chaque|tous les|toutes les) \w+|\ble "
+          rf"(?:{_FR_DAYS})\b(?! (?:\d|dernier|prochain|passé))|每(?:个|個)?"
+          r"(?:周|週|星期)?[一二三四五六日天]?|毎(?:週|日|月|年|朝|晩)(?:の?[月火水木金土日]曜日?)?", _EVERY_WHAT),
+    _rule(read_weekday, _WEEKDAYS, r"\b(?P<shift>(?:this )?(?:past|coming)|last|next|this)(?: week)? "
+          rf"(?P<day>{_DAY_NAMES})\b(?: {_EN_PART})?"),
+    _rule(read_weekday, _WEEKDAYS, rf"\b(?:on )?(?P<day>{_FULL_DAYS})(?: of)? (?P<week>last|next|this) week\b"),
+    _rule(read_weekday, _WEEKDAYS, rf"\b(?P<p>on|for) (?P<day>{_DAY_NAMES})\b(?: {_EN_PART})?(?!['’]s)"),
+    _rule(read_weekday, _WEEKDAYS, r"(?<!every )(?<!each )(?<!black )(?<!good )(?<!a )(?<!the )(?<!casual )\b(?P<day>"
+          rf"(?-i:{_FULL_DAYS}))\b(?: {_EN_PART})?(?=\s*(?:[.,;:!?)–-]|$|at\b|and\b|\d|I\b|we\b|to\b))"),
+    _rule(read_weekday, _WEEKDAYS, r"\b(?P<shift>letzten|vergangenen|vorigen|nächsten|kommenden|diesen) "
+          rf"(?P<day>{_DAY_NAMES})\b(?:\s?{_DE_PART}\b)?"),
+    _rule(read_weekday, _WEEKDAYS, rf"\b(?P<p>am) (?P<day>{_DAY_NAMES})(?:\s?{_DE_PART}\b)?(?P<shift>)\b"),
+    _rule(read_weekday, _WEEKDAYS, rf"\b(?P<day>{_FR_DAYS})(?: (?P<part>matin"
+          r"|soir|après-midi))?(?: (?P<shift>dernier|prochain|passé))?\b"),
+    _rule(read_weekday_cjk, _CJK, r"(?<!每)(?<!每个)(?P<week>上上|上|下下|下|这|這|本)?(?:个|個)?"
+          r"(?:周|週|星期|礼拜|禮拜)(?P<day>[一二三四五六日天])"
+          r"(?!月)"),
+    _rule(read_weekday_cjk, _CJK, r"(?<!毎)(?<!毎週)(?:(?P<week>先々|先|今|来|再来)週の?)?"
+          r"(?P<day>[月火水木金土日])曜日?"),
+    _rule(read_clock, _DIGIT, r"\b(?:at |@ ?)?(?P<h>\d{1,2})(?:[:.](?P<min>\d\d))?\s?(?P<half_day>a\.?m\.?|p\.?m\.?)"
+          r"(?!\w)", frozenset({"am", "pm", "a", "p"})),
+    _rule(read_clock, _DIGIT, r"\b(?P<sure>)(?:at |um |gegen |à |@ ?)?(?P<h>[01]?\d|2[0-3]):(?P<min>[0-5]\d)"
+          r"(?::[0-5]\d)?(?!\d|:)(?: Uhr| h\b)?", frozenset({"0:"})),
+    _rule(read_clock, _DIGIT, r"\bat (?P<h>\d{1,2})\b(?! ?(?:%|st|nd|rd|th|km|degrees))(?: o['’]clock)?",
+          frozenset({"at"})),
+    _rule(read_clock, _DIGIT, r"\b(?:um |gegen )?(?P<h>\d{1,2})(?:[:.](?P<min>\d\d))? (?P<sure>Uhr)\b",
+          frozenset({"uhr"})),
+    _rule(read_clock, _DIGIT, r"\b(?:à|vers) (?P<h>\d{1,2}) ?(?P<sure>h(?:eures?)?) ?(?P<min>\d\d)?\b",
+          frozenset({"à", "vers"})),
+    _rule(read_clock, _NOON, r"\b(?:at )?(?P<noon>noon|midnight|midday)\b"),
+    _rule(read_clock, _CJK, r"(?P<half_day>凌晨|早上|上午|中午|下午|晚上|傍晚|午前|午後|朝|夜)?の?"
+          r"(?P<h>\d{1,2}|十[一二]|[一二两兩三四五六七八九十])"
+          r"(?P<sure>[点點时時])(?!間|间)(?:(?P<min>\d{1,2})分|(?P<half>半))?[鐘钟]?"),
+)  # fmt: skip
 _PLACES: dict[str, list[int]] = {}  # the rules that need a word first, by their places
 for _place, _rule_there in enumerate(DATE_PATTERNS):
     for _need in _rule_there.needs[0]:

@@ -6,7 +6,7 @@ A reader takes a match of its rule and gives the time, or None where the match i
 import datetime as dt
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 from mnemo_core.text.dates import date_words as words
@@ -50,7 +50,7 @@ class TimeCandidate(NamedTuple):
 
 
 class Utterance:
-    """The text, and the moment and place it was said at."""
+    """A text with the moment and the time zone of its statement."""
 
     def __init__(self, text: str, said_at: int, zone: Zone) -> None:
         self.text = text
@@ -105,7 +105,7 @@ Reader = Callable[[re.Match[str], Utterance], TimeCandidate | None]
 # Dates of the calendar
 
 
-def _date(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
+def read_date(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
     """A day and month, with or without a year."""
     groups = match.groupdict()
     month = words.MONTHS[groups["mon"].lower().rstrip(".")] if groups.get("mon") else _figure(groups["m"])
@@ -177,14 +177,12 @@ def _unsure(match: re.Match[str]) -> TimeCandidate:
     return TimeCandidate(0, 0, match.start(), match.end(), "unsure")
 
 
-def _iso(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
+def read_iso(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
     day = date_or_none(int(match["y"]), int(match["m"]), int(match["d"]))
     if day is None or not YEAR_MIN <= day.year <= YEAR_MAX:
         return None
-    if match["H"] is None:
-        return saying.one_day(day, match)
-    hour, minute, second = int(match["H"]), int(match["M"]), int(match["S"] or 0)
-    if hour > 23 or minute > 59 or second > 59:
+    hour, minute, second = (int(match[each] or 0) for each in "HMS")
+    if match["H"] is None or hour > 23 or minute > 59 or second > 59:
         return saying.one_day(day, match)
     ms = hour * HOUR_MS + minute * MINUTE_MS + second * 1000
     length = MINUTE_MS if match["S"] is None else 1000
@@ -197,7 +195,7 @@ def _iso(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
     return TimeCandidate(at, at + length, match.start(), match.end(), day=day)
 
 
-def _slashed(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
+def read_slashed(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
     """05/03/2026 is a day in March or in May, and nothing here says which; 25/03/2026 is plain."""
     one, two, year = int(match["a"]), int(match["b"]), int(match["y"])
     readings = {day for day in (date_or_none(year, two, one), date_or_none(year, one, two)) if day is not None}
@@ -216,7 +214,7 @@ def _part_of(first: dt.date, after: dt.date, match: re.Match[str]) -> tuple[dt.d
     return days_after(first, begins * length // 3), days_after(first, ends * length // 3) if ends < 3 else after
 
 
-def _month(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
+def read_month(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
     """A month, with a year or by its verbs."""
     groups = match.groupdict()
     name = groups.get("mon") or ""
@@ -250,7 +248,7 @@ _COUNTED = lazy_pattern(
 )
 
 
-def _year(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
+def read_year(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
     """In 2019; but not "in 2000 lines"."""
     year = int(match["y"])
     after = saying.text[match.end() : match.end() + 40]
@@ -260,7 +258,7 @@ def _year(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
     return saying.days(first, after_last, match)
 
 
-def _season(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
+def read_season(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
     groups = match.groupdict()
     season = words.SEASONS[groups["season"].lower()]
     this = saying.day.year
@@ -269,38 +267,22 @@ def _season(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
         year = int(groups["y"])
         return saying.days(month_start(year, 3 + 3 * season), month_start(year, 6 + 3 * season), match, role)
     shift = words.SHIFTS[groups["shift"].lower()]
-    starts = [month_start(year, 3 + 3 * season) for year in range(this - 2, this + 3)]
-    ends = [month_start(year, 6 + 3 * season) for year in range(this - 2, this + 3)]
-    if shift < 0:
-        index = max(i for i, end in enumerate(ends) if end <= saying.day)
-    else:
-        index = min(i for i, end in enumerate(ends) if end > saying.day)
-        if shift > 0 and starts[index] <= saying.day:
-            index += 1
-    return saying.days(starts[index], ends[index], match)
+    spans = [
+        (month_start(year, 3 + 3 * season), month_start(year, 6 + 3 * season)) for year in range(this - 2, this + 3)
+    ]
+    index = sum(end <= saying.day for _, end in spans)  # of the present or coming one
+    if shift < 0 or (shift > 0 and spans[index][0] <= saying.day):
+        index += shift
+    return saying.days(*spans[index], match)
 
 
-_ORDINALS = {
-    "first": 1,
-    "second": 2,
-    "third": 3,
-    "fourth": 4,
-    "1st": 1,
-    "2nd": 2,
-    "3rd": 3,
-    "4th": 4,
-    "一": 1,
-    "二": 2,
-    "三": 3,
-    "四": 4,
-}
+_ORDINALS = {"first": 1, "second": 2, "third": 3, "fourth": 4, "1st": 1, "2nd": 2, "3rd": 3, "4th": 4}
 
 
-def _quarter(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
-    written = (match.groupdict().get("q") or match.groupdict().get("word") or "").lower()
-    number = _ORDINALS.get(written) or int(written)
-    year = int(match["y"])
-    length = 6 if match.group().lower().find("h" + written) >= 0 else 3
+def read_quarter(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
+    word, year = match.groupdict().get("word"), int(match["y"])
+    number = _ORDINALS[word.lower()] if word else int(match["q"])
+    length = 6 if match.group()[0] in "hH" else 3
     first = 1 + length * (number - 1)
     return saying.days(month_start(year, first), month_start(year, first + length), match) if first <= 12 else None
 
@@ -308,7 +290,7 @@ def _quarter(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
 # Times told from the moment of saying
 
 
-def _day_word(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
+def read_day_word(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
     """Today, yesterday, tomorrow …, with or without a part of the day."""
     word = match["word"].lower()
     if word == "hier" and not _is_french(saying.text):
@@ -316,17 +298,16 @@ def _day_word(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
     if match["word"] == "Morgen" and not _BEGINS_WITH_MORGEN.match(saying.text, match.start()):
         return None  # the morning, or a greeting
     day = days_after(saying.day, words.DAYS[word])
-    part = match.groupdict().get("part")
-    name = words.PART_NAMES[part.lower()] if part else words.PART_OF_WORD.get(word, "")
-    return _part_of_day(day, name, match, saying)
+    part = match.groupdict().get("part") or words.PART_OF_WORD.get(word)
+    return _in_part(saying.one_day(day, match), part, saying)
 
 
-def _part_of_day(day: dt.date, name: str, match: re.Match[str], saying: Utterance) -> TimeCandidate:
-    whole = saying.one_day(day, match)
-    if not name:
-        return whole
-    begins, ends = words.PARTS[name]
-    return whole._replace(at=saying.moment(day, begins * HOUR_MS), until=saying.moment(day, ends * HOUR_MS))
+def _in_part(found: TimeCandidate, part: str | None, saying: Utterance) -> TimeCandidate:
+    """The part of the day that the word names; the whole day without one."""
+    if not part or found.day is None:
+        return found
+    begins, ends = words.PARTS[words.PART_NAMES[part.lower()]]
+    return found._replace(at=saying.moment(found.day, begins * HOUR_MS), until=saying.moment(found.day, ends * HOUR_MS))
 
 
 _FRENCH = lazy_pattern(
@@ -342,24 +323,24 @@ def _is_french(text: str) -> bool:
     return bool(_FRENCH.search(text)) and not _GERMAN.search(text)
 
 
-def _this_part(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
+def read_this_part_named(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
     """This morning, tonight, last night."""
-    words_of = match.group().lower()
-    if words_of in ("last night", "letzte nacht", "la nuit dernière"):
-        found = _part_of_day(days_after(saying.day, -1), "evening", match, saying)
+    expression = match.group().lower()
+    if expression in ("last night", "letzte nacht", "la nuit dernière"):
+        found = _in_part(saying.one_day(days_after(saying.day, -1), match), "evening", saying)
         return found._replace(until=min(saying.moment(saying.day, 6 * HOUR_MS), max(saying.said_at, found.until)))
-    part = match.groupdict().get("part")
-    return _part_of_day(saying.day, words.PART_NAMES[part.lower()] if part else "evening", match, saying)
+    part = expression.rpartition(" ")[2]
+    return _in_part(saying.one_day(saying.day, match), part if part in words.PART_NAMES else "evening", saying)
 
 
-def _unit(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
+def read_unit(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
     """Last week, this month, next year …: the whole of it, weeks from Monday."""
     shift = words.SHIFTS[match["shift"].lower()]
     unit = words.UNITS[match["unit"].lower()]
     return _unit_span(unit, shift, match, saying)
 
 
-def _unit_cjk(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
+def read_unit_cjk(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
     return _unit_span(*words.UNITS_CJK[match["word"]], match, saying)
 
 
@@ -385,13 +366,13 @@ def _unit_span(unit: str, shift: int, match: re.Match[str], saying: Utterance) -
             return saying.days(month_start(year + shift, 1), month_start(year + shift + 1, 1), match)
 
 
-def _weekend(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
+def read_weekend(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
     """At the weekend: the last or the coming one, by the verbs."""
     is_weekend = saying.day.weekday() >= 5
-    match_tense = saying.tense(match.start())
-    if not match_tense and not is_weekend:
+    tense = saying.tense(match.start())
+    if not tense and not is_weekend:
         return _unsure(match)
-    shift = 0 if is_weekend or match_tense == "future" else -1
+    shift = 0 if is_weekend or tense == "future" else -1
     return _weekend_of(shift, match, saying)
 
 
@@ -400,7 +381,7 @@ def _weekend_of(shift: int, match: re.Match[str], saying: Utterance, role: Menti
     return saying.days(days_after(saying.monday, 7 * shift + 5), days_after(saying.monday, 7 * shift + 7), match, role)
 
 
-def _ago(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
+def read_ago(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
     """Three days ago, two weeks from now: the day itself; weeks, months and years give or take a part of one."""
     groups = match.groupdict()
     count = _count(groups["n"])
@@ -408,21 +389,19 @@ def _ago(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
         return None
     unit = groups["unit"].lower()
     unit = words.SPANS.get(unit) or words.SPANS.get(unit.removesuffix("s")) or words.SPANS[unit.removesuffix("e")]
-    role: MentionRole = "event"
-    is_ahead = bool(groups.get("ahead"))
     if groups.get("doubt") and not _is_ahead(match, saying):
-        return TimeCandidate(0, 0, match.start(), match.end(), "vague")
-    sign = 1 if is_ahead or groups.get("doubt") else -1
+        return read_vague(match, saying)
+    sign = 1 if groups.get("ahead") or groups.get("doubt") else -1
     if unit in ("second", "minute", "hour"):
         length = {"second": 1000, "minute": MINUTE_MS, "hour": HOUR_MS}[unit]
         at = saying.said_at + sign * count * length
-        return TimeCandidate(at, at + length, match.start(), match.end(), role)
+        return TimeCandidate(at, at + length, match.start(), match.end())
     if unit in ("month", "year"):
         centre = months_after(saying.day, sign * count * (12 if unit == "year" else 1))
     else:
         centre = days_after(saying.day, sign * count * (7 if unit == "week" else 1))
     margin = {"day": 0, "week": WEEK_MARGIN_DAYS, "month": MONTH_MARGIN_DAYS, "year": YEAR_MARGIN_DAYS}[unit]
-    found = saying.days(days_after(centre, -margin), days_after(centre, margin + 1), match, role)
+    found = saying.days(days_after(centre, -margin), days_after(centre, margin + 1), match)
     return found._replace(when=saying.moment(centre), day=centre if unit in ("day", "week") else None)
 
 
@@ -442,7 +421,7 @@ def _is_ahead(match: re.Match[str], saying: Utterance) -> bool:
 # Weekdays
 
 
-def _weekday(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
+def read_weekday(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
     """On Friday, last Friday, next Friday, Friday last week."""
     groups = match.groupdict()
     weekday = words.WEEKDAYS[groups["day"].lower()]
@@ -491,58 +470,40 @@ def _is_moved_to(match: re.Match[str], saying: Utterance) -> bool:
     return moved is not None and start + moved.end() <= match.start()
 
 
-def _in_part(found: TimeCandidate, part: str | None, saying: Utterance) -> TimeCandidate:
-    if not part or found.day is None:
-        return found
-    begins, ends = words.PARTS[words.PART_NAMES[part.lower()]]
-    return found._replace(at=saying.moment(found.day, begins * HOUR_MS), until=saying.moment(found.day, ends * HOUR_MS))
+# A weekday without one of these is the nearest by the verbs.
+_WEEKS_CJK = {"上上": -2, "先々": -2, "上": -1, "先": -1, "这": 0, "這": 0, "本": 0, "今": 0, "下": 1, "来": 1,
+              "下下": 2, "再来": 2}  # fmt: skip
 
 
-_WEEKS_CJK = {
-    "上上": -2,
-    "上": -1,
-    "先": -1,
-    "先々": -2,
-    "": None,
-    "下": 1,
-    "来": 1,
-    "下下": 2,
-    "再来": 2,
-    "这": 0,
-    "這": 0,
-    "本": 0,
-    "今": 0,
-}
-
-
-def _weekday_cjk(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
+def read_weekday_cjk(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
     """上周五 and 先週の金曜日 are Fridays of last week, whatever the day of saying is."""
     here = days_after(saying.monday, words.WEEKDAYS_CJK[match["day"]])
-    shift = _WEEKS_CJK[match["week"] or ""]
+    shift = _WEEKS_CJK.get(match["week"])
     if shift is None:
         return _weekday_by_tense(here, match, saying, is_this=False)
     return saying.one_day(days_after(here, 7 * shift), match)
 
 
-def _again(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
+def read_again(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
     """On Mondays, every Friday: no one day."""
     return TimeCandidate(0, 0, match.start(), match.end(), "again")
 
 
-def _vague(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
+def read_vague(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
     return TimeCandidate(0, 0, match.start(), match.end(), "vague")
 
 
 # Times of day
 
 
-def _clock(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
+def read_clock(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
     """A time of day, for the day beside it. Without am or pm, 1 to 7 could be either."""
     groups = match.groupdict()
+    hour: int | None
     if groups.get("noon"):
         hour, minute = (0 if groups["noon"].lower() == "midnight" else 12), 0
     else:
-        hour = _count(groups["h"]) if not groups["h"].isdecimal() else int(groups["h"])  # type: ignore[assignment]
+        hour = _count(groups["h"])
         minute = 30 if groups.get("half") else int(groups.get("min") or 0)
     half = (groups.get("half_day") or "").lower().replace(".", "")
     if hour is None or hour > 24 or minute > 59:
@@ -555,42 +516,3 @@ def _clock(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
         return None
     length = MINUTE_MS if groups.get("min") else HOUR_MS
     return TimeCandidate(hour * HOUR_MS + minute * MINUTE_MS, length, match.start(), match.end(), "clock")
-
-
-def _this_part_named(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
-    if match.groupdict().get("part"):
-        return _part_of_day(saying.day, words.PART_NAMES[match["part"].lower()], match, saying)
-    text = match.group().lower()
-    for name in ("matin", "après-midi", "soir"):
-        if text.endswith(name):
-            return _part_of_day(saying.day, words.PART_NAMES[name], match, saying)
-    return _this_part(match, saying)
-
-
-def _weekday_of_week(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
-    weekday = words.WEEKDAYS[(match["day"] or match["day2"]).lower()]
-    week = words.SHIFTS[(match["week"] or match["week2"]).lower()]
-    return saying.one_day(days_after(saying.monday, weekday + 7 * week), match)
-
-
-READERS: Mapping[str, Reader] = {
-    "iso": _iso,
-    "slashed": _slashed,
-    "date": _date,
-    "month": _month,
-    "year": _year,
-    "season": _season,
-    "quarter": _quarter,
-    "day_word": _day_word,
-    "this_part_named": _this_part_named,
-    "unit": _unit,
-    "unit_cjk": _unit_cjk,
-    "weekend": _weekend,
-    "ago": _ago,
-    "vague": _vague,
-    "again": _again,
-    "weekday": _weekday,
-    "weekday_of_week": _weekday_of_week,
-    "weekday_cjk": _weekday_cjk,
-    "clock": _clock,
-}

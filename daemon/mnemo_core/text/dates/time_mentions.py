@@ -26,7 +26,7 @@ from mnemo_core.text.characters import CASE_LOOKALIKES
 from mnemo_core.text.code_mask import mask_code
 from mnemo_core.text.dates import date_words as words
 from mnemo_core.text.dates.date_patterns import patterns_for
-from mnemo_core.text.dates.date_readers import READERS, TimeCandidate, Utterance
+from mnemo_core.text.dates.date_readers import TimeCandidate, Utterance
 from mnemo_core.text.dates.local_days import HOUR_MS, Zone
 from mnemo_core.text.lazy_patterns import lazy_pattern
 
@@ -152,13 +152,12 @@ def _read(saying: Utterance) -> list[TimeCandidate]:
     taken: list[TimeCandidate] = []
     read_to = len(saying.text)
     for rule in patterns_for(saying.text):
-        reader = READERS[rule.reader]
         for number, match in enumerate(rule.pattern.finditer(saying.text)):
             if number == MATCHES_MAX:
                 read_to = min(read_to, match.start())
                 break
             try:
-                found = reader(match, saying)
+                found = rule.read(match, saying)
             except OverflowError:  # a day outside the years 1 to 9999
                 continue
             if found is not None:

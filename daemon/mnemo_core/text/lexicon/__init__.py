@@ -1,8 +1,8 @@
 """Lists of words and of patterns, kept as data: one file a topic, one section a list.
 
-A line `[name]` begins a section; a line that begins with `# ` is a comment. What the words of a section are to each
-other is said by the function that reads it. A file is read when a list of it is first asked for. This is the one place
-of the core that reads files: those of its own package.
+A line `[name]` begins a section; a line that begins with `# ` is a comment. `@topic:name` among words stands for the
+words of that list. The relation between the words of a section is documented by the function that reads it. A file is
+read when a list of it is first requested. This is the one place of the core that reads files: those of its own package.
 """
 
 import functools
@@ -11,17 +11,19 @@ from collections.abc import Mapping
 
 
 def listed(words: str) -> frozenset[str]:
-    """The words of a short list that stands where it is used, parted by blanks."""
+    """The words of a short list that stands where it is used, separated by blanks."""
     return frozenset(words.split())
 
 
 def words(topic: str, section: str) -> frozenset[str]:
-    """The words of a list, parted by blanks. Raises KeyError for a list that is not there."""
-    return frozenset(word for line in _sections(topic)[section] for word in line.split())
+    """The words of a list, without its numbers. Raises KeyError for an unknown list."""
+    found = frozenset(word for group in groups(topic, section) for word in group if not word.isdecimal())
+    included = (words(*each[1:].split(":")) for each in found if len(each) > 1 and each[0] == "@")
+    return frozenset(word for word in found if len(word) < 2 or word[0] != "@").union(*included)
 
 
 def groups(topic: str, section: str) -> list[list[str]]:
-    """The groups of words of a list, parted by `·` or a line end, in order."""
+    """The groups of words of a list, separated by `·` or a line end, in order."""
     parts = (part for line in _sections(topic)[section] for part in line.split("·"))
     return [found for part in parts if (found := part.split())]
 
@@ -33,11 +35,13 @@ def lines(topic: str, section: str) -> list[str]:
 
 def patterns(topic: str, section: str, **named: str) -> list[str]:
     """The lines of a list of patterns, in order. `{NAME}` in one stands for what the caller gives by that name, or for
-    the line of the section `macros` that begins with NAME; that line may hold the names of lines before it."""
+    the line of the section `macros` that begins with NAME; that line may hold the names of lines before it, or be `@topic:name` for any word
+    of that list."""
     macros = [*named.items(), *(line.split(" ", 1) for line in _sections(topic).get("macros", ()) if line)]
     found = "\n".join(lines(topic, section))
     for name, pattern in reversed(macros):
-        found = found.replace(f"{{{name}}}", pattern)
+        expanded = "|".join(sorted(words(*pattern[1:].split(":")))) if pattern[0] == "@" else pattern
+        found = found.replace(f"{{{name}}}", expanded)
     return found.split("\n")
 
 
@@ -49,6 +53,12 @@ def alternation(topic: str, section: str, **named: str) -> str:
 def numbered(topic: str, section: str) -> dict[str, int]:
     """Each word of a list of groups that begin with a number, with that number."""
     return {word: int(number) for number, *rest in groups(topic, section) for word in rest}
+
+
+def meanings(topic: str, section: str) -> dict[str, str]:
+    """Each phrase of a list of lines `meaning = phrase, phrase`, with its meaning."""
+    pairs = (line.split(" = ") for line in lines(topic, section))
+    return {phrase: meaning for meaning, phrases in pairs for phrase in phrases.split(", ")}
 
 
 @functools.cache

@@ -12,40 +12,47 @@ Number = Literal["I", "one", "many"]
 Form = Literal["base", "third", "past", "aux"]
 
 
-# Whose base form is their past as well: "I read it" does not say when.
-TIMELESS = listed("read put cut set let hit cost quit hurt shut spread beat bet split")
+# Verbs whose base form is their past as well: "I read it" does not say when.
+TIMELESS = lexicon.words("english", "timeless")
+_DOUBLING = lexicon.words("english", "doubling")  # their last letter, before an ending
+_PARTS = {base: (past, participle) for base, past, participle in lexicon.groups("english", "irregular")}
 
-_DOUBLING = listed("plan stop shop ship log jog fit knit swap skip prefer admit commit drop grab hug nap rob")
 
-
-def _third(base: str) -> str:
-    if base in {"have", "be", "do", "go"}:
-        return {"have": "has", "be": "is", "do": "does", "go": "goes"}[base]
+def third_form(base: str) -> str:
+    """The third person of the present: goes, carries."""
+    if base in ("have", "be"):
+        return {"have": "has", "be": "is"}[base]
     if base.endswith(("s", "x", "z", "ch", "sh", "o")):
         return base + "es"
-    if base.endswith("y") and base[-2] not in "aeou":
-        return base[:-1] + "ies"
-    return base + "s"
+    return base[:-1] + "ies" if _ends_in_y(base) else base + "s"
 
 
-def _past(base: str) -> str:
-    if base.endswith("e"):
-        return base + "d"
-    if base in _DOUBLING:
-        return base + base[-1] + "ed"
-    if base.endswith("y") and base[-2] not in "aeou":
-        return base[:-1] + "ied"
-    return base + "ed"
+def past_forms(base: str) -> tuple[str, str]:
+    """The past and the participle."""
+    if base in _PARTS:
+        return _PARTS[base]
+    if base in TIMELESS:
+        return base, base
+    past = base[:-1] + "ied" if _ends_in_y(base) else _stem(base) + "ed"
+    return past, past
 
 
-# Past and participle of irregular verbs, by their base.
-_PARTS = {base: (past, participle) for base, past, participle in lexicon.groups("english", "irregular")}
+def ing_form(base: str) -> str:
+    """The present participle."""
+    return _stem(base) + "ing"
+
+
+def _ends_in_y(base: str) -> bool:
+    return base.endswith("y") and base[-2] not in "aeou"
+
+
+def _stem(base: str) -> str:
+    return base + base[-1] if base in _DOUBLING else base.removesuffix("e")
+
+
 _BASES = lexicon.words("english", "regular") | _PARTS.keys() | TIMELESS
-BASE_OF_THIRD = {_third(base): base for base in sorted(_BASES)}
-BASE_OF_PAST = {
-    **{_past(base): base for base in sorted(_BASES) if base not in _PARTS and base not in TIMELESS},
-    **{past: base for base, (past, _) in _PARTS.items() if base != "be"},
-}
+BASE_OF_THIRD = {third_form(base): base for base in sorted(_BASES)}
+BASE_OF_PAST = {past_forms(base)[0]: base for base in sorted(_BASES) if base != "be" and base not in TIMELESS}
 PARTICIPLES = frozenset(BASE_OF_PAST) | {participle for _, participle in _PARTS.values()} | TIMELESS | {"born", "based"}
 
 AUX_ONE = listed("is isn't has hasn't does doesn't")
@@ -118,7 +125,7 @@ def third_person(word: str) -> str | None:
     if word in TIMELESS:
         return None
     if word in _BASES:
-        return _third(word)
+        return third_form(word)
     return word if word in BASE_OF_PAST else None
 
 
