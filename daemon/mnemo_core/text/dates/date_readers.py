@@ -178,6 +178,7 @@ def _unsure(match: re.Match[str]) -> TimeCandidate:
 
 
 def read_iso(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
+    """2026-03-05, with or without a time of day and its zone."""
     day = date_or_none(int(match["y"]), int(match["m"]), int(match["d"]))
     if day is None or not YEAR_MIN <= day.year <= YEAR_MAX:
         return None
@@ -259,6 +260,7 @@ def read_year(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
 
 
 def read_season(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
+    """Summer 2024, last winter."""
     groups = match.groupdict()
     season = words.SEASONS[groups["season"].lower()]
     this = saying.day.year
@@ -341,6 +343,7 @@ def read_unit(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
 
 
 def read_unit_cjk(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
+    """上周, 今年, 来月: unit and shift are one word."""
     return _unit_span(*words.UNITS_CJK[match["word"]], match, saying)
 
 
@@ -490,6 +493,7 @@ def read_again(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
 
 
 def read_vague(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
+    """A few days ago: a time that is left open."""
     return TimeCandidate(0, 0, match.start(), match.end(), "vague")
 
 
