@@ -35,8 +35,8 @@ def lines(topic: str, section: str) -> list[str]:
 
 def patterns(topic: str, section: str, **named: str) -> list[str]:
     """The lines of a list of patterns, in order. `{NAME}` in one stands for what the caller gives by that name, or for
-    the line of the section `macros` that begins with NAME; that line may hold the names of lines before it, or be `@topic:name` for any word
-    of that list."""
+    the line of the section `macros` that begins with NAME. That line may hold the names of lines before it, or be
+    `@topic:name` for any word of that list."""
     macros = [*named.items(), *(line.split(" ", 1) for line in _sections(topic).get("macros", ()) if line)]
     found = "\n".join(lines(topic, section))
     for name, pattern in reversed(macros):
