@@ -25,6 +25,7 @@ from mnemo_daemon.indexing.index import (
 from mnemo_daemon.indexing.lexical_index import WordIndex
 from mnemo_daemon.indexing.registry import COMMIT_INDEXES
 from mnemo_store.backend import READ_SLICE, Snapshot, TouchedMemory
+from mnemo_store.batches import batched
 from mnemo_store.disk import Disk
 from mnemo_store.errors import IndexMismatch, StoreCorruption, StoreError
 from mnemo_store.indexes.attributes import AttributeStore
@@ -243,9 +244,9 @@ class Views:
 
     def _catch_up(self, indexes: Indexes, numbers: Sequence[int]) -> None:
         """Brings loaded indexes to the present, of which these memories were changed since."""
-        for start in range(0, len(numbers), READ_SLICE):
+        for some in batched(numbers, READ_SLICE):
             with self._store.snapshot() as snapshot:
-                rows = [_now(snapshot, number) for number in numbers[start : start + READ_SLICE]]
+                rows = [_now(snapshot, number) for number in some]
             for each in indexes:
                 each.apply(self._store.snapshot, rows)
         _drop_vanished(indexes, self._store)

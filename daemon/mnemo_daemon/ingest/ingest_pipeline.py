@@ -40,6 +40,7 @@ from mnemo_daemon.models.embedding import EmbeddingService
 from mnemo_daemon.priority import never_yield
 from mnemo_daemon.settings import Settings
 from mnemo_daemon.times import utc_offset
+from mnemo_store.batches import batched
 from mnemo_store.errors import StoreError
 from mnemo_store.records import text_hash
 from mnemo_store.store import Store
@@ -192,8 +193,7 @@ class IngestPipeline:
         size = len(asked)
         embedding, looked = await self.run_on_thread(size, self._analyse, asked, caller)
         took: list[IngestResult | Refusal] = []
-        for start in range(0, size, SCORED_TOGETHER):  # the first are written while the model has the last
-            some = looked[start : start + SCORED_TOGETHER]
+        for some in batched(looked, SCORED_TOGETHER):  # the first are written while the model has the last
             if embedding is not None:
                 await self._wait(embedding, some)
             took += await self._ingest_slice(size, some, embedding, caller, group)

@@ -33,6 +33,7 @@ from mnemo_daemon.memories.memory_service import Caller, is_visible
 from mnemo_daemon.models.calibration import thresholds_for
 from mnemo_daemon.models.embedding import EmbeddingService
 from mnemo_daemon.times import utc_offset
+from mnemo_store.batches import batched
 from mnemo_store.indexes.attributes import MemoryFilter
 from mnemo_store.records import Memory
 from mnemo_store.store import Store
@@ -268,9 +269,9 @@ class NeighbourSearch:
         }
 
     def _read(self, ids: Sequence[str], caller: Caller) -> Iterator[tuple[str, Memory]]:
-        for start in range(0, len(ids), SNAPSHOT_MEMORIES):
+        for some in batched(ids, SNAPSHOT_MEMORIES):
             with self._store.snapshot() as snapshot:
-                rows = [(each, snapshot.memory(each)) for each in ids[start : start + SNAPSHOT_MEMORIES]]
+                rows = [(each, snapshot.memory(each)) for each in some]
             for memory_id, memory in rows:
                 if memory is not None and memory.state in COMPARED_STATES and is_visible(memory, caller):
                     yield memory_id, memory

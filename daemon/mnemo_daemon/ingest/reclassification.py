@@ -24,6 +24,7 @@ from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.settings import Settings
 from mnemo_store.backend import Snapshot
+from mnemo_store.batches import batched
 from mnemo_store.indexes.attributes import MemoryFilter
 from mnemo_store.records import Change, Memory, PutMemory, PutUsage, Usage, default_decay_rate
 from mnemo_store.store import Store, WriteResult
@@ -60,8 +61,7 @@ class Reclassification:
         changes: list[_Change] = []
         columns = self._views.attributes
         numbers = np.flatnonzero(columns.mask(MemoryFilter(namespaces=(namespace,), user_id=user_id)))
-        for start in range(0, len(numbers), READ_TOGETHER):
-            some = numbers[start : start + READ_TOGETHER].tolist()
+        for some in batched(numbers.tolist(), READ_TOGETHER):
             with self._store.snapshot() as snapshot:
                 memories = [snapshot.memory(each) for each in columns.ids(some)]
             for number, memory in zip(some, memories, strict=True):
@@ -79,8 +79,8 @@ class Reclassification:
             answer.changed = len(changes)
             answer.changes = [_shown(each) for each in changes[:SHOWN]]
         elif changes:
-            for start in range(0, len(changes), RECLASSIFIED_PER_WRITE):
-                answer.changed += self._write(changes[start : start + RECLASSIFIED_PER_WRITE], answer, by, group)
+            for last in batched(changes, RECLASSIFIED_PER_WRITE):
+                answer.changed += self._write(last, answer, by, group)
         answer.group = group if group and answer.changed else None
         return answer
 

@@ -26,6 +26,7 @@ from mnemo_daemon.ingest.neighbour_search import NeighbourQuery, NeighbourSearch
 from mnemo_daemon.memories.memory_service import ADD, Caller
 from mnemo_daemon.times import utc_offset
 from mnemo_store.backend import Snapshot
+from mnemo_store.batches import batched
 from mnemo_store.ids import time_of_id
 from mnemo_store.records import ChangeEntry, Memory, PutMeta
 from mnemo_store.store import Store, WriteResult
@@ -85,11 +86,7 @@ class ScoringBackfill:
         for each in behind:
             alike.setdefault((bool(each.memory.managed), each.entry.group), []).append(each)
         moved: dict[tuple[str, int], int] = {}
-        written = [
-            self._write(some[start : start + MEMORIES], serving, moved)
-            for some in alike.values()
-            for start in range(0, len(some), MEMORIES)
-        ]
+        written = [self._write(some, serving, moved) for each in alike.values() for some in batched(each, MEMORIES)]
         for future in written:
             future.result()
         self._seq = seq

@@ -15,6 +15,7 @@ from mnemo_core.lifecycle.versions import is_present, version_at
 from mnemo_core.text import text_features
 from mnemo_daemon.errors import Refusal
 from mnemo_store.backend import READ_SLICE, Snapshot
+from mnemo_store.batches import batched
 from mnemo_store.indexes.attributes import AttributeStore
 from mnemo_store.records import ChangeEntry, Memory, Usage
 from mnemo_store.store import Store
@@ -115,9 +116,9 @@ class HistoryReader:
         numbers: list[int] = []
         memories: list[Memory] = []
         columns = AttributeStore()
-        for start in range(0, len(ids), VERSIONS_A_SLICE):
+        for some in batched(ids, VERSIONS_A_SLICE):
             with self._store.snapshot() as snapshot:
-                for memory_id in ids[start : start + VERSIONS_A_SLICE]:
+                for memory_id in some:
                     number = snapshot.number(memory_id)
                     if number is None:  # its record is gone for good
                         continue

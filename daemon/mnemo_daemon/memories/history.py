@@ -13,6 +13,7 @@ from mnemo_daemon.memories.memory_service import (
     is_visible,
 )
 from mnemo_store.backend import Snapshot
+from mnemo_store.batches import batched
 from mnemo_store.records import ChangeEntry, Memory
 from mnemo_store.store import Store
 from mnemo_store.tables import StoredMemory
@@ -113,11 +114,11 @@ class History:
                 raise _bad_cursor()
             ids = ids[ids.index(behind) + 1 :]
         rows: list[MemoryDifference] = []
-        for start in range(0, len(ids), VERSIONS_A_SLICE):
+        for some in batched(ids, VERSIONS_A_SLICE):
             if len(rows) > limit:
                 break
             with self._store.snapshot() as snapshot:
-                for memory_id in ids[start : start + VERSIONS_A_SLICE]:
+                for memory_id in some:
                     versions = snapshot.versions(memory_id)
                     row = _difference(snapshot, MemoryDifference(memory_id, None, *last[memory_id]), versions, span)
                     if row is not None and _is_shown(row, versions, namespaces, user_id, caller):

@@ -27,6 +27,7 @@ from mnemo_daemon.memories.memory_service import (
     place_of,
 )
 from mnemo_store.backend import Snapshot
+from mnemo_store.batches import batched
 from mnemo_store.records import Change, ChangeEntry, DropEdge, PutMemory, PutSkip, Skip, skip_hash
 from mnemo_store.store import Store, WriteResult
 
@@ -132,9 +133,9 @@ class RevertService:
         later: list[LaterChange] = []
         done: list[LaterChange] = []
         changed: list[str] = []
-        for start in range(0, len(ids), VERSIONS_A_SLICE):
+        for some in batched(ids, VERSIONS_A_SLICE):
             with self._store.snapshot() as snapshot:
-                looked = _plan_revert(snapshot, chosen, ids[start : start + VERSIONS_A_SLICE], caller)
+                looked = _plan_revert(snapshot, chosen, some, caller)
             changed += [row.current.id for row in looked.rows]
             later += looked.later
             done += looked.done
@@ -166,12 +167,14 @@ class RevertService:
 
     def _in_slices(self, undone: RevertResult, chosen: Chosen, caller: Caller) -> RevertResult:
         group, made = self._store.new_id(), 0
-        for start in range(0, len(undone.ids), REVERTED_PER_WRITE):
+        restored = 0
+        for some in batched(undone.ids, REVERTED_PER_WRITE):
             try:
-                made = self._restore(chosen, undone.ids[start : start + REVERTED_PER_WRITE], caller, group) or made
+                made = self._restore(chosen, some, caller, group) or made
             except RevertConflict as error:
-                so_far = f"{start} of {len(undone.ids)} were put back before that (group {group})"
+                so_far = f"{restored} of {len(undone.ids)} were put back before that (group {group})"
                 raise RevertConflict(f"{error.message}; {so_far}", error.later) from error
+            restored += len(some)
         return undone._replace(made=made, group=group)
 
 

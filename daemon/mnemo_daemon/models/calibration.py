@@ -21,6 +21,7 @@ from mnemo_daemon.models.catalogue import (
     find_known,
 )
 from mnemo_daemon.models.embedding import Embedder, load_embedder, name_space
+from mnemo_store.batches import batched
 from mnemo_store.disk import Disk
 
 FILE_NAME = "calibration.json"  # in the model's own folder, next to its manifest
@@ -120,10 +121,10 @@ def similarities(embedder: Embedder, progress: Progress | None = None) -> list[f
     """The cosine that the model gives each labelled pair."""
     texts = [text for pair in PAIRS for text in (pair.one, pair.other)]
     rows: list[np.ndarray] = []
-    for start in range(0, len(texts), BATCH_TEXTS):
+    for some in batched(texts, BATCH_TEXTS):
         if progress:
-            progress("comparing labelled texts", start, len(texts))
-        rows += embedder.encode_batch(texts[start : start + BATCH_TEXTS])
+            progress("comparing labelled texts", len(rows), len(texts))
+        rows += embedder.encode_batch(some)
     return [float((one @ other.T).max()) for one, other in zip(rows[::2], rows[1::2], strict=True)]
 
 

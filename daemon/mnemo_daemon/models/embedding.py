@@ -42,6 +42,7 @@ from mnemo_daemon.models.catalogue import (
 from mnemo_daemon.models.onnx_model import OnnxModel
 from mnemo_daemon.models.token_rows import TOKENS_MAX, LateForm, Projection, TokenWord, find_projection, words_of
 from mnemo_daemon.priority import never_yield
+from mnemo_store.batches import batched
 
 TEMPLATE_VERSION = 1  # of the text that stands for a memory (records.embedded_text): grows when that is made otherwise
 RUN_TOKENS_MAX = 256  # in one run: more falls out of the processor's cache and is slower (adr/0002-embedding-form.md)
@@ -271,12 +272,12 @@ class GraphEmbedder(Embedder):
 
     def encode_batch(self, texts: Sequence[str], run_all: RunAll = map) -> list[Floats]:
         vectors: list[Floats] = []
-        for start in range(0, len(texts), SLICE_TEXTS_MAX):
-            some = self._windows.ids(texts[start : start + SLICE_TEXTS_MAX])
-            flat = [window for windows in some for window in windows]
+        for some in batched(texts, SLICE_TEXTS_MAX):
+            windows = self._windows.ids(some)
+            flat = [window for each in windows for window in each]
             runs = _grouped_runs(flat)
             inputs = (np.array([flat[place] for place in run], np.int32) for run in runs)
-            vectors += self._by_text(some, runs, run_all(self._run, inputs))
+            vectors += self._by_text(windows, runs, run_all(self._run, inputs))
         return vectors
 
     def encode_both(self, texts: Sequence[str], run_all: RunAll = map) -> tuple[list[Floats], list[Codes | None]]:
@@ -286,8 +287,8 @@ class GraphEmbedder(Embedder):
     def encode_each(self, texts: Sequence[str], run_all: RunAll = map) -> Iterator[tuple[Floats, Codes | None]]:
         """The tokens to keep are chosen before a run, so that no run's whole output stays."""
         begun: _EmbeddingRun | None = None
-        for start in range(0, len(texts), SLICE_TEXTS_MAX):
-            ahead = self._begin(texts[start : start + SLICE_TEXTS_MAX], run_all)
+        for some in batched(texts, SLICE_TEXTS_MAX):
+            ahead = self._begin(some, run_all)
             if begun is not None:  # only now, so that no thread is without work when a slice ends
                 yield from self._finish(begun)
             begun = ahead
@@ -382,7 +383,7 @@ def _grouped_runs(windows: Sequence[Sequence[int]]) -> list[list[int]]:
     runs: list[list[int]] = []
     for length, rows in sorted(by_length.items(), reverse=True):
         size = max(1, RUN_TOKENS_MAX // length)
-        runs += [rows[start : start + size] for start in range(0, len(rows), size)]
+        runs += batched(rows, size)
     return runs
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from mnemo_daemon.memories.memory_service import MemoryService
 from mnemo_daemon.retrieval.question import Hit
+from mnemo_store.batches import batched
 from mnemo_store.errors import StoreError
 
 RELEVANCE_MIN = 0.5  # above it, being answered counts as being recalled. SPEC 7.5 [G40]
@@ -39,8 +40,8 @@ class UsageRecorder:
         """Hand what has gathered to the store."""
         with self._lock:
             ids, self._ids = list(self._ids), {}
-        for start in range(0, len(ids), PENDING_MAX):
+        for some in batched(ids, PENDING_MAX):
             try:
-                self._memories.record_use(ids[start : start + PENDING_MAX])
+                self._memories.record_use(some)
             except StoreError as error:
                 log.info("touches were not written: %s", error)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from mnemo_store.backend import READ_SLICE
+from mnemo_store.batches import batched
 from mnemo_store.codec import digest_key
 from mnemo_store.journal import dump
 from mnemo_store.records import Memory, embedded_text, text_hash
@@ -43,11 +44,10 @@ def _vectors(store: Store, keep: Callable[[Memory], bool] | None, space: VectorS
         if len(memories) < READ_SLICE:
             break
         after = memories[-1].id
-    ordered = sorted(keys)
-    for start in range(0, len(ordered), READ_SLICE):
+    for some in batched(sorted(keys), READ_SLICE):
         found = []
         with store.snapshot() as snapshot:
-            for key in ordered[start : start + READ_SLICE]:
+            for key in some:
                 rows = snapshot.vectors(space.name, keys[key], space.dimensions)
                 if rows is not None:
                     found.append((key, rows.tobytes()))

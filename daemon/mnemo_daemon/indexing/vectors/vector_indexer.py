@@ -51,6 +51,7 @@ from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.models.embedding import Embedder, EmbeddingService
 from mnemo_daemon.priority import never_yield
 from mnemo_daemon.thread_supervision import ThreadReport, ThreadSupervisor, complete_future
+from mnemo_store.batches import batched
 from mnemo_store.disk import Disk
 from mnemo_store.errors import (
     EmbeddingSpaceMismatch,
@@ -452,11 +453,10 @@ class VectorIndexer:
         return taken
 
     def _keep(self, embedder: Embedder, found: Mapping[bytes, TextEmbedding]) -> None:
-        digests, late = list(found), embedder.late
-        for start in range(0, len(digests), self._batch):
+        late = embedder.late
+        for some in batched(found.items(), self._batch):
             vectors = []
-            for digest in digests[start : start + self._batch]:
-                rows, tokens = found[digest]
+            for digest, (rows, tokens) in some:
                 vectors.append(TextVectors(embedder.space, digest, rows))
                 if late is not None and tokens is not None:
                     vectors.append(TextVectors(late.space, digest, tokens))
@@ -466,9 +466,7 @@ class VectorIndexer:
         """The vectors of texts by text hash, computed in batches and stored in the database. Vectors that are not
         finite are left out."""
         fresh: dict[bytes, TextEmbedding] = {}
-        digests = list(texts)
-        for start in range(0, len(digests), self._batch):
-            some = digests[start : start + self._batch]
+        for some in batched(texts, self._batch):
             began = time.monotonic()
             vectors, tokens = self._embedding.encode_both(embedder, [texts[digest] for digest in some])
             self._throughput.add(began, len(some))
@@ -540,9 +538,8 @@ def _copy_of(active: ActiveIndex) -> ActiveIndex:
     """With a view that has never held anything but what lives in this one."""
     view = active.view
     copy = VectorIndex(view.dimensions, view.space, exact_max=view.exact_max)
-    numbers = view.numbers().tolist()
-    for start in range(0, len(numbers), COPIED_TOGETHER):
-        rows = {number: view.vectors_of(number) for number in numbers[start : start + COPIED_TOGETHER]}
+    for numbers in batched(view.numbers().tolist(), COPIED_TOGETHER):
+        rows = {number: view.vectors_of(number) for number in numbers}
         there = {number: windows for number, windows in rows.items() if windows is not None}
         copy.put_many(list(there), list(there.values()))
     return active._replace(view=copy)

@@ -29,6 +29,7 @@ from mnemo_daemon.retrieval.candidates.candidate_set import (
 from mnemo_daemon.retrieval.candidates.corpus import Corpus
 from mnemo_daemon.retrieval.context import RecallContext
 from mnemo_daemon.retrieval.question import Question
+from mnemo_store.batches import batched
 from mnemo_store.indexes.lexical import LexicalIndex, QueryPostings
 from mnemo_store.indexes.vector_kernels import QueryVector
 from mnemo_store.records import DEFAULT_NAMESPACE, STATES, Memory, embedded_text, text_hash
@@ -178,9 +179,9 @@ class CandidateRetrieval:
         embedder = serving.embedder
         texts = [embedded_text(version) for version in versions]
         windows: dict[int, NDArray[np.float16]] = {}
-        for start in range(0, len(texts), HISTORICAL_TEXTS_PER_SLICE):
+        for some in batched(enumerate(texts), HISTORICAL_TEXTS_PER_SLICE):
             with self._store.snapshot() as snapshot:
-                for place, text in enumerate(texts[start : start + HISTORICAL_TEXTS_PER_SLICE], start):
+                for place, text in some:
                     kept = snapshot.vectors(embedder.space, text_hash(text), embedder.dimensions)
                     if kept is not None:
                         windows[place] = kept
