@@ -13,12 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from mnemo_daemon.models.catalogue import (
-    DEFAULT_EMBEDDING,
-    ModelCatalogue,
-    find_known,
-    models_folder,
-)
+from mnemo_client.paths import models_folder
+from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue, find_known
 from tests.canned import CannedDaemon, CannedPerson
 from tests.samples import quick_folder
 
@@ -105,7 +101,7 @@ def minilm_source(minilm_wheel: Path, tmp_path_factory: pytest.TempPathFactory) 
 
 def _pull(name: str) -> Path:
     """Has a person's own command fetch the model, which is quick when it is there already."""
-    folder = models_folder()
+    folder = models_folder(os.environ)
     command = [sys.executable, "-m", "mnemo_daemon.offline", "pull", name]
     environ = {**os.environ, "MNEMO_MODELS_FOLDER": str(folder)}
     pulled = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)

@@ -27,11 +27,11 @@ def data_folder(environ: Mapping[str, str]) -> Path:
     return _xdg(environ, "XDG_DATA_HOME", ".local/share") / "mnemo"
 
 
-def cache_folder(environ: Mapping[str, str]) -> Path:
-    """Return the platform's folder for files that can be downloaded again: the models."""
+def models_folder(environ: Mapping[str, str]) -> Path:
+    """Return the folder of models unless the settings name another one: in the platform's folder for caches."""
     if sys.platform == "darwin":
-        return home_folder(environ) / "Library" / "Caches" / "mnemo"
-    return _xdg(environ, "XDG_CACHE_HOME", ".cache") / "mnemo"
+        return home_folder(environ) / "Library" / "Caches" / "mnemo" / "models"
+    return _xdg(environ, "XDG_CACHE_HOME", ".cache") / "mnemo" / "models"
 
 
 def config_file(environ: Mapping[str, str]) -> Path:

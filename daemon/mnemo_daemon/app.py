@@ -10,9 +10,9 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
+from mnemo_daemon.errors import ModelError
 from mnemo_daemon.jobs import jobs_of
 from mnemo_daemon.machine_load import MachineLoad
-from mnemo_daemon.models.catalogue import ModelError
 from mnemo_daemon.notes.notes_service import NotesService
 from mnemo_daemon.scheduler import Job, JobReport, Scheduler
 from mnemo_daemon.services import Services

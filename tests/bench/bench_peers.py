@@ -13,6 +13,7 @@ file's. The others run without a network where the machine can take it away (uns
 
 import argparse
 import json
+import os
 import random
 import shutil
 import subprocess
@@ -23,7 +24,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue, models_folder
+from mnemo_client.paths import models_folder
+from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue
 from mnemo_daemon.models.embedding import EmbeddingService
 from tests.bench.peers import SYSTEMS, WARM_UP, memory_of
 from tests.bench.quality import METRICS, POOL, SEED, TOP_K, load_benchmark, remember, the_projects_own
@@ -157,11 +159,11 @@ def mnemod(conversations: Sequence[Any], puts: Sequence[PeerProbe], *, pooled: b
 
 
 def model_folder() -> Path:
-    service = EmbeddingService(ModelCatalogue(models_folder()))
+    service = EmbeddingService(ModelCatalogue(models_folder(os.environ)))
     manifest = service.manifest(DEFAULT_EMBEDDING)
     service.close()
     assert manifest is not None, f"{DEFAULT_EMBEDDING} is not here: `make models`"
-    return models_folder() / DEFAULT_EMBEDDING / manifest.files_folder
+    return models_folder(os.environ) / DEFAULT_EMBEDDING / manifest.files_folder
 
 
 def size_of(folder: Path) -> int:

@@ -16,6 +16,7 @@ for the next time, with what the ten wrote. Ingest: tests/bench/bench_socket.py.
 
 import argparse
 import multiprocessing
+import os
 import shutil
 import statistics
 import tempfile
@@ -29,8 +30,9 @@ from pathlib import Path
 import numpy as np
 
 from mnemo_client.client import Client
+from mnemo_client.paths import models_folder
 from mnemo_client.protocol.choices import Ranker
-from mnemo_daemon.models.catalogue import ModelCatalogue, models_folder
+from mnemo_daemon.models.catalogue import ModelCatalogue
 from mnemo_daemon.models.embedding import EmbeddingService
 from tests import recall_sets
 from tests.bench.bench_documents import wait_for_notes
@@ -232,7 +234,7 @@ def main() -> None:
         parser.error("--fill is for what --keep keeps")
     options.clients = [int(count) for count in options.clients.split(",")]
     sizes = [int(size) for size in options.sizes.split(",")]
-    service = EmbeddingService(ModelCatalogue(models_folder()))
+    service = EmbeddingService(ModelCatalogue(models_folder(os.environ)))
     service.refresh()
     while service.current() is None:
         time.sleep(0.05)

@@ -8,6 +8,7 @@ and the share that answers. The error is the mean distance of the two, of the fi
 """
 
 import argparse
+import os
 import random
 import tempfile
 from collections.abc import Sequence
@@ -16,7 +17,8 @@ from pathlib import Path
 
 import numpy as np
 
-from mnemo_daemon.models.catalogue import ModelCatalogue, models_folder
+from mnemo_client.paths import models_folder
+from mnemo_daemon.models.catalogue import ModelCatalogue
 from mnemo_daemon.models.embedding import EmbeddingService
 from tests import recall_sets, small_stores
 from tests.bench.quality import questions, remember, the_projects_own
@@ -34,7 +36,7 @@ def main() -> None:
     parser.add_argument("--stores", type=int, default=300)
     parser.add_argument("--questions", type=int, default=400, help="of the conversations, drawn by chance")
     options = parser.parse_args()
-    embedding = EmbeddingService(ModelCatalogue(models_folder()))
+    embedding = EmbeddingService(ModelCatalogue(models_folder(os.environ)))
     embedding.refresh()
     show_bins("small stores", list(small_stores.asked(options.stores, embedding)))
     embedding.close()

@@ -8,6 +8,7 @@ answer; private memory after the start and after use; where the time goes.
 """
 
 import argparse
+import os
 import statistics
 import tempfile
 import threading
@@ -18,8 +19,9 @@ from pathlib import Path
 
 import numpy as np
 
+from mnemo_client.paths import models_folder
 from mnemo_client.protocol.memories import NewMemory
-from mnemo_daemon.models.catalogue import ModelCatalogue, models_folder
+from mnemo_daemon.models.catalogue import ModelCatalogue
 from mnemo_daemon.models.embedding import EmbeddingService
 from mnemo_store.indexes.lexical import LexicalFields, LexicalIndex
 from mnemo_store.indexes.vectors import VectorIndex
@@ -174,7 +176,7 @@ def main() -> None:
     parser.add_argument("--sizes", default="1000,10000,100000")
     parser.add_argument("--queries", type=int, default=320)
     options = parser.parse_args()
-    service = EmbeddingService(ModelCatalogue(models_folder()))
+    service = EmbeddingService(ModelCatalogue(models_folder(os.environ)))
     service.refresh()
     while service.current() is None:
         time.sleep(0.05)

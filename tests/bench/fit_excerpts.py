@@ -6,16 +6,19 @@ weights on the even lines of both sets.
 """
 
 import argparse
+import os
 import time
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mnemo_client.paths import models_folder
 from mnemo_core.retrieval import excerpts, snippets
 from mnemo_core.retrieval.excerpts import TokenRows
-from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue, Numerics, models_folder
+from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue
 from mnemo_daemon.models.embedding import load_embedder
+from mnemo_daemon.settings import Numerics
 from tests.excerpts import TERMS, LabelledPassage, made, notes, shown, token_rows
 
 STEPS, RATE, DECAY = 4000, 0.3, 0.3
@@ -57,7 +60,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--fit", action="store_true")
     arguments = parser.parse_args()
-    manifest = ModelCatalogue(models_folder()).installed(DEFAULT_EMBEDDING)
+    manifest = ModelCatalogue(models_folder(os.environ)).installed(DEFAULT_EMBEDDING)
     assert manifest is not None, "install the embedding model first"
     tuning: Examples = []
     for numerics in FORMS:

@@ -16,6 +16,7 @@ stores in a folder, for the next time. Nothing but the project's texts is read.
 import argparse
 import importlib
 import json
+import os
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -25,12 +26,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from mnemo_client.paths import models_folder
 from mnemo_client.protocol.memories import NewMemory
 from mnemo_core.retrieval.ranking import learned_ranker
 from mnemo_core.retrieval.ranking.gbdt import TreeEnsemble
 from mnemo_core.retrieval.ranking.learned_ranker import LearnedRanker, LinearModel
 from mnemo_core.retrieval.ranking.ranking_features import FeatureTable
-from mnemo_daemon.models.catalogue import ModelCatalogue, models_folder
+from mnemo_daemon.models.catalogue import ModelCatalogue
 from mnemo_daemon.models.embedding import EmbeddingService
 from mnemo_daemon.retrieval.candidates.learned_ranking import WEIGHTS_FILE
 from mnemo_daemon.retrieval.question import Question
@@ -323,7 +325,7 @@ def own_examples(folder: Path, embedding: EmbeddingService) -> tuple[Features, l
 
 
 def loaded() -> EmbeddingService:
-    embedding = EmbeddingService(ModelCatalogue(models_folder()))
+    embedding = EmbeddingService(ModelCatalogue(models_folder(os.environ)))
     embedding.refresh()
     return embedding
 

@@ -10,6 +10,7 @@ alone, in several widths, on the questions of the conversations: no words, no se
 
 import argparse
 import math
+import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,14 +19,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from mnemo_client.paths import models_folder
 from mnemo_core.retrieval.ranking import late_interaction
 from mnemo_daemon.models import token_rows
-from mnemo_daemon.models.catalogue import (
-    DEFAULT_EMBEDDING,
-    ModelCatalogue,
-    ModelManifest,
-    models_folder,
-)
+from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue, ModelManifest
 from mnemo_daemon.models.embedding import GraphEmbedder
 from mnemo_daemon.models.token_rows import Projection
 from tests import recall_sets
@@ -167,7 +164,7 @@ def main() -> None:
     parser.add_argument("--dimensions", type=int, default=64)
     parser.add_argument("--compare", action="store_true", help="measure several widths")
     asked = parser.parse_args()
-    manifest = ModelCatalogue(models_folder()).installed(DEFAULT_EMBEDDING)
+    manifest = ModelCatalogue(models_folder(os.environ)).installed(DEFAULT_EMBEDDING)
     if manifest is None:
         raise SystemExit(f"{DEFAULT_EMBEDDING} is not installed: `mnemo models pull`")
     embedder = Hidden(manifest)

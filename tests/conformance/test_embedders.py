@@ -14,9 +14,10 @@ import pytest
 from onnx import TensorProto, helper
 
 from mnemo_daemon.models import encoder_graph, installation
-from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue, Numerics, find_known
+from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue, find_known
 from mnemo_daemon.models.embedding import SLICE_TEXTS_MAX, Embedder, load_embedder, spaces_of
 from mnemo_daemon.models.token_rows import Projection
+from mnemo_daemon.settings import Numerics
 
 # Each is one token of the vocabulary.
 WORDS = (

@@ -1,5 +1,6 @@
 """The ranker `auto` through the socket: what stands beside a memory, who speaks, when, late interaction. SPEC 7.3"""
 
+import os
 import uuid
 from collections.abc import Iterator
 from typing import Any
@@ -7,10 +8,11 @@ from typing import Any
 import pytest
 
 from mnemo_client.client import Client
+from mnemo_client.paths import models_folder
 from mnemo_client.protocol.ingestion import PieceAnswer, Turn, TurnsRequest
 from mnemo_client.protocol.memories import NewMemory, Patch
 from mnemo_client.protocol.retrieval import RecallAnswer, RecalledMemory
-from mnemo_daemon.models.catalogue import ModelCatalogue, models_folder
+from mnemo_daemon.models.catalogue import ModelCatalogue
 from mnemo_daemon.models.embedding import EmbeddingService
 from tests import small_stores
 from tests.columns import DAY, HOUR, NOW
@@ -205,7 +207,7 @@ def test_scores_are_chances_and_fall(model_daemon: RunningDaemon, client: Client
 
 
 def test_in_a_small_store_a_score_is_how_often_such_an_answer_is_right() -> None:
-    embedding = EmbeddingService(ModelCatalogue(models_folder()))
+    embedding = EmbeddingService(ModelCatalogue(models_folder(os.environ)))
     embedding.refresh()
     shown = [each for each in small_stores.asked(90, embedding) if each.scores]
     embedding.close()

@@ -14,11 +14,12 @@ from mnemo_client.client import Client
 from mnemo_client.protocol.memories import NewMemory
 from mnemo_client.protocol.retrieval import CandidateTrace, RecallAnswer
 from mnemo_daemon.models import installation
-from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, DEFAULT_RERANKER, ModelCatalogue
+from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue
 from mnemo_daemon.models.cross_encoder import CrossEncoderService
 from mnemo_daemon.retrieval.candidates.ranking_inputs import RERANKED_MAX
 from mnemo_daemon.retrieval.question import RecallOutcome
 from mnemo_daemon.retrieval.recall import Recall
+from mnemo_daemon.settings import DEFAULT_RERANKER
 from tests.desk import Desk, made_desk_in, put
 from tests.pair_model import score_of, write_pair_model
 from tests.running import running

@@ -19,14 +19,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from mnemo_daemon import errors
 from mnemo_daemon.models import catalogue, embedding, encoder_graph, installation
-from mnemo_daemon.models.catalogue import (
-    DEFAULT_EMBEDDING,
-    DEFAULT_RERANKER,
-    KNOWN_MODELS,
-    ModelCatalogue,
-    find_known,
-)
+from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, KNOWN_MODELS, ModelCatalogue, find_known
 from mnemo_daemon.models.embedding import (
     QUERIES_KEPT_MAX,
     Embedder,
@@ -35,6 +30,7 @@ from mnemo_daemon.models.embedding import (
     RunAll,
     load_embedder,
 )
+from mnemo_daemon.settings import DEFAULT_RERANKER
 from tests.running import printed
 
 SMOLLM = "SmolLM2-135M-Instruct-Q4_1"
@@ -192,10 +188,10 @@ def test_an_interrupted_pull_leaves_nothing(folder: Path, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(
     ("name", "error", "exit_code"),
-    [("all-MiniLM", catalogue.UnknownModel, 2), ("Qwen2.5-3B-Instruct", catalogue.NotPullable, 1)],
+    [("all-MiniLM", errors.UnknownModel, 2), ("Qwen2.5-3B-Instruct", errors.NotPullable, 1)],
 )
 def test_what_cannot_be_pulled_is_told_without_the_network(
-    folder: Path, name: str, error: type[catalogue.ModelError], exit_code: int
+    folder: Path, name: str, error: type[errors.ModelError], exit_code: int
 ) -> None:
     with pytest.raises(error, match=re.escape(name)):
         installation.pull(name, folder)
@@ -223,18 +219,18 @@ def test_known_weights_with_another_tokenizer_are_refused(folder: Path, minilm_s
     source = shutil.copytree(minilm_source, tmp_path / "source")
     tokenizer = source / "tokenizer.json"
     tokenizer.write_bytes(tokenizer.read_bytes().replace(b'"hello"', b'"hallo"'))
-    with pytest.raises(catalogue.HashMismatch, match=r"tokenizer\.json .* expected be50c362"):
+    with pytest.raises(errors.HashMismatch, match=r"tokenizer\.json .* expected be50c362"):
         installation.import_path(source, folder)
-    with pytest.raises(catalogue.HashMismatch, match="holds the weights of all-MiniLM-L6-v2, not of BAAI"):
+    with pytest.raises(errors.HashMismatch, match="holds the weights of all-MiniLM-L6-v2, not of BAAI"):
         installation.import_path(minilm_source, folder, name="BAAI/bge-small-en-v1.5", allow_unverified=True)
     assert left_behind(folder) == []
 
 
 def test_unknown_weights_need_a_word_from_the_person(folder: Path, tiny_source: Path) -> None:
-    with pytest.raises(catalogue.UnverifiedModel, match="is not in the catalogue") as caught:
+    with pytest.raises(errors.UnverifiedModel, match="is not in the catalogue") as caught:
         installation.import_path(tiny_source, folder)
     assert "--allow-unverified" in caught.value.hint
-    with pytest.raises(catalogue.HashMismatch, match=f"expected {WEIGHTS}"):  # a known name never holds other weights
+    with pytest.raises(errors.HashMismatch, match=f"expected {WEIGHTS}"):  # a known name never holds other weights
         installation.import_path(tiny_source, folder, name=DEFAULT_EMBEDDING, allow_unverified=True)
     assert left_behind(folder) == []
     manifest = installation.import_path(tiny_source, folder, allow_unverified=True)
@@ -256,7 +252,7 @@ def test_a_gguf_file_is_kept_as_it_is(folder: Path, tmp_path: Path, smollm_file:
 @pytest.mark.parametrize("name", ["../outside", "a/b/c", ".hidden", "a--b", "", "a/../b"])
 def test_a_name_cannot_lead_out_of_the_folder(folder: Path, tiny_source: Path, name: str) -> None:
     tiny_source = tiny_source.rename(tiny_source.with_name("--")) if not name else tiny_source
-    with pytest.raises(catalogue.UnknownModel, match="cannot be a model's name"):
+    with pytest.raises(errors.UnknownModel, match="cannot be a model's name"):
         installation.import_path(tiny_source, folder, name=name, allow_unverified=True)
 
 
@@ -275,7 +271,7 @@ def test_a_folder_that_is_no_model_is_refused(
     folder: Path, tiny_source: Path, spoil: Callable[[Path], None], told: str
 ) -> None:
     spoil(tiny_source)
-    with pytest.raises(catalogue.UnsupportedModel, match=told):
+    with pytest.raises(errors.UnsupportedModel, match=told):
         installation.import_path(tiny_source, folder, allow_unverified=True)
     assert left_behind(folder) == []
 
@@ -297,7 +293,7 @@ def test_importing_again_replaces_the_model_and_keeps_the_files_of_who_has_it_op
 
 def test_a_disk_that_refuses_is_told_as_such(tmp_path: Path, tiny_source: Path) -> None:
     (tmp_path / "models").write_text("a file where the folder should be")
-    with pytest.raises(catalogue.InstallationError, match="could not be installed in"):
+    with pytest.raises(errors.InstallationError, match="could not be installed in"):
         installation.import_path(tiny_source, tmp_path / "models", allow_unverified=True)
 
 
@@ -346,7 +342,7 @@ def test_a_damaged_file_is_noticed_at_load(
     manifest = installation.import_path(tiny_source, folder, allow_unverified=True)
     damage(manifest.path(file))
     told = f"{re.escape(file)} of tiny-letters (is not the file that was installed|cannot be read: No such file)"
-    with pytest.raises(catalogue.DamagedModelError, match=told):
+    with pytest.raises(errors.DamagedModelError, match=told):
         load_embedder(manifest)
 
 
@@ -360,7 +356,7 @@ def test_a_large_file_is_hashed_only_when_it_was_touched(
     path = manifest.path()
     times = (path.stat().st_atime_ns, path.stat().st_mtime_ns)
     path.write_bytes(b"GGUF, more than TEN bytes")
-    with pytest.raises(catalogue.DamagedModelError):
+    with pytest.raises(errors.DamagedModelError):
         catalogue.verify(manifest)
     os.utime(path, ns=times)  # nobody can see that now but a full hash, which takes seconds for gigabytes
     catalogue.verify(manifest)
@@ -369,7 +365,7 @@ def test_a_large_file_is_hashed_only_when_it_was_touched(
 def test_a_graph_that_computes_other_vectors_here_is_not_used(folder: Path, tiny_source: Path) -> None:
     manifest = installation.import_path(tiny_source, folder, allow_unverified=True)
     opposite = msgspec.structs.replace(manifest, probe=tuple(-number for number in manifest.probe))
-    with pytest.raises(catalogue.DamagedModelError, match="wrong vectors on this processor"):
+    with pytest.raises(errors.DamagedModelError, match="wrong vectors on this processor"):
         load_embedder(opposite)
 
 
@@ -414,7 +410,7 @@ def test_a_damaged_model_is_a_state_with_a_reason_and_not_a_crash(
     assert status.state == "failed"
     assert status.reason is not None
     assert status.reason.startswith("model.onnx of tiny-letters is not the file that was installed")
-    assert status.hint == catalogue.DamagedModelError.hint
+    assert status.hint == errors.DamagedModelError.hint
     installation.import_path(tiny_source, folder, allow_unverified=True)
     service.use("tiny-letters")
     service.refresh()
@@ -439,7 +435,7 @@ def test_switching_keeps_the_old_model_until_the_new_one_is_there(
     assert (new.name, new.space != old.space) == ("other", True)
     # Whoever still holds the old one can ask it, and its answers are never mixed with the new one's.
     assert not np.allclose(service.encode_query(old, "a b"), service.encode_query(new, "a b"))
-    for name, error in (("none", catalogue.UnknownModel), (DEFAULT_EMBEDDING, catalogue.MissingModelError)):
+    for name, error in (("none", errors.UnknownModel), (DEFAULT_EMBEDDING, errors.MissingModelError)):
         with pytest.raises(error):
             service.use(name)
         assert (service.status().name, service.status().state) == ("other", "ready")

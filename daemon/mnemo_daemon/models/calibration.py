@@ -9,18 +9,10 @@ import numpy as np
 from mnemo_core.similarity import calibration, thresholds
 from mnemo_core.similarity.calibration import PAIRS, Calibration
 from mnemo_core.similarity.thresholds import COSINES, Thresholds
-from mnemo_daemon.models.catalogue import (
-    EXACT_FILE,
-    InstallationError,
-    MissingModelError,
-    ModelCatalogue,
-    ModelError,
-    ModelManifest,
-    Numerics,
-    Progress,
-    find_known,
-)
+from mnemo_daemon.errors import InstallationError, MissingModelError, UndiscriminatingModel
+from mnemo_daemon.models.catalogue import EXACT_FILE, ModelCatalogue, ModelManifest, Progress, find_known
 from mnemo_daemon.models.embedding import Embedder, load_embedder, name_space
+from mnemo_daemon.settings import Numerics
 from mnemo_store.batches import batched
 from mnemo_store.disk import Disk
 
@@ -28,13 +20,6 @@ FILE_NAME = "calibration.json"  # in the model's own folder, next to its manifes
 EXACT_FILE_NAME = "calibration.float32.json"  # of the float32 form, where that is installed next to the int8 one
 FILE_FORMAT = 1  # grows when an anchor moves: an older calibration then no longer counts
 BATCH_TEXTS = 64  # between two steps of the progress
-
-
-class UndiscriminatingModel(ModelError):
-    """The model does not tell texts apart, so none of its similarities means anything."""
-
-    code = "meaningless_model"
-    hint = "use another model; mnemod goes on with the default model's thresholds for this one"
 
 
 class CalibratedThreshold(msgspec.Struct, frozen=True, kw_only=True):

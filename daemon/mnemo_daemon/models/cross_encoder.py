@@ -12,20 +12,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from mnemo_daemon.errors import DamagedModelError, ModelError, UnsupportedModel
 from mnemo_daemon.models import encoder_graph
-from mnemo_daemon.models.catalogue import (
-    DEFAULT_RERANKER,
-    PROBE_TEXT,
-    ROLES,
-    DamagedModelError,
-    ModelCatalogue,
-    ModelError,
-    ModelManifest,
-    UnsupportedModel,
-    find_known,
-    verify,
-)
+from mnemo_daemon.models.catalogue import PROBE_TEXT, ROLES, ModelCatalogue, ModelManifest, find_known, verify
 from mnemo_daemon.models.onnx_model import OnnxModel
+from mnemo_daemon.settings import DEFAULT_RERANKER
 
 IDLE_SECONDS = 600.0  # as the language model's: it is as large as the embedding model, and few ask for it
 LOGIT_MAX = 15.0  # what is farther from 0 counts as this, so that no score is 0, which would be no answer

@@ -22,26 +22,28 @@ from numpy.typing import NDArray
 from mnemo_client.protocol.status import ModelStatus
 from mnemo_core.retrieval.ranking import late_interaction
 from mnemo_core.retrieval.ranking.late_interaction import Codes
+from mnemo_daemon.errors import (
+    DamagedModelError,
+    MissingModelError,
+    ModelError,
+    UnknownModel,
+    UnsupportedModel,
+    WrongNumerics,
+)
 from mnemo_daemon.models import encoder_graph
 from mnemo_daemon.models.catalogue import (
     DEFAULT_EMBEDDING,
     PROBE_TEXT,
     ROLES,
-    DamagedModelError,
-    MissingModelError,
     ModelCatalogue,
-    ModelError,
     ModelManifest,
-    Numerics,
-    UnknownModel,
-    UnsupportedModel,
-    WrongNumerics,
     find_known,
     verify,
 )
 from mnemo_daemon.models.onnx_model import OnnxModel
 from mnemo_daemon.models.token_rows import TOKENS_MAX, LateForm, Projection, TokenWord, find_projection, words_of
 from mnemo_daemon.priority import never_yield
+from mnemo_daemon.settings import Numerics
 from mnemo_store.batches import batched
 
 TEMPLATE_VERSION = 1  # of the text that stands for a memory (records.embedded_text): grows when that is made otherwise

@@ -16,6 +16,15 @@ from pathlib import Path
 
 import msgspec
 
+from mnemo_daemon.errors import (
+    DamagedModelError,
+    HashMismatch,
+    InstallationError,
+    NotPullable,
+    UnknownModel,
+    UnsupportedModel,
+    UnverifiedModel,
+)
 from mnemo_daemon.models import encoder_graph
 from mnemo_daemon.models.catalogue import (
     EXACT_FILE,
@@ -24,21 +33,14 @@ from mnemo_daemon.models.catalogue import (
     MANIFEST_FORMAT,
     PROBE_TEXT,
     ROLES,
-    DamagedModelError,
     Form,
     Golden,
-    HashMismatch,
-    InstallationError,
     InstalledFile,
     Model,
     ModelCatalogue,
     ModelManifest,
-    NotPullable,
     Progress,
     Role,
-    UnknownModel,
-    UnsupportedModel,
-    UnverifiedModel,
     find_known,
     hash_file,
     model_folder,

@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from mnemo_core.text.lazy_patterns import lazy_pattern
-from mnemo_daemon.models.catalogue import DownloadError
+from mnemo_daemon.errors import DownloadError
 
 # Where pip's own source names the public index, and how. It has stood there since pip 10.
 PIP_INDEX_MODULE = "_internal/models/index.py"
