@@ -49,7 +49,7 @@ def jobs_of(s: Services) -> tuple[Job, ...]:
             Interval(RETENTION_SECONDS),
             lambda: s.trash.run_retention_slice(s.settings.trash.keep_days), "1,000 memories",
         ),
-        Job("token_backfill", "Compute the token vectors of memories that have none.", _when(s.indexing.lacks_tokens),
+        Job("token_backfill", "Compute the token vectors of memories that have none.", s.indexing.are_tokens_due,
             s.indexing.fill_tokens, "16 texts", is_heavy=True),
         Job(
             "model_loading", "Load the embedding model once it has been installed.",

@@ -17,7 +17,7 @@ from mnemo_daemon.indexing.index import IndexProgress
 from mnemo_daemon.indexing.vectors import embedding_handoff, token_backfill
 from mnemo_daemon.indexing.vectors import vector_indexer as indexing_module
 from mnemo_daemon.indexing.vectors.embedding_handoff import EmbeddingHandoff
-from mnemo_daemon.indexing.vectors.token_backfill import TokenBackfill
+from mnemo_daemon.indexing.vectors.token_backfill import TOKEN_BACKFILL_SECONDS, TokenBackfill
 from mnemo_daemon.ingest.ingest_pipeline import IngestPipeline, Submission
 from mnemo_daemon.maintenance.compaction_backup import StoreMaintenance
 from mnemo_daemon.memories.memory_service import Caller
@@ -32,12 +32,14 @@ from mnemo_daemon.models.embedding import (
     RunAll,
 )
 from mnemo_daemon.models.token_rows import LateForm, Projection
+from mnemo_daemon.scheduler import Job, Scheduler
 from mnemo_daemon.settings import IngestSettings, Settings
 from mnemo_store.disk import Disk
-from mnemo_store.records import Memory, text_hash
+from mnemo_store.records import Memory, PutMemory, text_hash
 from mnemo_store.store import TextVectors
 from tests.faulty import BROKEN, Faulty
 from tests.grounds import Ground, wait_until
+from tests.samples import sample_memory, write
 
 PROJECTION = Projection(np.eye(32, 8, dtype=np.float16))
 OTHER = Projection(np.eye(32, 8, 3, dtype=np.float16))
@@ -252,6 +254,59 @@ def test_where_they_are_missing_they_are_made_some_at_a_time(
     tokens = ground.indexing.tokens.progress()
     assert tokens is not None
     assert (tokens.state, tokens.items, tokens.share) == ("ready", 9, 1.0)
+
+
+def write_without_end(ground: Ground, embedding: Models) -> None:
+    """From here on every run of the model finds another memory behind it, so that there is always one to be indexed."""
+    letters = itertools.product("bcdefghjklmn", repeat=6)
+    embedding.seen.when_both = lambda _: ground.add(" ".join(next(letters)))
+
+
+def test_constant_writes_do_not_keep_those_that_are_missing_from_being_made(
+    ground: Ground, embedding: Models, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(token_backfill, "TOGETHER", 2)
+    texts = [f"b {letter}" for letter in "cdefg"]
+    add_without_rows(ground, embedding, *texts)
+    write_without_end(ground, embedding)
+    ground.add("x y z")
+    clock = itertools.count(0.0, TOKEN_BACKFILL_SECONDS)
+    job = Job("tokens", "", ground.indexing.are_tokens_due, ground.indexing.fill_tokens, "")
+    scheduler = Scheduler([job], clock=lambda: next(clock))
+    ground.indexing.start()
+
+    def is_filled() -> bool:
+        scheduler.run_round()
+        return None not in kept(ground, embedding.form, *texts)
+
+    wait_until(is_filled)
+    embedding.seen.when_both = lambda _: None
+    assert kept(ground, embedding.form, *texts) == made(embedding, *texts)
+
+
+def test_constant_writes_do_not_keep_a_backlog_from_getting_its_vectors(ground: Ground, embedding: Models) -> None:
+    write_without_end(ground, embedding)
+    texts = [f"x y {letter}" for letter in "abcdefghjkl"]
+    write(ground.store, *(PutMemory(data=sample_memory(number, text)) for number, text in enumerate(texts)))
+    ground.add("x y z")
+    ground.indexing.start()
+
+    def has_vectors() -> bool:
+        with ground.store.snapshot() as snapshot:
+            return all(snapshot.vectors(embedding.seen.space, text_hash(text), 32) is not None for text in texts)
+
+    wait_until(has_vectors)
+    embedding.seen.when_both = lambda _: None
+
+
+def test_before_a_text_has_its_vectors_no_rows_are_made_of_it(ground: Ground, embedding: Models) -> None:
+    """They come with the vectors, from one run of the model."""
+    ground.add("b c d")
+    add_without_rows(ground, embedding, "e f")
+    backfill = TokenBackfill(ground.store, ground.views, embedding)
+    while backfill.run_slice(embedding.seen, 0):
+        pass
+    assert kept(ground, embedding.form, "b c d", "e f") == [None, *made(embedding, "e f")]
 
 
 def test_what_is_there_already_is_not_made_again_after_a_start(

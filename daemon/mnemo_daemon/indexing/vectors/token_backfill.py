@@ -21,6 +21,7 @@ from mnemo_store.records import STATES, embedded_text, text_hash
 from mnemo_store.store import Store, TextVectors
 
 LOOKED_AT = 1_000  # memories at once: some milliseconds
+TOKEN_BACKFILL_SECONDS = 5.0  # from one slice to the next while something is written all the time
 TOGETHER = 16  # texts: what was just said waits no longer than for these
 
 
@@ -52,7 +53,7 @@ class TokenBackfill:
         return embedder.late != self._form or self._next < self._views.attributes.size
 
     def run_slice(self, embedder: Embedder, seq: int) -> bool:
-        """Takes the next stretch; False where there is nothing to do. Raises what the model and the store raise.
+        """Fill the next stretch; return whether there is more. Raises what the model and the store raise.
 
         seq: the last change whose memories have their vectors.
         """
@@ -69,7 +70,7 @@ class TokenBackfill:
             return False
         end = min(size, start + LOOKED_AT)
         numbers = start + np.flatnonzero(self._eligible()[start:end])
-        texts, last = self._without(numbers, self._form)
+        texts, last = self._without_rows(numbers, embedder)
         if texts:
             _, codes = self._embedding.encode_both(embedder, list(texts.values()))
             found = zip(texts, codes, strict=True)
@@ -96,19 +97,25 @@ class TokenBackfill:
         codes = [STATES.index(state) for state in INDEXED_STATES]
         return np.isin(self._views.attributes.column("state"), codes)
 
-    def _without(self, numbers: NDArray[np.integer[Any]], form: LateForm) -> tuple[dict[bytes, str], int | None]:
-        """The texts of the first of these memories that have no token rows, and the number of the last one looked at;
-        None when that is all of them."""
+    def _without_rows(
+        self, numbers: NDArray[np.integer[Any]], embedder: Embedder
+    ) -> tuple[dict[bytes, str], int | None]:
+        """The texts of the first of these memories that have vectors and no token rows, and the number of the last one
+        looked at; None when that is all of them. A text that still waits for its vectors gets both from one run."""
         digests = self._views.attributes.text_hashes(numbers)
         texts: dict[bytes, str] = {}
+        assert embedder.late is not None
         with self._store.snapshot() as snapshot:
-            known = snapshot.token_rows(form.space, digests, form.dimensions)
+            known = snapshot.token_rows(embedder.late.space, digests, embedder.late.dimensions)
             for number, rows in zip(numbers.tolist(), known, strict=True):
                 memory_id = snapshot.id_of(number) if rows is None else None
                 memory = snapshot.memory(memory_id) if memory_id else None
-                if memory is not None and is_indexed(memory):
-                    text = embedded_text(memory)
-                    texts[text_hash(text)] = text
+                if memory is None or not is_indexed(memory):
+                    continue
+                text = embedded_text(memory)
+                digest = text_hash(text)
+                if snapshot.vectors(embedder.space, digest, embedder.dimensions) is not None:
+                    texts[digest] = text
                     if len(texts) >= TOGETHER:
                         return texts, number
         return texts, None

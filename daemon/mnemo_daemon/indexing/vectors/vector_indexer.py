@@ -45,11 +45,12 @@ from mnemo_daemon.indexing.vectors.index_phases import (
     ViewReplacement,
 )
 from mnemo_daemon.indexing.vectors.throughput import Throughput
-from mnemo_daemon.indexing.vectors.token_backfill import TokenBackfill
+from mnemo_daemon.indexing.vectors.token_backfill import TOKEN_BACKFILL_SECONDS, TokenBackfill
 from mnemo_daemon.indexing.vectors.vector_check import vector_faults
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.models.embedding import Embedder, EmbeddingService
 from mnemo_daemon.priority import never_yield
+from mnemo_daemon.scheduler import JobState, every
 from mnemo_daemon.thread_supervision import ThreadReport, ThreadSupervisor, complete_future
 from mnemo_store.batches import batched
 from mnemo_store.disk import Disk
@@ -124,6 +125,7 @@ class VectorIndexer:
         self._failed = FailedTexts()
         self._throughput = Throughput()
         self._batch = BATCH
+        self._was_express = False  # the last batch
         self._reason = ""
         self.refill_cause = ""  # why all memories get their vectors again; "" where they do not
         self.supervisor = ThreadSupervisor("mnemo-indexing", self._run, on_failure=self._note_failure)
@@ -196,14 +198,28 @@ class VectorIndexer:
 
     def lacks_tokens(self) -> bool:
         """Return whether memories may lack token rows while the thread has nothing to do: vectors come first."""
-        serving = self._phase.active
         is_idle = self.tokens.applied_seq == self._store.seq and not self.waiting()
-        return serving is not None and is_idle and self.tokens.has_work(serving.embedder)
+        return is_idle and self._has_token_work()
+
+    def are_tokens_due(self, now: float, state: JobState) -> bool:
+        """Return whether to compute missing token rows now. Constant writes, for which the thread always has something
+        to do, allow a slice every TOKEN_BACKFILL_SECONDS."""
+        return self.lacks_tokens() or (every(TOKEN_BACKFILL_SECONDS)(now, state) and self._has_token_work())
 
     def fill_tokens(self) -> bool:
-        """Compute some of the missing token rows; return whether there may be more."""
-        serving = self._phase.active
-        return serving is not None and self.tokens.run_slice(serving.embedder, self._seq)
+        """Compute some of the missing token rows; return whether to go on at once."""
+        active = self._phase.active
+        if active is not None:
+            self.tokens.run_slice(active.embedder, self._seq)
+        return self.lacks_tokens()
+
+    def _has_token_work(self) -> bool:
+        """A view that is being replaced gets its rows with its vectors, and may be of another model."""
+        match self._phase:
+            case SingleView(active):
+                return self.tokens.has_work(active.embedder)
+            case _:
+                return False
 
     def reindex(self, *, anew: bool, batch: int | None = None) -> None:
         """Embeds what waits, `batch` texts at once from now on (None: BATCH).
@@ -367,8 +383,11 @@ class VectorIndexer:
             dropped.popleft()  # only now: what cannot be dropped is tried again
 
     def _next_batch(self) -> tuple[list[str], int]:
-        """Ids of memories to look at, and the seq that is applied once they are: the express lane first."""
-        if express := self._inbox.take_express():
+        """Ids of memories to look at, and the seq that is applied once they are: the express lane first, but not twice
+        in a row, or constant writes would hold up the backlog for ever."""
+        express = [] if self._was_express else self._inbox.take_express()
+        self._was_express = bool(express)
+        if express:
             return express, self._seq
         ids: dict[str, None] = {}
         seq = self._seq
