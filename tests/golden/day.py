@@ -68,6 +68,10 @@ class WordEmbedder(SimulatedEmbedder):
 
 
 class WordModels(SimulatedModels):
+    def spaces(self) -> list[str]:
+        """With that of the token rows, as the real service lists it: what is in no space listed is not kept."""
+        return [*super().spaces(), WordEmbedder.late.space]
+
     def _open(self, name: str) -> Embedder:
         manifest = self._installed.installed(name)
         return WordEmbedder(manifest, self._mood) if manifest is not None else super()._open(name)

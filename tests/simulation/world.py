@@ -24,7 +24,7 @@ import msgspec
 from mnemo_daemon.api.main_routes import Api
 from mnemo_daemon.api.status_report import StatusReport
 from mnemo_daemon.errors import Refusal, refusal_of
-from mnemo_daemon.indexing.vectors.vector_indexer import MissingVectorError
+from mnemo_daemon.indexing.vectors.text_vectors import MissingVectorError
 from mnemo_daemon.jobs import jobs_of
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING
 from mnemo_daemon.notes.notes_service import NotesService

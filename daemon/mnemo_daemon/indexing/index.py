@@ -5,6 +5,7 @@ A commit index is current before the writer of a change is answered; `Views` dri
 """
 
 import hashlib
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -23,6 +24,8 @@ from mnemo_store.store import Store
 
 # States whose memories are searched. SPEC 2.1
 INDEXED_STATES = frozenset({"active", "archived", "compressed", "superseded"})
+
+SAVE_AFTER_SECONDS = 300.0
 
 IndexState = Literal["ready", "building", "catching_up", "stale", "off"]
 Snapshots = Callable[[], AbstractContextManager[Snapshot]]
@@ -127,6 +130,24 @@ class BackgroundIndex(Protocol):
 
     def verify(self, source: TableSource, yield_to_queries: YieldToQueries) -> Iterator[IndexFault]:
         """The memories of which it does not hold what it should, as of the change that it has applied."""
+
+
+class SavedPosition:
+    """The change that the saved files of an index have applied."""
+
+    def __init__(self, changes_max: int) -> None:
+        """changes_max: with so many changes behind it, saving is due at once."""
+        self.seq = 0
+        self._changes_max = changes_max
+        self._at = time.monotonic()
+
+    def set(self, seq: int) -> None:
+        self.seq, self._at = seq, time.monotonic()
+
+    def is_due(self, seq: int) -> bool:
+        """Return whether enough has changed up to seq, or enough time has gone by, to save again."""
+        changes, waited = seq - self.seq, time.monotonic() - self._at
+        return changes >= self._changes_max or (changes > 0 and waited >= SAVE_AFTER_SECONDS)
 
 
 def is_indexed(memory: Memory | None) -> bool:

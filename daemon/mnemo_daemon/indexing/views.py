@@ -9,7 +9,6 @@ import contextlib
 import functools
 import logging
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from mnemo_daemon.indexing.index import (
     CommitIndex,
     IndexProgress,
     IndexState,
+    SavedPosition,
     position_of,
     require_same_store,
 )
@@ -35,7 +35,6 @@ from mnemo_store.store import Commit, Store, WriteResult
 
 CATCH_UP_SHARE_MAX = 0.5  # with more of the store changed than this, rebuilding is cheaper than catching up
 SAVE_AFTER_CHANGES = 5_000  # so that a crash costs seconds of catching up, not minutes
-SAVE_AFTER_SECONDS = 300.0
 
 log = logging.getLogger("mnemo.views")
 
@@ -59,8 +58,7 @@ class Views:
         self._folder = store.folder / "views"
         self._late: set[int] | None = None  # numbers touched while a rebuild is under way
         self._row_id_resets = 0
-        self._saved_seq = 0
-        self._saved_at = time.monotonic()
+        self._saved = SavedPosition(SAVE_AFTER_CHANGES)
         self._listeners: list[Callable[[Commit], None]] = []
         self._saving = threading.Lock()
         self._rebuilding = threading.Lock()
@@ -90,7 +88,8 @@ class Views:
                 log.info("columns and words are rebuilt: %s", error)
             indexes, seq = self._build(), 0
         self._use(indexes)
-        self._saved_seq, self.applied_seq = seq, self._store.seq
+        self._saved.set(seq)
+        self.applied_seq = self._store.seq
         self.state = "ready"
         self._store.on_commit(self._on_commit)
         self._store.on_row_ids_reset(self._on_row_ids_reset)
@@ -108,9 +107,7 @@ class Views:
 
     def is_save_due(self) -> bool:
         """True if enough has changed, or enough time has gone by, since both were saved."""
-        changes = self.applied_seq - self._saved_seq
-        waited = time.monotonic() - self._saved_at
-        return changes >= SAVE_AFTER_CHANGES or (changes > 0 and waited >= SAVE_AFTER_SECONDS)
+        return self._saved.is_due(self.applied_seq)
 
     def save(self) -> None:
         """Puts both views' files in place. A failure is logged: the next start then has more to catch up."""
@@ -119,7 +116,7 @@ class Views:
             if (
                 self._store.lock_loss
                 or self.state != "ready"
-                or (seq == self._saved_seq and not self.attributes.has_unsaved_counts)
+                or (seq == self._saved.seq and not self.attributes.has_unsaved_counts)
             ):
                 return
             try:
@@ -155,13 +152,13 @@ class Views:
                 for each in self.indexes:
                     for path in self._folder.glob(f"{each.name}.view*"):
                         self._disk.unlink(path)
-                self._saved_seq = 0
+                self._saved.seq = 0
 
     def _save(self, seq: int) -> None:
         position = position_of(self._store, seq)
         for each in self.indexes:
             each.save(self._folder / f"{each.name}.view", position | dict([each.rules]), self._disk)
-        self._saved_seq, self._saved_at = seq, time.monotonic()
+        self._saved.set(seq)
 
     def _replace(self, make: Callable[[], Indexes]) -> bool:
         """Has what is made answer, brought up to what was written meanwhile. False where the row ids were reset

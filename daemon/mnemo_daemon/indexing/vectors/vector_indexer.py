@@ -12,39 +12,31 @@ import contextlib
 import functools
 import itertools
 import logging
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import CancelledError
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mnemo_daemon.indexing.index import (
     INDEXED_STATES,
     IndexFault,
     IndexProgress,
     IndexState,
-    is_indexed,
+    SavedPosition,
     position_of,
     require_same_store,
 )
 from mnemo_daemon.indexing.vectors.centroids import Centroids, Scope
-from mnemo_daemon.indexing.vectors.embedding_handoff import EmbeddingHandoff, TextEmbedding
+from mnemo_daemon.indexing.vectors.graph_builder import GraphBuilder
 from mnemo_daemon.indexing.vectors.index_phases import (
-    EXPRESS_MAX,
-    SAVE_AFTER_CHANGES,
     ActiveIndex,
-    FailedTexts,
-    GraphBuilder,
-    IndexerInbox,
     NoModel,
     Phase,
-    SavedPosition,
     SingleView,
     ViewReplacement,
+    empty_index,
 )
-from mnemo_daemon.indexing.vectors.throughput import Throughput
+from mnemo_daemon.indexing.vectors.indexer_inbox import IndexerInbox
+from mnemo_daemon.indexing.vectors.text_vectors import BATCH, IndexRow, MissingVectorError, TextVectorSource
 from mnemo_daemon.indexing.vectors.token_backfill import TOKEN_BACKFILL_SECONDS, TokenBackfill
 from mnemo_daemon.indexing.vectors.vector_check import vector_faults
 from mnemo_daemon.indexing.views import Views
@@ -52,23 +44,16 @@ from mnemo_daemon.models.embedding import Embedder, EmbeddingService
 from mnemo_daemon.priority import never_yield
 from mnemo_daemon.scheduler import JobState, every
 from mnemo_daemon.thread_supervision import ThreadReport, ThreadSupervisor, complete_future
-from mnemo_store.batches import batched
 from mnemo_store.disk import Disk
-from mnemo_store.errors import (
-    EmbeddingSpaceMismatch,
-    IndexMismatch,
-    StoreError,
-)
+from mnemo_store.errors import EmbeddingSpaceMismatch, IndexMismatch, StoreError
 from mnemo_store.indexes.vectors import VectorIndex
 from mnemo_store.maintenance.check import TableSource, YieldToQueries
-from mnemo_store.records import STATES, embedded_text, text_hash
-from mnemo_store.store import Store, TextVectors
+from mnemo_store.records import STATES
+from mnemo_store.store import Store
 
-BATCH = 64  # texts embedded and committed together: a second's work on a laptop
-COPIED_TOGETHER = 1_000  # memories
 COUNTED_TOGETHER = 1_000  # memories of a view that was loaded, into its middles: some 30 ms
 HANDOFF_SECONDS = 60.0  # that those are kept which the view, having taken all there is, did not take
-HANDOFF_WAIT_SECONDS = 8.0  # for a vector that a door is computing; after that it is computed here
+SAVE_AFTER_CHANGES = 20_000
 IDLE_SECONDS = 1.0
 
 OTHER_SPACE = (
@@ -77,23 +62,6 @@ OTHER_SPACE = (
 )
 
 log = logging.getLogger("mnemo.indexing")
-
-
-class MissingVectorError(Exception):
-    """The model gave no vector for a text, and is asked for it again."""
-
-
-class _IndexRow(NamedTuple):
-    """A memory to be put into a view, with the vectors that are known already."""
-
-    number: int
-    scope: Scope
-    text: str
-    content: str
-    modified_at: int
-    text_hash: bytes
-    known: NDArray[np.float16] | None
-    has_tokens: bool  # in the database, or not to be had
 
 
 class VectorIndexer:
@@ -108,7 +76,8 @@ class VectorIndexer:
         self._store = store
         self._idle_seconds = idle_seconds
         self._yield_to_queries = give_way
-        self.handoff = EmbeddingHandoff()
+        self._texts = TextVectorSource(store, embedding)
+        self.handoff = self._texts.handoff
         # What is to be done once all have their vectors, up to that change; whether it did something.
         self.next_work: Callable[[ActiveIndex, int], bool] = lambda *_: False
         self._views = views
@@ -118,13 +87,10 @@ class VectorIndexer:
         self._folder = store.folder / "views"
         self._phase: Phase = NoModel()
         self._seq = 0  # applied to the view that is filled
-        self._saved = SavedPosition()
+        self._saved = SavedPosition(SAVE_AFTER_CHANGES)
         self._inbox = IndexerInbox()
         self._graph = GraphBuilder(self._folder, disk, self._is_in_use, self.wake)
         self._is_new = store.seq == 0
-        self._failed = FailedTexts()
-        self._throughput = Throughput()
-        self._batch = BATCH
         self._was_express = False  # the last batch
         self._reason = ""
         self.refill_cause = ""  # why all memories get their vectors again; "" where they do not
@@ -186,7 +152,7 @@ class VectorIndexer:
         is_ready = seq >= self._store.seq and not isinstance(phase, ViewReplacement)  # that has yet to take over
         state: IndexState = "ready" if is_ready else "building" if share < 1.0 else "catching_up"
         waiting = self.waiting()
-        rate = self._throughput.rate() if waiting else None
+        rate = self._texts.throughput.rate() if waiting else None
         left = waiting / rate if rate else None
         reason = self._reason or self._graph.reason(target.view)
         return IndexProgress(state, seq, items, share, behind_since, reason, rate, left)
@@ -227,7 +193,7 @@ class VectorIndexer:
         With `anew` every text is computed again into a second index, which replaces the one that answers once it is
         complete; without a model, as soon as there is one. A restart of the daemon ends that.
         """
-        self._batch = batch or BATCH
+        self._texts.batch = batch or BATCH
         self._inbox.notify("recompute" if anew else None)
         self.supervisor.resume()
 
@@ -242,7 +208,7 @@ class VectorIndexer:
 
     def prioritise(self, ids: Sequence[str]) -> None:
         """Has these memories embedded before the backlog, EXPRESS_MAX at most: a note that somebody has just saved."""
-        self._inbox.prioritise(ids[:EXPRESS_MAX])
+        self._inbox.prioritise(ids)
 
     def _run(self) -> None:
         while not self._inbox.is_closed:
@@ -280,10 +246,10 @@ class VectorIndexer:
         match self._phase:
             case SingleView(active):
                 self._drop_rows(active)
-                self._phase = SingleView(_copy_of(active))
+                self._phase = SingleView(active.copied())
             case ViewReplacement(active, target, recomputes):
                 self._drop_rows(active)
-                self._phase = ViewReplacement(_copy_of(active), _copy_of(target), recomputes)
+                self._phase = ViewReplacement(active.copied(), target.copied(), recomputes)
             case NoModel():
                 pass
         self._graph.abandon()
@@ -318,12 +284,12 @@ class VectorIndexer:
         requests = self._inbox.requests
         if "row_ids_reset" in requests:
             requests.discard("row_ids_reset")
-            self._phase, self._seq = SingleView(_empty(embedder)), 0
+            self._phase, self._seq = SingleView(empty_index(embedder)), 0
             self._inbox.dropped.clear()
             self.tokens.revisit()
         if "recompute" in requests and self._phase.active is not None:
             requests.discard("recompute")
-            self._phase, self._seq = ViewReplacement(self._phase.active, _empty(embedder), recomputes=True), 0
+            self._phase, self._seq = ViewReplacement(self._phase.active, empty_index(embedder), recomputes=True), 0
         match self._phase:
             case NoModel():
                 self._phase = SingleView(self._load(embedder))
@@ -353,7 +319,7 @@ class VectorIndexer:
             if not self._is_new:
                 log.info("the vector index is rebuilt: %s", error)
             self._seq = self._saved.seq = 0
-            return _empty(embedder)
+            return empty_index(embedder)
         states = self._views.attributes.column("state")
         there = np.isin(states, [STATES.index(state) for state in STATES if state in INDEXED_STATES])
         for number in view.numbers().tolist():
@@ -379,7 +345,7 @@ class VectorIndexer:
     def _drop_rows(self, target: ActiveIndex) -> None:
         dropped = self._inbox.dropped
         while dropped:
-            _drop(target, dropped[0])
+            target.drop(dropped[0])
             dropped.popleft()  # only now: what cannot be dropped is tried again
 
     def _next_batch(self) -> tuple[list[str], int]:
@@ -393,19 +359,19 @@ class VectorIndexer:
         seq = self._seq
         with self._store.snapshot() as snapshot:
             for entry_seq, entry in snapshot.entries(self._seq, limit=1000):
-                if ids and len(ids) + len(entry.ids) > self._batch:
+                if ids and len(ids) + len(entry.ids) > self._texts.batch:
                     break
                 ids.update(dict.fromkeys(entry.ids))
                 seq = entry_seq
         return list(ids), seq
 
     def _index(self, target: ActiveIndex, ids: Sequence[str]) -> None:
-        wanted, unwanted = self._look_up(ids, target.embedder)
+        """Brings the view up to date with these memories. Raises MissingVectorError."""
+        recomputes = isinstance(self._phase, ViewReplacement) and self._phase.recomputes
+        wanted, unwanted = self._texts.look_up(ids, target.embedder, recomputes=recomputes)
         for number in unwanted:
-            _drop(target, number)
-        missing = {row.text_hash: row.text for row in wanted if row.known is None}
-        fresh = self._collect_handoff(target.embedder, list(missing))
-        fresh |= self._embed(target.embedder, {key: text for key, text in missing.items() if key not in fresh})
+            target.drop(number)
+        fresh = self._texts.compute(wanted, target.embedder, recomputes=recomputes)
         for row in wanted:
             new = fresh.get(row.text_hash)
             if not row.has_tokens and (new is None or new.tokens is None):
@@ -420,10 +386,9 @@ class VectorIndexer:
             if is_other or target.centroids.scope_of(row.number) != row.scope:
                 target.centroids.put(row.number, row.scope, rows, current)
         self._count_tokens(target.embedder, wanted)
-        if any(map(self._failed.is_retried, missing.keys() - fresh.keys())):
-            raise MissingVectorError("the model gave no vector for a text, and is asked again")
+        self._texts.require_all(wanted, fresh)
 
-    def _count_tokens(self, embedder: Embedder, wanted: Sequence[_IndexRow]) -> None:
+    def _count_tokens(self, embedder: Embedder, wanted: Sequence[IndexRow]) -> None:
         """Keeps the token counts that budgets are made of, so that no recall has to count."""
         columns = self._views.attributes
         uncounted = [row for row in wanted if not columns.tokens_of(row.number)]
@@ -431,78 +396,9 @@ class VectorIndexer:
         for row, tokens in zip(uncounted, counts, strict=True):
             columns.set_tokens(row.number, tokens, row.modified_at)
 
-    def _look_up(self, ids: Sequence[str], embedder: Embedder) -> tuple[list[_IndexRow], list[int]]:
-        wanted, unwanted = [], []
-        late = embedder.late
-        with self._store.snapshot() as snapshot:
-            for memory_id in ids:
-                memory, number = snapshot.memory(memory_id), snapshot.number(memory_id)
-                if number is None:
-                    continue
-                if memory is None or not is_indexed(memory):
-                    unwanted.append(number)
-                    continue
-                text = embedded_text(memory)
-                digest = text_hash(text)
-                known = None
-                if not self._is_recomputing():
-                    known = snapshot.vectors(embedder.space, digest, embedder.dimensions)
-                (tokens,) = snapshot.token_rows(late.space, [digest], late.dimensions) if late else (None,)
-                has_tokens = late is None or tokens is not None
-                scope = Scope(memory.user_id, memory.namespace)
-                wanted.append(
-                    _IndexRow(number, scope, text, memory.content, memory.modified_at, digest, known, has_tokens)
-                )
-        return wanted, unwanted
-
-    def _collect_handoff(self, embedder: Embedder, digests: Sequence[bytes]) -> dict[bytes, TextEmbedding]:
-        """The vectors that the ingestion pipeline computed for these texts, which are stored in the database."""
-        if self._is_recomputing():
-            return {}
-        futures = {digest: self.handoff.find(embedder.space, digest) for digest in digests}
-        taken: dict[bytes, TextEmbedding] = {}
-        for digest, future in futures.items():
-            if future is not None:
-                with contextlib.suppress(TimeoutError, CancelledError):
-                    rows = future.result(HANDOFF_WAIT_SECONDS)
-                    if rows is not None:
-                        taken[digest] = TextEmbedding(rows, self.handoff.tokens(embedder.space, digest))
-        self._keep(embedder, taken)
-        self.handoff.discard(embedder.space, [digest for digest, future in futures.items() if future is not None])
-        return taken
-
-    def _keep(self, embedder: Embedder, found: Mapping[bytes, TextEmbedding]) -> None:
-        late = embedder.late
-        for some in batched(found.items(), self._batch):
-            vectors = []
-            for digest, (rows, tokens) in some:
-                vectors.append(TextVectors(embedder.space, digest, rows))
-                if late is not None and tokens is not None:
-                    vectors.append(TextVectors(late.space, digest, tokens))
-            self._store.put_vectors(vectors).result()
-
-    def _embed(self, embedder: Embedder, texts: dict[bytes, str]) -> dict[bytes, TextEmbedding]:
-        """The vectors of texts by text hash, computed in batches and stored in the database. Vectors that are not
-        finite are left out."""
-        fresh: dict[bytes, TextEmbedding] = {}
-        for some in batched(texts, self._batch):
-            began = time.monotonic()
-            vectors, tokens = self._embedding.encode_both(embedder, [texts[digest] for digest in some])
-            self._throughput.add(began, len(some))
-            found = {
-                digest: TextEmbedding(row.astype(np.float16), codes)
-                for digest, row, codes in zip(some, vectors, tokens, strict=True)
-            }
-            for digest in [digest for digest, each in found.items() if not np.isfinite(each.rows).all()]:
-                del found[digest]
-                self._failed.add(digest)
-            self._keep(embedder, found)
-            fresh |= found
-        return fresh
-
     def _finish(self, target: ActiveIndex) -> None:
         """The view is current: it answers from now on; saved and given its index when that is due."""
-        if self._failed.forget_if_due():
+        if self._texts.failed.forget_if_due():
             self._seq = 0  # looks at everything once more: who has its vector costs a glance
         self._inbox.behind_since = 0.0
         self.refill_cause = ""
@@ -514,12 +410,8 @@ class VectorIndexer:
             self._graph.has_unsaved_graph = False
             self._save(unchanged_too=True)
         self._graph.start_if_needed(target.view)
-        if self._saved.is_save_due(self._seq):
+        if self._saved.is_due(self._seq):
             self._save()
-
-    def _is_recomputing(self) -> bool:
-        """Return whether the view that is filled takes no vectors from the database."""
-        return isinstance(self._phase, ViewReplacement) and self._phase.recomputes
 
     def _is_in_use(self, view: VectorIndex) -> bool:
         phase = self._phase
@@ -542,23 +434,3 @@ class VectorIndexer:
             self._saved.set(seq)
             return True
         return False
-
-
-def _empty(embedder: Embedder) -> ActiveIndex:
-    return ActiveIndex(VectorIndex(embedder.dimensions, embedder.space), embedder, Centroids())
-
-
-def _drop(target: ActiveIndex, number: int) -> None:
-    target.centroids.drop(number, target.view.vectors_of(number))
-    target.view.drop(number)
-
-
-def _copy_of(active: ActiveIndex) -> ActiveIndex:
-    """With a view that has never held anything but what lives in this one."""
-    view = active.view
-    copy = VectorIndex(view.dimensions, view.space, exact_max=view.exact_max)
-    for numbers in batched(view.numbers().tolist(), COPIED_TOGETHER):
-        rows = {number: view.vectors_of(number) for number in numbers}
-        there = {number: windows for number, windows in rows.items() if windows is not None}
-        copy.put_many(list(there), list(there.values()))
-    return active._replace(view=copy)
