@@ -21,7 +21,7 @@ from mnemo_store.records import STATES, embedded_text, text_hash
 from mnemo_store.store import Store, TextVectors
 
 LOOKED_AT = 1_000  # memories at once: some milliseconds
-TOKEN_BACKFILL_SECONDS = 5.0  # from one slice to the next while something is written all the time
+TOKEN_BACKFILL_SECONDS = 10.0  # from one slice to the next while something is written all the time
 TOGETHER = 16  # texts: what was just said waits no longer than for these
 
 

@@ -42,7 +42,7 @@ from mnemo_daemon.indexing.vectors.vector_check import vector_faults
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.models.embedding import Embedder, EmbeddingService
 from mnemo_daemon.priority import never_yield
-from mnemo_daemon.scheduler import JobState, every
+from mnemo_daemon.scheduler import JobState
 from mnemo_daemon.thread_supervision import ThreadReport, ThreadSupervisor, complete_future
 from mnemo_store.disk import Disk
 from mnemo_store.errors import EmbeddingSpaceMismatch, IndexMismatch, StoreError
@@ -83,6 +83,7 @@ class VectorIndexer:
         self._views = views
         self._embedding = embedding
         self.tokens: TokenBackfill = TokenBackfill(store, views, embedding)
+        self._tokens_missing_since: float | None = None  # monotonic
         self._disk = disk
         self._folder = store.folder / "views"
         self._phase: Phase = NoModel()
@@ -170,7 +171,13 @@ class VectorIndexer:
     def are_tokens_due(self, now: float, state: JobState) -> bool:
         """Return whether to compute missing token rows now. Constant writes, for which the thread always has something
         to do, allow a slice every TOKEN_BACKFILL_SECONDS."""
-        return self.lacks_tokens() or (every(TOKEN_BACKFILL_SECONDS)(now, state) and self._has_token_work())
+        if not self._has_token_work():
+            self._tokens_missing_since = None
+            return False
+        if self._tokens_missing_since is None:
+            self._tokens_missing_since = now
+        waited = now - max(self._tokens_missing_since, state.finished or 0.0)
+        return waited >= TOKEN_BACKFILL_SECONDS or self.lacks_tokens()
 
     def fill_tokens(self) -> bool:
         """Compute some of the missing token rows; return whether to go on at once."""
