@@ -3,7 +3,7 @@
 Without an LLM, and therefore with care: what a sentence says is never changed. Its numbers, names, dates, negations and
 hedges stay, a condition is never cut off, and two halves are only parted where each is a sentence of its own. What
 cannot be understood without its neighbours is left out: a question, a greeting, a heading, code, a quotation, a "you",
-a "she" that may be one of two. "I" becomes the speaker's name where the verb can be turned with it, else it stays "I";
+a "she" of another sentence. "I" becomes the speaker's name where the verb can be turned with it, else it stays "I";
 "we" stays, for whoever said it is kept with the memory.
 
 English is taken apart. Of German, French, Chinese and Japanese whole sentences are taken, and the plainest triples.
@@ -61,14 +61,12 @@ def extract_statements(text: str, speaker: str = "") -> list[Statement]:
     if name.lower() in _ROLES or not name.isprintable():
         name = ""
     for stretch in _prose(text, name):
-        before: Sequence[SentenceWord] | None = None
         for start, end in _sentences(text, stretch):
             language = _language(text[start:end])
             if language == "en":
-                made, before = _english(text, start, end, stretch.speaker, before)
+                found += _english(text, start, end, stretch.speaker)
             else:
-                made, before = _foreign(text, start, end, language), None
-            found += made
+                found += _foreign(text, start, end, language)
     return found
 
 
@@ -215,31 +213,28 @@ def _language(sentence: str) -> SentenceLanguage:
     return identify_language(words_of(sentence))
 
 
-def _english(
-    text: str, start: int, end: int, speaker: str | None, before: Sequence[SentenceWord] | None
-) -> tuple[list[Statement], Sequence[SentenceWord] | None]:
-    """The statements of an English sentence, and its words for the pronouns of the next; None where it is none."""
+def _english(text: str, start: int, end: int, speaker: str | None) -> list[Statement]:
+    """The statements of an English sentence."""
     sentence = text[start:end]
     if _CODE.search(sentence) or _quotes_a_sentence(sentence):
-        return [], None
+        return []
     words = clauses.without_connector(clauses.words_of(sentence, start))
-    if not clauses.can_stand_alone(words):
-        return [], None
-    resolved = pronouns.with_antecedent(words, before)
-    if resolved is None or clauses.find_main_clause(resolved) is None or not pronouns.is_anchored(resolved):
-        return [], None
+    if not clauses.can_stand_alone(words) or pronouns.begins_with_reference(words):
+        return []
+    if clauses.find_main_clause(words) is None or not pronouns.is_anchored(words):
+        return []
     made: list[Statement] = []
-    for part in _halves(resolved):
+    for part in _halves(words):
         is_own = any(word.bare in clauses.FIRST | clauses.OURS for word in part)
         if is_own and speaker is None:
             continue
         turned = pronouns.in_third_person(part, speaker) if is_own and speaker else None
         said = _finished(turned or part)
         # The subject that was carried over stands before the part, and is no place of its own.
-        first = part[0] if part[0].start >= resolved[0].start else resolved[0]
+        first = part[0] if part[0].start >= words[0].start else words[0]
         places = [word.start for word in part if word.start >= (made[-1].end if made else first.start)]
         made.append(Statement(said, min(places, default=start), part[-1].end, extract_triple(said)))
-    return made, resolved
+    return made
 
 
 def _halves(words: Sequence[SentenceWord]) -> list[list[SentenceWord]]:

@@ -1,34 +1,28 @@
-"""Resolution of pronouns, and the speaker's name for "I". SPEC 5.6
+"""Pronouns whose referent is not in their sentence, and the speaker's name for "I". SPEC 5.6
 
-A "she" is whoever the sentence before names, where that is exactly one. A verb that cannot be turned leaves the "I".
+A verb that cannot be turned to the third person leaves the "I".
 """
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from mnemo_core.text.syntax import english
-from mnemo_core.text.syntax.clauses import (
-    CLOSED,
-    EDGES,
-    FIRST,
-    OURS,
-    POSSESSIVES,
-    THIRD,
-    Clause,
-    SentenceWord,
-    find_main_clause,
-)
+from mnemo_core.text.syntax.clauses import CLOSED, EDGES, FIRST, OURS, THIRD, Clause, SentenceWord, find_main_clause
 
 Sort = Literal["he", "she", "person", "name", "thing", "they"]
+# What each pronoun may mean.
+_MEANT: dict[str, frozenset[Sort]] = {
+    "he": frozenset({"he", "person", "name"}),
+    "she": frozenset({"she", "person", "name"}),
+    "it": frozenset({"thing", "name"}),
+    "they": frozenset({"they", "he", "she", "person", "name"}),
+}
 
 
 class NamedReferent(NamedTuple):
     """Somebody or something that a sentence names, and that a pronoun may mean; `at` is its first word."""
 
-    text: str
     sort: Sort
-    is_definite: bool
     at: int
 
 
@@ -43,38 +37,30 @@ def find_referents(words: Sequence[SentenceWord]) -> list[NamedReferent]:
         if phrase is None:
             at += 1
             continue
-        each, end = phrase
+        sort, end = phrase
         is_said_of = at >= 2 and words[at - 1].bare in english.BE
-        if not (is_said_of and (words[at].bare in {"a", "an"} or each.sort == "name")):
-            found.append(each)
+        if not (is_said_of and (words[at].bare in {"a", "an"} or sort == "name")):
+            found.append(NamedReferent(sort, at))
         at = end
-    return _joined(words, found)
+    return found
 
 
-def _phrase(words: Sequence[SentenceWord], at: int, verb: int) -> tuple[NamedReferent, int] | None:
-    """The name or noun phrase that begins at a word, and the word behind it."""
+def _phrase(words: Sequence[SentenceWord], at: int, verb: int) -> tuple[Sort, int] | None:
+    """The sort of the name or noun phrase that begins at a word, and the word behind it."""
     word = words[at]
     if word.bare in english.DETERMINERS or word.bare in english.COUNTS or word.raw.isdigit():
         return _noun_phrase(words, at, verb)
-    if _is_name(words, at):
-        end = at + 1
-        while end < len(words) and _is_name(words, end) and not CLOSED.search(words[end - 1].raw):
-            if words[end - 1].raw.endswith("'s"):
-                break
-            end += 1
+    if not _is_name(words, at):
+        return None
+    end = at + 1
+    while end < len(words) and _is_name(words, end) and not CLOSED.search(words[end - 1].raw):
         if words[end - 1].raw.endswith("'s"):
-            return _owned(words, at, end)
-        return NamedReferent(_text(words[at:end]), _sort_of_name(words, at, end), True, at), end
-    return None
+            break
+        end += 1
+    return _sort_of_name(words, at), end
 
 
-def _owned(words: Sequence[SentenceWord], at: int, end: int) -> tuple[NamedReferent, int]:
-    """The owner; what is owned is found as a phrase of its own, from the owner on."""
-    name = _text(words[at:end])[:-2]
-    return NamedReferent(name, _sort_of_name(words, at, end), True, at), end
-
-
-def _noun_phrase(words: Sequence[SentenceWord], at: int, verb: int) -> tuple[NamedReferent, int] | None:
+def _noun_phrase(words: Sequence[SentenceWord], at: int, verb: int) -> tuple[Sort, int] | None:
     end = at + 1
     while end < len(words) and end < at + 5 and end != verb and not CLOSED.search(words[end - 1].raw):
         bare = words[end].bare
@@ -104,8 +90,7 @@ def _noun_phrase(words: Sequence[SentenceWord], at: int, verb: int) -> tuple[Nam
         or _is_plural(nouns[-1])
     ):
         sort = "they"
-    is_definite = words[at].bare in {"the", "my", "our"}
-    return NamedReferent(_text(words[at:end]), sort, is_definite, at), end
+    return sort, end
 
 
 def _is_plural(noun: str) -> bool:
@@ -124,7 +109,7 @@ def _is_name(words: Sequence[SentenceWord], at: int) -> bool:
     )
 
 
-def _sort_of_name(words: Sequence[SentenceWord], at: int, end: int) -> Sort:
+def _sort_of_name(words: Sequence[SentenceWord], at: int) -> Sort:
     first = words[at].bare.removesuffix("'s")
     if first in english.WOMEN:
         return "she"
@@ -134,86 +119,13 @@ def _sort_of_name(words: Sequence[SentenceWord], at: int, end: int) -> Sort:
     return "thing" if at and words[at - 1].bare in english.PLACE_PREPOSITIONS else "name"
 
 
-def _joined(words: Sequence[SentenceWord], found: Sequence[NamedReferent]) -> list[NamedReferent]:
-    """ "Anna and Ben" as one, beside each of them."""
-    both: list[NamedReferent] = []
-    for one, other in pairwise(found):
-        length = len(one.text.split())
-        if one.at + length + 1 == other.at and words[other.at - 1].bare == "and":
-            both.append(
-                NamedReferent(f"{one.text} and {other.text}", "they", one.is_definite and other.is_definite, one.at)
-            )
-    return [*found, *both]
-
-
-def _text(words: Sequence[SentenceWord]) -> str:
-    text = " ".join(word.raw for word in words)
-    return text.rstrip(".,;:!").strip('"“”*_`')
-
-
-def _fitting(pronoun: str, names: Sequence[NamedReferent]) -> list[NamedReferent]:
-    """Those that the pronoun may mean; of "Anna and Ben" only both, or only the two."""
-    kind = THIRD[pronoun]
-    if kind in {"he", "she"}:
-        return [each for each in names if each.sort in {kind, "person", "name"}]
-    if kind == "it":
-        return [each for each in names if each.sort in {"thing", "name"}]
-    plural = [each for each in names if each.sort == "they"]
-    within = {part for each in plural if " and " in each.text for part in each.text.split(" and ")}
-    return plural + [each for each in names if each.sort in {"he", "she", "person", "name"} and each.text not in within]
-
-
-def with_antecedent(words: Sequence[SentenceWord], before: Sequence[SentenceWord] | None) -> list[SentenceWord] | None:
-    """The sentence with the "she" it begins with replaced by whom the sentence before names; None if that is unsure."""
+def begins_with_reference(words: Sequence[SentenceWord]) -> bool:
+    """Return whether the sentence begins with a pronoun that means something of another sentence; "it rains" does
+    not."""
     first = words[0].bare
     if first not in THIRD or first in {"him", "them", "hers", "theirs"}:
-        return list(words)
-    if first == "it" and _is_expletive(words):
-        return list(words) if any(word.bare in english.WEATHER for word in words[1:3]) else None
-    if before is None or any(mark in word.raw for word in before for mark in '"“”'):
-        return None
-    fitting = _fitting(first, find_referents(before))
-    if len(fitting) != 1 or not fitting[0].is_definite:
-        return None
-    if THIRD[first] in {"it", "they"} and not _accounted(before):
-        return None
-    replaced = fitting[0].text + ("" if first not in POSSESSIVES else "'" if fitting[0].text.endswith("s'") else "'s")
-    at = words[0]
-    put_in = [SentenceWord(raw, raw.strip(EDGES).lower(), at.start, at.end) for raw in replaced.split()]
-    put_in[0] = put_in[0]._replace(raw=put_in[0].raw[0].upper() + put_in[0].raw[1:])
-    return [*put_in, *words[1:]]
-
-
-def _is_expletive(words: Sequence[SentenceWord]) -> bool:
-    """The "it" of "it rains", "it seems that", "it is important to"."""
-    if len(words) < 3 or words[1].bare in english.EXPLETIVE:
-        return True
-    bare = [word.bare for word in words]
-    return bare[1] in english.BE and (bare[2] in english.WEATHER or bool({"to", "that"} & set(bare[3:7])))
-
-
-def _accounted(before: Sequence[SentenceWord]) -> bool:
-    """Return whether every thing of the sentence was found: a bare noun ("drinks coffee") may be what "it" means."""
-    inside: set[int] = set()
-    for each in find_referents(before):
-        inside |= set(range(each.at, each.at + len(each.text.split())))
-    found = find_main_clause(before)
-    if found is None:
         return False
-    after_be = _words_after_be(before, found)
-    return all(
-        at in inside or at == found.verb or at in after_be or _is_small(word.bare) for at, word in enumerate(before)
-    )
-
-
-def _words_after_be(words: Sequence[SentenceWord], found: Clause) -> set[int]:
-    """The words that only say what the subject is: "red", "a memory daemon"."""
-    if words[found.verb].bare not in english.BE:
-        return set()
-    end = found.verb + 1
-    while end < len(words) and words[end].bare not in english.PREPOSITIONS | english.SUBORDINATORS | {"and", "but"}:
-        end += 1
-    return set(range(found.verb, end))
+    return not (first == "it" and _is_weather(words, 0))
 
 
 def _is_small(bare: str) -> bool:
@@ -244,7 +156,7 @@ def is_anchored(words: Sequence[SentenceWord]) -> bool:
             _is_plural(w.bare) or w.bare in english.PLURALS for w in words[:at]
         ):
             continue
-        if not _fitting(word.bare, earlier):
+        if not any(each.sort in _MEANT[THIRD[word.bare]] for each in earlier):
             return False
     return True
 
