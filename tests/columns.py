@@ -20,7 +20,7 @@ _PLAIN: dict[str, tuple[Any, Any]] = {
     "decay_rate": (np.float32, 0.0), "event_at": (np.int64, NOW), "created_at": (np.int64, NOW),
     "modified_at": (np.int64, NOW), "last_accessed": (np.int64, 0), "id_high": (np.uint64, 0),
 }  # fmt: skip
-_OPTIONAL = ("overlap", "late", "cross", "learned")
+_OPTIONAL = ("overlap", "late", "cross", "learned", "chances")
 
 
 def candidates(count: int, **given: Any) -> Candidates:

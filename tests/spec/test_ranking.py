@@ -1,6 +1,6 @@
 """Rules that all rankers share: the table, the order, the replacement of missing vectors. SPEC 7.3
 
-Each ranker but the shortest has its values on a page of its own.
+The values of each are worked by hand in test_ranker_values.py.
 """
 
 from pathlib import Path
@@ -12,7 +12,7 @@ import pytest
 from mnemo_client.protocol import choices
 from mnemo_core.retrieval.ranking import rankers
 from mnemo_core.retrieval.ranking.rankers import RANKERS, Mode, Ranker, RankingRequest
-from tests.columns import NAN, candidates
+from tests.columns import candidates
 
 
 def test_requests_commands_and_pages_offer_every_ranker_of_the_table_and_no_other() -> None:
@@ -30,46 +30,6 @@ def test_no_candidates_have_no_scores(ranker: Ranker) -> None:
     scored = rankers.score(RankingRequest(ranker), candidates(0, overlap=[]))
     assert (len(scored.scores), len(scored.relevance), len(scored.dropped)) == (0, 0, 0)
     assert scored.scores.dtype == scored.relevance.dtype == np.float32
-
-
-@pytest.mark.parametrize(
-    ("words", "sims", "expected"),
-    [
-        # half of the share of the best in each channel: 0.5·4/4 + 0.5·0.3/0.6 and 0.5·2/4 + 0.5·0.6/0.6
-        ([4.0, 2.0], [0.3, 0.6], [0.75, 0.75]),
-        # found by one channel only: half of it counts
-        ([4.0, 0.0], [0.0, 0.6], [0.5, 0.5]),
-        # a negative cosine is no similarity at all
-        ([4.0, 1.0], [0.6, -0.2], [1.0, 0.125]),
-        # no vector yet: judged by words alone
-        ([4.0, 2.0], [0.6, NAN], [1.0, 0.5]),
-        ([4.0, 2.0], [NAN, NAN], [1.0, 0.5]),
-        # a best cosine under 0.45 is not stretched to 1: 0.5·1 + 0.5·0.36/0.45 and 0.5·0.5 + 0.5·0.18/0.45
-        ([4.0, 2.0], [0.36, 0.18], [0.9, 0.45]),
-        # no word of the query is known anywhere
-        ([0.0, 0.0], [0.6, 0.3], [0.5, 0.25]),
-    ],
-)
-def test_auto_is_half_words_and_half_vectors_until_something_learned_is_there(
-    words: list[float], sims: list[float], expected: list[float]
-) -> None:
-    given = candidates(2, words=words, sims=sims)
-    assert rankers.score(RankingRequest("auto"), given).scores.tolist() == pytest.approx(expected)
-    learned = given._replace(learned=np.array([0.25, 0.75], np.float32))
-    assert rankers.score(RankingRequest("auto"), learned).scores.tolist() == [0.25, 0.75]
-    shown = learned._replace(chances=np.array([0.5, 0.9], np.float32))
-    assert rankers.score(RankingRequest("auto"), shown).scores.tolist() == pytest.approx([0.5, 0.9])
-
-
-def test_words_is_how_much_of_the_query_a_memory_holds_and_never_all() -> None:
-    given = candidates(4, words=[6.0, 3.0, 1.5, 0.0])
-    found = rankers.score(RankingRequest("words", words_full=3.0), given).scores.tolist()
-    assert found == pytest.approx([0.95, 0.9, 0.45, 0.0])
-
-
-def test_the_best_by_words_is_not_certain_whatever_the_others_are() -> None:
-    (only,) = rankers.score(RankingRequest("words", words_full=10.0), candidates(1, words=[1.0])).scores.tolist()
-    assert only == pytest.approx(0.09)
 
 
 NEEDS: dict[Ranker, tuple[str, ...]] = {

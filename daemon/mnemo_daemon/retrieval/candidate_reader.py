@@ -69,7 +69,7 @@ class CandidateReader:
         """The preferences that may stand ahead of an answer: the candidates in their order, then others in scope by
         importance and strength."""
         corpus = self._corpus
-        numbers = corpus.numbers()
+        numbers = corpus.numbers
         numbers = numbers[(corpus.column("kind", numbers) == _PROCEDURAL) & ~np.isin(numbers, self._numbers)]
         impersonal = corpus.is_one_of("source", numbers, _is_impersonal)
         others = numbers[~impersonal]

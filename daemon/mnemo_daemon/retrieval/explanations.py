@@ -165,7 +165,7 @@ class Explainer:
         return RecallTrace(
             memories=sum(int(each.visible.sum()) for each in filters),
             left_out=_excluded_counts(filters, context.question.filter),
-            in_question=len(context.corpus.numbers()),
+            in_question=len(context.corpus.numbers),
             words=list(self.term_matches(context).values()),
             channels=_channels(context.found, ids),
             candidates=candidates,

@@ -204,7 +204,7 @@ def _joined(
     question: Question, by_words: _ChannelHits, by_sims: _ChannelHits, scores: _Scores, first: int, fetch: int
 ) -> CandidateSet:
     """The candidates of the channels and the core memories, each with both of its scores."""
-    core = scores.nearest(scores.corpus.core(), CORE_CANDIDATES)
+    core = scores.nearest(scores.corpus.core, CORE_CANDIDATES)
     own = _of_requested_namespace(question, scores.corpus)
     own_words, own_sims = _best(own, scores.words(own), 0.0), _best(own, scores.sims(own), -np.inf)
     numbers = sorted_unique(np.concatenate([by_words.numbers, by_sims.numbers, core, own_words, own_sims]))

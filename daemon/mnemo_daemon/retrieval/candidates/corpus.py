@@ -1,13 +1,13 @@
 """The memories that a recall searches: as they are now, or as they were at another time. SPEC 7.1 `as_of`, 7.2
 
-Both corpora answer the same calls, and nothing that searches, ranks or explains asks which of them it has.
+`Corpus` is the present, `AsOfCorpus` another time. Both answer the same calls, and nothing that searches, ranks or
+explains asks which of them it has.
 
 Memories are identified by numbers. A number below `base` is that of the indexes. A memory that has changed since the
 requested time is in the indexes as it is now: its version of that time has a number from `base` on and stands in no
 index, so that its text is read where words or vectors are compared.
 """
 
-import abc
 import functools
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar, NamedTuple
@@ -38,16 +38,65 @@ class CorpusPart(NamedTuple):
     allowed: Mask
 
 
-class Corpus(abc.ABC):
-    """The memories in scope. `mask`: those in the indexes, by number."""
+class Corpus:
+    """The memories in scope as they are now. While nothing changes, one object serves all recalls of a filter."""
 
-    searches_exactly: ClassVar[bool]  # vectors are compared one by one, never through the graph
-    absence: ClassVar[str | None]  # why a memory has no number, as a filter is named; None: it is not indexed yet
+    searches_exactly: ClassVar[bool] = False  # vectors are compared one by one, never through the graph
+    absence: ClassVar[str | None] = None  # why a memory has no number, as a filter is named; None: not indexed yet
 
     def __init__(self, mask: Mask, columns: AttributeStore) -> None:
+        """mask: the memories in scope that are in the indexes, by number."""
         self.mask = mask
         self.columns = columns
         self.base = len(mask)
+        self._namespaces: dict[str, Numbers] = {}
+
+    def column(self, name: str, numbers: Numbers) -> NDArray[Any]:
+        """The values of a column for these numbers."""
+        return self.columns.values(name, numbers)
+
+    def is_one_of(self, name: str, numbers: Numbers, codes: CodesOf) -> Mask:
+        """Mask of the numbers that have one of the codes in a column of names, whose codes differ between stores."""
+        values, found = self.column(name, numbers), np.zeros(len(numbers), np.bool_)
+        for code in codes(self.columns):
+            found |= values == code
+        return found
+
+    def has_speaker(self, word: str) -> bool:
+        """Return whether the word is part of the name of a speaker in scope."""
+        return self.columns.has_speaker(word, self.mask)
+
+    @functools.cached_property
+    def numbers(self) -> Numbers:
+        """All numbers in scope, ascending."""
+        return np.flatnonzero(self.mask).astype(np.uint32)
+
+    @functools.cached_property
+    def core(self) -> Numbers:
+        """The core memories in scope, ascending."""
+        return _core_of(self.mask, self.columns)
+
+    def in_namespace(self, name: str) -> Numbers:
+        """The memories of this namespace, ascending, where others are in scope too and could crowd them out."""
+        found = self._namespaces.get(name)
+        if found is None:
+            is_own = self.mask & (self.columns.column("namespace")[: self.base] == self.columns.code("namespace", name))
+            own = np.flatnonzero(is_own).astype(np.uint32)
+            found = self._namespaces[name] = own if np.count_nonzero(self.mask) > len(own) else _NO_NUMBERS
+        return found
+
+    def memory(self, snapshot: Snapshot, number: int) -> Memory | None:
+        """The memory of a number; None where it is gone."""
+        (memory_id,) = self.columns.ids([number])
+        return snapshot.memory(memory_id)
+
+    def number(self, snapshot: Snapshot, memory_id: str) -> int | None:
+        """The number of a memory, in scope or not; None where it has none (`absence`)."""
+        number = snapshot.number(memory_id)
+        return number if number is not None and number < self.base else None
+
+    def is_in_scope(self, number: int) -> bool:
+        return bool(self.mask[number])
 
     def index_number(self, number: int) -> int | None:
         """The number in the indexes; None for a version of another time."""
@@ -56,6 +105,20 @@ class Corpus(abc.ABC):
     def index_numbers(self, numbers: Numbers) -> NDArray[np.int64]:
         """The numbers in the indexes; −1 for versions of another time."""
         return np.where(numbers < self.base, numbers.astype(np.int64), -1)
+
+    @property
+    def versions(self) -> tuple[Numbers, tuple[Memory, ...]]:
+        """The versions in scope that no index has, with their numbers, ascending."""
+        return _NO_NUMBERS, ()
+
+    def versions_among(self, numbers: Numbers) -> Iterator[tuple[int, Memory]]:
+        """The places among `numbers` of versions that no index has, with these versions."""
+        return iter(())
+
+    def joined(self, numbers: Numbers, indexed: Callable[[Numbers], Floats], of_versions: Floats) -> Floats:
+        """A value of each number: `indexed` computes those of the indexes, `of_versions` has one for each of
+        `versions`."""
+        return indexed(numbers)
 
     def ids(self, numbers: Numbers) -> list[str]:
         """The ids of these numbers, in order."""
@@ -74,8 +137,7 @@ class Corpus(abc.ABC):
         return found
 
     def files(self, numbers: Numbers) -> NDArray[np.int32]:
-        """The file of notes that each stands in, by its code in the present columns; 0: none, negative: a file of
-        which nothing is left."""
+        """The file of notes that each stands in, by its present code; 0: none, negative: a file that is gone."""
         found: NDArray[np.int32] = self.column("managed", numbers).astype(np.int32)
         gone: dict[str, int] = {}
         for place, version in self.versions_among(numbers):
@@ -83,130 +145,12 @@ class Corpus(abc.ABC):
             found[place] = code if code >= 0 else gone.setdefault(version.managed, -1 - len(gone))
         return found
 
-    @abc.abstractmethod
-    def column(self, name: str, numbers: Numbers) -> NDArray[Any]:
-        """The values of a column for these numbers."""
-
-    @abc.abstractmethod
-    def is_one_of(self, name: str, numbers: Numbers, codes: CodesOf) -> Mask:
-        """Mask of the numbers that have one of the codes in a column of names, whose codes differ between stores."""
-
-    @abc.abstractmethod
-    def has_speaker(self, word: str) -> bool:
-        """Return whether the word is part of the name of a speaker in scope."""
-
-    @abc.abstractmethod
-    def numbers(self) -> Numbers:
-        """All numbers in scope, ascending."""
-
-    @abc.abstractmethod
-    def core(self) -> Numbers:
-        """The core memories in scope, ascending."""
-
-    @abc.abstractmethod
-    def in_namespace(self, name: str) -> Numbers:
-        """The memories of this namespace, ascending, that need candidates of their own because others are searched
-        with them."""
-
-    @abc.abstractmethod
-    def memory(self, snapshot: Snapshot, number: int) -> Memory | None:
-        """The memory of a number; None where it is gone."""
-
-    @abc.abstractmethod
-    def number(self, snapshot: Snapshot, memory_id: str) -> int | None:
-        """The number of a memory, in scope or not; None where it has none (`absence`)."""
-
-    @abc.abstractmethod
-    def is_in_scope(self, number: int) -> bool: ...
-
-    @property
-    @abc.abstractmethod
-    def versions(self) -> tuple[Numbers, tuple[Memory, ...]]:
-        """The versions in scope that no index has, with their numbers, ascending."""
-
-    @abc.abstractmethod
-    def versions_among(self, numbers: Numbers) -> Iterator[tuple[int, Memory]]:
-        """The places among `numbers` of versions that no index has, with these versions."""
-
-    @abc.abstractmethod
-    def joined(self, numbers: Numbers, indexed: Callable[[Numbers], Floats], of_versions: Floats) -> Floats:
-        """A value of each number: `indexed` computes those of the indexes, `of_versions` has one for each of
-        `versions`."""
-
-    @abc.abstractmethod
     def parts(self, seen: MemoryFilter) -> list[CorpusPart]:
         """Every row of the corpus that passes the filter `seen`, in scope or not."""
-
-    @abc.abstractmethod
-    def row(self, number: int) -> tuple[int, int]:
-        """The place of a number: of its part among `parts`, and of its row there."""
-
-
-class PresentCorpus(Corpus):
-    """The memories as they are. While nothing changes, one object serves all recalls with the same filter."""
-
-    searches_exactly = False
-    absence = None
-
-    def __init__(self, mask: Mask, columns: AttributeStore) -> None:
-        super().__init__(mask, columns)
-        self._namespaces: dict[str, Numbers] = {}
-
-    def column(self, name: str, numbers: Numbers) -> NDArray[Any]:
-        return self.columns.values(name, numbers)
-
-    def is_one_of(self, name: str, numbers: Numbers, codes: CodesOf) -> Mask:
-        values, found = self.column(name, numbers), np.zeros(len(numbers), np.bool_)
-        for code in codes(self.columns):
-            found |= values == code
-        return found
-
-    def has_speaker(self, word: str) -> bool:
-        return self.columns.has_speaker(word, self.mask)
-
-    def numbers(self) -> Numbers:
-        return np.flatnonzero(self.mask).astype(np.uint32)
-
-    def core(self) -> Numbers:
-        return self._core
-
-    @functools.cached_property
-    def _core(self) -> Numbers:
-        return _core_of(self.mask, self.columns)
-
-    def in_namespace(self, name: str) -> Numbers:
-        found = self._namespaces.get(name)
-        if found is None:
-            is_own = self.mask & (self.columns.column("namespace")[: self.base] == self.columns.code("namespace", name))
-            own = np.flatnonzero(is_own).astype(np.uint32)
-            found = self._namespaces[name] = own if np.count_nonzero(self.mask) > len(own) else _NO_NUMBERS
-        return found
-
-    def memory(self, snapshot: Snapshot, number: int) -> Memory | None:
-        (memory_id,) = self.columns.ids([number])
-        return snapshot.memory(memory_id)
-
-    def number(self, snapshot: Snapshot, memory_id: str) -> int | None:
-        number = snapshot.number(memory_id)
-        return number if number is not None and number < self.base else None
-
-    def is_in_scope(self, number: int) -> bool:
-        return bool(self.mask[number])
-
-    @property
-    def versions(self) -> tuple[Numbers, tuple[Memory, ...]]:
-        return _NO_NUMBERS, ()
-
-    def versions_among(self, numbers: Numbers) -> Iterator[tuple[int, Memory]]:
-        return iter(())
-
-    def joined(self, numbers: Numbers, indexed: Callable[[Numbers], Floats], of_versions: Floats) -> Floats:
-        return indexed(numbers)
-
-    def parts(self, seen: MemoryFilter) -> list[CorpusPart]:
         return [CorpusPart(self.columns, self.columns.uncached_mask(seen)[: self.base], self.mask)]
 
     def row(self, number: int) -> tuple[int, int]:
+        """The place of a number: of its part among `parts`, and of its row there."""
         return 0, number
 
 
@@ -237,9 +181,11 @@ class AsOfCorpus(Corpus):
     def has_speaker(self, word: str) -> bool:
         return self.columns.has_speaker(word, self.mask) or self._state.columns.has_speaker(word, self._allowed)
 
+    @functools.cached_property
     def numbers(self) -> Numbers:
         return np.concatenate([np.flatnonzero(self.mask).astype(np.uint32), self.versions[0]])
 
+    @functools.cached_property
     def core(self) -> Numbers:
         versions = _core_of(self._allowed, self._state.columns) + np.uint32(self.base)
         return np.concatenate([_core_of(self.mask, self.columns), versions])

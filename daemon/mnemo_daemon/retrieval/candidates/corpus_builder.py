@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.memories.as_of import HistoryReader
-from mnemo_daemon.retrieval.candidates.corpus import AsOfCorpus, Corpus, Mask, PresentCorpus
+from mnemo_daemon.retrieval.candidates.corpus import AsOfCorpus, Corpus, Mask
 from mnemo_daemon.retrieval.candidates.replacements import HIDING, Replacements
 from mnemo_daemon.retrieval.question import Question
 from mnemo_store.indexes.attributes import AttributeStore
@@ -22,7 +22,7 @@ class CorpusBuilder:
         self._history = HistoryReader(store)
         self._replacements = Replacements(store)
         self._revealed: tuple[Mask, bytes, Mask] | None = None
-        self._present: PresentCorpus | None = None
+        self._present: Corpus | None = None
 
     def build(self, question: Question) -> Corpus:
         """The corpus of the question. Raises a Refusal (422) for a time before the history that is kept."""
@@ -31,7 +31,7 @@ class CorpusBuilder:
             mask = self._with_revealed(self._replacements.revealed(wanted, columns), question, columns)
             last = self._present
             if last is None or last.mask is not mask or last.columns is not columns:
-                last = self._present = PresentCorpus(mask, columns)
+                last = self._present = Corpus(mask, columns)
             return last
         then = self._history.state_at(question.as_of, wanted.without_tags)
         now_revealed, then_revealed = self._replacements.revealed_then(wanted, columns, then)

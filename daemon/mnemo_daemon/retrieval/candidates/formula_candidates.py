@@ -54,7 +54,7 @@ def add_formula_candidates(context: RecallContext, store: Store, views: Views) -
 def _best(context: RecallContext, store: Store, views: Views, count: int) -> Numbers:
     """So many with the highest scores, best first; equal ones as in the answer."""
     corpus, request, query = context.corpus, context.request, context.question.query
-    numbers = corpus.numbers()
+    numbers = corpus.numbers
     if not len(numbers):
         return numbers
     most = _most_overlap(query, corpus, views)
