@@ -1,12 +1,10 @@
 """The contribution of each feature to a score, and the strongest reasons in words. SPEC 7.7"""
 
-from typing import Any
-
 import numpy as np
 import pytest
 
 from mnemo_core.retrieval import explanations
-from mnemo_core.retrieval.explanations import ReasonInputs, ranker_contributions, strongest_reasons
+from mnemo_core.retrieval.explanations import ReasonInputs, strongest_reasons
 from mnemo_core.retrieval.ranking import rankers, ranking_features
 from mnemo_core.retrieval.ranking.rankers import Candidates, Mode, Ranker, RankingRequest
 from mnemo_core.text.query_features import analyze_query
@@ -42,19 +40,19 @@ def test_without_vectors_it_is_told_of_the_ranker_that_answers_instead(ranker: R
     given = some()._replace(sims=np.full(5, np.nan, np.float32), late=None)
     asked = rankers.effective_request(RankingRequest(ranker, now=NOW, has_vectors=False))
     scored = rankers.score(asked, given)
-    total = sum(ranker_contributions(asked, given, scored).amounts.values(), np.zeros(5))
+    total = sum(scored.amounts.values(), np.zeros(5))
     if ranker == "layered":
         total = np.tanh(total)
     left = ~scored.dropped
     assert total[left].tolist() == pytest.approx(scored.scores[left].tolist(), abs=1e-6)
 
 
-def test_a_ranker_without_features_of_its_own_is_explained_by_its_score() -> None:
-    asked = RankingRequest("words", now=NOW, words_full=3.0)
-    scored = rankers.score(asked, some())
-    new: Any = "a new ranker"
-    found = ranker_contributions(asked, some(), scored._replace(ranker=new))
-    assert found.amounts["score"].tolist() == scored.scores.tolist()
+def test_a_ranker_without_features_of_its_own_is_explained_by_its_score(monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = rankers.RankerEntry(lambda asked, given: rankers.RankerOutput(given.strength))
+    monkeypatch.setattr(rankers, "RANKER_TABLE", {"words": entry})
+    scored = rankers.score(RankingRequest("words"), some())
+    assert scored.amounts["score"].tolist() == pytest.approx([0.3, 0.8, 0.5, 0.8 * 0.9, 0.2])
+    assert list(scored.features) == ["score"]
 
 
 @pytest.mark.parametrize("has_late", [True, False])
@@ -63,7 +61,7 @@ def test_what_the_features_add_sums_up_to_the_score_of_every_ranker(ranker: Rank
     given = some() if has_late else some()._replace(late=None)
     asked = RankingRequest(ranker, mode, now=NOW)
     scored = rankers.score(asked, given)
-    found = ranker_contributions(asked, given, scored)
+    found = scored
     total = sum(found.amounts.values(), np.zeros(5))
     left = ~scored.dropped
     assert total[left].tolist() == pytest.approx(scored.scores[left].tolist(), abs=1e-6)
@@ -74,7 +72,7 @@ def test_what_a_cross_encoder_says_is_the_score_and_told_in_words() -> None:
     cross = np.array([0.9, np.nan, 0.25, 0.5, np.nan], np.float32)
     given, asked = some()._replace(cross=cross), RankingRequest("rerank", now=NOW)
     scored = rankers.score(asked, given)
-    found = ranker_contributions(asked, given, scored)
+    found = scored
     total = sum(found.amounts.values(), np.zeros(5))
     assert total.tolist() == pytest.approx(scored.scores.tolist(), abs=1e-6)
     assert found.amounts["cross_encoder"].tolist() == pytest.approx([0.9, 0, 0.25, 0.5, 0])
@@ -87,7 +85,7 @@ def test_what_a_cross_encoder_says_is_the_score_and_told_in_words() -> None:
 def test_what_the_features_of_layered_add_is_squeezed_into_its_score() -> None:
     asked = RankingRequest("layered", now=NOW)
     scored = rankers.score(asked, some())
-    total = sum(ranker_contributions(asked, some(), scored).amounts.values(), np.zeros(5))
+    total = sum(scored.amounts.values(), np.zeros(5))
     left = ~scored.dropped
     assert np.tanh(total)[left].tolist() == pytest.approx(scored.scores[left].tolist(), abs=1e-6)
 
@@ -95,7 +93,7 @@ def test_what_the_features_of_layered_add_is_squeezed_into_its_score() -> None:
 def test_every_feature_has_its_value_and_its_part() -> None:
     asked = RankingRequest("deterministic", recency_bias=0.4, now=NOW)
     given = candidates(1, overlap=[0.5], importance=[0.8], event_at=[NOW - 3 * HOUR])
-    found = ranker_contributions(asked, given, rankers.score(asked, given))
+    found = rankers.score(asked, given)
     # recency 1 / (1 + 3) = 0.25; 0.6 · 0.5, 0.4 · 0.25, 0.15 · 0.8
     assert {name: round(float(values[0]), 6) for name, values in found.features.items()} == {
         "overlap": 0.5, "recency": 0.25, "importance": 0.8
@@ -107,7 +105,7 @@ def test_every_feature_has_its_value_and_its_part() -> None:
 
 def test_the_learned_fusion_has_a_table_of_its_own() -> None:
     given = candidates(2, learned=[0.2, 0.9])
-    found = ranker_contributions(RankingRequest("auto"), given, rankers.score(RankingRequest("auto"), given))
+    found = rankers.score(RankingRequest("auto"), given)
     assert (found.features, found.amounts) == ({}, {})
 
 

@@ -5,7 +5,7 @@ Put together from what the recall went by, after it: an answer that nobody asks 
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -258,11 +258,10 @@ class Explainer:
 
         For the learned fusion, the best candidates have more features than the rest, and those of later pages none.
         """
-        learned, candidates = context.learned, context.candidates
+        learned = context.learned
         if learned is None:
-            given = explanations.ranker_contributions(context.request, candidates, context.scored)
-            features, adds = map(_stacked, given)
-            return [_Contributions(np.arange(len(candidates.words)), features, adds)]
+            features, adds = _stacked(context.scored.features), _stacked(context.scored.amounts)
+            return [_Contributions(np.arange(len(context.found.numbers)), features, adds)]
         first = np.flatnonzero(context.found.rounds == 0)
         terms = origin_features.origin_contributions(learned.terms)
 
@@ -358,7 +357,7 @@ def _columns(names: tuple[str, ...], *parts: NDArray[Any]) -> _Columns:
     return _Columns(names, np.concatenate(parts, axis=1, dtype=np.float64).round(DIGITS))
 
 
-def _stacked(values: dict[str, explanations.Values]) -> _Columns:
+def _stacked(values: Mapping[str, NDArray[Any]]) -> _Columns:
     return _columns(tuple(values), np.stack(list(values.values()), axis=1))
 
 

@@ -108,3 +108,12 @@ def score(relevance: Values, weight: Values, recency: Values) -> Values:
     raw = relevance * (1.0 + WEIGHT_SHARE * weight + RECENCY_SHARE * recency)
     squeezed: Values = np.tanh(raw)  # the same, and it overflows nowhere
     return squeezed
+
+
+def amounts(relevance: Values, weight: Values, recency: Values) -> dict[str, Values]:
+    """The terms whose sum is `raw`, before it is squeezed into a score."""
+    return {
+        "relevance": relevance,
+        "weight": WEIGHT_SHARE * weight * relevance,
+        "recency": RECENCY_SHARE * recency * relevance,
+    }

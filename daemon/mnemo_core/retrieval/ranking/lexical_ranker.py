@@ -1,7 +1,9 @@
 """Ranking without a model: words in common, freshness and importance; and its mean with the cosine. SPEC 7.3 [M]"""
 
+import functools
 import unicodedata
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,21 +42,30 @@ def recency(age_hours: Values) -> Values:
     return 1.0 / (1.0 + age_hours)
 
 
+def amounts(
+    overlap: NDArray[np.float32], age_hours: Values, importance: NDArray[np.float32], recency_bias: float
+) -> dict[str, NDArray[Any]]:
+    """The terms of the score: overlap · (1 − bias), recency · bias, 0.15 · importance. [M3]"""
+    return {
+        "overlap": overlap.astype(np.float64) * (1.0 - recency_bias),
+        "recency": recency(age_hours) * recency_bias,
+        "importance": IMPORTANCE_BONUS * importance,
+    }
+
+
 def score(
     overlap: NDArray[np.float32], age_hours: Values, importance: NDArray[np.float32], recency_bias: float
 ) -> Values:
-    """overlap · (1 − bias) + recency · bias + 0.15 · importance: from 0 to 1.15. [M3]"""
-    said = overlap.astype(np.float64) * (1.0 - recency_bias) + recency(age_hours) * recency_bias
-    total: Values = said + IMPORTANCE_BONUS * importance
-    return total
+    """The sum of `amounts`: from 0 to 1.15. [M3]"""
+    return functools.reduce(np.add, amounts(overlap, age_hours, importance, recency_bias).values())
 
 
 def hybrid(deterministic: Values, cosine: Values, known: NDArray[np.bool_], semantic_weight: float) -> Values:
     """The mean of both, each divided by its best; where a memory has no vector yet, the first alone. 0..1 [M8]"""
-    plain, near = _share(deterministic), _share(cosine)
+    plain, near = deterministic / best_of(deterministic), cosine / best_of(cosine)
     return np.where(known, plain * (1.0 - semantic_weight) + near * semantic_weight, plain)
 
 
-def _share(values: Values) -> Values:
-    """Each as a share of the best."""
-    return values / max(BEST_MIN, float(values.max(initial=0.0)))
+def best_of(values: Values) -> float:
+    """The best value, which counts as BEST_MIN at least."""
+    return max(BEST_MIN, float(values.max(initial=0.0)))

@@ -10,14 +10,16 @@ To add a ranker:
    then the id. Scores are float32, so ones that hardly differ may tie, and importance then decides.
 2. Its name in `Ranker` of `clients/mnemo_client/protocol/choices.py`, in the same order. Wire types, options,
    completions and the OpenAPI document take it from there.
-3. Its case in `ranker_contributions` of `mnemo_core/retrieval/explanations.py`; without one, `explain` and `mnemo why`
-   name its score as the only reason.
+3. The features in its `RankerOutput`, and what each adds to the score: the reasons that `explain` and `mnemo why` name.
+   Without them the score is the only reason.
 4. Its row in daemon/SPEC.md 7.3, and its name and score in clients/PROTOCOL.md, "POST /v1/recall".
 5. `python -m tests.golden.names`, which adds the name to those that must not change; and its row in the tables of the
    tests, which name a ranker that they lack; `python -m tests.golden.day`, whose day asks every ranker.
 """
 
+import functools
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -52,6 +54,7 @@ RANKERS: tuple[Ranker, ...] = get_args(Ranker)
 Floats = NDArray[np.float32]
 Bools = NDArray[np.bool_]
 Values = NDArray[np.float64]
+Features = Mapping[str, NDArray[Any]]
 
 _ARCHIVED = STATES.index("archived")
 _TIME_CONSTANTS_DAYS = np.array(
@@ -113,7 +116,7 @@ class RankingRequest(NamedTuple):
 
 
 class RankingScores(NamedTuple):
-    """The answer of a ranker. `ranker` and `mode` are those that were used, whatever was asked for."""
+    """The answer of a ranker. `ranker` and `mode` are those that were used, whatever was requested."""
 
     scores: Floats  # 0 for candidates below the floor
     relevance: Floats  # 7.4: how well each fits, the same whatever the ranker; 7.5 and 7.6 go by it
@@ -121,10 +124,20 @@ class RankingScores(NamedTuple):
     reason: str  # why, "" where the ranker has no floor
     ranker: Ranker
     mode: ModeUsed | None = None
+    features: Features = MappingProxyType({})  # of the learned ranker, which has tables of its own, none
+    amounts: Features = MappingProxyType({})
 
 
-class _RankerOutput(NamedTuple):
+class RankerOutput(NamedTuple):
+    """The scores of a ranker, and how they come about. SPEC 7.7
+
+    `features` are the terms of its formula, and `amounts` sum up to the score, of `layered` to the argument of its
+    sigmoid. features None: the score is the only one.
+    """
+
     scores: NDArray[Any]
+    features: Features | None = None
+    amounts: Features = MappingProxyType({})
     dropped: Bools | None = None
     reason: str = ""
     mode: ModeUsed | None = None
@@ -147,15 +160,24 @@ def score(asked: RankingRequest, candidates: Candidates) -> RankingScores:
     asked = effective_request(asked)
     entry = RANKER_TABLE[asked.ranker]
     ranked = entry.score(asked, candidates)
-    scores, dropped = ranked.scores, ranked.dropped
-    if entry.lowers_archived:
-        scores = np.where(candidates.state == _ARCHIVED, scores * ARCHIVED_FACTOR, scores)
+    scores, dropped, amounts = ranked.scores, ranked.dropped, ranked.amounts
+    is_archived = candidates.state == _ARCHIVED
+    if entry.lowers_archived and is_archived.any():
+        if amounts:
+            lost = (ARCHIVED_FACTOR - 1) * _sum(amounts)
+            amounts = {**amounts, "archived": np.where(is_archived, lost, 0.0)}
+        scores = np.where(is_archived, scores * ARCHIVED_FACTOR, scores)
     if dropped is None:
         dropped = np.zeros(len(scores), np.bool_)
     else:
         scores = np.where(dropped, 0.0, scores)
+    features = ranked.features
+    if features is None:
+        features = amounts = {"score": scores}
     fit = _relevance(asked, candidates).astype(np.float32)
-    return RankingScores(scores.astype(np.float32), fit, dropped, ranked.reason, asked.ranker, ranked.mode)
+    return RankingScores(
+        scores.astype(np.float32), fit, dropped, ranked.reason, asked.ranker, ranked.mode, features, amounts
+    )
 
 
 def word_share(words: Floats) -> Floats:
@@ -175,30 +197,13 @@ def cosine(sims: Floats) -> Floats:
     return np.minimum(np.fmax(sims, np.float32(0.0)), np.float32(1.0))  # fmax passes over NaN
 
 
-def first_fusion(words: Floats, sims: Floats) -> Floats:
-    """Half the share of the best BM25, half the share of the best cosine, which counts as 0.45 at least.
-
-    A memory that has no vector yet is judged by its words alone, so that what was just said is found at once.
-    """
-    share = word_share(words)
-    known = ~np.isnan(sims)
-    close = cosine(sims)
-    near = close / np.float32(max(NEAR_COSINE, float(close.max(initial=0.0))))
-    return np.where(known, WORDS_WEIGHT * share + (1 - WORDS_WEIGHT) * near, share).astype(np.float32)
-
-
-def fused(sims: Floats, age_days: Values, time_constant_days: Values, importance: Floats) -> Values:
-    """0.6 · sim + 0.3 · exp(−age / time constant) + 0.1 · importance. [T12]"""
-    fresh = np.exp(-age_days / time_constant_days)
-    total: Values = SIM_SHARE * cosine(sims).astype(np.float64) + RECENCY_SHARE * fresh + IMPORTANCE_SHARE * importance
-    return total
-
-
-def blend(words: Floats, sims: Floats, importance: Floats) -> Values:
+def blend(candidates: Candidates) -> RankerOutput:
     """0.8 · relevance + 0.2 · importance: the cosine, or, where a memory has no vector yet, its words. [L21]"""
-    near = np.where(np.isnan(sims), word_share(words), cosine(sims)).astype(np.float64)
-    total: Values = BLEND_RELEVANCE_SHARE * near + BLEND_IMPORTANCE_SHARE * importance
-    return total
+    near = cosine(candidates.sims).astype(np.float64)
+    words_alone = np.where(np.isnan(candidates.sims), word_share(candidates.words), 0.0)
+    features: Features = {"cosine": near, "words_share": words_alone, "importance": candidates.importance}
+    shares = dict.fromkeys(("cosine", "words_share"), BLEND_RELEVANCE_SHARE) | {"importance": BLEND_IMPORTANCE_SHARE}
+    return _summed(features, {name: shares[name] * values for name, values in features.items()})
 
 
 def order(scored: RankingScores, candidates: Candidates) -> NDArray[np.intp]:
@@ -222,43 +227,70 @@ def _age_hours(asked: RankingRequest, at: NDArray[np.int64]) -> Values:
     return ages
 
 
-def _auto(asked: RankingRequest, candidates: Candidates) -> _RankerOutput:
+def _sum(amounts: Features) -> NDArray[Any]:
+    return functools.reduce(np.add, amounts.values())
+
+
+def _summed(features: Features, amounts: Features) -> RankerOutput:
+    return RankerOutput(_sum(amounts), features, amounts)
+
+
+def _auto(asked: RankingRequest, candidates: Candidates) -> RankerOutput:
+    """The learned ranker; without it half the share of the best BM25, half the share of the best cosine, which counts
+    as 0.45 at least.
+
+    A memory that has no vector yet is judged by its words alone, so that it is found at once.
+    """
     if candidates.learned is not None:
-        return _RankerOutput(candidates.learned if candidates.chances is None else candidates.chances)
-    return _RankerOutput(first_fusion(candidates.words, candidates.sims))
+        return RankerOutput(candidates.learned if candidates.chances is None else candidates.chances, {})
+    share, close = word_share(candidates.words), cosine(candidates.sims)
+    near = close / np.float32(max(NEAR_COSINE, float(close.max(initial=0.0))))
+    by_words = np.where(np.isnan(candidates.sims), np.float32(1), np.float32(WORDS_WEIGHT))
+    return _summed(
+        {"words_share": share, "cosine_share": near},
+        {"words_share": by_words * share, "cosine_share": (1 - by_words) * near},
+    )
 
 
-def _words(asked: RankingRequest, candidates: Candidates) -> _RankerOutput:
-    return _RankerOutput(words_held(candidates.words, asked.words_full))
+def _words(asked: RankingRequest, candidates: Candidates) -> RankerOutput:
+    held = {"words_held": words_held(candidates.words, asked.words_full)}
+    return _summed(held, held)
 
 
-def _cosine(asked: RankingRequest, candidates: Candidates) -> _RankerOutput:
-    return _RankerOutput(cosine(candidates.sims))
+def _cosine(asked: RankingRequest, candidates: Candidates) -> RankerOutput:
+    near = {"cosine": cosine(candidates.sims)}
+    return _summed(near, near)
 
 
-def _deterministic(asked: RankingRequest, candidates: Candidates) -> _RankerOutput:
+def _deterministic(asked: RankingRequest, candidates: Candidates) -> RankerOutput:
     assert candidates.overlap is not None, "this ranker goes by the tokens of the texts"
     ages = _age_hours(asked, candidates.event_at)
-    return _RankerOutput(lexical_ranker.score(candidates.overlap, ages, candidates.importance, asked.recency_bias))
+    overlap, fresh, importance = candidates.overlap, lexical_ranker.recency(ages), candidates.importance
+    amounts = lexical_ranker.amounts(overlap, ages, importance, asked.recency_bias)
+    return _summed({"overlap": overlap, "recency": fresh, "importance": importance}, amounts)
 
 
-def _hybrid(asked: RankingRequest, candidates: Candidates) -> _RankerOutput:
+def _hybrid(asked: RankingRequest, candidates: Candidates) -> RankerOutput:
     near = cosine(candidates.sims)
     if asked.mode == "semantic":
-        return _RankerOutput(near, near <= 0, "no_similarity", "semantic")  # [M9]
+        return RankerOutput(near, {"cosine": near}, {"cosine": near}, near <= 0, "no_similarity", "semantic")  # [M9]
     plain = _deterministic(asked, candidates)
     if asked.mode == "deterministic":
         return plain._replace(mode="deterministic")
-    known = ~np.isnan(candidates.sims)
-    scores = lexical_ranker.hybrid(plain.scores, near.astype(np.float64), known, asked.semantic_weight)
-    return _RankerOutput(scores, mode="hybrid")
+    known, close = ~np.isnan(candidates.sims), near.astype(np.float64)
+    scores = lexical_ranker.hybrid(plain.scores, close, known, asked.semantic_weight)
+    left = np.where(known, 1 - asked.semantic_weight, 1.0)
+    amounts = {name: left * values / lexical_ranker.best_of(plain.scores) for name, values in plain.amounts.items()}
+    amounts["cosine"] = (1 - left) * close / lexical_ranker.best_of(close)
+    return RankerOutput(scores, {**(plain.features or {}), "cosine": near}, amounts, mode="hybrid")
 
 
-def _layered(asked: RankingRequest, candidates: Candidates) -> _RankerOutput:
+def _layered(asked: RankingRequest, candidates: Candidates) -> RankerOutput:
     """Drop candidates that neither a word nor a similar enough vector found.
 
     Only vectors have a floor, as in [G]: a relevance by words alone is below it by rule, and would never be shown.
     """
+    fit = _relevance(asked, candidates)
     worth = decay_ranker.weight(
         candidates.strength, candidates.repetitions, candidates.accesses, candidates.kind, candidates.layer,
         candidates.state,
@@ -266,30 +298,43 @@ def _layered(asked: RankingRequest, candidates: Candidates) -> _RankerOutput:
     used_at = np.where(candidates.last_accessed > 0, candidates.last_accessed, candidates.created_at)
     fresh = decay_ranker.recency(_age_hours(asked, used_at), candidates.decay_rate)
     dropped = ~decay_ranker.is_confirmed(candidates.sims, asked.thresholds) & (candidates.words <= 0)
-    return _RankerOutput(
-        decay_ranker.score(_relevance(asked, candidates), worth, fresh), dropped, "below_sim_threshold"
-    )
+    scores, shown = decay_ranker.score(fit, worth, fresh), fit.astype(np.float32).astype(np.float64)  # as in the answer
+    features = {"relevance": shown, "weight": worth, "recency": fresh}
+    return RankerOutput(scores, features, decay_ranker.amounts(shown, worth, fresh), dropped, "below_sim_threshold")
 
 
-def _fused(asked: RankingRequest, candidates: Candidates) -> _RankerOutput:
-    """A buffer memory is a recent one, every other long-term. What has no vector yet is under the floor too. [T13]"""
+def _fused(asked: RankingRequest, candidates: Candidates) -> RankerOutput:
+    """0.6 · sim + 0.3 · exp(−age / time constant) + 0.1 · importance. [T12]
+
+    A buffer memory is a recent one, every other long-term. A memory without a vector is under the floor too. [T13]
+    """
+    near = cosine(candidates.sims).astype(np.float64)
     age_days = _age_hours(asked, candidates.event_at) / HOURS_A_DAY
-    constants = _TIME_CONSTANTS_DAYS[candidates.layer]
+    fresh = np.exp(-age_days / _TIME_CONSTANTS_DAYS[candidates.layer])
     is_near = candidates.sims >= np.float32(asked.thresholds.fused_floor)  # NaN is not
-    scores = fused(candidates.sims, age_days, constants, candidates.importance)
-    return _RankerOutput(scores, ~is_near, "below_sim_threshold")
+    features: Features = {"cosine": near, "recency": fresh, "importance": candidates.importance}
+    shares = {"cosine": SIM_SHARE, "recency": RECENCY_SHARE, "importance": IMPORTANCE_SHARE}
+    summed = _summed(features, {name: shares[name] * values for name, values in features.items()})
+    return summed._replace(dropped=~is_near, reason="below_sim_threshold")
 
 
-def _rerank(asked: RankingRequest, candidates: Candidates) -> _RankerOutput:
+def _rerank(asked: RankingRequest, candidates: Candidates) -> RankerOutput:
     """Rank candidates that the cross-encoder did not read, being lower in the blend, behind those that it did."""
-    scores = blend(candidates.words, candidates.sims, candidates.importance)
-    cross = candidates.cross
+    plain, cross, late = blend(candidates), candidates.cross, candidates.late
     if cross is not None and not np.isnan(cross).all():
-        return _RankerOutput(np.where(np.isnan(cross), scores * np.nanmin(cross), cross), mode="cross_encoder")
-    late = candidates.late
+        return _reranked(plain, "cross_encoder", cross, "cross_encoder", np.nanmin(cross))
     if late is None or np.isnan(late).all():
-        return _RankerOutput(scores, mode="blend")
-    return _RankerOutput(np.where(np.isnan(late), scores, np.clip(late, 0.0, 1.0)), mode="late")
+        return plain._replace(mode="blend")
+    return _reranked(plain, "late", np.clip(late, 0.0, 1.0), "late", np.float64(1))
+
+
+def _reranked(plain: RankerOutput, name: str, values: Floats, mode: ModeUsed, factor: np.floating[Any]) -> RankerOutput:
+    """The values where there are some, else the plain scores times `factor`."""
+    is_read = ~np.isnan(values)
+    amounts = {each: np.where(is_read, 0.0, factor * amount) for each, amount in plain.amounts.items()}
+    amounts[name] = np.where(is_read, values, 0.0)
+    features = {**(plain.features or {}), name: values}
+    return RankerOutput(np.where(is_read, values, plain.scores * factor), features, amounts, mode=mode)
 
 
 class RankerEntry(NamedTuple):
@@ -298,7 +343,7 @@ class RankerEntry(NamedTuple):
     Without `reads_vectors` the vector channel is not searched: candidates are those of words and core.
     """
 
-    score: Callable[[RankingRequest, Candidates], _RankerOutput]
+    score: Callable[[RankingRequest, Candidates], RankerOutput]
     reads_vectors: bool = False
     reads_overlap: bool = False
     reads_words_full: bool = False  # `RankingRequest.words_full`

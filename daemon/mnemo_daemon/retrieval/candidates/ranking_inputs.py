@@ -89,7 +89,7 @@ class RankingInputs:
             return None
         numbers, candidates = context.found.numbers, context.candidates
         first = np.flatnonzero(context.found.rounds == 0)
-        light = rankers.blend(candidates.words, candidates.sims, candidates.importance)[first]
+        light = rankers.blend(candidates).scores[first]
         rows = first[np.lexsort((numbers[first], -light))[:RERANKED_MAX]]
         with self._store.snapshot() as snapshot:
             memories = [context.corpus.memory(snapshot, number) for number in numbers[rows].tolist()]
