@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import shlex
 import socketserver
 import threading
 from collections.abc import Callable, Mapping
@@ -180,6 +181,60 @@ class CannedPerson:
         code = main.run(list(words), Terminal(out, err, self.environ), self.environ, kind(typed))
         self.out, self.err = out.getvalue(), err.getvalue()
         return code
+
+
+class Give(NamedTuple):
+    """A command, and what must come of it; None: not looked at.
+
+    `sent` are the requests that it makes, each as its body or, without one, its query; `headers` those of the last."""
+
+    words: str
+    code: int = 0
+    out: str | None = None
+    err: str | None = None
+    says: tuple[str, ...] = ()  # in the output
+    warns: tuple[str, ...] = ()  # in the messages
+    sent: list[Any] | None = None
+    headers: Mapping[str, str | None] = MappingProxyType({})
+    json: Any = None  # the output, read as JSON
+    typed: str = ""
+    at_terminal: bool = False
+
+
+Answers = dict[str, Any]  # by route: a struct, a value, bytes, a CannedAnswer, or a function of the request
+
+
+class Scenario(NamedTuple):
+    """Commands in their order; answers among them are given from there on."""
+
+    name: str
+    steps: tuple[Give | Answers, ...]
+
+
+def play(scenario: Scenario, person: CannedPerson, canned: CannedDaemon) -> None:
+    for step in scenario.steps:
+        if isinstance(step, dict):
+            canned.answers |= step
+        else:
+            _play_step(step, person, canned)
+
+
+def _play_step(step: Give, person: CannedPerson, canned: CannedDaemon) -> None:
+    before = len(canned.asked)
+    person.sits_at_a_terminal = step.at_terminal
+    assert person.give(*shlex.split(step.words), typed=step.typed) == step.code, person.out + person.err
+    assert step.out is None or person.out == step.out
+    assert step.err is None or person.err == step.err
+    assert not [part for part in step.says if part not in person.out], person.out
+    assert not [part for part in step.warns if part not in person.err], person.err
+    asked = canned.asked[before:]
+    assert step.sent is None or [each.query if each.body is None else each.body for each in asked] == step.sent
+    assert {name: asked[-1].headers.get(name) for name in step.headers} == step.headers
+    assert step.json is None or json.loads(person.out) == step.json
+
+
+def refusal(status: int, code: str, message: str, **fields: Any) -> CannedAnswer:
+    return CannedAnswer({"error": {"code": code, "message": message, **fields}}, status)
 
 
 ID = "01936f2e-7c00-7000-8000-0000c0ffee01"

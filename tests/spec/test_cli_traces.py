@@ -1,14 +1,15 @@
-"""The display of a trace on a terminal, and of the reasons for an answer. SPEC 7.7, 14"""
+"""The display of a trace, of the reasons for an answer, and of changes. SPEC 7.7, 14"""
 
-import json
 from typing import Any
 
-import msgspec
 import pytest
 
+from mnemo_client.cli.commands import changes
 from mnemo_client.cli.format import traces
+from mnemo_client.cli.format.state import job_lines
 from mnemo_client.cli.terminal import TextStyle, cell_width
-from mnemo_client.protocol.retrieval import (  # fmt: skip
+from mnemo_client.protocol.jobs import JobsAnswer, JobStatus
+from mnemo_client.protocol.retrieval import (
     CandidateTrace,
     ChannelRank,
     ChannelTrace,
@@ -17,10 +18,14 @@ from mnemo_client.protocol.retrieval import (  # fmt: skip
     RecallTrace,
     WhyAnswer,
 )
-from tests.canned import ID as WHOLE_ID
-from tests.canned import CannedDaemon, CannedPerson, recall_answer, recalled, status
+from mnemo_client.protocol.versions import HistoryAnswer, VersionView
+from tests.canned import NOON, CannedDaemon, CannedPerson, note, recall_answer, recalled
+
+pytestmark = pytest.mark.usefixtures("utc")
 
 ID = "01936f2e-7c00-7000-8000-0000c0ffee0{}"
+PLAIN = TextStyle()
+COLOURED = TextStyle(colour=True, width=80)
 
 
 def candidate(number: int, **fields: Any) -> CandidateTrace:
@@ -105,6 +110,16 @@ def test_a_small_score_has_a_digit_more() -> None:
     ]  # fmt: skip
 
 
+def test_recall_with_explain_shows_the_trace_below_the_hits(person: CannedPerson, canned: CannedDaemon) -> None:
+    canned.say("POST /v1/recall", recall_answer(recalled(), trace=trace(candidate(1, answer=1))))
+    assert person.give("recall", "--explain", "spare", "key") == 0
+    lines = person.out.splitlines()
+    assert lines[0].startswith("1  0.82  c0ffee01")
+    assert lines[3] == "rank  score  by    memory    why"
+    assert lines[-1].startswith("1 of 12 · ")
+    assert canned.asked[0].body == {"query": "spare key", "highlight": True, "explain": True}
+
+
 # Why
 
 
@@ -155,47 +170,66 @@ def test_why_keeps_to_eighty_columns(colour: bool) -> None:
     assert max(map(cell_width, traces.why_lines(shown, TextStyle(colour=colour, width=80)))) <= 80
 
 
-# The commands
+# How texts differ
 
 
-def test_recall_with_explain_shows_the_trace_below_the_hits(person: CannedPerson, canned: CannedDaemon) -> None:
-    canned.say("POST /v1/recall", recall_answer(recalled(), trace=trace(candidate(1, answer=1))))
-    assert person.give("recall", "--explain", "spare", "key") == 0
-    lines = person.out.splitlines()
-    assert lines[0].startswith("1  0.82  c0ffee01")
-    assert lines[3] == "rank  score  by    memory    why"
-    assert lines[-1].startswith("1 of 12 · ")
-    assert canned.asked[0].body == {"query": "spare key", "highlight": True, "explain": True}
+@pytest.mark.parametrize(
+    ("before", "after", "shown"),
+    [
+        ("The key is with Ines.", "The key is with Otto.", "The key is with [-Ines-]{+Otto+}."),
+        ("tea", "tea, please", "tea{+, please+}"),
+        ("one two three", "three", "[-one two-] three"),
+        ("a b c", "a  b\nc", "only white space"),
+        ("鍵は東京にある", "鍵は京都にある", "鍵は[-東-]京{+都+}にある"),
+        ("", "new", "{+new+}"),
+        ("a\x1b[31mb", "a\x1b[31mc", "a�[[-31mb-]{+31mc+}"),
+    ],
+)  # fmt: skip
+def test_the_words_that_went_and_came_are_marked(before: str, after: str, shown: str) -> None:
+    assert changes.word_diff(before, after, PLAIN) == shown
 
 
-def test_why_asks_with_the_options_of_recall_and_a_number_of_the_last_answer(
-    person: CannedPerson, canned: CannedDaemon
-) -> None:
-    canned.say("POST /v1/recall", recall_answer(recalled()))
-    canned.say("POST /v1/why", told(degraded=["vectors"]))
-    canned.say("GET /v1/status", status())
-    person.give("recall", "x")
-    given = ("why", "1", "spare", "key", "--kind", "procedural", "-k", "2", "--since", "last week", "--budget", "0")
-    assert person.give(*given) == 0
-    assert canned.asked[1].body == {
-        "id": WHOLE_ID, "query": "spare key", "kinds": ["procedural"], "top_k": 2, "since": "last week",
-        "token_budget": None,
-    }  # fmt: skip
-    assert person.out.startswith("It stands in place 7.\n")
-    assert person.err == "answered by words only: the embedding model is loading\n"
+def test_where_there_are_colours_words_are_coloured_instead() -> None:
+    assert changes.word_diff("with Ines.", "with Otto.", COLOURED) == "with \x1b[31mInes\x1b[0m\x1b[32mOtto\x1b[0m."
 
 
-def test_why_as_json_is_the_daemons_own_answer(person: CannedPerson, canned: CannedDaemon) -> None:
-    canned.say("POST /v1/why", {**msgspec.to_builtins(told()), "new": [1]})
-    assert person.give("why", WHOLE_ID, "key", "--json") == 0
-    assert json.loads(person.out)["new"] == [1]
+def test_of_what_stayed_only_the_words_beside_a_change_are_shown() -> None:
+    same = "word " * 100
+    shown = changes.word_diff(f"{same}old {same}", f"{same}new {same}", PLAIN)
+    assert shown == "… word word word word word word [-old-]{+new+} word word word word word word …"
+    middle = changes.word_diff(f"old {same}old", f"new {same}new", PLAIN)
+    assert middle.startswith("[-old-]{+new+} word word")
+    assert " … " in middle
 
 
-def test_why_without_a_question_or_with_too_short_an_id_is_wrong_usage(
-    person: CannedPerson, canned: CannedDaemon
-) -> None:
-    assert person.give("why", WHOLE_ID) == 2
-    assert person.err.startswith("mnemo: there is no text to look for")
-    assert person.give("why", "c0ffee", "key") == 2
-    assert "too short for an id" in person.err
-    assert canned.asked == []
+def test_a_long_text_that_is_wholly_another_is_compared_in_no_time() -> None:
+    before = " ".join(f"a{number} the of" for number in range(1300))
+    after = " ".join(f"b{number} the of" for number in range(1300))
+    assert len(before) > 8000
+    assert changes.word_diff(before, after, PLAIN)
+
+
+def test_a_passage_of_a_note_is_told_by_its_headings_and_not_by_its_lines() -> None:
+    before = recalled(note=note(lines=(1, 2)))
+    after = recalled(note=note(lines=(8, 9), headings=["Deploy", "Undo"]))
+    versions = HistoryAnswer(versions=[
+        VersionView(seq=2, at=NOON, by="notes", what="notes", memory=after),
+        VersionView(seq=1, at=NOON, by="notes", what="notes", memory=before),
+    ])  # fmt: skip
+    assert (
+        list(changes.version_lines(versions, PLAIN))[1] == "  note: Deploy › Deploy › Rollback → Deploy › Deploy › Undo"
+    )
+
+
+# Jobs
+
+
+def test_the_list_of_jobs_fits_eighty_columns() -> None:
+    jobs = [
+        JobStatus(
+            name="trash_retention", summary="word " * 40, state="waiting", reason=reason, slice="1 piece", heavy=False,
+            runs=0, slices=0, started_at=NOON, finished_at=NOON,
+        )
+        for reason in (None, "cause " * 40)
+    ]  # fmt: skip
+    assert max(map(cell_width, job_lines(JobsAnswer(jobs=jobs), COLOURED))) <= 80
