@@ -194,13 +194,16 @@ class ErasedText(Record, frozen=True):
 
 
 class LlmCall(Record, frozen=True):
-    """One call of a language model. SPEC 12"""
+    """One call of a language model. SPEC 12.2
+
+    Of its outcomes, `rejected` is by the validation of the task, and `unusable` an answer that is not of its form.
+    """
 
     id: str
     at: int  # ms
     site: str  # the task that called
     model: str
-    outcome: Literal["answered", "rejected", "unusable", "late", "too_long", "failed"]  # rejected: by its validation
+    outcome: Literal["answered", "rejected", "unusable", "late", "cancelled", "too_long", "failed"]
     tokens_in: int = 0
     tokens_out: int = 0
     milliseconds: int = 0

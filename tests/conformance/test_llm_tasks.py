@@ -4,6 +4,7 @@ A task answers each time, by its fallback where the model's answer is not to be 
 workers are scripts in real child processes; the well-behaved model stands in tests/integration.
 """
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -129,6 +130,17 @@ BROKEN_WORKERS = {
 }  # fmt: skip
 
 
+CANCELLED = """
+from mnemo_daemon.models.llm_worker import ModelRefusal
+ready()
+prompt()
+pathlib.Path({busy!r}).touch()
+os.read(0, 65536)
+send(out, ModelRefusal("cancelled", "as asked"))
+time.sleep(600)
+"""
+
+
 @EVERY_TASK
 @pytest.mark.parametrize("worker", BROKEN_WORKERS)
 def test_a_broken_worker_costs_the_model_and_never_the_answer(
@@ -153,6 +165,30 @@ def test_without_a_model_or_with_the_level_off_nothing_is_called(
     assert "llm.level" in off.reason
     assert model.status().state == "off", "the worker was started for nothing"
     assert calls(store) == []
+
+
+@EVERY_TASK
+def test_a_call_that_is_cancelled_ends_with_the_fallback(
+    task: AnyTask, model_of: ModelOf, store: Store, tmp_path: Path
+) -> None:
+    busy = tmp_path / "busy"
+    result = TaskRunner(model_of(CANCELLED.format(busy=str(busy))), store, lambda: "full").run(
+        task, INPUTS, DEADLINE_S, is_cancelled=busy.exists
+    )
+    assert (result.method, result.answer) == ("fallback", task.fallback(INPUTS))
+    assert [call.outcome for call in calls(store)] == ["cancelled"]
+
+
+@EVERY_TASK
+def test_a_reason_to_wait_keeps_background_tasks_from_the_model_and_no_interactive_one(
+    task: AnyTask, model_of: ModelOf, store: Store
+) -> None:
+    good = task.fallback(INPUTS)
+    runner = TaskRunner(model_of(answering(encoded(good))), store, lambda: "full", lambda: "it runs on battery")
+    background, interactive = (dataclasses.replace(task, is_interactive=each) for each in (False, True))
+    assert runner.run(background, INPUTS) == TaskResult(good, "fallback", "it runs on battery")
+    assert calls(store) == []
+    assert runner.run(interactive, INPUTS) == TaskResult(good, "llm")
 
 
 def test_at_level_auto_a_clear_case_is_decided_without_the_model_and_at_full_it_is_not(

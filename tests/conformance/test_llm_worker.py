@@ -5,6 +5,7 @@ The misbehaving workers are scripts that speak the real frames; the well-behaved
 
 import os
 import sys
+import textwrap
 import threading
 import time
 from collections.abc import Callable
@@ -15,10 +16,13 @@ import pytest
 from mnemo_daemon.models.language_model import (
     FAILURE_PAUSE_S,
     FAILURES_MAX,
+    WAITING_MAX,
     AnswerTimeout,
+    CallCancellation,
     LanguageModel,
     LanguageModelError,
     ModelAbsent,
+    ModelBusy,
     ModelFailureError,
     PromptTooLong,
 )
@@ -182,10 +186,14 @@ def test_after_too_many_failures_in_a_row_it_is_left_alone_for_a_while(model_of:
     with pytest.raises(ModelFailureError, match="left alone"):
         model.answer("hello", 8, 10)
     assert starts.read_text() == "x" * FAILURES_MAX
-    now[0] += FAILURE_PAUSE_S
-    with pytest.raises(ModelFailureError, match="exit code 7"):
-        model.answer("hello", 8, 10)
-    assert starts.read_text() == "x" * (FAILURES_MAX + 1)
+    for further in range(1, 4):  # each further failure doubles the pause
+        now[0] += FAILURE_PAUSE_S * 2 ** (further - 1) - 1
+        with pytest.raises(ModelFailureError, match="left alone"):
+            model.answer("hello", 8, 10)
+        now[0] += 1
+        with pytest.raises(ModelFailureError, match="exit code 7"):
+            model.answer("hello", 8, 10)
+        assert starts.read_text() == "x" * (FAILURES_MAX + further)
 
 
 def test_one_question_at_a_time_is_served_and_waiting_has_an_end(model_of: ModelOf) -> None:
@@ -200,6 +208,136 @@ def test_one_question_at_a_time_is_served_and_waiting_has_an_end(model_of: Model
     assert model.answer("patient", 8, 10).text == "patient"
     first.join()
     assert answers == ["first"]
+
+
+# A worker that takes its time over "slow" until it is cancelled, and answers everything else at once.
+PATIENT = """
+from mnemo_daemon.models.llm_worker import Cancel, ModelRefusal
+ready()
+while True:
+    asked = prompt()
+    if asked.text == "slow":
+        pathlib.Path(sys.argv[0] + ".busy").touch()
+        while (body := take_frame(received)) is None:
+            received.extend(os.read(0, 65536))
+        assert msgspec.msgpack.decode(body, type=Cancel).number == asked.number
+        send(out, ModelRefusal("cancelled", "as asked"))
+    else:
+        answer(asked.text.upper())
+"""
+
+
+def begin(ask: Callable[[], object]) -> tuple[threading.Thread, list[LanguageModelError]]:
+    """Starts a call in a thread; the list holds the error that it ends with."""
+    errors: list[LanguageModelError] = []
+
+    def run() -> None:
+        try:
+            ask()
+        except LanguageModelError as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread, errors
+
+
+def test_an_interactive_call_stops_a_background_one_and_is_answered_by_the_same_worker(
+    model_of: ModelOf, tmp_path: Path
+) -> None:
+    model = model_of(PATIENT)
+    thread, errors = begin(lambda: model.answer("slow", 8, 60, is_interactive=False))
+    wait_until((tmp_path / "worker0.py.busy").exists)
+    pid = model.status().pid
+    assert model.answer("hello", 8, 60).text == "HELLO"
+    thread.join()
+    assert [type(error) for error in errors] == [CallCancellation]
+    assert model.status().pid == pid
+
+
+def test_an_interactive_call_waits_for_another_one(model_of: ModelOf, tmp_path: Path) -> None:
+    model = model_of(PATIENT)
+    gives_up = threading.Event()
+    thread, errors = begin(lambda: model.answer("slow", 8, 60, is_cancelled=gives_up.is_set))
+    wait_until((tmp_path / "worker0.py.busy").exists)
+    with pytest.raises(AnswerTimeout, match="busy"):
+        model.answer("hello", 8, 0.5)
+    assert errors == []
+    gives_up.set()
+    thread.join()
+    assert [type(error) for error in errors] == [CallCancellation]
+    assert model.answer("hello", 8, 60).text == "HELLO"
+
+
+def test_a_worker_that_ignores_a_cancellation_is_killed_and_replaced(model_of: ModelOf, tmp_path: Path) -> None:
+    busy = tmp_path / "busy"
+    script = f"""
+        ready()
+        if pathlib.Path({str(busy)!r}).exists():
+            answer(prompt().text.upper())
+        prompt()
+        pathlib.Path({str(busy)!r}).touch()
+        time.sleep(600)
+        """
+    model = model_of(script)
+    with pytest.raises(AnswerTimeout, match="hung"):
+        model.answer("hello", 8, 60, is_cancelled=busy.exists)
+    assert model.status().pid is None
+    assert model.answer("hello", 8, 60).text == "HELLO"
+
+
+def test_a_call_is_cancelled_while_the_model_is_loaded_which_goes_on(model_of: ModelOf, tmp_path: Path) -> None:
+    begun, may_load = tmp_path / "begun", tmp_path / "may_load"
+    model = model_of(
+        f"""
+        pathlib.Path({str(begun)!r}).touch()
+        while not pathlib.Path({str(may_load)!r}).exists():
+            time.sleep(0.01)
+        """
+        + textwrap.indent(ECHO, " " * 8)
+    )
+    with pytest.raises(CallCancellation):
+        model.answer("hello", 8, 60, is_cancelled=begun.exists)
+    started = model.status()
+    assert started.state == "starting"
+    may_load.touch()
+    assert model.answer("hello", 8, 60).text == "HELLO"
+    assert model.status().pid == started.pid
+
+
+def test_too_many_waiting_calls_are_refused_and_the_other_priority_is_not(model_of: ModelOf, tmp_path: Path) -> None:
+    model = model_of(PATIENT)
+    gives_up = threading.Event()
+    asks = [
+        begin(lambda: model.answer("slow", 8, 60, is_interactive=False, is_cancelled=gives_up.is_set))
+        for _ in range(WAITING_MAX + 1)
+    ]
+    wait_until((tmp_path / "worker0.py.busy").exists)
+    wait_until(lambda: model.waiting() == WAITING_MAX)
+    with pytest.raises(ModelBusy, match=str(WAITING_MAX)):
+        model.answer("one more", 8, 60, is_interactive=False)
+    assert model.answer("hello", 8, 60).text == "HELLO"
+    gives_up.set()
+    for thread, errors in asks:
+        thread.join()
+        assert [type(error) for error in errors] == [CallCancellation]
+
+
+def test_the_worker_can_reach_no_network(model_of: ModelOf) -> None:
+    model = model_of(
+        """
+        from mnemo_daemon.models.llm_worker import forbid_network
+        sys.addaudithook(forbid_network)
+        import socket
+        ready()
+        prompt()
+        try:
+            socket.create_connection(("127.0.0.1", 1), timeout=1)
+        except PermissionError as error:
+            answer(str(error))
+        """
+    )
+    assert "uses no network" in model.answer("hello", 8, 10).text
 
 
 def test_closing_ends_a_running_answer_at_once_and_leaves_no_process(model_of: ModelOf) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from mnemo_daemon.models.language_model import (
     AnswerTimeout,
+    CallCancellation,
     LanguageModel,
     ModelFailureError,
     PromptTooLong,
@@ -90,6 +91,29 @@ def test_a_deadline_stops_it_in_the_middle_of_the_prompt_and_the_model_stays(mod
     assert time.monotonic() - began < 1.5
     assert "kitchen door" in model.answer(QUESTION, 24, LOADED_S).text
     assert model.status().pid == pid
+
+
+def test_a_call_is_cancelled_in_the_middle_of_the_prompt_and_the_model_stays(model: LanguageModel) -> None:
+    model.answer("Hello", 1, LOADED_S)
+    pid = model.status().pid
+    looks = iter(range(10))
+    with pytest.raises(CallCancellation):
+        model.answer(TOO_MUCH_TO_READ, 100, LOADED_S, is_cancelled=lambda: next(looks, None) is None)
+    assert "kitchen door" in model.answer(QUESTION, 24, LOADED_S).text
+    assert model.status().pid == pid
+
+
+def test_the_head_of_a_prompt_is_read_once_even_when_others_come_between(model: LanguageModel) -> None:
+    def ask(head: str) -> tuple[str, int]:
+        answer = model.answer(QUESTION, 24, LOADED_S, head=head)
+        return answer.text, answer.reused_tokens
+
+    heads = ["Answer the question from the text.\n\n", "Answer in one word, in capitals.\n\n"]
+    first = [ask(head) for head in heads]
+    again = [ask(head) for head in heads]
+    assert [reused for _, reused in first] == [0, 0]
+    assert all(reused > 10 for _, reused in again)
+    assert [text for text, _ in again] == [text for text, _ in first]
 
 
 def test_a_prompt_beyond_the_context_is_refused_with_both_lengths(model: LanguageModel) -> None:

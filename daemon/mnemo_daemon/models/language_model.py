@@ -8,26 +8,32 @@ LanguageModelError
 ├── ModelAbsent        there is no model here, or it is switched off; not an error to show
 ├── ModelFailureError  the model or its process broke; the next question may go well
 ├── AnswerTimeout      there was no answer in time
+├── CallCancellation    the caller gave up, or an interactive call went before this background one
+├── ModelBusy          too many calls wait already
 └── PromptTooLong      the prompt does not fit the model's context
 """
 
 import contextlib
 import importlib.util
+import itertools
+import math
 import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal, assert_never
 
 import msgspec
 
+from mnemo_daemon.models.call_queue import POLL_S, CallQueue
 from mnemo_daemon.models.llm_worker import (
     FRAME_BYTES_MAX,
     BrokenFrame,
+    Cancel,
     Completion,
     ModelRefusal,
     Prompt,
@@ -56,6 +62,10 @@ IDLE_S = 600.0
 FAILURES_MAX = 3
 """Failures in a row after which the model is left alone for FAILURE_PAUSE_S."""
 FAILURE_PAUSE_S = 60.0
+FAILURE_PAUSE_MAX_S = 3600.0
+"""The pause doubles with every further failure, up to this."""
+WAITING_MAX = 16
+"""Calls that wait at once, for each priority; of a model that takes seconds, more would be answered too late."""
 NOISE_SHOWN_CHARACTERS = 300
 
 
@@ -85,6 +95,20 @@ class AnswerTimeout(LanguageModelError):
 
     code = "llm_late"
     hint = "ask for less, allow more time, or use a smaller model"
+
+
+class CallCancellation(LanguageModelError):
+    """The call was stopped before its answer was finished."""
+
+    code = "llm_cancelled"
+    hint = "ask again"
+
+
+class ModelBusy(LanguageModelError):
+    """Too many calls wait for the language model."""
+
+    code = "llm_busy"
+    hint = "ask again later"
 
 
 class PromptTooLong(LanguageModelError):
@@ -133,7 +157,7 @@ class Worker:
         """True if the process runs; one that ended is reaped by this."""
         return self._process.poll() is None
 
-    def send(self, prompt: Prompt, until: float) -> None:
+    def send(self, prompt: Prompt | Cancel, until: float) -> None:
         """Raises TimeoutError after until (monotonic seconds), ConnectionError when the worker is gone."""
         self._wire.settimeout(time_left(until))
         self._wire.sendall(to_frame(prompt))
@@ -198,6 +222,8 @@ class LanguageModel:
         sha256: str | None = None,
         allow_unknown: bool = False,
         context_tokens: int = CONTEXT_TOKENS,
+        threads: int = 0,
+        gpu_layers: int = 0,
         memory_limit_bytes: int = 0,
         idle_s: float = IDLE_S,
         clock: Clock = time.monotonic,
@@ -207,6 +233,8 @@ class LanguageModel:
         self._model = model
         self._options = [
             f"--context={context_tokens}",
+            f"--threads={threads}",
+            f"--gpu-layers={gpu_layers}",
             f"--memory-limit={memory_limit_bytes}",
             f"--sha256={sha256 or ''}",
         ]
@@ -214,7 +242,8 @@ class LanguageModel:
         self._idle_s = idle_s
         self._clock = clock
         self._command = command
-        self._turn = threading.Lock()
+        self._queue = CallQueue(WAITING_MAX)
+        self._numbers = itertools.count(1)
         self._worker: Worker | None = None
         self._idle_timer: threading.Timer | None = None
         self._is_closed = False
@@ -223,7 +252,7 @@ class LanguageModel:
         self._reason = ""
 
     def status(self) -> LanguageModelStatus:
-        """The expected fate of the next question. Never waits."""
+        """The expected fate of the next call. Never waits."""
         name = self.name
         if why_not := self._reason_for_absence():
             return LanguageModelStatus("absent", why_not, name)
@@ -240,31 +269,51 @@ class LanguageModel:
         return self._model.name if self._model else ""
 
     def answer(
-        self, prompt: str, max_tokens: int, deadline_s: float, *, head: str = "", grammar: str = ""
+        self,
+        prompt: str,
+        max_tokens: int,
+        deadline_s: float,
+        *,
+        head: str = "",
+        grammar: str = "",
+        is_interactive: bool = True,
+        is_cancelled: Callable[[], bool] = lambda: False,
     ) -> Completion:
         """The model's answer, of at most max_tokens, within deadline_s seconds and KILL_GRACE_S.
 
-        `head` stands before the prompt; the answer follows `grammar`, if one is given, which must be a tested one.
+        `head` stands before the prompt; the answer follows `grammar`, if one is given, which must be a tested one. A
+        background call ends as CallCancellation as soon as an interactive one waits.
         Starting the model counts too: if that alone takes longer, this raises AnswerTimeout, the model goes on loading
-        and the next question finds it further on. Raises ModelAbsent, ModelFailureError, AnswerTimeout, PromptTooLong.
+        and the next question finds it further on. Raises any LanguageModelError.
         """
         until = time.monotonic() + deadline_s
         if (size := len((head + prompt).encode())) > FRAME_BYTES_MAX // 2:
             raise PromptTooLong(f"the prompt has {size} bytes; no model's context holds that")
         self._check_prompt()
-        with self._exclusive_turn(deadline_s):
-            self._check_prompt()  # it may have been closed meanwhile
-            try:
-                worker = self._ready_worker(until)
-                return self._ask(worker, Prompt(prompt, max_tokens, time_left(until), head, grammar), until)
-            except TimeoutError as error:
-                raise AnswerTimeout("the time was up before the question could be asked") from error
-            finally:
-                self._rearm_idle_timer()
+
+        def must_stop() -> bool:
+            return is_cancelled() or (not is_interactive and self._queue.has_interactive())
+
+        try:
+            with self._queue.turn(until, is_interactive=is_interactive, is_cancelled=is_cancelled):
+                return self._answer_in_turn(
+                    lambda: Prompt(prompt, max_tokens, time_left(until), head, grammar, next(self._numbers)),
+                    until, must_stop,
+                )  # fmt: skip
+        except InterruptedError as error:
+            raise CallCancellation("the call was cancelled while it waited") from error
+        except OverflowError as error:
+            raise ModelBusy(f"{WAITING_MAX} calls wait for the language model already") from error
+        except TimeoutError as error:
+            raise AnswerTimeout(f"the language model was busy for {deadline_s:g} s with other questions") from error
+
+    def waiting(self) -> int:
+        """The number of calls that wait for their turn."""
+        return len(self._queue)
 
     def unload(self) -> None:
-        """Frees the model's memory once the question that is being answered is through. The next one starts it anew."""
-        with self._turn:
+        """Frees the model's memory once the running call is through. The next one starts the model again."""
+        with self._queue.turn(math.inf):
             self._drop_worker()
 
     def close(self) -> None:
@@ -272,19 +321,21 @@ class LanguageModel:
         self._is_closed = True
         if worker := self._worker:
             worker.kill()
-        with self._turn:
+        with self._queue.turn(math.inf):
             self._cancel_idle_timer()
             self._drop_worker()
 
-    @contextlib.contextmanager
-    def _exclusive_turn(self, patience_s: float) -> Iterator[None]:
-        """Nobody else is at the worker inside. Raises AnswerTimeout if that takes longer than patience_s."""
-        if not self._turn.acquire(timeout=max(patience_s, 0)):
-            raise AnswerTimeout(f"the language model was busy for {patience_s:g} s with another question")
+    def _answer_in_turn(
+        self, make_prompt: Callable[[], Prompt], until: float, must_stop: Callable[[], bool]
+    ) -> Completion:
+        self._check_prompt()  # it may have been closed meanwhile
         try:
-            yield
+            worker = self._ready_worker(until, must_stop)
+            return self._ask(worker, make_prompt(), until, must_stop)
+        except TimeoutError as error:
+            raise AnswerTimeout("the time was up before the question could be asked") from error
         finally:
-            self._turn.release()
+            self._rearm_idle_timer()
 
     def _reason_for_absence(self) -> str:
         """The reason why there is no model, in words for a person; empty if there is one."""
@@ -305,7 +356,10 @@ class LanguageModel:
 
     def _is_resting(self) -> bool:
         """True if the model failed too often in a row just now to be tried again."""
-        return self._failures >= FAILURES_MAX and self._clock() - self._failed_at < FAILURE_PAUSE_S
+        return self._failures >= FAILURES_MAX and self._clock() - self._failed_at < self._failure_pause_s()
+
+    def _failure_pause_s(self) -> float:
+        return min(FAILURE_PAUSE_S * 2.0 ** min(self._failures - FAILURES_MAX, 10), FAILURE_PAUSE_MAX_S)
 
     def _check_prompt(self) -> None:
         if why_not := self._reason_for_absence():
@@ -313,10 +367,10 @@ class LanguageModel:
         if self._is_resting():
             raise ModelFailureError(
                 f"the language model failed {self._failures} times in a row and is left alone for "
-                f"{FAILURE_PAUSE_S:g} s; last: {self._reason}"
+                f"{self._failure_pause_s():g} s; last: {self._reason}"
             )
 
-    def _ready_worker(self, until: float) -> Worker:
+    def _ready_worker(self, until: float, must_stop: Callable[[], bool]) -> Worker:
         """The worker with its model loaded; started if there is none."""
         if self._worker and not self._worker.is_alive():
             self._fail(f"nothing was asked of it, but {self._worker.exit_report()}")
@@ -331,7 +385,7 @@ class LanguageModel:
         if worker.ready:
             return worker
         start_until = worker.began + START_LIMIT_S
-        match self._receive(worker, min(until, start_until)):
+        match self._receive(worker, min(until, start_until), must_stop):
             case Ready():
                 worker.ready = True
                 return worker
@@ -346,22 +400,24 @@ class LanguageModel:
             case unknown:
                 assert_never(unknown)
 
-    def _ask(self, worker: Worker, prompt: Prompt, until: float) -> Completion:
+    def _ask(self, worker: Worker, prompt: Prompt, until: float, must_stop: Callable[[], bool]) -> Completion:
         """Sends the prompt and settles whatever comes back, or does not."""
+        self._send(worker, prompt, until + KILL_GRACE_S)
         try:
-            worker.send(prompt, until + KILL_GRACE_S)
-        except TimeoutError as error:
-            self._fail("it stopped reading and was killed")
-            raise AnswerTimeout("the language model hung and was stopped") from error
-        except ConnectionError as error:
-            raise self._fail(worker.exit_report()) from error
-        match self._receive(worker, until + KILL_GRACE_S):
+            reply = self._receive(worker, until + KILL_GRACE_S, must_stop)
+        except CallCancellation:
+            until = time.monotonic()
+            self._send(worker, Cancel(prompt.number), until + KILL_GRACE_S)
+            reply = self._receive(worker, until + KILL_GRACE_S)
+        match reply:
             case Completion() as completion:
                 self._failures, self._reason = 0, ""
                 worker.clear_output()
                 return completion
             case ModelRefusal(code="late", reason=reason):
                 raise AnswerTimeout(f"the language model was stopped: {reason}")
+            case ModelRefusal(code="cancelled", reason=reason):
+                raise CallCancellation(reason)
             case ModelRefusal(code="too_long", reason=reason):
                 raise PromptTooLong(reason)
             case ModelRefusal(reason=reason):
@@ -369,17 +425,32 @@ class LanguageModel:
             case Ready():
                 raise self._fail("it said twice that it is ready")
             case None:
-                self._fail("it did not stop at its deadline and was killed")
+                self._fail("it did not stop when it had to and was killed")
                 raise AnswerTimeout("the language model hung and was stopped")
             case unknown:
                 assert_never(unknown)
 
-    def _receive(self, worker: Worker, until: float) -> Reply | None:
-        """The worker's next message, None without one by then. Raises ModelFailureError if it is gone or babbles."""
+    def _send(self, worker: Worker, message: Prompt | Cancel, until: float) -> None:
         try:
-            return worker.receive(until)
-        except TimeoutError:
-            return None
+            worker.send(message, until)
+        except TimeoutError as error:
+            self._fail("it stopped reading and was killed")
+            raise AnswerTimeout("the language model hung and was stopped") from error
+        except ConnectionError as error:
+            raise self._fail(worker.exit_report()) from error
+
+    def _receive(self, worker: Worker, until: float, must_stop: Callable[[], bool] = lambda: False) -> Reply | None:
+        """The worker's next message, None without one by then. Raises CallCancellation as soon as must_stop says so,
+        and ModelFailureError if the worker is gone or babbles."""
+        try:
+            while True:
+                try:
+                    return worker.receive(min(until, time.monotonic() + POLL_S))
+                except TimeoutError:
+                    if time.monotonic() >= until:
+                        return None
+                if must_stop():
+                    raise CallCancellation("the call was cancelled")
         except ConnectionError as error:
             raise self._fail(worker.exit_report()) from error
         except (BrokenFrame, msgspec.DecodeError) as error:
@@ -416,13 +487,9 @@ class LanguageModel:
 
     def _unload_if_idle(self, worker: Worker) -> None:
         """Unloads worker unless a question is just being answered, which arms the timer again by itself."""
-        if not self._turn.acquire(blocking=False):
-            return
-        try:
+        with contextlib.suppress(TimeoutError, OverflowError), self._queue.turn(until=0.0):
             if self._worker is worker and threading.current_thread() is self._idle_timer:
                 self._drop_worker()
-        finally:
-            self._turn.release()
 
 
 def time_left(until: float) -> float:

@@ -11,6 +11,7 @@ Importing this module is cheap and does not need llama_cpp: the daemon takes the
 """
 
 import argparse
+import ctypes
 import hashlib
 import math
 import os
@@ -29,6 +30,7 @@ FRAME_BYTES_MAX = 1024 * 1024
 """Bytes of one message; far above any prompt that fits a context, far below what could exhaust memory."""
 NICENESS = 10
 """Added to the daemon's own: a recall must not wait for a model that is thinking. [facts/engine 1]"""
+HEADS_MAX = 24  # prompt heads whose state is kept: one a task, some 5 MB each with a model of 3B
 CONTENT_MARK = "\ue000content\ue000"  # private-use characters: stands for the prompt when a template is rendered
 GGUF_MAGIC = b"GGUF"
 
@@ -41,6 +43,13 @@ class Prompt(msgspec.Struct, tag="prompt"):
     deadline_s: float
     head: str = ""  # stands before the text and is the same for many prompts
     grammar: str = ""  # GBNF that the answer follows; a wrong one crashes the process
+    number: int = 0  # by which a Cancel names it
+
+
+class Cancel(msgspec.Struct, tag="cancel"):
+    """Stops the answer to the prompt of this number, if it is not finished."""
+
+    number: int
 
 
 class Ready(msgspec.Struct, tag="ready"):
@@ -58,12 +67,13 @@ class Completion(msgspec.Struct, tag="completion"):
     answer_tokens: int
     took_ms: float
     cut: bool
+    reused_tokens: int = 0  # of the prompt, which the model had read for an earlier one
 
 
 class ModelRefusal(msgspec.Struct, tag="refusal"):
     """No answer. After `unusable` the worker ends; after the others the model takes the next Prompt."""
 
-    code: Literal["unusable", "late", "too_long", "failed"]
+    code: Literal["unusable", "late", "cancelled", "too_long", "failed"]
     reason: str
 
 
@@ -74,7 +84,7 @@ class BrokenFrame(ValueError):
     """A message on the wire is not one of this protocol."""
 
 
-def to_frame(message: Prompt | Reply) -> bytes:
+def to_frame(message: Prompt | Cancel | Reply) -> bytes:
     """The message as it goes over the wire."""
     body = msgspec.msgpack.encode(message)
     return len(body).to_bytes(FRAME_HEAD_BYTES, "big") + body
@@ -98,25 +108,50 @@ def take_frame(received: bytearray) -> bytes | None:
     return body
 
 
+class StopSignal:
+    """Tells the running answer to stop: at its deadline, or by a Cancel. One thread answers, another one listens."""
+
+    def __init__(self) -> None:
+        self.cancelled = -1  # the number of the prompt that was cancelled last
+        self._number = 0
+        self._deadline = math.inf
+
+    def arm(self, prompt: Prompt) -> None:
+        """Begin to watch over the answer to a prompt."""
+        self._number, self._deadline = prompt.number, time.monotonic() + prompt.deadline_s
+
+    def is_set(self, _data: object = None) -> bool:
+        """Return whether the running answer has to stop."""
+        return time.monotonic() >= self._deadline or self.cancelled == self._number
+
+    def refusal(self) -> ModelRefusal:
+        """The reply for the answer that was stopped."""
+        if self.cancelled == self._number:
+            return ModelRefusal("cancelled", "the call was cancelled")
+        return ModelRefusal("late", "it was not finished at its deadline")
+
+
 def main(arguments: list[str]) -> int:
     """Serves prompts until the input closes. Returns 1 if the model cannot be used."""
     options = parse(arguments)
     out = claim_stdout()
-    prompts: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-    threading.Thread(target=listen, args=(prompts,), daemon=True).start()
+    prompts: queue.SimpleQueue[Prompt] = queue.SimpleQueue()
+    stop = StopSignal()
+    threading.Thread(target=listen, args=(prompts, stop), daemon=True).start()
+    sys.addaudithook(forbid_network)
     os.nice(NICENESS)
     if options.memory_limit:
         resource.setrlimit(resource.RLIMIT_AS, (options.memory_limit, options.memory_limit))
     began = time.monotonic()
     try:
         check_file(options.model, options.sha256)
-        model = LoadedModel(options.model, options.context)
+        model = LoadedModel(options, stop)
     except (ImportError, OSError, RuntimeError, ValueError, MemoryError) as error:
         send(out, ModelRefusal("unusable", str(error) or type(error).__name__))
         return 1
     send(out, Ready(model.context_tokens, milliseconds_since(began)))
     while True:
-        send(out, model.complete(msgspec.msgpack.decode(prompts.get(), type=Prompt)))
+        send(out, model.complete(prompts.get()))
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
@@ -124,6 +159,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("model", type=Path)
     parser.add_argument("--sha256", default="", help="refuse the file unless it has this hash")
     parser.add_argument("--context", type=int, default=4096, help="tokens of prompt and answer together")
+    parser.add_argument("--threads", type=int, default=0, help="processor threads; 0: all but one")
+    parser.add_argument("--gpu-layers", type=int, default=0, help="layers computed by the GPU; -1: all")
     parser.add_argument("--memory-limit", type=int, default=0, help="bytes of address space; 0: no limit")
     return parser.parse_args(arguments)
 
@@ -135,8 +172,14 @@ def claim_stdout() -> int:
     return out
 
 
-def listen(prompts: "queue.SimpleQueue[bytes]") -> None:
-    """Queues the body of every frame that comes in, and ends the process when no more can come.
+def forbid_network(event: str, _arguments: tuple[object, ...]) -> None:
+    """An audit hook: a model needs no network. What the daemon says comes over a descriptor that is open already."""
+    if event.startswith("socket."):
+        raise PermissionError(f"the language model's process uses no network: {event}")
+
+
+def listen(prompts: "queue.SimpleQueue[Prompt]", stop: StopSignal) -> None:
+    """Queues every prompt that comes in, cancels the running one, and ends the process when no more can come.
 
     A thread of its own, so that a parent's death is noticed in the middle of an answer: llama.cpp runs without the GIL.
     """
@@ -145,7 +188,11 @@ def listen(prompts: "queue.SimpleQueue[bytes]") -> None:
         while data := os.read(sys.stdin.fileno(), FRAME_BYTES_MAX):
             received += data
             while (body := take_frame(received)) is not None:
-                prompts.put(body)
+                match msgspec.msgpack.decode(body, type=Prompt | Cancel):
+                    case Cancel(number=number):
+                        stop.cancelled = number
+                    case prompt:
+                        prompts.put(prompt)
     finally:
         os._exit(0)  # sys.exit would wait for the answer that nobody will read
 
@@ -164,54 +211,58 @@ def check_file(model: Path, sha256: str) -> None:
 
 
 class LoadedModel:
-    """A GGUF model in memory that answers within a deadline."""
+    """A GGUF model in memory that answers until it is told to stop."""
 
-    def __init__(self, path: Path, context_tokens: int) -> None:
-        """Raises ImportError, OSError, RuntimeError, ValueError or MemoryError if it cannot be used."""
+    def __init__(self, options: argparse.Namespace, stop: StopSignal) -> None:
+        """Raises ImportError, OSError, RuntimeError, ValueError or MemoryError if the model cannot be used."""
         import llama_cpp
 
-        threads = max(1, available_cpus() - 1)  # one stays free: OpenMP's threads spin at their barriers
+        # By default one processor stays free: OpenMP's threads spin at their barriers.
+        threads = options.threads or max(1, available_cpus() - 1)
         # Any: llama_cpp's types are partial, and absent where the extra is.
         self._llama: Any = llama_cpp.Llama(
-            str(path), n_ctx=context_tokens, n_threads=threads, n_threads_batch=threads, verbose=False
-        )
+            str(options.model), n_ctx=options.context, n_threads=threads, n_threads_batch=threads,
+            n_gpu_layers=options.gpu_layers, verbose=False,
+        )  # fmt: skip
         self._frame = self._chat_frame()
-        self._stop_at = math.inf
+        self._heads: dict[tuple[int, ...], ctypes.Array[ctypes.c_uint8]] = {}  # the state after each, oldest first
+        self._stop = stop
         # llama.cpp asks this within prompt processing too, where nothing else can stop it. It keeps a bare pointer to
         # the callback, so we keep the object.
-        self._callback = llama_cpp.ggml_abort_callback(self.is_late)
+        self._callback = llama_cpp.ggml_abort_callback(stop.is_set)
         llama_cpp.llama_set_abort_callback(self._llama.ctx, self._callback, None)
 
     @property
     def context_tokens(self) -> int:
         return int(self._llama.n_ctx())
 
-    def is_late(self, _data: object = None) -> bool:
-        """True if the deadline of the prompt that is being answered has passed."""
-        return time.monotonic() >= self._stop_at
-
     def complete(self, prompt: Prompt) -> Completion | ModelRefusal:
         """The most probable answer to prompt, in the model's own chat template; the same for the same prompt."""
+        from llama_cpp import StoppingCriteriaList
         from llama_cpp.llama_grammar import LlamaGrammar
 
         began = time.monotonic()
-        tokens = self._tokens_of(prompt)
+        before, after = self._frame
+        head = [*before, *self._tokenize(prompt.head)]
+        tokens = [*head, *self._tokenize(prompt.text), *after]
         if len(tokens) + prompt.max_tokens > self.context_tokens:
             room = max(self.context_tokens - prompt.max_tokens, 0)
             return ModelRefusal("too_long", f"the prompt has {len(tokens)} tokens, and {room} fit with the answer")
         grammar = LlamaGrammar.from_string(prompt.grammar, verbose=False) if prompt.grammar else None
-        self._stop_at = began + prompt.deadline_s
+        self._stop.arm(prompt)
         try:
+            reused = self._read_head(head) if prompt.head else 0
             answer = self._llama.create_completion(
-                tokens, max_tokens=prompt.max_tokens, temperature=0.0, seed=0, grammar=grammar
-            )
+                tokens, max_tokens=prompt.max_tokens, temperature=0.0, seed=0, grammar=grammar,
+                stopping_criteria=StoppingCriteriaList([lambda _tokens, _scores: self._stop.is_set()]),
+            )  # fmt: skip
         except (RuntimeError, ValueError) as error:
             self._llama.reset()  # an aborted evaluation leaves half a prompt in the cache
-            if self.is_late():
-                return ModelRefusal("late", f"not finished after {prompt.deadline_s:g} s")
+            if self._stop.is_set():
+                return self._stop.refusal()
             return ModelRefusal("failed", f"the model could not answer: {error}")
-        finally:
-            self._stop_at = math.inf
+        if self._stop.is_set():
+            return self._stop.refusal()
         choice, usage = answer["choices"][0], answer["usage"]
         return Completion(
             text=choice["text"],
@@ -219,7 +270,31 @@ class LoadedModel:
             answer_tokens=usage["completion_tokens"],
             took_ms=milliseconds_since(began),
             cut=choice["finish_reason"] == "length",
+            reused_tokens=reused,
         )
+
+    def _read_head(self, head: list[int]) -> int:
+        """Have the model know the head of a prompt, from memory where it read it before; return the tokens reused."""
+        import llama_cpp
+
+        llama, key = self._llama, tuple(head)
+        state = self._heads.pop(key, None)
+        llama.reset()
+        if state is None:
+            llama.eval(head)
+            state = (ctypes.c_uint8 * llama_cpp.llama_state_seq_get_size(llama.ctx, 0))()
+            llama_cpp.llama_state_seq_get_data(llama.ctx, state, len(state), 0)
+            reused = 0
+        elif llama_cpp.llama_state_seq_set_data(llama.ctx, state, len(state), 0):
+            llama.input_ids[: len(head)] = head  # as after an evaluation, so that the completion goes on from here
+            llama.n_tokens = reused = len(head)
+        else:
+            llama.reset()
+            return 0
+        self._heads[key] = state
+        if len(self._heads) > HEADS_MAX:
+            del self._heads[next(iter(self._heads))]
+        return reused
 
     def _chat_frame(self) -> tuple[list[int], list[int]]:
         """The tokens that the chat template of the model file puts before and after a prompt; none without a template.
@@ -241,13 +316,9 @@ class LoadedModel:
             raise ValueError("the chat template of the model file leaves out the message")
         return self._tokenize(before, special=True), self._tokenize(after, special=True)
 
-    def _tokens_of(self, prompt: Prompt) -> list[int]:
-        """The prompt within the frame. A control token that is written in a prompt is plain text there: only the frame
-        may hold any, so that no text can end its message."""
-        before, after = self._frame
-        return [*before, *self._tokenize(prompt.head), *self._tokenize(prompt.text), *after]
-
     def _tokenize(self, text: str, *, special: bool = False, add_bos: bool = False) -> list[int]:
+        """The tokens of a text. A control token that is written in it is plain text, unless `special`: only the frame
+        may hold any, so that no prompt can end its message."""
         tokens: list[int] = self._llama.tokenize(text.encode(), add_bos=add_bos, special=special)
         return tokens
 

@@ -20,9 +20,11 @@ from mnemo_core.llm.tasks import Answer, LlmTask, TaskInputs, prompt_data, promp
 from mnemo_daemon.history_names import BY_LLM, LLM_CALL
 from mnemo_daemon.models.language_model import (
     AnswerTimeout,
+    CallCancellation,
     LanguageModel,
     LanguageModelError,
     ModelAbsent,
+    ModelBusy,
     PromptTooLong,
 )
 from mnemo_daemon.models.llm_worker import Completion
@@ -33,7 +35,7 @@ from mnemo_store.store import Store, WriteResult
 log = logging.getLogger("mnemo.llm")
 
 Level = Literal["off", "auto", "full"]
-Outcome = Literal["answered", "rejected", "unusable", "late", "too_long", "failed"]
+Outcome = Literal["answered", "rejected", "unusable", "late", "cancelled", "too_long", "failed"]
 
 
 @dataclass(frozen=True)
@@ -53,27 +55,40 @@ class TaskRunner:
         model: LanguageModel,
         store: Store,
         level: Callable[[], Level],
+        reason_to_wait: Callable[[], str] = lambda: "",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """reason_to_wait: why background calls must not use the model now, such as a battery; "" if they may."""
         self._model = model
         self._store = store
         self._level = level
+        self._reason_to_wait = reason_to_wait
         self._clock = clock
 
-    def run(self, task: LlmTask[Answer], inputs: TaskInputs, deadline_s: float | None = None) -> TaskResult[Answer]:
+    def run(
+        self,
+        task: LlmTask[Answer],
+        inputs: TaskInputs,
+        deadline_s: float | None = None,
+        is_cancelled: Callable[[], bool] = lambda: False,
+    ) -> TaskResult[Answer]:
         """Return the answer of the model, or the fallback's with the reason, within the deadline."""
         level = self._level()
         if level == "off":
             reason = "language-model tasks are off (`llm.level`)"
         elif level == "auto" and task.is_clear(inputs):
             reason = "the case is clear without a language model"
-        else:
-            answer, reason = self._ask(task, inputs, task.deadline_s if deadline_s is None else deadline_s)
+        elif task.is_interactive or not (reason := self._reason_to_wait()):
+            answer, reason = self._ask(
+                task, inputs, task.deadline_s if deadline_s is None else deadline_s, is_cancelled
+            )
             if answer is not None:
                 return TaskResult(answer, "llm")
         return TaskResult(task.fallback(inputs), "fallback", reason)
 
-    def _ask(self, task: LlmTask[Answer], inputs: TaskInputs, deadline_s: float) -> tuple[Answer | None, str]:
+    def _ask(
+        self, task: LlmTask[Answer], inputs: TaskInputs, deadline_s: float, is_cancelled: Callable[[], bool]
+    ) -> tuple[Answer | None, str]:
         """The accepted answer of the model, or None and the reason why there is none."""
         began = self._clock()
         completion: Completion | None = None
@@ -83,11 +98,12 @@ class TaskRunner:
             completion = self._model.answer(
                 prompt_data(inputs), task.max_tokens, deadline_s,
                 head=prompt_head(task), grammar=_grammar_of(task.answer),
+                is_interactive=task.is_interactive, is_cancelled=is_cancelled,
             )  # fmt: skip
             answer = _parse(completion.text, task.answer)
             reason = task.validate(answer, inputs)
             outcome = "rejected" if reason else "answered"
-        except ModelAbsent as error:
+        except (ModelAbsent, ModelBusy) as error:
             return None, str(error)  # nothing was called
         except LanguageModelError as error:
             outcome, reason = _outcome_of(error), str(error)
@@ -127,9 +143,15 @@ def _parse(text: str, answer: type[Answer]) -> Answer:
 
 
 def _outcome_of(error: LanguageModelError) -> Outcome:
-    if isinstance(error, AnswerTimeout):
-        return "late"
-    return "too_long" if isinstance(error, PromptTooLong) else "failed"
+    match error:
+        case AnswerTimeout():
+            return "late"
+        case CallCancellation():
+            return "cancelled"
+        case PromptTooLong():
+            return "too_long"
+        case _:
+            return "failed"
 
 
 def _log_failure(write: "Future[Any]") -> None:
