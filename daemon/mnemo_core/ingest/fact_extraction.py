@@ -367,16 +367,7 @@ _CODE = lazy_pattern(
 )
 
 
-# Verbs whose object is a place, a company or a thing, and what the fact graph calls them.
-_WITH_PREPOSITION = frozenset(
-    (
-        "live in", "live at", "live with", "work at", "work for", "work as", "work in", "work on", "work with",
-        "move to", "study at", "study in", "belong to", "depend on", "run on", "report to", "commute to",
-        "subscribe to", "graduate from", "listen on", "travel to", "go to", "switch to", "migrate to",
-        "listen to", "play in", "consist of", "retire from", "start at", "start on", "end on", "end at",
-        "deploy to", "date from", "stay in", "stay at", "believe in", "suffer from",
-    )
-)  # fmt: skip
+_WITH_PREPOSITION = frozenset(lexicon.lines("facts", "with_preposition"))
 _PLAIN_VERBS = lexicon.words("facts", "plain_verbs")
 _EVENTS = lexicon.words("facts", "events")
 _ATTRIBUTES = lexicon.words("facts", "attributes")

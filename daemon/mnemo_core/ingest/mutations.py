@@ -234,31 +234,16 @@ def revert(rows: Sequence[PlannedRevert], why: str, now: int) -> tuple[Change, .
     return tuple(changes)
 
 
+_NOT_WRITTEN = ("importance", "importance_source", "created_at", "supersedes", "given")  # of a draft: set otherwise
+
+
 def _written(draft: Draft, created_at: int) -> dict[str, Any]:
     """The fields of a memory that its writer sets, scope included."""
-    return {
-        "content": draft.content,
+    fields = {name: value for name, value in draft._asdict().items() if name not in _NOT_WRITTEN}
+    return fields | {
         "event_at": created_at if draft.event_at is None else draft.event_at,
         "kind": draft.kind or KIND_DEFAULT,
-        "form": draft.form,
         "category": draft.category or CATEGORY_DEFAULT,
-        "speaker": draft.speaker,
-        "trust": draft.trust,
-        "source": draft.source,
-        "tags": draft.tags,
-        "namespace": draft.namespace,
-        "user_id": draft.user_id,
-        "agent_id": draft.agent_id,
-        "run_id": draft.run_id,
-        "session_id": draft.session_id,
-        "key": draft.key,
-        "evidence": draft.evidence,
-        "derived_from": draft.derived_from,
-        "pinned": draft.pinned,
-        "expires_at": draft.expires_at,
-        "trace": draft.trace,
-        "turn": draft.turn,
-        "method": draft.method,
     }
 
 

@@ -13,6 +13,7 @@ import msgspec
 
 from mnemo_core.documents.note_diff import ChunkText, manifest_for_texts, match_chunks
 from mnemo_core.ingest.classification import Classification, classify
+from mnemo_core.ingest.mutations import move_to_trash
 from mnemo_store.records import (
     TAGS_MAX,
     Category,
@@ -29,7 +30,6 @@ from mnemo_store.records import (
     NotePlace,
     PutMemory,
     PutNote,
-    PutTrash,
     PutUsage,
     TrashEntry,
     Usage,
@@ -93,9 +93,7 @@ class NotePlan(NamedTuple):
     reading: NoteContent
     steps: tuple[ChunkStep, ...]
     why: str = WHY_TEXT_GONE  # of what goes
-    before: NoteFile | None = (
-        None  # the manifest that this plan was made from; if it has changed, the file is planned again
-    )
+    before: NoteFile | None = None  # the manifest the plan was made from; if it has changed, the file is planned again
 
 
 class NotePlanProgress(NamedTuple):
@@ -228,7 +226,7 @@ def _is_text_of(ref: ChunkRef | None, chunk: NoteChunk, store: NoteSnapshot) -> 
     return memory is not None and normalized_text(memory.content) == normalized_text(chunk.text)
 
 
-def _forgotten(step: ChunkStep, store: NoteSnapshot, now: int) -> tuple[ChunkRef | None, list[Change]]:
+def _forgotten(step: ChunkStep, store: NoteSnapshot, now: int) -> tuple[ChunkRef | None, Sequence[Change]]:
     """A text that was purged is not there, whatever the file says; and what stood in its place is gone from there."""
     memory = store.memory(step.before.memory) if step.before is not None else None
     if step.before is None or memory is None:
@@ -252,7 +250,7 @@ def _present(
         added = _added(reading, chunk, step.classification or _route(chunk.text), memory_id, now)
         usage = Usage(id=memory_id, strength=added.importance, strength_epoch=_epoch(store))
         return _ref(chunk, memory_id), [PutMemory(data=added), PutUsage(data=usage)]
-    kept = ChunkRef(ref.memory, chunk.hash, chunk.first_line, chunk.last_line, chunk.tags)
+    kept = _ref(chunk, ref.memory)
     restored: list[Change] = []
     state = memory.state
     if memory.state == "trashed":
@@ -286,14 +284,14 @@ def _former_ties(memory_id: str, store: NoteSnapshot) -> list[Change]:
     ]
 
 
-def _gone(ref: ChunkRef, why: str, store: NoteSnapshot, now: int) -> list[Change]:
+def _gone(ref: ChunkRef, why: str, store: NoteSnapshot, now: int) -> Sequence[Change]:
     """Move the chunk's memory to the trash, unless it is there already."""
     memory = store.memory(ref.memory)
-    if memory is None or memory.state == "trashed":
-        return []
-    entry = TrashEntry(id=memory.id, at=now, why=why, state=memory.state)
-    after = msgspec.structs.replace(memory, state="trashed", version=memory.version + 1, modified_at=now)
-    return [PutMemory(data=after), PutTrash(data=entry)]
+    return () if memory is None or memory.state == "trashed" else move_to_trash(memory, why, now)
+
+
+def _ref(chunk: NoteChunk, memory_id: str) -> ChunkRef:
+    return ChunkRef(memory_id, chunk.hash, chunk.first_line, chunk.last_line, chunk.tags)
 
 
 def _date(reading: NoteContent, chunk: NoteChunk) -> int | None:
@@ -340,12 +338,10 @@ def _updated(planned: NotePlan, step: ChunkStep, memory: Memory, ref: ChunkRef) 
     importance = memory.importance
     if memory.importance_source == "rule":
         importance = _importance(planned, chunk, memory)
-    sort = _sort_of(memory)
-    if step.classification is not None and (
-        step.previous_classification is None or sort in (UNCLASSIFIED, _sort(step.previous_classification))
-    ):
-        sort = _sort(step.classification)
-    kind, form, category = sort
+    kind, form, category = memory.kind, memory.form, memory.category
+    previous = step.previous_classification
+    if step.classification is not None and (previous is None or (kind, form, category) in (UNCLASSIFIED, previous[:3])):
+        kind, form, category = step.classification[:3]
     if kind != memory.kind:
         memory = msgspec.structs.replace(memory, decay_rate=default_decay_rate(memory.layer, kind))
     return msgspec.structs.replace(
@@ -392,14 +388,6 @@ def _is_looked_at_later(change: Change, store: NoteSnapshot) -> bool:
     return needs_rescoring(store.memory(change.data.id), change.data)
 
 
-def _sort(routed: Classification) -> MemoryClass:
-    return routed.kind, routed.form, routed.category
-
-
-def _sort_of(memory: Memory) -> MemoryClass:
-    return memory.kind, memory.form, memory.category
-
-
 def _merged_tags(have: Sequence[str], given: Sequence[str], gives: Sequence[str]) -> tuple[str, ...]:
     """The tags the file gives now, without those of its former ones that a person took away, and with those that a
     person added."""
@@ -409,10 +397,6 @@ def _merged_tags(have: Sequence[str], given: Sequence[str], gives: Sequence[str]
     added = [tag for tag in have if tag not in given and tag not in gives]
     kept = [tag for tag in gives if tag not in taken_away]
     return (*kept[: TAGS_MAX - len(added)], *added)
-
-
-def _ref(chunk: NoteChunk, memory_id: str) -> ChunkRef:
-    return ChunkRef(memory_id, chunk.hash, chunk.first_line, chunk.last_line, chunk.tags)
 
 
 def _epoch(store: NoteSnapshot) -> int:

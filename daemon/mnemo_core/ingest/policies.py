@@ -19,9 +19,8 @@ from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_store.records import Category, Kind
 
 PolicyName = Literal["own", "L", "M", "E", "G", "T"]
-EntryPoint = Literal[
-    "remember", "ingest", "turn", "note"
-]  # batch and import are remember; extract and proxy are ingest
+# batch and import are remember; extract and proxy are ingest
+EntryPoint = Literal["remember", "ingest", "turn", "note"]
 ScopeField = Literal["namespace", "user_id", "agent_id", "run_id"]
 
 IMPORTANCE_NEUTRAL = 0.5  # what nobody scored [G1, M2, T1]
@@ -43,17 +42,14 @@ class IngestPolicy(NamedTuple):
     #   "blocks"
 
     # Scoring (5.3)
-    scored: frozenset[EntryPoint] = frozenset(
-        {"remember", "ingest", "note"}
-    )  # entry points whose texts are scored, 0.6 n + 0.4 s
+    # Entry points whose texts are scored, 0.6 n + 0.4 s
+    scored: frozenset[EntryPoint] = frozenset({"remember", "ingest", "note"})
     salience: Literal["own", "L"] = "own"  # whose signals count; "L": salience_source_l
     importance: float = IMPORTANCE_NEUTRAL  # without a score or a value given by the caller
     importance_turn: float = IMPORTANCE_NEUTRAL  # the same of a turn [SPEC 8, T1]
     importance_lesson: float = IMPORTANCE_NEUTRAL  # the same of lessons, triggers and procedural memories
     importance_floor: float = IMPORTANCE_NEUTRAL  # of scored texts, at every entry point but `ingest`
-    discards_at: frozenset[EntryPoint] = frozenset(
-        {"ingest"}
-    )  # entry points that discard texts that score below `importance_min`
+    discards_at: frozenset[EntryPoint] = frozenset({"ingest"})  # discard texts that score below `importance_min`
     importance_min: float = KEPT_IMPORTANCE_MIN
 
     # Routing (5.4)
@@ -63,12 +59,8 @@ class IngestPolicy(NamedTuple):
     category_turn: Category = "fact"
 
     # Duplicates (5.5)
-    compared: tuple[ScopeField, ...] = (
-        "namespace",
-        "user_id",
-        "agent_id",
-        "run_id",
-    )  # texts are compared where these are equal
+    # Texts are compared where these are equal.
+    compared: tuple[ScopeField, ...] = ("namespace", "user_id", "agent_id", "run_id")
     same: Literal["reinforced", "skipped", "stored"] = "reinforced"  # equal normalised text. "reinforced": not stored
     #   again, repetition_count + 1; "skipped": not stored again, nothing counted; "stored": a memory of its own
     near: Literal["linked", "merged", "stored"] = "linked"  # "linked": stored with an edge; "merged": not stored, the
@@ -89,92 +81,29 @@ OWN_POLICY = IngestPolicy()
 
 _EVERYWHERE: frozenset[EntryPoint] = frozenset({"remember", "ingest", "turn"})
 _NOWHERE: frozenset[EntryPoint] = frozenset()
+_BY_USER: tuple[ScopeField, ...] = ("namespace", "user_id")
 
-POLICIES: Mapping[str, IngestPolicy] = {
-    "own": OWN_POLICY,
+# What a program has that follows a source which says nothing of scores, rules, duplicates, the guard, turns and echoes.
+_SILENT = IngestPolicy(
+    split="whole", scored=_NOWHERE, importance_floor=0.0, discards_at=_NOWHERE, routing="defaults",
+    same="stored", near="stored", is_guarded=False, filters_turns=False, strips_echo=False,
+)  # fmt: skip
+
+POLICIES: Mapping[str, IngestPolicy] = {each.name: each for each in (
+    OWN_POLICY,
     # One path for everything: split, scored, discarded below 0.3, classified. No word on duplicates. [L 1]
-    "L": IngestPolicy(
-        name="L",
-        split="paragraphs",
-        scored=_EVERYWHERE | {"note"},
-        salience="L",
-        importance_floor=0.0,
-        discards_at=_EVERYWHERE,
-        routing="L",
-        compared=("namespace", "user_id"),
-        same="stored",
-        near="stored",
-        is_guarded=False,
-        filters_turns=False,
-        strips_echo=False,
-    ),
+    _SILENT._replace(name="L", split="paragraphs", scored=_EVERYWHERE | {"note"}, salience="L",
+                     discards_at=_EVERYWHERE, routing="L", compared=_BY_USER),
     # Items are written as they are given; hooks write crumbs of little weight. [M, M2, M23]
-    "M": IngestPolicy(
-        name="M",
-        split="whole",
-        scored=_NOWHERE,
-        importance_turn=IMPORTANCE_HOOK,
-        importance_floor=0.0,
-        discards_at=_NOWHERE,
-        routing="defaults",
-        kind="semantic",
-        category_turn="crumb",
-        same="stored",
-        near="stored",
-        is_guarded=False,
-        filters_turns=False,
-        strips_echo=False,
-    ),
+    _SILENT._replace(name="M", importance_turn=IMPORTANCE_HOOK, kind="semantic", category_turn="crumb"),
     # Equal hash for the same user, agent and run: skipped, the id returned. Every write is broken into facts. [E]
-    "E": IngestPolicy(
-        name="E",
-        split="whole",
-        scored=_NOWHERE,
-        importance_floor=0.0,
-        discards_at=_NOWHERE,
-        routing="defaults",
-        kind="semantic",
-        same="skipped",
-        near="stored",
-        is_guarded=False,
-        infer=True,
-        filters_turns=False,
-        strips_echo=False,
-    ),
+    _SILENT._replace(name="E", kind="semantic", same="skipped", infer=True),
     # A near one anywhere in the namespace is not stored but strengthens the earlier. [G 1, 2.1]
-    "G": IngestPolicy(
-        name="G",
-        split="whole",
-        scored=_NOWHERE,
-        importance_lesson=IMPORTANCE_LESSON,
-        importance_floor=0.0,
-        discards_at=_NOWHERE,
-        routing="defaults",
-        kind="semantic",
-        compared=("namespace", "user_id"),
-        near="merged",
-        reinforcement=REINFORCEMENT,
-        thresholds="source",
-        is_guarded=False,
-        filters_turns=False,
-        strips_echo=False,
-    ),
+    _SILENT._replace(name="G", importance_lesson=IMPORTANCE_LESSON, kind="semantic", compared=_BY_USER,
+                     same="reinforced", near="merged", reinforcement=REINFORCEMENT, thresholds="source"),
     # The gate before the ring, and 0.5 for all that passes. What is seeded skips the gate. [T, T1, T2]
-    "T": IngestPolicy(
-        name="T",
-        split="whole",
-        scored=_NOWHERE,
-        importance_floor=0.0,
-        discards_at=_NOWHERE,
-        routing="defaults",
-        compared=("namespace", "user_id", "agent_id"),
-        same="stored",
-        near="stored",
-        thresholds="source",
-        is_guarded=False,
-        strips_echo=False,
-    ),
-}
+    _SILENT._replace(name="T", compared=(*_BY_USER, "agent_id"), thresholds="source", filters_turns=True),
+)}  # fmt: skip
 
 
 def default_importance(policy: IngestPolicy, entry_point: EntryPoint, kind: Kind, tags: Sequence[str]) -> float:

@@ -87,18 +87,7 @@ def plan_erasure(
             if memory_id not in going:
                 going[memory_id] = None
                 waiting.append(memory_id)
-    named = frozenset(asked)
-    with_them = tuple(memory_id for memory_id in going if memory_id not in named)
-    rederive = {}
-    for memory_id in with_them:
-        sources = known[memory_id].derived_from if memory_id in known else ()
-        if stay := tuple(source for source in sources if source not in going):
-            rederive[memory_id] = stay
-    revived = _revived(known, going, frozenset(with_them))
-    mended = [
-        reference.id for reference in known.values() if reference.id not in going and _names_any(reference, going)
-    ]
-    return ErasurePlan(tuple(asked), with_them, rederive, revived, tuple(dict.fromkeys((*mended, *sorted(revived)))))
+    return _plan(tuple(asked), going, known)
 
 
 def plan_without_derived(asked: Collection[str], references: Iterable[MemoryReferences]) -> ErasurePlan:
@@ -106,12 +95,20 @@ def plan_without_derived(asked: Collection[str], references: Iterable[MemoryRefe
 
     The sources that only an erased summary had compressed become active again.
     """
-    going, known = frozenset(asked), {reference.id: reference for reference in references}
-    revived = _revived(known, going, ())
-    mended = [
-        reference.id for reference in known.values() if reference.id not in going and _names_any(reference, going)
-    ]
-    return ErasurePlan(tuple(asked), (), {}, revived, tuple(dict.fromkeys((*mended, *sorted(revived)))))
+    return _plan(tuple(asked), dict.fromkeys(asked), {reference.id: reference for reference in references})
+
+
+def _plan(asked: tuple[str, ...], going: Mapping[str, None], known: Mapping[str, MemoryReferences]) -> ErasurePlan:
+    named = frozenset(asked)
+    derived = tuple(memory_id for memory_id in going if memory_id not in named)
+    rederive = {}
+    for memory_id in derived:
+        sources = known[memory_id].derived_from if memory_id in known else ()
+        if stay := tuple(source for source in sources if source not in going):
+            rederive[memory_id] = stay
+    revived = _revived(known, going, frozenset(derived))
+    referrers = [each.id for each in known.values() if each.id not in going and _names_any(each, going)]
+    return ErasurePlan(asked, derived, rederive, revived, tuple(dict.fromkeys((*referrers, *sorted(revived)))))
 
 
 def _revived(

@@ -75,24 +75,7 @@ _NO_OWNERS = lexicon.words("entities", "no_owners")
 
 # Chinese and Japanese.
 _ASIAN_KNOWN = lazy_pattern(alternation("entities", "asian_known"))
-_SURNAMES = (
-    "王李张刘陈杨赵黄周吴徐孙朱胡郭何林罗郑梁谢宋唐许韩冯邓曹彭曾肖田董潘袁蔡蒋杜程魏苏吕丁卢姚"
-    "沈钟姜崔谭陆范汪廖贾夏邹熊孟秦邱侯薛闫段雷黎陶贺郝顾龚邵覃钱戴严莫"
-)
-_ASIAN_NAMED = lazy_pattern(
-    rf"[{_SURNAMES}][{HAN}]{{0,2}}(?:先生|女士|小姐|老师|教授|医生|经理|主任|律师|阿姨|叔叔|师傅"
-    rf"|总(?![是在共结会之要算]))"
-    rf"|[小老阿][{_SURNAMES}](?![人家]|[{HAN}]?色)|(?:我叫|名叫|叫做|名字(?:是|叫))[{HAN}]{{2,4}}"
-    rf"|(?<![{HAN}])[{_SURNAMES}][{HAN}]{{1,2}}(?:说|问|告诉|觉得|喜欢|住在|负责|是我|和我|跟我|今天"
-    rf"|明天|昨天|在)"
-    rf"|《[^》\n]{{1,40}}》|『[^』\n]{{1,40}}』|[{HAN}]{{2}}(?:县|県|州市|自治区|大学|大學|机场|空港|火车站|神社)"
-    rf"|[{HAN}]{{2}}(?<![最各本])(?:駅|地铁站)"
-    rf"|[{HAN}]{{2}}(?<![城都超股夜上个的])市(?![场場民内中区長长面集])"
-    rf"|(?<!お)[{HAN}]{{1,3}}(?<![皆奥母父兄姉客屋員者手師生赤娘嫁那子爺婆孫神王同仕模多各医長])(?:さん|くん"
-    r"|ちゃん|氏(?!名)|先輩)"
-    rf"|[{HAN}]{{2,3}}(?<![皆客])(?:先生|部長|課長|社長)(?!は誰)|(?<![ァ-ヴー])[ァ-ヴー]{{2,}}+(?:(?:さん|くん|ちゃん|様)"
-    r"|[・＝][ァ-ヴー]{2,})"
-)
+_ASIAN_NAMED = lazy_pattern(alternation("entities", "asian_named", HAN=HAN))
 _KATAKANA = lazy_pattern("[ァ-ヴー]{3,}")
 _LOAN_WORDS = lexicon.words("entities", "loan_words")
 
