@@ -1,6 +1,6 @@
 """Blocks, links and headings of a note, and the line scanning that its formats share. SPEC 6"""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from mnemo_core.documents.front_matter import NoteMetadata
@@ -49,17 +49,20 @@ class HeadingLine(NamedTuple):
     tags: tuple[str, ...] = ()
 
 
-LineItem = HeadingLine | TextBlock  # what a reader of lines yields; a Block's headings and section are not yet known
+LineItem = HeadingLine | TextBlock  # yielded by the readers of lines, which leave out headings and section of a block
 BULLET = lazy_pattern(r"[ \t]{0,12}(?:[-*+•]|[0-9]{1,9}[.)]|#\.|[a-zA-Z][.)])(?:[ \t]|$)")
 _DELIMITER_CHARS = frozenset("|:- \t+")
 
 
 def is_rule(line: str) -> bool:
     """A thematic break: three or more of one mark and nothing else."""
-    if line.lstrip(" ")[:1] not in ("-", "*", "_"):
-        return False
     bare = line.replace(" ", "").replace("\t", "")
-    return len(bare) >= 3 and bare[0] in "-*_" and bare.count(bare[0]) == len(bare)
+    return len(bare) >= 3 and bare[0] in "-*_" and consists_of(bare, bare[0])
+
+
+def consists_of(text: str, mark: str) -> bool:
+    """Return whether the text is one mark, repeated."""
+    return text.count(mark) == len(text)
 
 
 def indent_of(line: str) -> int:
@@ -67,11 +70,29 @@ def indent_of(line: str) -> int:
     return len(line) - len(line.lstrip(" \t"))
 
 
-def make_block(kind: BlockKind, lines: Sequence[str], start: int, end: int) -> TextBlock:
-    """Lines start (inclusive) to end (exclusive), 0-based, without blank ones at their end."""
-    while end > start + 1 and not lines[end - 1].strip():
-        end -= 1
-    return TextBlock(kind, "\n".join(lines[start:end]), (), 0, start + 1, end)
+# The items that begin on a line, and the index of the line after them.
+Found = tuple[list[LineItem], int]
+
+
+def read_items(
+    lines: Sequence[str], read_at: Callable[[Sequence[str], int], Found], begin: int = 0
+) -> Iterator[LineItem]:
+    """The items of lines, from the index `begin` on. `read_at` reads those that begin on a line that is not blank."""
+    index = begin
+    while index < len(lines):
+        if lines[index].strip():
+            items, index = read_at(lines, index)
+            yield from items
+        else:
+            index += 1
+
+
+def block_to(kind: BlockKind, lines: Sequence[str], start: int, end: int) -> Found:
+    """Lines start (inclusive) to end (exclusive), 0-based, as one block without blank lines at its end."""
+    last = end
+    while last > start + 1 and not lines[last - 1].strip():
+        last -= 1
+    return [TextBlock(kind, "\n".join(lines[start:last]), (), 0, start + 1, last)], end
 
 
 def list_end(lines: Sequence[str], start: int, ends_item: Callable[[int], bool]) -> int:
@@ -97,7 +118,7 @@ def list_end(lines: Sequence[str], start: int, ends_item: Callable[[int], bool])
             if indented and stripped.startswith(("```", "~~~")):
                 fence = stripped[:3]
         index += 1
-    return index
+    return max(index, start + 1)
 
 
 def indented_end(lines: Sequence[str], start: int, least: int) -> int:
@@ -115,6 +136,14 @@ def indented_end(lines: Sequence[str], start: int, least: int) -> int:
 def is_delimiter_row(line: str) -> bool:
     """Return whether the line is the delimiter row of a Markdown or Org table."""
     return "-" in line and ("|" in line or "+" in line) and not set(line) - _DELIMITER_CHARS
+
+
+def paragraph_end(lines: Sequence[str], start: int, ends: Callable[[int], bool]) -> int:
+    """Index after the last line of the paragraph that begins at start: up to a blank line, or one that ends it."""
+    index = start + 1
+    while index < len(lines) and lines[index].strip() and not ends(index):
+        index += 1
+    return index
 
 
 def rows_end(lines: Sequence[str], start: int, is_row: Callable[[str], bool]) -> int:
@@ -135,7 +164,7 @@ def fence_end(lines: Sequence[str], start: int, opening: str) -> int:
         line = lines[index]
         if mark in line[:4]:
             stripped = line.strip()
-            if len(stripped) >= len(opening) and stripped.count(mark) == len(stripped):
+            if len(stripped) >= len(opening) and consists_of(stripped, mark):
                 return index + 1
     return len(lines)
 

@@ -7,14 +7,18 @@ from mnemo_core.documents.blocks import (
     FENCE,
     HEADING_CHARS_MAX,
     INLINE_CODE,
+    Found,
     HeadingLine,
     LineItem,
+    block_to,
+    consists_of,
     fence_end,
     indented_end,
     is_delimiter_row,
     is_rule,
     list_end,
-    make_block,
+    paragraph_end,
+    read_items,
     rows_end,
 )
 from mnemo_core.documents.front_matter import is_machine_property
@@ -46,46 +50,33 @@ def _is_markdown_start(lines: Sequence[str], index: int) -> bool:
 
 def read_markdown(lines: Sequence[str], begin: int) -> Iterator[LineItem]:
     """Headings and blocks of Markdown lines, from the index `begin` on."""
-    index, size = begin, len(lines)
-    while index < size:
-        line = lines[index]
-        stripped = line.strip()
-        if not stripped:
-            index += 1
-            continue
-        first = stripped[0]
-        if first == "#" and (heading := _atx(line)) is not None:
-            if heading[1]:
-                yield HeadingLine(heading[0], heading[1], index + 1)
-            index += 1
-        elif first in "`~" and (fence := FENCE.match(line)) is not None:
-            end = fence_end(lines, index, fence[2])
-            yield make_block("code", lines, index, end)
-            index = end
-        elif first in "-*_" and is_rule(line):
-            index += 1
-        elif line.startswith(("    ", "\t")) and not BULLET.match(line):
-            end = indented_end(lines, index, 1)
-            yield make_block("code", lines, index, end)
-            index = end
-        elif BULLET.match(line):
-            end = list_end(lines, index, lambda at: _is_markdown_start(lines, at))
-            end = max(end, index + 1)
-            yield make_block("list", lines, index, end)
-            index = end
-        elif "|" in line and index + 1 < size and is_delimiter_row(lines[index + 1]):
-            end = rows_end(lines, index, lambda row: "|" in row)
-            yield make_block("table", lines, index, end)
-            index = end
-        else:
-            end = _markdown_paragraph_end(lines, index)
-            underline = lines[end].strip() if end < size else ""
-            if end == index + 1 and underline and _is_setext(underline) and len(stripped) <= HEADING_CHARS_MAX:
-                yield HeadingLine(1 if underline[0] == "=" else 2, stripped, index + 1)
-                index = end + 1
-            else:
-                yield make_block("paragraph", lines, index, end)
-                index = end
+    return read_items(lines, _read_at, begin)
+
+
+def _read_at(lines: Sequence[str], index: int) -> Found:
+    line, stripped = lines[index], lines[index].strip()
+    first = stripped[0]
+    if first == "#" and (heading := _atx(line)) is not None:
+        return [HeadingLine(*heading, index + 1)] if heading[1] else [], index + 1
+    if first in "`~" and (fence := FENCE.match(line)) is not None:
+        return block_to("code", lines, index, fence_end(lines, index, fence[2]))
+    if is_rule(line):
+        return [], index + 1
+    if BULLET.match(line):
+        return block_to("list", lines, index, list_end(lines, index, lambda at: _is_markdown_start(lines, at)))
+    if line.startswith(("    ", "\t")):
+        return block_to("code", lines, index, indented_end(lines, index, 1))
+    if _is_table(lines, index):
+        return block_to("table", lines, index, rows_end(lines, index, lambda row: "|" in row))
+    end = paragraph_end(lines, index, lambda at: _ends_paragraph(lines, index, at))
+    underline = lines[end].strip() if end < len(lines) else ""
+    if end == index + 1 and _is_setext(underline) and len(stripped) <= HEADING_CHARS_MAX:
+        return [HeadingLine(1 if underline[0] == "=" else 2, stripped, index + 1)], end + 1
+    return block_to("paragraph", lines, index, end)
+
+
+def _is_table(lines: Sequence[str], index: int) -> bool:
+    return "|" in lines[index] and index + 1 < len(lines) and is_delimiter_row(lines[index + 1])
 
 
 def visible_lines(lines: Sequence[str], begin: int) -> list[str]:
@@ -122,38 +113,23 @@ _COMMENT_MARK = lazy_pattern("%%")
 
 
 def _is_setext(underline: str) -> bool:
-    return underline[0] in "=-" and underline.count(underline[0]) == len(underline)
+    return underline[:1] in ("=", "-") and consists_of(underline, underline[0])
 
 
-def _markdown_paragraph_end(lines: Sequence[str], start: int) -> int:
-    index = start + 1
-    while index < len(lines):
-        line = lines[index]
-        stripped = line.strip()
-        if not stripped or _is_markdown_start(lines, index) or INTERRUPTING_BULLET.match(line):
-            break
-        if (stripped[0] in "=-" and _is_setext(stripped) and index == start + 1) or is_rule(line):
-            break
-        if "|" in line and index + 1 < len(lines) and is_delimiter_row(lines[index + 1]):
-            break
-        index += 1
-    return index
+def _ends_paragraph(lines: Sequence[str], start: int, at: int) -> bool:
+    line = lines[at]
+    if _is_markdown_start(lines, at) or INTERRUPTING_BULLET.match(line) or is_rule(line) or _is_table(lines, at):
+        return True
+    return at == start + 1 and _is_setext(line.strip())
 
 
 def read_plain_text(lines: Sequence[str]) -> Iterator[LineItem]:
-    """Paragraphs, lists and code of a plain text."""
-    index = 0
-    while index < len(lines):
-        line = lines[index]
-        if not line.strip():
-            index += 1
-        elif BULLET.match(line):
-            end = max(list_end(lines, index, lambda at: False), index + 1)
-            yield make_block("list", lines, index, end)
-            index = end
-        else:
-            end = index + 1
-            while end < len(lines) and lines[end].strip() and not INTERRUPTING_BULLET.match(lines[end]):
-                end += 1
-            yield make_block("paragraph", lines, index, end)
-            index = end
+    """Paragraphs and lists of a plain text."""
+    return read_items(lines, _read_plain_at)
+
+
+def _read_plain_at(lines: Sequence[str], index: int) -> Found:
+    if BULLET.match(lines[index]):
+        return block_to("list", lines, index, list_end(lines, index, lambda at: False))
+    end = paragraph_end(lines, index, lambda at: INTERRUPTING_BULLET.match(lines[at]) is not None)
+    return block_to("paragraph", lines, index, end)

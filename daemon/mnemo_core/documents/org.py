@@ -8,11 +8,14 @@ from mnemo_core.documents.blocks import (
     HEADING_CHARS_MAX,
     HEADING_DEPTH_MAX,
     PROPERTIES_CHARS_MAX,
+    Found,
     HeadingLine,
     LineItem,
     TextBlock,
+    block_to,
     list_end,
-    make_block,
+    paragraph_end,
+    read_items,
     rows_end,
 )
 from mnemo_core.documents.front_matter import NoteMetadata
@@ -33,47 +36,37 @@ _ORG_CODE = frozenset({"src", "example", "export", "comment", "verse"})
 
 def read_org(lines: Sequence[str]) -> Iterator[LineItem]:
     """Headings and blocks of Org lines."""
-    index, size = 0, len(lines)
-    while index < size:
-        line = lines[index]
-        stripped = line.strip()
-        if not stripped:
-            index += 1
-        elif line[0] == "*" and (heading := _org_heading(line)) is not None:
-            yield heading._replace(line=index + 1)
-            index += 1
-        elif stripped[0] == "#" and (begin := _ORG_BEGIN.match(line)) is not None and begin[1].lower() in _ORG_CODE:
-            end = _org_block_end(lines, index, begin[1])
-            yield make_block("code", lines, index, end)
-            index = end
-        elif stripped[0] == "#" and _ORG_KEYWORD.match(stripped):
-            index += 1
-        elif stripped.upper() in _DRAWERS:
-            end = _drawer_end(lines, index)
-            found = [match for line in lines[index:end] if (match := _ORG_PROPERTY.match(line)) is not None]
-            text = "\n".join(
-                f"{each[1].lower()}: {each[2].strip()}" for each in found if each[1].upper() not in _ORG_NOISE
-            )
-            if text and stripped.upper() == ":PROPERTIES:":
-                yield TextBlock("paragraph", text[:PROPERTIES_CHARS_MAX], (), 0, index + 1, end)
-            index = end
-        elif stripped[0] == "|":
-            end = rows_end(lines, index, lambda row: row.lstrip()[:1] == "|")
-            yield make_block("table", lines, index, end)
-            index = end
-        elif BULLET.match(line):
-            end = list_end(lines, index, lambda at: _is_org_start(lines[at]))
-            end = max(end, index + 1)
-            yield make_block("list", lines, index, end)
-            index = end
-        else:
-            end = index + 1
-            while end < size and lines[end].strip() and not _is_org_start(lines[end]):
-                if INTERRUPTING_BULLET.match(lines[end]):
-                    break
-                end += 1
-            yield make_block("paragraph", lines, index, end)
-            index = end
+    return read_items(lines, _read_at)
+
+
+def _read_at(lines: Sequence[str], index: int) -> Found:
+    line, stripped = lines[index], lines[index].strip()
+    if line[0] == "*" and (heading := _org_heading(line)) is not None:
+        return [heading._replace(line=index + 1)], index + 1
+    if (begin := _ORG_BEGIN.match(line)) is not None and begin[1].lower() in _ORG_CODE:
+        return block_to("code", lines, index, _org_block_end(lines, index, begin[1]))
+    if _ORG_KEYWORD.match(stripped):
+        return [], index + 1
+    if stripped.upper() in _DRAWERS:
+        return _read_drawer(lines, index)
+    if stripped[0] == "|":
+        return block_to("table", lines, index, rows_end(lines, index, lambda row: row.lstrip()[:1] == "|"))
+    if BULLET.match(line):
+        return block_to("list", lines, index, list_end(lines, index, lambda at: _is_org_start(lines[at])))
+    end = paragraph_end(
+        lines, index, lambda at: _is_org_start(lines[at]) or INTERRUPTING_BULLET.match(lines[at]) is not None
+    )
+    return block_to("paragraph", lines, index, end)
+
+
+def _read_drawer(lines: Sequence[str], index: int) -> Found:
+    """A paragraph of the properties of a drawer; a log book has none."""
+    end = _drawer_end(lines, index)
+    found = [match for line in lines[index:end] if (match := _ORG_PROPERTY.match(line)) is not None]
+    text = "\n".join(f"{each[1].lower()}: {each[2].strip()}" for each in found if each[1].upper() not in _ORG_NOISE)
+    if not text or lines[index].strip().upper() != ":PROPERTIES:":
+        return [], end
+    return [TextBlock("paragraph", text[:PROPERTIES_CHARS_MAX], (), 0, index + 1, end)], end
 
 
 def _org_heading(line: str) -> HeadingLine | None:
@@ -82,10 +75,10 @@ def _org_heading(line: str) -> HeadingLine | None:
         return None
     text = match[2].strip()
     tags = _ORG_TAGS.search(text)
+    level = min(len(match[1]), HEADING_DEPTH_MAX)
     if tags is None or not tags.start():
-        return HeadingLine(min(len(match[1]), HEADING_DEPTH_MAX), text, 0)
-    own = valid_tags(tags[1].split(":"))
-    return HeadingLine(min(len(match[1]), HEADING_DEPTH_MAX), text[: tags.start()].rstrip(), 0, own)
+        return HeadingLine(level, text, 0)
+    return HeadingLine(level, text[: tags.start()].rstrip(), 0, valid_tags(tags[1].split(":")))
 
 
 def _is_org_start(line: str) -> bool:

@@ -6,12 +6,16 @@ from mnemo_core.documents.blocks import (
     BULLET,
     HEADING_CHARS_MAX,
     HEADING_DEPTH_MAX,
+    Found,
     HeadingLine,
     LineItem,
+    block_to,
+    consists_of,
     indent_of,
     indented_end,
     list_end,
-    make_block,
+    paragraph_end,
+    read_items,
     rows_end,
 )
 from mnemo_core.text.lazy_patterns import lazy_pattern
@@ -25,59 +29,56 @@ _CODE_DIRECTIVE = lazy_pattern(
 
 
 def _adornment(line: str) -> str:
-    """The mark a line of nothing but one punctuation mark consists of, or ""."""
+    """The punctuation mark that a line consists of, repeated; "" for any other line."""
     bare = line.rstrip()
-    return bare[0] if bare and bare[0] in _ADORNMENTS and bare.count(bare[0]) == len(bare) else ""
+    return bare[0] if bare and bare[0] in _ADORNMENTS and consists_of(bare, bare[0]) else ""
 
 
 def read_rst(lines: Sequence[str]) -> Iterator[LineItem]:
     """Levels are the adornments in the order in which they first appear, as docutils has it."""
     styles: list[str] = []
-    index, size = 0, len(lines)
-    while index < size:
-        line = lines[index]
-        if not line.strip():
-            index += 1
-            continue
-        heading = _restructured_heading(lines, index)
-        if heading is not None:
-            style, text, at, end = heading
-            if style not in styles:
-                styles.append(style)
-            yield HeadingLine(min(styles.index(style) + 1, HEADING_DEPTH_MAX), text, at + 1)
-            index = end
-        elif len(line.rstrip()) >= 4 and _adornment(line):
-            index += 1  # a transition
-        elif line.lstrip().startswith("+-"):
-            end = rows_end(lines, index, lambda row: row.lstrip()[:1] in ("+", "|"))
-            yield make_block("table", lines, index, end)
-            index = end
-        elif _is_simple_border(line):
-            end = _simple_table_end(lines, index)
-            yield make_block("table", lines, index, end)
-            index = end
-        elif _CODE_DIRECTIVE.match(line):
-            end = indented_end(lines, index + 1, indent_of(line) + 1) if index + 1 < size else size
-            end = end if _has_text(lines, index + 1, end) and indent_of(lines[end - 1]) > indent_of(line) else index + 1
-            yield make_block("code", lines, index, end)
-            index = end
-        elif BULLET.match(line) and not line.lstrip().startswith(".."):
-            end = list_end(lines, index, lambda at: _restructured_heading(lines, at) is not None)
-            end = max(end, index + 1)
-            yield make_block("list", lines, index, end)
-            index = end
-        else:
-            end = index + 1
-            while end < size and lines[end].strip() and _restructured_heading(lines, end) is None:
-                end += 1
-            yield make_block("paragraph", lines, index, end)
-            index = end
-            if lines[end - 1].rstrip().endswith("::"):
-                index = _past_blank(lines, end)
-                if index < size and indent_of(lines[index]) > indent_of(lines[end - 1]):
-                    literal_end = indented_end(lines, index, indent_of(lines[end - 1]) + 1)
-                    yield make_block("code", lines, index, literal_end)
-                    index = literal_end
+
+    def read_at(lines: Sequence[str], index: int) -> Found:
+        if (heading := _restructured_heading(lines, index)) is None:
+            return _read_block(lines, index)
+        style, text, at, end = heading
+        if style not in styles:
+            styles.append(style)
+        return [HeadingLine(min(styles.index(style) + 1, HEADING_DEPTH_MAX), text, at + 1)], end
+
+    return read_items(lines, read_at)
+
+
+def _read_block(lines: Sequence[str], index: int) -> Found:
+    line = lines[index]
+    if len(line.rstrip()) >= 4 and _adornment(line):
+        return [], index + 1  # a transition
+    if line.lstrip().startswith("+-"):
+        return block_to("table", lines, index, rows_end(lines, index, lambda row: row.lstrip()[:1] in ("+", "|")))
+    if _is_simple_border(line):
+        return block_to("table", lines, index, _simple_table_end(lines, index))
+    if _CODE_DIRECTIVE.match(line):
+        return block_to("code", lines, index, _below(lines, index, index + 1))
+    if BULLET.match(line) and not line.lstrip().startswith(".."):
+        return block_to("list", lines, index, list_end(lines, index, lambda at: _is_heading(lines, at)))
+    end = paragraph_end(lines, index, lambda at: _is_heading(lines, at))
+    items, _ = block_to("paragraph", lines, index, end)
+    if not lines[end - 1].rstrip().endswith("::"):
+        return items, end
+    begin = next((at for at in range(end, len(lines)) if lines[at].strip()), len(lines))
+    literal_end = _below(lines, end - 1, begin)
+    return [*items, *(block_to("code", lines, begin, literal_end)[0] if literal_end > begin else ())], literal_end
+
+
+def _is_heading(lines: Sequence[str], index: int) -> bool:
+    return _restructured_heading(lines, index) is not None
+
+
+def _below(lines: Sequence[str], head: int, begin: int) -> int:
+    """Index after the lines from `begin` on that are indented deeper than the line `head`; `begin` without any."""
+    least = indent_of(lines[head]) + 1
+    first = next((lines[at] for at in range(begin, len(lines)) if lines[at].strip()), "")
+    return indented_end(lines, begin, least) if indent_of(first) >= least else begin
 
 
 def _restructured_heading(lines: Sequence[str], index: int) -> tuple[str, str, int, int] | None:
@@ -101,16 +102,6 @@ def _restructured_heading(lines: Sequence[str], index: int) -> tuple[str, str, i
     if not mark or len(below) < min(len(line), 4) or len(below) < len(line) * 0.75:
         return None
     return mark, line.strip(), index, index + 2
-
-
-def _has_text(lines: Sequence[str], start: int, end: int) -> bool:
-    return any(lines[at].strip() for at in range(start, end))
-
-
-def _past_blank(lines: Sequence[str], index: int) -> int:
-    while index < len(lines) and not lines[index].strip():
-        index += 1
-    return index
 
 
 def _is_simple_border(line: str) -> bool:

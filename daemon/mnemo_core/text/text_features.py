@@ -1,9 +1,9 @@
 """Features of a text, as bits: whether it asks, counts, names, dates, gives a reason. SPEC 7.3 (`auto`)
 
-A question of how many is answered by a text with a number in it, whatever its words are; the learned ranker sets the
-shape of a text against the shape of the question. English first, and what is plain in German, French, Chinese and
-Japanese. It is read once, when a memory is written, so it has to be quick: words are looked up one by one in one table,
-and the few patterns of several words are tried only where one of their words is there.
+A question of how many is answered by a text with a number in it, whatever its words are; the learned ranker compares
+the features of a text with those of the question. English first, and what is plain in German, French, Chinese and
+Japanese. They are computed once, when a memory is written, and quickly: words are looked up in one table, and the few
+patterns of several words are tried only where one of their words is there.
 """
 
 import re
@@ -16,7 +16,7 @@ from mnemo_core.text.characters import UNSPACED_CHARACTER
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.lexicon import listed
 
-RULES_VERSION = 1  # version of what this module does: columns made under another one are built anew
+RULES_VERSION = 1  # version of what this module does: columns made under another one are rebuilt
 
 SHORT_WORDS = 7  # fewer are short
 SHORT_CHARACTERS = 12  # of Chinese and Japanese; fewer are short
@@ -26,7 +26,7 @@ GERMAN_WORDS = 2  # that English does not have, before a capital says nothing an
 
 
 class TextFeature(IntFlag):
-    """The bits of `shape_of`. Their values are kept in a view's file: new ones go to the end."""
+    """The bits of `features_of_text`. Their values are kept in an index file: new ones go to the end."""
 
     ENDS_WITH_QUESTION = 1 << 0
     HAS_QUESTION = 1 << 1
@@ -46,9 +46,9 @@ class TextFeature(IntFlag):
     IS_SHORT = 1 << 15
 
 
-# Bits of words that are part of no shape by themselves.
+# Bits of words that are no features by themselves.
 _GERMAN = 1 << 24  # counts as a German word
-_BESIDE = 1 << 25  # may be part of one with the words beside it: last week, all day, due to
+_BESIDE = 1 << 25  # may be part of one with the words next to it: last week, all day, due to
 _SHAPES = (1 << 24) - 1
 
 
@@ -58,11 +58,8 @@ _RELATIVES_BEHIND = listed("dernier dernière prochain prochaine")
 _WHOLES = listed("all one whole entire full half")
 _REASON_PAIRS = frozenset(("so that", "that's why", "is why", "due to", "thanks to", "in order", "a result", "grâce à"))
 _ELISIONS = {"j": int(TextFeature.FIRST_PERSON), "n": int(TextFeature.HAS_NEGATION)}  # j'aime, n'est
-_CASED = {
-    "US": 0,
-    "Mars": 0,
-    "March": int(TextFeature.HAS_DATE),
-}  # what the case of a letter decides; march is no month
+# The case of a letter decides: march and may are no months.
+_CASED = {"US": 0, "Mars": 0, "March": int(TextFeature.HAS_DATE), "march": 0, "may": 0}
 
 # Plain numbers: joining members of an IntFlag takes ten times as long.
 (
@@ -86,7 +83,7 @@ def _table() -> dict[str, int]:
     for section, bit in _OF_WORDS:
         for word in lexicon.words("text_features", section):
             bits[word] = bits.get(word, 0) | int(bit)
-    return bits | _CASED | dict.fromkeys(("march", "may"), 0)
+    return bits | _CASED
 
 
 _BITS = _table()
@@ -98,15 +95,7 @@ _ASCII_WORD = lazy_pattern(r"[A-Za-z]+(?:'[A-Za-z]+)*")
 _WORD = lazy_pattern(r"[^\W\d_]+(?:'[^\W\d_]+)*")
 _CAPITALISED = lazy_pattern(r"[A-ZÀ-ÖØ-Þ][^\W\d_]*")
 _END_OF_QUESTION = lazy_pattern(r"[?？][^\w?？]*\Z")
-_REACTION = lazy_pattern(
-    r"""\W*(?:
-        (?:hey|hi|hiya|hello|wow|whoa|thank\ you|thanks|thx|(?:ha){2,}h?|lol|oh|ooh|aww?|ah|yay|that's|that\ sounds
-        |sounds|congrat\w*|great|nice|cool|awesome|amazing|yeah|yep|yup|yes|nope|sure|ok|okay|absolutely|definitely
-        |exactly|totally|hallo|danke|ja|nein|toll|genau|salut|bonjour|merci|oui|non|d'accord)(?!\w)
-        |no(?!\w|\ one|\ matter)|good\ (?:luck|job|morning|evening|for\ you)
-        |你好|您好|嗨|谢谢|謝謝|哈哈|好的|是的|对啊|こんにちは|ありがとう|はい|いいえ|うん|そうですね|すごい)""",
-    re.IGNORECASE | re.VERBOSE,
-)
+_REACTION = lazy_pattern(rf"\W*(?:{lexicon.alternation('text_features', 'reactions')})", re.IGNORECASE)
 _DIGITS = lazy_pattern(r"\d+")
 _DATE_FROM = lazy_pattern(  # where digits begin
     r"""(?<![.,$€£¥])(?:19|20)\d\d(?:s|er)?\b(?!%|[.,]\d)
@@ -117,11 +106,7 @@ _DATE_FROM = lazy_pattern(  # where digits begin
 _DATE_BEHIND = lazy_pattern(  # and where they end
     r"(?:st|nd|rd|th)\b|\ ?[月日号號](?![間间])|(?<=\d{4})年|\ (?:Jan|Mar|May|Jun|Sep)\b"
 )
-_UNIT_BEHIND = lazy_pattern(
-    r"""\ ?(?:km|kg|mg|g|m|cm|mm|mi|lbs?|oz|ft|feet|inch|inches|mph|km/h|ml|l|[KMGT]B|Hz|[kMG]Hz|k?W|kWh|°[CF]?|cents?
-        |公里|公斤|千克|米|元|块|円|キロ|メートル|グラム|度)(?![A-Za-z])""",
-    re.VERBOSE,
-)
+_UNIT_BEHIND = lazy_pattern(rf" ?(?:{lexicon.alternation('text_features', 'units_behind')})(?![A-Za-z])")
 _SPAN_BEHIND = lazy_pattern(r"[ -](?:year|month|week|day|hour|minute|second)s?\b")
 _MONEY = lazy_pattern(r"[$€£¥%％￥]")
 _MARKS_OF_QUOTES = lazy_pattern(r"[“”„«»「」『』《》‘]")
@@ -130,47 +115,16 @@ _COMMA = lazy_pattern(r",(?!\d{3}(?!\d))|[、，]")
 _LISTED_LINE = lazy_pattern(r"^[ \t]*(?:[-*•+]|\d{1,2}[.)]) ", re.MULTILINE)
 
 _CJK_PATTERNS: tuple[tuple[int, re.Pattern[str]], ...] = tuple(
-    (int(shape), lazy_pattern(pattern, re.VERBOSE))
-    for shape, pattern in (
-        (
-            TextFeature.HAS_NUMBER,
-            r"""[一二三四五六七八九十百千万两兩几]
-                (?:[个個次年月天岁歳歲人本只件回つ元円块点時时分秒週周匹枚杯台度])""",
-        ),
-        (
-            TextFeature.HAS_DATE,
-            r"""[今明昨前后後]天|今晚|昨晚|今早|[去今明前]年|[上下这這本][个個]?(?:周|週|星期|礼拜|月)
-                |(?:周|週|星期|礼拜)[一二三四五六日天]|[一二三四五六七八九十]月|[天年月]前|今日|明日|昨日|先週|来週|今週
-                |先月|来月|今月|来年|[月火水木金土日]曜""",
-        ),
-        (
-            TextFeature.HAS_MONEY_OR_UNIT,
-            r"[\d一二三四五六七八九十百千万](?:元|円|块钱|公里|公斤|千克|キロ)",
-        ),
-        (TextFeature.HAS_REASON, r"因为|因為|由于|由於|所以|为了|為了|原因|理由|から|ので|ため"),
-        (TextFeature.FIRST_PERSON, r"我|咱|私|僕|俺|わたし|ぼく"),
-        (
-            TextFeature.HAS_PLACE,
-            r"""[在到去从從住][^，。、！？\s]{0,8}?(?:学校|公园|餐厅|(?<![在到去从從住])[里市省国國县州区店站])
-                |[^\s、。]{1,8}(?:市|県|駅|町|村|国)(?:で|に|へ|から)""",
-        ),
-        (
-            TextFeature.HAS_DURATION,
-            r"""(?<!\d)(?:\d{1,2}|[一二三四五六七八九十两兩几数])
-                (?:年(?![前底初末])|个月|個月|[かヶカ]月|周|週間|星期|天(?!前)|日間|小时|小時|時間|分钟|分鐘|分間)|以来|多年""",
-        ),
-        (
-            TextFeature.HAS_FEELING,
-            r"""喜欢|喜歡|爱|愛|讨厌|討厭|高兴|高興|开心|開心|难过|難過|自豪|激动
-                |好き|嫌い|嬉し|うれし|悲し|楽し|幸せ""",
-        ),
-        (TextFeature.HAS_NEGATION, r"不|没|沒|从未|ない|ません|なかった"),
+    (int(TextFeature[name.upper()]), lazy_pattern(lexicon.alternation("text_features", f"cjk_{name}")))
+    for name in (
+        "has_number", "has_date", "has_money_or_unit", "has_reason", "first_person", "has_place", "has_duration",
+        "has_feeling", "has_negation",
     )
-)
+)  # fmt: skip
 
 
 def features_of_text(text: str) -> int:
-    """The bits of Shape that a text has."""
+    """The bits of TextFeature that a text has."""
     is_ascii = text.isascii()
     if not is_ascii:
         text = text.replace("\u2019", "'")
