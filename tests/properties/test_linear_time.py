@@ -153,8 +153,8 @@ NO_TEXTS = frozenset((
     "store_merge.edge_between", "store_merge.merge_memory", "thresholds.of_model", "thresholds.relevance",
     "tokens.iso_date", "tokens.multiply_digits", "tokens.unit_of", "versions.revert_effect", "versions.reverted_seqs",
     "versions.undone_seqs", "write_plan.discard", "write_plan.merge_into_neighbour", "write_plan.relate",
-    "blocks.fence_end", "blocks.indented_end", "blocks.list_end", "blocks.block_to", "blocks.consists_of", "blocks.paragraph_end", "blocks.read_items",
-    "blocks.rows_end",
+    "blocks.fence_end", "blocks.indented_end", "blocks.list_end", "blocks.block_to",
+    "blocks.consists_of", "blocks.paragraph_end", "blocks.read_items", "blocks.rows_end",
     "markdown.read_markdown", "markdown.read_plain_text", "markdown.visible_lines", "org.org_metadata", "org.read_org",
     "rst.read_rst",
 ))  # fmt: skip

@@ -84,13 +84,13 @@ class _Canvas(msgspec.Struct):
     edges: list[_CanvasEdge] = []
 
 
-class _Output(msgspec.Struct):
-    text: str | list[str] = ""
-    data: "_OutputData | None" = None
-
-
 class _OutputData(msgspec.Struct):
     plain: str | list[str] = msgspec.field(default="", name="text/plain")
+
+
+class _Output(msgspec.Struct):
+    text: str | list[str] = ""
+    data: _OutputData | None = None
 
 
 class _Cell(msgspec.Struct):

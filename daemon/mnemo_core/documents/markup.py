@@ -26,16 +26,7 @@ from mnemo_core.text.cleaning import valid_tags
 from mnemo_core.text.lazy_patterns import lazy_pattern
 
 NOTE_SUFFIXES = (".md", ".markdown", ".rst.txt", ".rst", ".org", ".txt")  # longer ones before their ends
-FORMAT_SUFFIXES = (
-    ".canvas",
-    ".html",
-    ".htm",
-    ".ipynb",
-    ".csv",
-    ".tsv",
-    ".docx",
-    ".pdf",
-)  # file_formats reads these
+FORMAT_SUFFIXES = (".canvas", ".html", ".htm", ".ipynb", ".csv", ".tsv", ".docx", ".pdf")  # read by file_formats
 LINK_CHARS_MAX = 256
 
 

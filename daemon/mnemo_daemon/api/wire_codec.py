@@ -527,7 +527,7 @@ def _tags(tags: list[str]) -> tuple[str, ...]:
     try:
         return cleaning.clean_tags(tags)
     except cleaning.InvalidTextError as error:
-        raise bad_value(f"{error}; {error.hint}" if error.hint else str(error), "tags") from None
+        raise bad_value(f"{error}; {error.hint}", "tags") from None
 
 
 def _evidence(items: list[str]) -> tuple[str, ...]:
