@@ -50,28 +50,15 @@ _NO_NAMES = lexicon.words("entities", "no_names")
 # Capitalised within a sentence and no name: days and months (which are dates), the speaker, forms of address.
 _CAPITAL_NO_NAMES = lexicon.words("entities", "capital_no_names")
 # Known well enough to be a name in small letters and at the beginning of a sentence. None is also a common word.
-# Given names. Left out: what is also a word (Will, Mark, Rose, Grace, Hope, May, Bill, Frank, Jack, Art, Dawn, Joy …);
-# those need a capital within a sentence.
-# Words, too, so that they need their capital.
 _KNOWN = lexicon.words("entities", "places") | lexicon.words("entities", "things")
-_GIVEN = lexicon.words("entities", "people")
-_KNOWN_BY_CAPITAL = _GIVEN | lexicon.words("entities", "capital_things")
-# Given names that in small letters are words or parts of words in some language.
-_GIVEN_SMALL = _GIVEN - lexicon.words("entities", "given_too_short")
+# Given names, but for those that in small letters are words or parts of words in some language.
+_GIVEN = lexicon.words("entities", "people") - lexicon.words("entities", "given_words")
 
 _TITLES = lexicon.words("entities", "titles")
 _HUMAN_VERBS = lexicon.words("entities", "human_verbs")
 # Words that can begin a sentence before such a verb and are no names.
 _NO_PERSONS = lexicon.words("entities", "no_persons")
-
-# In front of a German noun without an article, these make it a place or a firm, but for the nouns below.
-_GERMAN_TO_PLACES = lexicon.words("entities", "german_to_places")
-_GERMAN_NO_PLACES = lexicon.words("entities", "german_no_places")
-_GERMAN_BEFORE_PERSONS = lexicon.words("entities", "german_before_persons")
-_ORDERS = lexicon.words("entities", "orders")
 _SMALL_IN_TITLES = lexicon.words("entities", "small_in_titles")
-# X's at the beginning of a sentence, where it is no owner.
-_NO_OWNERS = lexicon.words("entities", "no_owners")
 
 # Chinese and Japanese.
 _ASIAN_KNOWN = lazy_pattern(alternation("entities", "asian_known"))
@@ -95,7 +82,7 @@ def find_entity(text: str, words: set[str]) -> str:
     """A name that the text holds, as it was found; "" when there is none. words: those of the text."""
     if found := _by_writing(text):
         return found
-    if known := words & _KNOWN or words & _GIVEN_SMALL:
+    if known := words & _KNOWN or words & _GIVEN:
         return min(known)
     is_asian = not text.isascii() and UNSPACED_CHARACTER.search(text) is not None
     return _by_capital(text, words, is_asian) or (_in_asian(text) if is_asian else "")
@@ -143,7 +130,7 @@ def _by_capital(text: str, words: set[str], is_asian: bool) -> str:
         name = word.removesuffix("'s").lower()
         if len(name) < 2 or word.isupper() or word.lower() in _CAPITAL_NO_NAMES or name in _CAPITAL_NO_NAMES:
             continue
-        if name in _KNOWN_BY_CAPITAL or is_asian or _is_name(text, match, name, language):
+        if is_asian or _is_name(text, match, name, language):
             return match.group()
     return ""
 
@@ -158,12 +145,10 @@ def _is_name(text: str, match: re.Match[str], name: str, language: Language) -> 
     follows = _NEXT_WORD.match(text, match.end())
     does = follows is not None and follows[1] in _HUMAN_VERBS and name not in _NO_PERSONS
     if language == "de":
-        if last in _GERMAN_TO_PLACES and not begins:
-            return name not in _GERMAN_NO_PLACES
-        return does and (begins or last in _GERMAN_BEFORE_PERSONS)
+        return does and begins
     if not begins:
         return not _is_title(_line_of(text, match.start()))
-    owns = match.group().endswith(("'s", "’s")) and name not in _NO_OWNERS and name not in _NO_PERSONS
+    owns = match.group().endswith(("'s", "’s")) and name not in _NO_PERSONS
     return does or (owns and _OWNED.match(text, match.end()) is not None)
 
 
@@ -192,7 +177,7 @@ def _is_title(line: str) -> bool:
     if line.endswith((".", "!", "?", ",", ";")):
         return False
     words = SPACED_WORD.findall(line)
-    if len(words) < 2 or words[0][0].islower() or words[0].lower() in _ORDERS:
+    if len(words) < 2 or words[0][0].islower():
         return False
     return not any(word[0].islower() and word not in _SMALL_IN_TITLES for word in words)
 
