@@ -16,12 +16,13 @@ PEERS := chromadb==1.5.9 mem0ai==2.2.1 onnxruntime tokenizers numpy
 # llama.cpp, for whatever CPU reads the wheel later (pip keeps it), and without its picture models.
 export CMAKE_ARGS ?= -DGGML_NATIVE=OFF -DLLAVA_BUILD=OFF
 
-.PHONY: run test check bench bench-notes bench-crash bench-faults bench-durability bench-growth bench-cli bench-quality bench-documents bench-projects bench-beliefs bench-fixtures bench-peers bench-recall bench-start bench-memory linear-time simulate format models environment-core environment-dev clean bench-scores
+.PHONY: run test check bench bench-quality bench-documents bench-projects bench-peers linear-time simulate format
+.PHONY: models environment-core environment-dev clean
 .DEFAULT_GOAL := run
 
 run: environment-core
 	@mkdir -p .run
-	@# The model is fetched beside the demonstration: until it is there, answers come by words.
+	@# The model is fetched during the demonstration: until it is there, answers come by words.
 	@$(PY) -m mnemo_daemon.offline pull $(EMBEDDING_MODEL) >.run/pull.log 2>&1 </dev/null & echo $$! >.run/pull.pid; \
 	$(PY) packaging/demonstration.py "$(NOTES)"
 
@@ -41,62 +42,33 @@ check: environment-dev
 bench: environment-dev models
 	$(PY) -m tests.bench.bench_socket $(BENCH)
 
-bench-notes: environment-dev models
-	$(PY) -m tests.bench.bench_notes $(BENCH)
+# With the embedding model. bench-scores: how often a memory answers that has such a score.
+MODEL_BENCHES := beliefs cli fixtures notes recall scores
+$(MODEL_BENCHES:%=bench-%): bench-%: environment-dev models
+	$(PY) -m tests.bench.bench_$* $(BENCH)
 
-bench-crash: environment-dev
-	$(PY) -m tests.bench.bench_crash $(BENCH)
+# bench-faults: losses of power, refused system calls, a full disk. As root, with strace, mount and a C compiler (Debian:
+# strace, mount, gcc, libc6-dev). It names the parts that it could not run, and fails.
+STORE_BENCHES := crash durability faults growth memory start
+$(STORE_BENCHES:%=bench-%): bench-%: environment-dev
+	$(PY) -m tests.bench.bench_$* $(BENCH)
 
-# Losses of power, refused system calls, a full disk. As root, with strace, mount and a C compiler (Debian: strace,
-# mount, gcc, libc6-dev). What it could not run it names, and fails.
-bench-faults: environment-dev
-	$(PY) -m tests.bench.bench_faults $(BENCH)
+.PHONY: $(MODEL_BENCHES:%=bench-%) $(STORE_BENCHES:%=bench-%)
 
-bench-durability: environment-dev
-	$(PY) -m tests.bench.bench_durability $(BENCH)
-
-bench-growth: environment-dev
-	$(PY) -m tests.bench.bench_growth $(BENCH)
-
-bench-start: environment-dev
-	$(PY) -m tests.bench.bench_start $(BENCH)
-
-bench-memory: environment-dev
-	$(PY) -m tests.bench.bench_memory $(BENCH)
-
-bench-cli: environment-dev models
-	$(PY) tests/bench/bench_cli.py $(BENCH)
+# DOCS=folder: the sources of some documentation that no one here wrote, of Python's for one. bench-projects: the same
+# documentation in `default`, and facts of projects in namespaces of their own.
+bench-documents bench-projects: bench-%: environment-dev models
+	$(PY) -m tests.bench.bench_$* $(DOCS) $(BENCH)
 
 # Without DATA, of those of the project's own conversations on which nothing was fitted.
 bench-quality: environment-dev models
 	$(PY) -m tests.bench.quality $(DATA) $(BENCH)
 
-# DOCS=folder: the sources of some documentation that no one here wrote, of Python's for one.
-bench-documents: environment-dev models
-	$(PY) -m tests.bench.bench_documents $(DOCS) $(BENCH)
-
-# The same documentation in `default`, and facts of projects in namespaces of their own.
-bench-projects: environment-dev models
-	$(PY) -m tests.bench.bench_projects $(DOCS) $(BENCH)
-
-# How often a memory answers that has such a score.
-bench-scores: environment-dev models
-	$(PY) -m tests.bench.bench_scores $(BENCH)
-
-bench-beliefs: environment-dev models
-	$(PY) -m tests.bench.bench_beliefs $(BENCH)
-
-bench-fixtures: environment-dev models
-	$(PY) -m tests.bench.bench_fixtures $(BENCH)
-
-bench-recall: environment-dev models
-	$(PY) -m tests.bench.bench_recall $(BENCH)
-
 # What every pattern and text function costs on every nasty text; the suite takes a part of them.
 linear-time: environment-dev
 	MNEMO_SWEEP=1 $(PY) -m pytest -q tests/properties/test_linear_time.py
 
-# Beside other memories, which live in an environment of their own.
+# Compared with other memories, which have an environment of their own.
 bench-peers: environment-dev models .venv-peers/installed
 	$(PY) -m tests.bench.bench_peers $(DATA) --python .venv-peers/bin/python $(BENCH)
 

@@ -5,20 +5,17 @@ Nothing of them comes from a benchmark. Times are in UTC.
 """
 
 import json
-import re
 from collections import defaultdict
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from mnemo_client.bench import datasets
 
 FOLDER = Path(__file__).parent / "fixtures" / "recall"
 NOTES = FOLDER / "notes"
 UNSEEN = FOLDER / "unseen"  # on which nothing is fitted
-
-_SESSION = re.compile(r"## (?P<number>\d+) (?P<at>\S+)")
-_TURN = re.compile(r"(?P<id>(?P<session>\d+)\.\d+) (?P<speaker>[^:]+): (?P<text>.*)")
-_QUESTION = re.compile(r"\? (?P<category>\w+) \[(?P<evidence>[^\]]*)\] (?P<text>.*)")
 
 
 class LabelledTurn(NamedTuple):
@@ -29,21 +26,12 @@ class LabelledTurn(NamedTuple):
     at: datetime  # the session's time, one minute a turn
 
 
-class ConversationQuestion(NamedTuple):
-    """evidence: the ids of the turns that answer it; none: of somebody or something else than what was said."""
-
-    text: str
-    category: str
-    evidence: tuple[str, ...]
-
-
 class LabelledConversation(NamedTuple):
     """is_dense: nearly every turn tells something, which people's talk does not."""
 
     name: str
-    title: str
     turns: list[LabelledTurn]
-    questions: list[ConversationQuestion]
+    questions: list[datasets.DatasetQuestion]
     is_dense: bool = False
 
     @property
@@ -150,28 +138,12 @@ def absent(folder: Path = FOLDER) -> list[str]:
 
 
 def _conversation(path: Path) -> LabelledConversation:
-    title = ""
-    turns: list[LabelledTurn] = []
-    questions: list[ConversationQuestion] = []
-    begins: dict[int, datetime] = {}
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
-        if said := _TURN.fullmatch(line):
-            session = int(said["session"])
-            at = begins[session] + timedelta(minutes=sum(turn.session == session for turn in turns))
-            turns.append(LabelledTurn(said["id"], session, said["speaker"], said["text"], at))
-        elif begun := _SESSION.fullmatch(line):
-            begins[int(begun["number"])] = datetime.fromisoformat(begun["at"]).replace(tzinfo=UTC)
-        elif asked := _QUESTION.fullmatch(line):
-            evidence = tuple(name.strip() for name in asked["evidence"].split(",") if name.strip())
-            questions.append(ConversationQuestion(asked["text"], asked["category"], evidence))
-        elif line.startswith("# "):
-            title = line[2:]
-        elif line.strip():
-            raise ValueError(f"{path.name}:{number} is no session, turn or question: {line!r}")
-    unknown = {name for question in questions for name in question.evidence} - {turn.id for turn in turns}
-    if unknown:
-        raise ValueError(f"{path.name}: no such turns: {', '.join(sorted(unknown))}")
-    return LabelledConversation(path.stem, title, turns, questions, path.parent.name == "dense")
+    read = datasets.read_conversation(path)
+    turns = [
+        LabelledTurn(turn.id, int(turn.session), turn.speaker, turn.text, datetime.fromisoformat(turn.at))
+        for turn in read.turns
+    ]
+    return LabelledConversation(path.stem, turns, read.questions, path.parent.name == "dense")
 
 
 def _belief_set(path: Path) -> BeliefSet:

@@ -1,7 +1,6 @@
 """Installation by a user: from wheels alone, and not too much; and `make` leaves a working .venv whatever it finds."""
 
 import importlib.metadata as metadata
-import importlib.util
 import re
 import subprocess
 import sys
@@ -14,6 +13,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tests.scripts import load_script
+
 ROOT = Path(__file__).resolve().parent.parent
 CORE_BYTES_MAX = 350 * 1000 * 1000
 """Of the core's dependencies together; a person on a laptop installs a memory, not a machine-learning framework."""
@@ -21,13 +22,7 @@ CORE_BYTES_MAX = 350 * 1000 * 1000
 
 @pytest.fixture(scope="module")
 def environment() -> ModuleType:
-    """packaging/environment.py, which is a script and in no package."""
-    spec = importlib.util.spec_from_file_location("environment", ROOT / "packaging" / "environment.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script("environment")
 
 
 def core_distributions() -> dict[str, metadata.Distribution]:

@@ -1,6 +1,5 @@
 """The questions of `make run` about the project's own documents have an answer worth seeing."""
 
-import importlib.util
 from pathlib import Path
 from types import ModuleType
 
@@ -8,6 +7,7 @@ import pytest
 
 from mnemo_client.protocol.retrieval import RecallRequest
 from tests.running import RunningDaemon
+from tests.scripts import load_script
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 ANSWERS = {
@@ -20,13 +20,7 @@ AMONG = 3  # of the answers by words alone; with vectors it is the first
 
 @pytest.fixture(scope="module")
 def demonstration() -> ModuleType:
-    """packaging/demonstration.py, which is a script and in no package."""
-    spec = importlib.util.spec_from_file_location("demonstration", ROOT / "packaging" / "demonstration.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script("demonstration")
 
 
 def test_every_question_of_the_demonstration_has_its_answer(

@@ -49,7 +49,7 @@ class DatasetTurn(NamedTuple):
 
 
 class DatasetQuestion(NamedTuple):
-    """evidence: ids of turns, at least one."""
+    """evidence: the ids of the turns that answer it; none: nothing in the conversation does."""
 
     text: str
     category: str
@@ -57,22 +57,21 @@ class DatasetQuestion(NamedTuple):
 
 
 class Conversation(NamedTuple):
-    """A conversation whose questions all have evidence."""
-
     name: str
     turns: list[DatasetTurn]
     questions: list[DatasetQuestion]
 
 
 def load(folder: Path) -> list[Conversation]:
-    """Return every conversation of the folder that has a question with evidence. Raises UsageError for a wrong
+    """Return every conversation that has a question with evidence, with those questions. Raises UsageError for a wrong
     format."""
     if not folder.is_dir():
         raise UsageError(f"{folder} is not a folder" if folder.exists() else f"there is no folder {folder}", EXPECTED)
     files = sorted([*folder.glob("*.json"), *folder.glob("*.json.gz")])
     texts = sorted([*folder.glob("*.txt"), *(folder / "conversations").glob("*.txt")])
-    found = [each for file in files for each in _from_json(file)] + [_from_text(file) for file in texts]
-    asked = [each for each in found if each.questions]
+    found = [each for file in files for each in _from_json(file)] + [read_conversation(file) for file in texts]
+    answerable = [each._replace(questions=[one for one in each.questions if one.evidence]) for each in found]
+    asked = [each for each in answerable if each.questions]
     if not asked:
         what = "no conversation that has a question with evidence" if found else "no *.json, *.json.gz or *.txt file"
         raise NotFoundError(f"{what} is in {folder}", EXPECTED)
@@ -124,7 +123,7 @@ def _from_json(file: Path) -> Iterator[Conversation]:
             text = f"{turn.t} [shares image: {turn.cap}]" if turn.cap else turn.t
             at = begins[session] + dt.timedelta(minutes=said[session])
             turns.append(DatasetTurn(turn.id, session, turn.sp, text, at.isoformat()))
-        asked = [DatasetQuestion(one.q, _category(one.cat), tuple(one.ev)) for one in each.qa if one.ev]
+        asked = [DatasetQuestion(one.q, _category(one.cat), tuple(one.ev)) for one in each.qa]
         yield _validated(Conversation(each.sample, turns, asked), where)
 
 
@@ -150,7 +149,8 @@ def _category(value: int | str) -> str:
 # Text
 
 
-def _from_text(file: Path) -> Conversation:
+def read_conversation(file: Path) -> Conversation:
+    """Return the conversation of a text file, with all of its questions. Raises UsageError for a wrong format."""
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except UnicodeDecodeError as wrong:
@@ -175,8 +175,7 @@ def _from_text(file: Path) -> Conversation:
             begins[begun["number"]] = at if at.tzinfo is not None else at.replace(tzinfo=dt.UTC)
         elif asked := _QUESTION.fullmatch(line):
             evidence = tuple(name.strip() for name in asked["evidence"].split(",") if name.strip())
-            if evidence:
-                questions.append(DatasetQuestion(asked["text"], asked["category"], evidence))
+            questions.append(DatasetQuestion(asked["text"], asked["category"], evidence))
         elif line.strip() and not line.startswith("# "):
             raise UsageError(f"{where} is not a session, turn or question: {line[:60]!r}", EXPECTED)
     return _validated(Conversation(file.stem, turns, questions), str(file))
