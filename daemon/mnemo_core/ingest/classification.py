@@ -9,8 +9,8 @@ For the kind, the first rule that holds:
   6 a statement of subject, predicate and object              → semantic
   7 anything else                                             → episodic
 For the category: what the caller gives, preference, decision, project, request, result, crumb, in this order, and fact
-for the rest. `fact` and not `crumb` is what is left over, because a crumb is summarised nowhere (SPEC 18): what nobody
-could name must not be what is lost first. An ask or small talk states nothing, so rule 6 does not apply to it.
+for the rest: a crumb is summarised nowhere, so a text that no rule names must not be one. An ask or small talk states
+nothing, so rule 6 does not apply to it.
 """
 
 import re

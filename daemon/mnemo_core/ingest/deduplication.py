@@ -32,7 +32,7 @@ from mnemo_core.text.vocabulary import RELATIVE_DAYS
 from mnemo_store.records import Memory, Relation
 
 RELATIONS_MAX = 3  # edges that one new memory gets to earlier ones
-READ_KEPT = 1024  # texts of which it is remembered how they read
+READ_KEPT = 1024  # texts whose analysis is cached
 
 _STRENGTH: dict[Relation, int] = {"updates": 0, "repeats": 1, "related": 2}
 _RELATIVE = RELATIVE_DAYS | {"next", "last", "this", "ago", "now", "soon", "later", "nächste", "letzte", "prochain"}
@@ -64,30 +64,30 @@ def find_relations(
     With tells_why=False, a related memory gets no reason why it is not the same, which takes longer than the decision.
     """
     new = _TextAnalysis(content, speaker)
-    found = [each for each in (_judged(new, said_at, one, thresholds) for one in near) if each is not None]
+    found = [each for each in (_compared(new, said_at, one, thresholds) for one in near) if each is not None]
     latest: dict[AttributeClaim, _RelationCandidate] = {}
     for each in found:
         if each.update and (each.update.new not in latest or each.old.said_at > latest[each.update.new].old.said_at):
             latest[each.update.new] = each
     kept = [each for each in found if each.update is None or _is_of(latest[each.update.new], each.update)]
-    kept.sort(key=lambda each: each.tie.id, reverse=True)
+    kept.sort(key=lambda each: each.relation.id, reverse=True)
     alike = Counter(map(_strength, kept))
     kept.sort(key=lambda each: (*_strength(each), -each.old.said_at if alike[_strength(each)] > 1 else 0))
     if not tells_why:
-        return [each.tie for each in kept[:RELATIONS_MAX]]
+        return [each.relation for each in kept[:RELATIONS_MAX]]
     return [_explained(each, new, said_at, thresholds) for each in kept[:RELATIONS_MAX]]
 
 
 class _RelationCandidate(NamedTuple):
     """A relation and the text of its memory; for an update, the claims it rests on."""
 
-    tie: MemoryRelation
+    relation: MemoryRelation
     old: "_NeighbourText"
     update: ClaimUpdate | None = None
 
 
-def _strength(judged: _RelationCandidate) -> tuple[int, float]:
-    return _STRENGTH[judged.tie.relation], -(judged.tie.sim or 0.0)
+def _strength(candidate: _RelationCandidate) -> tuple[int, float]:
+    return _STRENGTH[candidate.relation.relation], -(candidate.relation.sim or 0.0)
 
 
 def _is_of(latest: _RelationCandidate, update: ClaimUpdate) -> bool:
@@ -103,7 +103,7 @@ def clear_text_cache() -> None:
     clear_claim_cache()
 
 
-# What is near to one new text is near to the next, and reading a text takes ten times as long as comparing two.
+# Texts similar to one new text are similar to the next, and reading a text takes ten times as long as comparing two.
 _specifics = functools.lru_cache(READ_KEPT)(canonical_form)
 _untouched = functools.lru_cache(READ_KEPT)(unchanged_words)
 
@@ -146,13 +146,13 @@ class _NeighbourText(_TextAnalysis):
 
     @functools.cached_property
     def said_at(self) -> int:
-        told = self._near.said_at
-        if told is None:
+        at = self._near.said_at
+        if at is None:
             return self._near.memory.event_at
-        return told if isinstance(told, int) else told()
+        return at if isinstance(at, int) else at()
 
 
-def _judged(new: _TextAnalysis, said_at: int, near: Neighbour, thresholds: Thresholds) -> _RelationCandidate | None:
+def _compared(new: _TextAnalysis, said_at: int, near: Neighbour, thresholds: Thresholds) -> _RelationCandidate | None:
     memory, sim = near.memory, near.sim
     old = _NeighbourText(near)
     is_close = is_similar(new.content, old.content, sim, thresholds)
@@ -164,12 +164,14 @@ def _judged(new: _TextAnalysis, said_at: int, near: Neighbour, thresholds: Thres
     return _RelationCandidate(MemoryRelation(memory.id, memory.version, "related", sim, ""), old) if is_close else None
 
 
-def _explained(judged: _RelationCandidate, new: _TextAnalysis, said_at: int, thresholds: Thresholds) -> MemoryRelation:
+def _explained(
+    candidate: _RelationCandidate, new: _TextAnalysis, said_at: int, thresholds: Thresholds
+) -> MemoryRelation:
     """The relation; for `related`, with the reason why it is not the same."""
-    tie = judged.tie
-    if tie.relation != "related":
-        return tie
-    return tie._replace(why=_objection(new, judged.old, said_at, tie.sim, thresholds) or "")
+    relation = candidate.relation
+    if relation.relation != "related":
+        return relation
+    return relation._replace(why=_objection(new, candidate.old, said_at, relation.sim, thresholds) or "")
 
 
 def _has_words_of(new: _TextAnalysis, old: _TextAnalysis) -> bool:

@@ -22,9 +22,9 @@ from mnemo_core.text.lexicon import alternation
 from mnemo_core.text.segmentation import line_spans
 from mnemo_store.records import KINDS
 
-MEMORIES_MAX = 512  # what is known of one session: its latest memories
+MEMORIES_MAX = 512  # the latest memories that are known of one session
 TEXT_CHARS_MAX = 1 << 20  # of all sessions together
-CREDITS_MAX = 4096  # sessions and memories of which it is known that they were credited
+CREDITS_MAX = 4096  # pairs of session and memory that were credited
 ALONE_WORDS_MIN = 3  # outside of a block, a shorter text ("Yes.") is its speaker's own
 ALONE_IDEOGRAPHS_MIN = 6
 
@@ -45,7 +45,7 @@ class _Words(NamedTuple):
 
 
 class _Handout(NamedTuple):
-    """A content as it was handed out."""
+    """A returned content."""
 
     id: str
     words: tuple[str, ...]
@@ -54,7 +54,7 @@ class _Handout(NamedTuple):
 
 
 class _Match(NamedTuple):
-    """Words first to last (exclusive) of the text are what was handed out; `start` is where its frame begins."""
+    """Words first to last (exclusive) of the text are a returned content; `start` is where its frame begins."""
 
     first: int
     last: int
@@ -70,8 +70,8 @@ class _Content(NamedTuple):
     ids: tuple[str, ...]
 
 
-# A sign belongs to its number; quote marks and headings at the beginning of a line are no words. `<` is handed out in
-# more than one way (SPEC 11), so all of them are one.
+# A sign belongs to its number; quote marks and headings at the beginning of a line are no words. `<` is returned in
+# more than one form (SPEC 11); all of them count as one.
 _WORD = lazy_pattern(
     rf"""(?P<lead>^[ \t]*+(?:>|\#{{1,6}}[ \t])[ \t>]*+)
     |(?P<sign>(?i:&[lg]t;)|[<＜﹤‹〈⟨])
@@ -106,7 +106,7 @@ _LEAD_IN = lazy_pattern(
 
 
 class HandoutLog:
-    """Bounded record of the texts handed out lately, by session. It knows no clock."""
+    """Bounded record of the texts returned lately, by session. It knows no clock."""
 
     def __init__(self) -> None:
         self._sessions: dict[str, OrderedDict[tuple[str, str], _Handout]] = {}
@@ -118,9 +118,9 @@ class HandoutLog:
         return len(self._order)
 
     def record(self, session: str, memory_id: str, content: str) -> None:
-        """From now on the content counts as handed out in the session, "" being every session.
+        """Count the content as returned in the session, "" being every session.
 
-        Beyond 512 memories of a session, or 1 MiB of text of all, what was handed out longest ago is forgotten.
+        Beyond 512 memories of a session, or 1 MiB of text of all, the text returned longest ago is forgotten.
         """
         key = (session, memory_id, content)
         if key in self._order:
@@ -185,7 +185,7 @@ def strip_echoes(text: str, given: Sequence[_Handout]) -> EchoResult:
 
 
 class _EchoText:
-    """A text, its words, and the places at which what was handed out may begin and end."""
+    """A text, its words, and the places at which a returned content may begin and end."""
 
     def __init__(self, text: str) -> None:
         self.text = text

@@ -76,7 +76,7 @@ class Draft(NamedTuple):
 
 
 class MemoryRelation(NamedTuple):
-    """A memory that is near, at the version that was judged, and how it stands to the one that comes in. SPEC 5.5"""
+    """A relation of an incoming text to a similar memory, at the version that was compared. SPEC 5.5"""
 
     id: str
     version: int
@@ -101,7 +101,7 @@ class Decision(NamedTuple):
 
 
 def store_new(draft: Draft, memory_id: str, now: int) -> Decision:
-    """A memory nobody had before: in the buffer, whatever layer was asked for [G 1]."""
+    """Store a new memory: in the buffer, whatever layer was asked for [G 1]."""
     created_at = now if draft.created_at is None else draft.created_at
     importance = IMPORTANCE_DEFAULT if draft.importance is None else draft.importance
     memory = Memory(
@@ -118,10 +118,10 @@ def store_new(draft: Draft, memory_id: str, now: int) -> Decision:
 
 
 def store_keyed(draft: Draft, before: Memory, usage: Usage, entry: TrashEntry | None, now: int) -> Decision:
-    """A write under a key that is known: equal content is a duplicate, other content a new version. SPEC 2.1
+    """Write under a known key: equal content is a duplicate, other content a new version. SPEC 2.1
 
-    Fields that the caller did not name stay as they are. A keyed memory in the trash is restored first, and one that
-    is hidden or has expired is shown again: who says it under its key means it now.
+    Fields that the caller did not name stay as they are. A keyed memory that is trashed, hidden or expired becomes
+    visible again.
     """
     is_hidden = before.state in ("superseded", "discarded", "compressed")
     if normalized_text(before.content) == normalized_text(draft.content) and not is_hidden:
@@ -151,29 +151,29 @@ def is_changed(before: Memory, fields: Mapping[str, Any]) -> bool:
 
 
 def supersede(older: Sequence[Memory], newer: str, now: int) -> tuple[Change, ...]:
-    """The named ones are hidden while what replaced them stands. SPEC 2.1"""
+    """Hide the memories that a newer one replaces, while that one stands. SPEC 2.1"""
     fields = {"superseded_by": newer, "state": "superseded"}
     return tuple(PutMemory(data=new_version(memory, now, fields)) for memory in older if memory.id != newer)
 
 
 def record_repetition(usage: Usage, now: int) -> Usage:
-    """Said again, and so touched: repetition_count + 1, and what `touched` does. SPEC 7.5 [G 2.1]"""
+    """Count a repetition, which is also a recall. SPEC 7.5 [G 2.1]"""
     return count_repetition(record_recall(usage, now), now)
 
 
 def count_repetition(usage: Usage, now: int) -> Usage:
-    """Repeated by what is not kept, or reinforced otherwise: repetition_count + 1 alone."""
+    """Count a repetition alone: by a text that is not kept, or a reinforcement of another kind."""
     return msgspec.structs.replace(usage, repetition_count=usage.repetition_count + 1, last_accessed=now)
 
 
 def record_recall(usage: Usage, now: int) -> Usage:
-    """Recalled: access_count + 1, strength + 0.03 up to 1.0. SPEC 7.5 [G 2.7]"""
+    """Count a recall: access_count + 1, strength + 0.03 up to 1.0. SPEC 7.5 [G 2.7]"""
     strength = min(1.0, usage.strength + RECALL_STRENGTH_GAIN)
     return msgspec.structs.replace(usage, access_count=usage.access_count + 1, last_accessed=now, strength=strength)
 
 
 def adjust_strength(usage: Usage, before: Memory, after: Memory) -> tuple[Change, ...]:
-    """Strength moved by the difference that a person's importance makes, within 0 and 1. SPEC 7.5"""
+    """Move the strength by the difference that a person made to the importance, within 0 and 1. SPEC 7.5"""
     if after.importance == before.importance or after.importance_source != "user":
         return ()
     strength = min(1.0, max(0.0, usage.strength + after.importance - before.importance))
@@ -185,7 +185,7 @@ def has_expired(memory: Memory, now: int) -> bool:
 
 
 def move_to_trash(memory: Memory, why: str, now: int) -> tuple[Change, ...]:
-    """Into the trash, with the reason and the state it had. SPEC 3.7"""
+    """Move a memory to the trash, with the reason and the state it had. SPEC 3.7"""
     entry = TrashEntry(id=memory.id, at=now, why=why, state=memory.state)
     return PutMemory(data=new_version(memory, now, {"state": "trashed"})), PutTrash(data=entry)
 
@@ -193,8 +193,8 @@ def move_to_trash(memory: Memory, why: str, now: int) -> tuple[Change, ...]:
 def restore(memory: Memory, entry: TrashEntry | None, now: int) -> tuple[Change, ...]:
     """Restore from the trash in its previous state, or from discarded or archived to active. SPEC 3.7
 
-    A text discarded for its low importance is restored with the lowest importance that is kept: it matters to whoever
-    restores it. A memory that has expired comes back without its expiry.
+    A text discarded for its low importance is restored with the lowest importance that is kept. A memory that has
+    expired is restored without its expiry.
     """
     fields: dict[str, Any] = {"state": entry.state if entry is not None else "active"}
     if memory.state == "discarded" and memory.importance < KEPT_IMPORTANCE_MIN:
@@ -213,7 +213,7 @@ class PlannedRevert(NamedTuple):
 
 
 def revert(rows: Sequence[PlannedRevert], why: str, now: int) -> tuple[Change, ...]:
-    """Each memory as it was before the change, as its next version; what the change made goes to the trash. SPEC 3.3"""
+    """Restore each memory as its next version; a memory that the change made is moved to the trash. SPEC 3.3"""
     changes: list[Change] = []
     for row in rows:
         if row.before is None:
@@ -255,8 +255,8 @@ def _rewritten(draft: Draft, before: Memory, now: int) -> dict[str, Any]:
     fields = _written(draft, before.created_at)
     named = draft.given
     if named is None:
-        is_told = draft.trust == "import" and before.importance_source != "user"  # by the tool whose memory it is
-        takes_importance = draft.importance_source == "user" or is_told
+        is_tools_own = draft.trust == "import" and before.importance_source != "user"
+        takes_importance = draft.importance_source == "user" or is_tools_own
     else:
         if draft.event_at is not None:
             named |= {"event_at"}

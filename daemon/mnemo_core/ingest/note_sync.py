@@ -43,10 +43,10 @@ STEPS_A_TURN = 300  # in one write transaction: each costs a read of about 10 µ
 IMPORTANCE_UNSCORED = 0.5  # of a chunk whose file gives none, until it is scored [SPEC 5.3]
 
 MemoryClass = tuple[Kind, Form | None, Category]
-UNCLASSIFIED: MemoryClass = ("semantic", None, "fact")  # what chunks were before there were rules for them
+UNCLASSIFIED: MemoryClass = ("semantic", None, "fact")  # of chunks from before there were rules for them
 
-# Why a chunk is in the trash. What went for one of these reasons comes back when its reason is gone; what a person
-# deleted does not.
+# Reasons why a chunk is in the trash. The chunk is restored when its reason no longer holds; a chunk that a person
+# deleted is not.
 WHY_FILE_GONE = "its note was deleted"
 WHY_TEXT_GONE = "it was taken out of its note"
 WHY_LEFT_OUT = "its note says memory: false"
@@ -78,8 +78,8 @@ class NoteContent(NamedTuple):
 
 
 class ChunkStep(NamedTuple):
-    """One chunk to settle: what it was (None: new), what it is now (None: gone). Of a text that is new here, of what
-    sort it is by rule, and of what sort its former text was."""
+    """One chunk to settle: before (None: new) and after (None: gone). classification, previous_classification: by rule,
+    of a new text and of the former one."""
 
     before: ChunkRef | None
     after: NoteChunk | None
@@ -92,7 +92,7 @@ class NotePlan(NamedTuple):
 
     reading: NoteContent
     steps: tuple[ChunkStep, ...]
-    why: str = WHY_TEXT_GONE  # of what goes
+    why: str = WHY_TEXT_GONE  # of chunks that are gone
     before: NoteFile | None = None  # the manifest the plan was made from; if it has changed, the file is planned again
 
 
@@ -174,7 +174,7 @@ def decide_note_changes(
     salt = store.meta("salt") if skips or forgets else ""
     changes: list[Change] = []
     refs, forgotten = list(progress.refs), list(progress.forgotten)
-    index, memories, is_looked_at_later = progress.next_step, 0, False
+    index, memories, needs_backfill = progress.next_step, 0, False
     last = min(len(planned.steps), index + STEPS_A_TURN)
     while index < last and memories < MEMORIES_A_TURN:
         step = planned.steps[index]
@@ -193,14 +193,14 @@ def decide_note_changes(
             if ref is not None:
                 refs.append(ref)
         changes += changed
-        is_looked_at_later |= any(_is_looked_at_later(change, store) for change in changed)
+        needs_backfill |= any(_needs_backfill(change, store) for change in changed)
         memories += any(isinstance(change, PutMemory) for change in changed)
         index += 1
     progressed = NotePlanProgress(index, tuple(refs), tuple(forgotten))
     is_done = index == len(planned.steps)
     file = _manifest(planned, progressed, forgets=forgets)
     changes.append(PutNote(data=file))
-    return NoteChanges(changes, None if is_done else progressed, file, is_looked_at_later)
+    return NoteChanges(changes, None if is_done else progressed, file, needs_backfill)
 
 
 def _manifest(planned: NotePlan, progress: NotePlanProgress, *, forgets: bool) -> NoteFile:
@@ -227,7 +227,7 @@ def _is_text_of(ref: ChunkRef | None, chunk: NoteChunk, store: NoteSnapshot) -> 
 
 
 def _forgotten(step: ChunkStep, store: NoteSnapshot, now: int) -> tuple[ChunkRef | None, Sequence[Change]]:
-    """A text that was purged is not there, whatever the file says; and what stood in its place is gone from there."""
+    """The reference and changes of a chunk whose text was erased: it is treated as not in the file."""
     memory = store.memory(step.before.memory) if step.before is not None else None
     if step.before is None or memory is None:
         return None, []
@@ -268,13 +268,13 @@ def _present(
     usage = store.usage(memory.id) or Usage(id=memory.id)
     if after.content != memory.content:
         fresh = msgspec.structs.replace(usage, strength=after.importance, strength_epoch=_epoch(store))
-        changes += [PutUsage(data=fresh), *_former_ties(memory.id, store)]
+        changes += [PutUsage(data=fresh), *_former_edges(memory.id, store)]
     elif after.importance != memory.importance == usage.strength:  # which it follows unless something has moved it
         changes.append(PutUsage(data=msgspec.structs.replace(usage, strength=after.importance)))
     return kept, changes
 
 
-def _former_ties(memory_id: str, store: NoteSnapshot) -> list[Change]:
+def _former_edges(memory_id: str, store: NoteSnapshot) -> list[Change]:
     """Drop the edges found for a text that is gone, including incoming ones: a memory that repeated or updated the old
     text may not repeat or update the new one. Links belong to the notes and stay."""
     return [
@@ -382,7 +382,7 @@ def is_unscored(memory: Memory) -> bool:
     return memory.importance_source == "rule" and memory.importance == IMPORTANCE_UNSCORED
 
 
-def _is_looked_at_later(change: Change, store: NoteSnapshot) -> bool:
+def _needs_backfill(change: Change, store: NoteSnapshot) -> bool:
     if not isinstance(change, PutMemory) or change.data.state == "trashed":
         return False
     return needs_rescoring(store.memory(change.data.id), change.data)

@@ -2,7 +2,7 @@
 
 One row for each policy: `own` is SPEC 5; L, M, E, G and T are the five sources, so that their rules can be compared
 with it. A row states only what its source says about ingestion. Where a source is silent, the row has what a program
-that follows that source alone would do; where that cannot be told, `own`'s value.
+that follows that source alone would do; where that is unknown, `own`'s value.
 
 No policy changes three things: users and namespaces stay apart, chunks of notes are never discarded and never
 deduplicated across files, and values that a caller gives are never overruled.
@@ -23,10 +23,10 @@ PolicyName = Literal["own", "L", "M", "E", "G", "T"]
 EntryPoint = Literal["remember", "ingest", "turn", "note"]
 ScopeField = Literal["namespace", "user_id", "agent_id", "run_id"]
 
-IMPORTANCE_NEUTRAL = 0.5  # what nobody scored [G1, M2, T1]
-IMPORTANCE_LESSON = 0.75  # `lesson`, `trigger:*` and procedural, where nobody gave one [G1]
-IMPORTANCE_HOOK = 0.2  # what an agent's hook records on its own account [M2, M23]
-REINFORCEMENT = 0.05  # what a near one that is not stored adds to the strength of the earlier, up to 1.0 [G5]
+IMPORTANCE_NEUTRAL = 0.5  # without a score [G1, M2, T1]
+IMPORTANCE_LESSON = 0.75  # `lesson`, `trigger:*` and procedural, without a given importance [G1]
+IMPORTANCE_HOOK = 0.2  # of what an agent's hook records by itself [M2, M23]
+REINFORCEMENT = 0.05  # what a similar text that is not stored adds to the strength of the earlier one, up to 1.0 [G5]
 
 assert 0 < IMPORTANCE_HOOK < KEPT_IMPORTANCE_MIN < IMPORTANCE_NEUTRAL < IMPORTANCE_LESSON < 1
 
@@ -74,7 +74,7 @@ class IngestPolicy(NamedTuple):
 
     # Turns (5.7)
     filters_turns: bool = True  # turns that are short, stop words, noise or repeats of a recent turn are rejected
-    strips_echo: bool = True  # what was handed out and comes back is not stored (5.5a)
+    strips_echo: bool = True  # returned text that comes back is not stored (5.5a)
 
 
 OWN_POLICY = IngestPolicy()
@@ -107,7 +107,7 @@ POLICIES: Mapping[str, IngestPolicy] = {each.name: each for each in (
 
 
 def default_importance(policy: IngestPolicy, entry_point: EntryPoint, kind: Kind, tags: Sequence[str]) -> float:
-    """The importance of what nobody scores and no caller gave one. [G1, M2, T1]"""
+    """The importance of a text without a score and without a value given by its caller. [G1, M2, T1]"""
     if entry_point == "turn":
         return policy.importance_turn
     if kind == "procedural" or any(tag == "lesson" or tag.startswith("trigger:") for tag in tags):

@@ -40,15 +40,14 @@ from mnemo_store.records import (
 
 Dedup = Literal["guarded", "off", "source"]
 
-BACKFILL_CURSOR = (
-    "intake_seq"  # the fact of the store: behind this change something was written without a vector; or ""
-)
+# Meta key: the number of the change behind which something was written without a vector, or "".
+BACKFILL_CURSOR = "intake_seq"
 RECENT_TURN_MS = 86_400_000  # a turn of another session is recent for a day
 COMPARED_STATES = ("active", "archived")  # states of memories that a similar one is related to
-HASHED_STATES = frozenset({"active", "archived", "compressed", "superseded"})  # what an equal text is a duplicate of
+HASHED_STATES = frozenset({"active", "archived", "compressed", "superseded"})  # an equal text is a duplicate of these
 LOW_IMPORTANCE = "low_importance"  # discard reason: it scores below the minimum
 NEAR_DUPLICATE = "near_duplicate"  # and: it repeats a recent turn
-NEW_ID_PREFIX = "#"  # begins the name of what the same batch holds, until it has an id: "#3" is its fourth
+NEW_ID_PREFIX = "#"  # begins the name of an item of the same batch that has no id yet: "#3" is the fourth
 IMPORTANCE_WITHOUT_VECTOR = 0.6  # the least that a text scores without a vector, since novelty counts as 1.0
 IMPORTANCE_STEP = 0.04  # 0.4 · 0.1: without a vector there is nothing between two of these
 
@@ -76,10 +75,10 @@ class IngestItem(NamedTuple):
     scores: IngestScores | None = None
     why: str = ""  # how it was classified
     relations: tuple[MemoryRelation, ...] = ()
-    near_relations: tuple[MemoryRelation, ...] = ()  # all that was near, for who asks why
+    near_relations: tuple[MemoryRelation, ...] = ()  # all that was near, for `explain`
     discard_reason: str = ""
     takes_text: bool = False  # where near ones are merged: the earlier one gets this text
-    is_seen: bool = False  # its vectors were there when it was judged
+    is_seen: bool = False  # its vectors were there when it was compared
     said_at: int | None = None  # ms; None: now
     is_explained: bool = True  # whether the reasons of related memories may be asked for
     parts: tuple["IngestItem", ...] = ()
@@ -203,7 +202,7 @@ class PendingSnapshot:
         return [*self._store.edges(memory_id), *(edge for edge in made if memory_id in (edge.source, edge.target))]
 
 
-# What is found out beforehand
+# Before the write transaction
 
 
 def policy_for(policy: IngestPolicy, dedup: Dedup | None) -> IngestPolicy:
@@ -227,30 +226,30 @@ def compare_with_neighbours(item: IngestItem, near: Sequence[Neighbour], limits:
     """Return the item with its relations to similar memories, or discarded where a recent turn said the same. SPEC 5.5,
     5.7"""
     policy, content = item.policy, item.draft.content
-    near = [] if item.discard_reason else [each for each in near if _may_be_tied(content, each, limits)]
+    near = [] if item.discard_reason else [each for each in near if _is_worth_comparing(content, each, limits)]
     if not near:
         return item
     if item.entry_point == "turn" and policy.filters_turns:
         again = next((each for each in near if _is_said_again(item, each, limits, now)), None)
         if again is not None:
             return item._replace(
-                discard_reason=NEAR_DUPLICATE, relations=(_tie(again, "repeats", "said in a recent turn"),)
+                discard_reason=NEAR_DUPLICATE, relations=(_relation_to(again, "repeats", "said in a recent turn"),)
             )
     match policy.near:
         case "stored":
             return item
         case "merged":
-            return _to_be_merged(item, near, limits)
+            return _plan_merge(item, near, limits)
         case "linked":
             said_at = now if item.said_at is None else item.said_at
-            judged = find_relations(content, item.draft.speaker, said_at, near, limits, item.is_explained)
-            named = {found.id for found in judged}
-            rest = [_tie(each, "related", "others are nearer") for each in near
+            found_relations = find_relations(content, item.draft.speaker, said_at, near, limits, item.is_explained)
+            named = {found.id for found in found_relations}
+            rest = [_relation_to(each, "related", "others are nearer") for each in near
                     if each.memory.id not in named and each.sim is not None and each.sim >= limits.near]  # fmt: skip
-            return item._replace(relations=tuple(judged), near_relations=(*judged, *rest))
+            return item._replace(relations=tuple(found_relations), near_relations=(*found_relations, *rest))
 
 
-def _to_be_merged(item: IngestItem, near: Sequence[Neighbour], limits: Thresholds) -> IngestItem:
+def _plan_merge(item: IngestItem, near: Sequence[Neighbour], limits: Thresholds) -> IngestItem:
     """Merge into a similar memory, by source G's rules. [G 2.1, G5, G6]"""
     content = item.draft.content
     near = [each for each in near if is_similar(content, each.memory.content, each.sim, limits)]
@@ -259,11 +258,11 @@ def _to_be_merged(item: IngestItem, near: Sequence[Neighbour], limits: Threshold
     best = near[0]
     is_other_text = text_jaccard(content, best.memory.content) < JACCARD_ALONE
     takes_text = best.sim is not None and best.sim >= limits.insert_merge and is_other_text
-    relations = tuple(_tie(each, "repeats", "near") for each in near)
+    relations = tuple(_relation_to(each, "repeats", "near") for each in near)
     return item._replace(relations=relations, near_relations=relations, takes_text=takes_text)
 
 
-def _may_be_tied(content: str, near: Neighbour, limits: Thresholds) -> bool:
+def _is_worth_comparing(content: str, near: Neighbour, limits: Thresholds) -> bool:
     """Return whether a comparison is worthwhile, which takes a millisecond or more."""
     other = near.memory.content
     if (near.sim is not None and near.sim >= limits.near) or max(len(content), len(other)) <= SEARCHED_CHARS_MAX:
@@ -281,11 +280,11 @@ def _is_said_again(item: IngestItem, near: Neighbour, limits: Thresholds, now: i
     return is_recent and (not item.policy.is_guarded or difference(item.draft.content, memory.content) is None)
 
 
-def _tie(near: Neighbour, relation: Relation, why: str) -> MemoryRelation:
+def _relation_to(near: Neighbour, relation: Relation, why: str) -> MemoryRelation:
     return MemoryRelation(near.memory.id, near.memory.version, relation, near.sim, why)
 
 
-# What a write turn comes to
+# In the write transaction
 
 
 def discard(item: IngestItem, memory_id: str, store: WriteSnapshot, made: Mapping[str, str]) -> Decision:
@@ -296,7 +295,9 @@ def discard(item: IngestItem, memory_id: str, store: WriteSnapshot, made: Mappin
     entry = TrashEntry(id=memory_id, at=store.now, why=item.discard_reason, state="active")
     changes: list[Change] = [PutMemory(data=memory), PutUsage(data=usage), PutTrash(data=entry)]
     kept = [
-        found._replace(id=other.id) for found in item.relations if (other := _as_judged(found, store, made)) is not None
+        found._replace(id=other.id)
+        for found in item.relations
+        if (other := _as_compared(found, store, made)) is not None
     ]
     changes += [PutUsage(data=mutations.count_repetition(_usage(found.id, store), store.now)) for found in kept[:1]]
     return Decision("discarded", memory, tuple(changes), tuple(kept), item.discard_reason)
@@ -311,7 +312,7 @@ def relate(
     """
     changes, kept = list(decision.changes), list[MemoryRelation]()
     for found in relations[:RELATIONS_MAX]:
-        other = _as_judged(found, store, made)
+        other = _as_compared(found, store, made)
         if other is None or other.id == decision.memory.id:
             continue
         found = found._replace(relation=trust.allowed_relation(other, found.relation, decision.memory.trust))
@@ -330,7 +331,7 @@ def merge_into_neighbour(item: IngestItem, store: WriteSnapshot, made: Mapping[s
     """Merge into a similar memory by source G's rules: the item is not stored; the earlier memory is reinforced, and
     takes the longer text. None where no neighbour qualifies any more."""
     for found in item.relations:
-        earlier = _as_judged(found, store, made)
+        earlier = _as_compared(found, store, made)
         if earlier is None:
             continue
         usage = mutations.count_repetition(_usage(earlier.id, store), store.now)
@@ -370,7 +371,7 @@ def record_duplicate(memory: Memory, policy: IngestPolicy, store: WriteSnapshot)
     )
 
 
-# What comes later, with the vectors
+# Later, with the vectors
 
 
 def first_backfill_cursor(item: IngestItem, decision: Decision, store: WriteSnapshot) -> tuple[Change, ...]:
@@ -412,7 +413,7 @@ def backfill(
     if now is None or now.version != memory.version or now.state != memory.state:
         return None
     decision = _scored(now, importance if is_scored_without_vector(now) else now.importance, store)
-    return relate(decision, _not_yet_tied(now, relations, store), store, {})
+    return relate(decision, _without_known(now, relations, store), store, {})
 
 
 def backfill_chunk(
@@ -427,7 +428,7 @@ def backfill_chunk(
     decision = _scored(now, importance if is_due else now.importance, store)
     # Never `updates`: a file's time is when it was saved or synced; a vault copied to a new laptop outdates nothing.
     relations = [found._replace(relation="related") if found.relation == "updates" else found for found in relations]
-    return relate(decision, _not_yet_tied(now, relations, store), store, {})
+    return relate(decision, _without_known(now, relations, store), store, {})
 
 
 def _scored(memory: Memory, importance: float, store: WriteSnapshot) -> Decision:
@@ -442,7 +443,7 @@ def _scored(memory: Memory, importance: float, store: WriteSnapshot) -> Decision
     return Decision("stored", after, tuple(changes))
 
 
-def _not_yet_tied(memory: Memory, relations: Sequence[MemoryRelation], store: WriteSnapshot) -> list[MemoryRelation]:
+def _without_known(memory: Memory, relations: Sequence[MemoryRelation], store: WriteSnapshot) -> list[MemoryRelation]:
     """The relations without those to memories it has an edge with: a second pass counts nothing twice, and no link of a
     note is lost."""
     edges = store.edges(memory.id)
@@ -451,13 +452,11 @@ def _not_yet_tied(memory: Memory, relations: Sequence[MemoryRelation], store: Wr
     return [found for found in relations if found.id not in others and (found.id, found.relation) not in linked]
 
 
-def _as_judged(found: MemoryRelation, store: WriteSnapshot, made: Mapping[str, str]) -> Memory | None:
+def _as_compared(found: MemoryRelation, store: WriteSnapshot, made: Mapping[str, str]) -> Memory | None:
     """The memory of a relation, None where it changed since the comparison."""
-    other = (
-        store.memory(made.get(found.id, found.id))
-        if not found.id.startswith(NEW_ID_PREFIX) or found.id in made
-        else None
-    )
+    if found.id.startswith(NEW_ID_PREFIX) and found.id not in made:
+        return None
+    other = store.memory(made.get(found.id, found.id))
     if other is None or other.state not in COMPARED_STATES:
         return None
     return other if found.id in made or other.version == found.version else None

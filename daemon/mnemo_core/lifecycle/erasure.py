@@ -43,7 +43,7 @@ class ErasurePlan(NamedTuple):
     """Result of planning an erasure, by ids. `referrers` are the memories that stay and refer to an erased one."""
 
     asked: tuple[str, ...]
-    derived: tuple[str, ...]  # what goes with them
+    derived: tuple[str, ...]  # erased with them
     rederive: Mapping[str, tuple[str, ...]]  # those of `derived` that had other sources too, which stay
     unhidden: frozenset[str]  # ids that become visible again
     referrers: tuple[str, ...]

@@ -84,7 +84,7 @@ class ResiduePatterns:
 
 
 def strip_edges(text: str) -> str:
-    """The text without the marks and the white space around it: nobody else need end it with the same."""
+    """The text without the marks and the white space around it, which differ from place to place."""
     return text.strip(_EDGES) or text
 
 
@@ -128,11 +128,11 @@ class _Group(NamedTuple):
 class ResidueFinder:
     """Multi-pattern search over bytes, at tens of MB a second for any number of patterns."""
 
-    def __init__(self, sought: ResiduePatterns) -> None:
-        self._names = sought.forms
-        self.overlap = max(map(len, sought.forms), default=1) - 1  # bytes that two pieces of a file must share
-        short = [form for form in sought.forms if len(form) < WINDOW_BYTES]
-        long = [form for form in sought.forms if len(form) >= WINDOW_BYTES]
+    def __init__(self, patterns: ResiduePatterns) -> None:
+        self._names = patterns.forms
+        self.overlap = max(map(len, patterns.forms), default=1) - 1  # bytes that two pieces of a file must share
+        short = [form for form in patterns.forms if len(form) < WINDOW_BYTES]
+        long = [form for form in patterns.forms if len(form) >= WINDOW_BYTES]
         both = ((short, _SHORT_MASK), (long, _EVERY_BIT))
         self._groups = [_group(forms, mask) for forms, mask in both if forms]
 
@@ -198,18 +198,18 @@ def texts_of(memory: Memory) -> Iterator[str]:
 
 def whole_texts_of(memories: Iterable[Memory]) -> ResiduePatterns:
     """The content of these memories, each as a whole."""
-    sought = ResiduePatterns()
+    patterns = ResiduePatterns()
     for memory in memories:
-        sought.add_whole(memory.content)
-    return sought
+        patterns.add_whole(memory.content)
+    return patterns
 
 
 def residue_patterns(memories: Iterable[Memory]) -> ResiduePatterns:
-    """Patterns that betray these memories: each content, and the parts of every other text about them."""
-    sought = ResiduePatterns()
+    """Patterns that identify these memories: each content, and the parts of every other text about them."""
+    patterns = ResiduePatterns()
     for memory in memories:
         content, *others = texts_of(memory)
-        sought.add_text(content)
+        patterns.add_text(content)
         for other in others:
-            sought.add_parts(other)
-    return sought
+            patterns.add_parts(other)
+    return patterns

@@ -88,7 +88,7 @@ def admit_import(imported: ImportedMemory, tool: Tool, into: ImportTarget, guard
         source=SOURCE,
         kind=imported.kind,
         importance=imported.importance,
-        importance_source="rule",  # the other tool's: nobody here set it
+        importance_source="rule",  # the other tool's
         event_at=imported.event_at,
         created_at=imported.created_at,
         expires_at=imported.expires_at or 0,

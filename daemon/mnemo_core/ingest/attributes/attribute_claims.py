@@ -35,12 +35,12 @@ from mnemo_core.text.segmentation import sentences
 from mnemo_core.text.vocabulary import OPPOSITES, SYNONYMS, UNITS
 
 CLAIM_CHARS_MAX = 1000  # longer texts are passages, which no other text replaces as a whole
-SEARCHED_CHARS_MAX = 400  # texts whose claims are searched for and found; a longer one tells more than one thing
+SEARCHED_CHARS_MAX = 400  # a longer text states more than one thing, and its claims are not indexed
 # Version of what `claim_keys` gives for a text: an index that keeps keys of another version is rebuilt.
 RULES_VERSION = 5
 VALUE_WORDS_MAX = 6
 DOES = "does "  # begins the attribute of a stance: does drink, does be
-CLAIMS_KEPT = 2048  # texts whose claims are remembered: what is near to one new text is near to the next
+CLAIMS_KEPT = 2048  # texts whose claims are cached
 
 Shape = Literal["number", "date", "time", "identifier", "words"]
 
@@ -133,12 +133,12 @@ _HOUR = lazy_pattern(rf"\b{_WEEKDAY} at (\d{{1,2}})(?= ?$)", re.IGNORECASE)
 
 
 def clear_claim_cache() -> None:
-    """Remembers of no text any more what it claims."""
+    """Empty the cache of claims."""
     _claims.cache_clear()
 
 
 def speaker_of(name: str) -> str:
-    """The speaker as `claims` wants it: folded, "" for a name that tells no person."""
+    """The speaker as `extract_claims` takes it: folded, "" for a name of no person."""
     folded = name.casefold()
     return "" if folded in _NOBODY else folded
 
@@ -163,21 +163,21 @@ def claim_keys(text: str, speaker: str) -> tuple[str, ...]:
 
 
 def candidate_keys(text: str, speaker: str) -> list[frozenset[str]]:
-    """Of each claim of a text the marks of what it may be about: whatever `is_about_same` holds of has one of them."""
+    """For each claim of a text, the keys of which every claim about the same attribute has one."""
     if len(text) > SEARCHED_CHARS_MAX:
         return []
     found: list[frozenset[str]] = []
     for each in extract_claims(text, speaker_of(speaker)):
-        sought: set[str] = set()
+        keys: set[str] = set()
         for subject in _subject_marks(each):
             if each.attribute.startswith(DOES):
-                sought |= {_stance_mark(subject, each)} if each.is_change else set()
+                keys |= {_stance_mark(subject, each)} if each.is_change else set()
             elif each.attribute and each.attribute != "held":
-                sought.add(_attribute_mark(subject, each.attribute))
+                keys.add(_attribute_mark(subject, each.attribute))
             if each.previous_value:
-                sought.add(_value_mark(subject, each.previous_value))
-        if sought and sought not in found:
-            found.append(frozenset(sought))
+                keys.add(_value_mark(subject, each.previous_value))
+        if keys and keys not in found:
+            found.append(frozenset(keys))
     return found
 
 
@@ -271,7 +271,7 @@ _CODE_LINE = lazy_pattern(r"^(?:  |\t|[ ]?(?:>>>|\.\.)[ .]).*$", re.MULTILINE)
 
 
 def _without_code(text: str) -> str:
-    """The text without code, and without what is set in from the margin, which is no statement of who wrote it."""
+    """The text without code and without indented lines, which are no statements of its writer."""
     return _CODE_LINE.sub("", mask_code(text))
 
 
