@@ -12,7 +12,7 @@ import os
 import sys
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple, Protocol
 
@@ -178,18 +178,11 @@ class _Windows:
     def count(self, texts: Sequence[str]) -> list[int]:
         return [len(found.ids) for found in self._encode(texts)]
 
-    def ids(self, texts: Sequence[str]) -> list[list[list[int]]]:
-        """Each text's windows as token ids, special tokens included."""
-        return [
-            [[self.first, *found.ids[a:b], self.last] for a, b in self._bounds(len(found.ids))]
-            for found in self._encode(texts)
-        ]
-
-    def with_kept(self, texts: Sequence[str]) -> list[list[_Window]]:
-        """The same, and which tokens are kept for late interaction."""
+    def of_texts(self, texts: Sequence[str], *, keeps_tokens: bool) -> list[list[_Window]]:
+        """Each text's windows; with `keeps_tokens`, the tokens that are kept for late interaction are chosen, too."""
         windows: list[list[_Window]] = []
         for text, found in zip(texts, self._encode(texts), strict=True):
-            tokens = (token for word in words_of(text, found) for token in word.tokens)
+            tokens = (token for word in words_of(text, found) for token in word.tokens) if keeps_tokens else ()
             kept = list(itertools.islice(tokens, TOKENS_MAX))
             windows.append([])
             done = 0
@@ -231,27 +224,39 @@ class _Windows:
 
 
 class _EmbeddingRun(NamedTuple):
-    """Texts that are being embedded: the windows of each, the places of each run's windows, and what the runs give."""
+    """Texts that are being embedded: the windows of each, the places of each run's windows, and the results of the
+    runs: of each window its vector, and its token rows where they are kept."""
 
     windows: Sequence[Sequence[_Window]]
     runs: Sequence[Sequence[int]]
-    found: Iterable[tuple[Floats, list[Floats]]]
+    found: Iterable[Sequence[tuple[Floats, Floats | None]]]
 
 
-class GraphEmbedder(Embedder):
-    """A graph that `minilm` built, run by onnxruntime.
+class _InstalledEmbedder(Embedder):
+    """The parts that every embedder of an installed model has."""
+
+    def __init__(self, manifest: ModelManifest) -> None:
+        """Damaged when there is no tokenizer."""
+        self.name, self.dimensions = manifest.name, manifest.dimensions
+        self.space, self.tokens_max = name_space(manifest), manifest.tokens_max
+        self.form = manifest.form
+        self._query_prefix = manifest.query_prefix
+        self._windows = _Windows(manifest)
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        return self._windows.count(texts)
+
+
+class GraphEmbedder(_InstalledEmbedder):
+    """A graph that `encoder_graph` built, run by onnxruntime.
 
     Texts of one token count go through together, unpadded; with fixed scales no text touches another (SPEC 2.3).
     """
 
     def __init__(self, manifest: ModelManifest, projection: Projection | None = None) -> None:
         """Damaged when the files cannot be loaded, or give other vectors here than where they were built."""
-        self.name, self.dimensions = manifest.name, manifest.dimensions
-        self.space, self.tokens_max = name_space(manifest), manifest.tokens_max
-        self.form = manifest.form
+        super().__init__(manifest)
         self.late = projection.form(self.space) if projection is not None else None
-        self._query_prefix = manifest.query_prefix
-        self._windows = _Windows(manifest)
         self._projection = projection
         self._session: encoder_graph.Session | None
         with encoder_graph.foreign_errors(DamagedModelError, f"{manifest.name} cannot be loaded"):
@@ -273,34 +278,18 @@ class GraphEmbedder(Embedder):
                 )
 
     def encode_batch(self, texts: Sequence[str], run_all: RunAll = map) -> list[Floats]:
-        vectors: list[Floats] = []
-        for some in batched(texts, SLICE_TEXTS_MAX):
-            windows = self._windows.ids(some)
-            flat = [window for each in windows for window in each]
-            runs = _grouped_runs(flat)
-            inputs = (np.array([flat[place] for place in run], np.int32) for run in runs)
-            vectors += self._by_text(windows, runs, run_all(self._run, inputs))
-        return vectors
+        return [vectors for vectors, _ in self._encode(texts, run_all, keeps_tokens=False)]
 
     def encode_both(self, texts: Sequence[str], run_all: RunAll = map) -> tuple[list[Floats], list[Codes | None]]:
         found = list(self.encode_each(texts, run_all))
         return [vectors for vectors, _ in found], [codes for _, codes in found]
 
     def encode_each(self, texts: Sequence[str], run_all: RunAll = map) -> Iterator[tuple[Floats, Codes | None]]:
-        """The tokens to keep are chosen before a run, so that no run's whole output stays."""
-        begun: _EmbeddingRun | None = None
-        for some in batched(texts, SLICE_TEXTS_MAX):
-            ahead = self._begin(some, run_all)
-            if begun is not None:  # only now, so that no thread is without work when a slice ends
-                yield from self._finish(begun)
-            begun = ahead
-        if begun is not None:
-            yield from self._finish(begun)
+        return self._encode(texts, run_all, keeps_tokens=self._projection is not None)
 
     def encode_query(self, text: str) -> Floats:
-        window = self._windows.ids([self._query_prefix + text])[0][0]
-        vector: Floats = self._run(np.array([window], np.int32))[0]
-        return vector
+        ((window, *_),) = self._windows.of_texts([self._query_prefix + text], keeps_tokens=False)
+        return self._run_vectors([window])[0][0]
 
     def encode_query_tokens(self, text: str) -> QueryTokens:
         if self._projection is None:
@@ -308,73 +297,67 @@ class GraphEmbedder(Embedder):
         before = len(self._query_prefix)
         ids, kept = self._windows.of_query(self._query_prefix + text)
         kept = [(token, word) for token, word in kept if word.start >= before]
-        vectors, (rows,) = self._run_both([_Window(ids, [token for token, _ in kept])])
+        ((vector, rows),) = self._run_with_tokens([_Window(ids, [token for token, _ in kept])])
         spans = tuple((word.start - before, word.end - before) for _, word in kept)
-        return QueryTokens(vectors[0], rows, tuple(text[start:end] for start, end in spans), spans)
+        return QueryTokens(vector, rows, tuple(text[start:end] for start, end in spans), spans)
 
     def token_starts(self, text: str) -> list[int]:
         return self._windows.starts(text) if self._projection is not None else []
 
-    def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        return self._windows.count(texts)
-
     def close(self) -> None:
         self._session = None
 
-    def _begin(self, texts: Sequence[str], run_all: RunAll) -> "_EmbeddingRun":
-        windows = self._windows.with_kept(texts)
-        flat = [window for some in windows for window in some]
-        runs = _grouped_runs([window.ids for window in flat])
-        return _EmbeddingRun(windows, runs, run_all(self._run_both, ([flat[place] for place in run] for run in runs)))
+    def _encode(
+        self, texts: Sequence[str], run_all: RunAll, *, keeps_tokens: bool
+    ) -> Iterator[tuple[Floats, Codes | None]]:
+        """The tokens to keep are chosen before a run, so that no run's whole output stays."""
+        run = self._run_with_tokens if keeps_tokens else self._run_vectors
+        begun: _EmbeddingRun | None = None
+        for some in batched(texts, SLICE_TEXTS_MAX):
+            windows = self._windows.of_texts(some, keeps_tokens=keeps_tokens)
+            flat = [window for each in windows for window in each]
+            runs = _grouped_runs([window.ids for window in flat])
+            together = [[flat[place] for place in places] for places in runs]
+            ahead = _EmbeddingRun(windows, runs, run_all(run, together))
+            if begun is not None:  # only now, so that no thread is without work when a slice ends
+                yield from _by_text(begun)
+            begun = ahead
+        if begun is not None:
+            yield from _by_text(begun)
 
-    def _finish(self, begun: "_EmbeddingRun") -> Iterator[tuple[Floats, Codes | None]]:
-        found = list(begun.found)
-        vectors = self._by_text(begun.windows, begun.runs, [each for each, _ in found])
-        codes: list[Codes | None] = [None] * len(vectors)
-        if self._projection is not None:
-            codes = _codes_by_text(begun.windows, begun.runs, [each for _, each in found])
-        return zip(vectors, codes, strict=True)
+    def _run_vectors(self, windows: Sequence[_Window]) -> list[tuple[Floats, None]]:
+        """The vectors of windows of one token count."""
+        (vectors,) = self._ask([encoder_graph.VECTORS], windows)
+        return [(vector, None) for vector in vectors]
 
-    def _by_text(self, texts: Sequence[Sized], runs: Sequence[Sequence[int]], found: Iterable[Floats]) -> list[Floats]:
-        """The vectors of each text's windows."""
-        rows = np.empty((sum(map(len, texts)), self.dimensions), np.float32)
-        for run, vectors in zip(runs, found, strict=True):
-            rows[run] = vectors
-        return np.split(rows, np.cumsum([len(windows) for windows in texts])[:-1])
-
-    def _run(self, ids: Ids) -> Floats:
-        return self._ask([encoder_graph.VECTORS], ids)[0]
-
-    def _run_both(self, windows: Sequence[_Window]) -> tuple[Floats, list[Floats]]:
-        """The vectors of windows of one token count, and of each the rows of the tokens that are kept."""
-        ids = np.array([each.ids for each in windows], np.int32)
-        if self._projection is None:
-            return self._run(ids), []
-        vectors, hidden = self._ask([encoder_graph.VECTORS, self._hidden], ids)
+    def _run_with_tokens(self, windows: Sequence[_Window]) -> list[tuple[Floats, Floats]]:
+        """The same, and of each window the rows of the tokens that are kept."""
+        assert self._projection is not None
+        vectors, hidden = self._ask([encoder_graph.VECTORS, self._hidden], windows)
         # Each window's by itself: a product adds up in another order when it has more rows.
         rows = [self._projection.rows(each[window.kept]) for each, window in zip(hidden, windows, strict=True)]
-        return vectors, rows
+        return list(zip(vectors, rows, strict=True))
 
-    def _ask(self, outputs: list[str], ids: Ids) -> list[Floats]:
+    def _ask(self, outputs: list[str], windows: Sequence[_Window]) -> list[Floats]:
         session = self._session
         if session is None:
             raise MissingModelError(f"{self.name} has been closed")
-        return session.run(outputs, {"ids": ids})
+        return session.run(outputs, {"ids": np.array([each.ids for each in windows], np.int32)})
 
 
-def _codes_by_text(
-    texts: Sequence[Sized], runs: Sequence[Sequence[int]], found: Iterable[Sequence[Floats]]
-) -> list[Codes | None]:
-    """The token rows of each text, as they are kept; None where they are no numbers."""
-    by_window: dict[int, Floats] = {}
-    for run, rows in zip(runs, found, strict=True):
-        by_window.update(zip(run, rows, strict=True))
-    codes, start = list[Codes | None](), 0
-    for windows in texts:
-        together = np.concatenate([by_window[place] for place in range(start, start + len(windows))])
-        codes.append(late_interaction.quantize(together) if np.isfinite(together).all() else None)
-        start += len(windows)
-    return codes
+def _by_text(begun: _EmbeddingRun) -> Iterator[tuple[Floats, Codes | None]]:
+    """The vectors of each text's windows, and its token rows as they are kept; None where they are no numbers."""
+    by_place: dict[int, tuple[Floats, Floats | None]] = {}
+    for run, found in zip(begun.runs, begun.found, strict=True):
+        by_place.update(zip(run, found, strict=True))
+    places = itertools.count()
+    for windows in begun.windows:
+        own = [by_place[place] for place in itertools.islice(places, len(windows))]
+        rows = [each for _, each in own if each is not None]
+        together = np.concatenate(rows) if rows else None
+        is_finite = together is not None and bool(np.isfinite(together).all())
+        codes = late_interaction.quantize(together) if together is not None and is_finite else None
+        yield np.stack([vector for vector, _ in own]), codes
 
 
 def _grouped_runs(windows: Sequence[Sequence[int]]) -> list[list[int]]:
@@ -389,7 +372,7 @@ def _grouped_runs(windows: Sequence[Sequence[int]]) -> list[list[int]]:
     return runs
 
 
-class OnnxEmbedder(Embedder):
+class OnnxEmbedder(_InstalledEmbedder):
     """A model that comes as a finished ONNX file, from a local folder.
 
     One window a run, through whatever thread asks: `run_all` is not used.
@@ -397,11 +380,7 @@ class OnnxEmbedder(Embedder):
 
     def __init__(self, manifest: ModelManifest) -> None:
         """Damaged when the folder holds no such model."""
-        self.name, self.dimensions = manifest.name, manifest.dimensions
-        self.space, self.tokens_max = name_space(manifest), manifest.tokens_max
-        self.form = manifest.form
-        self._query_prefix = manifest.query_prefix
-        self._windows = _Windows(manifest)
+        super().__init__(manifest)
         with encoder_graph.foreign_errors(DamagedModelError, f"{manifest.name} cannot be loaded"):
             self._model: OnnxModel | None = OnnxModel(manifest)
             found = self._run("").shape
@@ -416,9 +395,6 @@ class OnnxEmbedder(Embedder):
 
     def encode_query(self, text: str) -> Floats:
         return self._run(self._windows.pieces([self._query_prefix + text])[0][0])
-
-    def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        return self._windows.count(texts)
 
     def close(self) -> None:
         self._model = None
@@ -473,8 +449,7 @@ class EmbeddingService:
         self._lock = threading.Lock()
         self._name = name
         self._current: Embedder | None = None
-        self._loading: Future[None] | None = None
-        self._failure: ModelError | None = None
+        self._load: Future[None] | ModelError | None = None  # of that model: under way, failed, or over; None at first
         self._queries: OrderedDict[tuple[str, str], Floats | QueryTokens] = OrderedDict()
         self._loader = ThreadPoolExecutor(1, "mnemo-model")
         workers = threads or min(os.cpu_count() or 1, THREADS_MAX)
@@ -483,13 +458,12 @@ class EmbeddingService:
     def status(self) -> ModelStatus:
         """The status of the model in use. A switch that failed leaves the old one ready, with the reason."""
         with self._lock:
-            current, failure, loading = self._current, self._failure, self._loading
-            name = self._name
-        reason = str(failure) if failure else None
-        hint = failure.hint if failure else None
+            name, current, load = self._name, self._current, self._load
+        failure = load if isinstance(load, ModelError) else None
+        reason, hint = (str(failure), failure.hint) if failure else (None, None)
         if current is not None:
             return ModelStatus(current.name, "ready", current.dimensions, reason, hint, current.form or None)
-        if loading is not None or (failure is None and self._is_installed(name)):  # a start comes to it in a moment
+        if isinstance(load, Future) or (load is None and self.manifest(name) is not None):  # it is loaded soon
             return ModelStatus(name, "loading")
         if failure is None or isinstance(failure, MissingModelError):
             return ModelStatus(name, "absent", None, f"{name} is not installed", MissingModelError.hint)
@@ -512,23 +486,20 @@ class EmbeddingService:
         forms = manifest.forms() if manifest is not None else ()
         return next((each for each in forms if name_space(each) == embedder.space), None)
 
-    def _is_installed(self, name: str) -> bool:
-        return self.manifest(name) is not None
-
     def current(self) -> Embedder | None:
         """The embedder for new vectors; None while there is none."""
         return self._current
 
     def refresh(self) -> None:
         """Loads the model in use if it has been installed meanwhile, and returns when that is done, well or ill."""
-        self._load(self._name).result()
+        self._start_load(self._name).result()
 
     def use(self, name: str) -> None:
         """Begins to load another model; `current` becomes it once it is there, and stays as it is if that fails.
 
         Raises as `usable` does, and changes nothing.
         """
-        self._load(self.require_usable(name))
+        self._start_load(self.require_usable(name))
 
     def require_usable(self, name: str) -> str:
         """The model's own name. Raises UnknownModel, or, if that shows at once, MissingModelError, UnsupportedModel or
@@ -589,8 +560,6 @@ class EmbeddingService:
 
     def encode_both(self, embedder: Embedder, texts: Sequence[str]) -> tuple[list[Floats], list[Codes | None]]:
         """The same with their token rows, where the model gives any; each text after the questions."""
-        if embedder.late is None:
-            return embedder.encode_batch(texts, self._after_queries(self._workers.map)), [None] * len(texts)
         return embedder.encode_both(texts, self._after_queries(self._workers.map))
 
     def encode_each(self, embedder: Embedder, texts: Sequence[str]) -> Iterator[tuple[Floats, Codes | None]]:
@@ -625,13 +594,12 @@ class EmbeddingService:
         if current is not None:
             current.close()
 
-    def _load(self, name: str) -> Future[None]:
-        """The load that brings the model, begun or under way."""
+    def _start_load(self, name: str) -> Future[None]:
+        """The load of that model, begun now or under way."""
         with self._lock:
-            if self._loading is None or self._name != name:
-                self._name, self._failure = name, None
-                self._loading = self._loader.submit(self._load_and_switch, name)
-            return self._loading
+            if not isinstance(self._load, Future) or self._name != name:
+                self._name, self._load = name, self._loader.submit(self._load_and_switch, name)
+            return self._load
 
     def _load_and_switch(self, name: str) -> None:
         """Loads the model and makes it the current one; on the one loading thread, in the order asked for."""
@@ -646,7 +614,7 @@ class EmbeddingService:
         with self._lock:
             self._current = embedder or self._current
             if self._name == name:  # otherwise another load was begun since, and the status is about that one
-                self._loading, self._failure = None, failure
+                self._load = failure
         self.on_loaded()
 
     def _open(self, name: str) -> Embedder:
