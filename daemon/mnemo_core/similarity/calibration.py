@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any, Literal, NamedTuple
 
+import msgspec
 import numpy as np
 
 from mnemo_core.similarity.thresholds import COSINES, OF_G, OF_T, SOURCE, Thresholds
@@ -49,8 +50,8 @@ class Anchor(NamedTuple):
     share: float
 
 
-class ThresholdRow(NamedTuple):
-    """A threshold as it was found, with the share of each class of pairs that reaches it."""
+class ThresholdRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A threshold as it was found, with the share of each class of pairs that reaches it; also its form in a file."""
 
     name: str
     source: float | None  # the source's value, on its own model
@@ -238,13 +239,13 @@ def _row(name: str, cosine: float, classes: Mapping[Label, Sequence[float]]) -> 
     hit = sum(shares[label] for label in LABELS if label in wanted)
     passed = sum(shares.values()) - (shares["differs"] if wanted == _GUARDED else 0.0)
     return ThresholdRow(
-        name,
-        None if name == "same" else getattr(SOURCE, name),
-        cosine,
-        round(shares["same"], 3),
-        round(shares["differs"], 3),
-        round(shares["related"], 3),
-        round(shares["unrelated"], 3),
-        round(hit / passed, 3) if passed else 1.0,
-        round(hit / len(wanted), 3),
+        name=name,
+        source=None if name == "same" else getattr(SOURCE, name),
+        cosine=cosine,
+        same=round(shares["same"], 3),
+        differs=round(shares["differs"], 3),
+        related=round(shares["related"], 3),
+        unrelated=round(shares["unrelated"], 3),
+        precision=round(hit / passed, 3) if passed else 1.0,
+        recall=round(hit / len(wanted), 3),
     )

@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 
 from mnemo_core.similarity import calibration, thresholds
-from mnemo_core.similarity.calibration import PAIRS, Calibration
+from mnemo_core.similarity.calibration import PAIRS, ThresholdRow
 from mnemo_core.similarity.thresholds import COSINES, Thresholds
 from mnemo_daemon.errors import InstallationError, MissingModelError, UndiscriminatingModel
 from mnemo_daemon.models.catalogue import EXACT_FILE, ModelCatalogue, ModelManifest, Progress, find_known
@@ -22,20 +22,6 @@ FILE_FORMAT = 1  # grows when an anchor moves: an older calibration then no long
 BATCH_TEXTS = 64  # between two steps of the progress
 
 
-class CalibratedThreshold(msgspec.Struct, frozen=True, kw_only=True):
-    """A threshold as it was found: `calibration.ThresholdRow`."""
-
-    name: str
-    source: float | None
-    cosine: float
-    same: float
-    differs: float
-    related: float
-    unrelated: float
-    precision: float
-    recall: float
-
-
 class CalibrationFile(msgspec.Struct, frozen=True, kw_only=True):
     """The file kept next to a model. The figures are those of `calibration.Calibration`."""
 
@@ -47,7 +33,7 @@ class CalibrationFile(msgspec.Struct, frozen=True, kw_only=True):
     counted: tuple[str, ...]
     related: float
     same: float
-    thresholds: tuple[CalibratedThreshold, ...]
+    thresholds: tuple[ThresholdRow, ...]
 
 
 def calibrate(
@@ -73,7 +59,17 @@ def calibrate(
             f"says the same above what is related in {found.same:.0%}: at least {calibration.SEPARATION_MIN:.0%} "
             "of both are needed"
         )
-    kept = _read_file(manifest, found)
+    kept = CalibrationFile(
+        format=FILE_FORMAT,
+        name=manifest.name,
+        space=name_space(manifest),
+        pairs=len(PAIRS),
+        languages=dict(found.languages),
+        counted=found.counted,
+        related=found.related,
+        same=found.same,
+        thresholds=found.rows,
+    )
     try:
         Disk().replace_file(calibration_file(manifest), [msgspec.json.format(msgspec.json.encode(kept), indent=2)])
     except OSError as error:
@@ -111,17 +107,3 @@ def similarities(embedder: Embedder, progress: Progress | None = None) -> list[f
             progress("comparing labelled texts", len(rows), len(texts))
         rows += embedder.encode_batch(some)
     return [float((one @ other.T).max()) for one, other in zip(rows[::2], rows[1::2], strict=True)]
-
-
-def _read_file(manifest: ModelManifest, found: Calibration) -> CalibrationFile:
-    return CalibrationFile(
-        format=FILE_FORMAT,
-        name=manifest.name,
-        space=name_space(manifest),
-        pairs=len(PAIRS),
-        languages=dict(found.languages),
-        counted=found.counted,
-        related=found.related,
-        same=found.same,
-        thresholds=tuple(CalibratedThreshold(**row._asdict()) for row in found.rows),
-    )
