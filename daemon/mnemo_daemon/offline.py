@@ -37,29 +37,21 @@ def main(words: Sequence[str] | None = None) -> int:
     asked = _parser().parse_args(words)
     try:
         if asked.command == _config:  # which lists what can be read where the settings cannot be loaded
-            return _config(asked, Path())
-        configuration = settings.load(os.environ)
-        folder, asked.numerics = configuration.folders.models, configuration.settings.models.numerics
-        command: Callable[[argparse.Namespace, Path], int | None] = asked.command
-        return command(asked, folder) or EXIT_DONE
-    except settings.ConfigError as error:
-        _fail(asked, "config", str(error), "")
-        return EXIT_USAGE
+            return _config(asked)
+        command: Callable[[argparse.Namespace, settings.Configuration], int | None] = asked.command
+        return command(asked, settings.load(os.environ)) or EXIT_DONE
     except ModelError as error:
-        _fail(asked, error.code, str(error), error.hint)
-        return error.exit_code
+        return _fail(asked, error.code, str(error), error.hint, error.exit_code)
     except StoreError as error:
-        _fail(asked, error.code, str(error), error.hint)
-        return EXIT_FAILED
+        return _fail(asked, error.code, str(error), error.hint)
+    except settings.ConfigError as error:
+        return _fail(asked, "config", str(error), exit_code=EXIT_USAGE)
     except Refusal as refusal:
-        _fail(asked, refusal.code, refusal.message, "")
-        return EXIT_USAGE
+        return _fail(asked, refusal.code, refusal.message, exit_code=EXIT_USAGE)
     except OSError as error:
-        _fail(asked, "disk", str(error), "")
-        return EXIT_FAILED
+        return _fail(asked, "disk", str(error))
     except KeyboardInterrupt:
-        _fail(asked, "interrupted", "interrupted; nothing was installed", "")
-        return EXIT_FAILED
+        return _fail(asked, "interrupted", "interrupted; nothing was installed")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -98,32 +90,33 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _pull(asked: argparse.Namespace, folder: Path) -> None:
-    _print_installed(asked, installation.pull(asked.name, folder, _progress()))
+def _pull(asked: argparse.Namespace, configuration: settings.Configuration) -> None:
+    _print_installed(asked, installation.pull(asked.name, configuration.folders.models, _progress()))
 
 
-def _import(asked: argparse.Namespace, folder: Path) -> None:
+def _import(asked: argparse.Namespace, configuration: settings.Configuration) -> None:
     manifest = installation.import_path(
-        asked.path, folder, name=asked.name, allow_unverified=asked.allow_unverified, progress=_progress()
-    )
+        asked.path, configuration.folders.models, name=asked.name, allow_unverified=asked.allow_unverified,
+        progress=_progress(),
+    )  # fmt: skip
     _print_installed(asked, manifest)
 
 
-def _calibrate(asked: argparse.Namespace, folder: Path) -> None:
+def _calibrate(asked: argparse.Namespace, configuration: settings.Configuration) -> None:
     from mnemo_daemon.models import calibration  # with it come the labelled pairs
 
-    kept = calibration.calibrate(asked.name, folder, _progress(), asked.numerics)
-    _clear_progress()
+    numerics = configuration.settings.models.numerics
+    kept = calibration.calibrate(asked.name, configuration.folders.models, _progress(), numerics)
     lines = [f"{row.name:18} {row.source or 0.0:6.2f} {row.cosine:7.3f}" for row in kept.thresholds]
-    _print_answer(asked, kept, [f"{kept.name}, measured on {kept.pairs} pairs", *lines])
+    _print(asked, kept, [f"{kept.name}, measured on {kept.pairs} pairs", *lines])
 
 
-def _restore(asked: argparse.Namespace, models: Path) -> None:
+def _restore(asked: argparse.Namespace, configuration: settings.Configuration) -> None:
     at = None if asked.at is None else parse_past_time(asked.at, "at", time.time_ns() // 1_000_000)
     if asked.only_at:
         _say(msgspec.json.encode({"at": at}).decode())
         return
-    data = asked.to or settings.load(os.environ).folders.data
+    data = asked.to or configuration.folders.data
     if asked.only_check:
         restore.check_source(asked.source, data)
         _say(msgspec.json.encode({}).decode())
@@ -131,16 +124,13 @@ def _restore(asked: argparse.Namespace, models: Path) -> None:
     progress = _progress()
     done = restore.restore(
         asked.source, data, Disk(), lambda: time.time_ns() // 1_000_000,
-        at=at, keep_forgotten=not asked.allow_forgotten, finish=_forget_again(models),
+        at=at, keep_forgotten=not asked.allow_forgotten, finish=_erase_again(configuration.folders.models),
         progress=lambda what, share: progress(what, 0, 0) if progress and share < 1.0 else None,
     )  # fmt: skip
-    _clear_progress()
-    if asked.json:
-        _say(msgspec.json.encode(_restore_fields(done)).decode())
-    else:
-        _say(f"restored {done.memories} memories, up to change {done.seq}", *done.recovered)
-        if done.kept_as:
-            _say(f"what it was before is kept as {done.kept_as}")
+    lines = [f"restored {done.memories} memories, up to change {done.seq}", *done.recovered]
+    if done.kept_as:
+        lines.append(f"what it was before is kept as {done.kept_as}")
+    _print(asked, _restore_fields(done), lines)
 
 
 def _restore_fields(done: restore.RestoreResult) -> dict[str, Any]:
@@ -150,8 +140,8 @@ def _restore_fields(done: restore.RestoreResult) -> dict[str, Any]:
     return fields | {"kept_as": done.kept_as and str(done.kept_as)}
 
 
-def _forget_again(models: Path) -> Callable[[Store, Sequence[str]], None]:
-    """Purges what was purged since the backup; vectors of installed models stay."""
+def _erase_again(models: Path) -> Callable[[Store, Sequence[str]], None]:
+    """Returns a function that erases what was erased since the backup; vectors of installed models stay."""
     from mnemo_daemon.lifecycle import erasure
     from mnemo_daemon.models import embedding
 
@@ -163,46 +153,38 @@ def _forget_again(models: Path) -> Callable[[Store, Sequence[str]], None]:
     return finish
 
 
-def _check(asked: argparse.Namespace, _: Path) -> int:
+def _check(asked: argparse.Namespace, configuration: settings.Configuration) -> int:
     from mnemo_daemon.api import check_routes  # with them comes half the daemon
     from mnemo_daemon.maintenance import offline_maintenance
 
-    answer = check_routes.check_answer(offline_maintenance.check_folder(settings.load(os.environ).folders.data))
-    _print_answer(asked, answer, [f"{each.table} {each.subject}: {each.what}" for each in answer.violations])
+    answer = check_routes.check_answer(offline_maintenance.check_folder(configuration.folders.data))
+    _print(asked, answer, [f"{each.table} {each.subject}: {each.what}" for each in answer.violations])
     return EXIT_DONE if answer.ok else EXIT_FAILED
 
 
-def _repair(asked: argparse.Namespace, _: Path) -> int:
+def _repair(asked: argparse.Namespace, configuration: settings.Configuration) -> int:
     from mnemo_daemon.api import check_routes
     from mnemo_daemon.maintenance import offline_maintenance
 
-    done = offline_maintenance.repair_folder(settings.load(os.environ).folders.data, dry_run=asked.dry_run)
+    done = offline_maintenance.repair_folder(configuration.folders.data, dry_run=asked.dry_run)
     answer = check_routes.repair_answer(done)
-    _print_answer(asked, answer, [f"{step.what}: {step.why}" for step in answer.steps])
+    _print(asked, answer, [f"{step.what}: {step.why}" for step in answer.steps])
     return EXIT_DONE if asked.dry_run or answer.check.ok else EXIT_FAILED
 
 
-def _config(asked: argparse.Namespace, _: Path) -> int:
+def _config(asked: argparse.Namespace) -> int:
     """Print every setting as `GET /v1/config` does, and the wrong ones, which keep the value they had without them."""
     faults: list[settings.ConfigError] = []
     configuration = settings.load(os.environ, faults)
     rows = [{"key": row.key, "value": row.value, "origin": row.origin} for row in configuration.describe()]
     answer = {"values": rows, "file": str(configuration.folders.config_file), "faults": [str(each) for each in faults]}
-    lines = [f"{row['key']} = {row['value']!r}" for row in rows]
-    _say(*([msgspec.json.encode(answer).decode()] if asked.json else [*lines, *answer["faults"]]))
+    _print(asked, answer, [*(f"{row['key']} = {row['value']!r}" for row in rows), *map(str, faults)])
     return EXIT_USAGE if faults else EXIT_DONE
 
 
-def _print_answer(asked: argparse.Namespace, answer: msgspec.Struct, lines: Sequence[str]) -> None:
-    _say(*([msgspec.json.encode(answer).decode()] if asked.json else lines or ["nothing is wrong"]))
-
-
-def _list(asked: argparse.Namespace, folder: Path) -> None:
-    lines = ModelCatalogue(folder).listing()
-    if asked.json:
-        _say(msgspec.json.encode(lines).decode())
-    else:
-        _say(*(_line(model) for model in lines))
+def _list(asked: argparse.Namespace, configuration: settings.Configuration) -> None:
+    listed = ModelCatalogue(configuration.folders.models).listing()
+    _print(asked, listed, [_line(model) for model in listed])
 
 
 def _line(model: ModelListing) -> str:
@@ -212,26 +194,29 @@ def _line(model: ModelListing) -> str:
 
 
 def _print_installed(asked: argparse.Namespace, manifest: ModelManifest) -> None:
+    fields = ("name", "role", "form", "dimensions", "verified", "weights_sha256", "source")
+    about = {field: getattr(manifest, field) for field in fields} | {"path": str(manifest.path())}
+    checked = "its hash is the known one" if manifest.verified else "its hash could not be checked"
+    _print(asked, about, [f"{manifest.name} is installed ({manifest.form}; {checked}): {manifest.path()}"])
+
+
+def _print(asked: argparse.Namespace, answer: Any, lines: Sequence[str]) -> None:
+    """Prints the answer as JSON, or the lines for a person."""
     _clear_progress()
-    if asked.json:
-        fields = ("name", "role", "form", "dimensions", "verified", "weights_sha256", "source")
-        about = {field: getattr(manifest, field) for field in fields} | {"path": str(manifest.path())}
-        _say(msgspec.json.encode(about).decode())
-    else:
-        checked = "its hash is the known one" if manifest.verified else "its hash could not be checked"
-        _say(f"{manifest.name} is installed ({manifest.form}; {checked}): {manifest.path()}")
+    _say(*([msgspec.json.encode(answer).decode()] if asked.json else lines or ["nothing is wrong"]))
 
 
 def _say(*lines: str) -> None:
     sys.stdout.write("".join(f"{line}\n" for line in lines))
 
 
-def _fail(asked: argparse.Namespace, code: str, message: str, hint: str) -> None:
+def _fail(asked: argparse.Namespace, code: str, message: str, hint: str = "", exit_code: int = EXIT_FAILED) -> int:
     _clear_progress()
     if asked.json:
         _say(msgspec.json.encode({"error": {"code": code, "message": message, "hint": hint}}).decode())
     else:
         sys.stderr.write(f"error: {message}\n" + (f"hint: {hint}\n" if hint else ""))
+    return exit_code
 
 
 def _progress() -> Progress | None:

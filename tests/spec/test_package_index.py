@@ -285,6 +285,12 @@ def test_pips_files_hold_the_nearer_over_the_farther_and_its_variables_over_all(
     assert read_settings({**environ, "PIP_NO_INDEX": "1"}).indexes == ()
 
 
+def test_pips_section_for_downloads_wins_over_the_global_one_of_any_file(tmp_path: Path) -> None:
+    write_configuration(tmp_path / "etc/pip/pip.conf", "[download]\nindex-url = https://download/simple\n")
+    write_configuration(tmp_path / ".config/pip/pip.conf", "[global]\nindex_url = https://own/simple\n")
+    assert read_settings(environment(tmp_path)).indexes[0] == "https://download/simple"
+
+
 def test_uvs_variables_count_where_pip_names_no_index(tmp_path: Path) -> None:
     uv = {"UV_DEFAULT_INDEX": "work=https://uv/simple", "UV_INDEX": "https://a/simple b=https://b/simple"}
     environ = environment(tmp_path, PIP_CONFIG_FILE=os.devnull, **uv)

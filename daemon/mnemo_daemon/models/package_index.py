@@ -24,7 +24,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -73,9 +73,7 @@ class Link(NamedTuple):
 
 def read_settings(environ: Mapping[str, str]) -> IndexSettings:
     """The user's settings for pip, else for uv. DownloadError if pip's configuration cannot be read."""
-    found = dict[str, str]()
-    for path in _configuration_files(environ):
-        found.update(_read_configuration(path))
+    found = _read_configuration(_configuration_files(environ))
     for name in OPTIONS:
         if value := environ.get("PIP_" + name.upper().replace("-", "_"), ""):
             found[name] = value
@@ -146,18 +144,17 @@ def _configuration_files(environ: Mapping[str, str]) -> list[Path]:
     return [*files, Path(named)] if named else files
 
 
-def _read_configuration(path: Path) -> dict[str, str]:
-    """The options of one file that matter here; empty where it is not there."""
+def _read_configuration(paths: Sequence[Path]) -> dict[str, str]:
+    """The options in pip's files. As with pip, those in [download] win over those in [global], whatever the file."""
     parser = configparser.RawConfigParser()
-    try:
-        parser.read(path, encoding="utf-8")
-    except (configparser.Error, OSError, UnicodeDecodeError) as error:
-        raise DownloadError(f"pip's configuration {path} cannot be read: {error}") from error
-    found = dict[str, str]()
-    for section in ("global", "download"):
-        if parser.has_section(section):
-            found |= {name.replace("_", "-"): value for name, value in parser.items(section)}
-    return {name: value for name, value in found.items() if name in OPTIONS}
+    parser.optionxform = lambda optionstr: optionstr.lower().replace("_", "-")  # type: ignore[method-assign]
+    for path in paths:
+        try:
+            parser.read(path, encoding="utf-8")
+        except (configparser.Error, OSError, UnicodeDecodeError) as error:
+            raise DownloadError(f"pip's configuration {path} cannot be read: {error}") from error
+    sections = [parser[name] for name in ("global", "download") if name in parser]
+    return {name: value for section in sections for name, value in section.items()}
 
 
 # Fetching -----------------------------------------------------------------------------------------------------------
