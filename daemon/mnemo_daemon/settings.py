@@ -7,7 +7,6 @@ the line and what was expected. [profiles] is a table of its own: its keys are n
 
 import difflib
 import itertools
-import os
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -32,7 +31,7 @@ PROFILES_TABLE = "profiles"  # the table whose keys are namespaces
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A [section] of config.toml; its docstring is its heading there."""
+    """A [section] of config.toml."""
 
 
 class DaemonSettings(Section, frozen=True):
@@ -270,7 +269,6 @@ class SettingKey(NamedTuple):
     name: str
     kind: Any  # the annotated type
     default: Any
-    description: str
     needs_restart: bool
 
     @property
@@ -284,7 +282,7 @@ class SettingKey(NamedTuple):
 
 def profile_key(namespace: str) -> SettingKey:
     """The key of [profiles] that says by whose letter the namespace takes in."""
-    return SettingKey(PROFILES_TABLE, namespace, PolicyName, OWN_POLICY.name, "", needs_restart=False)
+    return SettingKey(PROFILES_TABLE, namespace, PolicyName, OWN_POLICY.name, needs_restart=False)
 
 
 def _sections() -> list[Any]:
@@ -295,8 +293,7 @@ def _keys() -> Iterator[SettingKey]:
     for section in _sections():
         for field in msgspec.structs.fields(section.type):
             meta = next(part for part in get_args(field.type) if isinstance(part, Meta))
-            needs_restart = meta.extra == RESTART
-            yield SettingKey(section.name, field.name, field.type, field.default, meta.description or "", needs_restart)
+            yield SettingKey(section.name, field.name, field.type, field.default, meta.extra == RESTART)
 
 
 KEYS: Mapping[str, SettingKey] = {key.path: key for key in _keys()}
@@ -490,42 +487,3 @@ def _path(parsed: Any) -> tuple[str, ...]:
         name, parsed = next(iter(parsed.items()))
         path += (name,)
     return path
-
-
-def default_text() -> str:
-    """A config.toml in which every key stands with its default, commented out."""
-    parts = [
-        "# Settings of mnemod. Every line that begins with # is a default: take the # away to set it.",
-        "# Each can also be set in the environment, which wins: MNEMO_NOTES_SETTLE_MS=500.",
-        "# `mnemo config` shows every value and where it comes from. Read again on SIGHUP.",
-    ]
-    for section in _sections():
-        parts += ["", f"[{section.name}]  # {(section.type.__doc__ or '').strip().rstrip('.').lower()}"]
-        for key in KEYS.values():
-            if key.section == section.name:
-                restart = ", read at the start only" if key.needs_restart else ""
-                parts += [f"# {key.description} ({expected(key)}{restart})", f"# {key.name} = {_toml(key.default)}"]
-    named = expected(profile_key(""))
-    parts += ["", f"[{PROFILES_TABLE}]  # whose rules a namespace follows: `own`, or those of a source"]
-    parts += [f"# a namespace ({named})", f"# default = {_toml(OWN_POLICY.name)}"]
-    return "\n".join(parts) + "\n"
-
-
-def write_default(path: Path) -> bool:
-    """The default configuration is at `path`, mode 0600, unless a file was there; True where it was written."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    try:
-        with open(path, "x", encoding="utf-8", opener=_private) as file:
-            file.write(default_text())
-    except FileExistsError:
-        return False
-    return True
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
-
-
-def _toml(value: bool | int | str) -> str:
-    """A scalar as TOML, which writes them as JSON does."""
-    return msgspec.json.encode(value).decode()
