@@ -68,7 +68,7 @@ class Services:
         models = configuration.settings.models
         self.embedding = EmbeddingService(
             self.catalogue, threads=models.threads, late=models.late_interaction,
-            give_way=self.priority.yield_to_queries, numerics=models.numerics,
+            yield_to_queries=self.priority.yield_to_queries, numerics=models.numerics,
         )  # fmt: skip
         self.cross_encoder = CrossEncoderService(self.catalogue, models.reranker)
         self.stopped = asyncio.Event()  # the daemon is to end, or ends

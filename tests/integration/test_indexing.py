@@ -127,7 +127,7 @@ def test_while_vectors_are_made_it_is_said_how_fast_and_how_long_still(
     filled = FilledIndex(tmp_path / "data", slow)
     bulk(filled, 200)
     assert filled.indexing.progress().rate is None
-    filled.indexing.reindex(anew=False, batch=1)
+    filled.indexing.reindex(recompute=False, batch=1)
     filled.indexing.start()
     wait_until(lambda: filled.indexing.progress().rate is not None)
     progress = filled.indexing.progress()
@@ -150,10 +150,10 @@ def test_what_the_database_knows_is_taken_from_there_until_it_is_asked_to_comput
     filled.indexing.start()
     filled.wait()
     assert filled.similarity("a b c") < 0.9
-    filled.indexing.reindex(anew=False)
+    filled.indexing.reindex(recompute=False)
     filled.wait()
     assert filled.similarity("a b c") < 0.9
-    filled.indexing.reindex(anew=True)
+    filled.indexing.reindex(recompute=True)
     assert filled.indexing.waiting() == 1
     wait_until(lambda: filled.similarity("a b c") > 0.999)
     filled.wait()
@@ -165,7 +165,7 @@ def test_what_the_database_knows_is_taken_from_there_until_it_is_asked_to_comput
 
 def test_texts_are_embedded_as_many_at_once_as_was_asked_for(filled: FilledIndex) -> None:
     filled.remember(*("a " * n for n in range(1, 8)))
-    filled.indexing.reindex(anew=False, batch=3)
+    filled.indexing.reindex(recompute=False, batch=3)
     filled.indexing.start()
     filled.wait()
     assert filled.embedding.sizes == [3, 3, 1]
@@ -175,7 +175,7 @@ def test_asking_again_and_again_while_texts_come_in_loses_none(filled: FilledInd
     filled.indexing.start()
     for number in range(40):
         filled.remember(f"a b {'c ' * number}")
-        filled.indexing.reindex(anew=True)
+        filled.indexing.reindex(recompute=True)
     filled.wait()
     serving = filled.indexing.serving()
     assert serving is not None
@@ -219,7 +219,7 @@ def test_a_view_that_is_whole_is_ready_only_once_it_answers(filled: FilledIndex)
     while filled.indexing.progress().state != "ready":
         filled.indexing._step()
     was = filled.indexing.serving()
-    filled.indexing.reindex(anew=True)
+    filled.indexing.reindex(recompute=True)
     states = []
     while filled.indexing.serving() is was:
         filled.indexing._step()

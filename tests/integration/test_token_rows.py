@@ -345,7 +345,7 @@ def test_computing_anew_makes_them_anew(ground: Ground, embedding: Models) -> No
     ground.indexing.start()
     settle(ground)
     ground.store.put_vectors([TextVectors(embedding.form.space, text_hash("b c d"), np.ones((1, 8), np.int8))]).result()
-    ground.indexing.reindex(anew=True)
+    ground.indexing.reindex(recompute=True)
     wait_until(lambda: kept(ground, embedding.form, "b c d") == made(embedding, "b c d"))
 
 

@@ -87,7 +87,7 @@ class DaemonApi:
         indexing = self._services.indexing
         serving, waiting, total = indexing.serving(), indexing.waiting(), indexing.eligible()
         if not asked.dry_run:
-            indexing.reindex(anew=asked.force, batch=asked.batch_size)
+            indexing.reindex(recompute=asked.force, batch=asked.batch_size)
         return ReindexAnswer(
             total=total, with_vectors=total - waiting, queued=total if asked.force else waiting,
             dimensions=serving.embedder.dimensions if serving else None, dry_run=asked.dry_run,

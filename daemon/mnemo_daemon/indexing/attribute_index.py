@@ -20,14 +20,14 @@ from mnemo_store.records import STATES, Memory, NoteFile
 NO_MEMORY = 255  # the state of a number that has none
 NOTES_A_SLICE = 200  # files of notes, each of some ten chunks
 LINKS = ("before", "after")
-# Tokens are counted when there is a model, and who the neighbours are follows from the other columns.
+# Tokens are counted when there is a model, and the neighbours follow from the other columns.
 UNCOMPARED = frozenset({"state", "tokens", "tag_numbers", *LINKS})
 
 Numbers = NDArray[np.int64]
 
 
 def shape_of(memory: Memory) -> int:
-    """The features of its text. Of a note without its headings, which say what it is about and not what it says."""
+    """The features of its text, without the headings of a note, which are no sentences of it."""
     return text_features.features_of_text(memory.content)
 
 
@@ -96,7 +96,7 @@ class AttributeIndex(CommitIndex):
         return cls(data), meta
 
     def copied(self, path: Path, meta: Mapping[str, Any], disk: Disk) -> Self | None:
-        """Its tables of names have those of dropped memories, too."""
+        """None: its tables of names contain those of dropped memories."""
         return None
 
     def keep_counts(self, earlier: Self) -> None:
@@ -111,7 +111,7 @@ class AttributeIndex(CommitIndex):
 
 
 def _link_files(columns: AttributeStore, snapshot: Snapshot, files: Iterable[str]) -> None:
-    """Has the chunks of these files of notes stand in the order of their records."""
+    """Links the chunks of these files of notes in the order of their records."""
     for file in files:
         note = snapshot.note(file)
         if note is not None:
@@ -156,18 +156,19 @@ def column_faults(live: IndexFile, true: IndexFile) -> dict[int, str]:
 def _wrong_links(arrays: Arrays) -> dict[str, NDArray[np.bool_]]:
     """The row ids whose neighbour is not the one that the view's other columns give.
 
-    Not than the store says: of what is written meanwhile, the neighbours are untouched and stand beside others all the
-    same. Of notes, whose order only the record of their file has: who is not the neighbour of its neighbour.
+    They are not compared with the store: a write during the check changes the neighbours of memories that it does not
+    touch. The order of a note's chunks is in the record of its file alone, so here each must be the neighbour of its
+    neighbour.
     """
     has_memory, numbers = arrays["state"] != NO_MEMORY, np.arange(len(arrays["state"]))
     sessions = dict(zip(LINKS, attributes.session_links(arrays), strict=True))
     wrong = {}
     for name, other in (LINKS, LINKS[::-1]):
-        beside = arrays[name]
-        is_one = (beside >= 0) & (beside < len(beside))
-        neighbour = np.where(is_one, beside, 0)
+        linked = arrays[name]
+        is_one = (linked >= 0) & (linked < len(linked))
+        neighbour = np.where(is_one, linked, 0)
         agrees = (arrays[other][neighbour] == numbers) & (arrays["managed"][neighbour] == arrays["managed"])
-        is_right = np.where(arrays["managed"] != 0, (beside == -1) | (is_one & agrees), beside == sessions[name])
+        is_right = np.where(arrays["managed"] != 0, (linked == -1) | (is_one & agrees), linked == sessions[name])
         wrong[name] = has_memory & ~is_right
     return wrong
 

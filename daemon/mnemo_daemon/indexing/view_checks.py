@@ -41,7 +41,9 @@ def as_files(indexes: Sequence[CommitIndex], folder: Path, disk: Disk) -> dict[s
     return {each.name: read_file(type(each), folder) for each in indexes}
 
 
-def expected_indexes(source: TableSource, folder: Path, disk: Disk, give_way: YieldToQueries) -> ExpectedIndexes:
+def expected_indexes(
+    source: TableSource, folder: Path, disk: Disk, yield_to_queries: YieldToQueries
+) -> ExpectedIndexes:
     """The commit indexes as the database has it now. A memory that cannot be read, or has no row id, is in none.
 
     Who the neighbours are is not among it: `AttributeIndex.verify` goes by the other columns.
@@ -52,7 +54,7 @@ def expected_indexes(source: TableSource, folder: Path, disk: Disk, give_way: Yi
         memory_id = stored.memory.id
         return TouchedMemory(number, stored.memory, at.usage(memory_id) or Usage(id=memory_id))
 
-    for rows in slices(source, read, give_way):
+    for rows in slices(source, read, yield_to_queries):
         ids |= {each.number: each.memory.id for each in rows if each.memory is not None}
         for each in made:
             each.add(rows)
@@ -62,7 +64,7 @@ def expected_indexes(source: TableSource, folder: Path, disk: Disk, give_way: Yi
 
 
 def slices(
-    source: TableSource, read: Callable[[TableSnapshot, int, StoredMemory], T], give_way: YieldToQueries
+    source: TableSource, read: Callable[[TableSnapshot, int, StoredMemory], T], yield_to_queries: YieldToQueries
 ) -> Iterator[list[T]]:
     """The result of `read` for each memory that can be decoded and has a row id, a slice at a time, each in a
     snapshot of its own."""
@@ -81,4 +83,4 @@ def slices(
         if len(rows) < CHECK_SLICE:
             return
         after = rows[-1]
-        give_way()
+        yield_to_queries()

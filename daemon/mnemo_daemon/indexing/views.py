@@ -64,7 +64,7 @@ class Views:
         self._rebuilding = threading.Lock()
 
     def _use(self, indexes: Indexes) -> None:
-        """Has these answer from here on."""
+        """Makes these the indexes that answer."""
         self.indexes = indexes
         for each in indexes:
             if isinstance(each, AttributeIndex):
@@ -125,9 +125,9 @@ class Views:
                 log.warning("the views could not be saved: %s", error)
 
     def rebuild(self) -> None:
-        """Builds all next to the old ones, which answer meanwhile, and swaps them in. For an index that is stale.
+        """Builds new indexes while the old ones answer, and swaps them in. For indexes that are stale.
 
-        An error that keeps them from being built is raised, and they stay stale.
+        They stay stale where an error is raised.
         """
         with self._rebuilding:
             self.state = "building"
@@ -139,8 +139,8 @@ class Views:
                 raise
 
     def rebuild_without_deleted(self) -> None:
-        """Makes all indexes and their files again, though nothing is wrong with them: then no name and no word of a
-        memory that was dropped is left in them. Files that cannot be replaced are removed."""
+        """Makes all indexes and their files again, so that no name and no word of a dropped memory is left in them.
+        Files that cannot be replaced are removed."""
         with self._rebuilding:
             while not self._replace(self._build if self.state == "stale" else self._without_dropped):
                 pass
@@ -161,8 +161,8 @@ class Views:
         self._saved.set(seq)
 
     def _replace(self, make: Callable[[], Indexes]) -> bool:
-        """Has what is made answer, brought up to what was written meanwhile. False where the row ids were reset
-        meanwhile: it is then of no use."""
+        """Makes indexes, applies what was written since, and has them answer. False where the row ids were reset during
+        that, which makes them useless."""
         self._late, resets = set(), self._row_id_resets
         try:
             return self._install(make(), resets)
@@ -171,7 +171,7 @@ class Views:
             raise
 
     def _without_dropped(self) -> Indexes:
-        """The indexes as they would be, had what was dropped never been there."""
+        """The indexes without a trace of dropped memories."""
         position = position_of(self._store, self.applied_seq)
         made: dict[str, CommitIndex] = {}
         with self._saving:
@@ -187,7 +187,7 @@ class Views:
 
     def _install(self, indexes: Indexes, resets: int) -> bool:
         def finish(snapshot: Snapshot) -> WriteResult[bool]:
-            if self._row_id_resets != resets:  # which is reported on this thread, so that no more can come
+            if self._row_id_resets != resets:  # they are counted on this thread, so that no more can come
                 return WriteResult((), False)
             late = [_now(snapshot, number) for number in sorted(self._late or ())]
             for each in indexes:  # few memories; and its transaction keeps other writers out

@@ -437,15 +437,15 @@ class EmbeddingService:
 
     def __init__(
         self, catalogue: ModelCatalogue, name: str = DEFAULT_EMBEDDING, threads: int = 0, *, late: bool = True,
-        give_way: Callable[[], None] = never_yield, numerics: Numerics = "auto",
+        yield_to_queries: Callable[[], None] = never_yield, numerics: Numerics = "auto",
     ) -> None:  # fmt: skip
         """Loads nothing yet: `refresh` does. threads: for background texts; 0: one a processor, at most THREADS_MAX.
-        late: whether models that can give token rows do. give_way: waits for whoever goes before texts."""
+        late: whether models that can give token rows do. yield_to_queries: waits for whoever goes before texts."""
         self.on_loaded: Callable[[], None] = lambda: None  # once a load has ended, well or ill
         self._catalogue = catalogue
         self._late = late
         self._numerics: Numerics = numerics
-        self._yield_to_queries = give_way
+        self._yield_to_queries = yield_to_queries
         self._lock = threading.Lock()
         self._name = name
         self._current: Embedder | None = None

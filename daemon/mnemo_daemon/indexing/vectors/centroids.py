@@ -1,8 +1,8 @@
-"""The middle of what is remembered, by user and namespace: what novelty is measured from. SPEC 5.3 [L 1.5]
+"""Centroids of the vectors of each user and namespace, from which novelty is measured. SPEC 5.3 [L 1.5]
 
 A component of a vector is a half float, and a half float times 2^24 is a whole number. So the sums below are exact:
-they do not depend on the order in which memories came and went, and after a restart they are what they were. Each
-window of a long text counts as a vector of its own.
+they do not depend on the order of additions and removals, and are the same after a restart. Each window of a long text
+counts as a vector of its own.
 """
 
 import threading
@@ -26,14 +26,14 @@ class Scope(NamedTuple):
 
 
 class _Sum(NamedTuple):
-    """Of the components of so many vectors."""
+    """The sum of vectors, and their number."""
 
     rows: int
     total: NDArray[np.int64]
 
 
 class Centroids:
-    """Kept with every change of a vector view. One thread changes it, any thread asks."""
+    """The sums of a vector view, updated with each of its changes. One thread changes it, any thread reads it."""
 
     def __init__(self, uncounted: Iterable[int] = ()) -> None:
         """uncounted: the numbers that the view holds already, for `count`."""
@@ -43,19 +43,19 @@ class Centroids:
         self._scopes: dict[int, Scope] = {}  # of each number that is counted, as it was when it was counted
 
     def put(self, number: int, scope: Scope, rows: Halves, before: Halves | None) -> None:
-        """The number's vectors are these, of this scope. `before`: what the view held for it."""
+        """Sets the vectors and the scope of a row id. before: the vectors that the view had for it."""
         with self._lock:
             self._remove(number, before)
             self._scopes[number] = scope
             self._add(scope, len(rows), _exact_sum(rows))
 
     def drop(self, number: int, before: Halves | None) -> None:
-        """The number has no vectors any more. `before`: what the view held for it."""
+        """Removes the vectors of a row id. before: the vectors that the view had for it."""
         with self._lock:
             self._remove(number, before)
 
     def add_existing(self, rows: Iterable[tuple[int, Scope, Halves]]) -> None:
-        """Takes in what the view held before this began to follow it; what was put meanwhile is counted already."""
+        """Adds vectors that the view was loaded with; what was put since then is counted already."""
         with self._lock:
             for number, scope, vectors in rows:
                 if number not in self._scopes:
@@ -67,7 +67,7 @@ class Centroids:
         return self._scopes.get(number)
 
     def centroid(self, scope: Scope, without: Halves | None = None) -> NDArray[np.float32] | None:
-        """The unit vector in the middle of the scope's vectors, but for those of `without`, which must be among them.
+        """The centroid of the scope's vectors, as a unit vector, without those of `without`, which must be among them.
 
         None where there are none, or where they cancel each other out.
         """

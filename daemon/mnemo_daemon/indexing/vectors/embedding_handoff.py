@@ -13,54 +13,54 @@ from numpy.typing import NDArray
 
 from mnemo_core.retrieval.ranking.late_interaction import Codes
 
-HANDOFF_MAX = 20_000  # texts whose vectors the doors computed and the view has not taken yet: 15 MB at 384 dimensions
+HANDOFF_MAX = 20_000  # texts with vectors that the view has not taken yet: 15 MB at 384 dimensions
 HANDOFF_TOKENS_MAX = 8_000  # of them with their token rows: 8 MB, or 32 where all texts are long
 
 Rows = NDArray[np.float16]  # the vectors of one text, (windows, dimensions)
 
 
 class TextEmbedding(NamedTuple):
-    """The result of a run of the model for one text. `tokens` is None where it gives none, or none were handed over."""
+    """The vectors of one text, and its token rows; None where the model gives none, or none were handed over."""
 
     rows: Rows
     tokens: Codes | None
 
 
 class EmbeddingHandoff:
-    """Vectors on their way from a door to the view, by space and text: bounded, and lost with the process.
+    """Vectors by space and text hash: bounded, and lost with the process.
 
-    What is being computed is there as well, as a future, so that the thread below does not compute it a second time.
+    Those that are being computed are in it as futures, so that the vector indexer does not compute them again.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._futures: OrderedDict[tuple[str, bytes], Future[Rows | None]] = OrderedDict()
+        self._futures: OrderedDict[tuple[str, bytes], tuple[Future[Rows | None], float]] = OrderedDict()  # and since
         self._tokens: OrderedDict[tuple[str, bytes], Codes] = OrderedDict()
-        self._since: dict[tuple[str, bytes], float] = {}  # monotonic: of each future, in the same order
 
     def __len__(self) -> int:
         return len(self._futures)
 
     def claim(self, space: str, digests: Sequence[bytes]) -> dict[bytes, "Future[Rows | None]"]:
-        """A future for each of the texts that nobody computes or has computed: the caller settles every one of them,
-        with the vectors, or with None where there are none."""
+        """A future for each of the texts that is not in it yet: the caller settles every one of them, with the vectors,
+        or with None where there are none."""
         taken: dict[bytes, Future[Rows | None]] = {}
         with self._lock:
             for digest in digests:
                 if (space, digest) not in self._futures:
-                    taken[digest] = self._futures[space, digest] = Future()
-                    self._since[space, digest] = time.monotonic()
+                    taken[digest] = Future()
+                    self._futures[space, digest] = (taken[digest], time.monotonic())
             while len(self._futures) > HANDOFF_MAX:
-                self._since.pop(self._futures.popitem(last=False)[0], None)
+                self._futures.popitem(last=False)
         return taken
 
     def find(self, space: str, digest: bytes) -> "Future[Rows | None] | None":
         """The future of the vectors of a text that were computed, or are being computed."""
         with self._lock:
-            return self._futures.get((space, digest))
+            future, _ = self._futures.get((space, digest), (None, 0.0))
+            return future
 
     def add_tokens(self, space: str, digest: bytes, tokens: Codes | None) -> None:
-        """The token rows of a text in whose vectors' space that is; before its future is settled."""
+        """Adds the token rows of a text, before its future is settled. space: that of its vectors."""
         if tokens is None:
             return
         with self._lock:
@@ -73,27 +73,25 @@ class EmbeddingHandoff:
             return self._tokens.get((space, digest))
 
     def discard(self, space: str, digests: Sequence[bytes]) -> None:
-        """They are kept elsewhere, or were not to be had."""
+        """Removes texts whose vectors are in the database now, or could not be computed."""
         with self._lock:
             self._discard([(space, digest) for digest in digests])
 
     def discard_older(self, seconds: float) -> None:
-        """Forgets what was computed longer ago than that: called when nothing waits for a vector, so that it belongs to
-        texts that were replaced before they got into the view, or were never kept."""
+        """Removes what was computed longer ago than that. Called when no memory waits for a vector: these belong to
+        texts that were replaced before they got into the view, or were never stored."""
         until = time.monotonic() - seconds
         with self._lock:
-            old = itertools.takewhile(lambda key: self._since[key] < until, self._since)
-            self._discard([key for key in old if self._futures[key].done()])
+            old = itertools.takewhile(lambda each: each[1][1] < until, self._futures.items())
+            self._discard([key for key, (future, _) in old if future.done()])
 
     def _discard(self, keys: Sequence[tuple[str, bytes]]) -> None:
         for key in keys:
             self._futures.pop(key, None)
             self._tokens.pop(key, None)
-            self._since.pop(key, None)
 
     def clear(self) -> None:
-        """Nothing is remembered of any text."""
+        """Removes all."""
         with self._lock:
             self._futures.clear()
             self._tokens.clear()
-            self._since.clear()

@@ -13,8 +13,8 @@ RETRY_SECONDS = 600.0  # after a graph that could not be built; searches stay ex
 
 
 class GraphBuilder:
-    """Builds the graph over a view's vectors, in a thread of its own: it takes minutes, in which new vectors still
-    come in, and searches are exact."""
+    """Builds the graph over a view's vectors in a thread of its own: it takes minutes, in which the view still takes
+    new vectors, and searches are exact."""
 
     def __init__(
         self, folder: Path, disk: Disk, is_wanted: Callable[[VectorIndex], bool], on_built: Callable[[], None]
@@ -24,7 +24,7 @@ class GraphBuilder:
         self._disk = disk
         self._is_wanted = is_wanted
         self._on_built = on_built
-        self.supervisor: ThreadSupervisor | None = None  # of the graph that was begun last
+        self.supervisor: ThreadSupervisor | None = None  # of the last graph
         self.has_unsaved_graph = False
 
     def start_if_needed(self, view: VectorIndex) -> None:
@@ -37,7 +37,7 @@ class GraphBuilder:
         return self.supervisor is not None and self.supervisor.is_alive()
 
     def abandon(self) -> None:
-        """Builds for a view that is no more: the thread soon sees that."""
+        """Has a thread that builds for a view that was replaced end soon."""
         if self.supervisor is not None:
             self.supervisor.stop(None)
         self.has_unsaved_graph = False

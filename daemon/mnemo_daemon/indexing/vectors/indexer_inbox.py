@@ -27,7 +27,7 @@ class IndexerInbox:
         self.is_closed = False
         self.behind_since = 0.0  # monotonic: of the oldest change that is not applied; 0 when none
         self._express: deque[str] = deque(maxlen=EXPRESS_MAX)  # ids that go before the backlog
-        self._is_notified = False  # since the thread began to look what there is to do
+        self._is_notified = False  # since the thread began to look for work
 
     def notify(self, request: Request | None = None) -> None:
         with self.wake:
@@ -72,11 +72,11 @@ class IndexerInbox:
             self.notify()
 
     def begin_look(self) -> None:
-        """Has the next look, or one right behind it, see everything that comes from here on."""
+        """Has every notification from here on lead to another look for work."""
         self._is_notified = False
 
     def wait(self, seconds: float) -> None:
-        """Returns when there is something new, or after so long."""
+        """Returns at the next notification, or after that time."""
         with self.wake:
             self.wake.wait_for(lambda: self._is_notified or self.is_closed, seconds)
 

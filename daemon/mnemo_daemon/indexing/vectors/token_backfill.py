@@ -1,7 +1,8 @@
-"""Token rows of what has its vectors but not them: memories of before there were any, or before they were switched on.
+"""Token rows of texts that have vectors alone: those of memories from before there were token rows, or while they were
+switched off.
 
-Each costs one run of the model, so it is done behind everything else, some texts at a time, from the first memory to
-the last. Nothing is noted of how far that is: a start looks at all of them again, at some microseconds each.
+Each costs one run of the model, so it is done after everything else, some texts at a time, from the first memory to the
+last. The position is not saved: a start looks at all memories again, at some microseconds each.
 """
 
 import threading
@@ -22,11 +23,11 @@ from mnemo_store.store import Store, TextVectors
 
 LOOKED_AT = 1_000  # memories at once: some milliseconds
 TOKEN_BACKFILL_SECONDS = 10.0  # from one slice to the next while something is written all the time
-TOGETHER = 16  # texts: what was just said waits no longer than for these
+TOGETHER = 16  # texts: the vectors of a new memory wait no longer than for these
 
 
 class TokenBackfill:
-    """Fills by slices on one thread; another thread may ask it to look at memories again."""
+    """Computes missing token rows in slices on one thread; another thread may have memories looked at again."""
 
     def __init__(self, store: Store, views: Views, embedding: EmbeddingService) -> None:
         self._store = store
@@ -34,12 +35,12 @@ class TokenBackfill:
         self._embedding = embedding
         self._form: LateForm | None = None
         self._next = 0  # number of the first memory that has not been looked at
-        self.applied_seq = 0  # of the vectors, behind which the token rows come
-        self._again = 0  # the lowest number that somebody asked for while a slice was under way
-        self._lock = threading.Lock()  # one thread fills, another one asks it to look again
+        self.applied_seq = 0  # of the vectors, which come before the token rows
+        self._again = 0  # the lowest number for which `revisit` was called during a slice
+        self._lock = threading.Lock()
 
     def revisit(self, number: int = 0) -> None:
-        """Have the memory of that row id, and those behind it, looked at again."""
+        """Have the memory of that row id, and those after it, looked at again."""
         with self._lock:
             self._next = min(self._next, number)
             self._again = min(self._again, number)
@@ -60,7 +61,7 @@ class TokenBackfill:
         self.applied_seq = seq
         if embedder.late != self._form:
             self._form, self._next = embedder.late, 0
-        if self._store.degraded:  # nothing that was kept is seen, and what comes back may have lost some
+        if self._store.degraded:  # the rows in the database cannot be read, and some may be lost when it is back
             self._next = 0
             return False
         size = self._views.attributes.size

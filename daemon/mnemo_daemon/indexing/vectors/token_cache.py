@@ -1,7 +1,7 @@
-"""Token rows that were compared lately, so that the texts people ask about are read from the database once.
+"""Token rows that were compared recently, so that a text is not read from the database for each question.
 
-What a text has in one space never changes, so nothing here can be out of date; what was dropped must not outlive it in
-memory, for which there is `forget`.
+The rows of a text in one space never change, so nothing here can be out of date. `clear` keeps erased texts from
+staying in memory.
 """
 
 import threading
@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-TOKENS_MAX = 1 << 18  # that are kept: 16 MB of 64 dimensions, some ten thousand turns
+TOKENS_MAX = 1 << 18  # in the cache: 16 MB at 64 dimensions, some ten thousand turns
 
 Rows = NDArray[np.int8]  # (tokens, dimensions)
 Counts = NDArray[np.int64]  # (n,) of each text, -1 where none are kept
@@ -18,7 +18,7 @@ Read = Callable[[Sequence[bytes]], tuple[Rows, Counts]]
 
 
 class TokenCache:
-    """Of one space at a time. Any thread may ask."""
+    """The rows of one space at a time, for any thread."""
 
     def __init__(self, tokens_max: int = TOKENS_MAX) -> None:
         self._tokens_max = tokens_max
@@ -35,21 +35,21 @@ class TokenCache:
             self._empty("", 0)
 
     def rows_of(self, space: str, dimensions: int, hashes: Sequence[bytes], read: Read) -> tuple[Rows, Counts]:
-        """The rows of all these texts, one behind the other, and how many each has; `read` gives those that are not
-        here, and is not asked where all are."""
+        """The rows of all these texts, one after the other, and the number that each has; `read` is called for those
+        that are not in the cache."""
         with self._lock:
             if space != self._space:
                 self._empty(space, dimensions)
             places = self._places_of(hashes)
             missing = list(dict.fromkeys(each for each, place in zip(hashes, places, strict=True) if place < 0))
             if missing and not self._add(missing, *read(missing)):
-                self._empty(space, dimensions)  # full: begun anew with what is asked for now
+                self._empty(space, dimensions)  # full: starts again with what is needed now
                 missing = list(dict.fromkeys(hashes))
                 if not self._add(missing, *read(missing)):
                     return read(hashes)
             if missing:
                 places = self._places_of(hashes)
-            counts = self._counts[places]  # the last one, to which -1 leads, is of what has no rows
+            counts = self._counts[places]  # -1 leads to the last one, which is of texts without rows
             return self._rows.take(_ranges(self._starts[places], np.maximum(counts, 0)), axis=0), counts
 
     def _places_of(self, hashes: Sequence[bytes]) -> list[int]:
@@ -57,7 +57,7 @@ class TokenCache:
         return [known.get(each, -1) for each in hashes]
 
     def _add(self, hashes: Sequence[bytes], rows: Rows, counts: Counts) -> bool:
-        """False: there is no room. Texts without rows get theirs later, and are asked for again."""
+        """False where there is no room. A text without rows is not cached: it gets them later."""
         end = self._used + len(rows)
         if max(end, len(self._places) + len(hashes)) > self._tokens_max:  # a text without a token counts as one
             return False

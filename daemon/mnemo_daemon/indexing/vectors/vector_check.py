@@ -15,7 +15,7 @@ from mnemo_store.tables import StoredMemory
 
 
 def vector_faults(
-    view: VectorIndex, source: TableSource, applied: int, give_way: YieldToQueries, *, has_strays: bool = True
+    view: VectorIndex, source: TableSource, applied: int, yield_to_queries: YieldToQueries, *, has_strays: bool = True
 ) -> Iterator[IndexFault]:
     """Memories whose vectors are not those that are kept for their texts, as of the change `applied`; and, with
     `has_strays`, vectors of what is not to be found."""
@@ -30,7 +30,7 @@ def vector_faults(
             return IndexFault(number, stored.memory.id, what) if what else None
         return None
 
-    for found in slices(source, read, give_way):
+    for found in slices(source, read, yield_to_queries):
         yield from filter(None, found)
     if not has_strays:
         return
@@ -54,7 +54,9 @@ def _vector_fault(view: VectorIndex, at: TableSnapshot, number: int, memory: Mem
     return "" if np.array_equal(kept, have) else "the vector index has other vectors of it"
 
 
-def token_faults(form: LateForm, source: TableSource, applied: int, give_way: YieldToQueries) -> Iterator[IndexFault]:
+def token_faults(
+    form: LateForm, source: TableSource, applied: int, yield_to_queries: YieldToQueries
+) -> Iterator[IndexFault]:
     """Memories whose text has no usable token rows, as of the change `applied`."""
 
     def read(at: TableSnapshot, number: int, stored: StoredMemory) -> IndexFault | None:
@@ -63,5 +65,5 @@ def token_faults(form: LateForm, source: TableSource, applied: int, give_way: Yi
         (rows,) = at.token_rows(form.space, [text_hash(embedded_text(stored.memory))], form.dimensions)
         return None if rows is not None else IndexFault(number, stored.memory.id, "no token rows are kept for its text")
 
-    for found in slices(source, read, give_way):
+    for found in slices(source, read, yield_to_queries):
         yield from filter(None, found)

@@ -1,11 +1,10 @@
-"""Vectors follow the store: what changed is embedded and put into the vector view, behind the acknowledgement.
+"""The vector indexer: embeds what changed in the store and puts it into the vector view, after the acknowledgement.
 
-One thread reads `changes` from where the view stands (SPEC 3.5). What a person or an agent just said goes first, so
-that a thousand notes waiting for their vectors hold up nothing. A text's vectors are kept in the database under its
-hash, so that no text is embedded twice by one model; a view that is missing is filled again from there. What the doors
-embedded before they wrote it is handed over (`EmbeddingHandoff`). Only `reindex` computes known vectors again. A text's
-token rows come from the same run of the model and are kept with its vectors; where they are missing, `TokenBackfill`
-makes them.
+One thread reads `changes` from the position of the view (SPEC 3.5). What a person or an agent has just written goes
+first, so that a thousand notes waiting for their vectors do not delay it. A text's vectors are kept in the database
+under its hash, so that no text is embedded twice by one model; a view that is missing is filled again from there. Only
+`reindex` computes known vectors again. A text's token rows come from the same run of the model and are kept with its
+vectors; where they are missing, `TokenBackfill` computes them.
 """
 
 import contextlib
@@ -51,8 +50,8 @@ from mnemo_store.maintenance.check import TableSource, YieldToQueries
 from mnemo_store.records import STATES
 from mnemo_store.store import Store
 
-COUNTED_TOGETHER = 1_000  # memories of a view that was loaded, into its middles: some 30 ms
-HANDOFF_SECONDS = 60.0  # that those are kept which the view, having taken all there is, did not take
+COUNTED_TOGETHER = 1_000  # memories of a loaded view that are added to its centroids at once: some 30 ms
+HANDOFF_SECONDS = 60.0  # that vectors are kept which no memory needed once all had theirs
 SAVE_AFTER_CHANGES = 20_000
 IDLE_SECONDS = 1.0
 
@@ -65,20 +64,19 @@ log = logging.getLogger("mnemo.indexing")
 
 
 class VectorIndexer:
-    """The thread and the views it fills. `serving` is what recall asks."""
+    """The thread and the views that it fills. `serving` gives the one that recall searches."""
 
     def __init__(
         self, store: Store, views: Views, embedding: EmbeddingService, disk: Disk,
-        give_way: Callable[[], None] = never_yield, idle_seconds: float = IDLE_SECONDS,
+        yield_to_queries: Callable[[], None] = never_yield, idle_seconds: float = IDLE_SECONDS,
     ) -> None:  # fmt: skip
-        """give_way: waits for whoever goes before what is filled behind. idle_seconds: from one look to the next, where
-        nobody tells of anything."""
+        """idle_seconds: from one look for work to the next, unless a commit or a request comes earlier."""
         self._store = store
         self._idle_seconds = idle_seconds
-        self._yield_to_queries = give_way
+        self._yield_to_queries = yield_to_queries
         self._texts = TextVectorSource(store, embedding)
         self.handoff = self._texts.handoff
-        # What is to be done once all have their vectors, up to that change; whether it did something.
+        # Work that comes after the vectors of all memories, up to that change; returns whether it did something.
         self.next_work: Callable[[ActiveIndex, int], bool] = lambda *_: False
         self._views = views
         self._embedding = embedding
@@ -98,7 +96,7 @@ class VectorIndexer:
         self.supervisor = ThreadSupervisor("mnemo-indexing", self._run, on_failure=self._note_failure)
         views.add_listener(self._inbox.add_commit)
         embedding.on_loaded = self.wake
-        # Every row of the view may be another memory's: it is filled again, from the vectors that are kept.
+        # Every row of the view may belong to another memory: it is filled again, from the vectors in the database.
         store.on_row_ids_reset(functools.partial(self._inbox.notify, "row_ids_reset"))
 
     def start(self) -> None:
@@ -121,7 +119,7 @@ class VectorIndexer:
         return self._phase.active
 
     def wake(self) -> None:
-        """Looks at once whether there is something to do: a model has been loaded, or a graph is built."""
+        """Has the thread look for work at once: a model has been loaded, or a graph is built."""
         self._inbox.notify()
         self.supervisor.resume()
 
@@ -141,8 +139,7 @@ class VectorIndexer:
         return max(0, self.eligible() - done)
 
     def progress(self) -> IndexProgress:
-        """The progress of the view that is filled: the new one, where the model is switched or all is computed
-        again."""
+        """The progress of the view that is filled: the new one, where one is being replaced."""
         phase, behind_since = self._phase, self._inbox.behind_since
         target = phase.target
         if target is None:
@@ -194,19 +191,19 @@ class VectorIndexer:
             case _:
                 return False
 
-    def reindex(self, *, anew: bool, batch: int | None = None) -> None:
+    def reindex(self, *, recompute: bool, batch: int | None = None) -> None:
         """Embeds what waits, `batch` texts at once from now on (None: BATCH).
 
-        With `anew` every text is computed again into a second index, which replaces the one that answers once it is
-        complete; without a model, as soon as there is one. A restart of the daemon ends that.
+        With `recompute` every text is embedded again into a second index, which replaces the one that answers once it
+        is complete; without a model, as soon as there is one. A restart of the daemon ends that.
         """
         self._texts.batch = batch or BATCH
-        self._inbox.notify("recompute" if anew else None)
+        self._inbox.notify("recompute" if recompute else None)
         self.supervisor.resume()
 
     def rebuild_without_deleted(self) -> None:
-        """Returns once no row of a memory that was dropped is left in the view or in its files, and what was being
-        embedded has been. The graph over the vectors is rebuilt after it."""
+        """Returns once no row of a dropped memory is left in the view or in its files, and the batch under way is
+        embedded. The graph over the vectors is rebuilt afterwards."""
         future = self._inbox.add_renewal()
         self.supervisor.resume()
         if not self.supervisor.is_alive():
@@ -214,7 +211,7 @@ class VectorIndexer:
         future.result()
 
     def prioritise(self, ids: Sequence[str]) -> None:
-        """Has these memories embedded before the backlog, EXPRESS_MAX at most: a note that somebody has just saved."""
+        """Has these memories embedded before the backlog, EXPRESS_MAX at most: those of a note that was just saved."""
         self._inbox.prioritise(ids)
 
     def _run(self) -> None:
@@ -224,11 +221,7 @@ class VectorIndexer:
             self._yield_to_queries()
             try:
                 worked = self._step()
-            except (
-                StoreError,
-                OSError,
-                MissingVectorError,
-            ) as error:  # what is out of order outside; it may be over soon
+            except (StoreError, OSError, MissingVectorError) as error:  # the cause is outside, and may be over soon
                 if not self._inbox.is_closed and str(error) != self._reason:
                     log.warning("indexing waits and tries again every %s s: %s", self._idle_seconds, error)
                 self._reason = str(error)
@@ -287,7 +280,7 @@ class VectorIndexer:
         return True
 
     def _advance(self, embedder: Embedder) -> ActiveIndex:
-        """Goes to the phase that the requests and the model ask for, and gives the view to fill."""
+        """Enters the phase that the requests and the model require, and returns the view to fill."""
         requests = self._inbox.requests
         if "row_ids_reset" in requests:
             requests.discard("row_ids_reset")
@@ -303,7 +296,7 @@ class VectorIndexer:
             case ViewReplacement(_, target) if target.embedder.space == embedder.space:
                 pass
             case ViewReplacement(active) if active.embedder.space == embedder.space:
-                # The switch was taken back, and what came meanwhile went to the other view.
+                # The switch was undone, and what was written since its begin went to the other view.
                 self._phase, self._seq = SingleView(active), 0
             case ViewReplacement(active):
                 self._phase = ViewReplacement(active, self._load(embedder))
@@ -315,7 +308,7 @@ class VectorIndexer:
         return self._phase.target
 
     def _load(self, embedder: Embedder) -> ActiveIndex:
-        """The saved view of the model, with its position taken up; an empty one where there is none."""
+        """The saved view of the model, or an empty one where there is none; sets the position to that of the view."""
         try:
             view, meta = VectorIndex.load(self._folder, embedder.dimensions, embedder.space)
             require_same_store(self._store, meta)
@@ -330,13 +323,13 @@ class VectorIndexer:
         states = self._views.attributes.column("state")
         there = np.isin(states, [STATES.index(state) for state in STATES if state in INDEXED_STATES])
         for number in view.numbers().tolist():
-            if number >= len(there) or not there[number]:  # the highest ones may have gone from the columns altogether
+            if number >= len(there) or not there[number]:  # the columns may have fewer rows than the view
                 view.drop(number)
         self._seq = self._saved.seq = seq
         return ActiveIndex(view, embedder, Centroids(view.numbers().tolist()))
 
     def _count(self, target: ActiveIndex) -> None:
-        """Takes some more of what the view was loaded with into its middles."""
+        """Adds some more of the vectors that the view was loaded with to its centroids."""
         uncounted, rows = target.centroids.uncounted, []
         some = list(itertools.islice(uncounted, COUNTED_TOGETHER))
         with self._store.snapshot() as snapshot:
@@ -346,14 +339,14 @@ class VectorIndexer:
                 if memory is not None and vectors is not None:
                     rows.append((number, Scope(memory.user_id, memory.namespace), vectors))
         target.centroids.add_existing(rows)
-        for _ in some:  # only now: as long as any is left, nobody goes by these middles
+        for _ in some:  # only now: these centroids are not used as long as any is left
             uncounted.popleft()
 
     def _drop_rows(self, target: ActiveIndex) -> None:
         dropped = self._inbox.dropped
         while dropped:
             target.drop(dropped[0])
-            dropped.popleft()  # only now: what cannot be dropped is tried again
+            dropped.popleft()  # only now: a drop that fails is tried again
 
     def _next_batch(self) -> tuple[list[str], int]:
         """Ids of memories to look at, and the seq that is applied once they are: the express lane first, but not twice
@@ -396,7 +389,7 @@ class VectorIndexer:
         self._texts.require_all(wanted, fresh)
 
     def _count_tokens(self, embedder: Embedder, wanted: Sequence[IndexRow]) -> None:
-        """Keeps the token counts that budgets are made of, so that no recall has to count."""
+        """Stores the token counts that the budget of a recall needs, so that no recall has to count."""
         columns = self._views.attributes
         uncounted = [row for row in wanted if not columns.tokens_of(row.number)]
         counts = embedder.count_tokens([row.content for row in uncounted])
@@ -404,9 +397,9 @@ class VectorIndexer:
             columns.set_tokens(row.number, tokens, row.modified_at)
 
     def _finish(self, target: ActiveIndex) -> None:
-        """The view is current: it answers from now on; saved and given its index when that is due."""
+        """Has the view, which is current now, answer; saves it and builds its graph when that is due."""
         if self._texts.failed.forget_if_due():
-            self._seq = 0  # looks at everything once more: who has its vector costs a glance
+            self._seq = 0  # looks at every memory again: one that has its vector costs little
         self._inbox.behind_since = 0.0
         self.refill_cause = ""
         if isinstance(self._phase, ViewReplacement):
