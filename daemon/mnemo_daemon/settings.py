@@ -1,8 +1,9 @@
 """The settings, each value with its origin. SPEC 15.
 
 A key stands in one section of config.toml and, as MNEMO_SECTION_KEY, in the environment, which wins. Types carry the
-range and the description; nothing else in this module names a single key. A wrong key or value stops the start with
-the line and what was expected. [profiles] is a table of its own: its keys are namespaces, which no variable can name.
+range; nothing else in this module names a single key, and the README says what each is for. A wrong key or value stops
+the start with the line and what was expected. [profiles] is a table of its own: its keys are namespaces, which no
+variable can name.
 """
 
 import difflib
@@ -37,148 +38,77 @@ class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 class DaemonSettings(Section, frozen=True):
     """The process and its socket."""
 
-    log_level: Annotated[
-        Literal["debug", "info", "warning", "error"], Meta(description="what is written to the log")
-    ] = "info"
-    connections_max: Annotated[
-        int, Meta(ge=16, le=65536, description="connections open at once; more are answered 503", extra=RESTART)
-    ] = 1024
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    connections_max: Annotated[int, Meta(ge=16, le=65536, extra=RESTART)] = 1024  # more are answered 503
 
 
 class NotesSettings(Section, frozen=True):
     """Watched folders of notes."""
 
-    settle_ms: Annotated[
-        int, Meta(ge=0, le=10_000, description="a file is read once it has not changed for this many milliseconds")
-    ] = 200
-    file_mib_max: Annotated[
-        int, Meta(ge=1, le=1024, description="larger files are skipped, and named in the status")
-    ] = 8
-    rescan_minutes: Annotated[
-        int, Meta(ge=1, le=10_080, description="how often a folder is compared with what is remembered of it")
-    ] = 60
-    poll_seconds: Annotated[
-        int, Meta(ge=1, le=3600, description="between two looks at a folder that the system cannot watch")
-    ] = 10
+    settle_ms: Annotated[int, Meta(ge=0, le=10_000)] = 200  # without a change, before a file is read
+    file_mib_max: Annotated[int, Meta(ge=1, le=1024)] = 8  # larger files are skipped, and named in the status
+    rescan_minutes: Annotated[int, Meta(ge=1, le=10_080)] = 60  # between complete scans of a folder
+    poll_seconds: Annotated[int, Meta(ge=1, le=3600)] = 10  # between scans of a folder that the system cannot watch
 
 
 class IngestSettings(Section, frozen=True):
     """Ingestion of new memories."""
 
-    embed_wait_ms: Annotated[
-        int,
-        Meta(
-            ge=0,
-            le=60_000,
-            description="how long a write waits for its vector, of a batch for each; it is compared by words without",
-        ),
-    ] = 200
+    # How long a write waits for its vector, of a batch for each; without a vector it is compared by words.
+    embed_wait_ms: Annotated[int, Meta(ge=0, le=60_000)] = 200
 
 
 class RecallSettings(Section, frozen=True):
     """Parameters of a recall that gives none."""
 
-    ranker: Annotated[Ranker, Meta(description="how answers are ranked")] = "auto"
-    top_k: Annotated[int, Meta(ge=1, le=100, description="how many answers")] = 5
-    token_budget: Annotated[
-        int, Meta(ge=0, le=1_000_000, description="tokens of all answers together; 0: no limit")
-    ] = 2000
-    cut: Annotated[
-        Literal["none", "gap"],
-        Meta(description="none: as many answers as there are; gap: only those near enough to the question"),
-    ] = "none"
-    rerank: Annotated[
-        bool, Meta(description="each answer is judged by itself, and dropped where it does not bear on the question")
-    ] = False
+    ranker: Ranker = "auto"
+    top_k: Annotated[int, Meta(ge=1, le=100)] = 5
+    token_budget: Annotated[int, Meta(ge=0, le=1_000_000)] = 2000  # of all answers together; 0: no limit
+    cut: Literal["none", "gap"] = "none"  # gap: only answers that are near enough to the question
+    rerank: bool = False  # True: an answer that, judged by itself, does not bear on the question is dropped
 
 
 class ModelsSettings(Section, frozen=True):
     """Embeddings and the language model."""
 
-    folder: Annotated[
-        str, Meta(description="where model files are kept; empty: in the user's cache folder", extra=RESTART)
-    ] = ""
-    threads: Annotated[
-        int,
-        Meta(
-            ge=0,
-            le=64,
-            description="processor threads for embedding; 0: as many as there are, at most 4",
-            extra=RESTART,
-        ),
-    ] = 0
-    numerics: Annotated[
-        Numerics,
-        Meta(
-            description="how the embedding model computes; auto: int8, or float32 where the processor's int8 is off",
-            extra=RESTART,
-        ),
-    ] = "auto"
-    late_interaction: Annotated[
-        bool,
-        Meta(
-            description="a small vector of each word is kept beside the text's own: better answers, 1 KB a memory",
-            extra=RESTART,
-        ),
-    ] = True
-    reranker: Annotated[
-        str,
-        Meta(description="the cross-encoder of the ranker `rerank`, used when it is installed", extra=RESTART),
-    ] = DEFAULT_RERANKER
+    folder: Annotated[str, Meta(extra=RESTART)] = ""  # empty: in the user's cache folder
+    threads: Annotated[int, Meta(ge=0, le=64, extra=RESTART)] = 0  # for embedding; 0: one a processor, at most 4
+    numerics: Annotated[Numerics, Meta(extra=RESTART)] = "auto"
+    late_interaction: Annotated[bool, Meta(extra=RESTART)] = True  # a small vector of each word, 1 KB a memory
+    reranker: Annotated[str, Meta(extra=RESTART)] = DEFAULT_RERANKER  # used by the ranker `rerank` if it is installed
 
 
 class HistorySettings(Section, frozen=True):
     """Earlier versions of memories."""
 
-    keep: Annotated[
-        str,
-        Meta(
-            pattern=r"^(all|[1-9][0-9]{0,4}d)$",
-            description="what `mnemo compact` leaves of them: all, or those of so many days, such as 365d",
-            examples=["all", "365d"],
-        ),
-    ] = "all"
+    # Those that `mnemo compact` keeps: all, or those of so many days.
+    keep: Annotated[str, Meta(pattern=r"^(all|[1-9][0-9]{0,4}d)$", examples=["all", "365d"])] = "all"
 
 
 class TrashSettings(Section, frozen=True):
     """Deleted memories."""
 
-    keep_days: Annotated[
-        int, Meta(ge=0, le=36_500, description="what was deleted longer ago leaves the trash for good; 0: nothing does")
-    ] = 0
+    keep_days: Annotated[int, Meta(ge=0, le=36_500)] = 0  # older ones leave the trash for good; 0: none
 
 
 class PrivacySettings(Section, frozen=True):
     """Text that is masked before anything is written."""
 
-    mask: Annotated[
-        Literal["auto", "all", "off"],
-        Meta(description="keys and passwords are masked: auto, in what no person wrote; all, everywhere; off, nowhere"),
-    ] = "auto"
+    mask: Literal["auto", "all", "off"] = "auto"  # keys and passwords; auto: in text that no person wrote
 
 
 class JobsSettings(Section, frozen=True):
     """Background jobs."""
 
-    on_battery: Annotated[
-        Literal["wait", "run"], Meta(description="what heavy jobs do while the machine runs on battery")
-    ] = "wait"
-    busy_percent: Annotated[
-        int,
-        Meta(
-            ge=0,
-            le=100,
-            description="heavy jobs wait while other programs use more than this share of the processors; 100: never",
-        ),
-    ] = 50
+    on_battery: Literal["wait", "run"] = "wait"  # of heavy jobs
+    # Heavy jobs wait while other programs use more than this share of the processors; 100: never.
+    busy_percent: Annotated[int, Meta(ge=0, le=100)] = 50
 
 
 class ClientSettings(Section, frozen=True):
     """The command line and the editors."""
 
-    project_namespaces: Annotated[
-        bool, Meta(description="inside a git repository, its folder's name is the namespace")
-    ] = False
+    project_namespaces: bool = False  # True: in a git repository, the name of its folder is the namespace
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -292,8 +222,8 @@ def _sections() -> list[Any]:
 def _keys() -> Iterator[SettingKey]:
     for section in _sections():
         for field in msgspec.structs.fields(section.type):
-            meta = next(part for part in get_args(field.type) if isinstance(part, Meta))
-            yield SettingKey(section.name, field.name, field.type, field.default, meta.extra == RESTART)
+            needs_restart = any(isinstance(part, Meta) and part.extra == RESTART for part in get_args(field.type))
+            yield SettingKey(section.name, field.name, field.type, field.default, needs_restart)
 
 
 KEYS: Mapping[str, SettingKey] = {key.path: key for key in _keys()}

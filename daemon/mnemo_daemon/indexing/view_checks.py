@@ -1,7 +1,6 @@
-"""Indexes against the database: what each holds, compared with what it would hold if it were rebuilt. SPEC 3.1, 17.2.
+"""Comparison of the indexes with the database: each with one that was rebuilt from it. SPEC 3.1, 17.2.
 
-Commit indexes are compared as their files say it, so that one comparison does for an index in memory and for one that
-lies on the disk.
+Commit indexes are compared as files, so that one comparison serves for an index in memory and for one on the disk.
 """
 
 import contextlib
@@ -44,9 +43,9 @@ def as_files(indexes: Sequence[CommitIndex], folder: Path, disk: Disk) -> dict[s
 def expected_indexes(
     source: TableSource, folder: Path, disk: Disk, yield_to_queries: YieldToQueries
 ) -> ExpectedIndexes:
-    """The commit indexes as the database has it now. A memory that cannot be read, or has no row id, is in none.
+    """The commit indexes that the database gives now. A memory that cannot be read, or has no row id, is in none.
 
-    Who the neighbours are is not among it: `AttributeIndex.verify` goes by the other columns.
+    Neighbours are not included: `AttributeIndex.verify` derives them from the other columns.
     """
     made, ids = tuple(kind() for kind in COMMIT_INDEXES), dict[int, str]()
 

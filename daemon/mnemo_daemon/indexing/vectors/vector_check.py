@@ -18,7 +18,7 @@ def vector_faults(
     view: VectorIndex, source: TableSource, applied: int, yield_to_queries: YieldToQueries, *, has_strays: bool = True
 ) -> Iterator[IndexFault]:
     """Memories whose vectors are not those that are kept for their texts, as of the change `applied`; and, with
-    `has_strays`, vectors of what is not to be found."""
+    `has_strays`, vectors that belong to no memory that is searched."""
     expected: set[int] = set()
 
     def read(at: TableSnapshot, number: int, stored: StoredMemory) -> IndexFault | None:
