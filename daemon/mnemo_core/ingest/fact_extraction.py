@@ -18,6 +18,7 @@ from mnemo_core.text import lexicon
 from mnemo_core.text.characters import KANA_CHARACTER, UNSPACED_CHARACTER
 from mnemo_core.text.languages import Language, identify_language, words_of
 from mnemo_core.text.lazy_patterns import lazy_pattern
+from mnemo_core.text.lexicon import alternation
 from mnemo_core.text.segmentation import sentence_ends
 from mnemo_core.text.syntax import clauses, english, pronouns
 from mnemo_core.text.syntax.clauses import Clause, SentenceWord
@@ -479,22 +480,10 @@ def _with_verb(subject: str, verb: str, rest: str, tail: Sequence[str]) -> Tripl
 
 _VERBS_DE = lexicon.words("facts", "verbs_de")
 _VERBS_FR = lexicon.words("facts", "verbs_fr")
-_NOT_ALONE_DE = lazy_pattern(
-    r"^(?:er|sie|es|das|dies|diese|dieser|dieses|dort|da|dann|aber|und|ihr|sein|seine|ihre|hallo|danke|bitte)\b"
-    r"|\b(?:du|dich|dir|dein\w*|wenn|falls|würde\w*|könnte\w*|wäre\w*|hätte\w*)\b", re.IGNORECASE,
-)  # fmt: skip
-_NOT_ALONE_FR = lazy_pattern(
-    r"^(?:il|elle|ils|elles|ce|c['’]est|cela|ça|celui|celle|son|sa|ses|leur|leurs|bonjour|merci|mais|et|puis|salut)\b"
-    r"|\b(?:tu|toi|te|vous|votre|vos|ton|ta|tes|si|s['’]il|serait|aurait|pourrait|voudrais)\b", re.IGNORECASE,
-)  # fmt: skip
-_NOT_ALONE_ZH = lazy_pattern(
-    r"^(?:他|她|它|这|那|此|请|谢谢|您|也|还|但|然后|所以)|你|您|如果|假如|要是|也许会|[吗呢么吧][。！]?$"
-)
+_FOREIGN: tuple[SentenceLanguage, ...] = ("de", "fr", "zh", "ja")
+_NOT_ALONE = {each: lazy_pattern(alternation("facts", f"not_alone_{each}"), re.IGNORECASE) for each in _FOREIGN}
 _VERBS_ZH = lazy_pattern(
     r"是|在|有|住|喜欢|喜歡|工作|使用|用|想|买|去|叫|爱|吃|喝|养|学|搬|认识|需要|说|来自|出生|毕业|结婚"
-)
-_NOT_ALONE_JA = lazy_pattern(
-    r"^(?:彼|それ|これ|あれ|その|この|そこ|ここ|あなた|でも|そして|ありがとう)|もし|かもしれ|あなた|か[。！]?$|ください|ましょう"
 )
 _VERBS_JA = lazy_pattern(
     r"^[^はがも]*+[はがも].*(?:です|ます|でした|ました|ません|である|だ|た|る|い|う|く|む)[。！]?$"
@@ -505,22 +494,18 @@ def _foreign(text: str, start: int, end: int, language: SentenceLanguage) -> lis
     """A sentence of another language as a whole, if it is one and stands alone."""
     sentence = text[start:end]
     plain = " ".join(sentence.split())
-    if plain[-1] in "?？:：" or _CODE.search(plain) or _QUOTES.search(plain):
+    if plain[-1] in "?？:：" or any(each.search(plain) for each in (_CODE, _QUOTES, _NOT_ALONE[language])):
         return []
     words = [word.strip(".,;:!\"'()").lower().replace("’", "'") for word in plain.split()]
     match language:
         case "de":
-            stands = len(words) > 2 and not _NOT_ALONE_DE.search(plain) and bool(_VERBS_DE & set(words[1:]))
+            stands = len(words) > 2 and bool(_VERBS_DE & set(words[1:]))
         case "fr":
-            stands = (
-                len(words) > 2
-                and not _NOT_ALONE_FR.search(plain)
-                and bool(_VERBS_FR & {word.removeprefix("n'") for word in words})
-            )
+            stands = len(words) > 2 and bool(_VERBS_FR & {word.removeprefix("n'") for word in words})
         case "zh":
-            stands = len(plain) > 3 and not _NOT_ALONE_ZH.search(plain) and _VERBS_ZH.search(plain) is not None
+            stands = len(plain) > 3 and _VERBS_ZH.search(plain) is not None
         case _:
-            stands = len(plain) > 4 and not _NOT_ALONE_JA.search(plain) and _VERBS_JA.search(plain) is not None
+            stands = len(plain) > 4 and _VERBS_JA.search(plain) is not None
     if not stands:
         return []
     if plain[-1] not in ".。!！":
@@ -528,40 +513,19 @@ def _foreign(text: str, start: int, end: int, language: SentenceLanguage) -> lis
     return [Statement(plain, start, end, extract_triple(plain))]
 
 
-_COPULAS: dict[SentenceLanguage, tuple[tuple[re.Pattern[str], str], ...]] = {
-    "de": (
-        (lazy_pattern(r"(\w[\w -]{0,60}?) (?:ist|sind|bin) (\w[^,;]{0,80})"), "is"),
-        (lazy_pattern(r"(\w[\w -]{0,60}?) (?:heißt|heiße) (\w[^,;]{0,80})"), "is called"),
-        (lazy_pattern(r"(\w[\w -]{0,60}?) wohn(?:t|e|en) in (\w[^,;]{0,80})"), "live in"),
-    ),
-    "fr": (
-        (lazy_pattern(r"(\w[\w' -]{0,60}?) (?:est|sont|suis) (\w[^,;]{0,80})"), "is"),
-        (lazy_pattern(r"(\w[\w' -]{0,60}?) s['’]appelle (\w[^,;]{0,80})"), "is called"),
-        (lazy_pattern(r"(\w[\w' -]{0,60}?) habite (?:à|en|au) (\w[^,;]{0,80})"), "live in"),
-    ),
-    "zh": (
-        (lazy_pattern(r"([^，,是不没]{1,20})是([^，,是]{1,40})"), "is"),
-        (lazy_pattern(r"([^，,住不没]{1,20})住在([^，,]{1,40})"), "live in"),
-    ),
-    "ja": (
-        (lazy_pattern(r"([^、,は]{1,20})は([^、,は]{1,40}?)(?:です|である|だ)"), "is"),
-        (lazy_pattern(r"([^、,は]{1,20})は([^、,は]{1,40}?)に住んでい(?:ます|る)"), "live in"),
-    ),
+_NOT_PLAIN_FOREIGN = {each: lazy_pattern(alternation("facts", f"not_plain_{each}"), re.IGNORECASE) for each in _FOREIGN}
+# By language: a predicate of the fact graph, and the pattern of a sentence that states it.
+_COPULAS = {
+    each: [(predicate, lazy_pattern(pattern)) for predicate, _, pattern in
+           (row.partition(" = ") for row in lexicon.lines("facts", f"copulas_{each}"))]
+    for each in _FOREIGN
 }  # fmt: skip
-_NOT_PLAIN_FOREIGN: dict[SentenceLanguage, re.Pattern[str]] = {
-    "de": lazy_pattern(
-        r"\b(?:nicht|kein\w*|nie|niemals|vielleicht|wahrscheinlich|glaube|wenn|falls|würde|könnte)\b", re.IGNORECASE
-    ),
-    "fr": lazy_pattern(r"\b(?:pas|jamais|aucune?|ne|n['’]|peut-être|si|crois|pense|serait)\b", re.IGNORECASE),
-    "zh": lazy_pattern(r"不|没|可能|也许|如果|觉得|认为|[吗呢]|的时候"),
-    "ja": lazy_pattern(r"ない|ません|かも|もし|なら|たら|と思"),
-}
 
 
 def _foreign_triple(sentence: str, language: SentenceLanguage) -> Triple | None:
     if _NOT_PLAIN_FOREIGN[language].search(sentence):
         return None
-    for pattern, predicate in _COPULAS[language]:
+    for predicate, pattern in _COPULAS[language]:
         if found := pattern.fullmatch(sentence.rstrip(".。!！ ")):
             return Triple(found[1], predicate, found[2])
     return None
