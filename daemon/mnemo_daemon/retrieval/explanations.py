@@ -5,7 +5,7 @@ Put together from what the recall went by, after it: an answer that nobody asks 
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -22,7 +22,6 @@ from mnemo_client.protocol.retrieval import (
 from mnemo_core.retrieval import explanations
 from mnemo_core.retrieval.explanations import ReasonInputs
 from mnemo_core.retrieval.ranking import origin_features
-from mnemo_core.retrieval.ranking.learned_ranker import LearnedRanker
 from mnemo_core.retrieval.ranking.rankers import MS_AN_HOUR
 from mnemo_core.retrieval.ranking.ranking_features import FeatureTable
 from mnemo_daemon.indexing.lexical_index import words_of
@@ -42,25 +41,6 @@ Named = dict[str, Any]  # numbers by the name of a feature
 Mask = NDArray[np.bool_]
 Numbers = NDArray[np.uint32]
 
-# The filters in the order in which they are asked, by what they are called: the fields that each goes by. The states,
-# which have a name each, and `working`, which is no field, are asked for in between and at the end.
-SCOPE: dict[str, tuple[str, ...]] = {"user_id": ("user_id",), "namespace": ("namespaces",)}
-FIELDS: dict[str, tuple[str, ...]] = {
-    "expired": ("now",),
-    "kinds": ("kinds",),
-    "categories": ("categories",),
-    "layers": ("layers",),
-    "tags": ("tags",),
-    "source": ("source",),
-    "speaker": ("speaker",),
-    "agent_id": ("agent_id",),
-    "run_id": ("run_id",),
-    "session_id": ("session_id",),
-    "trust_min": ("trust_min",),
-    "since": ("since",),
-    "until": ("until",),
-    "min_importance": ("min_importance", "min_importance_unasked"),
-}
 WORKING = "working"
 FEW = "few_candidates"
 _UNFILTERED = MemoryFilter(states=STATES)
@@ -87,91 +67,116 @@ class _Contributions(NamedTuple):
     adds: _Columns
 
 
-class Filters:
-    """The filters of a question over one part of the corpus."""
+class FilterEntry(NamedTuple):
+    """A filter: the fields that it goes by, and in words the value that passes it and the value of a memory."""
 
-    def __init__(self, wanted: MemoryFilter, part: CorpusPart) -> None:
-        self._wanted = wanted
-        self._columns = part.columns
-        self._allowed = part.allowed
-        self.visible = part.visible
-
-    def failures(self) -> Iterator[tuple[str, Mask]]:
-        """By filter, in order: the rows that do not pass it. One row may fail several."""
-        for reason, fields in SCOPE.items():
-            yield reason, self._fails(fields)
-        for state in STATES:
-            if state not in self._wanted.states:
-                failing = self.visible & ~self._passes(_UNFILTERED._replace(states=_others(state)))
-                yield state, failing & ~self._allowed  # what replaced it may be gone
-        for reason, fields in FIELDS.items():
-            yield reason, self._fails(fields)
-        yield WORKING, self.visible & ~self._allowed & self._passes(self._wanted)
-
-    def _fails(self, fields: Sequence[str]) -> Mask:
-        given = {name: getattr(self._wanted, name) for name in fields}
-        return self.visible & ~self._passes(_UNFILTERED._replace(**given))
-
-    def _passes(self, wanted: MemoryFilter) -> Mask:
-        return self._columns.uncached_mask(wanted)[: len(self.visible)]
+    fields: tuple[str, ...]
+    wanted: Callable[[MemoryFilter], str]
+    has: Callable[[Memory], str]
 
 
-def filters_of(question: Question, corpus: Corpus) -> list[Filters]:
-    """The filters over each part of the corpus."""
-    seen = _UNFILTERED._replace(without_tags=question.filter.without_tags)
-    return [Filters(question.filter, part) for part in corpus.parts(seen)]
+def _equal(name: str) -> FilterEntry:
+    return FilterEntry(
+        (name,), lambda wanted: str(getattr(wanted, name)), lambda memory: getattr(memory, name) or "none"
+    )
 
 
-def wanted_text(reason: str, wanted: MemoryFilter) -> str:
-    """The value that would have passed the filter, in words."""
-    match reason:
-        case "namespace":
-            return " or ".join(wanted.namespaces)
-        case "expired":
-            return f"what holds at {local_time(wanted.now)}"
-        case "tags":
-            return " and ".join(wanted.tags)
-        case "kinds" | "categories" | "layers":
-            return " or ".join(getattr(wanted, reason))
-        case "trust_min":
-            return f"{wanted.trust_min} or more trusted"
-        case "since":
-            return f"from {local_time(wanted.since or 0)} on"
-        case "until":
-            return f"before {local_time(wanted.until or 0)}"
-        case "min_importance":
-            if wanted.min_importance > 0:
-                return f"{wanted.min_importance:g} or more"
-            return f"{wanted.min_importance_unasked:g} or more, of what was taken in without being asked for"
-        case "working":
-            return "of this session, or of none and not a day old"
-        case state if state in STATES:
-            return " or ".join(wanted.states)
-    return str(getattr(wanted, reason))
+def _one_of(name: str, field: str) -> FilterEntry:
+    return FilterEntry(
+        (name,), lambda wanted: " or ".join(getattr(wanted, name)), lambda memory: getattr(memory, field) or "none"
+    )
+
+
+def _when(memory: Memory) -> str:
+    is_dated = memory.note is None or memory.note.dated
+    return f"{'happened' if is_dated else 'its file was changed'} at {local_time(memory.event_at)}"
+
+
+def _least_importance(wanted: MemoryFilter) -> str:
+    if wanted.min_importance > 0:
+        return f"{wanted.min_importance:g} or more"
+    return f"{wanted.min_importance_unasked:g} or more, of what was taken in without being asked for"
+
+
+def _session(memory: Memory) -> str:
+    session = f"session {memory.session_id}" if memory.session_id else "no session"
+    return f"of {session}, stored at {local_time(memory.created_at)}"
+
+
+# By the name that an answer uses, in the order in which they are applied. A state has a name of its own, and `working`
+# stands for the rule of that kind, which is no field.
+FILTERS: dict[str, FilterEntry] = {
+    "user_id": _equal("user_id"),
+    "namespace": _one_of("namespaces", "namespace"),
+    **dict.fromkeys(STATES, _one_of("states", "state")),
+    "expired": FilterEntry(
+        ("now",), lambda wanted: f"what holds at {local_time(wanted.now)}",
+        lambda memory: f"expired at {local_time(memory.expires_at)}",
+    ),
+    "kinds": _one_of("kinds", "kind"),
+    "categories": _one_of("categories", "category"),
+    "layers": _one_of("layers", "layer"),
+    "tags": FilterEntry(
+        ("tags",), lambda wanted: " and ".join(wanted.tags), lambda memory: ", ".join(memory.tags) or "none"
+    ),
+    **{name: _equal(name) for name in ("source", "speaker", "agent_id", "run_id", "session_id")},
+    "trust_min": FilterEntry(
+        ("trust_min",), lambda wanted: f"{wanted.trust_min} or more trusted", lambda memory: memory.trust
+    ),
+    "since": FilterEntry(("since",), lambda wanted: f"from {local_time(wanted.since or 0)} on", _when),
+    "until": FilterEntry(("until",), lambda wanted: f"before {local_time(wanted.until or 0)}", _when),
+    "min_importance": FilterEntry(
+        ("min_importance", "min_importance_unasked"), _least_importance,
+        lambda memory: f"{memory.importance:g}, from {memory.source}",
+    ),
+    WORKING: FilterEntry((), lambda wanted: "of this session, or of none and not a day old", _session),
+}  # fmt: skip
+
+
+def filtered_parts(question: Question, corpus: Corpus) -> list[CorpusPart]:
+    """The parts of the corpus, with the rows that this caller may know of."""
+    return corpus.parts(_UNFILTERED._replace(without_tags=question.filter.without_tags))
+
+
+def failures(wanted: MemoryFilter, part: CorpusPart) -> Iterator[tuple[str, Mask]]:
+    """By filter, in order: the rows that do not pass it. One row may fail several."""
+
+    def passes(one: MemoryFilter) -> Mask:
+        return part.columns.uncached_mask(one)[: len(part.visible)]
+
+    for reason, entry in FILTERS.items():
+        if reason == WORKING:
+            yield reason, part.visible & ~part.allowed & passes(wanted)
+        elif reason not in STATES:
+            one = _UNFILTERED._replace(**{name: getattr(wanted, name) for name in entry.fields})
+            yield reason, part.visible & ~passes(one)
+        elif reason not in wanted.states:
+            others = _UNFILTERED._replace(states=tuple(state for state in STATES if state != reason))
+            yield reason, part.visible & ~passes(others) & ~part.allowed  # what replaced it may be gone
 
 
 class Explainer:
     """Makes the trace of a recall."""
 
-    def __init__(self, views: Views, weights: LearnedRanker | None = None) -> None:
+    def __init__(self, views: Views) -> None:
         self._views = views
-        self._weights = weights or shipped_weights()
+        self._weights = shipped_weights()
 
-    def trace(self, context: RecallContext, stages_ms: dict[str, float]) -> RecallTrace:
+    def trace(self, context: RecallContext) -> RecallTrace:
         """The trace of a recall that was asked to explain itself."""
-        filters = filters_of(context.question, context.corpus)
+        parts = filtered_parts(context.question, context.corpus)
         ids = context.corpus.ids(context.found.numbers)
         candidates = self.candidates(context, ids)
         return RecallTrace(
-            memories=sum(int(each.visible.sum()) for each in filters),
-            left_out=_excluded_counts(filters, context.question.filter),
+            memories=sum(int(each.visible.sum()) for each in parts),
+            left_out=_excluded_counts(parts, context.question.filter),
             in_question=len(context.corpus.numbers),
             words=list(self.term_matches(context).values()),
             channels=_channels(context.found, ids),
             candidates=candidates,
             dropped=dict(Counter(each.dropped for each in candidates if each.dropped is not None)),
             uncompared=context.page.uncompared,
-            stages_ms=stages_ms,
+            stages_ms=context.timer.stages,
         )
 
     def candidates(self, context: RecallContext, ids: Sequence[str], asked: str = "") -> list[CandidateTrace]:
@@ -265,25 +270,18 @@ class Explainer:
         first = np.flatnonzero(context.found.rounds == 0)
         terms = origin_features.origin_contributions(learned.terms)
 
-        def of(
-            places: NDArray[np.intp], features: FeatureTable, names: tuple[str, ...], adds: NDArray[np.float32]
-        ) -> _Contributions:
-            count, few = (np.full((len(places), 1), value) for value in (len(first), learned.few))
-            return _Contributions(
-                first[places],
-                _columns(
-                    (*features.names, *learned.terms.names, FEW), features.values, learned.terms.values[places], count
-                ),
-                _columns((*names, *origin_features.NAMES, FEW), adds, terms[places], few),
-            )
+        def of(rows: NDArray[np.intp], table: FeatureTable, adds: FeatureTable) -> _Contributions:
+            more = (*learned.terms.names, FEW)
+            count, few = (np.full((len(rows), 1), value) for value in (len(first), learned.few))
+            features = _columns((*table.names, *more), table.values, learned.terms.values[rows], count)
+            return _Contributions(first[rows], features, _columns((*adds.names, *more), adds.values, terms[rows], few))
 
         weights, others = self._weights, np.setdiff1d(np.arange(len(first)), learned.rows)
-        lights = FeatureTable(learned.first.names, learned.first.values[others])
-        found = [of(others, lights, weights.first.names, weights.first.contributions(lights))]
-        if learned.second is not None:
-            found.append(
-                of(learned.rows, learned.second, weights.second.names, weights.second_contributions(learned.second))
-            )
+        table, second = FeatureTable(learned.first.names, learned.first.values[others]), learned.second
+        found = [of(others, table, FeatureTable(weights.first.names, weights.first.contributions(table)))]
+        if second is not None:
+            added = FeatureTable(weights.second.names, weights.second_contributions(second))
+            found.append(of(learned.rows, second, added))
         return found
 
 
@@ -312,16 +310,16 @@ def not_answered(context: RecallContext, ids: Sequence[str]) -> dict[int, str]:
     return found
 
 
-def _excluded_counts(filters: Sequence[Filters], wanted: MemoryFilter) -> list[FilterCount]:
+def _excluded_counts(parts: Sequence[CorpusPart], wanted: MemoryFilter) -> list[FilterCount]:
     """The memories that each filter left out and none before it did; filters that left nothing out are missing."""
     counts: Counter[str] = Counter()
-    for each in filters:
-        left = each.visible.copy()
-        for reason, fails in each.failures():
+    for part in parts:
+        left = part.visible.copy()
+        for reason, fails in failures(wanted, part):
             counts[reason] += int((left & fails).sum())
             left &= ~fails
     return [
-        FilterCount(reason=reason, count=count, wants=wanted_text(reason, wanted))
+        FilterCount(reason=reason, count=count, wants=FILTERS[reason].wanted(wanted))
         for reason, count in counts.items()
         if count
     ]
@@ -346,10 +344,6 @@ def _channels(candidates: CandidateSet, ids: Sequence[str]) -> list[ChannelTrace
         ]
         found.append(ChannelTrace(name=name, found=len(hits), hits=hits))
     return found
-
-
-def _others(state: str) -> tuple[Any, ...]:
-    return tuple(each for each in STATES if each != state)
 
 
 def _columns(names: tuple[str, ...], *parts: NDArray[Any]) -> _Columns:

@@ -74,8 +74,8 @@ class Recall:
     def answer(self, question: Question) -> RecallOutcome:
         """Answers from what is there now. Without a model, or while it loads, by words alone, and says so."""
         context = self.run(question)
-        page, scored, stages = context.page, context.scored, context.timer.stages
-        trace = self._explainer.trace(context, stages) if question.explain else None
+        page, scored = context.page, context.scored
+        trace = self._explainer.trace(context) if question.explain else None
         return RecallOutcome(
             page.hits, page.tokens, len(context.rows), scored.ranker, context.degraded, context.took_ms, trace,
             scored.mode, page.abstained, page.tokens_needed, context.expansion_terms,

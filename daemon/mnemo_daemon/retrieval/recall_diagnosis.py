@@ -1,6 +1,6 @@
 """Explains why one memory was, or was not, among the answers. SPEC 7.7
 
-Told of a recall that is made for it, by what that recall went by: nothing here decides anything anew.
+It reads the context of a recall that was made for this, and decides nothing itself.
 """
 
 import functools
@@ -21,9 +21,9 @@ from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.retrieval import explanations
 from mnemo_daemon.retrieval.candidates.corpus import NOT_THEN
 from mnemo_daemon.retrieval.context import RecallContext
-from mnemo_daemon.retrieval.explanations import Explainer
+from mnemo_daemon.retrieval.explanations import FILTERS, Explainer
 from mnemo_daemon.retrieval.question import Question
-from mnemo_store.records import STATES, Memory, content_hash
+from mnemo_store.records import Memory, content_hash
 from mnemo_store.store import Store
 
 _VERDICTS: dict[str, Verdict] = {
@@ -51,7 +51,7 @@ class DiagnosedRecall(NamedTuple):
 
 
 class RecallDiagnosis:
-    """Tells of one memory."""
+    """Explains the rank of one memory."""
 
     def __init__(self, store: Store, views: Views, explainer: Explainer, count: Count) -> None:
         self._store = store
@@ -60,7 +60,7 @@ class RecallDiagnosis:
         self._count = count
 
     def diagnose(self, context: RecallContext, memory_id: str) -> WhyAnswer:
-        """Raises a Refusal (404) where there is no such memory."""
+        """Diagnose the recall. Raises a Refusal (404) where there is no such memory."""
         with self._store.snapshot() as snapshot:
             number = context.corpus.number(snapshot, memory_id)
             memory = context.corpus.memory(snapshot, number) if number is not None else None
@@ -69,7 +69,9 @@ class RecallDiagnosis:
             raise Refusal(404, "not_found", f"there is no memory {memory_id!r}", field="id")
         asked = DiagnosedRecall(context, there, number if memory is not None else None)
         hurdles = self._failed_filters(asked)
-        held, missing = self._words(asked)
+        terms, words = self._explainer.terms_of(there), self._explainer.term_matches(context)
+        held = [word for term, word in words.items() if term in terms]
+        missing = [word for term, word in words.items() if term not in terms]
         ids = context.corpus.ids(context.found.numbers)
         traces = {each.id: each for each in self._explainer.candidates(context, ids, memory_id)}
         own = traces.get(memory_id) if asked.row is not None else None
@@ -96,50 +98,30 @@ class RecallDiagnosis:
             if corpus.absence is None:
                 return []
             return [FailedFilter(reason=corpus.absence, wanted="what was there then", has="was not there")]
-        part, row = corpus.row(asked.number)
+        place, row = corpus.row(asked.number)
+        part = explanations.filtered_parts(question, corpus)[place]
+        wanted = question.filter
         return [
-            FailedFilter(
-                reason=reason, wanted=explanations.wanted_text(reason, question.filter), has=has(reason, asked.memory)
-            )
-            for reason, fails in explanations.filters_of(question, corpus)[part].failures()
+            FailedFilter(reason=reason, wanted=FILTERS[reason].wanted(wanted), has=FILTERS[reason].has(asked.memory))
+            for reason, fails in explanations.failures(wanted, part)
             if row < len(fails) and fails[row]
         ]
-
-    def _words(self, asked: DiagnosedRecall) -> tuple[list[str], list[str]]:
-        """The words of the question that it has, and those that it has not."""
-        terms, words = self._explainer.terms_of(asked.memory), self._explainer.term_matches(asked.context)
-        held = [word for term, word in words.items() if term in terms]
-        return held, [word for term, word in words.items() if term not in terms]
 
     def _channel_ranks(self, asked: DiagnosedRecall) -> list[ChannelRank]:
         """The rank of the memory in each channel among all in scope."""
         found, corpus, row = asked.context.found, asked.context.corpus, asked.row
         question, serving = asked.context.question, asked.context.serving
-        by_words = self._views.lexical.score_texts(question.query, [words_of(asked.memory)])[0]
-        others = self._views.lexical.search(question.query, max(1, int(corpus.mask.sum())), corpus.mask)
-        ranks = [
-            ChannelRank(
-                name="words", found=row is not None and bool(found.from_words[row]),
-                score=_rounded(by_words) if by_words > 0 else None,
-                rank=_place(by_words, others.scores) if by_words > 0 else None, looked_at=int(found.from_words.sum()),
-            )
-        ]  # fmt: skip
-        if serving is None or found.query is None:
-            return ranks
-        sims = serving.view.sims(found.query.vector, np.flatnonzero(corpus.mask).astype(np.uint32))
-        sim = float(found.sims[row]) if row is not None else np.nan
         number = corpus.index_number(asked.number) if asked.number is not None else None
-        if row is None and number is not None:
-            sim = float(serving.view.sims(found.query.vector, np.array([number], np.uint32))[0])
-        is_known = not np.isnan(sim)
-        return [
-            *ranks,
-            ChannelRank(
-                name="vectors", found=row is not None and bool(found.from_vectors[row]),
-                score=_rounded(sim) if is_known else None, rank=_place(sim, sims) if is_known else None,
-                looked_at=int(found.from_vectors.sum()),
-            ),
-        ]  # fmt: skip
+        score = float(self._views.lexical.score_texts(question.query, [words_of(asked.memory)])[0])
+        others = self._views.lexical.search(question.query, max(1, int(corpus.mask.sum())), corpus.mask).scores
+        ranks = [_channel_rank("words", score if score > 0 else np.nan, others, found.from_words, row)]
+        if serving is not None and found.query is not None:
+            sims = serving.view.sims(found.query.vector, np.flatnonzero(corpus.mask).astype(np.uint32))
+            sim = float(found.sims[row]) if row is not None else np.nan
+            if row is None and number is not None:
+                sim = float(serving.view.sims(found.query.vector, np.array([number], np.uint32))[0])
+            ranks.append(_channel_rank("vectors", sim, sims, found.from_vectors, row))
+        return ranks
 
     def _instead(self, asked: DiagnosedRecall) -> str | None:
         """The id of the answer that it is a copy or an older value of."""
@@ -164,36 +146,11 @@ class RecallDiagnosis:
         """The cosine of it and another: of their two nearest windows; None where one has no vector."""
         if asked.context.serving is None or asked.number is None or other is None:
             return None
-        view = asked.context.serving.view
-        one, two = view.vectors_of(asked.number), view.vectors_of(other)
+        view, number = asked.context.serving.view, asked.context.corpus.index_number(asked.number)
+        one, two = None if number is None else view.vectors_of(number), view.vectors_of(other)
         if one is None or two is None:
             return None
         return float((one.astype(np.float32) @ two.astype(np.float32).T).max())
-
-
-def has(reason: str, memory: Memory) -> str:
-    """The value of the memory in the field of the filter, in words."""
-    match reason:
-        case "kinds" | "categories" | "layers":
-            return str(getattr(memory, {"kinds": "kind", "categories": "category", "layers": "layer"}[reason]))
-        case "expired":
-            return f"expired at {explanations.local_time(memory.expires_at)}"
-        case "tags":
-            return ", ".join(memory.tags) or "none"
-        case "trust_min":
-            return memory.trust
-        case "since" | "until":
-            is_dated = memory.note is None or memory.note.dated
-            what = "happened" if is_dated else "its file was changed"
-            return f"{what} at {explanations.local_time(memory.event_at)}"
-        case "min_importance":
-            return f"{memory.importance:g}, from {memory.source}"
-        case "working":
-            of = f"session {memory.session_id}" if memory.session_id else "no session"
-            return f"of {of}, stored at {explanations.local_time(memory.created_at)}"
-        case state if state in STATES:
-            return memory.state
-    return str(getattr(memory, reason)) or "none"
 
 
 def sentence(diagnosis: WhyAnswer, asked: DiagnosedRecall) -> str:
@@ -301,10 +258,15 @@ def _verdict(
     return _VERDICTS.get(own.dropped, "held_back"), own.dropped
 
 
-def _place(score: float, others: NDArray[np.float32]) -> int:
-    """The place of a score among others, from 1."""
-    return 1 + int((others > np.float32(score)).sum())
-
-
-def _rounded(value: float) -> float:
-    return round(float(value), explanations.DIGITS)
+def _channel_rank(
+    name: str, score: float, others: NDArray[np.float32], is_found: NDArray[np.bool_], row: int | None
+) -> ChannelRank:
+    """The rank of a score (NaN: none) among those of all memories in scope. row: its place among the candidates."""
+    has_score = not np.isnan(score)
+    return ChannelRank(
+        name=name,
+        found=row is not None and bool(is_found[row]),
+        score=round(score, explanations.DIGITS) if has_score else None,
+        rank=1 + int((others > np.float32(score)).sum()) if has_score else None,
+        looked_at=int(is_found.sum()),
+    )
