@@ -1,8 +1,7 @@
 """The store as it was at another time. SPEC 3.3, 7.1 `as_of`.
 
-What has not changed since is read as it is now: from the columns, the words, the vectors, but for the numbers of what
-has. Of what has changed since, the versions then are put into columns of their own, so that every filter, order and
-score is the same function of other rows.
+Memories that have not changed since are read from the columns, words and vectors of the present. The versions of the
+others are put into columns of their own, so that every filter, order and score is the same function of other rows.
 """
 
 from collections.abc import Iterator
@@ -20,7 +19,7 @@ from mnemo_store.indexes.attributes import AttributeStore
 from mnemo_store.records import ChangeEntry, Memory, Usage
 from mnemo_store.store import Store
 
-HISTORY_FROM = "history_from"  # the fact of the store that says where its history begins: the first seq, and a time
+HISTORY_FROM = "history_from"  # meta key of the beginning of the history: the first seq, and a time
 VERSIONS_A_SLICE = 200  # memories whose versions are read under one snapshot
 
 
@@ -37,34 +36,27 @@ def history_start(snapshot: Snapshot) -> HistoryStart:
     return HistoryStart(int(kept[0]), int(kept[1])) if kept else HistoryStart(1, 0)
 
 
-class SeqTime(NamedTuple):
-    """After a transaction: its seq, and its time."""
-
-    seq: int
-    at: int
-
-
 class HistoricalState(NamedTuple):
     """The store after the transaction `seq`. The rows of `columns` are those of `memories`, from 0."""
 
     seq: int
     changed: NDArray[np.uint32]  # the numbers of all memories that have changed since, ascending
-    columns: AttributeStore  # what those of them that were there then were
-    memories: tuple[Memory, ...]  # the same
+    columns: AttributeStore  # of the versions of those that existed
+    memories: tuple[Memory, ...]  # these versions
 
     def unchanged(self, mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """The mask, which is by number, without what has changed since."""
+        """The mask, by number, without the memories that have changed since."""
         mask = mask.copy()
         mask[self.changed[self.changed < len(mask)]] = False
         return mask
 
     def memory(self, snapshot: Snapshot, memory_id: str) -> Memory | None:
-        """A memory as it was, None where it was not there: read whole, for one that changes this very moment."""
+        """A memory as it was, None where it did not exist; also of one that changes at this moment."""
         memory = self.version(snapshot, memory_id)
         return memory if is_present(memory) else None
 
     def version(self, snapshot: Snapshot, memory_id: str) -> Memory | None:
-        """A memory as it was, in the trash too; None where nothing of it was known."""
+        """A memory as it was, in the trash too; None where it did not exist."""
         stored = snapshot.stored(memory_id)
         if stored is None or stored.seq <= self.seq:
             return stored.memory if stored is not None else None
@@ -72,7 +64,7 @@ class HistoricalState(NamedTuple):
 
 
 class HistoryReader:
-    """Finds moments of the store's history. No snapshot is held for longer than a slice of it takes."""
+    """Reads the history. No snapshot is held for longer than a slice of it takes."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -80,36 +72,42 @@ class HistoryReader:
     def seq_at(self, at: int) -> int:
         """The last transaction, in the order of seqs, whose time is no later than `at`; 0 where there is none.
 
-        So a clock that stepped back hides nothing that was done: what it was set back over is in, with the rest.
+        A clock that was set back hides nothing: what was done before it was set back is included, with the rest.
         Raises a Refusal (422) where that is older than the history that is kept.
         """
-        oldest = self.oldest()
+        start = self._start()
         for seq, entry in self._newest_first():
-            if seq < oldest.seq:
+            if seq < start.seq - 1:
                 break
             if entry.at <= at:
                 return seq
-        if at < oldest.at:
-            raise history_compacted(oldest)
-        return oldest.seq
+        if at < start.at:
+            raise _history_compacted(start)
+        return start.seq - 1
 
-    def oldest(self) -> SeqTime:
-        """The oldest transaction whose state can still be told; where nothing was given up, seq 0, before all."""
+    def require_kept(self, seq: int) -> None:
+        """Raise a Refusal (422) where the state after this transaction (0: before all) is older than the history that
+        is kept."""
+        start = self._start()
+        if seq < start.seq - 1:
+            raise _history_compacted(start)
+
+    def _start(self) -> HistoryStart:
         with self._store.snapshot() as snapshot:
-            start = history_start(snapshot)
-        return SeqTime(start.seq - 1, start.at)  # the time is that of the change before the first that is kept
+            return history_start(snapshot)
 
     def changes(self, after: int, until: int | None = None) -> Iterator[tuple[int, ChangeEntry]]:
-        """The transactions behind `after`, up to `until` (None: the last), the newest first."""
+        """The transactions after `after`, up to `until` (None: the last), the newest first."""
         for seq, entry in self._newest_first(until):
             if seq <= after:
                 return
             yield seq, entry
 
     def state_at(self, at: int, without_tags: tuple[str, ...] = ()) -> HistoricalState:
-        """The store as it was at a time (ms). Raises a Refusal (422) where that is no longer known.
+        """The store as it was at a time (ms). Raises a Refusal (422) for a time before the history that is kept.
 
-        What has one of `without_tags` now is left out, whatever it had then: who may not see it now never may.
+        Memories that have one of `without_tags` now are left out, whatever they had then: a caller that may not see
+        them now may never see them.
         """
         seq = self.seq_at(at)
         ids = list(dict.fromkeys(memory_id for _, entry in self.changes(seq) for memory_id in entry.ids))
@@ -141,10 +139,9 @@ class HistoryReader:
             top -= READ_SLICE
 
 
-def history_compacted(oldest: SeqTime) -> Refusal:
-    """422: what was asked for lies before the history that is kept."""
-    when = np.datetime64(oldest.at, "ms").astype(str)
-    message = f"the history begins after change {oldest.seq} ({when}Z): ask for that time or a later one"
+def _history_compacted(start: HistoryStart) -> Refusal:
+    when = np.datetime64(start.at, "ms").astype(str)  # of the change before the first that is kept
+    message = f"the history begins after change {start.seq - 1} ({when}Z): ask for that time or a later one"
     return Refusal(422, "history_compacted", message)
 
 

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from mnemo_core.lifecycle import versions as timeline
 from mnemo_daemon.errors import Refusal, bad_value
-from mnemo_daemon.memories.as_of import VERSIONS_A_SLICE, HistoryReader, history_compacted
+from mnemo_daemon.memories.as_of import VERSIONS_A_SLICE, HistoryReader
 from mnemo_daemon.memories.memory_service import (
     Caller,
     MemoryDetails,
@@ -84,11 +84,9 @@ class History:
 
     def span(self, since: int, until: int | None) -> SeqRange:
         """Between these seqs; up to now where `until` is None. Raises a Refusal for what is no longer known."""
-        oldest = self._reader.oldest()
         last = self._store.seq
         until = last if until is None else min(until, last)
-        if min(since, until) < oldest.seq:
-            raise history_compacted(oldest)
+        self._reader.require_kept(min(since, until))
         return SeqRange(since, until)
 
     def seq_at(self, at: int) -> int:

@@ -17,7 +17,7 @@ from mnemo_core.ingest.mutations import PlannedRevert
 from mnemo_core.lifecycle import versions as timeline
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.history_names import BY_NOTES, FOR_GOOD, LEFT_ALONE
-from mnemo_daemon.memories.as_of import VERSIONS_A_SLICE, HistoryReader, history_compacted
+from mnemo_daemon.memories.as_of import VERSIONS_A_SLICE, HistoryReader
 from mnemo_daemon.memories.memory_service import (
     Caller,
     authorised_changes,
@@ -83,9 +83,7 @@ class RevertService:
         something came after it, 422 for what is a note's to say or lies before the history that is kept.
         """
         chosen = dict(self._chosen(seq, group, caller))
-        oldest = self._history.oldest()
-        if min(chosen) <= oldest.seq:
-            raise history_compacted(oldest)
+        self._history.require_kept(min(chosen) - 1)
         if any(entry.what in FOR_GOOD for entry in chosen.values()):
             raise Refusal(422, "refused", "what left the trash, or was forgotten, is gone for good")
         ids = list(dict.fromkeys(memory_id for entry in chosen.values() for memory_id in entry.ids))
@@ -102,9 +100,8 @@ class RevertService:
         if seq is not None:
             with self._store.snapshot() as snapshot:
                 entry = snapshot.entry(seq)
-            oldest = self._history.oldest()
-            if entry is None and 0 < seq <= oldest.seq:
-                raise history_compacted(oldest)
+            if entry is None and seq > 0:
+                self._history.require_kept(seq - 1)
             if entry is None or not entry.ids:
                 raise Refusal(404, "not_found", f"change {seq} changed no memory", field="seq")
             return [(seq, entry)]

@@ -1,10 +1,7 @@
-"""Reads the candidates' memories, tokens, vectors and relations when the selection asks for them.
-
-All of one moment of the store. SPEC 7.5
-"""
+"""Reads the candidates' memories, tokens, vectors and relations when the selection needs them. SPEC 7.5"""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +22,7 @@ def _is_impersonal(columns: AttributeStore) -> list[int]:
 
 
 class CandidateReader:
-    """A `Shelf` of the memories in question."""
+    """The `CandidateSource` of a corpus, of one moment of the store."""
 
     def __init__(
         self,
@@ -91,29 +88,22 @@ class CandidateReader:
         return self._related(number)[1]
 
     def _related(self, number: int) -> tuple[list[int], list[int]]:
-        """The memories in question that update it or took its place, and those that it updates or took the place of."""
-        if number not in self._relations:
-            memory = self.memory(number)
-            newer: list[int] = []
-            older: list[int] = []
-            for each in self._superseded if memory is not None else ():
-                other = self.memory(each)
-                if memory is not None and other is not None and other.superseded_by == memory.id:
-                    older.append(each)
-            if memory is not None and memory.superseded_by:
-                found = self._number(memory.superseded_by)
-                if found is not None:
-                    newer.append(found)
-            for edge in self._snapshot.edges(memory.id) if memory is not None else ():
-                if edge.relation == "updates" and memory is not None:
-                    is_newer = edge.target == memory.id
-                    found = self._number(edge.source if is_newer else edge.target)
-                    if found is not None:
-                        (newer if is_newer else older).append(found)
-            self._relations[number] = newer, older
-        return self._relations[number]
+        """The memories in scope that update or replaced it, and those that it updates or replaced."""
+        memory, known = self.memory(number), self._relations.get(number)
+        if known is not None or memory is None:
+            return known or ([], [])
+        older = [
+            each for each in self._superseded
+            if (other := self.memory(each)) is not None and other.superseded_by == memory.id
+        ]  # fmt: skip
+        updates = [each for each in self._snapshot.edges(memory.id) if each.relation == "updates"]
+        older += self._numbers_of(each.target for each in updates if each.target != memory.id)
+        newer = self._numbers_of([memory.superseded_by] if memory.superseded_by else [])
+        newer += self._numbers_of(each.source for each in updates if each.target == memory.id)
+        self._relations[number] = newer, older
+        return newer, older
 
-    def _number(self, memory_id: str) -> int | None:
-        """The number of a memory, None where it is not in question."""
-        number = self._corpus.number(self._snapshot, memory_id)
-        return number if number is not None and self._corpus.is_in_scope(number) else None
+    def _numbers_of(self, ids: Iterable[str]) -> list[int]:
+        """The numbers of the memories that are in scope."""
+        numbers = (self._corpus.number(self._snapshot, memory_id) for memory_id in ids)
+        return [number for number in numbers if number is not None and self._corpus.is_in_scope(number)]

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnemo_core.retrieval.ranking.rankers import RANKER_TABLE
-from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_daemon.indexing.lexical_index import words_of
 from mnemo_daemon.indexing.vectors.index_phases import ActiveIndex
 from mnemo_daemon.indexing.views import Views
@@ -26,7 +25,7 @@ from mnemo_daemon.retrieval.candidates.candidate_set import (
     rounds_of_places,
     sorted_unique,
 )
-from mnemo_daemon.retrieval.candidates.corpus import Corpus
+from mnemo_daemon.retrieval.candidates.corpus import WORD, Corpus, name_in
 from mnemo_daemon.retrieval.context import RecallContext
 from mnemo_daemon.retrieval.question import Question
 from mnemo_store.batches import batched
@@ -47,7 +46,6 @@ DISCARDED_MAX = 2000  # the latest rejected texts, which are in no index and rea
 HISTORICAL_TEXTS_MAX = 256  # texts of another time, of which no vector is kept, that one question embeds: half a second
 HISTORICAL_TEXTS_PER_SLICE = 500  # kept vectors read under one snapshot
 
-_WORD = lazy_pattern(r"\w+(?:'s\b)?")
 _DISCARDED = STATES.index("discarded")
 _NO_SCORES: Floats = np.empty(0, np.float32)
 
@@ -239,11 +237,11 @@ def _embedding_text(question: Question, corpus: Corpus) -> str:
 
     A name draws the vector to whatever mentions it; who spoke is a field, which the words channel searches.
     """
-    names = {word for word in _WORD.findall(question.query) if corpus.has_speaker(word.lower().removesuffix("'s"))}
-    if not names:
+    named = corpus.speakers_named(question.query)
+    if not named:
         return question.query
-    cut = " ".join(_WORD.sub(lambda match: "" if match[0] in names else match[0], question.query).split())
-    return cut if _WORD.search(cut) else question.query
+    cut = " ".join(WORD.sub(lambda word: "" if name_in(word[0]) in named else word[0], question.query).split())
+    return cut if WORD.search(cut) else question.query
 
 
 def _nan_without_match(words: Floats) -> Floats:

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_daemon.memories.as_of import HistoricalState
 from mnemo_daemon.retrieval.candidates.candidate_set import Floats, Numbers
 from mnemo_store.backend import Snapshot
@@ -25,6 +26,8 @@ NOT_THEN = "as_of"  # why a memory is missing that did not exist at the requeste
 
 Mask = NDArray[np.bool_]
 CodesOf = Callable[[AttributeStore], Iterable[int]]
+
+WORD = lazy_pattern(r"\w+(?:'s\b)?")
 
 _CORE = LAYERS.index("core")
 _NO_NUMBERS: Numbers = np.empty(0, np.uint32)
@@ -62,8 +65,11 @@ class Corpus:
             found |= values == code
         return found
 
-    def has_speaker(self, word: str) -> bool:
-        """Return whether the word is part of the name of a speaker in scope."""
+    def speakers_named(self, query: str) -> set[str]:
+        """The words of the query that are part of the name of a speaker in scope, lower-cased."""
+        return set(filter(self._has_speaker, map(name_in, WORD.findall(query))))
+
+    def _has_speaker(self, word: str) -> bool:
         return self.columns.has_speaker(word, self.mask)
 
     @functools.cached_property
@@ -178,7 +184,7 @@ class AsOfCorpus(Corpus):
         now, then = (np.isin(values, list(codes(columns))) for columns in (self.columns, self._state.columns))
         return np.where(is_version, then, now)
 
-    def has_speaker(self, word: str) -> bool:
+    def _has_speaker(self, word: str) -> bool:
         return self.columns.has_speaker(word, self.mask) or self._state.columns.has_speaker(word, self._allowed)
 
     @functools.cached_property
@@ -235,6 +241,11 @@ class AsOfCorpus(Corpus):
 
     def row(self, number: int) -> tuple[int, int]:
         return (0, number) if number < self.base else (1, number - self.base)
+
+
+def name_in(word: str) -> str:
+    """The name that a word of a query can be: in lower case, without a possessive."""
+    return word.lower().removesuffix("'s")
 
 
 def _core_of(mask: Mask, columns: AttributeStore) -> Numbers:

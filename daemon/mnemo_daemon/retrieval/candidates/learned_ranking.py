@@ -54,7 +54,6 @@ from mnemo_store.store import Store
 WEIGHTS_FILE = Path(__file__).parents[2] / "weights" / "auto.json"
 JOINED_NEIGHBOURS = 20  # of so many of the best candidates, those beside them become candidates too
 
-_NAME = lazy_pattern(r"\w+(?:'s\b)?")
 _NUMBER = lazy_pattern(r"[0-9][0-9.,:/-]*")
 _NONE = -1
 _SIGNS: Mapping[Role | None, np.int8] = {"user": np.int8(1), "agent": np.int8(-1), None: np.int8(0)}
@@ -189,7 +188,7 @@ class LearnedRanking:
 
     def _feature_inputs(self, context: RecallContext, numbers: Numbers, around: _NeighbourRows) -> FeatureInputs:
         matches, query, corpus = around.matches, context.question.query, context.corpus
-        named = _names(query, corpus)
+        named = corpus.speakers_named(query)
         terms_of = self._views.lexical.tokenizer.query_terms
         name_terms = {term for name in named for term in terms_of(name)}
         roles = _roles(corpus, numbers)
@@ -295,12 +294,6 @@ def _neighbours(corpus: Corpus, numbers: NDArray[np.int32], steps: int = 2) -> N
         at = np.where(is_seen & corpus.mask.take(found, mode="clip"), found, np.int32(_NONE))
         rows.append(at)
     return np.concatenate(rows)
-
-
-def _names(query: str, corpus: Corpus) -> set[str]:
-    """The words of the query that are part of the name of someone who speaks in what is searched."""
-    words = {match.lower().removesuffix("'s") for match in _NAME.findall(query)}
-    return {word for word in words if corpus.has_speaker(word)}
 
 
 def _speaks(corpus: Corpus, numbers: Numbers, named: set[str]) -> NDArray[np.int8]:

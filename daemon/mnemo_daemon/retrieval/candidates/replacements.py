@@ -1,9 +1,7 @@
 """Superseded and compressed memories whose replacement is gone: in the trash, expired or erased. SPEC 7.2"""
 
 import functools
-import threading
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,20 +23,12 @@ Numbers = NDArray[np.intp]
 Read = Callable[[str], Memory | None]
 
 
-class _ReplacementMap(NamedTuple):
-    """The replacement of each hidden memory, as long as neither they nor the summaries change."""
-
-    key: tuple[bytes, ...]
-    replacements: Numbers
-
-
 class Replacements:
-    """Finds the hidden memories that nothing stands for any more. Their records are read once for every change."""
+    """Finds the hidden memories that have no replacement any more. Their records are read once for every change."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._lock = threading.Lock()
-        self._known: dict[bytes, _ReplacementMap] = {}
+        self._known: tuple[tuple[bytes, bytes], Numbers] | None = None  # valid while none of the hidden ones changes
 
     def revealed(self, wanted: MemoryFilter, columns: AttributeStore) -> Numbers:
         """The numbers of the memories that pass the filter but for their state, and have no standing replacement."""
@@ -68,23 +58,18 @@ class Replacements:
 
     def _replacements(self, hidden: Numbers, columns: AttributeStore) -> Numbers:
         """The number of the memory that each of the hidden ones names as its replacement."""
-        key = (hidden.tobytes(), columns.values("modified_at", hidden).tobytes())
-        with self._lock:
-            known = self._known.get(key[0])
-        if known is None or known.key != key:
+        key, known = (hidden.tobytes(), columns.values("modified_at", hidden).tobytes()), self._known
+        if known is None or known[0] != key:
             with self._store.snapshot() as snapshot:
                 memories = [snapshot.memory(each) for each in columns.ids(hidden)]
                 numbers = [
                     snapshot.number(each.superseded_by) if each is not None and each.superseded_by else None
                     for each in memories
                 ]
-            size = len(columns.column("state"))
-            known = _ReplacementMap(
-                key, np.array([_UNKNOWN if n is None or n >= size else n for n in numbers], np.intp)
-            )
-            with self._lock:
-                self._known = {key[0]: known}
-        return known.replacements
+            size = columns.size
+            found = [_UNKNOWN if number is None or number >= size else number for number in numbers]
+            known = self._known = key, np.array(found, np.intp)
+        return known[1]
 
 
 def _hidden(wanted: MemoryFilter, columns: AttributeStore) -> Numbers:
