@@ -52,10 +52,10 @@ def _from_file(path: Path) -> str:
 
 def _project_namespaces(environ: Mapping[str, str]) -> bool:
     variable = "MNEMO_CLIENT_PROJECT_NAMESPACES"
-    if (said := environ.get(variable)) is not None:
-        if said.lower() not in YES | NO:
-            raise UsageError(f"{variable} is {said!r}", "set it to true or false")
-        return said.lower() in YES
+    if (value := environ.get(variable)) is not None:
+        if value.lower() not in YES | NO:
+            raise UsageError(f"{variable} is {value!r}", "set it to true or false")
+        return value.lower() in YES
     path = config_file(environ)
     if not path.is_file():
         return False

@@ -49,7 +49,7 @@ def is_listening(path: Path) -> bool:
     return True
 
 
-def ensure_running(environ: Mapping[str, str], tell: Notify, *, is_asked_for: bool = False) -> bool:
+def ensure_running(environ: Mapping[str, str], notify: Notify, *, is_asked_for: bool = False) -> bool:
     """Start the daemon unless it listens already; return True if it was started. Raises StartError.
 
     With MNEMO_AUTOSTART off it is started only if `is_asked_for`; otherwise this raises UnreachableError.
@@ -59,7 +59,7 @@ def ensure_running(environ: Mapping[str, str], tell: Notify, *, is_asked_for: bo
         return False
     if not is_asked_for and environ.get("MNEMO_AUTOSTART", "").lower() in ("0", "false", "no", "off"):
         raise UnreachableError(f"no daemon listens on {path}", "MNEMO_AUTOSTART is off; start it with: mnemo up")
-    start(environ, path, tell)
+    start(environ, path, notify)
     return True
 
 
@@ -69,7 +69,7 @@ def log_file(environ: Mapping[str, str]) -> Path:
 
 
 def start(
-    environ: Mapping[str, str], path: Path, tell: Notify, on_process: Callable[[int], object] = lambda _: None
+    environ: Mapping[str, str], path: Path, notify: Notify, on_process: Callable[[int], object] = lambda _: None
 ) -> int:
     """Start the daemon, wait for its first answer and return its process id. Raises StartError with the end of its log.
 
@@ -98,14 +98,14 @@ def start(
     finally:
         os.close(descriptor)
     on_process(child.pid)
-    _await_listening(child, path, log, began_at, tell)
+    _await_listening(child, path, log, began_at, notify)
     _await_first_answer(child, path, log, began_at)
     # The daemon outlives this process on purpose; without this line Popen would warn that nobody waited for it.
     child.returncode = 0
     return child.pid
 
 
-def _await_listening(child: "Popen[bytes]", path: Path, log: Path, began_at: int, tell: Notify) -> None:
+def _await_listening(child: "Popen[bytes]", path: Path, log: Path, began_at: int, notify: Notify) -> None:
     """Return when a process listens on `path`; raise StartError when the child has ended or takes too long."""
     began = time.monotonic()
     deadline = began + START_SECONDS_MAX
@@ -119,7 +119,7 @@ def _await_listening(child: "Popen[bytes]", path: Path, log: Path, began_at: int
         if now > deadline:
             raise _start_failed(child.poll(), path, log, began_at)
         if now - began > SLOW_SECONDS and not has_notified:
-            tell("starting the daemon …")
+            notify("starting the daemon …")
             has_notified = True
         time.sleep(POLL_SECONDS)
 
@@ -217,5 +217,5 @@ def _start_failed(code: int | None, path: Path, log: Path, began_at: int) -> Sta
         what = f"the daemon was started and does not listen on {path} after {START_SECONDS_MAX:g} seconds"
     else:
         what = f"the daemon ended at once with code {code}"
-    said = [f"  {line}" for line in last_lines(log, began_at)]
-    return StartError("\n".join([f"{what}; it said:" if said else what, *said]), f"its log: {log}")
+    output = [f"  {line}" for line in last_lines(log, began_at)]
+    return StartError("\n".join([f"{what}; its output:" if output else what, *output]), f"its log: {log}")

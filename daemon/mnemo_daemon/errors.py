@@ -103,7 +103,8 @@ class UnsupportedModel(ModelError):
 
     code = "unsupported_model"
     hint = (
-        "a folder with config.json, tokenizer.json and model.safetensors (BERT) or an .onnx file, a .gguf, or a wheel"
+        "supported are a folder with config.json, tokenizer.json and model.safetensors (BERT) or an .onnx file, a "
+        ".gguf file, and a wheel; `mnemo models list` shows the role of each model"
     )
 
 

@@ -113,15 +113,15 @@ def _from_json(file: Path) -> Iterator[Conversation]:
     for each in conversations:
         where = f"{file}, {each.sample}"
         begins = {number: _date(text, f"{where}, session {number}") for number, text in each.dates.items()}
-        said: dict[str, int] = {}
+        counts: dict[str, int] = {}
         turns = []
         for turn in each.turns:
             session = str(turn.s)
             if session not in begins:
                 raise UsageError(f"{where}: turn {turn.id} is in session {session}, which has no date", EXPECTED)
-            said[session] = said.get(session, -1) + 1
+            counts[session] = counts.get(session, -1) + 1
             text = f"{turn.t} [shares image: {turn.cap}]" if turn.cap else turn.t
-            at = begins[session] + dt.timedelta(minutes=said[session])
+            at = begins[session] + dt.timedelta(minutes=counts[session])
             turns.append(DatasetTurn(turn.id, session, turn.sp, text, at.isoformat()))
         asked = [DatasetQuestion(one.q, _category(one.cat), tuple(one.ev)) for one in each.qa]
         yield _validated(Conversation(each.sample, turns, asked), where)
@@ -156,7 +156,7 @@ def read_conversation(file: Path) -> Conversation:
     except UnicodeDecodeError as wrong:
         raise UsageError(f"{file} is not UTF-8 text (byte {wrong.start})", EXPECTED) from wrong
     begins: dict[str, dt.datetime] = {}
-    said: dict[str, int] = {}
+    counts: dict[str, int] = {}
     turns: list[DatasetTurn] = []
     questions = []
     for number, line in enumerate(lines, start=1):
@@ -167,8 +167,8 @@ def read_conversation(file: Path) -> Conversation:
                 raise UsageError(
                     f"{where}: session {session} has not begun; begin it with `## {session} 2026-03-13T10:20`"
                 )
-            said[session] = said.get(session, -1) + 1
-            at = begins[session] + dt.timedelta(minutes=said[session])
+            counts[session] = counts.get(session, -1) + 1
+            at = begins[session] + dt.timedelta(minutes=counts[session])
             turns.append(DatasetTurn(turn["id"], session, turn["speaker"], turn["text"], at.isoformat()))
         elif begun := _SESSION.fullmatch(line):
             at = _date(begun["at"], where)

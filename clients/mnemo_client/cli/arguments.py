@@ -90,5 +90,5 @@ def list_candidates(client: "Client") -> Iterator[None]:
         if not error.candidates:
             raise
         lines = choice_lines([client.get(each) for each in error.candidates], TextStyle())
-        said = error.message.partition(" could be ")[0]
-        raise UsageError("\n".join([f"{said} could be", *lines]), "give one of these, or more digits") from error
+        subject = error.message.partition(" could be ")[0]
+        raise UsageError("\n".join([f"{subject} could be", *lines]), "give one of these, or more digits") from error

@@ -239,15 +239,8 @@ def table(rows: list[list[str]], indent: str = "", width: int | None = None, *, 
 
     The last column is cut if `clips`; otherwise it is wrapped in its column or, if less than `LAST_COLUMN_MIN` cells
     are left for it, on lines of its own. A few wide cells of another column may reach beyond that column instead."""
-    if not rows:
-        return []
-    widths = [max(cell_width(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
-    too_wide = cell_width(indent) + sum(widths) + 2 * len(widths) + LAST_COLUMN_MIN - (width or 0)
-    if width is not None and too_wide > 0 and widths and not clips:
-        widest = widths.index(max(widths))
-        fitting = [cell_width(row[widest]) for row in rows if cell_width(row[widest]) <= widths[widest] - too_wide]
-        widths[widest] = max(fitting, default=widths[widest])
     lines = []
+    widths = _column_widths(rows, None if width is None or clips else width - cell_width(indent))
     for row in rows:
         head = indent + "".join(pad(cell, size) + "  " for cell, size in zip(row, widths, strict=False))
         room = None if width is None else width - cell_width(head)
@@ -262,6 +255,20 @@ def table(rows: list[list[str]], indent: str = "", width: int | None = None, *, 
             below = indent + "    "
             lines += [head.rstrip(), *(below + line for line in wrap_words(row[-1], (width or 0) - cell_width(below)))]
     return lines
+
+
+def _column_widths(rows: list[list[str]], width: int | None) -> list[int]:
+    """Return the widths of all columns but the last. If too little is left for that one, the widest column is as wide
+    as its widest cell that leaves enough; its wider cells reach beyond it."""
+    cells = [[cell_width(cell) for cell in column] for column in zip(*(row[:-1] for row in rows), strict=True)]
+    widths = [max(column) for column in cells]
+    if width is None or not widths:
+        return widths
+    too_wide = sum(widths) + 2 * len(widths) + LAST_COLUMN_MIN - width
+    if too_wide > 0:
+        widest = widths.index(max(widths))
+        widths[widest] = max((cell for cell in cells[widest] if cell <= widths[widest] - too_wide), default=max(widths))
+    return widths
 
 
 def wrap_words(text: str, width: int) -> list[str]:

@@ -122,11 +122,11 @@ def update(client: Client, asked: UpdateArguments) -> ToolCallResult:
 
 
 def forget(client: Client, asked: ForgetArguments) -> ToolCallResult:
-    gone = client.delete(**_given(asked))
-    undo = f"mnemo trash restore {gone.id}"
-    result = ForgetResult(id=gone.id, state="trashed", changed=gone.deleted > 0, undo=undo)
+    answer = client.delete(**_given(asked))
+    undo = f"mnemo trash restore {answer.id}"
+    result = ForgetResult(id=answer.id, state="trashed", changed=answer.deleted > 0, undo=undo)
     was = "moved to" if result.changed else "it was already in"
-    return ToolCallResult(result, f"{was} the trash: {gone.id}; the user can restore it with: {undo}")
+    return ToolCallResult(result, f"{was} the trash: {answer.id}; the user can restore it with: {undo}")
 
 
 def status(client: Client, asked: StatusArguments) -> ToolCallResult:

@@ -30,8 +30,8 @@ class InvalidValue(NamedTuple):
 def explain(error: msgspec.ValidationError, kind: Any, value: Any) -> InvalidValue:
     """Describe why `value`, decoded without a type, is not a `kind`. value: UNSET if it cannot be decoded at all."""
     match = _WHERE.match(str(error))
-    said, path = (match.group(1), match.group(2) or "") if match else (str(error), "")
-    if unknown := _UNKNOWN.match(said):
+    message, path = (match.group(1), match.group(2) or "") if match else (str(error), "")
+    if unknown := _UNKNOWN.match(message):
         name = unknown.group(1)
         known = _field_names(_type_at(inspect.type_info(kind), path))
         near = difflib.get_close_matches(name, known, n=1, cutoff=LIKENESS_MIN)
@@ -39,7 +39,7 @@ def explain(error: msgspec.ValidationError, kind: Any, value: Any) -> InvalidVal
         return InvalidValue(
             "unknown_field", _field_path(path, name), f"there is no field `{printable(name)}` here{hint}"
         )
-    if missing := _MISSING.match(said):
+    if missing := _MISSING.match(message):
         field = _field_path(path, missing.group(1))
         return InvalidValue("missing_field", field, f"`{field}` is required")
     expected = describe(_type_at(inspect.type_info(kind), path))

@@ -85,7 +85,7 @@ def read_document(data: Any, tool: Tool | None = None) -> ExportDocument:
     try:
         whole = msgspec.json.decode(data, type=_ExportEnvelope | list[msgspec.Raw])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise ImportFormatError(f"it is no JSON that an export would be: {_decoder_message(error)}") from None
+        raise ImportFormatError(f"the file is not an export: {_decoder_message(error)}") from None
     name = ""
     if isinstance(whole, list):
         whole = _ExportEnvelope(results=whole)

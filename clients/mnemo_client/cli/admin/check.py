@@ -67,9 +67,9 @@ def _ask_or_run_offline(
         answer = ask(context.connect())
         context.print_json_if_asked()
         return answer
-    said = offline_process.run_offline(context, *words)
-    context.print_json_if_asked(said)
-    return msgspec.convert(said, kind)
+    answer_json = offline_process.run_offline(context, *words)
+    context.print_json_if_asked(answer_json)
+    return msgspec.convert(answer_json, kind)
 
 
 def check_lines(answer: CheckAnswer, style: TextStyle) -> list[str]:

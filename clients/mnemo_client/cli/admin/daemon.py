@@ -93,8 +93,8 @@ def _watch_status(context: CommandContext) -> int:
         try:
             answer = context.connect().status()
             lines = status_lines(answer, context.style, context.home)
-        except UnreachableError as gone:
-            lines = [gone.message]
+        except UnreachableError as error:
+            lines = [error.message]
         if not context.print_json_if_asked():
             if context.style.width is not None:
                 context.terminal.out.write("\x1b[H\x1b[2J")
@@ -120,8 +120,8 @@ def config(context: CommandContext) -> int:
     try:
         answer = context.client().config()
     except StartError as error:
-        said = offline_process.run_offline(context, "config")
-        answer, faults = msgspec.convert(said, ConfigAnswer), said["faults"]
+        listed = offline_process.run_offline(context, "config")
+        answer, faults = msgspec.convert(listed, ConfigAnswer), listed["faults"]
         if not faults:
             raise error from None
     key = context.options.key

@@ -43,10 +43,10 @@ def notes_rm(context: CommandContext) -> int:
     root = next((root for root in client.notes_roots() if {root.id, root.path} & wanted), None)
     if root is None:
         raise NotFoundError(f"{text} is not watched", "see the folders with: mnemo notes status")
-    gone = client.remove_root(root.id)
+    answer = client.remove_root(root.id)
     if not context.print_json_if_asked():
         shown = short_path(root.path, context.cwd, context.home)
-        moved = f"{plural(gone.deleted or 0, 'memory', 'memories')} moved to the trash"
+        moved = f"{plural(answer.deleted or 0, 'memory', 'memories')} moved to the trash"
         context.print(f"no longer watching {shown}: {moved}, its files are unchanged")
     return EXIT_DONE
 

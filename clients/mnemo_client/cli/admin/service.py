@@ -106,11 +106,11 @@ def install(context: CommandContext) -> int:
 
 def uninstall(context: CommandContext) -> int:
     """Stop the service if its manager can be reached, and remove its files; the memories stay."""
-    gone, complaint = _remove_service(context.environ)
-    if not context.print_json_if_asked({"removed": [str(path) for path in gone]}):
-        said = "the service was removed; the memories stay, and mnemo up starts the daemon" if gone else ""
-        context.print(said or "no service was installed")
-    if gone and complaint:
+    removed, complaint = _remove_service(context.environ)
+    if not context.print_json_if_asked({"removed": [str(path) for path in removed]}):
+        message = "the service was removed; the memories stay, and mnemo up starts the daemon" if removed else ""
+        context.print(message or "no service was installed")
+    if removed and complaint:
         context.terminal.error(complaint, "if the daemon still runs, stop it with: mnemo down")
     return EXIT_DONE
 
@@ -222,8 +222,8 @@ def _run(words: list[str], environ: Mapping[str, str]) -> None:
     except OSError as failed:
         raise MnemoError(f"{words[0]} cannot be run: {failed.strerror}") from failed
     if ended.returncode:
-        said = (ended.stderr.strip() or f"it ended with code {ended.returncode}").splitlines()[0]
-        raise MnemoError(f"`{' '.join(words)}` failed: {said}")
+        message = (ended.stderr.strip() or f"it ended with code {ended.returncode}").splitlines()[0]
+        raise MnemoError(f"`{' '.join(words)}` failed: {message}")
 
 
 def _run_in_foreground(words: list[str], environ: Mapping[str, str]) -> int:

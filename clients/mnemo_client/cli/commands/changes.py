@@ -188,8 +188,8 @@ def word_changes(before: str, after: str) -> Iterator[tuple[str, str]]:
             yield "=", "".join(new[new_start:new_end])
             continue
         if old_start < old_end:
-            went = "".join(old[old_start:old_end])
-            yield "-", went.rstrip() if new_start < new_end else went
+            removed = "".join(old[old_start:old_end])
+            yield "-", removed.rstrip() if new_start < new_end else removed
         if new_start < new_end:
             yield "+", "".join(new[new_start:new_end])
     if kept:

@@ -65,13 +65,13 @@ def ingest(context: CommandContext) -> int:
 def turns(context: CommandContext) -> int:
     """Store a conversation of one JSON object a line: role (user or agent), content, and optionally speaker and at."""
     options = context.options
-    said = _parse_turns(_read(context, options.file), options.file)
+    parsed = _parse_turns(_read(context, options.file), options.file)
     client = context.client()
     worst = EXIT_DONE
-    for start in range(0, len(said), TURNS_A_REQUEST):
+    for start in range(0, len(parsed), TURNS_A_REQUEST):
         request = TurnsRequest(
             session_id=options.session,
-            turns=said[start : start + TURNS_A_REQUEST],
+            turns=parsed[start : start + TURNS_A_REQUEST],
             tags=options.tag,
             explain=options.explain,
         )
@@ -121,12 +121,12 @@ def _read(context: CommandContext, name: str) -> str:
 
 
 def _parse_turns(text: str, name: str) -> list[Turn]:
-    said = []
+    parsed = []
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():
             continue
         try:
-            said.append(msgspec.json.decode(line, type=Turn))
+            parsed.append(msgspec.json.decode(line, type=Turn))
         except msgspec.DecodeError as wrong:
             message = str(wrong)
             if isinstance(wrong, msgspec.ValidationError):
@@ -135,7 +135,7 @@ def _parse_turns(text: str, name: str) -> list[Turn]:
                 message = validation.explain(wrong, Turn, msgspec.json.decode(line)).message
             hint = 'a line is {"role": "user", "content": "…"}, optionally with "speaker" and "at"'
             raise UsageError(f"{name}:{number}: {message}", hint) from wrong
-    return said
+    return parsed
 
 
 def _report(context: CommandContext, name: str, answer: IngestAnswer) -> int:

@@ -126,10 +126,10 @@ def context_block(context: CommandContext) -> int:
 
 
 def _report_nothing(context: CommandContext, namespace: str, missing: str, *, is_cut: bool = False) -> int:
-    said = f"nothing found in namespace {namespace}"
+    message = f"nothing found in namespace {namespace}"
     if is_cut:
-        said = f"nothing in namespace {namespace} is close enough to be an answer; show the closest with: --cut none"
-    context.message(said + (f" ({missing})" if missing else ""))
+        message = f"nothing in namespace {namespace} is close enough to be an answer; show the closest with: --cut none"
+    context.message(message + (f" ({missing})" if missing else ""))
     return EXIT_NOT_FOUND
 
 

@@ -24,8 +24,8 @@ _DROP_REASON_LABELS = {
 
 def drop_reason_text(reason: str, count: int | None = None) -> str:
     """Return in words why candidates are not in the answer, with their number if it is given."""
-    said = _DROP_REASON_LABELS.get(reason, sanitize(reason).replace("_", " "))
-    return said if count is None else f"{number_text(count)} {said}"
+    text = _DROP_REASON_LABELS.get(reason, sanitize(reason).replace("_", " "))
+    return text if count is None else f"{number_text(count)} {text}"
 
 
 def trace_lines(trace: RecallTrace, style: TextStyle) -> Iterator[str]:
@@ -96,9 +96,9 @@ def _labelled_rows(rows: Sequence[Sequence[str]], style: TextStyle) -> Iterator[
 def why_lines(answer: WhyAnswer, style: TextStyle) -> Iterator[str]:
     """Yield the reason in a sentence, then its evidence."""
     paint = style.good if answer.verdict == "answered" else style.warn
-    said = sanitize(answer.sentence)
-    for start, end in wrap(said, style.width, WHY_LINES_MAX):
-        yield paint(said[start:end].rstrip())
+    text = sanitize(answer.sentence)
+    for start, end in wrap(text, style.width, WHY_LINES_MAX):
+        yield paint(text[start:end].rstrip())
     rows = [["filter", f"{sanitize(each.reason)}: required is {sanitize(each.wanted)}, it has {sanitize(each.has)}"]
             for each in answer.hurdles]  # fmt: skip
     if answer.holds or answer.missing:
