@@ -38,11 +38,14 @@ class Vault:
         self.folder.mkdir()
         self.data = folder / "data"
         self.errors: list[Exception] = []
+        self.saved: list[str] = []  # ids of passages that were reported as just saved
         self.open()
 
     def open(self) -> None:
         self.store = Store.open(self.data)
-        self.notes = NotesService(self.store, QUICK, on_error=self.errors.append, make_watch=self.make_watch)
+        self.notes = NotesService(
+            self.store, QUICK, on_error=self.errors.append, on_saved=self.saved.extend, make_watch=self.make_watch
+        )
 
     def close(self) -> None:
         self.notes.stop()

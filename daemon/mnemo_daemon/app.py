@@ -16,7 +16,7 @@ from mnemo_daemon.machine_load import MachineLoad
 from mnemo_daemon.notes.notes_service import NotesService
 from mnemo_daemon.scheduler import Job, JobReport, Scheduler
 from mnemo_daemon.services import Services
-from mnemo_daemon.settings import Configuration, NotesSettings
+from mnemo_daemon.settings import Configuration
 from mnemo_daemon.thread_supervision import ThreadReport, ThreadSupervisor
 from mnemo_store.disk import Disk
 from mnemo_store.errors import StoreError
@@ -34,7 +34,7 @@ class Daemon:
         disk: Disk | None = None,
         *,
         open_store: Callable[..., Store] = Store.open,
-        make_notes: Callable[[Store, NotesSettings], NotesService] = NotesService,
+        make_notes: Callable[..., NotesService] = NotesService,
         make_jobs: Callable[[Services], Sequence[Job]] = jobs_of,
     ) -> None:
         self.services = Services(configuration, disk or Disk(), open_store, make_notes)

@@ -154,20 +154,20 @@ def _erase_again(models: Path) -> Callable[[Store, Sequence[str]], None]:
 
 
 def _check(asked: argparse.Namespace, configuration: settings.Configuration) -> int:
-    from mnemo_daemon.api import check_routes  # with them comes half the daemon
+    from mnemo_daemon.api import maintenance_routes  # with them comes half the daemon
     from mnemo_daemon.maintenance import offline_maintenance
 
-    answer = check_routes.check_answer(offline_maintenance.check_folder(configuration.folders.data))
+    answer = maintenance_routes.check_answer(offline_maintenance.check_folder(configuration.folders.data))
     _print(asked, answer, [f"{each.table} {each.subject}: {each.what}" for each in answer.violations])
     return EXIT_DONE if answer.ok else EXIT_FAILED
 
 
 def _repair(asked: argparse.Namespace, configuration: settings.Configuration) -> int:
-    from mnemo_daemon.api import check_routes
+    from mnemo_daemon.api import maintenance_routes
     from mnemo_daemon.maintenance import offline_maintenance
 
     done = offline_maintenance.repair_folder(configuration.folders.data, dry_run=asked.dry_run)
-    answer = check_routes.repair_answer(done)
+    answer = maintenance_routes.repair_answer(done)
     _print(asked, answer, [f"{step.what}: {step.why}" for step in answer.steps])
     return EXIT_DONE if asked.dry_run or answer.check.ok else EXIT_FAILED
 

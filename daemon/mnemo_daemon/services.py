@@ -9,10 +9,12 @@ import threading
 import time
 from collections.abc import Callable
 
+from mnemo_core.transfer.import_plan import SecretPolicy
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.ingest.ingest_pipeline import IngestPipeline
+from mnemo_daemon.ingest.neighbour_search import NeighbourSearch
 from mnemo_daemon.ingest.scoring_backfill import ScoringBackfill
 from mnemo_daemon.lifecycle.erasure import Erasure
 from mnemo_daemon.lifecycle.expiry import Expiry
@@ -26,7 +28,7 @@ from mnemo_daemon.notes.notes_service import NotesService
 from mnemo_daemon.priority import QueryPriority
 from mnemo_daemon.retrieval.recall import Recall
 from mnemo_daemon.retrieval.usage_recorder import UsageRecorder
-from mnemo_daemon.settings import Configuration, NotesSettings, Settings
+from mnemo_daemon.settings import Configuration, Settings
 from mnemo_store.disk import Disk
 from mnemo_store.records import PutMeta
 from mnemo_store.store import Store, WriteResult
@@ -59,7 +61,7 @@ class Services:
         configuration: Configuration,
         disk: Disk,
         open_store: Callable[..., Store],
-        make_notes: Callable[[Store, NotesSettings], NotesService],
+        make_notes: Callable[..., NotesService],
     ) -> None:
         self.configuration = configuration
         self.disk = disk
@@ -101,14 +103,18 @@ class Services:
         self.mask_key = self._mask_key()
         self.views = Views(store, self.disk)
         self.views.open()
-        self.indexing = VectorIndexer(store, self.views, self.embedding, self.disk, yield_to_queries)
-        self.memories = MemoryService(store, self.views)
-        self.ingest = IngestPipeline(
-            store, self.views, self.indexing, self.embedding, self.memories, lambda: self.settings, yield_to_queries
+        neighbours = NeighbourSearch(store, self.views, self.embedding)
+        self.scoring_backfill = ScoringBackfill(
+            store, neighbours, lambda namespace: self.settings.profile_of(namespace)
         )
-        self.scoring_backfill = ScoringBackfill(store, self.ingest.neighbours, self.ingest.profile)
-        self.indexing.next_work = self.scoring_backfill.run_slice
-        self.memories.on_scored = self.scoring_backfill.mark_scored
+        self.indexing = VectorIndexer(
+            store, self.views, self.embedding, self.disk, yield_to_queries, next_work=self.scoring_backfill.run_slice
+        )
+        self.memories = MemoryService(store, self.views, self.scoring_backfill.mark_scored)
+        self.ingest = IngestPipeline(
+            store, self.views, self.indexing, self.embedding, self.memories, neighbours, lambda: self.settings,
+            yield_to_queries,
+        )  # fmt: skip
         self.recall = Recall(
             store, self.views, self.indexing, self.embedding, self.cross_encoder,
             is_reading_notes=lambda: self.notes.is_first_scan_running(),
@@ -149,6 +155,10 @@ class Services:
         """Have the server stop once what was begun is answered."""
         self._loop.call_soon_threadsafe(self.stopped.set)
 
+    def secret_policy(self) -> SecretPolicy:
+        """The treatment of secrets in what comes in. SPEC 5.1"""
+        return SecretPolicy(self.settings.privacy.mask, self.mask_key)
+
     def problem(self) -> str:
         """Return what is wrong with the store at this moment, "" for nothing."""
         return (self.store.degraded or self.store.write_obstacle) if self.is_open else ""
@@ -170,9 +180,7 @@ class Services:
         self.embedding.close()
 
     def _made_notes(self) -> NotesService:
-        notes = self._make_notes(self.store, self.settings.notes)
-        notes.on_saved = self.indexing.prioritise
-        return notes
+        return self._make_notes(self.store, self.settings.notes, on_saved=self.indexing.prioritise)
 
     def _mask_key(self) -> bytes:
         with self.store.snapshot() as snapshot:

@@ -164,7 +164,11 @@ def _plain() -> dict[str, Any]:
 
 
 def _routes() -> dict[str, Route]:
-    return {f"{route.method} {route.path}": route for route in routes()}
+    """The routes in the order of the file, new ones last: a shape is named after the first route that has it, and must
+    not get another name where the table is ordered otherwise."""
+    found = {f"{route.method} {route.path}": route for route in routes()}
+    places = list(msgspec.json.decode(FILE.read_bytes())["routes"]) if FILE.exists() else []
+    return {place: found[place] for place in dict.fromkeys((*places, *found)) if place in found}
 
 
 def _plain_route(route: Route) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from mnemo_client.errors import RefusalError
 from mnemo_client.protocol.maintenance import RepairRequest
 from mnemo_core.ingest.mutations import Draft
 from mnemo_daemon import settings
-from mnemo_daemon.api.check_routes import CheckApi
+from mnemo_daemon.api.maintenance_routes import MaintenanceApi
 from mnemo_daemon.app import Daemon
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.indexing.index import BackgroundIndex
@@ -426,7 +426,7 @@ def both_keys_of(memory_id: str) -> Callable[[TableWriter], None]:
 
 def test_while_a_check_is_under_way_another_is_refused_and_afterwards_taken(house: House) -> None:
     house.serving()
-    api = CheckApi(house.services)
+    api = MaintenanceApi(house.services)
     request = Request(ask=RepairRequest(dry_run=True), query=None, path={}, peer=Peer(uid=0))
 
     async def ask() -> list[Any]:

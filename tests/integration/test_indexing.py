@@ -48,7 +48,11 @@ class FilledIndex:
         self.views = Views(self.store, Disk())
         self.views.open()
         self.embedding = embedding
-        self.indexing = VectorIndexer(self.store, self.views, embedding, disk or Disk(), idle_seconds=IDLE_SECONDS)
+        self.next_work: Callable[[ActiveIndex, int], bool] = lambda *_: False
+        self.indexing = VectorIndexer(
+            self.store, self.views, embedding, disk or Disk(), idle_seconds=IDLE_SECONDS,
+            next_work=lambda index, seq: self.next_work(index, seq),
+        )  # fmt: skip
         self.memories = MemoryService(self.store, self.views)
 
     def remember(self, *texts: str) -> None:
@@ -207,7 +211,7 @@ def test_what_comes_while_it_looks_and_finds_nothing_is_looked_at_without_waitin
 
     filled.indexing.start()
     filled.wait()
-    filled.indexing.next_work = look
+    filled.next_work = look
     filled.indexing.wake()
     wait_until(lambda: len(looks) == 2)
     time.sleep(0.05)
@@ -258,7 +262,7 @@ def test_vectors_go_on_coming_after_an_error_that_nothing_expects(
             raise failures.pop()
         return False
 
-    filled.indexing.next_work = fail_once
+    filled.next_work = fail_once
     filled.remember("a b c")
     filled.indexing.start()
     wait_until(lambda: filled.indexing.supervisor.report().restarts == 1)
@@ -283,7 +287,7 @@ def test_what_was_dropped_while_the_thread_failed_leaves_the_view(
             raise IndexError("index 5 is out of bounds")
         return False
 
-    filled.indexing.next_work = fail
+    filled.next_work = fail
     filled.indexing.wake()
     wait_until(lambda: filled.indexing.supervisor.report().is_failing)
     with filled.store.snapshot() as snapshot:

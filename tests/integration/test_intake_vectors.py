@@ -13,6 +13,7 @@ from mnemo_core.retrieval.ranking.late_interaction import Codes
 from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.ingest.ingest_pipeline import SCORED_TOGETHER, IngestPipeline, IngestResult, Submission
+from mnemo_daemon.ingest.neighbour_search import NeighbourSearch
 from mnemo_daemon.ingest.scoring_backfill import ScoringBackfill
 from mnemo_daemon.memories.memory_service import Caller, MemoryService
 from mnemo_daemon.models import installation
@@ -71,13 +72,16 @@ class Doors:
         self.views.open()
         self.embedding = CountedModels(ModelCatalogue(models), "tiny-letters", threads=1)
         self.embedding.refresh()
-        self.indexing = VectorIndexer(self.store, self.views, self.embedding, Disk())
-        self.memories = MemoryService(self.store, self.views)
-        self.intake = IngestPipeline(
-            self.store, self.views, self.indexing, self.embedding, self.memories, lambda: self.settings
+        neighbours = NeighbourSearch(self.store, self.views, self.embedding)
+        self.late = ScoringBackfill(self.store, neighbours, self.settings.profile_of)
+        self.next_work = self.late.run_slice
+        self.indexing = VectorIndexer(
+            self.store, self.views, self.embedding, Disk(), next_work=lambda index, seq: self.next_work(index, seq)
         )
-        self.late = ScoringBackfill(self.store, self.intake.neighbours, self.intake.profile)
-        self.indexing.next_work, self.memories.on_scored = self.late.run_slice, self.late.mark_scored
+        self.memories = MemoryService(self.store, self.views, self.late.mark_scored)
+        self.intake = IngestPipeline(
+            self.store, self.views, self.indexing, self.embedding, self.memories, neighbours, lambda: self.settings
+        )
         self.indexing.start()
         wait_until(lambda: self.indexing.serving() is not None)
 

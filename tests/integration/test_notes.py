@@ -84,8 +84,6 @@ def test_of_a_folder_that_is_new_small_files_come_first_and_what_is_saved_meanwh
         saved = ("saved.md",)
 
     vault = Vault(tmp_path, make_watch=Busy)
-    told: list[str] = []
-    vault.notes.on_saved = told.extend
     vault.write("a-huge.md", LONG * 1_000)
     vault.write("saved.md", LONG * 300)
     for number in range(SLICE_FILES + 5):
@@ -97,7 +95,7 @@ def test_of_a_folder_that_is_new_small_files_come_first_and_what_is_saved_meanwh
     assert by_time.index("saved.md") == SLICE_FILES
     assert by_time[-1] == "a-huge.md"
     assert vault.errors == []
-    assert first["saved.md"] in told
+    assert first["saved.md"] in vault.saved
 
 
 def test_a_folder_is_being_read_until_it_was_looked_through_once(tmp_path: Path) -> None:

@@ -132,7 +132,7 @@ def test_a_chunk_whose_text_stays_is_passed_over_where_others_are_scored(study: 
     (study.folder / "a.md").unlink()
     study.wait(lambda: not study.texts("a.md"))
     study.settle()
-    study.doors.indexing.next_work = lambda *_: False
+    study.doors.next_work = lambda *_: False
     study.write("c.md", f"---\nnamespace: home\n---\n{ANNA}")
     study.wait_for("c.md", [ANNA])
     study.write("b.md", f"---\ntags: [pets]\n---\n# T\n\n{CAT}")  # a new text would score 0.6 here, alone as it is
@@ -192,7 +192,7 @@ def test_what_the_front_matter_says_wins_until_it_says_it_no_more(study: Study) 
 
 def write_without_score(study: Study) -> None:
     """A note whose passage has no score yet, as if there were no time for it before the end."""
-    study.doors.indexing.next_work = lambda *_: False
+    study.doors.next_work = lambda *_: False
     study.watch()
     study.write("a.md", ANNA)
     study.wait_for("a.md", [ANNA])
@@ -250,7 +250,7 @@ def test_looking_at_it_all_once_more_changes_nothing(study: Study) -> None:
     study.save("a.md", "# T\n\nAnna paid 20 euros.")
     before = study.state()
     assert before[2]
-    study.doors.indexing.next_work = lambda *_: False
+    study.doors.next_work = lambda *_: False
     study.put(PutMeta(name=BACKFILL_CURSOR, value="0"))
     study.restart()
     study.settle()

@@ -19,6 +19,7 @@ from mnemo_daemon.indexing.vectors import vector_indexer as indexing_module
 from mnemo_daemon.indexing.vectors.embedding_handoff import EmbeddingHandoff
 from mnemo_daemon.indexing.vectors.token_backfill import TOKEN_BACKFILL_SECONDS, TokenBackfill
 from mnemo_daemon.ingest.ingest_pipeline import IngestPipeline, Submission
+from mnemo_daemon.ingest.neighbour_search import NeighbourSearch
 from mnemo_daemon.maintenance.compaction_backup import StoreMaintenance
 from mnemo_daemon.memories.memory_service import Caller
 from mnemo_daemon.models import installation
@@ -184,7 +185,10 @@ def test_a_door_hands_them_over_and_no_text_is_computed_twice(
     ground.indexing.start()
     wait_until(lambda: ground.indexing.serving() is not None)
     settings = Settings(intake=IngestSettings(embed_wait_ms=20_000))
-    intake = IngestPipeline(ground.store, ground.views, ground.indexing, embedding, ground.memories, lambda: settings)
+    neighbours = NeighbourSearch(ground.store, ground.views, embedding)
+    intake = IngestPipeline(
+        ground.store, ground.views, ground.indexing, embedding, ground.memories, neighbours, lambda: settings
+    )
     asked = [Submission(Draft(content=text, namespace="default", user_id="local", trust="user", source="test"))
              for text in texts]  # fmt: skip
     asyncio.run(intake.ingest(asked, Caller("cli"), "g"))

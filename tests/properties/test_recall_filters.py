@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from mnemo_client.protocol.choices import Ranker
 from mnemo_client.protocol.retrieval import RecallRequest
-from mnemo_daemon.api import wire_codec
+from mnemo_daemon.api import request_codec
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING
 from mnemo_daemon.retrieval.question import RecallOutcome
 from mnemo_daemon.server.router import Request
@@ -99,8 +99,8 @@ class KeptMemory:
         desk.at = NOW
 
     def ask(self, asked: RecallRequest) -> RecallOutcome:
-        request = Request(ask=asked, query=None, path={}, namespace=None, peer=Peer(0))
-        return self.desk.recalling.answer(wire_codec.question_of(request, asked, NOW))
+        request = Request(ask=asked, query=None, path={}, namespace=asked.namespace, peer=Peer(0))
+        return self.desk.recalling.answer(request_codec.question_of(request, asked, NOW))
 
     def allowed(self, asked: RecallRequest) -> set[str]:
         memories = self.then if asked.as_of is not None else self.now

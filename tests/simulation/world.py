@@ -372,7 +372,7 @@ class World:
         store.ledger = self.ledger
         return store
 
-    def _make_notes(self, store: Store, settings: NotesSettings) -> NotesService:
+    def _make_notes(self, store: Store, settings: NotesSettings, **options: Any) -> NotesService:
         def fail(error: Exception) -> None:
             self.notes_failures.append(error)
             notes.is_loaded = False  # as its thread begins anew
@@ -386,6 +386,7 @@ class World:
             clock=self.clock.monotonic,
             on_error=fail,
             make_watch=self.vault.watch,  # type: ignore[arg-type]
+            **options,
         )
         return notes
 

@@ -14,7 +14,6 @@ from mnemo_client.protocol.status import (
     StatusAnswer,
     UseModelRequest,
 )
-from mnemo_daemon.api.access import refuse_agents
 from mnemo_daemon.api.status_report import StatusReport
 from mnemo_daemon.api.workers import WorkerPool
 from mnemo_daemon.scheduler import JobReport
@@ -35,16 +34,21 @@ class DaemonApi:
         status = ("/status", "/v1/status")
         health = ("/health", "/v1/health")
         return [
-            *(Route("GET", path, self.status, StatusAnswer, "The state of every part") for path in status),
-            *(Route("GET", path, self.health, HealthAnswer, "Whether it is alive") for path in health),
-            Route("GET", "/v1/config", self.config, ConfigAnswer, "Each setting and where it came from"),
+            *(Route("GET", path, self.status, StatusAnswer, "The state of every part", before_open=True)
+              for path in status),
+            *(Route("GET", path, self.health, HealthAnswer, "Whether it is alive", before_open=True)
+              for path in health),
+            Route("GET", "/v1/config", self.config, ConfigAnswer, "Each setting and where it came from",
+                  before_open=True),
             Route("GET", "/v1/jobs", self.jobs, JobsAnswer, "The background jobs and how each stands"),
-            Route("POST", "/v1/shutdown", self.shutdown, dict[str, Any], "Finish what was begun, and stop"),
-            Route("GET", "/v1/models", self.models, ModelsAnswer, "The catalogue, and what is in use"),
+            Route("POST", "/v1/shutdown", self.shutdown, dict[str, Any], "Finish what was begun, and stop",
+                  before_open=True, for_person=True),
+            Route("GET", "/v1/models", self.models, ModelsAnswer, "The catalogue, and what is in use",
+                  before_open=True),
             Route("POST", "/v1/models/use", self.use_model, ModelsAnswer, "Switch to an installed model",
-                  ask=UseModelRequest),
+                  ask=UseModelRequest, for_person=True),
             Route("POST", "/v1/models/reindex", self.reindex, ReindexAnswer, "Compute the vectors again",
-                  ask=ReindexRequest),
+                  ask=ReindexRequest, for_person=True),
         ]  # fmt: skip
 
     async def health(self, _: Request) -> Reply:
@@ -60,11 +64,9 @@ class DaemonApi:
         return Reply(ConfigAnswer(values=values, file=str(configuration.folders.config_file)))
 
     async def jobs(self, _: Request) -> Reply:
-        await self._services.wait_until_open()
         return Reply(JobsAnswer(jobs=[_job_status(report) for report in self._report.job_reports()]))
 
     async def shutdown(self, request: Request) -> Reply:
-        refuse_agents(request)
         self._services.request_stop()
         return Reply({"stopping": True, "pid": os.getpid()})
 
@@ -72,14 +74,10 @@ class DaemonApi:
         return Reply(await self._workers.run(self._report.list_models))
 
     async def use_model(self, request: Request) -> Reply:
-        await self._services.wait_until_open()
-        refuse_agents(request)
         await self._workers.run(self._services.use_model, request.ask.name)
         return Reply(await self._workers.run(self._report.list_models))
 
     async def reindex(self, request: Request) -> Reply:
-        await self._services.wait_until_open()
-        refuse_agents(request)
         return Reply(await self._workers.run(self._reindex, request.ask))
 
     def _reindex(self, asked: ReindexRequest) -> ReindexAnswer:

@@ -3,14 +3,12 @@
 import asyncio
 from collections.abc import Sequence
 from functools import partial
-from unicodedata import normalize
 
 import numpy as np
 
-from mnemo_client.protocol.erasure import EmptyTrashAnswer, EraseAnswer, EraseFilter, EraseOneRequest, EraseRequest
+from mnemo_client.protocol.erasure import EmptyTrashAnswer, EraseAnswer, EraseOneRequest, EraseRequest
 from mnemo_client.protocol.primitives import Namespace, RequestBody, ShortText
-from mnemo_daemon.api import wire_codec
-from mnemo_daemon.api.access import refuse_agents
+from mnemo_daemon.api import access, request_codec
 from mnemo_daemon.api.workers import WorkerPool
 from mnemo_daemon.errors import Refusal, bad_value
 from mnemo_daemon.lifecycle.erasure import Erasure
@@ -18,9 +16,7 @@ from mnemo_daemon.memories.memory_service import Caller
 from mnemo_daemon.models.embedding import lower_thread_priority
 from mnemo_daemon.server.router import Reply, Request, Route
 from mnemo_daemon.services import Services
-from mnemo_daemon.times import parse_interval
 from mnemo_store.indexes.attributes import MemoryFilter
-from mnemo_store.records import STATES
 
 PURGED_MAX = 10_000  # memories that one request by filter forgets
 
@@ -48,39 +44,33 @@ class ErasureApi:
     def routes(self) -> list[Route]:
         return [
             Route("POST", "/v1/memories/{id}/purge", self.erase_one, EraseAnswer, "Forget it, every trace",
-                  ask=EraseOneRequest),
+                  ask=EraseOneRequest, for_person=True),
             Route("POST", "/v1/purge", self.erase_many, EraseAnswer, "Forget many, every trace",
-                  ask=EraseRequest),
+                  ask=EraseRequest, for_person=True),
             Route("DELETE", "/v1/trash", self.empty_trash, EmptyTrashAnswer,
-                  "Empty the trash; without `confirm` a dry run", query=EmptyTrashQuery),
+                  "Empty the trash; without `confirm` a dry run", query=EmptyTrashQuery, for_person=True),
         ]  # fmt: skip
 
     async def erase_one(self, request: Request) -> Reply:
-        await self._services.wait_until_open()
-        refuse_agents(request)
-        memory_id = self._services.memories.resolve(request.path["id"], wire_codec.caller_of(request))
+        memory_id = self._services.memories.resolve(request.path["id"], access.caller_of(request))
         return await self._erase(request, [memory_id])
 
     async def erase_many(self, request: Request) -> Reply:
-        await self._services.wait_until_open()
-        refuse_agents(request)
         asked: EraseRequest = request.ask
         if bool(asked.ids) == (asked.filter is not None):
             raise bad_value("name memories by `ids` or by `filter`", "ids")
         if asked.filter is not None:
-            ids = self._matching_ids(self._filter(request, asked.filter))
+            ids = self._matching_ids(request_codec.erase_filter(request, asked.filter, self._services.store.now()))
         else:
-            ids = await asyncio.to_thread(self._resolved, asked.ids, wire_codec.caller_of(request))
+            ids = await asyncio.to_thread(self._resolved, asked.ids, access.caller_of(request))
         return await self._erase(request, list(dict.fromkeys(ids)))
 
     async def empty_trash(self, request: Request) -> Reply:
-        await self._services.wait_until_open()
-        refuse_agents(request)
         query: EmptyTrashQuery = request.query
-        by = wire_codec.caller_of(request).name
+        by = access.caller_of(request).name
         trash, namespaces, is_stopping = (
             self._services.trash,
-            wire_codec.listed_namespaces(request),
+            access.listed_namespaces(request),
             self._services.stopped.is_set,
         )
         user_id = query.user_id or "local"
@@ -96,7 +86,7 @@ class ErasureApi:
             return Reply(EraseAnswer(purged=[], derived=[], dry_run=request.ask.dry_run))
         if request.ask.dry_run:
             return Reply(await self._thread.run(forgetting.plan, ids))
-        by, asked = wire_codec.caller_of(request).name, request.ask
+        by, asked = access.caller_of(request).name, request.ask
         purge = partial(forgetting.erase, ids, by, quoting=asked.quoting, everywhere=asked.everywhere)
         return Reply(await self._thread.run(purge))
 
@@ -114,26 +104,3 @@ class ErasureApi:
             )
             raise Refusal(422, "refused", message, field="filter")
         return columns.ids(numbers)
-
-    def _filter(self, request: Request, asked: EraseFilter) -> MemoryFilter:
-        if asked == EraseFilter() and request.namespace is None:
-            raise bad_value("name at least one filter, the namespace for one: this would forget everything", "filter")
-        if request.namespace and asked.namespace and request.namespace != asked.namespace:
-            raise bad_value("the filter names another namespace than X-Namespace", "filter.namespace")
-        since, until = parse_interval(asked.since, asked.until, self._services.store.now(), "filter.")
-        return MemoryFilter(
-            namespaces=(wire_codec.writable_namespace(request, asked.namespace),),
-            user_id=asked.user_id or "local",
-            agent_id=asked.agent_id,
-            run_id=asked.run_id,
-            session_id=asked.session_id,
-            kinds=tuple(asked.kinds),
-            categories=tuple(asked.categories),
-            layers=tuple(asked.layers),
-            states=tuple(asked.states) or STATES,
-            tags=tuple(normalize("NFC", tag.strip().lower()) for tag in asked.tags),  # nothing has a blank one
-            source=asked.source,
-            speaker=asked.speaker,
-            since=since,
-            until=until,
-        )

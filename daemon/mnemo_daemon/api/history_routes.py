@@ -4,18 +4,16 @@ from typing import Literal
 
 from mnemo_client.protocol.primitives import LIMIT_DEFAULT, Limit, Namespace, RequestBody, ShortText
 from mnemo_client.protocol.versions import DiffAnswer, HistoryAnswer, UndoAnswer, UndoRequest
-from mnemo_daemon.api import wire_codec
+from mnemo_daemon.api import access, request_codec, response_codec
 from mnemo_daemon.api.workers import WorkerPool
 from mnemo_daemon.errors import bad_value
 from mnemo_daemon.memories.history import SEQ_DIGITS_MAX, History, SeqRange
-from mnemo_daemon.memories.memory_service import Caller, MemoryDetails
 from mnemo_daemon.memories.revert import RevertService
 from mnemo_daemon.server.router import Reply, Request, Route
 from mnemo_daemon.services import Services
-from mnemo_daemon.times import parse_bound, parse_past_time
+from mnemo_daemon.times import parse_bound
 
 VERSIONS_MAX = 500  # of one page
-YEAR_DIGITS = 4  # a number with more is in milliseconds
 IDS_SHOWN = 500  # of what an undo put back
 
 _SEQ = "seq:"
@@ -55,33 +53,28 @@ class HistoryApi:
         ]  # fmt: skip
 
     async def history(self, request: Request) -> Reply:
-        await self._services.wait_until_open()
         query: HistoryQuery = request.query
         rows, cursor = await self._workers.run(
-            self._history.versions, request.path["id"], wire_codec.caller_of(request), query.limit, query.cursor
+            self._history.versions, request.path["id"], access.caller_of(request), query.limit, query.cursor
         )
         roots = self._services.root_paths()
-        return Reply(HistoryAnswer(versions=[wire_codec.version(row, roots) for row in rows], cursor=cursor or None))
+        return Reply(
+            HistoryAnswer(versions=[response_codec.version(row, roots) for row in rows], cursor=cursor or None)
+        )
 
     async def diff(self, request: Request) -> Reply:
-        await self._services.wait_until_open()
         return Reply(await self._workers.run(self._diff, request))
 
     async def undo(self, request: Request) -> Reply:
-        await self._services.wait_until_open()
         asked: UndoRequest = request.ask
         if asked.seq is not None and asked.group is not None:
             raise bad_value("give `seq` or `group`, not both", "group")
-        undoing, caller = RevertService(self._services.store), wire_codec.caller_of(request)
+        undoing, caller = RevertService(self._services.store), access.caller_of(request)
         done = await self._workers.run(lambda: undoing.revert(asked.seq, asked.group, caller, dry_run=asked.dry_run))
         return Reply(UndoAnswer(
             seq=done.seqs[-1], what=done.what, ids=done.ids[:IDS_SHOWN], dry_run=asked.dry_run, total=len(done.ids),
             seqs=done.seqs[-IDS_SHOWN:], undo_seq=done.made or None, undo_group=done.group or None,
         ))  # fmt: skip
-
-    def memory_at(self, text: str, at: int, caller: Caller) -> MemoryDetails:
-        """A memory as it was at a time (ms). Raises a Refusal."""
-        return self._history.memory_at(text, at, caller)
 
     @property
     def _history(self) -> History:
@@ -89,21 +82,20 @@ class HistoryApi:
 
     def _diff(self, request: Request) -> DiffAnswer:
         query: DiffQuery = request.query
-        namespace = request.namespace or wire_codec.DEFAULT_NAMESPACE
         rows, span, cursor = self._history.differences(
-            self._span(query), wire_codec.listed_namespaces(request), query.user_id or "local",
-            wire_codec.caller_of(request), query.limit,
+            self._span(query), access.listed_namespaces(request), query.user_id or "local",
+            access.caller_of(request), query.limit,
             query.cursor,
         )  # fmt: skip
         roots = self._services.root_paths()
-        shown = [wire_codec.difference(row, roots) for row in rows]
+        shown = [response_codec.difference(row, roots) for row in rows]
         return DiffAnswer(
             since_seq=span.since,
             until_seq=span.until,
             added=[row for row in shown if row.how in ("added", "restored")],
             changed=[row for row in shown if row.how == "changed"],
             removed=[row for row in shown if row.how in ("trashed", "dropped")],
-            namespace=namespace,
+            namespace=access.namespace_of(request),
             cursor=cursor or None,
         )
 
@@ -121,8 +113,5 @@ class HistoryApi:
             if not number.isdecimal() or len(number) > SEQ_DIGITS_MAX:
                 raise bad_value(f"`{field}` is a time, or `seq:` and the number of a change", field)
             return int(number)
-        now = self._services.store.now()
-        is_ms = text.isdecimal() and len(text) > YEAR_DIGITS
-        return self._history.seq_at(
-            parse_past_time(text, field, now) if is_ms else parse_bound(text, field, field, now)
-        )
+        at = parse_bound(request_codec.query_time(text) or text, field, field, self._services.store.now())
+        return self._history.seq_at(at)

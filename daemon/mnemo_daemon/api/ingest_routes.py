@@ -1,4 +1,4 @@
-"""The entry points: one memory, many, a text, the turns of a conversation; and reclassification. SPEC 5, 13."""
+"""The routes of ingestion: one memory, many, a text, the turns of a conversation; reclassification. SPEC 5, 13"""
 
 import asyncio
 import functools
@@ -24,8 +24,7 @@ from mnemo_client.protocol.memories import READ_ONLY, NewMemory
 from mnemo_core.documents import chunking, markup
 from mnemo_core.ingest.policies import IngestPolicy
 from mnemo_core.text import secrets
-from mnemo_daemon.api import wire_codec
-from mnemo_daemon.api.access import refuse_agents
+from mnemo_daemon.api import access, request_codec, response_codec
 from mnemo_daemon.errors import Refusal, bad_value
 from mnemo_daemon.ingest.ingest_pipeline import IngestPipeline, IngestResult, Submission
 from mnemo_daemon.ingest.reclassification import Reclassification
@@ -45,7 +44,6 @@ class _BatchEntry(NamedTuple):
 
     submission: Submission
     wait: Wait = "stored"
-    explain: bool = False
 
 
 class _EmptyText(NamedTuple):
@@ -65,11 +63,10 @@ class IngestApi:
         self._services = services
 
     def routes(self) -> list[Route]:
-        """Of the doors, and what goes with them."""
-        read_only = READ_ONLY
+        """Return the routes of the resource."""
         return [
             Route("POST", "/v1/memories", self.remember, RememberAnswer, "Remember one thing",
-                  ask=NewMemory, statuses=(200, 201), read_only=read_only),
+                  ask=NewMemory, statuses=(200, 201), read_only=READ_ONLY),
             Route("POST", "/v1/memories/batch", self.remember_many, BatchAnswer, "Remember up to 1,000",
                   ask=NewMemories, body_max=BULK_BYTES_MAX),
             Route("POST", "/v1/ingest", self.ingest, IngestAnswer, "Remember a text, piece by piece",
@@ -78,63 +75,52 @@ class IngestApi:
                   ask=TurnsRequest, body_max=BULK_BYTES_MAX),
             Route("POST", "/v1/reclassify", self.reclassify, ReclassifyAnswer,
                   "Classify and score again what a rule did; without `dry_run: false` report what would change",
-                  ask=ReclassifyRequest),
+                  ask=ReclassifyRequest, for_person=True),
         ]  # fmt: skip
 
     async def remember(self, request: Request) -> Reply:
-        await self._services.wait_until_open()
         put = await self._pipeline.run_on_thread(1, self._put, request, request.ask)
         group = self._services.store.new_id() if self._pipeline.should_infer(put.submission) else ""
-        caller = wire_codec.caller_of(request, put.submission.draft.agent_id)
+        caller = access.caller_of(request, put.submission.draft.agent_id)
         (took,) = await self._pipeline.ingest([put.submission], caller, group)
         if isinstance(took, Refusal):
             raise took
         await self._services.wait_until_open()  # a write may have found the disk failing
         fields = await self._fields(took, put)
-        view = wire_codec.memory_view(self._services.memories.get(took.decision.memory.id), self._services.root_paths())
+        view = response_codec.memory_view(
+            self._services.memories.get(took.decision.memory.id), self._services.root_paths()
+        )
         answer = RememberAnswer(**fields, memory=view, group=group or None)
         return Reply(answer, 201 if took.decision.outcome in ("stored", "repeats") else 200)
 
     async def remember_many(self, request: Request) -> Reply:
-        await self._services.wait_until_open()
         size = len(request.ask.memories)
         read = await self._pipeline.run_on_thread(size, self._read_many, request)
         group = self._services.store.new_id()
-        agent_id = next(
-            (
-                each.submission.draft.agent_id
-                for each in read
-                if isinstance(each, _BatchEntry) and each.submission.draft.agent_id
-            ),
-            "",
-        )
-        results = await self._ingested(read, wire_codec.caller_of(request, agent_id), group, RememberAnswer)
+        agents = (each.submission.draft.agent_id for each in read if isinstance(each, _BatchEntry))
+        agent_id = next(filter(None, agents), "")
+        results = await self._ingested(read, access.caller_of(request, agent_id), group, RememberAnswer)
         return Reply(BatchAnswer(results=results, group=group))
 
     async def ingest(self, request: Request) -> Reply:
-        await self._services.wait_until_open()
         asked: IngestRequest = request.ask
         size = len(asked.text) // CONTENT_CHARS_MAX
         read = await self._pipeline.run_on_thread(size, self._read_text, request, asked)
         return Reply(await self._answer(request, read))
 
     async def turns(self, request: Request) -> Reply:
-        await self._services.wait_until_open()
         asked: TurnsRequest = request.ask
         read = await self._pipeline.run_on_thread(len(asked.turns), self._read_turns, request, asked)
         return Reply(await self._answer(request, read))
 
     async def reclassify(self, request: Request) -> Reply:
-        await self._services.wait_until_open()
-        refuse_agents(request)
         asked: ReclassifyRequest = request.ask
-        namespace = wire_codec.writable_namespace(request, asked.namespace)
+        namespace = access.writable_namespace(request)
         daemon = self._services
         reclassifying = Reclassification(daemon.store, daemon.views, daemon.indexing, lambda: daemon.settings)
-        find = functools.partial(
-            reclassifying.run, namespace, asked.user_id or "local", wire_codec.caller_of(request).name
-        )
-        return Reply(await self._pipeline.run_on_thread(CONTENT_CHARS_MAX, find, asked.dry_run))
+        user_id, by = asked.user_id or "local", access.caller_of(request).name
+        run = functools.partial(reclassifying.run, namespace, user_id, by, asked.dry_run)
+        return Reply(await self._pipeline.run_on_thread(CONTENT_CHARS_MAX, run))
 
     # What came in, on a thread
 
@@ -143,12 +129,12 @@ class IngestApi:
         return self._services.ingest
 
     def _put(self, request: Request, asked: NewMemory) -> _BatchEntry:
-        daemon = self._services
-        draft, masked = wire_codec.draft_of(
-            request, asked, daemon.mask_key, daemon.settings.privacy.mask, daemon.store.now()
+        services = self._services
+        draft, masked = request_codec.draft_of(request, asked, services.secret_policy(), services.store.now())
+        return _BatchEntry(
+            Submission(draft, dedup=asked.dedup, infer=asked.infer, masked=tuple(masked), explain=asked.explain),
+            asked.wait,
         )
-        taken = Submission(draft, dedup=asked.dedup, infer=asked.infer, masked=tuple(masked), explain=asked.explain)
-        return _BatchEntry(taken, asked.wait, asked.explain)
 
     def _read_many(self, request: Request) -> list[_Read]:
         """Each of a batch by itself: what is wrong with one stops no other."""
@@ -166,21 +152,21 @@ class IngestApi:
 
     def _read_text(self, request: Request, asked: IngestRequest) -> list[_Read]:
         """A text without what the daemon had handed out, masked, in pieces."""
-        daemon, mask = self._services, self._services.settings.privacy.mask
-        namespace = wire_codec.writable_namespace(request, asked.namespace)
-        profile = self._pipeline.profile(namespace)
-        text, echoes = self._without_echo(wire_codec.clean_text(asked.text, "text"), asked.session_id or "", profile)
+        policy = self._services.secret_policy()
+        profile = self._pipeline.profile(access.writable_namespace(request))
+        text, echoes = self._without_echo(request_codec.clean_text(asked.text, "text"), asked.session_id or "", profile)
         kinds: Sequence[str] = ()
-        if mask != "off":
-            text, kinds = secrets.mask_secrets(text, daemon.mask_key)
+        if policy.mask != "off":
+            text, kinds = secrets.mask_secrets(text, policy.key)
         read: list[_Read] = []
-        pieces = self._pieces(text, asked.source or "", profile)
-        for draft in wire_codec.pieces_of(request, asked, mask, pieces, daemon.store.now()):
-            masked = tuple(kind for kind in dict.fromkeys(kinds) if f"[masked:{kind}:" in draft.content)
-            taken = Submission(
+        whole = request_codec.text_draft(request, asked, self._services.store.now())
+        for piece in self._pieces(text, asked.source or "", profile):
+            draft = request_codec.piece_draft(whole, piece, policy)
+            masked = tuple(kind for kind in dict.fromkeys(kinds) if f"[masked:{kind}:" in piece)
+            submission = Submission(
                 draft, "ingest", dedup=asked.dedup, infer=asked.infer, masked=masked, explain=asked.explain
             )
-            read.append(_BatchEntry(taken, asked.wait, asked.explain))
+            read.append(_BatchEntry(submission, asked.wait))
         return read if read or not echoes else [_EmptyText(ECHO, echoes)]
 
     def _pieces(self, text: str, source: str, profile: IngestPolicy) -> list[str]:
@@ -199,7 +185,7 @@ class IngestApi:
 
     def _read_turns(self, request: Request, asked: TurnsRequest) -> list[_Read]:
         """Each turn by itself: what is wrong with one stops no other."""
-        profile = self._pipeline.profile(wire_codec.writable_namespace(request, asked.namespace))
+        profile = self._pipeline.profile(access.writable_namespace(request))
         now = self._services.store.now()
         read: list[_Read] = []
         for place in range(len(asked.turns)):
@@ -210,39 +196,36 @@ class IngestApi:
         return read
 
     def _read_turn(self, request: Request, asked: TurnsRequest, place: int, profile: IngestPolicy, now: int) -> _Read:
-        daemon, turn, field = self._services, asked.turns[place], f"turns[{place}].content"
-        text, echoes = self._without_echo(wire_codec.clean_text(turn.content, field), asked.session_id, profile)
+        turn, field = asked.turns[place], f"turns[{place}].content"
+        text, echoes = self._without_echo(request_codec.clean_text(turn.content, field), asked.session_id, profile)
         if not text:
             return _EmptyText(ECHO, echoes) if echoes else _EmptyText("too_short")
         if len(text) > CONTENT_CHARS_MAX:
             message = f"the turn has {len(text)} characters, at most {CONTENT_CHARS_MAX}: ingest it as a text"
             raise bad_value(message, field)
-        draft, masked = wire_codec.turn_of(
-            request, asked, place, daemon.mask_key, daemon.settings.privacy.mask, text, now
-        )  # fmt: skip
-        taken = Submission(
-            draft, "turn", wire_codec.role_of(turn), dedup=asked.dedup, infer=False, masked=tuple(masked),
-            echoes=echoes,
+        draft, masked = request_codec.turn_draft(request, place, text, self._services.secret_policy(), now)
+        submission = Submission(
+            draft, "turn", request_codec.role_of(turn), dedup=asked.dedup, infer=False, masked=tuple(masked),
             explain=asked.explain,
         )  # fmt: skip
-        return _BatchEntry(taken, asked.wait, asked.explain)
+        return _BatchEntry(submission, asked.wait)
 
     def _without_echo(self, text: str, session: str, profile: IngestPolicy) -> tuple[str, tuple[str, ...]]:
         if not profile.strips_echo or not text:
             return text, ()
         rest, ids = self._pipeline.without_echo(text, session)
         self._pipeline.record_echoes(session, ids)
-        return wire_codec.clean_text(rest, "text"), ids
+        return request_codec.clean_text(rest, "text"), ids
 
     # What became of it
 
     async def _answer(self, request: Request, read: Sequence[_Read]) -> IngestAnswer:
         group = self._services.store.new_id()
-        results = await self._ingested(read, wire_codec.caller_of(request, request.ask.agent_id), group, PieceAnswer)
+        results = await self._ingested(read, access.caller_of(request, request.ask.agent_id), group, PieceAnswer)
         counts = Counter(each.outcome if isinstance(each, PieceAnswer) else "refused" for each in results)
         return IngestAnswer(
             results=results, counts=dict(sorted(counts.items())), group=group,
-            namespace=request.namespace or request.ask.namespace or wire_codec.DEFAULT_NAMESPACE,
+            namespace=access.namespace_of(request),
             degraded=self._degraded(),
         )  # fmt: skip
 
@@ -283,7 +266,7 @@ class IngestApi:
                 if isinstance(each, tuple):
                     took, fields = each
                     found = self._services.memories.get(took.decision.memory.id)
-                    shaped.append(kind(**fields, memory=wire_codec.memory_view(found, roots)))
+                    shaped.append(kind(**fields, memory=response_codec.memory_view(found, roots)))
                 else:
                     shaped.append(each)
             except Refusal as refusal:
@@ -292,7 +275,7 @@ class IngestApi:
 
     async def _fields(self, took: IngestResult, put: _BatchEntry) -> dict[str, Any]:
         """The fields of the answer other than the memory."""
-        fields = wire_codec.ingest_fields(took, explain=put.explain)
+        fields = response_codec.ingest_fields(took, explain=put.submission.explain)
         indexed, degraded = took.item.is_seen, self._degraded()
         if put.wait != "stored" and took.decision.outcome != "discarded":
             indexed = await self._is_indexed_in_time(took.decision.memory.id)

@@ -5,8 +5,7 @@ import asyncio
 from mnemo_client.protocol.memories import BulkDeleteAnswer
 from mnemo_client.protocol.primitives import RequestBody
 from mnemo_client.protocol.status import NewRootRequest, NotesRootStatus, NotesStatus
-from mnemo_daemon.api import wire_codec
-from mnemo_daemon.api.access import refuse_agents
+from mnemo_daemon.api import access
 from mnemo_daemon.api.workers import WorkerPool
 from mnemo_daemon.errors import bad_value
 from mnemo_daemon.server.router import Reply, Request, Route
@@ -33,27 +32,22 @@ class NotesApi:
         return [
             Route("GET", "/v1/notes/roots", self.notes_status, NotesStatus, "The watched folders"),
             Route("POST", "/v1/notes/roots", self.add_root, NotesRootStatus, "Watch a folder",
-                  ask=NewRootRequest),
+                  ask=NewRootRequest, for_person=True),
             Route("DELETE", "/v1/notes/roots", self.remove_root, BulkDeleteAnswer,
-                  "Watch it no more; its memories go to the trash", query=RootQuery),
+                  "Watch it no more; its memories go to the trash", query=RootQuery, for_person=True),
             Route("GET", "/v1/notes/status", self.notes_status, NotesStatus, "Folders, and what was skipped"),
             Route("POST", "/v1/notes/rescan", self.rescan, NotesStatus, "Compare every folder now"),
         ]  # fmt: skip
 
     async def notes_status(self, _: Request) -> Reply:
-        await self._services.wait_until_open()
         return Reply(await self._workers.run(self._status))
 
     async def add_root(self, request: Request) -> Reply:
-        await self._services.wait_until_open()
-        refuse_agents(request)
         asked: NewRootRequest = request.ask
-        namespace = wire_codec.writable_namespace(request, asked.namespace)
+        namespace = access.writable_namespace(request)
         return Reply(await self._workers.run(self._add_root, asked.path, namespace))
 
     async def remove_root(self, request: Request) -> Reply:
-        await self._services.wait_until_open()
-        refuse_agents(request)
         query: RootQuery = request.query
         if (query.path is None) == (query.id is None):
             raise bad_value("give the folder's `path` or its `id`", "path")
@@ -61,7 +55,6 @@ class NotesApi:
         return Reply(BulkDeleteAnswer(ids=ids[:IDS_SHOWN], deleted=len(ids)))
 
     async def rescan(self, _: Request) -> Reply:
-        await self._services.wait_until_open()
         services, loop = self._services, asyncio.get_running_loop()
         await self._workers.run(services.notes.rescan)
         deadline = loop.time() + RESCAN_SECONDS_MAX

@@ -17,7 +17,7 @@ from mnemo_client.protocol.status import (
     StatusAnswer,
     ThreadStatus,
 )
-from mnemo_daemon.api.wire_codec import view_status
+from mnemo_daemon.api.response_codec import view_status
 from mnemo_daemon.indexing.registry import BACKGROUND_INDEXES
 from mnemo_daemon.scheduler import JobReport
 from mnemo_daemon.services import Services

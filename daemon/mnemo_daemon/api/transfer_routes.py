@@ -13,8 +13,7 @@ from mnemo_client.protocol.choices import ImportTool
 from mnemo_client.protocol.maintenance import ImportAnswer, ImportProgress
 from mnemo_client.protocol.primitives import Namespace, RequestBody
 from mnemo_core.transfer.import_plan import ImportTarget, SecretPolicy
-from mnemo_daemon.api import wire_codec
-from mnemo_daemon.api.access import refuse_agents
+from mnemo_daemon.api import access
 from mnemo_daemon.api.workers import WorkerPool
 from mnemo_daemon.errors import Refusal, refusal_of
 from mnemo_daemon.server.router import Reply, Request, Route
@@ -66,19 +65,16 @@ class TransferApi:
     def routes(self) -> list[Route]:
         return [
             Route("GET", "/v1/export", self.export, bytes, "Everything, as JSON lines", query=ExportQuery,
-                  content_type=JSON_LINES),
+                  for_person=True, content_type=JSON_LINES),
             Route("POST", "/v1/import", self.import_export, bytes, "An export of ours, or of another tool",
-                query=ImportQuery,
-                  content_type=JSON_LINES, streams=True),
+                  query=ImportQuery, content_type=JSON_LINES, streams=True),
         ]  # fmt: skip
 
     # Out
 
     async def export(self, request: Request) -> Reply:
-        await self._services.wait_until_open()
-        refuse_agents(request)
         query: ExportQuery = request.query
-        namespace = None if request.namespace == wire_codec.EVERY_NAMESPACE else request.namespace
+        namespace = None if request.namespace == access.EVERY_NAMESPACE else request.namespace
 
         def keep(memory: Memory) -> bool:
             return namespace in (None, memory.namespace)
@@ -104,11 +100,7 @@ class TransferApi:
     # In
 
     async def import_export(self, request: Request) -> Reply:
-        await self._services.wait_until_open()
-        wanted, guard = (
-            self._import_request(request),
-            SecretPolicy(self._services.settings.privacy.mask, self._services.mask_key),
-        )
+        wanted, guard = self._import_request(request), self._services.secret_policy()
         assert request.body is not None, "the route streams"
         spooled = await self._spooled(request.body)
         progress = ImportState()
@@ -123,13 +115,13 @@ class TransferApi:
 
     def _import_request(self, request: Request) -> ImportRequest:
         query: ImportQuery = request.query
-        namespace = None if request.namespace is None else wire_codec.writable_namespace(request)
-        trust = wire_codec.trust_of(request, None)
+        namespace = None if request.namespace is None else access.writable_namespace(request)
+        trust = access.trust_of(request)
         if query.allow_forgotten and trust != "user":
             why = "only a person can have what was forgotten taken in again"
             raise Refusal(422, "refused", why, field="allow_forgotten")
         return ImportRequest(
-            caller=wire_codec.caller_of(request),
+            caller=access.caller_of(request),
             trust=trust,
             tool=query.tool,
             into=ImportTarget(namespace, query.user_id),

@@ -60,7 +60,7 @@ log = logging.getLogger("mnemo.intake")
 
 
 class Submission(NamedTuple):
-    """One thing that came in at a door, cleaned and masked. `echoes`: the memories whose text came back in it."""
+    """A text to be ingested, cleaned and masked."""
 
     draft: Draft
     entry_point: EntryPoint = "remember"
@@ -68,7 +68,6 @@ class Submission(NamedTuple):
     dedup: Dedup | None = None
     infer: bool | None = None
     masked: tuple[str, ...] = ()
-    echoes: tuple[str, ...] = ()
     explain: bool = False
 
 
@@ -116,11 +115,12 @@ class IngestPipeline:
         indexing: VectorIndexer,
         embedding: EmbeddingService,
         memories: MemoryService,
+        neighbours: NeighbourSearch,
         settings: Callable[[], Settings],
         give_way: Callable[[], None] = never_yield,
     ) -> None:
         """give_way: waits for whoever goes before what comes in."""
-        self.neighbours = NeighbourSearch(store, views, embedding)
+        self.neighbours = neighbours
         self._store = store
         self._views = views
         self._indexing = indexing

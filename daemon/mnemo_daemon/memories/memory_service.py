@@ -89,8 +89,9 @@ class MemoryEdge(NamedTuple):
 class MemoryService:
     """The service. Methods that write return the store's future; the others answer at once."""
 
-    def __init__(self, store: Store, views: Views) -> None:
-        self.on_scored: Callable[[str], None] = lambda _: None  # told of what is written with its vector compared
+    def __init__(self, store: Store, views: Views, on_scored: Callable[[str], None] = lambda _: None) -> None:
+        """on_scored: called with the id of each memory that is written after its vector was compared."""
+        self._on_scored = on_scored
         self._store = store
         self._views = views
 
@@ -336,7 +337,7 @@ class MemoryService:
             hidden = tuple(authorised_changes(hidden, pending, draft.trust))
         pending.apply((*decision.changes, *hidden, *known, *write_plan.first_backfill_cursor(item, decision, pending)))
         if item.is_seen:
-            self.on_scored(decision.memory.id)
+            self._on_scored(decision.memory.id)
         kept = () if decision.outcome == "discarded" else item.parts
         return decision._replace(
             parts=tuple(self._plan_statement(pending, part, decision.memory, caller) for part in kept)

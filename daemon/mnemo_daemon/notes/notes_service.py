@@ -90,17 +90,19 @@ class NotesService:
         settings: NotesSettings,
         *,
         clock: Callable[[], float] = time.monotonic,
-        on_error: Callable[[Exception], None] | None = None,
+        on_error: Callable[[Exception], None] = lambda _: None,
+        on_saved: Callable[[list[str]], None] = lambda _: None,
         make_watch: Callable[[Path, Callable[[list[str]], None], Callable[[], None]], Watch] = Watch,
     ) -> None:
-        """Knows the folders of the store; looks at none before `start`. `clock` is in seconds and never goes back."""
+        """The folders are read from the store, and none is scanned before `start`. `clock` is in seconds and never goes
+        back. `on_saved` is called with the ids of the passages of a file that a person has just saved."""
         self._store = store
         self._settings = settings
         self._clock = clock
         self._make_watch = make_watch
-        self._on_error = on_error or (lambda _: None)
+        self._on_error = on_error
+        self._on_saved = on_saved
         self._catalogue = NoteCatalogue()
-        self.on_saved: Callable[[list[str]], None] = lambda ids: None  # called with the passages of what was just saved
         self._writer = NoteWriter(
             store, self._catalogue, settings.file_mib_max << 20, self._is_interrupted, self._note_skipped
         )
@@ -593,7 +595,7 @@ class NotesService:
                     note = snapshot.note(known.id)
                 ids += [ref.memory for ref in note.chunks] if note is not None else []
         if ids:
-            self.on_saved(ids)
+            self._on_saved(ids)
 
     def _walk_paths(self, root: _WatchedRoot, folder: Folder, paths: set[str]) -> tuple[FolderListing, list[KnownFile]]:
         """The files at and below the paths, and those known to have been there."""

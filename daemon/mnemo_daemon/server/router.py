@@ -72,7 +72,8 @@ class Route(NamedTuple):
 
     `read_only` are fields of the body that exist and that only the daemon sets. A route whose answer is `bytes` sends
     them as `content_type`, from a Reply of bytes or of a stream. The handler of one that `streams` reads the body
-    itself, piece by piece and without a limit on the whole, and has no `ask`.
+    itself, piece by piece and without a limit on the whole, and has no `ask`. `before_open`: answers while the store is
+    being opened; every other route waits for it. `for_person`: refused to agents. Whoever makes the table checks both.
     """
 
     method: str
@@ -87,6 +88,8 @@ class Route(NamedTuple):
     body_max: int = BODY_BYTES_MAX
     content_type: str = "application/json"
     streams: bool = False
+    before_open: bool = False
+    for_person: bool = False
 
 
 class RouteTable:

@@ -69,15 +69,16 @@ class VectorIndexer:
     def __init__(
         self, store: Store, views: Views, embedding: EmbeddingService, disk: Disk,
         yield_to_queries: Callable[[], None] = never_yield, idle_seconds: float = IDLE_SECONDS,
+        next_work: Callable[[ActiveIndex, int], bool] = lambda *_: False,
     ) -> None:  # fmt: skip
-        """idle_seconds: from one look for work to the next, unless a commit or a request comes earlier."""
+        """idle_seconds: from one look for work to the next, unless a commit or a request comes earlier. next_work: called
+        with the index and its last change once all memories have their vectors; returns whether it did something."""
         self._store = store
         self._idle_seconds = idle_seconds
         self._yield_to_queries = yield_to_queries
         self._texts = TextVectorSource(store, embedding)
         self.handoff = self._texts.handoff
-        # Work that comes after the vectors of all memories, up to that change; returns whether it did something.
-        self.next_work: Callable[[ActiveIndex, int], bool] = lambda *_: False
+        self._next_work = next_work
         self._views = views
         self._embedding = embedding
         self.tokens: TokenBackfill = TokenBackfill(store, views, embedding)
@@ -272,7 +273,7 @@ class VectorIndexer:
             self.handoff.discard_older(HANDOFF_SECONDS)
             self._finish(target)
             self.tokens.applied_seq = self._seq
-            return bool(target.centroids.uncounted) or self.next_work(target, self._seq)
+            return bool(target.centroids.uncounted) or self._next_work(target, self._seq)
         self._index(target, batch)
         self._seq = seq
         if self._seq - self._saved.seq >= SAVE_AFTER_CHANGES:

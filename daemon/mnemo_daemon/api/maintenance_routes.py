@@ -1,11 +1,22 @@
-"""The routes of check and repair: POST /v1/check, /v1/repair. SPEC 13, FORMAT.md "Check"."""
+"""The routes about the store as a whole: backup, compaction, check, repair. SPEC 3.3, 3.9, 13, FORMAT.md "Check"."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
 
-from mnemo_client.protocol.maintenance import CheckAnswer, RepairAnswer, RepairRequest, RepairStep, ViolationView
-from mnemo_daemon.api.access import refuse_agents
+from mnemo_client.protocol.maintenance import (
+    BackupAnswer,
+    BackupRequest,
+    CheckAnswer,
+    CompactAnswer,
+    CompactRequest,
+    RepairAnswer,
+    RepairRequest,
+    RepairStep,
+    ViolationView,
+)
 from mnemo_daemon.api.workers import WorkerPool
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.maintenance.store_check import CheckReport, StoreCheck
@@ -20,8 +31,9 @@ T = TypeVar("T")
 SHOWN_MAX = 100  # violations of one rule
 
 
-class CheckApi:
-    """The handlers. What they start takes long, and runs one at a time on a thread that gives way to others."""
+class MaintenanceApi:
+    """The handlers. A backup or compaction has a thread of its own while it runs; checks and repairs run one at a time
+    on a thread with a low priority."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -35,17 +47,43 @@ class CheckApi:
         return [
             Route("POST", "/v1/check", self.check, CheckAnswer, "Whether everything is as it should be"),
             Route("POST", "/v1/repair", self.repair, RepairAnswer,
-                  "Mend what a check finds; delete nothing", ask=RepairRequest),
+                  "Mend what a check finds; delete nothing", ask=RepairRequest, for_person=True),
+            Route("POST", "/v1/backup", self.create_backup, BackupAnswer, "Copy the store, while it is in use",
+                  ask=BackupRequest, for_person=True),
+            Route("POST", "/v1/compact", self.compact, CompactAnswer,
+                  "Give up room, and the history that `history.keep` does not ask for", ask=CompactRequest,
+                  for_person=True),
         ]  # fmt: skip
 
+    async def create_backup(self, request: Request) -> Reply:
+        asked: BackupRequest = request.ask
+        wanted = None if asked.folder is None else Path(asked.folder)
+        folder, made = await asyncio.to_thread(self._services.maintenance.back_up, wanted)
+        size = sum(file.bytes for file in made.files)
+        return Reply(BackupAnswer(
+            folder=str(folder), seq=made.seq, at=made.at, bytes=size, files=len(made.files),
+            has_database=made.has_database,
+        ))  # fmt: skip
+
+    async def compact(self, request: Request) -> Reply:
+        asked: CompactRequest = request.ask
+        done = await asyncio.to_thread(
+            self._services.maintenance.compact, self._services.settings.history.keep, dry_run=asked.dry_run
+        )
+        sizes = self._services.store.disk_bytes()
+        return Reply(CompactAnswer(
+            versions=done.versions, history_from=done.history_from, dry_run=asked.dry_run,
+            database_before=done.sizes.database_before if done.sizes else sizes["database"],
+            database=done.sizes.database if done.sizes else sizes["database"],
+            journal_before=done.sizes.journal_before if done.sizes else sizes["journal"],
+            journal=done.sizes.journal if done.sizes else sizes["journal"],
+        ))  # fmt: skip
+
     async def check(self, _: Request) -> Reply:
-        await self._services.wait_until_open()
         return Reply(check_answer(await self._exclusively(self._store_check().run)))
 
     async def repair(self, request: Request) -> Reply:
-        await self._services.wait_until_open()
         asked: RepairRequest = request.ask
-        refuse_agents(request)
         repairing = StoreRepair(self._store_check())
         return Reply(repair_answer(await self._exclusively(lambda: repairing.repair(dry_run=asked.dry_run))))
 

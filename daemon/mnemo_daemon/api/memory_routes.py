@@ -1,0 +1,257 @@
+"""The routes of memories: lists, one memory, its edges, edits, the trash. SPEC 2.1, 3.7, 13"""
+
+import asyncio
+from typing import Annotated, NamedTuple
+
+import msgspec
+from msgspec import UNSET, Meta
+
+from mnemo_client.protocol.memories import (
+    READ_ONLY,
+    BulkDeleteAnswer,
+    DeleteAnswer,
+    EdgesAnswer,
+    MemoryPage,
+    MemoryView,
+    Patch,
+    TagsAnswer,
+    TrashPage,
+    TrashView,
+)
+from mnemo_client.protocol.primitives import LIMIT_DEFAULT, Limit, Namespace, RequestBody, ShortText
+from mnemo_client.protocol.retrieval import RecalledMemory, SearchAnswer
+from mnemo_daemon.api import access, request_codec, response_codec
+from mnemo_daemon.api.request_codec import ListFilter, ListQuery
+from mnemo_daemon.api.workers import WorkerPool
+from mnemo_daemon.errors import Refusal, bad_value
+from mnemo_daemon.memories.as_of import HistoryReader
+from mnemo_daemon.memories.history import History
+from mnemo_daemon.memories.memory_service import MemoryDetails, MemoryService
+from mnemo_daemon.server.router import Reply, Request, Route
+from mnemo_daemon.services import Services
+from mnemo_daemon.times import parse_past_time
+from mnemo_store.indexes.attributes import MemoryFilter
+
+DELETE_MAX = 500  # memories that one DELETE by filter takes
+EDGES_MAX = 500  # of one page
+
+_ID_PATH = "/v1/memories/{id}"
+_NOT_EDITED = frozenset({
+    "created_at", "namespace", "user_id", "agent_id", "run_id", "key", "source", "trace", "supersedes",
+})  # fmt: skip
+
+
+class GetQuery(RequestBody):
+    as_of: str | None = None
+
+
+class EdgesQuery(RequestBody):
+    limit: Limit = EDGES_MAX
+    cursor: str = ""
+
+
+class DeleteQuery(ListFilter):
+    id: list[str] = []  # these instead of what passes filters: all of them, or none where one does not exist
+    confirm: bool = False
+
+
+class DeleteByIdQuery(RequestBody):
+    why: Annotated[str, Meta(max_length=256)] = "deleted"
+
+
+class TagsQuery(RequestBody):
+    namespace: Namespace | None = None
+    user_id: ShortText | None = None
+
+
+class TrashQuery(RequestBody):
+    namespace: Namespace | None = None
+    limit: Limit = LIMIT_DEFAULT
+    cursor: str = ""
+    user_id: ShortText | None = None
+    set_aside: bool = False  # list what ingestion rejected instead
+
+
+class RecentQuery(ListQuery):
+    hours: Annotated[float, Meta(gt=0)] | None = None
+
+
+class _MemoryRows(NamedTuple):
+    """The rows of one page; `total` counts those of all pages, where it was asked for."""
+
+    rows: list[MemoryDetails]
+    cursor: str
+    total: int = 0
+
+
+class MemoriesApi:
+    """The handlers of single memories and of lists of them."""
+
+    def __init__(self, services: Services, workers: WorkerPool) -> None:
+        self._services = services
+        self._workers = workers
+
+    def routes(self) -> list[Route]:
+        """Return the routes of the resource."""
+        one = MemoryView
+        return [
+            Route("GET", "/v1/memories", self.list_memories, MemoryPage, "The newest first", query=ListQuery),
+            Route("DELETE", "/v1/memories", self.delete_many, BulkDeleteAnswer,
+                  "Move to the trash by ids or filter; without `confirm` a dry run", query=DeleteQuery),
+            Route("GET", _ID_PATH, self.get, one, "One memory", query=GetQuery),
+            Route("GET", f"{_ID_PATH}/edges", self.edges, EdgesAnswer, "The edges of a memory", query=EdgesQuery),
+            Route("PATCH", _ID_PATH, self.edit, one, "Edit", ask=Patch, read_only=READ_ONLY | _NOT_EDITED),
+            Route("DELETE", _ID_PATH, self.delete, DeleteAnswer, "Move to the trash", query=DeleteByIdQuery),
+            Route("POST", f"{_ID_PATH}/restore", self.restore, one, "Back from the trash, discarded or archived"),
+            Route("POST", "/v1/trash/{id}/restore", self.restore, one, "Back from the trash"),
+            Route("GET", "/v1/trash", self.trash, TrashPage, "What is in the trash", query=TrashQuery),
+            Route("GET", "/v1/recent", self.recent, SearchAnswer, "By when it happened", query=RecentQuery),
+            Route("GET", "/v1/tags", self.tags, TagsAnswer, "How many memories have each tag", query=TagsQuery),
+        ]  # fmt: skip
+
+    async def list_memories(self, request: Request) -> Reply:
+        page = await self._workers.run(self._page, request.query, self._list_filter(request))
+        roots = self._services.root_paths()
+        memories = [response_codec.memory_view(row, roots) for row in page.rows]
+        return Reply(MemoryPage(memories=memories, cursor=page.cursor or None))
+
+    async def recent(self, request: Request) -> Reply:
+        query: RecentQuery = request.query
+        namespace = access.namespace_of(request)
+        wanted = self._list_filter(request)._replace(namespaces=access.visible_namespaces(namespace))
+        if query.hours is not None:
+            wanted = wanted._replace(since=int(self._services.store.now() - query.hours * 3_600_000))
+        page = await self._workers.run(self._page, query, wanted, True)
+        roots = self._services.root_paths()
+        memories = [
+            RecalledMemory(**msgspec.structs.asdict(response_codec.memory_view(row, roots))) for row in page.rows
+        ]
+        return Reply(SearchAnswer(memories=memories, total=page.total, namespace=namespace, cursor=page.cursor or None))
+
+    async def tags(self, request: Request) -> Reply:
+        query: TagsQuery = request.query
+        wanted = MemoryFilter(
+            namespaces=access.listed_namespaces(request), user_id=query.user_id or "local",
+            without_tags=access.hidden_tags(request),
+            now=self._services.store.now(),
+        )  # fmt: skip
+        counts = await self._workers.run(self._services.views.attributes.count_tags, wanted)
+        return Reply(TagsAnswer(tags=counts, namespace=access.namespace_of(request)))
+
+    async def get(self, request: Request) -> Reply:
+        caller, at = access.caller_of(request), self._as_of(request.query.as_of)
+        if at is None:
+            return Reply(self._view(self._memories.resolve(request.path["id"], caller)))
+        history = History(self._services.store, self._memories)
+        row = await self._workers.run(history.memory_at, request.path["id"], at, caller)
+        return Reply(response_codec.memory_view(row, self._services.root_paths()))
+
+    async def edges(self, request: Request) -> Reply:
+        query: EdgesQuery = request.query
+        found, cursor = await self._workers.run(
+            self._memories.edges, request.path["id"], access.caller_of(request), query.limit, query.cursor
+        )
+        roots = self._services.root_paths()
+        return Reply(EdgesAnswer(edges=[response_codec.edge(row, roots) for row in found], cursor=cursor or None))
+
+    async def edit(self, request: Request) -> Reply:
+        patch: Patch = request.ask
+        now = self._services.store.now()
+        fields = request_codec.edited_fields(request, patch, self._services.secret_policy(), now)
+        caller = access.caller_of(request)
+        if "content" in fields:
+            before = self._memories.get(self._memories.resolve(request.path["id"], caller)).memory
+            fields["tags"] = request_codec.tagged_if_sensitive(fields["content"], fields.get("tags", before.tags))
+        if_version = None if patch.if_version is UNSET else patch.if_version
+        future = self._memories.edit(request.path["id"], fields, if_version, caller)
+        done = await asyncio.wrap_future(future)
+        await self._services.wait_until_open()  # a write may have found the disk failing
+        return Reply(self._view(done.result))
+
+    async def delete(self, request: Request) -> Reply:
+        caller = access.caller_of(request)
+        memory_id = self._memories.resolve(request.path["id"], caller)
+        future = self._memories.delete([memory_id], request.query.why, caller)
+        done = await asyncio.wrap_future(future)
+        return Reply(DeleteAnswer(deleted=len(done.result), id=memory_id))
+
+    async def delete_many(self, request: Request) -> Reply:
+        query: DeleteQuery = request.query
+        if query.id:
+            return await self._delete_ids(request, query)
+        access.writable_namespace(request)
+        if request.namespace is None and not any(getattr(query, name) for name in ListFilter.__struct_fields__):
+            raise bad_value("name at least one filter, the namespace for one: this would delete everything")
+        if "trashed" in query.states:
+            raise bad_value("what is in the trash is deleted already", "state")
+        wanted = self._list_filter(request)._replace(without_tags=access.hidden_tags(request))
+        rows, cursor = await self._workers.run(self._memories.page, wanted, DELETE_MAX, "")
+        ids = [row.memory.id for row in rows]
+        if not query.confirm:
+            total = self._services.views.attributes.mask(wanted).sum()
+            return Reply(BulkDeleteAnswer(ids=ids, would_delete=int(total)))
+        if cursor:
+            message = f"more than {DELETE_MAX} memories pass the filter: narrow it"
+            raise Refusal(422, "refused", message, field="confirm")
+        future = self._memories.delete(ids, "deleted by filter", access.caller_of(request))
+        done = await asyncio.wrap_future(future)
+        return Reply(BulkDeleteAnswer(ids=done.result, deleted=len(done.result)))
+
+    async def _delete_ids(self, request: Request, query: DeleteQuery) -> Reply:
+        if any(getattr(query, name) for name in ListFilter.__struct_fields__):
+            raise bad_value("give ids or filters, not both", "id")
+        caller = access.caller_of(request)
+        ids = [self._memories.resolve(text, caller, f"id[{place}]") for place, text in enumerate(query.id)]
+        if not query.confirm:
+            return Reply(BulkDeleteAnswer(ids=ids, would_delete=len(ids)))
+        done = await asyncio.wrap_future(self._memories.delete(ids, "deleted", caller))
+        return Reply(BulkDeleteAnswer(ids=done.result, deleted=len(done.result)))
+
+    async def restore(self, request: Request) -> Reply:
+        future = self._memories.restore(request.path["id"], access.caller_of(request))
+        done = await asyncio.wrap_future(future)
+        await self._services.wait_until_open()  # a write may have found the disk failing
+        return Reply(self._view(done.result))
+
+    async def trash(self, request: Request) -> Reply:
+        query: TrashQuery = request.query
+        states = ("discarded",) if query.set_aside else ("trashed",)
+        wanted = MemoryFilter(
+            states=states, namespaces=access.listed_namespaces(request), user_id=query.user_id or "local",
+            without_tags=access.hidden_tags(request),
+        )  # fmt: skip
+        rows, cursor = await self._workers.run(self._memories.page, wanted, query.limit, query.cursor)
+        roots = self._services.root_paths()
+        views, entries = [], []
+        with self._services.store.snapshot() as snapshot:
+            for row in rows:
+                views.append(response_codec.memory_view(row, roots))
+                entry = snapshot.trash(row.memory.id)
+                if entry is not None:
+                    entries.append(TrashView(memory=views[-1], at=entry.at, why=entry.why))
+        return Reply(TrashPage(memories=views, entries=entries, cursor=cursor or None))
+
+    # Shared by the handlers
+
+    @property
+    def _memories(self) -> MemoryService:
+        return self._services.memories
+
+    def _view(self, memory_id: str) -> MemoryView:
+        return response_codec.memory_view(self._memories.get(memory_id), self._services.root_paths())
+
+    def _page(self, query: ListQuery, wanted: MemoryFilter, recent: bool = False) -> _MemoryRows:
+        then = None
+        if (at := self._as_of(query.as_of)) is not None:
+            if "trashed" in query.states:
+                raise bad_value("`as_of` cannot list trashed memories", "state")
+            then = HistoryReader(self._services.store).state_at(at, wanted.without_tags)
+            wanted = wanted._replace(now=min(at, wanted.now))
+        rows, cursor = self._memories.page(wanted, query.limit, query.cursor, recent=recent, then=then)
+        return _MemoryRows(rows, cursor, self._memories.count(wanted, then) if recent else 0)
+
+    def _as_of(self, text: str | None) -> int | None:
+        return None if text is None else parse_past_time(text, "as_of", self._services.store.now())
+
+    def _list_filter(self, request: Request) -> MemoryFilter:
+        return request_codec.list_filter(request, request.query, self._services.store.now())

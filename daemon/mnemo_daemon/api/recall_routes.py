@@ -1,0 +1,138 @@
+"""The routes of questions: recall, why, search by words, and the context block. SPEC 7, 13"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Annotated
+
+from msgspec import Meta
+
+from mnemo_client.protocol.primitives import Namespace, RequestBody, ShortText
+from mnemo_client.protocol.retrieval import (
+    ContextAnswer,
+    ContextRequest,
+    RecallAnswer,
+    RecallRequest,
+    SearchAnswer,
+    WhyAnswer,
+    WhyRequest,
+)
+from mnemo_core.retrieval import context_block
+from mnemo_core.text.secrets import SENSITIVE_TAG
+from mnemo_daemon.api import access, request_codec, response_codec
+from mnemo_daemon.api.request_codec import query_time
+from mnemo_daemon.api.workers import WorkerPool
+from mnemo_daemon.retrieval.question import Hit, Question, RecallOutcome
+from mnemo_daemon.server.router import Reply, Request, Route
+from mnemo_daemon.services import Services
+
+
+class SearchQuery(RequestBody):
+    q: str
+    namespace: Namespace | None = None
+    user_id: ShortText | None = None
+    tag: list[str] = []
+    since: str | None = None
+    until: str | None = None
+    limit: Annotated[int, Meta(ge=1, le=100)] = 20
+    as_of: str | None = None
+    highlight: bool = False
+
+
+class RecallApi:
+    """The handlers."""
+
+    def __init__(self, services: Services, workers: WorkerPool) -> None:
+        self._services = services
+        self._workers = workers
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("POST", "/v1/recall", self.recall, RecallAnswer, "What is known about a question",
+                  ask=RecallRequest),
+            Route("POST", "/v1/why", self.why, WhyAnswer, "Why one is, or is not, among the answers",
+                  ask=WhyRequest),
+            Route("GET", "/v1/search", self.search, SearchAnswer, "By words alone", query=SearchQuery),
+            Route("POST", "/v1/context", self.context, ContextAnswer,
+                  "The block to put before a prompt", ask=ContextRequest),
+        ]  # fmt: skip
+
+    async def recall(self, request: Request) -> Reply:
+        asked: RecallRequest = request.ask
+        question = self._question(request, asked)
+        recalled = await self._recall(question, dry=asked.dry or question.as_of is not None)
+        await self._workers.run(self._note_shown, recalled.hits, asked.session_id)
+        namespace, roots = access.namespace_of(request), self._services.root_paths()
+        return Reply(response_codec.recall_answer(question, recalled, namespace, roots))
+
+    async def why(self, request: Request) -> Reply:
+        asked: WhyRequest = request.ask
+        question = self._question(request, asked)
+        memory_id = self._services.memories.resolve(asked.id, access.caller_of(request), "id")
+        with self._services.priority.query_running():
+            diagnosis = await self._workers.run(self._services.recall.why, question, memory_id)
+        diagnosis.namespace = access.namespace_of(request)
+        return Reply(diagnosis)
+
+    async def search(self, request: Request) -> Reply:
+        query: SearchQuery = request.query
+        asked = RecallRequest(
+            query=query.q, top_k=query.limit, token_budget=None, user_id=query.user_id, tags=query.tag,
+            ranker="words", preferences="inline", cut="none", rerank=False,
+            highlight=query.highlight, as_of=query.as_of, since=query_time(query.since), until=query_time(query.until),
+        )  # fmt: skip
+        question = self._question(request, asked)
+        recalled = await self._recall(question, dry=True)
+        roots = self._services.root_paths()
+        memories = [response_codec.hit_view(hit, roots) for hit in recalled.hits]
+        return Reply(SearchAnswer(
+            memories=memories, total=recalled.total, namespace=access.namespace_of(request),
+            degraded=[*recalled.degraded],
+        ))  # fmt: skip
+
+    async def context(self, request: Request) -> Reply:
+        asked: ContextRequest = request.ask
+        inner = RecallRequest(
+            query=asked.query, top_k=asked.top_k, token_budget=asked.token_budget, user_id=asked.user_id,
+            session_id=None, tags=asked.tags, preferences=asked.preferences, cut=asked.cut,
+        )  # fmt: skip
+        question = self._question(request, inner)
+        wanted = question.filter
+        if SENSITIVE_TAG not in wanted.tags:
+            wanted = wanted._replace(without_tags=(SENSITIVE_TAG,))
+        question = question._replace(filter=wanted, working_session=asked.session_id)
+        recalled = await self._recall(question, dry=False)
+        block, kept = await self._workers.run(self._context_block, recalled.hits, asked)
+        is_cut = len(kept) < len(recalled.hits)
+        return Reply(ContextAnswer(
+            block=block, total_tokens=len(block) // 4 if is_cut else recalled.total_tokens,
+            cut=is_cut or recalled.tokens_needed > 0, abstained=recalled.abstained,
+            memories=[hit.details.memory.id for hit in kept],
+            namespace=access.namespace_of(request), degraded=[*recalled.degraded],
+        ))  # fmt: skip
+
+    def _context_block(self, hits: Sequence[Hit], asked: ContextRequest) -> tuple[str, Sequence[Hit]]:
+        """The block, and the hits that are in it: as many of the first as its characters allow."""
+        root_paths = self._services.root_paths()
+        lines = [response_codec.context_item(hit, root_paths) for hit in hits]
+        block = context_block.render_block(lines, dates=asked.dates, ids=asked.ids)
+        while asked.max_chars is not None and len(block) > asked.max_chars:
+            lines.pop()
+            block = context_block.render_block(lines, dates=asked.dates, ids=asked.ids)
+        kept = hits[: len(lines)]
+        self._note_shown(kept, asked.session_id)
+        return block, kept
+
+    def _note_shown(self, hits: Sequence[Hit], session_id: str | None) -> None:
+        """Record what is handed out, so that it is not stored as news when it comes back. SPEC 5.5a"""
+        rows = [(hit.details.memory.id, hit.details.memory.content) for hit in hits]
+        self._services.ingest.record_shown(session_id or "", rows)
+
+    async def _recall(self, question: Question, *, dry: bool) -> RecallOutcome:
+        with self._services.priority.query_running():
+            recalled = await asyncio.wrap_future(self._services.recall.submit(question))
+        if not dry:
+            self._services.usage_recorder.record(recalled.hits)
+        return recalled
+
+    def _question(self, request: Request, asked: RecallRequest) -> Question:
+        return request_codec.question_of(request, asked, self._services.store.now(), self._services.settings)

@@ -1,0 +1,211 @@
+"""Stored records and results of services as the answers of the API. SPEC 2.1, 13"""
+
+import datetime as dt
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from mnemo_client.protocol.ingestion import IngestExplanation, NeighbourView, ScoresView, StatementView
+from mnemo_client.protocol.memories import EdgeView, MemoryView, NoteView, ProcedureTrace, TurnView
+from mnemo_client.protocol.retrieval import BestSentence, RecallAnswer, RecalledMemory
+from mnemo_client.protocol.status import ViewStatus
+from mnemo_client.protocol.versions import DifferenceView, VersionView
+from mnemo_core.ingest.write_plan import NEW_ID_PREFIX
+from mnemo_core.retrieval.context_block import ContextLine
+from mnemo_daemon.indexing.index import IndexProgress
+from mnemo_daemon.ingest.ingest_pipeline import IngestResult
+from mnemo_daemon.memories.history import MemoryDifference, MemoryVersion
+from mnemo_daemon.memories.memory_service import MemoryDetails, MemoryEdge
+from mnemo_daemon.retrieval.question import Hit, Question, RecallOutcome, shown_score
+from mnemo_store.records import Memory
+
+TRAIL_CHARS_MAX = 120  # of title and headings, in a line of the context block
+
+_PASSED_ON = (
+    "id", "content", "kind", "category", "layer", "importance", "importance_source", "event_at", "created_at",
+    "modified_at", "version", "decay_rate", "trust", "method", "source", "namespace", "user_id", "state", "pinned",
+    "compression_source", "form",
+)  # fmt: skip
+
+
+def memory_view(found: MemoryDetails, root_paths: Mapping[str, str]) -> MemoryView:
+    return MemoryView(**_fields(found, root_paths))
+
+
+def hit_view(hit: Hit, root_paths: Mapping[str, str]) -> RecalledMemory:
+    """A hit as it is answered."""
+    best = None
+    if hit.best is not None:
+        best = BestSentence(text=hit.best.text, marks=hit.best.marks, line=hit.best.line or None)
+    fields = _fields(hit.details, root_paths)
+    return RecalledMemory(
+        **fields,
+        score=shown_score(hit.score),
+        channels=list(hit.channels),
+        best=best,
+        was=hit.was,
+        preference=hit.preference,
+        others=hit.others,
+        content_cut=hit.is_cut,
+    )
+
+
+def context_item(hit: Hit, root_paths: Mapping[str, str]) -> ContextLine:
+    """A hit as a line of the context block."""
+    memory, note = hit.details.memory, _note(hit.details.memory, hit.details, root_paths)
+    place: tuple[str, ...] = ()
+    if note is not None:
+        trail = note.headings if note.headings[:1] == [note.title] else [note.title, *note.headings]
+        place = " › ".join(trail)[:TRAIL_CHARS_MAX], f"{note.path}:{note.lines[0]}"
+    score = None if hit.channels == ("preferences",) else hit.score
+    date = local_day(memory.event_at) if memory.note is None or memory.note.dated else ""
+    return ContextLine(memory.id, memory.kind, date, memory.content, hit.was, place, score, hit.is_cut)
+
+
+def recall_answer(
+    question: Question, recalled: RecallOutcome, namespace: str, root_paths: Mapping[str, str]
+) -> RecallAnswer:
+    """The answer of a recall; scores and times are rounded to what they can mean."""
+    budget = question.token_budget
+    return RecallAnswer(
+        memories=[hit_view(hit, root_paths) for hit in recalled.hits],
+        total_tokens=recalled.total_tokens,
+        budget_used=None if budget is None else round(recalled.total_tokens / budget, 4),
+        total=recalled.total,
+        ranker=recalled.ranker,
+        namespace=namespace,
+        degraded=list(recalled.degraded),
+        mode=recalled.mode,
+        expanded=list(recalled.expanded),
+        abstained=recalled.abstained,
+        needs_tokens=recalled.tokens_needed or None,
+        took_ms=round(recalled.took_ms, 3),
+        trace=recalled.trace,
+    )
+
+
+def edge(row: MemoryEdge, root_paths: Mapping[str, str]) -> EdgeView:
+    return EdgeView(
+        relation=row.edge.relation, direction="from" if row.edge.source == row.other.memory.id else "to",
+        at=row.edge.at, memory=memory_view(row.other, root_paths), via=row.edge.via or None,
+    )  # fmt: skip
+
+
+def version(row: MemoryVersion, root_paths: Mapping[str, str]) -> VersionView:
+    view, entry = memory_view(row.details, root_paths), row.entry
+    return VersionView(seq=row.seq, at=entry.at, by=entry.by, memory=view, what=entry.what, group=entry.group or None)
+
+
+def difference(row: MemoryDifference, root_paths: Mapping[str, str]) -> DifferenceView:
+    before, after = (memory_view(each, root_paths) if each is not None else None for each in (row.before, row.after))
+    entry = row.entry
+    return DifferenceView(
+        id=row.id, how=row.became or "dropped", seq=row.seq, at=entry.at, by=entry.by, what=entry.what,
+        group=entry.group or None, memory=before if row.became == "trashed" else after, fields=list(row.fields),
+        before={name: getattr(before, name) for name in row.fields},
+        after={name: getattr(after, name) for name in row.fields},
+    )  # fmt: skip
+
+
+def view_status(progress: IndexProgress, seq: int, monotonic: float) -> ViewStatus:
+    """The place of a view behind the store, as it is answered."""
+    behind = monotonic - progress.behind_since if progress.behind_since else 0.0
+    return ViewStatus(
+        state=progress.state,
+        applied_seq=progress.applied_seq,
+        lag=max(0, seq - progress.applied_seq),
+        lag_seconds=round(behind, 3) if progress.applied_seq < seq else 0.0,
+        items=progress.items,
+        share=round(progress.share, 4),
+        reason=progress.reason or None,
+        rate=None if progress.rate is None else round(progress.rate, 1),
+        seconds_left=None if progress.seconds_left is None else round(progress.seconds_left, 1),
+    )
+
+
+def ingest_fields(took: IngestResult, *, explain: bool) -> dict[str, Any]:
+    """The fields that every ingesting route answers for one text, except the memory."""
+    item, decision = took.item, took.decision
+    by_relation = {relation: [tie.id for tie in decision.relations if tie.relation == relation]
+                   for relation in ("related", "repeats", "updates")}  # fmt: skip
+    fields: dict[str, Any] = {**by_relation, "outcome": decision.outcome, "masked": list(took.submission.masked)}
+    fields["reason"] = decision.reason or None
+    scores = item.scores
+    if scores is not None and (explain or decision.reason):
+        rounded = (round(value, 4) for value in scores[:3])
+        fields["scores"] = ScoresView(**dict(zip(("importance", "novelty", "salience"), rounded, strict=True)))
+    if item.parts:
+        rows = zip(item.parts, decision.parts, took.triples, strict=True)
+        fields["statements"] = [
+            StatementView(
+                text=part.draft.content,
+                triple=triple and (triple.subject, triple.predicate, triple.object),
+                id=each and each.memory.id,
+                outcome=each and each.outcome,
+            )
+            for part, each, triple in rows
+        ]
+    if explain:
+        tied = {tie.id for tie in decision.relations}
+        near = [
+            *decision.relations,
+            *(tie for tie in item.near_relations if tie.id not in tied and not tie.id.startswith(NEW_ID_PREFIX)),
+        ]
+        fields["explained"] = IngestExplanation(
+            profile=item.policy.name,
+            route=item.why,
+            found=dict(scores.signals) if scores is not None else {},
+            near=[NeighbourView(id=tie.id, relation=tie.relation, why=tie.why, tied=tie.id in tied,
+                                    sim=None if tie.sim is None else round(tie.sim, 4)) for tie in near],
+        )  # fmt: skip
+    return fields
+
+
+def local_day(milliseconds_at: int) -> str:
+    """The local day, as it is shown."""
+    return dt.datetime.fromtimestamp(milliseconds_at / 1000).astimezone().date().isoformat()
+
+
+def _fields(found: MemoryDetails, root_paths: Mapping[str, str]) -> dict[str, Any]:
+    memory, usage = found.memory, found.usage
+    fields: dict[str, Any] = {name: getattr(memory, name) for name in _PASSED_ON}
+    fields |= {
+        "tags": list(memory.tags),
+        "evidence": list(memory.evidence),
+        "derived_from": list(memory.derived_from),
+        "compressed": memory.state == "compressed",
+        "access_count": usage.access_count,
+        "repetition_count": usage.repetition_count,
+        "last_accessed": usage.last_accessed or None,
+        "strength": round(usage.strength, 6),
+        "strength_epoch": usage.strength_epoch,
+        "expires_at": memory.expires_at or None,
+    }
+    for name in (
+        "speaker", "agent_id", "run_id", "session_id", "key", "superseded_by", "source_session_id", "managed",
+    ):  # fmt: skip
+        fields[name] = getattr(memory, name) or None
+    if memory.trace is not None:
+        fields["trace"] = ProcedureTrace(**msgspec.structs.asdict(memory.trace))
+    if memory.turn is not None:
+        fields["turn"] = TurnView(**msgspec.structs.asdict(memory.turn))
+    fields["note"] = _note(memory, found, root_paths)
+    return fields
+
+
+def _note(memory: Memory, found: MemoryDetails, root_paths: Mapping[str, str]) -> NoteView | None:
+    if found.note is None or memory.note is None:
+        return None
+    root = root_paths.get(found.note.root, "")
+    for ordinal, chunk in enumerate(found.note.chunks):
+        if chunk.memory == memory.id:
+            return NoteView(
+                path=f"{root}/{found.note.path}",
+                title=memory.note.title,
+                headings=list(memory.note.headings),
+                ordinal=ordinal,
+                lines=(chunk.first_line, chunk.last_line),
+                dated=memory.note.dated,
+            )
+    return None
