@@ -1,9 +1,10 @@
-"""The one path behind the doors: embedded, compared, scored, routed, written. SPEC 5
+"""Ingestion pipeline shared by all entry points: embed, search neighbours, score, classify, write. SPEC 5
 
-What comes in is looked at on threads; the loop only waits. A text's vectors are waited for as long as `embed_wait_ms`
-says, and what is not there by then is written without: near check and score follow once the vectors are there (`Late`).
-Vectors go on to the indexing (`Handed`), so that no text is embedded twice. What is near is looked for outside of the
-write turn, in the vector view, in what was written a moment ago and is not in the view yet, and in the batch itself.
+Texts are analysed on threads; the event loop only waits. A text's vectors are waited for as long as `embed_wait_ms`
+says. What has none by then is written without, and is compared and scored once its vectors are there
+(`ScoringBackfill`). New vectors are handed to the indexer (`EmbeddingHandoff`), so that no text is embedded twice.
+Neighbours are searched outside of the write turn: in the vector index, among recent writes that it does not have yet,
+and in the batch itself.
 """
 
 import asyncio
@@ -47,12 +48,12 @@ from mnemo_store.store import Store
 
 T = TypeVar("T")
 
-THREADS = 1  # that look at what came in: Python runs one at a time, and a question waits for each of the others
-BULK_THREADS = 1  # the same for what came in by the hundred, which must not hold up a single one
+THREADS = 1  # that analyse texts: Python runs one at a time, and a question waits for each of the others
+BULK_THREADS = 1  # the same for large batches, which must not hold up a single text
 EMBEDDING_THREADS = 2
-BULK_FROM = 16  # texts; so many are embedded by the background threads, and the rest at once
-SCORED_TOGETHER = 64  # texts of a batch: they are judged and written while the model has those behind them
-SLICES_AHEAD = 8  # on their way to the disk
+BULK_FROM = 16  # texts; so many are embedded by the background threads, fewer on the calling thread
+SCORED_TOGETHER = 64  # texts of a batch that are scored and written while the model embeds those after them
+SLICES_AHEAD = 8  # write turns that are waiting for the disk
 WORDS_KNOWN_MIN = 200  # memories from which on the word index can tell what is rare
 RARE_WORDS_KEPT = 50_000
 
@@ -80,33 +81,47 @@ class IngestResult(NamedTuple):
     triples: tuple[Triple | None, ...] = ()
 
 
-@dataclass
-class _IngestContext:
-    """One text on its way through the pipeline: each stage fills in what it finds out. `parts` are its statements."""
+class _TextFindings(NamedTuple):
+    """The part of a text's scores that needs no vectors."""
 
-    submission: Submission
-    digest: bytes  # of the content, under which its vectors are kept
-    item: IngestItem
     salience: Salience
     route: Classification
     event_at: int | None
+
+
+@dataclass
+class _IngestContext:
+    """One text on its way through the pipeline; each stage fills in its result. `parts` are its statements."""
+
+    submission: Submission
+    digest: bytes  # of the content; the key of its vectors
+    item: IngestItem
     parts: tuple["_IngestContext", ...] = ()
     triples: tuple[Triple | None, ...] = ()
+    analysis: _TextFindings | None = None
     rows: Rows | None = None  # its vectors, once they are there
+    outcome: Decision | Refusal | None = None
+
+    def result(self) -> IngestResult | Refusal:
+        """The result of the finished pipeline."""
+        assert self.outcome is not None, "every text is written or refused"
+        if isinstance(self.outcome, Refusal):
+            return self.outcome
+        return IngestResult(self.submission, self.item, self.outcome, self.triples)
 
 
 class _PendingVectors(NamedTuple):
-    """Vectors that are being computed: `of` has those of each text by its hash; `ours` are computed for this batch, in
-    their order."""
+    """Vectors that are being computed: `of` has those of each text by its hash, `ours` the place of each text that is
+    embedded for this batch."""
 
     serving: ActiveIndex
     of: Mapping[bytes, "Future[Rows | None]"]
     ours: Mapping[bytes, int]
-    centroids: dict[Scope, NDArray[np.float32] | None]  # as they were at first, so that one measure holds for a batch
+    centroids: dict[Scope, NDArray[np.float32] | None]  # one for the whole batch
 
 
 class IngestPipeline:
-    """The service. `ingest` is for the loop; `record_shown` and `record_echoes` are for whoever hands memories out."""
+    """The service. `ingest` runs on the event loop; the other methods may be called on any thread."""
 
     def __init__(
         self,
@@ -119,7 +134,6 @@ class IngestPipeline:
         settings: Callable[[], Settings],
         give_way: Callable[[], None] = never_yield,
     ) -> None:
-        """give_way: waits for whoever goes before what comes in."""
         self.neighbours = neighbours
         self._store = store
         self._views = views
@@ -130,13 +144,13 @@ class IngestPipeline:
         self._yield_to_queries = give_way
         self._threads = ThreadPoolExecutor(THREADS, "mnemo-intake")
         self._bulk = ThreadPoolExecutor(BULK_THREADS, "mnemo-bulk")
-        self._embedders = ThreadPoolExecutor(EMBEDDING_THREADS, "mnemo-door")
+        self._embedders = ThreadPoolExecutor(EMBEDDING_THREADS, "mnemo-embed")
         self._lock = threading.Lock()
         self._shown = HandoutLog()
         self._rarities: tuple[int, dict[str, float]] = (0, {})
 
     def close(self) -> None:
-        """Ends the threads; what is being embedded ends with the embedding service."""
+        """End the threads; the embedding service ends what is being embedded."""
         self._embedders.shutdown(wait=False, cancel_futures=True)
         for threads in (self._threads, self._bulk):
             threads.shutdown(wait=True, cancel_futures=True)
@@ -157,7 +171,7 @@ class IngestPipeline:
         return echo.rest, echo.ids
 
     def clear_caches(self) -> None:
-        """Nothing is kept of what was handed out and of what came in."""
+        """Forget the texts that were shown and ingested."""
         self.neighbours.clear_caches()
         with self._lock:
             self._shown, self._rarities = HandoutLog(), (0, {})
@@ -172,7 +186,7 @@ class IngestPipeline:
         return self.profile(asked.draft.namespace).infer if asked.infer is None else asked.infer
 
     async def run_on_thread(self, texts: int, function: Callable[..., T], *arguments: Any) -> T:
-        """Runs it on a thread, behind others of its size, after the questions."""
+        """Run the function on the thread for so many texts, once no query is running."""
 
         def run() -> T:
             self._yield_to_queries()
@@ -181,43 +195,27 @@ class IngestPipeline:
         threads = self._bulk if texts >= BULK_FROM else self._threads
         return await asyncio.get_running_loop().run_in_executor(threads, run)
 
-    # The path
+    # Stages
 
     async def ingest(
         self, asked: Sequence[Submission], caller: Caller, group: str = ""
     ) -> list[IngestResult | Refusal]:
-        """The result of each submission, in order, once it is durable. A refusal of one stops no other.
+        """The result of each submission, in order, once it is durable. A refusal of one does not stop the others.
 
         With a group everything is written under it, INGESTED_PER_WRITE memories in a write turn.
         """
         size = len(asked)
-        embedding, looked = await self.run_on_thread(size, self._analyse, asked, caller)
-        took: list[IngestResult | Refusal] = []
-        for some in batched(looked, SCORED_TOGETHER):  # the first are written while the model has the last
+        embedding, contexts = await self.run_on_thread(size, self._analyse, asked, caller)
+        for some in batched(contexts, SCORED_TOGETHER):  # the first are written while the model embeds the last
             if embedding is not None:
                 await self._wait(embedding, some)
-            took += await self._ingest_slice(size, some, embedding, caller, group)
-        return took
-
-    async def _ingest_slice(
-        self, size: int, looked: Sequence["_IngestContext | Refusal"], embedding: "_PendingVectors | None",
-        caller: Caller,
-        group: str,
-    ) -> list[IngestResult | Refusal]:  # fmt: skip
-        """Judged and written, some of a batch of that size."""
-        judged = await self.run_on_thread(size, self._score_batch, looked, embedding, caller)
-        items = [(place, each) for place, each in enumerate(judged) if isinstance(each, IngestItem)]
-        decided = await self._write([item for _, item in items], caller, group)
-        by_place = dict(zip((place for place, _ in items), decided, strict=True))
-        took: list[IngestResult | Refusal] = []
-        for place, (each, found) in enumerate(zip(judged, looked, strict=True)):
-            decision = by_place.get(place)
-            if isinstance(decision, Decision) and isinstance(each, IngestItem) and isinstance(found, _IngestContext):
-                took.append(IngestResult(found.submission, each, decision, found.triples))
-            else:
-                took.append(decision if isinstance(decision, Refusal) else each)  # type: ignore[arg-type]
-        await self.run_on_thread(size, self._record_written, looked, took, embedding)
-        return took
+            await self.run_on_thread(size, self._score, some, embedding, caller)
+            accepted = [each for each in some if each.outcome is None]
+            outcomes = await self._write([each.item for each in accepted], caller, group)
+            for each, outcome in zip(accepted, outcomes, strict=True):
+                each.outcome = outcome
+            await self.run_on_thread(size, self._record_written, some, embedding)
+        return [each.result() for each in contexts]
 
     def record_echoes(self, session: str, ids: Sequence[str]) -> None:
         """Count memories whose text came back as recalled, once for each session and memory. SPEC 5.5a"""
@@ -246,80 +244,66 @@ class IngestPipeline:
             settled += await _slice_results(length, written)
         return settled
 
-    # By itself
+    # Analysis
 
     def _analyse(
         self, asked: Sequence[Submission], caller: Caller
-    ) -> tuple[_PendingVectors | None, list["_IngestContext | Refusal"]]:
-        """Begins to embed, and looks at each text meanwhile."""
-        split = [self._with_statements(each) for each in asked]
-        texts = {digest: part.draft.content for each, digest, parts in split
-                 if not _reject_reason(self._profile(each), each)
-                 for part, digest in ((each, digest), *((part, digest) for part, digest, _ in parts))}  # fmt: skip
+    ) -> tuple[_PendingVectors | None, list[_IngestContext]]:
+        """Start to embed, and analyse each text meanwhile."""
+        contexts = [self._context_of(each) for each in asked]
+        texts = {each.digest: each.item.draft.content for each in _texts(contexts) if not each.item.discard_reason}
         embedding = self._begin_to_embed(texts)
         rarity = self._rarity()
-        looked: list[_IngestContext | Refusal] = []
-        for each, digest, parts in split:
+        for each in contexts:
             self._yield_to_queries()
             try:
-                draft = self._memories.resolved(each.draft, caller)
+                draft = self._memories.resolved(each.item.draft, caller)
             except Refusal as refusal:
-                looked.append(refusal)
+                each.outcome = refusal
                 continue
-            whole = self._analyse_one(each._replace(draft=draft), digest, rarity)
-            whole.parts = tuple(self._analyse_one(part, digest, rarity) for part, digest, _ in parts)
-            whole.triples = tuple(triple for _, _, triple in parts)
-            looked.append(whole)
-        return embedding, looked
+            each.item = each.item._replace(draft=draft)
+            for text in (each, *each.parts):
+                text.analysis = self._analysis_of(text, rarity)
+        return embedding, contexts
 
-    def _profile(self, asked: Submission) -> IngestPolicy:
-        return write_plan.policy_for(self.profile(asked.draft.namespace), asked.dedup)
-
-    def _with_statements(
-        self, asked: Submission
-    ) -> tuple[Submission, bytes, list[tuple[Submission, bytes, Triple | None]]]:
-        """A submission with the hash of its text, and the statements it is split into, where that is asked for.
-        SPEC 5.6"""
-        whole = text_hash(asked.draft.content)
+    def _context_of(self, asked: Submission) -> _IngestContext:
+        """The context of a submission; where it is to be inferred, with those of its statements. SPEC 5.6"""
+        draft = asked.draft
+        policy = write_plan.policy_for(self.profile(draft.namespace), asked.dedup)
+        is_filtered = asked.entry_point == "turn" and policy.filters_turns
+        rejected = (reject_reason(draft.content) or "") if is_filtered else ""
+        item = IngestItem(draft, asked.entry_point, policy, discard_reason=rejected, said_at=draft.event_at,
+                          is_explained=asked.explain)  # fmt: skip
+        context = _IngestContext(asked, text_hash(draft.content), item)
         if not self.should_infer(asked):
-            return asked, whole, []
-        draft = asked.draft._replace(
+            return context
+        base = draft._replace(
             source="extract", method="rule", kind=None, form=None, category=None, importance=None, key="",
             supersedes=(), derived_from=(), pinned=False, trace=None, turn=None,
         )  # fmt: skip
-        found = [(each, text_hash(each.text)) for each in extract_statements(asked.draft.content, asked.draft.speaker)]
-        return (
-            asked,
-            whole,
-            [
-                (Submission(draft._replace(content=each.text), dedup=asked.dedup), digest, each.triple)
-                for each, digest in found
-                if digest != whole
-            ],
-        )
+        found = [(each, text_hash(each.text)) for each in extract_statements(draft.content, draft.speaker)]
+        statements = [(each, digest) for each, digest in found if digest != context.digest]
+        context.triples = tuple(each.triple for each, _ in statements)
+        context.parts = tuple(
+            _IngestContext(part, digest, IngestItem(part.draft, policy=policy, said_at=draft.event_at,
+                                                    is_explained=False))
+            for part, digest in ((Submission(base._replace(content=each.text), dedup=asked.dedup), digest)
+                                 for each, digest in statements)
+        )  # fmt: skip
+        return context
 
-    def _analyse_one(self, asked: Submission, digest: bytes, rarity: Rarity | None) -> _IngestContext:
-        draft, profile = asked.draft, self._profile(asked)
-        said_at = draft.event_at if draft.event_at is not None else self._store.now()
-        discarded = _reject_reason(profile, asked)
-        item = IngestItem(
-            draft,
-            asked.entry_point,
-            profile,
-            discard_reason=discarded,
-            said_at=draft.event_at,
-            is_explained=asked.explain,
-        )
+    def _analysis_of(self, text: _IngestContext, rarity: Rarity | None) -> _TextFindings:
+        item, asked = text.item, text.submission
+        draft = item.draft
         self.neighbours.prefetch_claims(item)
-        told_at = find_event_time(draft.content, said_at, utc_offset) if draft.event_at is None or draft.turn else None
-        salience = scoring.salience_of(draft.content, profile, rarity)
-        return _IngestContext(
-            asked,
-            digest,
-            item,
-            salience,
-            scoring.classify_draft(draft, asked.entry_point, profile, asked.role),
-            told_at,
+        event_at = None
+        if draft.event_at is None or draft.turn:
+            said_at = draft.event_at if draft.event_at is not None else self._store.now()
+            event_at = find_event_time(draft.content, said_at, utc_offset)
+        return _TextFindings(
+            scoring.salience_of(draft.content, item.policy, rarity),
+            scoring.classify_draft(draft, item.entry_point, item.policy, asked.role),
+            event_at,
         )
 
     def _rarity(self) -> Rarity | None:
@@ -377,9 +361,9 @@ class IngestPipeline:
             halves = rows.astype(np.float16)
             futures[digest].set_result(halves if np.isfinite(halves).all() else None)
 
-    async def _wait(self, embedding: _PendingVectors, looked: Sequence["_IngestContext | Refusal"]) -> None:
+    async def _wait(self, embedding: _PendingVectors, contexts: Sequence[_IngestContext]) -> None:
         """Until their vectors are there, or as long as is allowed for so many texts."""
-        digests = {each.digest for each in _texts(looked)} & embedding.of.keys()
+        digests = {each.digest for each in _texts(contexts)} & embedding.of.keys()
         ours = sorted(digests & embedding.ours.keys(), key=embedding.ours.__getitem__)
         last = ours[-1:]  # once it is there, all before it are
         waits = [future for digest in (digests - embedding.ours.keys()).union(last)
@@ -388,79 +372,62 @@ class IngestPipeline:
             seconds = self._settings().intake.embed_wait_ms / 1000 * max(1, len(ours))
             await asyncio.wait([asyncio.wrap_future(future) for future in waits], timeout=seconds)
 
-    # Compared, scored, routed
+    # Scores
 
-    def _score_batch(
-        self, looked: Sequence["_IngestContext | Refusal"], embedding: _PendingVectors | None, caller: Caller
-    ) -> list[IngestItem | Refusal]:
-        _take_vectors(embedding, looked)
+    def _score(self, contexts: Sequence[_IngestContext], embedding: _PendingVectors | None, caller: Caller) -> None:
+        """Score, classify and relate every text, its statements included."""
+        _take_vectors(embedding, contexts)
         serving = embedding.serving if embedding is not None else None
-        wanted = [NeighbourQuery(place, each.item, each.rows) for place, each in enumerate(looked)
-                  if isinstance(each, _IngestContext)]  # fmt: skip
-        near = self.neighbours.search_batch(wanted, serving, caller)
-        judged: list[IngestItem | Refusal] = []
-        for place, each in enumerate(looked):
-            if isinstance(each, Refusal):
-                judged.append(each)
-                continue
+        accepted = [(place, each) for place, each in enumerate(contexts) if each.outcome is None]
+        near = self.neighbours.search_batch(
+            [NeighbourQuery(place, each.item, each.rows) for place, each in accepted], serving, caller
+        )
+        for place, each in accepted:
             self._yield_to_queries()
-            item = self._scored(each, embedding)
-            item = self.neighbours.with_relations(item, near.get(place, ()), serving)
-            parts = []
+            scored = self._scored(each, embedding)
+            scored = self.neighbours.with_relations(scored, near.get(place, ()), serving)
             for part in each.parts:
-                new = self._scored(part, embedding)
-                single = NeighbourQuery(place, part.item, part.rows)
-                found = self.neighbours.search_batch([single], serving, caller)
-                parts.append(self.neighbours.with_relations(new, found.get(place, ()), serving))
-            kept = tuple(parts) if not item.discard_reason else ()
-            judged.append(item._replace(name=f"{NEW_ID_PREFIX}{place}", parts=kept))
-        return judged
+                found = self.neighbours.search_batch([NeighbourQuery(place, part.item, part.rows)], serving, caller)
+                part.item = self.neighbours.with_relations(self._scored(part, embedding), found.get(place, ()), serving)
+            parts = () if scored.discard_reason else tuple(part.item for part in each.parts)
+            each.item = scored._replace(name=f"{NEW_ID_PREFIX}{place}", parts=parts)
 
-    def _scored(self, looked: _IngestContext, embedding: _PendingVectors | None) -> IngestItem:
-        """The item, scored and classified."""
-        item, draft, rows = looked.item, looked.item.draft, looked.rows
-        is_seen = rows is not None and embedding is not None and not embedding.serving.centroids.uncounted
-        centroid = None
-        if is_seen and embedding is not None:
-            centroid = _centroid(embedding, Scope(draft.user_id, draft.namespace))
-        scores = scoring.score(draft.content, item.policy, rows, centroid, looked.salience)
-        return scoring.apply_scores(item, looked.route, scores, looked.event_at)._replace(is_seen=is_seen)
+    def _scored(self, text: _IngestContext, embedding: _PendingVectors | None) -> IngestItem:
+        """The item with its scores and classification."""
+        item, draft, rows, analysis = text.item, text.item.draft, text.rows, text.analysis
+        assert analysis is not None, "a text that was not refused is analysed"
+        centroid, is_seen = None, False
+        if rows is not None and embedding is not None and not embedding.serving.centroids.uncounted:
+            centroid, is_seen = _centroid(embedding, Scope(draft.user_id, draft.namespace)), True
+        scores = scoring.score(draft.content, item.policy, rows, centroid, analysis.salience)
+        return scoring.apply_scores(item, analysis.route, scores, analysis.event_at)._replace(is_seen=is_seen)
 
-    def _record_written(
-        self,
-        looked: Sequence["_IngestContext | Refusal"],
-        took: Sequence[IngestResult | Refusal],
-        embedding: _PendingVectors | None,
-    ) -> None:
-        """Keeps the new vectors until the view has them."""
-        _take_vectors(embedding, looked)
-        rows = {each.item.draft.content: each.rows for each in _texts(looked)}
-        space = embedding.serving.embedder.space if embedding is not None else ""
-        for each in took:
-            if isinstance(each, IngestResult):
-                for decision in (each.decision, *each.decision.parts):
-                    if decision is not None and decision.outcome in ("stored", "repeats"):
-                        content = decision.memory.content
-                        self.neighbours.record_written(decision.memory, rows.get(content), space)
+    def _record_written(self, contexts: Sequence[_IngestContext], embedding: _PendingVectors | None) -> None:
+        """Keep the new vectors for the neighbour search until the index has them."""
+        if embedding is None:
+            return
+        _take_vectors(embedding, contexts)
+        for each in contexts:
+            if not isinstance(each.outcome, Decision):
+                continue
+            for text, decision in zip((each, *each.parts), (each.outcome, *each.outcome.parts), strict=False):
+                if decision is not None and decision.outcome in ("stored", "repeats"):
+                    self.neighbours.record_written(decision.memory, text.rows, embedding.serving.embedder.space)
 
 
-def _reject_reason(profile: IngestPolicy, asked: Submission) -> str:
-    """The reason why a turn is not worth keeping, "" where it is. SPEC 5.7"""
-    return (reject_reason(asked.draft.content) or "") if asked.entry_point == "turn" and profile.filters_turns else ""
-
-
-def _texts(looked: Sequence["_IngestContext | Refusal"]) -> Iterator[_IngestContext]:
+def _texts(contexts: Sequence[_IngestContext]) -> Iterator[_IngestContext]:
     """All texts, statements included."""
-    for each in looked:
-        if isinstance(each, _IngestContext):
-            yield each
-            yield from each.parts
+    for each in contexts:
+        yield each
+        yield from each.parts
 
 
-def _take_vectors(embedding: _PendingVectors | None, looked: Sequence["_IngestContext | Refusal"]) -> None:
+def _take_vectors(embedding: _PendingVectors | None, contexts: Sequence[_IngestContext]) -> None:
     """Fill in the vectors that are there by now."""
-    for each in _texts(looked) if embedding is not None else ():
-        future = embedding.of.get(each.digest) if embedding is not None and each.rows is None else None
+    if embedding is None:
+        return
+    for each in _texts(contexts):
+        future = embedding.of.get(each.digest) if each.rows is None else None
         if future is not None and future.done() and not future.cancelled():
             each.rows = future.result()
 
@@ -472,7 +439,7 @@ def _centroid(embedding: _PendingVectors, scope: Scope) -> NDArray[np.float32] |
 
 
 def _cancel_rest(job: "Future[None]", futures: Mapping[bytes, "Future[Rows | None]"]) -> None:
-    """Nobody waits for vectors that will not come."""
+    """Resolve the vectors that will not come, so that nobody waits for them."""
     if not job.cancelled() and (error := job.exception()) is not None:
         log.warning("a text could not be embedded, and is compared by words: %s", error)
     for future in futures.values():
