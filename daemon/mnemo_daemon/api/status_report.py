@@ -155,23 +155,12 @@ class StatusReport:
         status.disk = {**status.disk, "views": _folder_bytes(services.store.folder / "views")}
 
     def _trash_size(self) -> dict[str, int]:
-        """Memories in the trash and the bytes of their texts; counted anew when the store has changed."""
+        """Memories in the trash and the bytes of their texts; counted again when the store has changed."""
         services = self._services
         seq = services.store.seq
         if self._trash_size_at[0] != seq:
-            count = size = 0
-            after = ""
-            while True:
-                with services.store.snapshot() as snapshot:
-                    entries = snapshot.trash_entries(after, 500)
-                    memories = [snapshot.memory(entry.id) for entry in entries]
-                trashed = [memory for memory in memories if memory is not None and memory.state == "trashed"]
-                count += len(trashed)
-                size += sum(len(memory.content.encode()) for memory in trashed)
-                if len(entries) < 500:
-                    break
-                after = entries[-1].id
-            self._trash_size_at = (seq, {"count": count, "bytes": size})
+            sizes = [len(memory.content.encode()) for memory, _ in services.trash.trashed()]
+            self._trash_size_at = (seq, {"count": len(sizes), "bytes": sum(sizes)})
         return self._trash_size_at[1]
 
     def _model_statuses(self) -> dict[str, ModelStatus]:

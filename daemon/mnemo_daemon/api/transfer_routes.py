@@ -1,6 +1,7 @@
 """The routes by which everything leaves and comes in: GET /v1/export, POST /v1/import. SPEC 3.8, 13, 16."""
 
 import asyncio
+import contextlib
 import os
 import tempfile
 from collections.abc import AsyncIterator, Iterator
@@ -132,8 +133,8 @@ class TransferApi:
     async def _spooled(self, body: AsyncIterator[bytes]) -> BinaryIO:
         """The body in a file of the data folder that has no name: nothing stays of it, whatever happens. Raises
         DiskFull, WriteFailure, and what the body raises."""
-        spooled = await self._workers.run(self._temporary_file)
-        try:
+        with contextlib.ExitStack() as stack:
+            spooled = stack.enter_context(await self._workers.run(self._temporary_file))
             pieces: list[bytes] = []
             size = 0
             async for piece in body:
@@ -143,10 +144,8 @@ class TransferApi:
                     await self._workers.run(self._spool, spooled, b"".join(pieces))
                     pieces, size = [], 0
             await self._workers.run(self._spool, spooled, b"".join(pieces))
-        except BaseException:
-            spooled.close()
-            raise
-        return spooled
+            stack.pop_all()
+            return spooled
 
     def _temporary_file(self) -> BinaryIO:
         return tempfile.TemporaryFile(dir=self._services.store.folder)

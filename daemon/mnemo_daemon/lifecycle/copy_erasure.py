@@ -31,9 +31,9 @@ Purge = Callable[[Store, Sequence[str]], object]
 def known_copies(folder: Path) -> list[Path]:
     """The copies of the store that are known of: in its own folder of backups, what a restore put aside, and what one
     that was killed left."""
-    beside = folder.parent.glob(f"{folder.name}{folder_swap.REPLACED}*")
+    replaced = folder.parent.glob(f"{folder.name}{folder_swap.REPLACED}*")
     stage = folder_swap.staging_folder(folder)
-    return sorted([*(folder / BACKUPS_FOLDER).glob("*"), *beside, *([stage] if stage.exists() else [])])
+    return sorted([*(folder / BACKUPS_FOLDER).glob("*"), *replaced, *([stage] if stage.exists() else [])])
 
 
 def copies_holding(folder: Path, sought: ResiduePatterns, pause: Pause) -> list[Path]:

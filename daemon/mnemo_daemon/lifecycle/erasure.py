@@ -1,16 +1,16 @@
-"""Forgetting: memories, and every trace of them in the data folder. SPEC 3.7
+"""Erasure: memories are deleted with every trace of them in the data folder. SPEC 3.7
 
-The order of it, of which each step can be done again after whatever stopped it:
+Each step can be repeated after an interruption:
 
-1. A mark in the store names the memories. What stays no longer names them, and they are dropped; only salted hashes of
-   their texts stay. From here on no answer knows them.
-2. Columns, words and vectors are rebuilt, next to those that answer meanwhile.
-3. What lies about in the data folder (torn ends, damaged databases, quarantine) is removed where it holds any of it.
+1. A mark in the store names the memories. References to them are removed and they are deleted; only salted hashes of
+   their texts stay. From here on no answer has them.
+2. The indexes are rebuilt, next to those that answer meanwhile.
+3. Left-over files in the data folder (torn ends, damaged databases, quarantine) are removed where they hold a trace.
 4. Database and journal are rewritten: writes wait, reads go on.
-5. Every file is searched for what only these memories had, and the mark is taken away.
+5. Every file is searched for texts that only these memories had, and the mark is cleared.
 
-A start, or the housekeeping after a full disk, that finds the mark goes on from there. What the memories said is then
-read once more in the journal, which holds it until it is rewritten.
+A start or a job that finds the mark continues from there. The texts are then read from the journal, which holds them
+until it is rewritten.
 """
 
 import logging
@@ -57,13 +57,13 @@ class ErasureMark(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Erasure:
-    """The service. Its methods take long and run on a thread; one forgets at a time, and others wait."""
+    """The service. Its methods take long and run on a thread; one erasure at a time, and others wait."""
 
     def __init__(
         self, store: Store, disk: Disk, spaces: Callable[[], Sequence[str]], renew_views: Callable[[], None]
     ) -> None:
-        """`spaces`: of the vectors that are kept. `renew_views` returns once no view, cache or file of a view holds
-        anything of what was dropped."""
+        """`spaces`: of the vectors that are kept. `renew_views` returns once no index, cache or index file holds
+        anything of deleted memories."""
         self.pending = ""  # why traces of forgotten memories may still be there; "" when there is none
         self._store = store
         self._disk = disk
@@ -78,7 +78,7 @@ class Erasure:
             self.pending = "it was cut short, and goes on"
 
     def stop(self) -> None:
-        """Has what is under way end before its next step, to be finished at the next start."""
+        """End the erasure under way before its next step; the next start finishes it."""
         self._stopping.set()
 
     def plan(self, ids: Collection[str]) -> EraseAnswer:
@@ -99,11 +99,11 @@ class Erasure:
                 yield from (stored.memory for stored in snapshot.versions(memory_id))
 
     def erase(self, ids: Sequence[str], by: str, *, quoting: bool = False, everywhere: bool = False) -> EraseAnswer:
-        """Forgets these memories (whole ids) and what was derived from them; with `quoting` what says the whole of one
-        of their texts too, and with `everywhere` out of the copies of the store that are known of.
+        """Erase these memories (whole ids) and what was derived from them; with `quoting` also memories that quote one
+        of their texts in full, and with `everywhere` also from the known copies of the store.
 
-        Raises a Refusal or what the store raises. What was dropped by then stays dropped, and the rest is done as soon
-        as it can be.
+        Raises a Refusal or what the store raises. Memories that were deleted by then stay deleted, and the rest is
+        done as soon as possible.
         """
         began = time.monotonic()
         with self._lock:
@@ -123,7 +123,7 @@ class Erasure:
         return report
 
     def resume_if_due(self) -> None:
-        """Goes on with what was cut short, now and then."""
+        """Continue an interrupted erasure, at most every RETRY_SECONDS."""
         if self.pending and time.monotonic() >= self._retry_at and self._lock.acquire(blocking=False):
             try:
                 self._resume_marked()
@@ -158,10 +158,10 @@ class Erasure:
             message = f"the database, which has to be rewritten, is out of order: {self._store.degraded}"
             raise Refusal(503, "degraded", f"nothing was forgotten: {message}", retry_after=60)
 
-    # 1: out of every answer
+    # Step 1
 
     def _delete_marked(self, mark: ErasureMark, by: str) -> ErasurePlan:
-        """Drops what is marked and what was derived from it, until nothing is left that names any of it."""
+        """Delete what is marked and what was derived from it, until nothing refers to any of it."""
         whole: ErasurePlan | None = None
         origin = ChangeOrigin(PURGE, by, self._store.new_id())
         while True:
@@ -172,12 +172,11 @@ class Erasure:
             mark = ErasureMark(planned.asked, planned.derived, mark.everywhere)
             self._put_mark(mark, origin)
             self.pending = "it goes on"
-            try:
-                for versions in self._hard_delete.execute(planned, origin, _erase_changes):
-                    self._unsearched += versions
-            except BaseException:
-                self._unsearched = []  # what the last slice came to is not known: the journal has all of it
-                raise
+            # Empty where this fails: the outcome of the last slice is not known then, and the journal has all of it.
+            unsearched, self._unsearched = self._unsearched, []
+            for versions in self._hard_delete.execute(planned, origin, _erase_changes):
+                unsearched += versions
+            self._unsearched = unsearched
             self._continue()
 
     def _exist(self, ids: Iterable[str]) -> bool:
@@ -208,10 +207,10 @@ class Erasure:
 
         return self._store.run_exclusively(read).result()
 
-    # 2 to 5: out of every file
+    # Steps 2 to 5
 
     def _erase_and_report(self, report: EraseAnswer, *, everywhere: bool) -> None:
-        """Completes the report. Raises a Refusal that says what is still to be done."""
+        """Complete the report. Raises a Refusal that says what is still to be done."""
         try:
             self._erase(report, everywhere=everywhere)
         except (StoreError, OSError) as error:
@@ -271,7 +270,7 @@ class Erasure:
         self._put_mark(ErasureMark(), ChangeOrigin(PURGE, PURGE, ""))
 
     def _check_copies(self, report: EraseAnswer, sought: ResiduePatterns, *, everywhere: bool) -> None:
-        """Names the copies of the store that hold any of it; with `everywhere` rewrites them without it."""
+        """Report the copies of the store that hold a trace; with `everywhere` rewrite them without it."""
         folder, disk = self._store.folder, self._disk
         needles = sought.without(())
         for text in (*(memory.content for memory in self._unsearched), *report.purged, *report.derived):

@@ -1,18 +1,19 @@
-"""Dropping memories for good, in slices: what is left of them in others and in manifests of notes is taken out too.
+"""Hard delete of memories, in slices, with the references to them in other memories and in manifests of notes.
 
-The order is such that whatever stops it half-way, asking for the rest again ends in the same: first those that stay no
-longer name what goes, then it goes.
+References are removed before the memories, so that a run that was interrupted can be repeated with the same result.
 """
 
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from typing import NamedTuple, TypeVar
 
 from mnemo_core.lifecycle import erasure
 from mnemo_core.lifecycle.erasure import ErasurePlan, MemoryReferences
 from mnemo_daemon.queue_retry import retry_while_full
-from mnemo_store.backend import READ_SLICE, Snapshot
+from mnemo_daemon.table_walk import all_memories, walk
+from mnemo_store.backend import Snapshot
 from mnemo_store.batches import batched
 from mnemo_store.records import Change, DropMemory, DropNote, DropSkip, Memory, NoteFile, PutMemory, PutNote
 from mnemo_store.store import Store, WriteResult
@@ -39,7 +40,7 @@ def drop(_: Snapshot, versions: Sequence[Memory], __: bool) -> list[Change]:
 
 
 class HardDelete:
-    """Of one caller at a time, on a thread that may wait."""
+    """The service. One caller at a time, on a thread that may wait."""
 
     def __init__(self, store: Store, pause: Callable[[float], object] = time.sleep) -> None:
         """`pause` is called while the queue of writes is full, and may raise."""
@@ -47,19 +48,9 @@ class HardDelete:
         self._pause = pause
 
     def relations(self) -> list[MemoryReferences]:
-        """Of every memory that names another."""
-        return [tie for memory in self.memories() if (tie := erasure.references_of(memory)) is not None]
-
-    def memories(self) -> Iterator[Memory]:
-        """Every current record, each slice in a snapshot of its own."""
-        after = ""
-        while True:
-            with self._store.snapshot() as snapshot:
-                memories = snapshot.memories(after, READ_SLICE)
-            yield from memories
-            if len(memories) < READ_SLICE:
-                return
-            after = memories[-1].id
+        """The references of every memory that names another."""
+        found = (erasure.references_of(memory) for memory in all_memories(self._store))
+        return [references for references in found if references is not None]
 
     def execute(
         self,
@@ -68,8 +59,8 @@ class HardDelete:
         removal: Removal,
         is_wanted: Callable[[Memory], bool] = lambda _: True,
     ) -> Iterator[Sequence[Memory]]:
-        """Mends what stays, then drops what goes as far as it is still wanted, and gives every version of each slice.
-        Nothing is done but as this is read."""
+        """Remove the references, then delete the memories for which `is_wanted` holds; yields all versions of each
+        slice. The work is done as the iterator is read."""
         dropped = frozenset(plan.erased)
         for ids in batched(plan.referrers, DELETED_PER_WRITE):
             self._transact(partial(_clean_survivors, ids=ids, plan=plan, dropped=dropped, origin=origin), origin)
@@ -81,20 +72,14 @@ class HardDelete:
             yield self._transact(decide, origin)
 
     def _listing(self, ids: Collection[str]) -> dict[str, list[str]]:
-        """The files of notes that list these memories, by memory: one that came back as a memory of its own is listed
-        still, and names no file."""
+        """The note files that list these memories, by memory: a file still lists a memory that was detached from it."""
         listing: dict[str, list[str]] = {}
-        after = ""
-        while True:
-            with self._store.snapshot() as snapshot:
-                notes = snapshot.notes(after, READ_SLICE)
-            for note in notes:
-                for chunk in note.chunks:
-                    if chunk.memory in ids:
-                        listing.setdefault(chunk.memory, []).append(note.id)
-            if len(notes) < READ_SLICE:
-                return listing
-            after = notes[-1].id
+        slices = walk(self._store, lambda snapshot, *at: snapshot.notes(*at), lambda _, notes: notes)
+        for note in chain.from_iterable(slices):
+            for chunk in note.chunks:
+                if chunk.memory in ids:
+                    listing.setdefault(chunk.memory, []).append(note.id)
+        return listing
 
     def _transact(self, decide: Callable[[Snapshot], WriteResult[T]], origin: ChangeOrigin) -> T:
         return retry_while_full(

@@ -21,6 +21,7 @@ import mnemo_daemon
 import mnemo_store
 from mnemo_client.protocol.erasure import Quotation, SearchedPlace
 from mnemo_core.lifecycle.residue_scan import PatternKind, ResidueFinder, ResiduePatterns, strip_edges
+from mnemo_daemon.table_walk import walk
 from mnemo_store.backend import READ_SLICE
 from mnemo_store.codec import encode_json
 from mnemo_store.database.migrations import BACKUPS_FOLDER
@@ -67,7 +68,7 @@ def distinctive_texts(store: Store, sought: ResiduePatterns, pause: Pause) -> Re
         shared |= finder.find(data)
         pause()
     texts = {name for name, kind in sought.kinds.items() if kind in ("text", "short")}
-    narrower = 1  # slices after which the finder is made anew: of what others have most is found in the first few
+    narrower = 1  # slices after which the finder is made again without texts that others have; the first few show most
     for number, versions in enumerate(_kept_versions(store)):
         if number == narrower:
             finder, narrower = ResidueFinder(sought.without(shared - texts)), 4 * narrower
@@ -161,16 +162,12 @@ def describe(sought: ResiduePatterns, names: set[str]) -> str:
 
 def _kept_versions(store: Store) -> Iterator[list[Memory]]:
     """Every version of every memory, some at once."""
-    after = ""
-    while True:
-        with store.snapshot() as snapshot:
-            ids = [memory.id for memory in snapshot.memories(after, MEMORIES_AT_ONCE)]
-            versions = [stored.memory for memory_id in ids for stored in snapshot.versions(memory_id)]
-        if versions:
-            yield versions
-        if len(ids) < MEMORIES_AT_ONCE:
-            return
-        after = ids[-1]
+    return walk(
+        store,
+        lambda snapshot, *at: snapshot.memories(*at),
+        lambda snapshot, memories: [each.memory for memory in memories for each in snapshot.versions(memory.id)],
+        MEMORIES_AT_ONCE,
+    )
 
 
 def _other_records(store: Store) -> Iterator[bytes]:

@@ -1,11 +1,12 @@
-"""Emptying the trash, all of it or what has been there for long. SPEC 3.7
+"""Emptying the trash: all of it, or what has been there for long. SPEC 3.7
 
-What leaves the trash is gone: its record, its versions, its use, its edges. Its text may be remembered again, and old
-bytes of it stay in files until they are written over: who wants every trace gone forgets it.
+The record, versions, usage and edges of a memory are deleted. Its text may be remembered again, and old bytes of it
+stay in files until they are overwritten; an erasure removes every trace.
 """
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 
 import numpy as np
 
@@ -16,12 +17,12 @@ from mnemo_daemon.history_names import BY_TRASH, EMPTY_TRASH
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.lifecycle import hard_delete
 from mnemo_daemon.lifecycle.hard_delete import ChangeOrigin, HardDelete
-from mnemo_store.backend import READ_SLICE
+from mnemo_daemon.table_walk import walk
 from mnemo_store.errors import ClosedStoreError
 from mnemo_store.records import STATES, Memory, TrashEntry
 from mnemo_store.store import Store
 
-DISCARDED_DAYS = 30  # what a door turned away stays so long [SPEC 3.7]
+DISCARDED_DAYS = 30  # memories that ingestion rejected are kept so long [SPEC 3.7]
 DELETED_PER_SLICE = 1000  # memories: each slice reads once which memories name another
 
 log = logging.getLogger("mnemo.trash")
@@ -39,12 +40,12 @@ class Trash:
         self, namespaces: Sequence[str], by: str, user_id: str = "local", *, confirm: bool,
         is_stopping: Callable[[], bool] = lambda: False,
     ) -> EmptyTrashAnswer:  # fmt: skip
-        """Drops what is in the user's trash in these namespaces (none named: in all); without `confirm` says what that
-        is.
+        """Delete what is in the user's trash in these namespaces (none named: all); without `confirm` only count it.
+
         Raises ClosedStoreError between two slices when the daemon stops."""
         ids: list[str] = []
         size = 0
-        for memory, _ in self._trashed():
+        for memory, _ in self.trashed():
             if memory.user_id == user_id and (not namespaces or memory.namespace in namespaces):
                 ids.append(memory.id)
                 size += len(memory.content.encode())
@@ -58,7 +59,7 @@ class Trash:
         now = self._store.now()
         ids = []
         if keep_days:
-            ids = [memory.id for memory, entry in self._trashed() if entry.at < now - keep_days * DAY_MS]
+            ids = [memory.id for memory, entry in self.trashed() if entry.at < now - keep_days * DAY_MS]
         columns = self._views.attributes
         states, modified_at = columns.columns("state", "modified_at")
         is_discarded = states == STATES.index("discarded")
@@ -69,16 +70,15 @@ class Trash:
             log.info("%d memories left the trash for good: their time there was over", len(ids[:DELETED_PER_SLICE]))
         return len(ids) > DELETED_PER_SLICE
 
-    def _trashed(self) -> Iterator[tuple[Memory, TrashEntry]]:
-        after = ""
-        while True:
-            with self._store.snapshot() as snapshot:
-                entries = snapshot.trash_entries(after, READ_SLICE)
-                rows = [(snapshot.memory(entry.id), entry) for entry in entries]
-            yield from ((memory, entry) for memory, entry in rows if memory is not None and memory.state == "trashed")
-            if len(entries) < READ_SLICE:
-                return
-            after = entries[-1].id
+    def trashed(self) -> Iterator[tuple[Memory, TrashEntry]]:
+        """Every memory in the trash."""
+        slices = walk(
+            self._store,
+            lambda snapshot, *at: snapshot.trash_entries(*at),
+            lambda snapshot, entries: [(snapshot.memory(entry.id), entry) for entry in entries],
+        )
+        rows = chain.from_iterable(slices)
+        return ((memory, entry) for memory, entry in rows if memory is not None and memory.state == "trashed")
 
     def _delete(self, ids: Sequence[str], by: str, is_stopping: Callable[[], bool] = lambda: False) -> None:
         """Drop these; a memory restored in the meantime stays."""

@@ -1,7 +1,7 @@
 """Compacting and backing up a store that is in use. SPEC 3.3, 3.9.
 
-`compact` gives up what `history.keep` does not ask for, and writes database and journal anew; writes wait meanwhile,
-reads go on. A backup is a copy that can be opened by itself; it is read back before it is called one.
+`compact` deletes versions that `history.keep` does not ask for, and rewrites database and journal; writes wait
+meanwhile, reads go on. A backup is a copy that can be opened by itself; it is verified by reading it back.
 """
 
 import contextlib
@@ -16,12 +16,14 @@ from mnemo_core.text.dates.local_days import DAY_MS
 from mnemo_daemon import allocator
 from mnemo_daemon.errors import Refusal, bad_value
 from mnemo_daemon.memories.as_of import HISTORY_FROM, HistoryStart, history_start
+from mnemo_daemon.table_walk import walk
+from mnemo_store.backend import Snapshot
 from mnemo_store.database.migrations import BACKUPS_FOLDER
 from mnemo_store.disk import Disk
 from mnemo_store.maintenance import backup, compaction
 from mnemo_store.maintenance.backup import BackupManifest
 from mnemo_store.maintenance.compaction import CompactionSizes
-from mnemo_store.records import PutMeta
+from mnemo_store.records import Memory, PutMeta
 from mnemo_store.store import Store, WriteResult
 
 MEMORIES_A_SLICE = 200  # whose versions are read under one snapshot
@@ -52,7 +54,7 @@ class StoreMaintenance:
         self._lock = threading.Lock()
 
     def compact(self, keep: str, *, dry_run: bool = False) -> CompactionResult:
-        """Gives up the versions that were replaced longer ago than `keep` says, and the room they and others took."""
+        """Delete the versions that were replaced longer ago than `keep` says, and return free room to the disk."""
         with self._exclusively():
             with self._store.snapshot() as snapshot:
                 known = history_start(snapshot)
@@ -78,11 +80,11 @@ class StoreMaintenance:
         with self._exclusively():
             if folder is None:
                 stamp = dt.datetime.fromtimestamp(self._store.now() / 1000, dt.UTC).strftime("%Y%m%dT%H%M%S")
-                folder = beside = self._store.folder / BACKUPS_FOLDER / f"backup-{stamp}"
+                folder = first = self._store.folder / BACKUPS_FOLDER / f"backup-{stamp}"
                 number = 1
                 while folder.exists():  # another one of this second
                     number += 1
-                    folder = beside.with_name(f"{beside.name}-{number}")
+                    folder = first.with_name(f"{first.name}-{number}")
             elif not folder.is_absolute():
                 raise bad_value("`folder` must be an absolute path", "folder")
             elif self._store.folder.resolve() in (folder.resolve(), *folder.resolve().parents):
@@ -109,20 +111,16 @@ class StoreMaintenance:
             after = rows[-1][0]
 
     def _count_given_up(self, oldest: int) -> int:
-        count, after = 0, ""
-        while True:
-            with self._store.snapshot() as snapshot:
-                memories = snapshot.memories(after, MEMORIES_A_SLICE)
-                for memory in memories:
-                    seqs = [stored.seq for stored in snapshot.versions(memory.id)]
-                    count += sum(following < oldest for following in seqs[1:])
-            if len(memories) < MEMORIES_A_SLICE:
-                return count
-            after = memories[-1].id
+        """The number of versions that were replaced before the change `oldest`."""
+
+        def count(snapshot: Snapshot, memories: Sequence[Memory]) -> int:
+            return sum(following.seq < oldest for memory in memories for following in snapshot.versions(memory.id)[1:])
+
+        return sum(walk(self._store, lambda snapshot, *at: snapshot.memories(*at), count, MEMORIES_A_SLICE))
 
     @contextlib.contextmanager
     def _exclusively(self) -> Iterator[None]:
-        """One piece of upkeep at a time; who comes meanwhile is told so rather than left to wait."""
+        """Hold the lock of maintenance; raise a Refusal (409) where something else holds it."""
         if not self._lock.acquire(blocking=False):
             raise Refusal(409, "busy", "the store is being backed up, compacted or repaired already: try again later")
         try:

@@ -1,46 +1,44 @@
-"""The notes folders: watched, compared with what is remembered of them, and remembered. SPEC 6
+"""The watched notes folders: changes are noticed, compared with the store, and written to it. SPEC 6
 
-One thread does all the work. What changed in a folder is learnt in two ways: a watch marks paths to look at, and a
-scan compares the whole folder at the start, after lost events, when a vanished folder returns, and now and then. A
-folder that cannot be watched is scanned every few seconds instead. While a folder is missing nothing of it is
-touched: an unplugged disk is not a mass deletion.
+One thread does all the work. It learns of changes in two ways: a watch marks paths to look at, and a scan compares the
+whole folder at the start, after lost events, when a missing folder returns, and now and then. A folder that cannot be
+watched is scanned every few seconds instead. While a folder is missing its memories stay as they are: an unplugged disk
+is not a mass deletion.
 """
 
 import contextlib
 import heapq
 import logging
-import math
 import os
 import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from itertools import chain
 from pathlib import Path
-from typing import Literal
 
 from mnemo_client.protocol.status import NotesRootStatus, NotesStatus, SkippedFile
-from mnemo_core.documents.gitignore import IGNORE_FILE
 from mnemo_core.ingest import note_sync
 from mnemo_daemon.errors import Refusal, bad_value
 from mnemo_daemon.history_names import BY_NOTES
-from mnemo_daemon.notes.folder_scan import EXCLUDED_NAMES, READER, FileStat, Folder, FolderListing
+from mnemo_daemon.notes.folder_scan import EXCLUDED_NAMES, FileStat, Folder, FolderListing
 from mnemo_daemon.notes.folder_watch import CannotWatch, Watch
 from mnemo_daemon.notes.note_catalogue import KnownFile, NoteCatalogue
 from mnemo_daemon.notes.note_writer import NoteWriter, ScanChanges
 from mnemo_daemon.notes.pdf_reader import EXTRA_MISSING
+from mnemo_daemon.notes.watched_root import SETTLE_SECONDS_MAX, WatchedRoot
 from mnemo_daemon.settings import NotesSettings
+from mnemo_daemon.table_walk import walk
 from mnemo_daemon.thread_supervision import ThreadSupervisor, complete_future
 from mnemo_store.errors import ClosedStoreError
 from mnemo_store.records import DropRoot, NoteRoot, PutRoot
 from mnemo_store.store import Store, WriteResult
 
-SETTLE_SECONDS_MAX = 1.0  # a path that keeps changing is looked at this often
 PRESENCE_SECONDS = 1.0  # between two looks whether the folders are there
 RETRY_SECONDS = 2.0  # after an error; doubles up to RETRY_SECONDS_MAX
 RETRY_SECONDS_MAX = 60.0
 WATCH_AGAIN_SECONDS = 600.0  # before a folder that could not be watched is tried again
-DIRTY_MAX = 20_000  # paths waiting in one root; above, the whole root is scanned instead
 BURST = 1_000  # after as many changed paths at once a scan looks for events that were lost
 SLICE_FILES = 200  # of a first look at a folder: between two slices what was saved meanwhile has its turn
 SLICE_BYTES = 4 << 20
@@ -48,37 +46,9 @@ SMALL_BYTES = 64 << 10  # files up to this size come before larger ones
 SAVED_MAX = 20  # paths changed at once by somebody who saves; more is a program's work, and takes its turn
 SAVED_PASSAGES_MAX = 200
 SKIPPED_SHOWN_MAX = 100
-SKIPPED_KEPT_MAX = 10_000  # of one root
 REASONS_SHOWN_MAX = 50
 
-RootState = Literal["watching", "polling", "scanning", "missing", "paused"]
-
 log = logging.getLogger("mnemo.notes")
-
-
-class _WatchedRoot:
-    """A watched folder and what is to be done about it. Guarded by the service's condition where it says so."""
-
-    def __init__(self, record: NoteRoot) -> None:
-        self.record = record
-        self.path = Path(record.path)
-        self.state: RootState = "scanning"
-        self.reason: str | None = None
-        self.watch: Watch | None = None
-        self.identity: tuple[int, int] | None = None  # of the folder as it was last scanned
-        self.skipped: dict[str, tuple[str, FileStat | None]] = {}  # path → why, and the file as it was then
-        self.others: dict[str, str] = {}  # path → why, of what is no note, as of the last scan
-        self.uncounted: Counter[str] = Counter()  # why → how many further ones
-        self.watch_again_at = 0.0
-        self.last_scan_at: int | None = None
-        self.is_removed = False
-        self.is_cut_short = False  # removed, and its memories are still to be let go
-        # Guarded
-        self.dirty: set[str] = set()
-        self.first_event = 0.0
-        self.last_event = 0.0
-        self.scan_due = 0.0  # when, on the service's clock
-        self.waiting = 0  # files being settled
 
 
 class NotesService:
@@ -108,7 +78,7 @@ class NotesService:
         )
         self._wake = threading.Condition()
         with store.snapshot() as snapshot:
-            self._roots = {root.id: _WatchedRoot(root) for root in snapshot.roots()}
+            self._roots = {root.id: WatchedRoot(root) for root in snapshot.roots()}
         self._commands: deque[tuple[Callable[[], list[str]], Future[list[str]]]] = deque()
         self.supervisor = ThreadSupervisor(
             "mnemo-notes", self._work_until_stopped, on_failure=self._recover, pause_seconds=0.0
@@ -120,30 +90,30 @@ class NotesService:
         self._retry_seconds = 0.0
         self._retry_at = 0.0
         self._presence_at = 0.0
-        self._settling: _WatchedRoot | None = None
+        self._settling: WatchedRoot | None = None
 
     def start(self) -> None:
-        """Begins to look; returns at once."""
+        """Start the worker; returns at once."""
         self._is_started = True
         self.supervisor.start()
 
     def stop(self) -> None:
-        """Ends the watches and the work; what is on its way to the store is finished by the store."""
+        """End the watches and the worker; the store finishes the writes that were sent."""
         with self._wake:
             self._is_stopping = True
             self._wake.notify_all()
         self.supervisor.stop()
         for root in self._roots.values():
-            _stop_watch(root)
+            root.stop_watch()
 
-    # What callers ask
+    # Requests
 
     def root_paths(self) -> dict[str, str]:
         """The folders by the ids of their roots."""
         return {root_id: root.record.path for root_id, root in list(self._roots.items())}
 
     def add_root(self, path: str, namespace: str = "default") -> NoteRoot:
-        """Watches a folder from now on. Raises a Refusal that says what is wrong with it."""
+        """Watch a folder from now on. Raises a Refusal that says what is wrong with it."""
         folder = self._validated_path(path)
         record = NoteRoot(id=self._store.new_id(), path=str(folder), added_at=self._store.now(), namespace=namespace)
         try:
@@ -154,14 +124,14 @@ class NotesService:
             self._mark_writes_unsure()
             raise
         with self._wake:
-            self._roots.setdefault(record.id, _WatchedRoot(record))
+            self._roots.setdefault(record.id, WatchedRoot(record))
             self._wake.notify_all()
         return record
 
     def remove_root(self, which: str) -> list[str]:
-        """Stops watching a folder (its id or path) and moves its memories to the trash; their ids. Raises a Refusal.
+        """Stop watching a folder (its id or path), move its memories to the trash, return their ids. Raises a Refusal.
 
-        Where the store fails on the way, the folder is watched still, or its memories are let go later.
+        Where the store fails on the way, the folder stays watched, or its memories are moved later.
         """
         root = self._find_root(which)
         if not root.is_cut_short:
@@ -177,7 +147,7 @@ class NotesService:
             self._mark_writes_unsure()
             raise
 
-    def _drop_root(self, root: _WatchedRoot) -> None:
+    def _drop_root(self, root: WatchedRoot) -> None:
         root.is_removed = True
         record = root.record
         try:
@@ -190,7 +160,7 @@ class NotesService:
             raise
 
     def rescan(self) -> None:
-        """Has every folder compared anew, soon."""
+        """Compare every folder again, soon."""
         with self._wake:
             for root in self._roots.values():
                 root.scan_due = 0.0
@@ -198,7 +168,7 @@ class NotesService:
             self._wake.notify_all()
 
     def reconfigure(self, settings: NotesSettings) -> None:
-        """Goes by other settings from here on, beginning with a look at every folder."""
+        """Use other settings from now on, and scan every folder."""
         self._settings = settings
         self._writer.file_bytes_max = settings.file_mib_max << 20
         self.rescan()
@@ -209,25 +179,18 @@ class NotesService:
         return any(root.last_scan_at is None and root.state == "scanning" and not root.is_removed for root in roots)
 
     def wait_until_settled(self, timeout: float) -> bool:
-        """Waits until nothing is left to do about what has been noticed so far; False when that takes too long."""
+        """Wait until all changes noticed so far are written; False when that takes too long."""
         with self._wake:
             return self._wake.wait_for(lambda: not self._is_busy and self._is_quiet(), timeout)
 
     def status(self) -> NotesStatus:
         """The folders, their files, and what was skipped and why."""
         roots: list[NotesRootStatus] = []
-        # What could be a note first, what a rule leaves out last, in between some of every kind
+        # Files that could be notes come first, those excluded by a rule last, others mixed by reason in between
         passed: list[tuple[int, int, str, str]] = []
         reasons: Counter[str] = Counter()
         for root in list(self._roots.values()):
-            files, chunks = self._catalogue.counts(root.record.id)
-            roots.append(
-                NotesRootStatus(
-                    id=root.record.id, path=root.record.path, namespace=root.record.namespace, state=root.state,
-                    files=files, chunks=chunks, waiting=len(root.dirty) + root.waiting,
-                    last_scan_at=root.last_scan_at, reason=root.reason,
-                )
-            )  # fmt: skip
+            roots.append(root.status(*self._catalogue.counts(root.record.id)))
             skipped = [(0, path, why) for path, (why, _) in list(root.skipped.items())]
             skipped += [(1 + (why == EXCLUDED_NAMES), path, why) for path, why in root.others.items()]
             for order, path, why in skipped:
@@ -268,16 +231,16 @@ class NotesService:
             raise bad_value(f"{folder} cannot be read: {error.strerror}", "path") from None
         return folder
 
-    def _find_root(self, which: str) -> _WatchedRoot:
+    def _find_root(self, which: str) -> WatchedRoot:
         for root in list(self._roots.values()):
             names = (root.record.id, root.record.path, str(Path(which).expanduser().absolute()))
             if (root.is_cut_short or not root.is_removed) and (which in names[:2] or names[2] == root.record.path):
                 return root
         raise Refusal(404, "not_found", f"no watched folder is called {which}; `mnemo notes status` lists them")
 
-    def _trash_root(self, root: _WatchedRoot) -> list[str]:
-        """On the worker: the memories of a removed folder go to the trash. Their ids."""
-        _stop_watch(root)
+    def _trash_root(self, root: WatchedRoot) -> list[str]:
+        """On the worker: move the memories of a removed folder to the trash; return their ids."""
+        root.stop_watch()
         files = self._catalogue.under(root.record.id, "")
         ids: list[str] = []
         for file in files:
@@ -290,7 +253,7 @@ class NotesService:
         return ids
 
     def _mark_writes_unsure(self) -> None:
-        """A write failed: whether it was done all the same is for the worker to find out."""
+        """A write failed: the worker finds out whether it was done all the same."""
         with self._wake:
             self._is_unsure = True
             self._wake.notify_all()
@@ -304,36 +267,21 @@ class NotesService:
             self._wake.notify_all()
         return future
 
-    # What the watches tell
+    # Events of the watches
 
-    def _mark(self, root: _WatchedRoot, paths: list[str]) -> None:
-        now = self._clock()
+    def _mark(self, root: WatchedRoot, paths: list[str]) -> None:
         with self._wake:
-            if not root.dirty:
-                root.first_event = now
+            if root.mark(paths, self._clock(), self._settle_seconds()):
                 self._wake.notify_all()
-            root.last_event = now
-            if any(not path or path.endswith(IGNORE_FILE) for path in paths) or len(root.dirty) > DIRTY_MAX:
-                root.dirty.clear()
-                root.scan_due = min(root.scan_due, now + self._settle_seconds())
-                self._wake.notify_all()
-            else:
-                root.dirty.update(paths)
 
-    def _mark_lost(self, root: _WatchedRoot) -> None:
+    def _mark_lost(self, root: WatchedRoot) -> None:
         with self._wake:
             root.scan_due = 0.0
             self._wake.notify_all()
 
     def _note_skipped(self, record: NoteRoot, path: str, why: str | None, seen: FileStat | None) -> None:
-        root = self._roots.get(record.id)
-        if root is None:
-            return
-        root.waiting = max(0, root.waiting - 1)
-        if why is None:
-            root.skipped.pop(path, None)
-        elif len(root.skipped) < SKIPPED_KEPT_MAX:
-            root.skipped[path] = (why, seen)
+        if (root := self._roots.get(record.id)) is not None:
+            root.note_skipped(path, why, seen)
 
     # The worker
 
@@ -359,46 +307,40 @@ class NotesService:
             root.scan_due = 0.0
 
     def _load(self) -> None:
-        """Fills the catalogue from the store, and finishes what a crash left of a folder's removal."""
+        """Fill the catalogue from the store, and finish removals that a crash interrupted."""
         is_unsure = self._is_unsure
         if is_unsure:
             self._confirm_writes()
-        after = ""
-        while True:
-            with self._store.snapshot() as snapshot:
-                files = snapshot.notes(after, 500)
-            for file in files:
-                self._catalogue.put(file)
-            if len(files) < 500:
-                break
-            after = files[-1].id
+        slices = walk(self._store, lambda snapshot, *at: snapshot.notes(*at), lambda _, files: files)
+        for file in chain.from_iterable(slices):
+            self._catalogue.put(file)
         if is_unsure:
             self._follow_roots()
         orphans = self._catalogue.orphans(self._roots)
         self._writer.trash_files(orphans, note_sync.WHY_ROOT_REMOVED)
 
     def _confirm_writes(self) -> None:
-        """Returns once it is settled what became of the writes before: an empty turn waits for that. Else a note that
-        is in the store after all could be taken for a new one."""
+        """Return once the outcome of all earlier writes is known: an empty write turn waits for that. Otherwise a note
+        that is in the store after all could be taken for a new one."""
         self._is_unsure = False
         self._store.transact(
             lambda snapshot: WriteResult((), None, "notes"), by=BY_NOTES, background=True, frees=True
         ).result()
 
     def _follow_roots(self) -> None:
-        """Watches the folders that the store has, and lets go of those that it has no more."""
+        """Watch the folders that the store has, and remove those that it no longer has."""
         with self._store.snapshot() as snapshot:
             records = {record.id: record for record in snapshot.roots()}
         with self._wake:
             for record in records.values():
-                self._roots.setdefault(record.id, _WatchedRoot(record))
+                self._roots.setdefault(record.id, WatchedRoot(record))
         for root in list(self._roots.values()):
             if root.is_cut_short or (not root.is_removed and root.record.id not in records):
                 root.is_removed = root.is_cut_short = True
                 self._trash_root(root)
 
     def _wait_for_work(self) -> bool:
-        """Returns when something is due, or False when stopping."""
+        """Return True when something is due, False when stopping."""
         with self._wake:
             while not self._is_stopping:
                 pause = self._pause()
@@ -425,25 +367,22 @@ class NotesService:
                 continue
             pauses.append(root.scan_due - now)
             if root.dirty:
-                pauses.append(self._dirty_due(root) - now)
+                pauses.append(root.dirty_due(self._settle_seconds()) - now)
         return min(pauses)
 
     def _is_quiet(self) -> bool:
         now = self._clock()
         return not self._commands and not any(root.dirty or root.scan_due <= now for root in self._roots.values())
 
-    def _dirty_due(self, root: _WatchedRoot) -> float:
-        return min(root.last_event + self._settle_seconds(), root.first_event + SETTLE_SECONDS_MAX)
-
     def _settle_seconds(self) -> float:
         return self._settings.settle_ms / 1000
 
     def _is_interrupted(self) -> bool:
-        """True if what is being settled must wait: a command comes first, and the next scan goes on from there."""
+        """True if the scan under way must stop for a command; the next scan continues from there."""
         return self._is_stopping or (self._settling is not None and bool(self._commands or self._settling.is_removed))
 
     def _work(self) -> None:
-        """Does what is due."""
+        """Do what is due."""
         while self._commands:
             command, future = self._commands.popleft()
             complete_future(future, command)
@@ -463,20 +402,20 @@ class NotesService:
             try:
                 if root.scan_due <= now:
                     self._scan(root)
-                elif root.dirty and self._dirty_due(root) <= now:
+                elif root.dirty and root.dirty_due(self._settle_seconds()) <= now:
                     self._settle_dirty(root)
             finally:
                 self._settling = None
 
     def _refuse_commands(self, error: Exception) -> None:
-        """Answer everyone who waits, so that nobody waits until the store has recovered."""
+        """Fail the waiting commands, so that no caller waits until the store has recovered."""
         while self._commands:
             self._commands.popleft()[1].set_exception(error)
 
-    # Looking
+    # Scans
 
-    def _check_presence(self, root: _WatchedRoot) -> None:
-        """Notices that a folder has vanished, returned or been replaced, and that its watch has died."""
+    def _check_presence(self, root: WatchedRoot) -> None:
+        """Notice that a folder has vanished, returned or been replaced, or that its watch has ended."""
         try:
             status = root.path.stat()
         except OSError as error:
@@ -485,19 +424,15 @@ class NotesService:
         if root.state == "missing" or (root.identity is not None and (status.st_dev, status.st_ino) != root.identity):
             root.scan_due = 0.0
         elif root.watch is not None and not root.watch.is_alive():
-            _stop_watch(root)
+            root.stop_watch()
             root.scan_due = 0.0
 
-    def _set_missing(self, root: _WatchedRoot, reason: str) -> None:
-        if root.state != "missing":
-            log.warning("notes folder %s: %s; nothing of it is touched", root.path, reason)
-        _stop_watch(root)
-        root.state, root.reason = "missing", f"{reason}; its memories are kept as they are"
+    def _set_missing(self, root: WatchedRoot, reason: str) -> None:
+        root.stop_watch()  # outside of the lock, for which a thread of the watch may be waiting
         with self._wake:
-            root.dirty.clear()
-            root.scan_due = math.inf  # until it is there again
+            root.set_missing(reason)
 
-    def _open(self, root: _WatchedRoot) -> Folder | None:
+    def _open(self, root: WatchedRoot) -> Folder | None:
         try:
             data = self._store.folder.resolve()
             excluded = data.relative_to(root.path).as_posix() if root.path in data.parents else ""
@@ -506,8 +441,8 @@ class NotesService:
             self._set_missing(root, f"the folder cannot be opened: {error.strerror}")
             return None
 
-    def _scan(self, root: _WatchedRoot) -> None:
-        """Compares the whole folder with what is known of it, and settles what differs."""
+    def _scan(self, root: WatchedRoot) -> None:
+        """Compare the whole folder with the manifests, and write what differs."""
         began = self._clock()
         with self._wake:
             root.dirty.clear()
@@ -523,7 +458,7 @@ class NotesService:
                 self._set_missing(root, "the folder is there, but no note is in it (is its disk mounted?)")
                 return
             if folder.identity != root.identity:
-                _stop_watch(root)
+                root.stop_watch()
                 root.identity = folder.identity
             if root.watch is None:
                 self._keep_watch(root)
@@ -545,8 +480,8 @@ class NotesService:
                 root.scan_due = min(root.scan_due, self._clock() + pause)
         root.state = "watching" if root.watch is not None else "polling"
 
-    def _keep_watch(self, root: _WatchedRoot) -> None:
-        """Starts the watch, or finds why there can be none: then the folder is scanned every few seconds."""
+    def _keep_watch(self, root: WatchedRoot) -> None:
+        """Start the watch, or record why there is none: then the folder is scanned every few seconds."""
         now = self._clock()
         if root.watch is None and now < root.watch_again_at:
             return
@@ -561,10 +496,10 @@ class NotesService:
             log.warning("notes folder %s: %s; it is scanned every few seconds instead", root.path, error)
             root.reason = f"{error}; scanned every {self._settings.poll_seconds} s instead"
             root.watch_again_at = now + WATCH_AGAIN_SECONDS
-            _stop_watch(root)
+            root.stop_watch()
 
-    def _settle_dirty(self, root: _WatchedRoot) -> None:
-        """Looks at the paths that the watch marked, and settles what differs."""
+    def _settle_dirty(self, root: WatchedRoot) -> None:
+        """Read the paths that the watch marked, and write what differs."""
         with self._wake:
             paths, root.dirty = root.dirty, set()
         if len(paths) >= BURST:
@@ -585,8 +520,8 @@ class NotesService:
         if self._is_interrupted():
             root.scan_due = 0.0
 
-    def _prioritise_saved(self, root: _WatchedRoot, paths: set[str]) -> None:
-        """Has the passages of what somebody has just saved embedded before the backlog."""
+    def _prioritise_saved(self, root: WatchedRoot, paths: set[str]) -> None:
+        """Report the passages of files that a person has just saved, to be embedded before the backlog."""
         ids: list[str] = []
         for path in paths:
             known = self._catalogue.at(root.record.id, path)
@@ -597,7 +532,7 @@ class NotesService:
         if ids:
             self._on_saved(ids)
 
-    def _walk_paths(self, root: _WatchedRoot, folder: Folder, paths: set[str]) -> tuple[FolderListing, list[KnownFile]]:
+    def _walk_paths(self, root: WatchedRoot, folder: Folder, paths: set[str]) -> tuple[FolderListing, list[KnownFile]]:
         """The files at and below the paths, and those known to have been there."""
         found = FolderListing.nothing()
         known: dict[str, KnownFile] = {}
@@ -617,18 +552,8 @@ class NotesService:
                 found.files[path] = seen
         return found, list(known.values())
 
-    def _is_changed(self, root: _WatchedRoot, seen: FileStat) -> bool:
-        """True if a file is not as it was when it was last read or skipped."""
-        skipped = root.skipped.get(seen.path)
-        if skipped is not None and skipped[1] == seen:
-            return False
-        at = self._catalogue.at(root.record.id, seen.path)
-        if at is None or at.reader != READER:
-            return True
-        return (at.inode, at.mtime_ns, at.size) != (seen.inode, seen.mtime_ns, seen.size)
-
     def _moved_from(self, seen: FileStat) -> Iterator[KnownFile]:
-        """Files that a new one may have been until now, in whatever root: of the same inode, and gone from their
+        """Known files of any root that a new one may have been before it moved: of the same inode, and gone from their
         place, though no event may have said so yet."""
         for root in list(self._roots.values()):
             before = self._catalogue.by_inode(root.record.id, seen.inode)
@@ -636,17 +561,21 @@ class NotesService:
                 yield before
 
     def _settle(
-        self, root: _WatchedRoot, folder: Folder, walked: FolderListing, known: list[KnownFile], *, marked: bool = False
+        self, root: WatchedRoot, folder: Folder, walked: FolderListing, known: list[KnownFile], *, marked: bool = False
     ) -> None:
-        """Brings the store to what was found; `known` is what the manifests say of the same places.
+        """Write the differences between the files found and the manifests of the same places (`known`).
 
-        Files that a watch marked are read whatever their times say: two saves can fall into one tick of the clock.
+        Files that a watch marked are read whatever their times are: two saves can fall into one tick of the clock.
         """
-        changed = [seen for seen in walked.files.values() if marked or self._is_changed(root, seen)]
+        changed = [
+            seen
+            for seen in walked.files.values()
+            if marked or root.is_changed(seen, self._catalogue.at(root.record.id, seen.path))
+        ]
         for seen in changed:
             if self._catalogue.at(root.record.id, seen.path) is None:
                 known.extend(self._moved_from(seen))
-        gone = [] if self._is_interrupted() else _missing_files(root, walked, known)
+        gone = [] if self._is_interrupted() else root.missing_files(walked, known)
         for path, why in walked.skipped.items():
             self._note_skipped(root.record, path, why, None)
         for file in gone:
@@ -660,9 +589,9 @@ class NotesService:
         finally:
             root.waiting = waiting if marked else 0
 
-    def _settle_in_slices(self, root: _WatchedRoot, folder: Folder, changed: list[FileStat]) -> None:
-        """Reads a folder of which nothing is known: small files before huge ones, among them the newest first, and
-        between the slices what is saved meanwhile."""
+    def _settle_in_slices(self, root: WatchedRoot, folder: Folder, changed: list[FileStat]) -> None:
+        """Read a folder of which nothing is known: small files before huge ones, the newest first, and between the
+        slices the files that are saved meanwhile."""
         changed.sort(key=lambda seen: (max(seen.size, SMALL_BYTES), -seen.mtime_ns))
         some: list[FileStat] = []
         size = 0
@@ -678,22 +607,3 @@ class NotesService:
                     if other.dirty and other.scan_due > 0 and not other.is_removed:
                         self._settle_dirty(other)
         self._writer.apply(ScanChanges(root.record, folder, some, []))
-
-
-def _stop_watch(root: _WatchedRoot) -> None:
-    if root.watch is not None:
-        root.watch.stop()
-        root.watch = None
-
-
-def _missing_files(root: _WatchedRoot, walked: FolderListing, known: list[KnownFile]) -> list[KnownFile]:
-    """Of the files known to have been there those that are not: not what only could not be looked at."""
-    if "" in walked.unlisted:
-        return []
-    unknown = tuple(f"{folder}/" for folder in walked.unlisted)
-    return [
-        file
-        for file in {file.id: file for file in known}.values()
-        if file.root != root.record.id
-        or not (file.path in walked.files or file.path in walked.skipped or file.path.startswith(unknown))
-    ]

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from mnemo_daemon.table_walk import all_memories
 from mnemo_store.backend import READ_SLICE
 from mnemo_store.batches import batched
 from mnemo_store.codec import digest_key
@@ -33,22 +34,11 @@ def export_lines(
 def _vectors(store: Store, keep: Callable[[Memory], bool] | None, space: VectorSpace) -> Iterator[tuple[bytes, bytes]]:
     """Key and value of the vectors of what is kept, in the order of the keys."""
     keys: dict[bytes, bytes] = {}  # to the hashes of their texts
-    after = ""
-    while True:
-        with store.snapshot() as snapshot:
-            memories = snapshot.memories(after, READ_SLICE)
-        for memory in memories:
-            if keep is None or keep(memory):
-                digest = text_hash(embedded_text(memory))
-                keys[digest_key(space.name, digest)] = digest
-        if len(memories) < READ_SLICE:
-            break
-        after = memories[-1].id
+    for memory in all_memories(store):
+        if keep is None or keep(memory):
+            digest = text_hash(embedded_text(memory))
+            keys[digest_key(space.name, digest)] = digest
     for some in batched(sorted(keys), READ_SLICE):
-        found = []
         with store.snapshot() as snapshot:
-            for key in some:
-                rows = snapshot.vectors(space.name, keys[key], space.dimensions)
-                if rows is not None:
-                    found.append((key, rows.tobytes()))
-        yield from found
+            found = [(key, snapshot.vectors(space.name, keys[key], space.dimensions)) for key in some]
+        yield from ((key, rows.tobytes()) for key, rows in found if rows is not None)

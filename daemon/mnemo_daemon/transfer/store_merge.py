@@ -28,7 +28,7 @@ from mnemo_daemon.transfer.tool_import import (
 )
 from mnemo_store.backend import Snapshot
 from mnemo_store.codec import digest_key, id_key
-from mnemo_store.database.table_access import TableRow as TableRow
+from mnemo_store.database.table_access import TableRow
 from mnemo_store.errors import StoreError, StoreNotEmpty
 from mnemo_store.journal import dump
 from mnemo_store.journal.dump import ChangeRow, DumpHeader, DumpRow, MemoryRow, VectorsRow, VersionRow

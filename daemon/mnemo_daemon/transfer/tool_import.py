@@ -43,7 +43,7 @@ class ImportRequest(NamedTuple):
     """The request for an import."""
 
     caller: Caller
-    trust: Trust  # of the door
+    trust: Trust  # of the entry point
     tool: ImportTool | None = None  # None: whatever it looks like
     into: ImportTarget = ImportTarget()
     allow_forgotten: bool = False
