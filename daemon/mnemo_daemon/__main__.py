@@ -23,7 +23,7 @@ What can be set stands in config.toml and in MNEMO_… variables: see `mnemo con
 
 
 def main() -> int:
-    """Binds the socket first, so that whoever started this waits for nothing else; then loads the rest."""
+    """Bind the socket first, so that clients can connect at once; then load the rest."""
     arguments = sys.argv[1:]
     if arguments:
         return _answer_argument(arguments)

@@ -17,7 +17,7 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # of glibc's ma
 
 
 def limit_arenas() -> bool:
-    """Bounds what the allocator keeps. To be called before threads are begun; False where it cannot be set."""
+    """Limit the memory that the allocator keeps. Call before threads start; False where it cannot be set."""
     mallopt = _function("mallopt")
     if mallopt is None:
         return False

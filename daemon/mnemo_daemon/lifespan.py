@@ -33,7 +33,7 @@ log = logging.getLogger("mnemo.daemon")
 async def serve_until_stopped(
     configuration: settings.Configuration, listener: Listener, notifier: Notifier
 ) -> Exception | None:
-    """Serves until it is told to stop, or until the store turns out not to open: then gives the reason."""
+    """Serve until told to stop, or until the store fails to open; return that failure."""
     sys.setswitchinterval(SWITCH_SECONDS)
     daemon = Daemon(configuration)
     daemon.start_opening()
@@ -77,7 +77,7 @@ async def serve_until_stopped(
 async def freeze_long_lived(
     is_warming: Callable[[], bool], poll_seconds: float = WARM_POLL_SECONDS, seconds_max: float = WARM_SECONDS_MAX
 ) -> None:
-    """Once all is warm, has Python's collector never again look at what is there: modules, views, the model.
+    """Once all is warm, exclude what is there (modules, indexes, the model) from garbage collection.
 
     A full collection looks at every object, some 70,000, while nothing else runs: 30 ms that a question would wait.
     """

@@ -21,7 +21,7 @@ class _Measurement(NamedTuple):
 
 
 class MachineLoad:
-    """Measures what other programs leave of the machine. Used by one thread."""
+    """The use of the machine by other programs. Used by one thread."""
 
     def __init__(
         self,

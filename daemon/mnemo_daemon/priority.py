@@ -15,7 +15,7 @@ WAIT_SECONDS_MAX = 0.05  # for questions, before any one piece of work: however 
 
 
 class QueryPriority:
-    """Of one daemon. Any thread may ask."""
+    """The queries under way in one daemon. Any thread may ask."""
 
     def __init__(self, wait_seconds_max: float = WAIT_SECONDS_MAX) -> None:
         self._wait_seconds_max = wait_seconds_max
@@ -24,7 +24,7 @@ class QueryPriority:
 
     @contextmanager
     def query_running(self) -> Iterator[None]:
-        """While it is being answered."""
+        """Count a query as running."""
         with self._change:
             self._queries += 1
         try:
@@ -36,11 +36,11 @@ class QueryPriority:
                     self._change.notify_all()
 
     def yield_to_queries(self) -> None:
-        """Returns when no question is being answered, or after a while. Not for who answers one."""
+        """Wait until no query is running, at most WAIT_SECONDS_MAX. Not for threads that answer queries."""
         if self._queries:
             with self._change:
                 self._change.wait_for(lambda: not self._queries, self._wait_seconds_max)
 
 
 def never_yield() -> None:
-    """Gives way to nobody."""
+    """A `yield_to_queries` that never waits."""

@@ -94,7 +94,7 @@ class Interval:
 
 
 class Scheduler:
-    """Runs jobs on the thread that calls `run`; reports may be asked for from any thread."""
+    """The scheduler. Jobs run on the thread that calls `run`; any thread may ask for reports."""
 
     def __init__(
         self,
@@ -118,13 +118,13 @@ class Scheduler:
         self._stopping = threading.Event()
 
     def run(self) -> None:
-        """Runs what is due until `stop` is called."""
+        """Run jobs that are due until `stop` is called."""
         has_more = False
         while not self._stopping.wait(0.0 if has_more else POLL_SECONDS):
             has_more = self.run_round()
 
     def stop(self) -> None:
-        """Has `run` return once the slice that is under way is done."""
+        """End `run` after the present slice."""
         self._stopping.set()
 
     def run_round(self) -> bool:

@@ -33,7 +33,7 @@ class ThreadReport(NamedTuple):
 
 
 class ThreadSupervisor:
-    """Runs the loop of one background thread, and restarts it when it fails. Safe to use from several threads."""
+    """Runs the loop of one background thread, and restarts it after a failure. Thread-safe."""
 
     def __init__(
         self, name: str, loop: Callable[[], None], *, on_failure: Callable[[Exception], None] = lambda _: None,
@@ -56,7 +56,7 @@ class ThreadSupervisor:
         self._failed_at = 0
 
     def start(self) -> None:
-        """Begins the loop on a thread of its own; without effect while that is alive."""
+        """Start the loop on a thread of its own, unless that is alive."""
         if not self.is_alive():
             self._stopping.clear()
             self._thread = threading.Thread(target=self.run, name=self.name, daemon=True)
@@ -77,7 +77,7 @@ class ThreadSupervisor:
         return self._thread is not None and self._thread.is_alive()
 
     def resume(self) -> None:
-        """Ends a pause after a failure: there is a reason to try again at once."""
+        """End a pause after a failure: there is a reason to try again at once."""
         self._resume.set()
 
     def note_success(self) -> None:
@@ -89,7 +89,7 @@ class ThreadSupervisor:
         return ThreadReport(self.name, self._is_reported, self._restarts, self._last_failure, self._failed_at)
 
     def run(self) -> None:
-        """Runs the loop until it returns, on the calling thread."""
+        """Run the loop until it returns, on the calling thread."""
         while not self._stopping.is_set():
             self._resume.clear()
             try:
@@ -104,7 +104,7 @@ class ThreadSupervisor:
                 return
 
     def _note_failure(self, error: Exception) -> float:
-        """Logs and counts the failure; the seconds until the restart."""
+        """Log and count the failure; return the seconds until the restart."""
         failure = f"{type(error).__name__}: {error}"
         pause = self._pause_seconds
         if pause is None:
@@ -124,7 +124,7 @@ class ThreadSupervisor:
 
 
 def complete_future(future: "Future[Result]", compute: Callable[[], Result]) -> None:
-    """Computes what a caller waits for, and hands it the result or whatever was raised."""
+    """Complete the future with the result of `compute`, or with what it raises."""
     try:
         result = compute()
     except Exception as error:  # noqa: BLE001 - it is raised where the caller waits

@@ -107,7 +107,7 @@ class HistoryApi:
         return self._history.span(since, until)
 
     def _seq(self, text: str, field: Literal["since", "until"]) -> int:
-        """Of `seq:N`, or of the last change up to a time. Raises a Refusal."""
+        """The seq that `seq:N` names, or that of the last change up to a time. Raises a Refusal."""
         number = text.removeprefix(_SEQ)
         if number != text:
             if not number.isdecimal() or len(number) > SEQ_DIGITS_MAX:

@@ -47,7 +47,7 @@ class _BatchEntry(NamedTuple):
 
 
 class _EmptyText(NamedTuple):
-    """Nothing is left of it to be remembered, and why; the memories whose text it was."""
+    """A text of which nothing is left to store, with the reason and the memories that it repeated."""
 
     reason: str
     echoes: tuple[str, ...] = ()

@@ -39,7 +39,7 @@ class Api:
         )  # fmt: skip
 
     def close(self) -> None:
-        """Ends the threads of all resources; an erasure first, since it can be told to stop early."""
+        """End the threads of all resources; that of erasures first, which is told to stop early."""
         for resource in (self._erasure, self._transfer, self._maintenance, self._workers):
             resource.close()
 

@@ -102,7 +102,7 @@ class MaintenanceApi:
 
 
 def check_answer(report: CheckReport) -> CheckAnswer:
-    """As it is answered, and printed by `python -m mnemo_daemon.offline`."""
+    """The report as the API and `python -m mnemo_daemon.offline` give it."""
     shown: Counter[str] = Counter()
     violations = []
     for invariant, table, subject, what, remedy in report.violations:
@@ -120,7 +120,7 @@ def check_answer(report: CheckReport) -> CheckAnswer:
 
 
 def repair_answer(repaired: RepairReport) -> RepairAnswer:
-    """As above."""
+    """The result of a repair as the API and `python -m mnemo_daemon.offline` give it."""
     steps = [RepairStep(what=step.what, why=step.why, how_many=step.how_many) for step in repaired.steps]
     return RepairAnswer(
         steps=steps, check=check_answer(repaired.report), quarantine=repaired.quarantine, dry_run=repaired.is_dry

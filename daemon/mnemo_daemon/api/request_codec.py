@@ -349,7 +349,7 @@ def _content(text: str) -> str:
 
 
 def _tagged(draft: Draft, is_sensitive: bool) -> Draft:
-    """With the tag `sensitive` where it still holds a secret."""
+    """The draft, tagged `sensitive` where it still holds a secret."""
     if not is_sensitive or SENSITIVE_TAG in draft.tags:
         return draft
     return draft._replace(tags=_tags([*draft.tags, SENSITIVE_TAG]))

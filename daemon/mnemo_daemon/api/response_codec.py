@@ -127,8 +127,8 @@ def view_status(progress: IndexProgress, seq: int, monotonic: float) -> ViewStat
 def ingest_fields(took: IngestResult, *, explain: bool) -> dict[str, Any]:
     """The fields that every ingesting route answers for one text, except the memory."""
     item, decision = took.item, took.decision
-    by_relation = {relation: [tie.id for tie in decision.relations if tie.relation == relation]
-                   for relation in ("related", "repeats", "updates")}  # fmt: skip
+    by_relation = {name: [each.id for each in decision.relations if each.relation == name]
+                   for name in ("related", "repeats", "updates")}  # fmt: skip
     fields: dict[str, Any] = {**by_relation, "outcome": decision.outcome, "masked": list(took.submission.masked)}
     fields["reason"] = decision.reason or None
     scores = item.scores
@@ -147,17 +147,15 @@ def ingest_fields(took: IngestResult, *, explain: bool) -> dict[str, Any]:
             for part, each, triple in rows
         ]
     if explain:
-        tied = {tie.id for tie in decision.relations}
-        near = [
-            *decision.relations,
-            *(tie for tie in item.near_relations if tie.id not in tied and not tie.id.startswith(NEW_ID_PREFIX)),
-        ]
+        related = {each.id for each in decision.relations}
+        others = [each for each in item.near_relations if each.id not in related]
+        near = [*decision.relations, *(each for each in others if not each.id.startswith(NEW_ID_PREFIX))]
         fields["explained"] = IngestExplanation(
             profile=item.policy.name,
             route=item.why,
             found=dict(scores.signals) if scores is not None else {},
-            near=[NeighbourView(id=tie.id, relation=tie.relation, why=tie.why, tied=tie.id in tied,
-                                    sim=None if tie.sim is None else round(tie.sim, 4)) for tie in near],
+            near=[NeighbourView(id=each.id, relation=each.relation, why=each.why, tied=each.id in related,
+                                sim=None if each.sim is None else round(each.sim, 4)) for each in near],
         )  # fmt: skip
     return fields
 

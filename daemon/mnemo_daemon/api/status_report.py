@@ -26,7 +26,7 @@ from mnemo_store.records import STATES
 
 
 class StatusReport:
-    """Asks every part how it is. Any thread may ask."""
+    """The report. Any thread may ask for it."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class StatusReport:
         return state, [*why, *services.store.recovered]
 
     def _readiness(self, model: ModelStatus) -> tuple[DaemonState, list[str]]:
-        """With nothing out of order."""
+        """The state while nothing is out of order."""
         services = self._services
         if model.state == "absent":
             return "degraded", [f"no embedding model: answers are by words alone; {model.hint}"]
@@ -180,7 +180,7 @@ def _private_bytes() -> int:
 
 
 def _folder_bytes(folder: Path) -> int:
-    """Of the files in it. One that is just being replaced may be missing from the sum."""
+    """The size of the files in a folder, except one that is being replaced."""
     size = 0
     for path in folder.glob("*"):
         with contextlib.suppress(FileNotFoundError):

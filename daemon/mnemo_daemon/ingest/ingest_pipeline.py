@@ -158,7 +158,7 @@ class IngestPipeline:
     # Echo
 
     def record_shown(self, session: str, memories: Sequence[tuple[str, str]]) -> None:
-        """These (id, content) were handed out in the session ("": to nobody in particular). SPEC 5.5a"""
+        """Record memories (id, content) that were shown in a session ("": none). SPEC 5.5a"""
         with self._lock:
             for memory_id, content in memories:
                 self._shown.record(session, memory_id, content)
@@ -362,7 +362,7 @@ class IngestPipeline:
             futures[digest].set_result(halves if np.isfinite(halves).all() else None)
 
     async def _wait(self, embedding: _PendingVectors, contexts: Sequence[_IngestContext]) -> None:
-        """Until their vectors are there, or as long as is allowed for so many texts."""
+        """Wait for the vectors, at most as long as is allowed for so many texts."""
         digests = {each.digest for each in _texts(contexts)} & embedding.of.keys()
         ours = sorted(digests & embedding.ours.keys(), key=embedding.ours.__getitem__)
         last = ours[-1:]  # once it is there, all before it are

@@ -1,9 +1,9 @@
 """Neighbour search: the memories and texts of the same batch that are near a new text. SPEC 5.5, 5.7
 
-It may stand in the vector view, among what was written a moment ago and is not in the view yet, or earlier in the same
-batch. Without a vector the words decide. What claims something of the same subject is looked at however far it lies: "I
-moved to Oslo" is not near to "I'm based in Lisbon". Only what has the same namespace, user, agent and run is looked at,
-and only what the caller sees.
+A neighbour may be in the vector index, among recent writes that the index does not have yet, or earlier in the same
+batch. Without a vector, words decide. Memories that claim something of the same subject are candidates however far they
+are: "I moved to Oslo" is not near "I'm based in Lisbon". Only memories of the same namespace, user, agent and run that
+the caller sees are compared.
 """
 
 import functools
@@ -39,10 +39,10 @@ from mnemo_store.records import Memory
 from mnemo_store.store import Store
 
 CANDIDATES = 8  # the nearest of each kind, of which TIES_MAX become edges
-CLAIMING = 16  # and the latest of those that claim something of the same subject, shared among a text's claims,
-CLAIMING_EACH_MIN = 4  # of which each has so many
-WINDOWS_MAX = 4  # of a long text that are looked for, each by itself
-RECENT_MAX = 512  # memories written lately whose vectors are kept here
+CLAIMING = 16  # the latest memories that claim something of the same subject, shared among a text's claims;
+CLAIMING_EACH_MIN = 4  # each claim has at least so many
+WINDOWS_MAX = 4  # of a long text that are searched, each by itself
+RECENT_MAX = 512  # recently written memories whose vectors are kept here
 BLOCK = 512  # windows of a batch that are compared with the batch at once
 COMMON_WORD_SHARE = 0.2  # a word that more of a batch has than this leads to no candidates
 SNAPSHOT_MEMORIES = 1_000
@@ -51,12 +51,12 @@ Scoped = tuple[str, ...]  # the values of the fields that must be equal, as the 
 
 
 class NeighbourQuery(NamedTuple):
-    """A text whose neighbours are wanted. `place` is its place in the batch."""
+    """A text whose neighbours are searched. `place` is its place in the batch."""
 
     place: int
     item: IngestItem
     rows: Rows | None
-    number: int | None = None  # of a chunk of a note: those of its file are not wanted
+    number: int | None = None  # of a chunk of a note: chunks of its own file are no neighbours
 
 
 class _RecentText(NamedTuple):
@@ -82,12 +82,12 @@ class _NeighbourCandidates:
         self.claiming: defaultdict[int, set[str]] = defaultdict(set)
 
     def add_claiming(self, place: int, name: str, sim: float | None) -> None:
-        """One that is a candidate however many are nearer."""
+        """Add a candidate that stays however many are nearer."""
         self.claiming[place].add(name)
         self.add(place, name, sim)
 
     def add(self, place: int, name: str, sim: float | None) -> None:
-        """Keeps the higher of two similarities."""
+        """Add a candidate; of two similarities the higher one counts."""
         known = self.sims[place].get(name)
         if name not in self.sims[place] or (sim is not None and (known is None or sim > known)):
             self.sims[place][name] = sim
@@ -98,7 +98,7 @@ class _NeighbourCandidates:
 
 
 class NeighbourSearch:
-    """Looks for what is near. Any thread may ask."""
+    """The search. Any thread may ask."""
 
     def __init__(self, store: Store, views: Views, embedding: EmbeddingService) -> None:
         self._store = store
@@ -110,7 +110,7 @@ class NeighbourSearch:
         self._lock = threading.Lock()
 
     def record_written(self, memory: Memory, rows: Rows | None, space: str) -> None:
-        """It was written a moment ago, and the view may not have its vectors yet."""
+        """Keep the vectors of a memory that was just written, until the index has them."""
         if rows is not None:
             fields = {name: getattr(memory, name) for name in ("namespace", "user_id", "agent_id", "run_id")}
             with self._lock:
@@ -118,22 +118,21 @@ class NeighbourSearch:
                 self._stacked = None
 
     def clear_caches(self) -> None:
-        """Nothing is kept of what was written, nor of how it reads."""
+        """Forget the recent texts and their claims."""
         with self._lock:
             self._recent.clear()
             self._stacked = None
         clear_text_cache()
 
     def prefetch_claims(self, item: IngestItem) -> None:
-        """Reads what the text claims, which is remembered until it is looked for: there is time for it while the vector
-        is computed."""
+        """Extract the claims of a text into the cache of the search, while its vector is being computed."""
         if _is_compared(item) and _may_update(item):
             candidate_keys(item.draft.content, item.draft.speaker)
 
     def search_batch(
         self, wanted: Sequence[NeighbourQuery], serving: ActiveIndex | None, caller: Caller
     ) -> dict[int, list[Neighbour]]:
-        """The neighbours of each text, by its place, the nearest first. Of the batch only earlier texts count."""
+        """The neighbours of each text, by its place, the nearest first; of the batch only earlier texts."""
         compared = [each for each in wanted if _is_compared(each.item)]
         if not compared:
             return {}
@@ -149,7 +148,7 @@ class NeighbourSearch:
         return self._neighbours_of(compared, found, caller)
 
     def with_relations(self, item: IngestItem, near: Sequence[Neighbour], serving: ActiveIndex | None) -> IngestItem:
-        """The item with its ties, or set aside."""
+        """The item with its relations, or discarded."""
         return write_plan.compare_with_neighbours(item, near, self._thresholds(item.policy, serving), self._store.now())
 
     def _thresholds(self, profile: IngestPolicy, serving: ActiveIndex | None) -> Thresholds:

@@ -1,8 +1,8 @@
-"""Routing and scoring anew what a rule routed and scored. SPEC 5.3, 5.4, 15
+"""Reclassification: classify and score again the memories whose values a rule set. SPEC 5.3, 5.4, 15
 
-Nothing tells who said what kind a memory is. What a rule would not have said was said by somebody, and is left alone: a
-memory is looked at where kind, form and category are what some profile's rules give its text, or what everything had
-before there were rules. An importance is anew where the record says that a rule set it. Notes belong to their files.
+No record says who set its kind, form and category. They count as set by a rule where the rules of some profile give
+them to the text, or where they are the defaults; other values were set by somebody and stay. The importance is computed
+again where the record says that a rule set it. Chunks of notes are left out: they belong to their files.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,7 +33,7 @@ RECLASSIFIED_PER_WRITE = 500  # memories in one write turn [SPEC 3.2]
 READ_TOGETHER = 500
 SHOWN = 500  # changes that are listed
 CONTENT_SHOWN = 120  # characters
-# How far off an importance is changed for. Less is drift: novelty is told from what is known, and that has grown since.
+# A smaller difference of importance is drift, since novelty depends on what is known, and is not written.
 IMPORTANCE_STEP = 0.1
 
 
@@ -53,7 +53,7 @@ class Reclassification:
         self._settings = settings
 
     def run(self, namespace: str, user_id: str, by: str, dry_run: bool) -> ReclassifyAnswer:
-        """The differences, which are written in slices under one group unless it is a dry run. Memories that
+        """Write the differences in slices under one group, unless it is a dry run, and report them. Memories that
         changed meanwhile stay as they are."""
         profile, serving = self._settings().profile_of(namespace), self._indexing.serving()
         answer = ReclassifyAnswer(looked_at=0, changed=0, left=0, dry_run=dry_run, namespace=namespace)
@@ -108,15 +108,15 @@ class Reclassification:
     def _importance(
         self, memory: Memory, number: int, profile: IngestPolicy, serving: ActiveIndex | None, found: Classification
     ) -> float | None:
-        """The values that the rules give a memory now; None where its vector is missing."""
-        door = _entry_point(memory, profile)
-        if door not in profile.scored:
-            return default_importance(profile, door, found.kind, memory.tags)
+        """The importance that the rules give a memory now; None where its vector is missing."""
+        entry_point = _entry_point(memory, profile)
+        if entry_point not in profile.scored:
+            return default_importance(profile, entry_point, found.kind, memory.tags)
         rows = serving.view.vectors_of(number) if serving is not None else None
         if serving is None or rows is None or serving.centroids.uncounted:
             return None
         middle = serving.centroids.centroid(Scope(memory.user_id, memory.namespace), without=rows)
-        return final_importance(profile, door, scoring.score(memory.content, profile, rows, middle).importance)
+        return final_importance(profile, entry_point, scoring.score(memory.content, profile, rows, middle).importance)
 
     def _write(self, changes: Sequence[_Change], answer: ReclassifyAnswer, by: str, group: str) -> int:
         def decide(snapshot: Snapshot) -> WriteResult[list[_Change]]:

@@ -1,8 +1,8 @@
-"""Near check and score for what was written before its vector was there: at a door, and whatever notes say. SPEC 5
+"""Backfill: compare and score memories that were written without their vectors, and chunks of notes. SPEC 5
 
-Where the first such write stood is a fact of the store, written with it, and taken back once all have been looked at.
-From there this follows the store, as the vectors do, once those are current. Doing a stretch of it again changes
-nothing. What was compared at the door already is passed over, and so is a chunk whose text a change left as it was.
+The seq of the first such write is a cursor in the store (BACKFILL_CURSOR), written with it and cleared when all are
+done. From there the backfill follows the journal, once the vectors are current. Repeating a slice changes nothing.
+Memories that were compared during ingestion are skipped, and so are chunks whose text did not change.
 """
 
 import threading
@@ -31,14 +31,14 @@ from mnemo_store.ids import time_of_id
 from mnemo_store.records import ChangeEntry, Memory, PutMeta
 from mnemo_store.store import Store, WriteResult
 
-SCORE = "score"  # what the history calls what is found out about a chunk: its note's doing, and nobody's to take back
-SCORED_KEPT_MAX = 50_000  # memories compared at the door that are remembered as such
-ENTRIES = 200  # transactions looked at together, until they hold
-MEMORIES = 50  # to be compared, and somewhat more where one transaction wrote many; and at most so many in a write turn
+SCORE = "score"  # operation in the history of a chunk that was scored; undo passes over it, as over its note's changes
+SCORED_KEPT_MAX = 50_000  # memories compared during ingestion that are known as such
+ENTRIES = 200  # transactions in one slice, unless they hold
+MEMORIES = 50  # memories to compare, or somewhat more where one transaction wrote many; also the most in a write turn
 
 
 class _UnscoredMemory(NamedTuple):
-    """A memory that was written without its vector, with it, and with the transaction that wrote it."""
+    """A memory that was written without its vector, its vector, and the transaction that wrote it."""
 
     memory: Memory
     number: int
@@ -47,18 +47,18 @@ class _UnscoredMemory(NamedTuple):
 
 
 class ScoringBackfill:
-    """`run_slice` is for the thread that keeps the vectors; `mark_scored` for whoever writes."""
+    """The service. `run_slice` runs on the thread of the vector index; `mark_scored` on any."""
 
-    def __init__(self, store: Store, nearness: NeighbourSearch, profile: Callable[[str], IngestPolicy]) -> None:
+    def __init__(self, store: Store, neighbours: NeighbourSearch, profile: Callable[[str], IngestPolicy]) -> None:
         self._store = store
-        self._neighbours = nearness
+        self._neighbours = neighbours
         self._profile = profile
         self._scored: OrderedDict[str, None] = OrderedDict()
         self._lock = threading.Lock()
         self._seq: int | None = None  # looked at so far; None: not since the start
 
     def mark_scored(self, memory_id: str) -> None:
-        """It was compared and scored with its vector; it need not be written yet."""
+        """Skip the memory: it was compared and scored with its vector. It need not be written yet."""
         with self._lock:
             self._scored[memory_id] = None
             while len(self._scored) > SCORED_KEPT_MAX:
@@ -71,8 +71,8 @@ class ScoringBackfill:
         return max(1, now - (self._seq if self._seq is not None else int(begun))) if begun else 0
 
     def run_slice(self, serving: ActiveIndex, seq_max: int) -> bool:
-        """Takes the next stretch up to the change `seq_max`, which the view has; False where there is none. Raises what
-        the store raises, and then does it again."""
+        """Compare and score the next slice, up to the change `seq_max`, which the index has; return whether there was
+        one. Raises what the store raises; the slice is repeated then."""
         with self._store.snapshot() as snapshot:
             begun, now = snapshot.meta(BACKFILL_CURSOR), snapshot.seq
         if not begun:
@@ -93,7 +93,7 @@ class ScoringBackfill:
         return True
 
     def _finish(self, seq: int) -> bool:
-        """Takes the fact back, unless something was written meanwhile. False: there is nothing more to do."""
+        """Clear the cursor, unless something was written meanwhile; return whether there is more to do."""
 
         def decide(snapshot: Snapshot) -> WriteResult[bool]:
             is_done = snapshot.seq == seq
@@ -137,17 +137,17 @@ class ScoringBackfill:
     def _write(
         self, behind: Sequence[_UnscoredMemory], serving: ActiveIndex, moved: dict[tuple[str, int], int]
     ) -> "Future[Any]":
-        """Writes what is found out about some memories of one group, all of them chunks of notes or none. `moved` has
-        the versions that this stretch made of those that were judged: what they say is the same."""
-        judged = [(each.memory, *self._rescored(each, serving)) for each in behind]
+        """Write the scores and relations of some memories of one group, which are all chunks of notes or none is.
+        `moved` maps the versions that were compared to those that this slice made of them, with the same text."""
+        scored = [(each.memory, *self._rescored(each, serving)) for each in behind]
         of_notes, group = bool(behind[0].memory.managed), behind[0].entry.group
-        late = write_plan.backfill_chunk if of_notes else write_plan.backfill
+        backfill = write_plan.backfill_chunk if of_notes else write_plan.backfill
 
         def decide(snapshot: Snapshot) -> WriteResult[bool]:
             pending = PendingSnapshot(snapshot)
-            for memory, importance, found in judged:
-                ties = [tie._replace(version=moved.get((tie.id, tie.version), tie.version)) for tie in found]
-                decision: Decision | None = late(memory, importance, ties, pending)
+            for memory, importance, found in scored:
+                relations = [each._replace(version=moved.get((each.id, each.version), each.version)) for each in found]
+                decision: Decision | None = backfill(memory, importance, relations, pending)
                 if decision is not None:
                     pending.apply(decision.changes)
                     moved[memory.id, memory.version] = decision.memory.version
@@ -156,14 +156,14 @@ class ScoringBackfill:
         return self._store.transact(decide, by=BY_NOTES if of_notes else BY_INTAKE, background=True)
 
     def _rescored(self, behind: _UnscoredMemory, serving: ActiveIndex) -> tuple[float, Sequence[MemoryRelation]]:
-        """Its importance, and its ties to what was there before it."""
+        """The importance of a memory, and its relations to older ones."""
         memory, rows = behind.memory, behind.rows
         profile, is_chunk = self._profile(memory.namespace), bool(memory.managed)
         importance = self._importance(behind, profile, serving)
         if profile.near != "linked":
             return importance, ()
-        door: EntryPoint = "note" if is_chunk else "remember"
-        item = IngestItem(_draft(memory), door, profile, is_explained=False)
+        entry_point: EntryPoint = "note" if is_chunk else "remember"
+        item = IngestItem(_draft(memory), entry_point, profile, is_explained=False)
         if not is_chunk:
             item = item._replace(said_at=_event_time(memory))
         wanted = NeighbourQuery(0, item, rows, behind.number if is_chunk else None)
@@ -177,7 +177,7 @@ class ScoringBackfill:
         return importance, self._neighbours.with_relations(item, earlier, serving).relations
 
     def _importance(self, behind: _UnscoredMemory, profile: IngestPolicy, serving: ActiveIndex) -> float:
-        """By rule; of a chunk what it has, where the profile scores no notes."""
+        """The importance by rule; of a chunk its present one, where the profile does not score notes."""
         memory, rows = behind.memory, behind.rows
         if memory.managed and "note" not in profile.scored:
             return memory.importance
@@ -212,7 +212,7 @@ def _event_time(memory: Memory) -> int:
 
 
 def _draft(memory: Memory) -> Draft:
-    """As it would come in now."""
+    """The draft as which the memory would be ingested now."""
     return Draft(
         content=memory.content, namespace=memory.namespace, user_id=memory.user_id, agent_id=memory.agent_id,
         run_id=memory.run_id, session_id=memory.session_id, trust=memory.trust, source=memory.source,

@@ -42,7 +42,7 @@ def copies_holding(folder: Path, sought: ResiduePatterns, pause: Pause) -> list[
 
 
 class CopyErasure:
-    """Rewrites copies without `ids` and without what says one of `forgotten` (by salt and hash), but for `spared`."""
+    """Rewrites copies without `ids` and without texts in `forgotten` (by salt and hash), except spared memories."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class CopyErasure:
         self._is_spared = is_spared
 
     def finish_interrupted(self, folder: Path) -> None:
-        """Removes what a kill left of a rewriting, and puts back a copy that stood between two names."""
+        """Remove the leftovers of an interrupted rewrite, and put a copy back that had no final name."""
         for path in known_copies(folder):
             if path.name.endswith((OPENED, LISTED)):
                 shutil.rmtree(path)

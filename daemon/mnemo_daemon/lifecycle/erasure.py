@@ -311,7 +311,7 @@ class Erasure:
 
 
 def erase_in_store(store: Store, ids: Sequence[str], spaces: Sequence[str]) -> EraseAnswer:
-    """Forgets memories (whole ids) in a store that no daemon has open, such as one that is about to be put in place of
+    """Erase memories (whole ids) in a store that no daemon has open, such as one that is about to be put in place of
     another. The vectors of `spaces` are kept; indexes are rebuilt by whoever opens it next. Raises as `purge` does."""
 
     def remove_views() -> None:

@@ -53,7 +53,7 @@ class ResidueReport(NamedTuple):
     found: dict[Path, set[str]]  # what is still there, by path in the data folder
 
     def restricted_to(self, sought: ResiduePatterns) -> "ResidueReport":
-        """With nothing found but this."""
+        """The report, with these findings alone."""
         left = {path: names & sought.kinds.keys() for path, names in self.found.items()}
         return self._replace(found={path: names for path, names in left.items() if names})
 
@@ -99,7 +99,7 @@ def quotations(store: Store, sought: ResiduePatterns, pause: Pause, besides: Col
 
 
 def _excerpt(content: str, name: str) -> str:
-    """As much of a text as tells where it says this (normalised)."""
+    """An excerpt of a text around a (normalised) quotation."""
     whole = normalized_text(content)
     start = max(0, round(len(content) * max(0, whole.find(name)) / max(1, len(whole))) - EXCERPT_CHARS_BEFORE)
     cut = " ".join(content[start : start + EXCERPT_CHARS].split())
@@ -114,7 +114,7 @@ def program_text() -> bytes:
 
 
 def scan_folder(folder: Path, sought: ResiduePatterns, pause: Pause, *, with_backups: bool = False) -> ResidueReport:
-    """Looks for it in every file of a data folder, the backups in it only if they are asked for."""
+    """Search every file of a data folder, its backups only if asked for."""
     finder = ResidueFinder(sought)
     found: dict[Path, set[str]] = {}
     files = size = 0
@@ -131,7 +131,7 @@ def scan_folder(folder: Path, sought: ResiduePatterns, pause: Pause, *, with_bac
 
 
 def remove_leftovers(folder: Path, sought: ResiduePatterns, disk: Disk, pause: Pause) -> list[SearchedPlace]:
-    """Removes what nothing needs any more and holds any of what is sought: torn ends of the journal, databases put
+    """Remove and report left-over files that hold any of what is sought: torn ends of the journal, databases put
     aside, quarantine, files that were never put in place. Tells each."""
     finder = ResidueFinder(sought)
     places: dict[Path, SearchedPlace] = {}

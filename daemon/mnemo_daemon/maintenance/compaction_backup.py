@@ -40,7 +40,7 @@ class CompactionResult(NamedTuple):
 
 
 def days_kept(keep: str) -> int | None:
-    """Of the setting `history.keep`: None for `all`."""
+    """The days that the setting `history.keep` names; None for `all`."""
     return None if keep == "all" else int(keep.removesuffix("d"))
 
 

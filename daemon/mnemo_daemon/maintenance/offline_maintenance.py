@@ -86,8 +86,8 @@ def check_folder(folder: Path) -> CheckReport:
 
 
 def repair_folder(folder: Path, *, dry_run: bool) -> RepairReport:
-    """Mends it, or says what would be done. Raises as `check_folder`, UnreadableStore, and what a store raises that
-    cannot be opened."""
+    """Repair the store, or report what would be done. Raises as `check_folder`, UnreadableStore, and what opening the
+    store raises."""
     with _locked_folder(folder):
         before = _check_open(folder)
         steps = repair.plan(before.violations)
@@ -256,7 +256,7 @@ def _vector_violations(views: Path, source: TableSource, report: CheckReport) ->
 
 
 def _move_database_away(folder: Path) -> Path | None:
-    """Makes way for a database that is restored from the journal when the store is opened."""
+    """Move the database out of the way, so that opening the store restores it from the journal."""
     database = folder / "db"
     if not database.exists():
         return None
@@ -270,7 +270,7 @@ def _move_database_away(folder: Path) -> Path | None:
 
 
 def _delete_bad_views(folder: Path, done: RepairReport) -> RepairReport:
-    """A view that is not what it should be is taken away: the next start builds it anew from the database."""
+    """Delete index files that have faults: the next start rebuilds them from the database."""
     done.report = _check_open(folder)
     for remedy, patterns in VIEW_FILES.items():
         wrong = [step for step in repair.plan(done.report.violations) if step.remedy == remedy]

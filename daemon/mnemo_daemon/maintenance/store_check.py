@@ -1,8 +1,7 @@
-"""True if everything is as it should be: the store's own rules, the journal against the database, the views against
-both. FORMAT.md "Check".
+"""Check of an open store: invariants, the journal against the database, the indexes against both. FORMAT.md "Check".
 
-It runs beside a serving daemon, which goes on writing. A rule is about one moment; journal and database are compared up
-to one change, and what differs is looked at once more at one moment; of the views, what was touched since is left out.
+The daemon goes on writing meanwhile. An invariant is checked in one snapshot; journal and database are compared up to
+one change, and differences are checked again in one snapshot; in the indexes, memories changed since are left out.
 """
 
 import contextlib
@@ -55,7 +54,7 @@ class CheckReport:
         return not self.totals
 
     def add(self, violations: Iterable[InvariantViolation]) -> None:
-        """Takes them in, each once."""
+        """Add violations, each once."""
         known = {(each.table, each.subject) for each in self.violations if each.remedy == "reread"}
         for each in violations:
             if each.remedy == "reread" and (each.table, each.subject) in known:
@@ -67,7 +66,7 @@ class CheckReport:
 
 @dataclass(frozen=True)
 class StoreCheck:
-    """Looks at a store that is open, and at the views of the daemon that serves it, if one does."""
+    """Check of an open store, and of the indexes of the daemon that serves it, if there is one."""
 
     store: Store
     views: Views | None = None
@@ -158,7 +157,7 @@ class StoreCheck:
             yield from as_violations(name, "vectors", left)
 
     def _caught_up(self, index: BackgroundIndex) -> IndexProgress | None:
-        """Waits until the index has taken up what there was when this began; None when that takes long."""
+        """Wait until the index has the changes made before this call; None when that takes long."""
         seq, deadline = self.store.seq, time.monotonic() + SETTLE_SECONDS
         while time.monotonic() < deadline:
             progress = index.progress()
@@ -209,7 +208,7 @@ def as_violations(name: str, remedy: Remedy, found: Iterable[IndexFault]) -> Ite
 
 
 def _sweep(folder: Path) -> None:
-    """Nothing is left of a check that was killed."""
+    """Remove the scratch folders of checks that were killed."""
     for path in folder.glob(f"{SCRATCH}*"):
         with contextlib.suppress(OSError):
             for file in path.iterdir():

@@ -1,9 +1,8 @@
-"""Mending what a check has found. FORMAT.md "Check".
+"""Repair of the violations that a check found. FORMAT.md "Check".
 
-The steps are those of `mnemo_store.maintenance.repair.plan`,
-for a dry run and for a real one. What a step takes out of the store
-stands in `quarantine/` before it is taken out; nothing is deleted. Afterwards everything is checked again, and what
-then can be mended, because something else was, is mended too.
+The steps are those of `mnemo_store.maintenance.repair.plan`, for a dry run and for a real one. Whatever a step removes
+from the store is written to `quarantine/` first; nothing is lost. Then everything is checked again, and violations that
+were hidden behind others are repaired too.
 """
 
 import functools
@@ -32,7 +31,7 @@ from mnemo_store.store import WriteResult
 
 ROUNDS_MAX = 5  # what is mended may uncover what was hidden behind it
 AMENDED_AT_ONCE = 100  # violations in one write turn [SPEC 3.2]
-VIEWS_SECONDS_MAX = 600.0  # how long views that are built anew are waited for
+VIEWS_SECONDS_MAX = 600.0  # to wait for indexes that are rebuilt
 
 T = TypeVar("T")
 
@@ -71,7 +70,7 @@ class Quarantine:
         return self._folder / str(self._stamp)
 
     def keep(self, kept: Iterable[QuarantinedRow]) -> None:
-        """On the disk for good when this returns."""
+        """Write rows to quarantine, durably."""
         lines = [one.line(self._now) for one in kept]
         if not lines:
             return
@@ -82,7 +81,7 @@ class Quarantine:
         self.note(self._path(self._stamp))
 
     def note(self, path: Path) -> None:
-        """Tells of a file that was written there."""
+        """List a file that was written to quarantine."""
         name = str(path.relative_to(self._data))
         if name not in self.written:
             self.written.append(name)
@@ -110,7 +109,7 @@ class StoreRepair:
         }
 
     def repair(self, *, dry_run: bool) -> RepairReport:
-        """Does what can be done; with `dry_run` only says what that would be."""
+        """Take the steps that are possible, or only report them."""
         report = self._checking.run()
         done = RepairReport(self._possible(report), report, dry_run)
         if dry_run:
@@ -140,7 +139,7 @@ class StoreRepair:
         return [step for step in steps if step.remedy in self._act]
 
     def _exclusively(self, act: Callable[[StateSupervisor, Database], T]) -> T:
-        """Runs `act` on the writer thread, with the database. Raises StoreCorruption where there is none."""
+        """Run `act` on the writer thread, with the database. Raises StoreCorruption where there is none."""
         return self._store.run_exclusively(lambda supervisor: act(supervisor, supervisor.database())).result()
 
     def _reread(self, violations: Sequence[InvariantViolation]) -> None:
@@ -171,7 +170,7 @@ class StoreRepair:
         self._exclusively(act)
 
     def _amend(self, violations: Sequence[InvariantViolation]) -> None:
-        """As changes like any other, decided on what is there when their turn comes."""
+        """Amend records by ordinary changes, decided in their write turn."""
         for some in batched(violations, AMENDED_AT_ONCE):
             with self._store.snapshot() as snapshot:
                 kept = [one for each in some for one in repair.amend(snapshot, each)[0]]
@@ -248,7 +247,7 @@ def _is_filled(index: BackgroundIndex) -> bool:
 def amendment(
     violations: Sequence[InvariantViolation], kept: Sequence[QuarantinedRow]
 ) -> Callable[[Snapshot], WriteResult[int]]:
-    """Decides the changes, without those that would take out what is not in quarantine."""
+    """A decision on the changes, without those that would remove rows that are not in quarantine."""
     safe = {(one.table, one.subject) for one in kept}
 
     def decide(snapshot: Snapshot) -> WriteResult[int]:
@@ -263,7 +262,7 @@ def amendment(
 
 
 def _renumber(supervisor: StateSupervisor, _: Database) -> None:
-    """Has every view built anew: the rows of the database are not what they were."""
+    """Have every index rebuilt: the rows of the database have changed."""
     supervisor.report_row_ids_reset()
 
 

@@ -22,7 +22,7 @@ SEQ_DIGITS_MAX = 18
 
 
 class MemoryVersion(NamedTuple):
-    """A version of a memory, the transaction that made it, and what an answer shows beside it."""
+    """A version of a memory, the transaction that made it, and what an answer shows with it."""
 
     seq: int
     entry: ChangeEntry
@@ -90,7 +90,7 @@ class History:
         return SeqRange(since, until)
 
     def seq_at(self, at: int) -> int:
-        """As HistoryReader.seq_at."""
+        """The seq at a time, as HistoryReader.seq_at gives it."""
         return self._reader.seq_at(at)
 
     def differences(

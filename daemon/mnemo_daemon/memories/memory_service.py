@@ -48,9 +48,9 @@ ID_DIGITS_MIN = 8  # of a prefix or suffix; people are shown the last 8
 CANDIDATES_SHOWN = 10  # of an ambiguous id
 INGESTED_PER_WRITE = 100  # memories, ingested or imported, in one write turn [SPEC 3.8, 5]
 DELETE_MAX = 500  # memories in one write turn [SPEC 3.2]
-ADD = "add"  # what the history calls it
+ADD = "add"  # operation in the history
 FORGOTTEN = "forgotten"  # the code of a text that was purged
-# Why a turn is set aside without a look at what is stored. SPEC 5.7
+# Reasons to discard a turn without comparing it with the store. SPEC 5.7
 RELEVANCE = ("too_short", "stop_words", "infrastructure_noise")
 
 _HEX = lazy_pattern(r"[0-9a-f]+")
@@ -60,9 +60,9 @@ _EDGE_CURSOR = lazy_pattern(r"[01]\.[a-z]+\.[0-9a-f-]{36}")
 class Caller(NamedTuple):
     """The caller of a service. For one who sees nothing sensitive such a memory does not exist, to read or to write."""
 
-    name: str  # for the history: the door, and the agent behind a colon
+    name: str  # for the history: the entry point, and the agent after a colon
     sees_sensitive: bool = True
-    trust: Trust = "user"  # of the door
+    trust: Trust = "user"  # of the entry point
 
 
 class MemoryDetails(NamedTuple):
@@ -74,7 +74,7 @@ class MemoryDetails(NamedTuple):
 
 
 def details_of(snapshot: Snapshot, memory: Memory) -> MemoryDetails:
-    """The memory with what an answer shows beside it."""
+    """The memory with what an answer shows with it."""
     usage = snapshot.usage(memory.id) or Usage(id=memory.id, strength=memory.importance)
     return MemoryDetails(memory, usage, snapshot.note(memory.managed) if memory.managed else None)
 
@@ -119,7 +119,7 @@ class MemoryService:
         raise Refusal(409, "ambiguous_id", f"{digits!r} could be {shown}{more}: give more digits", field=field)
 
     def get(self, memory_id: str) -> MemoryDetails:
-        """By its whole id."""
+        """The memory with a whole id."""
         with self._store.snapshot() as snapshot:
             return details_of(snapshot, _existing(snapshot, memory_id))
 
@@ -179,7 +179,7 @@ class MemoryService:
         return sum(len(rows) for _, rows in self._parts(wanted, then))
 
     def remember(self, draft: Draft, caller: Caller) -> "Future[WriteReceipt[Decision]]":
-        """Stores it, or finds that it is known. SPEC 5.5"""
+        """Store a draft, unless its text is known. SPEC 5.5"""
         return self.write_one(IngestItem(self.resolved(draft, caller)), caller)
 
     def resolved(self, draft: Draft, caller: Caller) -> Draft:
@@ -192,7 +192,7 @@ class MemoryService:
         )
 
     def write_one(self, item: IngestItem, caller: Caller, group: str = "") -> "Future[WriteReceipt[Decision]]":
-        """Writes it, and what it was broken into, in one turn; what is refused is the future's to raise."""
+        """Write an item and its statements in one write turn; the future raises a Refusal."""
 
         def decide(snapshot: Snapshot) -> WriteResult[Decision]:
             pending = PendingSnapshot(snapshot)
@@ -204,9 +204,9 @@ class MemoryService:
     def write_slice(
         self, items: Sequence[IngestItem], caller: Caller, group: str, made: dict[str, str]
     ) -> "Future[WriteReceipt[list[Decision | Refusal]]]":
-        """Writes some items of a batch in one turn, in order; what is refused of one stops no other.
+        """Write some items of a batch in one write turn, in order; a refusal of one does not stop the others.
 
-        `made` has the ids of what stands before them, by their names, and gets theirs.
+        `made` maps the names of earlier items of the batch to their ids, and these are added.
         """
 
         def decide(snapshot: Snapshot) -> WriteResult[list[Decision | Refusal]]:
@@ -228,7 +228,7 @@ class MemoryService:
     def edit(
         self, text: str, fields: Mapping[str, Any], if_version: int | None, caller: Caller
     ) -> "Future[WriteReceipt[str]]":
-        """Changes the fields, if the memory is still at if_version. Answers the id."""
+        """Change the fields, if the memory is still at if_version. Returns the id."""
         memory_id = self.resolve(text, caller)
         if "derived_from" in fields:
             fields = {**fields, "derived_from": self._resolved(fields["derived_from"], caller, "derived_from")}
@@ -259,7 +259,7 @@ class MemoryService:
         return self._store.transact(decide, by=caller.name)
 
     def delete(self, ids: Sequence[str], why: str, caller: Caller) -> "Future[WriteReceipt[list[str]]]":
-        """Moves them (whole ids) to the trash, all in one turn; at most 500. What is there already stays as it is."""
+        """Move memories (whole ids) to the trash in one write turn, at most 500. Those that are there already stay."""
 
         def decide(snapshot: Snapshot) -> WriteResult[list[str]]:
             changes: list[Change] = []
@@ -280,7 +280,7 @@ class MemoryService:
         return self._store.transact(decide, by=caller.name, frees=True)
 
     def restore(self, text: str, caller: Caller) -> "Future[WriteReceipt[str]]":
-        """Back from the trash, or from discarded or archived. A chunk that no note keeps is a memory of its own."""
+        """Restore a trashed, discarded or archived memory; a chunk without its note becomes a memory of its own."""
         memory_id = self.resolve(text, caller)
 
         def decide(snapshot: Snapshot) -> WriteResult[str]:
@@ -295,7 +295,7 @@ class MemoryService:
         return self._store.transact(decide, by=caller.name)
 
     def record_use(self, ids: Sequence[str]) -> "Future[WriteReceipt[int]]":
-        """Notes that they were recalled. SPEC 7.5"""
+        """Record that these memories were recalled. SPEC 7.5"""
 
         def decide(snapshot: Snapshot) -> WriteResult[int]:
             rows = [snapshot.usage(memory_id) for memory_id in ids]
@@ -321,7 +321,7 @@ class MemoryService:
     def _plan_item(
         self, pending: PendingSnapshot, item: IngestItem, caller: Caller, made: Mapping[str, str]
     ) -> Decision:
-        """The result of the item, made in `pending`; nothing of it if a Refusal is raised."""
+        """Decide the item and apply it to `pending`, or raise a Refusal and apply nothing."""
         draft = item.draft
         decision = self._decide(pending, item, caller, made)
         for source in draft.derived_from:
@@ -391,7 +391,7 @@ class MemoryService:
 def authorised_changes(
     changes: Sequence[Change], store: trust.MemoryReader, writer: Trust, *, put_back: bool = False
 ) -> list[Change]:
-    """As `trust.authorise`; raises a Refusal with 422 `pinned` that names the memory."""
+    """The changes that `trust.authorise` allows; raises a Refusal (422 `pinned`) that names the memory."""
     try:
         return trust.authorise(changes, store, writer, put_back=put_back)
     except trust.PinnedError as pinned:
@@ -450,7 +450,7 @@ def _refuse_superseding(snapshot: Reading, memories: Sequence[Memory]) -> None:
 
 
 def clear_skipped_texts(snapshot: Snapshot, memories: Sequence[Memory]) -> list[Change]:
-    """Lets rescans see the text of these chunks again."""
+    """The changes after which rescans store the text of these chunks again."""
     salt = snapshot.meta("salt")
     return [
         DropSkip(file=memory.managed, hash=skip_hash(salt, memory.content)) for memory in memories if memory.managed

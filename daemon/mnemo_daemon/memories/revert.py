@@ -76,7 +76,7 @@ class RevertService:
         self._history = HistoryReader(store)
 
     def revert(self, seq: int | None, group: str | None, caller: Caller, *, dry_run: bool) -> RevertResult:
-        """Takes back the change of `seq`, those of `group`, or the last one that a person or agent made: for an agent,
+        """Revert the change of `seq`, those of `group`, or the last one that a person or agent made: for an agent,
         the last one of its own.
 
         Raises a Refusal: 404 where there is no such change or the caller does not see what it is about, 409 where
@@ -146,7 +146,7 @@ class RevertService:
         return changed
 
     def _restore(self, chosen: Chosen, ids: Sequence[str], caller: Caller, group: str) -> int:
-        """Puts these back in one write turn, as they are found then, and answers its seq."""
+        """Revert these memories in one write turn; return its seq."""
         of_these = {seq: entry for seq, entry in chosen.items() if not set(entry.ids).isdisjoint(ids)}
 
         def decide(snapshot: Snapshot) -> WriteResult[None]:
@@ -230,7 +230,7 @@ def _changes(snapshot: Snapshot, chosen: Chosen, rows: Sequence[PlannedRevert]) 
 def _edges_made(
     snapshot: Snapshot, chosen: Chosen, rows: Sequence[PlannedRevert], leaving: set[str]
 ) -> Iterator[Change]:
-    """Takes away the edges that the transactions made between memories that stay.
+    """The changes that remove the edges which the transactions made between memories that stay.
 
     A transaction's entry does not name its edges. They are known by their time and by an end that changed with them,
     where that did not change twice in one millisecond; links of notes are their files'. What goes to the trash keeps

@@ -73,7 +73,7 @@ class FileContent(NamedTuple):
 
 
 class FolderListing(NamedTuple):
-    """The result of listing a folder."""
+    """The listing of a folder."""
 
     files: dict[str, FileStat]
     skipped: dict[str, str]  # path → why
@@ -82,7 +82,7 @@ class FolderListing(NamedTuple):
     uncounted: Counter[str]  # why → how many further ones
 
     def add_other(self, path: str, why: str) -> None:
-        """Takes note of what is passed over without a look."""
+        """Record a file that is no note or is excluded."""
         if len(self.others) < OTHERS_NAMED_MAX:
             self.others[path] = why
         else:
@@ -97,7 +97,7 @@ class Folder:
     """An open notes folder. Its handle keeps meaning the same folder whatever happens to its path."""
 
     def __init__(self, path: Path, excluded: str = "") -> None:
-        """Raises OSError where the folder cannot be opened. `excluded`: a path within it that is left out."""
+        """Open the folder; raises OSError. `excluded`: a path within it that is left out."""
         self._fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._excluded = excluded
         self._layers: dict[str, tuple[tuple[str, Rules], ...]] = {}
@@ -141,7 +141,7 @@ class Folder:
         return FileStat(path, status.st_ino, status.st_mtime_ns, -1 if is_folder else status.st_size)
 
     def read(self, path: str, bytes_max: int) -> FileContent:
-        """Raises FileNotFoundError where it is gone, Unreadable where it is no readable note."""
+        """Read a file. Raises FileNotFoundError where it is gone, UnreadableNote where it cannot be read."""
         above, _, name = path.rpartition("/")
         if _lacks_reader(name):
             raise UnreadableNote(pdf_reader.EXTRA_MISSING)
@@ -201,7 +201,7 @@ class Folder:
         return layers
 
     def _list(self, folder: str, found: FolderListing) -> list[str]:
-        """Puts the notes of one folder into found; the folders in it."""
+        """Put the notes of one folder into `found`; return its folders."""
         below: list[str] = []
         with self._opened(folder) as fd, os.scandir(fd) as entries:
             for entry in entries:

@@ -42,7 +42,7 @@ class CannotWatch(Exception):
 
 
 class Watch:
-    """Tells of changes below a folder until it is stopped."""
+    """A watch that reports changes below a folder until it is stopped."""
 
     def __init__(self, root: Path, on_paths: Callable[[list[str]], None], on_lost: Callable[[], None]) -> None:
         """on_paths gets paths relative to the root that may have changed, "" for the root itself; on_lost is called
@@ -64,7 +64,7 @@ class Watch:
         _stop(self._observer)
 
     def check(self) -> None:
-        """Raises CannotWatch when there is no room for one more watch.
+        """Raise CannotWatch when the system has no room for one more watch.
 
         watchdog says nothing when a folder below the root could not be watched; but then the limit is reached, and
         another watch cannot be had either.
@@ -121,7 +121,7 @@ class _LostEvents(logging.Handler):
 
 
 def _stop(observer: BaseObserver) -> None:
-    """Ends the observer's threads, also of one whose start failed half-way."""
+    """End the observer's threads, even if its start failed half-way."""
     observer.stop()
     if observer.ident is not None:
         observer.join(5.0)

@@ -36,7 +36,7 @@ class KnownFile(NamedTuple):
 
 
 class NoteCatalogue:
-    """Of one thread alone, but for `counts`."""
+    """The catalogue. Used by one thread, except `counts`."""
 
     def __init__(self) -> None:
         self._files: dict[str, KnownFile] = {}
@@ -49,7 +49,7 @@ class NoteCatalogue:
         self._counts: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
 
     def put(self, file: NoteFile) -> None:
-        """Takes in a manifest as it was written."""
+        """Add or replace a file, by its manifest."""
         self.drop(file.id)
         known = KnownFile.of(file)
         self._files[known.id] = known
@@ -67,7 +67,7 @@ class NoteCatalogue:
         count[1] += known.chunks
 
     def drop(self, file_id: str) -> None:
-        """Knows nothing of the file any more."""
+        """Remove a file."""
         known = self._files.pop(file_id, None)
         if known is None:
             return

@@ -1,8 +1,8 @@
-"""Bringing the store to what was found in a notes folder. SPEC 6
+"""Writes the changes of a notes folder to the store. SPEC 6
 
-Files are read and matched here, decided in write turns (mnemo_core.ingest.note_sync): many small files in one turn, one
-long file in several. A few turns are on their way while the next files are read. What was planned from a manifest that
-is another one by the time of its turn is planned anew.
+Files are read and matched here, and decided in write turns (mnemo_core.ingest.note_sync): many small files in one turn,
+one long file in several. A few turns wait for the disk while the next files are read. A plan whose manifest has changed
+by the time of its turn is made again.
 """
 
 import threading
@@ -35,7 +35,7 @@ from mnemo_store.store import Store, WriteReceipt, WriteResult
 
 T = TypeVar("T")
 
-WRITES_AHEAD = 8  # on their way to the disk while more files are read
+WRITES_AHEAD = 8  # write turns that wait for the disk while more files are read
 PENDING_BYTES_MAX = 1 << 20  # of text in plans that wait for their turn
 CACHED_BYTES_MAX = 32 << 20  # of files that are kept from being matched to being cut
 EDGES_PER_WRITE = 300
@@ -58,7 +58,7 @@ class WriteOutcome(NamedTuple):
 
 
 class NoteWriter:
-    """Of one thread alone."""
+    """The writer. Used by one thread."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class NoteWriter:
         self._is_stopping = is_stopping
         self._on_skipped = on_skipped
         self._pause = threading.Event()
-        self._on_way: deque[Future[WriteReceipt[WriteOutcome]]] = deque()
+        self._in_flight: deque[Future[WriteReceipt[WriteOutcome]]] = deque()
         self._pending: list[NotePlan] = []
         self._pending_steps = 0
         self._pending_bytes = 0
@@ -85,7 +85,7 @@ class NoteWriter:
         self._to_link: set[str] = set()
 
     def apply(self, found: ScanChanges) -> None:
-        """Returns once everything found is in the store, or when stopping. Raises what the store raises."""
+        """Return once all changes are in the store, or when stopping. Raises what the store raises."""
         self._to_link = set()
         try:
             self._apply_files(found)
@@ -95,7 +95,7 @@ class NoteWriter:
             self._clear()
 
     def trash_files(self, files: Iterable[KnownFile], why: str) -> None:
-        """Moves all chunks of the files to the trash and marks the files as gone."""
+        """Move all chunks of the files to the trash and mark the files as missing."""
         try:
             for known in files:
                 if self._is_stopping():
@@ -108,9 +108,9 @@ class NoteWriter:
     def _clear(self) -> None:
         self._pending, self._pending_steps, self._pending_bytes = [], 0, 0
         self._unmoved, self._outdated = [], []
-        self._on_way.clear()
+        self._in_flight.clear()
 
-    # Which file is which
+    # Matching files
 
     def _apply_files(self, found: ScanChanges) -> None:
         contents: dict[str, FileContent] = {}
@@ -180,7 +180,7 @@ class NoteWriter:
         return file is not None and any(ref.hash in hashes for ref in file.chunks)
 
     def _read(self, found: ScanChanges, path: str) -> FileContent | None:
-        """The file, or None where it cannot be read, which is told, or is gone, which the next look will find."""
+        """The file; None where it is gone, which the next scan will find, or cannot be read, which is reported."""
         try:
             content = found.folder.read(path, self.file_bytes_max)
         except FileNotFoundError:
@@ -190,7 +190,7 @@ class NoteWriter:
             return None
         return content
 
-    # What becomes of its memories
+    # Planning
 
     def _add_read(self, found: ScanChanges, content: FileContent, file_id: str | None) -> None:
         path = content.seen.path
@@ -218,7 +218,7 @@ class NoteWriter:
             self._add(note_sync.plan_missing_note(file, why), 0)
 
     def _replan(self, outdated: NotePlan) -> None:
-        """Plans it from the manifest as it is now."""
+        """Make the plan again from the present manifest."""
         file = self._note(outdated.reading.file.id)
         if not outdated.reading.file.missing:
             size = sum(len(chunk.text) for chunk in outdated.reading.chunks)
@@ -244,10 +244,10 @@ class NoteWriter:
                         texts[ref.memory] = ChunkText(ref.hash, headings, memory.content)
         return texts
 
-    # Turns
+    # Write turns
 
     def _add(self, plan: NotePlan, size: int) -> None:
-        """Has the plan written: with others in one turn if it is small, else at once in as many as it takes."""
+        """Write the plan: a small one with others in one turn, a long one at once in several."""
         if not note_sync.fits_one_turn(plan):
             self._send_long(plan)
             return
@@ -266,7 +266,7 @@ class NoteWriter:
 
         def decide(snapshot: Snapshot) -> WriteResult[WriteOutcome]:
             changes: list[Change] = []
-            sent, is_looked_at_later = WriteOutcome([], []), False
+            sent, needs_backfill = WriteOutcome([], []), False
             for plan in plans:
                 if snapshot.note(plan.reading.file.id) != plan.before:
                     sent.outdated.append(plan)
@@ -274,15 +274,15 @@ class NoteWriter:
                 decided = note_sync.decide_note_changes(plan, NotePlanProgress(), snapshot, snapshot.now, new_id)
                 changes += decided.changes
                 sent.written.append(decided.file)
-                is_looked_at_later |= decided.needs_backfill
-            if is_looked_at_later:
+                needs_backfill |= decided.needs_backfill
+            if needs_backfill:
                 changes += write_plan.start_backfill(snapshot)
             return WriteResult(changes, sent, "notes")
 
         self._send(decide)
 
     def _send_long(self, plan: NotePlan) -> None:
-        """Slices that share a group, one after the other: each begins where the one before it ended."""
+        """Write one long file in slices of one group, each of which begins where the one before it ended."""
         self._send_pending()
         group = self._store.new_id()
         progress: NotePlanProgress | None = NotePlanProgress()
@@ -308,7 +308,7 @@ class NoteWriter:
             self._written([before])
 
     def _send_unmoved(self, at_least: int) -> None:
-        """Writes the manifests whose content is as it was, once there are enough of them."""
+        """Write the manifests of files that only moved, once there are enough of them."""
         if len(self._unmoved) < at_least:
             return
         unmoved, self._unmoved = self._unmoved, []
@@ -324,16 +324,16 @@ class NoteWriter:
         self._send(decide)
 
     def _send(self, decide: Callable[[Snapshot], WriteResult[WriteOutcome]]) -> None:
-        while len(self._on_way) >= WRITES_AHEAD:
+        while len(self._in_flight) >= WRITES_AHEAD:
             self._wait_for_next()
-        self._on_way.append(self._transact(decide))
+        self._in_flight.append(self._transact(decide))
 
     def _transact(self, decide: Callable[[Snapshot], WriteResult[T]]) -> "Future[WriteReceipt[T]]":
         return retry_while_full(lambda: self._store.transact(decide, by=BY_NOTES, background=True), self._pause.wait)
 
     def _wait_for_next(self) -> None:
-        """Waits for the turn that was sent first."""
-        sent = self._on_way.popleft().result().result
+        """Wait for the oldest write turn."""
+        sent = self._in_flight.popleft().result().result
         self._written(sent.written)
         self._outdated += sent.outdated
 
@@ -341,7 +341,7 @@ class NoteWriter:
         while True:
             self._send_pending()
             self._send_unmoved(1)
-            while self._on_way:
+            while self._in_flight:
                 self._wait_for_next()
             if not self._outdated or self._is_stopping():
                 return
@@ -409,7 +409,7 @@ class NoteWriter:
 
 
 def _first(snapshot: Snapshot, target: KnownFile) -> str:
-    """The memory of a file's first chunk, "" where none is left: the catalogue does not hear of what is purged."""
+    """The memory of a file's first chunk, "" where none is left: the catalogue is not updated by erasures."""
     file = snapshot.note(target.id)
     return file.chunks[0].memory if file is not None and file.chunks else ""
 

@@ -109,7 +109,7 @@ def _reason(code: int | None, written: str, limits: Limits) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Writes the text of the PDF file on standard input, or why there is none."""
+    """Write the text of the PDF file on standard input, or the reason why there is none."""
     memory_bytes, cpu_s, text_bytes = map(int, arguments)
     limits = Limits(memory_bytes=memory_bytes, cpu_s=cpu_s, text_bytes=text_bytes)
     os.nice(NICENESS)
@@ -126,7 +126,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def confine(limits: Limits) -> None:
-    """Gives this process its limits, and takes the network and other programs from it."""
+    """Limit this process, and keep it from the network and other programs."""
     for kind, soft, hard in (
         (resource.RLIMIT_CORE, 0, 0),
         (resource.RLIMIT_FSIZE, limits.text_bytes, limits.text_bytes),

@@ -68,7 +68,7 @@ class ServerConnection(web.RequestHandler):
         self._head_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Nobody but the daemon's own user gets further than this, nor a connection too many."""
+        """Refuse other users than the daemon's own, and connections above the limit."""
         super().connection_made(transport)
         try:
             self.peer = self.server.credentials(transport.get_extra_info("socket"))
@@ -117,7 +117,7 @@ class ServerConnection(web.RequestHandler):
             self._head_timer = None
 
     def _hang_up(self, refusal: Refusal) -> None:
-        """Answers outside of any request, and closes."""
+        """Send an answer outside of any request, and close."""
         if isinstance(self.transport, transports.WriteTransport):
             self.transport.write(_bare_response(refusal))
         self.force_close()
@@ -157,7 +157,7 @@ class _LowLevelServer(web.Server):
 
 
 class HttpServer:
-    """Answers on a listening socket by a route table.
+    """An HTTP server on a listening socket, with a route table.
 
     `credentials` reads who is at the other end of a connection, `uid` is who it must be. `degraded` says why the store
     is not as it should be, "" when it is: every answer then carries it in X-Mnemo-Degraded, and "store" in its
@@ -201,11 +201,11 @@ class HttpServer:
         self._acceptor: asyncio.Server | None = None
 
     async def start(self, listening: socket.socket) -> None:
-        """Requests are answered from now on, those that waited in the backlog first."""
+        """Begin to answer requests, those in the backlog first."""
         self._acceptor = await self.loop.create_server(self.http, sock=listening, backlog=BACKLOG)
 
     async def drain(self) -> None:
-        """Nothing is accepted any more; what was begun is answered, or was cancelled after `drain_seconds`."""
+        """Accept nothing more; requests under way are answered, or cancelled after `drain_seconds`."""
         self.is_draining = True
         if self._acceptor is not None:
             self._acceptor.close()
@@ -215,7 +215,7 @@ class HttpServer:
         await self.http.shutdown(CANCEL_SECONDS)
 
     def _close_idle(self) -> int:
-        """Connections between two requests are closed; returns how many are in the middle of one."""
+        """Close connections between two requests; return the number of those in the middle of one."""
         connections = [connection for connection in self.http.connections if isinstance(connection, ServerConnection)]
         idle = [connection for connection in connections if connection.is_idle]
         for connection in idle:
@@ -307,7 +307,7 @@ class HttpServer:
     async def _stream(
         self, raw: web.BaseRequest, route: Route, pieces: AsyncIterator[bytes], status: int
     ) -> web.StreamResponse:
-        """Sends the pieces as they come. What goes wrong after the first one cuts the answer off, visibly."""
+        """Send the pieces as they come. An error after the first one visibly cuts the answer off."""
         first = await anext(pieces, b"")
         response = web.StreamResponse(status=status)
         response.content_type = route.content_type
@@ -378,7 +378,7 @@ def _bare_response(refusal: Refusal) -> bytes:
 
 
 def _send_continue(raw: web.BaseRequest) -> None:
-    """Has the client send its body, where it waits to be told. Raises a Refusal for one that is packed."""
+    """Answer `Expect: 100-continue`. Raises a Refusal for a compressed body."""
     if raw.headers.get("Content-Encoding", "identity") != "identity":
         raise Refusal(400, "bad_request", "bodies are taken as they are, not packed", field="Content-Encoding")
     if raw.headers.get("Expect", "").lower() == "100-continue" and raw.transport is not None:
@@ -402,7 +402,7 @@ async def serve(
     reload: Callable[[], None] | None = None,
     stop: asyncio.Event | None = None,
 ) -> None:
-    """Serves until SIGTERM, SIGINT or `stop`; then finishes what was begun, and `close` has run when this returns.
+    """Serve until SIGTERM, SIGINT or `stop`; then finish what was begun, and run `close` before returning.
 
     `reload` is called on SIGHUP. While it serves, the service manager's watchdog hears from this loop.
     """

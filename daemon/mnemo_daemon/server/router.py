@@ -93,7 +93,7 @@ class Route(NamedTuple):
 
 
 class RouteTable:
-    """Finds the route of a request. Paths of fixed text go before those with parts in braces."""
+    """The route of each request. Paths of fixed text go before those with parts in braces."""
 
     def __init__(self, routes: Iterable[Route]) -> None:
         self.routes = tuple(routes)
@@ -259,12 +259,12 @@ def namespace_of(header: str | None, ask: Any, query: Any) -> str | None:
 
 
 def entry_point_of(header: str | None) -> EntryPoint:
-    """The door that X-Mnemo-Door names. Raises a Refusal for one there is not."""
+    """The entry point that X-Mnemo-Door names. Raises a Refusal for an unknown one."""
     if header is None:
         return "api"
-    for door in ENTRY_POINTS:
-        if header == door:
-            return door
+    for entry_point in ENTRY_POINTS:
+        if header == entry_point:
+            return entry_point
     raise bad_value(f"`{printable(header)}` is no entry point; use one of {', '.join(ENTRY_POINTS)}", "X-Mnemo-Door")
 
 

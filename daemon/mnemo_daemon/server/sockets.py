@@ -1,7 +1,7 @@
 """The daemon's Unix socket: bound, handed over by the service manager, and who is at the other end. SPEC 16.
 
 Standard library alone: the socket is bound before anything heavy is imported, and what is asked meanwhile waits in
-its backlog. Three locks stand on the door: the folder is the owner's alone, so is the socket, and the user id of every
+its backlog. Three checks guard it: the folder is the owner's alone, so is the socket, and the user id of every
 peer is checked (the first two are not honoured by every system, and root can hand a connected socket to anybody).
 """
 
@@ -53,7 +53,7 @@ class Listener(NamedTuple):
     inode: int = 0
 
     def close(self) -> None:
-        """No longer listening; the file is gone if it is still the one we made."""
+        """Stop listening, and remove the socket's file if it is still our own."""
         self.socket.close()
         if self.path is not None:
             with contextlib.suppress(FileNotFoundError):
@@ -114,7 +114,7 @@ def make_private(folder: Path) -> None:
 
 
 def _clear(path: Path) -> None:
-    """Nothing is at `path`. Raises SocketInUse for a live socket, SocketError for what is no socket."""
+    """Remove a stale socket. Raises SocketInUse for a live one, SocketError for what is no socket."""
     try:
         found = path.lstat()
     except FileNotFoundError:
@@ -135,7 +135,7 @@ def is_stale(path: Path) -> bool:
 
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Holds the folder's lock: of two daemons that start at once, the second one finds the first one's socket."""
+    """Hold the folder's lock: of two daemons that start at once, the second finds the first one's socket."""
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
@@ -184,7 +184,7 @@ def peer_of(connection: socket.socket) -> Peer:
 
 
 def raise_open_files_limit() -> int:
-    """As many open files allowed as we want, or as we can have; returns how many."""
+    """Raise the limit of open files to OPEN_FILES_WANTED or the hard limit; return it."""
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -19,7 +19,7 @@ class Notifier:
 
     @classmethod
     def from_environ(cls, environ: MutableMapping[str, str]) -> "Notifier":
-        """Takes the variables out of `environ`: the LLM worker and other children must not speak for us."""
+        """Take the variables out of `environ`, so that no child process speaks for the daemon."""
         address = environ.pop("NOTIFY_SOCKET", "")
         microseconds = environ.pop("WATCHDOG_USEC", "")
         environ.pop("WATCHDOG_PID", None)
@@ -28,7 +28,7 @@ class Notifier:
         return cls(address, int(microseconds) / 2_000_000 if is_watched else None)
 
     def ready(self, status: str = "") -> None:
-        """We serve from now on."""
+        """Report that the daemon serves."""
         self._send("READY=1", status)
 
     def status(self, status: str) -> None:
@@ -36,7 +36,7 @@ class Notifier:
         self._send("", status)
 
     def stopping(self, status: str = "") -> None:
-        """We finish what was begun and go."""
+        """Report that the daemon ends."""
         self._send("STOPPING=1", status)
 
     def keep_alive(self) -> None:

@@ -74,7 +74,7 @@ class _StreamSummary(NamedTuple):
 
 
 class StoreMerge:
-    """Reads a stream into the store. One object an import.
+    """The import of one stream.
 
     `renew` is called after the store has taken over a whole stream, and returns once everybody knows.
     """
@@ -150,7 +150,7 @@ class StoreMerge:
             return not (snapshot.count() or snapshot.notes(limit=1) or snapshot.roots() or forgot)
 
     def _replace_whole_store(self, spooled: BinaryIO, start: int) -> bool:
-        """Has the store take over the whole stream. False where it is not empty any more."""
+        """Replace the empty store by the stream. False where it is no longer empty."""
         if not self._request.dry_run:
             spooled.seek(start)
             try:
@@ -206,7 +206,7 @@ class StoreMerge:
                     self._commit_records(table, [record_in(table, each) for each in slice_])
 
     def _classify(self, snapshot: Snapshot, coming: IncomingMemory) -> None:
-        """Finds out whether something here stands for it, and in a dry run counts what would become of it."""
+        """Find the memory here that an imported one is a duplicate of; in a dry run also count the outcome."""
         memory = coming.memory
         if self._is_forgotten(snapshot, memory):
             self._stand_ins[memory.id] = ""
@@ -220,7 +220,7 @@ class StoreMerge:
             self._count(coming, outcome)
 
     def _commit_memories(self, comings: Sequence[IncomingMemory]) -> None:
-        """Commits a slice of memories. What something stands for stays out, whatever has changed since the look."""
+        """Commit a slice of memories. Duplicates that `_classify` found stay out, whatever has changed since."""
 
         def decide(snapshot: Snapshot) -> WriteResult[list[MergeDecision | None]]:
             outcomes: list[MergeDecision | None] = []
@@ -268,7 +268,7 @@ class StoreMerge:
             self._texts[digest_key(self._space.name, digest)] = digest
 
     def _commit_records(self, table: Table[Any], records: Sequence[Any]) -> None:
-        """Commits records whose parents are here, and that are not here already."""
+        """Commit records whose parents exist here, and that do not exist already."""
 
         def decide(snapshot: Snapshot) -> WriteResult[int]:
             wanted = [found for record in records if (found := self._as_here(table, record)) is not None]
@@ -288,7 +288,7 @@ class StoreMerge:
         return msgspec.structs.replace(record, **ids) if all(ids.values()) else None
 
     def _commit_forgotten(self, rows: Sequence[PutErasedText]) -> None:
-        """Texts that were forgotten there are kept from coming back here, where their hashes mean the same."""
+        """Keep texts that were erased there from coming back here, where both stores hash with the same salt."""
         if self._found.header.salt != self._salt:
             count_name(self._answer.not_kept, "forgotten texts", len(rows))
             return
@@ -322,7 +322,7 @@ class StoreMerge:
 
 
 def _read_summary(rows: Iterable[DumpRow]) -> _StreamSummary:
-    """Reads to the end. Raises MalformedDump for a stream that is not whole, or names what can be no memory."""
+    """Summarise a whole stream. Raises MalformedDump where it is incomplete or an id is invalid."""
     header: DumpHeader | None = None
     memories = roots = epoch = 0
     has_history = has_vectors = False

@@ -72,7 +72,7 @@ class _ImportedItem(NamedTuple):
 
 
 class ToolImport:
-    """Reads exports of other tools into the store. One object an import."""
+    """The import of one export of another tool."""
 
     def __init__(self, store: Store, guard: SecretPolicy, wanted: ImportRequest, progress: ImportState) -> None:
         self._store = store
@@ -141,7 +141,7 @@ class ToolImport:
                 note_problem(answer, place, str(unfit))
 
     def _commit(self, items: Sequence[_ImportedItem], group: str, answer: ImportAnswer) -> None:
-        """Commits a slice and counts what became of it."""
+        """Commit a slice and count the outcomes."""
 
         def decide(snapshot: Snapshot) -> WriteResult[list[str]]:
             rows = [self._outcome_of(snapshot, item) for item in items]
@@ -222,7 +222,7 @@ def lines(spooled: BinaryIO) -> Iterator[tuple[int, bytes | None]]:
 
 
 def slices(parts: Iterable[T], mark: Callable[[T], object]) -> Iterator[list[T]]:
-    """Up to INGESTED_PER_WRITE parts of one type at once, none with the mark of another, but for None: a write turn
+    """Slices of up to INGESTED_PER_WRITE parts of one type, in which no mark but None occurs twice: a write turn
     does not see its own changes."""
     pending: list[T] = []
     marks: set[object] = set()
@@ -285,7 +285,7 @@ def _drafts_of(
     place: str,
     answer: ImportAnswer,
 ) -> ImportCandidate | None:
-    """Of an item that tells of several, each may fail alone."""
+    """The candidate of an imported memory; None, with a problem in the answer, where it cannot be stored."""
     try:
         return import_plan.admit_import(foreign, tool, into, guard)
     except ImportItemError as unfit:
