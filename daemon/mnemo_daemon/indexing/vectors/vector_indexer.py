@@ -71,8 +71,9 @@ class VectorIndexer:
         yield_to_queries: Callable[[], None] = never_yield, idle_seconds: float = IDLE_SECONDS,
         next_work: Callable[[ActiveIndex, int], bool] = lambda *_: False,
     ) -> None:  # fmt: skip
-        """idle_seconds: from one look for work to the next, unless a commit or a request comes earlier. next_work: called
-        with the index and its last change once all memories have their vectors; returns whether it did something."""
+        """idle_seconds: from one look for work to the next, unless a commit or a request comes earlier. next_work:
+        called with the index and its last change once all memories have their vectors; returns whether it did
+        something."""
         self._store = store
         self._idle_seconds = idle_seconds
         self._yield_to_queries = yield_to_queries
