@@ -22,7 +22,6 @@ from mnemo_client.cli.format.units import percent
 from mnemo_client.client import Client
 from mnemo_client.errors import MnemoError
 from mnemo_client.paths import socket_path
-from mnemo_client.protocol.retrieval import RecallRequest
 
 PROJECT = Path(__file__).resolve().parent.parent
 RUN = PROJECT / ".run"
@@ -32,7 +31,7 @@ READ_SECONDS_MAX = 120.0
 VECTORS_SECONDS_MAX = 600.0
 EDIT_SECONDS_MAX = 20.0
 NOTICE_SECONDS = 10.0  # for the daemon to notice a model that has just been put in place
-TELL_SECONDS = 5.0  # between two lines about the vectors
+REPORT_SECONDS = 5.0  # between two lines about the vectors
 HITS = {"words": 1, "auto": 2}
 QUESTIONS = ("does anything leave my machine", "are passwords masked", "how do I keep projects apart")
 """What a newcomer asks of the project's own documents. Of other notes, their own headings are asked."""
@@ -78,7 +77,7 @@ def say(*lines: str) -> None:
 
 
 def copy_notes(source: Path, target: Path) -> int:
-    """Copies what is new or changed, and removes what is no longer there; how many notes there are."""
+    """Copy new and changed notes and remove those that are gone from the source; return the number of notes."""
     kept = set[Path]()
     for folder, folders, names in os.walk(source):
         folders[:] = sorted(name for name in folders if name not in LEFT_OUT and not name.startswith("."))
@@ -121,8 +120,8 @@ def wait_until_read(client: Client) -> None:
 
 
 def wait_for_vectors(client: Client, began: float) -> bool:
-    """Tells how the vectors come in; whether all of them did."""
-    told, last = 0.0, ""
+    """Print the progress of the vectors; return True if all of them were computed."""
+    reported, last = 0.0, ""
     fetched_until = time.monotonic()
     deadline = time.monotonic() + VECTORS_SECONDS_MAX
     while time.monotonic() < deadline:
@@ -139,8 +138,8 @@ def wait_for_vectors(client: Client, began: float) -> bool:
             say("", "The embedding model could not be fetched (see .run/pull.log). Answers stay by words; with a")
             say("network, `mnemo models pull all-MiniLM-L6-v2` brings it.")
             return False
-        if time.monotonic() - told >= TELL_SECONDS:
-            told = time.monotonic()
+        if time.monotonic() - reported >= REPORT_SECONDS:
+            reported = time.monotonic()
             steps = {
                 "ready": f"vectors: {percent(vectors.share)}",
                 "loading": "the embedding model is loading",
@@ -155,7 +154,7 @@ def wait_for_vectors(client: Client, began: float) -> bool:
 
 
 def is_being_fetched() -> bool:
-    """True if the process that fetches the model, whose id the Makefile wrote down, is alive."""
+    """Return True if the process that fetches the model is alive; the Makefile wrote its id into a file."""
     try:
         os.kill(int((RUN / "pull.pid").read_text()), 0)
     except (OSError, ValueError):
@@ -166,16 +165,14 @@ def is_being_fetched() -> bool:
 def ask(client: Client, questions: Sequence[str], ranker: str) -> None:
     style = terminal.style_for(sys.stdout, os.environ)
     for question in questions:
-        request = RecallRequest(query=question, top_k=HITS[ranker], highlight=True, dry=True)
-        request.ranker = "words" if ranker == "words" else "auto"
-        answer = client.recall(request)
+        answer = client.recall(question, top_k=HITS[ranker], highlight=True, dry=True, ranker=ranker)
         say("", f"? {question}")
         say(*hit_lines(answer.memories, style, Path.cwd(), Path.home()))
         say(recall_summary(answer, None, style))
 
 
 def edit_and_ask(client: Client, notes: Path) -> None:
-    """Saves a sentence into a note and asks for it until it is found."""
+    """Save a sentence into a note and ask for it until it is found."""
     note = notes / "demonstration.md"
     word = f"pier {int(time.time()) % 900 + 100}"  # another one each time
     note.write_text(f"# Trip to the lighthouse\n\nThe ferry to the island leaves from {word} at half past nine.\n")
@@ -192,7 +189,7 @@ def edit_and_ask(client: Client, notes: Path) -> None:
 
 
 def _short_socket() -> str:
-    """Beside the data, or, where that path is too long for a socket, where the system keeps sockets."""
+    """Return the path of the socket: next to the data, or in the system's folder for sockets if that is too long."""
     wished = RUN / "data" / "run" / "mnemo.sock"
     if len(bytes(wished)) <= 100:
         return str(wished)

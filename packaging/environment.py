@@ -1,8 +1,8 @@
-"""Makes or mends .venv for the Makefile: `python3 packaging/environment.py core|dev`.
+"""Makes or repairs .venv for the Makefile: `python3 packaging/environment.py core|dev`.
 
 Runs before anything is installed, so it needs the standard library only, and it parses on Pythons too old for the
 project, to be able to say so. A stamp in .venv names what was installed, by which Python, from which pyproject.toml and
-in which folder; where it still holds, nothing is done.
+in which folder; where it is still true, nothing is done.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ STILL_WORKING_AFTER_S = 30
 
 
 def main(arguments: "list[str]", project: Path = PROJECT) -> int:
-    """Returns 0 once the project's .venv holds what arguments[0] (core or dev) names."""
+    """Return 0 once the project's .venv holds what arguments[0] (core or dev) names."""
     if sys.version_info < OLDEST_PYTHON:
         wanted, found = (".".join(str(part) for part in version[:2]) for version in (OLDEST_PYTHON, sys.version_info))
         say(f"mnemod needs Python {wanted} or newer; {sys.executable} is {found}. Name another: make PYTHON=python3.12")
@@ -64,7 +64,7 @@ def stamp(project: Path, level: str) -> Path:
 
 
 def is_ready(project: Path, level: str) -> bool:
-    """True if level was installed by this Python from this pyproject.toml, and what it left still runs.
+    """Return True if level was installed by this Python from this pyproject.toml, and its packages still run.
 
     What dev installs contains the core.
     """
@@ -75,7 +75,7 @@ def is_ready(project: Path, level: str) -> bool:
 
 
 def runs(venv: Path, statement: str) -> bool:
-    """True if the venv's own Python starts and can do statement."""
+    """Return True if the venv's own Python starts and can run the statement."""
     try:
         done = subprocess.run([python_of(venv), "-c", statement], capture_output=True, timeout=60, check=False)
     except OSError:
@@ -88,7 +88,7 @@ def python_of(venv: Path) -> Path:
 
 
 def make_environment(venv: Path) -> None:
-    """Leaves a venv of this Python with a working pip; one that already is one is kept, anything else is replaced."""
+    """Make a venv of this Python with a working pip; an existing one is kept, anything else is replaced."""
     version = ".".join(str(part) for part in sys.version_info[:3])
     if runs(venv, f"import pip, platform; assert platform.python_version() == {version!r}"):
         return
@@ -109,7 +109,7 @@ def make_environment(venv: Path) -> None:
 
 
 def install(project: Path, level: str) -> None:
-    """Installs the project for editing, with the extras of level, into its .venv.
+    """Install the project for editing, with the extras of level, into its .venv.
 
     Without compiling every module to bytecode, which takes a third of the time and 50 MB for what is never imported.
     The core comes from wheels alone; of the extras, llama.cpp has none.
@@ -121,14 +121,14 @@ def install(project: Path, level: str) -> None:
 
 
 def write_stamp(project: Path, level: str) -> None:
-    """Marks level as installed, last of all and in one step, so that an interrupted installation is seen as one."""
+    """Mark level as installed, as the last step and at once, so that an interrupted installation has no mark."""
     beside = stamp(project, level).with_suffix(".new")
     beside.write_text(fingerprint(project))
     beside.replace(stamp(project, level))
 
 
 def call(command: "list[str | Path]") -> None:
-    """Runs command to its end, saying now and then that it still works; CalledProcessError where it fails."""
+    """Run the command to its end and report every few seconds that it runs. Raises CalledProcessError if it fails."""
     environment = {**os.environ, "PIP_USER": "0", "PIP_NO_INPUT": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
     began = time.monotonic()
     with subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL) as process:

@@ -93,7 +93,7 @@ def test_everything_the_core_needs_came_as_a_wheel_from_the_index() -> None:
     assert not compiled, f"compiled on this machine, as they have no wheel for it: {compiled}"
 
 
-def test_what_is_compiled_here_is_told_from_what_is_not() -> None:
+def test_compiled_packages_are_distinguished_from_others() -> None:
     assert list(platforms(metadata.distribution("llama-cpp-python"))) == ["linux_x86_64"] or sys.platform != "linux"
     assert list(platforms(metadata.distribution("idna"))) == ["any"]
 
@@ -112,7 +112,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_broken_environment_is_made_anew_and_a_good_one_is_kept(
+def test_a_broken_environment_is_made_again_and_a_good_one_is_kept(
     environment: ModuleType, project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     venv = project / ".venv"
@@ -135,7 +135,7 @@ def test_a_stamp_without_the_packages_does_not_count(environment: ModuleType, pr
     assert not environment.is_ready(project, "dev")
 
 
-def test_an_installation_that_fails_is_told_and_leaves_no_stamp(
+def test_a_failed_installation_is_reported_and_leaves_no_stamp(
     environment: ModuleType, project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
@@ -159,7 +159,7 @@ def test_an_installation_is_done_again_when_what_it_depends_on_has_changed(
     assert environment.fingerprint(one) != first
 
 
-def test_a_python_that_is_too_old_is_told_which_one_would_do(
+def test_a_python_that_is_too_old_is_refused_with_the_version_that_is_needed(
     environment: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "version_info", (3, 9, 18))

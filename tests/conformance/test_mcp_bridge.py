@@ -247,7 +247,7 @@ def test_preferences_come_behind_the_best_answer_unless_one_is_it(agent: McpAgen
     assert text.startswith("0 of 4 memories, namespace default; none is close enough to be an answer\n\nPreferences")
 
 
-def test_what_an_agent_remembers_carries_its_name_and_door(agent: McpAgent, canned: CannedDaemon) -> None:
+def test_a_memory_of_an_agent_carries_its_name_and_entry_point(agent: McpAgent, canned: CannedDaemon) -> None:
     stored = {"outcome": "stored", "memory": msgspec.to_builtins(memory()), "masked": ["token"]}
     canned.say("POST /v1/memories", stored, 201)
     agent.ask("initialize", {**HELLO, "clientInfo": {"name": "the\nagent", "version": "1"}})
@@ -335,7 +335,7 @@ def test_the_status_is_short(agent: McpAgent, canned: CannedDaemon) -> None:
         ([], "the value must be an object, not []"),
     ],
 )
-def test_arguments_that_do_not_fit_are_told_to_the_agent(
+def test_invalid_arguments_are_explained_to_the_agent(
     agent: McpAgent, canned: CannedDaemon, arguments: Any, said: str
 ) -> None:
     result = agent.call("memory_recall", arguments)
@@ -422,7 +422,7 @@ def test_a_line_beyond_the_limit_is_refused_whole(agent: McpAgent) -> None:
     assert agent.ask("ping")["result"] == {}
 
 
-def test_empty_lines_and_answers_nobody_asked_for_are_passed_over(agent: McpAgent) -> None:
+def test_empty_lines_and_unrequested_answers_are_ignored(agent: McpAgent) -> None:
     agent.write(b"")
     agent.write(b'{"jsonrpc":"2.0","id":3,"result":{}}')
     agent.write(b'{"jsonrpc":"2.0","id":4,"error":{"code":1,"message":"x"}}')

@@ -95,7 +95,7 @@ def test_quality_without_a_model_says_that_words_answered_for_the_others(home: P
     assert nothing_is_left(home)
 
 
-def test_pooled_conversations_are_told_apart_by_their_questions_alone(home: Path) -> None:
+def test_pooled_conversations_differ_by_their_questions_alone(home: Path) -> None:
     (home / "talks" / "others.txt").write_text(OTHERS)
     apart, pooled = (
         json.loads(give(home, "quality", "--data", "talks", "--ranker", "words", "--json", *more).stdout)

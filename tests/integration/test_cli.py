@@ -37,7 +37,7 @@ class Person:
         )  # fmt: skip
         assert done.returncode == code, done.stdout + done.stderr
         assert "Traceback" not in done.stderr
-        self.told = done.stderr
+        self.messages = done.stderr
         return done.stdout
 
     def begin(self, *words: str) -> subprocess.Popen[str]:
@@ -84,7 +84,7 @@ def newcomer(homes: Path, leaving: list[subprocess.Popen[str]]) -> Iterator[Pers
     leaving.append(person.begin("down"))
 
 
-def test_a_thing_told_is_found_changed_removed_and_brought_back(person: Person) -> None:
+def test_a_memory_is_stored_found_changed_deleted_and_restored(person: Person) -> None:
     said = person.give("add", "The spare key is with Ines.", "--tag", "home")
     assert said.startswith("remembered · ")
     short = said.split(" · ")[1]
@@ -184,13 +184,13 @@ def test_every_reading_command_answers_in_words_and_in_json(person: Person) -> N
 
 def test_bad_values_are_refused_in_the_daemons_words(person: Person) -> None:
     person.give("add", "x" * 8193, code=2)
-    assert "8192" in person.told
+    assert "8192" in person.messages
     person.give("add", "x", "--importance", "7", code=2)
-    assert "importance" in person.told
+    assert "importance" in person.messages
     person.give("show", "00000000", code=3)
     person.give("add", "x", "-n", "*", code=2)
     person.give("recall", "x", "--since", "yesterweek", code=2)
-    assert "since" in person.told or "yesterweek" in person.told
+    assert "since" in person.messages or "yesterweek" in person.messages
 
 
 def test_an_agent_speaks_through_the_bridge_and_is_known_as_one(person: Person) -> None:
@@ -253,8 +253,8 @@ def test_a_daemon_that_cannot_start_says_why_in_the_commands_own_message(newcome
     config.write_text("[client]\nproject_namespace = true\n")
     newcomer.environ["MNEMO_CONFIG"] = str(config)
     newcomer.give("recall", "x", code=4)
-    assert "project_namespaces" in newcomer.told
-    assert "mnemod.log" in newcomer.told
+    assert "project_namespaces" in newcomer.messages
+    assert "mnemod.log" in newcomer.messages
     del newcomer.environ["MNEMO_CONFIG"]
 
 
@@ -267,19 +267,19 @@ def test_config_lists_every_setting_and_what_is_wrong_where_the_daemon_cannot_st
         ["recall.ranker", '"auto"', "default"], ["recall.top_k", "5", "default"],
         ["recall.token_budget", "2000", "default"], ["recall.cut", '"gap"', "wrong.toml:3"],
     ]  # fmt: skip
-    assert f"{config}:2: recall.top_k must be a whole number from 1 to 100, not 'many'" in newcomer.told
-    assert f"{config}:4: there is no section [nets]" in newcomer.told
+    assert f"{config}:2: recall.top_k must be a whole number from 1 to 100, not 'many'" in newcomer.messages
+    assert f"{config}:4: there is no section [nets]" in newcomer.messages
     assert newcomer.give("config", "recall.cut", code=1) == "gap\n"
     config.write_text("[recall\n")
     assert "recall.cut" in newcomer.give("config", code=1)
-    assert "this is not TOML" in newcomer.told
+    assert "this is not TOML" in newcomer.messages
     del newcomer.environ["MNEMO_CONFIG"]
 
 
 def test_where_commands_may_not_start_the_daemon_up_still_does(newcomer: Person) -> None:
     newcomer.environ["MNEMO_AUTOSTART"] = "off"
     newcomer.give("recall", "x", code=4)
-    assert "MNEMO_AUTOSTART is off" in newcomer.told
+    assert "MNEMO_AUTOSTART is off" in newcomer.messages
     assert newcomer.give("up").startswith("the daemon started")
     newcomer.give("recall", "x", code=3)
 
@@ -291,12 +291,12 @@ def service_files(person: Person) -> list[Path]:
 def test_a_service_that_cannot_be_started_leaves_nothing(newcomer: Person) -> None:
     newcomer.environ["DBUS_SESSION_BUS_ADDRESS"] = f"unix:path={newcomer.home / 'no-bus'}"
     newcomer.give("service", "install", code=1)
-    assert newcomer.told.startswith("mnemo: nothing was installed: ")
-    assert "until then: mnemo up" in newcomer.told
+    assert newcomer.messages.startswith("mnemo: nothing was installed: ")
+    assert "until then: mnemo up" in newcomer.messages
     assert service_files(newcomer) == []
     replace_systemctl(newcomer, 'case "$*" in *enable*) echo "no such unit" >&2; exit 1;; esac')
     newcomer.give("service", "install", code=1)
-    assert "enable --now mnemod.socket mnemod.service` failed: no such unit" in newcomer.told
+    assert "enable --now mnemod.socket mnemod.service` failed: no such unit" in newcomer.messages
     assert service_files(newcomer) == []
 
 
@@ -309,7 +309,7 @@ def test_a_service_is_uninstalled_also_where_systemd_cannot_be_reached(newcomer:
     (units / "default.target.wants" / "mnemod.service").symlink_to(units / "mnemod.service")
     replace_systemctl(newcomer, "echo no bus >&2; exit 1")
     assert newcomer.give("service", "uninstall").startswith("the service was removed")
-    assert "disable --now mnemod.socket mnemod.service` failed: no bus" in newcomer.told
+    assert "disable --now mnemod.socket mnemod.service` failed: no bus" in newcomer.messages
     assert service_files(newcomer) == []
     assert newcomer.give("service", "uninstall") == "no service was installed\n"
 
@@ -346,7 +346,7 @@ def test_a_trial_answers_from_the_folders_own_text_and_leaves_nothing(newcomer: 
     assert "? Pruning apple trees  (from garden.md)" in said
     assert "vault/garden.md:5 · Garden › Pruning apple trees" in said
     assert "mnemo init vault" in said
-    assert "mnemo models pull all-MiniLM-L6-v2" in newcomer.told
+    assert "mnemo models pull all-MiniLM-L6-v2" in newcomer.messages
     assert list(scratch.iterdir()) == []
     assert not (newcomer.home / "data").exists()
 
@@ -388,12 +388,12 @@ def test_control_c_ends_with_130_and_a_reader_that_leaves_early_hears_no_complai
     leaving.stderr.close()
 
 
-def test_a_model_that_cannot_be_had_is_told_in_plain_words(newcomer: Person) -> None:
+def test_a_model_that_cannot_be_installed_is_reported_in_plain_words(newcomer: Person) -> None:
     newcomer.give("models", "pull", "no-such-model", code=1)
-    assert "no-such-model" in newcomer.told
+    assert "no-such-model" in newcomer.messages
     (newcomer.home / "empty").mkdir()
     newcomer.give("models", "import", "empty", code=1)
-    assert newcomer.told.startswith("mnemo: ")
+    assert newcomer.messages.startswith("mnemo: ")
     newcomer.give("models", "import", "not-there", code=2)
 
 

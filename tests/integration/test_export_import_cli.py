@@ -20,7 +20,7 @@ class ExportingPerson:
     def __init__(self, daemon: RunningDaemon, here: Path) -> None:
         self.environ = {**daemon.environ, "HOME": str(here), "MNEMO_AUTOSTART": "off", "TERM": "dumb"}
         self.here = here
-        self.told = ""
+        self.messages = ""
 
     def give(self, *words: str, typed: bytes = b"", code: int = 0) -> str:
         """The output, after the command ended with `code`; the messages are in `told`."""
@@ -28,9 +28,9 @@ class ExportingPerson:
             [sys.executable, "-m", "mnemo_client.cli.main", *words],
             input=typed, capture_output=True, env=self.environ, cwd=self.here, timeout=60, check=False,
         )  # fmt: skip
-        self.told = done.stderr.decode()
-        assert done.returncode == code, done.stdout.decode() + self.told
-        assert "Traceback" not in self.told
+        self.messages = done.stderr.decode()
+        assert done.returncode == code, done.stdout.decode() + self.messages
+        assert "Traceback" not in self.messages
         return done.stdout.decode()
 
 
@@ -39,7 +39,7 @@ def person(daemon: RunningDaemon, tmp_path: Path) -> ExportingPerson:
     return ExportingPerson(daemon, tmp_path)
 
 
-def test_an_import_says_what_became_of_everything_and_how_to_take_it_back(person: ExportingPerson) -> None:
+def test_an_import_reports_every_outcome_and_how_to_undo_it(person: ExportingPerson) -> None:
     file = str(EXPORTS / "mem0.json")
     assert person.give("import", file, "-n", "said", "--dry-run").startswith(
         "export of mem0: nothing was changed; an import would give: 5 stored, 1 skipped\n"
@@ -72,11 +72,11 @@ def test_an_import_reads_standard_input_and_answers_in_json(person: ExportingPer
 def test_what_is_no_export_is_wrong_usage(person: ExportingPerson) -> None:
     (person.here / "diary.txt").write_text("Dear diary\n")
     person.give("import", "diary.txt", code=2)
-    assert "it begins with 'Dear diary'" in person.told
+    assert "it begins with 'Dear diary'" in person.messages
     person.give("import", "not-there.json", code=2)
-    assert person.told.startswith("mnemo: not-there.json cannot be read: No such file or directory\n")
+    assert person.messages.startswith("mnemo: not-there.json cannot be read: No such file or directory\n")
     person.give("import", ".", code=2)
-    assert "Is a directory" in person.told
+    assert "Is a directory" in person.messages
 
 
 def test_an_import_of_which_nothing_could_be_read_has_failed(person: ExportingPerson) -> None:
@@ -103,7 +103,7 @@ def test_an_export_is_a_whole_file_for_its_owner_alone_and_replaces_none_unasked
     assert stat.S_IMODE(target.stat().st_mode) == 0o600
     person.give("add", "this too", "-n", "kept")
     person.give("export", str(target), "-n", "kept", code=2)
-    assert "already exists" in person.told
+    assert "already exists" in person.messages
     assert target.read_bytes() == first
     told = json.loads(person.give("export", str(target), "-n", "kept", "--force", "--json"))
     assert told == {"file": str(target), "lines": len(target.read_bytes().splitlines()),
@@ -114,13 +114,13 @@ def test_an_export_is_a_whole_file_for_its_owner_alone_and_replaces_none_unasked
 
 def test_an_export_that_cannot_be_made_leaves_no_file(person: ExportingPerson) -> None:
     person.give("export", "memories.jsonl", "--vectors", code=1)
-    assert "no embedding model is in use" in person.told
+    assert "no embedding model is in use" in person.messages
     assert os.listdir(person.here) == []
 
 
 def test_an_export_into_a_folder_that_is_not_there_says_which(person: ExportingPerson) -> None:
     person.give("export", "not-there/memories.jsonl", code=2)
-    assert f"there is no folder {person.here.resolve()}/not-there\n" in person.told
+    assert f"there is no folder {person.here.resolve()}/not-there\n" in person.messages
 
 
 def test_a_restore_replaces_no_backup_and_leaves_it_as_it_is(person: ExportingPerson) -> None:
@@ -130,7 +130,7 @@ def test_a_restore_replaces_no_backup_and_leaves_it_as_it_is(person: ExportingPe
     before = {path: path.read_bytes() for path in person.here.rglob("*") if path.is_file()}
     for source in ("first", "second"):
         person.give("restore", source, "--to", "first", "--yes", code=2)
-        assert "is a backup" in person.told
+        assert "is a backup" in person.messages
     assert {path: path.read_bytes() for path in person.here.rglob("*") if path.is_file()} == before
     person.give("restore", "first", "--to", "back")
     assert (person.here / "back" / "store.json").exists()
@@ -140,7 +140,7 @@ def test_a_restore_to_a_wrong_moment_is_refused_before_the_daemon_is_stopped(per
     person.give("add", "said before", "-n", "moments")
     pid = json.loads(person.give("status", "--json"))["pid"]
     person.give("restore", "--at", "yesterdy", "--yes", code=1)
-    assert "or a span back from now like 2h or 3d" in person.told
+    assert "or a span back from now like 2h or 3d" in person.messages
     assert json.loads(person.give("status", "--json"))["pid"] == pid, "it was not stopped"
 
 
@@ -174,4 +174,4 @@ def test_our_own_export_comes_back_through_the_command_line(
     assert (person.here / "again.jsonl").read_bytes() == (person.here / "all.jsonl").read_bytes()
     cut = (person.here / "all.jsonl").read_bytes()[:-2]
     other.give("import", "-", typed=cut, code=2)
-    assert "the export is damaged: line" in other.told
+    assert "the export is damaged: line" in other.messages

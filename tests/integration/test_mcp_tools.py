@@ -57,7 +57,7 @@ def test_an_agent_keeps_changes_lists_and_forgets_a_memory(daemon: RunningDaemon
         assert 0 < time.time() * 1000 - back.event_at <= 2 * day + 3_600_000  # the beginning of yesterday, here
 
 
-def test_what_a_person_pinned_is_told_to_the_agent_that_would_change_it(daemon: RunningDaemon) -> None:
+def test_an_agent_that_would_change_a_pinned_memory_is_refused_with_the_reason(daemon: RunningDaemon) -> None:
     namespace = f"ns-{uuid.uuid4().hex[:8]}"
     with daemon.client(namespace, entry_point="cli") as person:
         kept = person.remember("Never deploy on a Friday.", pinned=True, key="deploy").memory

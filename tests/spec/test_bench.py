@@ -191,7 +191,7 @@ def found(place: int, *, is_other: bool = False) -> quality.RankerAnswer:
     return quality.RankerAnswer(score(["_"] * (place - 1) + ["a"], ["a"]), float(place), is_other)
 
 
-def test_a_report_has_every_ranker_in_all_and_by_category_and_beside_the_first() -> None:
+def test_a_report_has_every_ranker_overall_by_category_and_compared_with_the_first() -> None:
     puts = [put("easy"), put("easy"), put("hard")]
     answers = {"auto": [found(1), found(2), found(1)], "words": [found(1), found(20), found(60, is_other=True)]}
     report = quality.build_report(puts, answers)
@@ -237,7 +237,7 @@ def test_an_interval_is_rounded_outward() -> None:
     assert quality.interval({"low": 0.0, "high": 100.0}) == "0-100"
 
 
-def test_what_was_answered_by_another_ranker_is_told() -> None:
+def test_answers_of_another_ranker_are_reported() -> None:
     report = quality.build_report([put("easy")], {"cosine": [found(1, is_other=True)]})
     machine = MACHINE._replace(model="")
     measured = {"conversations": 1, "memories": 3, "questions": 1, "pooled": False, "machine": machine._asdict()}

@@ -129,7 +129,7 @@ def taken(outcome: Any = "stored", content: str = "Ines has the key.", **fields:
     return PieceAnswer(outcome=outcome, memory=recalled(content=content), **fields)
 
 
-def test_ingest_takes_each_file_and_says_what_was_set_aside(
+def test_ingest_takes_each_file_and_reports_the_rejected_pieces(
     person: CannedPerson, canned: CannedDaemon, tmp_path: Path
 ) -> None:
     file = tmp_path / "talk.rst"
@@ -183,7 +183,7 @@ def test_a_turn_that_is_none_is_named_by_its_line(person: CannedPerson, canned: 
     assert canned.asked == []
 
 
-def test_what_is_longer_than_the_screen_goes_through_the_pager(
+def test_output_longer_than_the_screen_goes_through_the_pager(
     person: CannedPerson, canned: CannedDaemon, short_folder: Path
 ) -> None:
     canned.say("GET /v1/tags", TagsAnswer(tags={f"tag-{number}": 1 for number in range(100)}))
@@ -206,7 +206,7 @@ def test_a_shell_without_a_daemon_is_offered_nothing(person: CannedPerson, canne
     assert (person.out, person.err) == ("", "")
 
 
-def test_an_agent_may_say_them_too(canned: CannedDaemon) -> None:
+def test_an_agent_may_give_dates_in_words(canned: CannedDaemon) -> None:
     canned.say("POST /v1/recall", recall_answer(recalled()))
     arguments = msgspec.convert({"query": "key", "since": "last week", "until": "2h"}, RecallArguments)
     with Client(canned.path) as client:
@@ -245,7 +245,7 @@ def test_every_command_leads_to_a_function_that_exists() -> None:
         assert callable(main._load_function(command)), name
 
 
-def test_a_command_without_words_has_the_same_options_as_if_they_had_been_read() -> None:
+def test_a_command_without_words_has_the_options_that_argparse_would_give_it() -> None:
     quick = [
         (list(name), each)
         for name, each in command_table.all_commands()

@@ -156,12 +156,12 @@ def test_a_hit_shows_its_number_score_place_heading_date_and_best_sentence() -> 
     ]
 
 
-def test_what_is_no_note_shows_the_end_of_its_id_and_who_said_it() -> None:
+def test_a_memory_without_a_note_shows_the_end_of_its_id_and_its_speaker() -> None:
     lines = list(hit_lines([recalled(speaker="Ines")], PLAIN, HERE, HOME))
     assert lines == ["1  0.82  c0ffee01 · Ines · 2025-12-01", "         The key is with Ines."]
 
 
-def test_what_a_newer_value_replaced_is_shown_as_what_was() -> None:
+def test_a_replaced_value_is_shown_as_what_was() -> None:
     lines = list(hit_lines([recalled(was=True)], PLAIN, HERE, HOME))
     assert lines[0] == "1  0.82  c0ffee01 · was, 2025-12-01"
 
@@ -220,7 +220,7 @@ def test_marks_are_cut_at_line_ends_and_overlaps_count_once() -> None:
     assert highlight_marks("abc", [(2, 99)], 0, 3, PLAIN) == "ab*c*"
 
 
-def test_the_last_line_tells_how_many_how_fast_by_what_and_where() -> None:
+def test_the_last_line_has_number_time_ranker_and_namespace() -> None:
     line = recall_summary(recall_answer(recalled()), None, PLAIN)
     assert line == "1 of 12 · 4.1 ms · fused · namespace default"
 
@@ -266,7 +266,7 @@ def test_the_status_is_a_line_a_part() -> None:
     ]
 
 
-def test_notes_show_their_folders_and_what_was_passed_over() -> None:
+def test_notes_show_their_folders_and_the_skipped_files() -> None:
     root = NotesRootStatus(
         id="r", path="/h/ines/notes", namespace="default", state="polling", files=1, chunks=2, waiting=3,
         reason="too few watches",
@@ -282,14 +282,14 @@ def test_notes_show_their_folders_and_what_was_passed_over() -> None:
     ]
 
 
-def test_what_was_kept_in_the_journal_alone_is_said_to_be() -> None:
+def test_a_memory_that_only_the_journal_has_is_reported_as_such() -> None:
     answer = RememberAnswer(outcome="stored", memory=recalled(), degraded=["store"])
     assert remember_line(answer, PLAIN) == (
         "remembered · c0ffee01 · namespace default · stored, but the store is unavailable (mnemo status)"
     )
 
 
-def test_what_was_done_with_a_memory_is_said_with_id_and_namespace() -> None:
+def test_the_outcome_of_a_memory_is_shown_with_id_and_namespace() -> None:
     answer = RememberAnswer(outcome="updated", memory=recalled(version=3, tags=["sensitive"]), masked=["token"])
     assert remember_line(answer, PLAIN) == (
         "updated to version 3 · c0ffee01 · namespace default · masked: token · looks like a secret: tagged sensitive"
@@ -378,7 +378,7 @@ def test_progress_is_one_line_that_goes_away_and_only_on_a_terminal() -> None:
     assert quiet.getvalue() == ""
 
 
-def test_what_is_still_to_be_read_says_how_fast_and_how_long() -> None:
+def test_remaining_work_is_shown_with_its_speed_and_duration() -> None:
     assert rate_text(24.6) == "25 a second"
     assert rate_text(0.5) == "30 a minute"
     assert degraded_text(["notes"], None) == "notes are still being read (mnemo status)"

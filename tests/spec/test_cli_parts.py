@@ -39,11 +39,11 @@ pytestmark = pytest.mark.usefixtures("utc")
         ("strange", ["strange", "/n/a.md"]),
     ],
 )
-def test_each_editor_is_told_the_line_in_its_own_way(program: str, words: list[str]) -> None:
+def test_each_editor_gets_the_line_in_its_own_way(program: str, words: list[str]) -> None:
     assert editor.editor_command([program], Path("/n/a.md"), 7) == words
 
 
-def test_editors_with_windows_are_told_to_wait_where_their_text_is_waited_for() -> None:
+def test_editors_with_windows_get_an_option_to_wait_for_the_text() -> None:
     assert editor.editor_command(["code", "-n"], Path("/a"), wait=True) == ["code", "-n", "--wait", "/a"]
     assert editor.editor_command(["subl", "--wait"], Path("/a"), wait=True) == ["subl", "--wait", "/a"]
     assert editor.editor_command(["vim"], Path("/a"), wait=True) == ["vim", "/a"]
@@ -184,7 +184,7 @@ def test_the_doctor_warns_of_files_that_could_not_be_read_and_not_of_pictures() 
     assert found(jpg=3, locked=1) == ("warn", "1 file could not be read")
 
 
-def test_the_doctor_names_what_is_wrong_and_the_command_that_mends_it() -> None:
+def test_the_doctor_names_each_fault_and_the_command_that_fixes_it() -> None:
     ill = status(
         version="0.0.9", models={"embedding": ModelStatus(name=None, state="absent")},
         views={"words": view("stale", 1.0), "vectors": view("building", 0.5)},
@@ -198,7 +198,7 @@ def test_the_doctor_names_what_is_wrong_and_the_command_that_mends_it() -> None:
     assert checks["notes"].outcome == "ok"
 
 
-def test_the_doctor_tells_of_threads_that_failed() -> None:
+def test_the_doctor_reports_threads_that_failed() -> None:
     quiet = ThreadStatus(failing=False, restarts=0)
     mended = ThreadStatus(failing=False, restarts=2, last_failure="IndexError: 5", failed_at=1)
     ill = ThreadStatus(failing=True, restarts=9, last_failure="KeyError: 7", failed_at=2)
@@ -214,7 +214,9 @@ def test_the_doctor_tells_of_threads_that_failed() -> None:
     assert found(notes=ill).fix.endswith("mnemod.log")
 
 
-def test_the_doctors_words_are_a_line_a_check_and_one_to_mend_it(person: CannedPerson, canned: CannedDaemon) -> None:
+def test_the_doctor_prints_a_line_for_each_check_and_one_for_its_fix(
+    person: CannedPerson, canned: CannedDaemon
+) -> None:
     canned.stop()
     assert person.give("doctor") == 1
     assert f"fail  daemon       no daemon listens on {canned.path}\n" in person.out

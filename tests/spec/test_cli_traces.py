@@ -185,7 +185,7 @@ def test_why_keeps_to_eighty_columns(colour: bool) -> None:
         ("a\x1b[31mb", "a\x1b[31mc", "a�[[-31mb-]{+31mc+}"),
     ],
 )  # fmt: skip
-def test_the_words_that_went_and_came_are_marked(before: str, after: str, shown: str) -> None:
+def test_removed_and_added_words_are_marked(before: str, after: str, shown: str) -> None:
     assert changes.word_diff(before, after, PLAIN) == shown
 
 
@@ -193,7 +193,7 @@ def test_where_there_are_colours_words_are_coloured_instead() -> None:
     assert changes.word_diff("with Ines.", "with Otto.", COLOURED) == "with \x1b[31mInes\x1b[0m\x1b[32mOtto\x1b[0m."
 
 
-def test_of_what_stayed_only_the_words_beside_a_change_are_shown() -> None:
+def test_only_the_unchanged_words_next_to_a_change_are_shown() -> None:
     same = "word " * 100
     shown = changes.word_diff(f"{same}old {same}", f"{same}new {same}", PLAIN)
     assert shown == "… word word word word word word [-old-]{+new+} word word word word word word …"
@@ -209,7 +209,7 @@ def test_a_long_text_that_is_wholly_another_is_compared_in_no_time() -> None:
     assert changes.word_diff(before, after, PLAIN)
 
 
-def test_a_passage_of_a_note_is_told_by_its_headings_and_not_by_its_lines() -> None:
+def test_a_passage_of_a_note_is_named_by_its_headings_and_not_by_its_lines() -> None:
     before = recalled(note=note(lines=(1, 2)))
     after = recalled(note=note(lines=(8, 9), headings=["Deploy", "Undo"]))
     versions = HistoryAnswer(versions=[

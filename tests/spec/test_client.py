@@ -206,7 +206,7 @@ def test_an_error_of_another_shape_is_still_an_error(canned: CannedDaemon) -> No
         client.status()
 
 
-def test_an_answer_that_is_not_the_protocol_is_said_to_be_unreadable(canned: CannedDaemon) -> None:
+def test_an_answer_of_another_protocol_is_reported_as_unreadable(canned: CannedDaemon) -> None:
     canned.say("GET /v1/health", {"ok": "maybe"})
     with Client(canned.path) as client, pytest.raises(InvalidAnswerError, match="cannot be read"):
         client.health()
@@ -234,7 +234,7 @@ def test_what_listens_and_is_no_http_server_is_named(short_folder: Path) -> None
         thread.join()
 
 
-def test_fields_of_a_newer_daemon_are_passed_over_and_kept_in_the_raw_answer(canned: CannedDaemon) -> None:
+def test_fields_of_a_newer_daemon_are_ignored_and_kept_in_the_raw_answer(canned: CannedDaemon) -> None:
     canned.say("GET /v1/health", {"ok": True, "state": "ready", "version": "9", "mood": "good"})
     with Client(canned.path) as client:
         assert client.health().version == "9"
