@@ -253,8 +253,8 @@ def test_where_the_earlier_one_is_gone_nothing_is_merged() -> None:
 )
 def test_a_request_chooses_how_it_is_compared(dedup: Any, near: str, same: str, is_guarded: bool) -> None:
     profile = write_plan.policy_for(OWN_POLICY, dedup)
-    assert (profile.near, profile.same, profile.is_guarded) == (near, same, is_guarded)
-    assert write_plan.policy_for(POLICIES["G"], "guarded").near == "linked"
+    assert (profile.on_similar, profile.on_equal, profile.is_guarded) == (near, same, is_guarded)
+    assert write_plan.policy_for(POLICIES["G"], "guarded").on_similar == "linked"
 
 
 # Later

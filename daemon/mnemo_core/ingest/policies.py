@@ -61,10 +61,12 @@ class IngestPolicy(NamedTuple):
     # Duplicates (5.5)
     # Texts are compared where these are equal.
     compared: tuple[ScopeField, ...] = ("namespace", "user_id", "agent_id", "run_id")
-    same: Literal["reinforced", "skipped", "stored"] = "reinforced"  # equal normalised text. "reinforced": not stored
-    #   again, repetition_count + 1; "skipped": not stored again, nothing counted; "stored": a memory of its own
-    near: Literal["linked", "merged", "stored"] = "linked"  # "linked": stored with an edge; "merged": not stored, the
-    #   earlier one touched and reinforced, its text changed only from thresholds.insert_merge on; "stored": no check
+    # Equal normalised text. "reinforced": not stored again, repetition_count + 1; "skipped": not stored again, nothing
+    # counted; "stored": a memory of its own.
+    on_equal: Literal["reinforced", "skipped", "stored"] = "reinforced"
+    # Similar text. "linked": stored with an edge; "merged": not stored, the earlier one touched and reinforced, its
+    # text changed only from thresholds.insert_merge on; "stored": no check.
+    on_similar: Literal["linked", "merged", "stored"] = "linked"
     reinforcement: float = 0.0  # added to the strength of the earlier one where "merged"
     thresholds: Literal["model", "source"] = "model"  # whose cosines: calibrated for the model in use, or the source's
     is_guarded: bool = True  # a number, date, name … that differs: never the same (specifics.difference)
@@ -86,7 +88,7 @@ _BY_USER: tuple[ScopeField, ...] = ("namespace", "user_id")
 # What a program has that follows a source which says nothing of scores, rules, duplicates, the guard, turns and echoes.
 _SILENT = IngestPolicy(
     split="whole", scored=_NOWHERE, importance_floor=0.0, discards_at=_NOWHERE, routing="defaults",
-    same="stored", near="stored", is_guarded=False, filters_turns=False, strips_echo=False,
+    on_equal="stored", on_similar="stored", is_guarded=False, filters_turns=False, strips_echo=False,
 )  # fmt: skip
 
 POLICIES: Mapping[str, IngestPolicy] = {each.name: each for each in (
@@ -97,10 +99,10 @@ POLICIES: Mapping[str, IngestPolicy] = {each.name: each for each in (
     # Items are written as they are given; hooks write crumbs of little weight. [M, M2, M23]
     _SILENT._replace(name="M", importance_turn=IMPORTANCE_HOOK, kind="semantic", category_turn="crumb"),
     # Equal hash for the same user, agent and run: skipped, the id returned. Every write is broken into facts. [E]
-    _SILENT._replace(name="E", kind="semantic", same="skipped", infer=True),
+    _SILENT._replace(name="E", kind="semantic", on_equal="skipped", infer=True),
     # A near one anywhere in the namespace is not stored but strengthens the earlier. [G 1, 2.1]
     _SILENT._replace(name="G", importance_lesson=IMPORTANCE_LESSON, kind="semantic", compared=_BY_USER,
-                     same="reinforced", near="merged", reinforcement=REINFORCEMENT, thresholds="source"),
+                     on_equal="reinforced", on_similar="merged", reinforcement=REINFORCEMENT, thresholds="source"),
     # The gate before the ring, and 0.5 for all that passes. What is seeded skips the gate. [T, T1, T2]
     _SILENT._replace(name="T", compared=(*_BY_USER, "agent_id"), thresholds="source", filters_turns=True),
 )}  # fmt: skip

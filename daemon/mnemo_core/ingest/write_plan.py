@@ -212,13 +212,15 @@ def policy_for(policy: IngestPolicy, dedup: Dedup | None) -> IngestPolicy:
         case None:
             return policy
         case "guarded":
-            return policy._replace(near=OWN_POLICY.near, same=OWN_POLICY.same, is_guarded=OWN_POLICY.is_guarded)
+            return policy._replace(
+                on_similar=OWN_POLICY.on_similar, on_equal=OWN_POLICY.on_equal, is_guarded=OWN_POLICY.is_guarded
+            )
         case "off":
-            return policy._replace(near="stored", same="stored")
+            return policy._replace(on_similar="stored", on_equal="stored")
         case "source":
             return policy._replace(
-                near=letter.near, same=letter.same, is_guarded=letter.is_guarded, thresholds=letter.thresholds,
-                reinforcement=letter.reinforcement,
+                on_similar=letter.on_similar, on_equal=letter.on_equal, is_guarded=letter.is_guarded,
+                thresholds=letter.thresholds, reinforcement=letter.reinforcement,
             )  # fmt: skip
 
 
@@ -235,7 +237,7 @@ def compare_with_neighbours(item: IngestItem, near: Sequence[Neighbour], limits:
             return item._replace(
                 discard_reason=NEAR_DUPLICATE, relations=(_relation_to(again, "repeats", "said in a recent turn"),)
             )
-    match policy.near:
+    match policy.on_similar:
         case "stored":
             return item
         case "merged":
@@ -364,7 +366,7 @@ def is_outdated(memory: Memory, said_at: int | None, store: WriteSnapshot) -> bo
 
 def record_duplicate(memory: Memory, policy: IngestPolicy, store: WriteSnapshot) -> Decision:
     """Record a repetition of the memory, unless the policy counts none. SPEC 5.5"""
-    if policy.same == "skipped":
+    if policy.on_equal == "skipped":
         return Decision("duplicate", memory, ())
     return Decision(
         "duplicate", memory, (PutUsage(data=mutations.record_repetition(_usage(memory.id, store), store.now)),)

@@ -280,13 +280,17 @@ def _is_compared(item: IngestItem) -> bool:
     """Return whether neighbours are searched: not for a text with a key, a rejected one, or where the policy has no
     use for them."""
     has_gate = item.entry_point == "turn" and item.policy.filters_turns
-    return not item.draft.key and not item.discard_reason and (item.policy.near != "stored" or has_gate)
+    return not item.draft.key and not item.discard_reason and (item.policy.on_similar != "stored" or has_gate)
 
 
 def _may_update(item: IngestItem) -> bool:
     """Return whether the claims of a text are compared: not where nothing is related, nor of a note, which updates
     nothing, nor of a text with more than one subject."""
-    return item.policy.near == "linked" and item.entry_point != "note" and len(item.draft.content) <= SEARCHED_CHARS_MAX
+    return (
+        item.policy.on_similar == "linked"
+        and item.entry_point != "note"
+        and len(item.draft.content) <= SEARCHED_CHARS_MAX
+    )
 
 
 def _event_time(item: IngestItem, now: int) -> int:

@@ -160,7 +160,7 @@ class ScoringBackfill:
         memory, rows = behind.memory, behind.rows
         profile, is_chunk = self._profile(memory.namespace), bool(memory.managed)
         importance = self._importance(behind, profile, serving)
-        if profile.near != "linked":
+        if profile.on_similar != "linked":
             return importance, ()
         entry_point: EntryPoint = "note" if is_chunk else "remember"
         item = IngestItem(_draft(memory), entry_point, profile, is_explained=False)

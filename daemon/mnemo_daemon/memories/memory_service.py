@@ -364,13 +364,13 @@ class MemoryService:
                 raise Refusal(409, "conflict", f"the key {draft.key!r} is in use: choose another", field="key")
             usage = pending.usage(known) or Usage(id=known)
             return mutations.store_keyed(draft, before, usage, pending.trash(known), pending.now)
-        may_be_known = not draft.key and item.policy.same != "stored" and item.discard_reason not in RELEVANCE
+        may_be_known = not draft.key and item.policy.on_equal != "stored" and item.discard_reason not in RELEVANCE
         if may_be_known and (same := self._existing_copy(pending, item, caller)) is not None:
             return write_plan.record_duplicate(same, item.policy, pending)
         if item.discard_reason:
             return write_plan.discard(item, self._store.new_id(), pending, made)
         if (
-            item.policy.near == "merged"
+            item.policy.on_similar == "merged"
             and (decision := write_plan.merge_into_neighbour(item, pending, made)) is not None
         ):
             return decision
