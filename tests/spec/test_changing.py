@@ -44,14 +44,14 @@ def test_strength_starts_as_the_importance_that_was_given() -> None:
     assert decision.changes[1] == PutUsage(data=Usage(id=ID, strength=0.75))
 
 
-def test_what_it_tells_happened_when_it_was_made_unless_someone_says_so() -> None:
+def test_event_time_is_creation_time_unless_given() -> None:
     imported = mutations.store_new(DRAFT._replace(created_at=5), ID, NOW).memory
     assert (imported.created_at, imported.modified_at, imported.event_at) == (5, NOW, 5)
     dated = mutations.store_new(DRAFT._replace(event_at=0), ID, NOW).memory
     assert (dated.created_at, dated.event_at) == (NOW, 0)
 
 
-def test_equal_content_under_a_known_key_is_a_duplicate_that_counts_as_said_again() -> None:
+def test_equal_content_under_a_known_key_is_a_duplicate_and_a_repetition() -> None:
     before = sample_memory(1, "Tea", key="k")
     decision = mutations.store_keyed(DRAFT._replace(key="k", content=" tea"), before, USAGE, None, NOW)
     assert (decision.outcome, decision.memory) == ("duplicate", before)
@@ -134,9 +134,7 @@ def test_a_tag_that_cleaning_adds_joins_those_that_a_write_by_key_leaves() -> No
 
 
 @pytest.mark.parametrize(("source", "kept"), [("rule", (0.25, "rule")), ("user", (0.75, "user"))])
-def test_another_tool_says_how_much_its_memory_matters_until_a_person_does(
-    source: str, kept: tuple[float, str]
-) -> None:
+def test_an_importing_tool_sets_the_importance_until_a_person_does(source: str, kept: tuple[float, str]) -> None:
     before = sample_memory(1, "coffee", key="k", importance=0.75, importance_source=source, trust="import")
     told = DRAFT._replace(key="k", trust="import", importance=0.25, importance_source="rule")
     after = mutations.store_keyed(told, before, USAGE, None, NOW).memory
@@ -166,12 +164,12 @@ def test_the_trash_keeps_the_reason_and_the_state_and_restoring_gives_it_back() 
 
 
 @pytest.mark.parametrize("state", ["archived", "discarded"])
-def test_what_was_never_in_the_trash_comes_back_active(state: str) -> None:
+def test_a_memory_without_a_trash_entry_is_restored_as_active(state: str) -> None:
     (back,) = mutations.restore(sample_memory(1, state=state), None, NOW)
     assert back == PutMemory(data=sample_memory(1, version=2, modified_at=NOW))
 
 
-def test_the_named_ones_are_superseded_but_never_by_themselves() -> None:
+def test_named_memories_are_superseded_but_never_by_themselves() -> None:
     changes = mutations.supersede([sample_memory(1), sample_memory(2)], sample_id(2), NOW)
     expected = sample_memory(1, state="superseded", superseded_by=sample_id(2), version=2, modified_at=NOW)
     assert changes == (PutMemory(data=expected),)
@@ -183,7 +181,7 @@ def test_being_recalled_adds_three_hundredths_of_strength_up_to_one() -> None:
     assert mutations.record_recall(msgspec.structs.replace(USAGE, strength=0.98), NOW).strength == 1.0
 
 
-def test_fields_that_are_what_they_were_are_no_change() -> None:
+def test_equal_fields_are_no_change() -> None:
     assert not mutations.is_changed(sample_memory(1), {"layer": "buffer", "tags": ()})
     assert mutations.is_changed(sample_memory(1), {"layer": "buffer", "tags": ("a",)})
 

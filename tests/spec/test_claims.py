@@ -36,7 +36,7 @@ def test_the_marks_of_a_text_name_its_subject_with_its_attribute_and_with_its_va
     assert claim_keys("What a day it was!", "") == ()
 
 
-def test_what_has_many_values_at_a_time_is_found_by_its_value_alone() -> None:
+def test_an_attribute_with_several_values_is_found_by_value_alone() -> None:
     assert claim_keys("I own a dog.", "") == ("\n= dog", "\ndoes own dog")
     assert candidate_keys("I own a dog.", "") == []
 
@@ -52,11 +52,11 @@ def test_what_has_many_values_at_a_time_is_found_by_its_value_alone() -> None:
         ("The Atlas standup was moved to 10.", "The Atlas standup is at 9:30."),
     ],
 )
-def test_a_change_is_led_to_what_it_changes(new: str, old: str) -> None:
+def test_a_change_finds_the_claim_that_it_changes(new: str, old: str) -> None:
     assert leads(new, old)
 
 
-def test_who_says_i_is_led_to_what_is_said_of_them_by_name() -> None:
+def test_a_first_person_claim_finds_claims_about_the_speaker_by_name() -> None:
     assert leads("I moved to Oslo.", "Sam lives in Lisbon.", new_speaker="Sam")
     assert leads("Sam moved to Oslo.", "I live in Lisbon.", old_speaker="Sam")
     assert not leads("I moved to Oslo.", "Sam lives in Lisbon.", new_speaker="Ann")
@@ -65,7 +65,7 @@ def test_who_says_i_is_led_to_what_is_said_of_them_by_name() -> None:
 @pytest.mark.parametrize(
     "old", ["Ben lives in Lisbon.", "I work at Acme.", "My rent is 900 euros.", "I own a bicycle.", "I like Oslo."]
 )
-def test_a_change_is_not_led_to_another_subject_or_attribute(old: str) -> None:
+def test_a_change_finds_no_claim_of_another_subject_or_attribute(old: str) -> None:
     assert not leads("I moved to Oslo.", old)
 
 
@@ -78,7 +78,7 @@ def test_a_change_is_not_led_to_another_subject_or_attribute(old: str) -> None:
         "私は東京に住んでいる",
     ],
 )  # fmt: skip
-def test_what_is_looked_at_first_passes_over_no_claim(text: str) -> None:
+def test_the_cheap_first_test_misses_no_claim(text: str) -> None:
     assert extract_claims(text) != ()
 
 
@@ -99,13 +99,13 @@ def test_code_claims_nothing(text: str) -> None:
     assert extract_claims(text) == ()
 
 
-def test_what_stands_beside_code_claims_what_it_says() -> None:
+def test_text_next_to_code_makes_its_claims() -> None:
     claim, _ = extract_claims("I live in Lisbon.\n\n```\nbudget = 900\n```")
     assert claim.value == ("lisbon",)
     assert extract_claims("budget = 900") != ()
 
 
-def test_a_text_too_long_to_tell_one_thing_has_no_marks() -> None:
+def test_a_long_text_has_no_keys() -> None:
     short = "I live in Lisbon."
     long = f"{short} {'x' * (SEARCHED_CHARS_MAX - len(short))}"
     assert extract_claims(long) == extract_claims(short)[:1]
@@ -115,7 +115,7 @@ def test_a_text_too_long_to_tell_one_thing_has_no_marks() -> None:
 
 
 @pytest.mark.parametrize("held_out", [False, True])
-def test_whatever_is_about_the_same_is_led_to_in_made_lives(held_out: bool) -> None:
+def test_claims_about_the_same_attribute_are_found_in_made_lives(held_out: bool) -> None:
     found = 0
     for life in lives(LIVES, held_out=held_out):
         for old, new in itertools.combinations(life, 2):
@@ -139,7 +139,7 @@ def replaces(pair: Mapping[str, str]) -> bool:
     )
 
 
-def test_what_holds_no_longer_or_was_moved_replaces_what_was_said_and_nothing_else_does() -> None:
+def test_only_statements_of_an_end_or_a_move_replace_earlier_ones() -> None:
     """62 pairs in which the newer text replaces the older one, and 62 that only look like it. The rules were written on
     the even lines; of the odd ones they know nothing."""
     held_out = PAIRS[1::2]

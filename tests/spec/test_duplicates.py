@@ -74,11 +74,11 @@ def test_G7_words_overlap_by_their_share() -> None:
     ("sim", "expected"),
     [(0.66, True), (0.65, False), (0.64, False), (None, False)],
 )
-def test_G5_a_near_one_has_a_cosine_over_its_threshold(sim: float | None, expected: bool) -> None:
+def test_G5_a_similar_text_has_a_cosine_over_the_threshold(sim: float | None, expected: bool) -> None:
     assert is_similar("The train was late", "Our bus broke down", sim, SOURCE) is expected
 
 
-def test_G7_where_words_overlap_the_cosine_may_be_another_one() -> None:
+def test_G7_the_threshold_is_lower_where_words_overlap() -> None:
     strict = SOURCE._replace(near=0.9)
     one, other = "red green blue house river", "red green blue house train"  # four of six: 0.67
     assert is_similar(one, other, 0.86, strict)
@@ -93,7 +93,7 @@ def test_G7_without_a_vector_the_words_alone_must_agree() -> None:
     assert not is_similar("red green", "red green", None, SOURCE)  # two words are too few
 
 
-def test_the_same_said_again_repeats() -> None:
+def test_an_equal_statement_repeats_the_earlier_one() -> None:
     assert relation("Meeting at 3pm.", "The meeting is at 3 pm", 0.97) == "repeats"
     assert relation("Meeting at 3pm.", "The meeting is at 3 pm", 0.90) == "related"  # not the same by its vector
     assert relation("The meeting is at 4pm.", "The meeting is at 3 pm", 1.0) == "updates"
@@ -111,7 +111,7 @@ def test_without_vectors_the_words_must_be_nearly_the_same_to_repeat() -> None:
     assert relation("I moved to Bern", "I moved to Berlin") == "updates"
 
 
-def test_what_is_not_near_has_no_edge() -> None:
+def test_a_dissimilar_text_has_no_edge() -> None:
     assert relation("The train was late.", "I like tea.", 0.2) == ""
     assert relation("The train was late.", "I like tea.") == ""
 
@@ -156,7 +156,7 @@ def test_at_most_three_edges_the_best_first() -> None:
     assert find_relations("My rent went up to 950.", "", AT + 9, near[::-1], SOURCE) == ties
 
 
-def test_an_update_is_of_the_value_that_held_last() -> None:
+def test_an_update_replaces_the_latest_value() -> None:
     texts = ["Anna lives in Lisbon.", "Anna moved to Porto.", "Anna's home is in Porto."]
     near = [Neighbour(sample_memory(i, text, event_at=AT + i), 0.6) for i, text in enumerate(texts)]
     ties = find_relations("Anna moved to Oslo.", "", AT + 9, near, SOURCE)
@@ -234,7 +234,7 @@ def test_another_value_of_the_same_attribute_is_an_update(old: str, new: str) ->
         ("The wifi password is hunter2", "The door code is 1234"),
     ],
 )
-def test_what_is_true_beside_the_other_is_no_update(old: str, new: str) -> None:
+def test_a_statement_compatible_with_the_other_is_no_update(old: str, new: str) -> None:
     assert relation(new, old, 0.9) == "related"
 
 
@@ -260,7 +260,7 @@ def test_what_is_true_beside_the_other_is_no_update(old: str, new: str) -> None:
         ("My school is Lincoln High.", "School is hard."),
     ],
 )
-def test_how_something_is_does_not_replace_what_it_is(old: str, new: str) -> None:
+def test_a_description_does_not_replace_a_value(old: str, new: str) -> None:
     assert relation(new, old, 0.9) == "related"
     assert relation(old, new, 0.9) == "related"
 
@@ -274,7 +274,7 @@ def test_how_something_is_does_not_replace_what_it_is(old: str, new: str) -> Non
         ("Sein Name ist Kyle.", "Sein Name ist Rex."),
     ],
 )
-def test_whose_nobody_knows_is_no_subject(old: str, new: str) -> None:
+def test_an_unknown_owner_is_no_subject(old: str, new: str) -> None:
     assert relation(new, old, 0.9) == "related"
 
 
@@ -325,7 +325,7 @@ def test_a_passage_claims_nothing() -> None:
     assert extract_claims("Anna lives in Lisbon. " + "It was a long day. " * 60) == ()
 
 
-def test_none_of_the_pairs_that_differ_is_judged_the_same_at_any_cosine() -> None:
+def test_pairs_that_differ_never_repeat_each_other_at_any_cosine() -> None:
     for pair in differing():
         for sim in (1.0, 0.97, None):
             ties = find_relations(pair.other, "", AT + 1, [Neighbour(sample_memory(1, pair.one), sim)], SOURCE)
@@ -408,7 +408,7 @@ def test_changes_in_made_lives_get_the_right_updates_edge(embedder: Embedder, he
     assert found.falsely_same == 0
 
 
-def test_how_a_text_reads_is_forgotten_with_it() -> None:
+def test_clearing_the_cache_empties_every_cache_of_analysed_texts() -> None:
     find_relations(
         "The boat lies in Lisbon.", "", 5, [Neighbour(sample_memory(1, content="The boat lies in Porto."), 0.9)], SOURCE
     )
@@ -418,7 +418,7 @@ def test_how_a_text_reads_is_forgotten_with_it() -> None:
     assert not any(cache.cache_info().currsize for cache in kept)
 
 
-def test_what_takes_long_to_tell_is_told_only_where_it_is_asked() -> None:
+def test_slow_reasons_and_times_are_computed_only_on_request() -> None:
     asked: list[str] = []
 
     def when(text: str, at: int) -> Callable[[], int]:

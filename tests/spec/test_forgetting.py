@@ -47,14 +47,14 @@ def planned(asked: list[str], *memories: Memory) -> ErasurePlan:
 # What goes along
 
 
-def test_what_was_derived_from_the_asked_alone_goes_with_them_and_what_was_derived_from_that() -> None:
+def test_memories_derived_from_the_erased_alone_are_erased_down_the_chain() -> None:
     plan = planned([A], memory(1), memory(2, derived_from=(A,)), memory(3, derived_from=(B,)), memory(4))
     assert plan.erased == (A, B, C)
     assert plan.derived == (B, C)
     assert plan.rederive == {}
 
 
-def test_what_was_derived_from_others_too_goes_and_is_told_with_those_that_stay() -> None:
+def test_memories_derived_from_others_too_are_erased_and_reported_with_their_other_sources() -> None:
     plan = planned([A], memory(3, derived_from=(A, B, D)))
     assert plan.derived == (C,)
     assert plan.rederive == {C: (B, D)}
@@ -65,7 +65,7 @@ def test_a_circle_of_derivations_ends() -> None:
     assert plan.erased == (A, B)
 
 
-def test_what_a_lost_merge_stood_for_is_shown_again() -> None:
+def test_the_other_sources_of_an_erased_merge_are_visible_again() -> None:
     merged = memory(3, derived_from=(A, B))
     older = memory(2, state="superseded", superseded_by=C)
     plan = planned([A], merged, older)
@@ -75,7 +75,7 @@ def test_what_a_lost_merge_stood_for_is_shown_again() -> None:
     assert (after.state, after.superseded_by, after.version, after.modified_at) == ("active", "", 2, AT + 1)
 
 
-def test_what_a_lost_summary_had_compressed_is_shown_again_unless_another_one_stands() -> None:
+def test_sources_of_an_erased_summary_are_visible_again_unless_another_summary_exists() -> None:
     summary = memory(3, derived_from=(A, B, D), compression_source=True)
     other = memory(5, derived_from=(D,), compression_source=True)
     sources = (memory(2, state="compressed"), memory(4, state="compressed"))
@@ -83,7 +83,7 @@ def test_what_a_lost_summary_had_compressed_is_shown_again_unless_another_one_st
     assert planned([C], summary, other, *sources).unhidden == {B}
 
 
-def test_what_an_asked_memory_had_replaced_stays_hidden_and_no_longer_names_it() -> None:
+def test_memories_superseded_by_an_erased_one_stay_hidden_without_naming_it() -> None:
     older = memory(2, state="superseded", superseded_by=A)
     plan = planned([A], older)
     assert plan.unhidden == frozenset()
@@ -92,7 +92,7 @@ def test_what_an_asked_memory_had_replaced_stays_hidden_and_no_longer_names_it()
     assert (after.state, after.superseded_by) == ("superseded", "")
 
 
-def test_evidence_that_names_what_goes_is_taken_out_and_other_evidence_stays() -> None:
+def test_evidence_of_erased_memories_is_removed_and_other_evidence_stays() -> None:
     kept = memory(2, evidence=("https://example.org", A, D))
     plan = planned([A], kept)
     assert plan.referrers == (B,)
@@ -101,21 +101,21 @@ def test_evidence_that_names_what_goes_is_taken_out_and_other_evidence_stays() -
     assert after.evidence == ("https://example.org", D)
 
 
-def test_a_memory_that_names_nothing_that_goes_is_left_as_it_is() -> None:
+def test_a_memory_without_references_to_erased_ones_is_unchanged() -> None:
     kept = memory(2, evidence=(D,), derived_from=(E,), superseded_by=D, state="superseded")
     plan = planned([A], kept)
     assert plan.referrers == ()
     assert erasure.without_references(kept, plan, plan.erased, AT) is None
 
 
-def test_emptying_the_trash_takes_nothing_along() -> None:
+def test_emptying_the_trash_erases_nothing_derived() -> None:
     ties = [tie for each in (memory(2, derived_from=(A,)), memory(3)) if (tie := references_of(each)) is not None]
     plan = erasure.plan_without_derived([A], ties)
     assert plan.erased == (A,)
     assert plan.referrers == (B,)
 
 
-def test_what_was_found_before_is_gone_on_with_though_its_source_is_gone_already() -> None:
+def test_an_interrupted_plan_continues_after_its_sources_are_erased() -> None:
     plan = erasure.plan_erasure([A], [tie for tie in [references_of(memory(3, derived_from=(B,)))] if tie], derived=[B])
     assert plan.derived == (B, C)
 
@@ -134,7 +134,7 @@ def test_a_purged_memory_leaves_a_salted_hash_of_each_text_it_had_and_its_note_o
     ]
 
 
-def test_a_manifest_loses_the_chunks_that_go_and_the_links_that_only_they_had() -> None:
+def test_a_manifest_loses_erased_chunks_and_links_that_only_they_had() -> None:
     chunks = tuple(ChunkRef(each, "h", line, line) for line, each in enumerate((A, B, C), 1))
     note = NoteFile(id=E, root=D, path="n.md", title="Trips", chunks=chunks, links=("Lisbon", "Porto"))
     after = erasure.without_chunks(note, {A, C}, ["We went to [[Porto]]."])
@@ -197,7 +197,7 @@ def test_five_ideographs_in_a_row_are_a_run() -> None:
     assert "京タワーの" in found("東京タワーの下で会う", "…京タワーの…".encode())
 
 
-def test_what_others_have_is_left_out_of_what_is_sought() -> None:
+def test_patterns_of_remaining_memories_are_not_searched() -> None:
     sought = ResiduePatterns()
     sought.add_text("Quarterly numbers for the Zanzibar office")
     shared = ResidueFinder(sought).find(b"quarterly numbers are due")
@@ -216,7 +216,7 @@ def test_a_text_of_few_words_is_short_and_a_word_that_is_a_whole_text_counts_as_
     assert sought.kinds["in zanzibar we met"] == "short"
 
 
-def test_everything_that_was_written_about_a_memory_is_sought() -> None:
+def test_every_text_of_a_record_is_searched() -> None:
     full = memory(
         1,
         content="said contentword",
@@ -238,7 +238,7 @@ def test_everything_that_was_written_about_a_memory_is_sought() -> None:
     assert next(texts_of(full)) == "said contentword"
 
 
-def test_what_is_found_is_what_looking_for_each_form_by_itself_finds_wherever_it_stands() -> None:
+def test_the_finder_agrees_with_a_search_for_each_form_by_itself() -> None:
     chance = random.Random(5)
     alphabet = ["ab", "abc", "abcdef", "abcdefg", "bcd", "cde fg", "Über", "weiß", "日本語", "x"]
     sought = ResiduePatterns()
@@ -256,5 +256,5 @@ def test_what_is_found_is_what_looking_for_each_form_by_itself_finds_wherever_it
     assert finder.overlap == max(map(len, sought.forms)) - 1
 
 
-def test_nothing_is_found_where_nothing_is_sought() -> None:
+def test_nothing_is_found_without_patterns() -> None:
     assert ResidueFinder(ResiduePatterns()).find(b"anything at all") == set()

@@ -91,7 +91,7 @@ def test_an_export_in_one_piece_is_recognised_by_its_items(data: str, tool: Tool
         (b"[" * 100_000, "nested too deeply|truncated"),
     ],
 )
-def test_what_is_no_export_says_what_it_is(data: bytes, why: str) -> None:
+def test_a_file_that_is_no_export_is_refused_with_a_reason(data: bytes, why: str) -> None:
     with pytest.raises(ImportFormatError, match=why):
         read_document(data)
 
@@ -237,16 +237,16 @@ def test_engram_keeps_kind_importance_tags_namespace_times_and_use() -> None:
 
 
 @pytest.mark.parametrize(("given", "kept"), [(1.7, 1.0), (-0.5, 0.0), (0.25, 0.25), (None, None), (1, 1.0)])
-def test_importance_beyond_its_range_is_held_at_the_end(given: float | None, kept: float | None) -> None:
+def test_importance_is_clamped_to_its_range(given: float | None, kept: float | None) -> None:
     assert only("engram", content="a", importance=given).importance == kept
 
 
-def test_a_kind_nobody_knows_is_told_and_semantic() -> None:
+def test_an_unknown_kind_is_reported_and_becomes_semantic() -> None:
     one = only("engram", content="a", kind="dream")
     assert (one.kind, one.dropped_fields) == ("semantic", ("kind",))
 
 
-def test_counts_that_no_column_holds_are_held_at_the_end() -> None:
+def test_counts_are_clamped_to_their_column() -> None:
     one = only("engram", content="a", access_count=10**15, repetition_count=-3)
     assert (one.access_count, one.repetition_count) == (2**31 - 1, 0)
 
@@ -284,7 +284,7 @@ def test_an_id_that_is_too_long_for_a_key_is_shortened_to_one_of_its_own() -> No
     assert len(one) == len("mem0:") + 32
 
 
-def test_a_secret_is_masked_and_its_kind_told() -> None:
+def test_a_secret_is_masked_and_its_kind_reported() -> None:
     one = admit(ImportedMemory("password: Tr0ub4dor&3x", id="5"))
     assert "Tr0ub4dor" not in one.draft.content
     assert (one.masked, one.plain) == (("password",), "password: Tr0ub4dor&3x")
@@ -295,7 +295,7 @@ def test_with_masking_off_a_secret_is_kept_and_tagged() -> None:
     assert (one.draft.content, one.draft.tags) == ("password: Tr0ub4dor&3x", ("sensitive", "home"))
 
 
-def test_tags_that_do_not_fit_are_told() -> None:
+def test_tags_that_do_not_fit_are_reported() -> None:
     assert admit(ImportedMemory("a", tags=("ok", "x" * 33))).dropped_fields == ("tags",)
     assert admit(ImportedMemory("a", tags=("ok", "OK "))).dropped_fields == ()
 
@@ -313,7 +313,7 @@ def test_tags_that_do_not_fit_are_told() -> None:
         (ImportedMemory("a", id="x\0"), "NUL"),
     ],
 )
-def test_what_cannot_be_remembered_says_why(one: ImportedMemory, why: str) -> None:
+def test_an_invalid_item_is_refused_with_a_reason(one: ImportedMemory, why: str) -> None:
     with pytest.raises(ImportItemError, match=why):
         admit(one)
 
@@ -332,7 +332,7 @@ def settle(
     return outcome, list(changes)
 
 
-def test_what_is_new_enters_the_buffer_with_its_times_and_use() -> None:
+def test_a_new_memory_enters_the_buffer_with_its_times_and_counts() -> None:
     new = admit(ImportedMemory("a", id="1", importance=0.9, created_at=5, event_at=7, access_count=12, last_accessed=8))
     outcome, (put, use) = settle(new)
     assert (outcome, put.data.id, put.data.layer, put.data.decay_rate) == ("stored", NEW_ID, "buffer", 5.0)
@@ -353,13 +353,13 @@ def test_other_content_that_is_newer_is_a_new_version_and_keeps_the_pin() -> Non
 
 
 @pytest.mark.parametrize("changed_at", [AT, AT - 1, None])
-def test_what_was_changed_here_since_is_left_alone(changed_at: int | None) -> None:
+def test_a_memory_changed_here_since_is_unchanged(changed_at: int | None) -> None:
     new = admit(ImportedMemory("their text", id="1", changed_at=changed_at))
     assert settle(new, sample_memory(1, "mine, edited", key="mem0:1")) == ("older", [])
 
 
 @pytest.mark.parametrize("content", ["same", "mine, edited"])
-def test_what_is_in_the_trash_comes_back_as_it_was(content: str) -> None:
+def test_a_trashed_memory_is_restored_as_it_was(content: str) -> None:
     new = admit(ImportedMemory("same", id="1"))
     before = sample_memory(1, content, key="mem0:1", state="trashed")
     outcome, (put, _) = settle(new, before, TrashEntry(id=before.id, at=AT, why="", state="archived"))

@@ -108,7 +108,7 @@ def scored(importance: float) -> IngestScores:
         ("turn", 0.1, 0.5, ""),
     ],
 )
-def test_L14_what_scores_under_three_tenths_is_set_aside_at_the_door_of_texts_alone(
+def test_L14_a_score_under_three_tenths_discards_at_the_entry_point_of_texts_alone(
     door: Any, score: float, importance: float, discarded: str
 ) -> None:
     item = scoring.apply_scores(IngestItem(DRAFT, door), ROUTE, scored(score), None)
@@ -121,7 +121,7 @@ def test_an_importance_that_the_caller_gives_wins_and_keeps_the_text() -> None:
     assert (item.draft.importance, item.draft.importance_source, item.discard_reason) == (0.1, "user", "")
 
 
-def test_what_the_caller_says_of_a_text_is_not_overruled() -> None:
+def test_values_given_by_the_caller_are_not_overruled() -> None:
     draft = DRAFT._replace(kind="procedural", form="step", category="project", event_at=3)
     item = scoring.apply_scores(IngestItem(draft), Classification("procedural", None, "project", ""), None, 99)
     assert (item.draft.kind, item.draft.form, item.draft.category, item.draft.event_at) == (
@@ -133,7 +133,7 @@ def test_what_the_caller_says_of_a_text_is_not_overruled() -> None:
 # Ties
 
 
-def test_a_near_one_is_stored_with_an_edge() -> None:
+def test_a_similar_text_is_stored_with_an_edge() -> None:
     stored = mutations.store_new(DRAFT, ID, NOW)
     decision = write_plan.relate(stored, [tie(1)], MemoryShelf(sample_memory(1)), {})
     assert decision.outcome == "stored"
@@ -141,7 +141,7 @@ def test_a_near_one_is_stored_with_an_edge() -> None:
     assert sample_id(1) not in repetitions(decision.changes)
 
 
-def test_G5_what_is_said_again_is_stored_and_the_earlier_one_counts_one_repetition() -> None:
+def test_G5_a_repetition_is_stored_and_counted_at_the_earlier_memory() -> None:
     stored = mutations.store_new(DRAFT, ID, NOW)
     ties = [tie(1, "repeats"), tie(2, "repeats")]
     decision = write_plan.relate(stored, ties, MemoryShelf(sample_memory(1), sample_memory(2)), {})
@@ -161,12 +161,12 @@ def test_G5_what_is_said_again_is_stored_and_the_earlier_one_counts_one_repetiti
         sample_memory(2),
     ],
 )
-def test_a_tie_to_what_is_no_more_what_was_judged_is_dropped_and_the_write_stands(now: Memory) -> None:
+def test_a_relation_to_a_memory_changed_since_is_dropped_and_the_write_stands(now: Memory) -> None:
     decision = write_plan.relate(mutations.store_new(DRAFT, ID, NOW), [tie(1, "repeats")], MemoryShelf(now), {})
     assert (decision.outcome, decision.relations, edges(decision.changes)) == ("stored", (), [])
 
 
-def test_a_tie_within_a_batch_leads_to_what_that_became() -> None:
+def test_a_relation_within_a_batch_gets_the_id_of_the_written_memory() -> None:
     within = MemoryRelation("#4", 1, "repeats", 0.99, "the same")
     shelf = MemoryShelf(sample_memory(1, version=3))
     stored = mutations.store_new(DRAFT, ID, NOW)
@@ -176,7 +176,7 @@ def test_a_tie_within_a_batch_leads_to_what_that_became() -> None:
     assert edges(write_plan.relate(stored, [within], shelf, {}).changes) == []
 
 
-def test_at_most_three_edges_are_drawn() -> None:
+def test_at_most_three_edges_are_written() -> None:
     shelf = MemoryShelf(*(sample_memory(number) for number in range(1, 6)))
     decision = write_plan.relate(
         mutations.store_new(DRAFT, ID, NOW), [tie(number) for number in range(1, 6)], shelf, {}
@@ -187,7 +187,7 @@ def test_at_most_three_edges_are_drawn() -> None:
 # Set aside
 
 
-def test_what_is_set_aside_is_kept_with_its_reason_and_ties_nothing() -> None:
+def test_a_discarded_text_is_kept_with_its_reason_and_has_no_edges() -> None:
     item = IngestItem(DRAFT, "turn", discard_reason="too_short")
     decision = write_plan.discard(item, ID, MemoryShelf(), {})
     assert (decision.outcome, decision.reason, decision.memory.state) == ("discarded", "too_short", "discarded")
@@ -205,7 +205,7 @@ def test_T2_a_turn_that_repeats_another_counts_for_that_one() -> None:
 # Merged, by G's letter
 
 
-def test_G5_by_its_letter_a_near_one_is_not_stored_and_strengthens_the_earlier() -> None:
+def test_G5_under_policy_G_a_similar_text_is_not_stored_and_strengthens_the_earlier() -> None:
     item = IngestItem(DRAFT, policy=POLICIES["G"], relations=(tie(1, "repeats"),))
     decision = write_plan.merge_into_neighbour(item, MemoryShelf(sample_memory(1, importance=0.5)), {})
     assert decision is not None
@@ -226,7 +226,7 @@ def test_G6_where_the_texts_differ_the_longer_one_stays() -> None:
 
 
 @pytest.mark.parametrize(("earlier", "later", "expected"), [("user", "agent", "agent"), ("import", "user", "import")])
-def test_what_is_merged_has_the_least_trust_of_both(earlier: Trust, later: Trust, expected: Trust) -> None:
+def test_a_merged_memory_has_the_lowest_trust_of_both(earlier: Trust, later: Trust, expected: Trust) -> None:
     item = IngestItem(
         DRAFT._replace(trust=later), policy=POLICIES["G"], relations=(tie(1, "repeats"),), takes_text=True
     )
@@ -237,7 +237,7 @@ def test_what_is_merged_has_the_least_trust_of_both(earlier: Trust, later: Trust
     assert (memory.content, memory.trust) == ("Tea at five.", expected)
 
 
-def test_where_the_earlier_one_is_gone_nothing_is_merged() -> None:
+def test_nothing_is_merged_into_a_memory_that_is_gone() -> None:
     item = IngestItem(DRAFT, policy=POLICIES["G"], relations=(tie(1, "repeats"),))
     assert write_plan.merge_into_neighbour(item, MemoryShelf(), {}) is None
 
@@ -274,7 +274,7 @@ def test_a_request_chooses_how_it_is_compared(dedup: Any, near: str, same: str, 
         ({"importance": 0.72, "state": "trashed"}, False),
     ],
 )
-def test_what_was_scored_without_its_vector_is_known_by_its_importance(fields: dict[str, Any], is_unseen: bool) -> None:
+def test_a_score_without_vector_is_recognised_by_its_value(fields: dict[str, Any], is_unseen: bool) -> None:
     assert write_plan.is_scored_without_vector(sample_memory(1, **fields)) is is_unseen
 
 
@@ -289,7 +289,7 @@ def test_a_late_score_makes_a_new_version_and_its_strength_follows() -> None:
     assert edges(decision.changes) == [(sample_id(2), "related")]
 
 
-def test_a_late_score_leaves_what_somebody_changed_meanwhile() -> None:
+def test_a_late_score_leaves_a_memory_changed_meanwhile() -> None:
     memory = sample_memory(1, importance=0.72)
     edited = msgspec.structs.replace(memory, content="Other words.", version=2)
     assert write_plan.backfill(memory, 0.55, [tie(2)], MemoryShelf(edited, sample_memory(2))) is None
@@ -304,7 +304,7 @@ def test_doing_a_late_score_again_changes_nothing() -> None:
     assert decision.changes == ()
 
 
-def test_the_first_write_without_a_vector_notes_where_the_near_check_begins() -> None:
+def test_the_first_write_without_a_vector_sets_the_backfill_cursor() -> None:
     stored, pending = mutations.store_new(DRAFT, ID, NOW), PendingSnapshot(MemoryShelf())
     begun = write_plan.first_backfill_cursor(IngestItem(DRAFT), stored, pending)
     assert begun == (PutMeta(name="intake_seq", value="7"),)
@@ -315,7 +315,7 @@ def test_the_first_write_without_a_vector_notes_where_the_near_check_begins() ->
     )
 
 
-def test_what_is_tied_already_is_neither_tied_nor_counted_again() -> None:
+def test_an_existing_relation_is_neither_written_nor_counted_again() -> None:
     memory, other = sample_memory(2, importance=0.55), sample_memory(1)
     edge = Edge(source=memory.id, target=other.id, relation="repeats", at=NOW)
     decision = write_plan.backfill(memory, 0.55, [tie(1, "repeats")], MemoryShelf(memory, other, tied=[edge]))
@@ -347,7 +347,7 @@ def late_importance(now: Memory, store: MemoryShelf) -> float:
     return decision.memory.importance
 
 
-def test_a_chunk_is_scored_where_nobody_said_how_much_it_matters() -> None:
+def test_a_chunk_without_a_given_importance_is_scored() -> None:
     tagged = chunk(1, version=2, tags=("mine",))
     assert late_importance(tagged, NoteStore(tagged)) == 0.72
     by_a_person = chunk(1, importance_source="user")
@@ -357,13 +357,13 @@ def test_a_chunk_is_scored_where_nobody_said_how_much_it_matters() -> None:
     assert late_importance(scored_before, NoteStore(scored_before)) == 0.64
 
 
-def test_a_chunk_with_another_text_than_was_judged_is_left_as_it_is() -> None:
+def test_a_chunk_whose_text_changed_since_the_comparison_is_unchanged() -> None:
     assert write_plan.backfill_chunk(chunk(1), 0.72, [], NoteStore(chunk(1, content="Other words.", version=2))) is None
     assert write_plan.backfill_chunk(chunk(1), 0.72, [], NoteStore(chunk(1, state="trashed", version=2))) is None
     assert write_plan.backfill_chunk(chunk(1), 0.72, [], NoteStore()) is None
 
 
-def test_a_chunk_updates_nothing_and_takes_the_place_of_no_link() -> None:
+def test_a_chunk_updates_nothing_and_replaces_no_link() -> None:
     memory, others = chunk(9), [sample_memory(number) for number in (1, 2, 3)]
     link = Edge(source=memory.id, target=sample_id(2), relation="related", at=NOW, via="link")
     ties = [tie(1, "updates"), tie(2, "related"), tie(3, "repeats")]
@@ -377,7 +377,7 @@ def test_a_chunk_updates_nothing_and_takes_the_place_of_no_link() -> None:
 # A batch sees itself
 
 
-def test_what_stands_later_in_a_turn_sees_what_stands_before_it() -> None:
+def test_a_later_item_of_a_transaction_sees_the_earlier_ones() -> None:
     pending = PendingSnapshot(MemoryShelf())
     first = mutations.store_new(DRAFT._replace(key="tea"), ID, NOW)
     pending.apply(first.changes)
@@ -413,14 +413,14 @@ def test_the_same_words_after_a_newer_value_are_no_repetition(
     assert not write_plan.is_outdated(newer, said_at, shelf)
 
 
-def test_the_same_words_as_what_was_superseded_are_no_repetition() -> None:
+def test_the_words_of_a_superseded_memory_are_no_repetition() -> None:
     newer = sample_memory(2, event_at=NOW - 5)
     older = sample_memory(1, state="superseded", superseded_by=newer.id)
     assert write_plan.is_outdated(older, None, MemoryShelf(older, newer))
     assert not write_plan.is_outdated(older, None, MemoryShelf(older))
 
 
-def test_what_stands_for_a_secret_is_no_signal() -> None:
+def test_the_mask_of_a_secret_is_no_signal() -> None:
     found = scoring.salience_of("the key is [masked:api_key:0a1b2c3d] since then", OWN_POLICY)
     assert found == scoring.salience_of("the key is  since then", OWN_POLICY)
     assert found.value == 0.0

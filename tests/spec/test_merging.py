@@ -64,7 +64,7 @@ def test_strength_goes_on_to_decay_from_where_it_was(age: int, expected: int) ->
     assert outcome.changes[1].data.strength_epoch == expected
 
 
-def test_what_was_in_the_trash_there_is_in_the_trash_here_for_the_same_reason() -> None:
+def test_a_trashed_memory_is_merged_as_trashed_with_its_reason() -> None:
     outcome = merge(sample_memory(1, state="trashed"), trashed=entry(1, "too old"))
     assert outcome.changes[1] == PutTrash(data=entry(1, "too old"))
 
@@ -80,12 +80,12 @@ def test_a_key_that_another_memory_has_is_lost_and_the_text_is_not() -> None:
     assert (outcome.outcome, outcome.lost_key, written(outcome).key) == ("stored", True, "")
 
 
-def test_the_same_key_with_the_same_text_stands_for_it() -> None:
+def test_a_memory_with_the_same_key_and_text_replaces_the_incoming_one() -> None:
     outcome = merge(sample_memory(1, "A  text", key="k"), LocalState(same_key=sample_memory(2, "a text", key="k")))
     assert (outcome.outcome, outcome.replacement_id, outcome.changes) == ("duplicate", sample_id(2), ())
 
 
-def test_the_same_text_stands_for_it() -> None:
+def test_a_memory_with_the_same_text_replaces_the_incoming_one() -> None:
     outcome = merge(sample_memory(1, "a text"), LocalState(same_text=sample_memory(2, "A text")))
     assert (outcome.outcome, outcome.replacement_id, outcome.changes) == ("duplicate", sample_id(2), ())
 
@@ -95,34 +95,34 @@ def test_the_same_text_stands_for_it() -> None:
     [({}, True), ({"state": "archived"}, True), ({"key": "k"}, False), ({"state": "superseded"}, False),
      ({"state": "trashed"}, False)],
 )  # fmt: skip
-def test_only_what_is_shown_and_has_no_key_is_compared_by_its_text(fields: dict[str, Any], expected: bool) -> None:
+def test_only_visible_memories_without_a_key_are_compared_by_text(fields: dict[str, Any], expected: bool) -> None:
     assert compares_by_text(sample_memory(1, **fields)) is expected
 
 
 # References to what did not come along
 
 
-def test_references_go_to_what_stands_for_what_did_not_come() -> None:
+def test_references_to_unmerged_memories_lead_to_their_replacements() -> None:
     stand_ins = {sample_id(7): sample_id(8), sample_id(9): ""}
     derived = (sample_id(7), sample_id(9), sample_id(8), sample_id(3))
     memory = written(merge(sample_memory(1, derived_from=derived), stand_ins=stand_ins))
     assert memory.derived_from == (sample_id(8), sample_id(3))
 
 
-def test_so_do_those_of_its_evidence_and_what_is_no_reference_stays() -> None:
+def test_evidence_is_redirected_too_and_other_evidence_stays() -> None:
     stand_ins = {sample_id(7): sample_id(8), sample_id(9): ""}
     evidence = ("https://example.org", sample_id(7), sample_id(9), "p. 12")
     memory = written(merge(sample_memory(1, evidence=evidence), stand_ins=stand_ins))
     assert memory.evidence == ("https://example.org", sample_id(8), "p. 12")
 
 
-def test_what_is_hidden_behind_a_stand_in_stays_hidden() -> None:
+def test_a_memory_superseded_by_a_replacement_stays_hidden() -> None:
     hidden = sample_memory(1, state="superseded", superseded_by=sample_id(7))
     memory = written(merge(hidden, stand_ins={sample_id(7): sample_id(8)}))
     assert (memory.state, memory.superseded_by) == ("superseded", sample_id(8))
 
 
-def test_what_nothing_replaces_any_more_is_shown_again() -> None:
+def test_a_memory_that_nothing_replaces_is_visible_again() -> None:
     hidden = sample_memory(1, state="superseded", superseded_by=sample_id(7))
     memory = written(merge(hidden, stand_ins={sample_id(7): ""}))
     assert (memory.state, memory.superseded_by) == ("active", "")
@@ -132,7 +132,7 @@ def test_what_nothing_replaces_any_more_is_shown_again() -> None:
     ("source", "target", "expected"),
     [(1, 2, (1, 2)), (7, 2, (8, 2)), (1, 9, None), (8, 7, None)],
 )
-def test_an_edge_goes_between_what_is_here(source: int, target: int, expected: tuple[int, int] | None) -> None:
+def test_an_edge_connects_memories_of_this_store(source: int, target: int, expected: tuple[int, int] | None) -> None:
     """7 stands for nothing but 8, and 9 did not come at all; an edge from a memory to itself says nothing."""
     stand_ins = {sample_id(7): sample_id(8), sample_id(9): ""}
     edge = Edge(source=sample_id(source), target=sample_id(target), relation="related", at=AT, via="link")
@@ -170,24 +170,24 @@ def test_a_chunk_of_a_note_here_says_what_its_file_says() -> None:
     assert merge(sample_memory(1, "edited", modified_at=LATER), LocalState(before=before)).outcome == "older"
 
 
-def test_a_later_version_that_was_thrown_away_there_is_thrown_away_here() -> None:
+def test_a_later_trashed_version_is_trashed_here() -> None:
     theirs = sample_memory(1, "new", modified_at=LATER, state="trashed")
     outcome = merge(theirs, LocalState(before=sample_memory(1, "old")), trashed=entry(1))
     assert outcome.changes[1] == PutTrash(data=entry(1))
 
 
-def test_a_later_version_brings_back_what_was_thrown_away_here() -> None:
+def test_a_later_version_restores_a_trashed_memory() -> None:
     here = LocalState(before=sample_memory(1, "old", state="trashed"), trashed=entry(1))
     outcome = merge(sample_memory(1, "new", modified_at=LATER), here)
     assert (written(outcome).state, outcome.changes[1]) == ("active", DropTrash(id=sample_id(1)))
 
 
-def test_what_someone_threw_away_here_stays_there() -> None:
+def test_a_locally_trashed_memory_stays_trashed() -> None:
     here = LocalState(before=sample_memory(1, "same", state="trashed"), trashed=entry(1))
     assert merge(sample_memory(1, "same", modified_at=LATER), here).outcome == "duplicate"
 
 
-def test_what_was_thrown_away_with_its_import_comes_back_with_the_next() -> None:
+def test_a_memory_trashed_with_its_import_is_restored_by_the_next_import() -> None:
     here = LocalState(before=sample_memory(1, "same", state="trashed"), trashed=entry(1, UNDONE_REASON))
     outcome = merge(sample_memory(1, "same"), here)
     assert (outcome.outcome, written(outcome).state) == ("restored", "active")

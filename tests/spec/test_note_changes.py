@@ -97,7 +97,7 @@ class NoteShelf:
         return [self.memories[ref.memory].importance for ref in self.file.chunks]
 
 
-def test_a_score_stays_as_long_as_the_text_does() -> None:
+def test_a_score_stays_while_the_text_is_unchanged() -> None:
     shelf = NoteShelf()
     assert shelf.read(None)
     shelf.score(0.7)
@@ -105,7 +105,7 @@ def test_a_score_stays_as_long_as_the_text_does() -> None:
     assert shelf.importances() == [0.7] * LONG
 
 
-def test_what_a_file_gives_goes_when_it_gives_it_no_more_however_often_it_was_stopped_half_way() -> None:
+def test_an_importance_no_longer_given_by_the_file_is_dropped_after_any_interruption() -> None:
     shelf = NoteShelf()
     assert shelf.read(0.9)
     assert shelf.importances() == [0.9] * LONG
@@ -118,7 +118,7 @@ def test_what_a_file_gives_goes_when_it_gives_it_no_more_however_often_it_was_st
     assert shelf.file.importance is None
 
 
-def test_what_a_file_begins_to_give_half_way_goes_too() -> None:
+def test_an_importance_first_given_during_an_interruption_is_dropped_too() -> None:
     shelf = NoteShelf()
     shelf.read(None)
     shelf.score(0.7)
@@ -141,7 +141,7 @@ def test_what_a_file_begins_to_give_half_way_goes_too() -> None:
         ({"state": "trashed"}, {}, False),
     ],
 )
-def test_a_chunk_begins_anew_with_its_text_or_when_its_file_no_longer_says_how_much_it_matters(
+def test_a_chunk_is_rescored_with_a_new_text_or_when_its_file_drops_the_importance(
     before: dict[str, Any] | None, after: dict[str, Any], is_begun_anew: bool
 ) -> None:
     former = None if before is None else sample_memory(1, **before)

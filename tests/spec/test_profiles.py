@@ -170,7 +170,7 @@ def test_each_source_has_its_own_switches(name: str, switches: dict[str, Any]) -
         ("own", "turn", "episodic", ("lesson",), 0.5),  # SPEC 8
     ],
 )
-def test_M2_G1_T1_what_nobody_scored_has_the_sources_default(
+def test_M2_G1_T1_an_unscored_text_has_the_default_of_its_source(
     name: str, door: EntryPoint, kind: Kind, tags: tuple[str, ...], importance: float
 ) -> None:
     assert default_importance(POLICIES[name], door, kind, tags) == importance
@@ -184,7 +184,7 @@ def test_E6_no_profile_compares_across_users_or_namespaces() -> None:
     assert all({"namespace", "user_id"} <= set(profile.compared) for profile in POLICIES.values())
 
 
-def test_G5_a_near_one_strengthens_the_earlier_by_the_sources_thresholds() -> None:
+def test_G5_a_similar_text_strengthens_the_earlier_by_the_thresholds_of_the_source() -> None:
     assert (POLICIES["G"].thresholds, POLICIES["G"].reinforcement) == ("source", 0.05)
     assert not POLICIES["G"].is_guarded
 
@@ -216,7 +216,7 @@ def test_E2_a_step_of_a_run_is_procedural_in_every_profile_without_rules() -> No
 # own
 
 
-def test_what_is_said_on_purpose_is_never_set_aside_and_starts_at_one_half() -> None:
+def test_a_deliberate_statement_is_never_discarded_and_starts_at_one_half() -> None:
     assert not is_discarded(OWN_POLICY, "remember", 0.0, None)
     assert not is_discarded(OWN_POLICY, "turn", 0.0, None)
     assert not is_discarded(OWN_POLICY, "note", 0.0, None)

@@ -20,7 +20,7 @@ ROWS = [
 VPN = "The VPN refuses connections on port 443 since the update, use 8443"
 
 
-def test_T2_relevance_names_why_a_turn_is_set_aside() -> None:
+def test_T2_the_noise_filter_names_the_reason_of_a_rejection() -> None:
     assert reject_reason("👍") == "too_short"
     assert reject_reason(" \n") == "too_short"
     assert reject_reason("ok thanks") == "stop_words"
@@ -35,7 +35,7 @@ def test_a_short_answer_with_something_in_it_stays(text: str) -> None:
     assert reject_reason(text) is None
 
 
-def test_a_trace_is_noise_until_a_person_tells_of_it() -> None:
+def test_a_trace_is_noise_unless_a_person_comments_on_it() -> None:
     trace = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\n    go()\nValueError: x'
     assert reject_reason(trace) == "infrastructure_noise"
     assert reject_reason(trace + "\nThis began when Marta renamed the column.") is None
@@ -49,7 +49,7 @@ def test_a_preference_of_stop_words_alone_stays() -> None:
 @pytest.mark.parametrize(
     "text", ["是的" * 60 + "鳥", "哈" * 160, "a" * 160, "\n" * 1000 + "x", "100% " * 30, "(" * 160]
 )
-def test_a_text_made_to_be_slow_is_judged_at_once(text: str) -> None:
+def test_a_text_made_to_be_slow_is_filtered_at_once(text: str) -> None:
     began = time.thread_time()
     reject_reason(text)
     reject_reason((text + " ") * 2000)

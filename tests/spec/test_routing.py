@@ -133,7 +133,7 @@ def test_what_is_over_with_the_session_is_about_now(text: str) -> None:
         ("Right now I'm fixing it.", {"kind": "semantic", "session_id": "s1"}, ("semantic", None, "fact")),
     ],
 )
-def test_nothing_a_caller_gives_is_overruled(text: str, given: dict[str, Any], expected: tuple[Any, ...]) -> None:
+def test_a_given_kind_or_category_is_not_overruled(text: str, given: dict[str, Any], expected: tuple[Any, ...]) -> None:
     assert classify(text, **given)[:3] == expected
 
 
