@@ -95,7 +95,7 @@ def changes_of(table: Table[Any]) -> st.SearchStrategy[Change]:
 
 # Memories half of the time, since most of what can go wrong is theirs.
 changes: st.SearchStrategy[Change] = st.sampled_from([*BY_ITSELF, *[MEMORIES] * 10]).flatmap(changes_of)
-turns = st.lists(changes, min_size=1, max_size=6)
+writes = st.lists(changes, min_size=1, max_size=6)
 
 
 def sample_record(table: Table[Any], number: int) -> Any:

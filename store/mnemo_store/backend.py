@@ -180,16 +180,12 @@ class Snapshot(abc.ABC):
 
     def memories(self, after: str = "", limit: int = READ_SLICE) -> list[Memory]:
         """Current records in id order."""
-        return [stored.memory for stored in self.records(after, limit)]
+        return [stored.memory for stored in self.scan(MEMORIES, _key_after(after), limit)]
 
     def stored(self, memory_id: str) -> StoredMemory | None:
         key = id_key(memory_id)
         value = self._value("memories", key)
         return None if value is None else self._opened(MEMORIES, key, value)
-
-    def records(self, after: str = "", limit: int = READ_SLICE) -> list[StoredMemory]:
-        """Current records and the seqs that made them, in id order."""
-        return self.scan(MEMORIES, _key_after(after), limit)
 
     def count(self) -> int:
         """Records, whatever their state."""
@@ -221,10 +217,6 @@ class Snapshot(abc.ABC):
 
     def usage(self, memory_id: str) -> Usage | None:
         return self.get(USAGE, memory_id)
-
-    def usages(self, after: str = "", limit: int = READ_SLICE) -> list[Usage]:
-        """In id order."""
-        return self.scan(USAGE, _key_after(after), limit)
 
     def trash(self, memory_id: str) -> TrashEntry | None:
         return self.get(TRASH, memory_id)
@@ -296,8 +288,8 @@ class StateWriter(Snapshot):
         """Removes a row if it exists. `value` names one of several under a key."""
 
     @abc.abstractmethod
-    def _memory_value(self, stored: StoredMemory, place: int, hashed: bytes, named: bytes) -> Any:
-        """The value for a record. `place` is the index of its change among those that are applied; `hashed` and `named`
+    def _memory_value(self, stored: StoredMemory, index: int, hashed: bytes, named: bytes) -> Any:
+        """The value for a record. `index` is the index of its change among those that are applied; `hashed` and `named`
         are its keys in `hashes` and `keys`, each empty where it has none."""
 
     @abc.abstractmethod
@@ -318,10 +310,10 @@ class StateWriter(Snapshot):
         touched: dict[str, TouchedMemory] = {}
         changed: dict[str, None] = {}
         used: dict[str, None] = {}
-        for place, change in enumerate(changes):
+        for index, change in enumerate(changes):
             match change:
                 case PutMemory(data=memory):
-                    number = self._put_memory(StoredMemory(seq, memory), place)
+                    number = self._put_memory(StoredMemory(seq, memory), index)
                     before = touched.get(memory.id)
                     touched[memory.id] = TouchedMemory(number, memory, before.usage if before else None)
                     changed[memory.id] = None
@@ -352,8 +344,9 @@ class StateWriter(Snapshot):
     def put(self, table: Table[R], record: R) -> None:
         """Writes a record under each of its keys."""
         value = table.encode(record)
-        for key in table.keys_of(record):
-            self._put(table.name, key, value)
+        self._put(table.name, table.key.of(record), value)
+        for key in table.other_keys:
+            self._put(table.name, key.of(record), value)
 
     def drop(self, table: Table[Any], named: Any) -> None:
         """Removes a record, given the record or the change that drops it."""
@@ -387,7 +380,7 @@ class StateWriter(Snapshot):
     def put_entry(self, seq: int, entry: ChangeEntry) -> None:
         self.put(CHANGES, LoggedChange(seq, entry))
 
-    def _put_memory(self, stored: StoredMemory, place: int) -> int:
+    def _put_memory(self, stored: StoredMemory, index: int) -> int:
         """Puts a record; the one before it becomes an earlier version. Returns its number."""
         key = id_key(stored.memory.id)
         before = self._value("memories", key)
@@ -396,7 +389,7 @@ class StateWriter(Snapshot):
             if seq_before != stored.seq:
                 self._put("versions", key + seq_key(seq_before), self._version_value(before))
             self._remove_from_indexes(key, before)
-        self._put_current(key, stored, place)
+        self._put_current(key, stored, index)
         given = self._value("numbers", key)
         if given is not None:
             return int.from_bytes(given, "big")
@@ -405,10 +398,10 @@ class StateWriter(Snapshot):
         self._put_number(key, number)
         return number
 
-    def _put_current(self, key: bytes, stored: StoredMemory, place: int) -> None:
+    def _put_current(self, key: bytes, stored: StoredMemory, index: int) -> None:
         """Puts a current record and its entries in the indexes."""
         hashed, named = found_by(stored.memory)
-        self._put("memories", key, self._memory_value(stored, place, hashed, named))
+        self._put("memories", key, self._memory_value(stored, index, hashed, named))
         if hashed:
             self._put("hashes", hashed, key)
         if named:

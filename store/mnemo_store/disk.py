@@ -7,6 +7,7 @@ import errno
 import os
 import sys
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -24,6 +25,8 @@ else:
         os.fdatasync(fd)
 
 
+PIECE_BYTES = 1 << 20  # read, copied or written at once
+
 # Errors of file systems that cannot sync a folder and do not need it.
 _NO_FOLDER_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP})
 
@@ -39,9 +42,7 @@ class Disk:
 
     def append(self, fd: int, data: bytes) -> None:
         """Writes all of data at the end of an O_APPEND file."""
-        view = memoryview(data)
-        while view:
-            view = view[os.write(fd, view) :]
+        _write_all(fd, data)
 
     def sync(self, fd: int) -> None:
         """Syncs what was written to fd to the medium."""
@@ -101,9 +102,7 @@ class Disk:
         fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
             for piece in pieces:
-                view = memoryview(piece)
-                while view:
-                    view = view[os.write(fd, view) :]
+                _write_all(fd, piece)
             self.sync(fd)
         except BaseException:
             new.unlink(missing_ok=True)
@@ -113,6 +112,22 @@ class Disk:
         self.rename(new, path)
         self.sync_folder(path.parent)
 
+    def copy_file(self, source: Path, target: Path) -> None:
+        """Copies a file, completely or not at all, mode 0600."""
+        with source.open("rb") as file:
+            self.replace_file(target, iter(partial(file.read, PIECE_BYTES), b""))
+
+
+def _write_all(fd: int, data: bytes | memoryview) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
 
 def is_disk_full(error: OSError) -> bool:
     return error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+def file_identity(stat: os.stat_result) -> tuple[int, int]:
+    """Device and inode, which distinguish a file from another one with the same name."""
+    return stat.st_dev, stat.st_ino

@@ -22,8 +22,8 @@ class IdSource:
             self._last = max(self._now() << _SEQUENCE_BITS, self._last + 1)
             stamp = self._last
         milliseconds, sequence = stamp >> _SEQUENCE_BITS, stamp & ((1 << _SEQUENCE_BITS) - 1)
-        chance = int.from_bytes(self._random_bytes(8), "big") & ((1 << 62) - 1)
-        text = f"{(milliseconds << 80) | (7 << 76) | (sequence << 64) | (2 << 62) | chance:032x}"
+        random_bits = int.from_bytes(self._random_bytes(8), "big") & ((1 << 62) - 1)
+        text = f"{(milliseconds << 80) | (7 << 76) | (sequence << 64) | (2 << 62) | random_bits:032x}"
         return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 

@@ -139,17 +139,12 @@ class Parent(NamedTuple):
 class ExportScope(Protocol):
     """The scope of a dump, as the tables ask for it."""
 
+    is_filtered: bool  # only some memories were asked for
+    note_roots: frozenset[str]  # the folders of the note files in a filtered dump
+
     @property
     def is_whole(self) -> bool:
         """True where every memory of the store is in it."""
-
-    @property
-    def is_filtered(self) -> bool:
-        """True where only some memories were asked for."""
-
-    @property
-    def note_roots(self) -> frozenset[str]:
-        """The folders of the note files in a filtered dump."""
 
     def has_memory(self, memory_id: str) -> bool: ...
 
@@ -202,8 +197,6 @@ class Table(Generic[R]):
 
     def keys_of(self, record: Any) -> list[bytes]:
         """Every key that a record stands under, the primary one first; also of the change that drops it."""
-        if not self.other_keys:
-            return [self.key.of(record)]
         return [key.of(record) for key in self.keys]
 
     def is_primary(self, key: bytes) -> bool:

@@ -24,7 +24,7 @@ from mnemo_store.records import Change, ChangeEntry, PutMemory, PutMeta, PutUsag
 from mnemo_store.recovery.fallback_state import FallbackState, FallbackWriter
 from mnemo_store.recovery.in_memory_tables import InMemoryTables
 from mnemo_store.store import Store, WriteResult
-from mnemo_store.tables import TABLES, Table
+from mnemo_store.tables import MEMORIES, TABLES, Table
 from tests.samples import (
     AT,
     WAIT_SECONDS,
@@ -36,7 +36,7 @@ from tests.samples import (
     sample_memory,
     write,
 )
-from tests.table_records import BY_ITSELF, CONTENTS, IDS, turns
+from tests.table_records import BY_ITSELF, CONTENTS, IDS, writes
 
 NAMESPACES = ("default", "project")
 AGENTS = ("", "scout")
@@ -47,7 +47,7 @@ LIMITS = (0, 1, 2, 1000)
 ENTRY = ChangeEntry(at=AT, by="test")  # of every transaction
 TOO_LONG = "x" * 512  # for a key of the database
 
-fates = st.sampled_from(("made", "made", "made", "raises", "does not fit"))  # of a turn
+fates = st.sampled_from(("made", "made", "made", "raises", "does not fit"))  # of a write
 
 
 class AbandonedWriteError(Exception):
@@ -68,7 +68,6 @@ def answers(here: Snapshot) -> dict[str, Any]:
         "metas": list(here.metas().items()),
         "stored": list(map(here.stored, IDS)),
         "usage": list(map(here.usage, IDS)),
-        "records": [here.records(*one) for one in slices],
         "count": here.count(),
         "number": list(map(here.number, IDS)),
         "id_of": list(map(here.id_of, numbers)),
@@ -89,7 +88,6 @@ def answers(here: Snapshot) -> dict[str, Any]:
         ],
         "under": [[here.under(table, one) for one in IDS] for table in TABLES],
         "size": list(map(here.size, TABLES)),
-        "usages": [here.usages(*one) for one in slices],
         "note": list(map(here.note, IDS)),
         "notes": [here.notes(*one) for one in slices],
         "roots": here.roots(),
@@ -138,38 +136,38 @@ def replayed(folder: Path) -> Iterator[FallbackState]:
 
 
 def make(group: StateTransaction, seq: int, *made: Change) -> list[TouchedMemory]:
-    """One turn of a group, as the store makes it."""
+    """One write of a group, as the store makes it."""
     with group.savepoint(AT) as writing:
         return writing.apply(made, seq, ENTRY)
 
 
 class ReplayAndDatabase(RuleBasedStateMachine):
-    """A store, the replay of its journal made anew at each step, and one made earlier that followed every group."""
+    """A store, the replay of its journal made again at each step, and one made earlier that followed every group."""
 
     def __init__(self) -> None:
         super().__init__()
         self.context = quick_folder()
         self.folder = self.context.__enter__()
-        self.told: list[tuple[TouchedMemory, ...]] = []
+        self.published: list[tuple[TouchedMemory, ...]] = []
         self.store = self.open()
         self.following = self.follow()
 
     def open(self) -> Store:
         store = Store.open(self.folder, now=lambda: AT, segment_bytes=4000, reserve_bytes=0)
-        store.on_commit(lambda applied: self.told.append(applied.touched))
+        store.on_commit(lambda applied: self.published.append(applied.touched))
         return store
 
     def follow(self) -> FallbackState:
-        return self.store.run_exclusively(lambda keeper: FallbackState(keeper.journal)).result(WAIT_SECONDS)
+        return self.store.run_exclusively(lambda supervisor: FallbackState(supervisor.journal)).result(WAIT_SECONDS)
 
     def teardown(self) -> None:
         self.store.close()
         self.context.__exit__(None, None, None)
 
     @rule(
-        asked=st.lists(st.tuples(turns, fates), min_size=1, max_size=4),
-        refused=st.lists(turns, max_size=2),
-        event=st.sampled_from(("none", "none", "none", "restart", "loss of the database", "journal written anew")),
+        asked=st.lists(st.tuples(writes, fates), min_size=1, max_size=4),
+        refused=st.lists(writes, max_size=2),
+        event=st.sampled_from(("none", "none", "none", "restart", "loss of the database", "journal rewritten")),
     )
     def step(self, asked: list[tuple[list[Change], str]], refused: list[list[Change]], event: str) -> None:
         """One rule, since of several some are left out of a run, and without writes there is nothing to compare."""
@@ -179,8 +177,8 @@ class ReplayAndDatabase(RuleBasedStateMachine):
             self.go_on_after(event)
 
     def write(self, asked: list[tuple[list[Change], str]]) -> None:
-        """Several turns that wait together, and so are one group, of which some come to nothing."""
-        self.told.clear()
+        """Several writes that wait together, and so are one group, of which some come to nothing."""
+        self.published.clear()
         seq, futures = self.store.seq, []
         held = HeldWriter(self.store)
         for made, fate in asked:
@@ -194,7 +192,7 @@ class ReplayAndDatabase(RuleBasedStateMachine):
                     future.result(WAIT_SECONDS)
         with self.store.snapshot() as here:
             end = (here.seq, here.meta("sum"))
-        assert self.made_of(asked, seq, end) == self.told
+        assert self.made_of(asked, seq, end) == self.published
 
     @staticmethod
     def decision(made: Sequence[Change], fate: str) -> Callable[[Snapshot], WriteResult[None]]:
@@ -206,7 +204,7 @@ class ReplayAndDatabase(RuleBasedStateMachine):
         return decide
 
     def made_of(self, asked: list[tuple[list[Change], str]], seq: int, end: tuple[int, str]) -> list[Any]:
-        """The same group in the replay that follows: what its turns touched."""
+        """The same group in the replay that follows: what its writes touched."""
         touched = []
         group = self.following.begin()
         for made, fate in asked:
@@ -235,7 +233,7 @@ class ReplayAndDatabase(RuleBasedStateMachine):
 
     def go_on_after(self, event: str) -> None:
         """All that was read of the journal is at other places then, and the replay begins anew."""
-        if event == "journal written anew":
+        if event == "journal rewritten":
             if self.is_each_found_by_its_key():
                 self.store.run_exclusively(compaction.rewrite_journal).result(WAIT_SECONDS)
         else:
@@ -257,11 +255,11 @@ class ReplayAndDatabase(RuleBasedStateMachine):
             expected, end = answers(here), (here.seq, here.meta("sum"))
         assert_same(expected, all_of(self.following))
         assert list(dump.write(lambda: self.following.snapshot(AT))) == list(dump.write(self.store.snapshot))
-        write(self.store)  # behind an empty turn the writer rests
-        with replayed(self.folder / "journal") as anew:
-            assert_same(expected, all_of(anew))
-            assert anew.end == self.following.end == end
-            assert anew.gaps == []
+        write(self.store)  # after an empty write the writer is idle
+        with replayed(self.folder / "journal") as fresh:
+            assert_same(expected, all_of(fresh))
+            assert fresh.end == self.following.end == end
+            assert fresh.gaps == []
 
 
 TestReplayAndDatabase = ReplayAndDatabase.TestCase
@@ -287,7 +285,7 @@ def nothing_to_fetch(place: LineLocation) -> bytes:
 
 
 @settings(max_examples=200, deadline=None)
-@given(before=st.lists(turns, max_size=4), made=turns, is_walked=st.booleans())
+@given(before=st.lists(writes, max_size=4), made=writes, is_walked=st.booleans())
 def test_what_is_taken_back_leaves_no_trace_in_any_row(
     before: list[list[Change]], made: list[Change], is_walked: bool
 ) -> None:
@@ -309,9 +307,9 @@ def test_what_is_taken_back_leaves_no_trace_in_any_row(
 
 
 def test_a_reader_sees_a_complete_group_or_none_of_it(tmp_path: Path) -> None:
-    """Each group has all memories say one word, each in a turn of its own; every third group is given up."""
+    """Each group has all memories say one word, each in a write of its own; every third group is given up."""
     with opened(tmp_path) as store:
-        state = store.run_exclusively(lambda keeper: FallbackState(keeper.journal)).result(WAIT_SECONDS)
+        state = store.run_exclusively(lambda supervisor: FallbackState(supervisor.journal)).result(WAIT_SECONDS)
     seen: list[set[str]] = []
     has_read, done = threading.Semaphore(0), threading.Event()
 
@@ -329,7 +327,7 @@ def test_a_reader_sees_a_complete_group_or_none_of_it(tmp_path: Path) -> None:
         group = state.begin()
         for number in range(1, len(IDS) + 1):
             make(group, state.end[0] + number, PutMemory(data=sample_memory(number, str(word))))
-            time.sleep(0.0001)  # the readers' turn, if nothing kept them out
+            time.sleep(0.0001)  # lets the readers in, if nothing keeps them out
         group.record_end(AT, (state.end[0] + len(IDS), ""))
         if word % 3:
             group.commit()
@@ -351,7 +349,7 @@ def test_of_500_changes_in_a_line_each_is_found(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         write(store, *memories)
     with replayed(tmp_path / "journal") as state, state.snapshot(AT) as here:
-        assert here.records(limit=1000) == [(1, memory) for memory in memories]
+        assert here.scan(MEMORIES, limit=1000) == [(1, memory) for memory in memories]
         assert here.memories(after=sample_id(250), limit=2) == memories[251:253]
         assert here.memory(sample_id(499)) == memories[499]
 
@@ -389,7 +387,7 @@ def test_a_line_damaged_after_its_replay_is_reported_and_costs_no_other(tmp_path
 
 def test_vectors_that_come_after_the_replay_are_kept_for_the_database(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
-        state = store.run_exclusively(lambda keeper: FallbackState(keeper.journal)).result(WAIT_SECONDS)
+        state = store.run_exclusively(lambda supervisor: FallbackState(supervisor.journal)).result(WAIT_SECONDS)
         group = state.begin()
         with group.savepoint(AT) as writing:
             writing.put_vectors("space", b"0" * 16, np.ones((1, 8), np.float16))

@@ -35,7 +35,7 @@ QUERIES = ["cat", "dog cat word_view", "the", "is the", "東京 cat", "都", "3.
 ALL_NUMBERS = np.arange(-1, 16)
 
 
-def told(matches: LexicalMatches) -> list[bytes]:
+def reported(matches: LexicalMatches) -> list[bytes]:
     return [array.tobytes() for array in (matches.weights, matches.holds, matches.parts)]
 
 
@@ -125,13 +125,13 @@ class WordsAndBruteForce(RuleBasedStateMachine):
             assert float(matches.weights[row]) == pytest.approx(idf, rel=1e-6)
         assert ((matches.parts > 0) == matches.holds).all()
         assert self.view.matches(sought, hits.numbers).scores.tobytes() == hits.scores.tobytes()
-        self.moments.append((sought, told(self.view.matches(sought, ALL_NUMBERS))))
+        self.moments.append((sought, reported(self.view.matches(sought, ALL_NUMBERS))))
 
     @rule()
     def look_back(self) -> None:
         """A query's earlier result stays the same, whatever was written since."""
         for sought, was in self.moments:
-            assert told(self.view.matches(sought, ALL_NUMBERS)) == was
+            assert reported(self.view.matches(sought, ALL_NUMBERS)) == was
 
     @rule()
     def begin_anew(self) -> None:

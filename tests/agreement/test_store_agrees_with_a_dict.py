@@ -209,7 +209,7 @@ class StoreMachine(RuleBasedStateMachine):
             self.write(Usage(id=memory.id, access_count=count, strength=count / 10))
 
     @rule(data=st.data(), drop=st.booleans())
-    def tie(self, data: st.DataObject, drop: bool) -> None:
+    def relate(self, data: st.DataObject, drop: bool) -> None:
         one, other = self.pick(data), self.pick(data)
         if one is None or other is None or one.id == other.id:
             return
@@ -253,7 +253,7 @@ class StoreMachine(RuleBasedStateMachine):
         """Continue on a copy of the disk, which is what a kill would leave."""
         self.copies += 1
         copy = self.root / f"copy{self.copies}"
-        write(self.store)  # behind an empty turn the writer rests
+        write(self.store)  # after an empty write the writer is idle
         shutil.copytree(self.folder, copy)
         self.store.close()
         shutil.rmtree(self.folder)

@@ -143,7 +143,7 @@ def test_the_graph_finds_99_of_100_of_the_ten_nearest_and_as_many_again_after_a_
 def test_the_ten_nearest_are_found_after_many_were_dropped_and_replaced(
     tmp_path: Path, count: int, exact_max: int, share: float
 ) -> None:
-    """At every point: before a graph is built anew too, when dead rows stand in the graph and new ones beside it."""
+    """At every point: before a graph is rebuilt too, when dead rows stand in the graph and new ones beside it."""
     vectors, queries = clustered(count, 1), clustered(50, 2)
     view = VectorIndex(64, "s", exact_max=exact_max)
     view.put_many(range(count), list(vectors[:, None]))

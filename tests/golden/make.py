@@ -3,7 +3,7 @@
 python -m tests.golden.make tests/golden/format-N.tar.gz
 
 Whatever can stand in a store stands in it: both files of the journal in several segments, versions, use, trash, edges,
-notes, skips, keys, vectors, facts of the store. What a later version must still find there is beside it as JSON lines.
+notes, skips, keys, vectors, facts of the store. What a later version must still find there is next to it as JSON lines.
 """
 
 import gzip
@@ -76,8 +76,7 @@ def fill(store: Store) -> None:
 
 
 def fill_further(store: Store) -> None:
-    """What formats from 2 on have besides: a journal that was written anew, lines behind it, a text that must not come
-    back."""
+    """What formats from 2 on have besides: a rewritten journal, lines after it, a text that must not come back."""
     store.run_exclusively(compaction.rewrite_journal).result(WAIT_SECONDS)
     write(store, sample_memory(12, "golden memory behind a journal written anew"), what="add")
     write(store, ErasedText(hash="f" * 32, at=AT), what="purge")
@@ -113,7 +112,7 @@ def fill_new_tables(store: Store) -> None:
 
 
 def state_of(store: Store) -> bytes:
-    """What stands in it, as JSON lines: the versions of every memory with their seqs, and what stands beside."""
+    """What stands in it, as JSON lines: the versions of every memory with their seqs, and what else there is."""
     lines: list[object] = []
     with store.snapshot() as snapshot:
         for memory in snapshot.memories():

@@ -199,7 +199,7 @@ def test_a_store_that_gave_up_some_of_its_history_has_nothing_wrong(house: House
     store = house.services.store
     oldest = store.seq // 2
     write(store, PutMeta(name="history_from", value=f"{oldest} 1"))
-    store.run_exclusively(lambda keeper: compaction.compact(keeper, oldest, None)).result(WAIT_SECONDS)
+    store.run_exclusively(lambda supervisor: compaction.compact(supervisor, oldest, None)).result(WAIT_SECONDS)
     live(house, random.Random(7), 20)
     assert house.faults() == []
 

@@ -16,7 +16,7 @@ from mnemo_core.ingest.write_plan import BACKFILL_CURSOR
 from mnemo_daemon.memories.memory_service import Caller
 from mnemo_daemon.notes.notes_service import NotesService
 from mnemo_store.records import Edge, PutMeta, Usage
-from mnemo_store.tables import EDGES
+from mnemo_store.tables import EDGES, USAGE
 from tests.grounds import wait_until
 from tests.integration.test_intake_vectors import PERSON, Doors, models
 from tests.vaults import QUICK, WAIT_SECONDS, Vault
@@ -88,7 +88,7 @@ class Study(Vault):
     def state(self) -> tuple[list[object], ...]:
         """All that is remembered, and how it is used and tied."""
         with self.store.snapshot() as snapshot:
-            return [*snapshot.memories()], [*snapshot.usages()], [*snapshot.scan(EDGES)]
+            return [*snapshot.memories()], [*snapshot.scan(USAGE)], [*snapshot.scan(EDGES)]
 
 
 def _named(edge: Edge) -> tuple[str, str, str]:

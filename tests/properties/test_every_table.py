@@ -163,10 +163,10 @@ def test_a_row_gives_back_its_record_and_is_found_by_its_name(table: Table[Any],
 @given(data=st.data())
 @a_few
 def test_the_journal_replays_to_what_the_database_holds(table: Table[Any], data: st.DataObject) -> None:
-    turns = data.draw(st.lists(st.lists(st.one_of(changes_of(table), changes_of(MEMORIES)), min_size=1), min_size=1))
+    writes = data.draw(st.lists(st.lists(st.one_of(changes_of(table), changes_of(MEMORIES)), min_size=1), min_size=1))
     with quick_folder() as folder:
         with opened(folder) as store:
-            for changes in turns:
+            for changes in writes:
                 write(store, *changes)
             with store.snapshot() as here:
                 held = records_in(here)
@@ -187,7 +187,9 @@ def test_an_export_brings_every_record_to_an_empty_store(table: Table[Any], data
     with quick_folder() as folder, opened(folder / "one") as one, opened(folder / "other") as other:
         write(one, *changes)
         lines = list(dump.write(one.snapshot))
-        other.run_exclusively(lambda keeper: compaction.install_dump(keeper, dump.read(lines))).result(WAIT_SECONDS)
+        other.run_exclusively(lambda supervisor: compaction.install_dump(supervisor, dump.read(lines))).result(
+            WAIT_SECONDS
+        )
         assert list(dump.write(other.snapshot)) == lines
         with one.snapshot() as here, other.snapshot() as there:
             assert records_in(there) == records_in(here)
@@ -222,7 +224,7 @@ def test_a_number_below_zero_is_out_of_bounds_in_every_field(table: Table[Any], 
                 assert table.problems is not None
                 assert [*map(type, table.problems(at.scan(table)[0]))] == [str], name
     found = [each for each in violations_in(folder) if each.table == table.name]
-    assert [(each.invariant, each.remedy) for each in found] == [("bounds", "told")]
+    assert [(each.invariant, each.remedy) for each in found] == [("bounds", "report")]
 
 
 @every_table
@@ -321,7 +323,7 @@ def test_what_is_removed_leaves_nothing_in_any_file_of_a_compacted_store(table: 
         parents = [drop for change in parents_of(table, record) if (drop := dropped(change)) is not None]
         write(store, *removal, *parents)
         write(store, PutMeta(name="epoch", value="2"))  # the oldest change that is kept
-        store.run_exclusively(lambda keeper: compaction.compact(keeper, store.seq, ())).result(WAIT_SECONDS)
+        store.run_exclusively(lambda supervisor: compaction.compact(supervisor, store.seq, ())).result(WAIT_SECONDS)
     assert {marker: names for marker in markers if (names := holding(folder, marker))} == {}
 
 

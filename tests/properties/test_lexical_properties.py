@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 
 from mnemo_store.disk import Disk
 from mnemo_store.indexes.lexical import LexicalFields, LexicalIndex
-from mnemo_store.indexes.tokenizer import chunks, highlight_spans, query_terms, tokens
+from mnemo_store.indexes.tokenizer import Tokenizer, chunks
 
+ENGLISH = Tokenizer()
+tokens, query_terms, highlight_spans = ENGLISH.tokens, ENGLISH.query_terms, ENGLISH.highlight_spans
 ANY_TEXT = st.text(st.characters(), max_size=200)
 SPICY_TEXT = st.text(
     st.sampled_from("aAbB1 2._-'’/:+#@,~é\u0301ﬁ京都ｶﾞ한\u1112\u1161\u11ab🎉\u200b\u00ad\ud800\x00\x01İßำ"), max_size=40

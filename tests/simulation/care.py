@@ -137,14 +137,14 @@ def move(life: SimulatedLife) -> str:
         other.clock.milliseconds = world.clock.milliseconds
         other.open()
         answer = other.ask("POST", "/v1/import", entry_point="cli", raw=exported.value)
-        told = msgspec.json.decode(answer.value.splitlines()[-1]) if answer.is_ok else answer.value
-        if not answer.is_ok or (life.state.memories and not told["whole"]):
-            raise Wrong(f"an export was not taken over whole: {told}")
+        reported = msgspec.json.decode(answer.value.splitlines()[-1]) if answer.is_ok else answer.value
+        if not answer.is_ok or (life.state.memories and not reported["whole"]):
+            raise Wrong(f"an export was not taken over whole: {reported}")
         found = other.found()
-        if life.is_settled and told["whole"] and (wrong := differences(found, life.state)):
+        if life.is_settled and reported["whole"] and (wrong := differences(found, life.state)):
             raise Wrong(f"what was exported is imported as something else: {wrong[:5]}")
         again = other.ask("GET", "/v1/export", entry_point="cli")
-        if told["whole"] and again.value != exported.value:
+        if reported["whole"] and again.value != exported.value:
             raise Wrong("the export of what was imported is another one")
     finally:
         other.throw_away()
@@ -165,22 +165,22 @@ def import_an_export(life: SimulatedLife) -> str:
     answer = life.ask("POST", "/v1/import", entry_point="cli", raw=life.chance.choice(life.exports))
     if not life.expect(answer, (200,)):
         return answer.code
-    told = msgspec.json.decode(answer.value.splitlines()[-1])
-    if "error" in told:
+    reported = msgspec.json.decode(answer.value.splitlines()[-1])
+    if "error" in reported:
         if not life.is_troubled:
-            raise Wrong(f"an import came to {told}")
-        return str(told["error"]["code"])
-    if told["whole"] and life.is_settled and not (before.memories or before.notes):
+            raise Wrong(f"an import came to {reported}")
+        return str(reported["error"]["code"])
+    if reported["whole"] and life.is_settled and not (before.memories or before.notes):
         life.world.ledger.past.clear()
         life.world.ledger.become(lambda _: life.world.found())  # it was taken over as it is, by no transaction
     if life.is_settled:
         new = set(life.state.memories) - set(before.memories)
-        if len(new) != told["stored"]:
-            raise Wrong(f"an import says that it stored {told['stored']}, {len(new)} are new")
+        if len(new) != reported["stored"]:
+            raise Wrong(f"an import says that it stored {reported['stored']}, {len(new)} are new")
         for memory_id in set(before.memories) - set(life.state.memories):
             raise Wrong(f"an import made {memory_id} vanish")
     return " ".join(
-        f"{name} {told[name]}" for name in ("stored", "duplicate", "updated", "restored", "older", "skipped")
+        f"{name} {reported[name]}" for name in ("stored", "duplicate", "updated", "restored", "older", "skipped")
     )
 
 
@@ -192,12 +192,12 @@ def check(life: SimulatedLife) -> str:
         raise Wrong(f"check finds {answer.value['violations'][:5]}")
     repaired = life.ask("POST", "/v1/repair", {"dry_run": life.chance.random() < 0.5}, entry_point="cli")
     if life.expect(repaired, (200,)) and repaired.value["steps"]:
-        raise Wrong(f"repair wants to mend {repaired.value['steps']}")
+        raise Wrong(f"repair plans {repaired.value['steps']}")
     return f"{sum(answer.value['checked'].values())} rows {answer.value['notes']}"
 
 
 def repair_after_damage(life: SimulatedLife) -> str:
-    """A row of the journal is damaged while nobody looks; check finds it, and repair mends it from the database."""
+    """A row of the journal is damaged while nobody looks; check finds it, and repair restores it from the database."""
     life.world.disk.set(None)  # a kill before the repair would leave two damages, of which nothing can make good both
     life.world.close()
     segments = sorted((life.world.data / "journal").glob("*.jsonl"))
@@ -212,7 +212,7 @@ def repair_after_damage(life: SimulatedLife) -> str:
     life.catch_up()
     found = life.ask("POST", "/v1/check")
     life.expect(found, (200,))
-    is_there = path.exists() and lines[place] in path.read_bytes()  # else the journal was written anew meanwhile
+    is_there = path.exists() and lines[place] in path.read_bytes()  # else the journal was rewritten meanwhile
     if found.value["ok"] and is_there:
         raise Wrong(f"{path.name} was damaged, and check finds nothing")
     repaired = life.ask("POST", "/v1/repair", {}, entry_point="cli")

@@ -120,7 +120,7 @@ def rules_hold(life: "SimulatedLife") -> None:
     found = list(check.check(source, Counter()))
     if found:
         raise Wrong(f"check finds: {found[:5]}")
-    keeper = world.store._supervisor
-    owner = journal_diff.JournalOwner(world.data / "journal", keeper.manifest.store_id, keeper.manifest.salt)
+    supervisor = world.store._supervisor
+    owner = journal_diff.JournalOwner(world.data / "journal", supervisor.manifest.store_id, supervisor.manifest.salt)
     if differ := list(journal_diff.check_journal(source, owner)):
         raise Wrong(f"the journal and the database differ: {differ[:5]}")

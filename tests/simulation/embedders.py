@@ -1,4 +1,4 @@
-"""Embedding models that compute in no time, and that are slow, wrong or gone when they are told to be."""
+"""Embedding models that compute in no time, and that are slow, wrong or gone on demand."""
 
 import hashlib
 from collections.abc import Sequence

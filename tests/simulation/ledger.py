@@ -10,7 +10,7 @@ from mnemo_store import records
 from mnemo_store.backend import Snapshot
 from mnemo_store.errors import UnknownOutcome
 from mnemo_store.records import Change, ChangeEntry, Edge, ErasedText, Memory, NoteFile, NoteRoot, TrashEntry, Usage
-from mnemo_store.tables import BOOKKEEPING, BY_CHANGE, BY_NAME, EDGES, SKIPS, TABLES, Table, record_in
+from mnemo_store.tables import BOOKKEEPING, BY_CHANGE, BY_NAME, EDGES, SKIPS, TABLES, USAGE, Table, record_in
 
 ALL = 100_000  # more rows than any table of a simulated store has
 CANDIDATES_MAX = 256  # states that may all be true; more means that nobody can tell anything any more
@@ -23,7 +23,7 @@ class Wrong(AssertionError):
 
 
 class UndecidedWrite(AssertionError):
-    """So much is of unknown outcome that nothing can be told of the store any more."""
+    """So many writes have an unknown outcome that no state of the store is known any more."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ def state_of(snapshot: Snapshot) -> State:
     return State(
         seq=snapshot.seq,
         memories={key: tuple((row.seq, row.memory) for row in rows) for key, rows in memories.items()},
-        usage={usage.id: usage for usage in snapshot.usages(limit=ALL)},
+        usage={usage.id: usage for usage in snapshot.scan(USAGE, limit=ALL)},
         trash={entry.id: entry for entry in snapshot.trash_entries(limit=ALL)},
         edges={(edge.source, edge.target, edge.relation): edge for edge in snapshot.scan(EDGES, limit=ALL)},
         notes={note.id: note for note in snapshot.notes(limit=ALL)},
@@ -183,7 +183,7 @@ def differences(found: State, expected: State) -> list[str]:
 
 
 class LedgerEntry(NamedTuple):
-    """A transaction as it was decided, and what its writer was told: a seq, or an error."""
+    """A transaction as it was decided, and the answer to its writer: a seq, or an error."""
 
     changes: tuple[Change, ...]
     entry: ChangeEntry
@@ -225,7 +225,7 @@ class Ledger:
         self.possible = list(map(act, self.possible))
 
     def settle(self, found: State) -> None:
-        """The store was opened anew: what it holds is one of the states, and from now on the only one."""
+        """The store was reopened: what it holds is one of the states, and from now on the only one."""
         if found not in self.possible:
             raise Wrong("\n".join(["the store holds something else:", *differences(found, self._nearest(found))[:12]]))
         self.possible = [found]
@@ -245,7 +245,7 @@ class Ledger:
         self._remember()
 
     def _remember(self) -> None:
-        """Of states of unknown outcome there is no past: the changes behind them are not told by their numbers."""
+        """States of unknown outcome have no past: their numbers do not identify the changes after them."""
         if len(self.possible) > 1:
             self.past.clear()
         elif self.past:
@@ -273,5 +273,5 @@ class Ledger:
 
 
 def _is_unknown(error: BaseException | None) -> bool:
-    """True if a write that ended so may be there all the same: its writer was told so, or died before it was told."""
+    """True if a write that ended so may be there all the same: it is unknown, or its writer died."""
     return isinstance(error, UnknownOutcome) or (error is not None and not isinstance(error, Exception))

@@ -24,7 +24,7 @@ _SYLLABLES = [consonant + vowel for consonant in "bdfgklmnprtvz" for vowel in "a
 
 
 class Operation(NamedTuple):
-    """Something that may happen, and how often beside the others. `when` says whether it can happen now."""
+    """Something that may happen, and how often compared with the others. `when` says whether it can happen now."""
 
     weight: int
     name: str
@@ -67,11 +67,11 @@ class SimulatedLife:
                 self.number, self.doing = self.number + 1, "end"
                 self._note("end", self._end())
             except BaseException as error:
-                raise LifeFailure(self.told(error)) from error
+                raise LifeFailure(self.describe(error)) from error
             finally:
                 self.world.throw_away()
 
-    def told(self, error: BaseException) -> str:
+    def describe(self, error: BaseException) -> str:
         """The failure, the steps before it, and the command that repeats it."""
         command = f"SEED={self.seed} STEPS={self.number} python -m tests.bench.bench_simulation"
         return "\n".join([

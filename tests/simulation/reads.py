@@ -16,9 +16,9 @@ def get(life: SimulatedLife) -> str:
     memory_id = memory.id if memory is not None else "01890000-0000-7000-8000-000000000000"
     entry_point = life.chance.choice(("api", "mcp"))
     states = [state.memory(memory_id) for state in life.states]
-    told = {200 if _is_seen(now, entry_point) else 404 for now in states}
+    reported = {200 if _is_seen(now, entry_point) else 404 for now in states}
     answer = life.ask("GET", f"/v1/memories/{memory_id}", entry_point=entry_point)
-    if life.expect(answer, told):
+    if life.expect(answer, reported):
         _is_one_of(answer.value, states)
     return f"{memory_id[-8:]} {entry_point} {answer.status}"
 
@@ -126,12 +126,12 @@ def history(life: SimulatedLife) -> str:
     there = {state.memory(memory.id) is not None for state in life.states}
     if not life.expect(answer, {200 if each else 404 for each in there}):
         return f"{memory.id[-8:]} {answer.status}"
-    told = [(row["seq"], row["memory"]["version"], row["memory"]["content"]) for row in answer.value["versions"]]
+    reported = [(row["seq"], row["memory"]["version"], row["memory"]["content"]) for row in answer.value["versions"]]
     expected = [[(seq, was.version, was.content) for seq, was in reversed(state.memories.get(memory.id, ()))]
                 for state in life.states]  # fmt: skip
-    if told not in expected:
-        raise Wrong(f"the history of {memory.id} is told as {told}, not {expected[0]}")
-    return f"{memory.id[-8:]} {len(told)} versions"
+    if reported not in expected:
+        raise Wrong(f"the history of {memory.id} is reported as {reported}, not {expected[0]}")
+    return f"{memory.id[-8:]} {len(reported)} versions"
 
 
 def diff(life: SimulatedLife) -> str:
@@ -148,9 +148,9 @@ def diff(life: SimulatedLife) -> str:
             became = _became(before.get(memory_id), after.get(memory_id), memory_id in state.memories)
             if became and (after.get(memory_id) or before.get(memory_id) or _NOBODY).user_id == "local":
                 expected[became].add(memory_id)
-        told = {name: {row["id"] for row in answer.value[name]} for name in expected}
-        if told != expected:
-            raise Wrong(f"since change {since}: told {told}, expected {expected}")
+        reported = {name: {row["id"] for row in answer.value[name]} for name in expected}
+        if reported != expected:
+            raise Wrong(f"since change {since}: reported {reported}, expected {expected}")
     return f"since {since} {[len(answer.value[name]) for name in ('added', 'changed', 'removed')]}"
 
 
@@ -158,19 +158,19 @@ def status(life: SimulatedLife) -> str:
     answer = life.ask("GET", "/v1/status")
     if not life.expect(answer, (200,)):
         return answer.code
-    told = answer.value
+    reported = answer.value
     world = life.world
     assert world.daemon is not None
-    if (world.store.is_replayed or not world.store.has_state) and told["state"] != "degraded":
-        raise Wrong(f"the database is not what holds the store, and the status says {told['state']}")
+    if (world.store.is_replayed or not world.store.has_state) and reported["state"] != "degraded":
+        raise Wrong(f"the database is not what holds the store, and the status says {reported['state']}")
     if life.is_settled:
         memories = list(life.state.current())
         shown = sum(memory.state in SHOWN for memory in memories)
         trashed = sum(memory.state == "trashed" for memory in memories)
-        said = (told["memories"], told["trash"]["count"], told["seq"])
+        said = (reported["memories"], reported["trash"]["count"], reported["seq"])
         if said != (shown, trashed, life.state.seq):
             raise Wrong(f"the status counts {said}, there are {(shown, trashed, life.state.seq)}")
-    return f"{told['state']} {told['memories']}"
+    return f"{reported['state']} {reported['memories']}"
 
 
 # What must be in an answer
@@ -181,18 +181,22 @@ def seq_at(state: State, at: int) -> int:
     return next((seq for seq in sorted(state.entries, reverse=True) if state.entries[seq].at <= at), 0)
 
 
-def _found(life: SimulatedLife, told: dict[str, Any], memory: Memory, namespace: str, entry_point: str) -> str:
+def _found(life: SimulatedLife, reported: dict[str, Any], memory: Memory, namespace: str, entry_point: str) -> str:
     """True if the memory is among the answers, as it must be, or must not be."""
-    ids = [view["id"] for view in told["memories"]]
-    for view in told["memories"]:
+    ids = [view["id"] for view in reported["memories"]]
+    for view in reported["memories"]:
         seen = [state.memory(view["id"]) for state in life.states]
         _is_one_of(view, seen)
         if not any(_may_answer(life, now, memory.user_id, namespace, entry_point) for now in seen):
             raise Wrong(f"{view['id']} is answered and must not be ({seen[0]})")
     must = all(_must_answer(life, state, memory, namespace, entry_point) for state in life.states)
-    if must and memory.id not in ids and not ("words" in told["degraded"] or (life.is_troubled and _is_behind(life))):
+    if (
+        must
+        and memory.id not in ids
+        and not ("words" in reported["degraded"] or (life.is_troubled and _is_behind(life)))
+    ):
         raise Wrong(f"{memory.id} is not found by its own word, and nothing says why (found {ids})")
-    return f"{'found' if memory.id in ids else 'not found'} {told['degraded']}"
+    return f"{'found' if memory.id in ids else 'not found'} {reported['degraded']}"
 
 
 def _may_answer(life: SimulatedLife, memory: Memory | None, user: str, namespace: str, entry_point: str) -> bool:

@@ -1,7 +1,7 @@
 """A disk that fails at the n-th call, for every n until a run is untouched. SPEC 3.3, 17.1.
 
 Whatever fails, and however often in a row: an acknowledged write is there after a restart, after a crash, and when the
-journal alone is left; a refused one is in none of them, ever; only what was told to be of unknown outcome may be
+journal alone is left; a refused one is in none of them, ever; only a write answered with an unknown outcome may be
 either. And the store goes on, or says that it cannot.
 """
 

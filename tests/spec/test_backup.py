@@ -29,7 +29,7 @@ from tests.samples import (
     sample_memory,
     write,
 )
-from tests.spec.test_compaction import write_anew
+from tests.spec.test_compaction import compacted
 from tests.spec.test_migrations import unpacked
 
 DISK = Disk()
@@ -132,7 +132,7 @@ def test_a_folder_in_use_takes_no_backup_and_a_store_in_use_is_not_replaced(tmp_
             restore(tmp_path / "good", tmp_path / "data")
 
 
-def test_a_restore_to_a_moment_has_everything_up_to_it_and_nothing_behind_it(tmp_path: Path) -> None:
+def test_a_restore_to_a_time_has_every_change_until_then_and_none_after(tmp_path: Path) -> None:
     now = AT
     with opened(tmp_path / "data", now=lambda: now, segment_bytes=2000) as store:
         for number in range(1, 11):
@@ -156,7 +156,7 @@ def test_a_restore_to_a_moment_has_everything_up_to_it_and_nothing_behind_it(tmp
         assert store.data_losses == []
 
 
-def test_a_store_goes_back_in_place_and_what_it_was_is_kept(tmp_path: Path) -> None:
+def test_a_store_restored_in_place_keeps_the_replaced_one(tmp_path: Path) -> None:
     now = AT
     with opened(tmp_path / "data", now=lambda: now) as store:
         remember(store, 1)
@@ -243,7 +243,7 @@ def test_a_restore_that_was_finished_half_way_by_a_start_is_finished_by_the_next
         assert not (tmp_path / "again" / str(step) / "data.restoring").exists()
 
 
-def test_what_an_older_version_left_between_two_renames_is_refused_with_the_way_out(tmp_path: Path) -> None:
+def test_a_restore_that_an_older_version_left_between_two_renames_is_refused_with_a_remedy(tmp_path: Path) -> None:
     """Without the marker nobody knows whether the folder next to it is complete."""
     for name in ("data", "data.restoring"):
         with opened(tmp_path / name) as store:
@@ -301,7 +301,7 @@ def test_a_restore_cannot_go_back_beyond_a_rewritten_journal(tmp_path: Path) -> 
         remember(store, 1)
         now = AT + 2000
         remember(store, 2)
-        write_anew(store)
+        compacted(store)
         now = AT + 4000
         remember(store, 3)
         now = AT + 5000

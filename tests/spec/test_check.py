@@ -325,7 +325,7 @@ UNREADABLE: dict[str, Case] = {
 }  # fmt: skip
 
 
-def test_a_store_that_is_as_it_should_be_has_no_violations(folder: Path) -> None:
+def test_an_intact_store_has_no_violations(folder: Path) -> None:
     assert found(folder) == []
 
 
@@ -383,7 +383,7 @@ def test_versions_and_changes_that_compacting_gave_up_are_not_missed(folder: Pat
     assert {(each.invariant, each.subject) for each in found(folder)} == {("gaps", "4"), ("changes", TRASHED.id)}
 
 
-def test_the_golden_store_is_as_it_should_be_and_trips_when_it_is_damaged(tmp_path: Path) -> None:
+def test_the_golden_store_is_intact_and_damage_to_it_is_found(tmp_path: Path) -> None:
     with tarfile.open(Path(__file__).resolve().parents[1] / "golden" / "format-1.tar.gz") as archive:
         archive.extractall(tmp_path, filter="data")
     with opened(tmp_path / "data"):
@@ -443,7 +443,7 @@ def test_journal_and_database_of_an_intact_store_agree(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_what_the_database_has_lost_the_journal_tells(folder: Path, name: str) -> None:
+def test_a_record_missing_from_the_database_is_found_by_the_journal(folder: Path, name: str) -> None:
     table, key, subject = ROWS[name]
     damage(folder, drop(table, key))
     (only,) = differing(folder)
@@ -452,7 +452,7 @@ def test_what_the_database_has_lost_the_journal_tells(folder: Path, name: str) -
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_what_the_database_has_otherwise_the_journal_tells(folder: Path, name: str) -> None:
+def test_a_record_that_differs_from_the_journal_is_found(folder: Path, name: str) -> None:
     table, key, subject = ROWS[name]
     damage(folder, put(table, key, OTHERS[name]))
     (only,) = differing(folder)
@@ -485,7 +485,7 @@ def test_a_damaged_line_is_reported_with_its_offset_and_its_change_is_in_the_dat
     assert brief([each for each in violations if each.table != "segments"]) == [("changes", "8", "journal")]
 
 
-def test_a_damaged_line_does_not_hide_what_has_nothing_to_do_with_it(folder: Path) -> None:
+def test_a_damaged_line_does_not_hide_unrelated_differences(folder: Path) -> None:
     alter_line(folder, 8)
     damage(folder, both(changed(FIVE, content="of change 8"), changed(OLDER, content="of change 7")))
     rest = [each for each in differing(folder) if each.table != "segments"]

@@ -56,7 +56,7 @@ def test_a_header_is_sealed_like_a_line() -> None:
         (sealed_by_hand((DROP % ID.encode()).replace(b"memory_dropped", b"nobody_knows")), "Invalid value"),
     ],
 )
-def test_a_line_that_is_not_as_it_was_written_says_why(data: bytes, why: str) -> None:
+def test_an_altered_line_is_refused_with_the_reason(data: bytes, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         decode_line(data)
 
@@ -165,6 +165,6 @@ def test_the_tables_and_formats_that_the_page_lists_are_those_of_the_code() -> N
     assert f'{{"mnemo_stream":1,"format":{records.FORMAT},' in page
 
 
-def test_an_id_of_the_samples_is_one_that_the_layout_takes() -> None:
+def test_sample_ids_are_valid_keys() -> None:
     assert id_text(id_key(sample_id(7))) == sample_id(7)
     assert isinstance(sample_memory(7), Memory)

@@ -36,11 +36,15 @@ from tests.samples import (
 CANARY = "zanzibar-canary"
 
 
-def write_anew(store: Store, oldest: int = 1, spaces: Iterable[str] = ("space",)) -> CompactionSizes:
-    def act(keeper: StateSupervisor) -> CompactionSizes:
-        return compaction.compact(keeper, oldest, tuple(spaces))
+def compacted(store: Store, oldest: int = 1, spaces: Iterable[str] = ("space",)) -> CompactionSizes:
+    def act(supervisor: StateSupervisor) -> CompactionSizes:
+        return compaction.compact(supervisor, oldest, tuple(spaces))
 
     return store.run_exclusively(act).result(WAIT_SECONDS)
+
+
+def load_into(store: Store, lines: Iterable[bytes]) -> None:
+    store.run_exclusively(lambda supervisor: compaction.install_dump(supervisor, dump.read(lines))).result(WAIT_SECONDS)
 
 
 def all_bytes(folder: Path) -> bytes:
@@ -53,7 +57,7 @@ def test_a_compacted_store_has_the_same_content_and_so_has_its_journal_alone(tmp
         before = state_of(store)
     tables = tables_of(tmp_path)
     with opened(tmp_path) as store:
-        write_anew(store)
+        compacted(store)
         after = state_of(store).replace(b'"vectors":null', b'"vectors":[[0.0,1.0,2.0,3.0]]')
         assert after == before
         assert store.findings == []
@@ -66,12 +70,12 @@ def test_a_compacted_store_has_the_same_content_and_so_has_its_journal_alone(tmp
     assert tables_of(tmp_path) == tables
 
 
-def test_writes_go_on_behind_it_and_it_can_be_done_again(tmp_path: Path) -> None:
+def test_writes_go_on_after_a_compaction_and_it_can_be_repeated(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         remember(store, 1)
-        write_anew(store)
+        compacted(store)
         remember(store, 2)
-        write_anew(store)
+        compacted(store)
         remember(store, 3)
     shutil.rmtree(tmp_path / "db")
     with opened(tmp_path) as store:
@@ -84,7 +88,7 @@ def test_history_before_the_oldest_change_is_given_up_and_every_later_moment_kep
         for version in range(1, 6):  # seqs 1 to 5
             write(store, sample_memory(1, f"version {version}", version=version))
         remember(store, 2)  # seq 6
-        write_anew(store, oldest=4)
+        compacted(store, oldest=4)
         with store.snapshot() as snapshot:
             assert [stored.seq for stored in snapshot.versions(sample_id(1))] == [3, 4, 5]
             assert [seq for seq, _ in snapshot.entries(0)] == [3, 4, 5, 6]
@@ -98,7 +102,7 @@ def test_no_byte_of_a_dropped_memory_is_left_in_database_or_journal(tmp_path: Pa
         for number in range(1, 200):
             write(store, DropMemory(id=sample_id(number)))
         assert CANARY.encode() in all_bytes(tmp_path)
-        write_anew(store)
+        compacted(store)
         assert CANARY.encode() not in all_bytes(tmp_path)
         assert contents(store) == [f"kept {CANARY.upper()}"]
 
@@ -109,7 +113,7 @@ def test_vectors_of_texts_that_no_memory_has_are_removed(tmp_path: Path) -> None
         remember(store, 1, "kept")
         texts = ("kept", "gone")
         store.put_vectors([TextVectors("space", text_hash(text.encode().decode()), rows) for text in texts]).result()
-        write_anew(store)
+        compacted(store)
         with store.snapshot() as snapshot:
             assert snapshot.vectors("space", text_hash("kept"), 4) is not None
             assert snapshot.vectors("space", text_hash("gone"), 4) is None
@@ -123,7 +127,7 @@ def test_token_rows_of_texts_that_no_memory_has_are_removed(tmp_path: Path) -> N
         store.put_vectors(
             [TextVectors(space, digest, rows) for digest in hashes for space in ("space", "other")]
         ).result()
-        write_anew(store)
+        compacted(store)
         with store.snapshot() as snapshot:
             kept, gone = snapshot.token_rows("space", hashes, 4)
             assert snapshot.token_rows("other", hashes, 4) == [None, None], "a space of no model that is installed"
@@ -170,7 +174,7 @@ def test_a_compaction_interrupted_anywhere_leaves_a_complete_store(tmp_path: Pat
             before = contents(store)
             disk.is_armed = True
             try:
-                write_anew(store)
+                compacted(store)
             except (OSError, StoreError):
                 assert disk.calls >= fail_at
             assert contents(store) == before
@@ -213,7 +217,7 @@ def test_a_compacting_of_which_the_journals_part_failed_is_finished_while_the_st
         write(store, PutMeta(name="history_from", value=f"4 {AT}"))
         disk.refuses = True
         with pytest.raises(StoreError):
-            write_anew(store, oldest=4)
+            compacted(store, oldest=4)
         with store.snapshot() as snapshot:
             assert [stored.seq for stored in snapshot.versions(sample_id(1))] == [3, 4, 5]
         assert b"version 1" in all_bytes(tmp_path / "journal")
@@ -233,7 +237,7 @@ def test_an_empty_store_loads_a_complete_dump(tmp_path: Path) -> None:
         fill(store)
         exported = list(dump.write(store.snapshot))
     with opened(tmp_path / "b") as store:
-        store.run_exclusively(lambda keeper: compaction.install_dump(keeper, dump.read(exported))).result(WAIT_SECONDS)
+        load_into(store, exported)
         assert list(dump.write(store.snapshot)) == exported
         remember(store, 700)
     shutil.rmtree(tmp_path / "b" / "db")
@@ -256,9 +260,7 @@ def test_a_takeover_that_fails_anywhere_costs_no_later_write(tmp_path: Path, mor
         with opened(folder, disk, reserve_bytes=0) as store:
             disk.is_armed = True
             try:
-                store.run_exclusively(lambda keeper: compaction.install_dump(keeper, dump.read(exported))).result(
-                    WAIT_SECONDS
-                )
+                load_into(store, exported)
             except (OSError, StoreError):
                 assert disk.calls >= fail_at
             else:
@@ -327,9 +329,7 @@ def test_a_takeover_that_a_crash_ended_is_done_or_not_and_its_hashes_keep_their_
                 remember(store, 9)
                 write(store, DropMemory(id=sample_id(9)))
             disk.is_armed = True
-            store.run_exclusively(lambda keeper: compaction.install_dump(keeper, dump.read(exported))).result(
-                WAIT_SECONDS
-            )
+            load_into(store, exported)
             disk.is_armed = False
         if not crashed.exists():
             return
@@ -352,9 +352,7 @@ def test_a_store_that_is_not_empty_loads_no_dump(tmp_path: Path) -> None:
     with opened(tmp_path / "b") as store:
         remember(store, 1)
         with pytest.raises(StoreNotEmpty):
-            store.run_exclusively(lambda keeper: compaction.install_dump(keeper, dump.read(exported))).result(
-                WAIT_SECONDS
-            )
+            load_into(store, exported)
         assert contents(store) == ["memory number 1"]
 
 
@@ -364,9 +362,7 @@ def test_a_dump_that_was_cut_off_changes_nothing(tmp_path: Path) -> None:
         exported = list(dump.write(store.snapshot))
     with opened(tmp_path / "b") as store:
         with pytest.raises(dump.MalformedDump, match="cut off"):
-            store.run_exclusively(lambda keeper: compaction.install_dump(keeper, dump.read(exported[:-3]))).result(
-                WAIT_SECONDS
-            )
+            load_into(store, exported[:-3])
         assert contents(store) == []
         remember(store, 1)
     assert not (tmp_path / "b" / "db.new").exists()
@@ -379,7 +375,7 @@ def test_a_database_older_than_the_beginning_of_the_journal_is_quarantined(tmp_p
     shutil.copytree(tmp_path / "db", tmp_path / "old")
     with opened(tmp_path) as store:
         write(store, DropMemory(id=sample_id(1)))
-        write_anew(store)
+        compacted(store)
     shutil.rmtree(tmp_path / "db")
     (tmp_path / "old").rename(tmp_path / "db")
     with opened(tmp_path) as store:

@@ -182,7 +182,7 @@ def test_an_empty_store_is_a_header_and_a_footer(kept: KeptRows) -> None:
     assert kept.stream() == ended([header])
 
 
-def test_what_is_the_stores_own_bookkeeping_is_no_row(kept: KeptRows) -> None:
+def test_bookkeeping_facts_of_the_store_are_not_in_a_dump(kept: KeptRows) -> None:
     kept.write(PutMeta(name="model", value="m"), PutMeta(name="store", value="s"), PutMeta(name="format", value="2"))
     assert rows_of(kept.stream()) == ["header", "meta", "change"]
 
@@ -193,7 +193,7 @@ def test_without_history_there_are_neither_earlier_versions_nor_changes(kept: Ke
     assert left == {"version", "change"}
 
 
-def test_vectors_stand_behind_everything_else_when_they_are_given(kept: KeptRows) -> None:
+def test_vectors_are_the_last_rows_of_a_dump(kept: KeptRows) -> None:
     fill(kept)
     lines = kept.stream(vectors=[(b"\1" * 16, b"\0\1\2"), (b"\2" * 16, b"")])
     first = b'{"record_type":"vectors","key":"%b","data":"AAEC"}' % (b"01" * 16)
@@ -231,7 +231,7 @@ def not_secret(memory: Memory) -> bool:
     return "secret" not in memory.tags
 
 
-def test_what_is_left_out_takes_what_belongs_to_it_along(kept: KeptRows) -> None:
+def test_records_of_a_left_out_memory_are_left_out_too(kept: KeptRows) -> None:
     fill(kept)
     kept.write(sample_memory(3, "my pin", tags=("secret",)), Usage(id=sample_id(3)))
     kept.write(Edge(source=sample_id(3), target=sample_id(2), relation="related", at=AT))
@@ -258,7 +258,7 @@ def test_a_version_that_may_not_be_seen_is_left_out_of_a_memory_that_may(kept: K
     assert b"harmless" not in b"".join(lines)
 
 
-def test_a_notes_folder_goes_along_with_what_is_kept_of_it_alone(kept: KeptRows) -> None:
+def test_a_notes_folder_is_dumped_only_with_memories_of_its_notes(kept: KeptRows) -> None:
     for number, tags in ((1, ()), (2, ("secret",))):
         root = NoteRoot(id=sample_id(900 + number), path=f"/notes{number}", added_at=AT)
         chunks = (ChunkRef(sample_id(number), "00", 1, 1),)
@@ -271,7 +271,7 @@ def test_a_notes_folder_goes_along_with_what_is_kept_of_it_alone(kept: KeptRows)
     assert b"notes2" not in b"".join(lines)
 
 
-def test_use_of_what_is_not_there_is_left_out_where_only_some_is_kept(kept: KeptRows) -> None:
+def test_a_filtered_dump_leaves_out_usage_of_missing_memories(kept: KeptRows) -> None:
     fill(kept)
     assert sample_id(9).encode() in b"".join(kept.stream())
     assert sample_id(9).encode() not in b"".join(kept.stream(keep=not_secret))
@@ -280,7 +280,7 @@ def test_use_of_what_is_not_there_is_left_out_where_only_some_is_kept(kept: Kept
 # While it is written
 
 
-def test_what_is_written_meanwhile_is_as_it_was_at_the_beginning(kept: KeptRows) -> None:
+def test_a_memory_written_during_a_dump_is_dumped_as_it_was_at_the_beginning(kept: KeptRows) -> None:
     for number in (1, 2):
         kept.write(sample_memory(number, f"before {number}"))
     kept.write(Edge(source=sample_id(1), target=sample_id(2), relation="related", at=AT))
@@ -328,14 +328,14 @@ def test_a_number_that_was_given_is_not_given_again_after_loading(kept: KeptRows
     again.database.close()
 
 
-def test_vectors_are_loaded_where_the_caller_takes_them(kept: KeptRows) -> None:
+def test_vectors_in_a_dump_are_rows_that_a_load_skips(kept: KeptRows, folder: Path) -> None:
     lines = kept.stream(vectors=[(b"\1" * 16, b"\0\1\2")])
-    taken: list[tuple[bytes, bytes]] = []
-    kept.database.write(
-        AT, lambda writing: dump.load(dump.read(lines), writing, lambda key, data: taken.append((key, data)))
-    )
-    assert taken == [(b"\1" * 16, b"\0\1\2")]
-    kept.load(lines)  # and nobody has to
+    rows = [row for row in dump.read(lines) if isinstance(row, dump.VectorsRow)]
+    assert rows == [dump.VectorsRow(key="01" * 16, data=b"\0\1\2")]
+    again = KeptRows(folder / "again").load(lines)
+    with again.database.table_snapshot(AT) as snapshot:
+        assert snapshot.rows("embeddings") == []
+    again.database.close()
 
 
 def test_a_store_loaded_without_history_says_so_in_its_one_change(kept: KeptRows, folder: Path) -> None:
@@ -455,17 +455,16 @@ CHANGES: st.SearchStrategy[Change] = st.one_of(
     NUMBERS.map(lambda number: DropMemory(id=sample_id(number))),
     *(changes_of(table) for table in BY_ITSELF if table is not MEMORIES),
 )
-TURNS = st.lists(st.lists(CHANGES, min_size=1, max_size=4), max_size=15)
+WRITES = st.lists(st.lists(CHANGES, min_size=1, max_size=4), max_size=15)
 
 
-@given(TURNS)
+@given(WRITES)
 @settings(max_examples=200, deadline=None)
-def test_any_state_is_restored_from_its_dump_byte_for_byte(turns: list[list[Change]]) -> None:
+def test_any_state_is_restored_from_its_dump_byte_for_byte(writes: list[list[Change]]) -> None:
     with quick_folder() as folder, pytest.MonkeyPatch.context() as patched:
         patched.setattr(dump, "DUMP_SLICE", 2)
-        patched.setattr(dump, "LOAD_BATCH", 3)
         kept = KeptRows(folder / "kept").begin()
-        for changes in turns:
+        for changes in writes:
             kept.write(*changes)
         lines = kept.stream()
         again = KeptRows(folder / "again").load(lines)
@@ -473,11 +472,11 @@ def test_any_state_is_restored_from_its_dump_byte_for_byte(turns: list[list[Chan
         assert again.tables() == kept.tables()
 
 
-def sensible(turns: list[list[Change]]) -> list[list[Change]]:
+def sensible(writes: list[list[Change]]) -> list[list[Change]]:
     """The writes without notes that list memories and records of missing memories, which no caller writes."""
     there: set[str] = set()
     left = []
-    for changes in turns:
+    for changes in writes:
         left.append(list[Change]())
         for change in changes:
             match change:
@@ -501,17 +500,17 @@ def owners_of(change: Change) -> Iterator[str]:
         yield from (getattr(record, parent.field) for parent in table.parents if parent.table == "memories")
 
 
-@given(TURNS, TURNS, st.integers(1, 5), st.sampled_from([0.0, 30.0]))
+@given(WRITES, WRITES, st.integers(1, 5), st.sampled_from([0.0, 30.0]))
 @settings(max_examples=200, deadline=None)
 def test_a_dump_of_a_store_in_use_and_the_later_changes_give_the_store(
-    turns: list[list[Change]], later: list[list[Change]], pace: int, slice_seconds: float
+    writes: list[list[Change]], later: list[list[Change]], pace: int, slice_seconds: float
 ) -> None:
     """All but the numbers: a memory that is changed and dropped meanwhile has none."""
     with quick_folder() as folder, pytest.MonkeyPatch.context() as patched:
         patched.setattr(dump, "DUMP_SLICE", 2)
         patched.setattr(dump, "SLICE_SECONDS_MAX", slice_seconds)
         kept, again = KeptRows(folder / "kept").begin(), KeptRows(folder / "again")
-        before, later = sensible([*turns, *later])[: len(turns)], sensible([*turns, *later])[len(turns) :]
+        before, later = sensible([*writes, *later])[: len(writes)], sensible([*writes, *later])[len(writes) :]
         for changes in before:
             kept.write(*changes)
         waiting, lines = list(later), []

@@ -207,7 +207,7 @@ def test_a_torn_end_of_several_lines_costs_no_earlier_one(tmp_path: Path) -> Non
     assert path.read_bytes() == whole
 
 
-def test_a_torn_line_right_behind_the_header_is_cut_off(tmp_path: Path) -> None:
+def test_a_torn_line_right_after_the_header_is_cut_off(tmp_path: Path) -> None:
     book = Book(tmp_path)
     path = tmp_path / "short_term.jsonl"
     header = path.read_bytes()
@@ -225,8 +225,8 @@ def test_a_segment_without_a_complete_header_is_renamed_and_a_new_one_begun(tmp_
     book.add("long")
     (tmp_path / "short_term.jsonl").write_bytes(left)
     again = book.crash()
-    told = ("short_term.jsonl", 0, len(left), "it has no header that can be read")
-    assert again.journal.damage == ([told] if left else [])
+    reported = ("short_term.jsonl", 0, len(left), "it has no header that can be read")
+    assert again.journal.damage == ([reported] if left else [])
     again.add("short")
     assert again.crash().seqs() == [1, 2]
     assert (tmp_path / "short_term.000001.jsonl").read_bytes() == left
@@ -246,7 +246,7 @@ def test_a_damaged_line_in_the_middle_is_reported_with_its_offset_and_the_rest_l
     (damage,) = again.journal.damage
     assert damage == (path.name, offset, len(lines[2]), "its checksum does not match")
     assert again.seqs() == [1, 3, 4, 5, 6, 7, 8, 9]
-    assert len(again.journal.damage) == 1, "the same damage is told once"
+    assert len(again.journal.damage) == 1, "the same damage is reported once"
 
 
 def test_a_damaged_header_costs_no_line_and_keeps_void_what_was_void(tmp_path: Path) -> None:
@@ -322,7 +322,7 @@ def test_a_crash_between_the_two_names_of_a_rotation_loses_nothing(tmp_path: Pat
     assert seqs_in(tmp_path / "short_term.jsonl") == [2]
 
 
-def test_a_failed_append_is_cut_back_and_void_behind_a_new_header(tmp_path: Path) -> None:
+def test_a_failed_append_is_cut_back_and_void_after_a_new_header(tmp_path: Path) -> None:
     disk = Faults()
     book = Book(tmp_path, disk)
     book.add("short", "long")
@@ -351,7 +351,7 @@ def test_lines_that_could_not_be_cut_back_are_void_for_good(tmp_path: Path) -> N
     assert b"refused" in (tmp_path / "short_term.000002.jsonl").read_bytes()
 
 
-def test_what_can_neither_be_cut_back_nor_made_void_is_of_unknown_outcome(tmp_path: Path) -> None:
+def test_an_append_that_can_neither_be_cut_back_nor_made_void_has_an_unknown_outcome(tmp_path: Path) -> None:
     disk = Faults()
     book = Book(tmp_path, disk)
     book.add("short")
@@ -416,7 +416,7 @@ def test_a_removed_segment_takes_no_line_once_a_new_one_replaces_it(
     assert book.crash().values() == ["kept"]
 
 
-def test_lines_behind_where_it_begins_are_void_in_both_files_for_good(tmp_path: Path) -> None:
+def test_lines_after_the_point_where_the_journal_continues_stay_void(tmp_path: Path) -> None:
     book = Book(tmp_path)
     book.add("short", "long", "short", "long")
     second = [(read.line.seq, read.sum) for read in book.journal.lines()][1]
@@ -573,7 +573,7 @@ def test_a_journal_that_is_only_read_changes_nothing_and_tells_torn_ends(tmp_pat
     journal.close()
 
 
-def test_what_was_opened_to_be_read_takes_lines_once_the_disk_does(tmp_path: Path) -> None:
+def test_a_journal_opened_read_only_takes_lines_once_the_disk_does(tmp_path: Path) -> None:
     book = Book(tmp_path)
     book.add("short")
     with (tmp_path / "short_term.jsonl").open("ab") as file:

@@ -74,7 +74,7 @@ def add(journal: Journal, *files: str, value: str = "") -> None:
     journal.rotate_full()
 
 
-def write_anew(journal: Journal, rows: int) -> None:
+def rewrite(journal: Journal, rows: int) -> None:
     header = DumpHeader(mnemo_stream=1, format=2, last=journal.last, next_number=rows, salt=SALT)
     stream = [encode_json(header), *(encode_json(PutMeta(name=f"row {row}", value="v" * row)) for row in range(rows))]
     tally = Checksummer()
@@ -118,7 +118,7 @@ def written() -> Iterator[Path]:
     with quick_folder() as folder:
         journal = opened(folder)
         add(journal, "short", "long", "short")
-        write_anew(journal, rows=12)
+        rewrite(journal, rows=12)
         for _ in range(12):
             add(journal, "short", "long", "short")
         journal.close()
@@ -143,18 +143,18 @@ class DamagedJournal:
         lost = {piece.says for piece in self.pieces if piece.touches(damage)}
         journal = opened(self.folder, read_only=True)
         read = said(journal)
-        told, checked = list(journal.damage), journal.check()
+        reported, checked = list(journal.damage), journal.check()
         journal.close()
         expected = {piece.says for piece in self.pieces if piece.says}
         assert set(read) <= expected, f"{why}: something is read that was never written"
         assert expected - set(read) <= lost, f"{why}: a line is lost that was not touched"
         assert set(read.values()) == {1}, f"{why}: a line is read twice"
         for place in range(offset, offset + length):
-            for each in (told, checked):
+            for each in (reported, checked):
                 assert any(
                     found.segment == self.path.name and found.offset <= place < found.offset + found.length
                     for found in each
-                ), f"{why}: byte {place} of {self.path.name} is not told: {each}"
+                ), f"{why}: byte {place} of {self.path.name} is not reported: {each}"
 
 
 def flipped(data: bytes, offset: int, bit: int) -> bytes:
@@ -291,7 +291,7 @@ def test_a_journal_goes_on_after_an_unreadable_block_and_cuts_nothing_off(
         before = said(journal)
         journal.continue_after(journal.last)
         add(journal, "short", "long")
-        assert journal.quarantine(tmp_path / f"{name}-aside")
+        assert journal.quarantine(tmp_path / f"{name}-quarantine")
         journal.close()
         put_aside = max(folder.glob(f"{name.removesuffix('.jsonl')}.0*"))
         again = opened(folder)
@@ -452,8 +452,8 @@ def test_lines_that_were_refused_are_no_damage(tmp_path: Path) -> None:
     assert journal.check() == []
     damaged = given_up.replace(b'"seq":1', b'"seq":7')
     (tmp_path / "short_term.000001.jsonl").write_bytes(damaged)
-    told = opened(tmp_path, read_only=True).check()
-    assert [each.offset for each in told if "missing" not in each.why] == [len(header), len(given_up) - 40]
+    reported = opened(tmp_path, read_only=True).check()
+    assert [each.offset for each in reported if "missing" not in each.why] == [len(header), len(given_up) - 40]
 
 
 def test_unreadable_stretches_are_kept_before_the_journal_is_rewritten(written: Path, tmp_path: Path) -> None:
@@ -476,7 +476,7 @@ def test_unreadable_stretches_are_kept_before_the_journal_is_rewritten(written: 
     assert {path.stat().st_mode & 0o777 for path in kept} == {0o600}
     assert not list(folder.glob("*.torn"))
     journal.continue_after(journal.last)
-    write_anew(journal, rows=3)
+    rewrite(journal, rows=3)
     assert journal.check() == journal.damage == []
     assert journal.quarantine(quarantine) == []
     journal.close()

@@ -62,7 +62,7 @@ class WrittenJournal:
         self.facts.update(facts)
         self.journal.rotate_full()
 
-    def write_anew(self) -> None:
+    def rewrite(self) -> None:
         self.journal.rewrite(stream_of(self.facts, self.last), self.last)
 
 
@@ -94,7 +94,7 @@ def fill(written: WrittenJournal) -> None:
     """Both files in several segments, and a snapshot between."""
     for _ in range(3):
         written.add("short", "long", "short")
-    written.write_anew()
+    written.rewrite()
     for _ in range(3):
         written.add("short", "long", "short")
 
@@ -113,7 +113,7 @@ def text_of(folder: Path) -> bytes:
 def test_a_snapshot_takes_the_place_of_every_segment_before_it(tmp_path: Path) -> None:
     written = WrittenJournal(tmp_path)
     fill(written)
-    written.write_anew()
+    written.rewrite()
     *segments, snapshot = sorted(tmp_path.iterdir(), key=lambda path: path.name.replace("snapshot", "~"))
     assert [path.name for path in segments] == ["long_term.jsonl", "short_term.jsonl"]
     assert [len(path.read_bytes().splitlines()) for path in segments] == [1, 1], "nothing but headers"
@@ -129,7 +129,7 @@ def test_a_snapshot_is_a_header_and_a_dump_each_line_with_its_checksum(tmp_path:
     written.add("short")
     written.add("short")
     number = 1 + max(json.loads(path.read_bytes().splitlines()[0])["segment"] for path in tmp_path.iterdir())
-    written.write_anew()
+    written.rewrite()
     lines = (tmp_path / f"snapshot.{number:06d}.jsonl").read_bytes().splitlines()
     header = {"journal": FORMAT, "file": "snapshot", "segment": number, "store": STORE, "salt": SALT, "first_seq": 3}
     bodies = [json.dumps(header, separators=(",", ":")).encode()]
@@ -139,10 +139,10 @@ def test_a_snapshot_is_a_header_and_a_dump_each_line_with_its_checksum(tmp_path:
         assert line == body[:-1] + b',"sum":"' + checksum + b'"}'
 
 
-def test_lines_go_on_behind_a_snapshot_and_name_its_last(tmp_path: Path) -> None:
+def test_lines_after_a_snapshot_name_its_last_change(tmp_path: Path) -> None:
     written = WrittenJournal(tmp_path)
     fill(written)
-    written.write_anew()
+    written.rewrite()
     before = written.last
     written.add("short", "long")
     for journal in (written.journal, opened(tmp_path)):
@@ -157,7 +157,7 @@ def test_lines_go_on_behind_a_snapshot_and_name_its_last(tmp_path: Path) -> None
 def test_rows_of_a_snapshot_can_be_fetched_by_their_places(tmp_path: Path) -> None:
     written = WrittenJournal(tmp_path)
     fill(written)
-    written.write_anew()
+    written.rewrite()
     rows = list(written.journal.snapshot_rows())
     assert isinstance(rows[0].row, dump.DumpHeader)
     assert len(rows) == 1 + len(written.facts)
@@ -187,7 +187,7 @@ def test_an_empty_journal_can_be_begun_with_a_snapshot(tmp_path: Path) -> None:
 def test_a_snapshot_is_for_its_owner_alone_and_names_the_store(tmp_path: Path) -> None:
     written = WrittenJournal(tmp_path)
     fill(written)
-    written.write_anew()
+    written.rewrite()
     assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o600}
     for path in tmp_path.glob("*_term*.jsonl"):
         path.unlink()
@@ -210,21 +210,21 @@ def test_the_newest_header_is_not_one_that_a_snapshot_replaces(tmp_path: Path) -
     assert header.salt == "11" * 16
 
 
-def test_what_a_snapshot_leaves_out_is_on_the_disk_no_more(tmp_path: Path) -> None:
+def test_rows_that_a_snapshot_leaves_out_are_no_longer_on_the_disk(tmp_path: Path) -> None:
     written = WrittenJournal(tmp_path)
     written.add("short", value="canary")
     for _ in range(3):
         written.add("short", "long")
     (tmp_path / "snapshot.000009.jsonl.new").write_bytes(b"canary, from a try that a crash ended")
     written.facts["fact 1"] = "gone"
-    written.write_anew()
+    written.rewrite()
     assert b"canary" not in text_of(tmp_path)
 
 
-def test_nothing_begins_before_what_the_snapshot_holds(tmp_path: Path) -> None:
+def test_a_journal_cannot_continue_before_the_end_of_its_snapshot(tmp_path: Path) -> None:
     written = WrittenJournal(tmp_path)
     fill(written)
-    written.write_anew()
+    written.rewrite()
     with pytest.raises(ValueError, match="the journal goes on after its snapshot: 18"):
         written.journal.continue_after((17, ""))
 
@@ -266,7 +266,7 @@ def test_a_snapshot_is_written_in_pieces_and_never_held_in_memory(tmp_path: Path
     written = WrittenJournal(tmp_path, Sizes())
     written.facts = {f"fact {number}": "x" * 1000 for number in range(5000)}
     Sizes.sizes.clear()
-    written.write_anew()
+    written.rewrite()
     assert max(Sizes.sizes) < 1.2 * (1 << 20)
     assert sum(Sizes.sizes) > 5 * (1 << 20)
     assert facts_of(opened(tmp_path)) == written.facts
@@ -339,7 +339,7 @@ def prepared(folder: Path, disk: FailingRewriteDisk) -> WrittenJournal:
 def test_a_crash_at_any_moment_of_a_rewrite_leaves_the_same_state(tmp_path: Path, crashes: Path) -> None:
     disk = FailingRewriteDisk(tmp_path / "journal", crashes)
     written = prepared(tmp_path / "journal", disk)
-    written.write_anew()
+    written.rewrite()
     assert disk.calls > 15
     for copy in crashes.iterdir():
         again = WrittenJournal(copy)
@@ -364,7 +364,7 @@ def test_a_disk_that_fails_at_any_moment_of_a_rewrite_leaves_the_same_state(
         disk.for_good = for_good
         written = prepared(folder, disk)
         try:
-            written.write_anew()
+            written.rewrite()
         except (DiskFull, UnknownOutcome):
             refused += 1
         except WriteFailure:
@@ -403,7 +403,7 @@ def test_a_crash_while_another_state_is_taken_over_leaves_the_one_or_the_other(t
     assert seen == sorted(seen, reverse=True), "from one moment on it is the other"
 
 
-def test_what_could_not_be_removed_is_removed_at_the_next_start(tmp_path: Path) -> None:
+def test_segments_that_could_not_be_removed_are_removed_at_the_next_start(tmp_path: Path) -> None:
     class ClingingDisk(Disk):
         def unlink(self, path: Path) -> None:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
@@ -413,7 +413,7 @@ def test_what_could_not_be_removed_is_removed_at_the_next_start(tmp_path: Path) 
     written.add("short", "long")
     written.facts["fact 1"] = "gone"
     with pytest.raises(WriteFailure):
-        written.write_anew()
+        written.rewrite()
     assert b"canary" in text_of(tmp_path)
     assert WrittenJournal(tmp_path).facts == written.facts
     assert b"canary" not in text_of(tmp_path)
@@ -451,7 +451,7 @@ def test_a_snapshot_that_can_neither_be_put_in_place_nor_removed_is_of_unknown_o
     fill(written)
     disk.is_failing = True
     with pytest.raises(UnknownOutcome, match="could not be rewritten"):
-        written.write_anew()
+        written.rewrite()
     disk.is_failing = False
     written.add("short")
     assert WrittenJournal(tmp_path).facts == written.facts
@@ -466,11 +466,11 @@ def damaged(path: Path, offset: int, data: bytes) -> None:
         file.write(data)
 
 
-def anew(folder: Path) -> tuple[WrittenJournal, Path, list[int]]:
+def rewritten(folder: Path) -> tuple[WrittenJournal, Path, list[int]]:
     """A journal with a snapshot and two lines, the snapshot's path, and the offsets of its lines."""
     written = WrittenJournal(folder)
     fill(written)
-    written.write_anew()
+    written.rewrite()
     written.add("short", "long")
     (path,) = folder.glob("snapshot.*")
     offsets = [0]
@@ -480,7 +480,7 @@ def anew(folder: Path) -> tuple[WrittenJournal, Path, list[int]]:
 
 
 def test_a_damaged_row_costs_no_other_and_is_reported_with_its_offset(tmp_path: Path) -> None:
-    written, path, offsets = anew(tmp_path)
+    written, path, offsets = rewritten(tmp_path)
     damaged(path, offsets[5] + 40, b"\0\0\0")
     again = WrittenJournal(tmp_path)
     assert len(again.facts) == len(written.facts) - 1
@@ -492,7 +492,7 @@ def test_a_damaged_row_costs_no_other_and_is_reported_with_its_offset(tmp_path: 
 
 @pytest.mark.parametrize("lost", [[0], [1], [0, 1]])
 def test_where_its_first_rows_are_lost_the_rest_is_read_and_the_lines_follow(tmp_path: Path, lost: list[int]) -> None:
-    written, path, offsets = anew(tmp_path)
+    written, path, offsets = rewritten(tmp_path)
     seq = written.last[0] - 2
     for line in lost:
         damaged(path, offsets[line] + 5, b"\0" * 9)
@@ -505,7 +505,7 @@ def test_where_its_first_rows_are_lost_the_rest_is_read_and_the_lines_follow(tmp
     assert [damage.offset for damage in again.journal.check() if "checksum" in damage.why] == [offsets[lost[0]]]
 
 
-def test_where_nothing_else_tells_it_a_snapshot_ends_with_its_last_change(tmp_path: Path) -> None:
+def test_a_snapshot_without_header_ends_with_its_last_change(tmp_path: Path) -> None:
     written = WrittenJournal(tmp_path)
     changes = [dump.ChangeRow(seq=seq, data=ChangeEntry(at=5, by="test")) for seq in (1, 7)]
     written.journal.rewrite(stream_of({}, (7, "00" * 8), *changes), (7, "00" * 8))
@@ -516,7 +516,7 @@ def test_where_nothing_else_tells_it_a_snapshot_ends_with_its_last_change(tmp_pa
 
 
 def test_a_lost_end_is_reported_and_costs_only_its_rows(tmp_path: Path) -> None:
-    _, path, offsets = anew(tmp_path)
+    _, path, offsets = rewritten(tmp_path)
     for end, left in ((offsets[-2], 18), (offsets[-3], 17), (offsets[-3] - 1, 17), (offsets[-3] - 2, 16)):
         os.truncate(path, end)
         again = WrittenJournal(tmp_path)
@@ -526,7 +526,7 @@ def test_a_lost_end_is_reported_and_costs_only_its_rows(tmp_path: Path) -> None:
 
 
 def test_rows_that_are_missing_without_a_trace_are_reported(tmp_path: Path) -> None:
-    _, path, offsets = anew(tmp_path)
+    _, path, offsets = rewritten(tmp_path)
     data = path.read_bytes()
     path.write_bytes(data[: offsets[4]] + data[offsets[6] :])
     journal = WrittenJournal(tmp_path).journal
@@ -538,7 +538,7 @@ def test_an_incomplete_snapshot_never_replaces_its_source(tmp_path: Path, crashe
     disk = FailingRewriteDisk(tmp_path / "journal", crashes)
     written = prepared(tmp_path / "journal", disk)
     before = {name for name in names(tmp_path / "journal") if ".0" in name}
-    written.write_anew()
+    written.rewrite()
     tried = 0
     for copy in sorted(crashes.iterdir(), key=lambda path: int(path.name)):
         newest = max(copy.glob("snapshot.*.jsonl"))
@@ -554,7 +554,7 @@ def test_an_incomplete_snapshot_never_replaces_its_source(tmp_path: Path, crashe
         ]
         again.add("short")
         assert WrittenJournal(copy).facts == again.facts
-        again.write_anew()
+        again.rewrite()
         assert len(list(copy.glob("snapshot.*.jsonl"))) == 1
         assert WrittenJournal(copy).facts == again.facts
     assert tried > 2
@@ -565,7 +565,7 @@ def test_a_damaged_snapshot_without_its_source_is_read_as_far_as_possible_and_no
 ) -> None:
     disk = FailingRewriteDisk(tmp_path / "journal", crashes)
     written = prepared(tmp_path / "journal", disk)
-    written.write_anew()
+    written.rewrite()
     last = max((path for path in crashes.iterdir() if list(path.glob("*_term.0*"))), key=lambda path: int(path.name))
     left = [name for name in names(last) if "_term.0" in name]
     assert len(left) == 1, "the last segment that was to be removed"
@@ -579,7 +579,7 @@ def test_a_damaged_snapshot_without_its_source_is_read_as_far_as_possible_and_no
 
 def test_a_segment_next_to_a_snapshot_is_valid_by_its_number(tmp_path: Path) -> None:
     """As a restore cuts the journal at some time: the first number is the one after the snapshot's."""
-    written, path, _ = anew(tmp_path)
+    written, path, _ = rewritten(tmp_path)
     lines = [written.journal.fetch(read.location) + b"\n" for read in written.journal.lines()]
     floor, first_seq = written.journal.snapshot_number, written.journal.snapshot_last[0] + 1
     assert path.name == f"snapshot.{floor:06d}.jsonl"

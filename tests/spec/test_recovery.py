@@ -123,8 +123,8 @@ def test_a_damaged_database_is_quarantined_and_restored(tmp_path: Path, harm: st
     with opened(folder) as store:
         assert len(contents(store)) == 50
         assert "restored from the journal" in store.findings[0]
-    aside = [path.name for path in folder.iterdir() if path.name.startswith("db.damaged-")]
-    assert len(aside) == (0 if harm == "emptied" else 1)
+    quarantined = [path.name for path in folder.iterdir() if path.name.startswith("db.damaged-")]
+    assert len(quarantined) == (0 if harm == "emptied" else 1)
     with opened(folder) as store:
         assert store.findings == []
 
@@ -261,7 +261,7 @@ def test_a_group_that_is_complete_in_the_journal_is_replayed_after_a_crash(tmp_p
         assert store.findings == []
 
 
-def test_behind_a_gap_that_a_crash_left_nothing_counts_for_good(tmp_path: Path) -> None:
+def test_lines_after_a_gap_that_a_crash_left_stay_void(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         remember(store, 1)
     write_group_by_hand(tmp_path, ["short_term", "long_term", "short_term", "long_term"])

@@ -2,15 +2,10 @@
 
 import pytest
 
-from mnemo_store.indexes.tokenizer import (
-    QUERY_TERMS_MAX,
-    TERM_CHARS_MAX,
-    Token,
-    Tokenizer,
-    highlight_spans,
-    query_terms,
-    tokens,
-)
+from mnemo_store.indexes.tokenizer import QUERY_TERMS_MAX, TERM_CHARS_MAX, Token, Tokenizer
+
+ENGLISH = Tokenizer()
+tokens, query_terms, highlight_spans = ENGLISH.tokens, ENGLISH.query_terms, ENGLISH.highlight_spans
 
 
 def terms_of(text: str) -> list[str]:

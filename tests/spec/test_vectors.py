@@ -174,7 +174,7 @@ def test_an_empty_index_answers_with_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("windows", "told"),
+    ("windows", "why"),
     [
         (np.array([[np.nan, 0, 0, 1]], np.float32), "NaN"),
         (np.array([[np.inf, 0, 0, 0]], np.float32), "infinity"),
@@ -188,11 +188,11 @@ def test_an_empty_index_answers_with_nothing() -> None:
     ],
 )
 def test_a_vector_that_cannot_be_compared_is_refused_and_nothing_changes(
-    windows: NDArray[np.float32], told: str
+    windows: NDArray[np.float32], why: str
 ) -> None:
     view = VectorIndex(4, SPACE)
     view.put(8, NORTH[None])
-    with pytest.raises(BadVector, match=told) as raised:
+    with pytest.raises(BadVector, match=why) as raised:
         view.put_many([1, 8, 2], [ALL[None], windows, ALL[None]])
     assert "memory 8" in str(raised.value)
     assert view.numbers().tolist() == [8]

@@ -47,7 +47,7 @@ def test_views_are_taken_as_they_were_saved(tmp_path: Path) -> None:
         assert found(views, "harbour") == 1
 
 
-def test_what_is_claimed_is_found_whenever_it_was_read_and_read_anew_under_other_rules(tmp_path: Path) -> None:
+def test_claims_are_found_whenever_they_were_read_and_read_again_under_other_rules(tmp_path: Path) -> None:
     with closing(Store.open(tmp_path / "data")) as store:
         views = opened(store)
         remember(store, 1, "I live in Lisbon.")
@@ -63,8 +63,8 @@ def test_what_is_claimed_is_found_whenever_it_was_read_and_read_anew_under_other
         assert holding == [[0]] * 3
 
 
-def test_a_view_that_has_a_change_which_was_lost_is_built_anew_though_its_number_is_right(tmp_path: Path) -> None:
-    """A loss of power takes back a change that nobody was told of, and its number goes to another."""
+def test_a_view_with_a_lost_change_is_rebuilt_although_its_seq_is_right(tmp_path: Path) -> None:
+    """A power loss undoes a change that was never acknowledged, and another change gets its number."""
     a_store_of_one_memory(tmp_path / "data")
     shutil.copytree(tmp_path / "data", tmp_path / "before")
     with closing(Store.open(tmp_path / "data")) as store:
@@ -107,7 +107,7 @@ class OvertakenViews(Views):
 
 
 @pytest.mark.parametrize("how", ["rebuild", "rebuild_without_deleted"])
-def test_what_was_built_while_the_memories_got_other_numbers_is_built_again(tmp_path: Path, how: str) -> None:
+def test_a_view_built_while_memories_got_other_numbers_is_rebuilt(tmp_path: Path, how: str) -> None:
     with closing(Store.open(tmp_path / "data")) as store:
         remember(store, 1, "A rowing boat lies in the harbour.")
         remember(store, 2, "A windmill stands on the hill.")
@@ -136,7 +136,7 @@ def test_views_that_cannot_be_saved_because_the_database_cannot_be_read_end_noth
         assert found(opened(store), "harbour") == 1
 
 
-def test_what_left_the_store_between_the_saving_of_two_views_is_in_neither(tmp_path: Path) -> None:
+def test_a_memory_dropped_between_the_saving_of_two_views_is_in_neither(tmp_path: Path) -> None:
     a_store_of_one_memory(tmp_path / "data")
     saved = tmp_path / "data" / "views"
     with closing(Store.open(tmp_path / "data")) as store:

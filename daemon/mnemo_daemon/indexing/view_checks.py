@@ -14,7 +14,7 @@ from mnemo_store.backend import TouchedMemory
 from mnemo_store.database.table_access import TableRow, TableSnapshot
 from mnemo_store.disk import Disk
 from mnemo_store.indexes import index_file
-from mnemo_store.maintenance.check import CHECK_SLICE, DECODE_ERRORS, TableSource, YieldToQueries, decode
+from mnemo_store.maintenance.check import CHECK_SLICE, TableSource, YieldToQueries, decode
 from mnemo_store.records import Usage
 from mnemo_store.tables import StoredMemory
 
@@ -73,7 +73,7 @@ def slices(
         with source() as at:
             rows = at.rows("memories", after, CHECK_SLICE)
             for row in rows:
-                with contextlib.suppress(*DECODE_ERRORS):
+                with contextlib.suppress(ValueError):
                     stored = decode("memories", row)
                     number = at.number(stored.memory.id)
                     if number is not None:

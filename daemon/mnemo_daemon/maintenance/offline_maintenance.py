@@ -199,7 +199,7 @@ def _check_journal_alone(folder: Path, report: CheckReport) -> Iterator[Invarian
     """Without a database to go by."""
     header = newest_header(folder / "journal")
     if header is None:
-        yield InvariantViolation("journal", "segments", "journal", "there is none", "told")
+        yield InvariantViolation("journal", "segments", "journal", "there is none", "report")
         return
     with JournalOwner(folder / "journal", header.store, header.salt).open_replay(1 << 62) as journal:
         report.checked["journal"] = journal.last[0]

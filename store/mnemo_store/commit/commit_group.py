@@ -8,9 +8,9 @@ A group goes through five phases, in this order. Whatever fails, every write is 
                   transaction                              recovery the same writes are decided again, three times at
                                                            most
     2 journal     all lines are appended and fsynced       Nothing is kept (DiskFull after the reserve was released
-                                                           too, WriteFailure, LockLoss): all writes fail. It cannot be
-                                                           told (UnknownOutcome): all writes fail, and the store takes
-                                                           no more before it has recovered
+                                                           too, WriteFailure, LockLoss): all writes fail. The
+                                                           outcome is unknown (UnknownOutcome): all writes fail, and
+                                                           the store takes no more before it has recovered
     3 commit      the transaction is committed             The journal has the group, so a recovery replays it. Where
                                                            it does, the group goes on; where it does not, or where only
                                                            vectors were written, which no journal holds: all fail
@@ -215,18 +215,15 @@ class CommitGroup:
             return True
         try:
             self._append(lines, decisions.first_seq)
-        except StoreError as error:
-            transaction.abort()
-            if isinstance(error, UnknownOutcome):
-                self._supervisor.record_failure(error)
-            decisions.fail(error)
-            return False
         except BaseException as error:
             transaction.abort()
-            unknown = UnknownOutcome(f"the journal failed: {error!r}")
-            self._supervisor.record_failure(unknown)
-            decisions.fail(unknown)
-            raise
+            failure = error if isinstance(error, StoreError) else UnknownOutcome(f"the journal failed: {error!r}")
+            if isinstance(failure, UnknownOutcome):
+                self._supervisor.record_failure(failure)
+            decisions.fail(failure)
+            if failure is not error:
+                raise
+            return False
         return True
 
     def _append(self, lines: Sequence[tuple[SealedLine, bool]], first_seq: int) -> None:

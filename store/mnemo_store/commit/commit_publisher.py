@@ -1,4 +1,4 @@
-"""The publisher of commits: tells the listeners, which hold the indexes, what each transaction touched. SPEC 3.5."""
+"""The publisher of commits: reports what each transaction touched to the listeners, which hold the indexes. SPEC 3.5"""
 
 import logging
 from collections.abc import Callable

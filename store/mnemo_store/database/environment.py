@@ -125,5 +125,5 @@ class DatabaseTransaction(StateTransaction):
 
 
 def is_full(error: Exception) -> bool:
-    """True if the disk was full, which LMDB tells only in the text of the error."""
+    """True if the disk was full, which LMDB says only in the text of the error."""
     return os.strerror(errno.ENOSPC) in str(error) or os.strerror(errno.EDQUOT) in str(error)

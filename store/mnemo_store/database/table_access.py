@@ -1,6 +1,6 @@
 """Rows of the LMDB database: the access that `backend` rests on, and what checks and repairs read. FORMAT.md."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from mnemo_store import codec
@@ -70,7 +70,7 @@ class TableSnapshot(Snapshot):
         """The rows after the row `after`, in the order of their keys; fewer than `limit` are the last."""
         found: list[TableRow] = []
         with self._txn.cursor(db=self._tables[table]) as cursor:
-            more = cursor.first() if after is None else _move_behind(cursor, table, after)
+            more = cursor.first() if after is None else _move_after(cursor, table, after)
             while more and len(found) < limit:
                 found.append(TableRow(cursor.key(), cursor.value()))
                 more = cursor.next()
@@ -98,7 +98,7 @@ class TableWriter(TableSnapshot, StateWriter):
     """The writer within a write transaction."""
 
     def _put(self, table: str, key: bytes, value: Any) -> None:
-        # LMDB writes a shorter value over a long one of the same transaction in place, in pages to spare, and the
+        # LMDB writes a shorter value over a long one of the same transaction in index, in pages to spare, and the
         # integrity check reports these as damage.
         handle = self._tables[table]
         if table not in INDEXES:  # all values of one of these have the same length
@@ -110,7 +110,7 @@ class TableWriter(TableSnapshot, StateWriter):
     def _delete(self, table: str, key: bytes, value: bytes = b"") -> None:
         self._txn.delete(key, value, db=self._tables[table])
 
-    def _memory_value(self, stored: StoredMemory, place: int, hashed: bytes, named: bytes) -> bytes:
+    def _memory_value(self, stored: StoredMemory, index: int, hashed: bytes, named: bytes) -> bytes:
         return MEMORIES.encode(stored)
 
     def _version_value(self, value: bytes) -> bytes:
@@ -126,6 +126,11 @@ class TableWriter(TableSnapshot, StateWriter):
         """Puts a row as it is: for maintenance, which works on rows instead of records."""
         self._txn.put(row.key, row.value, db=self._tables[table])
 
+    def put_rows(self, table: str, rows: Iterable[tuple[bytes, bytes]]) -> None:
+        """Puts rows as they are."""
+        for key, value in rows:
+            self._txn.put(key, value, db=self._tables[table])
+
     def append_rows(self, table: str, rows: Sequence[TableRow]) -> None:
         """Appends rows in the order of their keys, after all that are there."""
         for key, value in rows:
@@ -135,7 +140,7 @@ class TableWriter(TableSnapshot, StateWriter):
         self._txn.delete(row.key, row.value if table in MULTI_VALUE_TABLES else b"", db=self._tables[table])
 
 
-def _move_behind(cursor: Any, table: str, row: tuple[bytes, bytes]) -> bool:
+def _move_after(cursor: Any, table: str, row: tuple[bytes, bytes]) -> bool:
     """Moves the cursor to the first row after this one; False where there is none."""
     key, value = row
     if table in MULTI_VALUE_TABLES and cursor.set_range_dup(key, value):

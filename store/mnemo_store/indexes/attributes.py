@@ -82,7 +82,7 @@ class MemoryFilter(NamedTuple):
     since: int | None = None
     until: int | None = None
     min_importance: float = 0.0
-    min_importance_unasked: float = 0.0  # of memories of the sources in UNASKED
+    min_importance_unasked: float = 0.0  # of memories of UNREQUESTED_SOURCES
     now: int = 0  # ms; memories that expired by then are left out
 
 
@@ -117,7 +117,7 @@ class AttributeStore:
         self._tags: dict[str, set[int]] = {}
         self._tags_of: dict[int, tuple[str, ...]] = {}
         self._masks: dict[MemoryFilter, _CachedMask] = {}
-        self._narrowed: tuple[NDArray[np.bool_], bytes, _CachedMask] | None = None  # the last `without`
+        self._narrowed: tuple[NDArray[np.bool_], bytes, _CachedMask] | None = None  # the last `exclude`
 
     def put(self, number: int, memory: Memory, usage: Usage | None, shape: int = 0) -> None:
         """Sets the row of a memory and links it into its session; usage None leaves its usage as it is.
@@ -283,7 +283,7 @@ class AttributeStore:
             return self._evaluate(wanted).mask
 
     def exclude(self, mask: NDArray[np.bool_], numbers: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
-        """Read-only mask without these numbers, made from one of `allowed`. The last one is cached."""
+        """Read-only mask without these numbers, made from one of `mask`. The last one is cached."""
         if not len(numbers):
             return mask
         out, last = numbers.tobytes(), self._narrowed

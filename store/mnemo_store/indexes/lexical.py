@@ -40,7 +40,7 @@ SPEAKER_WEIGHT = 1
 TAG_WEIGHT = 2  # chosen by a person to be found by
 HEADING_WEIGHT = 2  # says what the text below it is about
 
-KIND = "words-2"  # of the snapshot file
+KIND = "words-2"  # of the index file
 SLOT_BITS = 24  # of a posting's 32; the other 8 are the term's weighted count
 SLOTS_MAX = 1 << SLOT_BITS
 COUNT_MAX = 255  # a term counted more often counts this often; BM25 has long levelled off
@@ -62,7 +62,7 @@ class LexicalFields(NamedTuple):
     speaker: str = ""
     tags: tuple[str, ...] = ()
     headings: tuple[str, ...] = ()
-    marks: tuple[str, ...] = ()  # for `holding` alone; no word of a query matches one, and none counts in a score
+    marks: tuple[str, ...] = ()  # for `numbers_with_marks`; no word of a query matches one, and none counts in a score
 
 
 class LexicalHits(NamedTuple):
@@ -461,13 +461,12 @@ class LexicalIndex:
             packed = np.concatenate(parts) if parts else np.empty(0, np.uint32)
             slots = (packed >> 8).astype(np.intp)
             lengths, numbers = self._lengths[slots], self._numbers[: self._slots]
-            slot_of, departures, has_departed = self._slot_of, self._vacated, self._slots > self._count
+            slot_of, vacated, has_vacated = self._slot_of, self._vacated, self._slots > self._count
             memories, mean_length = self._count, self.mean_length
         frequencies = (packed & COUNT_MAX).astype(np.float32)
         return _FoundPostings(
-            present, slots, frequencies, lengths, counts, numbers, slot_of, departures, has_departed, memories,
-            mean_length,
-        )  # fmt: skip
+            present, slots, frequencies, lengths, counts, numbers, slot_of, vacated, has_vacated, memories, mean_length
+        )
 
     def _merge(self) -> None:
         """Merges all live slots into a new base. The caller holds `_writing`; searches go on until the swap."""
@@ -576,7 +575,7 @@ def _parts(
 
 
 def _best(numbers: NDArray[np.uint32], scores: NDArray[np.float32], k: int) -> LexicalHits:
-    """The k highest scores, in the order of WordHits."""
+    """The k highest scores, in the order of LexicalHits."""
     if len(scores) > k:
         least = np.partition(scores, len(scores) - k)[len(scores) - k]
         keep = np.flatnonzero(scores >= least)

@@ -334,9 +334,3 @@ def _closed_up(folded: _FoldedText, start: int, end: int) -> str:
         if not joint or (folded.shape[at - 1].isdigit() and folded.shape[at + 1].isdigit()):
             kept.append(folded.plain[at])
     return "".join(kept).casefold()
-
-
-_ENGLISH = Tokenizer()
-tokens = _ENGLISH.tokens
-query_terms = _ENGLISH.query_terms
-highlight_spans = _ENGLISH.highlight_spans

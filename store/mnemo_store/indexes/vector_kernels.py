@@ -1,6 +1,6 @@
 """Vector kernels: the arithmetic on rows of unit vectors under the vector index. SPEC 2.3, 7.2.
 
-Every comparison ends in `Question.sims`, whose score for a row depends on the query and that row alone, not on the
+Every comparison ends in `QueryVector.sims`, whose score for a row depends on the query and that row alone, not on the
 position of the row or on other rows. Candidates are found through 8-bit codes: each row knows the error of its code, so
 the rows that could still be among the best are known for certain, and a search that reads a quarter of the bytes of
 float32 is exact all the same. Comparing the codes of 10,000 rows takes 0.27 ms on an idle machine.
@@ -68,7 +68,7 @@ def no_rows(capacity: int, dimensions: int) -> RowBlock:
 
 
 def code_rows(vectors: NDArray[np.floating[Any]], owner: Callable[[int], str]) -> tuple[Halves, Codes, Floats, Floats]:
-    """(n, d) unit vectors in f16, their 8-bit codes, scales, and slacks as in Rows.
+    """(n, d) unit vectors in f16, their 8-bit codes, scales, and slacks as in RowBlock.
 
     Raises BadVector, which names the row by its owner, unless each is finite and of unit length.
     """

@@ -126,7 +126,7 @@ class _SearchGraph:
 
 
 def _owner(counts: Mapping[int, int], row: int) -> int:
-    """The number that a row belongs to, where `counts` tells how many rows each number has, one after the other."""
+    """The number that a row belongs to, where `counts` is how many rows each number has, one after the other."""
     for number, count in counts.items():
         if row < count:
             return number

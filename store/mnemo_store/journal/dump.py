@@ -1,7 +1,7 @@
 """The dump: everything the store keeps, as one stream of JSON lines. FORMAT.md, "The stream".
 
 An export is a dump, an import of an export reads one, and a rewritten journal begins with one. Equal states give equal
-bytes: the rows have one order, and none of them tells when or where the dump was made. Its footer has the number of
+bytes: the rows have one order, and none of them says when or where the dump was made. Its footer has the number of
 rows and a digest, so that a dump that was cut off or altered is noticed.
 """
 
@@ -17,10 +17,11 @@ from typing import Any, TypeVar, get_args
 import msgspec
 
 from mnemo_store.backend import Snapshot, StateWriter
-from mnemo_store.codec import encode_json
+from mnemo_store.codec import NO_CHANGES, encode_json
 from mnemo_store.errors import StoreCorruption
-from mnemo_store.records import FORMAT, Change, ChangeEntry, Memory, PutMeta, Record
+from mnemo_store.records import FORMAT, Change, ChangeEntry, Memory, Record
 from mnemo_store.tables import (
+    BY_CHANGE,
     CHANGES,
     MEMORIES,
     META,
@@ -31,12 +32,13 @@ from mnemo_store.tables import (
     StoredMemory,
     Table,
     put_of,
+    record_in,
 )
 
 DUMP_VERSION = 1
 DUMP_SLICE = 200  # rows of a table that are read in one snapshot at most
 SLICE_SECONDS_MAX = 0.03  # a snapshot is closed after that, since none may live over 100 ms [SPEC 3.5]
-LOAD_BATCH = 500  # changes
+LOADED = "load"  # `what` of a provisional history entry
 
 R = TypeVar("R")
 
@@ -55,7 +57,7 @@ class MalformedDump(ValueError):
 class DumpHeader(Record, frozen=True):
     """The first row of a dump."""
 
-    mnemo_stream: int  # VERSION
+    mnemo_stream: int  # DUMP_VERSION
     format: int  # of the records
     last: tuple[int, str]  # position of the store: the last transaction in the dump
     next_number: int  # the number of the next new memory
@@ -105,7 +107,7 @@ SECTIONS: dict[DumpSection, tuple[Table[Any], ...]] = {
     section: tuple(table for table in TABLES if table.section == section) for section in get_args(DumpSection)
 }
 _PLAIN = [table.put for table in TABLES if table.put is not None and table.section != "apart"]
-TAGGED: Any = functools.reduce(or_, (*_PLAIN, VersionRow, MemoryRow, ChangeRow, VectorsRow))  # the types of Tagged
+TAGGED: Any = functools.reduce(or_, (*_PLAIN, VersionRow, MemoryRow, ChangeRow, VectorsRow))  # the types of TaggedRow
 
 
 class _DumpVersion(msgspec.Struct):
@@ -185,7 +187,7 @@ def write(
     `vectors` are rows of the table of embeddings, in the order of their keys; the caller gives only those that may be
     seen. Raises StoreCorruption where a memory has no number.
     """
-    tally = Checksummer()
+    checksummer = Checksummer()
     with source() as snapshot:
         header = DumpHeader(
             mnemo_stream=DUMP_VERSION, format=FORMAT, last=snapshot.position,
@@ -195,9 +197,9 @@ def write(
     rows = chain([header], walk.rows(), (VectorsRow(key=key.hex(), data=data) for key, data in vectors))
     for row in rows:
         line = encode_json(row)
-        tally.add(line)
+        checksummer.add(line)
         yield line + b"\n"
-    yield encode_json(tally.footer()) + b"\n"
+    yield encode_json(checksummer.footer()) + b"\n"
 
 
 class _DumpWriter:
@@ -313,7 +315,7 @@ def read(lines: Iterable[bytes]) -> Iterator[DumpRow]:
 
     Only the end shows whether a dump was cut off or altered: do not rely on any row before that.
     """
-    tally = Checksummer()
+    checksummer = Checksummer()
     number, ended = 0, False
     for number, raw in enumerate(lines, start=1):
         line = raw.rstrip(b"\r\n")
@@ -327,91 +329,48 @@ def read(lines: Iterable[bytes]) -> Iterator[DumpRow]:
             raise MalformedDump(number, "a dump has one header, as its first line")
         if isinstance(row, DumpFooter):
             ended = True
-            if row != tally.footer():
-                raise MalformedDump(number, f"{row.end} rows were written, {tally.rows} are here, or some are altered")
+            if row != checksummer.footer():
+                raise MalformedDump(
+                    number, f"{row.end} rows were written, {checksummer.rows} are here, or some are altered"
+                )
             continue
-        tally.add(line)
+        checksummer.add(line)
         yield row
     if not ended:
         raise MalformedDump(number + 1, "it is cut off: the last line of a dump is its footer")
 
 
-def load(
-    rows: Iterable[DumpRow], writing: StateWriter, put_vectors: Callable[[bytes, bytes], None] | None = None
-) -> None:
-    """Loads the rows of a dump into an empty store, which then equals the one that was dumped.
+def load(rows: Iterable[DumpRow], writing: StateWriter) -> None:
+    """Loads the rows of a dump, except vectors, into an empty store, which then equals the one that was dumped.
 
-    Without a header the caller has to set the position; salt and next number are then as far as the rows tell. Rows of
-    vectors are skipped without `put_vectors`, which gets key and value.
+    Without a header the caller has to set the position; salt and next number are then those of the rows. Where the
+    history entry of the last transaction is lost, or the dump has no history, a provisional entry takes its place.
     """
-    loading = _DumpLoader(writing)
+    last, next_number = NO_CHANGES, 0
+    missing = 0  # seq of the last transaction until its history entry is loaded
     for row in rows:
         match row:
             case DumpHeader():
-                loading.begin(row)
-            case PutMeta():
-                writing.put(META, row)
+                last, next_number = row.last, row.next_number
+                if row.salt:
+                    writing.set_meta("salt", row.salt)
             case VersionRow(seq=seq, data=memory):
                 writing.put_version(StoredMemory(seq, memory))
             case MemoryRow(seq=seq, number=number, data=memory):
-                loading.put_memory(StoredMemory(seq, memory), number)
+                writing.put_record(StoredMemory(seq, memory), number)
+                next_number = max(next_number, number + 1)
             case ChangeRow(seq=seq, data=entry):
-                loading.put_entry(seq, entry)
-            case VectorsRow(key=key, data=data):
-                if put_vectors is not None:
-                    put_vectors(bytes.fromhex(key), data)
+                writing.put_entry(seq, entry)
+                missing = 0 if seq == missing else missing
+            case VectorsRow():
+                pass
             case _:
-                loading.put(row)
-    loading.finish()
-
-
-class _DumpLoader:
-    """The state of a load between rows."""
-
-    def __init__(self, writing: StateWriter) -> None:
-        self._writing = writing
-        self._last = (0, "")
-        self._next_number = 0
-        self._changes: list[Change] = []
-        self._entry = 0  # seq of a provisional entry
-
-    def begin(self, header: DumpHeader) -> None:
-        self._last = header.last
-        self._next_number = header.next_number
-        if header.salt:
-            self._writing.set_meta("salt", header.salt)
-
-    def put_memory(self, stored: StoredMemory, number: int) -> None:
-        self._writing.put_record(stored, number)
-        self._next_number = max(self._next_number, number + 1)
-
-    def put(self, change: Change) -> None:
-        self._changes.append(change)
-        if len(self._changes) >= LOAD_BATCH:
-            self._flush()
-
-    def put_entry(self, seq: int, entry: ChangeEntry) -> None:
-        self._flush()
-        self._writing.put_entry(seq, entry)
-        if seq == self._entry:
-            self._entry = 0
-
-    def finish(self) -> None:
-        self._flush()
-        if self._entry:  # a dump without history
-            self._writing.put_entry(self._entry, self._loaded())
-        if self._next_number:
-            self._writing.set_meta("next_number", str(self._next_number))
-        if self._last[0]:
-            self._writing.set_position(self._last)
-
-    def _flush(self) -> None:
-        """Applies the pending changes as part of the last transaction. This makes a provisional entry, which the entry
-        of that transaction, later in the dump, replaces."""
-        if self._changes:
-            self._entry = max(1, self._last[0])
-            self._writing.apply(self._changes, self._entry, self._loaded())
-            self._changes = []
-
-    def _loaded(self) -> ChangeEntry:
-        return ChangeEntry(at=self._writing.now, by="", what="load")
+                table = BY_CHANGE[type(row)]
+                writing.put(table, record_in(table, row))
+                missing = max(1, last[0]) if table is not META else missing
+    if missing:
+        writing.put_entry(missing, ChangeEntry(at=writing.now, by="", what=LOADED))
+    if next_number:
+        writing.set_meta("next_number", str(next_number))
+    if last[0]:
+        writing.set_position(last)

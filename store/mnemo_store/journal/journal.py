@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mnemo_store.codec import NO_CHANGES, Position
-from mnemo_store.disk import Disk, is_disk_full
+from mnemo_store.disk import PIECE_BYTES, Disk, is_disk_full
 from mnemo_store.errors import DiskFull, NewerFormat, UnknownOutcome, WriteFailure
 from mnemo_store.journal import dump, segments
 from mnemo_store.journal.dump import DumpFooter, DumpHeader, DumpRow
@@ -37,7 +37,6 @@ from mnemo_store.records import FORMAT
 JOURNAL_FILES = ("long_term", "short_term")
 SNAPSHOT = "snapshot"
 SEGMENT_BYTES = 16 << 20  # size of a full segment; small enough to copy, scan and rewrite at once
-PIECE_BYTES = 1 << 20  # of a snapshot, written at once
 
 _NUMBERED = re.compile(r"(long_term|short_term|snapshot)\.(\d{6})\.jsonl")
 
@@ -101,12 +100,12 @@ class _ActiveSegment:
     size: int = 0  # valid bytes
     number: int = 0  # of this segment; 0 where its header cannot be read
     first_seq: int = 1
-    lines: int = 0  # bytes of size without the header
+    line_bytes: int = 0  # size without the header
     is_appendable: bool = False  # if not, a new segment is begun before the next line is appended
 
     def is_empty_from(self, first_seq: int) -> bool:
         """True if it has no lines, only a header that already makes older lines from first_seq on void."""
-        return self.is_appendable and self.lines == 0 and self.first_seq == first_seq
+        return self.is_appendable and self.line_bytes == 0 and self.first_seq == first_seq
 
     def close(self) -> None:
         self.is_appendable = False
@@ -188,32 +187,35 @@ class Journal:
 
         Raises DiskFull or WriteFailure where nothing of them remains, UnknownOutcome where that could not be ensured.
         """
-        parts = {
-            "long_term": b"".join(sealed.data for sealed, long_term in lines if long_term),
-            "short_term": b"".join(sealed.data for sealed, long_term in lines if not long_term),
-        }
-        touched = [(self._files[name], data) for name, data in parts.items() if data]
         try:
             for file in self._files.values():
                 if not file.is_appendable:
                     self._start_segment(file, first_seq)
         except OSError as error:
             raise _append_failure(error) from error
+        locations: list[LineLocation] = []
+        ends = {name: file.size for name, file in self._files.items()}
+        parts: dict[str, list[bytes]] = {name: [] for name in JOURNAL_FILES}
+        for (data, _), long_term in lines:
+            name = "long_term" if long_term else "short_term"
+            locations.append(LineLocation(self._files[name].file_number, ends[name], len(data) - 1))
+            ends[name] += len(data)
+            parts[name].append(data)
+        touched = [self._files[name] for name, data in parts.items() if data]
         try:
-            for file, data in touched:
-                self.disk.append(file.fd, data)
-            for file, _ in touched:
+            for file in touched:
+                self.disk.append(file.fd, b"".join(parts[file.name]))
+            for file in touched:
                 self.disk.sync(file.fd)
         except OSError as error:
-            self._revert_append([file for file, _ in touched], first_seq, error)
+            self._revert_append(touched, first_seq, error)
             raise _append_failure(error) from error
-        places = self._locations_of(lines)
-        for file, data in touched:
-            file.size += len(data)
-            file.lines += len(data)
+        for file in touched:
+            file.line_bytes += ends[file.name] - file.size
+            file.size = ends[file.name]
             self._segment_files.set_end(file.file_number, file.size)
         self.last = (first_seq + len(lines) - 1, lines[-1][0].sum)
-        return places
+        return locations
 
     def rotate_full(self) -> None:
         """Starts a new segment for each full one. Where that fails, it is tried again before the next line."""
@@ -225,16 +227,16 @@ class Journal:
     def lines(self, after: int = 0) -> Iterator[LocatedLine]:
         """The valid lines after the snapshot with seq > after, in order. Unreadable stretches are skipped and listed in
         `damage`. Lines that are appended meanwhile may be included."""
-        return self._lines(self.snapshot_number, max(after, self.snapshot_last[0]), self._note)
+        return self._lines(self.snapshot_number, max(after, self.snapshot_last[0]), self._report)
 
     def snapshot_rows(self) -> Iterator[LocatedRow]:
         """The rows of the snapshot, from its header to the row before its footer; none without a snapshot. Unreadable
         stretches are skipped and listed in `damage`."""
-        return self._rows(self._note)
+        return self._rows(self._report)
 
-    def fetch(self, place: LineLocation) -> bytes:
+    def fetch(self, location: LineLocation) -> bytes:
         """The bytes at a location. Raises OSError where they are gone or cannot be read. Safe in any thread."""
-        return self._segment_files.fetch(*place)
+        return self._segment_files.fetch(*location)
 
     def size(self) -> int:
         """Bytes of all segments. Safe in any thread."""
@@ -299,7 +301,7 @@ class Journal:
         yield b"".join(parts)
 
     def _revert_snapshot(self, path: Path, error: OSError) -> None:
-        """Removes a snapshot that could not be put in place, so that the next start does not find it either."""
+        """Removes a snapshot that could not be put in location, so that the next start does not find it either."""
         try:
             if path.exists():
                 self.disk.unlink(path)
@@ -309,7 +311,7 @@ class Journal:
             raise UnknownOutcome(message) from error
 
     def _remove_replaced(self) -> None:
-        """Removes the segments that the snapshot replaces, and files that were never put in place. Raises the first
+        """Removes the segments that the snapshot replaces, and files that were never put in location. Raises the first
         error after all that can be removed is removed."""
         failure: OSError | None = None
         paths = [*self.folder.glob("*.new"), *(self._replaced(self.snapshot_number) if self._replaces else ())]
@@ -349,7 +351,7 @@ class Journal:
             is_whole = is_replacing and segments.is_complete(path)
             if is_replacing and not is_whole and self._is_complete_without(last[0], snapshots):
                 why = "it is incomplete: the segments that it replaces are read instead"
-                self._notice(JournalDamage(path.name, 0, path.stat().st_size, why))
+                self._report_at_open(path, 0, path.stat().st_size, why)
                 self._rejected_snapshots.append(path)
                 continue
             self._snapshot, self.snapshot_number, self._replaces, self.snapshot_last = path, number, is_whole, last
@@ -373,28 +375,28 @@ class Journal:
         """Takes the checksum of the snapshot's last transaction from the line after it, where the snapshot lost it."""
         seq, checksum = self.snapshot_last
         if seq and not checksum:
-            behind = next(self.lines(seq), None)
-            if behind is not None and behind.line.prev[0] == seq:
-                self.snapshot_last = behind.line.prev
+            following = next(self.lines(seq), None)
+            if following is not None and following.line.prev[0] == seq:
+                self.snapshot_last = following.line.prev
 
-    def _rows(self, note: ReportDamage) -> Iterator[LocatedRow]:
+    def _rows(self, report: ReportDamage) -> Iterator[LocatedRow]:
         if self._snapshot is None:
             return
-        path, tally, footer, is_lost = self._snapshot, dump.Checksummer(), None, False
+        path, checksummer, footer, is_lost = self._snapshot, dump.Checksummer(), None, False
         file = self._segment_files.number(path)
         for piece in segments.read_snapshot(path):
             match piece:
                 case UnreadableStretch():
                     is_lost = True
-                    note(JournalDamage(path.name, *piece))
+                    report(JournalDamage(path.name, *piece))
                 case FoundLine(offset, length, segments.DumpLine(row, line)):
                     if isinstance(row, DumpFooter):
                         footer = row
                     else:
-                        tally.add(line)
+                        checksummer.add(line)
                         yield LocatedRow(row, LineLocation(file, offset, length))
-        if footer != tally.footer() and not is_lost:
-            note(JournalDamage(path.name, path.stat().st_size, 0, "rows of it are missing"))
+        if footer != checksummer.footer() and not is_lost:
+            report(JournalDamage(path.name, path.stat().st_size, 0, "rows of it are missing"))
 
     # Checking
 
@@ -427,7 +429,7 @@ class Journal:
         for _ in self._rows(lost.append):
             pass
         end = self.snapshot_last
-        for line, checksum, place in self._lines(self.snapshot_number, end[0], lost.append):
+        for line, checksum, location in self._lines(self.snapshot_number, end[0], lost.append):
             why = ""
             if line.seq <= end[0]:
                 why = f"change {line.seq} is here a second time"
@@ -436,9 +438,11 @@ class Journal:
             elif line.prev != end and (end == NO_CHANGES or end[1]):
                 why = "it does not name the line before it"
             if why:
-                breaks.append(JournalDamage(self._segment_files.path(place.file).name, place.offset, place.length, why))
+                breaks.append(
+                    JournalDamage(self._segment_files.path(location.file).name, location.offset, location.length, why)
+                )
             end = (line.seq, checksum)
-            counted[self._segment_files.path(place.file).name] = place.offset
+            counted[self._segment_files.path(location.file).name] = location.offset
         breaks += self._missing_at_end(end[0])
         if not breaks:
             lost = [damage for damage in lost if not self._is_of_refused_lines(damage, counted.get(damage.segment, 0))]
@@ -496,10 +500,10 @@ class Journal:
         return True
 
     def _start_segment(self, file: _ActiveSegment, first_seq: int) -> None:
-        """Renames the active segment to its number and puts an empty one, with its header, in its place.
+        """Renames the active segment to its number and puts an empty one, with its header, in its location.
 
         From the moment the new header may be on the disk, a line appended to the old segment would be void. So the file
-        is not sound until the new one is open.
+        is not appendable until the new one is open.
         """
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if file.path.exists():
@@ -517,7 +521,7 @@ class Journal:
         self.disk.replace_file(file.path, [header])
         fd = os.open(file.path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
         file.close()
-        file.fd, file.size, file.lines, file.first_seq, file.is_appendable = fd, len(header), 0, first_seq, True
+        file.fd, file.size, file.line_bytes, file.first_seq, file.is_appendable = fd, len(header), 0, first_seq, True
         file.file_number = self._segment_files.number_of(fd, file.path)
         self._segment_files.set_end(file.file_number, file.size)
 
@@ -543,28 +547,26 @@ class Journal:
         except OSError as error:
             if error.errno != errno.EIO:
                 raise
-            # a complete end cannot be told from a torn one
-            self._notice(
-                JournalDamage(file.path.name, 0, file.path.stat().st_size, f"it cannot be read: {error.strerror}")
-            )
+            # a complete end and a torn one look alike
+            self._report_at_open(file.path, 0, file.path.stat().st_size, f"it cannot be read: {error.strerror}")
             return
         header = segments.header_of(file.path)
         last = next(segments.read_backwards(data, JOURNAL_LINES), None)
         if header is None or last is None:
             if data:
-                self._notice(JournalDamage(file.path.name, 0, len(data), "it has no header that can be read"))
+                self._report_at_open(file.path, 0, len(data), "it has no header that can be read")
             return
         end = last.offset + last.length
         if data[end : end + 1] != b"\n":
-            self._notice(JournalDamage(file.path.name, end, len(data) - end, "the newline of its last line is lost"))
+            self._report_at_open(file.path, end, len(data) - end, "the newline of its last line is lost")
             return
         file.size, file.first_seq = end + 1, header.first_seq
-        file.lines = file.size - data.find(b"\n") - 1
+        file.line_bytes = file.size - data.find(b"\n") - 1
         file.file_number = self._segment_files.number(file.path)
         self._segment_files.set_end(file.file_number, file.size)
         is_torn = file.size < len(data)
         if is_torn:
-            self._notice(JournalDamage(file.path.name, file.size, len(data) - file.size, "a torn end"))
+            self._report_at_open(file.path, file.size, len(data) - file.size, "a torn end")
         if self._read_only or (is_torn and not self._keep_torn(file, data[file.size :])):
             return
         with contextlib.suppress(OSError):  # a disk that cannot be written
@@ -578,22 +580,12 @@ class Journal:
             return False
         return True
 
-    def _locations_of(self, lines: Sequence[tuple[SealedLine, bool]]) -> list[LineLocation]:
-        """The locations of lines that were appended just now."""
-        numbers = {name: file.file_number for name, file in self._files.items()}
-        offsets = {name: file.size for name, file in self._files.items()}
-        places = []
-        for sealed, long_term in lines:
-            name = "long_term" if long_term else "short_term"
-            places.append(LineLocation(numbers[name], offsets[name], len(sealed.data) - 1))
-            offsets[name] += len(sealed.data)
-        return places
-
-    def _notice(self, damage: JournalDamage) -> None:
+    def _report_at_open(self, path: Path, offset: int, length: int, why: str) -> None:
+        damage = JournalDamage(path.name, offset, length, why)
         self._found_at_open.append(damage)
-        self._note(damage)
+        self._report(damage)
 
-    def _note(self, damage: JournalDamage) -> None:
+    def _report(self, damage: JournalDamage) -> None:
         if damage not in self.damage:
             self.damage.append(damage)
 
@@ -611,12 +603,12 @@ class Journal:
                 limit = first if limit is None else min(limit, first)
         return NO_CHANGES
 
-    def _lines(self, floor: int, after: int, note: ReportDamage) -> Iterator[LocatedLine]:
+    def _lines(self, floor: int, after: int, report: ReportDamage) -> Iterator[LocatedLine]:
         return heapq.merge(
-            *(self._lines_of(name, floor, after, note) for name in JOURNAL_FILES), key=lambda read: read.line.seq
+            *(self._lines_of(name, floor, after, report) for name in JOURNAL_FILES), key=lambda read: read.line.seq
         )
 
-    def _lines_of(self, name: str, floor: int, after: int, note: ReportDamage) -> Iterator[LocatedLine]:
+    def _lines_of(self, name: str, floor: int, after: int, report: ReportDamage) -> Iterator[LocatedLine]:
         paths = self._segments(name, floor)
         files = [self._segment_files.number(path) for path in paths]
         firsts = [segments.first_seq_of(path) for path in paths]
@@ -624,13 +616,13 @@ class Journal:
             later = [first for first in firsts[index + 1 :] if first is not None]
             limit = min(later) if later else None
             if limit is None or limit > after + 1:
-                yield from self._lines_in(file, after, limit, note)
+                yield from self._lines_in(file, after, limit, report)
 
-    def _lines_in(self, file: int, after: int, limit: int | None, note: ReportDamage) -> Iterator[LocatedLine]:
+    def _lines_in(self, file: int, after: int, limit: int | None, report: ReportDamage) -> Iterator[LocatedLine]:
         with self._segment_files.opened(file) as (fd, end):
             for piece in segments.read(fd, end, JOURNAL_LINES):
                 if isinstance(piece, UnreadableStretch):
-                    note(JournalDamage(self._segment_files.path(file).name, *piece))
+                    report(JournalDamage(self._segment_files.path(file).name, *piece))
                 elif isinstance(piece.value, ChecksummedLine):
                     line, checksum = piece.value
                     if line.seq > after and (limit is None or line.seq < limit):

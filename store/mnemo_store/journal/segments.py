@@ -15,7 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
-from mnemo_store.disk import Disk
+from mnemo_store.disk import PIECE_BYTES, Disk, file_identity
 from mnemo_store.journal.dump import (
     ChangeRow,
     Checksummer,
@@ -28,12 +28,10 @@ from mnemo_store.journal.dump import (
 )
 from mnemo_store.journal.line_codec import JournalLine, SegmentHeader, decode_header, decode_line, unseal_json
 
-CHUNK_BYTES = 1 << 20  # read at once
 BLOCK_BYTES = 4096  # the unit that is lost where the medium fails
 OPEN_FILES_MAX = 64  # for fetching; one more closes the least recently used
 
 T = TypeVar("T")
-Identity = tuple[int, int]  # device and inode of a file
 
 _HEADER = b'{"journal":'
 _TAIL = re.compile(rb',"sum":"[0-9a-f]{16}"\}')
@@ -95,35 +93,28 @@ DUMP_LINES: LineFormat[SegmentHeader | DumpLine] = LineFormat(
 )
 
 
-def read(fd: int, end: int, shape: LineFormat[T]) -> Iterator[FoundLine[T] | UnreadableStretch]:
+def read(fd: int, end: int, line_format: LineFormat[T]) -> Iterator[FoundLine[T] | UnreadableStretch]:
     """Reads the first `end` bytes of a file: lines and unreadable stretches, in order; adjacent stretches as one."""
     lost: UnreadableStretch | None = None
     for offset, raw in _split(fd, end):
-        for piece in _pieces(offset, raw, shape):
-            if lost is None and isinstance(piece, FoundLine):
-                yield piece
-            elif (
-                isinstance(piece, UnreadableStretch) and lost is not None and lost.offset + lost.length == piece.offset
-            ):
-                lost = lost._replace(length=lost.length + piece.length)
-            else:
-                if lost is not None:
-                    yield lost
+        for piece in _pieces(offset, raw, line_format):
+            if isinstance(piece, UnreadableStretch):
+                lost = piece if lost is None else lost._replace(length=lost.length + piece.length)
+                continue
+            if lost is not None:
+                yield lost
                 lost = None
-                if isinstance(piece, FoundLine):
-                    yield piece
-                else:
-                    lost = piece
+            yield piece
     if lost is not None:
         yield lost
 
 
-def read_backwards(data: bytes, shape: LineFormat[T]) -> Iterator[FoundLine[T]]:
+def read_backwards(data: bytes, line_format: LineFormat[T]) -> Iterator[FoundLine[T]]:
     """The lines in data, the last first."""
     end = len(data)
     while end > 0:
         start = data.rfind(b"\n", 0, end - 1) + 1
-        found = [piece for piece in _pieces(start, data[start:end], shape) if isinstance(piece, FoundLine)]
+        found = [piece for piece in _pieces(start, data[start:end], line_format) if isinstance(piece, FoundLine)]
         yield from reversed(found)
         end = start
 
@@ -163,14 +154,14 @@ def read_snapshot(path: Path) -> Iterator[FoundLine[SegmentHeader | DumpLine] | 
 
 def is_complete(path: Path) -> bool:
     """True if a snapshot has every row that was written."""
-    tally, footer = Checksummer(), None
+    checksummer, footer = Checksummer(), None
     for piece in read_snapshot(path):
         if isinstance(piece, FoundLine) and isinstance(piece.value, DumpLine):
             if isinstance(piece.value.row, DumpFooter):
                 footer = piece.value.row
             else:
-                tally.add(piece.value.line)
-    return footer == tally.footer()
+                checksummer.add(piece.value.line)
+    return footer == checksummer.footer()
 
 
 def end_of_snapshot(path: Path) -> tuple[int, str]:
@@ -216,7 +207,7 @@ def _split(fd: int, end: int) -> Iterator[tuple[int, bytes]]:
     """Splits a file at its newlines; each part with its newline and its offset."""
     start = position = 0
     parts: list[bytes] = []
-    while position < end and (chunk := read_bytes(fd, position, min(CHUNK_BYTES, end - position))):
+    while position < end and (chunk := read_bytes(fd, position, min(PIECE_BYTES, end - position))):
         position += len(chunk)
         first, *others = chunk.split(b"\n")
         parts.append(first)
@@ -229,25 +220,27 @@ def _split(fd: int, end: int) -> Iterator[tuple[int, bytes]]:
         yield start, rest
 
 
-def _pieces(offset: int, raw: bytes, shape: LineFormat[T]) -> Sequence[FoundLine[T] | UnreadableStretch]:
+def _pieces(offset: int, raw: bytes, line_format: LineFormat[T]) -> Sequence[FoundLine[T] | UnreadableStretch]:
     """Decodes one part of a file: a line, or an unreadable stretch with the lines that may be within it."""
     body = raw.removesuffix(b"\n")
     try:
-        return (FoundLine(offset, len(body), shape.decode(body)),)
+        return (FoundLine(offset, len(body), line_format.decode(body)),)
     except ValueError as error:
-        return list(_salvage(offset, raw, shape, str(error)))
+        return list(_salvage(offset, raw, line_format, str(error)))
 
 
-def _salvage(offset: int, raw: bytes, shape: LineFormat[T], why: str) -> Iterator[FoundLine[T] | UnreadableStretch]:
+def _salvage(
+    offset: int, raw: bytes, line_format: LineFormat[T], why: str
+) -> Iterator[FoundLine[T] | UnreadableStretch]:
     """Finds the lines within an unreadable stretch; yields them and the rest of the stretch."""
     done = 0
-    begins = [match.start() for match in shape.start_pattern.finditer(raw)]
+    begins = [match.start() for match in line_format.start_pattern.finditer(raw)]
     for start, limit in pairwise([*begins, len(raw)]):
         tail = _TAIL.search(raw, start, limit)
         if tail is None:
             continue
         try:
-            value = shape.decode(raw[start : tail.end()])
+            value = line_format.decode(raw[start : tail.end()])
         except ValueError:
             continue
         if start > done:
@@ -259,16 +252,15 @@ def _salvage(offset: int, raw: bytes, shape: LineFormat[T], why: str) -> Iterato
 
 
 class SegmentFiles:
-    """The files of the journal by numbers that they keep when they are renamed. Files are told apart by device and
-    inode: another journal object may be writing here while this one reads.
+    """The files of the journal by numbers that they keep when they are renamed. Device and inode
+    identify a file: another journal object may be writing here while this one reads.
 
     `fetch` is safe in any thread; everything else is for one thread.
     """
 
     def __init__(self) -> None:
         self._paths: dict[int, Path] = {}  # where each was last
-        self._numbers: dict[Identity, int] = {}
-        self._identities: dict[int, Identity] = {}
+        self._numbers: dict[tuple[int, int], int] = {}  # by device and inode
         self._ends: dict[int, int] = {}
         self._open: OrderedDict[int, int] = OrderedDict()  # file descriptors, the one used last at the end
         self._last_number = 0  # numbers; none is given twice
@@ -282,11 +274,11 @@ class SegmentFiles:
         return self._number(path, os.fstat(fd))
 
     def _number(self, path: Path, stat: os.stat_result) -> int:
-        identity = _identity(stat)
+        identity = file_identity(stat)
         with self._lock:
             if identity not in self._numbers:
                 self._last_number += 1
-                self._numbers[identity], self._identities[self._last_number] = self._last_number, identity
+                self._numbers[identity] = self._last_number
             number = self._numbers[identity]
             self._paths[number] = path
         return number
@@ -303,7 +295,7 @@ class SegmentFiles:
             try:
                 disk.rename(source, target)
             finally:  # a rename that reported an error may have happened
-                number = self._numbers.get(_identity(target.stat())) if target.exists() else None
+                number = self._numbers.get(file_identity(target.stat())) if target.exists() else None
                 if number is not None:
                     self._paths[number] = target
 
@@ -311,7 +303,7 @@ class SegmentFiles:
         """Removes a file from the set: nothing can be fetched from it any more."""
         number = self.number(path)
         with self._lock:
-            del self._numbers[self._identities.pop(number)], self._paths[number]
+            del self._numbers[file_identity(path.stat())], self._paths[number]
             self._ends.pop(number, None)
             if number in self._open:
                 os.close(self._open.pop(number))
@@ -342,17 +334,13 @@ class SegmentFiles:
         with self._lock:
             for fd in self._open.values():
                 os.close(fd)
-            for known in (self._open, self._paths, self._numbers, self._identities, self._ends):
+            for known in (self._open, self._paths, self._numbers, self._ends):
                 known.clear()
 
     def _open_file(self, number: int) -> int:
         if number in self._paths:
             fd = os.open(self._paths[number], os.O_RDONLY | os.O_CLOEXEC)
-            if _identity(os.fstat(fd)) == self._identities[number]:
+            if self._numbers.get(file_identity(os.fstat(fd))) == number:
                 return fd
             os.close(fd)
         raise FileNotFoundError(errno.ENOENT, "this segment of the journal was renamed or removed")
-
-
-def _identity(stat: os.stat_result) -> Identity:
-    return stat.st_dev, stat.st_ino

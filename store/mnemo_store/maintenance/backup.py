@@ -5,17 +5,18 @@ moment. So the journal of the copy has everything that its database has and the 
 copy is the same as starting after a crash.
 """
 
+import contextlib
 import hashlib
 import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import msgspec
 
 from mnemo_store.database.integrity import is_intact
-from mnemo_store.disk import Disk, is_disk_full
+from mnemo_store.disk import PIECE_BYTES, Disk, is_disk_full
 from mnemo_store.errors import BadBackup, DiskFull, StoreError
 from mnemo_store.records import FORMAT
 from mnemo_store.recovery import manifest
@@ -23,7 +24,6 @@ from mnemo_store.recovery.supervisor import StateSupervisor
 from mnemo_store.store import Store
 
 BACKUP_FILE = "backup.json"
-PIECE_BYTES = 1 << 20
 
 Progress = Callable[[str, float], None]  # the current step, and the share of all work that is done
 
@@ -48,19 +48,11 @@ class BackupManifest(msgspec.Struct, frozen=True, kw_only=True):
     files: list[FileChecksum]
 
 
-class _Segment(NamedTuple):
-    """An open segment, and the number of its bytes to copy."""
-
-    name: str
-    fd: int
-    bytes: int
-
-
 class _JournalCopy(NamedTuple):
     """The journal at one moment."""
 
     seq: int
-    segments: list[_Segment]
+    segments: list[tuple[BinaryIO, int]]  # open files, each with the number of its bytes to copy
     manifest: manifest.StoreManifest
 
 
@@ -133,38 +125,28 @@ def _open_segments(supervisor: StateSupervisor) -> _JournalCopy:
     """Opens the segments between two commit groups, when all their bytes are valid. They stay open when renamed."""
     own, seq = supervisor.manifest, supervisor.active_state().end[0]
     fresh = manifest.StoreManifest(format=own.format, store_id=own.store_id, salt=own.salt, seq=seq)
-    segments: list[_Segment] = []
-    try:
-        for path in sorted(supervisor.journal.folder.glob("*.jsonl")):
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            segments.append(_Segment(path.name, fd, os.fstat(fd).st_size))
-    except OSError:
-        _close(segments)
-        raise
-    return _JournalCopy(seq, segments, fresh)
+    with contextlib.ExitStack() as opened:
+        files = [opened.enter_context(path.open("rb")) for path in sorted(supervisor.journal.folder.glob("*.jsonl"))]
+        opened.pop_all()
+    return _JournalCopy(seq, [(file, os.fstat(file.fileno()).st_size) for file in files], fresh)
 
 
 def _copy_segments(moment: _JournalCopy, folder: Path, disk: Disk) -> None:
     try:
         (folder / "journal").mkdir(mode=0o700)
-        for segment in moment.segments:
-            disk.replace_file(folder / "journal" / segment.name, _pieces(segment))
+        for file, size in moment.segments:
+            disk.replace_file(folder / "journal" / Path(file.name).name, _pieces(file, size))
     finally:
-        _close(moment.segments)
+        for file, _ in moment.segments:
+            file.close()
 
 
-def _close(segments: list[_Segment]) -> None:
-    for segment in segments:
-        os.close(segment.fd)
-
-
-def _pieces(segment: _Segment) -> Iterator[bytes]:
-    at = 0
-    while at < segment.bytes:
-        piece = os.pread(segment.fd, min(PIECE_BYTES, segment.bytes - at), at)
+def _pieces(file: BinaryIO, size: int) -> Iterator[bytes]:
+    while size > 0:
+        piece = file.read(min(PIECE_BYTES, size))
         if not piece:
-            raise BadBackup(f"{segment.name} became shorter while it was copied")
-        at += len(piece)
+            raise BadBackup(f"{Path(file.name).name} became shorter while it was copied")
+        size -= len(piece)
         yield piece
 
 

@@ -16,7 +16,6 @@ from contextlib import AbstractContextManager
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
-import msgspec
 import numpy as np
 
 from mnemo_store.backend import HASHED_STATES, hash_key, name_key
@@ -35,22 +34,16 @@ from mnemo_store.records import (
 from mnemo_store.tables import BY_NAME, TABLE_NAMES, TABLES, StoredMemory, Table
 
 CHECK_SLICE = 200  # rows checked in one snapshot: about 20 ms
-ERASURE_NAMES = frozenset(
-    {"purge", "forget"}
-)  # transactions so called purged: what they removed may be named as evidence
+ERASURE_NAMES = frozenset({"purge", "forget"})  # `what` of transactions whose erased memories may be named as evidence
 
 TableSource = Callable[[], AbstractContextManager[TableSnapshot]]
 YieldToQueries = Callable[[], None]  # called between two slices; may raise, to stop
 
-# How a violation is repaired. told: only by a person. database: quarantined and restored from the journal. reread: its
-# rows are restored from the journal. indexes: rebuilt from the records. amend: by a change like any other, with the
-# removed rows in quarantine. embeddings: removed, to be computed again. history: lost changes are marked as lost.
-# journal: rewritten from the database. views, vectors: rebuilt from the database.
+# How a violation is repaired (`repair.REPAIR_STEPS`); report: only by a person.
 Remedy = Literal[
-    "told", "database", "reread", "indexes", "amend", "embeddings", "history", "journal", "views", "vectors"
+    "report", "database", "reread", "indexes", "amend", "embeddings", "history", "journal", "views", "vectors"
 ]
 
-DECODE_ERRORS = (ValueError, msgspec.MsgspecError)  # raised by decoding a damaged row
 MEMORY_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 _DIGITS = re.compile(r"[0-9]+")
 _SEQ_AND_TIME = re.compile(r"[0-9]+( [0-9]+)?")
@@ -125,7 +118,7 @@ class IndexPointer(NamedTuple):
 
 
 def decode(table: str, row: TableRow) -> Any:
-    """The record of a row. Raises one of DECODE_ERRORS where it has none, or has another record's key."""
+    """The record of a row. Raises ValueError where it has none, or has another record's key."""
     known = BY_NAME.get(table)
     return known.open_verified(*row) if known is not None else _DECODERS[table](*row)
 
@@ -176,74 +169,74 @@ def subject_of(table: str, row: TableRow) -> str:
 # Memories
 
 
-def _has_a_number(look: RowContext, stored: StoredMemory) -> Iterator[str]:
+def _has_a_number(context: RowContext, stored: StoredMemory) -> Iterator[str]:
     key = id_key(stored.memory.id)
-    number = look.at.row("numbers", key)
+    number = context.at.row("numbers", key)
     if number is None:
         yield "it has no number"
         return
-    owner = look.at.row("owners", number)
+    owner = context.at.row("owners", number)
     if owner != key:
         other = "nobody's" if owner is None else f"that of {id_text(owner)}"
         yield f"its number {seq_of(number)} is registered as {other}"
-    if seq_of(number) >= look.next_number:
+    if seq_of(number) >= context.next_number:
         yield f"its number {seq_of(number)} would be given again"
 
 
-def _is_found_by_its_text(look: RowContext, stored: StoredMemory) -> Iterator[str]:
+def _is_found_by_its_text(context: RowContext, stored: StoredMemory) -> Iterator[str]:
     memory = stored.memory
     row = TableRow(hash_key(memory), id_key(memory.id))
-    if memory.state in HASHED_STATES and not look.at.has_row("hashes", row):
+    if memory.state in HASHED_STATES and not context.at.has_row("hashes", row):
         yield "it is not found by its text"
 
 
-def _is_found_by_its_key(look: RowContext, stored: StoredMemory) -> Iterator[str]:
+def _is_found_by_its_key(context: RowContext, stored: StoredMemory) -> Iterator[str]:
     memory = stored.memory
-    if memory.key and look.at.row("keys", name_key(memory)) is None:
+    if memory.key and context.at.row("keys", name_key(memory)) is None:
         yield f"it is not found by its key {memory.key!r}"
 
 
-def _has_its_key_alone(look: RowContext, stored: StoredMemory) -> Iterator[str]:
+def _has_its_key_alone(context: RowContext, stored: StoredMemory) -> Iterator[str]:
     memory = stored.memory
-    found = look.at.row("keys", name_key(memory)) if memory.key else None
+    found = context.at.row("keys", name_key(memory)) if memory.key else None
     if found is not None and found != id_key(memory.id):
-        other = look.at.memory(id_text(found))
+        other = context.at.memory(id_text(found))
         if other is not None and other.key and name_key(other) == name_key(memory):
             yield f"{other.id} has the key {memory.key!r} too"
 
 
-def _has_versions_in_order(look: RowContext, stored: StoredMemory) -> Iterator[str]:
-    for before, after in pairwise(look.at.versions(stored.memory.id)):
+def _has_versions_in_order(context: RowContext, stored: StoredMemory) -> Iterator[str]:
+    for before, after in pairwise(context.at.versions(stored.memory.id)):
         older, newer = before.memory.version, after.memory.version
         if before.seq >= after.seq:
             yield f"version {older} is of change {before.seq}, and version {newer}, after it, of {after.seq}"
-        if newer <= older or (newer > older + 1 and before.seq >= look.history_start):
+        if newer <= older or (newer > older + 1 and before.seq >= context.history_start):
             yield f"version {older} is followed by version {newer}"
 
 
-def _is_named_by_its_changes(look: RowContext, stored: StoredMemory) -> Iterator[str]:
-    for made in look.at.versions(stored.memory.id):
-        if made.seq < look.history_start:
+def _is_named_by_its_changes(context: RowContext, stored: StoredMemory) -> Iterator[str]:
+    for made in context.at.versions(stored.memory.id):
+        if made.seq < context.history_start:
             continue
-        named = look.named_by(made.seq)
+        named = context.named_by(made.seq)
         if named is None or made.memory.id not in named:
             which = "is not in the history" if named is None else "does not name it"
             yield f"change {made.seq}, which made its version {made.memory.version}, {which}"
 
 
-def _agrees_with_the_trash(look: RowContext, stored: StoredMemory) -> Iterator[str]:
-    entry = look.at.trash(stored.memory.id)
+def _agrees_with_the_trash(context: RowContext, stored: StoredMemory) -> Iterator[str]:
+    entry = context.at.trash(stored.memory.id)
     if stored.memory.state == "trashed" and entry is None:
         yield "it is in the trash, without an entry that says since when and why"
     if stored.memory.state not in ("trashed", "discarded") and entry is not None:  # for "discarded" it has the reason
         yield f"it is {stored.memory.state}, and has an entry in the trash"
 
 
-def _is_listed_by_its_note(look: RowContext, stored: StoredMemory) -> Iterator[str]:
+def _is_listed_by_its_note(context: RowContext, stored: StoredMemory) -> Iterator[str]:
     memory = stored.memory
     if not memory.managed or memory.state == "trashed":
         return
-    note, listed = look.note(memory.managed)
+    note, listed = context.note(memory.managed)
     if note is None:
         yield f"its note {memory.managed} does not exist"
     elif note.missing:
@@ -272,28 +265,28 @@ def _is_within_bounds(_: RowContext, stored: StoredMemory) -> Iterator[str]:
         yield f"it has {len(memory.tags)} tags and {len(memory.evidence)} pieces of evidence"
 
 
-def _names_what_exists(source: TableSource, give_way: YieldToQueries) -> Iterator[tuple[str, str]]:
+def _names_what_exists(source: TableSource, yield_to_queries: YieldToQueries) -> Iterator[tuple[str, str]]:
     """Yields references to missing memories. Only evidence may name memories that were erased since."""
     dangling: list[tuple[str, str, str]] = []
-    for look, stored in _records(source, "memories", give_way):
+    for context, stored in _records(source, "memories", yield_to_queries):
         memory: Memory = stored.memory
         evidence = [text for text in memory.evidence if MEMORY_ID.fullmatch(text)]
         named = [("superseded_by", other) for other in (memory.superseded_by,) if other]
         named += [("derived_from", other) for other in memory.derived_from]
         named += [("evidence", other) for other in evidence]
-        dangling += [(memory.id, field, other) for field, other in named if not _is_there(look, other)]
+        dangling += [(memory.id, field, other) for field, other in named if not _is_there(context, other)]
     purged: set[str] = set()
     if dangling:
-        for _, (_, entry) in _records(source, "changes", give_way):
+        for _, (_, entry) in _records(source, "changes", yield_to_queries):
             purged.update(entry.ids if entry.what in ERASURE_NAMES else ())
     for memory_id, field, other in dangling:
         if field != "evidence" or other not in purged:
             yield memory_id, f"{field} names {other}, which does not exist"
 
 
-def _is_there(look: RowContext, memory_id: str) -> bool:
+def _is_there(context: RowContext, memory_id: str) -> bool:
     try:
-        return look.has_memory(memory_id)
+        return context.has_memory(memory_id)
     except ValueError:
         return False
 
@@ -301,20 +294,20 @@ def _is_there(look: RowContext, memory_id: str) -> bool:
 # Rules that follow from the definition of a table
 
 
-def _is_no_orphan(table: Table[Any], look: RowContext, record: Any) -> Iterator[str]:
+def _is_no_orphan(table: Table[Any], context: RowContext, record: Any) -> Iterator[str]:
     primary = table.key.of(record)
-    if look.key != primary and look.at.row(table.name, primary) is not None:
+    if context.key != primary and context.at.row(table.name, primary) is not None:
         return  # it is reported there
     named = [(parent.table, getattr(record, parent.field)) for parent in table.parents]
-    gone = [f"no {BY_NAME[name].noun} {one}" for name, one in named if look.at.row(name, id_key(one)) is None]
+    gone = [f"no {BY_NAME[name].noun} {one}" for name, one in named if context.at.row(name, id_key(one)) is None]
     if gone:
         yield f"there is {' and '.join(gone)}"
 
 
-def _stands_under_all_its_keys(table: Table[Any], look: RowContext, record: Any) -> Iterator[str]:
-    value = look.at.row(table.name, look.key)
+def _stands_under_all_its_keys(table: Table[Any], context: RowContext, record: Any) -> Iterator[str]:
+    value = context.at.row(table.name, context.key)
     for form, key in zip(table.keys, table.keys_of(record), strict=True):
-        if value is None or not look.at.has_row(table.name, TableRow(key, value)):
+        if value is None or not context.at.has_row(table.name, TableRow(key, value)):
             yield f"it is missing under its {form.fields[0]}"
 
 
@@ -331,36 +324,36 @@ def _rules_of(table: Table[Any]) -> Iterator[Invariant]:
         yield Invariant(table.name, table.name, "indexes", f"every {table.noun} is under all its keys", rule)
     if table.problems is not None:
         rule = functools.partial(_is_within_its_bounds, table)
-        yield Invariant("bounds", table.name, "told", f"every {table.noun} is within its bounds", rule)
+        yield Invariant("bounds", table.name, "report", f"every {table.noun} is within its bounds", rule)
 
 
 # Rows that belong to memories
 
 
-def _is_older_than_the_record(look: RowContext, version: StoredMemory) -> Iterator[str]:
-    current = look.at.stored(version.memory.id)
+def _is_older_than_the_record(context: RowContext, version: StoredMemory) -> Iterator[str]:
+    current = context.at.stored(version.memory.id)
     if current is not None and version.seq >= current.seq:
         yield f"it is of change {version.seq}, the record itself of {current.seq}"
 
 
-def _number_is_a_memorys(look: RowContext, pointer: IndexPointer) -> Iterator[str]:
-    if not look.has_memory(pointer.memory_id):
+def _number_is_a_memorys(context: RowContext, pointer: IndexPointer) -> Iterator[str]:
+    if not context.has_memory(pointer.memory_id):
         yield f"number {seq_of(pointer.key)} belongs to it, and there is no such memory"
 
 
-def _owner_has_the_number(look: RowContext, pointer: IndexPointer) -> Iterator[str]:
-    if look.at.row("numbers", id_key(pointer.memory_id)) != pointer.key:
+def _owner_has_the_number(context: RowContext, pointer: IndexPointer) -> Iterator[str]:
+    if context.at.row("numbers", id_key(pointer.memory_id)) != pointer.key:
         yield f"number {seq_of(pointer.key)} belongs to it, and it has another or none"
 
 
-def _text_is_its_own(look: RowContext, pointer: IndexPointer) -> Iterator[str]:
-    memory = look.at.memory(pointer.memory_id)
+def _text_is_its_own(context: RowContext, pointer: IndexPointer) -> Iterator[str]:
+    memory = context.at.memory(pointer.memory_id)
     if memory is None or memory.state not in HASHED_STATES or hash_key(memory) != pointer.key:
         yield f"it is found by a text that {'no memory has' if memory is None else 'is not its own'}"
 
 
-def _key_is_its_own(look: RowContext, pointer: IndexPointer) -> Iterator[str]:
-    memory = look.at.memory(pointer.memory_id)
+def _key_is_its_own(context: RowContext, pointer: IndexPointer) -> Iterator[str]:
+    memory = context.at.memory(pointer.memory_id)
     if memory is None or not memory.key or name_key(memory) != pointer.key:
         yield f"it is found by a key that {'no memory has' if memory is None else 'is not its own'}"
 
@@ -368,30 +361,30 @@ def _key_is_its_own(look: RowContext, pointer: IndexPointer) -> Iterator[str]:
 # Notes
 
 
-def _lists_memories(look: RowContext, note: NoteFile) -> Iterator[str]:
-    gone = [chunk.memory for chunk in note.chunks if not look.has_memory(chunk.memory)]
+def _lists_memories(context: RowContext, note: NoteFile) -> Iterator[str]:
+    gone = [chunk.memory for chunk in note.chunks if not context.has_memory(chunk.memory)]
     if gone:
         more = f" and {len(gone) - 1} more" if len(gone) > 1 else ""
         yield f"{note.path} lists {gone[0]}{more}, which {'do' if more else 'does'} not exist"
 
 
-def _is_in_a_folder(look: RowContext, note: NoteFile) -> Iterator[str]:
-    if not note.missing and look.at.row("roots", id_key(note.root)) is None:
+def _is_in_a_folder(context: RowContext, note: NoteFile) -> Iterator[str]:
+    if not note.missing and context.at.row("roots", id_key(note.root)) is None:
         yield f"{note.path} is in a folder that is not watched"
 
 
 # The history and the whole
 
 
-def _has_no_gaps(source: TableSource, give_way: YieldToQueries) -> Iterator[tuple[str, str]]:
+def _has_no_gaps(source: TableSource, yield_to_queries: YieldToQueries) -> Iterator[tuple[str, str]]:
     with source() as at:
         expected, last = _history_start(at), at.seq
-    for look, (seq, _) in _records(source, "changes", give_way, unreadable_too=True):
+    for context, (seq, _) in _records(source, "changes", yield_to_queries, unreadable_too=True):
         if seq < expected:
             continue  # kept from before the start of the history
         if seq > expected:
             yield span(expected, seq - 1), "it is not in the history"
-        expected, last = seq + 1, look.at.seq
+        expected, last = seq + 1, context.at.seq
     if last >= expected:
         yield span(expected, last), "it is not in the history"
 
@@ -442,10 +435,10 @@ INVARIANTS: tuple[Invariant, ...] = (
     Invariant("texts", "hashes", "indexes", "no memory is found by another's text", _text_is_its_own),
     Invariant("keys", "memories", "indexes", "every memory is found by its key", _is_found_by_its_key),
     Invariant("keys", "keys", "indexes", "no memory is found by another's key", _key_is_its_own),
-    Invariant("same key", "memories", "told", "no two memories have the same key", _has_its_key_alone),
-    Invariant("versions", "memories", "told", "versions follow each other", _has_versions_in_order),
-    Invariant("versions", "versions", "told", "versions are older than the record", _is_older_than_the_record),
-    Invariant("changes", "memories", "told", "each version is named by its change", _is_named_by_its_changes),
+    Invariant("same key", "memories", "report", "no two memories have the same key", _has_its_key_alone),
+    Invariant("versions", "memories", "report", "versions follow each other", _has_versions_in_order),
+    Invariant("versions", "versions", "report", "versions are older than the record", _is_older_than_the_record),
+    Invariant("changes", "memories", "report", "each version is named by its change", _is_named_by_its_changes),
     Invariant("gaps", "changes", "history", "no change is missing", walk=_has_no_gaps),
     Invariant("end", "changes", "database", "the history ends with the last change", walk=_ends_where_it_says),
     Invariant(
@@ -455,13 +448,15 @@ INVARIANTS: tuple[Invariant, ...] = (
         "trashed memories have a trash entry, and apart from discarded ones no others do",
         _agrees_with_the_trash,
     ),
-    Invariant("bounds", "memories", "told", "memories are within their bounds", _is_within_bounds),
-    Invariant("references", "memories", "told", "every memory that another one names exists", walk=_names_what_exists),
+    Invariant("bounds", "memories", "report", "memories are within their bounds", _is_within_bounds),
+    Invariant(
+        "references", "memories", "report", "every memory that another one names exists", walk=_names_what_exists
+    ),
     Invariant("chunks", "memories", "amend", "every chunk is listed by its note", _is_listed_by_its_note),
     Invariant("chunks", "notes", "amend", "every chunk that a note lists exists", _lists_memories),
-    Invariant("folders", "notes", "told", "every note is in a watched folder", _is_in_a_folder),
+    Invariant("folders", "notes", "report", "every note is in a watched folder", _is_in_a_folder),
     Invariant("vectors kept", "embeddings", "embeddings", "every vector is finite", _is_a_vector),
-    Invariant("identity", "meta", "told", "the database names its store", walk=_knows_itself),
+    Invariant("identity", "meta", "report", "the database names its store", walk=_knows_itself),
 )
 
 READABLE = "readable"
@@ -472,67 +467,71 @@ _READABLE_REMEDY: dict[str, Remedy] = {
 
 
 def check(
-    source: TableSource, counts: Counter[str], give_way: YieldToQueries = lambda: None
+    source: TableSource, counts: Counter[str], yield_to_queries: YieldToQueries = lambda: None
 ) -> Iterator[InvariantViolation]:
     """Yields every violation of the rules of the database; adds the rows checked to `counts`, by table."""
     for table in TABLE_NAMES:
         rules = [each for each in INVARIANTS if each.table == table and each.rule is not None]
-        for look, row in _rows(source, table, give_way):
+        for context, row in rows_of(source, table, yield_to_queries):
             counts[table] += 1
-            yield from _faults(look, table, row, rules)
+            yield from _faults(context, table, row, rules)
     for each in INVARIANTS:
         if each.walk is not None:
-            yield from _walk_faults(each, source, give_way)
+            yield from _walk_faults(each, source, yield_to_queries)
 
 
-def _faults(look: RowContext, table: str, row: TableRow, rules: list[Invariant]) -> Iterator[InvariantViolation]:
+def _faults(context: RowContext, table: str, row: TableRow, rules: list[Invariant]) -> Iterator[InvariantViolation]:
     try:
         record = decode(table, row)
-    except DECODE_ERRORS as error:
+    except ValueError as error:
         remedy = _READABLE_REMEDY.get(table, "reread")
         yield InvariantViolation(READABLE, table, subject_of(table, row), f"it cannot be read: {error}", remedy)
         return
-    look.key = row.key
+    context.key = row.key
     for each in rules:
         assert each.rule is not None
         try:
-            for what in each.rule(look, record):
+            for what in each.rule(context, record):
                 yield InvariantViolation(each.name, table, subject_of(table, row), what, each.remedy)
-        except DECODE_ERRORS:
+        except ValueError:
             continue  # it depends on an unreadable row, which is reported itself
 
 
-def _walk_faults(each: Invariant, source: TableSource, give_way: YieldToQueries) -> Iterator[InvariantViolation]:
+def _walk_faults(
+    each: Invariant, source: TableSource, yield_to_queries: YieldToQueries
+) -> Iterator[InvariantViolation]:
     assert each.walk is not None
     try:
-        for subject, what in each.walk(source, give_way):
+        for subject, what in each.walk(source, yield_to_queries):
             yield InvariantViolation(each.name, each.table, subject, what, each.remedy)
-    except DECODE_ERRORS:
+    except ValueError:
         return  # as above
 
 
-def _rows(source: TableSource, table: str, give_way: YieldToQueries) -> Iterator[tuple[RowContext, TableRow]]:
+def rows_of(
+    source: TableSource, table: str, yield_to_queries: YieldToQueries, slice_rows: int = CHECK_SLICE
+) -> Iterator[tuple[RowContext, TableRow]]:
     """Every row of a table with the snapshot it was read in, which lives until the end of the slice."""
     after: TableRow | None = None
     while True:
         with source() as at:
-            look, rows = RowContext(at), at.rows(table, after, CHECK_SLICE)
+            context, rows = RowContext(at), at.rows(table, after, slice_rows)
             for row in rows:
-                yield look, row
-        if len(rows) < CHECK_SLICE:
+                yield context, row
+        if len(rows) < slice_rows:
             return
         after = rows[-1]
-        give_way()
+        yield_to_queries()
 
 
 def _records(
-    source: TableSource, table: str, give_way: YieldToQueries, *, unreadable_too: bool = False
+    source: TableSource, table: str, yield_to_queries: YieldToQueries, *, unreadable_too: bool = False
 ) -> Iterator[tuple[RowContext, Any]]:
     """Every readable record of a table; of `changes` with `unreadable_too` also an empty entry for each unreadable
     one."""
-    for look, row in _rows(source, table, give_way):
+    for context, row in rows_of(source, table, yield_to_queries):
         try:
-            yield look, decode(table, row)
-        except DECODE_ERRORS:
+            yield context, decode(table, row)
+        except ValueError:
             if unreadable_too:
-                yield look, (seq_of(row.key), ChangeEntry(at=0, by=""))
+                yield context, (seq_of(row.key), ChangeEntry(at=0, by=""))

@@ -6,6 +6,8 @@ interruption at any step leaves a complete store.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 import lmdb
@@ -18,7 +20,7 @@ from mnemo_store.errors import StoreError, StoreNotEmpty, UnknownOutcome
 from mnemo_store.journal import dump
 from mnemo_store.records import embedded_text, text_hash
 from mnemo_store.recovery.supervisor import StateSupervisor
-from mnemo_store.tables import TABLE_NAMES
+from mnemo_store.tables import EMBEDDINGS, TABLE_NAMES
 
 ROWS = 5000  # copied in one commit
 
@@ -92,12 +94,7 @@ def install_dump(supervisor: StateSupervisor, rows: Iterable[dump.DumpRow]) -> N
 
 def put_vectors(supervisor: StateSupervisor, rows: Sequence[TableRow]) -> None:
     """Puts rows of the table of embeddings from another database of the same format."""
-
-    def act(writing: TableWriter) -> None:
-        for row in rows:
-            writing.put_row("embeddings", row)
-
-    supervisor.database().write(supervisor.now(), act)
+    supervisor.database().write(supervisor.now(), lambda writing: writing.put_rows(EMBEDDINGS, rows))
 
 
 def _kept(supervisor: StateSupervisor, database: Database, oldest: int, spaces: Sequence[str] | None) -> RowFilter:
@@ -130,24 +127,17 @@ def _versions(supervisor: StateSupervisor, database: Database, oldest: int) -> I
     with database.table_snapshot(supervisor.now()) as here:
         for row in here.all_rows("memories"):
             yield row.key + row.value[:8], embedded_text(decode_memory(row.value[8:]))
-        following: TableRow | None = None
-        for row in here.all_rows("versions"):
-            if following is not None:
-                yield from _if_kept(here, following, row, oldest)
-            following = row
-        if following is not None:
-            yield from _if_kept(here, following, None, oldest)
+        for version, following in pairwise(chain(here.all_rows("versions"), [None])):
+            if version is not None and _replaced_at(here, version, following) >= oldest:
+                yield version.key, embedded_text(decode_memory(version.value))
 
 
-def _if_kept(here: TableSnapshot, row: TableRow, after: TableRow | None, oldest: int) -> Iterator[tuple[bytes, str]]:
-    """Yields a version if the one after it was made by the change `oldest` or a later one."""
-    if after is not None and after.key[:16] == row.key[:16]:
-        next_seq = seq_of(after.key[16:])
-    else:
-        current = here.row("memories", row.key[:16])
-        next_seq = seq_of(current[:8]) if current else 0
-    if next_seq >= oldest:
-        yield row.key, embedded_text(decode_memory(row.value))
+def _replaced_at(here: TableSnapshot, version: TableRow, following: TableRow | None) -> int:
+    """The seq of the version or record that replaced a version; 0 where there is none."""
+    if following is not None and following.key[:16] == version.key[:16]:
+        return seq_of(following.key[16:])
+    current = here.row("memories", version.key[:16])
+    return seq_of(current[:8]) if current else 0
 
 
 def _copy(supervisor: StateSupervisor, source: Database, target: Database, keep: RowFilter) -> None:
@@ -155,11 +145,7 @@ def _copy(supervisor: StateSupervisor, source: Database, target: Database, keep:
     with source.table_snapshot(supervisor.now()) as here:
         for table in TABLE_NAMES:
             for rows in batched((row for row in here.all_rows(table) if keep(table, row)), ROWS):
-                target.write(supervisor.now(), _appending(table, rows))
-
-
-def _appending(table: str, rows: Sequence[TableRow]) -> Callable[[TableWriter], None]:
-    return lambda writing: writing.append_rows(table, rows)
+                target.write(supervisor.now(), partial(TableWriter.append_rows, table=table, rows=rows))
 
 
 def _sizes(supervisor: StateSupervisor) -> tuple[int, int]:

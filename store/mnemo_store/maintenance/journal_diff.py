@@ -7,9 +7,12 @@ damaged snapshot has lost, so records that such a journal lacks prove nothing ag
 Index rows and vectors are not compared: they are derived from records and texts (`check` has rules for them).
 """
 
+import heapq
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,23 +21,11 @@ from mnemo_store.batches import batched
 from mnemo_store.database.table_access import TableRow, TableSnapshot
 from mnemo_store.disk import Disk
 from mnemo_store.errors import StoreCorruption
-from mnemo_store.journal.journal import (
-    SNAPSHOT,
-    Journal,
-    JournalDamage,
-    LocatedLine,
-    newest_header,
-)
+from mnemo_store.journal.dump import LOADED
+from mnemo_store.journal.journal import SNAPSHOT, Journal, JournalDamage, LocatedLine, newest_header
 from mnemo_store.journal.line_codec import decode_line
 from mnemo_store.journal.segments import read_bytes
-from mnemo_store.maintenance.check import (
-    DECODE_ERRORS,
-    InvariantViolation,
-    TableSource,
-    YieldToQueries,
-    span,
-    subject_of,
-)
+from mnemo_store.maintenance.check import InvariantViolation, TableSource, YieldToQueries, rows_of, span, subject_of
 from mnemo_store.records import ChangeEntry
 from mnemo_store.recovery.fallback_state import FallbackState
 from mnemo_store.tables import BOOKKEEPING, BY_NAME, CHANGES, META, TABLES, VERSIONS, LoggedChange, Table
@@ -96,7 +87,7 @@ class JournalChangeError(Exception):
 
 
 def check_journal(
-    source: TableSource, owner: JournalOwner, give_way: YieldToQueries = lambda: None
+    source: TableSource, owner: JournalOwner, yield_to_queries: YieldToQueries = lambda: None
 ) -> Iterator[InvariantViolation]:
     """Yields every unreadable stretch of the journal and every difference between it and the database.
 
@@ -105,7 +96,7 @@ def check_journal(
     """
     for attempt in range(ATTEMPTS):
         try:
-            yield from list(_differences(source, owner, give_way))
+            yield from list(_differences(source, owner, yield_to_queries))
         except (StoreCorruption, OSError) as error:
             if attempt == ATTEMPTS - 1:
                 raise JournalChangeError(f"the journal was replaced while it was read: {error}") from error
@@ -113,7 +104,9 @@ def check_journal(
             return
 
 
-def _differences(source: TableSource, owner: JournalOwner, give_way: YieldToQueries) -> Iterator[InvariantViolation]:
+def _differences(
+    source: TableSource, owner: JournalOwner, yield_to_queries: YieldToQueries
+) -> Iterator[InvariantViolation]:
     with source() as at:
         end = at.position
         own = {"store": at.meta("store"), "salt": at.meta("salt")}
@@ -131,7 +124,7 @@ def _differences(source: TableSource, owner: JournalOwner, give_way: YieldToQuer
             what = f"the database says {end[1]}, the journal {replayed.end[1]}"
             yield InvariantViolation(INVARIANT, "meta", "sum", what, "database")
         may_lack = journal.may_lack(damages)
-        found = list(compare(source, lambda: replayed.snapshot(0), journal, give_way, may_lack=may_lack))
+        found = list(compare(source, lambda: replayed.snapshot(0), journal, yield_to_queries, may_lack=may_lack))
         if any(each.remedy == "reread" for each in found):
             found = list(_confirmed_at_one_moment(source, owner, replayed, found))
         yield from (each for each in found if not (may_lack and each.what == ONLY_IN_DATABASE))
@@ -140,10 +133,10 @@ def _differences(source: TableSource, owner: JournalOwner, give_way: YieldToQuer
 def unreadable_stretches(journal: JournalReplay) -> list[JournalDamage]:
     """The unreadable stretches, except those that a crash or a write in progress may leave: a torn end, and lines after
     the last change that were never acknowledged."""
-    return [damage for damage in journal.check() if damage.why != TORN and not _is_behind(journal, damage)]
+    return [damage for damage in journal.check() if damage.why != TORN and not _is_after(journal, damage)]
 
 
-def _is_behind(journal: JournalReplay, damage: JournalDamage) -> bool:
+def _is_after(journal: JournalReplay, damage: JournalDamage) -> bool:
     with (journal.folder / damage.segment).open("rb") as file:
         stretch = read_bytes(file.fileno(), damage.offset, damage.length)
     try:
@@ -158,14 +151,14 @@ def _confirmed_at_one_moment(
     with source() as here:
         seq = here.seq
     if seq > replayed.end[0] + CAUGHT_UP:
-        _carry_on(owner, replayed, seq)
+        _catch_up(owner, replayed, seq)
     with source() as here:
-        _carry_on(owner, replayed, here.seq)
+        _catch_up(owner, replayed, here.seq)
         with replayed.snapshot(0) as there:
             yield from list(confirm_differences(here, there, found))
 
 
-def _carry_on(owner: JournalOwner, replayed: FallbackState, upto: int) -> None:
+def _catch_up(owner: JournalOwner, replayed: FallbackState, upto: int) -> None:
     """Replays the lines after the end of the replay, up to a change."""
     if upto <= replayed.end[0]:
         return
@@ -182,17 +175,17 @@ def compare(
     source: TableSource,
     replay: ReplaySource,
     journal: JournalReplay,
-    give_way: YieldToQueries = lambda: None,
+    yield_to_queries: YieldToQueries = lambda: None,
     *,
     may_lack: bool = False,
 ) -> Iterator[InvariantViolation]:
     """Yields the differences between the database and `replay`, the replay of the journal. If the database is written
     meanwhile, some of them are not real: `confirm_differences` decides."""
     lost: list[int] = []
-    for subject, ours, theirs in _pairs(source, replay, CHANGES, give_way):
+    for subject, ours, theirs in _pairs(source, replay, CHANGES, yield_to_queries):
         if int(subject) > journal.upto:
             break
-        if may_lack and theirs is not None and _stands_in(theirs.entry):
+        if may_lack and theirs is not None and _is_provisional(theirs.entry):
             if ours is None:
                 continue
             theirs = None
@@ -203,11 +196,11 @@ def compare(
     for first, last in number_ranges(lost) if lost else ():
         yield InvariantViolation(INVARIANT, "changes", span(first, last), "it is in the database alone", "journal")
     lost = [seq for seq in lost if seq > journal.snapshot_last[0]]  # the snapshot has the effect of earlier ones
-    named = _named_by(source, lost)
+    named = _memories_of(source, lost)
     for table in TABLES:
         if table is CHANGES:
             continue
-        for subject, ours, theirs in _pairs(source, replay, table, give_way):
+        for subject, ours, theirs in _pairs(source, replay, table, yield_to_queries):
             if ours != theirs and not (lost and _may_be_lost(table.name, subject, named)):
                 yield _difference(table.name, subject, ours, theirs)
 
@@ -222,10 +215,8 @@ def confirm_differences(
             continue
         table = BY_NAME[violation.table]
         try:
-            ours, theirs = (
-                database_record(here, table, violation.subject),
-                journal_record(there, table, violation.subject),
-            )
+            ours = database_record(here, table, violation.subject)
+            theirs = journal_record(there, table, violation.subject)
         except ValueError:
             yield violation  # of a row with an invalid key
             continue
@@ -266,12 +257,12 @@ def _difference(table: str, subject: str, ours: Any, theirs: Any) -> InvariantVi
     return InvariantViolation(INVARIANT, table, subject, what, "reread")
 
 
-def _stands_in(entry: ChangeEntry) -> bool:
+def _is_provisional(entry: ChangeEntry) -> bool:
     """True for the entry that loading a snapshot puts in the place of a lost one."""
-    return (entry.by, entry.what) == ("", "load")
+    return (entry.by, entry.what) == ("", LOADED)
 
 
-def _named_by(source: TableSource, lost: Sequence[int]) -> frozenset[str]:
+def _memories_of(source: TableSource, lost: Sequence[int]) -> frozenset[str]:
     """The memories that these lost changes changed or used."""
     named: set[str] = set()
     for some in batched(lost, READ_SLICE):
@@ -292,42 +283,29 @@ def _may_be_lost(table: str, subject: str, named: frozenset[str]) -> bool:
 
 
 def _pairs(
-    source: TableSource, replay: ReplaySource, table: Table[Any], give_way: YieldToQueries
+    source: TableSource, replay: ReplaySource, table: Table[Any], yield_to_queries: YieldToQueries
 ) -> Iterator[tuple[str, Any, Any]]:
     """Yields (subject, record of the database, record of the journal) for all subjects; None where one has no record.
 
     Both are walked in parallel, in the order of the keys.
     """
-    ours, theirs = _ours(source, table, give_way), _theirs(replay, table)
-    mine, other = next(ours, None), next(theirs, None)
-    while mine is not None or other is not None:
-        if other is None or (mine is not None and mine[0] < other[0]):
-            assert mine is not None
-            yield subject_of(table.name, TableRow(mine[0], b"")), mine[1], None
-            mine = next(ours, None)
-        elif mine is None or other[0] < mine[0]:
-            yield table.subject(other[1]), None, other[1]
-            other = next(theirs, None)
-        else:
-            yield table.subject(other[1]), mine[1], other[1]
-            mine, other = next(ours, None), next(theirs, None)
+    stored = ((key, False, record) for key, record in _database_records(source, table, yield_to_queries))
+    replayed = ((key, True, record) for key, record in _journal_records(replay, table))
+    merged = heapq.merge(stored, replayed, key=itemgetter(0))
+    for key, found in groupby(merged, itemgetter(0)):
+        records = {is_replayed: record for _, is_replayed, record in found}
+        yield subject_of(table.name, TableRow(key, b"")), records.get(False), records.get(True)
 
 
-def _ours(source: TableSource, table: Table[Any], give_way: YieldToQueries) -> Iterator[tuple[bytes, Any]]:
-    after: TableRow | None = None
-    while True:
-        with source() as at:
-            rows = at.rows(table.name, after, READ_SLICE)
-        for row in rows:
-            if table.is_primary(row.key) and not (table is META and row.key in _BOOKKEEPING):
-                yield row.key, _read(table, *row)
-        if len(rows) < READ_SLICE:
-            return
-        after = rows[-1]
-        give_way()
+def _database_records(
+    source: TableSource, table: Table[Any], yield_to_queries: YieldToQueries
+) -> Iterator[tuple[bytes, Any]]:
+    for _, row in rows_of(source, table.name, yield_to_queries, READ_SLICE):
+        if table.is_primary(row.key) and not (table is META and row.key in _BOOKKEEPING):
+            yield row.key, _read(table, *row)
 
 
-def _theirs(replay: ReplaySource, table: Table[Any]) -> Iterator[tuple[bytes, Any]]:
+def _journal_records(replay: ReplaySource, table: Table[Any]) -> Iterator[tuple[bytes, Any]]:
     after, size = b"", VERSIONS_SLICE if table is VERSIONS else READ_SLICE
     while True:
         with replay() as there:
@@ -343,5 +321,5 @@ def _theirs(replay: ReplaySource, table: Table[Any]) -> Iterator[tuple[bytes, An
 def _read(table: Table[Any], key: bytes, value: bytes) -> Any:
     try:
         return table.open_verified(key, value)
-    except DECODE_ERRORS:
+    except ValueError:
         return _UnreadableRecord()

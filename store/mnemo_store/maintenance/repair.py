@@ -16,7 +16,7 @@ import msgspec
 from mnemo_store.backend import HASHED_STATES, Snapshot, hash_key, name_key
 from mnemo_store.codec import seq_key, seq_of
 from mnemo_store.database.table_access import TableRow, TableSnapshot, TableWriter
-from mnemo_store.maintenance.check import DECODE_ERRORS, InvariantViolation, Remedy, decode
+from mnemo_store.maintenance.check import InvariantViolation, Remedy, decode
 from mnemo_store.maintenance.journal_diff import journal_record
 from mnemo_store.records import (
     Change,
@@ -75,12 +75,12 @@ class QuarantinedRow:
 
     def line(self, at: int) -> bytes:
         """The line in quarantine: JSON, with the row's value in base64."""
-        told: dict[str, Any] = {"at": at, "table": self.table, "subject": self.subject, "why": self.why}
+        fields: dict[str, Any] = {"at": at, "table": self.table, "subject": self.subject, "why": self.why}
         if self.record is not None:
-            told["record"] = self.record
+            fields["record"] = self.record
         if self.row is not None:
-            told |= {"key": self.row.key.hex(), "value": base64.b64encode(self.row.value).decode()}
-        return msgspec.json.encode(told) + b"\n"
+            fields |= {"key": self.row.key.hex(), "value": base64.b64encode(self.row.value).decode()}
+        return msgspec.json.encode(fields) + b"\n"
 
 
 def plan(violations: Iterable[InvariantViolation]) -> list[PlannedRepair]:
@@ -131,7 +131,7 @@ def rows_without_journal(
     kept = []
     for table, subject, why in _subjects(violations):
         if _journal_record(there, table, subject) is None:
-            kept += [_kept_row(table, subject, why, row) for row in _rows_of(here, table, subject)]
+            kept += [_quarantined(table, subject, why, row) for row in _rows_of(here, table, subject)]
     return kept
 
 
@@ -175,10 +175,10 @@ def _keys_of(table: str, subject: str) -> list[bytes]:
     return keys
 
 
-def _kept_row(table: str, subject: str, why: str, row: TableRow) -> QuarantinedRow:
+def _quarantined(table: str, subject: str, why: str, row: TableRow) -> QuarantinedRow:
     try:
         record = decode(table, row)
-    except DECODE_ERRORS:
+    except ValueError:
         record = None
     return QuarantinedRow(table, subject, why, record, row)
 
@@ -186,7 +186,10 @@ def _kept_row(table: str, subject: str, why: str, row: TableRow) -> QuarantinedR
 # Orphans
 
 
-def amend(at: Snapshot, violation: InvariantViolation) -> tuple[list[QuarantinedRow], list[Change]]:
+Amendment = tuple[list[QuarantinedRow], list[Change]]  # rows to quarantine, and the changes that remove them
+
+
+def amend(at: Snapshot, violation: InvariantViolation) -> Amendment:
     """The rows to remove for a violation and the changes that do so; neither where the violation is gone."""
     match violation.table:
         case "memories" if violation.invariant == "trash":
@@ -197,10 +200,10 @@ def amend(at: Snapshot, violation: InvariantViolation) -> tuple[list[Quarantined
             return _unlist_chunks(at, violation)
         case name:
             table = BY_NAME[name]
-            return _remove_orphan(at, violation) if table.drop is None else _orphan(at, table, violation)
+            return _drop_orphans(at, violation) if table.drop is None else _drop_orphan(at, table, violation)
 
 
-def _remove_orphan(at: Snapshot, violation: InvariantViolation) -> tuple[list[QuarantinedRow], list[Change]]:
+def _drop_orphans(at: Snapshot, violation: InvariantViolation) -> Amendment:
     """Removes all rows of a memory that does not exist."""
     memory_id = violation.subject.split()[0]
     if at.memory(memory_id) is not None:
@@ -210,7 +213,7 @@ def _remove_orphan(at: Snapshot, violation: InvariantViolation) -> tuple[list[Qu
     return kept, [DropMemory(id=memory_id)] if kept else []
 
 
-def _amend_trash(at: Snapshot, violation: InvariantViolation) -> tuple[list[QuarantinedRow], list[Change]]:
+def _amend_trash(at: Snapshot, violation: InvariantViolation) -> Amendment:
     """Gives a trashed memory without an entry one, and removes the entry of a memory that is not trashed or
     discarded."""
     memory, entry = at.memory(violation.subject), at.trash(violation.subject)
@@ -224,7 +227,7 @@ def _amend_trash(at: Snapshot, violation: InvariantViolation) -> tuple[list[Quar
     return [], []
 
 
-def _detach_chunk(at: Snapshot, violation: InvariantViolation) -> tuple[list[QuarantinedRow], list[Change]]:
+def _detach_chunk(at: Snapshot, violation: InvariantViolation) -> Amendment:
     """Makes a chunk that no note lists a memory of its own, so that its text is not lost."""
     memory = at.memory(violation.subject)
     if memory is None or not memory.managed:
@@ -236,9 +239,7 @@ def _detach_chunk(at: Snapshot, violation: InvariantViolation) -> tuple[list[Qua
     return [], [PutMemory(data=free)]
 
 
-def _orphan(
-    at: Snapshot, table: Table[Any], violation: InvariantViolation
-) -> tuple[list[QuarantinedRow], list[Change]]:
+def _drop_orphan(at: Snapshot, table: Table[Any], violation: InvariantViolation) -> Amendment:
     """A record of which something that it belongs to is not there."""
     record = at.get(table, *table.values_of_subject(violation.subject))
     parents = [at.get(BY_NAME[parent.table], getattr(record, parent.field)) for parent in table.parents if record]
@@ -247,7 +248,7 @@ def _orphan(
     return [QuarantinedRow(table.name, violation.subject, violation.what, record)], [drop_of(table, record)]
 
 
-def _unlist_chunks(at: Snapshot, violation: InvariantViolation) -> tuple[list[QuarantinedRow], list[Change]]:
+def _unlist_chunks(at: Snapshot, violation: InvariantViolation) -> Amendment:
     """Removes missing chunks from a note's list, and marks the note as unread for the next scan."""
     note = at.note(violation.subject)
     if note is None:
@@ -265,25 +266,25 @@ def _unlist_chunks(at: Snapshot, violation: InvariantViolation) -> tuple[list[Qu
 def repair_indexes(writing: TableWriter) -> int:
     """Rebuilds numbers, owners, hashes, keys and the other keys of records; returns the number of rows changed.
 
-    Numbers stay as they are where any row still tells them. All in one transaction: about 3 s for 100,000 memories.
+    Numbers stay as they are where any row still has them. All in one transaction: about 3 s for 100,000 memories.
     """
     memories = dict(_memories(writing))
-    changed = _mend_numbers(writing, [row.key for row in writing.all_rows("memories")])
+    changed = _repair_numbers(writing, [row.key for row in writing.all_rows("memories")])
     hashes = {TableRow(hash_key(memory), key) for key, memory in memories.items() if memory.state in HASHED_STATES}
-    changed += _mend_rows(writing, "hashes", hashes)
-    changed += _mend_rows(writing, "keys", _name_rows(writing, memories))
-    return changed + sum(_mend_keys(writing, table) for table in TABLES if table.other_keys)
+    changed += _replace_rows(writing, "hashes", hashes)
+    changed += _replace_rows(writing, "keys", _name_rows(writing, memories))
+    return changed + sum(_repair_keys(writing, table) for table in TABLES if table.other_keys)
 
 
 def _memories(at: TableSnapshot) -> Iterator[tuple[bytes, Memory]]:
     for row in at.all_rows("memories"):
         try:
             yield row.key, decode("memories", row).memory
-        except DECODE_ERRORS:
+        except ValueError:
             continue
 
 
-def _mend_rows(writing: TableWriter, table: str, wanted: set[TableRow]) -> int:
+def _replace_rows(writing: TableWriter, table: str, wanted: set[TableRow]) -> int:
     there = set(writing.all_rows(table))
     for row in there - wanted:
         writing.delete_row(table, row)
@@ -304,7 +305,7 @@ def _name_rows(writing: TableWriter, memories: dict[bytes, Memory]) -> set[Table
     return {TableRow(name, key) for name, key in found.items()}
 
 
-def _mend_numbers(writing: TableWriter, ids: Sequence[bytes]) -> int:
+def _repair_numbers(writing: TableWriter, ids: Sequence[bytes]) -> int:
     owners = {row.key: row.value for row in writing.all_rows("owners")}
     numbers = {row.key: row.value for row in writing.all_rows("numbers")}
     named = {key: number for number, key in owners.items()}
@@ -316,27 +317,27 @@ def _mend_numbers(writing: TableWriter, ids: Sequence[bytes]) -> int:
     for key in ids:
         if key in given:
             continue
-        told = (number for number in (numbers.get(key), named.get(key)) if number and len(number) == 4)
-        number = next((each for each in told if each not in taken), None)
+        known_numbers = (number for number in (numbers.get(key), named.get(key)) if number and len(number) == 4)
+        number = next((each for each in known_numbers if each not in taken), None)
         if number is None:
             number, following = following.to_bytes(4, "big"), following + 1
         given[key] = number
         taken.add(number)
-    changed = _mend_rows(writing, "numbers", {TableRow(key, number) for key, number in given.items()})
-    changed += _mend_rows(writing, "owners", {TableRow(number, key) for key, number in given.items()})
+    changed = _replace_rows(writing, "numbers", {TableRow(key, number) for key, number in given.items()})
+    changed += _replace_rows(writing, "owners", {TableRow(number, key) for key, number in given.items()})
     if following != int(writing.meta("next_number") or 0):
         writing.set_meta("next_number", str(following))
         changed += 1
     return changed
 
 
-def _mend_keys(writing: TableWriter, table: Table[Any]) -> int:
+def _repair_keys(writing: TableWriter, table: Table[Any]) -> int:
     """Puts each record under all its keys, the newer one where they differ."""
     records: dict[bytes, Any] = {}
     for row in writing.all_rows(table.name):
         try:
             record = table.open_verified(*row)
-        except DECODE_ERRORS:
+        except ValueError:
             continue
         key = table.key.of(record)
         if key not in records or _time_of(records[key]) < _time_of(record):

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mnemo_store.backend import READ_SLICE, Snapshot
+from mnemo_store.batches import batched
 from mnemo_store.database.environment import DATABASE_FILE, Database
 from mnemo_store.database.integrity import is_intact
-from mnemo_store.database.table_access import TableRow
 from mnemo_store.disk import Disk
 from mnemo_store.errors import BadBackup, DiskFull, HistoryUnavailable, StoreLoss
 from mnemo_store.journal import dump
@@ -29,9 +29,9 @@ from mnemo_store.records import FORMAT, ErasedText, PutErasedText, is_long_term,
 from mnemo_store.recovery import folder_swap, manifest
 from mnemo_store.recovery.folder_lock import FolderLock
 from mnemo_store.store import Store, WriteResult
+from mnemo_store.tables import EMBEDDINGS, FORGOTTEN
 
 FULL_DATABASE = "db.whole"  # of a store that goes back in time: the database as it was, for its vectors
-PIECE_BYTES = 1 << 20
 
 
 def check_source(source: Path, data: Path) -> None:
@@ -100,7 +100,7 @@ def restore(
             progress("going back", 0.4)
             _go_back(stage, at, disk)
         progress("opening", 0.6)
-        seq, memories, unwanted, said = _open_and_verify(stage, disk, now, replaced, finish)
+        seq, memories, unwanted, recovered = _open_and_verify(stage, disk, now, replaced, finish)
         progress("putting it in place", 0.9)
         kept = folder_swap.swap_in(data, disk, now())
     except BaseException:
@@ -110,7 +110,7 @@ def restore(
         if lock is not None:
             lock.release()
     progress("done", 1.0)
-    return RestoreResult(seq, memories, kept, unwanted, said)
+    return RestoreResult(seq, memories, kept, unwanted, recovered)
 
 
 def _refuse_backup_as_target(data: Path) -> None:
@@ -128,11 +128,8 @@ def _read_replaced(data: Path) -> _ReplacedStore:
         return _ReplacedStore({}, frozenset())
     try:
         with store.snapshot() as snapshot:
-            salt, found, after = snapshot.meta("salt"), dict[str, ErasedText](), ""
-            while rows := snapshot.forgotten_after(after, READ_SLICE):
-                found.update((row.hash, row) for row in rows)
-                after = rows[-1].hash
-        forgotten = {salt: found} if found else {}
+            found = {row.hash: row for row in snapshot.scan(FORGOTTEN, limit=snapshot.size(FORGOTTEN))}
+            forgotten = {snapshot.meta("salt"): found} if found else {}
         return _ReplacedStore(forgotten, frozenset(memories_with_text(store, forgotten)))
     finally:
         store.close()
@@ -143,20 +140,15 @@ def copy_parts(source: Path, stage: Path, disk: Disk) -> None:
     for part in _parts_of(source):
         target = stage / part.relative_to(source)
         target.parent.mkdir(mode=0o700, exist_ok=True)
-        with part.open("rb") as file:
-            disk.replace_file(target, iter(partial(file.read, PIECE_BYTES), b""))
+        disk.copy_file(part, target)
 
 
 def _parts_of(source: Path) -> list[Path]:
     """The files that a store or a backup consists of. Raises BadBackup where there is neither database nor journal."""
-    parts = [
-        source / manifest.MANIFEST_FILE,
-        *sorted((source / "journal").glob("*.jsonl")),
-        source / "db" / DATABASE_FILE,
-    ]
-    if not any(part.exists() for part in parts[1:]):
+    parts = [*sorted((source / "journal").glob("*.jsonl")), *(source / "db").glob(DATABASE_FILE)]
+    if not parts:
         raise BadBackup(f"{source} holds neither a database nor a journal")
-    return [part for part in parts if part.exists()]
+    return [*source.glob(manifest.MANIFEST_FILE), *parts]
 
 
 def _go_back(stage: Path, at: int, disk: Disk) -> None:
@@ -221,9 +213,9 @@ def _open_and_verify(
         if unwanted:
             finish(store, unwanted)
         _keep_forgotten(store, replaced.forgotten)
-        said = [] if went_back else store.recovered  # its database is missing on purpose then
+        recovered = [] if went_back else store.recovered  # its database is missing on purpose then
         with store.snapshot() as snapshot:
-            return snapshot.seq, snapshot.count(), unwanted, said
+            return snapshot.seq, snapshot.count(), unwanted, recovered
     finally:
         store.close()
 
@@ -235,10 +227,8 @@ def _take_vectors(folder: Path, store: Store, disk: Disk) -> None:
     whole = Database.open(folder, disk)
     try:
         with whole.table_snapshot(0) as here:
-            after: TableRow | None = None
-            while rows := here.rows("embeddings", after, READ_SLICE):
+            for rows in batched(here.all_rows(EMBEDDINGS), READ_SLICE):
                 store.run_exclusively(partial(put_vectors, rows=rows)).result()
-                after = rows[-1]
     finally:
         whole.close()
 

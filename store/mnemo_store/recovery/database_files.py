@@ -172,7 +172,7 @@ class DatabaseFiles:
                 elif (store_id, salt) != (self.manifest.store_id, self.manifest.salt):
                     self._adopt_identity(store_id, salt)
                 if 0 < stored < FORMAT:
-                    database.write(self._now(), lambda writing: migrations.migrate(writing, stored))
+                    self._set_facts(database, {"format": str(FORMAT)})
             except BaseException:
                 database.close()
                 raise

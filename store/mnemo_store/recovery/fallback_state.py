@@ -77,7 +77,7 @@ class FallbackWriter(FallbackSnapshot, StateWriter):
     def _delete(self, table: str, key: bytes, value: bytes = b"") -> None:
         self._tables[table].drop(_row_key(table, key, value))
 
-    def _memory_value(self, stored: StoredMemory, place: int, hashed: bytes, named: bytes) -> CurrentRecord:
+    def _memory_value(self, stored: StoredMemory, index: int, hashed: bytes, named: bytes) -> CurrentRecord:
         return CurrentRecord(stored.seq, codec.encode(stored.memory), hashed, named)
 
     def _version_value(self, value: CurrentRecord) -> RecordLocation:
@@ -103,18 +103,18 @@ class ReplayWriter(FallbackWriter):
     def _delete(self, table: str, key: bytes, value: bytes = b"") -> None:
         self._tables[table].set(_row_key(table, key, value), None)
 
-    def _memory_value(self, stored: StoredMemory, place: int, hashed: bytes, named: bytes) -> CurrentRecord:
-        return CurrentRecord(stored.seq, self._line << INDEX_BITS | place, hashed, named)
+    def _memory_value(self, stored: StoredMemory, index: int, hashed: bytes, named: bytes) -> CurrentRecord:
+        return CurrentRecord(stored.seq, self._line << INDEX_BITS | index, hashed, named)
 
     def apply_line(self, read: LocatedLine) -> None:
-        self._line = self._contents.places.add(read.location)
+        self._line = self._contents.locations.add(read.location)
         self.apply(read.line.changes, read.line.seq, read.line.entry())
 
     def snapshot_rows(self, journal: Journal) -> Iterator[dump.DumpRow]:
         """The rows of the snapshot that a rewritten journal begins with, for `dump.load`."""
-        for row, place in journal.snapshot_rows():
+        for row, location in journal.snapshot_rows():
             if isinstance(row, dump.MemoryRow | dump.VersionRow):
-                self._line = self._contents.places.add(place)
+                self._line = self._contents.locations.add(location)
             yield row
 
 

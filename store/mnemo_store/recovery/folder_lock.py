@@ -11,8 +11,8 @@ import fcntl
 import logging
 import os
 from pathlib import Path
-from typing import NamedTuple
 
+from mnemo_store.disk import file_identity
 from mnemo_store.errors import FolderInUse
 
 LOCK_FILE = "lock"
@@ -24,21 +24,14 @@ _NO_FOLDER_LOCK = frozenset({errno.EBADF, errno.EINVAL, errno.ENOLCK, errno.ENOS
 log = logging.getLogger("mnemo.store")
 
 
-class _Identity(NamedTuple):
-    """The identity of a file, which tells it from another file with the same name."""
-
-    device: int
-    inode: int
-
-
 class FolderLock:
     """The lock of a folder, held from `acquire` to `release`."""
 
     def __init__(self, folder: Path, folder_fd: int, file_fd: int) -> None:
         self.folder = folder
         self._fds = [folder_fd, file_fd]
-        self._folder_identity = _identity(os.fstat(folder_fd))
-        self._file_identity = _identity(os.fstat(file_fd))
+        self._folder_identity = file_identity(os.fstat(folder_fd))
+        self._file_identity = file_identity(os.fstat(file_fd))
         self._logged = ""
 
     @classmethod
@@ -74,7 +67,7 @@ class FolderLock:
         for path, held in ((self.folder, self._folder_identity), (self.folder / LOCK_FILE, self._file_identity)):
             is_folder = path == self.folder
             try:
-                found = _identity(path.stat())
+                found = file_identity(path.stat())
             except (FileNotFoundError, NotADirectoryError):
                 if is_folder:
                     return f"the data folder {path} was moved or deleted; {_FOLDER_REMEDY}"
@@ -125,7 +118,3 @@ def _holder(folder: Path) -> str:
     except (OSError, UnicodeDecodeError):
         return "another process"
     return f"process {pid}" if pid.isdigit() else "another process"
-
-
-def _identity(found: os.stat_result) -> _Identity:
-    return _Identity(found.st_dev, found.st_ino)

@@ -1,7 +1,7 @@
 """The folder swap: puts a restored store in the place of another, in steps that the next start can finish. SPEC 3.9.
 
 The restored store is in DATA.restoring until it is complete; then it gets the file `restored.json`, DATA is renamed to
-DATA.before-restore-MS, and DATA.restoring to DATA. After a kill this file tells what to do: without it the restore had
+DATA.before-restore-MS, and DATA.restoring to DATA. After a kill this file says what to do: without it the restore had
 not finished, and the folder DATA.restoring is a copy that nobody needs.
 """
 
@@ -37,7 +37,7 @@ def staging_folder(data: Path) -> Path:
 
 
 def swap_in(data: Path, disk: Disk, now: int) -> Path | None:
-    """Replaces `data` by the complete and closed store in `stage_of(data)`; returns where the old one is kept."""
+    """Replaces `data` by the complete and closed store in `staging_folder(data)`; returns where the old one is kept."""
     stage = staging_folder(data)
     while (kept := data.with_name(f"{data.name}{REPLACED}{now}")).exists():
         now += 1

@@ -76,15 +76,12 @@ class OrderedRows:
 
     def set(self, key: bytes, value: Any) -> None:
         """Sets or, with None, removes a row."""
-        is_there = key in self.rows
         if value is not None:
-            self.rows[key] = value
-            if self._order is not None and not is_there:
+            if self._order is not None and key not in self.rows:
                 insort(self._order, key)
-        elif is_there:
-            del self.rows[key]
-            if self._order is not None:
-                del self._order[bisect_left(self._order, key)]
+            self.rows[key] = value
+        elif self.rows.pop(key, None) is not None and self._order is not None:
+            del self._order[bisect_left(self._order, key)]
 
     def walk(self, start: bytes = b"") -> Iterator[tuple[bytes, Any]]:
         """The rows from a key on, in order."""
@@ -114,16 +111,14 @@ class LocationList:
     """Numbered locations in the journal. As 100,000 objects they would need ten times the room."""
 
     def __init__(self) -> None:
-        self._files, self._offsets, self._lengths = array("Q"), array("Q"), array("Q")
+        self._figures = array("Q")  # three of each
 
-    def add(self, place: LineLocation) -> int:
-        self._files.append(place.file)
-        self._offsets.append(place.offset)
-        self._lengths.append(place.length)
-        return len(self._offsets) - 1
+    def add(self, location: LineLocation) -> int:
+        self._figures.extend(location)
+        return len(self._figures) // 3 - 1
 
     def __getitem__(self, number: int) -> LineLocation:
-        return LineLocation(self._files[number], self._offsets[number], self._lengths[number])
+        return LineLocation(*self._figures[3 * number : 3 * number + 3])
 
 
 class InMemoryTables:
@@ -134,8 +129,8 @@ class InMemoryTables:
         self.undo: list[UndoEntry] = []
         self.tables = {name: OrderedRows(None if name == EMBEDDINGS else self.undo) for name in TABLE_NAMES}
         self.vectors: dict[bytes, bytes] = self.tables[EMBEDDINGS].rows
-        self.places = LocationList()
-        self._pieces_of = functools.lru_cache(LINES_KEPT)(functools.partial(_pieces_of, fetch, self.places))
+        self.locations = LocationList()
+        self._pieces_of = functools.lru_cache(LINES_KEPT)(functools.partial(_pieces_of, fetch, self.locations))
 
     def memory(self, where: RecordLocation) -> Memory:
         """The record at a location. Raises StoreCorruption where the journal no longer has it."""
@@ -154,9 +149,9 @@ class InMemoryTables:
             written.rows.set(written.key, written.before)
 
 
-def _pieces_of(fetch: Callable[[LineLocation], bytes], places: LocationList, number: int) -> Sequence[msgspec.Raw]:
+def _pieces_of(fetch: Callable[[LineLocation], bytes], locations: LocationList, number: int) -> Sequence[msgspec.Raw]:
     """The changes in a line, or the row that it is, as undecoded JSON: of 500, few are read."""
-    line = fetch(places[number])
+    line = fetch(locations[number])
     if not is_sealed(line):
         raise ValueError("its checksum does not match")
     return _decode_pieces(line).changes or (msgspec.Raw(line),)

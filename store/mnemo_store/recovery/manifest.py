@@ -39,16 +39,16 @@ def read(folder: Path, new: Callable[[], tuple[str, str]]) -> tuple[StoreManifes
     try:
         manifest = msgspec.json.decode(path.read_bytes(), type=StoreManifest)
     except FileNotFoundError:
-        return _lost(folder, "missing", new)
+        return _rebuilt(folder, "missing", new)
     except msgspec.MsgspecError:
         path.rename(path.with_name(f"{MANIFEST_FILE}.damaged"))
-        return _lost(folder, "damaged", new)
+        return _rebuilt(folder, "damaged", new)
     if manifest.format > FORMAT:
         raise NewerFormat(f"{folder} has format {manifest.format}; this version supports formats up to {FORMAT}")
     return manifest, ""
 
 
-def _lost(folder: Path, what: str, new: Callable[[], tuple[str, str]]) -> tuple[StoreManifest, str]:
+def _rebuilt(folder: Path, what: str, new: Callable[[], tuple[str, str]]) -> tuple[StoreManifest, str]:
     header = newest_header(folder / "journal")
     if header is None:
         store_id, salt = new()

@@ -1,6 +1,7 @@
 """Journal replay: brings a database up to the journal. SPEC 3.3, FORMAT.md."""
 
 import contextlib
+import itertools
 import logging
 from collections.abc import Callable, Iterator, Sequence
 
@@ -45,22 +46,28 @@ class JournalReplayer:
         or where the database `is_restored` from nothing, so that nobody knows what was acknowledged: it is reported,
         and the lines after it are kept.
         """
-        end, last = database.end, self._journal.last
-        may_be_unacknowledged = not is_restored and last[0] - end[0] <= GROUP_WRITES_MAX
-        pending: list[LocatedLine] = []
-        for read in self._journal.lines(after=end[0]) if last[0] > end[0] else ():
-            if read.line.seq != end[0] + 1 and may_be_unacknowledged:
+        last = self._journal.last
+        may_be_unacknowledged = not is_restored and last[0] - database.end[0] <= GROUP_WRITES_MAX
+        lines = self._journal.lines(after=database.end[0]) if last[0] > database.end[0] else iter(())
+        while self.apply_slice(database, lines, until_gap=may_be_unacknowledged):
+            pass
+
+    def apply_slice(self, database: Database, lines: Iterator[LocatedLine], *, until_gap: bool = False) -> bool:
+        """Applies the next lines in one commit; False when these were the last. Changes that are missing between lines
+        are a data loss or, with `until_gap`, the end."""
+        taken, end = list[LocatedLine](), database.end
+        for read in itertools.islice(lines, REPLAY_LINES):
+            if until_gap and read.line.seq != end[0] + 1:
                 log.warning("change %d and what follows were never acknowledged and are dropped", end[0] + 1)
                 break
-            self.report_gap(read, end)
-            pending.append(read)
+            if gap := read.gap_after(end):
+                self._findings.record_data_loss(gap)
+            taken.append(read)
             end = read.position
-            if len(pending) >= REPLAY_LINES:
-                self.apply(database, pending)
-                pending = []
-        self.apply(database, pending)
+        self._apply(database, taken)
+        return len(taken) == REPLAY_LINES
 
-    def apply(self, database: Database, lines: Sequence[LocatedLine]) -> None:
+    def _apply(self, database: Database, lines: Sequence[LocatedLine]) -> None:
         """Applies lines in one commit."""
         if not lines:
             return
@@ -74,11 +81,6 @@ class JournalReplayer:
         with unreadable_rows_reported():
             database.write(self._now(), write)
         database.end = end
-
-    def report_gap(self, read: LocatedLine, end: Position) -> None:
-        """Records a data loss where changes are missing between `end` and this line."""
-        if gap := read.gap_after(end):
-            self._findings.record_data_loss(gap)
 
     def follows_snapshot(self, end: Position) -> bool:
         """True if a database with this end can have grown from what the journal begins with."""
@@ -99,19 +101,19 @@ class JournalReplayer:
 
         Without the database nobody knows whether that group was acknowledged: what there is of it is kept.
         """
-        end, behind = self._journal.snapshot_last, list[LocatedLine]()
+        end, unordered = self._journal.snapshot_last, list[LocatedLine]()
         for read in self._journal.lines(after=end[0]):
-            if behind or read.line.seq != end[0] + 1:
-                behind.append(read)
-                if len(behind) > GROUP_WRITES_MAX:  # a hole in the middle is damage, which the replay reports
-                    behind, end = [], read.position
+            if unordered or read.line.seq != end[0] + 1:
+                unordered.append(read)
+                if len(unordered) > GROUP_WRITES_MAX:  # a hole in the middle is damage, which the replay reports
+                    unordered, end = [], read.position
             else:
                 end = read.position
-        if not behind:
+        if not unordered:
             return
         self._journal.continue_after(end)
         first_seq, lines = end[0] + 1, []
-        for seq, read in enumerate(behind, first_seq):
+        for seq, read in enumerate(unordered, first_seq):
             was = read.line
             sealed = seal(JournalLine(seq, was.at, was.by, end, was.changes, what=was.what, group=was.group))
             lines.append((sealed, any(map(is_long_term, was.changes))))
@@ -135,16 +137,8 @@ class CatchUp:
 
         Raises WriteFailure where the database turns out to hold other changes than the journal.
         """
-        pending: list[LocatedLine] = []
-        end = self.database.end
-        for read in self._lines:
-            self._replayer.report_gap(read, end)
-            pending.append(read)
-            end = read.position
-            if len(pending) >= REPLAY_LINES:
-                self._replayer.apply(self.database, pending)
-                return False
-        self._replayer.apply(self.database, pending)
+        if self._replayer.apply_slice(self.database, self._lines):
+            return False
         if self.database.end[0] < target[0]:
             self._lines = self._replayer.lines_after(self.database.end[0])  # what was written in the meantime
             return False

@@ -7,7 +7,7 @@ journal, or rebuilt from it, as soon as that works. The store is in one mode at 
     start ─▶ DatabaseMode ──the database fails──▶ FallbackMode ──retry──▶ CatchUpMode ──caught up──▶ DatabaseMode
                   │                                 ▲      ▲                   │
                   │                                 │      └──── it fails ─────┘
-                  └──── outcome unknown, or the journal fails ──▶ FailureMode ──a recovery succeeds──▶ either of both
+                  └──── outcome unknown, or the journal fails ──▶ FailureMode ──a recovery succeeds──▶ either of them
 
 `_enter` alone changes the mode, and closes what the new mode does not use. A failure is recovered from in this order,
 each step only where the one before did not help: reopen the database and replay what it lacks; fail over to the
@@ -18,7 +18,7 @@ import contextlib
 import logging
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import assert_never
@@ -28,7 +28,6 @@ import lmdb
 from mnemo_store.codec import NO_CHANGES
 from mnemo_store.database.environment import Database, UnreadableRow, is_full
 from mnemo_store.database.integrity import is_intact
-from mnemo_store.database.table_access import TableRow, TableWriter
 from mnemo_store.disk import Disk
 from mnemo_store.errors import StoreCorruption, StoreError, UnknownOutcome, WriteFailure
 from mnemo_store.journal import dump
@@ -55,6 +54,7 @@ from mnemo_store.recovery.modes import (
 from mnemo_store.recovery.read_write_lock import ReadWriteLock
 from mnemo_store.recovery.replay import GROUP_WRITES_MAX, CatchUp, JournalReplayer
 from mnemo_store.recovery.reserve import DiskReserve
+from mnemo_store.tables import EMBEDDINGS
 
 log = logging.getLogger("mnemo.store")
 
@@ -118,8 +118,8 @@ class StateSupervisor:
 
     @property
     def group_writes_max(self) -> int:
-        """Writes of one commit group at most. One without the database: after a power loss only a database could tell a
-        group that is half on the disk, and was not acknowledged, from an acknowledged one that is damaged."""
+        """Writes of one commit group at most. One without the database: after a power loss only a database could
+        distinguish a group that is half on the disk, and was not acknowledged, from one that was and is damaged."""
         return 1 if self.degraded else GROUP_WRITES_MAX
 
     def record_failure(self, error: StoreError) -> None:
@@ -271,16 +271,13 @@ class StateSupervisor:
             try:
                 self.files.swap_in_new()
             finally:  # either of the two stands there now, and is whole
-                self._reopen_swapped()
+                try:
+                    self._enter(DatabaseMode(self.files.open()))
+                except (lmdb.Error, OSError, StoreError) as error:
+                    self.record_failure(UnknownOutcome(f"the database cannot be opened: {error}"))
+                    raise
         self.files.remove_new()
         self.files.mark_open(is_open=True)
-
-    def _reopen_swapped(self) -> None:
-        try:
-            self._enter(DatabaseMode(self.files.open()))
-        except (lmdb.Error, OSError, StoreError) as error:
-            self.record_failure(UnknownOutcome(f"the database cannot be opened: {error}"))
-            raise
 
     @contextlib.contextmanager
     def journal_rewrite_pending(self) -> Iterator[None]:
@@ -448,14 +445,9 @@ class StateSupervisor:
     def _finish_catch_up(self, mode: CatchUpMode) -> None:
         database, vectors = mode.catch_up.database, mode.fallback.vectors
         if vectors:
-            database.write(self.now(), lambda writing: _put_vectors(writing, vectors))
+            database.write(self.now(), lambda writing: writing.put_rows(EMBEDDINGS, vectors.items()))
         with self.state_lock.exclusive():
             self._enter(DatabaseMode(database))
         log.warning("the database is back, at change %d", database.end[0])
         if self.findings.data_losses:
             self.report_row_ids_reset()
-
-
-def _put_vectors(writing: TableWriter, vectors: Mapping[bytes, bytes]) -> None:
-    for key, value in vectors.items():
-        writing.put_row("embeddings", TableRow(key, value))
