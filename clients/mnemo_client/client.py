@@ -30,9 +30,7 @@ T = TypeVar("T")
 SourceChannel = Literal["api", "cli", "mcp"]
 Filter = str | int | float | bool | Sequence[str] | None
 
-TIMEOUT_SECONDS = (
-    60.0  # for one answer: long enough for a large batch, or for a daemon that is stopping (10 s, SPEC 16)
-)
+TIMEOUT_SECONDS = 60.0  # for one answer: enough for a large batch, or for a daemon that is stopping (10 s, SPEC 16)
 LONG_TIMEOUT_SECONDS = 3600.0  # for a backup of a large store on a slow disk
 # A connection that was idle for longer is replaced before a request that must not be sent twice. The daemon keeps an
 # idle connection for longer than this.

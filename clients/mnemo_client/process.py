@@ -12,12 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mnemo_client.errors import (
-    InterruptedAnswerError,
-    MnemoError,
-    StartError,
-    UnreachableError,
-)
+from mnemo_client.errors import InterruptedAnswerError, MnemoError, StartError, UnreachableError
 from mnemo_client.paths import config_file, data_folder, run_folder, socket_path
 
 if TYPE_CHECKING:

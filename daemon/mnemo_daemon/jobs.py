@@ -45,7 +45,7 @@ def jobs_of(s: Services) -> tuple[Job, ...]:
         Job("expiry", "Move memories that have expired to the trash.", Interval(EXPIRY_SECONDS), s.expiry.run_slice,
             "200 memories"),
         Job(
-            "trash_retention", "Clear the trash after `trash.keep_days`, and of rejected texts after 30 days.",
+            "trash_retention", "Clear the trash after `trash.keep_days`, rejected texts after 30 days.",
             Interval(RETENTION_SECONDS),
             lambda: s.trash.run_retention_slice(s.settings.trash.keep_days), "1,000 memories",
         ),

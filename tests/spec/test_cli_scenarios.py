@@ -625,7 +625,8 @@ DAEMON = (
         {"GET /v1/notes/roots": NotesStatus(roots=[GONE_ROOT]),
          "DELETE /v1/notes/roots": BulkDeleteAnswer(ids=[ID], deleted=1)},
         Give("notes rm /gone/notes/", sent=[{}, {"id": ["r1"]}],
-             out="no longer watching /gone/notes: 1 memory moved to the trash, its files are unchanged\n"),
+             out="no longer watching /gone/notes: 1 memory moved to the trash, its files are unchanged\n",
+             err="its memories return with: mnemo notes add /gone/notes\n"),
         Give("notes rm /other", code=3),
     )),
     Scenario("notes add refuses what is no folder before it asks", (

@@ -48,6 +48,8 @@ def notes_rm(context: CommandContext) -> int:
         shown = short_path(root.path, context.cwd, context.home)
         moved = f"{plural(answer.deleted or 0, 'memory', 'memories')} moved to the trash"
         context.print(f"no longer watching {shown}: {moved}, its files are unchanged")
+        if answer.deleted:
+            context.message(f"its memories return with: mnemo notes add {shown}")
     return EXIT_DONE
 
 

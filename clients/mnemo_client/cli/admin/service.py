@@ -15,11 +15,7 @@ from mnemo_client.paths import home_folder, socket_path
 
 SERVICE, SOCKET = "mnemod.service", "mnemod.socket"
 LABEL = "mnemod"  # of launchd
-FORWARDED_VARIABLES = (
-    "MNEMO_DATA_DIR",
-    "MNEMO_SOCKET",
-    "MNEMO_CONFIG",
-)  # locations that the user may have changed
+FORWARDED_VARIABLES = ("MNEMO_DATA_DIR", "MNEMO_SOCKET", "MNEMO_CONFIG")  # locations that the user may have changed
 LOG_LINES = 50
 # The unit files are in the installation, or in the systemd folder of a working copy.
 TEMPLATES = (Path(sys.prefix) / "share" / "mnemo" / "systemd", Path(__file__).parents[4] / "systemd")
