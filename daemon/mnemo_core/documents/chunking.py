@@ -9,10 +9,11 @@ the boundaries depended on the model, a new model would cut every note again and
 Where a model counts more tokens than the estimate, its windows (SPEC 2.3) cover the rest.
 """
 
+import functools
 from bisect import bisect_right
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
-from itertools import groupby, pairwise, repeat
+from itertools import groupby, pairwise
 from typing import NamedTuple
 
 from mnemo_core.documents.blocks import BlockKind, TextBlock
@@ -100,12 +101,15 @@ def split_blocks(source: str | Sequence[TextBlock], count_tokens: CountTokens = 
     chunks: list[Chunk] = []
     for _, section in groupby(blocks, key=lambda block: block.section):
         together = list(section)
-        pieces = _joined(_pieces(together, count_tokens), count_tokens)
-        for piece in pieces:
-            text = _MANY_NEWLINES.sub("\n\n", piece.text).strip()
-            if text:
-                chunks.append(Chunk(text, together[0].headings, piece.first, piece.last, together[0].tags))
+        for piece in _joined(_pieces(together, count_tokens), count_tokens):
+            chunks += _chunk(piece, together[0].headings, together[0].tags)
     return chunks
+
+
+def _chunk(piece: _ChunkPiece, headings: tuple[str, ...], tags: tuple[str, ...] = ()) -> list[Chunk]:
+    """The chunk of a piece; none where it is blank."""
+    text = _MANY_NEWLINES.sub("\n\n", piece.text).strip()
+    return [Chunk(text, headings, piece.first, piece.last, tags)] if text else []
 
 
 def split_text(text: str, count_tokens: CountTokens, suffix: str = ".md") -> list[Chunk]:
@@ -127,10 +131,7 @@ def split_text(text: str, count_tokens: CountTokens, suffix: str = ".md") -> lis
     starts = [block.first_line for block in blocks]
     chunks: list[Chunk] = []
     for piece in pieces:
-        body = _MANY_NEWLINES.sub("\n\n", piece.text).strip()
-        if body:
-            headings = blocks[max(bisect_right(starts, piece.first) - 1, 0)].headings
-            chunks.append(Chunk(body, headings, piece.first, piece.last))
+        chunks += _chunk(piece, blocks[max(bisect_right(starts, piece.first) - 1, 0)].headings)
     return chunks
 
 
@@ -204,11 +205,7 @@ def _is_prose(code: str) -> bool:
     """Return whether an indented block is prose that somebody indented."""
     if code.lstrip().startswith(("```", "~~~")):
         return False
-    return sum(map(_is_letter_or_blank, code)) >= PROSE_SHARE_MIN * len(code)
-
-
-def _is_letter_or_blank(character: str) -> bool:
-    return character.isalpha() or character.isspace() or character in ".,"
+    return sum(each.isalpha() or each.isspace() or each in ".," for each in code) >= PROSE_SHARE_MIN * len(code)
 
 
 def _pieces(
@@ -384,30 +381,20 @@ def _cut_between_lines(block: TextBlock, count_tokens: CountTokens, chars: int) 
     head = _table_head(lines) if block.kind == "table" else 0
     header = "".join(line + "\n" for line in lines[:head])
     room = chars - len(header)
-    rows = [
-        part for number, line in enumerate(lines[head:], block.first_line + head) for part in _row(line, number, room)
+    groups: list[list[tuple[str, int]]] = []  # rows with their line numbers
+    size = 0
+    for number, line in enumerate(lines[head:], block.first_line + head):
+        for row in (line[at : at + room] for at in range(0, max(len(line), 1), room)):  # cut anywhere if it is too long
+            if not groups or size + len(row) + 1 > room:
+                groups.append([])
+                size = 0
+            groups[-1].append((row, number))
+            size += len(row) + 1
+    texts = [header + "\n".join(row for row, _ in group) for group in groups]
+    return [
+        _piece(text, tokens, group[0][1] if at else block.first_line, group[-1][1], whole=True)
+        for at, (text, tokens, group) in enumerate(zip(texts, count_tokens(texts), groups, strict=True))
     ]
-    pieces: list[tuple[str, int, int]] = []
-    taken: list[str] = []
-    size, first, last = 0, block.first_line, block.first_line
-    for row, number in rows:
-        if taken and size + len(row) + 1 > room:
-            pieces.append((header + "\n".join(taken), first, last))
-            taken, size, first = [], 0, number
-        taken.append(row)
-        size += len(row) + 1
-        last = number
-    if taken:
-        pieces.append((header + "\n".join(taken), first, last))
-    counts = count_tokens([text for text, _, _ in pieces])
-    return [_piece(text, n, a, b, whole=True) for (text, a, b), n in zip(pieces, counts, strict=True)]
-
-
-def _row(line: str, number: int, room: int) -> list[tuple[str, int]]:
-    """A line, cut anywhere if it alone is too long."""
-    if len(line) <= room:
-        return [(line, number)]
-    return [(line[at : at + room], number) for at in range(0, len(line), room)]
 
 
 def _table_head(lines: Sequence[str]) -> int:
@@ -443,15 +430,16 @@ _SPEAKER = lazy_pattern(
 
 
 def _speaker_of(line: str) -> tuple[str, bool] | None:
-    """The speaker whose turn begins on this line, and whether a time stands next to the name. None where no turn
+    """The speaker whose turn begins on this line, and whether a time or a role makes that sure. None where no turn
     begins."""
     match = _SPEAKER.match(line) if ":" in line or "：" in line else None
     if match is None:
         return None
     name = match["name"]
-    if name.count(" ") >= SPEAKER_WORDS_MAX or (name[0].islower() and name.lower() not in _ROLES):
+    is_role = name.lower() in _ROLES
+    if name.count(" ") >= SPEAKER_WORDS_MAX or (name[0].islower() and not is_role):
         return None
-    return name, bool(match["time"] or match["behind"])
+    return name, is_role or bool(match["time"] or match["behind"])
 
 
 def _speakers(blocks: Sequence[TextBlock]) -> frozenset[str]:
@@ -460,32 +448,30 @@ def _speakers(blocks: Sequence[TextBlock]) -> frozenset[str]:
     A name before a colon that occurs once may be anything ("Note:", "Result:"), and so may a single name, or labels
     that recur here and there in a long text.
     """
-    times: dict[str, int] = {}
+    times: Counter[str] = Counter()
     for block in blocks:
-        if block.kind in ("paragraph", "list"):
-            for line in block.text.split("\n"):
-                if found := _speaker_of(line):
-                    name, has_time = found
-                    sure = has_time or name.lower() in _ROLES
-                    times[name] = times.get(name, 0) + (2 if sure else 1)
+        for _, name, is_sure in _beginnings(block):
+            times[name] += 2 if is_sure else 1
     speakers = frozenset(name for name, count in times.items() if count >= 2)
-    spoken = sum(any(map(_says_something, _beginning(block, speakers), repeat(block))) for block in blocks)
+    spoken = sum(
+        any(name in speakers and _says_something(block, number, name) for number, name, _ in _beginnings(block))
+        for block in blocks
+    )
     return speakers if len(speakers) >= 2 and spoken >= len(blocks) * SPOKEN_SHARE_MIN else frozenset()
 
 
-def _says_something(begin: tuple[int, str], block: TextBlock) -> bool:
+def _says_something(block: TextBlock, number: int, name: str) -> bool:
     """Return whether words follow the name. A label stands alone on its line, and so may a role."""
-    number, name = begin
     lines = block.text.split("\n")
     return number + 1 < len(lines) or not lines[number].rstrip("* _").endswith((":", "：")) or name.lower() in _ROLES
 
 
-def _beginning(block: TextBlock, speakers: frozenset[str]) -> Iterator[tuple[int, str]]:
-    """The lines of a block, counted from 0, on which one of them begins to speak, and who."""
+def _beginnings(block: TextBlock) -> Iterator[tuple[int, str, bool]]:
+    """The lines of a block, counted from 0, on which somebody may begin to speak, who, and whether that is sure."""
     if block.kind in ("paragraph", "list"):
         for number, line in enumerate(block.text.split("\n")):
-            if (found := _speaker_of(line)) and found[0] in speakers:
-                yield number, found[0]
+            if found := _speaker_of(line):
+                yield number, *found
 
 
 def _turns(blocks: Sequence[TextBlock], speakers: frozenset[str]) -> list[_SpeakerTurn]:
@@ -506,7 +492,7 @@ def _turns(blocks: Sequence[TextBlock], speakers: frozenset[str]) -> list[_Speak
 def _parts(block: TextBlock, speakers: frozenset[str]) -> Iterator[tuple[TextBlock, str]]:
     """A block, cut before each line on which a speaker begins, and who that is."""
     lines = block.text.split("\n")
-    begins = list(_beginning(block, speakers))
+    begins = [(number, name) for number, name, _ in _beginnings(block) if name in speakers]
     if not begins:
         yield block, ""
         return
@@ -538,10 +524,7 @@ def _spoken(turns: Sequence[_SpeakerTurn], count_tokens: CountTokens) -> Iterato
         pieces = _announced(_pieces(turn.blocks, count_tokens, TOKENS_MAX - speaker_tokens, CUT_CHARS))
         chars = sum(len(piece.text) + 2 for piece in pieces)
         if sum(piece.tokens + 1 for piece in pieces) <= TOKENS_MAX and chars <= CONTENT_CHARS_MAX:
-            whole_turn = pieces[0]
-            for piece in pieces[1:]:
-                whole_turn = _join(whole_turn, piece)
-            pieces = [whole_turn]
+            pieces = [functools.reduce(_join, pieces)]
         for number, piece in enumerate(pieces):
             yield _TurnPiece(piece, turn.speaker, speaker_tokens, number == 0)
 
@@ -611,6 +594,4 @@ def _together(group: Sequence[_TurnPiece]) -> _ChunkPiece:
     piece, speaker, _, begins = group[0]
     if speaker and not begins and len(piece.text) + len(speaker) < CONTENT_CHARS_MAX:
         piece = piece._replace(text=speaker + ("\n" if piece.whole else " ") + piece.text)
-    for each in group[1:]:
-        piece = _join(piece, each.piece)
-    return piece
+    return functools.reduce(_join, (each.piece for each in group[1:]), piece)

@@ -170,7 +170,7 @@ def _transcribed(text: str) -> frozenset[str]:
         if label and _is_label(label["name"]):
             counts[label["name"]] = counts.get(label["name"], 0) + 1
         at = text.find("\n", at) + 1 or -1
-    known = {name for name in counts if name.split()[0].lower() in english.WOMEN | english.MEN}
+    known = {name for name in counts if name.split()[0].lower() in english.GIVEN_NAMES}
     again = {name for name, count in counts.items() if count > 1 and name.lower() not in _ROLES | _NOTES}
     return frozenset(known | (again if len(again) > 1 or (again and known) else set()))
 
@@ -372,7 +372,7 @@ _WITH_PREPOSITION = frozenset(lexicon.lines("facts", "with_preposition"))
 _PLAIN_VERBS = lexicon.words("facts", "plain_verbs")
 _EVENTS = lexicon.words("facts", "events")
 _ATTRIBUTES = lexicon.words("facts", "attributes")
-_RELATIVES = english.HER | english.HIM | english.SOMEONE | {"cat", "dog", "pet", "team", "company", "school", "doctor"}
+_RELATIVES = english.RELATIVES | {"pet", "team", "company", "school"}
 _CUT_OFF = lazy_pattern(
     r",? (?:since (?!.*\b(?:he|she|it|they|i|we)\b).+"
     r"|for (?:\d+|two|three|four|five|six|seven|eight|nine|ten) (?:years|months|weeks|days))$",

@@ -266,7 +266,7 @@ def find_main_clause(words: Sequence[SentenceWord]) -> Clause | None:
 
 def is_imperative(words: Sequence[SentenceWord]) -> bool:
     """ "Buy milk": a base form first, and no verb right behind it."""
-    if not english.is_base(words[0].bare) or words[0].bare in english.WOMEN | english.MEN:
+    if not english.is_base(words[0].bare) or words[0].bare in english.GIVEN_NAMES:
         return False
     second = words[1].bare
     return second not in english.BE | english.AUX_ONE | english.AUX_PAST | english.MODALS and (

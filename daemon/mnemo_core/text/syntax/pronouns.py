@@ -4,63 +4,40 @@ A verb that cannot be turned to the third person leaves the "I".
 """
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
 
 from mnemo_core.text.syntax import english
-from mnemo_core.text.syntax.clauses import CLOSED, EDGES, FIRST, OURS, THIRD, Clause, SentenceWord, find_main_clause
-
-Sort = Literal["he", "she", "person", "name", "thing", "they"]
-# What each pronoun may mean.
-_MEANT: dict[str, frozenset[Sort]] = {
-    "he": frozenset({"he", "person", "name"}),
-    "she": frozenset({"she", "person", "name"}),
-    "it": frozenset({"thing", "name"}),
-    "they": frozenset({"they", "he", "she", "person", "name"}),
-}
+from mnemo_core.text.syntax.clauses import CLOSED, EDGES, FIRST, OURS, THIRD, SentenceWord, find_main_clause
 
 
-class NamedReferent(NamedTuple):
-    """Somebody or something that a sentence names, and that a pronoun may mean; `at` is its first word."""
-
-    sort: Sort
-    at: int
-
-
-def find_referents(words: Sequence[SentenceWord]) -> list[NamedReferent]:
-    """People and things that a sentence names, in order. A predicate after "is a" names nothing new."""
-    found: list[NamedReferent] = []
+def find_referents(words: Sequence[SentenceWord]) -> list[int]:
+    """The first words of the phrases that name people and things, which a pronoun may mean, in order. A predicate after
+    "is a" names nothing new."""
+    found: list[int] = []
     main = find_main_clause(words)
     verb = main.verb if main else len(words)
     at = 0
     while at < len(words):
-        phrase = _phrase(words, at, verb)
-        if phrase is None:
-            at += 1
-            continue
-        sort, end = phrase
-        is_said_of = at >= 2 and words[at - 1].bare in english.BE
-        if not (is_said_of and (words[at].bare in {"a", "an"} or sort == "name")):
-            found.append(NamedReferent(sort, at))
-        at = end
+        is_phrase = words[at].bare in english.DETERMINERS | english.COUNTS or words[at].raw.isdigit()
+        end = _end_of_phrase(words, at, verb) if is_phrase else _end_of_name(words, at)
+        is_predicate = at >= 2 and words[at - 1].bare in english.BE
+        if end > at + is_phrase and not (is_predicate and (not is_phrase or words[at].bare in {"a", "an"})):
+            found.append(at)
+        at = max(end, at + 1) if not is_phrase or end > at + 1 else at + 1
     return found
 
 
-def _phrase(words: Sequence[SentenceWord], at: int, verb: int) -> tuple[Sort, int] | None:
-    """The sort of the name or noun phrase that begins at a word, and the word behind it."""
-    word = words[at]
-    if word.bare in english.DETERMINERS or word.bare in english.COUNTS or word.raw.isdigit():
-        return _noun_phrase(words, at, verb)
-    if not _is_name(words, at):
-        return None
-    end = at + 1
-    while end < len(words) and _is_name(words, end) and not CLOSED.search(words[end - 1].raw):
-        if words[end - 1].raw.endswith("'s"):
-            break
+def _end_of_name(words: Sequence[SentenceWord], at: int) -> int:
+    """The word behind the name that begins at a word; that word itself where it is no name."""
+    end = at
+    while end < len(words) and _is_name(words, end):
         end += 1
-    return _sort_of_name(words, at), end
+        if words[end - 1].raw.endswith("'s") or CLOSED.search(words[end - 1].raw):
+            break
+    return end
 
 
-def _noun_phrase(words: Sequence[SentenceWord], at: int, verb: int) -> tuple[Sort, int] | None:
+def _end_of_phrase(words: Sequence[SentenceWord], at: int, verb: int) -> int:
+    """The word behind the noun phrase that begins with a determiner or number."""
     end = at + 1
     while end < len(words) and end < at + 5 and end != verb and not CLOSED.search(words[end - 1].raw):
         bare = words[end].bare
@@ -73,28 +50,7 @@ def _noun_phrase(words: Sequence[SentenceWord], at: int, verb: int) -> tuple[Sor
         ):
             break
         end += 1
-    if end == at + 1:
-        return None
-    nouns = [word.bare for word in words[at + 1 : end]]
-    sort: Sort = "thing"
-    if set(nouns) & english.HER:
-        sort = "she"
-    elif set(nouns) & english.HIM:
-        sort = "he"
-    elif set(nouns) & english.SOMEONE:
-        sort = "person"
-    elif (
-        words[at].bare in english.COUNTS
-        or words[at].raw.isdigit()
-        or nouns[-1] in english.PLURALS
-        or _is_plural(nouns[-1])
-    ):
-        sort = "they"
-    return sort, end
-
-
-def _is_plural(noun: str) -> bool:
-    return noun.endswith("s") and not noun.endswith(("ss", "us", "is"))
+    return end
 
 
 def _is_name(words: Sequence[SentenceWord], at: int) -> bool:
@@ -102,21 +58,9 @@ def _is_name(words: Sequence[SentenceWord], at: int) -> bool:
     letters = word.raw.strip(EDGES)
     if not letters or not letters[0].isupper() or word.bare in FIRST | OURS or word.bare in english.DATES:
         return False
-    if at:
-        return True
-    return (
-        word.bare not in english.PREPOSITIONS | english.SUBORDINATORS | english.DETERMINERS and word.bare not in THIRD
+    return at > 0 or word.bare not in (
+        english.PREPOSITIONS | english.SUBORDINATORS | english.DETERMINERS | THIRD.keys()
     )
-
-
-def _sort_of_name(words: Sequence[SentenceWord], at: int) -> Sort:
-    first = words[at].bare.removesuffix("'s")
-    if first in english.WOMEN:
-        return "she"
-    if first in english.MEN:
-        return "he"
-    # "lives in X", "works at X": a place or a company, unless it is a known first name.
-    return "thing" if at and words[at - 1].bare in english.PLACE_PREPOSITIONS else "name"
 
 
 def begins_with_reference(words: Sequence[SentenceWord]) -> bool:
@@ -128,63 +72,31 @@ def begins_with_reference(words: Sequence[SentenceWord]) -> bool:
     return not (first == "it" and _is_weather(words, 0))
 
 
-def _is_small(bare: str) -> bool:
-    small = english.PREPOSITIONS | english.DETERMINERS | english.DATES | english.NEGATIONS | english.COUNTS
-    return bare in small or english.is_adverb(bare) or bare.isdigit() or bare in FIRST | OURS or bare in {"and", "but"}
-
-
 def is_anchored(words: Sequence[SentenceWord]) -> bool:
-    """Return whether every third-person pronoun has a possible referent before it in the same sentence."""
+    """Return whether every third-person pronoun follows what it may mean in the same sentence: a name, noun phrase or
+    plural, which of an object in the first clause is not the subject."""
     if not any(word.bare in THIRD for word in words):
         return True
-    names = find_referents(words)
-    found = find_main_clause(words)
+    plurals = [at for at, word in enumerate(words) if _is_plural(word.bare) or word.bare in english.PLURALS]
+    named = sorted({*find_referents(words), *plurals})
+    main = find_main_clause(words)
     for at, word in enumerate(words):
         if word.bare not in THIRD or (word.bare == "it" and _is_weather(words, at)):
             continue
-        earlier = [each for each in names if each.at < at]
-        is_object = word.bare in {"him", "them"} or (word.bare == "her" and not _owns(words, at))
-        if (
-            is_object
-            and found is not None
-            and not {"and", "but", *english.SUBORDINATORS} & {w.bare for w in words[:at]}
-        ):
-            earlier = [each for each in earlier if each.at >= found.verb]
-        if word.bare in {"it", "its"} and _has_thing(words, at, found, is_subject_meant=word.bare == "its"):
-            continue
-        if word.bare in {"they", "them", "their"} and any(
-            _is_plural(w.bare) or w.bare in english.PLURALS for w in words[:at]
-        ):
-            continue
-        if not any(each.sort in _MEANT[THIRD[word.bare]] for each in earlier):
+        is_joined = bool({"and", "but", *english.SUBORDINATORS} & {each.bare for each in words[:at]})
+        is_object = word.bare in {"it", "him", "them"} and main is not None and not is_joined
+        first = main.verb if is_object and main is not None else 0
+        if not any(first <= each < at for each in named):
             return False
     return True
 
 
-def _has_thing(words: Sequence[SentenceWord], at: int, found: Clause | None, *, is_subject_meant: bool) -> bool:
-    """Return whether a word before `at` may be the referent of "it": the subject only from another clause."""
-    bare = [word.bare for word in words[:at]]
-    if found is None or is_subject_meant or {"but", *english.SUBORDINATORS} & set(bare):
-        return any(word not in THIRD and not _is_small(word) for word in bare)
-    return any(
-        not _is_small(bare[number]) and bare[number] not in english.WOMEN | english.MEN
-        and not english.is_finite(bare[number], "one") and not bare[number][:1].isdigit()
-        for number in range(found.verb + 1, at)
-    )  # fmt: skip
+def _is_plural(noun: str) -> bool:
+    return noun.endswith("s") and len(noun) > 3 and not noun.endswith(("ss", "us", "is", "'s"))
 
 
 def _is_weather(words: Sequence[SentenceWord], at: int) -> bool:
     return bool({word.bare for word in words[at + 1 : at + 3]} & english.WEATHER)
-
-
-def _owns(words: Sequence[SentenceWord], at: int) -> bool:
-    """Return whether "her" is possessive: a noun follows."""
-    if at + 1 >= len(words) or CLOSED.search(words[at].raw) or words[at].raw.endswith("."):
-        return False
-    following = words[at + 1].bare
-    return following not in english.PREPOSITIONS | english.DETERMINERS | {"and", "but"} and not english.is_adverb(
-        following
-    )
 
 
 def in_third_person(words: Sequence[SentenceWord], name: str) -> list[SentenceWord] | None:
