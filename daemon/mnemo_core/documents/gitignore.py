@@ -13,40 +13,13 @@ IGNORE_FILE = ".mnemoignore"
 PATTERNS_MAX = 1000  # of one file
 STARS_MAX = 8  # of one pattern: the time to match grows with a power of their number
 
-# What no note lives in. A `.mnemoignore` can take any of these back.
-DEFAULT_PATTERNS = """
-.git/
-.hg/
-.svn/
-.obsidian/
-.logseq/
-.trash/
-.Trash*/
-.stversions/
-.stfolder/
-.sync/
-.venv/
-__pycache__/
-node_modules/
-*~
-.*.sw?
-.sw?
-.#*
-\\#*#
-*.tmp
-*.bak
-.~*
-~$*
-4913
-.fuse_hidden*
-.nfs*
-.syncthing.*
-*.sync-conflict-*
-*(conflicted copy*
-*.part
-*.crdownload
-.goutputstream-*
-"""
+# Folders and files that hold no notes. A `.mnemoignore` can take any of these back.
+DEFAULT_PATTERNS = (
+    ".git/", ".hg/", ".svn/", ".obsidian/", ".logseq/", ".trash/", ".Trash*/", ".stversions/", ".stfolder/", ".sync/",
+    ".venv/", "__pycache__/", "node_modules/", "*~", ".*.sw?", ".sw?", ".#*", "\\#*#", "*.tmp", "*.bak", ".~*", "~$*",
+    "4913", ".fuse_hidden*", ".nfs*", ".syncthing.*", "*.sync-conflict-*", "*(conflicted copy*", "*.part",
+    "*.crdownload", ".goutputstream-*",
+)  # fmt: skip
 
 
 class _Rule(NamedTuple):
@@ -60,8 +33,7 @@ Rules = tuple[_Rule, ...]
 
 def read_rules(text: str) -> Rules:
     """The rules of an ignore file, in order. A line that makes no pattern is passed over."""
-    rules = [rule for line in text.split("\n")[:PATTERNS_MAX] if (rule := _rule(line)) is not None]
-    return tuple(rules)
+    return tuple(rule for line in text.split("\n")[:PATTERNS_MAX] if (rule := _rule(line)) is not None)
 
 
 def match_rules(rules: Rules, path: str, *, is_folder: bool) -> bool | None:
@@ -161,4 +133,4 @@ def _char_class(body: str, start: int) -> tuple[str, int]:
     return f"(?!/)[{'^' if negated else ''}{inside}]", end + 1
 
 
-DEFAULT_RULES = read_rules(DEFAULT_PATTERNS)
+DEFAULT_RULES = read_rules("\n".join(DEFAULT_PATTERNS))

@@ -39,8 +39,12 @@ def match_chunks(old: Sequence[ChunkText], new: Sequence[ChunkText]) -> list[int
     """
     matched: list[int | None] = [None] * len(new)
     free = set(range(len(old)))
-    _match_equal(old, new, matched, free, lambda chunk: (chunk.hash, chunk.headings))
-    _match_equal(old, new, matched, free, lambda chunk: chunk.hash)
+    keys: tuple[Callable[[ChunkText], Hashable], ...] = (
+        lambda each: (each.hash, each.headings),
+        lambda each: each.hash,
+    )
+    for key in keys:
+        _match_equal([*map(key, old)], [*map(key, new)], matched, free)
     by_headings: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
     for index in sorted(free):
         by_headings[old[index].headings].append(index)
@@ -54,20 +58,14 @@ def match_chunks(old: Sequence[ChunkText], new: Sequence[ChunkText]) -> list[int
     return matched
 
 
-def _match_equal(
-    old: Sequence[ChunkText],
-    new: Sequence[ChunkText],
-    matched: list[int | None],
-    free: set[int],
-    key: Callable[[ChunkText], Hashable],
-) -> None:
+def _match_equal(old: Sequence[Hashable], new: Sequence[Hashable], matched: list[int | None], free: set[int]) -> None:
+    """Match each of the new keys that is not matched with the first free one of the old ones that equals it."""
     waiting: defaultdict[Hashable, deque[int]] = defaultdict(deque)
     for index in sorted(free):
-        waiting[key(old[index])].append(index)
-    for index, chunk in enumerate(new):
-        if matched[index] is None and (indices := waiting.get(key(chunk))):
-            found = indices.popleft()
-            matched[index] = found
+        waiting[old[index]].append(index)
+    for index, key in enumerate(new):
+        if matched[index] is None and (indices := waiting.get(key)):
+            matched[index] = found = indices.popleft()
             free.discard(found)
 
 
@@ -134,31 +132,24 @@ def match_files(
     moved, came back, or changed places with another. Then the same place: a file that was edited. Then the same inode
     in the same root, if they share text, since an inode is used again as soon as its file is deleted.
     """
-    matched: list[str | None] = [None] * len(now)
-    free = dict.fromkeys(range(len(before)))
-
-    def give_by(key_before: Callable[[PreviousFile], Hashable], key_now: Callable[[NewFile], Hashable]) -> None:
-        waiting: defaultdict[Hashable, deque[int]] = defaultdict(deque)
-        for candidate in free:
-            waiting[key_before(before[candidate])].append(candidate)
-        for index, file_now in enumerate(now):
-            if matched[index] is None and (candidates := waiting.get(key_now(file_now))):
-                found = candidates.popleft()
-                matched[index] = before[found].id
-                del free[found]
-
-    give_by(lambda b: (b.hash, b.root, b.path), lambda n: (n.hash, n.root, n.path))
-    give_by(lambda b: (b.hash, b.root, b.inode), lambda n: (n.hash, n.root, n.inode))
-    give_by(lambda b: (b.hash, b.root), lambda n: (n.hash, n.root))
-    give_by(lambda b: b.hash, lambda n: n.hash)
-    give_by(lambda b: (b.root, b.path), lambda n: (n.root, n.path))
-    by_inode = {(before[c].root, before[c].inode): c for c in free if before[c].inode}
+    matched: list[int | None] = [None] * len(now)
+    free = set(range(len(before)))
+    keys: tuple[Callable[[PreviousFile | NewFile], Hashable], ...] = (
+        lambda each: (each.hash, each.root, each.path),
+        lambda each: (each.hash, each.root, each.inode),
+        lambda each: (each.hash, each.root),
+        lambda each: each.hash,
+        lambda each: (each.root, each.path),
+    )
+    for key in keys:
+        _match_equal([*map(key, before)], [*map(key, now)], matched, free)
+    by_inode = {(before[each].root, before[each].inode): each for each in sorted(free) if before[each].inode}
     for index, file_now in enumerate(now):
         at = by_inode.get((file_now.root, file_now.inode), -1)
         if matched[index] is None and at in free and shares_text(before[at], file_now):
-            matched[index] = before[at].id
-            del free[at]
-    return matched
+            matched[index] = at
+            free.discard(at)
+    return [None if at is None else before[at].id for at in matched]
 
 
 # Links

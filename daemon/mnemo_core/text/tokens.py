@@ -1,7 +1,7 @@
-"""A text as the pieces that the guard compares: words, numbers, dates, identifiers. SPEC 5.5
+"""A text as the tokens that the guard compares: words, numbers, dates, identifiers. SPEC 5.5
 
-Here each piece is read by itself, in whatever notation it is written; what pieces side by side come to is `specifics`'s
-business. What is no letter, digit or sign (quotes, brackets, commas) is no piece.
+Each token is read by itself, in whatever notation it is written; `canonical` puts neighbouring tokens together. Quotes,
+brackets and commas are no tokens.
 """
 
 import re
@@ -231,32 +231,28 @@ def _read_phone(token: str) -> list[TextToken]:
 
 
 def _read_iso(token: str) -> list[TextToken]:
-    year, month, day = re.split(r"[-/]", token)
-    return [TextToken(iso_date(year, month, day), "date")]
+    return [TextToken(iso_date(*re.findall(r"\d+", token)), "date")]
 
 
 def _read_dotted(token: str) -> list[TextToken]:
-    day, month, year = (part.strip() for part in token.split("."))
-    return [TextToken(iso_date(year, month, day), "date")]
+    return [TextToken(iso_date(*reversed(re.findall(r"\d+", token))), "date")]
 
 
 def _read_slashed(token: str) -> list[TextToken]:
     """Read a date whose month is certain only where the other number cannot be one; else it stays as written."""
     first, second, year = token.split("/")
-    if len(year) == 4 and int(first) > 12 >= int(second):
-        return [TextToken(iso_date(year, second, first), "date")]
-    if len(year) == 4 and int(second) > 12 >= int(first):
-        return [TextToken(iso_date(year, first, second), "date")]
-    return [TextToken(token, "date")]
+    if len(year) < 4 or (int(first) > 12) is (int(second) > 12):
+        return [TextToken(token, "date")]
+    month, day = (second, first) if int(first) > 12 else (first, second)
+    return [TextToken(iso_date(year, month, day), "date")]
+
+
+_HAN_DATE_PARTS = (r"(\d{4})年", r"(\d{1,2})月", r"月\s?(\d{1,2})")
 
 
 def _read_han_date(token: str) -> list[TextToken]:
-    year = re.search(r"(\d{4})年", token)
-    month = re.search(r"(\d{1,2})月", token)
-    day = re.search(r"月\s?(\d{1,2})", token)
-    if month is None:
-        return [TextToken(year[1], "number")] if year else []
-    return [TextToken(iso_date(year[1] if year else "", month[1], day[1] if day else ""), "date")]
+    year, month, day = (found[1] if (found := re.search(each, token)) else "" for each in _HAN_DATE_PARTS)
+    return [TextToken(iso_date(year, month, day), "date")] if month else [TextToken(year, "number")]
 
 
 def _read_han_day(token: str) -> list[TextToken]:
@@ -265,21 +261,16 @@ def _read_han_day(token: str) -> list[TextToken]:
     return [TextToken(f"weekday {min(index, 6) + 1}", "date")]
 
 
-def _read_han_time(token: str) -> list[TextToken]:
-    numbers = [int(each) for each in re.findall(r"\d+", token)]
-    hour, minute = numbers[0], numbers[1] if len(numbers) > 1 else 30 if "半" in token else 0
-    if token.startswith(("下午", "晚上", "午後")) and hour < 12:
-        hour += 12
-    return [TextToken(f"T{hour:02}:{minute:02}", "date")]
-
-
-def _read_half_day(token: str) -> list[TextToken]:
-    numbers = [int(each) for each in re.findall(r"\d+", token)]
-    hour, minute = numbers[0], numbers[1] if len(numbers) > 1 else 0
-    if not 1 <= hour <= 12:
+def _read_time(token: str) -> list[TextToken]:
+    """A time of day with am or pm, Uhr, 点 or 時."""
+    hour, *rest = map(int, re.findall(r"\d+", token))
+    half_day = next((each for each in token.lower() if each in "ap"), "")
+    if half_day and not 1 <= hour <= 12:
         return [TextToken(re.sub(r"[\s.]", "", token).lower(), "date")]
-    hour = hour % 12 + (12 if "p" in token.lower() else 0)
-    return [TextToken(f"T{hour:02}:{minute:02}", "date")]
+    hour = hour % 12 if half_day else hour
+    if hour < 12 and (half_day == "p" or token.startswith(("下午", "晚上", "午後"))):
+        hour += 12
+    return [TextToken(f"T{hour:02}:{rest[0] if rest else 30 if '半' in token else 0:02}", "date")]
 
 
 def _read_clock(token: str) -> list[TextToken]:
@@ -287,11 +278,6 @@ def _read_clock(token: str) -> list[TextToken]:
     hour, rest = clock.split(":", 1)
     found = [TextToken(f"T{int(hour):02}:{rest[:2]}", "date")]
     return found if len(rest) == 2 else [*found, TextToken(rest[2:], "date")]
-
-
-def _read_uhr(token: str) -> list[TextToken]:
-    numbers = [int(each) for each in re.findall(r"\d+", token)]
-    return [TextToken(f"T{numbers[0]:02}:{numbers[1] if len(numbers) > 1 else 0:02}", "date")]
 
 
 def iso_date(year: str, month: str, day: str) -> str:
@@ -314,10 +300,10 @@ _READERS: dict[str, Callable[[str], list[TextToken]]] = {
     "slashed": _read_slashed,
     "han_date": _read_han_date,
     "han_day": _read_han_day,
-    "han_time": _read_han_time,
-    "half_day": _read_half_day,
+    "han_time": _read_time,
+    "half_day": _read_time,
     "clock": _read_clock,
-    "uhr": _read_uhr,
+    "uhr": _read_time,
     "phone": _read_phone,
     "path": lambda token: [TextToken(token.rstrip("."), "identifier")],
     "flag": lambda token: [TextToken(token, "identifier")],
