@@ -185,3 +185,8 @@ def test_no_reworded_pair_plainly_differs() -> None:
     same = [pair for pair in rewordings(False) if difference(pair.one, pair.other) is None]
     assert len(same) > 50
     assert [pair for pair in same if obviously_differ(unchanged_words(pair.one), unchanged_words(pair.other))] == []
+
+
+def test_a_text_without_tokens_differs_from_one_with_any() -> None:
+    assert difference("«»", "Anna lives in Lisbon.") is not None
+    assert difference("Anna lives in Lisbon.", "«»") is not None

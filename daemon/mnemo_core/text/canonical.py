@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
+from mnemo_core.text import lexicon
 from mnemo_core.text.dates.date_words import MONTHS, WEEKDAYS
 from mnemo_core.text.languages import identify_language
 from mnemo_core.text.lazy_patterns import lazy_pattern
@@ -65,9 +66,7 @@ class CanonicalForm(NamedTuple):
 
     tokens: tuple[TextToken, ...]
     values: tuple[str, ...]
-    swapped_values: tuple[
-        str, ...
-    ]  # of "my editor is Vim": what "Vim is my editor" comes to; empty where nothing can turn
+    swapped_values: tuple[str, ...]  # of "my editor is Vim" those of "Vim is my editor"; empty where nothing can turn
 
 
 class UnchangedWords(NamedTuple):
@@ -86,10 +85,7 @@ _CLAUSES = listed("and but or then while because if when unless after before unt
 _OWNERS = listed("my our your his her their the")
 _BEFORE_DATES = listed("on at in am um im le à")
 _MONTH_BEFORE = listed("in since until by last next this early late of im seit bis en")
-_AFTER_PARTICIPLE = listed(
-    """to the a an my our your his her their from in at on for with that it him them us me this these those into onto up
-    out off back and but as"""
-)
+_AFTER_PARTICIPLE = lexicon.words("vocabulary", "after participles")
 _DAY_DIGITS_MAX = 4  # a day of a month, with the zeros before it
 _BEING = frozenset({"am", "is", "are"})
 
@@ -101,9 +97,8 @@ def difference(one: str | CanonicalForm, other: str | CanonicalForm) -> Specific
     second = canonical_form(other) if isinstance(other, str) else other
     if first.values == second.values:
         return None
-    if (first.swapped_values and first.swapped_values == second.values) or (
-        second.swapped_values and second.swapped_values == first.values
-    ):
+    is_swapped = first.values == second.swapped_values or second.values == first.swapped_values
+    if is_swapped and first.values and second.values:
         return None
     return _named(first, second)
 
@@ -112,9 +107,8 @@ def obviously_differ(one: UnchangedWords, other: UnchangedWords) -> bool:
     """Return whether one text has a word that no rule changes and the other lacks: then their forms differ."""
     if not (one.is_plain and other.is_plain):
         return False
-    return any(word not in other.folded for word in one.words - other.words) or any(
-        word not in one.folded for word in other.words - one.words
-    )
+    pairs = ((one, other), (other, one))
+    return any(word not in there.folded for here, there in pairs for word in here.words - there.words)
 
 
 # Shorter ones may be units, parts of times or of contractions. A word beside an apostrophe is taken apart.
@@ -123,9 +117,8 @@ _UNTOUCHED = lazy_pattern(r"(?<![a-z'])[a-z]{4,}(?![a-z'])")
 
 def unchanged_words(text: str) -> UnchangedWords:
     folded, is_plain = text.lower(), text.isascii()
-    return UnchangedWords(
-        frozenset(_UNTOUCHED.findall(folded)) - _WORDS_OF_RULES if is_plain else frozenset(), folded, is_plain
-    )
+    words = frozenset(_UNTOUCHED.findall(folded)) - _WORDS_OF_RULES if is_plain else frozenset()
+    return UnchangedWords(words, folded, is_plain)
 
 
 def _words_of_rules() -> frozenset[str]:
@@ -154,8 +147,8 @@ def canonical_form(text: str) -> CanonicalForm:
         said, copula = _normalized(sentence, language)
         atoms += said
     values = tuple(atom.value for atom in atoms)
-    turned = _turned(values, copula) if len(sentences) == 1 and copula > 0 else ()
-    return CanonicalForm(tuple(atoms), values, turned)
+    swapped = (*values[copula:], *values[:copula]) if len(sentences) == 1 and copula > 0 else ()
+    return CanonicalForm(tuple(atoms), values, swapped)
 
 
 def _named(one: CanonicalForm, other: CanonicalForm) -> SpecificDifference:
@@ -217,18 +210,13 @@ _COPULA = "\0is"  # stands where a plain `is` was
 
 
 def _turning_point(atoms: Sequence[TextToken], said: Sequence[TextToken], copulas: Sequence[int]) -> int:
-    owned = bool(atoms) and (atoms[0].value.lower() in _OWNERS or any(atom.value == "'s" for atom in atoms[:2]))
-    is_last_owned = len(copulas) == 1 and any(
-        atom.value.lower() in _OWNERS for atom in atoms[copulas[0] : copulas[0] + 2]
-    )
-    is_plain = all(atom.kind != "opposite" and atom.value not in NEGATIONS for atom in said)
-    if len(copulas) != 1 or not (owned or is_last_owned) or not is_plain or not 0 < copulas[0] < len(said):
+    """Where a sentence that names an owner has its only `is`; -1 for any other sentence."""
+    if len(copulas) != 1 or not 0 < copulas[0] < len(said):
         return -1
-    return copulas[0]
-
-
-def _turned(values: tuple[str, ...], at: int) -> tuple[str, ...]:
-    return values[at:] + values[:at]
+    owners = (*atoms[:1], *atoms[copulas[0] : copulas[0] + 2])
+    is_owned = any(atom.value.lower() in _OWNERS for atom in owners) or any(atom.value == "'s" for atom in atoms[:2])
+    is_plain = all(atom.kind != "opposite" and atom.value not in NEGATIONS for atom in said)
+    return copulas[0] if is_owned and is_plain else -1
 
 
 def _phrases(sentence: list[TextToken]) -> list[TextToken]:

@@ -1,8 +1,8 @@
-"""The times a text speaks of, and the one it tells of. SPEC 2.1, 2.5, 5.4, 7.1
+"""The times that a text names, and the time of the event that it describes. SPEC 2.1, 2.5, 5.4, 7.1
 
-`mentions` finds every time that a text names, for queries too ("what did I say last week"). `event_at` answers only
-where a reader would not hesitate, and None otherwise: a memory that is filed under no date of its own has the time of
-saying, which is never far wrong; one that is filed under a wrong date is lost.
+`find_mentions` finds every time that a text names, for queries too ("what did I say last week"). `find_event_time`
+answers only where a reader would not hesitate, and None otherwise: a memory without a date of its own has the time of
+its statement, which is never far wrong; one with a wrong date is lost.
 
 What counts as when it happened:
 - a day, month, season, quarter or year that is named: its beginning; where it holds the moment of saying ("today",
@@ -49,9 +49,10 @@ def find_mentions(text: str, said_at: int, zone: Zone) -> list[TimeMention]:
 
     What has two readings has the likelier one here; bounds ("since 2019") and what comes again and again are no times.
     """
-    found = _found(text, said_at, zone)
     return [
-        TimeMention(*each[:4]) for each in found if each.role in ("event", "vague", "unsure") and each.until > each.at
+        TimeMention(*each[:4])
+        for each in _read(Utterance(_masked(text), said_at, zone))
+        if each.role in ("event", "vague", "unsure") and each.until > each.at
     ]
 
 
@@ -60,7 +61,7 @@ def said_at(text: str, event_at: int, created_at: int, zone: Zone) -> int:
 
     Its event_at, unless that lies ahead or was read off the text: "the party is on May 3" is not said on May 3.
     """
-    if event_at >= created_at or _told_at(text, created_at, zone) == event_at:
+    if event_at >= created_at or find_event_time(text, created_at, zone) == event_at:
         return created_at
     return event_at
 
@@ -70,10 +71,6 @@ def find_event_time(text: str, said_at: int, zone: Zone) -> int | None:
 
     None too for times before 1970 and after 9999, which no record holds.
     """
-    return _told_at(text, said_at, zone)
-
-
-def _told_at(text: str, said_at: int, zone: Zone) -> int | None:
     saying = Utterance(_masked(text), said_at, zone)
     candidates = [each for each in _read(saying) if each.role in ("event", "unsure") and not _is_open(each, saying)]
     if not candidates or any(each.role == "unsure" for each in candidates):
@@ -85,10 +82,6 @@ def _told_at(text: str, said_at: int, zone: Zone) -> int | None:
     if one.at <= said_at < one.until and one.until - one.at > HOUR_MS:
         at = said_at
     return at if 0 <= at <= AT_MAX else None
-
-
-def _found(text: str, said_at: int, zone: Zone) -> list[TimeCandidate]:
-    return _read(Utterance(_masked(text), said_at, zone))
 
 
 def _is_open(found: TimeCandidate, saying: Utterance) -> bool:
