@@ -210,7 +210,7 @@ _COPULA = "\0is"  # stands where a plain `is` was
 
 
 def _turning_point(atoms: Sequence[TextToken], said: Sequence[TextToken], copulas: Sequence[int]) -> int:
-    """Where a sentence that names an owner has its only `is`; -1 for any other sentence."""
+    """Index of the only `is` of a sentence that names an owner; -1 for any other sentence."""
     if len(copulas) != 1 or not 0 < copulas[0] < len(said):
         return -1
     owners = (*atoms[:1], *atoms[copulas[0] : copulas[0] + 2])
