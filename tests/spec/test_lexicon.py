@@ -1,5 +1,6 @@
 """Word lists are read from their files, and each is one."""
 
+import re
 from importlib import resources
 
 import pytest
@@ -25,3 +26,14 @@ def test_no_list_is_empty_or_written_twice() -> None:
         heads = [line for line in each.read_text("utf-8").splitlines() if line.startswith("[")]
         assert len(set(heads)) == len(heads), each.name
         assert all(lexicon.words(each.name.removesuffix(".txt"), head.strip("[]")) for head in heads), each.name
+
+
+def test_names_in_patterns_stand_for_macros_and_for_what_the_caller_gives() -> None:
+    unknown = re.compile(r"\{[A-Z_]+\}")
+    for each in (file for file in resources.files(lexicon).iterdir() if file.name.endswith(".txt")):
+        topic, text = each.name.removesuffix(".txt"), each.read_text("utf-8")
+        for section in re.findall(r"^\[(\w+)\]$", text, re.MULTILINE):
+            found = lexicon.patterns(topic, section, HAN="h", KATAKANA="k", UNSPACED="u")
+            assert section == "macros" or not any(map(unknown.search, found)), (topic, section)
+    assert any(map(unknown.search, lexicon.patterns("claim_frames", "frames")))
+    assert lexicon.patterns("entities", "asian_named", HAN="h")[1].startswith("(?:[小老阿])[王李张")
