@@ -102,7 +102,7 @@ def test_before_the_change_was_known_the_older_value_stands_alone(client: Client
     assert [(memory.content, memory.was) for memory in answer.memories] == [(HOME, False)]
 
 
-def test_at_a_time_before_a_change_that_was_told_in_advance_the_older_value_stands_first(client: Client) -> None:
+def test_before_the_date_of_an_announced_change_the_older_value_is_first(client: Client) -> None:
     now = int(time.time() * 1000)
     client.remember(HOME, event_at=AT, wait="indexed")
     moved = client.remember(MOVED, event_at=now + 30 * DAY, wait="indexed")
@@ -117,7 +117,7 @@ def test_in_an_order_by_time_nothing_is_moved(client: Client) -> None:
     assert [(memory.content, memory.was) for memory in answer.memories] == [(MOVED, False), (HOME, False)]
 
 
-def test_a_block_dates_an_older_value_and_says_that_it_was(client: Client) -> None:
+def test_a_block_dates_and_marks_an_older_value(client: Client) -> None:
     remember_move(client)
     block = client.context(ASKED_HOME, dates="none").block
     lines = [re.sub(r"\d\.\d\d", "SCORE", line) for line in block.splitlines()]
@@ -247,7 +247,7 @@ def test_preferences_come_first_in_a_quota_of_their_own(client: Client) -> None:
     assert set(rest).isdisjoint(contents(first))
 
 
-def test_preferences_first_is_what_a_block_has_unless_it_is_asked_otherwise(client: Client) -> None:
+def test_preferences_come_first_in_a_block_unless_requested_otherwise(client: Client) -> None:
     remember_tastes(client)
     block = client.context("when does the ferry leave in the morning", top_k=1, cut="none", dates="none").block
     assert [line.split("]")[0] for line in block.splitlines()[1:-1]] == ["[PROCEDURAL"] * 5 + ["[EPISODIC"]
@@ -278,7 +278,7 @@ def test_preferences_that_no_channel_found_stand_ahead_by_importance(client: Cli
     assert ask(client, "ferry island", ranker="words", preferences="first", kinds=["semantic", "episodic"]).total == 1
 
 
-def test_what_documentation_prefers_is_nobodys_preference(client: Client) -> None:
+def test_a_preference_in_documentation_is_no_preference_of_a_person(client: Client) -> None:
     client.ingest("I prefer tabs over spaces.\n\nPlease always use tabs in Makefiles, never spaces.", wait="indexed")
     kept = client.list_memories(limit=10).memories
     assert {each.kind for each in kept} == {"procedural"}
@@ -289,7 +289,7 @@ def test_what_documentation_prefers_is_nobodys_preference(client: Client) -> Non
 # What is touched
 
 
-def test_G40_what_fits_is_touched_and_what_only_scores_well_is_not(client: Client) -> None:
+def test_G40_relevant_answers_are_counted_as_used_and_those_with_only_a_high_score_are_not(client: Client) -> None:
     remember(client, *FACTS)
     scored = client.recall("the second floor of the boat", explain=True, ranker="hybrid")
     fitting = client.recall("The ferry leaves at seven in the morning.", explain=True, top_k=1)
@@ -308,13 +308,13 @@ def test_G40_what_fits_is_touched_and_what_only_scores_well_is_not(client: Clien
 # Where the list ends
 
 
-def test_a_second_judgement_drops_what_does_not_bear_on_the_question(client: Client) -> None:
+def test_rerank_drops_candidates_that_do_not_bear_on_the_question(client: Client) -> None:
     remember(client, *FACTS)
     answer = ask(client, "when does the ferry to the island leave", rerank=True)
     assert contents(answer) == [FACTS[0]]
 
 
-def test_a_gap_ends_the_list_and_what_answers_is_before_it(client: Client) -> None:
+def test_a_gap_ends_the_list_after_the_right_answers(client: Client) -> None:
     remember(client, *FACTS)
     assert len(ask(client, "when does the ferry to the island leave").memories) == 5
     answer = ask(client, "when does the ferry to the island leave", cut="gap")
@@ -322,7 +322,7 @@ def test_a_gap_ends_the_list_and_what_answers_is_before_it(client: Client) -> No
     assert (answer.abstained, answer.total) == (False, 5)
 
 
-def test_what_was_never_stored_has_no_answer_and_the_answer_says_so(client: Client) -> None:
+def test_a_question_about_something_never_stored_abstains(client: Client) -> None:
     remember(client, *FACTS)
     answer = ask(client, "what is my blood type?", cut="gap")
     assert (answer.memories, answer.abstained, answer.total_tokens) == ([], True, 0)
@@ -349,7 +349,7 @@ def test_without_a_model_the_words_alone_say_where_the_list_ends(client: Client)
 # Expansion
 
 
-def test_a_question_that_finds_next_to_nothing_is_widened_and_says_by_what(client: Client) -> None:
+def test_a_question_that_finds_next_to_nothing_is_expanded_and_names_the_added_words(client: Client) -> None:
     remember(client, *BOATS)
     answer = ask(client, "qwrtz vbnmk")
     assert answer.expanded
@@ -383,7 +383,7 @@ def test_the_same_question_on_the_same_state_gives_the_same_answer(client: Clien
         assert (one.memories, one.expanded) == (other.memories, other.expanded)
 
 
-def test_what_was_superseded_stands_behind_what_took_its_place(client: Client) -> None:
+def test_a_superseded_memory_comes_after_its_replacement(client: Client) -> None:
     old = client.remember("The gate code of the boat yard is 4711.", wait="indexed").memory.id
     client.remember("Rex sleeps in the yard by the gate.", wait="indexed")
     new = client.remember("Since May the yard has a keypad with 0815.", supersedes=[old], wait="indexed").memory.id

@@ -61,7 +61,7 @@ def test_a_core_memory_that_no_other_channel_finds_is_a_candidate(desk: Desk) ->
     assert peanuts.id not in candidates(desk)
 
 
-def test_what_is_answered_says_that_it_is_core(desk: Desk) -> None:
+def test_an_answer_names_the_core_channel(desk: Desk) -> None:
     peanuts = core(0)
     put(desk, peanuts)
     (hit,) = desk.recall("peanuts", top_k=1).hits
@@ -78,7 +78,7 @@ def test_a_core_memory_has_the_words_and_the_nearness_that_the_others_would_find
     assert few.similarity == all_of_them.similarity
 
 
-def test_what_stands_beside_the_best_joins_with_the_core_memories(desk: Desk) -> None:
+def test_neighbours_of_the_best_join_with_the_core_memories(desk: Desk) -> None:
     turns = ("Is the lighthouse in a blue boat harbour?", "Mhm!")
     session = [
         sample_memory(BETTER + 50 + place, text, session_id="s1", event_at=EARLY + place)
@@ -111,7 +111,7 @@ def test_no_core_memory_joins_that_the_filters_leave_out(
     assert core(0).id not in candidates(desk, **asked)
 
 
-def test_of_another_time_what_was_core_then_joins(desk: Desk) -> None:
+def test_as_of_another_time_the_core_memories_of_then_join(desk: Desk) -> None:
     was, becomes, stays, comes = (core(number, f"{CORE} {number}") for number in range(4))
     put(desk, was, msgspec.structs.replace(becomes, layer="working"), stays)
     desk.at = LATE
@@ -149,7 +149,7 @@ def test_of_many_the_nearest_join_and_without_vectors_the_best_by_words(desk: De
         assert found == {many[place].id for place in np.argsort(sims)[-CORE_CANDIDATES:]}
 
 
-def test_what_has_no_vector_yet_comes_behind_by_its_words(desk: Desk) -> None:
+def test_a_core_memory_without_a_vector_comes_behind_by_its_words(desk: Desk) -> None:
     first = [core(number, f"Stone{number} stays.") for number in range(5)]
     put(desk, *first)
     desk.indexing.stop()
@@ -162,7 +162,7 @@ def test_what_has_no_vector_yet_comes_behind_by_its_words(desk: Desk) -> None:
 
 @pytest.mark.parametrize("count", [5, CORE_CANDIDATES + 9])
 @pytest.mark.parametrize("ranker", ["auto", "deterministic"])
-def test_pages_neither_repeat_nor_skip_what_core_memories_stand_among(desk: Desk, count: int, ranker: str) -> None:
+def test_pages_with_core_memories_neither_repeat_nor_skip_answers(desk: Desk, count: int, ranker: str) -> None:
     put(desk, *(core(number, f"Ines never eats {'boat' if number % 2 else 'sea'}{number}.") for number in range(count)))
     seen: list[str] = []
     while page := desk.recall(QUERY, top_k=PAGE, offset=len(seen), ranker=ranker).hits:

@@ -122,7 +122,7 @@ def test_pages_neither_repeat_nor_skip(desk: Desk, tmp_path: Path) -> None:
     assert len(set(seen)) == len(seen) == 150
 
 
-def test_of_another_time_it_reads_what_was_said_then(desk: Desk, tmp_path: Path) -> None:
+def test_as_of_another_time_it_reads_the_texts_of_then(desk: Desk, tmp_path: Path) -> None:
     say(desk, "The red house.")
     desk.at = 2000
     write(desk.store, sample_memory(0, "The red house is in the garden.", version=2))
@@ -132,7 +132,7 @@ def test_of_another_time_it_reads_what_was_said_then(desk: Desk, tmp_path: Path)
     assert (then.score, now.score) == pytest.approx((score_of(3), score_of(5)), abs=1e-6)
 
 
-def test_one_that_fails_is_told_and_the_blend_stands_in(desk: Desk, tmp_path: Path) -> None:
+def test_a_failing_cross_encoder_is_reported_and_the_blend_replaces_it(desk: Desk, tmp_path: Path) -> None:
     say(desk, *TEXTS)
     reranking = read_by(desk, tmp_path, poison="harbour")
     recalled = ask(desk)
@@ -159,9 +159,7 @@ def asked(client: Client) -> RecallAnswer:
     return client.recall(QUESTION, ranker="rerank", dry=True, top_k=4)
 
 
-def test_a_daemon_takes_it_up_from_a_folder_and_says_when_it_is_out_of_order(
-    short_folder: Path, minilm_folder: Path
-) -> None:
+def test_a_daemon_loads_it_from_a_folder_and_reports_when_it_fails(short_folder: Path, minilm_folder: Path) -> None:
     models, source = short_folder / "models", write_pair_model(short_folder / "source")
     shutil.copytree(minilm_folder / DEFAULT_EMBEDDING, models / DEFAULT_EMBEDDING)
     bring = ("import", str(source), "--name", DEFAULT_RERANKER, "--allow-unverified")

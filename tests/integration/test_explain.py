@@ -43,7 +43,7 @@ def test_nothing_is_explained_that_was_not_asked_to_be(client: Client) -> None:
     assert client.recall(FERRY, dry=True).trace is None
 
 
-def test_the_candidates_stand_in_the_order_of_their_ranks_and_say_what_became_of_them(client: Client) -> None:
+def test_the_candidates_are_in_the_order_of_their_ranks_with_their_outcome(client: Client) -> None:
     answer, trace = explained(client, top_k=2)
     assert [each.rank for each in trace.candidates] == [1, 2, 3, 4, 5]
     assert [each.id for each in trace.candidates if each.answer] == [memory.id for memory in answer.memories]
@@ -76,7 +76,7 @@ def test_each_channel_tells_its_hits_best_first_with_scores_and_ranks(client: Cl
     assert vectors.found == 5
 
 
-def test_every_feature_of_the_learned_fusion_is_told_with_what_it_adds(client: Client) -> None:
+def test_every_feature_of_the_learned_ranker_is_reported_with_its_contribution(client: Client) -> None:
     _, trace = explained(client)
     for each in trace.candidates:
         assert set(each.adds) <= set(each.features)
@@ -108,14 +108,14 @@ def test_features_are_reported_for_the_answers_and_the_first_candidates(client: 
 
 
 @pytest.mark.parametrize("ranker", ["words", "cosine", "deterministic", "hybrid", "rerank"])
-def test_what_the_features_add_sums_up_to_the_score(client: Client, ranker: str) -> None:
+def test_the_contributions_sum_up_to_the_score(client: Client, ranker: str) -> None:
     _, trace = explained(client, ranker=ranker)
     for each in trace.candidates:
         if each.dropped in (None, "beyond_top_k"):
             assert sum(each.adds.values()) == pytest.approx(each.score, abs=1e-4)
 
 
-def test_what_the_filters_leave_out_is_counted_by_the_first_that_each_does_not_pass(
+def test_excluded_memories_are_counted_by_the_first_filter_that_each_fails(
     model_daemon: RunningDaemon,
 ) -> None:
     now = time.time_ns() // 1_000_000
@@ -155,7 +155,9 @@ def test_what_the_filters_leave_out_is_counted_by_the_first_that_each_does_not_p
         ({"top_k": 1, "offset": 1}, "earlier_page"),
     ],
 )
-def test_why_a_candidate_is_not_in_the_answer_is_told(client: Client, fields: dict[str, Any], reason: str) -> None:
+def test_the_trace_names_why_a_candidate_is_not_in_the_answer(
+    client: Client, fields: dict[str, Any], reason: str
+) -> None:
     answer, trace = explained(client, **fields)
     assert reason in trace.dropped
     assert sum(trace.dropped.values()) + len(answer.memories) == len(trace.candidates)
@@ -165,7 +167,7 @@ def test_why_a_candidate_is_not_in_the_answer_is_told(client: Client, fields: di
     assert answer.total == sum(each.rank is not None for each in trace.candidates)
 
 
-def test_copies_and_what_is_over_the_budget_are_told_apart(client: Client) -> None:
+def test_copies_and_memories_over_the_budget_have_different_reasons(client: Client) -> None:
     client.remember("The ferry to the island: " + "it sways and creaks in every wave and wind. " * 40, wait="indexed")
     client.remember("The ferry to the island leaves at 7 in the morning.", wait="indexed")
     doubled = client.remember(FACTS[4], namespace="default", wait="indexed").memory.id
@@ -174,7 +176,7 @@ def test_copies_and_what_is_over_the_budget_are_told_apart(client: Client) -> No
     assert trace.dropped == {"duplicate_content": 1, "near_copy": 1, "over_budget": 1}
 
 
-def test_of_another_time_what_was_there_then_is_explained(client: Client) -> None:
+def test_as_of_another_time_the_memories_of_then_are_explained(client: Client) -> None:
     then = time.time_ns() // 1_000_000
     time.sleep(0.01)
     ferry = client.search("ferry").memories[0].id
@@ -191,7 +193,7 @@ def test_of_another_time_what_was_there_then_is_explained(client: Client) -> Non
     assert "trashed" in {each.reason for each in now.left_out}
 
 
-def test_without_vectors_the_trace_says_so_by_what_it_lacks(client: Client) -> None:
+def test_without_vectors_the_trace_has_no_vector_channel(client: Client) -> None:
     _, trace = explained(client, ranker="words")
     assert [channel.name for channel in trace.channels] == ["words", "neighbours", "core"]
     (candidate,) = trace.candidates
@@ -201,7 +203,7 @@ def test_without_vectors_the_trace_says_so_by_what_it_lacks(client: Client) -> N
     assert 0 < candidate.score < 1
 
 
-def test_what_stands_beside_the_best_is_told_as_found_by_that(model_daemon: RunningDaemon) -> None:
+def test_neighbours_of_the_best_are_reported_as_found_by_that_channel(model_daemon: RunningDaemon) -> None:
     with model_daemon.client(f"ns-{uuid.uuid4().hex[:8]}") as client:
         client.remember_many([
             NewMemory(content=f"Boat number {number} is blue and has {number} oars.", dedup="off")

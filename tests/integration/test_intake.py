@@ -190,7 +190,7 @@ def test_G5_with_dedup_source_a_near_one_is_merged(client: Client) -> None:
     assert count(client) == 1
 
 
-def test_an_agent_is_not_told_of_what_it_may_not_see(daemon: RunningDaemon) -> None:
+def test_an_agent_gets_no_explanation_of_memories_that_it_may_not_see(daemon: RunningDaemon) -> None:
     with daemon.client("secrets", entry_point="cli") as person, daemon.client("secrets", entry_point="mcp") as agent:
         person.remember(f"The forge's token is {SECRET}.")
         answer = agent.remember("The forge's token is on the forge's page.", explain=True)

@@ -44,7 +44,7 @@ def contents(answer: RecallAnswer) -> list[str]:
 
 
 @pytest.mark.parametrize("ranker", RANKERS)
-def test_every_ranker_puts_what_was_asked_for_first_and_says_that_it_was_used(client: Client, ranker: str) -> None:
+def test_every_ranker_puts_the_right_memory_first_and_is_named(client: Client, ranker: str) -> None:
     answer = ask(client, "when does the ferry to the island leave", ranker)
     assert contents(answer)[0] == FERRY
     assert (answer.ranker, answer.degraded) == (ranker, [])
@@ -52,7 +52,7 @@ def test_every_ranker_puts_what_was_asked_for_first_and_says_that_it_was_used(cl
 
 
 @pytest.mark.parametrize("ranker", [ranker for ranker in RANKERS if RANKER_TABLE[ranker].reads_vectors])
-def test_rankers_that_go_by_vectors_find_what_is_meant(client: Client, ranker: str) -> None:
+def test_rankers_that_use_vectors_find_by_meaning(client: Client, ranker: str) -> None:
     assert contents(ask(client, MEANT, ranker))[0] == FERRY
 
 
@@ -62,7 +62,7 @@ def test_words_find_nothing_there_and_lack_nothing(client: Client) -> None:
 
 
 @pytest.mark.parametrize("fields", [{"ranker": "deterministic"}, {"ranker": "hybrid", "mode": "deterministic"}])
-def test_the_formula_ranks_what_shares_next_to_no_word_by_freshness_and_importance(
+def test_the_formula_ranks_memories_without_shared_words_by_freshness_and_importance(
     client: Client, fields: dict[str, str]
 ) -> None:
     answer = ask(client, MEANT, explain=True, **fields)
@@ -121,7 +121,7 @@ def test_G32_layered_is_its_formula_through_the_socket(client: Client) -> None:
     assert row.relevance < row.similarity
 
 
-def test_G37_what_vectors_found_has_its_words_though_others_have_more_of_them(client: Client) -> None:
+def test_G37_a_vector_match_has_its_words_though_others_have_more_of_them(client: Client) -> None:
     for number in range(FILLERS):
         client.remember(f"Engine, stock number {number}.", importance=0.4)
     boat = (
@@ -139,7 +139,7 @@ def test_G37_what_vectors_found_has_its_words_though_others_have_more_of_them(cl
 
 
 @pytest.mark.parametrize("ranker", ["layered", "fused"])
-def test_G39_T13_what_is_under_the_floor_is_neither_shown_nor_counted(client: Client, ranker: str) -> None:
+def test_G39_T13_candidates_under_the_floor_are_neither_shown_nor_counted(client: Client, ranker: str) -> None:
     assert ask(client, MEANT, "cosine").total > 1
     answer = ask(client, MEANT, ranker)
     assert (contents(answer), answer.total) == ([FERRY], 1)

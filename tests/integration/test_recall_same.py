@@ -142,7 +142,7 @@ def test_a_restart_gives_the_same_bytes(rested: tuple[RunningDaemon, int, list[b
     assert answers_of(daemon, before) == given
 
 
-def test_views_made_anew_give_the_same_bytes(rested: tuple[RunningDaemon, int, list[bytes]]) -> None:
+def test_rebuilt_views_give_the_same_bytes(rested: tuple[RunningDaemon, int, list[bytes]]) -> None:
     daemon, before, given = rested
     shutil.rmtree(daemon.folder / "views")
     assert answers_of(daemon, before) == given

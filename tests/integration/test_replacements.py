@@ -29,7 +29,7 @@ def replaced(desk: Desk, **fields: Any) -> tuple[str, str]:
     return old, desk.add(NEW, supersedes=(old,), **fields)
 
 
-def test_what_is_superseded_is_found_again_while_what_replaced_it_is_in_the_trash(desk: Desk) -> None:
+def test_a_superseded_memory_is_found_again_while_its_replacement_is_in_the_trash(desk: Desk) -> None:
     _, new = replaced(desk)
     assert desk.recalled(QUERY) == [NEW]
     desk.trash(new)
@@ -39,7 +39,7 @@ def test_what_is_superseded_is_found_again_while_what_replaced_it_is_in_the_tras
     assert desk.recalled(QUERY) == [NEW]
 
 
-def test_what_is_superseded_is_found_again_once_what_replaced_it_has_expired(desk: Desk) -> None:
+def test_a_superseded_memory_is_found_again_once_its_replacement_has_expired(desk: Desk) -> None:
     replaced(desk, expires_at=5000)
     desk.at = 4999
     assert desk.recalled(QUERY) == [NEW]
@@ -47,7 +47,7 @@ def test_what_is_superseded_is_found_again_once_what_replaced_it_has_expired(des
     assert desk.recalled(QUERY) == [OLD]
 
 
-def test_what_is_superseded_is_found_again_once_what_replaced_it_is_erased(desk: Desk) -> None:
+def test_a_superseded_memory_is_found_again_once_its_replacement_is_erased(desk: Desk) -> None:
     old, new = replaced(desk)
     desk.trash(new)
     Trash(desk.store, desk.views).empty((), "cli", confirm=True)
@@ -67,7 +67,7 @@ def test_of_a_chain_the_value_that_stands_last_is_found(desk: Desk) -> None:
     assert desk.recalled(QUERY) == [NEW]
 
 
-def test_the_filters_hold_for_what_is_found_again(desk: Desk) -> None:
+def test_the_filters_apply_to_memories_that_are_found_again(desk: Desk) -> None:
     old = desk.add(OLD, namespace="home", kind="episodic")
     new = desk.add(NEW, namespace="home", supersedes=(old,))
     desk.trash(new)
@@ -80,7 +80,7 @@ def test_the_filters_hold_for_what_is_found_again(desk: Desk) -> None:
     assert "superseded" not in {each.reason for each in trace.left_out}
 
 
-def test_of_another_time_what_was_hidden_then_is(desk: Desk) -> None:
+def test_as_of_another_time_the_memories_hidden_then_are_hidden(desk: Desk) -> None:
     _, new = replaced(desk)
     desk.at = 2000
     desk.trash(new)
@@ -111,7 +111,7 @@ def summarised(desk: Desk) -> tuple[Memory, Memory]:
     return source, summary
 
 
-def test_what_is_compressed_is_found_again_once_its_summary_is_gone(desk: Desk) -> None:
+def test_a_compressed_memory_is_found_again_once_its_summary_is_gone(desk: Desk) -> None:
     _, summary = summarised(desk)
     assert desk.recalled(QUERY) == [SUMMARY]
     desk.trash(summary.id)
@@ -120,7 +120,7 @@ def test_what_is_compressed_is_found_again_once_its_summary_is_gone(desk: Desk) 
     assert desk.recalled(QUERY) == [OLD]
 
 
-def test_what_is_compressed_stays_hidden_while_another_summary_of_it_stands(desk: Desk) -> None:
+def test_a_compressed_memory_stays_hidden_while_it_has_another_summary(desk: Desk) -> None:
     source, summary = summarised(desk)
     other = msgspec.structs.replace(summary, id=sample_id(3), content="Keys moved.")
     put(desk, other)

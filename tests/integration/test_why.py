@@ -59,7 +59,7 @@ def rank_of(client: Client, memory_id: str, query: str, **fields: Any) -> int | 
 # Among the answers
 
 
-def test_what_was_answered_says_in_which_place_and_why(client: Client, facts: list[str]) -> None:
+def test_an_answer_is_explained_with_its_place_and_reasons(client: Client, facts: list[str]) -> None:
     told = client.why(facts[0], FERRY)
     assert (told.verdict, told.reason, told.answers, told.hurdles, told.last) == ("answered", None, 5, [], None)
     assert told.sentence.startswith("It is answer 1 of 5: ")
@@ -71,13 +71,13 @@ def test_what_was_answered_says_in_which_place_and_why(client: Client, facts: li
     assert [(each.name, each.found, each.rank) for each in told.channels] == [("words", True, 1), ("vectors", True, 1)]
 
 
-def test_every_answer_is_told_in_the_place_in_which_recall_answers_it(client: Client, facts: list[str]) -> None:
+def test_every_answer_is_explained_with_the_place_that_recall_gives_it(client: Client, facts: list[str]) -> None:
     for memory_id in facts:
         place = rank_of(client, memory_id, "the morning in May")
         assert client.why(memory_id, "the morning in May").sentence.startswith(f"It is answer {place} of 5")
 
 
-def test_what_stands_in_the_place_of_an_older_value_says_so(client: Client) -> None:
+def test_an_answer_in_the_place_of_an_older_value_says_so(client: Client) -> None:
     client.remember("I live in Lisbon.", event_at=now() - DAY, wait="indexed")
     moved = client.remember("I moved to Porto.", wait="indexed")
     assert moved.updates
@@ -115,7 +115,7 @@ def test_what_stands_in_the_place_of_an_older_value_says_so(client: Client) -> N
          "expired at 2199-01-02 00:00"),
     ],
 )  # fmt: skip
-def test_what_a_filter_left_out_is_told_with_what_was_wanted_and_what_it_has(
+def test_a_memory_that_a_filter_left_out_is_explained_with_the_wanted_and_its_own_value(
     client: Client, stored: dict[str, Any], asked: dict[str, Any], reason: str, wanted: str, has: str
 ) -> None:
     fields = {"kind": "semantic", "category": "fact", **stored}
@@ -132,7 +132,7 @@ def test_what_a_filter_left_out_is_told_with_what_was_wanted_and_what_it_has(
     assert (told.candidate, told.channels) == (None, [])
 
 
-def test_of_too_little_trust_is_told_with_both(model_daemon: RunningDaemon) -> None:
+def test_too_little_trust_is_explained_with_both_values(model_daemon: RunningDaemon) -> None:
     namespace = fresh()
     with model_daemon.client(namespace, entry_point="mcp") as agent:
         memory_id = agent.remember("The ferry leaves at seven.").memory.id
@@ -141,9 +141,7 @@ def test_of_too_little_trust_is_told_with_both(model_daemon: RunningDaemon) -> N
     assert (hurdle.reason, hurdle.wanted, hurdle.has) == ("trust_min", "user or more trusted", "agent")
 
 
-def test_the_trash_and_what_is_superseded_are_filters_with_a_name_of_their_own(
-    client: Client, facts: list[str]
-) -> None:
+def test_trashed_and_superseded_are_filters_with_names_of_their_own(client: Client, facts: list[str]) -> None:
     client.delete(facts[0])
     newer = client.remember("The printer takes A3.", supersedes=[facts[2]]).memory.id
     for memory_id, state in ((facts[0], "trashed"), (facts[2], "superseded")):
@@ -160,7 +158,7 @@ def test_all_filters_that_it_does_not_pass_are_named(client: Client, facts: list
     assert told.sentence.endswith("the memory has episodic; nor would it pass `tags`, `until`.")
 
 
-def test_what_was_not_there_then_is_told_so(client: Client) -> None:
+def test_a_memory_that_did_not_exist_then_is_explained_as_such(client: Client) -> None:
     client.remember("The old ferry leaves at six.", wait="indexed")
     then = now()
     time.sleep(0.01)
@@ -171,7 +169,7 @@ def test_what_was_not_there_then_is_told_so(client: Client) -> None:
     assert client.why(memory_id, FERRY).verdict == "answered"
 
 
-def test_of_another_time_it_is_told_by_what_it_was_then(client: Client) -> None:
+def test_as_of_another_time_the_version_of_then_is_explained(client: Client) -> None:
     memory_id = client.remember("The ferry leaves at seven.", tags=["boat"], wait="indexed").memory.id
     then = now()
     time.sleep(0.01)
@@ -197,7 +195,7 @@ def many(client: Client, model_daemon: RunningDaemon) -> str:
     return other
 
 
-def test_what_no_channel_found_is_told_with_its_missing_words_and_the_places_it_would_have_had(
+def test_a_memory_that_no_channel_found_is_explained_with_its_missing_words_and_its_ranks(
     client: Client, many: str
 ) -> None:
     told = client.why(many, "which blue boat has a white sail?")
@@ -215,7 +213,7 @@ def test_what_no_channel_found_is_told_with_its_missing_words_and_the_places_it_
     assert told.last is not None
 
 
-def test_what_only_words_could_have_found_is_told_with_its_place_among_them(client: Client, many: str) -> None:
+def test_a_memory_that_only_words_could_find_is_explained_with_its_rank_among_them(client: Client, many: str) -> None:
     told = client.why(many, "the blue boat with oars, and May", ranker="words")
     assert told.verdict == "answered"  # nothing else has the rarest of the words
     last = client.remember("A boat: " + "long and short and far and wide it is told of. " * 30, wait="stored").memory.id
@@ -233,7 +231,7 @@ def test_what_only_words_could_have_found_is_told_with_its_place_among_them(clie
 # Found, and not answered
 
 
-def test_what_stands_further_down_is_told_beside_the_last_that_made_it(client: Client, facts: list[str]) -> None:
+def test_a_memory_ranked_lower_is_compared_with_the_last_answer(client: Client, facts: list[str]) -> None:
     told = client.why(facts[2], FERRY, top_k=2)
     assert (told.verdict, told.reason, told.answers) == ("further_down", "beyond_top_k", 2)
     assert told.candidate is not None
@@ -247,13 +245,13 @@ def test_what_stands_further_down_is_told_beside_the_last_that_made_it(client: C
     assert told.sentence == f"It was found in place {told.candidate.rank}, and 2 were answered: {scores}."
 
 
-def test_what_the_offset_passes_over_is_told_so(client: Client, facts: list[str]) -> None:
+def test_a_memory_that_the_offset_skips_is_explained_as_such(client: Client, facts: list[str]) -> None:
     told = client.why(facts[0], FERRY, top_k=2, offset=2)
     assert (told.verdict, told.reason) == ("earlier_page", "earlier_page")
     assert told.sentence == "It was found, in place 1, and the offset of 2 passes over it."
 
 
-def test_what_is_under_a_floor_is_told_with_it(client: Client, facts: list[str]) -> None:
+def test_a_memory_under_a_floor_is_explained_with_it(client: Client, facts: list[str]) -> None:
     told = client.why(facts[1], FERRY, ranker="fused")
     assert (told.verdict, told.reason, told.ranker) == ("not_ranked", "below_sim_threshold", "fused")
     assert told.candidate is not None
@@ -265,7 +263,7 @@ def test_what_is_under_a_floor_is_told_with_it(client: Client, facts: list[str])
     assert told.sentence == f"It was found, but its score {told.candidate.score:.3f} is under the min_score of 0.9."
 
 
-def test_what_says_the_same_as_an_answer_is_told_with_that_answer(client: Client, facts: list[str]) -> None:
+def test_a_duplicate_is_explained_with_the_answer_that_it_repeats(client: Client, facts: list[str]) -> None:
     twice = client.remember(FACTS[0], namespace="default", wait="indexed").memory.id
     try:
         one, other = client.why(twice, FERRY), client.why(facts[0], FERRY)
@@ -277,7 +275,7 @@ def test_what_says_the_same_as_an_answer_is_told_with_that_answer(client: Client
         client.delete(twice)
 
 
-def test_what_says_nothing_new_is_told_with_the_answer_that_says_it(client: Client, facts: list[str]) -> None:
+def test_a_near_copy_is_explained_with_the_answer_that_contains_it(client: Client, facts: list[str]) -> None:
     copy = client.remember("The ferry to the island leaves at 7 in the morning.", wait="indexed").memory.id
     told = [client.why(memory_id, FERRY) for memory_id in (facts[0], copy)]
     out = next(each for each in told if each.verdict == "held_back")
@@ -286,7 +284,7 @@ def test_what_says_nothing_new_is_told_with_the_answer_that_says_it(client: Clie
     assert out.sentence.endswith(f"it is a near copy of {made}.")
 
 
-def test_what_does_not_fit_the_budget_is_told_with_its_tokens(client: Client, facts: list[str]) -> None:
+def test_a_memory_over_the_budget_is_explained_with_its_tokens(client: Client, facts: list[str]) -> None:
     memory_id = client.remember(LONG, wait="indexed").memory.id
     told = client.why(memory_id, FERRY, token_budget=100)
     assert (told.verdict, told.reason) == ("held_back", "over_budget")
@@ -298,7 +296,7 @@ def test_what_does_not_fit_the_budget_is_told_with_its_tokens(client: Client, fa
     )
 
 
-def test_what_stands_behind_the_gap_is_told_so(client: Client, facts: list[str]) -> None:
+def test_a_memory_behind_the_gap_is_explained_as_such(client: Client, facts: list[str]) -> None:
     told = client.why(facts[1], FERRY, cut="gap")
     assert (told.verdict, told.reason, told.answers) == ("held_back", "cut", 1)
     assert told.sentence == "It was found, and stands behind the gap at which the list ends (`cut: gap`)."
@@ -323,7 +321,7 @@ def test_an_id_may_be_its_last_digits_and_one_that_is_none_is_refused(client: Cl
     assert (refused.value.status, refused.value.field) == (400, "query")
 
 
-def test_an_agent_is_not_told_of_what_it_may_not_see(model_daemon: RunningDaemon) -> None:
+def test_an_agent_gets_no_explanation_of_memories_that_it_may_not_see(model_daemon: RunningDaemon) -> None:
     namespace = fresh()
     with model_daemon.client(namespace, entry_point="cli") as person:
         memory_id = person.remember("The safe's code is with Ines.", tags=["sensitive"]).memory.id

@@ -78,7 +78,9 @@ def first(scored: RankingScores) -> float:
 
 @given(ASKED, any_candidates())
 @settings(max_examples=150, deadline=None)
-def test_scores_are_finite_and_in_range_and_what_is_dropped_has_none(asked: RankingRequest, given: Candidates) -> None:
+def test_scores_are_finite_and_in_range_and_dropped_candidates_have_none(
+    asked: RankingRequest, given: Candidates
+) -> None:
     scored = rankers.score(asked, given)
     assert scored.scores.dtype == scored.relevance.dtype == np.float32
     assert np.isfinite(scored.scores).all()
@@ -154,7 +156,7 @@ def test_more_of_a_good_signal_never_costs_score(ranker: Ranker, signal: str) ->
 
 @given(ASKED, any_candidates(1), TIMES, TIMES)
 @settings(max_examples=100, deadline=None)
-def test_layered_what_was_recalled_later_scores_no_less(
+def test_layered_a_memory_recalled_later_scores_no_less(
     asked: RankingRequest, given: Candidates, one: int, other: int
 ) -> None:
     asked = asked._replace(ranker="layered")
@@ -164,7 +166,7 @@ def test_layered_what_was_recalled_later_scores_no_less(
 
 @given(ASKED, any_candidates(1))
 @settings(max_examples=100, deadline=None)
-def test_what_is_archived_never_scores_more_than_it_did(asked: RankingRequest, given: Candidates) -> None:
+def test_an_archived_memory_never_scores_more_than_before(asked: RankingRequest, given: Candidates) -> None:
     active = changed(given, state=STATES.index("active"))
     archived = changed(given, state=STATES.index("archived"))
     assert first(rankers.score(asked, archived)) <= first(rankers.score(asked, active))

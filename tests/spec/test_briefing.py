@@ -22,7 +22,7 @@ def test_ids_are_shown_by_their_last_eight_digits() -> None:
     assert render_block([TEA], dates="none", ids=True).splitlines()[1] == "[EPISODIC] (c5749240) Had tea with Ines."
 
 
-def test_an_older_value_is_dated_and_says_that_it_was_whatever_else_is_shown() -> None:
+def test_an_older_value_is_dated_and_marked_whatever_else_is_shown() -> None:
     block_of_two = render_block([TEA, RULE._replace(is_earlier_value=True)], dates="none", ids=True)
     assert block_of_two.splitlines()[1:3] == [
         "[EPISODIC] (c5749240) Had tea with Ines.",

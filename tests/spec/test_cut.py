@@ -36,7 +36,7 @@ def test_without_the_projects_own_scores_the_features_are_of_vectors_and_words_a
     assert abstention.features(known, SOURCE, "words")[1].tolist() == pytest.approx([0.1, 0.25])
 
 
-def test_what_is_not_known_counts_as_nothing() -> None:
+def test_unknown_values_count_as_nothing() -> None:
     found = abstention.features(evidence([0.0, 0.0], [NAN, -0.4], [0.0, 0.0], 0.0), SOURCE, "learned")
     assert found.tolist() == [[0.0] * 6] * 2
 
@@ -63,7 +63,7 @@ def test_a_strength_is_the_chance_that_the_weights_come_to() -> None:
         ([], []),
     ],
 )
-def test_what_is_left_has_its_share_of_the_strongest(strengths: list[float], expected: list[int]) -> None:
+def test_kept_candidates_have_their_share_of_the_strongest(strengths: list[float], expected: list[int]) -> None:
     # of the features none but the second counts, with the weight 1: its logit is the chance
     chances = np.array(strengths)
     rows = np.stack([np.zeros(len(chances)), np.log(chances / (1 - chances))], axis=1)
@@ -172,7 +172,7 @@ def test_every_cut_that_is_shipped_has_a_weight_for_each_feature_and_sane_limits
             assert 0 <= each.floor < 1
 
 
-def test_a_model_that_nobody_fitted_a_cut_for_has_the_default_models() -> None:
+def test_a_model_without_a_fitted_cutoff_has_that_of_the_default_model() -> None:
     assert abstention.of_model("somebody/else") == MEASURED[DEFAULT_MODEL]
 
 

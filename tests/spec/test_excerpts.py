@@ -52,7 +52,7 @@ def test_the_sentence_nearest_in_meaning_is_the_best_whatever_words_another_shar
     assert text[slice(*select_excerpt(text, "phone", marks).best)] == "The phone rang."
 
 
-def test_sentences_are_shown_in_their_order_with_a_mark_for_what_is_left_out() -> None:
+def test_sentences_are_shown_in_their_order_with_a_mark_for_omitted_text() -> None:
     text = f"The key is blue. {FILLER * 3}The key\nis lost."
     assert read(text, "key")[: len("The key is blue.")] == "The key is blue."
     marks = TERMS.highlight_spans(text, "key")
@@ -74,7 +74,7 @@ def test_sentences_side_by_side_have_a_blank_between_them() -> None:
         ("Note: it leaves at seven; be early.\nIt is late.", "Note: it leaves at seven; be early. It is late."),
     ],
 )
-def test_rows_of_a_table_are_told_apart_and_lines_of_a_sentence_are_not(text: str, expected: str) -> None:
+def test_rows_of_a_table_are_separated_and_lines_of_a_sentence_are_not(text: str, expected: str) -> None:
     assert join(text, sentence_spans(text), [])[0] == expected
 
 

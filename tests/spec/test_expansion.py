@@ -60,7 +60,7 @@ def test_two_letters_are_no_word_but_two_characters_are() -> None:
     ("before", "after", "expected"),
     [([0.20], [0.24], True), ([0.21], [0.24], False), ([0.1], [], False), ([], [0.1], True)],
 )
-def test_G38_what_is_added_is_kept_only_where_it_does_better_by_more_than_it_is_discounted(
+def test_G38_added_words_are_kept_only_where_they_gain_more_than_their_discount(
     before: list[float], after: list[float], expected: bool
 ) -> None:
     # 0.85 · 0.24 = 0.204

@@ -80,7 +80,7 @@ def test_a_feature_of_three_candidates(name: str, expected: list[float]) -> None
     assert column(ranking_features.feature_table(evidence()), name) == pytest.approx(expected)
 
 
-def test_what_stands_beside_counts_with_the_words_it_holds() -> None:
+def test_neighbours_count_with_the_words_they_hold() -> None:
     """2 holds the third term, and what follows it the second one: together both."""
     holds = np.array([[1, 0, 0, 1], [0, 0, 0, 1], [0, 0, 1, 0]], np.bool_)
     table = ranking_features.feature_table(evidence(holds=holds))
@@ -142,7 +142,7 @@ def test_no_candidates_have_no_features() -> None:
     assert table.values.shape == (0, len(table.names))
 
 
-def test_late_interaction_takes_the_best_of_a_text_and_of_what_stands_beside_it() -> None:
+def test_late_interaction_takes_the_best_of_a_text_and_its_neighbours() -> None:
     late = TokenSimilarities(
         own=np.array([[0.8, 0.2], [0.4, 0.4]], np.float32),
         before=np.array([[-1.0, -1.0], [0.6, 0.9]], np.float32),
@@ -188,7 +188,7 @@ MARCH_30, MARCH_2, MAY_2024 = 1_743_292_800_000, 1_740_873_600_000, 1_714_564_80
         ({4, 5}, {2024}, [0.0, 0.0, 1.0]),
     ],
 )
-def test_a_month_or_year_fits_what_happened_in_it(months: set[int], years: set[int], expected: list[float]) -> None:
+def test_a_month_or_year_fits_events_in_it(months: set[int], years: set[int], expected: list[float]) -> None:
     at = np.array([MARCH_30, MARCH_2, MAY_2024], np.int64)
     assert ranking_features.fits_date(months, years, at).tolist() == expected
 
@@ -209,7 +209,7 @@ def test_a_text_without_token_rows_is_as_near_as_the_rest_of_it_is_good() -> Non
 DAY = 86_400_000
 
 
-def test_of_statements_that_are_alike_the_later_and_the_earlier_are_told_apart() -> None:
+def test_the_later_and_the_earlier_of_similar_statements_differ() -> None:
     sims = np.array([[1.0, 0.86, 0.2], [0.86, 1.0, 0.5], [0.2, 0.5, 1.0]], np.float32)  # 0.3 and less is not alike
     told_at = np.array([0, DAY, DAY + 30_000], np.int64)  # the last two were told together
     odds = np.array([1.0, 1.0 - np.log(2.0), -50.0], np.float32)

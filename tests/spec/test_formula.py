@@ -22,13 +22,13 @@ def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Desk]:
         yield made
 
 
-def test_what_shares_only_a_stop_word_is_found_by_its_score(desk: Desk) -> None:
+def test_a_memory_that_shares_only_a_stop_word_is_found_by_its_score(desk: Desk) -> None:
     put(desk, sample_memory(1, "the boat is blue", user_id="local", importance=0.5, event_at=desk.at))
     (hit,) = desk.recall("the zebra", ranker="deterministic").hits
     assert hit.score == pytest.approx(0.75)
 
 
-def test_what_shares_nothing_is_ranked_by_freshness_and_importance(desk: Desk) -> None:
+def test_a_memory_that_shares_no_word_is_ranked_by_freshness_and_importance(desk: Desk) -> None:
     for number, importance in enumerate((0.1, 0.9, 0.5), 1):
         put(desk, sample_memory(number, f"text {number}", user_id="local", importance=importance, event_at=desk.at))
     assert desk.recalled("zebra", ranker="deterministic") == ["text 2", "text 3", "text 1"]

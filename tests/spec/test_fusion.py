@@ -37,7 +37,7 @@ def test_features_are_known_by_name_wherever_they_stand() -> None:
     assert linear.odds(table(("other", "long", "near"), (9.0, 10.0, 0.75))).tolist() == [1.0]
 
 
-def test_what_lies_far_outside_of_what_was_seen_counts_as_six_deviations() -> None:
+def test_a_value_far_outside_of_the_fitted_range_counts_as_six_deviations() -> None:
     linear = LinearModel.read(WEIGHTS)
     (parts,) = linear.contributions(table(("near", "long"), (1000.0, -1000.0))).tolist()
     assert parts == [2.0 * DEVIATIONS_MAX, -0.5 * -DEVIATIONS_MAX]
@@ -60,7 +60,7 @@ def test_weights_for_features_that_are_not_computed_are_refused_by_name() -> Non
         {"bias": 0.0, "features": {"near": [0.0, 1.0, math.inf]}},
     ],
 )
-def test_what_are_no_weights_is_refused(document: dict[str, object]) -> None:
+def test_a_document_without_valid_weights_is_refused(document: dict[str, object]) -> None:
     with pytest.raises(ModelMismatchError):
         LinearModel.read(document)
 

@@ -37,17 +37,17 @@ def test_each_token_of_the_query_counts_with_its_best_match() -> None:
     ]
 
 
-def test_what_points_away_has_a_negative_match() -> None:
+def test_an_opposite_vector_has_a_negative_match() -> None:
     assert best(QUERY, [codes((-1.0, 0.0))]).tolist() == [[-1.0, 0.0]]
 
 
-def test_a_text_without_tokens_has_0_and_shifts_nobody() -> None:
+def test_a_text_without_tokens_has_0_and_shifts_no_other() -> None:
     nothing = codes()
     sims = best(QUERY, [nothing, codes(EAST), nothing, nothing, codes(NORTH), nothing])
     assert sims.tolist() == [[0, 0], [1, 0], [0, 0], [0, 0], [0, 1], [0, 0]]
 
 
-def test_a_text_that_is_not_there_has_0_and_shifts_nobody() -> None:
+def test_a_missing_text_has_0_and_shifts_no_other() -> None:
     sims = max_sims(QUERY, codes(EAST, NORTH), np.array([1, -1, 1]))
     assert sims.tolist() == [[1, 0], [0, 0], [0, 1]]
 

@@ -24,13 +24,13 @@ def added(given: CandidateOrigins) -> list[float]:
     return origin_features.origin_contributions(origin_features.origin_table(given)).sum(axis=1).tolist()  # type: ignore[no-any-return]
 
 
-def test_the_passages_of_a_page_all_get_what_the_page_is_worth_next_to_the_best_page() -> None:
+def test_all_passages_of_a_page_get_its_worth_relative_to_the_best_page() -> None:
     behind = WEIGHTS["page_lead"] * (0.4 - 0.7) + WEIGHTS["page_words"] * (1.0 - 0.5)
     assert behind < 0
     assert added(origin()) == pytest.approx([0, 0, behind, 0], abs=1e-5)
 
 
-def test_what_is_in_no_file_is_not_put_behind_any_page() -> None:
+def test_a_memory_in_no_file_is_not_put_behind_any_page() -> None:
     best = origin(lead=np.array([0.9, 0.9, 0.9, 0.0], np.float32), words=np.array([1, 1, 1, 0], np.float32))
     assert added(best)[3] == max(added(best)) == 0
 
@@ -48,7 +48,7 @@ def test_rarity_counts_the_digits_by_which_the_others_outnumber(count: int, othe
     assert origin_features.rarity(count, others) == pytest.approx(rarity)
 
 
-def test_what_was_said_gains_the_more_the_more_documents_outnumber_it() -> None:
+def test_said_memories_gain_more_the_more_documents_outnumber_them() -> None:
     few, many = (added(origin(said_rarity=rarity)) for rarity in (0.2, 1.0))
     assert few[3] == pytest.approx(0.2 * WEIGHTS["said"])
     assert many[3] == pytest.approx(WEIGHTS["said"])

@@ -15,7 +15,7 @@ def test_a_score_that_is_shown_rounded_up_reaches_itself() -> None:
 
 
 @given(st.lists(st.floats(0, 1.125, width=32), min_size=1), st.data())
-def test_every_score_reaches_what_is_shown_of_it_and_of_what_is_lower(
+def test_every_score_reaches_its_shown_form_and_that_of_lower_scores(
     given_scores: list[float], data: st.DataObject
 ) -> None:
     shown = [shown_score(score) for score in given_scores]

@@ -211,7 +211,7 @@ def test_every_score_is_the_one_worked_by_hand(case: RankerCase) -> None:
         ({"cross": [0.5, 0.5], "modified_at": [NOW + HOUR, NOW], "event_at": [NOW, NOW + HOUR]}, [1, 0]),
     ],
 )  # fmt: skip
-def test_L21_ties_of_a_blend_go_to_what_was_changed_last(columns: dict[str, Any], order: list[int]) -> None:
+def test_L21_ties_of_a_blend_go_to_the_memory_changed_last(columns: dict[str, Any], order: list[int]) -> None:
     given = candidates(len(order), **columns)
     scored = rankers.score(RERANK, given)
     assert len(set(scored.scores.tolist())) == 1

@@ -71,7 +71,7 @@ def test_M10_without_vectors_another_ranker_answers_and_says_which(
 
 
 @pytest.mark.parametrize("ranker", RANKERS)
-def test_what_a_ranker_needs_is_known_before_anything_is_computed(ranker: Ranker) -> None:
+def test_the_needs_of_a_ranker_are_known_before_anything_is_computed(ranker: Ranker) -> None:
     asked = RankingRequest(ranker)
     assert (asked.needs_vectors, asked.needs_overlap) == ("vectors" in NEEDS[ranker], "overlap" in NEEDS[ranker])
     if ranker == "hybrid":
@@ -84,7 +84,7 @@ def test_what_a_ranker_needs_is_known_before_anything_is_computed(ranker: Ranker
 
 
 @pytest.mark.parametrize("ranker", [ranker for ranker in RANKERS if ranker != "layered"])
-def test_what_is_archived_has_four_fifths_of_its_score_in_every_ranker_but_layered(ranker: Ranker) -> None:
+def test_archived_memories_have_four_fifths_of_their_score_in_every_ranker_but_layered(ranker: Ranker) -> None:
     given = {"words": [2.0, 2.0], "sims": [0.8, 0.8], "overlap": [1.0, 1.0], "late": [0.5, 0.5], "learned": [0.6, 0.6]}
     first, second = rankers.score(
         RankingRequest(ranker), candidates(2, state=["active", "archived"], **given)

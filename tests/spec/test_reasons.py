@@ -36,7 +36,7 @@ def test_the_features_of_every_ranker_are_compared_with_its_score() -> None:
 
 
 @pytest.mark.parametrize("ranker", rankers.RANKERS)
-def test_without_vectors_it_is_told_of_the_ranker_that_answers_instead(ranker: Ranker) -> None:
+def test_without_vectors_the_features_are_those_of_the_replacing_ranker(ranker: Ranker) -> None:
     given = some()._replace(sims=np.full(5, np.nan, np.float32), late=None)
     asked = rankers.effective_request(RankingRequest(ranker, now=NOW, has_vectors=False))
     scored = rankers.score(asked, given)
@@ -57,7 +57,7 @@ def test_a_ranker_without_features_of_its_own_is_explained_by_its_score(monkeypa
 
 @pytest.mark.parametrize("has_late", [True, False])
 @pytest.mark.parametrize(("ranker", "mode"), ASKED)
-def test_what_the_features_add_sums_up_to_the_score_of_every_ranker(ranker: Ranker, mode: Mode, has_late: bool) -> None:
+def test_the_contributions_sum_up_to_the_score_of_every_ranker(ranker: Ranker, mode: Mode, has_late: bool) -> None:
     given = some() if has_late else some()._replace(late=None)
     asked = RankingRequest(ranker, mode, now=NOW)
     scored = rankers.score(asked, given)
@@ -68,7 +68,7 @@ def test_what_the_features_add_sums_up_to_the_score_of_every_ranker(ranker: Rank
     assert set(found.amounts) - {"archived"} == set(found.features)
 
 
-def test_what_a_cross_encoder_says_is_the_score_and_told_in_words() -> None:
+def test_the_score_of_a_cross_encoder_is_a_feature_and_a_reason() -> None:
     cross = np.array([0.9, np.nan, 0.25, 0.5, np.nan], np.float32)
     given, asked = some()._replace(cross=cross), RankingRequest("rerank", now=NOW)
     scored = rankers.score(asked, given)
@@ -82,7 +82,7 @@ def test_what_a_cross_encoder_says_is_the_score_and_told_in_words() -> None:
     ]
 
 
-def test_what_the_features_of_layered_add_is_squeezed_into_its_score() -> None:
+def test_the_contributions_of_layered_are_squeezed_into_its_score() -> None:
     asked = RankingRequest("layered", now=NOW)
     scored = rankers.score(asked, some())
     total = sum(scored.amounts.values(), np.zeros(5))
@@ -143,7 +143,7 @@ def test_the_three_strongest_reasons_come_first(adds: dict[str, float], said: li
     assert told_of(adds, TOLD) == said
 
 
-def test_no_reason_is_told_that_is_none() -> None:
+def test_a_feature_that_adds_nothing_is_no_reason() -> None:
     old = ReasonInputs([], None, 31 * 24.0, 0.5)
     assert told_of({"words": 1.0, "recency": 0.9, "cosine": 0.5}, old) == ["close in meaning"]
     assert told_of({"recency": 1.0}, TOLD._replace(age_hours=0.5)) == ["recent (within the hour)"]

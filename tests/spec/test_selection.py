@@ -89,7 +89,7 @@ def numbers(selected: Selection) -> list[int]:
 # The budget
 
 
-def test_L22_what_does_not_fit_is_passed_over_and_smaller_ones_after_it_are_taken() -> None:
+def test_L22_a_candidate_that_does_not_fit_is_skipped_and_smaller_ones_after_it_are_taken() -> None:
     found = answer(Memories(*plain(4), tokens=[5000, 40, 70, 50]), budget=100)
     assert numbers(found) == [1, 3]
     assert found.tokens == 90
@@ -116,7 +116,7 @@ def test_where_nothing_fits_the_best_is_answered_cut_to_the_budget() -> None:
     assert found.dropped == {1: "over_budget", 2: "over_budget"}
 
 
-def test_beside_preferences_the_best_is_cut_to_what_they_leave() -> None:
+def test_next_to_preferences_the_best_is_cut_to_the_remaining_budget() -> None:
     taste = sample_memory(2, "word2", kind="procedural")
     found = answer(Memories(*plain(2), taste, tokens=[300, 120, 20]), budget=100, preferences_first=True)
     assert [(each.number, each.tokens, each.is_cut) for each in found.chosen] == [(2, 20, False), (0, 80, True)]
@@ -162,7 +162,7 @@ def test_a_copy_that_adds_a_specific_comes_too() -> None:
     assert numbers(answer(shelf, ranked=[1, 0])) == [1]
 
 
-def test_what_is_larger_than_the_budget_holds_no_smaller_copy_back() -> None:
+def test_a_candidate_larger_than_the_budget_holds_no_smaller_copy_back() -> None:
     texts = ["My sister lives in Lisbon, near the river.", "My sister lives in Lisbon."]
     shelf = Memories(
         *(sample_memory(n, text) for n, text in enumerate(texts)), tokens=[200, 10], vectors={0: [1, 0], 1: [1, 0]}
@@ -202,19 +202,19 @@ def test_texts_that_are_not_near_are_no_copies_whatever_they_say() -> None:
     assert is_copy(one, other, 0.81, THRESHOLDS)
 
 
-def test_without_vectors_the_words_say_what_is_near() -> None:
+def test_without_vectors_the_words_decide_which_texts_are_similar() -> None:
     one = sample_memory(0, "The spare key of the green boat is with Ines.")
     assert is_copy(one, sample_memory(1, "the spare key of the green boat is with Ines"), None, THRESHOLDS)
     assert not is_copy(one, sample_memory(1, "Ines has the green boat."), None, THRESHOLDS)
 
 
-def test_what_two_people_say_is_no_copy() -> None:
+def test_statements_of_two_people_are_no_copies() -> None:
     one, other = (sample_memory(n, "I live in Lisbon!", speaker=who) for n, who in enumerate(("Ana", "Rui")))
     assert not is_copy(one, other, 1.0, THRESHOLDS)
     assert is_copy(one, sample_memory(2, "I live in Lisbon", speaker="Ana"), 1.0, THRESHOLDS)
 
 
-def test_what_was_lived_or_is_told_of_another_day_is_no_copy() -> None:
+def test_events_and_statements_about_another_day_are_no_copies() -> None:
     ran = sample_memory(0, "Went running in the park.", kind="episodic")
     assert not is_copy(ran, sample_memory(1, "Went running in the park", kind="episodic", event_at=AT + DAY), 1.0,
                        THRESHOLDS)  # fmt: skip
@@ -249,7 +249,7 @@ def test_an_older_value_that_was_not_found_does_not_come() -> None:
     assert numbers(answer(Memories(*dated(*CITIES), updates=CHAIN), ranked=[2])) == [2]
 
 
-def test_what_updates_what_is_told_by_the_tie_and_not_by_a_date_in_the_text() -> None:
+def test_the_edge_decides_which_value_is_newer_and_not_a_date_in_the_text() -> None:
     late = sample_memory(0, "The deadline is April 21.", event_at=AT + 9 * DAY)
     soon = sample_memory(1, "The deadline moved to March 3.", event_at=AT)
     assert numbers(answer(Memories(late, soon, updates=[(1, 0)]))) == [1, 0]
@@ -273,18 +273,18 @@ def test_an_older_value_is_left_out_where_one_more_would_fit_without_it() -> Non
     assert found.dropped == {0: "older_value"}
 
 
-def test_an_older_value_stays_where_leaving_it_out_helps_nobody() -> None:
+def test_an_older_value_stays_where_leaving_it_out_makes_no_room() -> None:
     shelf = Memories(*dated(*CITIES[:2]), sample_memory(2, "Other."), tokens=[40, 40, 90], updates=[(1, 0)])
     assert numbers(answer(shelf, budget=100)) == [1, 0]
 
 
-def test_at_another_time_what_held_then_stands_first_and_what_came_later_is_no_older_value() -> None:
+def test_as_of_a_time_its_current_value_is_first_and_a_later_one_is_no_older_value() -> None:
     shelf = Memories(*dated(*CITIES), updates=CHAIN)
     found = answer(shelf, ranked=[2, 1, 0], as_of=AT + DAY)
     assert [(each.number, each.is_earlier_value) for each in found.chosen] == [(1, False), (0, True), (2, False)]
 
 
-def test_at_a_time_before_all_of_them_what_is_there_is_told() -> None:
+def test_as_of_a_time_before_all_of_them_the_found_value_is_answered() -> None:
     assert numbers(answer(Memories(*dated(*CITIES), updates=CHAIN), ranked=[0], as_of=AT - DAY)) == [0]
 
 
@@ -321,7 +321,7 @@ def test_L23_inline_they_stand_where_they_are_ranked_and_count() -> None:
     assert numbers(answer(Memories(*preferences(2)), top_k=2)) == [0, 1]
 
 
-def test_L23_five_preferences_starve_nobody_and_the_sixth_waits_its_turn() -> None:
+def test_L23_five_preferences_take_no_place_and_the_sixth_keeps_its_rank() -> None:
     found = answer(Memories(*preferences(7)), top_k=4, preferences_first=True)
     assert sum(each.is_preference for each in found.chosen) == PREFERENCES_MAX == 5
     assert numbers(found) == [3, 4, 5, 6, 7, 0, 1, 2, 8]
@@ -340,14 +340,14 @@ def test_preferences_that_leave_no_room_for_anything_else_stand_where_they_are_r
     assert [(each.number, each.is_preference) for each in found.chosen] == [(0, False)]
 
 
-def test_of_what_is_procedural_only_preferences_are_put_first() -> None:
+def test_of_procedural_memories_only_preferences_are_put_first() -> None:
     kinds: list[tuple[Any, bool]] = [("preference", True), (None, True), ("step", False), ("workflow", False)]
     for form, expected in kinds:
         assert is_preference(sample_memory(0, kind="procedural", form=form)) is expected
     assert not is_preference(sample_memory(0, kind="semantic"))
 
 
-def test_only_what_a_person_or_an_agent_said_is_a_preference() -> None:
+def test_only_statements_of_a_person_or_an_agent_are_preferences() -> None:
     for trust, expected in (("user", True), ("agent", True), ("note", False), ("import", False), ("tool", False)):
         assert is_preference(sample_memory(0, kind="procedural", trust=trust)) is expected
     assert not is_preference(sample_memory(0, kind="procedural", source="ingest"))
@@ -411,7 +411,7 @@ def test_pages_neither_repeat_nor_skip_any(
     assert sorted(seen) == [n for n, size in enumerate(tokens) if budget is None or size <= budget]
 
 
-def test_what_was_passed_over_on_one_page_comes_on_the_next() -> None:
+def test_a_candidate_skipped_on_one_page_is_on_the_next() -> None:
     shelf = Memories(*plain(4), tokens=[80, 60, 20, 30])
     assert numbers(answer(shelf, budget=100)) == [0, 2]
     assert numbers(answer(shelf, budget=100, offset=2)) == [1, 3]

@@ -51,7 +51,7 @@ def test_a_line_of_markup_alone_is_never_shown(line: str) -> None:
     assert shown(f"{line}\nGET http\n```", *(["http"] if "http" in line else [])) == "GET http"
 
 
-def test_a_line_with_words_beside_its_markup_is_shown() -> None:
+def test_a_line_with_words_next_to_its_markup_is_shown() -> None:
     assert shown(".. note:: Mind the step.\nNothing else.", "step") == "note:: Mind the step."
     assert shown("```mnemo up``` starts it.\nNothing else.", "mnemo") == "```mnemo up``` starts it."
 
@@ -114,7 +114,7 @@ def test_a_hard_wrapped_line_goes_on_in_the_next() -> None:
         "A line that is long enough to have been wrapped by hand, more or less\n\ntwo",
     ],
 )
-def test_what_is_no_wrapped_paragraph_ends_at_the_line(text: str) -> None:
+def test_a_line_that_is_not_wrapped_ends_a_sentence(text: str) -> None:
     assert len(parts(text)) == 2
 
 

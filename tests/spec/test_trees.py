@@ -28,7 +28,7 @@ def test_a_row_gets_the_leaf_that_it_comes_to() -> None:
     assert trees.odds(rows((0.4, 1.0), (0.6, 0.0), (0.6, 1.0))).tolist() == [-1.0, 0.25, 2.0]
 
 
-def test_what_equals_the_threshold_goes_to_the_left() -> None:
+def test_a_value_equal_to_the_threshold_goes_to_the_left() -> None:
     assert TreeEnsemble.read(TREES).odds(rows((0.5, 1.0))).tolist() == [-1.0]
 
 
@@ -81,7 +81,7 @@ def test_each_split_on_the_way_adds_what_the_mean_changes_by() -> None:
         {"features": ["near"], "trees": [["much"]]},
     ],
 )
-def test_what_are_no_trees_is_refused(document: dict[str, object]) -> None:
+def test_a_document_without_valid_trees_is_refused(document: dict[str, object]) -> None:
     with pytest.raises(ModelMismatchError, match="no trees"):
         TreeEnsemble.read(document)
 
@@ -118,7 +118,7 @@ def walked(nodes: list[Node], row: list[float]) -> float:
 
 
 @given(st.data())
-def test_all_at_once_is_what_each_tree_gives_when_it_is_walked(data: st.DataObject) -> None:
+def test_evaluating_all_trees_at_once_equals_walking_each_of_them(data: st.DataObject) -> None:
     sizes = data.draw(st.lists(st.integers(1, LEAVES_MAX), min_size=1, max_size=4))
     made = [data.draw(st.composite(grown)(size)) for size in sizes]
     values = data.draw(
@@ -132,7 +132,7 @@ def test_all_at_once_is_what_each_tree_gives_when_it_is_walked(data: st.DataObje
     assert trees.odds(asked[:1]).tolist() == found[:1].tolist()
 
 
-def test_a_tree_as_the_library_that_fits_it_tells_it_becomes_the_same_nodes() -> None:
+def test_a_tree_in_the_form_of_the_fitting_library_becomes_the_same_nodes() -> None:
     """By LightGBM's names: what is not greater goes to the left, which is what stands first here."""
     right = {"split_feature": 1, "threshold": 0.0, "internal_value": 1.0,
              "left_child": {"leaf_value": 0.25}, "right_child": {"leaf_value": 2.0}}  # fmt: skip
@@ -142,12 +142,12 @@ def test_a_tree_as_the_library_that_fits_it_tells_it_becomes_the_same_nodes() ->
     assert preorder({"leaf_value": 0.5}) == [[0.5]]
 
 
-def test_what_is_written_of_a_fit_is_read_as_it_was() -> None:
+def test_a_fit_that_is_written_reads_back_unchanged() -> None:
     text = WEIGHTS_FILE.read_text(encoding="utf-8")
     assert written(LearnedRanker.read(json.loads(text))) == text
 
 
-def test_those_that_are_shipped_add_the_same_to_a_row_in_any_company() -> None:
+def test_the_shipped_trees_add_the_same_to_a_row_whatever_other_rows_there_are() -> None:
     trees = TreeEnsemble.read(json.loads(WEIGHTS_FILE.read_text())["trees"])
     assert trees.trees, "there are none"
     values = np.random.default_rng(7).normal(size=(64, len(trees.names))).astype(np.float32)

@@ -30,7 +30,7 @@ AHEAD_MIN = 0.1  # how far a closeness below that has to be ahead of the mean of
 COMPARED = 5
 COVERAGE_WORTH = 0.2  # weight of holding all of the query's words, against 1 for closeness
 
-Basis = Literal["learned", "vectors", "words"]  # what the scores rest on; each has weights of its own
+Basis = Literal["learned", "vectors", "words"]  # the basis of the scores; each has weights of its own
 Values = NDArray[np.float64]
 
 CLOSENESS, COVERAGE, CLOSENESS_SHARE, COVERAGE_SHARE, SCORE, SCORE_SHARE = range(6)

@@ -25,10 +25,10 @@ _LEADING_BRACKET = lazy_pattern(r"^([^\S\n]*+)\[", re.MULTILINE)
 
 
 class ContextLine(NamedTuple):
-    """A line of the block. `date` as it is shown, "" for none. was: an older value of one before it.
+    """A line of the block. `date` as it is shown, "" for none. is_earlier_value: an older value of one before it.
 
-    place: title and headings, and the file and line, of a passage of a note. score: None where it was not ranked.
-    is_cut: the content is a part of what it has.
+    location: title and headings, and the file and line, of a passage of a note. score: None where it was not ranked.
+    is_cut: the content is a part of the memory.
     """
 
     id: str
@@ -52,7 +52,7 @@ def render_line(memory: ContextLine, *, dates: DateDisplay = "all", ids: bool = 
     """`[KIND] (id · place · score) date: content`, with what is known and wanted of these; further lines of the content
     are indented.
 
-    An older value is always dated, and says `was` where its id would stand.
+    An older value is always dated, and has `was` in the place of its id.
     """
     dated = memory.date and (
         memory.is_earlier_value or dates == "all" or (dates == "episodic" and memory.kind == "episodic")

@@ -30,7 +30,7 @@ OMISSION = " … "  # replaces the text left out between two sentences
 WEIGHT_LATE = 3.0  # of the mean over the question's tokens of the best cosine in the sentence
 WEIGHT_MEAN = 4.3  # of the cosine of the question's and the sentence's mean token
 WEIGHT_WORDS = 1.1  # of the share of the question's words
-WEIGHT_FITS = 3.9  # of an answer of the kind that is asked for
+WEIGHT_FITS = 3.9  # of the kind of answer that the question wants
 WEIGHT_HEADING = -3.3  # of a heading or a question
 WEIGHT_UNKNOWN = 1.0  # for a sentence without token rows, where others have some
 

@@ -1,6 +1,6 @@
 """Query expansion: words of the best hits are added to a query that finds next to nothing. SPEC 7.6 [G 4.4]
 
-The most telling words of the best hits are added: rare in the store, yet present in another memory too. They are
+The most specific words of the best hits are added: rare in the store, yet present in another memory too. They are
 searched by words alone, so that similarity is still measured with the query's own vector, and they are kept only where
 a memory other than those hits then fits better than everything found without them.
 """
@@ -15,7 +15,7 @@ from mnemo_core.similarity.thresholds import SOURCE
 
 HITS_MAX = 3  # hits that words are taken from; lower ones are about something else
 WORDS_MAX = 5
-WORDS_FACTOR = 0.85  # what a hit by an added word counts of one by a word of the query [G38]
+WORDS_FACTOR = 0.85  # weight of a hit by an added word, against 1 for a word of the query [G38]
 WORD_CHARS_MIN = 3  # of words written in letters with spaces between; a shorter one is an abbreviation of anything
 TEXT_TERMS_MAX = 100  # terms read of one hit: the beginning of a long text says what it is about
 
@@ -37,10 +37,10 @@ def is_due(relevance: NDArray[np.floating]) -> bool:
 def expansion_terms(
     query_terms: Sequence[str], hits: Sequence[Sequence[ExpansionWord]], rarity: Callable[[str], float]
 ) -> list[str]:
-    """The words to add, the most telling first, as they stand in the hits.
+    """The words to add, the most specific first, as the hits spell them.
 
-    hits: the words of each, best hit first. rarity of a term, 0 where it finds nothing but the hit itself. What stands
-    in several hits counts for each, in the second half as much as in the first, and so on.
+    hits: the words of each, best hit first. rarity of a term, 0 where it finds nothing but the hit itself. A term
+    of several hits counts for each, in the second half as much as in the first, and so on.
     """
     asked = frozenset(query_terms)
     worth: dict[str, float] = {}

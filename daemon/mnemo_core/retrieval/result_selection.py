@@ -69,10 +69,10 @@ class SelectionRequest(NamedTuple):
 
 
 class SelectedMemory(NamedTuple):
-    """One of the answers. through: the candidate in whose place it stands, which a newer value takes from an older.
+    """One of the answers. ranked_as: the candidate whose place it has, which a newer value takes from an older.
 
-    was: an older value of one before it. preference: it stands ahead, in the quota. is_cut: it is larger than the
-    budget, and only a passage of it, of up to `tokens`, is answered.
+    is_earlier_value: an older value of one before it. is_preference: it is one of those that come first. is_cut: it is
+    larger than the budget, and only a passage of it, of up to `tokens`, is answered.
     """
 
     number: int
@@ -84,9 +84,9 @@ class SelectedMemory(NamedTuple):
 
 
 class Selection(NamedTuple):
-    """The answers in order. dropped: why what was looked at is not among them.
+    """The answers in order. dropped: by number, why a candidate that was considered is not among them.
 
-    needs: where nothing fits the budget whole, the tokens of the smallest; else 0. The best is then answered cut.
+    tokens_needed: where nothing fits the budget whole, the tokens of the smallest (the best is answered cut); else 0.
     """
 
     chosen: list[SelectedMemory]
@@ -205,7 +205,7 @@ class _CandidateSequence:
         self.oversized: SelectedMemory | None = None  # and the first of them
         self._ranked = ranked
         self._places = {number: place for place, number in enumerate(ranked)}
-        self._shelf = source
+        self._source = source
         self._wanted = request
         self._copies = _CopyFilter(source, thresholds)
         self._seen: set[int] = set()
@@ -221,13 +221,13 @@ class _CandidateSequence:
         for number in numbers:
             if len(found) == PREFERENCES_MAX:
                 break
-            if not self._shelf.is_preference(number):
+            if not self._source.is_preference(number):
                 continue
             current, _ = self._family(number)
-            if current in self._seen or not self._shelf.is_preference(current):
+            if current in self._seen or not self._source.is_preference(current):
                 continue
             left = None if room is None else room - sum(each.tokens for each in found)
-            if left is not None and self._shelf.tokens(current) > left:
+            if left is not None and self._source.tokens(current) > left:
                 continue
             if entry := self._admitted(current, number):
                 found.append(entry._replace(is_preference=True))
@@ -248,11 +248,11 @@ class _CandidateSequence:
 
     def _admitted(self, number: int, through: int, was: bool = False) -> SelectedMemory | None:
         self._seen.add(number)
-        memory = self._shelf.memory(number)
+        memory = self._source.memory(number)
         if memory is None:
             self.dropped[number] = "gone"
             return None
-        tokens, budget = self._shelf.tokens(number), self._wanted.budget
+        tokens, budget = self._source.tokens(number), self._wanted.budget
         if budget is not None and tokens > budget:
             self.dropped[number] = "over_budget"
             self.smallest = min(tokens, self.smallest or tokens)
@@ -270,18 +270,18 @@ class _CandidateSequence:
 
         The `updates` edges decide which value is newer, not event_at, which can be a date in the text.
         """
-        if not self._wanted.by_score or not (self._shelf.newer(number) or self._shelf.older(number)):
+        if not self._wanted.by_score or not (self._source.newer(number) or self._source.older(number)):
             return number, []
         as_of = self._wanted.as_of
-        known = [number, *self._reached(number, self._shelf.newer)]
+        known = [number, *self._reached(number, self._source.newer)]
         if as_of is not None:
             if self._event_at(number) > as_of:
-                known += self._reached(number, self._shelf.older)
+                known += self._reached(number, self._source.older)
             known = [each for each in known if self._event_at(each) <= as_of] or [number]
-        updated = {older for each in known for older in self._shelf.older(each)}
+        updated = {older for each in known for older in self._source.older(each)}
         last = [each for each in known if each not in updated] or known
         current = max(last, key=lambda each: (self._event_at(each), each))
-        return current, [each for each in self._reached(current, self._shelf.older) if each in self._places]
+        return current, [each for each in self._reached(current, self._source.older) if each in self._places]
 
     def _reached(self, number: int, step: Callable[[int], Sequence[int]]) -> list[int]:
         """The candidates that `step` leads to from this one, itself excluded, nearest first, about CHAIN_MAX at
@@ -290,13 +290,13 @@ class _CandidateSequence:
         waiting = deque([number])
         while waiting and len(reached) < CHAIN_MAX:
             for each in step(waiting.popleft()):
-                if each != number and each not in reached and self._shelf.memory(each) is not None:
+                if each != number and each not in reached and self._source.memory(each) is not None:
                     reached[each] = None
                     waiting.append(each)
         return list(reached)
 
     def _event_at(self, number: int) -> int:
-        memory = self._shelf.memory(number)
+        memory = self._source.memory(number)
         return memory.event_at if memory is not None else 0
 
 
@@ -304,7 +304,7 @@ class _CopyFilter:
     """The memories in the answer so far, compared with each further one."""
 
     def __init__(self, source: CandidateSource, thresholds: Thresholds) -> None:
-        self._shelf = source
+        self._source = source
         self._thresholds = thresholds
         self.uncompared = 0
         self._chars_left = COMPARED_CHARS_MAX
@@ -321,7 +321,7 @@ class _CopyFilter:
         digest = content_hash(memory.content)
         if digest in self._hashes:
             return "duplicate_content"
-        windows = self._shelf.windows(number)
+        windows = self._source.windows(number)
         pairs: list[tuple[Memory, float | None]] = [(best, None) for best in self._bare]
         pairs += [(best, None) for best in self._kept] if windows is None else self._near(windows)
         if any(self._is_copy(best, memory, sim) for best, sim in pairs):

@@ -118,7 +118,7 @@ class HistoryReader:
             with self._store.snapshot() as snapshot:
                 for memory_id in some:
                     number = snapshot.number(memory_id)
-                    if number is None:  # its record is gone for good
+                    if number is None:  # its record was erased
                         continue
                     numbers.append(number)
                     versions = snapshot.versions(memory_id)

@@ -1,6 +1,6 @@
 """The trace of a recall: what the filters left out, what each channel found, what each candidate scored. SPEC 7.7
 
-Put together from what the recall went by, after it: an answer that nobody asks to explain pays for none of it.
+It is made from the context of the recall afterwards: an answer without `explain` pays for none of it.
 """
 
 import math
@@ -34,7 +34,7 @@ from mnemo_daemon.retrieval.question import Question, reaches
 from mnemo_store.indexes.attributes import MemoryFilter
 from mnemo_store.records import STATES, Memory
 
-DIGITS = 6  # of a number that is told
+DIGITS = 6  # of a number that is reported
 FEATURES_MAX = 20  # candidates whose features are reported: those of all are a megabyte
 
 Named = dict[str, Any]  # numbers by the name of a feature

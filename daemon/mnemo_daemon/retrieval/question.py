@@ -33,7 +33,7 @@ class Question(NamedTuple):
     cut: Literal["none", "gap"] = "none"
     group_by: Literal["note"] | None = None  # one hit for each file of notes
     expand: Literal["auto", "false", "true"] = "auto"
-    rerank: bool = False  # what does not bear on the question is dropped
+    rerank: bool = False  # candidates that do not bear on the question are dropped
     exact: bool = False
     highlight: bool = False
     explain: bool = False
@@ -72,8 +72,8 @@ class Hit(NamedTuple):
     channels: tuple[str, ...]
     best: BestPassage | None = None
     was: bool = False  # an older value of one before it
-    preference: bool = False  # it stands ahead, in the quota
-    is_cut: bool = False  # its content is a passage of what it has, which is larger than the budget
+    preference: bool = False  # it is one of those that come first
+    is_cut: bool = False  # its content is a passage of the memory, which is larger than the budget
     others: int = 0  # further passages of its note, with `group_by`
 
 

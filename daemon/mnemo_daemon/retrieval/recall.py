@@ -28,7 +28,7 @@ from mnemo_store.indexes.vector_kernels import BadVector
 from mnemo_store.store import Store
 
 SLOW_THREADS = 2
-LAG_MAX = 64  # memories without a vector from which on an answer says so
+LAG_MAX = 64  # memories without a vector, from which on an answer is degraded
 
 log = logging.getLogger("mnemo.recall")
 
@@ -54,7 +54,7 @@ class Recall:
         self._explainer = Explainer(views)
         self._why = RecallDiagnosis(store, views, self._explainer, self._result_builder.tokens)
         # One thread for quick questions: several contend for the interpreter, and each answer takes longer. What may
-        # take long has threads of its own, so that it holds up nobody.
+        # take long has threads of its own, so that it delays no other.
         self._quick = ThreadPoolExecutor(1, "mnemo-recall")
         self._slow = ThreadPoolExecutor(SLOW_THREADS, "mnemo-recall-slow")
 
@@ -97,7 +97,7 @@ class Recall:
         context.serving = self._indexing.serving() if by_vectors else None
         try:
             self._retrieval.search(context)
-        except (BadVector, RuntimeError) as error:  # what a model that is out of order gives; onnxruntime's errors
+        except (BadVector, RuntimeError) as error:  # of a model that fails; onnxruntime's errors
             log.warning("the query could not be embedded, and is answered by words: %s", error)
             context.serving = None
             self._retrieval.search(context)

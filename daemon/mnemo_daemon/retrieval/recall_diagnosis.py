@@ -165,10 +165,10 @@ def sentence(diagnosis: WhyAnswer, asked: DiagnosedRecall) -> str:
             return f"It is answer {place} of {diagnosis.answers}{because}."
         case "filtered":
             first, *others = diagnosis.hurdles
-            beside = f"; nor would it pass {', '.join(f'`{each.reason}`' for each in others)}" if others else ""
+            more = f"; nor would it pass {', '.join(f'`{each.reason}`' for each in others)}" if others else ""
             if first.reason == NOT_THEN:
                 return "It was not there at the time that is asked about."
-            has = f"{first.has}{beside}"
+            has = f"{first.has}{more}"
             return f"It was left out by `{first.reason}`, which requires {first.wanted}; the memory has {has}."
         case "not_found":
             if asked.number is None:

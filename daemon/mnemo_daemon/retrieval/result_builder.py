@@ -109,7 +109,7 @@ class ResultBuilder:
     def tokens(self, number: int | None, memory: Memory) -> int:
         """Of a memory's content: counted once by the model's tokenizer, estimated while there is no model.
 
-        What has no number is a version of another time, of which no count is kept.
+        A memory without a number is a version of another time, of which no count is kept.
         """
         columns = self._views.attributes
         known = columns.tokens_of(number) if number is not None else 0
@@ -149,8 +149,8 @@ class ResultBuilder:
 
     def _best(self, answer: MemoryDetails, query: str, rows: excerpts.TokenRows | None) -> BestPassage:
         content = answer.memory.content
-        marks, telling = self._highlights(answer.memory, query)
-        shown = excerpts.select_excerpt(content, query, telling, rows)
+        marks, distinct = self._highlights(answer.memory, query)
+        shown = excerpts.select_excerpt(content, query, distinct, rows)
         text, inside = excerpts.join(content, shown.sentences, whole_words(content, marks))
         line = 0
         if answer.note is not None:
@@ -160,10 +160,10 @@ class ResultBuilder:
         return BestPassage(text, inside, line)
 
     def _highlights(self, memory: Memory, query: str) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-        """The places of the query's words in the text, and among them those that tell its sentences apart.
+        """The places of the query's words in the text, and among them those that distinguish its sentences.
 
         A note's title and headings name what all of its sentences are about: where the text has other words of the
-        query, these are the ones that tell.
+        query, these distinguish its sentences.
         """
         tokenizer = self._views.lexical.tokenizer
         marks = tokenizer.highlight_spans(memory.content, query)
@@ -180,7 +180,7 @@ def _hit(context: RecallContext, chosen: SelectedMemory, answer: MemoryDetails) 
     own, ranked_as = (np.flatnonzero(found.numbers == number) for number in (chosen.number, chosen.ranked_as))
     # Otherwise it is a newer value of a candidate, in its place, or a preference that stands first in every answer.
     names = found.channels_of(own[0]) if len(own) else ["updates"] if len(ranked_as) else ["preferences"]
-    places = np.concatenate((own, ranked_as))  # a newer value is worth what the place is that it takes
+    places = np.concatenate((own, ranked_as))  # a newer value has the score of the place that it takes
     score, relevance = (float(each[places].max(initial=0.0)) for each in (scored.scores, scored.relevance))
     return Hit(
         answer, score, relevance, tuple(names), was=chosen.is_earlier_value, preference=chosen.is_preference,

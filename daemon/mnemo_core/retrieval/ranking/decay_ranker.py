@@ -12,7 +12,7 @@ from mnemo_core.similarity.thresholds import SOURCE, Thresholds
 from mnemo_core.text.characters import CJK_CHARACTER
 from mnemo_store.records import KINDS, LAYERS, STATES
 
-# What a fit is worth. [G 4.2]
+# The weight of a relevance. [G 4.2]
 WEIGHT_SHARE = 0.4
 RECENCY_SHARE = 0.2
 TIME_CONSTANT_HOURS = 168.0  # at a decay rate of 1 a week leaves exp(-1), not a half
@@ -22,7 +22,7 @@ KIND_BIAS = {"procedural": 0.15, "episodic": -0.1}
 LAYER_BIAS = {"core": 0.1, "buffer": -0.1}
 ARCHIVED_BIAS = -0.2  # instead of the layer's
 
-# How well it fits. [G 4.3]
+# The relevance. [G 4.3]
 DUAL_BOOST, DUAL_BOOST_SHORT_CJK = 0.3, 0.6
 DUAL_FLOOR_SHORT_CJK, DUAL_FLOOR_SHARE_SHORT_CJK = 0.50, 0.35
 WORDS_ONLY_MAX, WORDS_ONLY_MAX_SHORT_CJK = 0.25, 0.40
@@ -63,7 +63,7 @@ def relevance(
     quarter of their share, since one word in common is no answer. Both: more than either. A memory that has no vector
     yet is judged by its words, in full.
 
-    It rests on what a candidate is, never on how many a channel was asked for: another page has the same scores.
+    It depends on the candidate alone, never on the size of the search: another page has the same scores.
     """
     known = ~np.isnan(sims)
     cosine = np.where(known, thresholds.relevance(np.where(known, sims, 0.0), limits), 0.0)

@@ -77,8 +77,8 @@ class TreeEnsemble:
         return found  # the same to the bit, whatever other rows are asked with it
 
     def contributions(self, values: Floats) -> tuple[Floats, float]:
-        """The same as (n, k), what each feature adds, and what is added in any case: each split on the way of a row
-        adds what the mean changes by (Saabas 2014)."""
+        """The same as (n, k), the contribution of each feature, and the constant that is added in any case: each split
+        on the way of a row adds the change of the mean (Saabas 2014)."""
         splits, changes = self._ways
         leaves = self._leaves_of(values)
         places = splits[leaves] + (np.arange(len(values)) * len(self.names))[:, None]

@@ -29,7 +29,7 @@ def max_sims(query_rows: Floats, rows: Codes, counts: NDArray[np.int64]) -> Floa
 
     `rows` are the tokens of all texts, one behind the other, of each text as many as `counts` says. `query_rows` (q, d)
     are of unit length. Both sides are made whole numbers, whose products add up to less than 2^24: float32 has every
-    sum exactly, so a text's figures are the same to the bit whatever stands beside it.
+    sum exactly, so a text's figures are the same to the bit whatever other texts there are.
     """
     sims: Floats = np.zeros((len(counts), len(query_rows)), np.float32)
     there = np.flatnonzero(counts > 0)

@@ -1,9 +1,9 @@
 """The learned fusion of `auto`: two weighted sums of features, and trees. SPEC 7.3
 
 The first sum sees every candidate; the second sees the best of the first again, with late interaction, and trees add
-to it what features are worth together. What comes of it is the log-odds that a memory bears on the question. All is
-fitted on conversations, notes and facts that were written for it (daemon/adr/0007-learned-fusion.md); what each feature
-adds is what the trace shows.
+to it what features are worth together. The result is the log-odds that a memory bears on the question. All is fitted
+on conversations, notes and facts that were written for it (daemon/adr/0007-learned-fusion.md); the trace shows the
+contribution of each feature.
 """
 
 import math

@@ -12,7 +12,7 @@ from mnemo_core.text.characters import CJK
 from mnemo_core.text.lazy_patterns import lazy_pattern
 
 IMPORTANCE_BONUS = 0.15
-BEST_MIN = 0.001  # what a best score counts as at least, where scores are divided by it
+BEST_MIN = 0.001  # least value of a best score that scores are divided by
 
 Values = NDArray[np.float64]
 

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from mnemo_core.retrieval.ranking.ranking_features import FeatureTable
 
-LEADING_PASSAGES = 3  # of a file, that say what it is about
-LEAD_MIN = 0.3  # a cosine under it says nothing
+LEADING_PASSAGES = 3  # of a file, that represent its subject
+LEAD_MIN = 0.3  # a lower cosine counts as none
 RARITY_DIGITS = 3.0
 HERE_MIN = 0.2  # of a namespace that is not outnumbered
 PAGE_K1, PAGE_B = 2.0, 1.0  # of BM25 over whole files: length counts in full, or long files would hold every word
@@ -49,8 +49,8 @@ def rarity(count: int, others: int) -> float:
 
 def origin_table(origin: CandidateOrigins) -> FeatureTable:
     """The features, relative to the other candidates: those of the best page are 0, as are those of what is in no file,
-    so that a page is preferred to other pages and never to what somebody said. The last two count what somebody said,
-    and what stands in the namespace that is asked, the more the more documents and `default` outnumber it."""
+    so that a page is preferred to other pages and never to a statement of a person. The last two favour such statements
+    and the requested namespace, the more the more documents and `default` outnumber them."""
     pages = np.stack([np.maximum(origin.lead - np.float32(LEAD_MIN), 0), origin.words])
     worth = np.where(origin.is_in_file, _WEIGHTS[:2] @ pages, -np.inf)
     if origin.is_in_file.any():
@@ -70,6 +70,6 @@ def page_words(counts: Floats, rarities: Floats, lengths: Floats) -> Floats:
 
 
 def origin_contributions(features: FeatureTable) -> Floats:
-    """(n, k) What each feature adds to the log-odds."""
+    """(n, k) contribution of each feature to the log-odds."""
     added: Floats = features.values * _WEIGHTS
     return added

@@ -46,7 +46,7 @@ MS_AN_HOUR = 3_600_000
 HOURS_A_DAY = 24
 
 Ranker = Literal["auto", "words", "cosine", "deterministic", "hybrid", "layered", "fused", "rerank"]
-Mode = Literal["hybrid", "deterministic", "semantic"]  # what `hybrid` is asked for
+Mode = Literal["hybrid", "deterministic", "semantic"]  # of the ranker `hybrid`, as requested
 ModeUsed = Literal["hybrid", "deterministic", "semantic", "cross_encoder", "late", "blend"]
 
 RANKERS: tuple[Ranker, ...] = get_args(Ranker)
@@ -84,9 +84,9 @@ class Candidates(NamedTuple):
     # Computed only for the rankers that read them:
     overlap: Floats | None = None  # the share of the query's tokens in content and tags: lexical_ranker.overlap
     late: Floats | None = None  # late interaction, 0..1; NaN where it could not be computed
-    cross: Floats | None = None  # what a cross-encoder says, 0..1; NaN of what it did not read
-    learned: Floats | None = None  # what the learned fusion says, 0..1; `cut` goes by it
-    chances: Floats | None = None  # the same with what few candidates are worth: the score
+    cross: Floats | None = None  # scores of a cross-encoder, 0..1; NaN for texts that it did not read
+    learned: Floats | None = None  # of the learned ranker, 0..1; `cut` uses it
+    chances: Floats | None = None  # the same with the offset for few candidates: the score
 
 
 class RankingRequest(NamedTuple):

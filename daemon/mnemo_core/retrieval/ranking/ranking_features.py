@@ -93,7 +93,7 @@ class _View(NamedTuple):
 
     own: Places  # (n,) the candidates among the memories
     words: Floats  # (n,) BM25
-    sims: Floats  # (n,) cosine, of what has no vector what it is taken to be
+    sims: Floats  # (n,) cosine, imputed for a memory without a vector
     lights: Floats  # (n,) mean of the shares of the best BM25 and of the best cosine
     weights: Floats  # (t,) of the terms that are no names, 0 of those that are; together 1
     holds: Floats  # (t, m + 1) 1 where a term is held
@@ -111,7 +111,7 @@ _TEXT_BITS: Final = {
 }  # fmt: skip
 _BITS: Final = np.array([int(bit) for bit in _TEXT_BITS.values()], np.uint32)
 
-# What a question asks for, and what a text that answers it has.
+# By kind of question, the text features of its answers.
 _ANSWERED_BY: Final = (
     ("when", ("date", "number", "duration")),
     ("where", ("place", "proper")),
@@ -217,7 +217,7 @@ def fits_date(months: Collection[int], years: Collection[int], event_at: NDArray
 
 def imputed(sims: Floats, is_missing: Bools, light: Floats) -> Floats:
     """(n, q) with those of texts without token rows taken to be as near as the rest of them is good
-    (`_View.lights`), so that what was just said is found at once."""
+    (`_View.lights`), so that a new memory is found at once."""
     if not is_missing.any():
         return sims
     best = sims[~is_missing].max(axis=0, initial=0.0)

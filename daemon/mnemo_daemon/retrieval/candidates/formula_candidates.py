@@ -22,7 +22,7 @@ from mnemo_store.backend import Snapshot
 from mnemo_store.records import STATES
 from mnemo_store.store import Store
 
-TOKENS_MAX = 64  # of the query, that are looked up; a text may have all of the others
+TOKENS_MAX = 64  # of the query, that are counted in the index; a text may have all of the others
 READ_AT_ONCE = 64  # texts
 SORTED_PER_ANSWER = 4  # candidates; more are put in order only where these do not suffice
 

@@ -1,7 +1,7 @@
 """The neighbours of the candidates, and the learned ranking over both. SPEC 7.2, 7.3 (`auto`)
 
-The neighbours of the best candidates join them; of every candidate, what is known of it and of those beside it in its
-session or note goes into the features. Nothing is decoded but versions of another time.
+The neighbours of the best candidates join them. The features describe every candidate and its neighbours in its session
+or note. No memory is decoded but those that no index has.
 """
 
 import functools
@@ -52,7 +52,7 @@ from mnemo_store.records import TRUSTS
 from mnemo_store.store import Store
 
 WEIGHTS_FILE = Path(__file__).parents[2] / "weights" / "auto.json"
-JOINED_NEIGHBOURS = 20  # of so many of the best candidates, those beside them become candidates too
+JOINED_NEIGHBOURS = 20  # of so many of the best candidates, the neighbours become candidates too
 
 _NUMBER = lazy_pattern(r"[0-9][0-9.,:/-]*")
 _NONE = -1
@@ -339,5 +339,5 @@ def _statements(
     rows = np.flatnonzero(is_alone & (numbers < corpus.base))
     alone = numbers[rows]
     vectors = serving.view.first_of(alone) if len(alone) > 1 else np.zeros((len(alone), 1), np.float32)
-    told_at = np.minimum(corpus.column("event_at", alone), corpus.column("created_at", alone)).astype(np.int64)
-    return StandaloneStatements(rows, vectors @ vectors.T, told_at, odds[rows])
+    stated_at = np.minimum(corpus.column("event_at", alone), corpus.column("created_at", alone)).astype(np.int64)
+    return StandaloneStatements(rows, vectors @ vectors.T, stated_at, odds[rows])

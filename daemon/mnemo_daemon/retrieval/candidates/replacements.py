@@ -12,7 +12,7 @@ from mnemo_store.indexes.attributes import AttributeStore, MemoryFilter
 from mnemo_store.records import STATES, Memory, State
 from mnemo_store.store import Store
 
-HIDING: tuple[State, ...] = ("superseded", "compressed")  # states of what is hidden while its replacement stands
+HIDING: tuple[State, ...] = ("superseded", "compressed")  # states of what is hidden while its replacement exists
 SUMMARY_SOURCE = "compress"  # of the memories that stand in the place of compressed ones
 GONE = frozenset({"trashed", "discarded"})
 
