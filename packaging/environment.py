@@ -93,7 +93,7 @@ def make_environment(venv: Path) -> None:
     if runs(venv, f"import pip, platform; assert platform.python_version() == {version!r}"):
         return
     if venv.exists():
-        say("the .venv that is there is broken or of another Python: making it anew")
+        say("the present .venv is broken or of another Python: making it again")
         shutil.rmtree(venv)
     made = subprocess.run([sys.executable, "-m", "venv", venv], capture_output=True, text=True, check=False)
     if made.returncode == 0:
@@ -122,9 +122,9 @@ def install(project: Path, level: str) -> None:
 
 def write_stamp(project: Path, level: str) -> None:
     """Mark level as installed, as the last step and at once, so that an interrupted installation has no mark."""
-    beside = stamp(project, level).with_suffix(".new")
-    beside.write_text(fingerprint(project))
-    beside.replace(stamp(project, level))
+    unfinished = stamp(project, level).with_suffix(".new")
+    unfinished.write_text(fingerprint(project))
+    unfinished.replace(stamp(project, level))
 
 
 def call(command: "list[str | Path]") -> None:

@@ -1,4 +1,4 @@
-"""A daemon that says what it is told to say, and what it may say: real sockets and real HTTP, no store behind them."""
+"""A daemon with prepared answers, over real sockets and real HTTP, and a user of the command line who asks it."""
 
 import io
 import json
@@ -50,7 +50,7 @@ class _QuietServer(socketserver.ThreadingUnixStreamServer):
 
 
 class CannedDaemon:
-    """Listens on `path`; `answers` maps "METHOD /v1/route" to what is said, or to a function of what was asked."""
+    """Listens on `path`; `answers` maps "METHOD /v1/route" to an answer, or to a function from the request to one."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

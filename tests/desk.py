@@ -1,4 +1,4 @@
-"""A store with its services at one desk, without a socket: at times that the test sets, with whatever model it has."""
+"""A store with its services in one object, without a socket, at times that the test sets, with or without a model."""
 
 import time
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ SHOWN = ("active", "archived")
 
 
 class Desk:
-    """`at` is the time, in ms, at which the next thing happens."""
+    """`at` is the time of the next operation, in ms."""
 
     def __init__(self, folder: Path, embedding: EmbeddingService | None = None, disk: Disk | None = None) -> None:
         self.at = 1000

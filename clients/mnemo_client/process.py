@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mnemo_client.client import Client
 
 START_SECONDS_MAX = 30.0  # until the first answer, on a slow and busy machine; the aim is well under one
-SLOW_SECONDS = 1.5  # after which the user is told what the wait is for
+SLOW_SECONDS = 1.5  # after which the user learns the reason of the wait
 STOP_SECONDS_MAX = 45.0  # the daemon takes up to 10 s to finish its requests (SPEC 16), then saves its indexes
 POLL_SECONDS = 0.02
 RACE_SECONDS = 3.0  # within which another daemon, which holds the lock, binds its socket

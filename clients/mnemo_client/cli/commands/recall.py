@@ -28,7 +28,7 @@ def recall(context: CommandContext) -> int:
     if context.wants_json:
         context.print(body.rstrip("\n"))
         return EXIT_DONE if answer.memories else EXIT_NOT_FOUND
-    # The status tells why an answer is by words only; it is requested only then.
+    # The status has the reason why an answer is by words only; it is requested only then.
     status = client.status() if "vectors" in answer.degraded else None
     lines = hit_lines(answer.memories, context.style, context.cwd, context.home, first=options.offset + 1)
     context.print(*lines)
