@@ -434,3 +434,7 @@ def test_hostile_files_are_parsed_in_time(suffix: str, text: str) -> None:
     document = parse(text, suffix, "s")
     assert time.thread_time() - began < 2.0
     assert all(isinstance(block, TextBlock) for block in document.blocks)
+
+
+def test_what_stands_in_a_literal_block_is_no_tag() -> None:
+    assert inline_tags("Compile it::\n\n    #include <a.h>\n\nFor #work.") == ("work",)

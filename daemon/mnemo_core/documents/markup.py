@@ -23,6 +23,7 @@ from mnemo_core.documents.markdown import read_markdown, read_plain_text, visibl
 from mnemo_core.documents.org import org_metadata, read_org
 from mnemo_core.documents.rst import read_rst
 from mnemo_core.text.cleaning import valid_tags
+from mnemo_core.text.code_mask import mask_code
 from mnemo_core.text.lazy_patterns import lazy_pattern
 
 NOTE_SUFFIXES = (".md", ".markdown", ".rst.txt", ".rst", ".org", ".txt")  # longer ones before their ends
@@ -146,21 +147,6 @@ def inline_tags(text: str) -> tuple[str, ...]:
     """The `#tags` of a Markdown or plain text, outside its code; not numbers (#12) and not colours (#ff0000)."""
     if "#" not in text:
         return ()
-    prose = _without_code(text) if "`" in text or "~~~" in text else text
+    prose = INLINE_CODE.sub(" ", mask_code(text))
     found = (match[1].rstrip("/-") for match in _INLINE_TAG.finditer(prose))
     return valid_tags(tag for tag in found if not tag.replace("/", "").isdigit() and not _HEX_COLOUR.fullmatch(tag))
-
-
-def _without_code(text: str) -> str:
-    kept: list[str] = []
-    fence = ""
-    for line in text.split("\n"):
-        stripped = line.lstrip()
-        if fence:
-            if stripped.startswith(fence):
-                fence = ""
-        elif stripped.startswith(("```", "~~~")):
-            fence = stripped[:3]
-        else:
-            kept.append(line)
-    return INLINE_CODE.sub(" ", "\n".join(kept))

@@ -14,6 +14,7 @@ from mnemo_core.text.characters import UNSPACED, UNSPACED_CHARACTER
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.lexicon import listed
 from mnemo_core.text.segmentation import is_abbreviation
+from mnemo_core.text.syntax.english import CLITICS
 from mnemo_core.text.vocabulary import ATTACHED_MULTIPLIERS, UNITS
 
 TokenKind = Literal["number", "unit", "date", "name", "identifier", "negation", "opposite", "word", "end"]
@@ -78,11 +79,10 @@ _HAN_NUMERAL = lazy_pattern(
 )
 _HAN_COPULA = lazy_pattern(r"(?:です|だ)(?=[。！\s]|$)")
 _NUMBER = lazy_pattern(r"([-+]?[\d.,]+)\s?-?(\D.*)?", re.DOTALL)
-_CLITICS = {"n't": "not", "'m": "am", "'re": "are", "'ve": "have", "'ll": "will"}
 _WHOSE_IS = listed("it he she that this there here what who where how when")
 _IRREGULAR = {"can't": ("can", "not"), "cannot": ("can", "not"), "won't": ("will", "not"), "shan't": ("shall", "not")}
 # What contractions come to: these, and what they are written with.
-CONTRACTED = frozenset(word for written in (*_IRREGULAR.values(), _CLITICS.values(), _IRREGULAR) for word in written)
+CONTRACTED = frozenset(word for written in (*_IRREGULAR.values(), CLITICS.values(), _IRREGULAR) for word in written)
 CAPITALS = {"US": "USA", "U.S": "USA", "U.S.": "USA", "UK": "UK", "U.K": "UK", "IT": "IT", "WHO": "WHO"}
 _SIGNS = {"%": "%", "€": "EUR", "$": "USD", "£": "GBP", "¥": "JPY", "₹": "INR", "‰": "‰"}
 
@@ -157,7 +157,7 @@ def _expanded(word: str) -> list[TextToken]:
         return [TextToken(part, "word") for part in _IRREGULAR[lower]]
     if "'" not in word:
         return [TextToken(word, "word")]
-    for clitic, full in _CLITICS.items():
+    for clitic, full in CLITICS.items():
         if lower.endswith(clitic) and len(lower) > len(clitic):
             return [TextToken(word[: -len(clitic)], "word"), TextToken(full, "word")]
     head, _, tail = word.rpartition("'")

@@ -39,13 +39,16 @@ class Clause(NamedTuple):
 EDGES = ".,;:!?\"'()[]…“”‘’*_`«»"
 CLOSED = lazy_pattern(r"[,;:)\]…\"”]$")
 _CONTRACTIONS = {
-    "i'm": "am", "i've": "have", "i'll": "will", "we're": "are", "we've": "have", "we'll": "will", "they're": "are",
-    "they've": "have", "they'll": "will", "he'll": "will", "she'll": "will", "it'll": "will", "there're": "are",
-}  # fmt: skip
+    pronoun + clitic: word
+    for pronoun in listed("i we they he she it there")
+    for clitic, word in english.CLITICS.items()
+    if clitic != "n't"
+}
 _IS_NEXT = lexicon.words("clauses", "is_next")
 THIRD = {"he": "he", "him": "he", "his": "he", "she": "she", "her": "she", "hers": "she", "it": "it", "its": "it"}
 THIRD |= {"they": "they", "them": "they", "their": "they", "theirs": "they"}
 POSSESSIVES = frozenset(("his", "her", "its", "their"))
+_SUBJECTS = listed("i we my our the he she they it")  # that may begin a clause
 _SELVES = frozenset(("himself", "herself", "itself", "themselves", "myself", "ourselves"))
 FIRST = frozenset(("i", "me", "my", "mine", "myself", "i'm", "i've", "i'll"))
 OURS = frozenset(("we", "us", "our", "ours", "ourselves"))
@@ -243,23 +246,8 @@ def find_main_clause(words: Sequence[SentenceWord]) -> Clause | None:
     if first in english.SUBORDINATORS - {"since", "before", "after", "until"}:
         return None
     for at in range(1, min(7, len(words) - 1)):
-        begins = words[at].raw[0].isupper() or words[at].bare in {
-            "i",
-            "we",
-            "my",
-            "our",
-            "the",
-            "he",
-            "she",
-            "they",
-            "it",
-        }
-        if (
-            begins
-            and not words[at].raw[0].isdigit()
-            and words[at].bare not in english.DATES
-            and (found := find_clause(words, at))
-        ):
+        begins = words[at].raw[0].isupper() or words[at].bare in _SUBJECTS
+        if begins and words[at].bare not in english.DATES and (found := find_clause(words, at)):
             return found
     return None
 

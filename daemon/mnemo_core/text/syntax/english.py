@@ -12,6 +12,9 @@ Number = Literal["I", "one", "many"]
 Form = Literal["base", "third", "past", "aux"]
 
 
+# Endings of contractions, with the word that each stands for.
+CLITICS = {"n't": "not", "'m": "am", "'re": "are", "'ve": "have", "'ll": "will"}
+
 # Verbs whose base form is their past as well: "I read it" does not say when.
 TIMELESS = lexicon.words("english", "timeless")
 _DOUBLING = lexicon.words("english", "doubling")  # their last letter, before an ending
