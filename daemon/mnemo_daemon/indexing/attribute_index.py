@@ -38,6 +38,7 @@ class AttributeIndex(CommitIndex):
     kind = attributes.KIND
     states = frozenset(STATES)
     rules = ("shapes", text_features.RULES_VERSION)
+    data: AttributeStore
 
     def __init__(self, data: AttributeStore | None = None) -> None:
         self.data = data or AttributeStore(linked=False)
@@ -45,10 +46,6 @@ class AttributeIndex(CommitIndex):
 
     def __len__(self) -> int:
         return self.data.count_states(STATES)
-
-    @property
-    def size(self) -> int:
-        return self.data.size
 
     def add(self, rows: Sequence[TouchedMemory]) -> None:
         for each in rows:
@@ -80,10 +77,6 @@ class AttributeIndex(CommitIndex):
         if files := {each.memory.managed: None for each in touched if each.memory is not None and each.memory.managed}:
             with snapshots() as snapshot:
                 _link_files(self.data, snapshot, files)
-
-    def drop(self, number: int) -> None:
-        if number < self.data.size:
-            self.data.drop(number)
 
     def save(self, path: Path, meta: Mapping[str, Any], disk: Disk) -> None:
         unsaved = self.data.has_unsaved_counts

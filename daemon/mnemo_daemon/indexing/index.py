@@ -59,6 +59,20 @@ class IndexFault(NamedTuple):
     what: str
 
 
+class IndexData(Protocol):
+    """The structure in the store that a commit index fills."""
+
+    @property
+    def size(self) -> int:
+        """One more than the highest row id in it."""
+
+    def drop(self, number: int) -> None:
+        """Removes a memory; without effect where it is not in the index."""
+
+    def save(self, path: Path, meta: Mapping[str, Any], disk: Disk) -> None:
+        """Replaces the file. meta: the position and the rules; empty for a file that is only compared."""
+
+
 class CommitIndex(ABC):
     """An index that is current with every commit.
 
@@ -69,16 +83,12 @@ class CommitIndex(ABC):
     name: ClassVar[str]  # in status and checks
     kind: ClassVar[str]  # of its file, NAME.view
     states: ClassVar[frozenset[str]]  # of the memories that it holds
-    rules: ClassVar[tuple[str, Any]]  # what its file says of the rules by which texts are read, by name
+    rules: ClassVar[tuple[str, Any]]  # in its file: the version of the rules by which texts are read, by name
+    data: IndexData
 
     @abstractmethod
     def __len__(self) -> int:
         """The number of memories in it."""
-
-    @property
-    @abstractmethod
-    def size(self) -> int:
-        """One more than the highest row id in it."""
 
     @abstractmethod
     def add(self, rows: Sequence[TouchedMemory]) -> None:
@@ -93,13 +103,9 @@ class CommitIndex(ABC):
     def apply(self, snapshots: Snapshots, touched: Sequence[TouchedMemory]) -> None:
         """Takes up what a commit changed."""
 
-    @abstractmethod
-    def drop(self, number: int) -> None:
-        """Removes a memory; without effect where it is not in the index."""
-
-    @abstractmethod
     def save(self, path: Path, meta: Mapping[str, Any], disk: Disk) -> None:
-        """Replaces the file. meta: the position and the rules; empty for a file that is only compared."""
+        """See `IndexData`."""
+        self.data.save(path, meta, disk)
 
     @classmethod
     @abstractmethod

@@ -43,6 +43,7 @@ class WordIndex(CommitIndex):
     kind = lexical.KIND
     states = INDEXED_STATES
     rules = ("claims", attribute_claims.RULES_VERSION)
+    data: LexicalIndex
 
     def __init__(self, data: LexicalIndex | None = None) -> None:
         self.data = data or LexicalIndex()
@@ -50,10 +51,6 @@ class WordIndex(CommitIndex):
 
     def __len__(self) -> int:
         return len(self.data)
-
-    @property
-    def size(self) -> int:
-        return self.data.size
 
     def add(self, rows: Sequence[TouchedMemory]) -> None:
         known = ((each.number, each.memory) for each in rows if each.memory is not None)
@@ -70,12 +67,6 @@ class WordIndex(CommitIndex):
                 self.data.put(each.number, fields_of(each.memory))
             elif each.dropped or each.memory is not None:
                 self.data.drop(each.number)
-
-    def drop(self, number: int) -> None:
-        self.data.drop(number)
-
-    def save(self, path: Path, meta: Mapping[str, Any], disk: Disk) -> None:
-        self.data.save(path, meta, disk)
 
     @classmethod
     def load(cls, path: Path) -> tuple[Self, dict[str, Any]]:

@@ -293,10 +293,10 @@ def _drop_vanished(indexes: Indexes, store: Store) -> None:
         is_whole = all(len(each) == columns.count_states(each.states) for each in indexes)
         if is_whole and snapshot.count() == columns.count_states(AttributeIndex.states):
             return
-        gone = [number for number in range(max(each.size for each in indexes)) if snapshot.id_of(number) is None]
+        gone = [number for number in range(max(each.data.size for each in indexes)) if snapshot.id_of(number) is None]
     for number in gone:
         for each in indexes:
-            each.drop(number)
+            each.data.drop(number)
 
 
 def _changed_since(snapshot: Snapshot, seq: int, limit: int) -> set[int] | None:

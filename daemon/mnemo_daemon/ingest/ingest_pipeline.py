@@ -354,8 +354,7 @@ class IngestPipeline:
         self, serving: ActiveIndex, texts: Mapping[bytes, str], futures: Mapping[bytes, "Future[Rows | None]"]
     ) -> None:
         embedder, some = serving.embedder, list(texts.values())
-        encode = self._embedding.encode_on_this_thread if len(some) < BULK_FROM else self._embedding.encode_each
-        found = encode(embedder, some)
+        found = self._embedding.encode_each(embedder, some, on_this_thread=len(some) < BULK_FROM)
         for digest, (rows, codes) in zip(texts, found, strict=True):
             self._indexing.handoff.add_tokens(embedder.space, digest, codes)
             halves = rows.astype(np.float16)

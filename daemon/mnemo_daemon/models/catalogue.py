@@ -1,8 +1,8 @@
-"""The models: which are known, which are here, and whether they are what was installed (SPEC 4.3).
+"""The known models, those that are installed, and the check that their files are what was installed (SPEC 4.3).
 
-How one comes here is in `installation.py`. A model lives in FOLDER/NAME/: its files in a folder named by their hashes,
-and `manifest.json`, which names that folder. The manifest is replaced in one rename at the very end, so a model is
-there whole or not at all, and whoever has the old files open keeps them.
+A model is in FOLDER/NAME/: its files in a folder named by their hashes, and `manifest.json`, which names that folder.
+The manifest is replaced in one rename at the very end of an installation, so a model is there whole or not at all, and
+a process that has the old files open keeps them.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from mnemo_daemon.settings import DEFAULT_RERANKER
 
 Progress = Callable[[str, int, int], None]  # what is being done, how much of it is done, of how much (0: unknown)
 
-EXACT_FILE = "model.float32.onnx"  # next to the int8 form, for a processor that computes that wrongly
+EXACT_FILE = "model.float32.onnx"  # next to the int8 form, for processors that compute int8 wrongly
 
 Role = Literal["embedding", "llm", "reranker"]
 Form = Literal["int8", "float32", "fastembed", "gguf"]  # fastembed: a finished ONNX file in that layout
@@ -191,7 +191,7 @@ class ModelManifest(msgspec.Struct, frozen=True, kw_only=True):
     folder: str = ""  # where the manifest was found; not stored
 
     def exact(self) -> "ModelManifest | None":
-        """The model in float32: itself, or what lies beside its int8 form; None where it is in no such form."""
+        """The model in float32: itself, or the form next to its int8 form; None where there is none."""
         if self.form != "int8":
             return self if self.form == "float32" else None
         if not self.exact_file:
@@ -203,7 +203,7 @@ class ModelManifest(msgspec.Struct, frozen=True, kw_only=True):
         )  # fmt: skip
 
     def forms(self) -> tuple["ModelManifest", ...]:
-        """Of each form that is installed."""
+        """The manifest of each form that is installed."""
         exact = self.exact()
         return (self,) if exact is None or exact is self else (self, exact)
 
@@ -298,17 +298,12 @@ class ModelCatalogue:
             return msgspec.structs.replace(line, state="damaged")
         if manifest is None:
             return line
+        size = line.bytes or sum(file.size_bytes for file in manifest.files.values())
         return msgspec.structs.replace(
-            line,
-            role=manifest.role,
-            state="installed",
-            bytes=line.bytes or sum(file.size_bytes for file in manifest.files.values()),
-            sha256=manifest.weights_sha256,
-            dimensions=manifest.dimensions or None,
-            form=manifest.form,
-            verified=manifest.verified,
+            line, role=manifest.role, state="installed", bytes=size, sha256=manifest.weights_sha256,
+            dimensions=manifest.dimensions or None, form=manifest.form, verified=manifest.verified,
             path=str(manifest.path()),
-        )
+        )  # fmt: skip
 
 
 def hash_file(path: Path) -> str:

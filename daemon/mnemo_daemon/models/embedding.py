@@ -1,7 +1,7 @@
-"""Texts to vectors: the embedders, and the service that keeps one loaded for the daemon (SPEC 2.3, 4.1, 4.4).
+"""The embedders, and the service that keeps one loaded for the daemon (SPEC 2.3, 4.1, 4.4).
 
-A text's vector is the same whatever it is embedded with. Every embedder keeps that by its own means (see the classes),
-and all are held to it by one suite of tests.
+The vector of a text does not depend on the texts embedded with it. Each embedder ensures this by its own means (see the
+classes); one suite of tests checks all of them.
 """
 
 import contextlib
@@ -46,13 +46,13 @@ from mnemo_daemon.priority import never_yield
 from mnemo_daemon.settings import Numerics
 from mnemo_store.batches import batched
 
-TEMPLATE_VERSION = 1  # of the text that stands for a memory (records.embedded_text): grows when that is made otherwise
+TEMPLATE_VERSION = 1  # of records.embedded_text: grows when that changes
 RUN_TOKENS_MAX = 256  # in one run: more falls out of the processor's cache and is slower (adr/0002-embedding-form.md)
 STRIDE_SHARE = 0.75  # of tokens_max, from one window's first token to the next one's: 192 of 256 (SPEC 2.3)
 QUERIES_KEPT_MAX = 512  # queries in the service's cache, 1.5 KB each, and half a KB for each token
-SLICE_TEXTS_MAX = 64  # of a larger batch, tokenised and planned at once; a slice is there before the next
+SLICE_TEXTS_MAX = 64  # of a larger batch, tokenised at once; a slice is complete before the next
 THREADS_MAX = 4  # for background work, when the number is not given
-NICENESS = 10  # of the background threads, so that a query overtakes them on a busy machine
+NICENESS = 10  # of the background threads, so that queries come first on a busy machine
 INT8_PROBE_COSINE_MIN = encoder_graph.INT8_COSINE_MIN
 
 Floats = NDArray[np.float32]
@@ -120,7 +120,7 @@ class VectorMismatch(DamagedModelError):
 
 
 def load_embedder(manifest: ModelManifest, *, late: bool = True, numerics: Numerics = "auto") -> Embedder:
-    """The installed model, checked and loaded, with late interaction where it can have that and `late` says so.
+    """The installed model, checked and loaded; with `late`, with late interaction where there is a projection for it.
 
     Of a model that is installed in int8 and in float32, `auto` loads int8, and float32 where this processor computes
     int8 wrongly. Damaged, Unsupported or WrongNumerics when it cannot be used.
@@ -144,7 +144,7 @@ def load_embedder(manifest: ModelManifest, *, late: bool = True, numerics: Numer
 
 
 def _in_form(manifest: ModelManifest, numerics: Numerics) -> ModelManifest:
-    """The manifest of the form that is asked for; the installed one for `auto`."""
+    """The manifest of the wanted form; the installed one for `auto`."""
     if numerics == "auto" or manifest.form in (numerics, "fastembed"):
         return manifest
     exact = manifest.exact() if numerics == "float32" else None
@@ -431,8 +431,8 @@ def spaces_of(catalogue: ModelCatalogue, *, late: bool = True) -> list[str]:
 class EmbeddingService:
     """Keeps the model in use loaded, and embeds with it: queries at once, texts in the background.
 
-    Everything may be called from any thread. An embedder that was current stays usable by whoever holds it, so that
-    queries can go on in the old space while the new one's vectors are filled (SPEC 4.4).
+    Safe to use from any thread. An embedder that was current stays usable, so that queries can go on in the old space
+    while vectors of the new one are computed (SPEC 4.4).
     """
 
     def __init__(
@@ -440,7 +440,7 @@ class EmbeddingService:
         yield_to_queries: Callable[[], None] = never_yield, numerics: Numerics = "auto",
     ) -> None:  # fmt: skip
         """Loads nothing yet: `refresh` does. threads: for background texts; 0: one a processor, at most THREADS_MAX.
-        late: whether models that can give token rows do. yield_to_queries: waits for whoever goes before texts."""
+        late: with token rows where there is a projection. yield_to_queries: called before each background run."""
         self.on_loaded: Callable[[], None] = lambda: None  # once a load has ended, well or ill
         self._catalogue = catalogue
         self._late = late
@@ -491,11 +491,11 @@ class EmbeddingService:
         return self._current
 
     def refresh(self) -> None:
-        """Loads the model in use if it has been installed meanwhile, and returns when that is done, well or ill."""
+        """Loads the model in use if it has been installed by now, and returns when that has succeeded or failed."""
         self._start_load(self._name).result()
 
     def use(self, name: str) -> None:
-        """Begins to load another model; `current` becomes it once it is there, and stays as it is if that fails.
+        """Begins to load another model, which becomes `current` once it is loaded; nothing changes if that fails.
 
         Raises as `usable` does, and changes nothing.
         """
@@ -516,7 +516,7 @@ class EmbeddingService:
         return name
 
     def encode_query(self, embedder: Embedder, text: str) -> Floats:
-        """The query's unit vector, on the calling thread; what was asked lately is remembered."""
+        """The query's unit vector, on the calling thread; recent queries are cached."""
         known = self._cached_query(embedder, text)
         if known is None:
             known = embedder.encode_query(text)
@@ -524,7 +524,7 @@ class EmbeddingService:
         return known.vector if isinstance(known, QueryTokens) else known
 
     def encode_query_tokens(self, embedder: Embedder, text: str) -> QueryTokens:
-        """The same with its tokens, all from one run of the model, and remembered like it."""
+        """The same with its tokens, all from one run of the model, and cached like it."""
         known = self._cached_query(embedder, text)
         if not isinstance(known, QueryTokens):
             known = embedder.encode_query_tokens(text)
@@ -543,14 +543,14 @@ class EmbeddingService:
         for array in arrays:
             array.flags.writeable = False
         if not all(np.isfinite(array).all() for array in arrays):
-            return  # it is refused, and asked for again the next time
+            return  # the caller refuses it, and the model is run again the next time
         with self._lock:
             self._queries[embedder.space, text] = found
             while len(self._queries) > QUERIES_KEPT_MAX:
                 self._queries.popitem(last=False)
 
     def clear_query_cache(self) -> None:
-        """Remembers none of the queries that were asked: they may have said what was forgotten."""
+        """Empties the cache of queries, which may contain what was erased."""
         with self._lock:
             self._queries.clear()
 
@@ -562,13 +562,11 @@ class EmbeddingService:
         """The same with their token rows, where the model gives any; each text after the questions."""
         return embedder.encode_both(texts, self._after_queries(self._workers.map))
 
-    def encode_each(self, embedder: Embedder, texts: Sequence[str]) -> Iterator[tuple[Floats, Codes | None]]:
+    def encode_each(
+        self, embedder: Embedder, texts: Sequence[str], *, on_this_thread: bool
+    ) -> Iterator[tuple[Floats, Codes | None]]:
         """The same text by text, in their order, the first while the rest is still computed."""
-        return embedder.encode_each(texts, self._after_queries(self._workers.map))
-
-    def encode_on_this_thread(self, embedder: Embedder, texts: Sequence[str]) -> Iterator[tuple[Floats, Codes | None]]:
-        """The same on the calling thread."""
-        return embedder.encode_each(texts, self._after_queries(map))
+        return embedder.encode_each(texts, self._after_queries(map if on_this_thread else self._workers.map))
 
     def _after_queries(self, run_all: RunAll) -> RunAll:
         def run(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterable[Any]:

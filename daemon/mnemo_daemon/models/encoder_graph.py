@@ -440,12 +440,9 @@ class _GraphWriter:
         query, key, value = self._products(
             hidden, [f"{name}.attention.self.{part}" for part in ("query", "key", "value")]
         )
+        heads = self.shape.heads
         context = self._node(
-            "MultiHeadAttention",
-            [query, key, value],
-            output=f"{name}.context",
-            domain=CONTRIB,
-            num_heads=self.shape.heads,
+            "MultiHeadAttention", [query, key, value], output=f"{name}.context", domain=CONTRIB, num_heads=heads
         )
         (attended,) = self._products(context, [f"{name}.attention.output.dense"])
         attended = self._node("Add", [attended, hidden])

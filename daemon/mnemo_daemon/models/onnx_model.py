@@ -30,7 +30,9 @@ them by these names. A store whose vectors were made by fastembed keeps its vect
 Floats = NDArray[np.float32]
 
 
-class _TokenizerConfig(msgspec.Struct):
+class TokenizerConfig(msgspec.Struct):
+    """The file tokenizer_config.json, as far as it matters here."""
+
     model_max_length: float = 512.0  # some exports write 1e30 for "no limit"
     truncation_side: str = "right"
 
@@ -41,7 +43,7 @@ class OnnxModel:
     def __init__(self, manifest: ModelManifest) -> None:
         """Raises whatever the libraries raise where the files are no such model."""
         path = manifest.path("tokenizer_config.json")
-        config = msgspec.json.decode(path.read_bytes(), type=_TokenizerConfig)
+        config = msgspec.json.decode(path.read_bytes(), type=TokenizerConfig)
         self._tokenizer = encoder_graph.open_tokenizer(manifest.path("tokenizer.json"))
         longest = int(min(config.model_max_length, 1 << 20))
         self._tokenizer.enable_truncation(longest, direction=config.truncation_side)
