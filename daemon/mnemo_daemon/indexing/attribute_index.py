@@ -100,7 +100,23 @@ class AttributeIndex(CommitIndex):
 
     @staticmethod
     def verify(found: IndexFile, expected: IndexFile) -> dict[int, str]:
-        return column_faults(found, expected)
+        """See `CommitIndex`."""
+        size = max(len(file.arrays["state"]) for file in (found, expected))
+        states = [_grown(file.arrays["state"], size, NO_MEMORY) for file in (found, expected)]
+        is_found, is_expected = (state != NO_MEMORY for state in states)
+        wrong = _wrong_columns(found, expected, size)
+        wrong["tags"] = _tag_sums(found, size) != _tag_sums(expected, size)
+        wrong["state"] = states[0] != states[1]
+        wrong |= {name: _grown(unequal, size, 0) for name, unequal in _wrong_links(found.arrays).items()}
+        names: dict[int, list[str]] = {}
+        for name, unequal in wrong.items():
+            for number in np.flatnonzero(is_found & is_expected & unequal).tolist():
+                names.setdefault(number, []).append(name)
+        faults = {number: f"the columns have another {', '.join(each)}" for number, each in names.items()}
+        faults |= dict.fromkeys(np.flatnonzero(~is_found & is_expected).tolist(), "the columns do not have it")
+        return faults | dict.fromkeys(
+            np.flatnonzero(is_found & ~is_expected).tolist(), "the columns have it, and it is gone"
+        )
 
 
 def _link_files(columns: AttributeStore, snapshot: Snapshot, files: Iterable[str]) -> None:
@@ -118,32 +134,17 @@ def _link_note(columns: AttributeStore, snapshot: Snapshot, note: NoteFile) -> N
     columns.link_file(note.id, [number for number in numbers if number is not None])
 
 
-def column_faults(live: IndexFile, true: IndexFile) -> dict[int, str]:
-    """The faults, by row id."""
-    size = max(len(file.arrays["state"]) for file in (live, true))
-    states = [_grown(file.arrays["state"], size, NO_MEMORY) for file in (live, true)]
-    both = (states[0] != NO_MEMORY) & (states[1] != NO_MEMORY)
-    wrong: dict[int, list[str]] = {}
-    for name, array in true.arrays.items():
-        if name in UNCOMPARED:
-            continue
-        one, other = (_grown(file.arrays[name], size, 0) for file in (live, true))
+def _wrong_columns(found: IndexFile, expected: IndexFile, size: int) -> dict[str, NDArray[np.bool_]]:
+    """By column, the row ids whose values differ."""
+    wrong = {}
+    for name in (each for each in expected.arrays if each not in UNCOMPARED):
+        one, other = (_grown(file.arrays[name], size, 0) for file in (found, expected))
         if name in NAMED:
-            one = _recoded(one, live.meta["own"]["names"][name], true.meta["own"]["names"][name])
-        unequal = one != other
-        if array.dtype.kind == "f":
-            unequal &= ~(np.isnan(one) & np.isnan(other))
-        _note(wrong, np.flatnonzero(both & unequal), name)
-    _note(wrong, np.flatnonzero(both & (_tag_sums(live, size) != _tag_sums(true, size))), "tags")
-    _note(wrong, np.flatnonzero(both & (states[0] != states[1])), "state")
-    for name, unequal in _wrong_links(live.arrays).items():
-        _note(wrong, np.flatnonzero(both & _grown(unequal, size, 0)), name)
-    found = {number: f"the columns have another {', '.join(names)}" for number, names in wrong.items()}
-    found |= dict.fromkeys(np.flatnonzero((states[0] == NO_MEMORY) & (states[1] != NO_MEMORY)).tolist(),
-                           "the columns do not have it")  # fmt: skip
-    found |= dict.fromkeys(np.flatnonzero((states[0] != NO_MEMORY) & (states[1] == NO_MEMORY)).tolist(),
-                           "the columns have it, and it is gone")  # fmt: skip
-    return found
+            one = _recoded(one, found.meta["own"]["names"][name], expected.meta["own"]["names"][name])
+        wrong[name] = one != other
+        if other.dtype.kind == "f":
+            wrong[name] &= ~(np.isnan(one) & np.isnan(other))
+    return wrong
 
 
 def _wrong_links(arrays: Arrays) -> dict[str, NDArray[np.bool_]]:
@@ -164,11 +165,6 @@ def _wrong_links(arrays: Arrays) -> dict[str, NDArray[np.bool_]]:
         is_right = np.where(arrays["managed"] != 0, (linked == -1) | (is_one & agrees), linked == sessions[name])
         wrong[name] = has_memory & ~is_right
     return wrong
-
-
-def _note(wrong: dict[int, list[str]], numbers: Numbers, name: str) -> None:
-    for number in numbers.tolist():
-        wrong.setdefault(number, []).append(name)
 
 
 def _grown(array: NDArray[Any], size: int, fill: int) -> NDArray[Any]:

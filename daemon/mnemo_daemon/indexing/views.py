@@ -29,7 +29,6 @@ from mnemo_store.batches import batched
 from mnemo_store.disk import Disk
 from mnemo_store.errors import IndexMismatch, StoreCorruption, StoreError
 from mnemo_store.indexes.attributes import AttributeStore
-from mnemo_store.indexes.lexical import LexicalIndex
 from mnemo_store.records import Memory, Usage
 from mnemo_store.store import Commit, Store, WriteResult
 
@@ -43,9 +42,6 @@ Indexes = tuple[CommitIndex, ...]  # one of each class of COMMIT_INDEXES, in ord
 
 class Views:
     """The commit indexes: loaded by `open`, current with every commit, rebuilt next to the old ones when one breaks."""
-
-    attributes: AttributeStore
-    lexical: LexicalIndex
 
     def __init__(self, store: Store, disk: Disk) -> None:
         self._use(tuple(kind() for kind in COMMIT_INDEXES))
@@ -66,11 +62,8 @@ class Views:
     def _use(self, indexes: Indexes) -> None:
         """Makes these the indexes that answer."""
         self.indexes = indexes
-        for each in indexes:
-            if isinstance(each, AttributeIndex):
-                self.attributes = each.data
-            elif isinstance(each, WordIndex):
-                self.lexical = each.data
+        self.attributes = attributes_of(indexes)
+        self.lexical = next(each.data for each in indexes if isinstance(each, WordIndex))
 
     def open(self) -> None:
         """Loads the indexes, catches up, and follows the store from here on. Nothing may be written meanwhile."""
@@ -113,11 +106,8 @@ class Views:
         """Puts both views' files in place. A failure is logged: the next start then has more to catch up."""
         with self._saving:
             seq = self.applied_seq
-            if (
-                self._store.lock_loss
-                or self.state != "ready"
-                or (seq == self._saved.seq and not self.attributes.has_unsaved_counts)
-            ):
+            is_saved = seq == self._saved.seq and not self.attributes.has_unsaved_counts
+            if self._store.lock_loss or self.state != "ready" or is_saved:
                 return
             try:
                 self._save(seq)

@@ -1,7 +1,7 @@
 """The cross-encoder of the ranker `rerank`: a model that reads a question and a text together. SPEC 7.3 [L21]
 
-It is used when it is installed: loaded when it is first asked for, let go when nobody has asked for a while. Nothing
-leaves this machine, and nothing that was read is kept.
+It is loaded when it is first needed, and unloaded when it has not been used for a while. Nothing leaves this machine,
+and none of the texts is stored.
 """
 
 import logging
@@ -52,7 +52,7 @@ class CrossEncoder:
 
 
 class CrossEncoderService:
-    """Keeps the model of that name loaded while it is asked for. Everything may be called from any thread."""
+    """Keeps the model of that name loaded while it is in use. Safe to use from any thread."""
 
     def __init__(
         self, catalogue: ModelCatalogue, name: str = DEFAULT_RERANKER, now: Callable[[], float] = time.monotonic
@@ -78,7 +78,9 @@ class CrossEncoderService:
                 if manifest is None:
                     self._encoder, self._refused, self.failure = None, None, ""
                 elif manifest != self._refused and (self._encoder is None or self._encoder.manifest != manifest):
-                    self._encoder, self.failure = _load(manifest), ""
+                    if manifest.role != "reranker":
+                        raise UnsupportedModel(f"{manifest.name} is {ROLES[manifest.role]}, not {ROLES['reranker']}")
+                    self._encoder, self.failure = CrossEncoder(manifest), ""
             except ModelError as error:
                 log.warning("texts are not reranked by the cross-encoder: %s", error)
                 self._encoder, self._refused, self.failure = None, manifest, str(error)
@@ -96,13 +98,7 @@ class CrossEncoderService:
         return scores
 
     def unload_if_idle(self) -> None:
-        """The model's memory is free once nobody has asked for a while; whoever asks next waits for it to load."""
+        """Frees the model's memory after IDLE_SECONDS without use; the next use waits for it to load."""
         with self._lock:
             if self._encoder is not None and self._now() - self._used_at >= IDLE_SECONDS:
                 self._encoder = None
-
-
-def _load(manifest: ModelManifest) -> CrossEncoder:
-    if manifest.role != "reranker":
-        raise UnsupportedModel(f"{manifest.name} is {ROLES[manifest.role]}, not {ROLES['reranker']}")
-    return CrossEncoder(manifest)

@@ -65,7 +65,7 @@ class Link(NamedTuple):
 
     url: str
     filename: str
-    sha256: str  # empty: not told
+    sha256: str  # empty: unknown
 
 
 # Settings -----------------------------------------------------------------------------------------------------------
@@ -161,10 +161,9 @@ def _read_configuration(paths: Sequence[Path]) -> dict[str, str]:
 
 
 def fetch_wheel(requirement: str, folder: Path, settings: IndexSettings, progress: Progress | None = None) -> Path:
-    """The wheel of NAME==VERSION that runs on every machine; in folder, or where it lies on this machine already.
+    """The wheel of NAME==VERSION that runs on every machine: downloaded to folder, or its place on this machine.
 
-    Asked are the folders and pages of find-links, then each index; the first that has it gives it. Raises
-    DownloadError, which tells what each said.
+    The folders and pages of find-links come first, then each index. Raises DownloadError with the answer of each.
     """
     name, version = requirement.split("==")
     http_client, said = _Client(settings), list[str]()
@@ -194,7 +193,7 @@ class _Client:
     """Gets pages and files, over HTTP or from this machine."""
 
     def __init__(self, settings: IndexSettings) -> None:
-        """Asks nobody yet. DownloadError where a certificate cannot be read."""
+        """Opens no connection."""
         self._settings = settings
         self._openers = dict[bool, urllib.request.OpenerDirector]()
 
@@ -215,7 +214,7 @@ class _Client:
                 yield link._replace(url=_with_credentials_of(own, link.url))
 
     def fetch(self, link: Link, folder: Path, progress: Progress | None) -> Path:
-        """The file, whole and with the hash that the index tells. A connection that breaks is taken up where it was."""
+        """The whole file, with the hash that the index gives. A connection that breaks is resumed where it was."""
         local = _local_path(link.url)
         path = local or folder / link.filename
         if local is None:
@@ -248,7 +247,7 @@ class _Client:
                 time.sleep(PAUSE_SECONDS * 2 ** (failures - 1))
 
     def _continue(self, url: str, file: IO[bytes], progress: Progress | None) -> bool:
-        """True if the file is whole now; what was there already is not asked for again."""
+        """Continues a download; True if the file is whole now."""
         done = file.tell()
         with self._open(url, {"Range": f"bytes={done}-"} if done else {}) as answer:
             if done and answer.status != http.client.PARTIAL_CONTENT:  # it begins again
@@ -271,7 +270,7 @@ class _Client:
         bare = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
         request = urllib.request.Request(bare, headers={"User-Agent": "mnemod", **headers})
         if credentials := _credentials(parts):
-            # Not handed on where the answer leads to another host.
+            # Not sent to another host after a redirect.
             request.add_unredirected_header("Authorization", credentials)
         answer: http.client.HTTPResponse = self._opener(is_trusted).open(request, timeout=self._settings.timeout)
         return answer
@@ -313,11 +312,8 @@ def _credentials(parts: urllib.parse.SplitResult) -> str:
     user, password = urllib.parse.unquote(parts.username or ""), urllib.parse.unquote(parts.password or "")
     if not user:
         with contextlib.suppress(OSError, netrc.NetrcParseError):
-            user, _, password = netrc.netrc(os.environ.get("NETRC")).authenticators(parts.hostname or "") or (
-                "",
-                "",
-                "",
-            )
+            found = netrc.netrc(os.environ.get("NETRC")).authenticators(parts.hostname or "")
+            user, _, password = found or ("", "", "")
     return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode() if user else ""
 
 
