@@ -1,7 +1,8 @@
-"""The daemon put together: what is opened, in which order, what runs in the background, and how it ends. SPEC 1, 13, 16
+"""The daemon: the order in which its services are opened, its background threads, and its end. SPEC 1, 13, 16
 
-The socket is bound before anything is loaded (`__main__`). `open` then runs on a thread: the store and the indexes of
-words, which answer questions; the model, the vectors, the notes and the jobs come behind, each in threads of its own.
+The socket is bound before anything is loaded (`__main__`). `open` then runs on a thread and opens the store and the
+lexical index, which suffice to answer questions. The model, the vectors, the notes and the jobs follow on threads of
+their own.
 """
 
 import asyncio

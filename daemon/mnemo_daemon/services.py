@@ -1,7 +1,6 @@
-"""The parts that act on the open store, by name: made in the order in which they need each other, handed to the API
-and to the table of jobs.
+"""The services of the daemon by name, made in the order of their dependencies, for the API and the table of jobs.
 
-What needs no store is there from the beginning; the rest is there once `wait_until_open` has returned.
+Services that need no store exist from the beginning, the others once `wait_until_open` has returned.
 """
 
 import asyncio
@@ -87,8 +86,7 @@ class Services:
         return self.configuration.settings
 
     async def wait_until_open(self) -> None:
-        """Return once the store and the indexes of words are there, and no reader has to wait. Raises what kept them
-        from opening."""
+        """Return once the store and the lexical index can be read. Raises a Refusal where they could not be opened."""
         if self.is_open and self.store.is_blocked:
             await asyncio.to_thread(self.store.wait_until_open)
         if not self.is_open:
@@ -128,7 +126,7 @@ class Services:
         self.is_open = True
 
     def on_store_replaced(self) -> None:
-        """Return once indexes and notes go by what the store holds now, after it has taken over a whole export."""
+        """Return once indexes and notes are those of the store, after it was replaced by a whole export."""
         self.store.run_exclusively(lambda _: None).result()  # behind the writer's word that row ids changed
         deadline = time.monotonic() + INDEXES_SECONDS_MAX
         while self.views.state != "ready" and time.monotonic() < deadline:
@@ -152,7 +150,7 @@ class Services:
         self.embedding.use(name)
 
     def request_stop(self) -> None:
-        """Have the server stop once what was begun is answered."""
+        """Stop the server once requests under way are answered."""
         self._loop.call_soon_threadsafe(self.stopped.set)
 
     def secret_policy(self) -> SecretPolicy:
@@ -160,7 +158,7 @@ class Services:
         return SecretPolicy(self.settings.privacy.mask, self.mask_key)
 
     def problem(self) -> str:
-        """Return what is wrong with the store at this moment, "" for nothing."""
+        """Return what is wrong with the store, "" for nothing."""
         return (self.store.degraded or self.store.write_obstacle) if self.is_open else ""
 
     def root_paths(self) -> dict[str, str]:
@@ -187,7 +185,7 @@ class Services:
             return bytes.fromhex(snapshot.meta("salt"))
 
     def _purge_views(self) -> None:
-        """Leave nothing of what was deleted in indexes, their files and caches."""
+        """Remove deleted memories from indexes, their files and caches."""
         self.views.rebuild_without_deleted()
         self.indexing.rebuild_without_deleted()
         self.embedding.clear_query_cache()

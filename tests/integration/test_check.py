@@ -204,7 +204,7 @@ def test_a_store_that_gave_up_some_of_its_history_has_nothing_wrong(house: House
     assert house.faults() == []
 
 
-def test_a_check_beside_writers_finds_nothing_wrong(house: House) -> None:
+def test_a_check_next_to_writers_finds_nothing_wrong(house: House) -> None:
     """A write in progress is no fault, however it falls between the snapshots of the check."""
     live(house, random.Random(4), 60)
     is_over = threading.Event()
@@ -300,7 +300,7 @@ VIEWS: dict[str, Touch] = {
 
 
 @pytest.mark.parametrize("touch", VIEWS.values(), ids=VIEWS.keys())
-def test_a_view_that_says_something_else_than_the_store_is_found_and_built_anew(house: House, touch: Touch) -> None:
+def test_a_view_that_says_something_else_than_the_store_is_found_and_built_again(house: House, touch: Touch) -> None:
     ids = [house.add(text, tags=("t",)) for text in LETTERS]
     assert house.faults() == []
     touch.act(house, house.number(ids[1]))

@@ -95,7 +95,7 @@ def test_a_backup_that_was_rewritten_is_restored_as_any_other_and_has_its_time(p
     assert restore.restore(copy, place / "data", Disk(), lambda: AT + 5).memories == 1
 
 
-def test_what_cannot_be_rewritten_is_told_and_left(place: Path) -> None:
+def test_what_cannot_be_rewritten_is_reported_and_left(place: Path) -> None:
     data = place / "data" / "backups" / "first" / "journal" / "short_term.jsonl"
     data.write_bytes(data.read_bytes() + b"spoilt")
     report = forget(place / "data", 1, everywhere=True)
@@ -108,7 +108,7 @@ def test_what_cannot_be_rewritten_is_told_and_left(place: Path) -> None:
     assert {name.split("/")[2] for name in bytes_with(place, CANARY)} == {"first"}
 
 
-def test_a_copy_that_is_in_use_is_told_and_left(place: Path) -> None:
+def test_a_copy_that_is_in_use_is_reported_and_left(place: Path) -> None:
     kept = next(place.glob("data.before-restore-*"))
     with opened(kept) as other:
         report = forget(place / "data", 1, everywhere=True)

@@ -218,7 +218,7 @@ class WatchedDisk(Disk):
         super().rename(source, target)
 
 
-def test_reads_are_answered_while_the_files_are_written_anew_and_writes_after_it(tmp_path: Path) -> None:
+def test_reads_are_answered_while_the_files_are_written_again_and_writes_after_it(tmp_path: Path) -> None:
     disk = WatchedDisk()
     ground = Ground(tmp_path / "data", disk=disk)
     asked, kept = ground.add(f"The {CANARY} key."), ground.add("The lighthouse keeper sleeps.")
@@ -374,7 +374,7 @@ def test_a_long_file_is_read_in_slices_without_what_was_forgotten(tmp_path: Path
 # When it is cut short
 
 
-def test_a_full_disk_is_told_and_the_rest_is_done_when_there_is_room(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_and_the_rest_is_done_when_there_is_room(tmp_path: Path) -> None:
     disk = WatchedDisk()
     ground = Ground(tmp_path / "data", disk=disk)
     asked, kept = ground.add(f"The {CANARY} key lies under the third stone."), ground.add("It stays.")
@@ -417,7 +417,7 @@ def test_the_next_one_finishes_what_was_cut_short_before(tmp_path: Path) -> None
     assert traces(tmp_path, CANARY, "second thing") == []
 
 
-def test_a_daemon_that_is_told_to_stop_ends_between_two_steps_and_goes_on_after_its_start(tmp_path: Path) -> None:
+def test_a_daemon_that_is_asked_to_stop_ends_between_two_steps_and_goes_on_after_its_start(tmp_path: Path) -> None:
     ground = Ground(tmp_path / "data")
     asked = ground.add(f"The {CANARY} key lies under the third stone.")
     (ground.folder / "journal" / "short_term.jsonl.9.torn").write_bytes(f"{CANARY} key".encode())
@@ -606,7 +606,7 @@ def test_the_vectors_of_a_forgotten_text_go_and_no_other_is_computed_again(tmp_p
     embedding.close()
 
 
-def test_counts_of_tokens_are_kept_where_the_views_are_built_anew(ground: Ground) -> None:
+def test_counts_of_tokens_are_kept_where_the_views_are_built_again(ground: Ground) -> None:
     asked, kept = ground.add("One."), ground.add("Two words.")
     with ground.store.snapshot() as snapshot:
         number = snapshot.number(kept)
@@ -646,7 +646,7 @@ def _complete(report: EraseAnswer) -> None:
     assert report.complete
 
 
-def test_the_hash_that_stays_is_told_to_nobody_who_has_no_salt(ground: Ground) -> None:
+def test_the_hash_that_stays_means_nothing_without_the_salt(ground: Ground) -> None:
     ground.forget(ground.add("yes"))
     with ground.store.snapshot() as snapshot:
         (entry,) = snapshot.forgotten_after()

@@ -91,7 +91,7 @@ def test_a_time_is_milliseconds_or_iso_text_or_a_span_back_from_now(client: Clie
         client.list_memories(as_of="1h", state="trashed", namespace=space)
 
 
-def test_what_has_expired_since_is_told_of_the_time_before(client: Client) -> None:
+def test_what_has_expired_since_is_shown_for_the_time_before(client: Client) -> None:
     space, soon = fresh(), time.time_ns() // 1_000_000 + 150
     memory = client.remember("The ferry runs until tonight.", namespace=space, expires_at=soon).memory
     at = later(client)
@@ -173,7 +173,7 @@ def test_a_diff_of_no_span_is_refused(client: Client, since: str, until: str | N
     assert (refused.value.code, refused.value.field) == ("bad_value", field)
 
 
-def test_an_agent_is_told_of_nothing_sensitive_at_any_time(daemon: RunningDaemon) -> None:
+def test_an_agent_sees_nothing_sensitive_at_any_time(daemon: RunningDaemon) -> None:
     space = fresh()
     with daemon.client(space, entry_point="cli") as person, daemon.client(space, entry_point="mcp") as agent:
         since = f"seq:{person.status().seq}"
@@ -281,7 +281,7 @@ def test_what_is_meant_is_compared_with_what_was_said_then(tiny: Desk, are_kept:
         assert recalled.hits[0].channels == ("words", "vectors")
 
 
-def test_vectors_that_are_not_kept_are_computed_up_to_a_bound_which_is_told(
+def test_vectors_that_are_not_kept_are_computed_up_to_a_bound_which_is_reported(
     tiny: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ids = [tiny.add(text) for text in LETTERS]

@@ -125,7 +125,7 @@ def test_an_error_after_the_first_line_of_progress_is_the_last_line(
     assert refused.value.code == "unknown_export"
 
 
-def test_a_disk_without_room_for_the_import_is_told_and_nothing_is_changed(
+def test_a_disk_without_room_for_the_import_is_reported_and_nothing_is_changed(
     served: ServedDaemon, client: Client
 ) -> None:
     before = served.files()

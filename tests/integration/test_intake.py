@@ -320,7 +320,7 @@ def test_L7_tokens_are_counted_by_the_models_own_tokenizer(client: Client) -> No
     assert len(client.ingest(text).results) > 1
 
 
-def test_L14_a_piece_that_matters_little_is_set_aside_with_its_scores_and_can_be_restored(client: Client) -> None:
+def test_L14_a_piece_that_matters_little_is_rejected_with_its_scores_and_can_be_restored(client: Client) -> None:
     for part in ("one", "two", "three"):
         client.remember(f"{SMALL_TALK}{part}", importance=0.5)
     answer = client.ingest(SMALL_TALK)
@@ -415,7 +415,7 @@ def test_a_turn_is_a_memory_at_once_with_its_speaker_and_time(client: Client) ->
     assert said.memory.trust == "agent"
 
 
-def test_T2_a_turn_that_says_a_recent_one_again_is_set_aside_and_counts_for_it(client: Client) -> None:
+def test_T2_a_turn_that_says_a_recent_one_again_is_rejected_and_counts_for_it(client: Client) -> None:
     first, again = say(
         client,
         ("user", "My dentist appointment is on 4 June at nine."),
@@ -436,7 +436,7 @@ def test_T2_a_turn_that_differs_in_a_specific_is_kept(client: Client) -> None:
 
 
 @pytest.mark.parametrize("content", ["ok", "and so on and so on"])
-def test_T2_a_turn_that_says_nothing_is_set_aside_with_the_reason(client: Client, content: str) -> None:
+def test_T2_a_turn_that_says_nothing_is_rejected_with_the_reason(client: Client, content: str) -> None:
     (taken,) = say(client, ("user", content))
     assert taken.outcome == "discarded"
     assert taken.reason in ("too_short", "stop_words")
@@ -521,7 +521,7 @@ def test_G9_late_scores_go_on_after_a_restart_and_leave_what_was_edited(
         daemon.stop()
 
 
-def test_without_a_model_nothing_is_set_aside_by_score_and_the_answer_says_so(started_daemon: RunningDaemon) -> None:
+def test_without_a_model_nothing_is_rejected_by_score_and_the_answer_says_so(started_daemon: RunningDaemon) -> None:
     with started_daemon.client() as client:
         for _ in range(2):
             answer = client.ingest(SMALL_TALK)

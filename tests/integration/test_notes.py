@@ -518,7 +518,7 @@ def test_a_chunk_that_a_person_deleted_stays_away_when_it_is_cut_and_pasted(vaul
     vault.wait_for("a.md", ["Fresh."])
 
 
-def test_counts_survive_an_edit_and_strength_begins_anew(vault: Vault) -> None:
+def test_counts_survive_an_edit_and_strength_begins_again(vault: Vault) -> None:
     vault.write("a.md", "The port is 8080.")
     vault.watch()
     [memory_id] = vault.ids("a.md")

@@ -65,7 +65,7 @@ def test_a_folder_whose_adding_was_of_unknown_outcome_is_watched_if_it_was_added
     assert [memory.content for memory in world.found().current()] == ["bolanok is below one"]
 
 
-def test_of_the_files_of_one_turn_one_that_was_changed_meanwhile_is_planned_anew(tmp_path: Path) -> None:
+def test_of_the_files_of_one_turn_one_that_was_changed_meanwhile_is_planned_again(tmp_path: Path) -> None:
     """As a write does whose outcome was not known, and that was done after all: it has a chunk more."""
     with watched_vault(tmp_path) as vault:
         vault.write("a.md", "First thing.\n")

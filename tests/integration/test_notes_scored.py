@@ -143,7 +143,7 @@ def test_a_chunk_whose_text_stays_is_passed_over_where_others_are_scored(study: 
     assert (study.importance(memory_id), study.memory(memory_id).version) == (0.5, 2)
 
 
-def test_another_text_is_scored_anew_and_another_heading_or_tag_leaves_the_score(study: Study) -> None:
+def test_another_text_is_scored_again_and_another_heading_or_tag_leaves_the_score(study: Study) -> None:
     study.watch()
     study.save("a.md", f"# One\n\n{CAT}")
     [memory_id] = study.ids("a.md")

@@ -233,7 +233,7 @@ def test_a_chunk_that_no_note_lists_becomes_a_memory_of_its_own(folder: Path) ->
     assert (memory.content, memory.managed, memory.version) == (CHUNK.content, "", 2)
 
 
-def test_what_names_a_memory_that_does_not_exist_is_told_and_left_as_it_is(folder: Path) -> None:
+def test_what_names_a_memory_that_does_not_exist_is_reported_and_left_as_it_is(folder: Path) -> None:
     """m16: evidence that was deleted leaves its mark; no program can say what it was."""
     loose = sample_memory(40, evidence=(GONE, "https://example.org/x"), derived_from=(GONE,))
     through_the_doors(PutMemory(data=loose))(folder)
@@ -265,7 +265,7 @@ def contents_of(folder: Path) -> list[str]:
         return contents(store)
 
 
-def test_a_damaged_stretch_of_the_journal_is_kept_and_the_journal_written_anew(folder: Path) -> None:
+def test_a_damaged_stretch_of_the_journal_is_kept_and_the_journal_written_again(folder: Path) -> None:
     remembered = contents_of(folder)
     offset = alter_line(folder, 8)
     line = (folder / "journal" / "short_term.jsonl").read_bytes()[offset:].split(b"\n")[0]

@@ -118,7 +118,7 @@ def test_filters_are_about_what_a_memory_was_then(story: Story) -> None:
     assert desk.recalled("key", 8000, states=(*SHOWN, "superseded")) == [LOST, OTTO]
 
 
-def test_what_was_in_the_trash_then_is_told_by_no_filter(story: Story) -> None:
+def test_what_was_in_the_trash_then_is_reported_by_no_filter(story: Story) -> None:
     assert [memory.content for memory in story.desk.listed(3500, states=("active", "trashed"))] == [INES]
     assert [memory.content for memory in story.desk.past.state_at(3500).memories] == [INES]
 
@@ -212,7 +212,7 @@ def test_many_slices_of_history_are_gone_back_through(desk: Desk, monkeypatch: p
     assert [seq for seq, _ in desk.past.changes(3, 8)] == [8, 7, 6, 5, 4]
 
 
-def test_all_of_it_is_told_while_the_database_is_out_of_order(tmp_path: Path) -> None:
+def test_all_of_it_is_reported_while_the_database_is_out_of_order(tmp_path: Path) -> None:
     disk = Faulty()
 
     def break_the_database() -> None:
@@ -250,7 +250,7 @@ def test_what_lies_before_the_history_that_is_kept_is_refused_and_says_from_when
         desk.history.span(3, None)
 
 
-def test_what_compacting_keeps_is_told_as_before_and_what_it_gave_up_is_refused(desk: Desk) -> None:
+def test_what_compacting_keeps_is_reported_as_before_and_what_it_gave_up_is_refused(desk: Desk) -> None:
     day = 86_400_000
     key, bins = desk.add(INES), desk.add(TUESDAY)
     for number in range(1, 9):
@@ -281,7 +281,7 @@ def became(desk: Desk, since: int, until: int | None = None, **fields: object) -
     return rows
 
 
-def test_what_was_added_changed_and_removed_is_told_from_both_ends(story: Story) -> None:
+def test_what_was_added_changed_and_removed_is_reported_from_both_ends(story: Story) -> None:
     rows = became(story.desk, 1)
     assert [(row.id, row.became, row.seq) for row in rows] == [
         (story.lost, "added", 7),

@@ -51,7 +51,7 @@ def test_versions_differ_in_their_fields_and_not_in_being_counted() -> None:
         ("trashed", "trashed", None),
     ],
 )
-def test_what_became_of_a_memory_is_told_from_both_ends(
+def test_what_became_of_a_memory_is_reported_from_both_ends(
     before: str | None, after: str | None, became: str | None
 ) -> None:
     def memory(state: str | None) -> Memory | None:

@@ -113,22 +113,14 @@ def draft_of(request: Request, asked: NewMemory, policy: SecretPolicy, now: int)
 
 def text_draft(request: Request, asked: IngestRequest, now: int) -> Draft:
     """The draft that all pieces of a text share; it has no content. Raises a Refusal."""
-    return Draft(
-        content="",
-        namespace=access.writable_namespace(request),
-        user_id=asked.user_id or "local",
-        trust=access.trust_of(request, asked.agent_id),
-        source=_text(asked.source, "source") or "ingest",
+    trust, source = access.trust_of(request, asked.agent_id), _text(asked.source, "source") or "ingest"
+    return _scoped_draft(request, asked, trust, source)._replace(
         kind=asked.kind,
         category=asked.category,
         importance=asked.importance,
         event_at=_event_time(asked.event_at, now),
         expires_at=_expires_at(asked.expires_at, now),
         speaker=_text(asked.speaker, "speaker"),
-        tags=_tags(asked.tags),
-        agent_id=_text(asked.agent_id, "agent_id"),
-        run_id=_text(asked.run_id, "run_id"),
-        session_id=_text(asked.session_id, "session_id"),
         evidence=_evidence(asked.evidence),
     )
 
@@ -147,21 +139,28 @@ def turn_draft(request: Request, place: int, content: str, policy: SecretPolicy,
     trust = lowest_trust(ROLE_TRUSTS[turn.role], access.trust_of(request, asked.agent_id))
     at = None if turn.at is None else parse_time(turn.at, f"turns[{place}].at")
     content, masked, is_sensitive = _masked(content, "tool" if policy.mask == "auto" else trust, policy)
-    draft = Draft(
+    draft = _scoped_draft(request, asked, trust, "turn")._replace(
         content=content,
+        event_at=now if at is None else at,
+        speaker=_text(turn.speaker, f"turns[{place}].speaker"),
+        turn=ConversationTurn(role=role_of(turn)),
+    )
+    return _tagged(draft, is_sensitive), masked
+
+
+def _scoped_draft(request: Request, asked: IngestRequest | TurnsRequest, trust: Trust, source: str) -> Draft:
+    """The fields that all parts of a text or conversation share."""
+    return Draft(
+        content="",
         namespace=access.writable_namespace(request),
         user_id=asked.user_id or "local",
         trust=trust,
-        source="turn",
-        event_at=now if at is None else at,
-        speaker=_text(turn.speaker, f"turns[{place}].speaker"),
+        source=source,
         tags=_tags(asked.tags),
         agent_id=_text(asked.agent_id, "agent_id"),
         run_id=_text(asked.run_id, "run_id"),
         session_id=_text(asked.session_id, "session_id"),
-        turn=ConversationTurn(role=role_of(turn)),
     )
-    return _tagged(draft, is_sensitive), masked
 
 
 def role_of(turn: Turn) -> Literal["user", "agent"]:

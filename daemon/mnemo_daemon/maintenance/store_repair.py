@@ -158,14 +158,14 @@ class StoreRepair:
                     repair.repair_indexes(writing)
 
                 database.write(now, write)
-            _renumber(supervisor, database)
+            supervisor.report_row_ids_reset()
 
         self._exclusively(act)
 
     def _repair_indexes(self, _: Sequence[InvariantViolation]) -> None:
         def act(supervisor: StateSupervisor, database: Database) -> None:
-            database.write(supervisor.now(), lambda writing: _ignore(repair.repair_indexes(writing)))
-            _renumber(supervisor, database)
+            database.write(supervisor.now(), repair.repair_indexes)
+            supervisor.report_row_ids_reset()
 
         self._exclusively(act)
 
@@ -195,7 +195,7 @@ class StoreRepair:
     def _mark_lost(self, violations: Sequence[InvariantViolation]) -> None:
         self._exclusively(
             lambda supervisor, database: database.write(
-                supervisor.now(), lambda writing: _ignore(repair.mark_lost(writing, violations))
+                supervisor.now(), lambda writing: repair.mark_lost(writing, violations)
             )
         )
 
@@ -217,7 +217,7 @@ class StoreRepair:
 
     def _refill_vectors(self, _: Sequence[InvariantViolation]) -> None:
         """From the vectors that are kept; what has none is computed by who fills the index."""
-        self._exclusively(_renumber)
+        self._exclusively(lambda supervisor, _: supervisor.report_row_ids_reset())
 
     def _wait_for_indexes(self) -> None:
         """Columns, words and vectors are there again."""
@@ -259,12 +259,3 @@ def amendment(
         return WriteResult(changes, len(changes), BY_REPAIR)
 
     return decide
-
-
-def _renumber(supervisor: StateSupervisor, _: Database) -> None:
-    """Have every index rebuilt: the rows of the database have changed."""
-    supervisor.report_row_ids_reset()
-
-
-def _ignore(_: int) -> None:
-    """Return nothing, as `Database.write` expects."""

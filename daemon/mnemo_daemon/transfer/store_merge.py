@@ -1,7 +1,8 @@
-"""An export of our own read back: whole into an empty store, merged into any other. SPEC 3.8
+"""Import of our own exports: an empty store is replaced, any other is merged with the export. SPEC 3.8
 
-The stream is read to its end before anything is changed: only there it shows whether it is whole. A second reading
-finds out what will not come along, so that what refers to it can be brought in right; the third one writes.
+The stream is read three times. The first pass reads it to its end, where it shows whether it is complete, before
+anything is changed. The second finds the memories that will not be imported, so that references to them can be
+replaced. The third writes.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

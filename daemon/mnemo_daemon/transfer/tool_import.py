@@ -1,7 +1,7 @@
-"""Exports read back: those of other memory tools. SPEC 3.8. Our own are read by `store_merge`.
+"""Import of exports of other memory tools. SPEC 3.8. `store_merge` imports our own.
 
-An import is a spool file, whole on the disk before anything is changed. Its items are committed in slices, each in a
-write turn of its own, all with one group that `undo` takes back; an item that cannot be remembered costs that item.
+An import is spooled to the disk as a whole before anything is changed. Its items are committed in slices of one write
+turn each, all in one group that `undo` reverts; an item that cannot be stored is reported and does not stop the others.
 """
 
 import mmap
@@ -133,10 +133,13 @@ class ToolImport:
                 if item is None:
                     raise ImportItemError(f"the line is longer than {LINE_BYTES_MAX >> 20} MiB")
                 for foreign in importers.parse(tool, item, parse_export_time):
-                    new = _drafts_of(foreign, tool, self._request.into, self._guard, place, answer)
-                    if new is not None:
-                        hashes = {skip_hash(salt, text) for text in (new.draft.content, new.plain)}
-                        yield _ImportedItem(place, new, frozenset(hashes))
+                    try:  # of an item with several memories each may fail alone
+                        new = import_plan.admit_import(foreign, tool, self._request.into, self._guard)
+                    except ImportItemError as unfit:
+                        note_problem(answer, place, str(unfit))
+                        continue
+                    hashes = {skip_hash(salt, text) for text in (new.draft.content, new.plain)}
+                    yield _ImportedItem(place, new, frozenset(hashes))
             except ImportItemError as unfit:
                 note_problem(answer, place, str(unfit))
 
@@ -275,22 +278,6 @@ def unfinished(error: Exception, answer: ImportAnswer) -> Refusal:
     undone = f", undoing the group {answer.group} takes them back" if answer.group else ""
     refusal.message = f"{refusal.message}; {stays}{undone}" if answer.group else refusal.message
     return refusal
-
-
-def _drafts_of(
-    foreign: importers.ImportedMemory,
-    tool: Tool,
-    into: ImportTarget,
-    guard: SecretPolicy,
-    place: str,
-    answer: ImportAnswer,
-) -> ImportCandidate | None:
-    """The candidate of an imported memory; None, with a problem in the answer, where it cannot be stored."""
-    try:
-        return import_plan.admit_import(foreign, tool, into, guard)
-    except ImportItemError as unfit:
-        note_problem(answer, place, str(unfit))
-        return None
 
 
 def _key(item: _ImportedItem) -> object:

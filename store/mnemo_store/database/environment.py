@@ -79,7 +79,7 @@ class Database(StateBackend):
     def begin(self) -> "DatabaseTransaction":
         return DatabaseTransaction(self, self._env, self._tables, self._disk)
 
-    def write(self, now: int, act: Callable[[TableWriter], None]) -> None:
+    def write(self, now: int, act: Callable[[TableWriter], object]) -> None:
         """Runs `act` in a transaction of its own, durable on return."""
         with self._env.begin(write=True) as transaction:
             act(TableWriter(transaction, self._tables, now))
