@@ -24,6 +24,7 @@ from mnemo_daemon.maintenance.store_repair import RepairReport, StoreRepair
 from mnemo_daemon.models.embedding import lower_thread_priority
 from mnemo_daemon.server.router import Reply, Request, Route
 from mnemo_daemon.services import Services
+from mnemo_store.maintenance.compaction import CompactionSizes
 from mnemo_store.maintenance.repair import REPAIR_STEPS
 
 T = TypeVar("T")
@@ -70,13 +71,12 @@ class MaintenanceApi:
         done = await asyncio.to_thread(
             self._services.maintenance.compact, self._services.settings.history.keep, dry_run=asked.dry_run
         )
-        sizes = self._services.store.disk_bytes()
+        sizes = done.sizes
+        if sizes is None:  # of a dry run: as they are
+            now = self._services.store.disk_bytes()
+            sizes = CompactionSizes(now["database"], now["database"], now["journal"], now["journal"])
         return Reply(CompactAnswer(
-            versions=done.versions, history_from=done.history_from, dry_run=asked.dry_run,
-            database_before=done.sizes.database_before if done.sizes else sizes["database"],
-            database=done.sizes.database if done.sizes else sizes["database"],
-            journal_before=done.sizes.journal_before if done.sizes else sizes["journal"],
-            journal=done.sizes.journal if done.sizes else sizes["journal"],
+            versions=done.versions, history_from=done.history_from, dry_run=asked.dry_run, **sizes._asdict()
         ))  # fmt: skip
 
     async def check(self, _: Request) -> Reply:

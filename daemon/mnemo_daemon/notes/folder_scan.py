@@ -161,7 +161,10 @@ class Folder:
             status = os.fstat(fd)
             if not stat.S_ISREG(status.st_mode):
                 raise UnreadableNote("not a regular file")
-            data = b"" if status.st_size > bytes_max else _read_all(fd, bytes_max + 1)
+            data = b""
+            if status.st_size <= bytes_max:
+                with open(fd, "rb", closefd=False) as file:
+                    data = file.read(bytes_max + 1)
             if max(status.st_size, len(data)) > bytes_max:
                 raise UnreadableNote(
                     f"{max(status.st_size, len(data)) / 2**20:.1f} MiB, over {bytes_max / 2**20:g} MiB"
@@ -295,23 +298,20 @@ def parse_note(
 
 def _text_of(data: bytes, suffix: str, is_stopping: Callable[[], bool]) -> str:
     """The text of a file, without its private spans. Raises UnreadableNote, ReadInterruption."""
-    if suffix == ".pdf":
-        try:
-            text = normalize_text(pdf_reader.read_pdf_file(data, is_stopping=is_stopping))
-        except pdf_reader.UnreadablePdf as error:
-            raise UnreadableNote(str(error)) from None
-    elif suffix == ".docx":
-        try:
-            text = normalize_text(read_word_file(data))
-        except WordFileError as error:
-            raise UnreadableNote(str(error)) from None
-    else:
-        if b"\0" in data:
+    try:
+        if suffix == ".pdf":
+            raw = pdf_reader.read_pdf_file(data, is_stopping=is_stopping)
+        elif suffix == ".docx":
+            raw = read_word_file(data)
+        elif b"\0" in data:
             raise UnreadableNote("binary: it holds a NUL")
-        try:
-            text = normalize_text(data.decode("utf-8-sig"))
-        except UnicodeDecodeError as error:
-            raise UnreadableNote(f"not UTF-8 (byte {error.start})") from None
+        else:
+            raw = data.decode("utf-8-sig")
+    except (pdf_reader.UnreadablePdf, WordFileError) as error:
+        raise UnreadableNote(str(error)) from None
+    except UnicodeDecodeError as error:
+        raise UnreadableNote(f"not UTF-8 (byte {error.start})") from None
+    text = normalize_text(raw)
     return remove_private_spans(text, keep_lines=True) if "<" in text else text
 
 
@@ -387,12 +387,3 @@ def _is_text(name: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _read_all(fd: int, limit: int) -> bytes:
-    pieces: list[bytes] = []
-    left = limit
-    while left > 0 and (piece := os.read(fd, min(left, 1 << 20))):
-        pieces.append(piece)
-        left -= len(piece)
-    return b"".join(pieces)
