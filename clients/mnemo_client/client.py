@@ -40,7 +40,7 @@ IDLE_SECONDS_MAX = 5.0
 UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 
 # Routes besides GET that change nothing, or that may be sent twice without changing more.
-REPEATABLE = frozenset({"/recall", "/why", "/context", "/models/use", "/notes/roots", "/notes/rescan"})
+REPEATABLE = frozenset({"/recall", "/why", "/context", "/ask", "/models/use", "/notes/roots", "/notes/rescan"})
 
 
 class Client:
@@ -271,6 +271,11 @@ class Client:
         """Return the `<memory>` block to put before a prompt; it is empty if nothing was found."""
         asked = retrieval.ContextRequest(query=query, **fields) if isinstance(query, str) else query
         return self._request("POST", "/context", retrieval.ContextAnswer, asked)
+
+    def ask(self, question: str | retrieval.AskRequest, **fields: Any) -> retrieval.AskAnswer:
+        """Answer a question from memories alone, each sentence with those that it rests on."""
+        asked = retrieval.AskRequest(question=question, **fields) if isinstance(question, str) else question
+        return self._request("POST", "/ask", retrieval.AskAnswer, asked)
 
     # The daemon and its parts
 

@@ -18,11 +18,14 @@ from mnemo_daemon.ingest.scoring_backfill import ScoringBackfill
 from mnemo_daemon.lifecycle.erasure import Erasure
 from mnemo_daemon.lifecycle.expiry import Expiry
 from mnemo_daemon.lifecycle.trash import Trash
+from mnemo_daemon.machine_load import MachineLoad
 from mnemo_daemon.maintenance.compaction_backup import StoreMaintenance
 from mnemo_daemon.memories.memory_service import MemoryService
 from mnemo_daemon.models.catalogue import ModelCatalogue
 from mnemo_daemon.models.cross_encoder import CrossEncoderService
 from mnemo_daemon.models.embedding import EmbeddingService
+from mnemo_daemon.models.language_model_service import LanguageModelService
+from mnemo_daemon.models.task_runner import TaskRunner
 from mnemo_daemon.notes.notes_service import NotesService
 from mnemo_daemon.priority import QueryPriority
 from mnemo_daemon.retrieval.recall import Recall
@@ -53,6 +56,7 @@ class Services:
     trash: Trash
     expiry: Expiry
     erasure: Erasure
+    llm_tasks: TaskRunner
     mask_key: bytes  # under which masked secrets are hashed
 
     def __init__(
@@ -72,11 +76,13 @@ class Services:
             yield_to_queries=self.priority.yield_to_queries, numerics=models.numerics,
         )  # fmt: skip
         self.cross_encoder = CrossEncoderService(self.catalogue, models.reranker)
+        self.language_model = LanguageModelService(self.catalogue, configuration.settings.llm)
         self.stopped = asyncio.Event()  # the daemon is to end, or ends
         self.closing = threading.Event()  # the same for threads that wait
         self.failure: Exception | None = None  # why the store could not be opened
         self.is_open = False
         self.has_settled = asyncio.Event()  # opened, or failed to
+        self._machine = MachineLoad()
         self._loop = asyncio.get_running_loop()
         self._open_store = open_store
         self._make_notes = make_notes
@@ -118,6 +124,9 @@ class Services:
             is_reading_notes=lambda: self.notes.is_first_scan_running(),
         )  # fmt: skip
         self.usage_recorder = UsageRecorder(self.memories)
+        self.llm_tasks = TaskRunner(
+            self.language_model.model, store, lambda: self.settings.llm.level, self._reason_for_no_background_call
+        )
         self.maintenance = StoreMaintenance(store, self.disk, self.embedding.spaces)
         self.trash = Trash(store, self.views)
         self.expiry = Expiry(store, self.views)
@@ -175,7 +184,12 @@ class Services:
             self.indexing.stop()
             self.views.save()
             self.store.close()
+        self.language_model.close()
         self.embedding.close()
+
+    def _reason_for_no_background_call(self) -> str:
+        waits = self.settings.llm.on_battery == "wait" and self._machine.is_on_battery()
+        return "the machine runs on battery (`llm.on_battery`)" if waits else ""
 
     def _made_notes(self) -> NotesService:
         return self._make_notes(self.store, self.settings.notes, on_saved=self.indexing.prioritise)

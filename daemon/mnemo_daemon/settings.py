@@ -69,13 +69,26 @@ class RecallSettings(Section, frozen=True):
 
 
 class ModelsSettings(Section, frozen=True):
-    """Embeddings and the language model."""
+    """Embeddings."""
 
     folder: Annotated[str, Meta(extra=RESTART)] = ""  # empty: in the user's cache folder
     threads: Annotated[int, Meta(ge=0, le=64, extra=RESTART)] = 0  # for embedding; 0: one a processor, at most 4
     numerics: Annotated[Numerics, Meta(extra=RESTART)] = "auto"
     late_interaction: Annotated[bool, Meta(extra=RESTART)] = True  # a small vector of each word, 1 KB a memory
     reranker: Annotated[str, Meta(extra=RESTART)] = DEFAULT_RERANKER  # used by the ranker `rerank` if it is installed
+
+
+class LlmSettings(Section, frozen=True):
+    """The language model and the tasks that ask it."""
+
+    level: Literal["off", "auto", "full"] = "auto"  # when a task asks the model
+    model: Annotated[str, Meta(extra=RESTART)] = ""  # empty: the first of the catalogue that is installed
+    context_tokens: Annotated[int, Meta(ge=512, le=131_072, extra=RESTART)] = 4096  # of a prompt and its answer
+    threads: Annotated[int, Meta(ge=0, le=256, extra=RESTART)] = 0  # 0: one a processor but one
+    gpu_layers: Annotated[int, Meta(ge=-1, le=1000, extra=RESTART)] = 0  # computed by a graphics processor; -1: all
+    memory_mib: Annotated[int, Meta(ge=0, le=1_048_576, extra=RESTART)] = 0  # address space; 0: no limit
+    idle_minutes: Annotated[int, Meta(ge=1, le=10_080, extra=RESTART)] = 10  # without a call, then it is unloaded
+    on_battery: Literal["wait", "run"] = "wait"  # background calls; wait: the fallback answers
 
 
 class HistorySettings(Section, frozen=True):
@@ -119,6 +132,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     intake: IngestSettings = IngestSettings()
     recall: RecallSettings = RecallSettings()
     models: ModelsSettings = ModelsSettings()
+    llm: LlmSettings = LlmSettings()
     history: HistorySettings = HistorySettings()
     trash: TrashSettings = TrashSettings()
     privacy: PrivacySettings = PrivacySettings()

@@ -51,7 +51,7 @@ def calls(store: Store) -> list[LlmCall]:
 def run(
     model: LanguageModel, store: Store, task: AnyTask, level: Level = "full", deadline_s: float = DEADLINE_S
 ) -> TaskResult[Any]:
-    return TaskRunner(model, store, lambda: level).run(task, INPUTS, deadline_s)
+    return TaskRunner(lambda: model, store, lambda: level).run(task, INPUTS, deadline_s)
 
 
 def invented(answer: type[Any]) -> Any:
@@ -172,9 +172,8 @@ def test_a_call_that_is_cancelled_ends_with_the_fallback(
     task: AnyTask, model_of: ModelOf, store: Store, tmp_path: Path
 ) -> None:
     busy = tmp_path / "busy"
-    result = TaskRunner(model_of(CANCELLED.format(busy=str(busy))), store, lambda: "full").run(
-        task, INPUTS, DEADLINE_S, is_cancelled=busy.exists
-    )
+    model = model_of(CANCELLED.format(busy=str(busy)))
+    result = TaskRunner(lambda: model, store, lambda: "full").run(task, INPUTS, DEADLINE_S, is_cancelled=busy.exists)
     assert (result.method, result.answer) == ("fallback", task.fallback(INPUTS))
     assert [call.outcome for call in calls(store)] == ["cancelled"]
 
@@ -184,7 +183,8 @@ def test_a_reason_to_wait_keeps_background_tasks_from_the_model_and_no_interacti
     task: AnyTask, model_of: ModelOf, store: Store
 ) -> None:
     good = task.fallback(INPUTS)
-    runner = TaskRunner(model_of(answering(encoded(good))), store, lambda: "full", lambda: "it runs on battery")
+    model = model_of(answering(encoded(good)))
+    runner = TaskRunner(lambda: model, store, lambda: "full", lambda: "it runs on battery")
     background, interactive = (dataclasses.replace(task, is_interactive=each) for each in (False, True))
     assert runner.run(background, INPUTS) == TaskResult(good, "fallback", "it runs on battery")
     assert calls(store) == []
@@ -197,9 +197,9 @@ def test_at_level_auto_a_clear_case_is_decided_without_the_model_and_at_full_it_
     (task,) = [task for task in TASKS if task.site == "summarize"]
     short = TaskInputs(("Anna has three cats.",))
     model = model_of(answering('{"summary": "three cats"}'))
-    auto = TaskRunner(model, store, lambda: "auto").run(task, short)
+    auto = TaskRunner(lambda: model, store, lambda: "auto").run(task, short)
     assert (auto.answer.summary, auto.method, calls(store)) == ("Anna has three cats.", "fallback", [])
-    full = TaskRunner(model, store, lambda: "full").run(task, short)
+    full = TaskRunner(lambda: model, store, lambda: "full").run(task, short)
     assert (full.answer.summary, full.method) == ("three cats", "llm")
 
 

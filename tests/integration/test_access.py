@@ -136,6 +136,17 @@ INCLUDED = {"include_compressed": True, "include_superseded": True, "include_dis
 HERON = {"query": "heron", "top_k": 100, "token_budget": None, "explain": True, "highlight": True, **INCLUDED}
 NOT_PINNED = {"plain", "foreign", "another", "former"}
 
+
+def asked(path: str) -> list[Row]:  # fmt: skip
+    """A question answered from memories: as the context block, without what is sensitive."""
+    return [
+        Row(one("POST", path, {"question": "heron", "top_k": 8, "cut": "none"}), OURS - SECRET, OURS - SECRET),
+        Row(
+            one("POST", path, {"question": "heron", "cut": "none", "tags": ["sensitive"]}), {"sensitive"}, {"sensitive"}
+        ),
+    ]
+
+
 ROWS: dict[str, list[Row]] = {
     "GET /v1/memories": [
         Row(one("GET", "/v1/memories"), OURS, OURS - SECRET),
@@ -200,6 +211,8 @@ ROWS: dict[str, list[Row]] = {
         Row(one("POST", "/v1/context", {"query": "heron", "cut": "none", "tags": ["sensitive"]}),
             {"sensitive"}, {"sensitive"}),
     ],
+    "POST /v1/ask": asked("/v1/ask"),
+    "POST /v1/answer": asked("/v1/answer"),
     "POST /v1/memories": [
         Row(one("POST", "/v1/memories", memory())),
         Row(by_id("POST", "/v1/memories", lambda cell, memory_id: memory(supersedes=[memory_id])),
@@ -285,7 +298,7 @@ ROWS: dict[str, list[Row]] = {
 WITH_AGENT_ID = {"POST /v1/memories", "POST /v1/memories/batch", "POST /v1/ingest", "POST /v1/turns"}
 TRIES = [(name, route) for name, entry in ENTRY_POINTS.items() for route in ROWS
          if not entry.agent_id or route in WITH_AGENT_ID]  # fmt: skip
-READING = {"POST /v1/recall", "POST /v1/why", "POST /v1/context"}
+READING = {"POST /v1/recall", "POST /v1/why", "POST /v1/context", "POST /v1/ask", "POST /v1/answer"}
 
 
 def test_every_route_is_in_the_table() -> None:

@@ -36,7 +36,7 @@ def test_every_task_ends_to_end_in_an_answer_that_is_grounded_or_replaced(
 ) -> None:
     store = Store.open(tmp_path / "data")
     try:
-        runner = TaskRunner(model, store, lambda: "full")
+        runner = TaskRunner(lambda: model, store, lambda: "full")
         results = [(inputs, runner.run(task, inputs, LOADED_S)) for inputs in map(TaskInputs, GROUPS)]
         store.transact(lambda _: WriteResult((), None), by="test", background=True).result()
         with store.snapshot() as snapshot:

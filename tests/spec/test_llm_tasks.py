@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from mnemo_core.llm.grounding import loss_of, rejection_of
 from mnemo_core.llm.naming import NAMING, NameAnswer, extract_name, validate_name
+from mnemo_core.llm.question_answer import AnswerSentence, QuestionAnswer, quote_answer, validate_answer
 from mnemo_core.llm.registry import TASKS
 from mnemo_core.llm.summarize import SUMMARY_CHARACTERS, SummaryAnswer, extract_summary, validate_summary
 from mnemo_core.llm.tasks import AnyTask, TaskInputs, prompt_head
@@ -124,6 +125,53 @@ def test_a_name_is_the_phrase_that_most_sources_share(sources: list[str], name: 
 )
 def test_a_name_is_made_of_words_of_the_sources(name: str, reason: str) -> None:
     assert validate_name(NameAnswer(name), TaskInputs(("A new panda house is built here.",))) == reason
+
+
+MEMORIES = (
+    "Anna moved to Berlin in May 2019. She works at the zoo.",
+    "The zoo in Berlin opened a panda house in 2024.",
+    "The key to the cellar hangs behind the kitchen door.",
+)
+
+
+@pytest.mark.parametrize(
+    ("question", "quotes"),
+    [
+        ("Where is the key to the cellar?", [("The key to the cellar hangs behind the kitchen door.", (3,))]),
+        (
+            "Is she at the zoo?",
+            [("She works at the zoo.", (1,)), ("The zoo in Berlin opened a panda house in 2024.", (2,))],
+        ),
+        ("What opened in Berlin?", [("The zoo in Berlin opened a panda house in 2024.", (2,))]),
+        ("Nothing of this kind", [("Anna moved to Berlin in May 2019.", (1,))]),
+    ],
+)
+def test_a_quoted_answer_takes_the_sentences_with_the_rarest_words_of_the_question(
+    question: str, quotes: list[tuple[str, tuple[int, ...]]]
+) -> None:
+    answer = quote_answer(TaskInputs(MEMORIES, question))
+    assert [(sentence.text, sentence.sources) for sentence in answer.sentences] == quotes
+
+
+@pytest.mark.parametrize(
+    ("sentences", "reason"),
+    [
+        ([("Anna works at the zoo.", (1,))], ""),
+        ([("Anna works at the zoo in Berlin.", (1, 2)), ("The key hangs behind the door.", (3,))], ""),
+        ([], ""),
+        ([("Anna works at the zoo.", (2,))], "the name 'anna' is in none of the sources"),
+        ([("Anna works at the zoo.", (1, 3))], "it names a source that shares no word with its sentence"),
+        ([("Anna works at the zoo.", (1, 4))], "there is no source 4"),
+        ([("Anna opened a house in 2025.", (1, 2))], "the number '2025' is in none of the sources"),
+        ([("Anna works.", (1,)), ("Anna works.", (1,))], "it says a sentence twice"),
+        ([(" ", (1,))], "a sentence is blank"),
+    ],
+)
+def test_an_answer_rests_on_the_sources_that_it_names(
+    sentences: list[tuple[str, tuple[int, ...]]], reason: str
+) -> None:
+    answer = QuestionAnswer(tuple(AnswerSentence(text, sources) for text, sources in sentences))
+    assert validate_answer(answer, TaskInputs(MEMORIES, "Where does Anna work?")) == reason
 
 
 TEXTS = st.text(min_size=1).filter(lambda text: text.strip() != "") | st.sampled_from(SOURCES)

@@ -60,7 +60,8 @@ def test_every_key_can_be_set_by_file_and_by_variable(environ: dict[str, str]) -
     other = {int: "11", str: "other"}
     particular = {"privacy.mask": "all", "daemon.log_level": "debug", "daemon.connections_max": "77",
                   "history.keep": "90d", "recall.ranker": "words", "recall.cut": "gap",
-                  "models.numerics": "int8", "jobs.on_battery": "run"}  # fmt: skip
+                  "models.numerics": "int8", "jobs.on_battery": "run",
+                  "llm.level": "full", "llm.context_tokens": "8192", "llm.on_battery": "run"}  # fmt: skip
     for key in KEYS.values():
         value = key.default
         text = str(not value).lower() if isinstance(value, bool) else other[type(value)]

@@ -344,6 +344,8 @@ GROUPS: dict[str, tuple[Command, ...]] = {
                           {"type": int, "nargs": "?", "metavar": "CHANGE"}),
                  _option("--seq", help="the same", type=int, metavar="CHANGE"),
                  _option("--group", help="undo every change of a group", metavar="GROUP"), _DRY_RUN)),
+        Command("ask", "answer a question from your memories alone, and cite them", ".commands.recall:ask",
+                (_WORDS, _COUNT, _TAG, _SINCE, _UNTIL, _AS_OF)),
         Command("context", "print the block of memories to put before a prompt", ".commands.recall:context_block",
                 (_WORDS, _COUNT, _TAG, _option("--budget", help="limit of tokens; 0: no limit", type=int, metavar="N"),
                  _option("--max-chars", help="limit of characters", type=int, metavar="N"),

@@ -199,6 +199,48 @@ class ContextAnswer(AnswerBody):
     abstained: bool = False  # no result is close enough to be an answer
 
 
+class AskRequest(RequestBody):
+    """POST /v1/ask: a question answered from memories alone. SPEC 11 [E]"""
+
+    question: str
+    top_k: Annotated[int, Meta(ge=1, le=8)] = 5  # memories that the answer may rest on
+    namespace: Namespace | None = None
+    user_id: ShortText | None = None
+    session_id: ShortText | None = None
+    tags: list[str] = []
+    since: Time | None = None
+    until: Time | None = None
+    as_of: Time | None = None
+    cut: Cut = "gap"
+
+
+class AskSentence(AnswerBody):
+    """A sentence of an answer, and the ids of the memories that it rests on."""
+
+    text: str
+    ids: list[str]
+
+
+class Citation(AnswerBody):
+    """A memory that an answer rests on, when it happened, and its sentence that says it."""
+
+    id: str
+    quote: str
+    at: int
+
+
+class AskAnswer(AnswerBody):
+    answer: str  # "I don't know." if it abstained
+    sentences: list[AskSentence]
+    citations: list[Citation]
+    abstained: bool  # the memories do not hold the answer
+    method: Literal["llm", "quotes"]  # written by the language model, or quoted without one
+    reason: str | None = None  # why the language model did not answer
+    memories: list[RecalledMemory] = []  # those that are cited, in the order of their relevance
+    namespace: str = "default"
+    degraded: list[str] = []
+
+
 class WhyRequest(RecallRequest, kw_only=True):
     """POST /v1/why: the parameters of a recall, and the id of a memory. SPEC 7.7"""
 

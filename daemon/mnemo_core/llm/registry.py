@@ -1,7 +1,8 @@
 """The registered language-model tasks. A task that is not in this table is never asked."""
 
 from mnemo_core.llm.naming import NAMING
+from mnemo_core.llm.question_answer import ANSWER
 from mnemo_core.llm.summarize import SUMMARIZE
 from mnemo_core.llm.tasks import AnyTask
 
-TASKS: tuple[AnyTask, ...] = (NAMING, SUMMARIZE)
+TASKS: tuple[AnyTask, ...] = (ANSWER, NAMING, SUMMARIZE)

@@ -29,18 +29,19 @@ class Api:
     def __init__(self, services: Services, report: StatusReport) -> None:
         self._services = services
         self._workers = workers = WorkerPool(THREADS, thread_name_prefix="mnemo-api")
+        self._recall = RecallApi(services, workers)
         self._transfer = TransferApi(services)
         self._maintenance = MaintenanceApi(services)
         self._erasure = ErasureApi(services)
         self._resources = (
-            MemoriesApi(services, workers), RecallApi(services, workers), DaemonApi(services, workers, report),
+            MemoriesApi(services, workers), self._recall, DaemonApi(services, workers, report),
             NotesApi(services, workers), IngestApi(services), HistoryApi(services, workers), self._transfer,
             self._maintenance, self._erasure,
         )  # fmt: skip
 
     def close(self) -> None:
         """End the threads of all resources; that of erasures first, which is told to stop early."""
-        for resource in (self._erasure, self._transfer, self._maintenance, self._workers):
+        for resource in (self._erasure, self._transfer, self._maintenance, self._recall, self._workers):
             resource.close()
 
     def routes(self) -> list[Route]:

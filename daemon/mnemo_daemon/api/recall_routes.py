@@ -1,6 +1,7 @@
 """The routes of questions: recall, why, search by words, and the context block. SPEC 7, 13"""
 
 import asyncio
+import threading
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -8,6 +9,8 @@ from msgspec import Meta
 
 from mnemo_client.protocol.primitives import Namespace, RequestBody, ShortText
 from mnemo_client.protocol.retrieval import (
+    AskAnswer,
+    AskRequest,
     ContextAnswer,
     ContextRequest,
     RecallAnswer,
@@ -21,9 +24,13 @@ from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_daemon.api import access, request_codec, response_codec
 from mnemo_daemon.api.request_codec import query_time
 from mnemo_daemon.api.workers import WorkerPool
+from mnemo_daemon.errors import bad_value
 from mnemo_daemon.retrieval.question import Hit, Question, RecallOutcome
+from mnemo_daemon.retrieval.question_answering import answer_question
 from mnemo_daemon.server.router import Reply, Request, Route
 from mnemo_daemon.services import Services
+
+ANSWERERS = 8  # questions that wait for the language model at once, which answers one after the other
 
 
 class SearchQuery(RequestBody):
@@ -44,8 +51,14 @@ class RecallApi:
     def __init__(self, services: Services, workers: WorkerPool) -> None:
         self._services = services
         self._workers = workers
+        self._answerers = WorkerPool(ANSWERERS, thread_name_prefix="mnemo-ask")
+
+    def close(self) -> None:
+        """End the threads that wait for answers."""
+        self._answerers.close()
 
     def routes(self) -> list[Route]:
+        """Return the routes of questions."""
         return [
             Route("POST", "/v1/recall", self.recall, RecallAnswer, "What is known about a question",
                   ask=RecallRequest),
@@ -54,6 +67,8 @@ class RecallApi:
             Route("GET", "/v1/search", self.search, SearchAnswer, "By words alone", query=SearchQuery),
             Route("POST", "/v1/context", self.context, ContextAnswer,
                   "The block to put before a prompt", ask=ContextRequest),
+            *(Route("POST", path, self.ask, AskAnswer, "A question answered from memories alone", ask=AskRequest)
+              for path in ("/v1/ask", "/v1/answer")),
         ]  # fmt: skip
 
     async def recall(self, request: Request) -> Reply:
@@ -95,11 +110,8 @@ class RecallApi:
             query=asked.query, top_k=asked.top_k, token_budget=asked.token_budget, user_id=asked.user_id,
             session_id=None, tags=asked.tags, preferences=asked.preferences, cut=asked.cut,
         )  # fmt: skip
-        question = self._question(request, inner)
-        wanted = question.filter
-        if SENSITIVE_TAG not in wanted.tags:
-            wanted = wanted._replace(without_tags=(SENSITIVE_TAG,))
-        question = question._replace(filter=wanted, working_session=asked.session_id)
+        question = self._question(request, inner)._replace(working_session=asked.session_id)
+        question = _without_sensitive(question)
         recalled = await self._recall(question, dry=False)
         block, kept = await self._workers.run(self._context_block, recalled.hits, asked)
         is_cut = len(kept) < len(recalled.hits)
@@ -109,6 +121,27 @@ class RecallApi:
             memories=[hit.details.memory.id for hit in kept],
             namespace=access.namespace_of(request), degraded=[*recalled.degraded],
         ))  # fmt: skip
+
+    async def ask(self, request: Request) -> Reply:
+        asked: AskRequest = request.ask
+        if not asked.question.strip():
+            raise bad_value("an empty question asks nothing: say what to answer", "question")
+        inner = RecallRequest(
+            query=asked.question, top_k=asked.top_k, user_id=asked.user_id, tags=asked.tags, since=asked.since,
+            until=asked.until, as_of=asked.as_of, preferences="inline", cut=asked.cut, highlight=True,
+        )  # fmt: skip
+        question = self._question(request, inner)._replace(working_session=asked.session_id)
+        recalled = await self._recall(_without_sensitive(question), dry=question.as_of is not None)
+        is_cancelled = threading.Event()  # with the handler, when the daemon stops
+        try:
+            answered = await self._answerers.run(
+                answer_question, asked.question, recalled.hits, self._services.llm_tasks, is_cancelled.is_set
+            )
+        finally:
+            is_cancelled.set()
+        namespace, roots = access.namespace_of(request), self._services.root_paths()
+        await self._workers.run(self._note_shown, recalled.hits, asked.session_id)
+        return Reply(response_codec.ask_answer(answered, recalled, namespace, roots))
 
     def _context_block(self, hits: Sequence[Hit], asked: ContextRequest) -> tuple[str, Sequence[Hit]]:
         """The block, and the hits that are in it: as many of the first as its characters allow."""
@@ -136,3 +169,10 @@ class RecallApi:
 
     def _question(self, request: Request, asked: RecallRequest) -> Question:
         return request_codec.question_of(request, asked, self._services.store.now(), self._services.settings)
+
+
+def _without_sensitive(question: Question) -> Question:
+    """The question to everything but sensitive memories, unless it asks for their tag."""
+    if SENSITIVE_TAG in question.filter.tags:
+        return question
+    return question._replace(filter=question.filter._replace(without_tags=(SENSITIVE_TAG,)))

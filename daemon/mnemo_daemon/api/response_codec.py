@@ -8,7 +8,14 @@ import msgspec
 
 from mnemo_client.protocol.ingestion import IngestExplanation, NeighbourView, ScoresView, StatementView
 from mnemo_client.protocol.memories import EdgeView, MemoryView, NoteView, ProcedureTrace, TurnView
-from mnemo_client.protocol.retrieval import BestSentence, RecallAnswer, RecalledMemory
+from mnemo_client.protocol.retrieval import (
+    AskAnswer,
+    AskSentence,
+    BestSentence,
+    Citation,
+    RecallAnswer,
+    RecalledMemory,
+)
 from mnemo_client.protocol.status import ViewStatus
 from mnemo_client.protocol.versions import DifferenceView, VersionView
 from mnemo_core.ingest.write_plan import NEW_ID_PREFIX
@@ -18,6 +25,7 @@ from mnemo_daemon.ingest.ingest_pipeline import IngestResult
 from mnemo_daemon.memories.history import MemoryDifference, MemoryVersion
 from mnemo_daemon.memories.memory_service import MemoryDetails, MemoryEdge
 from mnemo_daemon.retrieval.question import Hit, Question, RecallOutcome, shown_score
+from mnemo_daemon.retrieval.question_answering import AnsweredQuestion
 from mnemo_store.records import Memory
 
 TRAIL_CHARS_MAX = 120  # of title and headings, in a line of the context block
@@ -82,6 +90,30 @@ def recall_answer(
         needs_tokens=recalled.tokens_needed or None,
         took_ms=round(recalled.took_ms, 3),
         trace=recalled.trace,
+    )
+
+
+def ask_answer(
+    answered: AnsweredQuestion, recalled: RecallOutcome, namespace: str, root_paths: Mapping[str, str]
+) -> AskAnswer:
+    """The answer to a question, with the memories that it cites."""
+    cited = {quoted.hit.details.memory.id: quoted for _, quotes in answered.sentences for quoted in quotes}
+    return AskAnswer(
+        answer=answered.text,
+        sentences=[
+            AskSentence(text=text, ids=[quoted.hit.details.memory.id for quoted in quotes])
+            for text, quotes in answered.sentences
+        ],
+        citations=[
+            Citation(id=memory_id, quote=quoted.quote, at=quoted.hit.details.memory.event_at)
+            for memory_id, quoted in cited.items()
+        ],
+        abstained=not answered.sentences,
+        method=answered.method,
+        reason=answered.reason or None,
+        memories=[hit_view(hit, root_paths) for hit in recalled.hits if hit.details.memory.id in cited],
+        namespace=namespace,
+        degraded=list(recalled.degraded),
     )
 
 

@@ -166,7 +166,7 @@ class StatusReport:
     def _model_statuses(self) -> dict[str, ModelStatus]:
         return {
             "embedding": self._services.embedding.status(),
-            "llm": ModelStatus(name=None, state="absent", reason="no language model is in use yet"),
+            "llm": self._services.language_model.status(),
         }
 
 

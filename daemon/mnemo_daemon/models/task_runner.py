@@ -52,7 +52,7 @@ class TaskRunner:
 
     def __init__(
         self,
-        model: LanguageModel,
+        model: Callable[[], LanguageModel],
         store: Store,
         level: Callable[[], Level],
         reason_to_wait: Callable[[], str] = lambda: "",
@@ -90,12 +90,13 @@ class TaskRunner:
         self, task: LlmTask[Answer], inputs: TaskInputs, deadline_s: float, is_cancelled: Callable[[], bool]
     ) -> tuple[Answer | None, str]:
         """The accepted answer of the model, or None and the reason why there is none."""
+        model = self._model()
         began = self._clock()
         completion: Completion | None = None
         answer: Answer | None = None
         outcome: Outcome
         try:
-            completion = self._model.answer(
+            completion = model.answer(
                 prompt_data(inputs), task.max_tokens, deadline_s,
                 head=prompt_head(task), grammar=_grammar_of(task.answer),
                 is_interactive=task.is_interactive, is_cancelled=is_cancelled,
@@ -110,18 +111,20 @@ class TaskRunner:
         except msgspec.DecodeError as error:
             outcome, reason = "unusable", f"the answer is not of its form: {error}"
         milliseconds = round((self._clock() - began) * 1000)
-        self._record(task, outcome, completion, milliseconds)
+        self._record(task, model.name, outcome, completion, milliseconds)
         if outcome == "answered":
             return answer, ""
         log.info("%s: the fallback is used, because the language model's call is %r", task.site, outcome)
         log.debug("%s: %s", task.site, reason)  # may hold words of memories
         return None, reason
 
-    def _record(self, task: LlmTask[Any], outcome: Outcome, completion: Completion | None, milliseconds: int) -> None:
+    def _record(
+        self, task: LlmTask[Any], model: str, outcome: Outcome, completion: Completion | None, milliseconds: int
+    ) -> None:
         """Write the call to the store behind the caller's back; a store that refuses it costs no answer."""
         store = self._store
         call = LlmCall(
-            id=store.new_id(), at=store.now(), site=task.site, model=self._model.name, outcome=outcome,
+            id=store.new_id(), at=store.now(), site=task.site, model=model, outcome=outcome,
             tokens_in=completion.prompt_tokens if completion else 0,
             tokens_out=completion.answer_tokens if completion else 0, milliseconds=max(0, milliseconds),
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The commands that ask: recall, why, search, context, open."""
+"""The commands that ask: recall, ask, why, search, context, open."""
 
 from pathlib import Path
 from typing import Any
@@ -12,10 +12,10 @@ from mnemo_client.cli.arguments import (
 )
 from mnemo_client.cli.context import CommandContext
 from mnemo_client.cli.format import traces
-from mnemo_client.cli.format.answers import degraded_text, hit_lines, recall_summary, search_summary
+from mnemo_client.cli.format.answers import answer_lines, degraded_text, hit_lines, recall_summary, search_summary
 from mnemo_client.cli.format.records import memory_lines
 from mnemo_client.errors import EXIT_DONE, EXIT_NOT_FOUND, MnemoError, NotFoundError
-from mnemo_client.protocol.retrieval import ContextRequest, RecallRequest
+from mnemo_client.protocol.retrieval import AskRequest, ContextRequest, RecallRequest
 
 
 def recall(context: CommandContext) -> int:
@@ -97,6 +97,26 @@ def search(context: CommandContext) -> int:
     if not answer.memories:
         return _report_nothing(context, answer.namespace, degraded_text(answer.degraded, None))
     context.print(search_summary(answer, context.style))
+    return EXIT_DONE
+
+
+def ask(context: CommandContext) -> int:
+    options = context.options
+    request = AskRequest(
+        question=context.text(options.words, "ask"), tags=options.tag, since=time_argument(options.since),
+        until=time_argument(options.until), as_of=time_argument(options.as_of),
+    )  # fmt: skip
+    if options.top is not None:
+        request.top_k = options.top
+    client = context.reading_client()
+    answer = client.ask(request)
+    save_hit_numbers(context, answer.memories, 1)
+    if context.print_json_if_asked():
+        return EXIT_NOT_FOUND if answer.abstained else EXIT_DONE
+    context.print(*answer_lines(answer, context.style, context.cwd, context.home))
+    if answer.abstained:
+        status = client.status() if "vectors" in answer.degraded else None
+        return _report_nothing(context, answer.namespace, degraded_text(answer.degraded, status))
     return EXIT_DONE
 
 

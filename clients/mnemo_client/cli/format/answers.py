@@ -6,7 +6,7 @@ from pathlib import Path
 from mnemo_client.cli.format.units import event_date, first_line, percent, short_id, short_path
 from mnemo_client.cli.terminal import TextStyle, cell_width, sanitize, wrap, wrap_words
 from mnemo_client.protocol.memories import MemoryView
-from mnemo_client.protocol.retrieval import RecallAnswer, RecalledMemory, SearchAnswer
+from mnemo_client.protocol.retrieval import AskAnswer, RecallAnswer, RecalledMemory, SearchAnswer
 from mnemo_client.protocol.status import StatusAnswer
 
 BEST_LINES_MAX = 4
@@ -35,6 +35,21 @@ def hit_lines(
             yield " " * len(head) + line
         if style.width is not None and place < first + len(memories) - 1:
             yield ""
+
+
+def answer_lines(answer: AskAnswer, style: TextStyle, here: Path, home: Path) -> Iterator[str]:
+    """Yield the answer, each sentence with the numbers of the memories that it rests on, then these memories."""
+    numbers = {memory.id: place for place, memory in enumerate(answer.memories, 1)}
+    said = [
+        sanitize(sentence.text) + style.dim("".join(f" [{numbers[each]}]" for each in sentence.ids if each in numbers))
+        for sentence in answer.sentences
+    ]
+    yield " ".join(said) or sanitize(answer.answer)
+    if answer.memories:
+        yield ""
+        yield from hit_lines(answer.memories, style, here, home)
+        how = "written by the language model" if answer.method == "llm" else "quoted, not written by a language model"
+        yield style.dim(f"{how} · namespace {sanitize(answer.namespace)}")
 
 
 def _fitting_headings(headings: str, room: int | None) -> str:

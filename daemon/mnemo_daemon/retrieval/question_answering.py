@@ -1,0 +1,57 @@
+"""Answers to questions from what was recalled, and from nothing else. SPEC 11"""
+
+from collections.abc import Callable, Sequence
+from typing import Literal, NamedTuple
+
+from mnemo_core.llm.question_answer import ANSWER, SOURCES_MAX, best_sentence
+from mnemo_core.llm.tasks import TaskInputs
+from mnemo_daemon.models.task_runner import TaskRunner
+from mnemo_daemon.retrieval.question import Hit
+
+SOURCE_CHARACTERS = 1000  # of a longer text, the passage that answers best is read
+UNKNOWN = "I don't know."
+
+
+class QuotedHit(NamedTuple):
+    """A memory that an answer rests on, and its sentence that says it."""
+
+    hit: Hit
+    quote: str
+
+
+class AnsweredQuestion(NamedTuple):
+    """The sentences of an answer, each with the memories that it rests on; none where they do not hold it."""
+
+    sentences: list[tuple[str, list[QuotedHit]]]
+    method: Literal["llm", "quotes"]
+    reason: str = ""  # why no language model answered
+
+    @property
+    def text(self) -> str:
+        return " ".join(text for text, _ in self.sentences) or UNKNOWN
+
+
+def answer_question(
+    question: str, hits: Sequence[Hit], tasks: TaskRunner, is_cancelled: Callable[[], bool]
+) -> AnsweredQuestion:
+    """Answer from the first hits; the order of the hits is that of their relevance. Waits for the language model."""
+    read = [hit for hit in hits if hit.details.memory.content.strip()][:SOURCES_MAX]
+    if not read:
+        return AnsweredQuestion([], "quotes")
+    sources = tuple(_source_text(hit) for hit in read)
+    result = tasks.run(ANSWER, TaskInputs(sources, question), is_cancelled=is_cancelled)
+    sentences = [
+        (
+            sentence.text,
+            [QuotedHit(read[n - 1], best_sentence(sources[n - 1], sentence.text)) for n in sentence.sources],
+        )
+        for sentence in result.answer.sentences
+    ]
+    return AnsweredQuestion(sentences, "llm" if result.method == "llm" else "quotes", result.reason)
+
+
+def _source_text(hit: Hit) -> str:
+    content = hit.details.memory.content
+    if len(content) <= SOURCE_CHARACTERS:
+        return content
+    return (hit.best.text if hit.best is not None else content)[:SOURCE_CHARACTERS]

@@ -1,0 +1,88 @@
+"""`POST /v1/ask` of a real daemon: quoted without a language model, and written by the real one."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mnemo_client.errors import RefusalError
+from mnemo_client.protocol.retrieval import AskAnswer
+from mnemo_core.llm.grounding import rejection_of
+from tests.running import RunningDaemon, running
+from tests.samples import quick_folder
+
+KEY = "The key to the cellar hangs behind the kitchen door."
+ANNA = "Anna moved to Berlin in May 2019. She works at the zoo."
+FERRY = "The ferry to Texel leaves at 9:30."
+SECRET = "The code of the cellar safe is 4711."
+
+
+@pytest.fixture(scope="module")
+def quoting() -> Iterator[RunningDaemon]:
+    """A daemon without any model."""
+    with quick_folder() as scratch, running(scratch / "data", {"XDG_CACHE_HOME": str(scratch / "cache")}) as daemon:
+        _fill(daemon)
+        yield daemon
+
+
+@pytest.fixture(scope="module")
+def writing(smollm_file: Path) -> Iterator[RunningDaemon]:
+    """A daemon with the small language model."""
+    environ = {"MNEMO_MODELS_FOLDER": str(smollm_file.parents[2])}
+    with quick_folder() as scratch, running(scratch / "data", environ) as daemon:
+        _fill(daemon)
+        daemon.wait_for_vectors()
+        yield daemon
+
+
+def _fill(daemon: RunningDaemon) -> None:
+    with daemon.client() as client:
+        for content in (KEY, ANNA, FERRY):
+            client.remember(content)
+        client.remember(SECRET, tags=["sensitive"])
+
+
+def ask(daemon: RunningDaemon, question: str, **fields: object) -> AskAnswer:
+    with daemon.client() as client:
+        return client.ask(question, **fields)
+
+
+def test_an_answer_quotes_the_sentence_and_cites_its_memory(quoting: RunningDaemon) -> None:
+    answer = ask(quoting, "Where is the key to the cellar?")
+    assert (answer.answer, answer.abstained, answer.method) == (KEY, False, "quotes")
+    (sentence,), (citation,), (memory,) = answer.sentences, answer.citations, answer.memories
+    assert (sentence.text, sentence.ids) == (KEY, [memory.id])
+    assert (citation.id, citation.quote, citation.at) == (memory.id, KEY, memory.event_at)
+    assert memory.content == KEY
+    assert "no language model is chosen" in (answer.reason or "")
+
+
+def test_what_is_not_known_is_not_answered(quoting: RunningDaemon) -> None:
+    answer = ask(quoting, "What did Otto say about quantum gravity?")
+    assert (answer.answer, answer.abstained) == ("I don't know.", True)
+    assert (answer.sentences, answer.citations, answer.memories) == ([], [], [])
+
+
+def test_a_sensitive_memory_is_used_only_when_its_tag_is_asked_for(quoting: RunningDaemon) -> None:
+    question = "What is the code of the cellar safe?"
+    assert "4711" not in ask(quoting, question, cut="none").answer
+    assert ask(quoting, question, tags=["sensitive"]).answer == SECRET
+
+
+def test_a_blank_question_is_refused_by_its_field(quoting: RunningDaemon) -> None:
+    with pytest.raises(RefusalError) as refused:
+        ask(quoting, " ")
+    assert refused.value.field == "question"
+
+
+def test_with_a_language_model_the_answer_is_grounded_in_what_it_cites_or_quoted(writing: RunningDaemon) -> None:
+    for question in ("Where is the key to the cellar?", "When did Anna move to Berlin?", "When does the ferry leave?"):
+        answer = ask(writing, question)
+        assert not answer.abstained
+        contents = {memory.id: memory.content for memory in answer.memories}
+        for sentence in answer.sentences:
+            assert rejection_of(sentence.text, [contents[each] for each in sentence.ids]) == ""
+        assert (answer.method == "llm") == (answer.reason is None)
+    with writing.client() as client:
+        model = client.status().models["llm"]
+    assert (model.name, model.state) == ("SmolLM2-135M-Instruct-Q4_1", "ready")
