@@ -146,7 +146,7 @@ def bounded_count(count_tokens: CountTokens) -> CountTokens:
 
 
 def paragraphs(text: str) -> list[TextBlock]:
-    """A text without markup as paragraphs, parted by blank lines."""
+    """A text without markup as paragraphs, separated by blank lines."""
     blocks: list[TextBlock] = []
     line, start = 1, 0
     for gap in _BLANK_LINES.finditer(text):
@@ -183,12 +183,12 @@ def _everything(text: str, suffix: str) -> list[TextBlock]:
             blocks += before
         blocks += _some_lines(lines, block.first_line - 1, block.last_line, block, block.kind)
         last = block.last_line
-    beside = blocks[-1] if blocks else TextBlock("paragraph", "", (), 0, 1, 1)
-    return [*blocks, *_some_lines(lines, last, len(lines), beside)]
+    sibling = blocks[-1] if blocks else TextBlock("paragraph", "", (), 0, 1, 1)
+    return [*blocks, *_some_lines(lines, last, len(lines), sibling)]
 
 
 def _some_lines(
-    lines: Sequence[str], start: int, end: int, beside: TextBlock, kind: BlockKind = "paragraph"
+    lines: Sequence[str], start: int, end: int, sibling: TextBlock, kind: BlockKind = "paragraph"
 ) -> list[TextBlock]:
     """Lines start to end, 0-based, as a block of the same section as another one; none where they are blank."""
     while start < end and not lines[start].strip():
@@ -198,7 +198,7 @@ def _some_lines(
     if start == end:
         return []
     body = "\n".join(lines[start:end])
-    return [beside._replace(kind=kind, text=body, first_line=start + 1, last_line=end)]
+    return [sibling._replace(kind=kind, text=body, first_line=start + 1, last_line=end)]
 
 
 def _is_prose(code: str) -> bool:

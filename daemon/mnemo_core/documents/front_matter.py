@@ -169,7 +169,7 @@ def _properties(fields: _Fields) -> tuple[NoteProperty, ...]:
 
 
 def _tags(values: Sequence[str]) -> tuple[str, ...]:
-    """Tags of a list, or of one text parted by commas, or by blanks where there is no comma."""
+    """Tags of a list, or of one text separated by commas, or by blanks where there is no comma."""
     if len(values) == 1:
         values = values[0].split(",") if "," in values[0] else values[0].split()
     return valid_tags(value.strip().lstrip("#").strip("[]") for value in values)

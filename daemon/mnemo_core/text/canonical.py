@@ -1,11 +1,11 @@
-"""The guard: whether two texts differ in a specific. SPEC 5.5
+"""The guard: a test whether two texts differ in a specific. SPEC 5.5
 
 Two texts that differ in a number, unit, date, name, identifier, negation or opposite are never the same, however close
-their vectors. What a name or an opposite is, no list can say; so the guard works the other way round. Each text is
-brought into one form, in which what can be said in more than one way is said in one (15 percent, 15 %; has moved,
-moved; Jan 5, 2026, 2026-01-05), and what says nothing of its own is left out. Texts whose forms are equal do not
-differ. All others do, by what stands in one form and not in the other. A rewording that no rule knows therefore counts
-as a difference: it costs a memory stored twice, where the other mistake would cost a memory.
+their vectors. No list can hold all names and opposites, so the guard works the other way round. Each text is brought
+into one form, in which expressions of one meaning are written in one way (15 percent, 15 %; has moved, moved; Jan 5,
+2026, 2026-01-05), and words without a meaning of their own are left out. Texts whose forms are equal do not differ. All
+others do, by the tokens that one form has and the other lacks. A rewording that no rule knows therefore counts as a
+difference: it costs a memory stored twice, where the other mistake would cost a memory.
 
 Case and white space do not count, as they do not for equal content.
 """
@@ -54,7 +54,7 @@ Kind = Literal["number", "unit", "date", "name", "identifier", "negation", "oppo
 
 
 class SpecificDifference(NamedTuple):
-    """A specific that one text has and the other lacks; "" where one has nothing in its place."""
+    """A specific that one text has and the other lacks; "" where a text has nothing in its place."""
 
     kind: Kind
     one: str
@@ -74,7 +74,7 @@ class UnchangedWords(NamedTuple):
 
     words: frozenset[str]
     folded: str
-    is_plain: bool  # ASCII: of no other text it is told
+    is_plain: bool  # ASCII; other texts have no words here
 
 
 # The order in which differences are named: what a reader sees first.
@@ -111,7 +111,7 @@ def obviously_differ(one: UnchangedWords, other: UnchangedWords) -> bool:
     return any(word not in there.folded for here, there in pairs for word in here.words - there.words)
 
 
-# Shorter ones may be units, parts of times or of contractions. A word beside an apostrophe is taken apart.
+# Shorter ones may be units, parts of times or of contractions. A word next to an apostrophe is split.
 _UNTOUCHED = lazy_pattern(r"(?<![a-z'])[a-z]{4,}(?![a-z'])")
 
 
@@ -352,7 +352,7 @@ def _amount(digits: str, language: str) -> str:
 
 
 def _with_dates(atoms: list[TextToken], language: str) -> list[TextToken]:
-    """Months, with the day and year beside them, and weekdays as dates."""
+    """Months, with the day and year next to them, and weekdays as dates."""
     found: list[TextToken] = []
     at = 0
     while at < len(atoms):
@@ -387,8 +387,8 @@ def _is_month(atoms: Sequence[TextToken], at: int) -> bool:
     if word.lower() not in AMBIGUOUS_DATES or (at > 0 and word[0].isupper()):
         return True
     before = atoms[at - 1] if at else TextToken("", "end")
-    is_beside_day = bool(_day(before)) or (at + 1 < len(atoms) and bool(_day(atoms[at + 1]) or _year(atoms[at + 1])))
-    return is_beside_day or before.value.lower() in _MONTH_BEFORE
+    is_next_to_day = bool(_day(before)) or (at + 1 < len(atoms) and bool(_day(atoms[at + 1]) or _year(atoms[at + 1])))
+    return is_next_to_day or before.value.lower() in _MONTH_BEFORE
 
 
 def _day(atom: TextToken) -> str:
@@ -479,7 +479,7 @@ def _sorted_dates(atoms: list[TextToken]) -> list[TextToken]:
         while end < len(atoms) and atoms[end].kind == "date":
             end += 1
         kinds = {_date_kind(atom.value) for atom in atoms[at:end]}
-        if end - at > 1 and len(kinds) == end - at:  # of two times, each belongs to the day beside it
+        if end - at > 1 and len(kinds) == end - at:  # of two times, each belongs to the day next to it
             atoms[at:end] = sorted(atoms[at:end])
         at = max(end, at + 1)
     return atoms

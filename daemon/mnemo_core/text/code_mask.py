@@ -1,4 +1,4 @@
-"""Mask of the lines of a text that are code, which are nobody's statement.
+"""Mask of the lines of a text that are code, not a statement of a person.
 
 Fences of Markdown; literal blocks of reStructuredText, below a line that ends in `::` or a directive for code; a
 session of an interpreter, from its prompt to the next blank line.

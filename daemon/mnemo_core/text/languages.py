@@ -1,4 +1,4 @@
-"""The language of a text among those written with spaces, by its function words; and its words in small letters."""
+"""The language of a text among those written with spaces, by its function words, and its lower-case words."""
 
 from collections.abc import Collection
 from typing import Literal

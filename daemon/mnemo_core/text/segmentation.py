@@ -2,7 +2,7 @@
 
 A sentence ends behind its marks and the quotes and brackets that close with it. A full stop does not end one behind an
 abbreviation, behind the number of a day or list item, or where quoted words end in the middle of a sentence.
-Line breaks are no ends here: what one means depends on what is read, so those who split at them add them.
+Line breaks are no ends here: their meaning depends on the kind of text, so callers that split at them add them.
 """
 
 import itertools

@@ -117,7 +117,7 @@ def read_date(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
         and "of" not in match.group()
     ):
         return None  # "you may 5 times", "march 10 miles"
-    written = groups.get("y") or _told_year(groups.get("rel"), saying)
+    written = groups.get("y") or _relative_year(groups.get("rel"), saying)
     year = _year_of(written, month, first, match, saying)
     if year is None:
         return _unsure(match) if date_or_none(2000, month, first) else None
@@ -135,8 +135,8 @@ def _figure(written: str) -> int:
     return (words.COUNTS.get(tens, 1) * 10 if ten else 0) + words.COUNTS.get(ones, 0)
 
 
-def _told_year(relative: str | None, saying: Utterance) -> str | None:
-    """The year of "last year" or 去年 beside a month, as it would be written."""
+def _relative_year(relative: str | None, saying: Utterance) -> str | None:
+    """The year of "last year" or 去年 next to a month, in digits."""
     if not relative:
         return None
     shift = words.UNITS_CJK[relative][1] if relative in words.UNITS_CJK else words.SHIFTS[relative.lower()]
@@ -227,7 +227,7 @@ def read_month(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
     this, this_month = saying.day.year, saying.day.month
     shift = words.SHIFTS.get((groups.get("shift") or "").lower())
     last, coming = (this if month < this_month else this - 1), (this if month > this_month else this + 1)
-    if written := groups.get("y") or _told_year(groups.get("rel"), saying):
+    if written := groups.get("y") or _relative_year(groups.get("rel"), saying):
         year = int(written)
     elif shift is not None:
         year = {-1: last, 0: this, 1: coming}[shift]
@@ -289,7 +289,7 @@ def read_quarter(match: re.Match[str], saying: Utterance) -> TimeCandidate | Non
     return saying.days(month_start(year, first), month_start(year, first + length), match) if first <= 12 else None
 
 
-# Times told from the moment of saying
+# Times relative to the statement
 
 
 def read_day_word(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
@@ -501,7 +501,7 @@ def read_vague(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
 
 
 def read_clock(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
-    """A time of day, for the day beside it. Without am or pm, 1 to 7 could be either."""
+    """A time of day, for the day next to it. Without am or pm, 1 to 7 could be either."""
     groups = match.groupdict()
     hour: int | None
     if groups.get("noon"):

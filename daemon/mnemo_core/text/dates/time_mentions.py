@@ -9,9 +9,9 @@ What counts as when it happened:
   "this year"), that moment itself; with a time of day, that time
 - a plan ("meet on Friday"), and where something begins ("from 1 June"): that day; a range: its beginning; something
   moved "from Friday to Monday": the new day
-- of several days in the past, told in order: the first; of a month and a day in it: the day
+- of several days in the past, in their order: the first; of a month and a day in it: the day
 and what does not: "since 2019", "until Friday", "by March", "before", "after"; "every Monday", birthdays; durations and
-ages; what is only asked or supposed; a day told about another ("the next day"); a decade, "recently", "a few days
+ages; what is only asked or supposed; a day that depends on another ("the next day"); a decade, "recently", "a few days
 ago"; and every expression with two readings, as 05/03/2026 or "next Friday" on a Tuesday (of "at 3" the day stands).
 A day and month without a year is the one the verbs point to: past, the last; future, the next; neither, the nearest by
 far, else none. Parsers that exist fill in what the text leaves open; that is why this is not one of them.
@@ -75,7 +75,7 @@ def find_event_time(text: str, said_at: int, zone: Zone) -> int | None:
     candidates = [each for each in _read(saying) if each.role in ("event", "unsure") and not _is_open(each, saying)]
     if not candidates or any(each.role == "unsure" for each in candidates):
         return None
-    one = _told_first(candidates, saying)
+    one = _described_first(candidates, saying)
     if one is None:
         return None
     at = one.at if one.when is None else one.when
@@ -99,7 +99,7 @@ def _is_yearless(expression: str) -> bool:
     return has_month and re.search(r"(?:19|20)\d\d", expression) is None
 
 
-def _told_first(candidates: list[TimeCandidate], saying: Utterance) -> TimeCandidate | None:
+def _described_first(candidates: list[TimeCandidate], saying: Utterance) -> TimeCandidate | None:
     """The one that the text tells of; None where several could be it."""
     finest = _without_wider(candidates)
     if len({each[:2] for each in finest}) == 1:
@@ -171,7 +171,7 @@ _BETWEEN_WEEKDAY = lazy_pattern(r"[\s,(]*(?:den |dem |the |le )?[\s,]*")
 
 
 def _with_weekdays(found: list[TimeCandidate], saying: Utterance) -> Iterator[TimeCandidate]:
-    """A weekday beside a date is part of it."""
+    """A weekday next to a date is part of it."""
     index = 0
     while index < len(found):
         one = found[index]
@@ -185,8 +185,8 @@ def _with_weekdays(found: list[TimeCandidate], saying: Utterance) -> Iterator[Ti
 
 def _is_part_of(one: TimeCandidate, date: TimeCandidate, saying: Utterance) -> bool:
     """Return whether the first is the weekday of the date after it."""
-    is_beside = _BETWEEN_WEEKDAY.fullmatch(saying.text[one.end : date.start]) is not None
-    return is_beside and _is_weekday(one, saying) and not _is_weekday(date, saying)
+    is_next = _BETWEEN_WEEKDAY.fullmatch(saying.text[one.end : date.start]) is not None
+    return is_next and _is_weekday(one, saying) and not _is_weekday(date, saying)
 
 
 def _is_weekday(found: TimeCandidate, saying: Utterance) -> bool:
@@ -201,7 +201,7 @@ _TO_CLOCK = lazy_pattern(
 
 
 def _with_clocks(found: list[TimeCandidate], saying: Utterance) -> Iterator[TimeCandidate]:
-    """A time of day belongs to the day beside it: the one before, else the one behind."""
+    """A time of day belongs to the day next to it: the one before, else the one after."""
     used: set[int] = set()
     days = {index: each for index, each in enumerate(found) if each.day is not None}
     for index, each in enumerate(found):
@@ -273,7 +273,7 @@ _LIKE_BEFORE = lazy_pattern(
 
 
 def _bounded(found: TimeCandidate, saying: Utterance) -> TimeCandidate:
-    """The mention with the role that the words beside it give it."""
+    """The mention with the role that the words around it give it."""
     before = saying.text[max(0, found.start - 32) : found.start]
     after = saying.text[found.end : found.end + 12]
     if found.role != "event":

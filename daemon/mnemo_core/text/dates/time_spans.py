@@ -1,8 +1,8 @@
-"""A stretch of time as a person names it in a filter: "yesterday", "last week", "march 2024", "3 days ago". SPEC 7.1
+"""A span of time as a person names it in a filter: "yesterday", "last week", "march 2024", "3 days ago". SPEC 7.1
 
-`dates` reads what a sentence tells; here one expression stands alone, and it has to be the whole of what was given.
-What could lie on either side of now is the last one that has begun: filters are about what happened. German, French,
-Chinese and Japanese are read as far as `dates` reads them.
+`time_mentions` reads sentences; here one expression stands alone and is the whole input. Of two spans on either side of
+now the past one is taken: filters are about what happened. German, French, Chinese and Japanese are read as far as
+`time_mentions` reads them.
 """
 
 import re

@@ -131,7 +131,7 @@ def _points_nowhere(words: Sequence[SentenceWord], at: int) -> bool:
 
 
 def find_clause(words: Sequence[SentenceWord], start: int = 0) -> Clause | None:
-    """The subject and the finite verb from word `start` on; None when they cannot be told."""
+    """The subject and the finite verb from word `start` on; None where they are not certain."""
     if start >= len(words):
         return None
     first = words[start].bare
