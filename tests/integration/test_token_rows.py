@@ -179,7 +179,7 @@ def test_they_are_kept_with_the_vectors_from_one_run_of_the_model(ground: Ground
 
 
 @pytest.mark.parametrize("texts", [["b c d"], [f"b c {letter}" for letter in "defghjklmn"]])
-def test_a_door_hands_them_over_and_no_text_is_computed_twice(
+def test_the_ingestion_pipeline_hands_them_over_and_no_text_is_computed_twice(
     ground: Ground, embedding: Models, texts: list[str]
 ) -> None:
     ground.indexing.start()
@@ -199,7 +199,7 @@ def test_a_door_hands_them_over_and_no_text_is_computed_twice(
     assert ground.indexing.handoff.tokens(embedding.seen.space, text_hash(texts[0])) is None
 
 
-def test_what_a_door_handed_over_is_bounded_and_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_vectors_that_are_handed_over_are_bounded_and_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embedding_handoff, "HANDOFF_TOKENS_MAX", 2)
     handed, rows = EmbeddingHandoff(), np.zeros((1, 8), np.int8)
     for digest in (b"1", b"2", b"3"):
@@ -222,7 +222,7 @@ def test_what_a_door_handed_over_is_bounded_and_forgotten(monkeypatch: pytest.Mo
     assert len(handed) == 1
 
 
-def test_what_a_door_handed_over_of_a_text_that_is_no_more_is_not_kept_for_ever(
+def test_vectors_handed_over_for_a_text_that_was_replaced_are_removed(
     ground: Ground, embedding: Models, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A text that was replaced before it got into the view, or was never kept."""
@@ -344,7 +344,7 @@ def test_a_memory_that_comes_to_say_what_is_known_without_rows_gets_them_too(gro
     assert kept(ground, embedding.form, "f g") == made(embedding, "f g")
 
 
-def test_computing_anew_makes_them_anew(ground: Ground, embedding: Models) -> None:
+def test_recomputing_the_vectors_replaces_them(ground: Ground, embedding: Models) -> None:
     ground.add("b c d")
     ground.indexing.start()
     settle(ground)
@@ -353,7 +353,7 @@ def test_computing_anew_makes_them_anew(ground: Ground, embedding: Models) -> No
     wait_until(lambda: kept(ground, embedding.form, "b c d") == made(embedding, "b c d"))
 
 
-def test_with_another_projection_they_are_made_anew_under_its_own_space(
+def test_with_another_projection_they_are_computed_again_under_its_own_space(
     tmp_path: Path, ground: Ground, embedding: Models, models: Path
 ) -> None:
     ground.add("b c d")
