@@ -132,7 +132,7 @@ class IngestPipeline:
         memories: MemoryService,
         neighbours: NeighbourSearch,
         settings: Callable[[], Settings],
-        give_way: Callable[[], None] = never_yield,
+        yield_to_queries: Callable[[], None] = never_yield,
     ) -> None:
         self.neighbours = neighbours
         self._store = store
@@ -141,7 +141,7 @@ class IngestPipeline:
         self._embedding = embedding
         self._memories = memories
         self._settings = settings
-        self._yield_to_queries = give_way
+        self._yield_to_queries = yield_to_queries
         self._threads = ThreadPoolExecutor(THREADS, "mnemo-intake")
         self._bulk = ThreadPoolExecutor(BULK_THREADS, "mnemo-bulk")
         self._embedders = ThreadPoolExecutor(EMBEDDING_THREADS, "mnemo-embed")

@@ -162,11 +162,10 @@ class NeighbourSearch:
         return self._limits[space]
 
     def _add_stored(
-        self, wanted: Sequence[NeighbourQuery], serving: ActiveIndex | None, caller: Caller, limits: Mapping[int,
-        float],
-        found: _NeighbourCandidates,
+        self, wanted: Sequence[NeighbourQuery], serving: ActiveIndex | None, caller: Caller,
+        limits: Mapping[int, float], found: _NeighbourCandidates,
     ) -> None:  # fmt: skip
-        """From the views: by vector, or by words where there is none."""
+        """Add stored neighbours: by vector, or by words where there is none."""
         columns, masks = self._views.attributes, dict[Scoped, NDArray[np.bool_]]()
         now = self._store.now()
         for each in wanted:

@@ -187,7 +187,7 @@ def find_differences(
         yield from as_violations(kind.name, "views", wrong)
 
 
-def touched_since(source: TableSource, seq: int, give_way: YieldToQueries = lambda: None) -> frozenset[str]:
+def touched_since(source: TableSource, seq: int, yield_to_queries: YieldToQueries = lambda: None) -> frozenset[str]:
     """The memories that changes behind seq changed, dropped or used."""
     ids: set[str] = set()
     while True:
@@ -198,7 +198,7 @@ def touched_since(source: TableSource, seq: int, give_way: YieldToQueries = lamb
         if len(rows) < READ_SLICE:
             return frozenset(ids)
         seq = rows[-1][0]
-        give_way()
+        yield_to_queries()
 
 
 def as_violations(name: str, remedy: Remedy, found: Iterable[IndexFault]) -> Iterator[InvariantViolation]:

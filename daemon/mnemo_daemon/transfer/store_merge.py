@@ -95,7 +95,7 @@ class StoreMerge:
         self._renew = renew
         self._answer = ImportAnswer(tool="mnemo", dry_run=wanted.dry_run)
         self._group = store.new_id()
-        self._stand_ins: dict[str, str] = {}
+        self._replacements: dict[str, str] = {}  # imported id → id of its duplicate here, "" for an erased text
         self._texts: dict[bytes, bytes] = {}  # hashes of texts by the keys under which their vectors would stand
         self._salt = ""
         self._age = 0  # what to add to the stream's epoch for one of this store
@@ -104,7 +104,7 @@ class StoreMerge:
     def run(self, spooled: BinaryIO) -> ImportAnswer:
         """Merge the stream; `spooled` is at its beginning. Raises a Refusal with nothing changed for
         an incomplete stream; for a store that fails on the way, one that says what stays."""
-        self._refuse_what_is_not_asked_of_it()
+        self._refuse_unsupported_options()
         start = spooled.tell()
         try:
             self._found = _read_summary(self._rows(spooled))
@@ -118,7 +118,7 @@ class StoreMerge:
             raise unfinished(error, self._answer) from error
         return self._answer
 
-    def _refuse_what_is_not_asked_of_it(self) -> None:
+    def _refuse_unsupported_options(self) -> None:
         wanted = self._request
         if wanted.trust != "user":
             why = "an export of mnemo's own keeps layers and trust: only a person can import it"
@@ -183,12 +183,12 @@ class StoreMerge:
             self._salt = snapshot.meta("salt")
             self._age = int(snapshot.meta(EPOCH) or 0) - self._found.epoch
         spooled.seek(start)
-        for comings in slices(
+        for incoming in slices(
             (part for part in _parts(self._rows(spooled)) if isinstance(part, IncomingMemory)), _mark
         ):
             with self._store.snapshot() as snapshot:
-                for coming in comings:
-                    self._classify(snapshot, coming)
+                for each in incoming:
+                    self._classify(snapshot, each)
         if self._found.roots:
             count_name(self._answer.not_kept, "watched folders", self._found.roots)
         if self._request.dry_run:
@@ -206,66 +206,66 @@ class StoreMerge:
                     table = BY_CHANGE[type(part)]
                     self._commit_records(table, [record_in(table, each) for each in slice_])
 
-    def _classify(self, snapshot: Snapshot, coming: IncomingMemory) -> None:
+    def _classify(self, snapshot: Snapshot, incoming: IncomingMemory) -> None:
         """Find the memory here that an imported one is a duplicate of; in a dry run also count the outcome."""
-        memory = coming.memory
+        memory = incoming.memory
         if self._is_forgotten(snapshot, memory):
-            self._stand_ins[memory.id] = ""
+            self._replacements[memory.id] = ""
             outcome = None
         else:
-            here = _exists_here(snapshot, memory)
-            outcome = store_merge.merge_memory(coming, here, self._stand_ins, self._age, snapshot.now)
+            here = _local_state(snapshot, memory)
+            outcome = store_merge.merge_memory(incoming, here, self._replacements, self._age, snapshot.now)
             if outcome.replacement_id is not None:
-                self._stand_ins[memory.id] = outcome.replacement_id
+                self._replacements[memory.id] = outcome.replacement_id
         if self._request.dry_run:
-            self._count(coming, outcome)
+            self._count(incoming, outcome)
 
-    def _commit_memories(self, comings: Sequence[IncomingMemory]) -> None:
+    def _commit_memories(self, incoming: Sequence[IncomingMemory]) -> None:
         """Commit a slice of memories. Duplicates that `_classify` found stay out, whatever has changed since."""
 
         def decide(snapshot: Snapshot) -> WriteResult[list[MergeDecision | None]]:
             outcomes: list[MergeDecision | None] = []
             changes: list[Change] = []
-            for coming in comings:
-                stands_for = self._stand_ins.get(coming.memory.id)
-                if stands_for == "" or self._is_forgotten(snapshot, coming.memory):
+            for each in incoming:
+                duplicate_of = self._replacements.get(each.memory.id)
+                if duplicate_of == "" or self._is_forgotten(snapshot, each.memory):
                     outcomes.append(None)
                     continue
-                if stands_for is not None:
-                    outcomes.append(MergeDecision("duplicate", replacement_id=stands_for))
+                if duplicate_of is not None:
+                    outcomes.append(MergeDecision("duplicate", replacement_id=duplicate_of))
                     continue
-                here = _exists_here(snapshot, coming.memory)._replace(same_text=None)
-                merged = store_merge.merge_memory(coming, here, self._stand_ins, self._age, snapshot.now)
+                here = _local_state(snapshot, each.memory)._replace(same_text=None)
+                merged = store_merge.merge_memory(each, here, self._replacements, self._age, snapshot.now)
                 outcomes.append(merged)
                 changes += merged.changes
-                digest = skip_hash(self._salt, coming.memory.content)
+                digest = skip_hash(self._salt, each.memory.content)
                 if merged.changes and snapshot.forgotten(digest) is not None:
                     changes.append(DropErasedText(hash=digest))  # it was allowed, and so is wanted again
             return self._write_slice(changes, outcomes)
 
         outcomes = self._write(decide)
-        for coming, outcome in zip(comings, outcomes, strict=True):
-            self._count(coming, outcome)
+        for each, outcome in zip(incoming, outcomes, strict=True):
+            self._count(each, outcome)
 
     def _is_forgotten(self, snapshot: Snapshot, memory: Memory) -> bool:
         if self._request.allow_forgotten:
             return False
         return snapshot.forgotten(skip_hash(self._salt, memory.content)) is not None
 
-    def _count(self, coming: IncomingMemory, outcome: MergeDecision | None) -> None:
+    def _count(self, incoming: IncomingMemory, outcome: MergeDecision | None) -> None:
         answer, name = self._answer, outcome.outcome if outcome is not None else "forgotten"
         setattr(answer, name, getattr(answer, name) + 1)
         if outcome is not None and outcome.changes and not self._request.dry_run:
             answer.group = self._group
         if outcome is None or name not in ("stored", "updated"):
             return
-        answer.freed += bool(coming.memory.managed)
-        if coming.versions:
-            count_name(answer.not_kept, "earlier versions", coming.versions)
+        answer.freed += bool(incoming.memory.managed)
+        if incoming.versions:
+            count_name(answer.not_kept, "earlier versions", incoming.versions)
         if outcome.lost_key:
             count_name(answer.not_kept, "keys that are taken")
         if self._space is not None and self._found.has_vectors:
-            digest = text_hash(embedded_text(coming.memory))
+            digest = text_hash(embedded_text(incoming.memory))
             self._texts[digest_key(self._space.name, digest)] = digest
 
     def _commit_records(self, table: Table[Any], records: Sequence[Any]) -> None:
@@ -283,9 +283,9 @@ class StoreMerge:
     def _as_here(self, table: Table[Any], record: Any) -> Any:
         """The record with the ids of this store; None where a memory that it belongs to was not merged."""
         if isinstance(record, Edge):
-            return store_merge.edge_between(record, self._stand_ins)
+            return store_merge.edge_between(record, self._replacements)
         of = {parent.field: getattr(record, parent.field) for parent in table.parents if parent.table == "memories"}
-        ids = {field: self._stand_ins.get(memory_id, memory_id) for field, memory_id in of.items()}
+        ids = {field: self._replacements.get(memory_id, memory_id) for field, memory_id in of.items()}
         return msgspec.structs.replace(record, **ids) if all(ids.values()) else None
 
     def _commit_forgotten(self, rows: Sequence[PutErasedText]) -> None:
@@ -398,7 +398,7 @@ def _mark(part: Part) -> object:
     return None
 
 
-def _exists_here(snapshot: Snapshot, memory: Memory) -> LocalState:
+def _local_state(snapshot: Snapshot, memory: Memory) -> LocalState:
     """The store's own record of it."""
     before = snapshot.memory(memory.id)
     of_key = snapshot.id_by_key(memory.namespace, memory.user_id, memory.key) if memory.key else None
