@@ -21,6 +21,7 @@ from mnemo_client.errors import InterruptedAnswerError, InvalidAnswerError, Refu
 from mnemo_client.http import MalformedAnswerError, Response, SocketConnection
 from mnemo_client.protocol import erasure, ingestion, maintenance, memories, retrieval, versions
 from mnemo_client.protocol import jobs as job_types
+from mnemo_client.protocol import llm as llm_types
 from mnemo_client.protocol import status as status_types
 from mnemo_client.protocol.choices import ImportTool
 from mnemo_client.protocol.primitives import API_VERSION, AnswerBody, FailureAnswer
@@ -284,6 +285,10 @@ class Client:
 
     def status(self) -> status_types.StatusAnswer:
         return self._request("GET", "/status", status_types.StatusAnswer)
+
+    def llm_usage(self, since: str | None = None) -> llm_types.LlmUsageAnswer:
+        """Sum up the calls of the language model, by task and model: since a time, else all that are kept."""
+        return self._request("GET", "/llm/usage", llm_types.LlmUsageAnswer, query={"since": since})
 
     def jobs(self) -> job_types.JobsAnswer:
         """Return the background jobs and how each stands."""

@@ -49,6 +49,8 @@ def jobs_of(s: Services) -> tuple[Job, ...]:
             Interval(RETENTION_SECONDS),
             lambda: s.trash.run_retention_slice(s.settings.trash.keep_days), "1,000 memories",
         ),
+        Job("llm_log_retention", "Delete the records of language-model calls that are older than 90 days.",
+            Interval(RETENTION_SECONDS), s.llm_calls.run_retention_slice, "500 records"),
         Job("token_backfill", "Compute the token vectors of memories that have none.", s.indexing.are_tokens_due,
             s.indexing.fill_tokens, "16 texts", is_heavy=True),
         Job(

@@ -21,6 +21,7 @@ from mnemo_daemon.lifecycle.trash import Trash
 from mnemo_daemon.machine_load import MachineLoad
 from mnemo_daemon.maintenance.compaction_backup import StoreMaintenance
 from mnemo_daemon.memories.memory_service import MemoryService
+from mnemo_daemon.models.call_log import CallLog
 from mnemo_daemon.models.catalogue import ModelCatalogue
 from mnemo_daemon.models.cross_encoder import CrossEncoderService
 from mnemo_daemon.models.embedding import EmbeddingService
@@ -56,6 +57,7 @@ class Services:
     trash: Trash
     expiry: Expiry
     erasure: Erasure
+    llm_calls: CallLog
     llm_tasks: TaskRunner
     mask_key: bytes  # under which masked secrets are hashed
 
@@ -124,8 +126,9 @@ class Services:
             is_reading_notes=lambda: self.notes.is_first_scan_running(),
         )  # fmt: skip
         self.usage_recorder = UsageRecorder(self.memories)
+        self.llm_calls = CallLog(store)
         self.llm_tasks = TaskRunner(
-            self.language_model.model, store, lambda: self.settings.llm.level, self._reason_for_no_background_call
+            self.language_model.model, self.llm_calls, lambda: self.settings.llm.level, self._llm_obstacle
         )
         self.maintenance = StoreMaintenance(store, self.disk, self.embedding.spaces)
         self.trash = Trash(store, self.views)
@@ -187,7 +190,8 @@ class Services:
         self.language_model.close()
         self.embedding.close()
 
-    def _reason_for_no_background_call(self) -> str:
+    def _llm_obstacle(self) -> str:
+        """Return why background calls must not use the language model now, "" when they may."""
         waits = self.settings.llm.on_battery == "wait" and self._machine.is_on_battery()
         return "the machine runs on battery (`llm.on_battery`)" if waits else ""
 

@@ -193,6 +193,9 @@ class ErasedText(Record, frozen=True):
     at: int
 
 
+LlmOutcome = Literal["answered", "rejected", "unusable", "late", "cancelled", "too_long", "failed"]
+
+
 class LlmCall(Record, frozen=True):
     """One call of a language model. SPEC 12.2
 
@@ -203,7 +206,7 @@ class LlmCall(Record, frozen=True):
     at: int  # ms
     site: str  # the task that called
     model: str
-    outcome: Literal["answered", "rejected", "unusable", "late", "cancelled", "too_long", "failed"]
+    outcome: LlmOutcome
     tokens_in: int = 0
     tokens_out: int = 0
     milliseconds: int = 0

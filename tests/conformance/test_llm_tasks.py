@@ -15,6 +15,7 @@ from msgspec import inspect
 
 from mnemo_core.llm.registry import TASKS
 from mnemo_core.llm.tasks import AnyTask, TaskInputs, prompt_data
+from mnemo_daemon.models.call_log import CallLog
 from mnemo_daemon.models.language_model import LanguageModel
 from mnemo_daemon.models.task_runner import Level, TaskResult, TaskRunner
 from mnemo_store.records import LlmCall
@@ -51,7 +52,7 @@ def calls(store: Store) -> list[LlmCall]:
 def run(
     model: LanguageModel, store: Store, task: AnyTask, level: Level = "full", deadline_s: float = DEADLINE_S
 ) -> TaskResult[Any]:
-    return TaskRunner(lambda: model, store, lambda: level).run(task, INPUTS, deadline_s)
+    return TaskRunner(lambda: model, CallLog(store), lambda: level).run(task, INPUTS, deadline_s)
 
 
 def invented(answer: type[Any]) -> Any:
@@ -173,7 +174,8 @@ def test_a_call_that_is_cancelled_ends_with_the_fallback(
 ) -> None:
     busy = tmp_path / "busy"
     model = model_of(CANCELLED.format(busy=str(busy)))
-    result = TaskRunner(lambda: model, store, lambda: "full").run(task, INPUTS, DEADLINE_S, is_cancelled=busy.exists)
+    runner = TaskRunner(lambda: model, CallLog(store), lambda: "full")
+    result = runner.run(task, INPUTS, DEADLINE_S, is_cancelled=busy.exists)
     assert (result.method, result.answer) == ("fallback", task.fallback(INPUTS))
     assert [call.outcome for call in calls(store)] == ["cancelled"]
 
@@ -184,7 +186,7 @@ def test_a_reason_to_wait_keeps_background_tasks_from_the_model_and_no_interacti
 ) -> None:
     good = task.fallback(INPUTS)
     model = model_of(answering(encoded(good)))
-    runner = TaskRunner(lambda: model, store, lambda: "full", lambda: "it runs on battery")
+    runner = TaskRunner(lambda: model, CallLog(store), lambda: "full", lambda: "it runs on battery")
     background, interactive = (dataclasses.replace(task, is_interactive=each) for each in (False, True))
     assert runner.run(background, INPUTS) == TaskResult(good, "fallback", "it runs on battery")
     assert calls(store) == []
@@ -197,9 +199,9 @@ def test_at_level_auto_a_clear_case_is_decided_without_the_model_and_at_full_it_
     (task,) = [task for task in TASKS if task.site == "summarize"]
     short = TaskInputs(("Anna has three cats.",))
     model = model_of(answering('{"summary": "three cats"}'))
-    auto = TaskRunner(lambda: model, store, lambda: "auto").run(task, short)
+    auto = TaskRunner(lambda: model, CallLog(store), lambda: "auto").run(task, short)
     assert (auto.answer.summary, auto.method, calls(store)) == ("Anna has three cats.", "fallback", [])
-    full = TaskRunner(lambda: model, store, lambda: "full").run(task, short)
+    full = TaskRunner(lambda: model, CallLog(store), lambda: "full").run(task, short)
     assert (full.answer.summary, full.method) == ("three cats", "llm")
 
 

@@ -282,6 +282,7 @@ ROWS: dict[str, list[Row]] = {
     "GET /health": [Row(one("GET", "/health"))],
     "GET /v1/health": [Row(one("GET", "/v1/health"))],
     "GET /v1/config": [Row(one("GET", "/v1/config"))],
+    "GET /v1/llm/usage": [Row(one("GET", "/v1/llm/usage"))],
     "GET /v1/jobs": [Row(one("GET", "/v1/jobs"))],
     "POST /v1/shutdown": [Row(one("POST", "/v1/shutdown"), refused=True, agents_only=True)],
     "GET /v1/models": [Row(one("GET", "/v1/models"))],

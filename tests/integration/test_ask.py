@@ -85,4 +85,7 @@ def test_with_a_language_model_the_answer_is_grounded_in_what_it_cites_or_quoted
         assert (answer.method == "llm") == (answer.reason is None)
     with writing.client() as client:
         model = client.status().models["llm"]
+        (used,) = client.llm_usage("1h").usage
+    assert (used.site, used.calls) == ("answer", 3)
+    assert sum(used.outcomes.values()) == 3
     assert (model.name, model.state) == ("SmolLM2-135M-Instruct-Q4_1", "ready")

@@ -7,6 +7,7 @@ import pytest
 
 from mnemo_core.llm.registry import TASKS
 from mnemo_core.llm.tasks import AnyTask, TaskInputs
+from mnemo_daemon.models.call_log import CallLog
 from mnemo_daemon.models.language_model import LanguageModel
 from mnemo_daemon.models.task_runner import TaskRunner
 from mnemo_store.store import Store, WriteResult
@@ -36,7 +37,7 @@ def test_every_task_ends_to_end_in_an_answer_that_is_grounded_or_replaced(
 ) -> None:
     store = Store.open(tmp_path / "data")
     try:
-        runner = TaskRunner(lambda: model, store, lambda: "full")
+        runner = TaskRunner(lambda: model, CallLog(store), lambda: "full")
         results = [(inputs, runner.run(task, inputs, LOADED_S)) for inputs in map(TaskInputs, GROUPS)]
         store.transact(lambda _: WriteResult((), None), by="test", background=True).result()
         with store.snapshot() as snapshot:

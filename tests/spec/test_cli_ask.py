@@ -1,8 +1,9 @@
-"""`mnemo ask` on a daemon with canned answers: the answer, its sources and the exit code. SPEC 11.1"""
+"""`mnemo ask` and `mnemo llm usage` on a daemon with canned answers. SPEC 11.1, 12.2"""
 
 import msgspec
 import pytest
 
+from mnemo_client.protocol.llm import LlmUsage, LlmUsageAnswer
 from mnemo_client.protocol.retrieval import AskAnswer, AskSentence, Citation
 from tests.canned import ID, CannedDaemon, CannedPerson, Give, Scenario, play, recalled
 
@@ -13,7 +14,20 @@ ASKED = AskAnswer(
 )  # fmt: skip
 UNKNOWN = AskAnswer(answer="I don't know.", sentences=[], citations=[], abstained=True, method="quotes")
 
+USAGE = LlmUsageAnswer(since=0, usage=[
+    LlmUsage(site="answer", model="small.gguf", calls=4, outcomes={"rejected": 2, "answered": 1, "late": 1},
+             tokens_in=401, tokens_out=80, milliseconds=10_000, last_at=1),
+])  # fmt: skip
+
 SCENARIOS = (
+    Scenario("the use of the language model is shown by task, with its answers that were not used", (
+        {"GET /v1/llm/usage": USAGE},
+        Give("llm usage --since 3d", sent=[{"since": ["3d"]}],
+             out="answer  small.gguf  4 calls  1 used  1 late, 2 rejected  100 + 20 tokens, 2.5 s a call\n"),
+        Give("llm --json", json=msgspec.to_builtins(USAGE)),
+        {"GET /v1/llm/usage": LlmUsageAnswer(since=0, usage=[])},
+        Give("llm", out="", err="the language model was not asked for anything\n"),
+    )),
     Scenario("an answer shows the numbers of the memories that it rests on, and these", (
         {"POST /v1/ask": ASKED},
         Give("ask where is the key -k 2 --tag home --since 3d",
@@ -35,5 +49,5 @@ SCENARIOS = (
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
-def test_ask_does_what_the_table_says(scenario: Scenario, person: CannedPerson, canned: CannedDaemon) -> None:
+def test_it_prints_what_the_table_says(scenario: Scenario, person: CannedPerson, canned: CannedDaemon) -> None:
     play(scenario, person, canned)

@@ -305,6 +305,7 @@ def test_every_other_route_is_asked_as_the_protocol_says(canned: CannedDaemon) -
             ("GET /v1/recent", lambda: client.recent(limit=3)),
             ("POST /v1/context", lambda: client.context("q")),
             ("POST /v1/ask", lambda: client.ask("q")),
+            ("GET /v1/llm/usage", lambda: client.llm_usage("3d")),
             ("GET /v1/config", client.config),
             ("POST /v1/shutdown", client.shutdown),
             ("GET /v1/models", client.models),

@@ -201,6 +201,9 @@ _NOTES = (
     Command("rescan", "scan every watched folder now", ".admin.notes:notes_rescan"),
 )
 _MODEL = Argument(("name",), "the model's name", {"metavar": "NAME"}, values="models")
+_LLM_OPTIONS = (_option("--since", help="only calls since: 2026-05-01 or 3d", metavar="TIME"),)
+_LLM = (Command("usage", "the calls of each task, what they came to, and their tokens", ".admin.models:llm_usage",
+                _LLM_OPTIONS),)  # fmt: skip
 _MODELS = (
     Command("list", "all known models, and which are installed and in use", ".admin.models:models_list"),
     Command(
@@ -358,6 +361,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
     "Notes, models, agents": (
         Command("notes", "manage watched folders of notes", ".admin.notes:notes_status", (), _NOTES),
         Command("models", "manage embedding and language models", ".admin.models:models_list", (), _MODELS),
+        Command("llm", "show what the language model was asked for", ".admin.models:llm_usage", _LLM_OPTIONS, _LLM),
         Command("reindex", "compute missing vectors", ".admin.models:reindex", _REINDEX),
         Command("mcp", "serve an agent over standard input and output", "..mcp.bridge:run"),
     ),

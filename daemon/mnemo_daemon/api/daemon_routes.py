@@ -4,6 +4,8 @@ import os
 from typing import Any
 
 from mnemo_client.protocol.jobs import JobsAnswer, JobStatus
+from mnemo_client.protocol.llm import LlmUsageAnswer
+from mnemo_client.protocol.primitives import RequestBody
 from mnemo_client.protocol.status import (
     ConfigAnswer,
     ConfigValue,
@@ -14,11 +16,17 @@ from mnemo_client.protocol.status import (
     StatusAnswer,
     UseModelRequest,
 )
+from mnemo_daemon.api.request_codec import query_time
 from mnemo_daemon.api.status_report import StatusReport
 from mnemo_daemon.api.workers import WorkerPool
 from mnemo_daemon.scheduler import JobReport
 from mnemo_daemon.server.router import Reply, Request, Route
 from mnemo_daemon.services import Services
+from mnemo_daemon.times import parse_past_time
+
+
+class LlmUsageQuery(RequestBody):
+    since: str | None = None
 
 
 class DaemonApi:
@@ -41,6 +49,8 @@ class DaemonApi:
             Route("GET", "/v1/config", self.config, ConfigAnswer, "Each setting and where it came from",
                   before_open=True),
             Route("GET", "/v1/jobs", self.jobs, JobsAnswer, "The background jobs and how each stands"),
+            Route("GET", "/v1/llm/usage", self.llm_usage, LlmUsageAnswer, "The calls of the language model, by task",
+                  query=LlmUsageQuery),
             Route("POST", "/v1/shutdown", self.shutdown, dict[str, Any], "Finish what was begun, and stop",
                   before_open=True, for_person=True),
             Route("GET", "/v1/models", self.models, ModelsAnswer, "The catalogue, and what is in use",
@@ -65,6 +75,12 @@ class DaemonApi:
 
     async def jobs(self, _: Request) -> Reply:
         return Reply(JobsAnswer(jobs=[_job_status(report) for report in self._report.job_reports()]))
+
+    async def llm_usage(self, request: Request) -> Reply:
+        since = query_time(request.query.since)
+        begins = 0 if since is None else parse_past_time(since, "since", self._services.store.now())
+        usage = await self._workers.run(self._services.llm_calls.usage, begins)
+        return Reply(LlmUsageAnswer(since=begins, usage=usage))
 
     async def shutdown(self, request: Request) -> Reply:
         self._services.request_stop()

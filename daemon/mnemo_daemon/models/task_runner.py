@@ -9,7 +9,6 @@ import functools
 import logging
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Generic, Literal
 
@@ -17,7 +16,7 @@ import msgspec
 
 from mnemo_core.llm.grammar import grammar_of
 from mnemo_core.llm.tasks import Answer, LlmTask, TaskInputs, prompt_data, prompt_head
-from mnemo_daemon.history_names import BY_LLM, LLM_CALL
+from mnemo_daemon.models.call_log import CallLog
 from mnemo_daemon.models.language_model import (
     AnswerTimeout,
     CallCancellation,
@@ -28,14 +27,11 @@ from mnemo_daemon.models.language_model import (
     PromptTooLong,
 )
 from mnemo_daemon.models.llm_worker import Completion
-from mnemo_store.errors import StoreError
-from mnemo_store.records import LlmCall, PutLlmCall
-from mnemo_store.store import Store, WriteResult
+from mnemo_store.records import LlmOutcome
 
 log = logging.getLogger("mnemo.llm")
 
 Level = Literal["off", "auto", "full"]
-Outcome = Literal["answered", "rejected", "unusable", "late", "cancelled", "too_long", "failed"]
 
 
 @dataclass(frozen=True)
@@ -53,14 +49,14 @@ class TaskRunner:
     def __init__(
         self,
         model: Callable[[], LanguageModel],
-        store: Store,
+        call_log: CallLog,
         level: Callable[[], Level],
         reason_to_wait: Callable[[], str] = lambda: "",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """reason_to_wait: why background calls must not use the model now, such as a battery; "" if they may."""
         self._model = model
-        self._store = store
+        self._call_log = call_log
         self._level = level
         self._reason_to_wait = reason_to_wait
         self._clock = clock
@@ -94,7 +90,7 @@ class TaskRunner:
         began = self._clock()
         completion: Completion | None = None
         answer: Answer | None = None
-        outcome: Outcome
+        outcome: LlmOutcome
         try:
             completion = model.answer(
                 prompt_data(inputs), task.max_tokens, deadline_s,
@@ -111,29 +107,12 @@ class TaskRunner:
         except msgspec.DecodeError as error:
             outcome, reason = "unusable", f"the answer is not of its form: {error}"
         milliseconds = round((self._clock() - began) * 1000)
-        self._record(task, model.name, outcome, completion, milliseconds)
+        self._call_log.record(task.site, model.name, outcome, completion, milliseconds)
         if outcome == "answered":
             return answer, ""
         log.info("%s: the fallback is used, because the language model's call is %r", task.site, outcome)
         log.debug("%s: %s", task.site, reason)  # may hold words of memories
         return None, reason
-
-    def _record(
-        self, task: LlmTask[Any], model: str, outcome: Outcome, completion: Completion | None, milliseconds: int
-    ) -> None:
-        """Write the call to the store behind the caller's back; a store that refuses it costs no answer."""
-        store = self._store
-        call = LlmCall(
-            id=store.new_id(), at=store.now(), site=task.site, model=model, outcome=outcome,
-            tokens_in=completion.prompt_tokens if completion else 0,
-            tokens_out=completion.answer_tokens if completion else 0, milliseconds=max(0, milliseconds),
-        )  # fmt: skip
-        try:
-            store.transact(
-                lambda _: WriteResult((PutLlmCall(data=call),), None, LLM_CALL), by=BY_LLM, background=True
-            ).add_done_callback(_log_failure)
-        except StoreError as error:
-            log.warning("a call of the language model could not be recorded: %s", error)
 
 
 @functools.cache
@@ -145,7 +124,7 @@ def _parse(text: str, answer: type[Answer]) -> Answer:
     return msgspec.json.decode(text, type=answer)
 
 
-def _outcome_of(error: LanguageModelError) -> Outcome:
+def _outcome_of(error: LanguageModelError) -> LlmOutcome:
     match error:
         case AnswerTimeout():
             return "late"
@@ -155,8 +134,3 @@ def _outcome_of(error: LanguageModelError) -> Outcome:
             return "too_long"
         case _:
             return "failed"
-
-
-def _log_failure(write: "Future[Any]") -> None:
-    if (error := write.exception()) is not None:
-        log.warning("a call of the language model could not be recorded: %s", error)

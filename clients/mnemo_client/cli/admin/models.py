@@ -1,10 +1,10 @@
-"""The commands about models: list, pull, import, use, calibrate, reindex."""
+"""The commands about models: list, pull, import, use, calibrate, reindex, and the use of the language model."""
 
 from typing import Any
 
 from mnemo_client.cli import offline_process
 from mnemo_client.cli.context import CommandContext
-from mnemo_client.cli.format.state import calibration_lines, model_lines
+from mnemo_client.cli.format.state import calibration_lines, model_lines, usage_lines
 from mnemo_client.cli.format.units import number_text
 from mnemo_client.errors import EXIT_DONE, UnreachableError, UsageError
 
@@ -17,6 +17,15 @@ def models_list(context: CommandContext) -> int:
         context.print(*model_lines(answer, context.style))
         if answer.embedding.state == "absent":
             context.message(f"none is installed; download the default with: mnemo models pull {DEFAULT_MODEL}")
+    return EXIT_DONE
+
+
+def llm_usage(context: CommandContext) -> int:
+    answer = context.client().llm_usage(context.options.since)
+    if not context.print_json_if_asked():
+        context.print(*usage_lines(answer, context.style))
+        if not answer.usage:
+            context.message("the language model was not asked for anything")
     return EXIT_DONE
 
 

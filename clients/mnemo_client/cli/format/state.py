@@ -16,6 +16,7 @@ from mnemo_client.cli.format.units import (
 )
 from mnemo_client.cli.terminal import TextStyle, cell_width, pad, sanitize, table, wrap_words
 from mnemo_client.protocol.jobs import JobsAnswer, JobStatus
+from mnemo_client.protocol.llm import LlmUsageAnswer
 from mnemo_client.protocol.status import ConfigAnswer, ModelsAnswer, ModelStatus, NotesStatus, StatusAnswer, ViewStatus
 
 SKIPPED_SHOWN = 20
@@ -269,3 +270,18 @@ def doctor_lines(checks: Sequence[tuple[str, str, str, str]], style: TextStyle) 
         if fix and outcome != "ok":
             lines.append(f"{' ' * (width + 8)}{style.dim('→')} {fix}")
     return lines
+
+
+def usage_lines(answer: LlmUsageAnswer, style: TextStyle) -> list[str]:
+    """Return for each task and model its calls, the share of answers that were used, and the mean cost of a call."""
+    rows = [
+        [
+            style.bold(sanitize(each.site)), sanitize(each.model), plural(each.calls, "call"),
+            f"{each.outcomes.get('answered', 0)} used",
+            ", ".join(f"{n} {name}" for name, n in sorted(each.outcomes.items()) if name != "answered"),
+            style.dim(f"{each.tokens_in // each.calls} + {each.tokens_out // each.calls} tokens, "
+                      f"{each.milliseconds / each.calls / 1000:.1f} s a call"),
+        ]
+        for each in answer.usage if each.calls
+    ]  # fmt: skip
+    return table(rows)
