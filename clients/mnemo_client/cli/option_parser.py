@@ -1,30 +1,36 @@
 """Parses a command's options with argparse, from the table of commands."""
 
-import re
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from typing import NoReturn
 
 from mnemo_client.cli.command_table import COMMON, Argument, Command
 from mnemo_client.errors import UsageError
 
-# The messages of argparse, and how mnemo words them.
-REWORDED = (
-    (r"argument (\S+): invalid int value: (.*)", r"\1 must be a whole number, not \2"),
-    (r"argument (\S+): invalid float value: (.*)", r"\1 must be a number, not \2"),
-    (r"argument (\S+): invalid choice: (.*) \(choose from (.*)\)", r"\1 must be one of \3, not \2"),
-    (r"argument (\S+): expected one argument", r"\1 needs a value"),
-    (r"the following arguments are required: (.*)", r"\1 is missing"),
-    (r"unrecognized arguments: (.*)", r"there is no such option or argument here: \1"),
-)
-
 
 class _Parser(ArgumentParser):
     """A parser whose errors are UsageError, so that they are reported like every other error."""
 
     def error(self, message: str) -> NoReturn:
-        for pattern, words in REWORDED:
-            message = re.sub(pattern, words, message)
-        raise UsageError(message, f"see: {self.prog} --help")
+        raise UsageError(_reword(message), f"see: {self.prog} --help")
+
+
+def _reword(message: str) -> str:
+    """Return a message of argparse in the words of mnemo."""
+    subject, _, problem = message.partition(": ")
+    name = subject.removeprefix("argument ")
+    fault, _, value = problem.partition(": ")
+    value, _, choices = value.partition(" (choose from ")
+    reworded = {
+        "invalid int value": f"{name} must be a whole number, not {value}",
+        "invalid float value": f"{name} must be a number, not {value}",
+        "invalid choice": f"{name} must be one of {choices.removesuffix(')')}, not {value}",
+        "expected one argument": f"{name} needs a value",
+    }
+    if subject == "the following arguments are required":
+        return f"{problem} is missing"
+    if subject == "unrecognized arguments":
+        return f"there is no such option or argument here: {problem}"
+    return reworded.get(fault, message)
 
 
 def build_parser(command: Command, name: list[str]) -> ArgumentParser:

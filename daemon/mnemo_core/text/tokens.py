@@ -247,11 +247,11 @@ def _read_slashed(token: str) -> list[TextToken]:
     return [TextToken(iso_date(year, month, day), "date")]
 
 
-_HAN_DATE_PARTS = (r"(\d{4})年", r"(\d{1,2})月", r"月\s?(\d{1,2})")
+_HAN_DATE_PARTS = (lazy_pattern(r"(\d{4})年"), lazy_pattern(r"(\d{1,2})月"), lazy_pattern(r"月\s?(\d{1,2})"))
 
 
 def _read_han_date(token: str) -> list[TextToken]:
-    year, month, day = (found[1] if (found := re.search(each, token)) else "" for each in _HAN_DATE_PARTS)
+    year, month, day = (found[1] if (found := each.search(token)) else "" for each in _HAN_DATE_PARTS)
     return [TextToken(iso_date(year, month, day), "date")] if month else [TextToken(year, "number")]
 
 
