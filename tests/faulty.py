@@ -99,9 +99,9 @@ class ToldByFiles(Faulty):
 
     def __getattribute__(self, name: str) -> Any:
         if name in ("opening", "committing", "writing", "allocating"):
-            told = super().__getattribute__("_folder") / name
-            if told.exists():
-                number = getattr(errno, told.read_text())
+            reported = super().__getattribute__("_folder") / name
+            if reported.exists():
+                number = getattr(errno, reported.read_text())
                 return OSError(number, os.strerror(number))
         return super().__getattribute__(name)
 

@@ -359,19 +359,19 @@ def lives(count: int = LIVES, *, held_out: bool = False, seed: int = 5) -> Itera
 def _life(chance: random.Random, held_out: bool) -> list[LifeStatement]:
     names = chance.sample(NAMES, 2)
     own = chance.choice(("", names[0]))  # the life of who speaks, or of somebody who is spoken of
-    told: list[tuple[int, str, tuple[str, str], str]] = []
+    reported: list[tuple[int, str, tuple[str, str], str]] = []
     for attribute in chance.sample(PERSONAL, 4):
-        told += _chain(chance, attribute, own, chance.randint(2, 4), held_out)
+        reported += _chain(chance, attribute, own, chance.randint(2, 4), held_out)
     for attribute in chance.sample(PERSONAL, 3):
-        told += _chain(chance, attribute, names[1], chance.randint(1, 2), held_out)
+        reported += _chain(chance, attribute, names[1], chance.randint(1, 2), held_out)
     first, second = chance.sample(PROJECTS, 2)
     for attribute in chance.sample(OF_PROJECTS, 2):
-        told += _chain(chance, attribute, first, chance.randint(2, 3), held_out)
-        told += _chain(chance, attribute, second, 1, held_out)
+        reported += _chain(chance, attribute, first, chance.randint(2, 3), held_out)
+        reported += _chain(chance, attribute, second, 1, held_out)
     for wording in chance.sample(BESIDE, 6):
-        told.append((chance.randrange(900), said(wording, own), (own, wording), ""))
-    told.sort()
-    return _labelled(told, "" if own else chance.choice(("", "Sam")))
+        reported.append((chance.randrange(900), said(wording, own), (own, wording), ""))
+    reported.sort()
+    return _labelled(reported, "" if own else chance.choice(("", "Sam")))
 
 
 def _chain(
@@ -393,9 +393,9 @@ def _chain(
     return found
 
 
-def _labelled(told: list[tuple[int, str, tuple[str, str], str]], speaker: str) -> list[LifeStatement]:
+def _labelled(reported: list[tuple[int, str, tuple[str, str], str]], speaker: str) -> list[LifeStatement]:
     life: list[LifeStatement] = []
-    for day, text, key, value in told:
+    for day, text, key, value in reported:
         earlier = [i for i, each in enumerate(life) if each.key == key and value]
         same = [i for i in earlier if life[i].value == value]
         is_change = bool(earlier) and not same

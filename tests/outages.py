@@ -75,8 +75,10 @@ def record_recovery(recorder: Path, scratch: Path, record: Path, loss: Loss) -> 
     drive.leave(loss, root)
     forget_the_run(root / "data")
     # Vectors are not in the journal: a start may have to begin without them, and the loss may be before it says so.
-    told = [msgspec.json.decode(entry.data, type=WriteReport) for entry in entries[: loss.after] if entry.kind == "m"]
-    marks = [msgspec.json.encode(msgspec.structs.replace(each, vectors=())) for each in told]
+    reported = [
+        msgspec.json.decode(entry.data, type=WriteReport) for entry in entries[: loss.after] if entry.kind == "m"
+    ]
+    marks = [msgspec.json.encode(msgspec.structs.replace(each, vectors=())) for each in reported]
     return _record(recorder, root, scratch / "second", "recovery", marks, 0)
 
 

@@ -95,22 +95,22 @@ class Account:
     refused: set[KnownMemory] = field(default_factory=set)
     vectors: set[str] = field(default_factory=set)
     purged: set[str] = field(default_factory=set)  # ids: once one is gone, so is all that it said
-    told: dict[Outcome, int] = field(default_factory=dict)
+    reported: dict[Outcome, int] = field(default_factory=dict)
 
-    def take(self, told: WriteReport) -> None:
-        self.told[told.outcome] = self.told.get(told.outcome, 0) + 1
-        for one in told.memories:
-            if told.outcome == "begun":
+    def take(self, reported: WriteReport) -> None:
+        self.reported[reported.outcome] = self.reported.get(reported.outcome, 0) + 1
+        for one in reported.memories:
+            if reported.outcome == "begun":
                 self.history.setdefault(one.id, []).append(one)
                 self.refused.discard(one)  # what was refused may be tried again
-            elif told.outcome == "done":
+            elif reported.outcome == "done":
                 self.acknowledged[one.id] = self.history[one.id].index(one) + 1
-            elif told.outcome == "refused":
+            elif reported.outcome == "refused":
                 self.refused.add(one)
-        self.vectors.update(told.vectors)
-        self.purged.update({told.purged} - {""})
-        if told.outcome == "found":
-            self._settle({one.id: one for one in told.memories})
+        self.vectors.update(reported.vectors)
+        self.purged.update({reported.purged} - {""})
+        if reported.outcome == "found":
+            self._settle({one.id: one for one in reported.memories})
 
     def _settle(self, there: dict[str, KnownMemory]) -> None:
         """Fix the observed state: what was seen once stays, and what was not there does not come back."""
@@ -393,10 +393,10 @@ class Day:
         if missing:
             self._say(WriteReport("silent", (), why=f"{missing} were not read; the store says {self._store.findings}"))
 
-    def _say(self, told: WriteReport) -> None:
+    def _say(self, reported: WriteReport) -> None:
         with self._lock:
-            self.account.take(told)
-            self._tell(told)
+            self.account.take(reported)
+            self._tell(reported)
 
 
 def read_all(snapshot: Snapshot) -> list[KnownMemory]:
@@ -411,8 +411,8 @@ def main(folder: str, what: str) -> int:
     record = os.environ.get("MNEMO_RECORD")
     to = os.open(record, os.O_WRONLY | os.O_APPEND) if record else 1
 
-    def tell(told: WriteReport) -> None:
-        line = msgspec.json.encode(told)
+    def tell(reported: WriteReport) -> None:
+        line = msgspec.json.encode(reported)
         os.write(to, marked(line) if record else line + b"\n")
 
     logging.disable()

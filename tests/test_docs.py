@@ -322,7 +322,7 @@ def test_a_variable_that_nothing_reads_is_seen() -> None:
     ]
 
 
-def test_what_needs_a_docstring_and_has_none_is_seen() -> None:
+def test_a_missing_docstring_is_reported() -> None:
     long_body = "    a = 1\n" * (SAID_BY_ITS_NAME_LINES_MAX + 1)
     assert list(undocumented_names("x.py", "a = 1")) == ["x.py: the module"]
     module = '"""A module."""\n'

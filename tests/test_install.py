@@ -74,13 +74,13 @@ def test_the_core_and_all_it_needs_is_at_most_350_mb(capsys: pytest.CaptureFixtu
 def test_the_readme_says_what_each_package_is_for_and_how_large_it_is() -> None:
     page = (ROOT / "README.md").read_text()
     rows = dict(re.findall(r"^\| ([a-z, -]+) \| (\d+) \| .+ \|$", page, re.MULTILINE))
-    told = {names: int(size) for names, size in rows.items() if "," not in names}
+    reported = {names: int(size) for names, size in rows.items() if "," not in names}
     named = {name for names in rows for name in names.split(", ")}
     core = core_distributions()
     direct = {canonicalize_name(Requirement(line).name) for line in metadata.distribution("mnemod").requires or ()
               if "extra" not in line}  # fmt: skip
     assert direct == named
-    wrong = [name for name, size in told.items() if abs(installed_bytes(core[name]) / 1e6 - size) > 1 + size / 4]
+    wrong = [name for name, size in reported.items() if abs(installed_bytes(core[name]) / 1e6 - size) > 1 + size / 4]
     assert wrong == []
 
 

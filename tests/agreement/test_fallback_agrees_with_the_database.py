@@ -286,9 +286,7 @@ def nothing_to_fetch(place: LineLocation) -> bytes:
 
 @settings(max_examples=200, deadline=None)
 @given(before=st.lists(writes, max_size=4), made=writes, is_walked=st.booleans())
-def test_what_is_taken_back_leaves_no_trace_in_any_row(
-    before: list[list[Change]], made: list[Change], is_walked: bool
-) -> None:
+def test_reverted_rows_leave_no_trace(before: list[list[Change]], made: list[Change], is_walked: bool) -> None:
     contents = InMemoryTables(nothing_to_fetch)
     writing = FallbackWriter(contents, AT)
     for seq, changes_made in enumerate(before, start=1):

@@ -91,7 +91,7 @@ def main() -> None:
         daemon.wait_for_vectors()
         if not options.no_sets:
             found = recall_sets.belief_sets(recall_sets.UNSEEN if options.unseen else recall_sets.FOLDER)
-            sets(daemon, client, found, rankers, options.top_k, told=options.told)
+            sets(daemon, client, found, rankers, options.top_k, reported=options.told)
         for held_out in (False, True) if options.lives else ():
             lives(client, options.lives, rankers, held_out=held_out)
 
@@ -106,16 +106,16 @@ def sets(
     rankers: Sequence[Ranker],
     top_k: int,
     *,
-    told: bool,
+    reported: bool,
 ) -> None:
-    asked = [put for each in found for put in remember(client, each, told=told)]
+    asked = [put for each in found for put in remember(client, each, reported=reported)]
     daemon.wait_for_vectors()
     users = [each.name for each in found]
     never = [
         BeliefProbe(users[at % len(users)], "*", text, frozenset(), absent=True)
         for at, text in enumerate(recall_sets.absent())
     ]
-    said = "said" if told else "left to be noticed"
+    said = "said" if reported else "left to be noticed"
     print(f"{sum(len(each.beliefs) for each in found)} beliefs in {len(found)} sets; what replaces what is {said}")
     show_precision(client, asked, rankers, top_k)
     show_sets(client, asked, rankers[0], top_k)
@@ -123,11 +123,11 @@ def sets(
     show_abstention(client, asked + never, rankers, top_k)
 
 
-def remember(client: Client, each: BeliefSet, *, told: bool) -> list[BeliefProbe]:
+def remember(client: Client, each: BeliefSet, *, reported: bool) -> list[BeliefProbe]:
     """Stores the set in the order of its lines; its questions."""
     ids: dict[str, str] = {}
     for belief in each.beliefs:
-        replaced = [ids[belief.replaces]] if told and belief.replaces else []
+        replaced = [ids[belief.replaces]] if reported and belief.replaces else []
         kept = client.remember(
             belief.text, kind=belief.kind, event_at=belief.at.isoformat(), user_id=each.name, supersedes=replaced,
             namespace=belief.scope or "default",

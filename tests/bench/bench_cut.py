@@ -61,7 +61,7 @@ def main() -> None:
     parser.add_argument("--fit", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch, running(Path(scratch) / "data") as daemon, daemon.client() as client:
-        questions = [*stored(client, options.folder, told=not options.untold)]
+        questions = [*stored(client, options.folder, reported=not options.untold)]
         daemon.wait_for_vectors()
         questions += absent(options.folder, sorted({each.user for each in questions}))
         examples = evidence(client, questions)
@@ -78,13 +78,13 @@ def main() -> None:
             print(f'"{basis}": {fitted(found, basis, questions, options.top_k)},')
 
 
-def stored(client: Client, folder: Path, *, told: bool) -> Iterator[CutQuestion]:
+def stored(client: Client, folder: Path, *, reported: bool) -> Iterator[CutQuestion]:
     """Remembers every set, and gives its questions."""
     for path in sorted([*folder.glob("beliefs-*.jsonl"), *folder.glob("cut/beliefs-*.jsonl")]):
         ids: dict[str, str] = {}
         for line in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
             if "text" in line:
-                replaced = [ids[line["replaces"]]] if told and "replaces" in line else []
+                replaced = [ids[line["replaces"]]] if reported and "replaces" in line else []
                 kept = client.remember(
                     line["text"], kind=line["kind"], event_at=line["at"], user_id=path.stem, supersedes=replaced,
                     namespace=line.get("scope") or "default",

@@ -153,10 +153,10 @@ def _compare(candidate: Candidate, exact: Candidate, texts: list[list[int]]) -> 
     for ids in texts:
         other = [ids[0], *([2003] * (len(ids) - 2)), ids[-1]]
         (alone,) = candidate.session.run(None, {"ids": np.array([ids], np.int32)})[0]
-        beside = candidate.session.run(None, {"ids": np.array([ids, other], np.int32)})[0][0]
+        neighbour = candidate.session.run(None, {"ids": np.array([ids, other], np.int32)})[0][0]
         (true,) = exact.session.run(None, {"ids": np.array([ids], np.int32)})[0]
         cosines.append(float(alone @ true))
-        drifts.append(float(np.abs(alone - beside).max()))
+        drifts.append(float(np.abs(alone - neighbour).max()))
     return min(cosines), max(drifts)
 
 

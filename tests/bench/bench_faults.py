@@ -73,17 +73,17 @@ class Power:
         self._take(f"the recoveries from {RECOVERIES} of them", total)
 
     def _failed_syncs(self, syncs: int) -> None:
-        total, told = OutageOutcome(), dict[str, int]()
+        total, reported = OutageOutcome(), dict[str, int]()
         for fail_at in range(1, syncs + 1):
             with quick_folder() as scratch:
                 record = record_day(self._recorder, scratch, fail_at)
                 for each in told_in(record):
-                    told[each.outcome] = told.get(each.outcome, 0) + 1
+                    reported[each.outcome] = reported.get(each.outcome, 0) + 1
                     if each.outcome == "silent":
                         self.wrong += 1
                         print(f"  sync {fail_at}: {each.why}")
                 total.merge(self._workers.try_losses(record, IN_FAILED_SYNC, self._seed))
-        self._take(f"{syncs} days on each of which another sync failed ({told})", total)
+        self._take(f"{syncs} days on each of which another sync failed ({reported})", total)
 
     def _take(self, what: str, outcome: OutageOutcome) -> None:
         self.tried += outcome.tried
@@ -124,7 +124,7 @@ def calls(every: int) -> int:
         print(f"  {times} said after the restart: {reason}")
     print(
         f"  {found.runs} runs, {found.touched} touched, in {time.perf_counter() - began:.0f} s; writes: "
-        f"{', '.join(f'{times} {outcome}' for outcome, times in found.told.items())}; {len(found.wrong)} runs wrong"
+        f"{', '.join(f'{times} {outcome}' for outcome, times in found.reported.items())}; {len(found.wrong)} runs wrong"
     )
     return len(found.wrong)
 

@@ -144,13 +144,13 @@ class IntakeTally:
         memory, scores, why = item.memory, item.scores, item.explained
         number = f"{scores.importance:.2f}={scores.novelty:.2f}n,{scores.salience:.2f}s" if scores else "-"
         found = {name: what for name, what in why.found.items() if what} if why else {}
-        told = f"[{memory.kind} {memory.category}: {why.route if why else ''}] {number} {found} {item.reason or ''}"
+        reported = f"[{memory.kind} {memory.category}: {why.route if why else ''}] {number} {found} {item.reason or ''}"
         near = "".join(
             f"\n      {row.relation}{'' if row.tied else '?'} {row.sim} {row.why}: "
             f"{_line(self._contents.get(row.id, ''))}"
             for row in (why.near[:NEAR_SHOWN] if why else [])
         )  # fmt: skip
-        return f"{_line(memory.content)}\n      {told}{near}"
+        return f"{_line(memory.content)}\n      {reported}{near}"
 
 
 def _line(text: str) -> str:
@@ -276,20 +276,20 @@ def lives(client: Client, count: int, *, held_out: bool, among: int) -> None:
                 content=said.text, event_at=said.at, namespace=namespace, speaker=said.speaker,
             ))  # fmt: skip
             taken.append(time.perf_counter() - began)
-            told = [life[index] for index, known in enumerate(ids) if known in answer.updates]
+            reported = [life[index] for index, known in enumerate(ids) if known in answer.updates]
             before = life[said.updates] if said.updates is not None else None
-            is_right = any(old.key == said.key and before and old.value == before.value for old in told)
-            wrong = [old for old in told if old.key != said.key or old.value in ("", said.value)]
+            is_right = any(old.key == said.key and before and old.value == before.value for old in reported)
+            wrong = [old for old in reported if old.key != said.key or old.value in ("", said.value)]
             is_known = answer.outcome in ("repeats", "duplicate")
             found["changes"] += before is not None
             found["with the right edge"] += is_right
-            found["edges"] += len(told)
+            found["edges"] += len(reported)
             found["wrong edges"] += len(wrong)
             found["said again"] += said.repeats is not None
             found["linked"] += said.repeats is not None and is_known
             found["linked wrongly"] += said.repeats is None and is_known
             if wrong or (before and not is_right):
-                missed.append(f"{said.text!r}: {[old.text for old in told]} for {before and before.text!r}")
+                missed.append(f"{said.text!r}: {[old.text for old in reported]} for {before and before.text!r}")
             ids.append(answer.memory.id)
     print(", ".join(f"{name} {number}" for name, number in found.items()))
     print(

@@ -129,8 +129,8 @@ def peer(
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
         if done.returncode != 0:
             sys.exit(f"{system} failed with exit code {done.returncode}, see above; it was run by {python}")
-        told = json.loads(done.stdout.splitlines()[-1])  # some print a greeting
-        return PeerOutcome(**told, disk_bytes=size_of(folder))
+        reported = json.loads(done.stdout.splitlines()[-1])  # some print a greeting
+        return PeerOutcome(**reported, disk_bytes=size_of(folder))
 
 
 def mnemod(conversations: Sequence[Any], puts: Sequence[PeerProbe], *, pooled: bool) -> PeerOutcome:

@@ -112,8 +112,8 @@ def _days() -> int:
             calls += 1
         failed += len(wrong)
         seconds = time.perf_counter() - began
-        told = f"{len(wrong)} days failed {wrong[:50]}, {undecided} undecided"
-        print(f"{name}: {calls} calls, {told}, {seconds:.0f} s so far", flush=True)
+        reported = f"{len(wrong)} days failed {wrong[:50]}, {undecided} undecided"
+        print(f"{name}: {calls} calls, {reported}, {seconds:.0f} s so far", flush=True)
     return 1 if failed else 0
 
 

@@ -136,11 +136,11 @@ def measure(count: int) -> None:
 def replacing(view: LexicalIndex, texts: list[str], count: int) -> None:
     """Replaces 1,000 memories while another thread searches."""
     done = threading.Event()
-    beside: list[float] = []
+    neighbour: list[float] = []
 
     def search() -> None:
         while not done.is_set():
-            beside.extend(timed_searches(view, [texts[len(beside) % count][:60]]))
+            neighbour.extend(timed_searches(view, [texts[len(neighbour) % count][:60]]))
 
     searching = threading.Thread(target=search)
     searching.start()
@@ -153,7 +153,7 @@ def replacing(view: LexicalIndex, texts: list[str], count: int) -> None:
     done.set()
     searching.join()
     told("replace, beside searches", puts)
-    told("search, beside replaces", beside)
+    told("search, beside replaces", neighbour)
 
 
 if __name__ == "__main__":

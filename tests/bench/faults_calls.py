@@ -62,14 +62,14 @@ class Sweep:
 
     runs: int = 0
     touched: int = 0
-    told: Counter[str] = field(default_factory=Counter)
+    reported: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
 
     def add(self, case: RefusedCall, refused: int, account: Account, problems: list[str], reasons: list[str]) -> None:
         self.runs += 1
         self.touched += refused > 0
-        self.told.update(account.told)
+        self.reported.update(account.reported)
         self.reasons.update(re.sub(r"\d+", "N", reason) for reason in reasons)
         if problems:
             self.wrong.append(f"{case.said()}: {'; '.join(problems)}"[:400])
@@ -113,10 +113,10 @@ def _try(case: RefusedCall) -> tuple[int, Account, list[str], list[str]]:
     killed = case.n % 2 == 0
     with _scratch() as folder:
         inject = f"inject={case.call}:error={error}:when={case.n}{on}"
-        status, lines, told, errors = _traced(Path(folder), ["-e", inject], "killed" if killed else "day")
+        status, lines, reported, errors = _traced(Path(folder), ["-e", inject], "killed" if killed else "day")
         refused = sum("INJECTED" in line for line in lines)
         account, problems = Account(), []
-        for each in told:
+        for each in reported:
             account.take(each)
             if each.outcome == "silent":
                 problems.append(each.why)
@@ -135,8 +135,8 @@ def _traced(folder: Path, options: list[str], what: str) -> tuple[int, list[str]
     command = ["strace", "-f", "-qq", "--seccomp-bpf", "-o", str(trace), "-s0", "-e", f"trace={','.join(CALLS)}"]
     command += [*options, *paths, sys.executable, "-m", "tests.scripted_day", str(data), what]
     done = subprocess.run(command, capture_output=True, check=False, timeout=SECONDS_MAX, cwd=PROJECT)
-    told = [msgspec.json.decode(line, type=WriteReport) for line in done.stdout.splitlines()]
-    return done.returncode, trace.read_text().splitlines(), told, done.stderr.decode().splitlines()
+    reported = [msgspec.json.decode(line, type=WriteReport) for line in done.stdout.splitlines()]
+    return done.returncode, trace.read_text().splitlines(), reported, done.stderr.decode().splitlines()
 
 
 def _scratch() -> "tempfile.TemporaryDirectory[str]":

@@ -43,9 +43,9 @@ class Report:
 
 def fill_a_disk() -> Report:
     report = Report()
-    with _mounted() as disk, tempfile.TemporaryDirectory(prefix="m") as beside:
-        daemon = RunningDaemon(disk / "data", {"XDG_CACHE_HOME": beside, "MNEMO_SOCKET": f"{beside}/d.sock"})
-        daemon.socket, daemon.log = Path(beside) / "d.sock", Path(beside) / "log"
+    with _mounted() as disk, tempfile.TemporaryDirectory(prefix="m") as neighbour:
+        daemon = RunningDaemon(disk / "data", {"XDG_CACHE_HOME": neighbour, "MNEMO_SOCKET": f"{neighbour}/d.sock"})
+        daemon.socket, daemon.log = Path(neighbour) / "d.sock", Path(neighbour) / "log"
         daemon.start()
         try:
             _FullDisk(daemon, disk, report).run()
@@ -115,8 +115,8 @@ class _FullDisk:
     def be_refused(self, client: Client) -> None:
         self.report.must(not self.remember(client), "a memory was taken on a full disk, after one was refused")
         status = client.status()
-        told = any("disk is full" in reason for reason in status.reasons)
-        self.report.must(status.state == "degraded" and told, f"status says {status.state}: {status.reasons}")
+        is_reported = any("disk is full" in reason for reason in status.reasons)
+        self.report.must(status.state == "degraded" and is_reported, f"status says {status.state}: {status.reasons}")
 
     def read(self, client: Client, when: str) -> None:
         """Everything acknowledged is there, and found."""
@@ -183,8 +183,8 @@ class _FullDisk:
         self.report.seen.append(f"writes are taken again {time.monotonic() - began:.1f} s after there was room")
         reserve = self.daemon.folder / "reserve"
         self.report.must(reserve.exists() and reserve.stat().st_size == RESERVE_BYTES, "the reserve was not made again")
-        told = [reason for reason in client.status().reasons if "full" in reason]
-        self.report.must(not told, f"with room again, status says {told}")
+        full = [reason for reason in client.status().reasons if "full" in reason]
+        self.report.must(not full, f"with room again, status says {full}")
         memory_id = next(reversed(self.account))
         edited = client.patch(memory_id, Patch(content=f"w{self.count} edited"))
         self.account[memory_id] = KnownState(edited.content, edited.version, edited.state)

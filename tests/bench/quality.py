@@ -309,13 +309,13 @@ def main() -> None:
     ways = ways_named(options.rankers)
     benchmark: ModuleType | Any = load_benchmark(options.folder) if options.folder else the_projects_own()
     conversations = benchmark.conversations()[: options.conversations or None]
-    beside = distractors(options.distractors, options.texts) if options.distractors else []
+    neighbour = distractors(options.distractors, options.texts) if options.distractors else []
     with tempfile.TemporaryDirectory() as scratch:
         data = Path(scratch) / "data"
         with running(data) as daemon, daemon.client() as client:
             ids = {each.name: remember(client, each, POOL if options.pooled else each.name) for each in conversations}
             times = [turn.at for each in conversations for turn in each.turns]
-            distract(client, beside, min(times), max(times))
+            distract(client, neighbour, min(times), max(times))
             daemon.wait_for_vectors(7200)
             every = questions(benchmark, conversations, ids, options.pooled)
             asked = random.Random(SEED).sample(every, min(options.questions or len(every), len(every)))
@@ -325,7 +325,7 @@ def main() -> None:
         if options.leave_one_out:
             found |= ask_left_out(data, every, asked, options.own, benchmark, Path(scratch))
     title = f"{len(conversations)} conversations{' in one namespace' if options.pooled else ''}"
-    show_rankers(found, title + (f" beside {len(beside)} other texts" if beside else ""))
+    show_rankers(found, title + (f" beside {len(neighbour)} other texts" if neighbour else ""))
     show_categories(found, "R@10")
     show_categories(found, "R@1")
     if options.dump:

@@ -118,7 +118,7 @@ def test_a_score_is_the_same_in_any_company_and_on_any_thread(encoder: CrossEnco
             assert [score.tobytes() for score in scores] == alone
 
 
-def test_what_is_longer_than_the_model_reads_is_cut(encoder: CrossEncoder) -> None:
+def test_a_text_longer_than_the_input_of_the_model_is_truncated(encoder: CrossEncoder) -> None:
     filler = "boat " * TOKENS_MAX
     assert encoder.scores(QUESTION, [filler + "key", "key " + filler]).tolist() == pytest.approx(
         [score_of(0), score_of(1)], abs=1e-6
@@ -151,9 +151,7 @@ def reranking(models: Path, clock: ManualClock) -> CrossEncoderService:
     return CrossEncoderService(ModelCatalogue(models), now=clock)
 
 
-def test_where_none_is_installed_there_is_none_and_nothing_is_wrong(
-    reranking: CrossEncoderService, models: Path
-) -> None:
+def test_without_an_installed_model_there_is_none_and_no_error(reranking: CrossEncoderService, models: Path) -> None:
     assert (reranking.encoder(), reranking.failure) == (None, "")
     assert CrossEncoderService(ModelCatalogue(models), "").encoder() is None
 

@@ -152,7 +152,7 @@ def test_a_query_has_the_vector_of_its_text(embedder: Embedder) -> None:
         assert np.array_equal(query, embedder.encode_batch([text])[0][0])
 
 
-def test_what_means_the_same_is_nearer_than_what_does_not(embedder: Embedder) -> None:
+def test_texts_of_the_same_meaning_are_closer_than_others(embedder: Embedder) -> None:
     query = embedder.encode_query("Where is the spare key of the shed?")
     near, far = embedder.encode_batch(["The shed's second key hangs behind the kitchen door.", "Tea is best at 80 °C."])
     assert near[0] @ query > far[0] @ query + 0.2

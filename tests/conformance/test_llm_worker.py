@@ -101,7 +101,7 @@ def test_a_worker_that_stops_reading_is_killed_too(model_of: ModelOf) -> None:
     assert model.status().pid is None
 
 
-def test_a_slow_start_is_gone_on_with_by_the_next_question(model_of: ModelOf) -> None:
+def test_the_next_question_continues_a_slow_start(model_of: ModelOf) -> None:
     model = model_of("time.sleep(1)" + ECHO)
     with pytest.raises(AnswerTimeout, match="still being loaded"):
         model.answer("hello", 8, 0.2)
@@ -116,7 +116,7 @@ def test_a_slow_start_is_gone_on_with_by_the_next_question(model_of: ModelOf) ->
     ["b'Loading model ...' * 20", "b'\\0\\0\\0\\5abcde'", "b'\\0\\0\\0\\1\\xc0'"],
     ids=["text", "no msgpack", "no message"],
 )
-def test_nonsense_on_the_wire_is_told_and_the_next_question_goes_well(
+def test_invalid_frames_on_the_wire_are_reported_and_the_next_question_succeeds(
     model_of: ModelOf, tmp_path: Path, nonsense: str
 ) -> None:
     model = model_of(
@@ -137,7 +137,7 @@ def test_nonsense_on_the_wire_is_told_and_the_next_question_goes_well(
     assert model.answer("hello", 8, 10).text == "HELLO"
 
 
-def test_what_a_library_prints_goes_to_standard_error_and_not_onto_the_wire(model_of: ModelOf) -> None:
+def test_output_of_a_library_goes_to_standard_error_and_not_onto_the_wire(model_of: ModelOf) -> None:
     model = model_of(
         """
         out = claim_stdout()
@@ -379,7 +379,9 @@ def test_a_prompt_that_no_wire_message_holds_is_refused_before_anything_starts(m
     assert model.status().state == "off"
 
 
-def test_every_way_of_having_no_model_is_told_in_plain_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_reason_for_a_missing_model_is_given_in_plain_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "some.gguf"
     absent = {
         "no language model is chosen": LanguageModel(None),

@@ -241,8 +241,8 @@ def test_preferences_come_behind_the_best_answer_unless_one_is_it(agent: McpAgen
         text = result["content"][0]["text"]
         assert sorted(expected, key=text.index) == expected
         assert text.index("Preferences that apply to every question:") < text.index("Answer in metric units.")
-    told = msgspec.to_builtins(canned_answer(tea, total=4, abstained=True))
-    canned.say("POST /v1/recall", told)
+    reported = msgspec.to_builtins(canned_answer(tea, total=4, abstained=True))
+    canned.say("POST /v1/recall", reported)
     text = agent.call("memory_recall", {"query": "zzzz"})["content"][0]["text"]
     assert text.startswith("0 of 4 memories, namespace default; none is close enough to be an answer\n\nPreferences")
 
@@ -278,7 +278,7 @@ def test_numbers_are_taken_as_texts_too(agent: McpAgent, canned: CannedDaemon) -
     assert canned.asked[1].body == {"importance": 0.8, "if_version": 2}
 
 
-def test_what_an_update_leaves_out_is_not_sent(agent: McpAgent, canned: CannedDaemon) -> None:
+def test_fields_without_a_value_in_an_update_are_not_sent(agent: McpAgent, canned: CannedDaemon) -> None:
     canned.say("PATCH /v1/memories/c0ffee01", msgspec.to_builtins(memory()))
     result = agent.call("memory_update", {"id": "c0ffee01", "content": "The key is with Ines.", "tags": []})
     assert canned.asked[0].body == {"content": "The key is with Ines.", "tags": []}

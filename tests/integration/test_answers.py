@@ -164,7 +164,7 @@ def test_pages_go_on_farther_than_one_search_looks(client: Client, model_daemon:
     assert len(set(seen)) == len(seen) == BOATS_MANY
 
 
-def test_where_nothing_fits_the_budget_the_answer_says_what_would(client: Client) -> None:
+def test_when_nothing_fits_the_budget_the_answer_says_which_budget_would_do(client: Client) -> None:
     remember(client, *FACTS)
     answer = ask(client, "when does the ferry leave", token_budget=3)
     assert (answer.memories, answer.abstained) == ([], False)

@@ -58,7 +58,7 @@ def by_content(answer: RecallAnswer) -> dict[str, RecalledMemory]:
     return {memory.content: memory for memory in answer.memories}
 
 
-def test_a_reply_that_shares_no_word_is_found_beside_the_question_it_answers(
+def test_a_reply_without_a_shared_word_is_found_next_to_the_question_it_answers(
     model_daemon: RunningDaemon, client: Client
 ) -> None:
     say(client, ("Ann", ASKED), ("Bob", REPLY))
@@ -68,9 +68,7 @@ def test_a_reply_that_shares_no_word_is_found_beside_the_question_it_answers(
     assert found[REPLY].channels == ["neighbours"]
 
 
-def test_what_stands_beside_is_not_found_where_the_filters_leave_it_out(
-    model_daemon: RunningDaemon, client: Client
-) -> None:
+def test_neighbours_are_not_found_outside_the_filters(model_daemon: RunningDaemon, client: Client) -> None:
     say(client, ("Ann", ASKED), ("Bob", REPLY))
     fill(client)
     model_daemon.wait_for_vectors()
@@ -84,7 +82,7 @@ def test_what_stands_beside_is_not_found_where_the_filters_leave_it_out(
     assert REPLY in by_content(ask(client, QUERY))
 
 
-def test_a_session_of_the_same_name_of_another_user_stands_beside_nothing(
+def test_a_session_of_the_same_name_of_another_user_has_no_neighbours_here(
     model_daemon: RunningDaemon, client: Client
 ) -> None:
     say(client, ("Ann", ASKED), user_id="ann")
@@ -95,7 +93,7 @@ def test_a_session_of_the_same_name_of_another_user_stands_beside_nothing(
     assert [memory.content for memory in answer.memories] == [ASKED]
 
 
-def test_who_spoke_is_told_apart_at_another_time_as_well(model_daemon: RunningDaemon, client: Client) -> None:
+def test_speakers_are_distinguished_at_a_past_time_as_well(model_daemon: RunningDaemon, client: Client) -> None:
     """A memory edited since is searched as it was, by its speaker then."""
     say(client, ("Zoe", "I had soup."), ("Yan", "I had none."), session="before")
     talk = (("Ines", "I started with the flute in spring."), ("Otto", "I started with the flute in autumn."))
@@ -124,7 +122,7 @@ def test_of_two_who_say_alike_the_one_that_is_asked_about_comes_first(
 @pytest.mark.parametrize(
     ("what", "user", "agent"), [("shoulder", "user", "assistant"), ("knee", "Human", "AI"), ("wrist", None, None)]
 )
-def test_what_i_said_and_what_you_said_are_told_apart(
+def test_statements_of_the_user_and_of_the_assistant_are_distinguished(
     model_daemon: RunningDaemon, client: Client, what: str, user: str | None, agent: str | None
 ) -> None:
     """By the name of the role, or, where a turn has none, by the role."""
@@ -166,7 +164,7 @@ def test_of_statements_that_are_alike_the_latest_comes_first(
     assert ask(client, "which battery do the sensors run on").memories[0].content == CELLS[last]
 
 
-def test_what_was_said_in_talk_is_not_taken_for_changed(model_daemon: RunningDaemon, client: Client) -> None:
+def test_spoken_statements_are_not_mistaken_for_edits(model_daemon: RunningDaemon, client: Client) -> None:
     first, later = (
         say(client, ("Ann", text), session=name, at=at, dedup="off")
         for name, text, at in (("old", CELLS[0], NOW - 90 * DAY), ("new", CELLS[1], NOW - 2 * DAY))
@@ -180,12 +178,12 @@ def test_what_was_said_in_talk_is_not_taken_for_changed(model_daemon: RunningDae
 
 
 def test_nor_are_turns_that_say_a_role_and_no_name(model_daemon: RunningDaemon, client: Client) -> None:
-    told = (
+    reported = (
         ("then", "The drone runs on a coin cell, a CR2032 from Varta.", "2025-01-10T08:00:00Z"),
         ("now", "The drone runs on a lithium cell, an AAA from Saft.", "2025-06-10T08:00:00Z"),
     )
     ids = set()
-    for session, text, at in told:
+    for session, text, at in reported:
         turn = Turn(role="user", content=text, at=at)
         (took,) = client.turns(TurnsRequest(turns=[turn], session_id=session, dedup="off")).results
         assert isinstance(took, PieceAnswer)
@@ -228,7 +226,7 @@ def test_the_past_is_asked_in_the_same_way(client: Client, model_daemon: Running
     assert now.memories[0].content == "The spare key is with Otto now."
 
 
-def test_what_was_just_said_is_found_before_it_has_a_vector(client: Client) -> None:
+def test_a_new_memory_is_found_before_it_has_a_vector(client: Client) -> None:
     client.remember_many([NewMemory(content=f"A note about the garden fence, part {n}.") for n in range(40)])
     client.remember("The fence post by the pond is rotten.", event_at=NOW - HOUR)
     answer = client.recall("which fence post is rotten", now=NOW, dry=True)

@@ -64,7 +64,7 @@ def remember(daemon: RunningDaemon, **fields: object) -> RawAnswer:
 
 @pytest.mark.usefixtures("unchanged")
 class TestNothingIsStored:
-    def test_what_is_no_json_is_refused(self, daemon: RunningDaemon) -> None:
+    def test_a_body_that_is_no_json_is_refused(self, daemon: RunningDaemon) -> None:
         assert send(daemon, "POST", "/v1/memories", b"{content: yes}")[:2] == (400, "bad_json")
 
     def test_json_nested_100_000_deep_is_refused(self, daemon: RunningDaemon) -> None:

@@ -106,7 +106,7 @@ def test_pooled_conversations_differ_by_their_questions_alone(home: Path) -> Non
     assert pooled["rankers"]["words"]["R@10"]["mean"] == 100.0
 
 
-def test_what_is_no_conversation_is_refused_before_anything_is_started(home: Path) -> None:
+def test_an_invalid_conversation_is_refused_before_anything_is_started(home: Path) -> None:
     (home / "talks" / "readme.txt").write_text("These are conversations.\n")
     done = give(home, "quality", "--data", "talks", code=2)
     assert "readme.txt:1 is not a session, turn or question" in done.stderr

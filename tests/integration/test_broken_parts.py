@@ -49,14 +49,14 @@ def test_an_unexpected_error_while_opening_reaches_everyone_who_waits(tmp_path: 
         waiting = [asyncio.create_task(daemon.services.wait_until_open()) for _ in range(3)]
         daemon.start_opening()
         async with asyncio.timeout(10.0):
-            told = await asyncio.gather(*waiting, return_exceptions=True)
+            reported = await asyncio.gather(*waiting, return_exceptions=True)
             await daemon.services.stopped.wait()  # and the daemon ends
         await asyncio.to_thread(daemon.close)
-        return told, daemon
+        return reported, daemon
 
-    told, daemon = asyncio.run(wait_three_times())
-    assert [type(error) for error in told] == [Refusal] * 3
-    assert "made of cheese" in str(told[0])
+    reported, daemon = asyncio.run(wait_three_times())
+    assert [type(error) for error in reported] == [Refusal] * 3
+    assert "made of cheese" in str(reported[0])
     assert report_of(daemon).state()[0] != "ready"
     Store.open(tmp_path / "data").close()  # the lock was given back
 
@@ -83,8 +83,8 @@ def test_the_other_jobs_go_on_after_an_unexpected_error_in_one(tmp_path: Path, m
         return False
 
     def state() -> tuple[str, list[str]]:
-        told, reasons = report_of(daemon).state()
-        return told, [reason for reason in reasons if "job" in reason]
+        reported, reasons = report_of(daemon).state()
+        return reported, [reason for reason in reasons if "job" in reason]
 
     async def made() -> Daemon:
         ill = Job("stumbling", "Stumbles.", Interval(0.0), stumble, "1 step")
@@ -159,7 +159,7 @@ def failing(times: int, otherwise: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def test_a_view_that_breaks_costs_no_write_and_is_built_anew(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_index_that_fails_costs_no_write_and_is_rebuilt(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     views = Views(store, Disk())
     views.open()
     put(store, 1, "first harbour")
@@ -190,7 +190,7 @@ def test_a_rebuild_that_fails_leaves_the_views_stale_to_be_tried_again(
     assert (views.state, found(views, "harbour")) == ("ready", 2)
 
 
-def test_what_is_written_during_a_rebuild_is_in_the_new_views(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_writes_during_a_rebuild_are_in_the_new_indexes(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     views = Views(store, Disk())
     views.open()
     for number in range(5):
@@ -214,7 +214,7 @@ class SurprisingCatalogue(ModelCatalogue):
         raise UnexpectedError("the shelf is gone")
 
 
-def test_a_model_that_cannot_be_loaded_for_an_unexpected_reason_is_told_as_failed(tmp_path: Path) -> None:
+def test_a_model_that_fails_to_load_for_an_unexpected_reason_is_reported_as_failed(tmp_path: Path) -> None:
     service = EmbeddingService(SurprisingCatalogue(tmp_path))
     service.refresh()
     status = service.status()

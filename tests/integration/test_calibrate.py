@@ -187,7 +187,7 @@ def test_before_anything_is_measured_the_table_that_comes_with_mnemod_holds(fold
     assert thresholds_for(manifest) == of_model(DEFAULT_EMBEDDING, manifest.form)
 
 
-def test_what_was_measured_is_kept_beside_the_model_and_found_again(calibrated: Path, tmp_path: Path) -> None:
+def test_a_calibration_is_kept_next_to_the_model_and_found_again(calibrated: Path, tmp_path: Path) -> None:
     shutil.copytree(calibrated, tmp_path / "models")
     path = tmp_path / "models" / DEFAULT_EMBEDDING / FILE_NAME
     assert (calibrated / DEFAULT_EMBEDDING / FILE_NAME).stat().st_mode & 0o777 == 0o600
@@ -201,9 +201,7 @@ def test_what_was_measured_is_kept_beside_the_model_and_found_again(calibrated: 
 
 
 @pytest.mark.parametrize("change", ["another space", "another format", "a threshold less", "no JSON", "no file"])
-def test_what_was_measured_otherwise_or_cannot_be_read_counts_for_nothing(
-    calibrated: Path, tmp_path: Path, change: str
-) -> None:
+def test_an_outdated_or_unreadable_calibration_is_ignored(calibrated: Path, tmp_path: Path, change: str) -> None:
     folder = tmp_path / "models"
     shutil.copytree(calibrated, folder)
     path = folder / DEFAULT_EMBEDDING / FILE_NAME
@@ -231,7 +229,7 @@ def test_a_model_that_tells_nothing_apart_is_refused_and_nothing_is_kept(tmp_pat
     assert thresholds_for(manifest) == of_model(DEFAULT_EMBEDDING)._replace(calibrated=False)
 
 
-def test_what_was_measured_of_one_form_says_nothing_of_the_other(calibrated: Path, tmp_path: Path) -> None:
+def test_a_calibration_of_one_numeric_form_does_not_apply_to_the_other(calibrated: Path, tmp_path: Path) -> None:
     folder = tmp_path / "models"
     shutil.copytree(calibrated, folder)
     manifest = manifest_in(folder)
@@ -269,7 +267,7 @@ def offline(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("numerics", FORMS)
-def test_mnemo_models_calibrate_shows_each_threshold_beside_its_sources(
+def test_mnemo_models_calibrate_shows_each_threshold_next_to_its_sources(
     folder: Path, numerics: Numerics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MNEMO_MODELS_NUMERICS", numerics)

@@ -255,7 +255,7 @@ class Unlucky(StoreCheck):
         yield from super()._background_index(name, index, report)
 
 
-def test_what_changes_each_time_that_it_is_looked_at_is_not_called_wrong(house: House) -> None:
+def test_a_row_that_changes_between_two_looks_is_not_reported_as_wrong(house: House) -> None:
     """The index has heard of the change already, and the moment that is compared with it lies before."""
     kept = house.add("a b c")
     house.serving()
@@ -320,7 +320,7 @@ def test_a_tag_that_a_view_does_not_know_of_is_missed(house: House) -> None:
     assert house.repair() == ["views"]
 
 
-def test_rows_of_memories_that_are_gone_are_found_in_columns_and_words(house: House) -> None:
+def test_rows_of_removed_memories_are_found_in_columns_and_words(house: House) -> None:
     ids = [house.add(text) for text in LETTERS]
     number = house.number(ids[0])
     columns, words = house.services.views.attributes, house.services.views.lexical
@@ -424,7 +424,7 @@ def both_keys_of(memory_id: str) -> Callable[[TableWriter], None]:
     return act
 
 
-def test_while_a_check_is_under_way_another_is_refused_and_afterwards_taken(house: House) -> None:
+def test_a_second_check_is_refused_while_one_runs_and_accepted_afterwards(house: House) -> None:
     house.serving()
     api = MaintenanceApi(house.services)
     request = Request(ask=RepairRequest(dry_run=True), query=None, path={}, peer=Peer(uid=0))
@@ -515,7 +515,7 @@ def test_a_database_is_not_put_aside_where_nothing_could_take_its_place(
     assert (data / "db" / "data.mdb").stat().st_size == 5000
 
 
-def test_views_that_lie_on_the_disk_are_compared_with_the_store(house: House, tmp_path: Path) -> None:
+def test_indexes_on_the_disk_are_compared_with_the_store(house: House, tmp_path: Path) -> None:
     """A wrong index file is removed, and rebuilt at the next start."""
     ids = [house.add(text) for text in LETTERS]
     house.serving()

@@ -42,7 +42,7 @@ def test_a_newer_value_among_500_unrelated_memories_updates_the_older_one(client
     assert client.remember("I moved to Oslo").updates == [old.id]
 
 
-def test_a_value_that_was_written_a_moment_ago_or_in_the_same_batch_is_found(client: Client) -> None:
+def test_a_value_that_was_just_written_or_is_in_the_same_batch_is_found(client: Client) -> None:
     said = ("I live in Lisbon.", "The tide was low.", "I moved to Oslo.", "I relocated to Graz.")
     batch = client.remember_many([NewMemory(content=text, event_at=day) for day, text in enumerate(said, 1)])
     assert all(isinstance(each, RememberAnswer) for each in batch)
@@ -56,12 +56,12 @@ def test_a_value_that_was_written_a_moment_ago_or_in_the_same_batch_is_found(cli
 def test_of_many_earlier_values_the_one_that_held_last_is_updated(client: Client) -> None:
     towns = [f"{one}{two}" for one in ("Wester", "Norder", "Alten", "Neuen") for two in ENDINGS]
     days = [*range(2, 41, 2), *range(1, 41, 2)]  # not in the order in which they held
-    told = client.remember_many(
+    reported = client.remember_many(
         [NewMemory(content=f"I moved to {town}.", event_at=day) for town, day in zip(towns, days, strict=True)]
     )
-    by_day = {day: each.memory.id for day, each in zip(days, told, strict=True) if isinstance(each, RememberAnswer)}
-    assert isinstance(told[-1], RememberAnswer)
-    assert (days[-1], told[-1].updates) == (39, [by_day[38]])
+    by_day = {day: each.memory.id for day, each in zip(days, reported, strict=True) if isinstance(each, RememberAnswer)}
+    assert isinstance(reported[-1], RememberAnswer)
+    assert (days[-1], reported[-1].updates) == (39, [by_day[38]])
     for new, at, before in (("I've settled in Graz.", 21, 20), ("I relocated to Turin.", 5, 4)):
         assert client.remember(NewMemory(content=new, event_at=at)).updates == [by_day[before]]
 
@@ -79,7 +79,7 @@ def test_it_is_found_though_many_others_are_nearer(client: Client) -> None:
     assert len(nearer) == CANDIDATES
 
 
-def test_what_another_user_claims_is_not_updated(client: Client) -> None:
+def test_a_claim_of_another_user_is_not_updated(client: Client) -> None:
     client.remember("I live in Lisbon", user_id="ann")
     for whose in ({"user_id": "ben"}, {"user_id": "ann", "run_id": "r1"}):
         client.remember("The tide was low.", **whose)
@@ -87,7 +87,7 @@ def test_what_another_user_claims_is_not_updated(client: Client) -> None:
     assert client.remember("I moved to Bergen", user_id="ann").updates != []
 
 
-def test_what_an_agent_says_updates_nothing_that_a_person_pinned(daemon: RunningDaemon) -> None:
+def test_a_statement_of_an_agent_updates_nothing_that_a_person_pinned(daemon: RunningDaemon) -> None:
     namespace = f"ns-{uuid.uuid4().hex[:8]}"
     with daemon.client(namespace, entry_point="cli") as person, daemon.client(namespace, entry_point="mcp") as agent:
         pinned = person.remember("I live in Lisbon.", pinned=True).memory

@@ -114,7 +114,7 @@ def test_a_text_of_many_lines_comes_from_standard_input(person: Person) -> None:
     assert person.give("add", "--key", "poem", typed="Zinnias are purple.").startswith("updated to version 2")
 
 
-def test_what_a_namespace_holds_stays_there(person: Person) -> None:
+def test_memories_of_a_namespace_stay_there(person: Person) -> None:
     person.give("add", "The launch is on Tuesday.", "-n", "apollo")
     assert person.give("recall", "launch", "-n", "apollo").splitlines()[-1].find("namespace apollo") > 0
     person.give("search", "launch", code=3)
@@ -276,7 +276,7 @@ def test_config_lists_every_setting_and_what_is_wrong_where_the_daemon_cannot_st
     del newcomer.environ["MNEMO_CONFIG"]
 
 
-def test_where_commands_may_not_start_the_daemon_up_still_does(newcomer: Person) -> None:
+def test_up_starts_the_daemon_even_when_commands_may_not(newcomer: Person) -> None:
     newcomer.environ["MNEMO_AUTOSTART"] = "off"
     newcomer.give("recall", "x", code=4)
     assert "MNEMO_AUTOSTART is off" in newcomer.messages

@@ -40,9 +40,9 @@ def candidates(desk: Desk, query: str = QUERY, at: int | None = None, **fields: 
     trace = desk.recall(query, at, explain=True, **{"namespaces": ("default",), **fields}).trace
     assert trace is not None
     found = {each.id: each for each in trace.candidates}
-    (told,) = [channel for channel in trace.channels if channel.name == "core"]
-    assert {hit.id for hit in told.hits} == {each.id for each in found.values() if "core" in each.channels}
-    assert told.found == len(told.hits)
+    (reported,) = [channel for channel in trace.channels if channel.name == "core"]
+    assert {hit.id for hit in reported.hits} == {each.id for each in found.values() if "core" in each.channels}
+    assert reported.found == len(reported.hits)
     return found
 
 

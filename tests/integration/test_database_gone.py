@@ -68,9 +68,9 @@ def filled() -> Iterator[FilledFolder]:
         folder = Path(scratch) / "data"
         with running(folder, {"MNEMO_MODELS_FOLDER": f"{scratch}/models"}) as daemon, daemon.client() as client:
             fill(client)
-            told = FilledFolder(folder, everything(client), versions(client), answer(client), client.status().seq)
-        assert sorted(told.versions) == [1] * 1 + [2] * 10 + [3]
-        yield told
+            reported = FilledFolder(folder, everything(client), versions(client), answer(client), client.status().seq)
+        assert sorted(reported.versions) == [1] * 1 + [2] * 10 + [3]
+        yield reported
 
 
 @pytest.fixture
@@ -164,7 +164,7 @@ def spoil_and_restore(folder: Path, filled: FilledFolder, spoil: Spoil, is_crash
 
 
 @pytest.mark.parametrize("spoil", SPOILS)
-def test_a_database_that_is_gone_or_spoilt_is_restored_from_the_journal(
+def test_a_missing_or_damaged_database_is_restored_from_the_journal(
     restored: dict[tuple[Spoil, bool], Future[None]], spoil: Spoil
 ) -> None:
     restored[spoil, False].result()
@@ -227,7 +227,7 @@ def test_without_the_file_that_names_it_the_store_is_still_the_same(
         assert any("store.json was damaged" in reason for reason in client.status().reasons)
 
 
-def test_with_all_but_the_journal_gone_everything_comes_back(copied: RunningDaemon, filled: FilledFolder) -> None:
+def test_with_only_the_journal_left_everything_is_restored(copied: RunningDaemon, filled: FilledFolder) -> None:
     shutil.rmtree(copied.folder / "db")
     shutil.rmtree(copied.folder / "views")
     (copied.folder / "store.json").unlink()

@@ -94,7 +94,7 @@ def test_a_model_that_arrives_is_taken_up_without_a_restart(
         assert client.remember("Said with a model there.", wait="indexed").indexed is True
 
 
-def test_a_broken_model_is_told_and_words_still_answer_and_a_whole_one_repairs_it(
+def test_a_broken_model_is_reported_while_words_still_answer_and_a_new_copy_repairs_it(
     scratch_daemon: RunningDaemon, models: Path, minilm_folder: Path
 ) -> None:
     install(models, minilm_folder)

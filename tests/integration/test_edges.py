@@ -63,7 +63,7 @@ def test_the_edges_come_in_pages(client: Client) -> None:
     assert (refused.value.status, refused.value.field) == (400, "cursor")
 
 
-def test_what_is_in_the_trash_is_not_listed_and_comes_back_with_its_edge(client: Client) -> None:
+def test_a_trashed_memory_is_not_listed_and_comes_back_with_its_edge(client: Client) -> None:
     one, other = remembered(client, "Tea at four.", "The kettle is red.", namespace=fresh())
     client.import_from([dump_of(PutEdge(data=Edge(source=one, target=other, relation="related", at=AT)))])
     client.delete(other)

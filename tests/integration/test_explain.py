@@ -99,12 +99,12 @@ def test_features_are_reported_for_the_answers_and_the_first_candidates(client: 
     assert [bool(each.adds) for each in trace.candidates] == [bool(each.features) for each in trace.candidates]
     assert all(each.why for each in trace.candidates if each.score > 0.1)
     last = trace.candidates[29]
-    told = client.why(last.id, FERRY, top_k=1, ranker=ranker)
-    assert told.candidate is not None
-    assert told.last is not None
-    assert set(told.candidate.features) == set(told.last.features)
-    assert told.candidate.adds
-    assert told.last.adds
+    diagnosis = client.why(last.id, FERRY, top_k=1, ranker=ranker)
+    assert diagnosis.candidate is not None
+    assert diagnosis.last is not None
+    assert set(diagnosis.candidate.features) == set(diagnosis.last.features)
+    assert diagnosis.candidate.adds
+    assert diagnosis.last.adds
 
 
 @pytest.mark.parametrize("ranker", ["words", "cosine", "deterministic", "hybrid", "rerank"])
@@ -210,12 +210,12 @@ def test_neighbours_of_the_best_are_reported_as_found_by_that_channel(model_daem
             for number in range(CANDIDATES_MIN + 50)
         ])  # fmt: skip
         client.remember("Where is the harbour master?", session_id="s1", wait="indexed")
-        beside = client.remember("Gone fishing until Tuesday.", session_id="s1", wait="indexed").memory.id
+        neighbour = client.remember("Gone fishing until Tuesday.", session_id="s1", wait="indexed").memory.id
         model_daemon.wait_for_vectors()
         _, trace = explained(client, "blue boats and the harbour master")
     found: dict[str, CandidateTrace] = {each.id: each for each in trace.candidates}
-    assert found[beside].channels == ["neighbours"]
-    assert beside in {hit.id for channel in trace.channels if channel.name == "neighbours" for hit in channel.hits}
+    assert found[neighbour].channels == ["neighbours"]
+    assert neighbour in {hit.id for channel in trace.channels if channel.name == "neighbours" for hit in channel.hits}
 
 
 def test_no_explanation_is_a_use(client: Client) -> None:

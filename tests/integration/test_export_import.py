@@ -68,7 +68,7 @@ def rows(client: Client, namespace: str | None = None, **options: Any) -> list[d
 
 
 @pytest.mark.parametrize("name", STORED)
-def test_an_export_of_another_tool_comes_in_once_and_can_be_taken_back(client: Client, name: str) -> None:
+def test_an_export_of_another_tool_is_imported_once_and_can_be_reverted(client: Client, name: str) -> None:
     into, user = f"once-{name}", {"user_id": EVERY_USER[name]}
     first = take_in(client, name, namespace=into)
     assert (first.stored, first.duplicate, first.skipped) == (STORED[name], 0, SKIPPED[name])
@@ -146,7 +146,7 @@ def test_engram_keeps_namespace_kind_importance_times_and_use(client: Client) ->
     assert by_content["We met the supplier in Porto."].kind == "episodic"
 
 
-def test_what_was_edited_here_is_not_undone_by_the_same_export(client: Client) -> None:
+def test_memories_edited_here_are_not_reverted_by_the_same_export(client: Client) -> None:
     take_in(client, "mem0.json", namespace="edited", user_id="local")
     (mine,) = [m for m in _all(client, "edited", "local") if m.content.startswith("Ines keeps")]
     client.patch(mine.id, Patch(content="Tom keeps the spare key now."))
@@ -155,7 +155,7 @@ def test_what_was_edited_here_is_not_undone_by_the_same_export(client: Client) -
     assert client.get(mine.id).content == "Tom keeps the spare key now."
 
 
-def test_what_the_tool_changed_since_is_a_new_version(client: Client) -> None:
+def test_a_memory_changed_in_the_tool_is_imported_as_a_new_version(client: Client) -> None:
     def export(text: str, updated_at: str) -> list[bytes]:
         item = {"id": "77", "memory": text, "created_at": "2025-01-01T00:00:00Z", "updated_at": updated_at}
         return [json.dumps({"results": [item]}).encode()]
@@ -179,7 +179,7 @@ def test_a_dry_run_tells_the_same_and_changes_nothing(client: Client) -> None:
     assert (done.stored, done.duplicate, done.skipped) == (6, 6, 6)
 
 
-def test_what_was_forgotten_here_stays_forgotten_unless_asked_for(short_folder: Path) -> None:
+def test_memories_erased_here_stay_erased_unless_requested(short_folder: Path) -> None:
     with opened(short_folder / "data") as store, store.snapshot() as snapshot:
         salt = snapshot.meta("salt")
     forgotten = ["Ines Ferreira: keeps the SPARE key  of the boat", "The harbour office said: password: Tr0ub4dor&3x"]
@@ -188,8 +188,8 @@ def test_what_was_forgotten_here_stays_forgotten_unless_asked_for(short_folder: 
     with begun(short_folder / "data") as daemon, daemon.client() as client:
         graph, mem0 = take_in(client, "mcp-memory.jsonl"), take_in(client, "mem0.json")
         assert (graph.stored, graph.forgotten, mem0.stored, mem0.forgotten) == (5, 1, 4, 1)
-        told = take_in(client, "mcp-memory.jsonl", allow_forgotten=True)
-        assert (told.stored, told.duplicate, told.forgotten) == (1, 5, 0)
+        reported = take_in(client, "mcp-memory.jsonl", allow_forgotten=True)
+        assert (reported.stored, reported.duplicate, reported.forgotten) == (1, 5, 0)
         again = take_in(client, "mcp-memory.jsonl")  # it is wanted now: no restore leaves it out either
         assert (again.duplicate, again.forgotten) == (6, 0)
 
@@ -226,7 +226,7 @@ def test_an_agent_may_import_and_cannot_reach_what_it_does_not_see(daemon: Runni
         (b'{"journal":1,"file":"short_term"}\n{"seq":1}\n', "What can be imported"),
     ],
 )
-def test_what_is_no_export_is_refused_with_what_it_looks_like(client: Client, data: bytes, why: str) -> None:
+def test_a_file_that_is_no_export_is_refused_with_a_guess_at_its_format(client: Client, data: bytes, why: str) -> None:
     before = client.status().seq
     with pytest.raises(RefusalError) as refused:
         client.import_from([data])
@@ -401,7 +401,7 @@ def left_after(folder: Path, lost: str, exported: list[bytes]) -> StoreAfterLoss
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_what_was_taken_over_survives_whatever_a_store_survives(
+def test_imported_memories_are_as_durable_as_any(
     left: dict[str, Future[StoreAfterLoss]], exported: list[bytes], loss: str
 ) -> None:
     assert left[loss].result() == StoreAfterLoss(exported, ["Prune the apple trees."])
@@ -521,8 +521,8 @@ def test_texts_forgotten_here_are_left_out_of_our_own_export_too(short_folder: P
         assert found.not_kept["edges"] == 3  # each had one of the two at an end
         shown = client.get(sample_id(4))  # nothing that is here replaces it any more
         assert (shown.content, shown.state, shown.superseded_by) == ("It was with Tom.", "active", None)
-        told = client.import_from(whole(exported), allow_forgotten=True)
-        assert (told.stored, told.duplicate, told.forgotten) == (2, 4, 0)
+        reported = client.import_from(whole(exported), allow_forgotten=True)
+        assert (reported.stored, reported.duplicate, reported.forgotten) == (2, 4, 0)
         again = client.import_from(whole(exported))  # they are wanted now
         assert (again.duplicate, again.forgotten) == (6, 0)
 

@@ -69,7 +69,7 @@ def test_an_import_reads_standard_input_and_answers_in_json(person: ExportingPer
     assert (answer["tool"], answer["stored"], answer["skipped"]) == ("mcp-memory", 6, 3)
 
 
-def test_what_is_no_export_is_wrong_usage(person: ExportingPerson) -> None:
+def test_importing_a_file_that_is_no_export_is_wrong_usage(person: ExportingPerson) -> None:
     (person.here / "diary.txt").write_text("Dear diary\n")
     person.give("import", "diary.txt", code=2)
     assert "it begins with 'Dear diary'" in person.messages
@@ -105,8 +105,8 @@ def test_an_export_is_a_whole_file_for_its_owner_alone_and_replaces_none_unasked
     person.give("export", str(target), "-n", "kept", code=2)
     assert "already exists" in person.messages
     assert target.read_bytes() == first
-    told = json.loads(person.give("export", str(target), "-n", "kept", "--force", "--json"))
-    assert told == {"file": str(target), "lines": len(target.read_bytes().splitlines()),
+    reported = json.loads(person.give("export", str(target), "-n", "kept", "--force", "--json"))
+    assert reported == {"file": str(target), "lines": len(target.read_bytes().splitlines()),
                     "bytes": target.stat().st_size}  # fmt: skip
     assert b"this too" in target.read_bytes()
     assert os.listdir(person.here) == ["memories.jsonl"]
@@ -136,7 +136,7 @@ def test_a_restore_replaces_no_backup_and_leaves_it_as_it_is(person: ExportingPe
     assert (person.here / "back" / "store.json").exists()
 
 
-def test_a_restore_to_a_wrong_moment_is_refused_before_the_daemon_is_stopped(person: ExportingPerson) -> None:
+def test_a_restore_to_an_invalid_time_is_refused_before_the_daemon_is_stopped(person: ExportingPerson) -> None:
     person.give("add", "said before", "-n", "moments")
     pid = json.loads(person.give("status", "--json"))["pid"]
     person.give("restore", "--at", "yesterdy", "--yes", code=1)

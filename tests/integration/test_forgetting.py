@@ -48,7 +48,7 @@ def tell_of_the_canary(client: Client, vault: Path) -> list[str]:
     return [spoken, derived, binned, elsewhere.memory.id, *chunks]
 
 
-def test_what_is_forgotten_is_in_no_file_and_in_no_answer_and_nothing_brings_it_back(
+def test_an_erased_memory_is_in_no_file_and_no_answer_and_nothing_restores_it(
     started_daemon: RunningDaemon, short_folder: Path
 ) -> None:
     vault = short_folder / "vault"
@@ -131,7 +131,7 @@ def test_reads_are_answered_and_writes_are_kept_while_many_are_forgotten(started
 
 
 @pytest.mark.parametrize("seconds", [0.0, 0.1, 0.3])
-def test_what_a_kill_cuts_short_is_finished_after_the_next_start(started_daemon: RunningDaemon, seconds: float) -> None:
+def test_an_interrupted_erasure_is_finished_after_the_next_start(started_daemon: RunningDaemon, seconds: float) -> None:
     with started_daemon.client(entry_point="cli") as client:
         many = [NewMemory(content=f"Line {n} of the {CANARY} diary, page {n}.", tags=["diary"]) for n in range(300)]
         client.remember_many(many)
@@ -178,7 +178,7 @@ def test_agents_can_have_nothing_forgotten(daemon: RunningDaemon) -> None:
         assert program.erase(memory_id, dry_run=True).purged == [memory_id]
 
 
-def test_what_is_to_be_forgotten_must_be_named(daemon: RunningDaemon) -> None:
+def test_an_erasure_without_a_selection_is_refused(daemon: RunningDaemon) -> None:
     with daemon.client(entry_point="cli") as client:
         memory_id = client.remember("One.", namespace="here").memory.id
         client.remember("Two.", namespace="there")
@@ -197,7 +197,7 @@ def test_what_is_to_be_forgotten_must_be_named(daemon: RunningDaemon) -> None:
             assert client.erase_many(filter=EraseFilter(namespace="here", tags=[tag])).purged == []
 
 
-def test_a_tag_names_what_is_to_be_forgotten_in_whatever_way_it_is_written(daemon: RunningDaemon) -> None:
+def test_a_tag_selects_memories_to_erase_however_it_is_written(daemon: RunningDaemon) -> None:
     with daemon.client(entry_point="cli") as client:
         memory_id = client.remember("One.", namespace="cafe", tags=["caf\u00e9"]).memory.id
         wanted = EraseFilter(namespace="cafe", tags=[" Cafe\u0301"])

@@ -113,9 +113,9 @@ def test_a_copy_that_is_in_use_is_reported_and_left(place: Path) -> None:
     with opened(kept) as other:
         report = forget(place / "data", 1, everywhere=True)
         assert contents(other) == [SECRET, STAYS, "Said later."]
-    (told,) = [each for each in report.places if each.state == "still there"]
-    assert told.place == str(kept)
-    assert "is using" in told.detail
+    (reported,) = [each for each in report.places if each.state == "still there"]
+    assert reported.place == str(kept)
+    assert "is using" in reported.detail
 
 
 class StopsAtRename(Disk):
@@ -134,7 +134,7 @@ class StopsAtRename(Disk):
 
 
 @pytest.mark.parametrize("ending", [".replaced", ".rewritten"])
-def test_what_a_kill_cut_short_is_finished_in_the_copies_too(place: Path, ending: str) -> None:
+def test_an_interrupted_erasure_is_finished_in_the_copies_too(place: Path, ending: str) -> None:
     disk = StopsAtRename(ending)
     disk.place = place
     with opened(place / "data") as store:
@@ -153,7 +153,7 @@ def test_what_a_kill_cut_short_is_finished_in_the_copies_too(place: Path, ending
         backup.verify_backup(data / "backups" / name)
 
 
-def test_what_quotes_it_is_named_with_an_excerpt_and_goes_if_that_is_asked_for(tmp_path: Path) -> None:
+def test_a_memory_that_quotes_an_erased_one_is_named_with_an_excerpt_and_erased_on_request(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         remember(store, 1, SECRET)
         remember(store, 2, "x " * 200 + QUOTING)

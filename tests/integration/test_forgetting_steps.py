@@ -102,7 +102,7 @@ def test_a_short_text_is_forgotten_though_others_hold_its_words(ground: Ground) 
     assert still == [f"memory {same}"]
 
 
-def test_what_lies_about_and_holds_it_is_removed_and_what_does_not_stays(ground: Ground) -> None:
+def test_stray_files_with_an_erased_text_are_removed_and_others_stay(ground: Ground) -> None:
     asked = ground.add(f"The {CANARY} key lies under the third stone.")
     ground.add("Something that stays.")
     holding = {
@@ -124,8 +124,8 @@ def test_what_lies_about_and_holds_it_is_removed_and_what_does_not_stays(ground:
     for name, data in {**holding, **harmless, **strange}.items():
         (ground.folder / name).parent.mkdir(parents=True, exist_ok=True)
         (ground.folder / name).write_bytes(data)
-    beside = [ground.folder.with_name(f"{ground.folder.name}.{name}") for name in ("before-restore-9", "restoring")]
-    for folder in beside:
+    neighbour = [ground.folder.with_name(f"{ground.folder.name}.{name}") for name in ("before-restore-9", "restoring")]
+    for folder in neighbour:
         folder.mkdir()
         (folder / "some.file").write_text(f"the {CANARY} key")
     (ground.folder / "backups" / "two").mkdir()
@@ -136,7 +136,7 @@ def test_what_lies_about_and_holds_it_is_removed_and_what_does_not_stays(ground:
     }  # fmt: skip
     assert not any((ground.folder / name).exists() for name in holding)
     assert all((ground.folder / name).exists() for name in (*harmless, *strange))
-    assert report.backups == [str(ground.folder / "backups" / "one"), *map(str, beside)]
+    assert report.backups == [str(ground.folder / "backups" / "one"), *map(str, neighbour)]
     assert report.searched.found == ["letter.txt"]
     assert [place.place for place in report.places if place.state == "still there"] == ["letter.txt"]
     assert not report.complete
@@ -259,7 +259,7 @@ def test_the_marks_and_lines_of_a_purge_hold_no_text(tmp_path: Path) -> None:
 # What is said meanwhile, and notes
 
 
-def test_what_is_derived_from_it_at_the_last_moment_goes_too(ground: Ground) -> None:
+def test_a_memory_derived_at_the_last_moment_is_erased_too(ground: Ground) -> None:
     asked = ground.add(f"The {CANARY} key.")
     late: list[Future[WriteReceipt[Decision]]] = []
 

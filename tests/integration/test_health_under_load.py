@@ -66,7 +66,7 @@ def waits_meanwhile(daemon: RunningDaemon, work: list[Callable[[RunningDaemon], 
     return sorted(waits)
 
 
-def test_health_is_told_at_once_while_the_worst_texts_are_taken_in(minilm_folder: Path) -> None:
+def test_health_answers_at_once_while_the_worst_texts_are_ingested(minilm_folder: Path) -> None:
     with quick_folder() as folder, running(folder, {"MNEMO_MODELS_FOLDER": str(minilm_folder)}) as daemon:
         daemon.wait_for_vectors()
         waits = waits_meanwhile(daemon, [remember_the_worst, ingest_much])

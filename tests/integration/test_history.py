@@ -205,7 +205,7 @@ def test_an_undo_says_which_change_it_made_and_is_itself_undone_by_it(client: Cl
     assert client.get(moved["id"]).importance == 0.9
 
 
-def test_what_stands_in_the_way_of_an_undo_is_listed_for_programs_too(client: Client, moved: dict[str, Any]) -> None:
+def test_obstacles_to_an_undo_are_listed_for_programs_too(client: Client, moved: dict[str, Any]) -> None:
     versions = client.history(moved["id"]).versions
     with pytest.raises(RefusalError) as refused:
         client.undo(versions[2].seq)
@@ -255,7 +255,7 @@ def compared(desk: Desk, query: str, texts: list[str]) -> tuple[dict[str, float]
 
 
 @pytest.mark.parametrize("are_kept", [True, False])
-def test_what_is_meant_is_compared_with_what_was_said_then(tiny: Desk, are_kept: bool) -> None:
+def test_a_changed_meaning_is_compared_with_the_statement_of_that_time(tiny: Desk, are_kept: bool) -> None:
     ids = [tiny.add(text) for text in LETTERS]
     if are_kept:  # else the texts had changed before they were embedded
         tiny.indexing.start()

@@ -196,7 +196,7 @@ def test_an_unknown_path_or_method_gets_the_one_error_shape(running: RunningServ
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
     ],
 )
-def test_what_is_no_http_is_refused_in_the_one_error_shape(running: RunningServer, sent: bytes) -> None:
+def test_a_request_that_is_no_http_is_refused_in_the_one_error_shape(running: RunningServer, sent: bytes) -> None:
     assert refusal(parsed(running.send(sent))) == (400, "bad_request", None)
     assert running.application.written == []
 
@@ -280,7 +280,7 @@ def test_a_half_sent_request_is_forgotten(running: RunningServer) -> None:
     assert running.application.written == []
 
 
-def test_a_client_that_asks_first_whether_to_send_is_told_to(running: RunningServer) -> None:
+def test_a_client_that_sends_expect_continue_is_answered(running: RunningServer) -> None:
     with running.connect() as client:
         client.sendall(b"POST /v1/memories HTTP/1.1\r\nHost: x\r\nContent-Length: 16\r\nExpect: 100-continue\r\n\r\n")
         assert client.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -302,7 +302,7 @@ def test_a_handler_goes_on_when_its_client_hangs_up(running: RunningServer) -> N
     assert not running.application.cancelled.is_set()
 
 
-def test_a_fault_is_logged_once_and_told_by_number_alone(
+def test_a_bug_is_logged_once_and_reported_by_its_number_alone(
     running: RunningServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.ERROR):
@@ -370,7 +370,7 @@ def test_a_thousand_clients_at_once_are_all_answered(running: RunningServer) -> 
         assert all(client.recv(100).startswith(b"HTTP/1.1 200 ") for client in clients)
 
 
-def test_one_connection_too_many_is_told_so(tmp_path: Path) -> None:
+def test_one_connection_too_many_is_refused_with_the_reason(tmp_path: Path) -> None:
     running = RunningServer(tmp_path, connections_max=3)
     try:
         with contextlib.ExitStack() as stack:
@@ -435,7 +435,7 @@ def test_stopping_finishes_what_was_begun_and_closes_the_idle_at_once(tmp_path: 
     assert not running.path.exists()
 
 
-def test_what_does_not_end_is_cancelled_after_its_time(tmp_path: Path) -> None:
+def test_a_task_that_does_not_end_is_cancelled_after_its_deadline(tmp_path: Path) -> None:
     running = RunningServer(tmp_path, drain_seconds=0.3)
     with running.connect() as client:
         client.sendall(b"POST /v1/endless HTTP/1.1\r\nHost: x\r\n\r\n")

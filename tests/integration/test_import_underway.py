@@ -106,12 +106,12 @@ def test_an_import_that_takes_long_tells_how_far_it_is(
 ) -> None:
     monkeypatch.setattr(transfer_routes, "PATIENCE_SECONDS", 0.0)
     monkeypatch.setattr(transfer_routes, "TELL_SECONDS", 0.001)
-    told: list[tuple[int, int]] = []
-    found = client.import_from(memories(900), watch=lambda done, of: told.append((done, of)))
+    reported: list[tuple[int, int]] = []
+    found = client.import_from(memories(900), watch=lambda done, of: reported.append((done, of)))
     assert (found.stored, len(served.contents())) == (900, 900)
-    assert told
-    assert told == sorted(told)
-    assert all(0 <= done <= of for done, of in told)
+    assert reported
+    assert reported == sorted(reported)
+    assert all(0 <= done <= of for done, of in reported)
     assert json.loads(client.last_body)["stored"] == 900
 
 
@@ -215,7 +215,7 @@ def test_an_import_that_a_stop_breaks_off_goes_on_next_time(served: ServedDaemon
         again.stop()
 
 
-def test_what_was_taken_over_is_found_once_the_import_is_answered(
+def test_imported_memories_are_found_once_the_import_is_answered(
     served: ServedDaemon, client: Client, short_folder: Path
 ) -> None:
     """The views are built for it before that."""

@@ -106,7 +106,7 @@ def bulk(filled: FilledIndex, count: int) -> None:
     filled.store.transact(lambda _: WriteResult(changes, None, "test"), by="test").result(WAIT_SECONDS)
 
 
-def test_what_was_just_saved_is_embedded_before_the_backlog(filled: FilledIndex) -> None:
+def test_a_saved_note_is_embedded_before_the_backlog(filled: FilledIndex) -> None:
     bulk(filled, 100)
     filled.indexing.prioritise([sample_id(99), sample_id(100)])
     filled.indexing.start()
@@ -144,7 +144,7 @@ def test_while_vectors_are_made_it_is_said_how_fast_and_how_long_still(
     assert progress.seconds_left > 0
 
 
-def test_what_the_database_knows_is_taken_from_there_until_it_is_asked_to_compute_anew(filled: FilledIndex) -> None:
+def test_vectors_in_the_database_are_reused_until_a_full_computation_is_requested(filled: FilledIndex) -> None:
     filled.remember("a b c")
     embedder = filled.embedding.current()
     assert embedder is not None
@@ -190,17 +190,17 @@ def test_a_new_store_is_quiet_about_the_view_it_never_had_and_an_old_one_tells(
     tmp_path: Path, embedding: CountingEmbedder, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "mnemo")
-    for told in (False, True):
+    for reported in (False, True):
         filled = FilledIndex(tmp_path / "data", embedding)
         filled.remember("a b c")
         filled.indexing.start()
         filled.wait()
         filled.close()
-        assert ("the vector index is rebuilt" in caplog.text) == told
+        assert ("the vector index is rebuilt" in caplog.text) == reported
         (tmp_path / "data" / "views" / "vectors.view").unlink()
 
 
-def test_what_comes_while_it_looks_and_finds_nothing_is_looked_at_without_waiting(filled: FilledIndex) -> None:
+def test_work_that_arrives_during_an_empty_look_is_done_without_waiting(filled: FilledIndex) -> None:
     looks: list[int] = []
 
     def look(_: ActiveIndex, seq: int) -> bool:
@@ -273,7 +273,7 @@ def test_vectors_go_on_coming_after_an_error_that_nothing_expects(
     assert filled.indexing.progress().reason == ""
 
 
-def test_what_was_dropped_while_the_thread_failed_leaves_the_view(
+def test_rows_dropped_while_the_thread_failed_leave_the_index(
     filled: FilledIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(thread_supervision, "PAUSE_SECONDS", 0.01)

@@ -81,7 +81,7 @@ def until_changed(client: Client, memory_id: str) -> MemoryView:
 # One memory
 
 
-def test_what_is_new_is_stored_and_has_its_vector_at_once(client: Client) -> None:
+def test_a_new_text_is_stored_and_has_its_vector_at_once(client: Client) -> None:
     answer = client.remember("The boiler was serviced by Otto in October.", explain=True)
     assert (answer.outcome, answer.indexed, answer.degraded) == ("stored", True, [])
     assert answer.scores is not None
@@ -116,7 +116,7 @@ def test_a_newer_value_updates_the_older_one(client: Client) -> None:
     assert (new.outcome, new.updates) == ("stored", [old.id])
 
 
-def test_what_was_said_later_is_newer_whatever_day_it_speaks_of(client: Client) -> None:
+def test_the_later_statement_is_newer_whatever_day_it_refers_to(client: Client) -> None:
     """An appointment that is moved forward is moved, though the day it has now is the earlier one."""
     first = client.remember("The dentist appointment is on March 20.")
     forward = client.remember("The dentist appointment was moved to March 10.")
@@ -125,7 +125,7 @@ def test_what_was_said_later_is_newer_whatever_day_it_speaks_of(client: Client) 
     assert back.updates == [forward.memory.id]
 
 
-def test_who_returns_to_an_earlier_value_in_the_same_words_is_heard(client: Client) -> None:
+def test_a_return_to_an_earlier_value_in_the_same_words_is_stored(client: Client) -> None:
     client.remember("I live in Berlin.")
     away = client.remember("I moved to Porto.")
     back = client.remember("I live in Berlin.")
@@ -163,7 +163,7 @@ def test_E6_two_namespaces_with_the_same_text_have_two_memories_and_one_can_go(d
 
 
 @pytest.mark.parametrize("fields", [{"agent_id": "planner"}, {"run_id": "run-7"}])
-def test_what_another_agent_or_run_said_is_not_near(client: Client, fields: dict[str, str]) -> None:
+def test_texts_of_another_agent_or_run_are_no_neighbours(client: Client, fields: dict[str, str]) -> None:
     client.remember("The spare key hangs behind the green door.")
     answer = client.remember("The spare key hangs behind the green door!", **fields)
     assert (answer.outcome, answer.repeats, answer.related) == ("stored", [], [])
@@ -209,7 +209,7 @@ def test_L11_what_is_far_from_what_is_known_scores_higher_than_what_is_near(clie
     assert near.novelty < 0.3 < 0.7 < far.novelty
 
 
-def test_what_is_said_on_purpose_starts_at_one_half_at_least(client: Client) -> None:
+def test_an_explicit_statement_starts_at_one_half_at_least(client: Client) -> None:
     for place in ("cellar", "kitchen"):
         client.remember(f"the tap in the {place} drips")
     assert client.remember("the tap in the hall drips").memory.importance == 0.5
@@ -283,7 +283,7 @@ def test_a_batch_is_one_group_in_order_and_undone_at_once(client: Client) -> Non
     assert count(client) == 0
 
 
-def test_what_is_near_within_a_batch_is_found_too(client: Client) -> None:
+def test_neighbours_within_a_batch_are_found_too(client: Client) -> None:
     texts = ["The cat sleeps on the red sofa.", "Rent is due on the third.", "The cat sleeps on the red sofa!",
              "Rent is due on the third."]  # fmt: skip
     results = client.remember_many([NewMemory(content=text, namespace=client.namespace) for text in texts])
@@ -343,7 +343,7 @@ def test_an_importance_that_is_given_keeps_every_piece(client: Client) -> None:
     assert client.ingest(SMALL_TALK, importance=0.1).counts == {"stored": 1}
 
 
-def test_secrets_in_a_text_are_masked_whoever_sends_it(daemon: RunningDaemon) -> None:
+def test_secrets_in_a_text_are_masked_for_every_sender(daemon: RunningDaemon) -> None:
     with daemon.client("masked", entry_point="cli") as person:
         (taken,) = person.ingest(f"The deploy token of the build machine is {SECRET}.").results
         assert isinstance(taken, PieceAnswer)
@@ -389,7 +389,7 @@ def test_E4_the_text_itself_stays(client: Client) -> None:
     assert client.get(answer.memory.id).content == PORTO
 
 
-def test_what_is_derived_is_trusted_no_more_than_its_source(daemon: RunningDaemon) -> None:
+def test_a_derived_memory_has_no_more_trust_than_its_source(daemon: RunningDaemon) -> None:
     with daemon.client("trust", entry_point="mcp") as agent:
         answer = agent.remember(PORTO, infer=True)
         assert {agent.get(each.id).trust for each in answer.statements if each.id} == {"agent"}
@@ -535,7 +535,7 @@ def test_without_a_model_nothing_is_rejected_by_score_and_the_answer_says_so(sta
 # One way in
 
 
-def test_G10_what_comes_by_any_door_is_in_every_index(client: Client) -> None:
+def test_G10_memories_of_every_entry_point_are_in_every_index(client: Client) -> None:
     word = "quixotic"
     client.remember(f"The {word} plan of the north wing.", wait="indexed")
     client.remember_many([NewMemory(content=f"A {word} bill of 40 euros.", namespace=client.namespace, wait="indexed")])

@@ -120,57 +120,57 @@ def models(tmp_path: Path, tiny_source: Path) -> Path:
 
 
 @pytest.fixture
-def doors(tmp_path: Path, models: Path) -> Iterator[Doors]:
-    doors = Doors(tmp_path / "data", models)
-    yield doors
-    doors.close()
+def entry_points(tmp_path: Path, models: Path) -> Iterator[Doors]:
+    entry_points = Doors(tmp_path / "data", models)
+    yield entry_points
+    entry_points.close()
 
 
-def test_L8_all_texts_of_a_request_are_embedded_in_one_call(doors: Doors) -> None:
-    took = doors.take(*LETTERS)
+def test_L8_all_texts_of_a_request_are_embedded_in_one_call(entry_points: Doors) -> None:
+    took = entry_points.take(*LETTERS)
     assert len(took) == len(LETTERS)
     assert all(each.item.is_seen for each in took)
-    doors.settle()
-    assert [sorted(call) for call in doors.embedder.calls] == [sorted(LETTERS)]
+    entry_points.settle()
+    assert [sorted(call) for call in entry_points.embedder.calls] == [sorted(LETTERS)]
 
 
-def test_the_first_texts_of_a_request_are_written_before_the_last_are_embedded(doors: Doors) -> None:
-    encode_each, texts = doors.embedder.encode_each, [*LETTERS, *MORE_LETTERS]
+def test_the_first_texts_of_a_request_are_written_before_the_last_are_embedded(entry_points: Doors) -> None:
+    encode_each, texts = entry_points.embedder.encode_each, [*LETTERS, *MORE_LETTERS]
 
     def held(texts: Sequence[str], run_all: RunAll = map) -> Iterator[tuple[Floats, Codes | None]]:
         for place, each in enumerate(encode_each(texts, run_all)):
             if place == SCORED_TOGETHER:
-                wait_until(lambda: doors.count() == SCORED_TOGETHER)
+                wait_until(lambda: entry_points.count() == SCORED_TOGETHER)
             yield each
 
-    doors.embedder.encode_each = held  # type: ignore[method-assign]
-    took = doors.take(*texts)
+    entry_points.embedder.encode_each = held  # type: ignore[method-assign]
+    took = entry_points.take(*texts)
     assert [each.decision.memory.content for each in took] == texts
     assert all(each.item.is_seen for each in took)
-    assert doors.count() == len(texts)
+    assert entry_points.count() == len(texts)
 
 
-def test_what_is_near_is_found_wherever_a_request_has_it(doors: Doors) -> None:
+def test_neighbours_are_found_at_every_position_of_a_request(entry_points: Doors) -> None:
     gap = [*LETTERS, *MORE_LETTERS][: SCORED_TOGETHER - 1]
-    took = doors.take("Anna lives in Oslo.", *gap, "Anna lives in Oslo!", "Anna moved to Bern.", gap[0])
+    took = entry_points.take("Anna lives in Oslo.", *gap, "Anna lives in Oslo!", "Anna moved to Bern.", gap[0])
     first, (again, moved, same) = took[0].decision, [each.decision for each in took[-3:]]
     assert [tie.id for tie in again.relations if tie.relation == "repeats"] == [first.memory.id]
     assert first.memory.id in [tie.id for tie in moved.relations if tie.relation == "updates"]
     assert (same.outcome, same.memory.id) == ("duplicate", took[1].decision.memory.id)
 
 
-def test_L9_an_equal_text_is_never_embedded_again(doors: Doors) -> None:
-    doors.take("a b c", "d e f", "a b c")
-    doors.settle()
-    assert doors.embedder.calls == [["a b c", "d e f"]]
-    again = doors.take("a b c", "d e f")
+def test_L9_an_equal_text_is_never_embedded_again(entry_points: Doors) -> None:
+    entry_points.take("a b c", "d e f", "a b c")
+    entry_points.settle()
+    assert entry_points.embedder.calls == [["a b c", "d e f"]]
+    again = entry_points.take("a b c", "d e f")
     assert [each.decision.outcome for each in again] == ["duplicate", "duplicate"]
-    deleted = doors.memories.delete([again[0].decision.memory.id], "test", PERSON).result()
+    deleted = entry_points.memories.delete([again[0].decision.memory.id], "test", PERSON).result()
     assert deleted.result
-    (back,) = doors.take("a b c")
+    (back,) = entry_points.take("a b c")
     assert back.decision.outcome == "stored"
-    doors.settle()
-    assert doors.embedder.calls == [["a b c", "d e f"]]
+    entry_points.settle()
+    assert entry_points.embedder.calls == [["a b c", "d e f"]]
 
 
 def test_L9_nor_after_a_restart(tmp_path: Path, models: Path) -> None:
@@ -186,27 +186,27 @@ def test_L9_nor_after_a_restart(tmp_path: Path, models: Path) -> None:
     second.close()
 
 
-def test_L9_what_a_door_is_still_embedding_is_not_embedded_behind_it(tmp_path: Path, models: Path) -> None:
-    doors = Doors(tmp_path / "data", models, embed_wait_ms=50)
-    doors.embedder.go.clear()
-    (took,) = doors.take("a b c")
+def test_L9_a_text_that_a_request_is_embedding_is_not_embedded_in_the_background(tmp_path: Path, models: Path) -> None:
+    entry_points = Doors(tmp_path / "data", models, embed_wait_ms=50)
+    entry_points.embedder.go.clear()
+    (took,) = entry_points.take("a b c")
     assert (took.decision.outcome, took.item.is_seen) == ("stored", False)
-    doors.embedder.go.set()
-    doors.settle()
-    assert doors.embedder.calls == [["a b c"]]
-    doors.close()
+    entry_points.embedder.go.set()
+    entry_points.settle()
+    assert entry_points.embedder.calls == [["a b c"]]
+    entry_points.close()
 
 
 def test_G9_a_write_does_not_wait_for_a_model_that_hangs(tmp_path: Path, models: Path) -> None:
-    doors = Doors(tmp_path / "data", models, embed_wait_ms=10)
-    doors.embedder.go.clear()
-    took = doors.take("a b c", "a b d")
-    future = doors.indexing.handoff.find(doors.embedder.space, text_hash("a b c"))
+    entry_points = Doors(tmp_path / "data", models, embed_wait_ms=10)
+    entry_points.embedder.go.clear()
+    took = entry_points.take("a b c", "a b d")
+    future = entry_points.indexing.handoff.find(entry_points.embedder.space, text_hash("a b c"))
     assert future is not None
     assert not future.done(), "the model hangs still"
     assert [each.item.is_seen for each in took] == [False, False]
     assert [each.decision.memory.importance >= 0.6 for each in took] == [True, True]
-    doors.close()
+    entry_points.close()
 
 
 def test_the_middles_are_those_of_what_the_view_holds_also_after_a_restart(tmp_path: Path, models: Path) -> None:
@@ -233,11 +233,11 @@ def test_the_middles_are_those_of_what_the_view_holds_also_after_a_restart(tmp_p
     second.close()
 
 
-def test_a_model_that_fails_costs_a_write_its_vector_and_nothing_else(doors: Doors) -> None:
-    doors.embedder.encode_batch = _out_of_memory  # type: ignore[method-assign]
-    (took,) = doors.take("a b c")
+def test_a_model_that_fails_costs_a_write_its_vector_and_nothing_else(entry_points: Doors) -> None:
+    entry_points.embedder.encode_batch = _out_of_memory  # type: ignore[method-assign]
+    (took,) = entry_points.take("a b c")
     assert (took.decision.outcome, took.item.is_seen) == ("stored", False)
-    future = doors.indexing.handoff.find(doors.embedder.space, text_hash("a b c"))
+    future = entry_points.indexing.handoff.find(entry_points.embedder.space, text_hash("a b c"))
     assert future is None or future.done(), "nobody waits for what will not come"
 
 

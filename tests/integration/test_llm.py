@@ -130,7 +130,7 @@ def test_it_works_at_a_lower_priority_than_its_parent(model: LanguageModel) -> N
     assert os.getpriority(os.PRIO_PROCESS, pid) == min(own + NICENESS, 19)
 
 
-def test_a_worker_killed_in_the_middle_of_an_answer_is_told_and_replaced(model: LanguageModel) -> None:
+def test_a_worker_killed_in_the_middle_of_an_answer_is_reported_and_replaced(model: LanguageModel) -> None:
     model.answer("Hello", 1, LOADED_S)
     pid = model.status().pid
     assert pid

@@ -82,18 +82,18 @@ def converse(daemon: RunningDaemon, name: str, begun: threading.Barrier) -> list
     agent = WritingAgent(daemon, name)
     try:
         begun.wait(30.0)
-        told = []
+        reported = []
         for number in range(AGENT_WRITES):
             text = f"agent {name} notes {number}"
             answers = [agent.call("memory_remember", content=text)]
             if number % 10 == 0:
                 answers.append(agent.call("memory_recall", query=text))
             assert not any(answer.get("isError") for answer in answers), answers
-            told.append(text)
+            reported.append(text)
     finally:
         ended = agent.end()
     assert ended == 0
-    return told
+    return reported
 
 
 def save_notes(folder: Path, begun: threading.Barrier) -> list[str]:
@@ -139,25 +139,25 @@ def test_fifty_clients_two_agents_and_a_burst_of_notes_lose_nothing(started_daem
             writing = [threads.submit(write, started_daemon, number, begun) for number in range(CLIENTS)]
             writing += [threads.submit(converse, started_daemon, name, begun) for name in ("ann", "ben")]
             writing.append(threads.submit(save_notes, notes, begun))
-            told = [text for future in writing for text in future.result(120.0)]
+            reported = [text for future in writing for text in future.result(120.0)]
         finally:
             is_over.set()
         took = asking.result(30.0)
     seconds = time.monotonic() - began
-    print(f"{len(told)} writes in {seconds:.1f} s; recalls beside them p50 {statistics.median(took):.1f} ms, "
+    print(f"{len(reported)} writes in {seconds:.1f} s; recalls beside them p50 {statistics.median(took):.1f} ms, "
           f"max {max(took):.0f} ms of {len(took)}")  # fmt: skip
-    assert len(told) == CLIENTS * WRITES + 2 * AGENT_WRITES + NOTES
+    assert len(reported) == CLIENTS * WRITES + 2 * AGENT_WRITES + NOTES
     with started_daemon.client() as client:
         deadline = time.monotonic() + NOTES_SECONDS_MAX
         while client.notes_status().roots[0].chunks < NOTES and time.monotonic() < deadline:
             time.sleep(0.1)
-        assert contents(client) == Counter(told)
-        assert client.status().memories == len(told)
+        assert contents(client) == Counter(reported)
+        assert client.status().memories == len(reported)
         assert client.status().queue["writes"] == 0
     started_daemon.kill()
     started_daemon.start()
     with started_daemon.client() as client:
-        assert contents(client) == Counter(told)
+        assert contents(client) == Counter(reported)
 
 
 def test_full_batches_at_once_are_stored_and_leave_room_for_single_writes(started_daemon: RunningDaemon) -> None:

@@ -21,7 +21,7 @@ def fresh() -> str:
     return f"ns-{uuid.uuid4().hex[:8]}"
 
 
-def test_what_was_remembered_is_found_by_its_words_at_once(client: Client) -> None:
+def test_a_remembered_text_is_found_by_its_words_at_once(client: Client) -> None:
     namespace = fresh()
     stored = client.remember("The spare key hangs behind the blue door.", namespace=namespace)
     answer = client.recall("where is the spare key", namespace=namespace)
@@ -74,7 +74,7 @@ def test_a_known_key_with_other_content_makes_a_new_version(client: Client) -> N
     assert contents == ["Lives in Kiel.", "Lives in Bonn."]
 
 
-def test_what_a_write_by_key_does_not_name_stays_and_null_or_an_empty_list_clears_it(client: Client) -> None:
+def test_a_write_by_key_keeps_unnamed_fields_and_null_or_an_empty_list_clears_them(client: Client) -> None:
     namespace = fresh()
     client.remember(
         "Lives in Bonn.", namespace=namespace, key="home", tags=["home"], pinned=True, importance=0.9, speaker="Ann",
@@ -148,7 +148,7 @@ def test_ids_that_begin_alike_are_answered_with_the_candidates(client: Client) -
 
 
 @pytest.mark.parametrize("bad", ["xyz", "1234567", "g" * 32, "0" * 33])
-def test_what_can_be_no_id_is_refused_by_saying_what_one_is(client: Client, bad: str) -> None:
+def test_an_invalid_id_is_refused_with_the_form_of_a_valid_one(client: Client, bad: str) -> None:
     with pytest.raises(RefusalError) as refused:
         client.get(bad)
     assert (refused.value.status, refused.value.code) == (400, "bad_value")
@@ -342,7 +342,7 @@ def test_a_superseded_memory_that_is_said_again_under_its_key_is_shown_again(cli
     assert (again.outcome, again.memory.state, again.memory.superseded_by) == ("updated", "active", None)
 
 
-def test_what_is_in_the_trash_cannot_be_superseded(client: Client) -> None:
+def test_a_trashed_memory_cannot_be_superseded(client: Client) -> None:
     namespace = fresh()
     old = client.remember("To be thrown away.", namespace=namespace).memory
     client.delete(old.id)
@@ -451,7 +451,7 @@ def test_versions_that_held_a_secret_stay_hidden_from_agents_when_it_is_taken_ou
         assert len(person.history(kept.id).versions) == 2
 
 
-def test_what_an_agent_writes_can_be_read_back_in_its_own_answer(daemon: RunningDaemon) -> None:
+def test_the_answer_to_a_write_of_an_agent_can_be_read_back(daemon: RunningDaemon) -> None:
     with daemon.client(fresh(), entry_point="mcp") as agent:
         assert agent.remember("Between us.", tags=["sensitive"]).memory.content == "Between us."
 
@@ -489,7 +489,7 @@ def test_recall_sorts_by_when_it_happened_and_by_when_it_was_last_recalled(clien
     assert order("accessed") == [older, old, never]
 
 
-def test_what_is_recent_comes_page_by_page(client: Client) -> None:
+def test_recent_memories_are_listed_page_by_page(client: Client) -> None:
     namespace = fresh()
     now = time.time_ns() // 1_000_000
     for n in (2, 0, 1):
@@ -501,7 +501,7 @@ def test_what_is_recent_comes_page_by_page(client: Client) -> None:
     assert client.recent(user_id=namespace, limit=500).cursor is None
 
 
-def test_recent_lists_what_lies_ahead_where_it_was_stored(client: Client) -> None:
+def test_recent_lists_future_events_at_the_time_they_were_stored(client: Client) -> None:
     namespace = fresh()
     for text, at in (
         ("The permit ends.", "2199-01-02"),
@@ -556,7 +556,7 @@ def test_one_filter_is_enough_to_delete_by(client: Client, fields: dict[str, Any
     assert client.delete_many(**fields, confirm=True).ids == [mine.id]
 
 
-def test_what_is_superseded_can_be_deleted_by_its_state(client: Client) -> None:
+def test_superseded_memories_can_be_deleted_by_their_state(client: Client) -> None:
     namespace = fresh()
     old = client.remember("The launch is in May.", namespace=namespace).memory.id
     new = client.remember("The launch is in June.", namespace=namespace, supersedes=[old]).memory.id

@@ -35,7 +35,7 @@ print(allocator.trim(), before - private())
 """
 
 
-def test_what_was_freed_in_pieces_is_given_back() -> None:
+def test_memory_freed_in_pieces_is_returned_to_the_system() -> None:
     done = subprocess.run([sys.executable, "-c", FREES_IN_PIECES], capture_output=True, text=True, check=True)
     was_done, given_back = done.stdout.split()
     assert was_done == str(IS_GLIBC)

@@ -88,12 +88,12 @@ def test_float32_is_the_definition_and_int8_is_close_to_it(encoder: encoder_grap
     processor = Path("/proc/cpuinfo")
     if processor.exists() and "vnni" in processor.read_text():  # others may overflow, and then get float32
         assert prepared.form == "int8"
-    for text, told in zip(EVERYDAY, prepared.vectors, strict=True):
+    for text, reported in zip(EVERYDAY, prepared.vectors, strict=True):
         ids = tokenizer.encode(text).ids
         true = forward(encoder, ids)
         (vector,) = exact.run([encoder_graph.VECTORS], {"ids": np.array([ids], np.int32)})[0]
         assert np.abs(vector - true).max() < 1e-5
-        assert np.array_equal(vector, told)
+        assert np.array_equal(vector, reported)
         assert quick.run([encoder_graph.VECTORS], {"ids": np.array([ids], np.int32)})[0][0] @ true > 0.98
 
 
@@ -138,7 +138,7 @@ def test_half_precision_weights_and_a_prefix_are_understood(tiny_source: Path) -
 
 
 @pytest.mark.parametrize(
-    ("damage", "told"),
+    ("damage", "reported"),
     [
         (lambda data: data[:-10], "the weights end in the middle of"),
         (lambda data: data[:4000], "cut off"),
@@ -147,10 +147,10 @@ def test_half_precision_weights_and_a_prefix_are_understood(tiny_source: Path) -
         (lambda data: data.replace(b"layer.1.output.dense.bias", b"layer.1.output.dense.bies"), "has no encoder"),
     ],
 )
-def test_damaged_weights_are_refused(tiny_source: Path, damage: object, told: str) -> None:
+def test_damaged_weights_are_refused(tiny_source: Path, damage: object, reported: str) -> None:
     path = tiny_source / "model.safetensors"
     path.write_bytes(damage(path.read_bytes()))  # type: ignore[operator]
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises(ValueError, match=reported):
         encoder_graph.read_encoder(tiny_source)
 
 

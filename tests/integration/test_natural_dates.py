@@ -79,7 +79,7 @@ def test_lists_search_and_recent_are_bounded_alike(client: Client) -> None:
 
 @pytest.mark.parametrize("field", ["since", "until"])
 @pytest.mark.parametrize("ask", ["recall", "search", "recent", "list"])
-def test_what_cannot_be_read_as_a_time_is_refused_with_examples(client: Client, ask: str, field: str) -> None:
+def test_an_unreadable_time_is_refused_with_examples(client: Client, ask: str, field: str) -> None:
     calls: dict[str, Callable[..., Any]] = {
         "recall": lambda **bounds: client.recall("heron", **bounds),
         "search": lambda **bounds: client.search("heron", **bounds),

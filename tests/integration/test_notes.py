@@ -193,7 +193,7 @@ def test_a_chunk_with_a_secret_is_tagged_and_private_spans_are_left_out(vault: V
     assert [ref.first_line for ref in vault.files()["a.md"].chunks] == [4, 8]
 
 
-def test_what_cannot_be_read_is_named_and_stops_nothing(vault: Vault, tmp_path: Path) -> None:
+def test_an_unreadable_file_is_named_and_stops_nothing(vault: Vault, tmp_path: Path) -> None:
     outside = tmp_path / "outside.md"
     outside.write_text("not ours")
     vault.write("binary.txt", b"a\0b")
@@ -279,9 +279,9 @@ def save_in_place(path: Path, text: str) -> None:
 
 
 def save_by_rename(path: Path, text: str) -> None:
-    beside = path.with_name(f".{path.name}.tmp")
-    beside.write_text(text)
-    beside.rename(path)
+    neighbour = path.with_name(f".{path.name}.tmp")
+    neighbour.write_text(text)
+    neighbour.rename(path)
 
 
 def save_with_backup(path: Path, text: str) -> None:
@@ -404,7 +404,7 @@ def test_a_deleted_file_goes_to_the_trash_and_comes_back_with_the_file(vault: Va
         assert snapshot.trash(memory_id) is None
 
 
-def test_what_changed_while_the_daemon_was_off_is_found_at_the_start(vault: Vault) -> None:
+def test_changes_made_while_the_daemon_was_off_are_found_at_the_start(vault: Vault) -> None:
     vault.write("edited.md", "# T\n\nThe port is 8080.")
     vault.write("renamed.md", "# T\n\nKept as it is.")
     vault.write("renamed and edited.md", f"# T\n\n{LONG}\n\n## More\n\nold")
@@ -441,7 +441,7 @@ def test_a_restart_without_changes_writes_nothing(vault: Vault) -> None:
 # What a person does to a chunk
 
 
-def test_what_a_person_set_survives_edits(vault: Vault) -> None:
+def test_settings_of_a_person_survive_edits(vault: Vault) -> None:
     vault.write("a.md", "---\ntags: [one, two]\n---\nThe port of the server in the cellar is 8080. #three")
     vault.watch()
     [memory_id] = vault.ids("a.md")
@@ -454,7 +454,7 @@ def test_what_a_person_set_survives_edits(vault: Vault) -> None:
     assert (memory.importance, memory.pinned) == (0.8, True)
 
 
-def test_what_an_agent_set_survives_edits_and_a_new_text_is_the_notes_word_again(vault: Vault) -> None:
+def test_settings_of_an_agent_survive_edits_and_a_new_text_takes_the_values_of_the_note(vault: Vault) -> None:
     vault.write("a.md", "The port of the server in the cellar is 8080.")
     vault.watch()
     [memory_id] = vault.ids("a.md")

@@ -38,7 +38,7 @@ def vault(tmp_path: Path) -> Iterator[Vault]:
 # Folders that vanish
 
 
-def test_while_the_folder_is_gone_nothing_is_trashed(vault: Vault) -> None:
+def test_while_the_folder_is_missing_nothing_is_trashed(vault: Vault) -> None:
     vault.write("a.md", "text")
     vault.watch()
     away = vault.folder.with_name("unplugged")

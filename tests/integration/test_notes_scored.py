@@ -159,7 +159,7 @@ def test_another_text_is_scored_again_and_another_heading_or_tag_leaves_the_scor
     assert study.history(memory_id)[-2:] == [("notes", "score"), ("notes", "notes")]
 
 
-def test_what_a_person_says_a_chunk_matters_stays(study: Study) -> None:
+def test_an_importance_that_a_person_gave_a_chunk_stays(study: Study) -> None:
     study.watch()
     study.save("a.md", CAT)
     [memory_id] = study.ids("a.md")
@@ -171,7 +171,7 @@ def test_what_a_person_says_a_chunk_matters_stays(study: Study) -> None:
     assert study.history(memory_id)[-1] == ("notes", "notes")
 
 
-def test_what_the_front_matter_says_wins_until_it_says_it_no_more(study: Study) -> None:
+def test_the_front_matter_wins_until_it_no_longer_names_the_field(study: Study) -> None:
     study.watch()
     study.save("a.md", f"---\nimportance: 0.5\n---\n{ANNA}")
     [memory_id] = study.ids("a.md")
@@ -210,7 +210,7 @@ def test_a_store_of_before_keeps_what_it_has_until_it_changes(study: Study) -> N
     assert study.importance(memory_id) == 0.8
 
 
-def test_what_waits_for_its_score_counts_as_waiting(study: Study) -> None:
+def test_a_memory_that_waits_for_its_score_counts_as_waiting(study: Study) -> None:
     write_without_score(study)
     assert study.doors.late.waiting() > 0
     study.restart()
@@ -257,7 +257,7 @@ def test_looking_at_it_all_once_more_changes_nothing(study: Study) -> None:
     assert study.state() == before
 
 
-def test_a_chunk_repeats_what_a_door_wrote(study: Study) -> None:
+def test_a_chunk_can_repeat_a_text_of_another_entry_point(study: Study) -> None:
     (said,) = study.doors.take(PAID)
     study.watch()
     study.save("a.md", PAID)
@@ -276,8 +276,8 @@ def test_chunks_of_a_file_are_not_tied_to_each_other_and_stand_in_nobodys_way(st
     assert {edge for copy in copies for edge in study.edges(copy)} == {(copy, first, "repeats") for copy in copies}
 
 
-def test_a_file_says_nothing_newer_than_a_person_told(study: Study) -> None:
-    (told,) = study.doors.take("Anna lives in Oslo.")
+def test_a_file_updates_nothing_that_a_person_wrote(study: Study) -> None:
+    (reported,) = study.doors.take("Anna lives in Oslo.")
     study.watch()
     path = study.write("a.md", "Anna lives in Bern.")
     tomorrow = (dt.datetime.now(dt.UTC) + dt.timedelta(days=1)).timestamp()
@@ -285,7 +285,7 @@ def test_a_file_says_nothing_newer_than_a_person_told(study: Study) -> None:
     study.wait_for("a.md", ["Anna lives in Bern."])
     study.settle()
     [memory_id] = study.ids("a.md")
-    assert study.edges(memory_id) == [(memory_id, told.decision.memory.id, "related")]
+    assert study.edges(memory_id) == [(memory_id, reported.decision.memory.id, "related")]
 
 
 def test_another_text_loses_the_edges_of_the_former_one_and_keeps_its_links(study: Study) -> None:

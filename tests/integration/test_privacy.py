@@ -138,7 +138,7 @@ def test_the_tracer_sees_what_it_should(statement: str, seen: list[str], tracer:
     assert [name.replace("at2", "").replace("mkdirat", "mkdir") for name in short] == seen
 
 
-def test_a_machine_that_refuses_to_be_traced_is_told_as_such(tracer: Path, tmp_path: Path) -> None:
+def test_a_machine_that_refuses_tracing_is_reported_as_such(tracer: Path, tmp_path: Path) -> None:
     """A traced tracer cannot trace its child, which a third would trace a second time: it says so and fails."""
     done, _ = trace(tracer, tmp_path / "outer", [str(tracer), str(tmp_path / "inner"), "true"], os.environ, 60)
     assert done.returncode == 125

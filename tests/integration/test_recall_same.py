@@ -44,14 +44,14 @@ WAYS: tuple[dict[str, Any], ...] = (
 def fill(client: Client) -> int:
     """Write sessions, changes and deletions, and a move; the time of the journal before the changes."""
     chance = random.Random(19)
-    told = []
+    reported = []
     for number in range(COUNT):
         text = f"{chance.choice(PEOPLE)} says that {chance.choice(THINGS)} {chance.choice(DOINGS)}, entry {number}."
-        told.append(NewMemory(
+        reported.append(NewMemory(
             content=text, speaker=PEOPLE[number % 4], tags=["home"] if number % 3 else [], event_at=AT + number * DAY,
             session_id=f"s{number // 8}", namespace="default" if number % 5 else "boats",
         ))  # fmt: skip
-    ids = [one.memory.id for one in client.remember_many(told) if isinstance(one, RememberAnswer)]
+    ids = [one.memory.id for one in client.remember_many(reported) if isinstance(one, RememberAnswer)]
     client.remember("I live in Lisbon.", event_at=AT)
     before = client.remember("Always bring coffee to the boat.", kind="procedural", event_at=AT).memory.created_at
     client.remember("I moved to Porto.", event_at=AT + DAY)

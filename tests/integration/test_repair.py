@@ -142,7 +142,7 @@ def test_a_dry_run_says_what_a_repair_then_does(folder: Path) -> None:
     assert [step.remedy for step in done.steps] == ["reread", "indexes"]
 
 
-def test_what_the_journal_knows_nothing_of_is_kept_in_quarantine_and_taken_out(folder: Path) -> None:
+def test_rows_unknown_to_the_journal_are_removed_and_kept_in_quarantine(folder: Path) -> None:
     """A row that stands in the database alone, and one that says nothing any more."""
     stranger = sample_memory(77, "nobody ever said this")
     damage(folder, both(put_memory(stranger, seq=8), put("usage", id_key(NEWER.id), b"\xc1 nothing")))
@@ -196,7 +196,7 @@ ORPHANS: dict[str, tuple[Change, tuple[str, str, str], tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize(("change", "fault", "tables"), ORPHANS.values(), ids=ORPHANS.keys())
-def test_what_belongs_to_nothing_goes_to_quarantine_by_a_change_like_any_other(
+def test_orphaned_records_go_to_quarantine_by_an_ordinary_change(
     folder: Path, change: Change, fault: tuple[str, str, str], tables: tuple[str, ...]
 ) -> None:
     through_the_doors(change)(folder)
@@ -280,7 +280,7 @@ def test_a_damaged_stretch_of_the_journal_is_kept_and_the_journal_written_again(
     assert contents_of(folder) == remembered
 
 
-def test_what_journal_and_database_have_lost_of_each_other_is_all_there_afterwards(folder: Path) -> None:
+def test_records_lost_by_journal_or_database_are_all_there_afterwards(folder: Path) -> None:
     remembered = contents_of(folder)
     alter_line(folder, 8)
     damage(folder, both(drop("memories", id_key(NEWER.id)), drop("usage", id_key(ONE.id))))
@@ -349,7 +349,7 @@ def snapshot_of(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("begins", SNAPSHOT_ROWS.values(), ids=SNAPSHOT_ROWS.keys())
-def test_what_a_damaged_snapshot_of_the_journal_has_lost_stays_in_the_database(compacted: Path, begins: bytes) -> None:
+def test_data_lost_from_a_damaged_snapshot_of_the_journal_stays_in_the_database(compacted: Path, begins: bytes) -> None:
     before, path = tables_of(compacted), snapshot_of(compacted)
     data = path.read_bytes()
     start = data.index(begins)
@@ -369,7 +369,7 @@ def test_what_a_damaged_snapshot_of_the_journal_has_lost_stays_in_the_database(c
     assert {**after, "embeddings": []} == {**before, "embeddings": []}, "the journal has it again"
 
 
-def test_what_a_snapshot_without_some_of_its_rows_does_not_have_stays_in_the_database(compacted: Path) -> None:
+def test_rows_missing_from_an_incomplete_snapshot_stay_in_the_database(compacted: Path) -> None:
     before, path = tables_of(compacted), snapshot_of(compacted)
     rows = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(row for row in rows if not row.startswith(b'{"record_type":"memory"')))
@@ -379,7 +379,7 @@ def test_what_a_snapshot_without_some_of_its_rows_does_not_have_stays_in_the_dat
     assert tables_of(compacted) == before
 
 
-def test_a_snapshot_that_is_gone_says_nothing_against_the_database(compacted: Path) -> None:
+def test_a_missing_snapshot_is_no_fault_of_the_database(compacted: Path) -> None:
     """Nor does the history name what stood in it, where it was given up."""
     with opened(compacted) as store:
         write(store, Usage(id=ONE.id, access_count=9))
@@ -393,7 +393,7 @@ def test_a_snapshot_that_is_gone_says_nothing_against_the_database(compacted: Pa
     assert tables_of(compacted) == before
 
 
-def test_what_the_database_has_lost_comes_back_from_a_damaged_snapshot(compacted: Path) -> None:
+def test_rows_lost_by_the_database_are_restored_from_a_damaged_snapshot(compacted: Path) -> None:
     """A change that it lost says nothing against what the change made: that stands in other rows."""
     before, path = tables_of(compacted), snapshot_of(compacted)
     start = path.read_bytes().index(SNAPSHOT_ROWS["a change"])
@@ -406,7 +406,7 @@ def test_what_the_database_has_lost_comes_back_from_a_damaged_snapshot(compacted
 
 
 @pytest.mark.parametrize("seq", range(1, 13))
-def test_what_a_damaged_line_of_the_journal_said_stays_in_the_database(folder: Path, seq: int) -> None:
+def test_data_of_a_damaged_journal_line_stays_in_the_database(folder: Path, seq: int) -> None:
     before = tables_of(folder)
     alter_line(folder, seq)
     done = repair_folder(folder, dry_run=False)

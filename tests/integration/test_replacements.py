@@ -93,7 +93,7 @@ def test_as_of_another_time_the_memories_hidden_then_are_hidden(desk: Desk) -> N
     assert desk.recalled(QUERY, 3500) == [NEW]
 
 
-def test_an_older_value_stands_alone_once_the_one_that_updates_it_is_gone(desk: Desk) -> None:
+def test_an_older_value_is_current_again_once_its_update_is_removed(desk: Desk) -> None:
     old, new = desk.add(OLD), desk.add(NEW, expires_at=9000)
     write(desk.store, Edge(source=new, target=old, relation="updates", at=desk.at))
     assert [(hit.details.memory.id, hit.was) for hit in desk.recall(QUERY).hits] == [(new, False), (old, True)]

@@ -118,25 +118,25 @@ def more_than_the_disk_has_room_for(terminal: PseudoTerminal) -> list[str]:
         (more_than_the_disk_has_room_for, "no room"),
     ],
 )
-def test_what_cannot_be_restored_is_refused_before_the_daemon_is_stopped(
+def test_an_unusable_backup_is_refused_before_the_daemon_is_stopped(
     terminal: PseudoTerminal, make: object, said: str
 ) -> None:
     assert callable(make)
-    code, told = terminal.give("restore", *make(terminal), "--yes")
+    code, reported = terminal.give("restore", *make(terminal), "--yes")
     assert code != 0
-    assert said in told
+    assert said in reported
     assert terminal.pid() == terminal.first_pid
     assert terminal.texts() == [KEPT]
 
 
-def test_what_fails_after_the_daemon_was_stopped_leaves_it_running_again(terminal: PseudoTerminal) -> None:
+def test_a_failure_after_the_daemon_was_stopped_leaves_it_running_again(terminal: PseudoTerminal) -> None:
     other = other_store(terminal.here / "other")
     shutil.rmtree(other / "db")
     segment = next((other / "journal").glob("short_term.jsonl"))
     segment.write_bytes(b"nothing that a journal has\n" * 3)
-    code, told = terminal.give("restore", "other", "--yes")
-    assert code == 1, told
-    assert "the journal is damaged (short_term.jsonl at byte 0: " in told
+    code, reported = terminal.give("restore", "other", "--yes")
+    assert code == 1, reported
+    assert "the journal is damaged (short_term.jsonl at byte 0: " in reported
     assert terminal.pid() != terminal.first_pid
     assert terminal.texts() == [KEPT]
 
@@ -166,6 +166,6 @@ def test_a_daemon_that_ran_runs_on_with_what_was_restored(terminal: PseudoTermin
     assert terminal.give("backup", "copy")[0] == 0
     with terminal.daemon.client() as client:
         client.remember("Said after the backup.")
-    code, told = terminal.give("restore", "copy", "--yes")
-    assert code == 0, told
+    code, reported = terminal.give("restore", "copy", "--yes")
+    assert code == 0, reported
     assert terminal.texts() == [KEPT]

@@ -66,7 +66,7 @@ def end_while_written_to(daemon: RunningDaemon, end: Callable[[], object]) -> tu
 
 
 @pytest.mark.parametrize("way", ["SIGTERM", "SIGINT", "POST /shutdown"])
-def test_what_was_acknowledged_before_the_end_is_there_after_it(started_daemon: RunningDaemon, way: str) -> None:
+def test_an_acknowledged_write_before_the_end_is_there_after_it(started_daemon: RunningDaemon, way: str) -> None:
     process = started_daemon.process
     assert process is not None
 
@@ -102,13 +102,13 @@ def test_a_connection_that_says_nothing_does_not_hold_up_the_end(started_daemon:
 
 
 def test_the_end_is_quick_while_someone_waits_for_a_vector(started_daemon: RunningDaemon) -> None:
-    with ThreadPoolExecutor(1) as beside:
+    with ThreadPoolExecutor(1) as neighbour:
 
         def wait_for_vector() -> bool:
             with started_daemon.client() as client:
                 return client.remember("The last words.", wait="indexed").indexed
 
-        waiting = beside.submit(wait_for_vector)
+        waiting = neighbour.submit(wait_for_vector)
         began = time.monotonic()
         assert started_daemon.stop() == 0
         assert time.monotonic() - began < END_SECONDS_MAX
@@ -143,7 +143,7 @@ def test_an_end_in_the_middle_of_the_start_is_an_end(scratch_daemon: RunningDaem
         assert contents(client) == ["There before."]
 
 
-def test_a_wrong_configuration_on_sighup_is_told_and_changes_nothing(started_daemon: RunningDaemon) -> None:
+def test_an_invalid_configuration_on_sighup_is_reported_and_changes_nothing(started_daemon: RunningDaemon) -> None:
     config = started_daemon.folder / "config.toml"
     assert started_daemon.process is not None
 

@@ -247,7 +247,7 @@ def test_a_socket_handed_over_is_used_and_its_file_stays(path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["tcp", "datagram", "not listening", "two"])
-def test_what_is_no_listening_unix_socket_is_refused(path: Path, kind: str) -> None:
+def test_a_socket_that_is_no_listening_unix_socket_is_refused(path: Path, kind: str) -> None:
     path.parent.mkdir(mode=0o700)
     family = socket.AF_INET if kind == "tcp" else socket.AF_UNIX
     with socket.socket(family, socket.SOCK_DGRAM if kind == "datagram" else socket.SOCK_STREAM) as handed_over:

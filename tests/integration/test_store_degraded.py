@@ -89,7 +89,7 @@ def test_m19_without_its_database_the_daemon_goes_on_and_says_so_in_every_answer
         assert [version.memory.version for version in client.history(one.id).versions] == [4, 3, 2, 1]
 
 
-def test_what_was_said_without_a_database_survives_a_kill(scratch_daemon: RunningDaemon, faults: Path) -> None:
+def test_writes_accepted_without_a_database_survive_a_kill(scratch_daemon: RunningDaemon, faults: Path) -> None:
     scratch_daemon.start()
     with scratch_daemon.client() as client:
         client.remember("The kettle is red.")

@@ -109,11 +109,11 @@ def test_the_variables_are_taken_out_so_that_children_do_not_speak_for_the_daemo
 
 
 @pytest.mark.parametrize("microseconds", ["", "0", "soon"])
-def test_without_a_watchdog_nothing_is_to_be_told(microseconds: str) -> None:
+def test_without_a_watchdog_nothing_is_notified(microseconds: str) -> None:
     assert Notifier.from_environ({"WATCHDOG_USEC": microseconds}).watchdog_seconds is None
 
 
-def test_a_service_manager_that_is_absent_or_gone_does_no_harm(tmp_path: Path, manager: socket.socket) -> None:
+def test_an_absent_service_manager_does_no_harm(tmp_path: Path, manager: socket.socket) -> None:
     Notifier().ready()
     Notifier(str(tmp_path / "nobody")).ready()
     notifier = Notifier(manager.getsockname())

@@ -238,7 +238,7 @@ def test_vectors_handed_over_for_a_text_that_was_replaced_are_removed(
     assert handed.tokens(embedding.seen.space, b"one") is None
 
 
-def test_where_they_are_missing_they_are_made_some_at_a_time(
+def test_missing_vectors_are_computed_in_batches(
     ground: Ground, embedding: Models, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No text of them gets its vectors a second time, and one that is indexed nowhere none at all."""
@@ -313,7 +313,7 @@ def test_before_a_text_has_its_vectors_no_rows_are_made_of_it(ground: Ground, em
     assert kept(ground, embedding.form, "b c d", "e f") == [None, *made(embedding, "e f")]
 
 
-def test_what_is_there_already_is_not_made_again_after_a_start(
+def test_existing_vectors_are_not_computed_again_after_a_start(
     tmp_path: Path, ground: Ground, embedding: Models
 ) -> None:
     add_without_rows(ground, embedding, "b c", "d e")
@@ -457,7 +457,7 @@ def test_a_text_of_which_the_model_gives_no_numbers_is_passed_over(
 # Recall
 
 
-def test_what_was_compared_is_kept_until_something_is_forgotten(ground: Ground, embedding: Models) -> None:
+def test_comparisons_are_kept_until_something_is_erased(ground: Ground, embedding: Models) -> None:
     def known() -> int:
         return len(ground.recalling._ranking_inputs._learned._tokens._places)
 
@@ -504,7 +504,7 @@ def test_of_a_query_with_a_prefix_in_front_only_its_own_words_count(tmp_path: Pa
     assert np.array_equal(query.vector, embedder.encode_query("b c"))
 
 
-def test_what_is_still_to_come_is_counted_while_memories_change_their_state(ground: Ground, embedding: Models) -> None:
+def test_remaining_work_is_counted_while_memories_change_their_state(ground: Ground, embedding: Models) -> None:
     """The columns are the writer's, which another thread stands for here; it is a copy of theirs that is looked at."""
     filling, columns, rows = TokenBackfill(ground.store, ground.views, embedding), ground.views.attributes, 60_000
     assert not filling.run_slice(embedding.seen, 0)  # takes up the model

@@ -177,7 +177,7 @@ def test_many_leave_the_trash_in_slices_of_one_group(desk: Bin) -> None:
     assert len({entry.group for entry in slices}) == 1
 
 
-def test_what_stays_no_longer_names_what_left_the_trash(desk: Bin) -> None:
+def test_remaining_memories_no_longer_name_those_removed_from_the_trash(desk: Bin) -> None:
     source, newer = desk.add("The source."), desk.add("The newer one.")
     older = desk.add("The older one.")
     derived = desk.add("Derived.", derived_from=(source,), evidence=(source, "https://example.org"))
@@ -221,7 +221,7 @@ def test_a_manifest_loses_the_chunk_that_left_the_trash_and_keeps_its_skips(desk
         assert len(snapshot.skips(FILE)) == 1
 
 
-def test_nothing_stays_of_a_file_that_is_gone_once_its_last_chunk_left_the_trash(desk: Bin) -> None:
+def test_nothing_stays_of_a_deleted_file_once_its_last_chunk_left_the_trash(desk: Bin) -> None:
     put_note(desk.store, missing=True)
     desk.bin.empty((), "cli", confirm=True)
     with desk.store.snapshot() as snapshot:
@@ -235,7 +235,7 @@ def test_a_text_that_left_the_trash_may_be_said_again_by_anybody(desk: Bin) -> N
     assert desk.memory(desk.add("Say it again.", trust="agent")).state == "active"
 
 
-def test_what_is_restored_while_the_trash_is_emptied_stays(desk: Bin) -> None:
+def test_a_memory_restored_while_the_trash_is_emptied_stays(desk: Bin) -> None:
     ids = sorted(desk.add(f"Number {number}.") for number in range(101))
     desk.trash(*ids)
     restored: list[Future[WriteReceipt[str]]] = []
@@ -259,8 +259,8 @@ def test_links_of_a_chunk_that_is_restored_while_the_trash_is_emptied_stay(desk:
     write(desk.store, msgspec.structs.replace(note, chunks=(*note.chunks, ChunkRef(gone, "h3", 3, 3))))
     plan = erasure.plan_without_derived((sample_id(1), gone), ())
     desk.restore(sample_id(1))
-    told = ChangeOrigin("empty trash", "cli", "")
-    list(HardDelete(desk.store).execute(plan, told, drop, lambda memory: memory.state == "trashed"))
+    reported = ChangeOrigin("empty trash", "cli", "")
+    list(HardDelete(desk.store).execute(plan, reported, drop, lambda memory: memory.state == "trashed"))
     assert gone not in desk.ids()
     assert [ref.memory for ref in _note(desk).chunks] == [sample_id(1), sample_id(2)]
     assert _note(desk).links == ("Lisbon", "Porto")
@@ -302,7 +302,7 @@ def test_the_trash_is_emptied_by_a_person_at_the_socket_and_status_shows_it(
 # How long
 
 
-def test_what_was_deleted_longer_ago_than_keep_days_leaves_and_the_rest_stays(desk: Bin) -> None:
+def test_memories_deleted_longer_ago_than_keep_days_are_erased_and_the_rest_stays(desk: Bin) -> None:
     old, young, kept = desk.add("Old."), desk.add("Young."), desk.add("Kept.")
     desk.trash(old)
     desk.at += DAY_MS
@@ -318,7 +318,7 @@ def test_what_was_deleted_longer_ago_than_keep_days_leaves_and_the_rest_stays(de
     assert desk.ids() == {kept}
 
 
-def test_what_was_discarded_stays_for_thirty_days_whatever_the_trash_keeps(desk: Bin) -> None:
+def test_discarded_memories_stay_for_thirty_days_whatever_the_retention_of_the_trash(desk: Bin) -> None:
     memory_id = desk.add("Turned away.")
     discarded = msgspec.structs.replace(desk.memory(memory_id), state="discarded", version=2, modified_at=desk.at)
     write(desk.store, discarded)
@@ -345,7 +345,7 @@ def test_old_things_leave_some_at_a_time(desk: Bin, monkeypatch: pytest.MonkeyPa
 # What has expired
 
 
-def test_what_has_expired_goes_to_the_trash_and_the_rest_stays(desk: Bin) -> None:
+def test_expired_memories_go_to_the_trash_and_the_rest_stays(desk: Bin) -> None:
     expiring, later, plain = (
         desk.add("Soon.", expires_at=5000),
         desk.add("Later.", expires_at=9000),
@@ -379,7 +379,7 @@ def test_a_memory_expires_in_whatever_state_it_is_kept(desk: Bin, state: Any) ->
 
 
 @pytest.mark.parametrize("state", ["trashed", "discarded"])
-def test_what_is_on_its_way_out_does_not_expire_again(desk: Bin, state: Any) -> None:
+def test_an_expired_memory_that_is_being_removed_does_not_expire_again(desk: Bin, state: Any) -> None:
     memory_id = desk.add("Soon.", expires_at=5000)
     if state == "trashed":
         desk.trash(memory_id)
@@ -412,7 +412,7 @@ def test_many_expire_some_at_a_time_and_a_store_that_was_shut_in_between_goes_on
     desk.close()
 
 
-def test_what_expired_and_is_restored_stays(desk: Bin) -> None:
+def test_an_expired_memory_that_is_restored_stays(desk: Bin) -> None:
     memory_id = desk.add("Soon.", expires_at=5000)
     desk.at = 5000
     desk.expiry.run_slice()
@@ -434,7 +434,7 @@ def test_undo_takes_back_the_last_thing_that_somebody_did_and_not_that_a_memory_
     assert desk.memory(memory_id).content == "Plain."
 
 
-def test_what_is_restored_before_it_expires_keeps_its_expiry(desk: Bin) -> None:
+def test_a_memory_restored_before_it_expires_keeps_its_expiry(desk: Bin) -> None:
     memory_id = desk.add("Soon.", expires_at=5000)
     desk.trash(memory_id)
     desk.at = 4000

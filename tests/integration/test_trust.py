@@ -64,7 +64,7 @@ def test_an_agents_importance_is_no_persons(two: Two) -> None:
     assert two.person.patch(kept.id, Patch(importance=0.7)).importance_source == "user"
 
 
-def test_what_is_derived_of_an_import_has_the_trust_of_the_import(two: Two) -> None:
+def test_a_memory_derived_from_an_import_has_the_trust_of_the_import(two: Two) -> None:
     line = json.dumps({"type": "entity", "name": f"Ferry {uuid.uuid4().hex}", "entityType": "boat",
                        "observations": ["sails at nine"]})  # fmt: skip
     two.person.import_from([line.encode()], namespace=two.person.namespace)
@@ -106,7 +106,7 @@ ATTEMPTS: dict[str, Callable[[Client, MemoryView], object]] = {
 
 
 @pytest.mark.parametrize("attempt", ATTEMPTS)
-def test_what_a_person_pinned_is_for_a_person_alone_to_change(two: Two, attempt: str) -> None:
+def test_only_a_person_may_change_a_memory_that_a_person_pinned(two: Two, attempt: str) -> None:
     kept = two.pinned(key="gate", tags=["gate"])
     seq = two.person.status().seq
     asked = msgspec.structs.replace(kept, event_at=seq)  # the change that made it
@@ -140,8 +140,8 @@ def test_an_agent_brings_nothing_pinned_back_from_the_trash(two: Two) -> None:
 
 def test_an_import_of_another_tool_leaves_what_is_pinned_as_it_is(two: Two) -> None:
     def take_in(text: str, changed: str) -> ImportAnswer:
-        told = {"id": "m1", "memory": text, "created_at": "2020-01-01T00:00:00Z", "updated_at": changed}
-        pieces = [json.dumps({"results": [told]}).encode()]
+        reported = {"id": "m1", "memory": text, "created_at": "2020-01-01T00:00:00Z", "updated_at": changed}
+        pieces = [json.dumps({"results": [reported]}).encode()]
         return two.person.import_from(pieces, tool="mem0", namespace=two.person.namespace)
 
     assert take_in("The river gate is green.", "2020-01-01T00:00:00Z").stored == 1
@@ -181,7 +181,7 @@ def test_the_same_text_again_is_no_change_of_a_pinned_memory(two: Two) -> None:
     assert two.agent.patch(kept.id, Patch(pinned=True)).version == 1
 
 
-def test_what_an_agent_undoes_of_a_users_is_no_word_of_the_users(two: Two) -> None:
+def test_an_agents_undo_of_a_users_change_is_no_statement_of_the_user(two: Two) -> None:
     kept = two.person.remember("The spare room is blue.").memory
     two.person.patch(kept.id, Patch(content="The spare room is white."))
     two.agent.undo(seq=two.person.status().seq)
@@ -212,7 +212,7 @@ def test_an_unnamed_undo_of_an_agent_takes_back_its_own_last_change(two: Two) ->
     assert two.person.get(kept.id).state == "active"
 
 
-def test_what_an_agent_names_itself_in_the_body_lowers_its_trust_too(daemon: RunningDaemon) -> None:
+def test_an_agent_name_in_the_body_lowers_the_trust_too(daemon: RunningDaemon) -> None:
     with daemon.client(f"ns-{uuid.uuid4().hex[:8]}", entry_point="cli") as person:
         kept = person.remember("The vault is on the left.", pinned=True, key="vault").memory
         said = person.remember("The vault has a window.", agent_id="planner", importance=0.9).memory

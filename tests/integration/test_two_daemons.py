@@ -64,9 +64,7 @@ def test_without_the_lock_file_a_second_daemon_stays_out_and_the_first_stops_wri
         assert client.check().ok
 
 
-def test_what_is_copied_into_the_place_of_the_folder_belongs_to_who_starts_next(
-    first: RunningDaemon, short_folder: Path
-) -> None:
+def test_a_folder_copied_over_the_store_belongs_to_the_next_daemon(first: RunningDaemon, short_folder: Path) -> None:
     with first.client() as client:
         client.remember("The key hangs by the door.")
         moved = short_folder / "moved"

@@ -60,15 +60,24 @@ def rank_of(client: Client, memory_id: str, query: str, **fields: Any) -> int | 
 
 
 def test_an_answer_is_explained_with_its_place_and_reasons(client: Client, facts: list[str]) -> None:
-    told = client.why(facts[0], FERRY)
-    assert (told.verdict, told.reason, told.answers, told.hurdles, told.last) == ("answered", None, 5, [], None)
-    assert told.sentence.startswith("It is answer 1 of 5: ")
-    assert "has ferry, island, leave" in told.sentence
-    assert "close in meaning (0." in told.sentence
-    assert (told.holds, told.missing) == (["ferry", "island", "leave"], [])
-    assert told.candidate is not None
-    assert (told.candidate.rank, told.candidate.answer) == (1, 1)
-    assert [(each.name, each.found, each.rank) for each in told.channels] == [("words", True, 1), ("vectors", True, 1)]
+    diagnosis = client.why(facts[0], FERRY)
+    assert (diagnosis.verdict, diagnosis.reason, diagnosis.answers, diagnosis.hurdles, diagnosis.last) == (
+        "answered",
+        None,
+        5,
+        [],
+        None,
+    )
+    assert diagnosis.sentence.startswith("It is answer 1 of 5: ")
+    assert "has ferry, island, leave" in diagnosis.sentence
+    assert "close in meaning (0." in diagnosis.sentence
+    assert (diagnosis.holds, diagnosis.missing) == (["ferry", "island", "leave"], [])
+    assert diagnosis.candidate is not None
+    assert (diagnosis.candidate.rank, diagnosis.candidate.answer) == (1, 1)
+    assert [(each.name, each.found, each.rank) for each in diagnosis.channels] == [
+        ("words", True, 1),
+        ("vectors", True, 1),
+    ]
 
 
 def test_every_answer_is_explained_with_the_place_that_recall_gives_it(client: Client, facts: list[str]) -> None:
@@ -81,10 +90,10 @@ def test_an_answer_in_the_place_of_an_older_value_says_so(client: Client) -> Non
     client.remember("I live in Lisbon.", event_at=now() - DAY, wait="indexed")
     moved = client.remember("I moved to Porto.", wait="indexed")
     assert moved.updates
-    told = client.why(moved.memory.id, "lisbon", ranker="words")
+    diagnosis = client.why(moved.memory.id, "lisbon", ranker="words")
     assert rank_of(client, moved.memory.id, "lisbon", ranker="words") == 1
-    assert told.sentence == "It is answer 1 of 2, in the place of one that it updates."
-    assert (told.verdict, told.holds, told.missing) == ("answered", [], ["lisbon"])
+    assert diagnosis.sentence == "It is answer 1 of 2, in the place of one that it updates."
+    assert (diagnosis.verdict, diagnosis.holds, diagnosis.missing) == ("answered", [], ["lisbon"])
 
 
 # Filtered
@@ -120,16 +129,21 @@ def test_a_memory_that_a_filter_left_out_is_explained_with_the_wanted_and_its_ow
 ) -> None:
     fields = {"kind": "semantic", "category": "fact", **stored}
     memory_id = client.remember("The ferry to the island leaves at seven.", **fields).memory.id
-    told = client.why(memory_id, FERRY, **asked)
+    diagnosis = client.why(memory_id, FERRY, **asked)
     assert rank_of(client, memory_id, FERRY, **asked) is None
-    assert (told.verdict, told.reason, [each.reason for each in told.hurdles]) == ("filtered", reason, [reason])
-    (hurdle,) = told.hurdles
+    assert (diagnosis.verdict, diagnosis.reason, [each.reason for each in diagnosis.hurdles]) == (
+        "filtered",
+        reason,
+        [reason],
+    )
+    (hurdle,) = diagnosis.hurdles
     assert hurdle.wanted.startswith(wanted)
     assert hurdle.has.startswith(has)
     assert (
-        told.sentence == f"It was left out by `{reason}`, which requires {hurdle.wanted}; the memory has {hurdle.has}."
+        diagnosis.sentence
+        == f"It was left out by `{reason}`, which requires {hurdle.wanted}; the memory has {hurdle.has}."
     )
-    assert (told.candidate, told.channels) == (None, [])
+    assert (diagnosis.candidate, diagnosis.channels) == (None, [])
 
 
 def test_too_little_trust_is_explained_with_both_values(model_daemon: RunningDaemon) -> None:
@@ -145,17 +159,17 @@ def test_trashed_and_superseded_are_filters_with_names_of_their_own(client: Clie
     client.delete(facts[0])
     newer = client.remember("The printer takes A3.", supersedes=[facts[2]]).memory.id
     for memory_id, state in ((facts[0], "trashed"), (facts[2], "superseded")):
-        told = client.why(memory_id, FERRY)
-        assert (told.verdict, told.reason) == ("filtered", state)
-        assert [(each.wanted, each.has) for each in told.hurdles] == [("active or archived", state)]
+        diagnosis = client.why(memory_id, FERRY)
+        assert (diagnosis.verdict, diagnosis.reason) == ("filtered", state)
+        assert [(each.wanted, each.has) for each in diagnosis.hurdles] == [("active or archived", state)]
     assert client.why(facts[2], "printer", include_superseded=True).verdict in ("answered", "held_back")
     assert client.why(newer, "printer").verdict == "answered"
 
 
 def test_all_filters_that_it_does_not_pass_are_named(client: Client, facts: list[str]) -> None:
-    told = client.why(facts[0], FERRY, kinds=["procedural"], tags=["x"], until="2020-01-01")
-    assert [each.reason for each in told.hurdles] == ["kinds", "tags", "until"]
-    assert told.sentence.endswith("the memory has episodic; nor would it pass `tags`, `until`.")
+    diagnosis = client.why(facts[0], FERRY, kinds=["procedural"], tags=["x"], until="2020-01-01")
+    assert [each.reason for each in diagnosis.hurdles] == ["kinds", "tags", "until"]
+    assert diagnosis.sentence.endswith("the memory has episodic; nor would it pass `tags`, `until`.")
 
 
 def test_a_memory_that_did_not_exist_then_is_explained_as_such(client: Client) -> None:
@@ -163,9 +177,9 @@ def test_a_memory_that_did_not_exist_then_is_explained_as_such(client: Client) -
     then = now()
     time.sleep(0.01)
     memory_id = client.remember("The ferry leaves at seven.", wait="indexed").memory.id
-    told = client.why(memory_id, FERRY, as_of=then)
-    assert (told.verdict, told.reason) == ("filtered", "as_of")
-    assert told.sentence == "It was not there at the time that is asked about."
+    diagnosis = client.why(memory_id, FERRY, as_of=then)
+    assert (diagnosis.verdict, diagnosis.reason) == ("filtered", "as_of")
+    assert diagnosis.sentence == "It was not there at the time that is asked about."
     assert client.why(memory_id, FERRY).verdict == "answered"
 
 
@@ -175,8 +189,8 @@ def test_as_of_another_time_the_version_of_then_is_explained(client: Client) -> 
     time.sleep(0.01)
     client.delete(memory_id)
     assert client.why(memory_id, FERRY).reason == "trashed"
-    told = client.why(memory_id, FERRY, as_of=then)
-    assert (told.verdict, told.holds) == ("answered", ["ferry", "leave"])
+    diagnosis = client.why(memory_id, FERRY, as_of=then)
+    assert (diagnosis.verdict, diagnosis.holds) == ("answered", ["ferry", "leave"])
     assert client.why(memory_id, FERRY, as_of=then, tags=["car"]).hurdles[0].has == "boat"
 
 
@@ -198,31 +212,31 @@ def many(client: Client, model_daemon: RunningDaemon) -> str:
 def test_a_memory_that_no_channel_found_is_explained_with_its_missing_words_and_its_ranks(
     client: Client, many: str
 ) -> None:
-    told = client.why(many, "which blue boat has a white sail?")
-    assert (told.verdict, told.reason, told.candidate, told.answers) == ("not_found", None, None, 5)
-    assert (told.holds, told.missing) == ([], ["blue", "boat", "white", "sail"])
-    words, vectors = told.channels
+    diagnosis = client.why(many, "which blue boat has a white sail?")
+    assert (diagnosis.verdict, diagnosis.reason, diagnosis.candidate, diagnosis.answers) == ("not_found", None, None, 5)
+    assert (diagnosis.holds, diagnosis.missing) == ([], ["blue", "boat", "white", "sail"])
+    words, vectors = diagnosis.channels
     assert (words.found, words.score, words.rank, words.looked_at) == (False, None, None, CANDIDATES_MIN)
     assert (vectors.found, vectors.rank, vectors.looked_at) == (False, BOATS + 1, CANDIDATES_MIN)
     assert vectors.score is not None
     assert vectors.score < 0.4
-    assert told.sentence == (
+    assert diagnosis.sentence == (
         "No channel found it: it has none of the words blue, boat, white, sail; by meaning (cosine "
         f"{vectors.score:.2f}) it is number {BOATS + 1}, and {CANDIDATES_MIN} were looked at."
     )
-    assert told.last is not None
+    assert diagnosis.last is not None
 
 
 def test_a_memory_that_only_words_could_find_is_explained_with_its_rank_among_them(client: Client, many: str) -> None:
-    told = client.why(many, "the blue boat with oars, and May", ranker="words")
-    assert told.verdict == "answered"  # nothing else has the rarest of the words
+    diagnosis = client.why(many, "the blue boat with oars, and May", ranker="words")
+    assert diagnosis.verdict == "answered"  # nothing else has the rarest of the words
     last = client.remember("A boat: " + "long and short and far and wide it is told of. " * 30, wait="stored").memory.id
-    told = client.why(last, "a white sail on a blue boat", ranker="words")
-    assert (told.verdict, told.holds, told.missing) == ("not_found", ["boat"], ["white", "sail", "blue"])
-    assert [(each.name, each.found, each.rank, each.looked_at) for each in told.channels] == [
+    diagnosis = client.why(last, "a white sail on a blue boat", ranker="words")
+    assert (diagnosis.verdict, diagnosis.holds, diagnosis.missing) == ("not_found", ["boat"], ["white", "sail", "blue"])
+    assert [(each.name, each.found, each.rank, each.looked_at) for each in diagnosis.channels] == [
         ("words", False, BOATS + 1, CANDIDATES_MIN)
     ]  # fmt: skip
-    assert told.sentence == (
+    assert diagnosis.sentence == (
         f"No channel found it: by words (it has boat, lacks white, sail, blue) it is number {BOATS + 1}, and "
         f"{CANDIDATES_MIN} were looked at, and only words were looked for."
     )
@@ -232,35 +246,40 @@ def test_a_memory_that_only_words_could_find_is_explained_with_its_rank_among_th
 
 
 def test_a_memory_ranked_lower_is_compared_with_the_last_answer(client: Client, facts: list[str]) -> None:
-    told = client.why(facts[2], FERRY, top_k=2)
-    assert (told.verdict, told.reason, told.answers) == ("further_down", "beyond_top_k", 2)
-    assert told.candidate is not None
-    assert told.last is not None
-    assert told.last.id == client.recall(FERRY, top_k=2, dry=True).memories[-1].id
-    assert (told.last.rank, told.last.answer) == (2, 2)
-    assert told.candidate.rank is not None
-    assert 3 <= told.candidate.rank <= 5
-    assert set(told.candidate.features) == set(told.last.features)
-    scores = f"its score is {told.candidate.score:.3g}, that of the last answer {told.last.score:.3g}"
-    assert told.sentence == f"It was found in place {told.candidate.rank}, and 2 were answered: {scores}."
+    diagnosis = client.why(facts[2], FERRY, top_k=2)
+    assert (diagnosis.verdict, diagnosis.reason, diagnosis.answers) == ("further_down", "beyond_top_k", 2)
+    assert diagnosis.candidate is not None
+    assert diagnosis.last is not None
+    assert diagnosis.last.id == client.recall(FERRY, top_k=2, dry=True).memories[-1].id
+    assert (diagnosis.last.rank, diagnosis.last.answer) == (2, 2)
+    assert diagnosis.candidate.rank is not None
+    assert 3 <= diagnosis.candidate.rank <= 5
+    assert set(diagnosis.candidate.features) == set(diagnosis.last.features)
+    scores = f"its score is {diagnosis.candidate.score:.3g}, that of the last answer {diagnosis.last.score:.3g}"
+    assert diagnosis.sentence == f"It was found in place {diagnosis.candidate.rank}, and 2 were answered: {scores}."
 
 
 def test_a_memory_that_the_offset_skips_is_explained_as_such(client: Client, facts: list[str]) -> None:
-    told = client.why(facts[0], FERRY, top_k=2, offset=2)
-    assert (told.verdict, told.reason) == ("earlier_page", "earlier_page")
-    assert told.sentence == "It was found, in place 1, and the offset of 2 passes over it."
+    diagnosis = client.why(facts[0], FERRY, top_k=2, offset=2)
+    assert (diagnosis.verdict, diagnosis.reason) == ("earlier_page", "earlier_page")
+    assert diagnosis.sentence == "It was found, in place 1, and the offset of 2 passes over it."
 
 
 def test_a_memory_under_a_floor_is_explained_with_it(client: Client, facts: list[str]) -> None:
-    told = client.why(facts[1], FERRY, ranker="fused")
-    assert (told.verdict, told.reason, told.ranker) == ("not_ranked", "below_sim_threshold", "fused")
-    assert told.candidate is not None
-    assert told.sentence.startswith(f"It was found, but its cosine {told.candidate.similarity:.2f} is under the floor")
-    assert told.sentence.split("`fused`, ")[1] != "0.00."
-    told = client.why(facts[1], FERRY, min_score=0.9, ranker="cosine")
-    assert (told.verdict, told.reason) == ("not_ranked", "min_score")
-    assert told.candidate is not None
-    assert told.sentence == f"It was found, but its score {told.candidate.score:.3f} is under the min_score of 0.9."
+    diagnosis = client.why(facts[1], FERRY, ranker="fused")
+    assert (diagnosis.verdict, diagnosis.reason, diagnosis.ranker) == ("not_ranked", "below_sim_threshold", "fused")
+    assert diagnosis.candidate is not None
+    assert diagnosis.sentence.startswith(
+        f"It was found, but its cosine {diagnosis.candidate.similarity:.2f} is under the floor"
+    )
+    assert diagnosis.sentence.split("`fused`, ")[1] != "0.00."
+    diagnosis = client.why(facts[1], FERRY, min_score=0.9, ranker="cosine")
+    assert (diagnosis.verdict, diagnosis.reason) == ("not_ranked", "min_score")
+    assert diagnosis.candidate is not None
+    assert (
+        diagnosis.sentence
+        == f"It was found, but its score {diagnosis.candidate.score:.3f} is under the min_score of 0.9."
+    )
 
 
 def test_a_duplicate_is_explained_with_the_answer_that_it_repeats(client: Client, facts: list[str]) -> None:
@@ -277,32 +296,33 @@ def test_a_duplicate_is_explained_with_the_answer_that_it_repeats(client: Client
 
 def test_a_near_copy_is_explained_with_the_answer_that_contains_it(client: Client, facts: list[str]) -> None:
     copy = client.remember("The ferry to the island leaves at 7 in the morning.", wait="indexed").memory.id
-    told = [client.why(memory_id, FERRY) for memory_id in (facts[0], copy)]
-    out = next(each for each in told if each.verdict == "held_back")
-    made = next(each.id for each in told if each.verdict == "answered")
+    diagnosis = [client.why(memory_id, FERRY) for memory_id in (facts[0], copy)]
+    out = next(each for each in diagnosis if each.verdict == "held_back")
+    made = next(each.id for each in diagnosis if each.verdict == "answered")
     assert (out.reason, out.instead) == ("near_copy", made)
     assert out.sentence.endswith(f"it is a near copy of {made}.")
 
 
 def test_a_memory_over_the_budget_is_explained_with_its_tokens(client: Client, facts: list[str]) -> None:
     memory_id = client.remember(LONG, wait="indexed").memory.id
-    told = client.why(memory_id, FERRY, token_budget=100)
-    assert (told.verdict, told.reason) == ("held_back", "over_budget")
-    assert told.tokens is not None
-    assert told.tokens > 400
+    diagnosis = client.why(memory_id, FERRY, token_budget=100)
+    assert (diagnosis.verdict, diagnosis.reason) == ("held_back", "over_budget")
+    assert diagnosis.tokens is not None
+    assert diagnosis.tokens > 400
     used = client.recall(FERRY, token_budget=100, dry=True).total_tokens
-    assert told.sentence == (
-        f"It was found, and does not fit the token budget: it has {told.tokens} tokens, and of 100 {used} are used."
+    assert diagnosis.sentence == (
+        "It was found, and does not fit the token budget: "
+        f"it has {diagnosis.tokens} tokens, and of 100 {used} are used."
     )
 
 
 def test_a_memory_behind_the_gap_is_explained_as_such(client: Client, facts: list[str]) -> None:
-    told = client.why(facts[1], FERRY, cut="gap")
-    assert (told.verdict, told.reason, told.answers) == ("held_back", "cut", 1)
-    assert told.sentence == "It was found, and stands behind the gap at which the list ends (`cut: gap`)."
-    assert told.candidate is not None
-    assert told.last is not None
-    assert told.candidate.cut["strength"] < told.last.cut["strength"]
+    diagnosis = client.why(facts[1], FERRY, cut="gap")
+    assert (diagnosis.verdict, diagnosis.reason, diagnosis.answers) == ("held_back", "cut", 1)
+    assert diagnosis.sentence == "It was found, and stands behind the gap at which the list ends (`cut: gap`)."
+    assert diagnosis.candidate is not None
+    assert diagnosis.last is not None
+    assert diagnosis.candidate.cut["strength"] < diagnosis.last.cut["strength"]
     none = client.why(facts[1], "what is my blood type?", cut="gap")
     assert none.answers == 0
     assert none.sentence.startswith("It was found, but nothing that was found is near enough")
@@ -334,8 +354,8 @@ def test_an_agent_gets_no_explanation_of_memories_that_it_may_not_see(model_daem
 def test_asking_why_is_no_use_and_changes_nothing(client: Client, facts: list[str]) -> None:
     kettle = client.remember("The kettle is red.", tags=["kettle"], wait="indexed").memory.id
     before = client.status().seq
-    told: WhyAnswer = client.why(facts[0], "The ferry to the island leaves at seven in the morning.")
-    assert told.verdict == "answered"
+    diagnosis: WhyAnswer = client.why(facts[0], "The ferry to the island leaves at seven in the morning.")
+    assert diagnosis.verdict == "answered"
     client.recall("kettle", tags=["kettle"])  # this is a use, and what is used is written down together
     deadline = time.monotonic() + WAIT_SECONDS
     while not client.get(kettle).access_count:

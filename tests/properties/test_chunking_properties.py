@@ -91,7 +91,7 @@ def test_pieces_have_at_most_300_tokens_and_two_neighbours_under_50_never_remain
 
 @given(NOTE)
 @settings(max_examples=60, deadline=None)
-def test_what_is_added_below_another_heading_changes_no_chunk_above(text: str) -> None:
+def test_a_text_added_under_another_heading_changes_no_earlier_chunk(text: str) -> None:
     assume("```" not in text and "~~~" not in text)
     assume(not any(line.lstrip().startswith(("# ", "#\t", "=")) for line in text.split("\n")))  # another title
     before = split_blocks(parse(f"# T\n\n## One\n\n{text}", ".md", "stem").blocks)

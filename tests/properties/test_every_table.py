@@ -134,7 +134,7 @@ def test_every_change_belongs_to_one_table() -> None:
 
 
 @every_table
-def test_what_goes_with_a_memory_is_found_by_its_id(table: Table[Any]) -> None:
+def test_records_removed_with_a_memory_are_found_by_its_id(table: Table[Any]) -> None:
     """A dropped memory takes it along by the rows whose key begins with its id."""
     first_fields = {key.fields[0] for key in table.keys}
     assert {parent.field for parent in table.parents} <= first_fields
@@ -248,7 +248,7 @@ def test_a_row_that_cannot_be_read_is_reported_and_restored_from_the_journal(tab
 
 
 @tables_with_parents
-def test_a_record_whose_parent_is_gone_is_an_orphan_and_goes_with_a_repair(table: Table[Any], folder: Path) -> None:
+def test_a_record_without_its_parent_is_an_orphan_and_a_repair_removes_it(table: Table[Any], folder: Path) -> None:
     with opened(folder) as store:
         record = write_sample(store, table)
     parent = table.parents[0]
@@ -277,7 +277,7 @@ def void(_: object) -> None:
 
 
 @tables_with_parents
-def test_what_belongs_to_a_memory_goes_with_it(table: Table[Any], folder: Path) -> None:
+def test_records_of_a_memory_are_removed_with_it(table: Table[Any], folder: Path) -> None:
     with opened(folder) as store:
         record = write_sample(store, table)
         for parent in table.parents:
@@ -314,7 +314,7 @@ def removal_of(table: Table[Any], record: Any) -> list[Change]:
 
 
 @every_table
-def test_what_is_removed_leaves_nothing_in_any_file_of_a_compacted_store(table: Table[Any], folder: Path) -> None:
+def test_a_removed_memory_is_in_no_file_of_a_compacted_store(table: Table[Any], folder: Path) -> None:
     with opened(folder) as store:
         record = write_sample(store, table)
         markers = markers_of(table, record)

@@ -98,7 +98,7 @@ ALIKE = st.sampled_from(
 
 @given(st.lists(ALIKE, min_size=1, max_size=5))
 @settings(max_examples=400, deadline=None)
-def test_what_is_said_in_another_way_does_not_plainly_differ(ways: list[tuple[str, str]]) -> None:
+def test_another_wording_is_no_plain_difference(ways: list[tuple[str, str]]) -> None:
     one, other = (" ".join(way[side] for way in ways) for side in (0, 1))
     if difference(one, other) is None:
         assert not obviously_differ(unchanged_words(one), unchanged_words(other))

@@ -190,7 +190,7 @@ def test_one_text_that_cannot_be_embedded_holds_up_no_other(world: World) -> Non
     assert world.daemon.indexing.waiting() <= 1
 
 
-def test_what_was_embedded_without_a_database_is_kept_when_it_is_back(world: World) -> None:
+def test_vectors_computed_without_a_database_are_kept_when_it_is_back(world: World) -> None:
     """The vectors were in the view alone, and check found fault with that."""
     world.install()
     world.step(1.0)
@@ -205,7 +205,7 @@ def test_what_was_embedded_without_a_database_is_kept_when_it_is_back(world: Wor
     assert world.ask("POST", "/v1/check").value["violations"] == []
 
 
-def test_what_was_embedded_without_a_database_outlives_the_next_failure(world: World) -> None:
+def test_vectors_computed_without_a_database_survive_the_next_failure(world: World) -> None:
     """The state replayed a second time knew nothing of the vectors, and check found fault with that."""
     world.install()
     world.disk.set(Fault(1, FOR_GOOD, only=("commit", "open_database")))

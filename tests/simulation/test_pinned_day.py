@@ -30,5 +30,5 @@ def test_the_pinned_day_comes_to_what_it_came_to() -> None:
         ({"a": 2, "b": [0.5]}, [".a was 1 and is 2", ".b had 2 and has 1"]),
     ],
 )
-def test_what_is_unlike_what_was_kept_is_told_by_its_place(now: Any, seen: list[str]) -> None:
+def test_an_entry_that_differs_from_the_golden_file_is_reported_with_its_place(now: Any, seen: list[str]) -> None:
     assert sorted(unlike({"a": 1, "b": [0.5, "x"]}, now)) == seen

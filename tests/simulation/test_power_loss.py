@@ -73,7 +73,7 @@ WRITE = "fd = os.open('a', os.O_RDWR | os.O_CREAT); os.write(fd, b'one'); "
 SYNC_FOLDER = "os.fsync(os.open('.', os.O_RDONLY)); "
 
 
-def test_what_was_synced_in_a_synced_folder_is_there_after_a_loss_and_what_came_later_is_not(recorder: Path) -> None:
+def test_synced_files_survive_a_power_loss_and_later_changes_do_not(recorder: Path) -> None:
     script = WRITE + "os.fsync(fd); " + SYNC_FOLDER + "os.write(fd, b'two'); os.open('b', os.O_CREAT)"
     assert left_of(recorder, script, all_lost(), ALL_KEPT) == [{"a": b"one"}, {"a": b"onetwo", "b": b""}]
 
@@ -114,7 +114,7 @@ def test_a_write_through_a_synced_descriptor_needs_no_sync(recorder: Path) -> No
     assert left_of(recorder, script, all_lost()) == [{"a": b"two"}]
 
 
-def test_what_a_failed_sync_did_not_write_is_not_written_by_a_later_one(recorder: Path) -> None:
+def test_data_of_a_failed_sync_is_not_written_by_a_later_one(recorder: Path) -> None:
     script = "fd = os.open('a', os.O_RDWR | os.O_CREAT); os.write(fd, b'-' * 1024); os.fsync(fd); " + SYNC_FOLDER
     script += "os.pwrite(fd, b'+' * 512, 0)\nwith contextlib.suppress(OSError):\n    os.fsync(fd)\n"
     script += "os.pwrite(fd, b'+' * 512, 512); os.fsync(fd)"
@@ -142,9 +142,9 @@ def files_in(folder: Path) -> dict[str, bytes]:
 
 
 def test_a_loss_of_power_takes_nothing_that_was_acknowledged(workers: Workers, day: Path) -> None:
-    told = [each.outcome for each in told_in(day)]
-    assert told.count("done") > 40
-    assert set(told) == {"begun", "done"}
+    reported = [each.outcome for each in told_in(day)]
+    assert reported.count("done") > 40
+    assert set(reported) == {"begun", "done"}
     outcome = workers.try_losses(day, LOSSES, SEED)
     print(outcome.said())
     assert outcome.tried == LOSSES
@@ -168,8 +168,8 @@ def test_after_a_sync_that_failed_a_loss_of_power_takes_nothing_that_was_acknowl
 ) -> None:
     with quick_folder() as scratch:
         record = record_day(recorder, scratch, fail_at)
-        told = told_in(record)
-        assert [each for each in told if each.outcome == "silent"] == []
+        reported = told_in(record)
+        assert [each for each in reported if each.outcome == "silent"] == []
         outcome = workers.try_losses(record, EACH, SEED)
     assert not outcome.failed, f"sync {fail_at}: {outcome.said()}"
 

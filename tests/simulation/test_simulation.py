@@ -53,8 +53,10 @@ def test_a_seed_gives_the_same_life_in_another_process() -> None:
     """Nothing in it goes by the order of a set, or by an address."""
     command = [sys.executable, "-m", "tests.bench.bench_simulation"]
     environ = {**os.environ, "SEED": str(FIRST), "PYTHONHASHSEED": "7"}
-    told = subprocess.run(command, env=environ, cwd=PROJECT, capture_output=True, text=True, timeout=120, check=False)
-    assert told.stdout.splitlines()[:-1] == live(FIRST).log, told.stderr
+    reported = subprocess.run(
+        command, env=environ, cwd=PROJECT, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert reported.stdout.splitlines()[:-1] == live(FIRST).log, reported.stderr
 
 
 @pytest.mark.parametrize("name", MODES)

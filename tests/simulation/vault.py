@@ -72,9 +72,9 @@ class SimulatedVault:
         if how == "in place":
             target.write_text(text)
         elif how == "by a rename":
-            beside = target.with_name(f".{target.name}.tmp")
-            beside.write_text(text)
-            beside.rename(target)
+            neighbour = target.with_name(f".{target.name}.tmp")
+            neighbour.write_text(text)
+            neighbour.rename(target)
         else:
             if target.exists():
                 target.rename(target.with_name(target.name + "~"))

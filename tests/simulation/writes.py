@@ -23,9 +23,9 @@ Told = tuple[int, str, str]  # status, outcome or error code, id ("" where it is
 def remember(life: SimulatedLife) -> str:
     body, entry_point = _draft(life)
     now = life.world.clock.now()
-    told = {_told_of_remembering(state, body, entry_point, life.world.salt, now) for state in life.states}
+    reported = {_told_of_remembering(state, body, entry_point, life.world.salt, now) for state in life.states}
     answer = life.ask("POST", "/v1/memories", body, entry_point=entry_point)
-    return f"{entry_point} {_shown(body)} {_look_at_remembered(life, answer, body, told)}"
+    return f"{entry_point} {_shown(body)} {_look_at_remembered(life, answer, body, reported)}"
 
 
 def remember_together(life: SimulatedLife) -> str:
@@ -72,11 +72,11 @@ def edit(life: SimulatedLife) -> str:
     right = life.chance.random() < 0.7
     if life.chance.random() < 0.5:
         fields["if_version"] = memory.version if right else memory.version + 1
-    told = {_told_of_editing(state, memory.id, fields) for state in life.states}
+    reported = {_told_of_editing(state, memory.id, fields) for state in life.states}
     answer = life.ask("PATCH", f"/v1/memories/{memory.id}", fields)
-    if life.expect(answer, {status for status, _ in told}):
+    if life.expect(answer, {status for status, _ in reported}):
         _shows(life, answer.value)
-        versions = {version for status, version in told if status == 200}
+        versions = {version for status, version in reported if status == 200}
         if answer.value["version"] not in versions:
             raise Wrong(f"an edit made version {answer.value['version']}, not of {versions}")
         for name in ("content", "importance", "pinned"):
@@ -121,10 +121,12 @@ def restore(life: SimulatedLife) -> str:
     if memory is None:
         return "nothing to restore"
     states = [state.memory(memory.id) for state in life.states]
-    told = {404 if now is None else 200 if now.state in ("trashed", "discarded", "archived") else 409 for now in states}
+    reported = {
+        404 if now is None else 200 if now.state in ("trashed", "discarded", "archived") else 409 for now in states
+    }
     entries = [state.trash.get(memory.id) for state in life.states]
     answer = life.ask("POST", f"/v1/trash/{memory.id}/restore")
-    if life.expect(answer, told):
+    if life.expect(answer, reported):
         _shows(life, answer.value)
         if answer.value["state"] not in {entry.state if entry is not None else "active" for entry in entries}:
             raise Wrong(f"restored to {answer.value['state']}, and the trash says {entries}")
@@ -209,13 +211,13 @@ def _is_outdated(state: State, memory: Memory, now: int) -> bool:
     return newer is not None and newer.state in ("active", "archived") and newer.event_at < now
 
 
-def _look_at_remembered(life: SimulatedLife, answer: SimulatedAnswer, body: dict[str, Any], told: set[Told]) -> str:
-    if not life.expect(answer, {status for status, _, _ in told}):
+def _look_at_remembered(life: SimulatedLife, answer: SimulatedAnswer, body: dict[str, Any], reported: set[Told]) -> str:
+    if not life.expect(answer, {status for status, _, _ in reported}):
         return f"{answer.status} {answer.code}"
     memory, outcome = answer.value["memory"], answer.value["outcome"]
     fitting = {(200 if outcome != "stored" else 201, outcome, memory["id"] if outcome != "stored" else "")}
-    if not fitting & told:
-        raise Wrong(f"remembering came to {outcome} of {memory['id']}, not to {told}")
+    if not fitting & reported:
+        raise Wrong(f"remembering came to {outcome} of {memory['id']}, not to {reported}")
     _shows(life, memory)
     if outcome != "duplicate" and memory["content"] != body["content"]:
         raise Wrong(f"{memory['content']!r} was remembered, not {body['content']!r}")

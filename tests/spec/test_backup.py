@@ -259,7 +259,7 @@ def test_a_restore_that_an_older_version_left_between_two_renames_is_refused_wit
     assert not (tmp_path / "data.restoring").exists()
 
 
-def test_a_start_does_not_finish_a_restore_that_is_under_way(tmp_path: Path) -> None:
+def test_a_start_does_not_finish_a_restore_that_is_still_running(tmp_path: Path) -> None:
     class RivalDisk(Disk):
         """Starts a store between the two renames."""
 

@@ -69,7 +69,7 @@ def test_values_that_are_all_equal_and_a_single_one_have_no_spread() -> None:
     assert Bootstrap(1).mean([0.25]) == Mean(0.25, 0.25, 0.25)
 
 
-def test_a_percentile_lies_between_two_values_in_proportion() -> None:
+def test_a_percentile_is_interpolated_between_two_values() -> None:
     assert percentile([4, 1, 3, 2], 0.5) == 2.5
     assert percentile([0, 10], 0.95) == 9.5
     assert percentile([7], 0.99) == 7

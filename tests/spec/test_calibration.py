@@ -69,7 +69,7 @@ def test_the_cosine_that_a_share_reaches_is_a_quantile() -> None:
     assert cosine_at_share(sims, 0.375) == pytest.approx(0.35)  # midway between the second and the third from above
 
 
-def test_what_reaches_a_cosine_is_accepted() -> None:
+def test_a_pair_that_reaches_a_cosine_is_accepted() -> None:
     assert share_reaching([0.1, 0.2, 0.3, 0.4], 0.3) == 0.5
 
 
@@ -121,7 +121,7 @@ def test_the_report_says_which_share_of_each_class_reaches_a_threshold() -> None
     assert rows["same"].precision == 1.0  # those that differ are the guard's to see
 
 
-def test_same_lies_above_all_but_one_in_a_hundred_of_what_is_only_related() -> None:
+def test_the_threshold_for_equality_is_above_all_but_one_in_a_hundred_related_pairs() -> None:
     sims = EVEN | {"related": [*EVEN["related"], *[0.75] * 2]}
     # From 0.76 up there is nothing but the same. At 0.74 two of 23 related come in with 14 of 21 same: 0.667 of 0.754.
     assert calibrate(*pairs_of(sims)).thresholds.same == 0.76
@@ -134,7 +134,7 @@ def test_above_the_cosine_for_same_no_other_cut_is_less_sure() -> None:
     assert calibrate(*pairs_of(sims)).thresholds.same == 0.96
 
 
-def test_where_nothing_is_surely_the_same_nothing_is() -> None:
+def test_uncertain_pairs_are_not_merged() -> None:
     sims = EVEN | {"related": [*EVEN["related"], 1.0, 1.0]}
     assert calibrate(*pairs_of(sims)).thresholds.same == 1.0
 

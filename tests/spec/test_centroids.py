@@ -37,7 +37,7 @@ def test_L11_without_vectors_there_is_no_centroid() -> None:
     assert centroids.centroid(HERE) is None, "opposite vectors have no middle"
 
 
-def test_what_is_dropped_or_moved_leaves_nothing_behind() -> None:
+def test_dropped_and_moved_rows_leave_nothing_behind() -> None:
     centroids = Centroids()
     centroids.put(0, HERE, rows((1, 0), (0, 1)), None)
     centroids.put(0, THERE, rows((1, 0), (0, 1)), rows((1, 0), (0, 1)))
@@ -47,7 +47,7 @@ def test_what_is_dropped_or_moved_leaves_nothing_behind() -> None:
     assert centroids.sums() == {}
 
 
-def test_what_the_view_held_before_is_counted_once() -> None:
+def test_rows_already_in_the_index_are_counted_once() -> None:
     centroids = Centroids(uncounted=[0, 1])
     centroids.put(1, HERE, rows((0, 1)), rows((1, 0)))  # replaced before it was counted
     centroids.add_existing([(0, HERE, rows((1, 0))), (1, HERE, rows((0, 1)))])
@@ -56,7 +56,7 @@ def test_what_the_view_held_before_is_counted_once() -> None:
     assert centroids.sums() == {HERE: (2, [1 << 24, 1 << 24])}
 
 
-def test_the_smallest_half_float_is_not_lost_beside_the_largest_sum() -> None:
+def test_the_smallest_half_float_is_not_lost_next_to_the_largest_sum() -> None:
     centroids, tiny = Centroids(), 2.0**-24
     for number in range(1000):
         centroids.put(number, HERE, rows((1, 0)), None)
@@ -88,10 +88,10 @@ def test_the_sums_are_those_of_a_recomputation_in_any_order(
         else:
             kept.put(number, scope, rows(*windows), before)
             held[number] = (scope, rows(*windows))
-    anew, backwards = Centroids(), Centroids()
-    anew.add_existing((number, *each) for number, each in held.items())
+    again, backwards = Centroids(), Centroids()
+    again.add_existing((number, *each) for number, each in held.items())
     backwards.add_existing((number, *each) for number, each in reversed(held.items()))
-    assert kept.sums() == anew.sums() == backwards.sums()
+    assert kept.sums() == again.sums() == backwards.sums()
     for scope in (HERE, THERE):
         one, other = kept.centroid(scope), backwards.centroid(scope)
         assert (None if one is None else one.tolist()) == (None if other is None else other.tolist())

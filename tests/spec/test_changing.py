@@ -136,8 +136,8 @@ def test_a_tag_that_cleaning_adds_joins_those_that_a_write_by_key_leaves() -> No
 @pytest.mark.parametrize(("source", "kept"), [("rule", (0.25, "rule")), ("user", (0.75, "user"))])
 def test_an_importing_tool_sets_the_importance_until_a_person_does(source: str, kept: tuple[float, str]) -> None:
     before = sample_memory(1, "coffee", key="k", importance=0.75, importance_source=source, trust="import")
-    told = DRAFT._replace(key="k", trust="import", importance=0.25, importance_source="rule")
-    after = mutations.store_keyed(told, before, USAGE, None, NOW).memory
+    reported = DRAFT._replace(key="k", trust="import", importance=0.25, importance_source="rule")
+    after = mutations.store_keyed(reported, before, USAGE, None, NOW).memory
     assert (after.importance, after.importance_source) == kept
 
 

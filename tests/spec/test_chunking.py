@@ -282,7 +282,7 @@ def test_sections_that_are_too_short_alone_join_and_keep_their_headings() -> Non
     ]
 
 
-def test_what_markdown_would_leave_out_is_kept() -> None:
+def test_text_that_markdown_would_drop_is_kept() -> None:
     text = "---\ntitle: Trip\n---\nFirst.\n\n***\n\nHeaded\n======\n\nSecond.\n\n## Nothing below"
     assert pieces(text) == [text]
 
@@ -300,7 +300,7 @@ def test_chinese_sentences_are_cut_at_their_full_stops() -> None:
     assert [len(piece) for piece in found] in ([240, 160], [160, 240])
 
 
-def test_what_announces_something_stands_with_it() -> None:
+def test_an_introductory_line_stays_with_the_list_it_announces() -> None:
     # the first is long enough; its short end stays with it, and a signature goes with what it does
     first, end, does = say(60), say(10), say(45)
     signature = ".. function:: compress(data, selectors)"
@@ -385,7 +385,7 @@ def test_the_lines_of_a_conversation_are_counted() -> None:
     assert [(chunk.first_line, chunk.last_line) for chunk in found] == [(1, 9), (10, 14)]
 
 
-def test_what_follows_of_a_long_turn_has_its_speaker_before_it() -> None:
+def test_later_parts_of_a_long_turn_begin_with_its_speaker() -> None:
     sentences = [say(50, word) for word in "abcdefghij"]
     text = f"Anna: {' '.join(sentences)}\nBen: {say(40)}\nAnna: {say(20)}\nBen: yes."
     found = pieces(text)

@@ -81,7 +81,7 @@ def test_a_tag_has_at_most_32_characters() -> None:
         clean_tags(["x" * 33])
 
 
-def test_a_memory_has_at_most_20_tags_after_doubles_are_gone() -> None:
+def test_a_memory_has_at_most_20_tags_without_duplicates() -> None:
     twenty = [f"t{number}" for number in range(20)]
     assert len(clean_tags([*twenty, "T0"])) == 20
     with pytest.raises(InvalidTextError, match="21 tags, at most 20"):

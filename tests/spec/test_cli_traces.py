@@ -189,7 +189,7 @@ def test_removed_and_added_words_are_marked(before: str, after: str, shown: str)
     assert changes.word_diff(before, after, PLAIN) == shown
 
 
-def test_where_there_are_colours_words_are_coloured_instead() -> None:
+def test_on_a_colour_terminal_words_are_coloured_instead() -> None:
     assert changes.word_diff("with Ines.", "with Otto.", COLOURED) == "with \x1b[31mInes\x1b[0m\x1b[32mOtto\x1b[0m."
 
 

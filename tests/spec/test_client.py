@@ -29,7 +29,7 @@ def memory() -> Any:
     return msgspec.to_builtins(recalled())
 
 
-def test_what_is_remembered_is_sent_whole_and_its_outcome_comes_back(canned: CannedDaemon) -> None:
+def test_a_remembered_text_is_sent_whole_and_its_outcome_returned(canned: CannedDaemon) -> None:
     canned.say("POST /v1/memories", {"outcome": "stored", "memory": memory()}, 201)
     with Client(canned.path, "work", entry_point="cli") as client:
         answer = client.remember("The key is with Ines.", tags=["home"], importance=0.8)
@@ -193,7 +193,7 @@ def test_a_wrong_value_is_wrong_usage_and_names_its_field_and_other_refusals_are
     assert (refused.message, refused.exit_code) == (said, code)
 
 
-def test_what_is_not_there_ends_with_the_code_for_nothing_found(canned: CannedDaemon) -> None:
+def test_a_missing_memory_ends_with_the_exit_code_for_nothing_found(canned: CannedDaemon) -> None:
     canned.say(f"GET /v1/memories/{ID}", {"error": {"code": "not_found", "message": "there is no such memory"}}, 404)
     with Client(canned.path) as client, pytest.raises(RefusalError) as caught:
         client.get(ID)
@@ -212,7 +212,7 @@ def test_an_answer_of_another_protocol_is_reported_as_unreadable(canned: CannedD
         client.health()
 
 
-def test_what_listens_and_is_no_http_server_is_named(short_folder: Path) -> None:
+def test_a_listener_that_is_no_http_server_is_named(short_folder: Path) -> None:
     import socket
     import threading
 

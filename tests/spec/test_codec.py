@@ -33,7 +33,7 @@ def test_a_line_is_its_json_with_the_checksum_of_all_before_as_the_last_field() 
     assert decode_line(expected) == (line, seal(line).sum)
 
 
-def test_what_and_group_stand_in_the_line_only_when_there_are_some() -> None:
+def test_operation_and_group_are_in_the_line_only_when_there_are_some() -> None:
     line = JournalLine(1, 5, "me", (0, ""), (), what="add", group="g")
     assert seal(line).data.startswith(b'{"seq":1,"at":5,"by":"me","prev":[0,""],"changes":[],"what":"add","group":"g",')
 

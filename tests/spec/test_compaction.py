@@ -83,7 +83,7 @@ def test_writes_go_on_after_a_compaction_and_it_can_be_repeated(tmp_path: Path) 
         assert store.data_losses == []
 
 
-def test_history_before_the_oldest_change_is_given_up_and_every_later_moment_kept(tmp_path: Path) -> None:
+def test_history_before_the_oldest_kept_change_is_dropped_and_every_later_time_is_kept(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         for version in range(1, 6):  # seqs 1 to 5
             write(store, sample_memory(1, f"version {version}", version=version))

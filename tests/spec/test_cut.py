@@ -94,7 +94,7 @@ def test_there_is_no_answer_where_not_one_is_near_by_itself_however_far_it_is_ah
         (0.40, [0.32] * 5 + [0.01] * 90, 0.0, False),  # the next five count
     ],
 )
-def test_where_no_word_is_held_the_closest_has_to_stand_out(
+def test_without_a_shared_word_the_closest_memory_has_to_stand_out(
     closest: float, others: list[float], coverage: float, left: bool
 ) -> None:
     rows = np.array([[near, 0.0, 0.0, 0.0] for near in [*others, closest]])
@@ -103,7 +103,7 @@ def test_where_no_word_is_held_the_closest_has_to_stand_out(
     assert abstention.kept_candidates(rows, sure, "vectors").any() == left
 
 
-def test_where_words_alone_are_known_they_have_to_be_enough() -> None:
+def test_without_vectors_the_words_have_to_suffice() -> None:
     assert abstention.standalone_strengths(np.array([[0.5, 1.0]]), "words").tolist() == [pytest.approx(0.1)]
 
 

@@ -160,7 +160,7 @@ def test_a_time_named_plainly_is_when_it_happened(text: str, at: str) -> None:
         "It was published in the early 1980's.",
     ],
 )
-def test_what_is_no_date_of_an_event_gives_none(text: str) -> None:
+def test_a_text_without_an_event_date_gives_none(text: str) -> None:
     assert told(text) == ""
 
 
@@ -188,7 +188,7 @@ def test_a_time_in_code_is_no_date_of_an_event(text: str) -> None:
         ">>> print(film)\nReleased in 1975\n\nSeen on 6 September 2010.",
     ],
 )
-def test_a_time_beside_code_is_taken(text: str) -> None:
+def test_a_time_next_to_code_is_read(text: str) -> None:
     assert told(text) == "2010-09-06T00:00"
 
 
@@ -205,21 +205,21 @@ def test_next_friday_has_two_readings_until_friday_is_over() -> None:
     assert told("The party is next Friday.", "2026-03-14T15:00") == "2026-03-20T00:00"
 
 
-def test_a_weekday_lies_where_the_verb_says() -> None:
+def test_a_weekday_is_placed_by_the_tense_of_the_verb() -> None:
     assert told("On Friday we ate at Luigi's.") == "2026-03-06T00:00"
     assert told("On Friday we will eat at Luigi's.") == "2026-03-13T00:00"
     assert told("Meet Bob on Friday.") == "2026-03-13T00:00"
     assert told("On Wednesday we will eat at Luigi's.") == ""  # said on a Wednesday: today, or in a week
 
 
-def test_a_date_without_a_year_lies_where_the_verb_says() -> None:
+def test_a_date_without_a_year_is_placed_by_the_tense_of_the_verb() -> None:
     assert told("On 24 December we went skiing.") == "2025-12-24T00:00"
     assert told("On 24 December we will go skiing.") == "2026-12-24T00:00"
     assert told("Notes, 4 March:") == "2026-03-04T00:00"  # without a verb, the nearest by far
     assert told("Notes, 10 September:") == ""
 
 
-def test_who_moved_to_a_place_did_it_and_what_was_moved_to_a_time_is_to_come() -> None:
+def test_a_move_to_a_place_is_past_and_a_move_to_a_date_is_future() -> None:
     assert told("I moved to Porto in January") == "2026-01-01T00:00"
     assert told("She moved to the new flat in October.") == "2025-10-01T00:00"
     assert told("The fair moved to the town hall on Monday.") == "2026-03-09T00:00"
@@ -229,14 +229,14 @@ def test_who_moved_to_a_place_did_it_and_what_was_moved_to_a_time_is_to_come() -
     assert told("We moved on 24 December.") == "2025-12-24T00:00"
 
 
-def test_what_holds_the_moment_of_saying_happened_then() -> None:
+def test_an_event_that_covers_the_time_of_the_statement_happened_then() -> None:
     said_at = local(SAID)
     assert find_event_time("Today I met Anna.", said_at, BERLIN) == said_at
     assert find_event_time("On 11 March 2026 I met Anna.", said_at, BERLIN) == said_at
     assert told("Today at 9:00 I met Anna.") == "2026-03-11T09:00"
 
 
-def test_of_several_days_in_the_past_the_first_is_told() -> None:
+def test_of_several_days_in_the_past_the_first_is_reported() -> None:
     assert told("We met on 2 March 2026 and signed on 9 March 2026.") == "2026-03-02T00:00"
     assert told("We signed on 9 March 2026 and met on 2 March 2026.") == ""
     assert told("Yesterday we agreed to meet on 20 March 2026.") == ""
@@ -271,7 +271,7 @@ def test_a_day_on_which_the_clocks_change_is_as_long_as_it_is() -> None:
     assert told("Yesterday I was in bed early.", "2026-10-26T00:10") == "2026-10-25T00:00"
 
 
-def test_a_time_that_the_clocks_skip_or_show_twice_has_one_moment() -> None:
+def test_a_local_time_that_the_clocks_skip_or_repeat_has_one_instant() -> None:
     # 02:30 does not exist on 29 March: half an hour after the leap. On 25 October it comes twice: the first, in summer.
     assert told("The alarm rang on 29 March 2026 at 02:30.") == "2026-03-29T03:30"
     twice = find_event_time("The alarm rang on 25 October 2025 at 02:30.", local(SAID), BERLIN)
@@ -315,7 +315,7 @@ def test_months_count_on_into_other_years() -> None:
     assert local_days.date_or_none(2026, 2, 29) is None
 
 
-def test_local_times_come_back_from_their_moments() -> None:
+def test_local_times_are_restored_from_their_instants() -> None:
     for zone in (BERLIN, TOKYO, NEW_YORK):
         for at in range(local("2026-03-27T00:00"), local("2026-03-31T00:00"), 1_800_000):
             assert local_days.moment_of(*local_days.local_time(at, zone), zone) == at

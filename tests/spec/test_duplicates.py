@@ -367,11 +367,11 @@ class RelationTally(NamedTuple):
 
 
 def tally(embedder: Embedder, held_out: bool) -> RelationTally:
-    told = list(lives(held_out=held_out))
-    vectors = vectors_of(embedder, {said.text for life in told for said in life})
+    reported = list(lives(held_out=held_out))
+    vectors = vectors_of(embedder, {said.text for life in reported for said in life})
     thresholds = of_model(DEFAULT_EMBEDDING, embedder.form)
     counts = dict.fromkeys(RelationTally._fields, 0)
-    for life in told:
+    for life in reported:
         stack = np.stack([vectors[said.text] for said in life])
         memories = [sample_memory(i, said.text, event_at=said.at, speaker=said.speaker) for i, said in enumerate(life)]
         index = {memory.id: i for i, memory in enumerate(memories)}

@@ -92,7 +92,7 @@ def test_a_block_with_locations_torn_at_either_end_leaves_nothing_of_a_memory(cu
         assert len(left) <= len("<memory"), left
 
 
-def test_what_a_person_puts_in_brackets_behind_an_echo_is_kept() -> None:
+def test_a_comment_in_brackets_after_an_echo_is_kept() -> None:
     assert rest(f"{ANNA.content}\n[NOTE] (she moves out on May 3", ANNA) == "[NOTE] (she moves out on May 3"
     assert rest(f"My birthday is May 3 :) {ANNA.content}", ANNA).startswith("My birthday is May 3")
 

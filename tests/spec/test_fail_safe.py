@@ -113,7 +113,7 @@ def test_m20_ids_are_the_same_whichever_holds_the_store(tmp_path: Path) -> None:
             assert [(memory.id, snapshot.number(memory.id)) for memory in snapshot.memories()] == before
 
 
-def test_what_was_acknowledged_without_a_database_survives_a_crash(tmp_path: Path) -> None:
+def test_a_write_acknowledged_without_a_database_survives_a_crash(tmp_path: Path) -> None:
     with degraded_store(tmp_path / "data") as (store, _):
         remember(store, 5)
         shutil.copytree(tmp_path / "data", tmp_path / "crashed")

@@ -193,7 +193,7 @@ def test_a_month_or_year_fits_events_in_it(months: set[int], years: set[int], ex
     assert ranking_features.fits_date(months, years, at).tolist() == expected
 
 
-def test_where_no_date_is_named_none_fits_and_none_differs() -> None:
+def test_a_query_without_a_date_has_neither_date_feature() -> None:
     assert np.isnan(ranking_features.fits_date((), (), np.array([MARCH_30], np.int64))).all()
 
 

@@ -123,7 +123,7 @@ def test_what_was_in_the_trash_then_is_reported_by_no_filter(story: Story) -> No
     assert [memory.content for memory in story.desk.past.state_at(3500).memories] == [INES]
 
 
-def test_what_scores_alike_is_in_the_order_of_what_it_was_then(desk: Desk) -> None:
+def test_equal_scores_are_in_the_order_of_the_versions_of_that_time(desk: Desk) -> None:
     for importance, word, event_at in ((0.1, "one", 3), (0.9, "two", 1), (0.5, "six", 2)):
         desk.add(f"bins {word}", importance=importance, event_at=event_at)
     desk.at = 2000
@@ -155,7 +155,7 @@ def test_words_that_came_later_do_not_find_it(story: Story) -> None:
     assert story.desk.recalled("Otto") == []  # it is superseded now
 
 
-def test_what_expires_is_judged_by_the_time_that_is_asked_for(desk: Desk) -> None:
+def test_expiry_is_judged_by_the_requested_time(desk: Desk) -> None:
     desk.add(INES, expires_at=5000)
     desk.at = 9000
     assert desk.listed() == []
@@ -178,7 +178,7 @@ def test_a_clock_that_stepped_back_hides_nothing_that_was_done(desk: Desk) -> No
     assert [memory.content for memory in desk.listed(4000)] == [TUESDAY, INES]
 
 
-def test_what_was_removed_for_good_is_not_there_at_any_time(story: Story) -> None:
+def test_an_erased_memory_is_not_there_at_any_time(story: Story) -> None:
     desk = story.desk
     desk.trash(story.bins)
     write(desk.store, DropMemory(id=story.bins), DropTrash(id=story.bins))
@@ -186,7 +186,7 @@ def test_what_was_removed_for_good_is_not_there_at_any_time(story: Story) -> Non
     assert desk.recalled("bins", 2500) == []
 
 
-def test_who_may_not_see_a_memory_now_never_may(desk: Desk) -> None:
+def test_a_caller_without_access_to_a_memory_never_sees_its_past(desk: Desk) -> None:
     secret = desk.add(INES)
     desk.at = 2000
     desk.edit(secret, tags=("sensitive",))
@@ -197,7 +197,7 @@ def test_who_may_not_see_a_memory_now_never_may(desk: Desk) -> None:
         desk.history.memory_at(secret, 1000, AGENT)
 
 
-def test_many_slices_of_history_are_gone_back_through(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_slices_of_history_are_replayed_backwards(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(as_of, "READ_SLICE", 2)
     monkeypatch.setattr(as_of, "VERSIONS_A_SLICE", 1)
     ids = []
@@ -236,7 +236,7 @@ def test_all_of_it_is_reported_while_the_database_is_out_of_order(tmp_path: Path
 # Kept from some time on
 
 
-def test_what_lies_before_the_history_that_is_kept_is_refused_and_says_from_when_on_it_is(story: Story) -> None:
+def test_a_time_before_the_kept_history_is_refused_with_the_oldest_possible_time(story: Story) -> None:
     desk = story.desk
     write(desk.store, PutMeta(name="history_from", value="5 4000"))
     assert [memory.content for memory in desk.listed(4000)] == [OTTO]
@@ -308,7 +308,7 @@ def test_a_span_that_ends_in_the_past_tells_of_nothing_later(story: Story) -> No
     ]
 
 
-def test_what_came_and_went_in_between_is_nothing(desk: Desk) -> None:
+def test_a_record_created_and_removed_in_between_is_no_difference(desk: Desk) -> None:
     brief = desk.add(INES)
     kept = desk.add(TUESDAY)
     desk.edit(kept, content=FRIDAY)
@@ -359,7 +359,7 @@ def test_pages_of_a_diff_follow_each_other_though_more_is_written_meanwhile(desk
 
 
 @pytest.mark.parametrize("cursor", ["x", "1", "1.x.y", "-1.2.z", "0.0.z"])
-def test_what_is_no_cursor_is_refused(desk: Desk, cursor: str) -> None:
+def test_an_invalid_cursor_is_refused(desk: Desk, cursor: str) -> None:
     with pytest.raises(Refusal, match="a cursor is what"):
         desk.history.differences(SeqRange(0, 0), (), "local", PERSON, 2, cursor)
     if not cursor.isdecimal():

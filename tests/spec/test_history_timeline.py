@@ -66,21 +66,21 @@ def test_an_undo_is_called_by_what_it_takes_back() -> None:
     assert timeline.undone_seqs("edit") == frozenset()
 
 
-def test_what_an_undo_took_back_stands_again_once_the_undo_is_taken_back() -> None:
+def test_undoing_an_undo_restores_the_change() -> None:
     assert timeline.reverted_seqs([(5, "undo:3"), (4, "edit"), (3, "edit")]) == {3}
     assert timeline.reverted_seqs([(6, "undo:5"), (5, "undo:3"), (3, "edit")]) == {5}
     assert timeline.reverted_seqs([(7, "undo:6"), (6, "undo:5"), (5, "undo:3"), (3, "edit")]) == {6, 3}
 
 
-def test_the_last_change_is_taken_back_to_the_version_before_it() -> None:
+def test_the_last_change_is_reverted_to_the_version_before_it() -> None:
     assert timeline.revert_effect(EDITS, names(EDITS), {9}) == RevertEffect(before=MILK[1])
 
 
-def test_the_change_that_made_it_is_taken_back_to_nothing() -> None:
+def test_reverting_the_change_that_created_a_memory_removes_it() -> None:
     assert timeline.revert_effect([TEA], names([TEA]), {3}) == RevertEffect(before=None)
 
 
-def test_a_change_with_others_behind_it_is_not_taken_back_and_they_are_named() -> None:
+def test_a_change_with_later_changes_is_not_reverted_and_they_are_named() -> None:
     assert timeline.revert_effect(EDITS, names(EDITS), {3}) == RevertEffect(later=(5, 9))
 
 
@@ -89,7 +89,7 @@ def test_changes_of_a_group_go_back_together_unless_another_stands_between_them(
     assert timeline.revert_effect(EDITS, names(EDITS), {3, 9}) == RevertEffect(later=(5,))
 
 
-def test_once_the_last_change_was_taken_back_the_one_before_it_can_be_too() -> None:
+def test_after_the_last_change_is_reverted_the_one_before_it_can_be_too() -> None:
     versions = [TEA, MILK, made(7, "tea")]
     whats = names(versions, u7="undo:5")
     assert timeline.revert_effect(versions, whats, {3}) == RevertEffect(before=None)
@@ -106,12 +106,12 @@ def test_taking_back_an_undo_gives_what_was_there_before_it() -> None:
     assert timeline.revert_effect(redone, whats, {7}) == RevertEffect(later=(8,))
 
 
-def test_of_a_group_of_which_one_was_taken_back_the_rest_still_can_be() -> None:
+def test_after_one_change_of_a_group_is_reverted_the_rest_still_can_be() -> None:
     versions = [TEA, MILK, RUM, made(11, "milk")]
     whats = names(versions, u11="undo:9")
     assert timeline.revert_effect(versions, whats, {5, 9}) == RevertEffect(before=TEA[1])
 
 
-def test_a_change_of_which_no_version_is_left_is_not_taken_back() -> None:
+def test_a_change_without_any_version_left_is_not_reverted() -> None:
     assert timeline.revert_effect([RUM], names([RUM]), {5}) == RevertEffect(later=(9,))
     assert timeline.revert_effect([], {}, {5}) == RevertEffect()

@@ -59,7 +59,7 @@ def refused(desk: Desk, *args: Any, **named: Any) -> Refusal:
     return caught.value
 
 
-def test_an_edit_is_taken_back_as_a_new_version(desk: Desk) -> None:
+def test_an_edit_is_reverted_as_a_new_version(desk: Desk) -> None:
     tea = desk.add("tea", tags=("a",))
     seq = desk.edit(tea, content="milk", tags=("b",))
     undone = desk.undo(seq)
@@ -78,7 +78,7 @@ def test_a_dry_undo_says_what_it_would_do_and_does_nothing(desk: Desk) -> None:
     assert (desk.store.seq, contents(desk, tea)) == (2, [("milk", "active", 2)])
 
 
-def test_what_a_change_made_goes_to_the_trash_and_what_it_deleted_comes_back(desk: Desk) -> None:
+def test_memories_that_a_change_created_go_to_the_trash_and_those_it_deleted_come_back(desk: Desk) -> None:
     tea, milk = desk.add("tea"), desk.add("milk")
     desk.trash(tea, milk)
     desk.undo()
@@ -92,7 +92,7 @@ def test_what_a_change_made_goes_to_the_trash_and_what_it_deleted_comes_back(des
         )
 
 
-def test_a_restore_is_taken_back_into_the_trash(desk: Desk) -> None:
+def test_a_restore_is_reverted_into_the_trash(desk: Desk) -> None:
     tea = desk.add("tea")
     desk.trash(tea)
     seq = desk.restore(tea)
@@ -104,7 +104,7 @@ def test_a_restore_is_taken_back_into_the_trash(desk: Desk) -> None:
     assert contents(desk, tea) == [("tea", "active", 5)]
 
 
-def test_what_was_superseded_stands_again_and_what_superseded_it_goes(desk: Desk) -> None:
+def test_reverting_a_supersession_restores_the_old_memory_and_removes_the_new_one(desk: Desk) -> None:
     old = desk.add("It is in May.")
     new = desk.add("It is in June.", supersedes=(old,))
     undone = desk.undo()
@@ -128,14 +128,14 @@ def test_a_group_goes_back_together_though_others_wrote_in_between(desk: Desk) -
     assert refused(desk, group="h").status == 404
 
 
-def test_one_change_of_a_group_can_be_taken_back_alone_and_the_rest_after_it(desk: Desk) -> None:
+def test_one_change_of_a_group_can_be_reverted_alone_and_the_rest_after_it(desk: Desk) -> None:
     for number in (1, 2):
         write_as(desk, "import", PutMemory(data=sample_memory(number)), what="import", group="g")
     assert desk.undo(2).ids == [sample_id(2)]
     assert desk.undo(group="g").ids == [sample_id(1)]
 
 
-def test_what_came_after_is_listed_with_its_seqs_and_nothing_is_undone(desk: Desk) -> None:
+def test_later_changes_are_listed_with_their_sequence_numbers_and_nothing_is_undone(desk: Desk) -> None:
     tea, milk = desk.add("tea"), desk.add("milk")
     seq = desk.trash(tea, milk)
     desk.at = 2000
@@ -150,7 +150,7 @@ def test_what_came_after_is_listed_with_its_seqs_and_nothing_is_undone(desk: Des
     assert desk.store.seq == 4
 
 
-def test_an_undo_can_be_taken_back_and_again(desk: Desk) -> None:
+def test_an_undo_can_be_undone_repeatedly(desk: Desk) -> None:
     tea = desk.add("tea")
     edit = desk.edit(tea, content="milk")
     undo = desk.undo(edit).made
@@ -176,7 +176,7 @@ def test_the_last_change_is_one_that_somebody_asked_for(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("what", [EMPTY_TRASH, PURGE])
-def test_what_stays_does_not_name_again_what_is_gone_for_good(desk: Desk, what: str) -> None:
+def test_remaining_memories_no_longer_name_an_erased_one(desk: Desk, what: str) -> None:
     source = desk.add("tea")
     derived = desk.add("Tea is made of leaves.", evidence=(source,))
     mended = msgspec.structs.replace(desk.memory(derived), evidence=(), version=2)
@@ -189,7 +189,7 @@ def test_what_stays_does_not_name_again_what_is_gone_for_good(desk: Desk, what: 
     assert desk.memory(derived).evidence == ()
 
 
-def test_where_there_is_nothing_to_undo_that_is_said(desk: Desk) -> None:
+def test_an_undo_without_a_change_is_reported(desk: Desk) -> None:
     tea = desk.add("tea")
     write(desk.store, PutMeta(name="x", value="y"))
     assert (refused(desk, 2).status, refused(desk, 2).message) == (404, "change 2 changed no memory")
@@ -199,7 +199,7 @@ def test_where_there_is_nothing_to_undo_that_is_said(desk: Desk) -> None:
     assert "gone for good" in refused(desk, 1).message
 
 
-def test_a_change_before_the_history_that_is_kept_cannot_be_taken_back(desk: Desk) -> None:
+def test_a_change_older_than_the_kept_history_cannot_be_reverted(desk: Desk) -> None:
     tea = desk.add("tea")
     desk.edit(tea, content="milk")
     desk.edit(tea, content="rum")
@@ -229,7 +229,7 @@ def test_an_agent_pins_nothing_by_taking_back_what_a_person_did(desk: Desk) -> N
     assert desk.memory(tea).pinned
 
 
-def test_what_came_in_as_trash_stays_there_and_is_taken_back_once(desk: Desk) -> None:
+def test_imported_trash_stays_in_the_trash_and_is_reverted_once(desk: Desk) -> None:
     """Nothing was written, so that the last change to undo was this one for ever."""
     tea = desk.add("tea")
     trashed = sample_memory(7, "coffee", state="trashed", version=2)
@@ -264,7 +264,7 @@ def noted(desk: Desk) -> Desk:
     return desk
 
 
-def test_what_a_note_says_is_not_undone_but_edited_in_its_file(noted: Desk) -> None:
+def test_a_statement_of_a_note_is_not_undone_but_edited_in_its_file(noted: Desk) -> None:
     error = refused(noted, 2)
     assert (error.status, error.code) == (422, "managed")
     assert error.message == "the text is that of a note: edit /n/house.md:9"
@@ -272,7 +272,7 @@ def test_what_a_note_says_is_not_undone_but_edited_in_its_file(noted: Desk) -> N
     assert contents(noted, sample_id(1)) == [("The key is with Otto.", "active", 2)]
 
 
-def test_what_went_with_its_note_comes_back_as_a_memory_of_its_own(noted: Desk) -> None:
+def test_a_memory_removed_with_its_note_comes_back_as_a_memory_of_its_own(noted: Desk) -> None:
     gone = chunk(1, "The key is with Otto.", version=3, state="trashed")
     entry = TrashEntry(id=gone.id, at=1000, why="its note was deleted", state="active")
     seq = write_as(noted, "notes", PutMemory(data=gone), PutTrash(data=entry), note_file((gone, 9), missing=True))
@@ -281,7 +281,7 @@ def test_what_went_with_its_note_comes_back_as_a_memory_of_its_own(noted: Desk) 
     assert (back.content, back.state, back.managed) == ("The key is with Otto.", "active", "")
 
 
-def test_what_a_note_said_and_says_no_more_is_undone_like_anything_else(noted: Desk) -> None:
+def test_a_statement_removed_from_a_note_is_undone_like_any_other_change(noted: Desk) -> None:
     """It came back as a memory of its own, and has no file to be edited in."""
     gone = chunk(1, "The key is with Otto.", version=3, state="trashed")
     entry = TrashEntry(id=gone.id, at=1000, why="its note was deleted", state="active")
@@ -292,7 +292,7 @@ def test_what_a_note_said_and_says_no_more_is_undone_like_anything_else(noted: D
     assert (back.content, back.state, back.managed) == ("The key is with Ines.", "active", "")
 
 
-def test_what_a_person_did_to_a_chunk_of_a_note_is_undone(noted: Desk) -> None:
+def test_a_persons_change_to_a_chunk_of_a_note_is_undone(noted: Desk) -> None:
     noted.undo(noted.edit(sample_id(1), tags=("mine",)))
     assert noted.memory(sample_id(1)).tags == ()
     assert noted.memory(sample_id(1)).managed == FILE
@@ -346,7 +346,7 @@ def test_edges_of_a_memory_that_changed_twice_in_a_millisecond_are_left(desk: De
     assert edges(desk, 1) == {(sample_id(1), sample_id(2), "related")}
 
 
-def test_what_goes_to_the_trash_keeps_its_edges_and_brings_them_back(desk: Desk) -> None:
+def test_a_trashed_memory_keeps_its_edges_and_a_restore_brings_them_back(desk: Desk) -> None:
     write(desk.store, sample_memory(1))
     seq = write_as(desk, "cli", PutMemory(data=sample_memory(2)), edge(2, 1, 1000), what="add")
     undo = desk.undo(seq).made
@@ -371,7 +371,7 @@ def states(desk: Desk, ids: list[str]) -> list[str]:
     return [desk.memory(memory_id).state for memory_id in ids]
 
 
-def test_a_large_group_goes_back_in_slices_that_can_be_taken_back_together(
+def test_a_large_group_is_reverted_in_slices_that_can_be_reverted_together(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ids = many(desk, monkeypatch)

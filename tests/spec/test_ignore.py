@@ -66,7 +66,7 @@ def test_patterns_of_an_inner_file_are_tied_to_its_folder() -> None:
     ["note.md~", ".note.md.swp", ".note.md.swx", ".#note.md", "#note.md#", "note.md.tmp", "4913",
      "note.sync-conflict-20260101-120000-ABCDEFG.md", "~$note.txt"],
 )  # fmt: skip
-def test_what_editors_and_sync_tools_leave_behind_is_left_out(name: str) -> None:
+def test_files_of_editors_and_sync_tools_are_ignored(name: str) -> None:
     assert is_ignored([("", DEFAULT_RULES)], f"sub/{name}", is_folder=False)
 
 
@@ -80,7 +80,7 @@ def test_ordinary_notes_are_not_left_out() -> None:
         assert not is_ignored([("", DEFAULT_RULES)], name, is_folder=False)
 
 
-def test_a_default_can_be_taken_back() -> None:
+def test_a_default_can_be_reset() -> None:
     layers = [("", DEFAULT_RULES), ("", read_rules("!.trash/"))]
     assert not is_ignored(layers, ".trash", is_folder=True)
 

@@ -254,7 +254,7 @@ def test_counts_are_clamped_to_their_column() -> None:
 # Through the doors
 
 
-def test_what_is_admitted_has_the_trust_and_source_of_an_import() -> None:
+def test_an_admitted_memory_has_the_trust_and_source_of_an_import() -> None:
     draft = admit(
         ImportedMemory("  a\r\n\r\n\r\n\r\nb ", id="1", tags=("Home", "home"), created_at=5, event_at=7)
     ).draft

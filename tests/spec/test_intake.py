@@ -97,7 +97,7 @@ def scored(importance: float) -> IngestScores:
 
 
 @pytest.mark.parametrize(
-    ("door", "score", "importance", "discarded"),
+    ("entry_point", "score", "importance", "discarded"),
     [
         ("remember", 0.2, 0.5, ""),
         ("remember", 0.8, 0.8, ""),
@@ -109,9 +109,9 @@ def scored(importance: float) -> IngestScores:
     ],
 )
 def test_L14_a_score_under_three_tenths_discards_at_the_entry_point_of_texts_alone(
-    door: Any, score: float, importance: float, discarded: str
+    entry_point: Any, score: float, importance: float, discarded: str
 ) -> None:
-    item = scoring.apply_scores(IngestItem(DRAFT, door), ROUTE, scored(score), None)
+    item = scoring.apply_scores(IngestItem(DRAFT, entry_point), ROUTE, scored(score), None)
     assert (item.draft.importance, item.draft.importance_source) == (importance, "rule")
     assert item.discard_reason == discarded
 

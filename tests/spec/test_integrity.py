@@ -28,7 +28,7 @@ def test_one_page_less_is_noticed_without_a_walk(tmp_path: Path) -> None:
         assert not has_all_pages(data)
 
 
-def test_what_is_no_database_is_not_long_enough_whatever_its_length(tmp_path: Path) -> None:
+def test_a_file_that_is_no_database_is_too_short_whatever_its_length(tmp_path: Path) -> None:
     for content in (b"\0" * 100_000, b"x" * 100_000):
         (tmp_path / "data.mdb").write_bytes(content)
         assert not has_all_pages(tmp_path / "data.mdb")

@@ -336,7 +336,7 @@ def prepared(folder: Path, disk: FailingRewriteDisk) -> WrittenJournal:
     return written
 
 
-def test_a_crash_at_any_moment_of_a_rewrite_leaves_the_same_state(tmp_path: Path, crashes: Path) -> None:
+def test_a_crash_at_any_step_of_a_rewrite_leaves_the_same_state(tmp_path: Path, crashes: Path) -> None:
     disk = FailingRewriteDisk(tmp_path / "journal", crashes)
     written = prepared(tmp_path / "journal", disk)
     written.rewrite()
@@ -354,7 +354,7 @@ def test_a_crash_at_any_moment_of_a_rewrite_leaves_the_same_state(tmp_path: Path
 
 @pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC])
 @pytest.mark.parametrize("for_good", [False, True])
-def test_a_disk_that_fails_at_any_moment_of_a_rewrite_leaves_the_same_state(
+def test_a_disk_error_at_any_step_of_a_rewrite_leaves_the_same_state(
     tmp_path: Path, crashes: Path, error: int, for_good: bool
 ) -> None:
     refused = 0
@@ -491,7 +491,9 @@ def test_a_damaged_row_costs_no_other_and_is_reported_with_its_offset(tmp_path: 
 
 
 @pytest.mark.parametrize("lost", [[0], [1], [0, 1]])
-def test_where_its_first_rows_are_lost_the_rest_is_read_and_the_lines_follow(tmp_path: Path, lost: list[int]) -> None:
+def test_a_snapshot_without_its_first_rows_is_read_from_the_rest_and_the_later_lines(
+    tmp_path: Path, lost: list[int]
+) -> None:
     written, path, offsets = rewritten(tmp_path)
     seq = written.last[0] - 2
     for line in lost:

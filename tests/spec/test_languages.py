@@ -27,7 +27,7 @@ def test_the_language_with_most_function_words_is_it_and_english_in_doubt(text: 
     assert identify_language(words_of(text)) == language
 
 
-def test_texts_that_say_their_language_are_told_right() -> None:
+def test_texts_in_a_clear_language_are_identified_correctly() -> None:
     rows = [
         json.loads(line)
         for name in ("recall/languages.jsonl", "intake/salience.jsonl")

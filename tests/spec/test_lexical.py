@@ -332,7 +332,7 @@ def test_a_text_has_the_same_score_outside_the_index_to_the_byte() -> None:
         assert view.score_texts(query, texts).tobytes() == within[:2].tobytes()
 
 
-def test_what_each_term_contributes_adds_up_to_the_score() -> None:
+def test_the_contributions_of_all_terms_add_up_to_the_score() -> None:
     view = view_of("cat", "cat dog dog", "bird")  # N = 3, lengths 1, 3 and 1, mean 5/3
     matches = view.matches("cat dogs fish", np.array([1, 0, 2]))
     rows = {term: row for row, term in enumerate(matches.terms)}
@@ -383,7 +383,7 @@ def test_a_number_that_is_not_there_matches_nothing() -> None:
     assert (empty.terms, empty.holds.tolist(), empty.parts.tolist()) == (["cat"], [[False]], [[0.0]])
 
 
-def test_what_was_found_of_a_query_stays_as_it_was_whatever_is_written_meanwhile() -> None:
+def test_the_candidates_of_a_query_are_unaffected_by_later_writes() -> None:
     view = view_of("cat", "cat dog", "dog", "bird")
     hits, sought = view.search_with_postings("cat", 10)
     before = view.matches(sought, np.array([0, 1, 2, 3, 4]))

@@ -98,7 +98,7 @@ def test_the_libraries_still_know_the_switches() -> None:
         assert any(name.encode() in file.read_bytes() for file in files), f"{name} is not read by {pattern}"
 
 
-def test_what_the_user_has_set_beside_is_left_alone() -> None:
+def test_other_settings_of_the_user_are_left_alone() -> None:
     environ = {"ORT_DISABLE_TELEMETRY": "0", "HF_HOME": "/srv/hub"}
     silence_libraries(environ)
     assert environ == {**SILENT, "HF_HOME": "/srv/hub"}

@@ -67,7 +67,7 @@ def test_with_several_top_headings_the_file_name_is_the_title() -> None:
     assert [block.headings for block in document.blocks] == [("One",), ("Two",)]
 
 
-def test_a_top_heading_beside_another_title_stays_a_heading() -> None:
+def test_a_top_heading_next_to_another_title_stays_a_heading() -> None:
     document = parse("---\ntitle: Mine\n---\n# Theirs\ntext", ".md", "stem")
     assert (document.title, document.blocks[0].headings) == ("Mine", ("Theirs",))
 
@@ -97,7 +97,7 @@ def test_a_heading_is_read_without_its_marks(line: str, heading: str) -> None:
 
 
 @pytest.mark.parametrize("line", ["#tag and text", "####### seven", "\\# escaped", "    # code"])
-def test_what_is_no_heading_is_text(line: str) -> None:
+def test_a_line_that_is_no_heading_is_text(line: str) -> None:
     [block] = parse(line, ".md", "stem").blocks
     assert (block.headings, block.text) == ((), line)
 
@@ -162,7 +162,7 @@ def test_front_matter_is_read_and_is_not_text() -> None:
     assert blocks(text)[1:] == [("paragraph", "Text.", (), 10, 10)]
 
 
-def test_what_a_note_says_of_itself_is_a_passage_of_its_own_with_its_keys() -> None:
+def test_the_metadata_of_a_note_is_a_passage_of_its_own_with_its_keys() -> None:
     text = """\
         ---
         title: Ines

@@ -24,7 +24,7 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
-def test_what_the_command_names_goes_before_everything(tmp_path: Path, environ: dict[str, str]) -> None:
+def test_options_of_the_command_line_win_over_everything(tmp_path: Path, environ: dict[str, str]) -> None:
     (tmp_path / ".mnemo.toml").write_text('namespace = "file"\n')
     assert choose_namespace(" named ", tmp_path, environ) == ("named", "option")
 

@@ -54,7 +54,7 @@ def test_another_user_namespace_or_session_is_another_list_and_no_session_is_non
 
 
 @pytest.mark.parametrize("state", ["superseded", "trashed", "discarded", "compressed"])
-def test_what_is_hidden_keeps_its_place_and_what_is_gone_leaves_its_neighbours_to_each_other(state: str) -> None:
+def test_hidden_memories_keep_their_place_and_removed_ones_make_their_neighbours_adjacent(state: str) -> None:
     columns = columns_of(said(1), said(2), said(3))
     columns.put(1, sample_memory(1, state=state, **said(2)), None)
     assert links(columns) == ([-1, 0, 1], [1, 2, -1])
@@ -176,7 +176,7 @@ def a_change(chance: random.Random, there: dict[int, Memory], records: dict[str,
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_neighbours_are_the_same_grown_built_anew_loaded_and_worked_out(seed: int) -> None:
+def test_neighbours_are_the_same_when_grown_rebuilt_loaded_or_computed(seed: int) -> None:
     chance, there = random.Random(seed), dict[int, Memory]()
     records: dict[str, list[int]] = {"f": [], "g": []}
     with quick_folder() as folder, closing(Store.open(folder / "data")) as store:
@@ -200,11 +200,11 @@ def test_neighbours_are_the_same_grown_built_anew_loaded_and_worked_out(seed: in
         befores, afters = links(views.attributes)
         assert {number: value for number, value in enumerate(afters) if value != -1} == pairs
         assert {value: number for number, value in enumerate(befores) if value != -1} == pairs
-        anew = links(rebuilt(store))
-        assert [side[: len(anew[0])] for side in (befores, afters)] == list(anew)
+        again = links(rebuilt(store))
+        assert [side[: len(again[0])] for side in (befores, afters)] == list(again)
 
 
-def test_a_note_whose_record_is_gone_leaves_its_chunks_by_themselves(tmp_path: Path) -> None:
+def test_chunks_of_a_note_without_a_record_leave_one_by_one(tmp_path: Path) -> None:
     with closing(Store.open(tmp_path / "data")) as store:
         views = opened(store)
         write(store, chunk(0, "f"), chunk(1, "f"), note("f", 0, 1))
@@ -212,7 +212,7 @@ def test_a_note_whose_record_is_gone_leaves_its_chunks_by_themselves(tmp_path: P
         assert links(views.attributes) == ([-1, -1], [-1, -1])
 
 
-def test_what_is_written_while_views_are_built_anew_has_its_neighbours(tmp_path: Path) -> None:
+def test_memories_written_while_indexes_are_rebuilt_have_their_neighbours(tmp_path: Path) -> None:
     class OvertakenColumns(Views):
         def _build(self, kinds: Sequence[type[CommitIndex]] = COMMIT_INDEXES) -> Indexes:
             built = super()._build(kinds)
@@ -232,7 +232,7 @@ def test_what_is_written_while_views_are_built_anew_has_its_neighbours(tmp_path:
         assert links(views.attributes) == ([-1, 3, 4, 0, -1], [3, -1, -1, 1, 2])
 
 
-def test_a_file_of_the_kind_before_neighbours_is_built_anew(tmp_path: Path) -> None:
+def test_an_index_file_of_the_format_without_neighbours_is_rebuilt(tmp_path: Path) -> None:
     path = tmp_path / "data/views/columns.view"
     with closing(Store.open(tmp_path / "data")) as store:
         remember(store, 0, **said(1))
@@ -246,7 +246,7 @@ def test_a_file_of_the_kind_before_neighbours_is_built_anew(tmp_path: Path) -> N
         assert links(views.attributes) == ([-1, 0], [1, -1])
 
 
-def test_shapes_that_were_read_under_other_rules_are_read_anew(tmp_path: Path) -> None:
+def test_forms_that_were_read_by_older_rules_are_read_again(tmp_path: Path) -> None:
     with closing(Store.open(tmp_path / "data")) as store:
         remember(store, 0, "Why?")
         views = opened(store)

@@ -89,7 +89,7 @@ def test_a_row_of_a_table_has_the_names_of_its_columns() -> None:
     [("{", ".canvas"), ("[1]", ".canvas"), ('{"cells": 1}', ".ipynb"), ("[" * 300_000, ".ipynb"), ("", ".ipynb"),
      ('a,b\n"' + "x" * 200_000, ".csv")],
 )  # fmt: skip
-def test_what_is_not_what_its_suffix_says_is_refused_by_name(text: str, suffix: str) -> None:
+def test_a_file_whose_content_contradicts_its_suffix_is_refused_by_name(text: str, suffix: str) -> None:
     with pytest.raises(FileFormatError, match=r"^not a (canvas|Jupyter notebook|table)"):
         parse_format(text, suffix, "x")
 

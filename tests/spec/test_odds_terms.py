@@ -61,7 +61,7 @@ def test_the_namespace_that_is_asked_gains_something_even_where_it_is_not_outnum
     assert added(origin(is_here=here, here_rarity=1.0))[3] == pytest.approx(WEIGHTS["here"])
 
 
-def test_where_everything_is_of_the_namespace_it_gains_nothing() -> None:
+def test_a_namespace_that_holds_everything_gains_no_weight() -> None:
     assert added(origin(is_here=np.ones(4, np.bool_))) == added(origin())
 
 

@@ -131,7 +131,7 @@ def test_the_first_source_that_has_it_gives_it(index: Index, tmp_path: Path) -> 
     assert fetch_wheel(PACKAGE, tmp_path, settings).read_bytes() == BODY
 
 
-def test_what_no_source_has_is_told_with_what_each_said(index: Index, tmp_path: Path) -> None:
+def test_a_specific_without_a_source_is_reported_with_both_texts(index: Index, tmp_path: Path) -> None:
     settings = IndexSettings(
         (f"{index.url.replace('//', '//ines:secret@')}/simple",), (str(tmp_path), "/no/such/folder")
     )
@@ -175,12 +175,12 @@ def answer_in_parts(cuts: list[int], takes_ranges: bool) -> Answer:
 def test_a_connection_that_breaks_is_taken_up_where_it_was(index: Index, tmp_path: Path, takes_ranges: bool) -> None:
     index.say_simple()
     index.answers[f"/files/{WHEEL}"] = answer_in_parts([300_000, 700_000], takes_ranges)
-    told: list[tuple[int, int]] = []
-    path = fetch_wheel(PACKAGE, tmp_path, index.settings, lambda done, total: told.append((done, total)))
+    reported: list[tuple[int, int]] = []
+    path = fetch_wheel(PACKAGE, tmp_path, index.settings, lambda done, total: reported.append((done, total)))
     assert path.read_bytes() == BODY
     assert [asked.headers.get("range") for asked in index.asked[1:]] == [None, "bytes=300000-", "bytes=700000-"]
-    assert told[-1] == (len(BODY), len(BODY))
-    assert {total for _, total in told} == {len(BODY)}
+    assert reported[-1] == (len(BODY), len(BODY))
+    assert {total for _, total in reported} == {len(BODY)}
 
 
 def test_a_server_in_trouble_is_asked_again(index: Index, tmp_path: Path) -> None:

@@ -36,7 +36,9 @@ def test_every_name_is_the_one_that_was_promised(kept: Any) -> None:
         ("titles of tools", "memory_recall"),
     ],
 )
-def test_a_name_that_nobody_promised_is_seen_and_so_is_one_that_is_gone(kept: Any, section: str, name: str) -> None:
+def test_a_name_that_is_not_documented_and_a_missing_documented_name_are_reported(
+    kept: Any, section: str, name: str
+) -> None:
     before = {**kept, section: {each: value for each, value in kept[section].items() if each != name}}
     assert list(broken(before)) == [f"{section}: {name} is new"]
     after = {**kept, section: {**kept[section], "the old name": kept[section][name]}}
@@ -44,7 +46,7 @@ def test_a_name_that_nobody_promised_is_seen_and_so_is_one_that_is_gone(kept: An
 
 
 @pytest.mark.parametrize("section", ["errors", "rankers", "variables"])
-def test_a_code_and_a_ranker_that_are_gone_are_seen(kept: Any, section: str) -> None:
+def test_a_missing_error_code_and_a_missing_ranker_are_reported(kept: Any, section: str) -> None:
     assert list(broken({**kept, section: [*kept[section], "x"]})) == [f"{section}: x is gone"]
 
 
@@ -110,7 +112,7 @@ class AnotherClassName(msgspec.Struct, tag_field="record_type", tag="was", omit_
         (OneMoreValue, ["x.of: the value c is new"]),
     ],
 )
-def test_what_a_struct_is_encoded_as_is_compared_and_not_what_it_is_called(kind: type, seen: list[str]) -> None:
+def test_structs_are_compared_by_their_encoding_and_not_by_their_class_name(kind: type, seen: list[str]) -> None:
     describer = Describer()
     form = describer.describe(Was, "x")
     found = list(differences(form, kind, describer.shapes, "x"))
@@ -118,7 +120,7 @@ def test_what_a_struct_is_encoded_as_is_compared_and_not_what_it_is_called(kind:
     assert all(sentence.startswith(begin) for sentence, begin in zip(found, seen, strict=True)), found
 
 
-def test_the_command_adds_a_ranker_and_refuses_one_that_is_gone(
+def test_the_command_adds_a_ranker_and_refuses_a_removed_one(
     kept: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A ranker is a name of the table, a value of request fields and settings, and a choice of options."""

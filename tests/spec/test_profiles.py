@@ -155,7 +155,7 @@ def test_each_source_has_its_own_switches(name: str, switches: dict[str, Any]) -
 
 
 @pytest.mark.parametrize(
-    ("name", "door", "kind", "tags", "importance"),
+    ("name", "entry_point", "kind", "tags", "importance"),
     [
         ("M", "remember", "semantic", (), 0.5),  # M2
         ("M", "turn", "episodic", (), 0.2),  # M2: what a hook writes
@@ -171,9 +171,9 @@ def test_each_source_has_its_own_switches(name: str, switches: dict[str, Any]) -
     ],
 )
 def test_M2_G1_T1_an_unscored_text_has_the_default_of_its_source(
-    name: str, door: EntryPoint, kind: Kind, tags: tuple[str, ...], importance: float
+    name: str, entry_point: EntryPoint, kind: Kind, tags: tuple[str, ...], importance: float
 ) -> None:
-    assert default_importance(POLICIES[name], door, kind, tags) == importance
+    assert default_importance(POLICIES[name], entry_point, kind, tags) == importance
 
 
 def test_E5_duplicates_are_looked_for_within_user_agent_and_run() -> None:

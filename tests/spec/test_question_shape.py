@@ -171,5 +171,5 @@ def test_months_and_years_are_read_off_a_question(query: str, months: set[int], 
         ("你建议我做什么？", "agent"),
     ],
 )
-def test_whose_words_of_a_person_and_an_agent_are_asked_for(query: str, role: str | None) -> None:
+def test_statements_can_be_selected_by_person_or_agent(query: str, role: str | None) -> None:
     assert asked_role(query) == role

@@ -92,7 +92,7 @@ def test_archived_memories_have_four_fifths_of_their_score_in_every_ranker_but_l
     assert second == pytest.approx(0.8 * first)
 
 
-def test_ties_go_to_the_more_important_then_the_newer_then_the_smaller_id() -> None:
+def test_equal_scores_are_ordered_by_importance_then_time_then_id() -> None:
     tied = candidates(4, words=1.0, importance=[0.5, 0.9, 0.5, 0.5], event_at=[10, 0, 20, 20])
     scored = rankers.score(RankingRequest("words"), tied)
     assert rankers.order(scored, tied).tolist() == [1, 2, 3, 0]

@@ -112,10 +112,10 @@ def test_the_learned_fusion_has_a_table_of_its_own() -> None:
 TOLD = ReasonInputs(["key", "spare"], 0.62, 50.0, 0.9)
 
 
-def told_of(adds: dict[str, float], told: ReasonInputs) -> list[str]:
+def told_of(adds: dict[str, float], reported: ReasonInputs) -> list[str]:
     """The reasons of one candidate between two others, of which nothing adds to one and all to the other."""
     values = np.array([[0.0] * len(adds), list(adds.values()), [1.0] * len(adds)])
-    before, found, _ = strongest_reasons(list(adds), values, [told] * 3)
+    before, found, _ = strongest_reasons(list(adds), values, [reported] * 3)
     assert before == []
     return found
 

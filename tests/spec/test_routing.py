@@ -83,7 +83,7 @@ def test_L16_about_now_is_working_only_in_a_session_and_never_in_a_note() -> Non
         "The queue isn't responding now.",
     ],
 )
-def test_what_works_or_fails_just_now_is_about_now(text: str) -> None:
+def test_a_current_success_or_failure_is_about_now(text: str) -> None:
     assert about_now(text, words_in(text)) != ""
     assert classify(text, session_id="s1").kind == "working"
     assert classify(text).kind != "working"
@@ -104,7 +104,7 @@ def test_what_works_or_fails_just_now_is_about_now(text: str) -> None:
         "Nowadays we bake our own bread.",
     ],
 )
-def test_what_stays_true_is_not_about_now(text: str) -> None:
+def test_a_lasting_fact_is_not_about_now(text: str) -> None:
     assert about_now(text, words_in(text)) == ""
 
 
@@ -118,7 +118,7 @@ def test_what_stays_true_is_not_about_now(text: str) -> None:
         "本次会话只讨论预算。",
     ],
 )
-def test_what_is_over_with_the_session_is_about_now(text: str) -> None:
+def test_a_condition_that_ends_with_the_session_is_about_now(text: str) -> None:
     assert about_now(text, words_in(text))
 
 
@@ -199,7 +199,7 @@ def test_E2_what_is_procedural_has_its_form(text: str, given: dict[str, Any], fo
     assert (found.kind, found.form) == ("procedural", form)
 
 
-def test_a_tale_told_in_turn_is_no_instruction() -> None:
+def test_a_narrative_about_an_instruction_is_no_instruction() -> None:
     assert classify("First we went to Rome, then we took a ferry.").form is None
     assert classify("Zuerst waren wir in Rom, dann sind wir nach Bari gefahren.").form is None
     assert classify("首先我们去了北京，然后去了上海。").form is None

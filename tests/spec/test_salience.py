@@ -150,7 +150,7 @@ def test_to_be_cheered_on_is_no_rule(text: str) -> None:
         "The clock of the host, always available.",
     ],
 )
-def test_what_others_do_or_are_and_what_is_promised_is_no_preference(text: str) -> None:
+def test_habits_of_others_and_promises_are_no_preferences(text: str) -> None:
     assert find_preference(text) == ""
 
 
@@ -164,7 +164,7 @@ def test_what_others_do_or_are_and_what_is_promised_is_no_preference(text: str) 
         "We love hiking.",
     ],
 )
-def test_what_is_wanted_for_good_is_found_beside_the_like_of_it(text: str) -> None:
+def test_a_wish_for_good_is_found_next_to_similar_wishes(text: str) -> None:
     assert find_preference(text) != ""
 
 

@@ -229,7 +229,7 @@ def test_a_battery_that_is_emptied_is_a_reason_unless_the_settings_say_otherwise
     assert machine.load.reason_to_wait(waits_on_battery=False, busy_percent=100) == ""
 
 
-def test_what_other_programs_use_of_the_processors_is_a_reason_and_what_we_use_is_none(machine: FakeMachine) -> None:
+def test_load_of_other_programs_is_a_reason_to_wait_and_our_own_is_none(machine: FakeMachine) -> None:
     def wait(percent: int) -> str:
         return machine.load.reason_to_wait(waits_on_battery=True, busy_percent=percent)
 

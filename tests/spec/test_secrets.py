@@ -70,7 +70,7 @@ def test_a_token_is_found_between_ideographs() -> None:
         "-----BEGIN PUBLIC KEY-----\nabc\n-----END PUBLIC KEY-----",
     ],
 )
-def test_what_is_no_secret_is_left_alone(text: str) -> None:
+def test_a_text_without_secrets_is_left_unchanged(text: str) -> None:
     assert find_secrets(text) == []
 
 

@@ -110,7 +110,7 @@ def test_L24_where_nothing_fits_the_answer_says_how_much_the_smallest_needs() ->
     assert found.tokens_needed == 120
 
 
-def test_where_nothing_fits_the_best_is_answered_cut_to_the_budget() -> None:
+def test_when_nothing_fits_the_best_answer_is_cut_to_the_budget() -> None:
     found = answer(Memories(*plain(3), tokens=[300, 120, 250]), budget=100)
     assert [(each.number, each.tokens, each.is_cut) for each in found.chosen] == [(0, 100, True)]
     assert found.dropped == {1: "over_budget", 2: "over_budget"}
@@ -126,7 +126,7 @@ def test_only_the_first_page_has_something_cut() -> None:
     assert answer(Memories(*plain(3), tokens=[300, 120, 250]), budget=100, offset=1).chosen == []
 
 
-def test_where_something_fits_nothing_is_needed() -> None:
+def test_a_budget_that_fits_something_needs_no_advice() -> None:
     assert answer(Memories(*plain(2), tokens=[300, 20]), budget=100).tokens_needed == 0
 
 
@@ -294,7 +294,7 @@ def test_in_an_order_by_time_nothing_is_moved() -> None:
     assert [(each.number, each.is_earlier_value) for each in found.chosen] == [(0, False), (1, False), (2, False)]
 
 
-def test_ties_that_go_in_a_circle_end() -> None:
+def test_relations_that_form_a_circle_end() -> None:
     shelf = Memories(*dated(*CITIES), updates=[*CHAIN, (0, 2)])
     assert sorted(numbers(answer(shelf))) == [0, 1, 2]
     into_it = Memories(*dated(*CITIES, "I live in Faro."), updates=[*CHAIN, (0, 2), (3, 2)])

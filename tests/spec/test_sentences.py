@@ -87,7 +87,7 @@ def test_a_passage_is_the_whole_lines_around_the_best_sentence_that_fit() -> Non
     assert cut(text, "five", 100) == text
 
 
-def test_where_its_own_line_does_not_fit_a_passage_is_the_sentence_alone_or_nothing() -> None:
+def test_a_passage_whose_own_line_does_not_fit_is_the_sentence_alone_or_nothing() -> None:
     assert cut("One two three. Four five. Six.", "Four five.", 2) == "Four five."
     assert cut("One two three. Four five. Six.", "Four five.", 1) == ""
 

@@ -28,7 +28,7 @@ class Knot:
         Knot.freed += 1
 
 
-def test_what_a_start_made_is_no_longer_looked_at_by_the_collector_once_all_is_warm() -> None:
+def test_objects_of_the_start_are_excluded_from_garbage_collection_after_warm_up() -> None:
     Knot.freed = 0
     Knot()
     seen = []

@@ -104,7 +104,7 @@ def test_a_wrong_line_stops_the_start_and_says_what_was_expected(environ: dict[s
     assert str(caught.value) == f"{path.parent}/{said.replace('RANGE', SETTLE_RANGE)}"
 
 
-def test_what_is_no_toml_is_refused_with_its_line(environ: dict[str, str]) -> None:
+def test_a_file_that_is_no_toml_is_refused_with_the_line(environ: dict[str, str]) -> None:
     path = write(environ, "[notes]\nsettle_ms = \n")
     with pytest.raises(ConfigError, match=rf"^{path}: this is not TOML: .*line 2"):
         load(environ)

@@ -82,7 +82,7 @@ def test_a_time_that_is_named_is_all_of_it_up_to_its_end(text: str, begin: str, 
         ("20 december", "2025-12-20", "2025-12-21"),
     ],
 )
-def test_what_could_be_before_or_behind_now_is_the_last_that_has_begun(text: str, begin: str, end: str) -> None:
+def test_an_ambiguous_date_is_the_last_one_that_has_begun(text: str, begin: str, end: str) -> None:
     assert span(text) == (begin, end)
 
 
@@ -134,7 +134,7 @@ def test_german_french_chinese_and_japanese_are_read_too(text: str, begin: str, 
         "since monday", "last 0 days", "last many days", "{0}", "yesterday " + "x" * 80,
     ],
 )  # fmt: skip
-def test_what_is_no_time_or_more_than_one_is_not_read(text: str) -> None:
+def test_a_text_without_exactly_one_time_is_not_read(text: str) -> None:
     assert parse_time_span(text, NOW, berlin) is None
 
 
@@ -145,7 +145,7 @@ def test_a_day_in_which_the_clocks_change_has_as_many_hours_as_it_has() -> None:
     assert found.end - found.begin == 25 * 3_600_000
 
 
-def test_now_is_a_moment() -> None:
+def test_now_is_a_valid_time() -> None:
     assert parse_time_span("now", NOW, berlin) == TimeSpan(NOW, NOW)
 
 
@@ -158,11 +158,11 @@ def test_since_is_where_it_begins_and_until_where_it_ends() -> None:
 
 
 @pytest.mark.parametrize("text", ["90m", "90m ago", " 90m "])
-def test_a_span_back_from_now_is_a_moment_at_both_ends(text: str) -> None:
+def test_a_span_back_from_now_gives_the_same_time_at_both_ends(text: str) -> None:
     assert parse_bound(text, "since", "since", NOW) == parse_bound(text, "until", "until", NOW) == NOW - 5_400_000
 
 
-def test_milliseconds_and_iso_text_are_moments_as_ever() -> None:
+def test_milliseconds_and_iso_text_are_read_as_times_as_before() -> None:
     assert parse_bound(5, "until", "until", NOW) == 5
     assert parse_bound("1970-01-02T01:00:00+01:00", "until", "until", NOW) == 86_400_000
     begin = int(dt.datetime(2026, 3, 1).astimezone().timestamp() * 1000)

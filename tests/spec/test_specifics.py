@@ -101,7 +101,7 @@ def test_the_difference_that_is_named_is_what_a_reader_would_name(
         ("We use Sun servers.", "We use sunny servers."),
     ],
 )
-def test_what_is_nearly_the_same_is_told_apart(one: str, other: str) -> None:
+def test_nearly_equal_texts_are_distinguished(one: str, other: str) -> None:
     assert difference(one, other) is not None
     assert difference(other, one) is not None
 

@@ -161,7 +161,7 @@ def test_conjunctions_part_where_both_halves_stand_alone() -> None:
         "Ben joined Acme in 2019 and left it in 2023.",  # "it" is in the other half
     ],
 )
-def test_what_both_halves_share_keeps_them_together(whole: str) -> None:
+def test_words_shared_by_both_halves_keep_them_together(whole: str) -> None:
     assert said(whole) == [whole]
 
 
@@ -197,7 +197,7 @@ def test_the_speaker_stands_for_I_where_the_verb_can_be_turned(text: str, with_n
     assert "Ines" not in said(text)[0]
 
 
-def test_who_speaks_in_a_transcript_is_who_the_line_names() -> None:
+def test_the_speaker_in_a_transcript_is_the_one_the_line_names() -> None:
     text = "User: I live in Porto.\nAssistant: I am a program.\nAnna: I live in Graz.\nBen: I live in Bern."
     assert said(text, "Ines") == ["Ines lives in Porto.", "Anna lives in Graz.", "Ben lives in Bern."]
 
@@ -249,7 +249,7 @@ def test_a_sentence_that_begins_with_a_pronoun_is_left_out(text: str) -> None:
         "お茶は好きですか。",
     ],
 )
-def test_what_says_nothing_by_itself_is_left_out(text: str) -> None:
+def test_a_passage_without_content_of_its_own_is_left_out(text: str) -> None:
     assert said(text, "Ines") == []
 
 

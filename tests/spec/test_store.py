@@ -137,7 +137,7 @@ def test_a_line_says_who_when_and_what_and_names_the_line_before(tmp_path: Path)
     assert second["prev"] == [1, first["sum"]]
 
 
-def test_what_a_transaction_touched_is_kept_with_who_and_what(tmp_path: Path) -> None:
+def test_a_transaction_is_recorded_with_author_and_operation(tmp_path: Path) -> None:
     with opened(tmp_path, now=lambda: AT) as store:
         memory, usage = PutMemory(data=sample_memory(1)), PutUsage(data=Usage(id=sample_id(1)))
         write(store, memory, usage, what="add")
@@ -198,7 +198,9 @@ def test_a_line_over_the_bytes_of_a_group_is_written_and_comes_back(tmp_path: Pa
 @pytest.mark.parametrize(
     "fields", [{"importance": float("nan")}, {"content": "\ud800"}, {"kind": "nonsense"}, {"created_at": "today"}]
 )
-def test_what_could_not_be_read_back_is_refused_and_changes_nothing(tmp_path: Path, fields: dict[str, Any]) -> None:
+def test_a_write_that_could_not_be_read_back_is_refused_and_changes_nothing(
+    tmp_path: Path, fields: dict[str, Any]
+) -> None:
     bad = msgspec.structs.replace(sample_memory(1), **fields)
     with opened(tmp_path) as store:
         with pytest.raises((ValueError, UnicodeEncodeError)):

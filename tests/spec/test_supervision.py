@@ -111,7 +111,7 @@ def test_a_pause_ends_when_there_is_a_reason_or_an_end(monkeypatch: pytest.Monke
     assert loop.rounds == 0
 
 
-def test_whoever_waits_gets_the_result_or_the_error() -> None:
+def test_every_waiting_caller_gets_the_result_or_the_error() -> None:
     done, failed = Future[int](), Future[int]()
     complete_future(done, lambda: 7)
     complete_future(failed, lambda: 1 // 0)

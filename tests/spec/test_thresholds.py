@@ -18,13 +18,13 @@ TABLES = {"the sources": SOURCE} | {" in ".join(key): table for key, table in ME
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_G48_proxy_lies_below_insert_below_triage_below_merge_in_every_table(name: str) -> None:
+def test_G48_thresholds_rise_from_proxy_over_insert_and_triage_to_merge_in_every_table(name: str) -> None:
     table = TABLES[name]
     assert table.near_proxy < table.near < table.triage < table.merge
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_what_asks_for_more_likeness_lies_higher_in_every_table(name: str) -> None:
+def test_stricter_decisions_have_higher_thresholds_in_every_table(name: str) -> None:
     table = TABLES[name]
     assert table.relevance_expand < table.relevance_floor < table.relevance_gate < table.relevance_touch
     assert table.relevance_touch < table.reconcile < table.near < table.core_overlap < table.triage

@@ -12,7 +12,7 @@ def test_integers_are_milliseconds() -> None:
     assert parse_time(1_700_000_000_000, "since") == 1_700_000_000_000
 
 
-def test_iso_text_with_a_zone_is_that_moment() -> None:
+def test_iso_text_with_a_zone_is_that_instant() -> None:
     assert parse_time("1970-01-02T01:00:00+01:00", "since") == 86_400_000
     assert parse_time("1970-01-02T00:00:00Z", "since") == 86_400_000
 
@@ -23,7 +23,7 @@ def test_iso_text_without_a_zone_is_local() -> None:
 
 
 @pytest.mark.parametrize("bad", ["soon", "", "2026-13-01", -1, 10**18, "1900-01-01T00:00:00Z"])
-def test_what_is_no_time_is_refused_by_its_field(bad: int | str) -> None:
+def test_an_invalid_time_is_refused_with_its_field(bad: int | str) -> None:
     with pytest.raises(Refusal) as refused:
         parse_time(bad, "until")
     assert (refused.value.status, refused.value.field) == (400, "until")

@@ -54,7 +54,7 @@ def test_whatever_is_asked_for_is_given_as_it_is_kept(questions: list[list[int]]
         joined(cache, kept, numbers)
 
 
-def test_what_was_read_is_not_read_again() -> None:
+def test_processed_texts_are_not_read_again() -> None:
     cache, kept = TokenCache(), FakeTokenRows()
     joined(cache, kept, [1, 2, 3])
     joined(cache, kept, [3, 4, 1, 4])
@@ -70,7 +70,7 @@ def test_a_text_whose_rows_come_later_is_asked_for_until_they_are_there() -> Non
     assert kept.asked == [b"7", b"7"]
 
 
-def test_a_full_cache_begins_anew_with_what_is_asked_for() -> None:
+def test_a_full_cache_starts_again_with_the_requested_entry() -> None:
     cache, kept = TokenCache(8), FakeTokenRows()
     joined(cache, kept, [3, 4])
     joined(cache, kept, [9])
@@ -86,7 +86,7 @@ def test_texts_without_a_token_fill_it_too() -> None:
     assert kept.asked == [b"5", b"10", b"15", b"15", b"5"]
 
 
-def test_what_was_forgotten_is_not_in_memory() -> None:
+def test_an_erased_text_is_not_in_the_memory_of_the_process() -> None:
     cache, kept = TokenCache(), FakeTokenRows()
     joined(cache, kept, [1, 2])
     cache.clear()

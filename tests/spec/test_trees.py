@@ -136,9 +136,9 @@ def test_a_tree_in_the_form_of_the_fitting_library_becomes_the_same_nodes() -> N
     """By LightGBM's names: what is not greater goes to the left, which is what stands first here."""
     right = {"split_feature": 1, "threshold": 0.0, "internal_value": 1.0,
              "left_child": {"leaf_value": 0.25}, "right_child": {"leaf_value": 2.0}}  # fmt: skip
-    told = {"split_feature": 0, "threshold": 0.5, "internal_value": 0.125,
+    reported = {"split_feature": 0, "threshold": 0.5, "internal_value": 0.125,
             "left_child": {"leaf_value": -1.0}, "right_child": right}  # fmt: skip
-    assert preorder(told) == NODES
+    assert preorder(reported) == NODES
     assert preorder({"leaf_value": 0.5}) == [[0.5]]
 
 

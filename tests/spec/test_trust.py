@@ -62,7 +62,7 @@ def test_a_new_text_has_the_least_trust_of_its_writer_and_of_the_old_text_that_s
 
 @pytest.mark.parametrize("writer", TRUSTS)
 @pytest.mark.parametrize("source", TRUSTS)
-def test_what_is_derived_has_the_least_trust_of_writer_and_sources(writer: Trust, source: Trust) -> None:
+def test_a_derived_memory_has_the_least_trust_of_writer_and_sources(writer: Trust, source: Trust) -> None:
     sources = [sample_memory(2, trust="user"), sample_memory(3, trust=source)]
     after = sample_memory(1, trust=writer, derived_from=(sources[0].id, sources[1].id, sample_id(9)))
     expected = max(writer, source, key=TRUSTS.index)

@@ -102,7 +102,7 @@ def test_of_a_number_given_twice_at_once_the_later_windows_stand() -> None:
     assert (hits.numbers.tolist(), hits.sims.tolist()) == ([1, 2], [0.5, 0.0])
 
 
-def test_a_dropped_number_is_gone_and_dropping_it_again_changes_nothing() -> None:
+def test_dropping_a_number_removes_it_and_dropping_it_again_changes_nothing() -> None:
     view = VectorIndex(4, SPACE)
     view.put_many([1, 2], [NORTH[None], ALL[None]])
     for _ in range(2):
@@ -135,7 +135,7 @@ def test_similarities_of_given_numbers_come_in_their_order_and_are_nan_where_the
     assert view.sims(NORTH, []).tolist() == []
 
 
-def test_what_a_kept_mask_lets_in_follows_every_change() -> None:
+def test_a_cached_mask_follows_every_change() -> None:
     view = VectorIndex(4, SPACE)
     view.put_many([0, 1, 2], [NORTH[None], ALL[None], NORTH[None]])
     allowed = np.array([True, True, True, True, False])
@@ -289,7 +289,7 @@ def test_a_search_works_on_the_rows_as_they_were_when_it_began() -> None:
     assert began.take("vectors", None).tolist() == [NORTH.tolist(), ALL.tolist()]
 
 
-def test_what_is_replaced_over_and_over_does_not_pile_up_in_memory() -> None:
+def test_repeated_replacement_does_not_use_more_memory() -> None:
     view = VectorIndex(4, SPACE)
     for _ in range(20_000):
         view.put(1, NORTH[None])
@@ -375,7 +375,7 @@ def test_an_index_of_another_space_or_other_dimensions_is_not_loaded(tmp_path: P
         VectorIndex.load(tmp_path, WIDE + 1, SPACE)
 
 
-def test_where_nothing_was_saved_there_is_nothing_to_load(tmp_path: Path) -> None:
+def test_without_a_saved_file_there_is_nothing_to_load(tmp_path: Path) -> None:
     with pytest.raises(IndexMismatch, match="No such file"):
         VectorIndex.load(tmp_path, WIDE, SPACE)
 
