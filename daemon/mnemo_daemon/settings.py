@@ -82,7 +82,7 @@ class LlmSettings(Section, frozen=True):
     """The language model and the tasks that ask it."""
 
     level: Literal["off", "auto", "full"] = "auto"  # when a task asks the model
-    model: Annotated[str, Meta(extra=RESTART)] = ""  # empty: the first of the catalogue that is installed
+    model: Annotated[str, Meta(extra=RESTART)] = ""  # empty: the largest of the catalogue that is installed
     context_tokens: Annotated[int, Meta(ge=512, le=131_072, extra=RESTART)] = 4096  # of a prompt and its answer
     threads: Annotated[int, Meta(ge=0, le=256, extra=RESTART)] = 0  # 0: one a processor but one
     gpu_layers: Annotated[int, Meta(ge=-1, le=1000, extra=RESTART)] = 0  # computed by a graphics processor; -1: all

@@ -19,7 +19,7 @@ from mnemo_daemon.models.llm_worker import Completion, Prompt, Ready, claim_stdo
 received, out = bytearray(), 1
 
 def ready():
-    send(out, Ready(128, 1.0))
+    send(out, Ready(128))
 
 def prompt():
     while (body := take_frame(received)) is None:
@@ -30,7 +30,7 @@ def prompt():
     return msgspec.msgpack.decode(body, type=Prompt)
 
 def answer(text):
-    send(out, Completion(text, 1, 1, 1.0, False))
+    send(out, Completion(text, 1, 1, False))
 """
 ECHO = """
 ready()

@@ -1,10 +1,16 @@
 """Every registered language-model task with the real llama.cpp and a small model: an answer is grounded or replaced."""
 
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Annotated, Literal
 
+import msgspec
 import pytest
+from msgspec import Meta
 
+from mnemo_core.llm.grammar import CHARACTERS_MAX, grammar_of
 from mnemo_core.llm.registry import TASKS
 from mnemo_core.llm.tasks import AnyTask, TaskInputs
 from mnemo_daemon.models.call_log import CallLog
@@ -55,6 +61,64 @@ def test_every_task_ends_to_end_in_an_answer_that_is_grounded_or_replaced(
     accepted = sum(result.method == "llm" for _, result in results)
     assert accepted > 0 or task.site not in WITHIN_REACH
     print(f"\n{task.site}: {accepted} of {len(GROUPS)} answers of the model accepted")
+
+
+class Verdict(msgspec.Struct, forbid_unknown_fields=True):
+    """One field of every kind that a grammar knows."""
+
+    decision: Literal["keep", "drop", 'per "haps"']
+    weight: Annotated[int, Meta(ge=-3, le=10)]
+    is_sure: bool
+    note: Annotated[str, Meta(max_length=20)] | None
+
+
+class Tree(msgspec.Struct, forbid_unknown_fields=True):
+    """Lists of structs, and names that are no identifiers."""
+
+    branches: Annotated[list[Verdict], Meta(min_length=1, max_length=3)]
+    labels: Annotated[tuple[Annotated[str, Meta(min_length=2, max_length=12)], ...], Meta(max_length=3)]
+    size: Literal[1, 2, 3] = msgspec.field(name="größe des Baums")
+
+
+class Text(msgspec.Struct, forbid_unknown_fields=True):
+    """A string as long as a grammar allows."""
+
+    text: Annotated[str, Meta(min_length=1, max_length=CHARACTERS_MAX)]
+
+
+ODD_PROMPTS = ("Say something.", '"\\"}]} \n\t \0', "用中文写一首诗 🐼", "Répète: “é” ‘ß’ \u2028", "{}", "")
+
+
+@pytest.mark.parametrize("answer", [Verdict, Tree], ids=lambda answer: answer.__name__)
+@pytest.mark.parametrize("prompt", ODD_PROMPTS)
+def test_llama_cpp_takes_every_kind_of_grammar_and_its_output_parses_strictly(
+    answer: type[msgspec.Struct], prompt: str, model: LanguageModel
+) -> None:
+    completion = model.answer(prompt, 400, LOADED_S, grammar=grammar_of(answer))
+    assert not completion.cut
+    assert type(msgspec.json.decode(completion.text, type=answer)) is answer
+
+
+def test_llama_cpp_takes_the_longest_string_of_a_grammar(model: LanguageModel) -> None:
+    completion = model.answer("Say one word.", 40, LOADED_S, grammar=grammar_of(Text))
+    assert completion.text.startswith('{"text": "')
+
+
+def test_a_stopped_worker_costs_the_answer_of_the_model_and_not_the_answer(
+    model: LanguageModel, tmp_path: Path
+) -> None:
+    model.answer("Hello", 1, LOADED_S)
+    pid = model.status().pid
+    assert pid
+    os.kill(pid, signal.SIGSTOP)
+    store = Store.open(tmp_path / "data")
+    try:
+        inputs = TaskInputs(GROUPS[0])
+        result = TaskRunner(lambda: model, CallLog(store), lambda: "full").run(TASKS[0], inputs, 0.5)
+    finally:
+        store.close()
+    assert (result.method, result.answer) == ("fallback", TASKS[0].fallback(inputs))
+    assert model.status().pid is None
 
 
 def test_a_control_token_that_is_written_in_a_text_is_plain_text(model: LanguageModel) -> None:

@@ -42,9 +42,9 @@ def size(store: Store) -> int:
 
 def test_calls_are_summed_up_by_task_and_model_since_a_time(store: Store, clock: MovableClock) -> None:
     log = CallLog(store)
-    log.record("answer", "a.gguf", "answered", Completion("x", 100, 10, 1.0, False), 500)
+    log.record("answer", "a.gguf", "answered", Completion("x", 100, 10, False), 500)
     clock.now += 1000
-    log.record("answer", "a.gguf", "rejected", Completion("x", 50, 5, 1.0, False), 300)
+    log.record("answer", "a.gguf", "rejected", Completion("x", 50, 5, False), 300)
     log.record("answer", "b.gguf", "late", None, 200)
     clock.now += 1000
     log.record("naming", "a.gguf", "rejected", None, 1)

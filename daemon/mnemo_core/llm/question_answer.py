@@ -16,6 +16,7 @@ SOURCES_MAX = 8
 SENTENCES_MAX = 3
 SENTENCE_CHARACTERS = 300
 STEM_LETTERS = 4  # two words that begin with the same are taken for one, when a sentence is chosen
+KNOWN_SHARE_MIN = 0.5  # of the question's words in one source, for it to count as holding the answer
 QUOTE_SHARE_MIN = 0.5  # of the best score, for a sentence to be quoted next to it
 
 _SourceNumber = Annotated[int, Meta(ge=1, le=SOURCES_MAX)]
@@ -36,6 +37,13 @@ class QuestionAnswer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def validate_answer(answer: QuestionAnswer, inputs: TaskInputs) -> str:
     """Return why an answer is rejected; "" if it is accepted. Each sentence is grounded in the sources it names."""
+    wanted = _stems(inputs.question)
+    if (
+        not answer.sentences
+        and wanted
+        and any(len(_stems(source) & wanted) >= len(wanted) * KNOWN_SHARE_MIN for source in inputs.sources)
+    ):
+        return "it gives no answer, but a source has most words of the question"
     texts = [sentence.text.strip() for sentence in answer.sentences]
     if not all(texts):
         return "a sentence is blank"

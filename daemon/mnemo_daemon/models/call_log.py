@@ -79,6 +79,6 @@ class CallLog:
         return len(over) == DROPPED_PER_SLICE
 
 
-def _log_failure(write: "Future[Any]") -> None:
+def _log_failure(write: Future[Any]) -> None:
     if (error := write.exception()) is not None:
         log.warning("a call of the language model could not be recorded: %s", error)

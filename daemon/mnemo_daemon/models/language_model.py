@@ -1,14 +1,14 @@
-"""The language model as the daemon sees it: asked, answering within a deadline or not at all, and never in its way.
+"""The language model of a daemon: calls with a deadline, served one at a time by a child process. SPEC 4.2, 12
 
-The model lives in a child process (llm_worker). It is started by the first question, killed when it overruns, dies or
-writes nonsense, started again by the next question, and unloaded when nobody asked for a while. That there is no model
-is a normal state: everything that would ask one has a stand-in. SPEC 4.2, 12.
+The first call starts the process (`llm_worker`). It is killed when it overruns a deadline, dies or writes nonsense,
+started again by the next call, and ended after a time without calls. Having no model is a normal state: every task has
+a fallback.
 
 LanguageModelError
-├── ModelAbsent        there is no model here, or it is switched off; not an error to show
-├── ModelFailureError  the model or its process broke; the next question may go well
-├── AnswerTimeout      there was no answer in time
-├── CallCancellation    the caller gave up, or an interactive call went before this background one
+├── ModelAbsent        no model is installed or may be used; a normal state
+├── ModelFailureError  the model or its process broke; the next call may succeed
+├── AnswerTimeout      there was no answer before the deadline
+├── CallCancellation   the caller gave up, or an interactive call went before this background one
 ├── ModelBusy          too many calls wait already
 └── PromptTooLong      the prompt does not fit the model's context
 """
@@ -47,91 +47,78 @@ from mnemo_daemon.scratch_file import open_scratch_file
 State = Literal["absent", "off", "starting", "ready", "failed"]
 Clock = Callable[[], float]
 
+# -P: nothing is imported from the folder in which the daemon was started.
 WORKER_COMMAND = (sys.executable, "-P", "-m", "mnemo_daemon.models.llm_worker")
-"""-P: a folder the daemon happens to be started in is no place to import from."""
 CONTEXT_TOKENS = 4096
-START_LIMIT_S = 120.0
-"""A 3B model from a slow disk takes some 30 s; what takes longer than this will not come."""
-KILL_GRACE_S = 0.5
-"""How long after its deadline a worker may still say by itself that it is late, before it is killed."""
-GONE_GRACE_S = 0.5
-"""How long a process that closed its wire gets to finish dying, so that its exit code can be told."""
-REAP_LIMIT_S = 5.0
-"""A killed process is gone within 50 ms, measured; longer only where the kernel itself hangs."""
+START_LIMIT_S = 120.0  # a 3B model from a slow disk takes some 30 s
+KILL_GRACE_S = 0.5  # after its deadline, for a worker to stop by itself before it is killed
+EXIT_GRACE_S = 0.5  # for a process that closed its connection to end, so that its exit code is known
+REAP_LIMIT_S = 5.0  # a killed process ends within 50 ms, measured; longer only where the kernel itself hangs
 IDLE_S = 600.0
-FAILURES_MAX = 3
-"""Failures in a row after which the model is left alone for FAILURE_PAUSE_S."""
-FAILURE_PAUSE_S = 60.0
+FAILURES_MAX = 3  # in a row, before the model is paused
+FAILURE_PAUSE_S = 60.0  # doubles with every further failure
 FAILURE_PAUSE_MAX_S = 3600.0
-"""The pause doubles with every further failure, up to this."""
-WAITING_MAX = 16
-"""Calls that wait at once, for each priority; of a model that takes seconds, more would be answered too late."""
-NOISE_SHOWN_CHARACTERS = 300
+WAITING_MAX = 16  # calls that wait at once, for each priority; a model takes seconds for each
+OUTPUT_SHOWN_CHARACTERS = 300
 
 
 class LanguageModelError(Exception):
-    """The language model gave no answer."""
+    """A call of the language model gave no answer."""
 
     code = "llm"
-    hint = "see `mnemo doctor`"
 
 
 class ModelAbsent(LanguageModelError):
-    """There is no language model to ask."""
+    """There is no language model to call."""
 
     code = "llm_absent"
-    hint = "see `mnemo models list`; everything works without one, only plainer"
 
 
 class ModelFailureError(LanguageModelError):
     """The language model or its process broke."""
 
     code = "llm_failed"
-    hint = "ask again; if it stays so, try another model"
 
 
 class AnswerTimeout(LanguageModelError):
     """The language model did not answer in time."""
 
     code = "llm_late"
-    hint = "ask for less, allow more time, or use a smaller model"
 
 
 class CallCancellation(LanguageModelError):
     """The call was stopped before its answer was finished."""
 
     code = "llm_cancelled"
-    hint = "ask again"
 
 
 class ModelBusy(LanguageModelError):
     """Too many calls wait for the language model."""
 
     code = "llm_busy"
-    hint = "ask again later"
 
 
 class PromptTooLong(LanguageModelError):
     """The prompt and its answer do not fit the model's context."""
 
     code = "llm_prompt_too_long"
-    hint = "shorten the prompt"
 
 
 class LanguageModelStatus(msgspec.Struct, frozen=True):
-    """State of the language model: absent (none here), off (starts when asked), starting, ready, failed; and why."""
+    """The state of the language model: absent, off (the next call starts it), starting, ready, failed; and why."""
 
     state: State
     reason: str
     model: str
     pid: int | None = None
+    waiting: int = 0  # calls that wait for their turn
 
 
 class Worker:
-    """One child process and the wire to it. Not thread-safe: LanguageModel lets one caller at a time near it."""
+    """A child process and the socket to it. Not thread-safe: LanguageModel serves one call at a time."""
 
     def __init__(self, command: Sequence[str]) -> None:
-        """Started by exec, never by fork alone: LMDB's and onnxruntime's state must not exist twice."""
+        """Start the process by exec, never by fork alone: the state of LMDB and onnxruntime must not exist twice."""
         self.ready = False
         self.began = time.monotonic()
         self._received = bytearray()
@@ -154,19 +141,19 @@ class Worker:
         return self._process.pid
 
     def is_alive(self) -> bool:
-        """True if the process runs; one that ended is reaped by this."""
+        """Return whether the process runs; reap it if it has ended."""
         return self._process.poll() is None
 
     def send(self, prompt: Prompt | Cancel, until: float) -> None:
-        """Raises TimeoutError after until (monotonic seconds), ConnectionError when the worker is gone."""
+        """Send a message. Raises TimeoutError after until (monotonic seconds), ConnectionError if the process ended."""
         self._wire.settimeout(time_left(until))
         self._wire.sendall(to_frame(prompt))
 
     def receive(self, until: float) -> Reply:
-        """The worker's next message. What came of it stays when until passes, so it can be waited for again.
+        """Return the worker's next message. A part that came before `until` is kept for the next call of this.
 
-        Raises TimeoutError after until (monotonic seconds), ConnectionError when the worker is gone, BrokenFrame and
-        msgspec.DecodeError for nonsense.
+        Raises TimeoutError after until (monotonic seconds), ConnectionError if the process ended, BrokenFrame and
+        msgspec.DecodeError for an invalid message.
         """
         while (body := take_frame(self._received)) is None:
             self._wire.settimeout(time_left(until))
@@ -178,31 +165,31 @@ class Worker:
         return reply
 
     def clear_output(self) -> None:
-        """Empties what the worker printed, which would otherwise grow with every answer."""
+        """Delete the output of the worker, which would otherwise grow with every answer."""
         self._output.seek(0)
         self._output.truncate()
 
     def kill(self) -> None:
-        """Ends the process at once, from any thread; who waits for its answer sees it end."""
+        """End the process at once, from any thread; a caller that waits for its answer sees it end."""
         self._process.kill()
 
     def exit_report(self) -> str:
-        """The exit of a process that closed its wire, and what it printed last."""
+        """Describe the exit of a process that closed its connection, with its last output."""
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(GONE_GRACE_S)
+            self._process.wait(EXIT_GRACE_S)
         code = self._process.poll()
         if code is None:
-            how = "it closed its wire"
+            how = "it closed its connection"
         elif code < 0:
             how = f"its process was ended by {signal.Signals(-code).name}"
         else:
             how = f"its process ended with exit code {code}"
         self._output.seek(0)
-        said = self._output.read().decode(errors="replace").strip()
-        return f"{how}; it last said: {said[-NOISE_SHOWN_CHARACTERS:]}" if said else how
+        output = self._output.read().decode(errors="replace").strip()
+        return f"{how}; its last output: {output[-OUTPUT_SHOWN_CHARACTERS:]}" if output else how
 
     def end(self) -> None:
-        """Leaves no process, zombie or descriptor behind."""
+        """End the process; no zombie and no descriptor remain."""
         self.kill()
         self._process.wait(REAP_LIMIT_S)
         self._wire.close()
@@ -212,7 +199,7 @@ class Worker:
 class LanguageModel:
     """The one language model of a daemon; safe to call from any thread, one call at a time is served.
 
-    command and clock are for tests: a worker that misbehaves, and time that passes when told.
+    Tests pass a command, for a worker that misbehaves, and a clock.
     """
 
     def __init__(
@@ -229,7 +216,7 @@ class LanguageModel:
         clock: Clock = time.monotonic,
         command: Sequence[str] = WORKER_COMMAND,
     ) -> None:
-        """Nothing is started. sha256 is what the file must have; without it the file needs allow_unknown."""
+        """Start nothing. The file must have this sha256; without one, it needs allow_unknown."""
         self._model = model
         self._options = [
             f"--context={context_tokens}",
@@ -252,16 +239,19 @@ class LanguageModel:
         self._reason = ""
 
     def status(self) -> LanguageModelStatus:
-        """The expected fate of the next call. Never waits."""
-        name = self.name
+        """Return what the next call will find, without waiting."""
+
+        def status(state: State, reason: str = "", pid: int | None = None) -> LanguageModelStatus:
+            return LanguageModelStatus(state, reason, self.name, pid, len(self._queue))
+
         if why_not := self._reason_for_absence():
-            return LanguageModelStatus("absent", why_not, name)
-        if self._is_resting():
-            return LanguageModelStatus("failed", self._reason, name)
+            return status("absent", why_not)
+        if self._is_paused():
+            return status("failed", self._reason)
         worker = self._worker
         if worker is None or not worker.is_alive():
-            return LanguageModelStatus("off", self._reason or "it starts when it is first needed", name)
-        return LanguageModelStatus("ready" if worker.ready else "starting", "", name, worker.pid)
+            return status("off", self._reason or "it starts with the first call")
+        return status("ready" if worker.ready else "starting", pid=worker.pid)
 
     @property
     def name(self) -> str:
@@ -279,17 +269,17 @@ class LanguageModel:
         is_interactive: bool = True,
         is_cancelled: Callable[[], bool] = lambda: False,
     ) -> Completion:
-        """The model's answer, of at most max_tokens, within deadline_s seconds and KILL_GRACE_S.
+        """Return the model's answer, of at most max_tokens, within deadline_s seconds and KILL_GRACE_S.
 
         `head` stands before the prompt; the answer follows `grammar`, if one is given, which must be a tested one. A
-        background call ends as CallCancellation as soon as an interactive one waits.
-        Starting the model counts too: if that alone takes longer, this raises AnswerTimeout, the model goes on loading
-        and the next question finds it further on. Raises any LanguageModelError.
+        background call ends as CallCancellation as soon as an interactive one waits. The time to start the model counts
+        too: if that alone takes longer, this raises AnswerTimeout, and the model goes on loading for the next call.
+        Raises any LanguageModelError.
         """
         until = time.monotonic() + deadline_s
         if (size := len((head + prompt).encode())) > FRAME_BYTES_MAX // 2:
             raise PromptTooLong(f"the prompt has {size} bytes; no model's context holds that")
-        self._check_prompt()
+        self._check_usable()
 
         def must_stop() -> bool:
             return is_cancelled() or (not is_interactive and self._queue.has_interactive())
@@ -305,19 +295,10 @@ class LanguageModel:
         except OverflowError as error:
             raise ModelBusy(f"{WAITING_MAX} calls wait for the language model already") from error
         except TimeoutError as error:
-            raise AnswerTimeout(f"the language model was busy for {deadline_s:g} s with other questions") from error
-
-    def waiting(self) -> int:
-        """The number of calls that wait for their turn."""
-        return len(self._queue)
-
-    def unload(self) -> None:
-        """Frees the model's memory once the running call is through. The next one starts the model again."""
-        with self._queue.turn(math.inf):
-            self._drop_worker()
+            raise AnswerTimeout(f"the language model was busy for {deadline_s:g} s with other calls") from error
 
     def close(self) -> None:
-        """End the process and answer no question any more; one that is being answered ends as ModelFailureError."""
+        """End the process and refuse further calls; a running one ends as ModelFailureError."""
         self._is_closed = True
         if worker := self._worker:
             worker.kill()
@@ -328,17 +309,17 @@ class LanguageModel:
     def _answer_in_turn(
         self, make_prompt: Callable[[], Prompt], until: float, must_stop: Callable[[], bool]
     ) -> Completion:
-        self._check_prompt()  # it may have been closed meanwhile
+        self._check_usable()  # it may have been closed meanwhile
         try:
             worker = self._ready_worker(until, must_stop)
             return self._ask(worker, make_prompt(), until, must_stop)
         except TimeoutError as error:
-            raise AnswerTimeout("the time was up before the question could be asked") from error
+            raise AnswerTimeout("the deadline passed before the prompt could be sent") from error
         finally:
             self._rearm_idle_timer()
 
     def _reason_for_absence(self) -> str:
-        """The reason why there is no model, in words for a person; empty if there is one."""
+        """Return why there is no model, in words for a person; "" if there is one."""
         if self._is_closed:
             return "the daemon is stopping"
         if self._model is None:
@@ -346,7 +327,7 @@ class LanguageModel:
         if importlib.util.find_spec("llama_cpp") is None:
             return "llama-cpp-python is not installed: pip install 'mnemod[llm]' (it is compiled, some five minutes)"
         if not self._model.is_file():
-            return f"the model file is not there: {self._model}"
+            return f"the model file does not exist: {self._model}"
         if not self._is_allowed:
             return (
                 f"{self._model.name} is not in the catalogue, so its hash is not known; "
@@ -354,26 +335,26 @@ class LanguageModel:
             )
         return ""
 
-    def _is_resting(self) -> bool:
-        """True if the model failed too often in a row just now to be tried again."""
+    def _is_paused(self) -> bool:
+        """Return whether the model is paused, since it failed too often in a row."""
         return self._failures >= FAILURES_MAX and self._clock() - self._failed_at < self._failure_pause_s()
 
     def _failure_pause_s(self) -> float:
         return min(FAILURE_PAUSE_S * 2.0 ** min(self._failures - FAILURES_MAX, 10), FAILURE_PAUSE_MAX_S)
 
-    def _check_prompt(self) -> None:
+    def _check_usable(self) -> None:
         if why_not := self._reason_for_absence():
             raise ModelAbsent(why_not)
-        if self._is_resting():
+        if self._is_paused():
             raise ModelFailureError(
-                f"the language model failed {self._failures} times in a row and is left alone for "
-                f"{self._failure_pause_s():g} s; last: {self._reason}"
+                f"the language model failed {self._failures} times in a row and is paused for "
+                f"{self._failure_pause_s():g} s; the last failure: {self._reason}"
             )
 
     def _ready_worker(self, until: float, must_stop: Callable[[], bool]) -> Worker:
-        """The worker with its model loaded; started if there is none."""
+        """Return the worker once its model is loaded; start one if there is none."""
         if self._worker and not self._worker.is_alive():
-            self._fail(f"nothing was asked of it, but {self._worker.exit_report()}")
+            self._fail(f"without a call, {self._worker.exit_report()}")
         if self._worker is None:
             try:
                 self._worker = Worker([*self._command, *self._options, str(self._model)])
@@ -392,7 +373,7 @@ class LanguageModel:
             case ModelRefusal(reason=reason):
                 raise self._fail(reason)
             case Completion():
-                raise self._fail("it answered before it was asked")
+                raise self._fail("it answered before there was a prompt")
             case None if time.monotonic() >= start_until:
                 raise self._fail(f"it was not loaded after {START_LIMIT_S:g} s and was killed")
             case None:
@@ -401,7 +382,7 @@ class LanguageModel:
                 assert_never(unknown)
 
     def _ask(self, worker: Worker, prompt: Prompt, until: float, must_stop: Callable[[], bool]) -> Completion:
-        """Sends the prompt and settles whatever comes back, or does not."""
+        """Send the prompt and return the answer to it; every other outcome is an error."""
         self._send(worker, prompt, until + KILL_GRACE_S)
         try:
             reply = self._receive(worker, until + KILL_GRACE_S, must_stop)
@@ -423,9 +404,9 @@ class LanguageModel:
             case ModelRefusal(reason=reason):
                 raise self._fail(reason)
             case Ready():
-                raise self._fail("it said twice that it is ready")
+                raise self._fail("it reported twice that it is ready")
             case None:
-                self._fail("it did not stop when it had to and was killed")
+                self._fail("it did not stop in time and was killed")
                 raise AnswerTimeout("the language model hung and was stopped")
             case unknown:
                 assert_never(unknown)
@@ -440,8 +421,8 @@ class LanguageModel:
             raise self._fail(worker.exit_report()) from error
 
     def _receive(self, worker: Worker, until: float, must_stop: Callable[[], bool] = lambda: False) -> Reply | None:
-        """The worker's next message, None without one by then. Raises CallCancellation as soon as must_stop says so,
-        and ModelFailureError if the worker is gone or babbles."""
+        """Return the worker's next message, None if there is none before `until`. Raises CallCancellation once
+        must_stop returns True, and ModelFailureError if the process ended or sent nonsense."""
         try:
             while True:
                 try:
@@ -454,10 +435,10 @@ class LanguageModel:
         except ConnectionError as error:
             raise self._fail(worker.exit_report()) from error
         except (BrokenFrame, msgspec.DecodeError) as error:
-            raise self._fail(f"it wrote what is no message ({error}) and was killed") from error
+            raise self._fail(f"it sent an invalid message ({error}) and was killed") from error
 
     def _fail(self, reason: str) -> ModelFailureError:
-        """Ends the worker, notes the failure and returns it, to be raised."""
+        """End the worker, count the failure, and return the error to raise."""
         self._drop_worker()
         self._failures += 1
         self._failed_at = self._clock()
@@ -465,7 +446,7 @@ class LanguageModel:
         return ModelFailureError(f"the language model failed: {reason}")
 
     def _drop_worker(self) -> None:
-        """No worker afterwards, neither here nor in the process table."""
+        """End the worker, if there is one."""
         if self._worker:
             try:
                 self._worker.end()
@@ -473,7 +454,7 @@ class LanguageModel:
                 self._worker = None
 
     def _rearm_idle_timer(self) -> None:
-        """From now on counts to idle_s, then unloads."""
+        """Have the model unloaded once idle_s have passed from now."""
         self._cancel_idle_timer()
         if self._worker and not self._is_closed:
             self._idle_timer = threading.Timer(self._idle_s, self._unload_if_idle, [self._worker])
@@ -486,14 +467,14 @@ class LanguageModel:
             self._idle_timer = None
 
     def _unload_if_idle(self, worker: Worker) -> None:
-        """Unloads worker unless a question is just being answered, which arms the timer again by itself."""
+        """Unload the model, unless a call is running, which rearms the timer at its end."""
         with contextlib.suppress(TimeoutError, OverflowError), self._queue.turn(until=0.0):
             if self._worker is worker and threading.current_thread() is self._idle_timer:
                 self._drop_worker()
 
 
 def time_left(until: float) -> float:
-    """Seconds until then. Raises TimeoutError when there are none."""
+    """Return the seconds until then. Raises TimeoutError when there are none."""
     left = until - time.monotonic()
     if left <= 0:
         raise TimeoutError

@@ -51,9 +51,10 @@ class LanguageModelService:
             self._model.close()
 
     def _chosen(self) -> ModelManifest | None:
-        """The installed model of the settings; without one there, the first of the catalogue that is installed."""
+        """The installed model that the settings name; without a name, the largest installed one of the catalogue."""
         own = self._settings.model
-        for name in (own,) if own else (known.name for known in KNOWN_MODELS if known.role == "llm"):
+        by_size = sorted(KNOWN_MODELS, key=lambda known: -known.size_bytes)
+        for name in (own,) if own else (known.name for known in by_size if known.role == "llm"):
             try:
                 manifest = self._catalogue.installed(name)
             except ModelError:

@@ -1,13 +1,13 @@
 """The child process that holds the language model: `python -m mnemo_daemon.models.llm_worker MODEL`. SPEC 4.2.
 
-It is a process of its own because llama.cpp is not thread-safe, can crash on a bad file or grammar, and must be
-stoppable at any moment. It reads Prompts from standard input and writes Ready once, then one Completion or Refusal for
-each Prompt, to standard output; each is a frame of four bytes of length, big-endian, and that much msgpack. It keeps no
-state worth saving: killing it is the ordinary way to stop it, and it ends by itself when its input closes, which
-happens when the daemon dies in whatever way. (PR_SET_PDEATHSIG would not do: it fires when the thread that started the
-child ends, and the daemon's threads come and go.)
+llama.cpp is not thread-safe, can crash on a bad file or grammar, and must be stoppable at any moment, so it runs in a
+process of its own. The process reads Prompts and Cancels from standard input and writes Ready once, then one Completion
+or ModelRefusal for each Prompt, to standard output. Each message is a frame: four bytes of length, big-endian, and that
+much msgpack. It has no state to save, so killing it is the ordinary way to stop it, and it ends when its input closes,
+which happens however the daemon dies. (PR_SET_PDEATHSIG would not do: it fires when the thread that started the child
+ends, and the daemon's threads come and go.)
 
-Importing this module is cheap and does not need llama_cpp: the daemon takes the messages and frames from here.
+Importing this module does not need llama_cpp: the daemon takes the messages and frames from here.
 """
 
 import argparse
@@ -26,17 +26,15 @@ from typing import Any, Literal
 import msgspec
 
 FRAME_HEAD_BYTES = 4
-FRAME_BYTES_MAX = 1024 * 1024
-"""Bytes of one message; far above any prompt that fits a context, far below what could exhaust memory."""
-NICENESS = 10
-"""Added to the daemon's own: a recall must not wait for a model that is thinking. [facts/engine 1]"""
+FRAME_BYTES_MAX = 1024 * 1024  # of a message: more than any prompt that fits a context, little enough for memory
+NICENESS = 10  # added to the daemon's own: a recall must not wait for a model
 HEADS_MAX = 24  # prompt heads whose state is kept: one a task, some 5 MB each with a model of 3B
 CONTENT_MARK = "\ue000content\ue000"  # private-use characters: stands for the prompt when a template is rendered
 GGUF_MAGIC = b"GGUF"
 
 
 class Prompt(msgspec.Struct, tag="prompt"):
-    """One question: at most max_tokens of answer, within deadline_s seconds of its arrival."""
+    """A request for an answer of at most max_tokens, within deadline_s seconds of its arrival."""
 
     text: str
     max_tokens: int
@@ -56,16 +54,14 @@ class Ready(msgspec.Struct, tag="ready"):
     """The model is loaded; sent once."""
 
     context_tokens: int
-    took_ms: float
 
 
 class Completion(msgspec.Struct, tag="completion"):
-    """The text that the model wrote; cut means that max_tokens ended it and not the model."""
+    """The text that the model wrote; cut: it ended because of max_tokens."""
 
     text: str
     prompt_tokens: int
     answer_tokens: int
-    took_ms: float
     cut: bool
     reused_tokens: int = 0  # of the prompt, which the model had read for an earlier one
 
@@ -81,17 +77,17 @@ Reply = Ready | Completion | ModelRefusal
 
 
 class BrokenFrame(ValueError):
-    """A message on the wire is not one of this protocol."""
+    """The length of a frame is one that no message has."""
 
 
 def to_frame(message: Prompt | Cancel | Reply) -> bytes:
-    """The message as it goes over the wire."""
+    """Return the message as a frame."""
     body = msgspec.msgpack.encode(message)
     return len(body).to_bytes(FRAME_HEAD_BYTES, "big") + body
 
 
 def take_frame(received: bytearray) -> bytes | None:
-    """The body of the first whole frame, taken out of received; None while it is not all there.
+    """Take the first whole frame out of received and return its body; None while it is incomplete.
 
     Raises BrokenFrame for a length that no message has.
     """
@@ -99,7 +95,7 @@ def take_frame(received: bytearray) -> bytes | None:
         return None
     length = int.from_bytes(received[:FRAME_HEAD_BYTES], "big")
     if not 0 < length <= FRAME_BYTES_MAX:
-        raise BrokenFrame(f"a message of {length} bytes was announced; 1 to {FRAME_BYTES_MAX} are possible")
+        raise BrokenFrame(f"a message of {length} bytes was announced; the limit is 1 to {FRAME_BYTES_MAX}")
     end = FRAME_HEAD_BYTES + length
     if len(received) < end:
         return None
@@ -132,7 +128,7 @@ class StopSignal:
 
 
 def main(arguments: list[str]) -> int:
-    """Serves prompts until the input closes. Returns 1 if the model cannot be used."""
+    """Serve prompts until the input closes; return 1 if the model cannot be used."""
     options = parse(arguments)
     out = claim_stdout()
     prompts: queue.SimpleQueue[Prompt] = queue.SimpleQueue()
@@ -142,14 +138,13 @@ def main(arguments: list[str]) -> int:
     os.nice(NICENESS)
     if options.memory_limit:
         resource.setrlimit(resource.RLIMIT_AS, (options.memory_limit, options.memory_limit))
-    began = time.monotonic()
     try:
         check_file(options.model, options.sha256)
         model = LoadedModel(options, stop)
     except (ImportError, OSError, RuntimeError, ValueError, MemoryError) as error:
         send(out, ModelRefusal("unusable", str(error) or type(error).__name__))
         return 1
-    send(out, Ready(model.context_tokens, milliseconds_since(began)))
+    send(out, Ready(model.context_tokens))
     while True:
         send(out, model.complete(prompts.get()))
 
@@ -166,22 +161,23 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 
 def claim_stdout() -> int:
-    """The descriptor to write messages to. From now on what any library prints goes to standard error instead."""
+    """Return the descriptor to write messages to; from now on, what a library prints goes to standard error."""
     out = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     return out
 
 
 def forbid_network(event: str, _arguments: tuple[object, ...]) -> None:
-    """An audit hook: a model needs no network. What the daemon says comes over a descriptor that is open already."""
+    """Refuse every use of sockets, as an audit hook: prompts come over a descriptor that is open already."""
     if event.startswith("socket."):
         raise PermissionError(f"the language model's process uses no network: {event}")
 
 
 def listen(prompts: "queue.SimpleQueue[Prompt]", stop: StopSignal) -> None:
-    """Queues every prompt that comes in, cancels the running one, and ends the process when no more can come.
+    """Queue every prompt, pass on every Cancel, and end the process when the input closes.
 
-    A thread of its own, so that a parent's death is noticed in the middle of an answer: llama.cpp runs without the GIL.
+    It runs on a thread of its own, so that a parent's death is noticed in the middle of an answer: llama.cpp does not
+    hold the GIL.
     """
     received = bytearray()
     try:
@@ -194,20 +190,20 @@ def listen(prompts: "queue.SimpleQueue[Prompt]", stop: StopSignal) -> None:
                     case prompt:
                         prompts.put(prompt)
     finally:
-        os._exit(0)  # sys.exit would wait for the answer that nobody will read
+        os._exit(0)  # sys.exit would wait for an answer that nobody reads
 
 
 def check_file(model: Path, sha256: str) -> None:
-    """Raises ValueError unless model looks like a GGUF file and has the hash that is asked for, if one is.
+    """Raises ValueError unless model begins like a GGUF file and has the sha256, if one is given.
 
-    Parsers of this format have had holes, so nothing of the file is parsed before.
+    Parsers of this format have had security holes, so nothing of the file is parsed before.
     """
     with model.open("rb") as file:
         if file.read(len(GGUF_MAGIC)) != GGUF_MAGIC:
             raise ValueError(f"{model} is not a GGUF file")
         file.seek(0)
         if sha256 and (found := hashlib.file_digest(file, "sha256").hexdigest()) != sha256:
-            raise ValueError(f"{model} is not the file it should be: sha256 {found}, expected {sha256}")
+            raise ValueError(f"{model} has sha256 {found}, expected {sha256}")
 
 
 class LoadedModel:
@@ -237,11 +233,10 @@ class LoadedModel:
         return int(self._llama.n_ctx())
 
     def complete(self, prompt: Prompt) -> Completion | ModelRefusal:
-        """The most probable answer to prompt, in the model's own chat template; the same for the same prompt."""
+        """Return the most probable answer to a prompt, in the model's own chat template; always the same one."""
         from llama_cpp import StoppingCriteriaList
         from llama_cpp.llama_grammar import LlamaGrammar
 
-        began = time.monotonic()
         before, after = self._frame
         head = [*before, *self._tokenize(prompt.head)]
         tokens = [*head, *self._tokenize(prompt.text), *after]
@@ -268,7 +263,6 @@ class LoadedModel:
             text=choice["text"],
             prompt_tokens=usage["prompt_tokens"],
             answer_tokens=usage["completion_tokens"],
-            took_ms=milliseconds_since(began),
             cut=choice["finish_reason"] == "length",
             reused_tokens=reused,
         )
@@ -324,21 +318,17 @@ class LoadedModel:
 
 
 def available_cpus() -> int:
-    """The number of CPUs that this process may use."""
+    """Return the number of processors that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def send(out: int, reply: Reply) -> None:
-    """Returns when the parent's side has all of it."""
+    """Write a message; return when the parent's side has all of it."""
     view = memoryview(to_frame(reply))
     while view:
         view = view[os.write(out, view) :]
-
-
-def milliseconds_since(began: float) -> float:
-    return (time.monotonic() - began) * 1000
 
 
 if __name__ == "__main__":
