@@ -10,9 +10,9 @@ import itertools
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
+from mnemo_core.llm.content_words import EMPTY_WORDS
 from mnemo_core.text.canonical import canonical_form
 from mnemo_core.text.characters import WORD
-from mnemo_core.text.languages import ALL_FUNCTION_WORDS
 from mnemo_core.text.segmentation import sentences
 from mnemo_core.text.tokens import normalize_notation
 
@@ -72,7 +72,7 @@ def _names(text: str) -> Iterable[str]:
     for word in WORD.findall(normalize_notation(text)):
         has_capital = word != word.lower()
         is_caseless = word.isalpha() and word.lower() == word.upper()
-        if (has_capital or is_caseless) and (small := word.casefold()) not in ALL_FUNCTION_WORDS:
+        if (has_capital or is_caseless) and (small := word.casefold()) not in EMPTY_WORDS:
             yield small
 
 

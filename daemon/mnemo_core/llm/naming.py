@@ -8,9 +8,9 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from mnemo_core.llm.content_words import EMPTY_WORDS
 from mnemo_core.llm.tasks import LlmTask, TaskInputs
 from mnemo_core.text.characters import UNSPACED_CHARACTER, WORD
-from mnemo_core.text.languages import ALL_FUNCTION_WORDS
 from mnemo_core.text.segmentation import sentences
 
 NAME_CHARACTERS = 40
@@ -29,12 +29,12 @@ class NameAnswer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def validate_name(answer: NameAnswer, inputs: TaskInputs) -> str:
     """Return why a name is rejected; "" if it is accepted. Every word of a name comes from the sources."""
     words = [word.casefold() for word in WORD.findall(answer.name)]
-    if not any(word not in ALL_FUNCTION_WORDS for word in words):
+    if not any(word not in EMPTY_WORDS for word in words):
         return "it names nothing"
     if len(words) > (UNSPACED_NAME_CHARACTERS if UNSPACED_CHARACTER.search(answer.name) else NAME_WORDS_MAX):
         return f"it has {len(words)} words"
     known = {word.casefold() for source in inputs.sources for word in WORD.findall(source)}
-    if foreign := [word for word in words if word not in known and word not in ALL_FUNCTION_WORDS]:
+    if foreign := [word for word in words if word not in known and word not in EMPTY_WORDS]:
         return f"the word {foreign[0]!r} is in none of the sources"
     return ""
 
@@ -80,7 +80,7 @@ def _phrases(text: str) -> Iterator[list[str]]:
                 break
             end = match.end()
             is_unspaced = UNSPACED_CHARACTER.match(match[0]) is not None
-            if match[0].casefold() in ALL_FUNCTION_WORDS or (not is_unspaced and len(match[0]) < _LETTERS_MIN):
+            if match[0].casefold() in EMPTY_WORDS or (not is_unspaced and len(match[0]) < _LETTERS_MIN):
                 yield from _parts(run)
                 run = []
             else:

@@ -6,10 +6,9 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from mnemo_core.llm.content_words import content_words
 from mnemo_core.llm.grounding import rejection_of
 from mnemo_core.llm.tasks import LlmTask, TaskInputs
-from mnemo_core.text.characters import WORD
-from mnemo_core.text.languages import ALL_FUNCTION_WORDS
 from mnemo_core.text.segmentation import sentences
 
 SOURCES_MAX = 8
@@ -53,7 +52,7 @@ def validate_answer(answer: QuestionAnswer, inputs: TaskInputs) -> str:
         if max(sentence.sources) > len(inputs.sources):
             return f"there is no source {max(sentence.sources)}"
         cited = [inputs.sources[number - 1] for number in sentence.sources]
-        if not all(_content_words(sentence.text) & _content_words(source) for source in cited):
+        if not all(content_words(sentence.text) & content_words(source) for source in cited):
             return "it names a source that shares no word with its sentence"
         if reason := rejection_of(sentence.text, cited):
             return reason
@@ -86,8 +85,8 @@ def quote_answer(inputs: TaskInputs) -> QuestionAnswer:
 
 def best_sentence(source: str, text: str) -> str:
     """The sentence of a source that shares most words with a text, the first of several; "" of a blank source."""
-    wanted = _content_words(text)
-    best = max(sentences(source), key=lambda sentence: len(_content_words(sentence) & wanted), default="")
+    wanted = content_words(text)
+    best = max(sentences(source), key=lambda sentence: len(content_words(sentence) & wanted), default="")
     return _cut_sentence(best)
 
 
@@ -98,11 +97,7 @@ def _cut_sentence(sentence: str) -> str:
 
 def _stems(text: str) -> frozenset[str]:
     """The content words of a text by their first letters, so that `works` answers for `work`."""
-    return frozenset(word[:STEM_LETTERS] for word in _content_words(text))
-
-
-def _content_words(text: str) -> frozenset[str]:
-    return frozenset(map(str.casefold, WORD.findall(text))) - ALL_FUNCTION_WORDS
+    return frozenset(word[:STEM_LETTERS] for word in content_words(text))
 
 
 ANSWER = LlmTask(

@@ -6,10 +6,11 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from mnemo_core.llm.content_words import EMPTY_WORDS
 from mnemo_core.llm.grounding import rejection_of
 from mnemo_core.llm.tasks import LlmTask, TaskInputs
 from mnemo_core.text.characters import UNSPACED_CHARACTER, WORD
-from mnemo_core.text.languages import ALL_FUNCTION_WORDS, identify_language, words_of
+from mnemo_core.text.languages import identify_language, words_of
 from mnemo_core.text.segmentation import sentences
 
 SUMMARY_CHARACTERS = 400
@@ -72,7 +73,7 @@ def _content_words(sentence: str) -> dict[str, bool]:
     return {
         word.casefold(): any(c.isdigit() for c in word) or (at > 0 and word[0].isupper())
         for at, word in enumerate(words)
-        if word.casefold() not in ALL_FUNCTION_WORDS
+        if word.casefold() not in EMPTY_WORDS
     }
 
 
