@@ -28,7 +28,7 @@ def quoting() -> Iterator[RunningDaemon]:
 @pytest.fixture(scope="module")
 def writing(smollm_file: Path) -> Iterator[RunningDaemon]:
     """A daemon with the small language model."""
-    environ = {"MNEMO_MODELS_FOLDER": str(smollm_file.parents[2])}
+    environ = {"MNEMO_MODELS_FOLDER": str(smollm_file.parents[2]), "MNEMO_LLM_LEVEL": "full"}
     with quick_folder() as scratch, running(scratch / "data", environ) as daemon:
         _fill(daemon)
         daemon.wait_for_vectors()
@@ -54,7 +54,8 @@ def test_an_answer_quotes_the_sentence_and_cites_its_memory(quoting: RunningDaem
     assert (sentence.text, sentence.ids) == (KEY, [memory.id])
     assert (citation.id, citation.quote, citation.at) == (memory.id, KEY, memory.event_at)
     assert memory.content == KEY
-    assert "no language model is chosen" in (answer.reason or "")
+    assert answer.reason == "the case is clear without a language model"
+    assert "no language model is chosen" in (ask(quoting, "Where does Anna work?", cut="none").reason or "")
 
 
 def test_what_is_not_known_is_not_answered(quoting: RunningDaemon) -> None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from mnemo_core.llm.grounding import loss_of, rejection_of
 from mnemo_core.llm.naming import NAMING, NameAnswer, extract_name, validate_name
-from mnemo_core.llm.question_answer import AnswerSentence, QuestionAnswer, quote_answer, validate_answer
+from mnemo_core.llm.question_answer import AnswerSentence, QuestionAnswer, is_quotable, quote_answer, validate_answer
 from mnemo_core.llm.registry import TASKS
 from mnemo_core.llm.summarize import SUMMARY_CHARACTERS, SummaryAnswer, extract_summary, validate_summary
 from mnemo_core.llm.tasks import AnyTask, TaskInputs, prompt_head
@@ -172,6 +172,19 @@ def test_an_answer_rests_on_the_sources_that_it_names(
 ) -> None:
     answer = QuestionAnswer(tuple(AnswerSentence(text, sources) for text, sources in sentences))
     assert validate_answer(answer, TaskInputs(MEMORIES, "Where does Anna work?")) == reason
+
+
+@pytest.mark.parametrize(
+    ("question", "is_clear"),
+    [
+        ("Where is the key to the cellar?", True),
+        ("Where does Anna work?", False),  # of two sentences, each has one of the words
+        ("What is the phone number of Otto?", False),
+        ("What is it?", False),
+    ],
+)
+def test_a_question_is_clear_when_one_sentence_has_all_of_its_words(question: str, *, is_clear: bool) -> None:
+    assert is_quotable(TaskInputs(MEMORIES, question)) is is_clear
 
 
 def test_not_knowing_is_accepted_where_no_source_has_most_words_of_the_question() -> None:

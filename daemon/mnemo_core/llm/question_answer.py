@@ -90,6 +90,14 @@ def best_sentence(source: str, text: str) -> str:
     return _cut_sentence(best)
 
 
+def is_quotable(inputs: TaskInputs) -> bool:
+    """Return whether one sentence has all words of the question, so that quoting it says enough."""
+    wanted = _stems(inputs.question)
+    return bool(wanted) and any(
+        wanted <= _stems(sentence) for source in inputs.sources for sentence in sentences(source)
+    )
+
+
 def _cut_sentence(sentence: str) -> str:
     """The sentence, cut where it is longer than one of an answer."""
     return sentence if len(sentence) <= SENTENCE_CHARACTERS else sentence[: SENTENCE_CHARACTERS - 1] + "…"
@@ -110,6 +118,7 @@ ANSWER = LlmTask(
     answer=QuestionAnswer,
     validate=validate_answer,
     fallback=quote_answer,
+    is_clear=is_quotable,
     is_interactive=True,
     max_tokens=400,
     deadline_s=20.0,
