@@ -10,7 +10,7 @@ from mnemo_core.llm.naming import NAMING, NameAnswer, extract_name, validate_nam
 from mnemo_core.llm.question_answer import AnswerSentence, QuestionAnswer, is_quotable, quote_answer, validate_answer
 from mnemo_core.llm.registry import TASKS
 from mnemo_core.llm.summarize import SUMMARY_CHARACTERS, SummaryAnswer, extract_summary, validate_summary
-from mnemo_core.llm.tasks import AnyTask, TaskInputs, prompt_head
+from mnemo_core.llm.tasks import AnyTask, TaskInputs, prompt_data, prompt_head
 from mnemo_core.text.segmentation import sentences
 
 SOURCES = (
@@ -203,6 +203,15 @@ def test_a_fallback_answers_whatever_the_sources_are_and_the_same_each_time(
     answer = task.fallback(inputs)
     assert answer == task.fallback(inputs)
     assert msgspec.json.decode(msgspec.json.encode(answer), type=task.answer) == answer
+
+
+@given(sources=st.lists(st.text(), min_size=1).filter(lambda texts: any(map(str.strip, texts))), question=st.text())
+def test_every_text_stands_whole_on_its_own_line_of_the_prompt(sources: list[str], question: str) -> None:
+    lines = prompt_data(TaskInputs(tuple(sources), question)).split("\n")
+    heads = [line.partition(": ")[0] for line in lines]
+    assert heads == [f"Source {number}" for number in range(1, len(sources) + 1)] + ["Question"] * (question != "")
+    texts = [msgspec.json.decode(line.partition(": ")[2]) for line in lines]
+    assert texts == [*sources, *([question] if question else [])]
 
 
 def test_the_table_has_one_task_a_site_and_the_prompt_names_the_fields_of_the_answer() -> None:

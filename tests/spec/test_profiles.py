@@ -140,12 +140,30 @@ def test_L5_pieces_have_fifty_to_three_hundred_tokens() -> None:
 # M, E, G, T
 
 ROWS: list[tuple[str, dict[str, Any]]] = [
-    ("L", {"same": "stored", "near": "stored", "infer": False, "filters_turns": False, "salience": "L"}),
-    ("M", {"same": "stored", "near": "stored", "infer": False, "filters_turns": False, "scored": frozenset()}),
-    ("E", {"same": "skipped", "near": "stored", "infer": True, "filters_turns": False, "scored": frozenset()}),
-    ("G", {"same": "reinforced", "near": "merged", "infer": False, "filters_turns": False, "scored": frozenset()}),
-    ("T", {"same": "stored", "near": "stored", "infer": False, "filters_turns": True, "scored": frozenset()}),
-    ("own", {"same": "reinforced", "near": "linked", "infer": False, "filters_turns": True, "is_guarded": True}),
+    ("L", {"on_equal": "stored", "on_similar": "stored", "infer": False, "filters_turns": False, "salience": "L"}),
+    (
+        "M",
+        {"on_equal": "stored", "on_similar": "stored", "infer": False, "filters_turns": False, "scored": frozenset()},
+    ),
+    (
+        "E",
+        {"on_equal": "skipped", "on_similar": "stored", "infer": True, "filters_turns": False, "scored": frozenset()},
+    ),
+    (
+        "G",
+        {
+            "on_equal": "reinforced",
+            "on_similar": "merged",
+            "infer": False,
+            "filters_turns": False,
+            "scored": frozenset(),
+        },
+    ),
+    ("T", {"on_equal": "stored", "on_similar": "stored", "infer": False, "filters_turns": True, "scored": frozenset()}),
+    (
+        "own",
+        {"on_equal": "reinforced", "on_similar": "linked", "infer": False, "filters_turns": True, "is_guarded": True},
+    ),
 ]
 
 
