@@ -46,7 +46,7 @@ def test_a_request_arrives_decoded_and_its_answer_is_json(running: RunningServer
         "content": "hello",
         "tags": ["a"],
         "namespace": "köln",
-        "door": "cli",
+        "entry_point": "cli",
         "agent": "a b",
         "uid": os.geteuid(),
     }
