@@ -1,5 +1,7 @@
 """`POST /v1/ask` of a real daemon: quoted without a language model, and written by the real one."""
 
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -74,6 +76,26 @@ def test_a_blank_question_is_refused_by_its_field(quoting: RunningDaemon) -> Non
     with pytest.raises(RefusalError) as refused:
         ask(quoting, " ")
     assert refused.value.field == "question"
+
+
+def test_a_daemon_that_is_stopped_ends_the_call_of_the_model_and_answers_without_it(smollm_file: Path) -> None:
+    environ = {"MNEMO_MODELS_FOLDER": str(smollm_file.parents[2]), "MNEMO_LLM_LEVEL": "full"}
+    with quick_folder() as scratch, running(scratch / "data", environ) as daemon:
+        with daemon.client() as client:
+            for harbour in ("Oslo", "Bergen", "Turku", "Riga", "Kiel", "Gdynia"):
+                stops = " ".join(f"Then it calls at pier {number} of the harbour." for number in range(20))
+                client.remember(f"The ferry goes to {harbour}. {stops}")
+        answers: list[AskAnswer] = []
+        asking = threading.Thread(target=lambda: answers.append(ask(daemon, "Where does the ferry go?", cut="none")))
+        asking.start()
+        with daemon.client() as client:
+            while client.status().models["llm"].state != "loading" and asking.is_alive():
+                time.sleep(0.005)
+        assert daemon.stop() == 0
+        asking.join()
+    (answer,) = answers
+    assert (answer.method, answer.abstained) == ("quotes", False)
+    assert "cancelled" in (answer.reason or "")
 
 
 def test_with_a_language_model_the_answer_is_grounded_in_what_it_cites_or_quoted(writing: RunningDaemon) -> None:

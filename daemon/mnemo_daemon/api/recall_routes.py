@@ -1,7 +1,6 @@
 """The routes of questions: recall, why, search by words, and the context block. SPEC 7, 13"""
 
 import asyncio
-import threading
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -132,13 +131,9 @@ class RecallApi:
         )  # fmt: skip
         question = self._question(request, inner)._replace(working_session=asked.session_id)
         recalled = await self._recall(_without_sensitive(question), dry=question.as_of is not None)
-        is_cancelled = threading.Event()  # with the handler, when the daemon stops
-        try:
-            answered = await self._answerers.run(
-                answer_question, asked.question, recalled.hits, self._services.llm_tasks, is_cancelled.is_set
-            )
-        finally:
-            is_cancelled.set()
+        answered = await self._answerers.run(  # a daemon that stops does not wait for the model
+            answer_question, asked.question, recalled.hits, self._services.llm_tasks, self._services.stopped.is_set
+        )
         namespace, roots = access.namespace_of(request), self._services.root_paths()
         await self._workers.run(self._note_shown, recalled.hits, asked.session_id)
         return Reply(response_codec.ask_answer(answered, recalled, namespace, roots))
