@@ -1,8 +1,12 @@
 """`POST /v1/ask` of a real daemon: quoted without a language model, and written by the real one."""
 
+import datetime as dt
+import os
+import signal
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -28,9 +32,20 @@ def quoting() -> Iterator[RunningDaemon]:
 
 
 @pytest.fixture(scope="module")
-def writing(smollm_file: Path) -> Iterator[RunningDaemon]:
-    """A daemon with the small language model."""
-    environ = {"MNEMO_MODELS_FOLDER": str(smollm_file.parents[2]), "MNEMO_LLM_LEVEL": "full"}
+def reading(minilm_folder: Path) -> Iterator[RunningDaemon]:
+    """A daemon with the embedding model that asks no language model."""
+    environ = {"MNEMO_MODELS_FOLDER": str(minilm_folder), "MNEMO_LLM_LEVEL": "off"}
+    with quick_folder() as scratch, running(scratch / "data", environ) as daemon:
+        _fill(daemon)
+        daemon.wait_for_vectors()
+        yield daemon
+
+
+@pytest.fixture(scope="module")
+def writing(minilm_folder: Path, smollm_file: Path) -> Iterator[RunningDaemon]:
+    """A daemon with the embedding model and the small language model."""
+    assert minilm_folder == smollm_file.parents[2]
+    environ = {"MNEMO_MODELS_FOLDER": str(minilm_folder), "MNEMO_LLM_LEVEL": "full"}
     with quick_folder() as scratch, running(scratch / "data", environ) as daemon:
         _fill(daemon)
         daemon.wait_for_vectors()
@@ -42,6 +57,18 @@ def _fill(daemon: RunningDaemon) -> None:
         for content in (KEY, ANNA, FERRY):
             client.remember(content)
         client.remember(SECRET, tags=["sensitive"])
+
+
+def workers(daemon: RunningDaemon) -> list[int]:
+    """The processes of the language model that the daemon started."""
+    assert daemon.process is not None
+    tasks = Path(f"/proc/{daemon.process.pid}/task").glob("*/children")
+    return [int(pid) for each in tasks for pid in each.read_text().split()]
+
+
+def spoken_day(at: int) -> str:
+    """The local day in words, as the language model is told the date of a memory."""
+    return dt.datetime.fromtimestamp(at / 1000).astimezone().strftime("%d %B %Y")
 
 
 def ask(daemon: RunningDaemon, question: str, **fields: object) -> AskAnswer:
@@ -58,6 +85,16 @@ def test_an_answer_quotes_the_sentence_and_cites_its_memory(quoting: RunningDaem
     assert memory.content == KEY
     assert answer.reason == "the case is clear without a language model"
     assert "no language model is chosen" in (ask(quoting, "Where does Anna work?", cut="none").reason or "")
+
+
+def test_an_older_value_is_not_quoted_next_to_the_newer_one(quoting: RunningDaemon) -> None:
+    with quoting.client("values") as client:
+        old = client.remember("The spare bicycle is with Otto.")
+        new = client.remember("The spare bicycle is with Ines.", supersedes=[old.memory.id])
+    question = "Who has the spare bicycle now?"
+    with quoting.client("values") as client:
+        answer = client.ask(question)
+    assert [each.ids for each in answer.sentences] == [[new.memory.id]]
 
 
 def test_what_is_not_known_is_not_answered(quoting: RunningDaemon) -> None:
@@ -98,13 +135,18 @@ def test_a_daemon_that_is_stopped_ends_the_call_of_the_model_and_answers_without
     assert "cancelled" in (answer.reason or "")
 
 
+def test_of_a_longer_memory_the_sentence_is_quoted_that_means_an_answer(reading: RunningDaemon) -> None:
+    answer = ask(reading, "What is her job?", top_k=1)
+    assert answer.answer == "She works at the zoo."
+
+
 def test_with_a_language_model_the_answer_is_grounded_in_what_it_cites_or_quoted(writing: RunningDaemon) -> None:
     for question in ("Where is the key to the cellar?", "When did Anna move to Berlin?", "When does the ferry leave?"):
         answer = ask(writing, question)
         assert not answer.abstained
-        contents = {memory.id: memory.content for memory in answer.memories}
+        known = {memory.id: (memory.content, spoken_day(memory.event_at)) for memory in answer.memories}
         for sentence in answer.sentences:
-            assert rejection_of(sentence.text, [contents[each] for each in sentence.ids]) == ""
+            assert rejection_of(sentence.text, [text for each in sentence.ids for text in known[each]]) == ""
         assert (answer.method == "llm") == (answer.reason is None)
     with writing.client() as client:
         model = client.status().models["llm"]
@@ -112,3 +154,20 @@ def test_with_a_language_model_the_answer_is_grounded_in_what_it_cites_or_quoted
     assert (used.site, used.calls) == ("answer", 3)
     assert sum(used.outcomes.values()) == 3
     assert (model.name, model.state) == ("SmolLM2-135M-Instruct-Q4_1", "ready")
+
+
+def test_a_worker_that_dies_or_is_killed_costs_no_answer(writing: RunningDaemon) -> None:
+    question = "Where is the key to the cellar?"
+    ask(writing, question)
+    (worker,) = workers(writing)
+    os.kill(worker, signal.SIGKILL)
+    answer = ask(writing, question)
+    assert not answer.abstained
+    assert workers(writing) != [worker]
+
+
+def test_many_questions_at_once_are_all_answered(writing: RunningDaemon) -> None:
+    with ThreadPoolExecutor(24) as threads:
+        answers = list(threads.map(lambda _: ask(writing, "Where is the key to the cellar?"), range(24)))
+    assert all(KEY in [memory.content for memory in answer.memories] for answer in answers if not answer.abstained)
+    assert all(answer.reason for answer in answers if answer.method == "quotes")

@@ -34,6 +34,10 @@ SCENARIOS = (
              sent=[{"question": "where is the key", "top_k": 2, "tags": ["home"], "since": "3d"}],
              says=("The key is with Ines. [1]\n", "\n1  0.82  c0ffee01",
                    "quoted, not written by a language model · namespace default\n")),
+        {"POST /v1/ask": msgspec.structs.replace(ASKED, reason="it is\x1b[31m loading")},
+        Give("ask where is the key",
+             says=("\nquoted, not written by a language model: it is\ufffd[31m loading · namespace default\n",)),
+        {"POST /v1/ask": ASKED},
         Give("ask where is the key --json", json=msgspec.to_builtins(ASKED)),
     )),
     Scenario("an answer of the language model says so", (

@@ -1,6 +1,5 @@
 """The task `answer`: a question answered from memories alone, each sentence with its sources. SPEC 11, 12.2"""
 
-from collections import Counter
 from typing import Annotated
 
 import msgspec
@@ -8,15 +7,15 @@ from msgspec import Meta
 
 from mnemo_core.llm.content_words import content_words
 from mnemo_core.llm.grounding import rejection_of
-from mnemo_core.llm.tasks import LlmTask, TaskInputs
+from mnemo_core.llm.tasks import LlmTask, RecalledSource, TaskInputs
 from mnemo_core.text.segmentation import sentences
 
 SOURCES_MAX = 8
 SENTENCES_MAX = 3
 SENTENCE_CHARACTERS = 300
-STEM_LETTERS = 4  # two words that begin with the same are taken for one, when a sentence is chosen
+STEM_LETTERS = 4  # two words that begin with the same letters are taken for forms of one
 KNOWN_SHARE_MIN = 0.5  # of the question's words in one source, for it to count as holding the answer
-QUOTE_SHARE_MIN = 0.5  # of the best score, for a sentence to be quoted next to it
+QUOTE_SHARE_MIN = 0.5  # of the best score, for a source to be quoted next to the best (tests/bench/bench_ask.py)
 
 _SourceNumber = Annotated[int, Meta(ge=1, le=SOURCES_MAX)]
 
@@ -35,7 +34,11 @@ class QuestionAnswer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def validate_answer(answer: QuestionAnswer, inputs: TaskInputs) -> str:
-    """Return why an answer is rejected; "" if it is accepted. Each sentence is grounded in the sources it names."""
+    """Return why an answer is rejected; "" if it is accepted.
+
+    Each sentence is grounded in the sources that it names, and has no content word but theirs and the question's: that
+    the key is "under the mattress" has no specific that could be checked, and would be as wrong as a wrong number.
+    """
     wanted = _stems(inputs.question)
     if (
         not answer.sentences
@@ -54,32 +57,29 @@ def validate_answer(answer: QuestionAnswer, inputs: TaskInputs) -> str:
         cited = [inputs.sources[number - 1] for number in sentence.sources]
         if not all(content_words(sentence.text) & content_words(source) for source in cited):
             return "it names a source that shares no word with its sentence"
-        if reason := rejection_of(sentence.text, cited):
+        known = cited + [inputs.recalled[number - 1].origin for number in sentence.sources if inputs.recalled]
+        if reason := rejection_of(sentence.text, known):
             return reason
+        stems = wanted.union(*map(_stems, known))
+        for word in sorted(content_words(sentence.text)):
+            if word[:STEM_LETTERS] not in stems:
+                return f"the word {word!r} is in none of the sources"
     return ""
 
 
 def quote_answer(inputs: TaskInputs) -> QuestionAnswer:
-    """Select the sentences that have most of the question's words, one of a source, in the order of the sources.
+    """Quote the sentence that answers best of the first source, and of those that recall scored half as high.
 
-    Whether the sources bear on the question at all is decided before, and they come in order of relevance: where no
-    sentence has a word of the question, the first one answers.
+    Recall ranks the sources and decides before whether they bear on the question at all; a choice by the words of the
+    question alone cites the evidence less often (`tests/bench/bench_ask.py`).
     """
-    wanted = _stems(inputs.question)
-    found = [
-        (number, each) for number, source in enumerate(inputs.sources[:SOURCES_MAX], 1) for each in sentences(source)
-    ]
-    counts = Counter(stem for _, sentence in found for stem in _stems(sentence) & wanted)
-    best: dict[int, tuple[float, str]] = {}
-    for number, sentence in found:
-        score = sum(1 / counts[stem] for stem in _stems(sentence) & wanted)  # a rare word says more
-        if number not in best or score > best[number][0]:
-            best[number] = (score, sentence)
-    least = max(score for score, _ in best.values()) * QUOTE_SHARE_MIN
+    recalled = inputs.recalled or (RecalledSource(),) * len(inputs.sources)
+    least = max(known.score for known in recalled) * QUOTE_SHARE_MIN
     quotes: dict[str, AnswerSentence] = {}
-    for number, (score, sentence) in best.items():
-        if score >= least and (score > 0 or not quotes) and len(quotes) < SENTENCES_MAX:
-            quotes.setdefault(sentence, AnswerSentence(_cut_sentence(sentence), (number,)))
+    for number, (source, known) in enumerate(zip(inputs.sources, recalled, strict=True), start=1):
+        if known.score >= least and len(quotes) < SENTENCES_MAX:
+            text = _cut_sentence(known.quote) or best_sentence(source, inputs.question)
+            quotes.setdefault(text, AnswerSentence(text, (number,)))
     return QuestionAnswer(tuple(quotes.values()))
 
 
@@ -91,11 +91,10 @@ def best_sentence(source: str, text: str) -> str:
 
 
 def is_quotable(inputs: TaskInputs) -> bool:
-    """Return whether one sentence has all words of the question, so that quoting it says enough."""
+    """Return whether one of the quotes, which is no question itself, has all words of the question and says enough."""
     wanted = _stems(inputs.question)
-    return bool(wanted) and any(
-        wanted <= _stems(sentence) for source in inputs.sources for sentence in sentences(source)
-    )
+    quotes = [quote.text for quote in quote_answer(inputs).sentences if not quote.text.endswith(("?", "？"))]
+    return bool(wanted) and any(wanted <= _stems(quote) for quote in quotes)
 
 
 def _cut_sentence(sentence: str) -> str:

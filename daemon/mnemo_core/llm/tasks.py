@@ -6,9 +6,10 @@ choice between model and fallback (`mnemo_daemon.models.task_runner`). To add on
 to the others and name it in `registry.py`.
 """
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import msgspec
 
@@ -21,12 +22,21 @@ Site = Literal[
 Answer = TypeVar("Answer", bound=msgspec.Struct)
 
 
+class RecalledSource(NamedTuple):
+    """A source as recall found it: its speaker and date, the sentence that answers best, and its score."""
+
+    origin: str = ""
+    quote: str = ""
+    score: float = 1.0
+
+
 @dataclass(frozen=True)
 class TaskInputs:
     """The texts that a task works on, and the question about them where there is one."""
 
     sources: tuple[str, ...]
     question: str = ""
+    recalled: tuple[RecalledSource, ...] = ()  # of each source, where a recall found them: the best first
 
     def __post_init__(self) -> None:
         if not any(source.strip() for source in self.sources):
@@ -67,7 +77,11 @@ def prompt_head(task: AnyTask) -> str:
 
 def prompt_data(inputs: TaskInputs) -> str:
     """The part of the prompt that holds the inputs. A text cannot leave its JSON string, whatever is in it."""
-    lines = [f"Source {number}: {_quoted(source)}" for number, source in enumerate(inputs.sources, start=1)]
+    origins = [f" from {_quoted(each.origin)}" if each.origin else "" for each in inputs.recalled]
+    lines = [
+        f"Source {number}{origin}: {_quoted(source)}"
+        for number, (source, origin) in enumerate(itertools.zip_longest(inputs.sources, origins, fillvalue=""), start=1)
+    ]
     if inputs.question:
         lines.append(f"Question: {_quoted(inputs.question)}")
     return "\n".join(lines)

@@ -1,6 +1,7 @@
 """The routes of questions: recall, why, search by words, and the context block. SPEC 7, 13"""
 
 import asyncio
+import time
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -18,6 +19,7 @@ from mnemo_client.protocol.retrieval import (
     WhyAnswer,
     WhyRequest,
 )
+from mnemo_core.llm.question_answer import ANSWER
 from mnemo_core.retrieval import context_block
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_daemon.api import access, request_codec, response_codec
@@ -130,10 +132,12 @@ class RecallApi:
             until=asked.until, as_of=asked.as_of, preferences="inline", cut=asked.cut, highlight=True,
         )  # fmt: skip
         question = self._question(request, inner)._replace(working_session=asked.session_id)
+        until = time.monotonic() + ANSWER.deadline_s
         recalled = await self._recall(_without_sensitive(question), dry=question.as_of is not None)
         answered = await self._answerers.run(  # a daemon that stops does not wait for the model
-            answer_question, asked.question, recalled.hits, self._services.llm_tasks, self._services.stopped.is_set
-        )
+            answer_question, asked.question, recalled.hits, self._services.llm_tasks, until,
+            self._services.stopped.is_set,
+        )  # fmt: skip
         namespace, roots = access.namespace_of(request), self._services.root_paths()
         await self._workers.run(self._note_shown, recalled.hits, asked.session_id)
         return Reply(response_codec.ask_answer(answered, recalled, namespace, roots))

@@ -55,12 +55,13 @@ class Question(NamedTuple):
 
 
 class BestPassage(NamedTuple):
-    """The sentences that answer best: their text, the query's words in it, and the line of the best of them in the
-    note (0: no note)."""
+    """The sentences that answer best: their text, the query's words in it, the line of the best of them in the note (0:
+    no note), and the best of them alone."""
 
     text: str
     marks: list[tuple[int, int]]
     line: int
+    sentence: str
 
 
 class Hit(NamedTuple):

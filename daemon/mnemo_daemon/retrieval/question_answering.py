@@ -1,10 +1,12 @@
 """Answers to questions from what was recalled, and from nothing else. SPEC 11"""
 
+import datetime as dt
+import time
 from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
 from mnemo_core.llm.question_answer import ANSWER, SOURCES_MAX, best_sentence
-from mnemo_core.llm.tasks import TaskInputs
+from mnemo_core.llm.tasks import RecalledSource, TaskInputs
 from mnemo_daemon.models.task_runner import TaskRunner
 from mnemo_daemon.retrieval.question import Hit
 
@@ -32,14 +34,18 @@ class AnsweredQuestion(NamedTuple):
 
 
 def answer_question(
-    question: str, hits: Sequence[Hit], tasks: TaskRunner, is_cancelled: Callable[[], bool]
+    question: str, hits: Sequence[Hit], tasks: TaskRunner, until: float, is_cancelled: Callable[[], bool]
 ) -> AnsweredQuestion:
-    """Answer from the first hits; the order of the hits is that of their relevance. Waits for the language model."""
+    """Answer from the first hits; the order of the hits is that of their relevance.
+
+    Waits for the language model, at most until a time of the monotonic clock: questions wait for a thread before this.
+    """
     read = [hit for hit in hits if hit.details.memory.content.strip()][:SOURCES_MAX]
     if not read:
         return AnsweredQuestion([], "quotes")
     sources = tuple(_source_text(hit) for hit in read)
-    result = tasks.run(ANSWER, TaskInputs(sources, question), is_cancelled=is_cancelled)
+    inputs = TaskInputs(sources, question, tuple(map(_recalled, read)))
+    result = tasks.run(ANSWER, inputs, max(0.0, until - time.monotonic()), is_cancelled)
     sentences = [
         (
             sentence.text,
@@ -55,3 +61,16 @@ def _source_text(hit: Hit) -> str:
     if len(content) <= SOURCE_CHARACTERS:
         return content
     return (hit.best.text if hit.best is not None else content)[:SOURCE_CHARACTERS]
+
+
+def _recalled(hit: Hit) -> RecalledSource:
+    """The speaker and date of a hit, its sentence that answers best and its score; an older value answers nothing."""
+    memory = hit.details.memory
+    parts = [memory.speaker] if memory.speaker else []
+    if memory.note is None or memory.note.dated:
+        day = dt.datetime.fromtimestamp(memory.event_at / 1000).astimezone()
+        parts.append(f"{day.day} {day:%B %Y}")  # in words, so that an answer can repeat them
+    if hit.was:
+        parts.append("no longer true")
+    quote = hit.best.sentence if hit.best is not None else ""
+    return RecalledSource(", ".join(parts), quote, 0.0 if hit.was else hit.score)

@@ -157,7 +157,7 @@ class ResultBuilder:
             place = next((chunk for chunk in answer.note.chunks if chunk.memory == answer.memory.id), None)
             if place is not None:
                 line = min(place.last_line, place.first_line + content[: shown.best[0]].count("\n"))
-        return BestPassage(text, inside, line)
+        return BestPassage(text, inside, line, content[slice(*shown.best)].replace("\n", " "))
 
     def _highlights(self, memory: Memory, query: str) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
         """The places of the query's words in the text, and among them those that distinguish its sentences.

@@ -49,7 +49,8 @@ def answer_lines(answer: AskAnswer, style: TextStyle, here: Path, home: Path) ->
         yield ""
         yield from hit_lines(answer.memories, style, here, home)
         how = "written by the language model" if answer.method == "llm" else "quoted, not written by a language model"
-        yield style.dim(f"{how} · namespace {sanitize(answer.namespace)}")
+        why = f": {sanitize(answer.reason)}" if answer.reason else ""
+        yield style.dim(f"{how}{why} · namespace {sanitize(answer.namespace)}")
 
 
 def _fitting_headings(headings: str, room: int | None) -> str:
