@@ -49,7 +49,10 @@ def answer_question(
     sentences = [
         (
             sentence.text,
-            [QuotedHit(read[n - 1], best_sentence(sources[n - 1], sentence.text)) for n in sentence.sources],
+            [
+                QuotedHit(read[n - 1], best_sentence(sources[n - 1], sentence.text))
+                for n in dict.fromkeys(sentence.sources)
+            ],
         )
         for sentence in result.answer.sentences
     ]
