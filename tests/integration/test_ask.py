@@ -89,12 +89,12 @@ def test_an_answer_quotes_the_sentence_and_cites_its_memory(quoting: RunningDaem
 
 def test_an_older_value_is_not_quoted_next_to_the_newer_one(quoting: RunningDaemon) -> None:
     with quoting.client("values") as client:
-        old = client.remember("The spare bicycle is with Otto.")
-        new = client.remember("The spare bicycle is with Ines.", supersedes=[old.memory.id])
-    question = "Who has the spare bicycle now?"
-    with quoting.client("values") as client:
-        answer = client.ask(question)
-    assert [each.ids for each in answer.sentences] == [[new.memory.id]]
+        old = client.remember("I live in Lisbon now.", event_at="2024-03-01").memory.id
+        new = client.remember("I moved to Porto, where I live now.", event_at="2025-03-01").memory.id
+        hits = client.recall("Where do I live now?", cut="gap", dry=True).memories
+        assert [(memory.id, memory.was) for memory in hits] == [(new, False), (old, True)]
+        answer = client.ask("Where do I live now?")
+    assert [sentence.ids for sentence in answer.sentences] == [[new]]
 
 
 def test_what_is_not_known_is_not_answered(quoting: RunningDaemon) -> None:
