@@ -48,6 +48,10 @@ SCENARIOS = (
         {"POST /v1/ask": UNKNOWN},
         Give("ask who", code=3, out="I don't know.\n", err="nothing found in namespace default\n"),
         Give("ask who --json", code=3, json=msgspec.to_builtins(UNKNOWN)),
+        {"POST /v1/ask": msgspec.structs.replace(UNKNOWN, method="llm")},
+        Give("ask who", code=3, out="I don't know.\n",
+             err="the language model found no answer in the memories of namespace default; "
+                 "show them with: mnemo recall\n"),
     )),
 )  # fmt: skip
 

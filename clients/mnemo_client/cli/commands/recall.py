@@ -114,6 +114,10 @@ def ask(context: CommandContext) -> int:
     if context.print_json_if_asked():
         return EXIT_NOT_FOUND if answer.abstained else EXIT_DONE
     context.print(*answer_lines(answer, context.style, context.cwd, context.home))
+    if answer.abstained and answer.method == "llm":
+        where = f"the memories of namespace {answer.namespace}"
+        context.message(f"the language model found no answer in {where}; show them with: mnemo recall")
+        return EXIT_NOT_FOUND
     if answer.abstained:
         status = client.status() if "vectors" in answer.degraded else None
         return _report_nothing(context, answer.namespace, degraded_text(answer.degraded, status))
