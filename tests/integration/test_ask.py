@@ -103,6 +103,16 @@ def test_what_is_not_known_is_not_answered(quoting: RunningDaemon) -> None:
     assert (answer.sentences, answer.citations, answer.memories) == ([], [], [])
 
 
+def test_a_memory_of_the_last_hours_of_the_calendar_is_shown_east_of_utc() -> None:
+    with quick_folder() as scratch:
+        environ = {"TZ": "Asia/Tokyo", "XDG_CACHE_HOME": str(scratch / "cache")}
+        with running(scratch / "data", environ) as daemon, daemon.client() as client:
+            client.remember("The comet returns.", event_at="9999-12-31T23:59:59Z")
+            assert client.ask("Does the comet return?").answer == "The comet returns."
+            assert "9999-12-31: The comet returns." in client.context("comet", dates="all").block
+            assert client.recall("comet", explain=True, dry=True).memories[0].content == "The comet returns."
+
+
 def test_a_sensitive_memory_is_used_only_when_its_tag_is_asked_for(quoting: RunningDaemon) -> None:
     question = "What is the code of the cellar safe?"
     assert "4711" not in ask(quoting, question, cut="none").answer

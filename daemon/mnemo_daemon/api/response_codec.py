@@ -1,6 +1,5 @@
 """Stored records and results of services as the answers of the API. SPEC 2.1, 13"""
 
-import datetime as dt
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,12 +19,14 @@ from mnemo_client.protocol.status import ViewStatus
 from mnemo_client.protocol.versions import DifferenceView, VersionView
 from mnemo_core.ingest.write_plan import NEW_ID_PREFIX
 from mnemo_core.retrieval.context_block import ContextLine
+from mnemo_core.text.dates.local_days import local_time
 from mnemo_daemon.indexing.index import IndexProgress
 from mnemo_daemon.ingest.ingest_pipeline import IngestResult
 from mnemo_daemon.memories.history import MemoryDifference, MemoryVersion
 from mnemo_daemon.memories.memory_service import MemoryDetails, MemoryEdge
 from mnemo_daemon.retrieval.question import Hit, Question, RecallOutcome, shown_score
 from mnemo_daemon.retrieval.question_answering import AnsweredQuestion
+from mnemo_daemon.times import utc_offset
 from mnemo_store.records import Memory
 
 TRAIL_CHARS_MAX = 120  # of title and headings, in a line of the context block
@@ -194,7 +195,7 @@ def ingest_fields(took: IngestResult, *, explain: bool) -> dict[str, Any]:
 
 def local_day(milliseconds_at: int) -> str:
     """The local day, as it is shown."""
-    return dt.datetime.fromtimestamp(milliseconds_at / 1000).astimezone().date().isoformat()
+    return local_time(milliseconds_at, utc_offset)[0].isoformat()
 
 
 def _fields(found: MemoryDetails, root_paths: Mapping[str, str]) -> dict[str, Any]:

@@ -1,14 +1,15 @@
 """Answers to questions from what was recalled, and from nothing else. SPEC 11"""
 
-import datetime as dt
 import time
 from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
 from mnemo_core.llm.question_answer import ANSWER, SOURCES_MAX, best_sentence
 from mnemo_core.llm.tasks import RecalledSource, TaskInputs
+from mnemo_core.text.dates.local_days import local_time
 from mnemo_daemon.models.task_runner import TaskRunner
 from mnemo_daemon.retrieval.question import Hit
+from mnemo_daemon.times import utc_offset
 
 SOURCE_CHARACTERS = 1000  # of a longer text, the passage that answers best is read
 UNKNOWN = "I don't know."
@@ -71,7 +72,7 @@ def _recalled(hit: Hit) -> RecalledSource:
     memory = hit.details.memory
     parts = [memory.speaker] if memory.speaker else []
     if memory.note is None or memory.note.dated:
-        day = dt.datetime.fromtimestamp(memory.event_at / 1000).astimezone()
+        day, _ = local_time(memory.event_at, utc_offset)
         parts.append(f"{day.day} {day:%B %Y}")  # in words, so that an answer can repeat them
     if hit.was:
         parts.append("no longer true")
