@@ -110,7 +110,7 @@ def test_a_memory_is_stored_found_changed_deleted_and_restored(person: Person) -
 
 def test_a_question_is_answered_with_the_memories_that_it_rests_on_and_how(person: Person) -> None:
     person.give("add", "The boiler was serviced by Mr. Kowalski on 3 March. He charged 240 EUR.", "-n", "flat")
-    shown = person.give("ask", "who serviced the boiler", "-n", "flat")
+    shown = person.give("ask", "who mended the boiler", "-n", "flat")
     lines = shown.splitlines()
     assert lines[0] == "The boiler was serviced by Mr. Kowalski on 3 March. [1]"
     stored = person.answer("show", "1")["id"]
@@ -118,7 +118,7 @@ def test_a_question_is_answered_with_the_memories_that_it_rests_on_and_how(perso
     assert stored[-8:] in lines[2]
     assert lines[-1].startswith("quoted, not written by a language model: no language model is chosen")
     assert lines[-1].endswith(" · namespace flat")
-    answer = person.answer("ask", "who serviced the boiler", "-n", "flat")
+    answer = person.answer("ask", "who mended the boiler", "-n", "flat")
     assert answer["sentences"] == [{"text": lines[0].removesuffix(" [1]"), "ids": [stored]}]
     assert (answer["method"], answer["abstained"]) == ("quotes", False)
     assert person.give("ask", "when does the ferry leave", "-n", "flat", code=3) == "I don't know.\n"
