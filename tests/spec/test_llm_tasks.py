@@ -235,6 +235,23 @@ def test_not_knowing_is_accepted_where_no_source_has_most_words_of_the_question(
 TEXTS = st.text(min_size=1).filter(lambda text: text.strip() != "") | st.sampled_from(SOURCES)
 
 
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        (
+            "The electrician is Marta Kowalski.",
+            "it rests on sentences without a word of the question, and a source has others",
+        ),
+        ("4,200 EUR.", ""),
+        ("So far 4,200 EUR are paid.", ""),
+    ],
+)
+def test_an_answer_that_does_not_bear_on_the_question_is_rejected(said: str, reason: str) -> None:
+    source = "- The electrician is Marta Kowalski.\n- Budget is 12,500 EUR; paid so far 4,200 EUR."
+    answer = QuestionAnswer((AnswerSentence(said, (1,)),))
+    assert validate_answer(answer, TaskInputs((source,), "How much is paid so far for the kitchen?")) == reason
+
+
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task.site)
 @given(sources=st.lists(TEXTS, min_size=1, max_size=6), question=st.text())
 def test_a_fallback_answers_whatever_the_sources_are_and_the_same_each_time(

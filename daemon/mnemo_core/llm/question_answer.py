@@ -64,7 +64,22 @@ def validate_answer(answer: QuestionAnswer, inputs: TaskInputs) -> str:
         for word in sorted(content_words(sentence.text)):
             if word[:STEM_LETTERS] not in stems:
                 return f"the word {word!r} is in none of the sources"
+    if answer.sentences and not _bears_on_question(answer, inputs):
+        return "it rests on sentences without a word of the question, and a source has others"
     return ""
+
+
+def _bears_on_question(answer: QuestionAnswer, inputs: TaskInputs) -> bool:
+    """Return whether an answer, or the sentence of a source that it is closest to, shares a word with the question;
+    True where no sentence of the sources does."""
+    wanted = _stems(inputs.question)
+    closest = (
+        best_sentence(inputs.sources[number - 1], sentence.text)
+        for sentence in answer.sentences
+        for number in sentence.sources
+    )
+    texts = (*closest, *(sentence.text for sentence in answer.sentences))
+    return any(_stems(text) & wanted for text in texts) or not any(_stems(each) & wanted for each in inputs.sources)
 
 
 def quote_answer(inputs: TaskInputs) -> QuestionAnswer:
