@@ -124,7 +124,7 @@ class Daemon:
         """Start the model, the vectors and the notes: none of them holds up an answer by words."""
         services = self.services
         services.notes.start()
-        services.indexing.start()  # whatever becomes of the model, whoever installs one later finds this running
+        services.indexing.start()  # also without a model: one that is installed later is used at once
         chosen = services.chosen_model()
         try:
             if chosen:

@@ -22,7 +22,7 @@ from mnemo_daemon.server.systemd import Notifier
 from mnemo_store.errors import StoreError
 
 # After which a process that should end is ended, and its log says where its threads stood. What was acknowledged is
-# durable by then; a thread that hangs must not keep the socket, the lock and whoever waits for the end.
+# durable by then; a thread that hangs must not keep the socket, the lock and callers that wait for the end.
 CLOSE_SECONDS_MAX = 30.0
 WARM_SECONDS_MAX = 60.0  # for a start, before what it made is taken to be all that stays
 WARM_POLL_SECONDS = 0.5

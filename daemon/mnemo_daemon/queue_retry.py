@@ -1,4 +1,4 @@
-"""Writing in the background: whoever finds the queue of writes full pauses and tries again."""
+"""Background writes: a caller that finds the queue of writes full pauses and tries again."""
 
 from collections.abc import Callable
 from typing import TypeVar

@@ -63,8 +63,8 @@ class ThreadSupervisor:
             self._thread.start()
 
     def stop(self, timeout: float | None = 10.0) -> bool:
-        """Ends pauses and restarts, and waits for the thread; whether it has ended. The loop must be told by its owner
-        as well."""
+        """End pauses and restarts, wait for the thread, and return whether it has ended. The owner of the loop must
+        stop it as well."""
         self._stopping.set()
         self._resume.set()
         thread = self._thread

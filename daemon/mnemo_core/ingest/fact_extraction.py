@@ -294,7 +294,8 @@ def _border(words: Sequence[SentenceWord], at: int) -> int | None:
 def _next_clause(
     words: Sequence[SentenceWord], begin: int, first: Clause, left: Sequence[SentenceWord]
 ) -> Clause | None:
-    """The clause from `begin` on that stands alone beside what is left of it, its subject its own or the same."""
+    """The clause from `begin` on that is complete by itself next to the words left of it, with its own or the same
+    subject."""
     if begin >= len(words) - 1 or not _is_complete(left):
         return None
     bare = [word.bare for word in left]

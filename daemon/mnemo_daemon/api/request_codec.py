@@ -220,7 +220,7 @@ def question_of(request: Request, asked: RecallRequest, now: int, settings: Sett
     if asked.now is not None:
         now = parse_time(asked.now, "now")
     elif as_of is not None:
-        now = min(as_of, now)  # what had expired, and how fresh things were, is told of that time
+        now = min(as_of, now)  # expiry and freshness are those of that time
     defaults = (settings or Settings()).recall_defaults(namespace)
     budget = asked.token_budget
     return Question(

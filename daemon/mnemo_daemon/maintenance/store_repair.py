@@ -221,9 +221,7 @@ class StoreRepair:
 
     def _wait_for_indexes(self) -> None:
         """Columns, words and vectors are there again."""
-        self._store.run_exclusively(
-            lambda _: None
-        ).result()  # behind it, whoever follows the store knows of what was done
+        self._store.run_exclusively(lambda _: None).result()  # after it, the indexes have applied the repair
         views, indexing = self._checking.views, self._checking.indexing
         if views is not None:
             self._wait(lambda: views.state == "ready")

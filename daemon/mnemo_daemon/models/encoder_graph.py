@@ -231,7 +231,7 @@ def digest_scales(scales: dict[str, Scales]) -> str:
 def open_session(model: bytes | Path, *, is_foreign: bool = False) -> Session:
     """A session whose runs each use the calling thread alone, so that several threads can run it side by side.
 
-    No spinning (it halves the speed beside other work), no arena (it would keep its largest run's memory for ever).
+    No spinning (it halves the speed under other load), no arena (it would keep its largest run's memory for ever).
     The graph is written as it should run: the larger fusions of onnxruntime make it slower (SkipLayerNormalization
     takes five times as long as Add and LayerNormalization), unless it is_foreign: then onnxruntime makes of it what it
     can.

@@ -68,8 +68,8 @@ class NoteWriter:
         is_stopping: Callable[[], bool],
         on_skipped: Callable[[NoteRoot, str, str | None, FileStat | None], None],
     ) -> None:
-        """on_skipped is told of each file that was looked at: (root, path, why it was skipped or None, and, where
-        only another content could change that, the file as it was)."""
+        """Call `on_skipped` for each examined file: (root, path, reason for skipping it or None, and, where only
+        another content could change that, the file as it was)."""
         self._store = store
         self._catalogue = catalogue
         self.file_bytes_max = file_bytes_max  # larger files are passed over; may be set at any time

@@ -229,15 +229,15 @@ class HttpServer:
             route, reply = await self._handled(raw)
             if hasattr(reply.value, "__aiter__"):
                 return await self._stream(raw, route, reply.value, reply.status)
-            told = getattr(reply.value, "degraded", None)
-            if isinstance(told, list) and self.degraded() and STORE not in told:
-                told.append(STORE)
+            degraded = getattr(reply.value, "degraded", None)
+            if isinstance(degraded, list) and self.degraded() and STORE not in degraded:
+                degraded.append(STORE)
             body = reply.value if isinstance(reply.value, bytes) else _encode(reply.value)
             response = _WholeResponse(self.reader_seconds, body, reply.status, route.content_type)
         except Exception as error:  # whatever went wrong, the client gets our shape and no traceback
             is_gone = raw.transport is None or raw.transport.is_closing()
             if is_gone and isinstance(error, ConnectionError):
-                raise  # nobody is left to be told; a handler's own connections are another matter
+                raise  # the client is gone; an error of a connection that a handler made itself is answered
             response = self._refused(raw, error)
         self._add_headers(response)
         return response

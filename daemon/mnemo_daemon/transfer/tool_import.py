@@ -51,7 +51,7 @@ class ImportRequest(NamedTuple):
 
 
 class ImportState:
-    """The progress of an import, for whoever watches; `stop` ends it behind the slice it is at."""
+    """The progress of an import; `stop` ends it after the current slice."""
 
     def __init__(self) -> None:
         self.done = 0

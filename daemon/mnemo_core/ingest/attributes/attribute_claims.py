@@ -1,8 +1,8 @@
 """Attribute claims of a text: a subject, one of its attributes, and its current value; the basis of `updates`. SPEC 5.5
 
 A claim is read only from a sentence whose pattern is plain: "Anna lives in Lisbon", "the report is due on March 3",
-"rent went up to 950". What may hold beside another value (I like tea; we use Redis), what was, what may be and what is
-asked makes no claim: an `updates` too many hides a true memory behind another.
+"rent went up to 950". A value that may hold next to another one (I like tea; we use Redis), a past or possible value
+and a question make no claim: an `updates` too many hides a true memory behind another.
 """
 
 import functools
@@ -241,7 +241,7 @@ def _same_subject(one: AttributeClaim, other: AttributeClaim) -> bool:
     return bool(kin) and kin == other_kin  # my sister, my sister Anna
 
 
-_ALSO_ENDS = lazy_pattern(r";(?=\s|$)| [-–—] ")  # a statement, beside the end of a sentence or line
+_ALSO_ENDS = lazy_pattern(r";(?=\s|$)| [-–—] ")  # a statement, besides the end of a sentence or line
 _ITEM_NUMBER = lazy_pattern(r"\d{1,3}\. +")
 _CLOSING = "\"'”’»)]*_` "  # may stand behind the mark that ends a sentence
 _PART = lazy_pattern(r",? (?:and|but|so|then) |, ", re.IGNORECASE)
@@ -460,7 +460,7 @@ def _carried_subject(clause: str) -> str:
 
 
 def _subject(said: str) -> tuple[frozenset[str], bool] | None:
-    """The words that tell one subject from another, and whether it is the speaker's; None for what cannot be told."""
+    """The words that identify a subject, and whether it is the speaker's; None where they identify none."""
     words = [word.strip(',:"()').lower() for word in said.split()]
     if len(words) > 7 or _THEIRS.match(said) or _NO_WORDS.search(said) or any(word in _NOT_SUBJECT for word in words):
         return None

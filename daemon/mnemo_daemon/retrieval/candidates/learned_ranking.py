@@ -62,7 +62,7 @@ Places = NDArray[np.intp]
 
 
 class _NeighbourRows(NamedTuple):
-    """Candidates and those beside them, m of them, by ascending number; and where each candidate and its own are."""
+    """Candidates and their neighbours, m rows by ascending number; and the rows of each candidate and its own."""
 
     numbers: Numbers
     near: Places  # (5, n)
@@ -281,8 +281,8 @@ def _set_scores_of_neighbours(context: RecallContext, chosen: Places, around: _N
 
 
 def _neighbours(corpus: Corpus, numbers: NDArray[np.int32], steps: int = 2) -> NDArray[np.int32]:
-    """(2 * steps, n) the numbers of what stands beside each, as in features.BESIDE; -1 where nothing is that may be
-    seen."""
+    """(2 * steps, n) the numbers of the neighbours of each, as in features.BESIDE; -1 where there is none that the
+    caller may see."""
     if not corpus.base:
         return np.full((2 * steps, len(numbers)), _NONE, np.int32)
     columns = corpus.columns
