@@ -107,10 +107,11 @@ def test_a_memory_of_the_last_hours_of_the_calendar_is_shown_east_of_utc() -> No
     with quick_folder() as scratch:
         environ = {"TZ": "Asia/Tokyo", "XDG_CACHE_HOME": str(scratch / "cache")}
         with running(scratch / "data", environ) as daemon, daemon.client() as client:
-            client.remember("The comet returns.", event_at="9999-12-31T23:59:59Z")
+            comet = client.remember("The comet returns.", event_at="9999-12-31T23:59:59Z").memory.id
             assert client.ask("Does the comet return?").answer == "The comet returns."
             assert "9999-12-31: The comet returns." in client.context("comet", dates="all").block
             assert client.recall("comet", explain=True, dry=True).memories[0].content == "The comet returns."
+            assert "9999-12-31 23:59+00:00" in client.why(comet, "comet", until="2020-01-01").sentence
 
 
 def test_a_sensitive_memory_is_used_only_when_its_tag_is_asked_for(quoting: RunningDaemon) -> None:

@@ -6,7 +6,7 @@ It is made from the context of the recall afterwards: an answer without `explain
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -362,5 +362,9 @@ def _rounded(values: NDArray[Any]) -> list[Any]:
 
 
 def local_time(milliseconds: int) -> str:
-    """On the daemon's clocks."""
-    return datetime.fromtimestamp(milliseconds / 1000).astimezone().isoformat(" ", "minutes")
+    """Return day and minute in the time zone of the daemon; in UTC where the calendar ends before them."""
+    moment = datetime.fromtimestamp(milliseconds / 1000, UTC)
+    try:
+        return moment.astimezone().isoformat(" ", "minutes")
+    except (OverflowError, ValueError):
+        return moment.isoformat(" ", "minutes")
