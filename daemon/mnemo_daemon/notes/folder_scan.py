@@ -29,7 +29,6 @@ from mnemo_core.documents.note_dates import (
     date_in_org,
 )
 from mnemo_core.documents.note_diff import text_hash
-from mnemo_core.documents.word_file import WordFileError, read_word_file
 from mnemo_core.ingest.note_sync import NoteChunk, NoteContent
 from mnemo_core.text import secrets
 from mnemo_core.text.cleaning import normalize_text, remove_private_spans, valid_tags
@@ -302,17 +301,26 @@ def _text_of(data: bytes, suffix: str, is_stopping: Callable[[], bool]) -> str:
         if suffix == ".pdf":
             raw = pdf_reader.read_pdf_file(data, is_stopping=is_stopping)
         elif suffix == ".docx":
-            raw = read_word_file(data)
+            raw = _read_word(data)
         elif b"\0" in data:
             raise UnreadableNote("binary: it holds a NUL")
         else:
             raw = data.decode("utf-8-sig")
-    except (pdf_reader.UnreadablePdf, WordFileError) as error:
+    except pdf_reader.UnreadablePdf as error:
         raise UnreadableNote(str(error)) from None
     except UnicodeDecodeError as error:
         raise UnreadableNote(f"not UTF-8 (byte {error.start})") from None
     text = normalize_text(raw)
     return remove_private_spans(text, keep_lines=True) if "<" in text else text
+
+
+def _read_word(data: bytes) -> str:
+    from mnemo_core.documents import word_file  # with zipfile and its codecs: 10 ms of a start that few folders need
+
+    try:
+        return word_file.read_word_file(data)
+    except word_file.WordFileError as error:
+        raise UnreadableNote(str(error)) from None
 
 
 def _file_dates(document: blocks.NoteDocument, path: str) -> tuple[int | None, int | None]:
