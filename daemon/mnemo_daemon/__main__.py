@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Iterator
 
+from mnemo_client.version import VERSION
 from mnemo_daemon import allocator, settings
 from mnemo_daemon.server import sockets
 from mnemo_daemon.server.systemd import Notifier
@@ -82,9 +83,7 @@ def _cheap_imports() -> Iterator[None]:
 
 def _answer_argument(arguments: list[str]) -> int:
     if arguments == ["--version"]:
-        from importlib.metadata import version
-
-        sys.stdout.write(f"mnemod {version('mnemod')}\n")
+        sys.stdout.write(f"mnemod {VERSION}\n")
         return 0
     asked = arguments in (["--help"], ["-h"])
     (sys.stdout if asked else sys.stderr).write(USAGE)

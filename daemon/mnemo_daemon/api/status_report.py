@@ -1,7 +1,6 @@
 """The state of the daemon and its parts, as `/v1/health`, `/v1/status` and `/v1/models` answer it. SPEC 13, 16"""
 
 import contextlib
-import importlib.metadata
 import os
 import re
 import time
@@ -17,6 +16,7 @@ from mnemo_client.protocol.status import (
     StatusAnswer,
     ThreadStatus,
 )
+from mnemo_client.version import VERSION
 from mnemo_daemon.api.response_codec import view_status
 from mnemo_daemon.indexing.registry import BACKGROUND_INDEXES
 from mnemo_daemon.scheduler import JobReport
@@ -34,7 +34,7 @@ class StatusReport:
         thread_reports: Callable[[], Sequence[ThreadReport]],
         job_reports: Callable[[], Sequence[JobReport]],
     ) -> None:
-        self.version = importlib.metadata.version("mnemod")
+        self.version = VERSION
         self._services = services
         self._thread_reports = thread_reports
         self.job_reports = job_reports
