@@ -10,11 +10,15 @@ import logging
 import os
 import sys
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from mnemo_client.version import VERSION
-from mnemo_daemon import allocator, settings
+from mnemo_daemon import allocator
 from mnemo_daemon.server import sockets
 from mnemo_daemon.server.systemd import Notifier
+
+if TYPE_CHECKING:
+    from mnemo_daemon.settings import Configuration
 
 USAGE = """usage: mnemod [--help | --version]
 
@@ -28,6 +32,9 @@ def main() -> int:
     arguments = sys.argv[1:]
     if arguments:
         return _answer_argument(arguments)
+    with _cheap_imports():
+        from mnemo_daemon import settings
+
     try:
         configuration = settings.load(os.environ)
     except settings.ConfigError as error:
@@ -47,7 +54,7 @@ def main() -> int:
     return _serve(configuration, listener, notifier)
 
 
-def _serve(configuration: settings.Configuration, listener: sockets.Listener, notifier: Notifier) -> int:
+def _serve(configuration: "Configuration", listener: sockets.Listener, notifier: Notifier) -> int:
     import asyncio
 
     with _cheap_imports():
