@@ -95,7 +95,7 @@ def _emptied(folder: Path) -> Path:
     return folder
 
 
-def told_in(record: Path) -> list[WriteReport]:
+def reported_in(record: Path) -> list[WriteReport]:
     return [msgspec.json.decode(entry.data, type=WriteReport) for entry in read_record(record) if entry.kind == "m"]
 
 

@@ -28,7 +28,7 @@ from tests.outages import (
     Workers,
     record_day,
     record_recovery,
-    told_in,
+    reported_in,
 )
 from tests.powerloss import Keep, build_recorder, choose, read_record
 from tests.samples import quick_folder
@@ -77,7 +77,7 @@ class Power:
         for fail_at in range(1, syncs + 1):
             with quick_folder() as scratch:
                 record = record_day(self._recorder, scratch, fail_at)
-                for each in told_in(record):
+                for each in reported_in(record):
                     reported[each.outcome] = reported.get(each.outcome, 0) + 1
                     if each.outcome == "silent":
                         self.wrong += 1

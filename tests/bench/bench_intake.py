@@ -212,8 +212,8 @@ def take_texts(client: Client, folder: Path, files: int) -> IntakeTally:
             tally.add_masked(text)
             tally.add_pieces(name, text, results)
             for memory in (item.memory for item in results if isinstance(item, PieceAnswer) and item.memory):
-                is_told = abs(memory.event_at - memory.created_at) > CLOCK_MS
-                tally.add_date(memory.content, memory.created_at, memory.event_at if is_told else None)
+                is_reported = abs(memory.event_at - memory.created_at) > CLOCK_MS
+                tally.add_date(memory.content, memory.created_at, memory.event_at if is_reported else None)
     print(f"{len(chosen)} of {len(paths)} files")
     return tally
 

@@ -100,10 +100,10 @@ def test_what_cannot_be_rewritten_is_reported_and_left(place: Path) -> None:
     data.write_bytes(data.read_bytes() + b"spoilt")
     report = forget(place / "data", 1, everywhere=True)
     assert not report.complete
-    (place_told,) = [each for each in report.places if each.state == "still there"]
-    assert place_told.place == str(place / "data" / "backups" / "first")
-    assert "is damaged" in place_told.detail
-    assert report.backups == [place_told.place]
+    (reported_place,) = [each for each in report.places if each.state == "still there"]
+    assert reported_place.place == str(place / "data" / "backups" / "first")
+    assert "is damaged" in reported_place.detail
+    assert report.backups == [reported_place.place]
     assert data.exists()
     assert {name.split("/")[2] for name in bytes_with(place, CANARY)} == {"first"}
 

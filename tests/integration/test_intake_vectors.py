@@ -62,7 +62,7 @@ class CountedModels(EmbeddingService):
         return current if current is not None else EmbeddingCounter(super()._open(name))
 
 
-class Doors:
+class IngestSetup:
     """A store with its doors, without a socket."""
 
     def __init__(self, folder: Path, models: Path, embed_wait_ms: int = 20_000) -> None:
@@ -120,65 +120,65 @@ def models(tmp_path: Path, tiny_source: Path) -> Path:
 
 
 @pytest.fixture
-def entry_points(tmp_path: Path, models: Path) -> Iterator[Doors]:
-    entry_points = Doors(tmp_path / "data", models)
-    yield entry_points
-    entry_points.close()
+def ingest_setup(tmp_path: Path, models: Path) -> Iterator[IngestSetup]:
+    ingest_setup = IngestSetup(tmp_path / "data", models)
+    yield ingest_setup
+    ingest_setup.close()
 
 
-def test_L8_all_texts_of_a_request_are_embedded_in_one_call(entry_points: Doors) -> None:
-    took = entry_points.take(*LETTERS)
+def test_L8_all_texts_of_a_request_are_embedded_in_one_call(ingest_setup: IngestSetup) -> None:
+    took = ingest_setup.take(*LETTERS)
     assert len(took) == len(LETTERS)
     assert all(each.item.is_seen for each in took)
-    entry_points.settle()
-    assert [sorted(call) for call in entry_points.embedder.calls] == [sorted(LETTERS)]
+    ingest_setup.settle()
+    assert [sorted(call) for call in ingest_setup.embedder.calls] == [sorted(LETTERS)]
 
 
-def test_the_first_texts_of_a_request_are_written_before_the_last_are_embedded(entry_points: Doors) -> None:
-    encode_each, texts = entry_points.embedder.encode_each, [*LETTERS, *MORE_LETTERS]
+def test_the_first_texts_of_a_request_are_written_before_the_last_are_embedded(ingest_setup: IngestSetup) -> None:
+    encode_each, texts = ingest_setup.embedder.encode_each, [*LETTERS, *MORE_LETTERS]
 
     def held(texts: Sequence[str], run_all: RunAll = map) -> Iterator[tuple[Floats, Codes | None]]:
         for place, each in enumerate(encode_each(texts, run_all)):
             if place == SCORED_TOGETHER:
-                wait_until(lambda: entry_points.count() == SCORED_TOGETHER)
+                wait_until(lambda: ingest_setup.count() == SCORED_TOGETHER)
             yield each
 
-    entry_points.embedder.encode_each = held  # type: ignore[method-assign]
-    took = entry_points.take(*texts)
+    ingest_setup.embedder.encode_each = held  # type: ignore[method-assign]
+    took = ingest_setup.take(*texts)
     assert [each.decision.memory.content for each in took] == texts
     assert all(each.item.is_seen for each in took)
-    assert entry_points.count() == len(texts)
+    assert ingest_setup.count() == len(texts)
 
 
-def test_neighbours_are_found_at_every_position_of_a_request(entry_points: Doors) -> None:
+def test_neighbours_are_found_at_every_position_of_a_request(ingest_setup: IngestSetup) -> None:
     gap = [*LETTERS, *MORE_LETTERS][: SCORED_TOGETHER - 1]
-    took = entry_points.take("Anna lives in Oslo.", *gap, "Anna lives in Oslo!", "Anna moved to Bern.", gap[0])
+    took = ingest_setup.take("Anna lives in Oslo.", *gap, "Anna lives in Oslo!", "Anna moved to Bern.", gap[0])
     first, (again, moved, same) = took[0].decision, [each.decision for each in took[-3:]]
     assert [tie.id for tie in again.relations if tie.relation == "repeats"] == [first.memory.id]
     assert first.memory.id in [tie.id for tie in moved.relations if tie.relation == "updates"]
     assert (same.outcome, same.memory.id) == ("duplicate", took[1].decision.memory.id)
 
 
-def test_L9_an_equal_text_is_never_embedded_again(entry_points: Doors) -> None:
-    entry_points.take("a b c", "d e f", "a b c")
-    entry_points.settle()
-    assert entry_points.embedder.calls == [["a b c", "d e f"]]
-    again = entry_points.take("a b c", "d e f")
+def test_L9_an_equal_text_is_never_embedded_again(ingest_setup: IngestSetup) -> None:
+    ingest_setup.take("a b c", "d e f", "a b c")
+    ingest_setup.settle()
+    assert ingest_setup.embedder.calls == [["a b c", "d e f"]]
+    again = ingest_setup.take("a b c", "d e f")
     assert [each.decision.outcome for each in again] == ["duplicate", "duplicate"]
-    deleted = entry_points.memories.delete([again[0].decision.memory.id], "test", PERSON).result()
+    deleted = ingest_setup.memories.delete([again[0].decision.memory.id], "test", PERSON).result()
     assert deleted.result
-    (back,) = entry_points.take("a b c")
+    (back,) = ingest_setup.take("a b c")
     assert back.decision.outcome == "stored"
-    entry_points.settle()
-    assert entry_points.embedder.calls == [["a b c", "d e f"]]
+    ingest_setup.settle()
+    assert ingest_setup.embedder.calls == [["a b c", "d e f"]]
 
 
 def test_L9_nor_after_a_restart(tmp_path: Path, models: Path) -> None:
-    first = Doors(tmp_path / "data", models)
+    first = IngestSetup(tmp_path / "data", models)
     first.take("a b c")
     first.settle()
     first.close()
-    second = Doors(tmp_path / "data", models)
+    second = IngestSetup(tmp_path / "data", models)
     (took,) = second.take("a b c")
     second.settle()
     assert (took.decision.outcome, took.item.is_seen) == ("duplicate", True)
@@ -187,30 +187,30 @@ def test_L9_nor_after_a_restart(tmp_path: Path, models: Path) -> None:
 
 
 def test_L9_a_text_that_a_request_is_embedding_is_not_embedded_in_the_background(tmp_path: Path, models: Path) -> None:
-    entry_points = Doors(tmp_path / "data", models, embed_wait_ms=50)
-    entry_points.embedder.go.clear()
-    (took,) = entry_points.take("a b c")
+    ingest_setup = IngestSetup(tmp_path / "data", models, embed_wait_ms=50)
+    ingest_setup.embedder.go.clear()
+    (took,) = ingest_setup.take("a b c")
     assert (took.decision.outcome, took.item.is_seen) == ("stored", False)
-    entry_points.embedder.go.set()
-    entry_points.settle()
-    assert entry_points.embedder.calls == [["a b c"]]
-    entry_points.close()
+    ingest_setup.embedder.go.set()
+    ingest_setup.settle()
+    assert ingest_setup.embedder.calls == [["a b c"]]
+    ingest_setup.close()
 
 
 def test_G9_a_write_does_not_wait_for_a_model_that_hangs(tmp_path: Path, models: Path) -> None:
-    entry_points = Doors(tmp_path / "data", models, embed_wait_ms=10)
-    entry_points.embedder.go.clear()
-    took = entry_points.take("a b c", "a b d")
-    future = entry_points.indexing.handoff.find(entry_points.embedder.space, text_hash("a b c"))
+    ingest_setup = IngestSetup(tmp_path / "data", models, embed_wait_ms=10)
+    ingest_setup.embedder.go.clear()
+    took = ingest_setup.take("a b c", "a b d")
+    future = ingest_setup.indexing.handoff.find(ingest_setup.embedder.space, text_hash("a b c"))
     assert future is not None
     assert not future.done(), "the model hangs still"
     assert [each.item.is_seen for each in took] == [False, False]
     assert [each.decision.memory.importance >= 0.6 for each in took] == [True, True]
-    entry_points.close()
+    ingest_setup.close()
 
 
 def test_the_middles_are_those_of_what_the_view_holds_also_after_a_restart(tmp_path: Path, models: Path) -> None:
-    first = Doors(tmp_path / "data", models)
+    first = IngestSetup(tmp_path / "data", models)
     took = first.take(*LETTERS)
     first.settle()
     first.memories.delete([each.decision.memory.id for each in took[:7]], "test", PERSON).result()
@@ -225,7 +225,7 @@ def test_the_middles_are_those_of_what_the_view_holds_also_after_a_restart(tmp_p
     first.close()
     (total,) = kept.values()
     assert total == (len(LETTERS) - 7, (whole * 2**24).sum(axis=0).tolist())
-    second = Doors(tmp_path / "data", models)
+    second = IngestSetup(tmp_path / "data", models)
     loaded = second.indexing.serving()
     assert loaded is not None
     wait_until(lambda: not loaded.centroids.uncounted)
@@ -233,11 +233,11 @@ def test_the_middles_are_those_of_what_the_view_holds_also_after_a_restart(tmp_p
     second.close()
 
 
-def test_a_model_that_fails_costs_a_write_its_vector_and_nothing_else(entry_points: Doors) -> None:
-    entry_points.embedder.encode_batch = _out_of_memory  # type: ignore[method-assign]
-    (took,) = entry_points.take("a b c")
+def test_a_model_that_fails_costs_a_write_its_vector_and_nothing_else(ingest_setup: IngestSetup) -> None:
+    ingest_setup.embedder.encode_batch = _out_of_memory  # type: ignore[method-assign]
+    (took,) = ingest_setup.take("a b c")
     assert (took.decision.outcome, took.item.is_seen) == ("stored", False)
-    future = entry_points.indexing.handoff.find(entry_points.embedder.space, text_hash("a b c"))
+    future = ingest_setup.indexing.handoff.find(ingest_setup.embedder.space, text_hash("a b c"))
     assert future is None or future.done(), "nobody waits for what will not come"
 
 

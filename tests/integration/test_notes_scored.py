@@ -18,7 +18,7 @@ from mnemo_daemon.notes.notes_service import NotesService
 from mnemo_store.records import Edge, PutMeta, Usage
 from mnemo_store.tables import EDGES, USAGE
 from tests.grounds import wait_until
-from tests.integration.test_intake_vectors import PERSON, Doors, models
+from tests.integration.test_intake_vectors import PERSON, IngestSetup, models
 from tests.vaults import QUICK, WAIT_SECONDS, Vault
 
 pytestmark = pytest.mark.filterwarnings("ignore:Callback with id:RuntimeWarning")
@@ -38,18 +38,18 @@ class Study(Vault):
         super().__init__(folder)
 
     def open(self) -> None:
-        self.doors = Doors(self.data, self.models)
-        self.store = self.doors.store
+        self.setup = IngestSetup(self.data, self.models)
+        self.store = self.setup.store
         self.notes = NotesService(self.store, QUICK, on_error=self.errors.append)
 
     def close(self) -> None:
         self.notes.stop()
-        self.doors.close()
+        self.setup.close()
 
     def settle(self) -> None:
         """Until all is read, embedded and looked at."""
         assert self.notes.wait_until_settled(WAIT_SECONDS)
-        wait_until(lambda: not self.doors.indexing.waiting() and not self.doors.late.waiting())
+        wait_until(lambda: not self.setup.indexing.waiting() and not self.setup.late.waiting())
 
     def save(self, path: str, text: str) -> None:
         """Writes a file and waits for what comes of it."""
@@ -132,7 +132,7 @@ def test_a_chunk_whose_text_stays_is_passed_over_where_others_are_scored(study: 
     (study.folder / "a.md").unlink()
     study.wait(lambda: not study.texts("a.md"))
     study.settle()
-    study.doors.next_work = lambda *_: False
+    study.setup.next_work = lambda *_: False
     study.write("c.md", f"---\nnamespace: home\n---\n{ANNA}")
     study.wait_for("c.md", [ANNA])
     study.write("b.md", f"---\ntags: [pets]\n---\n# T\n\n{CAT}")  # a new text would score 0.6 here, alone as it is
@@ -163,7 +163,7 @@ def test_an_importance_that_a_person_gave_a_chunk_stays(study: Study) -> None:
     study.watch()
     study.save("a.md", CAT)
     [memory_id] = study.ids("a.md")
-    study.doors.memories.edit(memory_id, {"importance": 0.5, "importance_source": "user"}, None, PERSON).result()
+    study.setup.memories.edit(memory_id, {"importance": 0.5, "importance_source": "user"}, None, PERSON).result()
     study.save("a.md", ANNA)
     study.save("a.md", f"---\nimportance: 0.9\n---\n{ANNA}")
     study.save("a.md", PAID)
@@ -192,7 +192,7 @@ def test_the_front_matter_wins_until_it_no_longer_names_the_field(study: Study) 
 
 def write_without_score(study: Study) -> None:
     """A note whose passage has no score yet, as if there were no time for it before the end."""
-    study.doors.next_work = lambda *_: False
+    study.setup.next_work = lambda *_: False
     study.watch()
     study.write("a.md", ANNA)
     study.wait_for("a.md", [ANNA])
@@ -212,7 +212,7 @@ def test_a_store_of_before_keeps_what_it_has_until_it_changes(study: Study) -> N
 
 def test_a_memory_that_waits_for_its_score_counts_as_waiting(study: Study) -> None:
     write_without_score(study)
-    assert study.doors.late.waiting() > 0
+    assert study.setup.late.waiting() > 0
     study.restart()
     study.settle()
     assert study.importance(study.ids("a.md")[0]) == 0.72
@@ -250,7 +250,7 @@ def test_looking_at_it_all_once_more_changes_nothing(study: Study) -> None:
     study.save("a.md", "# T\n\nAnna paid 20 euros.")
     before = study.state()
     assert before[2]
-    study.doors.next_work = lambda *_: False
+    study.setup.next_work = lambda *_: False
     study.put(PutMeta(name=BACKFILL_CURSOR, value="0"))
     study.restart()
     study.settle()
@@ -258,7 +258,7 @@ def test_looking_at_it_all_once_more_changes_nothing(study: Study) -> None:
 
 
 def test_a_chunk_can_repeat_a_text_of_another_entry_point(study: Study) -> None:
-    (said,) = study.doors.take(PAID)
+    (said,) = study.setup.take(PAID)
     study.watch()
     study.save("a.md", PAID)
     [memory_id] = study.ids("a.md")
@@ -277,7 +277,7 @@ def test_chunks_of_a_file_are_not_tied_to_each_other_and_stand_in_nobodys_way(st
 
 
 def test_a_file_updates_nothing_that_a_person_wrote(study: Study) -> None:
-    (reported,) = study.doors.take("Anna lives in Oslo.")
+    (reported,) = study.setup.take("Anna lives in Oslo.")
     study.watch()
     path = study.write("a.md", "Anna lives in Bern.")
     tomorrow = (dt.datetime.now(dt.UTC) + dt.timedelta(days=1)).timestamp()
@@ -317,8 +317,8 @@ def test_a_changed_text_is_tied_to_what_was_there_before_the_change(study: Study
 
 
 def test_edges_stay_within_a_namespace_and_lead_to_nothing_that_is_hidden(study: Study) -> None:
-    (secret,) = study.doors.take("The password: hunter2spring of Anna.")
-    study.doors.memories.edit(secret.decision.memory.id, {"tags": ("sensitive",)}, None, Caller("cli")).result()
+    (secret,) = study.setup.take("The password: hunter2spring of Anna.")
+    study.setup.memories.edit(secret.decision.memory.id, {"tags": ("sensitive",)}, None, Caller("cli")).result()
     study.watch()
     study.save("home.md", f"---\nnamespace: home\n---\n# T\n\n{PAID}")
     study.save("a.md", f"# T\n\n{PAID}")

@@ -157,7 +157,7 @@ def test_rows_unknown_to_the_journal_are_removed_and_kept_in_quarantine(folder: 
     assert stranger.content not in contents_of(folder)
 
 
-def through_the_doors(*changes: Change) -> Callable[[Path], None]:
+def through_the_store(*changes: Change) -> Callable[[Path], None]:
     """Faults that journal and database agree on: they came by a change."""
 
     def act(folder: Path) -> None:
@@ -199,7 +199,7 @@ ORPHANS: dict[str, tuple[Change, tuple[str, str, str], tuple[str, ...]]] = {
 def test_orphaned_records_go_to_quarantine_by_an_ordinary_change(
     folder: Path, change: Change, fault: tuple[str, str, str], tables: tuple[str, ...]
 ) -> None:
-    through_the_doors(change)(folder)
+    through_the_store(change)(folder)
     assert brief(check_folder(folder)) == [fault]
     done = repair_folder(folder, dry_run=False)
     assert [step.remedy for step in done.steps] == ["amend"]
@@ -217,7 +217,7 @@ def test_orphaned_records_go_to_quarantine_by_an_ordinary_change(
 
 def test_nothing_is_taken_out_that_is_not_in_quarantine(folder: Path) -> None:
     """A row that changed after it was checked is left for the next repair."""
-    through_the_doors(PutUsage(data=Usage(id=GONE)))(folder)
+    through_the_store(PutUsage(data=Usage(id=GONE)))(folder)
     (fault,) = check_folder(folder).violations
     with opened(folder) as store, store.snapshot() as snapshot:
         assert amendment([fault], [])(snapshot).changes == []
@@ -225,7 +225,7 @@ def test_nothing_is_taken_out_that_is_not_in_quarantine(folder: Path) -> None:
 
 
 def test_a_chunk_that_no_note_lists_becomes_a_memory_of_its_own(folder: Path) -> None:
-    through_the_doors(PutNote(data=msgspec.structs.replace(NOTE, chunks=NOTE.chunks[1:])))(folder)
+    through_the_store(PutNote(data=msgspec.structs.replace(NOTE, chunks=NOTE.chunks[1:])))(folder)
     repair_folder(folder, dry_run=False)
     with opened(folder) as store, store.snapshot() as snapshot:
         memory = snapshot.memory(CHUNK.id)
@@ -236,7 +236,7 @@ def test_a_chunk_that_no_note_lists_becomes_a_memory_of_its_own(folder: Path) ->
 def test_what_names_a_memory_that_does_not_exist_is_reported_and_left_as_it_is(folder: Path) -> None:
     """m16: evidence that was deleted leaves its mark; no program can say what it was."""
     loose = sample_memory(40, evidence=(GONE, "https://example.org/x"), derived_from=(GONE,))
-    through_the_doors(PutMemory(data=loose))(folder)
+    through_the_store(PutMemory(data=loose))(folder)
     done = repair_folder(folder, dry_run=False)
     assert done.steps == []
     assert [each.what for each in done.report.violations] == [

@@ -70,7 +70,7 @@ def live_a_day(mode: DiskFailureMode, call: int) -> bool:
     folder = Path(tempfile.mkdtemp(prefix="mnemo-day-", dir=place_for_worlds()))
     life = SimulatedLife(SEED, folder)
     try:
-        with in_simulated_time(life.world.clock), _told(life, mode, call):
+        with in_simulated_time(life.world.clock), _failing_disk(life, mode, call):
             try:
                 return _day(life, mode.at(call))
             finally:
@@ -80,7 +80,7 @@ def live_a_day(mode: DiskFailureMode, call: int) -> bool:
 
 
 @contextmanager
-def _told(life: SimulatedLife, mode: DiskFailureMode, call: int) -> Iterator[None]:
+def _failing_disk(life: SimulatedLife, mode: DiskFailureMode, call: int) -> Iterator[None]:
     try:
         yield
     except UndecidedWrite:

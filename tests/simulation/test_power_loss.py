@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.outages import Workers, record_day, record_recovery, told_in
+from tests.outages import Workers, record_day, record_recovery, reported_in
 from tests.powerloss import Drive, Keep, Loss, build_recorder, choose, read_record, record_run
 from tests.samples import quick_folder
 
@@ -142,7 +142,7 @@ def files_in(folder: Path) -> dict[str, bytes]:
 
 
 def test_a_loss_of_power_takes_nothing_that_was_acknowledged(workers: Workers, day: Path) -> None:
-    reported = [each.outcome for each in told_in(day)]
+    reported = [each.outcome for each in reported_in(day)]
     assert reported.count("done") > 40
     assert set(reported) == {"begun", "done"}
     outcome = workers.try_losses(day, LOSSES, SEED)
@@ -168,7 +168,7 @@ def test_after_a_sync_that_failed_a_loss_of_power_takes_nothing_that_was_acknowl
 ) -> None:
     with quick_folder() as scratch:
         record = record_day(recorder, scratch, fail_at)
-        reported = told_in(record)
+        reported = reported_in(record)
         assert [each for each in reported if each.outcome == "silent"] == []
         outcome = workers.try_losses(record, EACH, SEED)
     assert not outcome.failed, f"sync {fail_at}: {outcome.said()}"

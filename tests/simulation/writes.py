@@ -17,13 +17,13 @@ SENSITIVE = "sensitive"
 TAGS = ((), (), (), ("lesson",), (SENSITIVE,), ("lesson", "tea"))
 HIDDEN = ("superseded", "discarded", "compressed")
 
-Told = tuple[int, str, str]  # status, outcome or error code, id ("" where it is new)
+ReportedWrite = tuple[int, str, str]  # status, outcome or error code, id ("" where it is new)
 
 
 def remember(life: SimulatedLife) -> str:
     body, entry_point = _draft(life)
     now = life.world.clock.now()
-    reported = {_told_of_remembering(state, body, entry_point, life.world.salt, now) for state in life.states}
+    reported = {_expected_of_remembering(state, body, entry_point, life.world.salt, now) for state in life.states}
     answer = life.ask("POST", "/v1/memories", body, entry_point=entry_point)
     return f"{entry_point} {_shown(body)} {_look_at_remembered(life, answer, body, reported)}"
 
@@ -72,7 +72,7 @@ def edit(life: SimulatedLife) -> str:
     right = life.chance.random() < 0.7
     if life.chance.random() < 0.5:
         fields["if_version"] = memory.version if right else memory.version + 1
-    reported = {_told_of_editing(state, memory.id, fields) for state in life.states}
+    reported = {_expected_of_editing(state, memory.id, fields) for state in life.states}
     answer = life.ask("PATCH", f"/v1/memories/{memory.id}", fields)
     if life.expect(answer, {status for status, _ in reported}):
         _shows(life, answer.value)
@@ -157,7 +157,9 @@ def undo(life: SimulatedLife) -> str:
 # What must come of it
 
 
-def _told_of_remembering(state: State, body: dict[str, Any], entry_point: str, salt: str, now: int) -> Told:
+def _expected_of_remembering(
+    state: State, body: dict[str, Any], entry_point: str, salt: str, now: int
+) -> ReportedWrite:
     """Status, outcome or code, and the id of what was there before."""
     for text in body.get("supersedes", ()):
         if not any(
@@ -211,7 +213,9 @@ def _is_outdated(state: State, memory: Memory, now: int) -> bool:
     return newer is not None and newer.state in ("active", "archived") and newer.event_at < now
 
 
-def _look_at_remembered(life: SimulatedLife, answer: SimulatedAnswer, body: dict[str, Any], reported: set[Told]) -> str:
+def _look_at_remembered(
+    life: SimulatedLife, answer: SimulatedAnswer, body: dict[str, Any], reported: set[ReportedWrite]
+) -> str:
     if not life.expect(answer, {status for status, _, _ in reported}):
         return f"{answer.status} {answer.code}"
     memory, outcome = answer.value["memory"], answer.value["outcome"]
@@ -242,7 +246,7 @@ def _look_at_group(before: State, now: State, bodies: list[dict[str, Any]], answ
             raise Wrong(f"{memory.content!r} was remembered, not {body['content']!r}")
 
 
-def _told_of_editing(state: State, memory_id: str, fields: dict[str, Any]) -> tuple[int, int]:
+def _expected_of_editing(state: State, memory_id: str, fields: dict[str, Any]) -> tuple[int, int]:
     """Status, and the version it comes to."""
     memory = state.memory(memory_id)
     if memory is None:

@@ -267,10 +267,10 @@ def test_a_takeover_that_fails_anywhere_costs_no_later_write(tmp_path: Path, mor
                 assert contents(store) == taken[0]
             disk.is_armed = False
             remember(store, 700)
-            is_told = len(contents(store)) == 3
-            expected = [*taken[not is_told], "memory number 700"]
+            is_reported = len(contents(store)) == 3
+            expected = [*taken[not is_reported], "memory number 700"]
             assert contents(store) == expected
-            assert salts_of(store) == {salt_in(exported)} or not is_told
+            assert salts_of(store) == {salt_in(exported)} or not is_reported
             assert len(salts_of(store)) == 1
         with opened(folder) as store:
             assert contents(store) == expected
