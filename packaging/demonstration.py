@@ -26,7 +26,7 @@ from mnemo_client.paths import socket_path
 PROJECT = Path(__file__).resolve().parent.parent
 RUN = PROJECT / ".run"
 NOTE_KINDS = (".md", ".markdown", ".txt", ".rst", ".org")
-LEFT_OUT = {".git", ".venv", ".run", "node_modules", "tests"}
+LEFT_OUT = {".git", ".venv", ".run", "node_modules", "tests", "lexicon"}
 READ_SECONDS_MAX = 120.0
 VECTORS_SECONDS_MAX = 600.0
 EDIT_SECONDS_MAX = 20.0
