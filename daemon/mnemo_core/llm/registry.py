@@ -5,4 +5,8 @@ from mnemo_core.llm.question_answer import ANSWER
 from mnemo_core.llm.summarize import SUMMARIZE
 from mnemo_core.llm.tasks import AnyTask
 
-TASKS: tuple[AnyTask, ...] = (ANSWER, NAMING, SUMMARIZE)
+TASKS: tuple[AnyTask, ...] = (
+    ANSWER,
+    NAMING,
+    SUMMARIZE,
+)

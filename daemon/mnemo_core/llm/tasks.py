@@ -43,6 +43,13 @@ class TaskInputs:
             raise ValueError("a language-model task needs at least one source that is not blank")
 
 
+class Probe(NamedTuple):
+    """A small case whose right answers are known: how many of them a model gets right is its grade for the site."""
+
+    inputs: TaskInputs
+    is_right: Callable[[Any], bool]  # of an answer that parses and that the task's validation accepts
+
+
 def _never(_inputs: TaskInputs) -> bool:
     return False
 
@@ -60,6 +67,7 @@ class LlmTask(Generic[Answer]):
     is_interactive: bool = False  # somebody waits for the answer
     max_tokens: int = 200
     deadline_s: float = 30.0
+    probes: tuple[Probe, ...] = ()
 
 
 AnyTask = LlmTask[Any]
