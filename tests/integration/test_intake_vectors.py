@@ -16,6 +16,7 @@ from mnemo_daemon.ingest.ingest_pipeline import SCORED_TOGETHER, IngestPipeline,
 from mnemo_daemon.ingest.neighbour_search import NeighbourSearch
 from mnemo_daemon.ingest.scoring_backfill import ScoringBackfill
 from mnemo_daemon.memories.memory_service import Caller, MemoryService
+from mnemo_daemon.memories.revert import RevertService
 from mnemo_daemon.models import installation
 from mnemo_daemon.models.catalogue import ModelCatalogue
 from mnemo_daemon.models.embedding import Embedder, EmbeddingService, Floats, RunAll
@@ -194,6 +195,23 @@ def test_L9_a_text_that_a_request_is_embedding_is_not_embedded_in_the_background
     ingest_setup.embedder.go.set()
     ingest_setup.settle()
     assert ingest_setup.embedder.calls == [["a b c"]]
+    ingest_setup.close()
+
+
+def test_a_change_is_undone_by_its_number_after_its_memories_were_scored(tmp_path: Path, models: Path) -> None:
+    ingest_setup = IngestSetup(tmp_path / "data", models, embed_wait_ms=10)
+    ingest_setup.embedder.go.clear()
+    ingest_setup.take("a b c")
+    written = ingest_setup.store.seq
+    ingest_setup.take("c b a", group="another")
+    ingest_setup.embedder.go.set()
+    wait_until(lambda: ingest_setup.indexing.waiting() == 0 and ingest_setup.late.waiting() == 0)
+    with ingest_setup.store.snapshot() as snapshot:
+        (stored,) = (each for each in snapshot.memories() if each.content == "a b c")
+    assert stored.version == 2, "it was scored"
+    undone = RevertService(ingest_setup.store).revert(written, None, PERSON, dry_run=False)
+    assert undone.ids == [stored.id]
+    assert ingest_setup.count() == 2
     ingest_setup.close()
 
 

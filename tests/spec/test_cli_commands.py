@@ -245,6 +245,12 @@ def test_every_command_leads_to_a_function_that_exists() -> None:
         assert callable(main._load_function(command)), name
 
 
+def test_the_other_names_of_commands_are_free_and_lead_to_commands_that_exist() -> None:
+    names = {command.name for command in command_table.COMMANDS}
+    assert names.isdisjoint(command_table.OTHER_NAMES)
+    assert names.issuperset(command_table.OTHER_NAMES.values())
+
+
 def test_a_command_without_words_has_the_options_that_argparse_would_give_it() -> None:
     quick = [
         (list(name), each)

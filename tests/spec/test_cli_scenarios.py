@@ -658,6 +658,7 @@ def usage(words: str, message: str, hint: str) -> Scenario:
 
 WRONG_USAGE = (
     usage("reacll", "there is no command 'reacll'", "did you mean: mnemo recall"),
+    usage("remember", "there is no command 'remember'", "did you mean: mnemo add"),
     usage("xyz", "there is no command 'xyz'", "see: mnemo --help"),
     usage("notes drop", "there is no command 'mnemo notes drop'", "there are: status, add, rm, rescan"),
     usage("show", "ID is missing", "see: mnemo show --help"),

@@ -68,6 +68,12 @@ def _option(*names: str, help: str, files: bool = False, values: str = "", **set
     return Argument(names, help, settings, files, values)
 
 
+# Names under which other tools have a command, for the hint of one that is unknown.
+OTHER_NAMES = {
+    "answer": "ask", "delete": "rm", "erase": "forget", "find": "recall", "get": "show", "query": "recall",
+    "remember": "add", "remove": "rm", "save": "add", "start": "up", "stop": "down", "store": "add", "update": "edit",
+}  # fmt: skip
+
 # Every command takes these.
 COMMON = (
     _flag("--json", help="print the daemon's answer as JSON"),

@@ -117,7 +117,8 @@ def _load_function(command: command_table.Command) -> "Callable[..., int]":
 def _unknown_command(word: str) -> UsageError:
     from difflib import get_close_matches
 
-    near = get_close_matches(word, [command.name for command in command_table.COMMANDS], n=1)
+    meant = command_table.OTHER_NAMES.get(word)
+    near = [meant] if meant else get_close_matches(word, [each.name for each in command_table.COMMANDS], n=1)
     return UsageError(
         f"there is no command {word!r}", f"did you mean: mnemo {near[0]}" if near else "see: mnemo --help"
     )

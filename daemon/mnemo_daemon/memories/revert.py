@@ -16,7 +16,7 @@ from mnemo_core.ingest import mutations
 from mnemo_core.ingest.mutations import PlannedRevert
 from mnemo_core.lifecycle import versions as timeline
 from mnemo_daemon.errors import Refusal
-from mnemo_daemon.history_names import BY_NOTES, FOR_GOOD, LEFT_ALONE
+from mnemo_daemon.history_names import BY_INTAKE, BY_NOTES, FOR_GOOD, LEFT_ALONE
 from mnemo_daemon.memories.as_of import VERSIONS_A_SLICE, HistoryReader
 from mnemo_daemon.memories.memory_service import (
     Caller,
@@ -104,7 +104,7 @@ class RevertService:
                 self._history.require_kept(seq - 1)
             if entry is None or not entry.ids:
                 raise Refusal(404, "not_found", f"change {seq} changed no memory", field="seq")
-            return [(seq, entry)]
+            return [(seq, entry), *self._completions(seq, entry)]
         if group is not None:
             chosen = self._of_group(group)
             if not chosen:
@@ -124,6 +124,18 @@ class RevertService:
         """All of it: others may have written in between."""
         rows = [(seq, entry) for seq, entry in self._history.changes(0) if entry.group == group and entry.ids]
         return rows[::-1]
+
+    def _completions(self, seq: int, entry: ChangeEntry) -> list[tuple[int, ChangeEntry]]:
+        """The later changes by which ingestion completed a change: they are no obstacle to its revert, but a part of
+        it. Each with the memories of that change alone."""
+        if not entry.group:
+            return []
+        later = [
+            (number, msgspec.structs.replace(each, ids=tuple(sorted(set(each.ids) & set(entry.ids)))))
+            for number, each in self._history.changes(seq)
+            if each.by == BY_INTAKE and each.group == entry.group
+        ]
+        return [(number, each) for number, each in reversed(later) if each.ids]
 
     def _plan(self, chosen: Chosen, ids: Sequence[str], caller: Caller) -> list[str]:
         """The ids of what is to be put back. Raises a Refusal where anything stands in the way."""
