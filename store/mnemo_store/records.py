@@ -21,7 +21,7 @@ State = Literal["active", "archived", "compressed", "superseded", "discarded", "
 Tier = Literal["ring", "recent", "registry"]
 Relation = Literal["repeats", "updates", "related"]
 
-FORMAT = 5  # of all that is kept: whatever changes a record, a default or a table raises it. FORMAT.md
+FORMAT = 6  # of all that is kept: whatever changes a record, a default or a table raises it. FORMAT.md
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 CATEGORIES: tuple[Category, ...] = get_args(Category)
@@ -69,6 +69,8 @@ class TraceStep(Record, frozen=True):
     action: str
     task_objective: str = ""
     context: str = ""
+    outcome: str = ""
+    key_findings: str = ""
 
 
 class Memory(Record, frozen=True):

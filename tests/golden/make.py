@@ -51,7 +51,7 @@ def fill(store: Store) -> None:
     write(store, core, what="add")
     keyed = sample_memory(10, "golden keyed memory", key="the key", namespace="other", speaker="Ada")
     write(store, keyed, what="add")
-    trace = TraceStep(step_number=3, action="open the door", task_objective="leave")
+    trace = TraceStep(step_number=3, action="open the door", task_objective="leave", outcome="it is open")
     write(store, sample_memory(11, "golden step", kind="procedural", form="step", trace=trace))
     for version in (2, 3):
         edited = sample_memory(1, f"golden memory 1, edited to version {version}", version=version)

@@ -228,11 +228,28 @@ def test_every_text_of_a_record_is_searched() -> None:
         tags=("tagtagtag",),
         evidence=("/evidence/path",),
         note=NotePlace(title="Titleword", headings=("Headingword",)),
-        trace=TraceStep(step_number=1, action="actionword", task_objective="objectiveword", context="contextword"),
+        trace=TraceStep(
+            step_number=1,
+            action="actionword",
+            task_objective="objectiveword",
+            context="contextword",
+            outcome="outcomeword",
+            key_findings="findingsword",
+        ),
         turn=ConversationTurn(role="user", summary="summaryword"),
     )
     words = ["contentword", "speakerson", "keykeykey", "sessionword", "runwordrun", "agentword", "tagtagtag"]
-    words += ["evidence", "titleword", "headingword", "actionword", "objectiveword", "contextword", "summaryword"]
+    words += [
+        "evidence",
+        "titleword",
+        "headingword",
+        "actionword",
+        "objectiveword",
+        "contextword",
+        "outcomeword",
+        "findingsword",
+        "summaryword",
+    ]
     sought = residue_patterns([full])
     assert set(words) <= sought.kinds.keys()
     assert next(texts_of(full)) == "said contentword"

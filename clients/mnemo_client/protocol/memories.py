@@ -19,10 +19,14 @@ READ_ONLY = frozenset({  # fields that only the daemon sets: 400 `read_only`; `l
 
 
 class ProcedureTrace(RequestBody):
+    """A step of an agent's run: what it did, what for and where, what came of it, and what it learned by it."""
+
     step_number: int
     action: str
     task_objective: str = ""
     context: str = ""
+    outcome: str = ""
+    key_findings: str = ""
 
 
 class NoteView(AnswerBody):

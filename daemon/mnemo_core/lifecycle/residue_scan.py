@@ -191,7 +191,8 @@ def texts_of(memory: Memory) -> Iterator[str]:
         yield memory.note.title
         yield from memory.note.headings
     if memory.trace is not None:
-        yield from (memory.trace.action, memory.trace.task_objective, memory.trace.context)
+        trace = memory.trace
+        yield from (trace.action, trace.task_objective, trace.context, trace.outcome, trace.key_findings)
     if memory.turn is not None:
         yield memory.turn.summary
 
