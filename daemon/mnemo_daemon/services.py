@@ -128,7 +128,7 @@ class Services:
         self.usage_recorder = UsageRecorder(self.memories)
         self.llm_calls = CallLog(store)
         self.llm_tasks = TaskRunner(
-            self.language_model.model, self.llm_calls, lambda: self.settings.llm.level, self._llm_obstacle
+            lambda _: self.language_model.model(), self.llm_calls, lambda: self.settings.llm.level, self._llm_obstacle
         )
         self.maintenance = StoreMaintenance(store, self.disk, self.embedding.spaces)
         self.trash = Trash(store, self.views)

@@ -52,7 +52,7 @@ def calls(store: Store) -> list[LlmCall]:
 def run(
     model: LanguageModel, store: Store, task: AnyTask, level: Level = "full", deadline_s: float = DEADLINE_S
 ) -> TaskResult[Any]:
-    return TaskRunner(lambda: model, CallLog(store), lambda: level).run(task, INPUTS, deadline_s)
+    return TaskRunner(lambda _: model, CallLog(store), lambda: level).run(task, INPUTS, deadline_s)
 
 
 def invented(answer: type[Any]) -> Any:
@@ -174,7 +174,7 @@ def test_a_call_that_is_cancelled_ends_with_the_fallback(
 ) -> None:
     busy = tmp_path / "busy"
     model = model_of(CANCELLED.format(busy=str(busy)))
-    runner = TaskRunner(lambda: model, CallLog(store), lambda: "full")
+    runner = TaskRunner(lambda _: model, CallLog(store), lambda: "full")
     result = runner.run(task, INPUTS, DEADLINE_S, is_cancelled=busy.exists)
     assert (result.method, result.answer) == ("fallback", task.fallback(INPUTS))
     assert [call.outcome for call in calls(store)] == ["cancelled"]
@@ -186,7 +186,7 @@ def test_a_reason_to_wait_keeps_background_tasks_from_the_model_and_no_interacti
 ) -> None:
     good = task.fallback(INPUTS)
     model = model_of(answering(encoded(good)))
-    runner = TaskRunner(lambda: model, CallLog(store), lambda: "full", lambda: "it runs on battery")
+    runner = TaskRunner(lambda _: model, CallLog(store), lambda: "full", lambda: "it runs on battery")
     background, interactive = (dataclasses.replace(task, is_interactive=each) for each in (False, True))
     assert runner.run(background, INPUTS) == TaskResult(good, "fallback", "it runs on battery")
     assert calls(store) == []
@@ -199,9 +199,9 @@ def test_at_level_auto_a_clear_case_is_decided_without_the_model_and_at_full_it_
     (task,) = [task for task in TASKS if task.site == "summarize"]
     short = TaskInputs(("Anna has three cats.",))
     model = model_of(answering('{"summary": "three cats"}'))
-    auto = TaskRunner(lambda: model, CallLog(store), lambda: "auto").run(task, short)
+    auto = TaskRunner(lambda _: model, CallLog(store), lambda: "auto").run(task, short)
     assert (auto.answer.summary, auto.method, calls(store)) == ("Anna has three cats.", "fallback", [])
-    full = TaskRunner(lambda: model, CallLog(store), lambda: "full").run(task, short)
+    full = TaskRunner(lambda _: model, CallLog(store), lambda: "full").run(task, short)
     assert (full.answer.summary, full.method) == ("three cats", "llm")
 
 
@@ -222,3 +222,23 @@ def test_no_text_leaves_its_line_of_the_prompt(text: str) -> None:
     lines = prompt_data(inputs).split("\n")
     assert [line.partition(": ")[0] for line in lines] == ["Source 1", "Source 2", "Question"]
     assert [msgspec.json.decode(line.partition(": ")[2]) for line in lines] == [text, "second", text]
+
+
+@EVERY_TASK
+def test_a_task_that_the_model_is_not_good_enough_for_never_asks_it_unless_its_grade_allows_it(
+    task: AnyTask, model_of: ModelOf, store: Store
+) -> None:
+    good = task.fallback(INPUTS)
+    model = model_of(answering(encoded(good)))
+    failed = {task.site: "the model failed this site's probe: 1 of 5 right"}
+
+    def run_at(level: Level) -> TaskResult[Any]:
+        runner = TaskRunner(
+            lambda _: model, CallLog(store), lambda: level, grade_obstacle=lambda each: failed.get(each.site, "")
+        )
+        return runner.run(task, INPUTS)
+
+    assert run_at("full") == TaskResult(good, "fallback", failed[task.site])
+    assert calls(store) == []
+    del failed[task.site]
+    assert run_at("full") == TaskResult(good, "llm")

@@ -39,7 +39,7 @@ HITS = (hit(1, KEY, 0.9), hit(2, FERRY, 0.2))
 
 
 def ask(model: LanguageModel, store: Store, seconds: float) -> AnsweredQuestion:
-    runner = TaskRunner(lambda: model, CallLog(store), lambda: "full")
+    runner = TaskRunner(lambda _: model, CallLog(store), lambda: "full")
     return answer_question("Where is the key?", HITS, runner, time.monotonic() + seconds, lambda: False)
 
 

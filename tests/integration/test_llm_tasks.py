@@ -45,7 +45,7 @@ def test_every_task_ends_to_end_in_an_answer_that_is_grounded_or_replaced(
 ) -> None:
     store = Store.open(tmp_path / "data")
     try:
-        runner = TaskRunner(lambda: model, CallLog(store), lambda: "full")
+        runner = TaskRunner(lambda _: model, CallLog(store), lambda: "full")
         results = [(inputs, runner.run(task, inputs, LOADED_S)) for inputs in map(TaskInputs, GROUPS)]
         store.transact(lambda _: WriteResult((), None), by="test", background=True).result()
         with store.snapshot() as snapshot:
@@ -116,7 +116,7 @@ def test_a_stopped_worker_costs_the_answer_of_the_model_and_not_the_answer(
     store = Store.open(tmp_path / "data")
     try:
         inputs = TaskInputs(GROUPS[0])
-        result = TaskRunner(lambda: model, CallLog(store), lambda: "full").run(TASKS[0], inputs, 0.5)
+        result = TaskRunner(lambda _: model, CallLog(store), lambda: "full").run(TASKS[0], inputs, 0.5)
     finally:
         store.close()
     assert (result.method, result.answer) == ("fallback", TASKS[0].fallback(inputs))

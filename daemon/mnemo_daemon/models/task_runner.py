@@ -15,7 +15,7 @@ from typing import Any, Generic, Literal
 import msgspec
 
 from mnemo_core.llm.grammar import grammar_of
-from mnemo_core.llm.tasks import Answer, LlmTask, TaskInputs, prompt_data, prompt_head
+from mnemo_core.llm.tasks import Answer, AnyTask, LlmTask, Site, TaskInputs, prompt_data, prompt_head
 from mnemo_daemon.models.call_log import CallLog
 from mnemo_daemon.models.language_model import (
     AnswerTimeout,
@@ -48,17 +48,21 @@ class TaskRunner:
 
     def __init__(
         self,
-        model: Callable[[], LanguageModel],
+        model: Callable[[Site], LanguageModel],
         call_log: CallLog,
         level: Callable[[], Level],
         reason_to_wait: Callable[[], str] = lambda: "",
         clock: Callable[[], float] = time.monotonic,
+        *,
+        grade_obstacle: Callable[[AnyTask], str] = lambda _: "",
     ) -> None:
-        """reason_to_wait: why background calls must not use the model now, such as a battery; "" if they may."""
+        """reason_to_wait: why background calls must not use the model now, such as a battery; "" if they may.
+        grade_obstacle: why the model is not good enough for a task, or not known to be; "" if it is."""
         self._model = model
         self._call_log = call_log
         self._level = level
         self._reason_to_wait = reason_to_wait
+        self._grade_obstacle = grade_obstacle
         self._clock = clock
 
     def run(
@@ -74,7 +78,7 @@ class TaskRunner:
             reason = "language-model tasks are off (`llm.level`)"
         elif level == "auto" and task.is_clear(inputs):
             reason = "the case is clear without a language model"
-        elif task.is_interactive or not (reason := self._reason_to_wait()):
+        elif not (reason := self._obstacle(task)):
             answer, reason = self._ask(
                 task, inputs, task.deadline_s if deadline_s is None else deadline_s, is_cancelled
             )
@@ -82,11 +86,15 @@ class TaskRunner:
                 return TaskResult(answer, "llm")
         return TaskResult(task.fallback(inputs), "fallback", reason)
 
+    def _obstacle(self, task: AnyTask) -> str:
+        """Return why the model must not be asked; "" if it may be."""
+        return self._grade_obstacle(task) or ("" if task.is_interactive else self._reason_to_wait())
+
     def _ask(
         self, task: LlmTask[Answer], inputs: TaskInputs, deadline_s: float, is_cancelled: Callable[[], bool]
     ) -> tuple[Answer | None, str]:
         """The accepted answer of the model, or None and the reason why there is none."""
-        model = self._model()
+        model = self._model(task.site)
         began = self._clock()
         completion: Completion | None = None
         answer: Answer | None = None
