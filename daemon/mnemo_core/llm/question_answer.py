@@ -7,7 +7,7 @@ from msgspec import Meta
 
 from mnemo_core.llm.content_words import content_words
 from mnemo_core.llm.grounding import rejection_of
-from mnemo_core.llm.tasks import LlmTask, RecalledSource, TaskInputs
+from mnemo_core.llm.tasks import LlmTask, Probe, RecalledSource, TaskInputs
 from mnemo_core.text.segmentation import sentences
 
 SOURCES_MAX = 8
@@ -122,6 +122,35 @@ def _stems(text: str) -> frozenset[str]:
     return frozenset(word[:STEM_LETTERS] for word in content_words(text))
 
 
+def _probe(question: str, word: str, number: int, *sources: str) -> Probe:
+    """A probe whose right answers have a word of the source of that number and rest on this source alone."""
+
+    def is_right(answer: QuestionAnswer) -> bool:
+        cited = {each for sentence in answer.sentences for each in sentence.sources}
+        return cited == {number} and word in " ".join(sentence.text for sentence in answer.sentences).casefold()
+
+    return Probe(TaskInputs(sources, question), is_right)
+
+
+_HOME = (
+    "Anna moved to Berlin in May 2019. She is a keeper at the zoo.",
+    "Otto sold his car last week and goes to the office by bicycle.",
+    "The spare key of the flat is with Mrs. Lind on the second floor.",
+)
+PROBES = (
+    _probe("What does Anna do for a living?", "keeper", 1, *_HOME),
+    _probe("How does Otto get to work?", "bicycle", 2, *_HOME),
+    _probe("Who has a spare key?", "lind", 3, *_HOME),
+    _probe(
+        "Wie viel hat die Fahrkarte gekostet?",
+        "59",
+        2,
+        "Am 3. Mai fahren wir zu viert nach Köln.",
+        "Für die Fahrkarte haben wir 59 Euro bezahlt.",
+    ),
+    Probe(TaskInputs(_HOME, "Which vaccination does the dog need?"), lambda answer: not answer.sentences),
+)
+
 ANSWER = LlmTask(
     site="answer",
     instruction=(
@@ -136,4 +165,5 @@ ANSWER = LlmTask(
     is_interactive=True,
     max_tokens=400,
     deadline_s=20.0,
+    probes=PROBES,
 )

@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from mnemo_core.llm.content_words import EMPTY_WORDS
 from mnemo_core.llm.grounding import rejection_of
-from mnemo_core.llm.tasks import LlmTask, TaskInputs
+from mnemo_core.llm.tasks import LlmTask, Probe, TaskInputs
 from mnemo_core.text.characters import UNSPACED_CHARACTER, WORD
 from mnemo_core.text.languages import identify_language, words_of
 from mnemo_core.text.segmentation import sentences
@@ -16,6 +16,7 @@ from mnemo_core.text.segmentation import sentences
 SUMMARY_CHARACTERS = 400
 SENTENCES_MAX = 400  # of all sources together that the fallback reads
 _ELLIPSIS = "…"
+_PROBE_SHARE_MAX = 0.6  # of the characters of its sources, for the summary of a probe to be right
 
 
 class SummaryAnswer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -29,7 +30,7 @@ def validate_summary(answer: SummaryAnswer, inputs: TaskInputs) -> str:
     said = sentences(answer.summary)
     if not said:
         return "it is blank"
-    if len(answer.summary) > sum(map(len, inputs.sources)):
+    if len(answer.summary) > len(" ".join(inputs.sources)):
         return "it is longer than its sources"
     if len(set(said)) < len(said):
         return "it says a sentence twice"
@@ -83,6 +84,44 @@ def _beginning(sentence: str) -> str:
     return sentence[: ends[-1] if ends else 0].rstrip() + _ELLIPSIS
 
 
+def _probe(facts: tuple[str, ...], *sources: str) -> Probe:
+    """A probe whose right summaries are short and have the facts, which stand in different sources."""
+    most = sum(map(len, sources)) * _PROBE_SHARE_MAX
+    return Probe(
+        TaskInputs(sources),
+        lambda answer: len(answer.summary) <= most and all(fact in answer.summary for fact in facts),
+    )
+
+
+PROBES = (
+    _probe(
+        ("panda", "10 million"),
+        "Over lunch, and after a long walk through the rain, Anna told us all about the new panda house of the zoo in "
+        "Berlin, which opens on 5 June.",
+        "We ordered soup and bread and two pots of coffee, since everybody was cold and wet from the walk in the rain.",
+        "Before we paid and went home she said that the panda house cost 10 million euros, twice what was planned.",
+    ),
+    _probe(
+        ("8080", "Mira"),
+        "On Tuesday the deployment of the shop failed again and again, because port 8080 was still taken by the old "
+        "proxy that nobody had stopped.",
+        "For an hour people guessed, asked each other, looked at graphs and made more coffee, and nothing came of it.",
+        "Then Mira stopped the old proxy, the deployment went through, and the shop was open again before the evening.",
+    ),
+    _probe(
+        ("Weber", "Thursday"),
+        "The meeting with Dr. Weber about the new laboratory was planned for Monday morning, as everybody had noted.",
+        "On Friday there was cake for two birthdays, the printer broke, and a long mail about parking went around.",
+        "Since his flight was cancelled, Dr. Weber now comes on Thursday at 14:30, so the meeting was moved to then.",
+    ),
+    _probe(
+        ("Köln", "59"),
+        "Am 3. Mai fahren wir zu viert mit dem Zug nach Köln und besuchen dort Ines, die seit März im Museum arbeitet.",
+        "Vorher haben wir lange hin und her überlegt und viel geredet, und jeder hatte eine andere Meinung dazu.",
+        "Die Fahrkarten für die Reise hat Otto am Ende für 59 Euro gekauft, und er hat sie allen per Mail geschickt.",
+    ),
+)
+
 SUMMARIZE = LlmTask(
     site="summarize",
     instruction=(
@@ -94,4 +133,5 @@ SUMMARIZE = LlmTask(
     fallback=extract_summary,
     is_clear=is_short,
     max_tokens=400,
+    probes=PROBES,
 )
