@@ -41,7 +41,9 @@ FIELDS: dict[tuple[type, str], st.SearchStrategy[Any]] = {
     (PutMeta, "name"): st.sampled_from(("epoch", "model", "ä")),
 }
 
-IDS_BY_NAME = dict.fromkeys(("root", "memory"), "id")  # fields that hold ids without being part of a key
+IDS_BY_NAME = dict.fromkeys(
+    ("root", "memory", "superseded_by"), "id"
+)  # fields that hold ids without being part of a key
 
 
 def records(table: Table[Any]) -> st.SearchStrategy[Any]:

@@ -214,6 +214,34 @@ class LlmCall(Record, frozen=True):
     milliseconds: int = 0
 
 
+class Fact(Record, frozen=True):
+    """A subject, predicate and object that a memory states. SPEC 5.6 [G 9]"""
+
+    id: str
+    memory: str  # the id of the memory that it was read from
+    content_hash: str  # of that memory's text then, in hexadecimal: where the text is another now, it holds no more
+    subject: str
+    predicate: str
+    object: str
+    created_at: int  # ms
+    method: str = "rule"
+    valid_from: int = 0  # ms; 0: not known
+    valid_to: int = 0  # ms; 0: it still holds
+    superseded_by: str = ""  # the id of the fact that ended it
+    namespace: str = "default"
+    user_id: str = "local"
+
+
+class PendingExtraction(Record, frozen=True):
+    """A memory whose text is still to be broken into statements. SPEC 5.6"""
+
+    id: str  # of the memory
+    at: int  # ms: when that was asked for
+    group: str = ""  # of the change that stored the memory, so that undo takes back both
+    dedup: Literal["", "guarded", "off", "source"] = ""  # of the request; "": as the profile says
+    known: tuple[str, ...] = ()  # ids of the statements that an older version made of it
+
+
 class PutMemory(Record, frozen=True, tag_field="record_type", tag="memory"):
     data: Memory
 
@@ -293,6 +321,23 @@ class DropLlmCall(Record, frozen=True, tag_field="record_type", tag="llm_call_dr
     id: str
 
 
+class PutFact(Record, frozen=True, tag_field="record_type", tag="fact"):
+    data: Fact
+
+
+class DropFact(Record, frozen=True, tag_field="record_type", tag="fact_dropped"):
+    id: str
+    memory: str
+
+
+class PutExtraction(Record, frozen=True, tag_field="record_type", tag="extraction"):
+    data: PendingExtraction
+
+
+class DropExtraction(Record, frozen=True, tag_field="record_type", tag="extraction_dropped"):
+    id: str
+
+
 class PutMeta(Record, frozen=True, tag_field="record_type", tag="meta"):
     """A named fact about the whole store: the model in use, the epoch."""
 
@@ -303,7 +348,7 @@ class PutMeta(Record, frozen=True, tag_field="record_type", tag="meta"):
 Change = (
     PutMemory | DropMemory | PutUsage | PutTrash | DropTrash | PutEdge | DropEdge
     | PutNote | DropNote | PutRoot | DropRoot | PutSkip | DropSkip | PutErasedText | DropErasedText | PutMeta
-    | PutLlmCall | DropLlmCall
+    | PutLlmCall | DropLlmCall | PutFact | DropFact | PutExtraction | DropExtraction
 )  # fmt: skip
 
 
@@ -330,8 +375,10 @@ def default_decay_rate(layer: Layer, kind: Kind) -> float:
 
 
 def is_long_term(change: Change) -> bool:
-    """True for changes that belong in journal/long_term.jsonl: core memories and summaries. SPEC 3.3 [M]"""
-    return isinstance(change, PutMemory) and (change.data.layer == "core" or change.data.compression_source)
+    """True for changes that belong in journal/long_term.jsonl: core memories, summaries and facts. SPEC 3.3 [M]"""
+    if isinstance(change, PutMemory):
+        return change.data.layer == "core" or change.data.compression_source
+    return isinstance(change, PutFact)
 
 
 def normalized_text(content: str) -> str:

@@ -21,6 +21,8 @@ from mnemo_store.records import (
     ChangeEntry,
     DropEdge,
     DropErasedText,
+    DropExtraction,
+    DropFact,
     DropLlmCall,
     DropMemory,
     DropNote,
@@ -29,12 +31,16 @@ from mnemo_store.records import (
     DropTrash,
     Edge,
     ErasedText,
+    Fact,
     LlmCall,
     Memory,
     NoteFile,
     NoteRoot,
+    PendingExtraction,
     PutEdge,
     PutErasedText,
+    PutExtraction,
+    PutFact,
     PutLlmCall,
     PutMemory,
     PutMeta,
@@ -278,6 +284,11 @@ def _problems_of_llm_call(call: LlmCall) -> Iterator[str]:
         yield "its time or a count is below zero"
 
 
+def _problems_of_fact(fact: Fact) -> Iterator[str]:
+    if min(fact.created_at, fact.valid_from, fact.valid_to) < 0:
+        yield "one of its times is below zero"
+
+
 BOOKKEEPING = frozenset({"seq", "sum", "format", "store", "salt", "next_number"})  # the store's own facts in `meta`
 
 _ID: tuple[str, PartKind] = ("id", "id")
@@ -335,9 +346,18 @@ LLM_CALLS: Table[LlmCall] = Table(
     "llm_calls", "language model call", LlmCall, Key(_ID), PutLlmCall, DropLlmCall, problems=_problems_of_llm_call,
     since=5,
 )  # fmt: skip
+FACTS: Table[Fact] = Table(
+    "facts", "extracted fact", Fact, Key(_ID, ("memory", "id"), mark=b">"), PutFact, DropFact,
+    other_keys=(Key(("memory", "id"), _ID, mark=b"<"),), parents=(Parent("memory", "memories"),),
+    problems=_problems_of_fact, since=6,
+)  # fmt: skip
+EXTRACTIONS: Table[PendingExtraction] = Table(
+    "extractions", "pending extraction", PendingExtraction, Key(_ID), PutExtraction, DropExtraction,
+    parents=_OF_A_MEMORY, since=6,
+)  # fmt: skip
 
 _OF_MEMORIES: tuple[Table[Any], ...] = (MEMORIES, VERSIONS, CHANGES, USAGE)
-_OTHERS: tuple[Table[Any], ...] = (TRASH, EDGES, NOTES, ROOTS, SKIPS, FORGOTTEN, LLM_CALLS)
+_OTHERS: tuple[Table[Any], ...] = (TRASH, EDGES, NOTES, ROOTS, SKIPS, FORGOTTEN, LLM_CALLS, FACTS, EXTRACTIONS)
 TABLES: tuple[Table[Any], ...] = (*_OF_MEMORIES, *_OTHERS, META)
 
 INDEXES = ("numbers", "owners", "hashes", "keys")  # of the memories, made from their records
