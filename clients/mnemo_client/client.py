@@ -19,7 +19,7 @@ import msgspec
 
 from mnemo_client.errors import InterruptedAnswerError, InvalidAnswerError, RefusalError, UnreachableError, UsageError
 from mnemo_client.http import MalformedAnswerError, Response, SocketConnection
-from mnemo_client.protocol import erasure, ingestion, maintenance, memories, retrieval, versions
+from mnemo_client.protocol import erasure, ingestion, maintenance, memories, retrieval, runs, versions
 from mnemo_client.protocol import jobs as job_types
 from mnemo_client.protocol import llm as llm_types
 from mnemo_client.protocol import status as status_types
@@ -116,6 +116,23 @@ class Client:
     def turns(self, asked: ingestion.TurnsRequest) -> ingestion.IngestAnswer:
         """Store the turns of a conversation; return the outcome of each."""
         return _decode_pieces(self._request("POST", "/turns", _RawIngestAnswer, asked))
+
+    def add_step(self, run: str, step: runs.NewStep) -> ingestion.RememberAnswer:
+        """Store a step of an agent's run; a number that the run has already changes that step."""
+        route = f"/runs/{_percent_encoded(run)}/steps"
+        return self._request("POST", route, ingestion.RememberAnswer, step, repeatable=True)
+
+    def steps(
+        self, run: str, *, limit: int | None = None, cursor: str | None = None, user_id: str | None = None
+    ) -> runs.StepsAnswer:
+        """Return the steps of a run in order, and its summary; the `cursor` of a page leads to the next one."""
+        query = {"limit": limit, "cursor": cursor, "user_id": user_id}
+        return self._request("GET", f"/runs/{_percent_encoded(run)}/steps", runs.StepsAnswer, query=query)
+
+    def summarize_run(self, run: str, **fields: Any) -> runs.RunSummaryAnswer:
+        """Summarize a run, unless that was done and no step has changed. `fields` are those of RunSummaryRequest."""
+        route, asked = f"/runs/{_percent_encoded(run)}/summary", runs.RunSummaryRequest(**fields)
+        return self._request("POST", route, runs.RunSummaryAnswer, asked, repeatable=True)
 
     def reclassify(self, asked: ingestion.ReclassifyRequest) -> ingestion.ReclassifyAnswer:
         """Classify and score again every memory that a rule classified; with `dry_run` only report what would

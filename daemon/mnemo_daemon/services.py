@@ -21,6 +21,7 @@ from mnemo_daemon.lifecycle.trash import Trash
 from mnemo_daemon.machine_load import MachineLoad
 from mnemo_daemon.maintenance.compaction_backup import StoreMaintenance
 from mnemo_daemon.memories.memory_service import MemoryService
+from mnemo_daemon.memories.run_steps import RunService
 from mnemo_daemon.models.call_log import CallLog
 from mnemo_daemon.models.catalogue import ModelCatalogue
 from mnemo_daemon.models.cross_encoder import CrossEncoderService
@@ -59,6 +60,7 @@ class Services:
     erasure: Erasure
     llm_calls: CallLog
     llm_tasks: TaskRunner
+    runs: RunService
     mask_key: bytes  # under which masked secrets are hashed
 
     def __init__(
@@ -130,6 +132,7 @@ class Services:
         self.llm_tasks = TaskRunner(
             lambda _: self.language_model.model(), self.llm_calls, lambda: self.settings.llm.level, self._llm_obstacle
         )
+        self.runs = RunService(store, self.views, self.memories, self.llm_tasks)
         self.maintenance = StoreMaintenance(store, self.disk, self.embedding.spaces)
         self.trash = Trash(store, self.views)
         self.expiry = Expiry(store, self.views)

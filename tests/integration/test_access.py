@@ -235,6 +235,14 @@ ROWS: dict[str, list[Row]] = {
         "turns": [{"role": role, "content": f"The {role} saw the heron at the estuary of the Elbe."}
                   for role in ("user", "assistant", "system", "tool")],
     }))],
+    "POST /v1/runs/{run}/steps": [
+        Row(one("POST", "/v1/runs/heron/steps", {"step_number": 1, "action": "Saw a heron"})),
+    ],
+    "GET /v1/runs/{run}/steps": [Row(one("GET", "/v1/runs/heron/steps"))],  # test_runs.py has what is shown of steps
+    "POST /v1/runs/{run}/summary": [
+        Row(lambda cell: [Ask("POST", "/v1/runs/heron/steps", {"step_number": 1, "action": "Saw a heron"}),
+                          Ask("POST", "/v1/runs/heron/summary", {})]),
+    ],
     "POST /v1/reclassify": [
         Row(one("POST", "/v1/reclassify", {"dry_run": False}), refused=True, agents_only=True),
         Row(one("POST", "/v1/reclassify", {}), refused=True),

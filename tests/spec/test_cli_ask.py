@@ -1,10 +1,12 @@
-"""`mnemo ask` and `mnemo llm usage` on a daemon with canned answers. SPEC 11.1, 12.2"""
+"""`mnemo ask`, `mnemo llm usage` and `mnemo runs` on a daemon with canned answers. SPEC 11.1, 12.2"""
 
 import msgspec
 import pytest
 
 from mnemo_client.protocol.llm import LlmUsage, LlmUsageAnswer
+from mnemo_client.protocol.memories import ProcedureTrace
 from mnemo_client.protocol.retrieval import AskAnswer, AskSentence, Citation
+from mnemo_client.protocol.runs import RunSummaryAnswer, StepsAnswer
 from tests.canned import ID, CannedDaemon, CannedPerson, Give, Scenario, play, recalled
 
 ASKED = AskAnswer(
@@ -18,6 +20,14 @@ USAGE = LlmUsageAnswer(since=0, usage=[
     LlmUsage(site="answer", model="small.gguf", calls=4, outcomes={"rejected": 2, "answered": 1, "late": 1},
              tokens_in=401, tokens_out=80, milliseconds=10_000, last_at=1),
 ])  # fmt: skip
+
+STEPS = StepsAnswer(
+    run_id="fix dates", summary=recalled(content="Two tests failed."), steps=[
+        recalled(trace=ProcedureTrace(step_number=1, action="Ran the tests", outcome="2 failed")),
+        recalled(trace=ProcedureTrace(step_number=10, action="Read dates.py")),
+    ],
+)  # fmt: skip
+MADE = RunSummaryAnswer(outcome="stored", memory=recalled(), method="rule", reason="it is\x1b[31m loading")
 
 SCENARIOS = (
     Scenario("the use of the language model is shown by task, with its answers that were not used", (
@@ -39,6 +49,19 @@ SCENARIOS = (
              says=("\nquoted, not written by a language model: it is\ufffd[31m loading · namespace default\n",)),
         {"POST /v1/ask": ASKED},
         Give("ask where is the key --json", json=msgspec.to_builtins(ASKED)),
+    )),
+    Scenario("the steps of a run are shown by their numbers with what came of them, then the summary", (
+        {"GET /v1/runs/fix%20dates/steps": STEPS},
+        Give("runs 'fix dates' -k 3", sent=[{"limit": ["3"]}],
+             out="   1  Ran the tests → 2 failed\n  10  Read dates.py\n\nTwo tests failed.\n"),
+        Give("runs 'fix dates' --json", json=msgspec.to_builtins(STEPS)),
+        {"POST /v1/runs/fix%20dates/summary": MADE,
+         "GET /v1/runs/fix%20dates/steps": msgspec.structs.replace(STEPS, cursor="10.1.a")},
+        Give("runs 'fix dates' --summarize", says=("Two tests failed.\n",),
+             err="these are the first 2 steps; there are more\n"
+                 "summarized by rule, not by a language model: it is\ufffd[31m loading\n"),
+        {"GET /v1/runs/fix%20dates/steps": StepsAnswer(run_id="fix dates", steps=[])},
+        Give("runs 'fix dates'", code=3, err="there is no step of a run 'fix dates' in namespace default\n"),
     )),
     Scenario("an answer of the language model says so", (
         {"POST /v1/ask": msgspec.structs.replace(ASKED, method="llm")},

@@ -118,13 +118,14 @@ def store_new(draft: Draft, memory_id: str, now: int) -> Decision:
 
 
 def store_keyed(draft: Draft, before: Memory, usage: Usage, entry: TrashEntry | None, now: int) -> Decision:
-    """Write under a known key: equal content is a duplicate, other content a new version. SPEC 2.1
+    """Write under a known key: equal content is a duplicate, other content or another trace a new version. SPEC 2.1
 
     Fields that the caller did not name stay as they are. A keyed memory that is trashed, hidden or expired becomes
     visible again.
     """
     is_hidden = before.state in ("superseded", "discarded", "compressed")
-    if normalized_text(before.content) == normalized_text(draft.content) and not is_hidden:
+    is_same_step = draft.trace is None or draft.trace == before.trace
+    if normalized_text(before.content) == normalized_text(draft.content) and is_same_step and not is_hidden:
         if entry is None:
             return Decision("duplicate", before, (PutUsage(data=record_repetition(usage, now)),))
         changes = restore(before, entry, now)

@@ -1,6 +1,7 @@
 """The task `summarize`: one short text in place of several. SPEC 12.2"""
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Annotated
 
 import msgspec
@@ -61,6 +62,27 @@ def extract_summary(inputs: TaskInputs) -> SummaryAnswer:
         covered.update(words[best])
         room -= len(found[best]) + 1
     return SummaryAnswer(" ".join(found[at] for at in sorted(chosen)) or _beginning(found[0]))
+
+
+def shorten_sources(sources: Sequence[str], characters: int) -> tuple[str, ...]:
+    """Shorten many sources to so many characters together, 4 * SUMMARY_CHARACTERS at least: neighbours are replaced by
+    whole sentences of theirs, as often as it takes, so that the end of a long story counts as much as its beginning."""
+    shortened = tuple(sources)
+    while sum(map(len, shortened)) > max(characters, 4 * SUMMARY_CHARACTERS):
+        shortened = tuple(extract_summary(TaskInputs(batch)).summary for batch in _batches(shortened))
+    return shortened
+
+
+def _batches(sources: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Neighbours, together four times as long as what replaces them or longer."""
+    batch: list[str] = []
+    for source in sources:
+        batch.append(source)
+        if sum(map(len, batch)) >= 4 * SUMMARY_CHARACTERS:
+            yield tuple(batch)
+            batch = []
+    if batch:
+        yield tuple(batch)
 
 
 def is_short(inputs: TaskInputs) -> bool:

@@ -14,6 +14,7 @@ from mnemo_daemon.api.maintenance_routes import MaintenanceApi
 from mnemo_daemon.api.memory_routes import MemoriesApi
 from mnemo_daemon.api.notes_routes import NotesApi
 from mnemo_daemon.api.recall_routes import RecallApi
+from mnemo_daemon.api.run_routes import RunsApi
 from mnemo_daemon.api.status_report import StatusReport
 from mnemo_daemon.api.transfer_routes import TransferApi
 from mnemo_daemon.api.workers import WorkerPool
@@ -33,15 +34,17 @@ class Api:
         self._transfer = TransferApi(services)
         self._maintenance = MaintenanceApi(services)
         self._erasure = ErasureApi(services)
+        ingest = IngestApi(services)
+        self._runs = RunsApi(services, workers, ingest)
         self._resources = (
             MemoriesApi(services, workers), self._recall, DaemonApi(services, workers, report),
-            NotesApi(services, workers), IngestApi(services), HistoryApi(services, workers), self._transfer,
-            self._maintenance, self._erasure,
+            NotesApi(services, workers), ingest, HistoryApi(services, workers), self._transfer,
+            self._maintenance, self._erasure, self._runs,
         )  # fmt: skip
 
     def close(self) -> None:
         """End the threads of all resources; that of erasures first, which is told to stop early."""
-        for resource in (self._erasure, self._transfer, self._maintenance, self._recall, self._workers):
+        for resource in (self._erasure, self._transfer, self._maintenance, self._recall, self._runs, self._workers):
             resource.close()
 
     def routes(self) -> list[Route]:

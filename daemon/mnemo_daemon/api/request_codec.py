@@ -9,7 +9,7 @@ from msgspec import UNSET, UnsetType
 from mnemo_client.protocol.choices import Category, Kind, Layer, State, TurnRole
 from mnemo_client.protocol.erasure import EraseFilter
 from mnemo_client.protocol.ingestion import IngestRequest, Turn, TurnsRequest
-from mnemo_client.protocol.memories import NewMemory, Patch
+from mnemo_client.protocol.memories import NewMemory, Patch, ProcedureTrace
 from mnemo_client.protocol.primitives import LIMIT_DEFAULT, Limit, Namespace, RequestBody, ShortText
 from mnemo_client.protocol.retrieval import RecallRequest
 from mnemo_core.ingest.mutations import Draft
@@ -73,7 +73,7 @@ class ListQuery(ListFilter):
 
 def draft_of(request: Request, asked: NewMemory, policy: SecretPolicy, now: int) -> tuple[Draft, list[str]]:
     """The checked draft of a memory, and the kinds of secrets that were masked. Raises a Refusal."""
-    agent_id, trace = _or(asked.agent_id, None), _or(asked.trace, None)
+    agent_id = _or(asked.agent_id, None)
     trust = access.trust_of(request, agent_id)
     if asked.created_at is not None:
         raise Refusal(
@@ -82,6 +82,7 @@ def draft_of(request: Request, asked: NewMemory, policy: SecretPolicy, now: int)
     content = _content(asked.content)
     tags = _tags(_or(asked.tags, []))
     content, masked, is_sensitive = _masked(content, trust, policy)
+    trace, masked_in_trace, is_trace_sensitive = _trace(_or(asked.trace, None), trust, policy)
     draft = Draft(
         content=content,
         namespace=access.writable_namespace(request, asked.namespace),
@@ -105,10 +106,10 @@ def draft_of(request: Request, asked: NewMemory, policy: SecretPolicy, now: int)
         derived_from=tuple(_or(asked.derived_from, [])),
         supersedes=tuple(asked.supersedes),
         pinned=_or(asked.pinned, False),
-        trace=TraceStep(**msgspec.structs.asdict(trace)) if trace is not None else None,
+        trace=trace,
         given=frozenset(name for name in _KEPT_UNDER_A_KEY if getattr(asked, name) is not UNSET),
     )
-    return _tagged(draft, is_sensitive), masked
+    return _tagged(draft, is_sensitive or is_trace_sensitive), list(dict.fromkeys([*masked, *masked_in_trace]))
 
 
 def text_draft(request: Request, asked: IngestRequest, now: int) -> Draft:
@@ -403,6 +404,24 @@ def _expires_at(value: int | str | None, now: int) -> int:
     if at <= now:
         raise bad_value(f"{value!r} has passed: name a time that lies ahead", "expires_at")
     return at
+
+
+def _trace(
+    asked: ProcedureTrace | None, trust: Trust, policy: SecretPolicy
+) -> tuple[TraceStep | None, list[str], bool]:
+    """The step of a run, the kinds of secrets masked in it, and whether it still holds one."""
+    if asked is None:
+        return None, [], False
+    fields = msgspec.structs.asdict(asked)
+    masked: list[str] = []
+    is_sensitive = False
+    for name, text in fields.items():
+        if isinstance(text, str):
+            _refuse_broken(text, f"trace.{name}")
+            fields[name], kinds, is_secret = _masked(text, trust, policy)
+            masked += kinds
+            is_sensitive = is_sensitive or is_secret
+    return TraceStep(**fields), masked, is_sensitive
 
 
 def _masked(content: str, trust: Trust, policy: SecretPolicy) -> tuple[str, list[str], bool]:

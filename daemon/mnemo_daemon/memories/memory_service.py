@@ -191,10 +191,19 @@ class MemoryService:
             derived_from=self._resolved(draft.derived_from, caller, "derived_from"),
         )
 
-    def write_one(self, item: IngestItem, caller: Caller, group: str = "") -> "Future[WriteReceipt[Decision]]":
-        """Write an item and its statements in one write turn; the future raises a Refusal."""
+    def write_one(
+        self, item: IngestItem, caller: Caller, group: str = "", *, read: Mapping[str, str] | None = None
+    ) -> "Future[WriteReceipt[Decision]]":
+        """Write an item and its statements in one write turn; the future raises a Refusal.
+
+        `read` has the content, by id, of the memories that the item was made of: 409 if one has another by now.
+        """
 
         def decide(snapshot: Snapshot) -> WriteResult[Decision]:
+            for memory_id, content in (read or {}).items():
+                if _existing(snapshot, memory_id, field="derived_from").content != content:
+                    message = f"the memory {memory_id} was changed meanwhile: ask again"
+                    raise Refusal(409, "conflict", message, field="derived_from")
             pending = PendingSnapshot(snapshot)
             decision = self._plan_item(pending, item, caller, {})
             return WriteResult(pending.changes, decision, ADD, group)

@@ -9,7 +9,7 @@ import functools
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, Literal
 
 import msgspec
@@ -41,6 +41,7 @@ class TaskResult(Generic[Answer]):
     answer: Answer
     method: Literal["llm", "fallback"]
     reason: str = ""  # of the fallback
+    model: str = field(default="", compare=False)  # that wrote the answer; "" of the fallback
 
 
 class TaskRunner:
@@ -79,11 +80,12 @@ class TaskRunner:
         elif level == "auto" and task.is_clear(inputs):
             reason = "the case is clear without a language model"
         elif not (reason := self._obstacle(task)):
+            model = self._model(task.site)
             answer, reason = self._ask(
-                task, inputs, task.deadline_s if deadline_s is None else deadline_s, is_cancelled
+                model, task, inputs, task.deadline_s if deadline_s is None else deadline_s, is_cancelled
             )
             if answer is not None:
-                return TaskResult(answer, "llm")
+                return TaskResult(answer, "llm", model=model.name)
         return TaskResult(task.fallback(inputs), "fallback", reason)
 
     def _obstacle(self, task: AnyTask) -> str:
@@ -91,10 +93,14 @@ class TaskRunner:
         return self._grade_obstacle(task) or ("" if task.is_interactive else self._reason_to_wait())
 
     def _ask(
-        self, task: LlmTask[Answer], inputs: TaskInputs, deadline_s: float, is_cancelled: Callable[[], bool]
+        self,
+        model: LanguageModel,
+        task: LlmTask[Answer],
+        inputs: TaskInputs,
+        deadline_s: float,
+        is_cancelled: Callable[[], bool],
     ) -> tuple[Answer | None, str]:
         """The accepted answer of the model, or None and the reason why there is none."""
-        model = self._model(task.site)
         began = self._clock()
         completion: Completion | None = None
         answer: Answer | None = None

@@ -178,6 +178,17 @@ def listed_lines(memories: Sequence[MemoryView], style: TextStyle, here: Path, h
     return table(rows, width=style.width, clips=True)
 
 
+def step_lines(steps: Sequence[MemoryView], summary: MemoryView | None, style: TextStyle) -> list[str]:
+    """Return a line for each step of a run, with its number, what was done and what came of it; then the summary."""
+    rows = [
+        [f"{step.trace.step_number:>4}", sanitize(" → ".join(filter(None, (step.trace.action, step.trace.outcome))))]
+        for step in steps
+        if step.trace is not None
+    ]
+    lines = table(rows, width=style.width)
+    return [*lines, "", sanitize(summary.content, lines=True)] if summary is not None else lines
+
+
 def count_lines(counts: Mapping[str, int], style: TextStyle, chosen: str | None = None) -> list[str]:
     """Return a line for each name with its number of memories; `chosen` is marked."""
     rows = [

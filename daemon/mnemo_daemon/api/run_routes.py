@@ -1,0 +1,135 @@
+"""The routes of the runs of agents: their steps, and the summary of a run. SPEC 2.1, 13 [E]"""
+
+import dataclasses
+import time
+
+import msgspec
+from msgspec import UNSET
+
+from mnemo_client.protocol.ingestion import RememberAnswer
+from mnemo_client.protocol.memories import NewMemory, ProcedureTrace
+from mnemo_client.protocol.primitives import LIMIT_DEFAULT, Limit, Namespace, RequestBody, ShortText
+from mnemo_client.protocol.runs import NewStep, RunSummaryAnswer, RunSummaryRequest, StepsAnswer
+from mnemo_core.llm.summarize import SUMMARIZE
+from mnemo_daemon.api import access, request_codec, response_codec
+from mnemo_daemon.api.ingest_routes import IngestApi
+from mnemo_daemon.api.workers import WorkerPool
+from mnemo_daemon.errors import bad_value
+from mnemo_daemon.memories.run_steps import place_of_step, step_content, step_key
+from mnemo_daemon.server.router import Reply, Request, Route
+from mnemo_daemon.services import Services
+from mnemo_store.indexes.attributes import MemoryFilter
+from mnemo_store.records import SCOPE_CHARS_MAX
+
+SUMMARIES = 2  # that wait for the language model at once
+
+
+class StepsQuery(RequestBody):
+    namespace: Namespace | None = None
+    user_id: ShortText | None = None
+    limit: Limit = LIMIT_DEFAULT
+    cursor: str = ""
+
+
+class RunsApi:
+    """The handlers. A step is remembered like every other memory."""
+
+    def __init__(self, services: Services, workers: WorkerPool, ingest: IngestApi) -> None:
+        self._services = services
+        self._workers = workers
+        self._ingest = ingest
+        self._summarizers = WorkerPool(SUMMARIES, thread_name_prefix="mnemo-summary")
+
+    def close(self) -> None:
+        """End the threads that wait for summaries."""
+        self._summarizers.close()
+
+    def routes(self) -> list[Route]:
+        """Return the routes of the resource."""
+        return [
+            Route("POST", "/v1/runs/{run}/steps", self.add_step, RememberAnswer,
+                  "Remember a step of an agent's run, or change it", ask=NewStep, statuses=(200, 201)),
+            Route("GET", "/v1/runs/{run}/steps", self.steps, StepsAnswer, "The steps of a run, in order",
+                  query=StepsQuery),
+            Route("POST", "/v1/runs/{run}/summary", self.summarize, RunSummaryAnswer,
+                  "Summarize a run, unless that was done and no step has changed", ask=RunSummaryRequest,
+                  statuses=(200, 201)),
+        ]  # fmt: skip
+
+    async def add_step(self, request: Request) -> Reply:
+        return await self._ingest.remember(dataclasses.replace(request, ask=_memory_of(request)))
+
+    async def steps(self, request: Request) -> Reply:
+        return Reply(await self._workers.run(self._page, request))
+
+    async def summarize(self, request: Request) -> Reply:
+        run, until = _run_of(request), time.monotonic() + SUMMARIZE.deadline_s
+        return await self._summarizers.run(self._summarized, request, run, until)
+
+    def _page(self, request: Request) -> StepsAnswer:
+        query: StepsQuery = request.query
+        run = _run_of(request)
+        wanted = MemoryFilter(
+            namespaces=access.listed_namespaces(request), user_id=query.user_id or "local",
+            without_tags=access.hidden_tags(request), now=self._services.store.now(),
+        )  # fmt: skip
+        after = _cursor_place(query.cursor)
+        steps, summary = self._services.runs.read(run, wanted)
+        behind = [step for step in steps if place_of_step(step) > after]
+        shown, memories, roots = behind[: query.limit], self._services.memories, self._services.root_paths()
+        views = [response_codec.memory_view(memories.get(step.id), roots) for step in shown]
+        return StepsAnswer(
+            run_id=run, steps=views, namespace=access.namespace_of(request),
+            summary=response_codec.memory_view(memories.get(summary.id), roots) if summary is not None else None,
+            cursor=".".join(map(str, place_of_step(shown[-1]))) if len(behind) > len(shown) else None,
+        )  # fmt: skip
+
+    def _summarized(self, request: Request, run: str, until: float) -> Reply:
+        asked: RunSummaryRequest = request.ask
+        services, namespace = self._services, access.writable_namespace(request)
+        made = services.runs.summarize(
+            run, namespace, asked.user_id or "local", access.caller_of(request), max(0.0, until - time.monotonic()),
+            services.stopped.is_set,
+        )  # fmt: skip
+        view = response_codec.memory_view(services.memories.get(made.memory_id), services.root_paths())
+        answer = RunSummaryAnswer(outcome=made.outcome, memory=view, method=made.method, reason=made.reason or None)
+        return Reply(answer, 201 if made.outcome == "stored" else 200)
+
+
+def _run_of(request: Request) -> str:
+    """The run that the path names. Raises a Refusal."""
+    run = request_codec.clean_text(request.path["run"], "run")
+    if not 0 < len(run) <= SCOPE_CHARS_MAX:
+        raise bad_value(f"a run has a name of 1 to {SCOPE_CHARS_MAX} characters", "run")
+    return run
+
+
+def _memory_of(request: Request) -> NewMemory:
+    """The memory that a step is stored as. Raises a Refusal."""
+    asked: NewStep = request.ask
+    run = _run_of(request)
+    texts = {name: getattr(asked, name) for name in ("action", "outcome", "key_findings", "context", "task_objective")}
+    step = msgspec.structs.replace(
+        asked, **{name: request_codec.clean_text(text, name) for name, text in texts.items()}
+    )
+    if not step.action:
+        raise bad_value("a step has an action: say what was done", "action")
+    trace = {name: getattr(step, name) for name in ProcedureTrace.__struct_fields__}
+    return NewMemory(
+        content=step_content(step), kind="procedural", form="step", run_id=run, key=step_key(run, step.step_number),
+        trace=ProcedureTrace(**trace), infer=False, namespace=asked.namespace, user_id=asked.user_id,
+        agent_id=UNSET if asked.agent_id is None else asked.agent_id,
+        session_id=UNSET if asked.session_id is None else asked.session_id,
+        event_at=UNSET if asked.event_at is None else asked.event_at,
+    )  # fmt: skip
+
+
+def _cursor_place(cursor: str) -> tuple[int, int, str]:
+    """The place in the order of steps behind which a page begins. Raises a Refusal."""
+    if not cursor:
+        return -1, 0, ""
+    try:
+        number, created, memory_id = cursor.split(".")
+        return int(number), int(created), memory_id
+    except ValueError:
+        raise bad_value("a cursor is what the page before gave as `cursor`", "cursor") from None

@@ -1,0 +1,138 @@
+"""The steps of an agent's run, in order, and the summary of the run. SPEC 2.1, 13 [E]
+
+A step is a procedural memory with a `trace`; its key makes a repeated number a new version of it. The summary is a
+memory of its own, derived from the steps, and made again once they have changed.
+"""
+
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from mnemo_client.protocol.runs import NewStep
+from mnemo_core.ingest.mutations import Draft, Outcome
+from mnemo_core.ingest.write_plan import IngestItem
+from mnemo_core.llm.summarize import SUMMARIZE, shorten_sources
+from mnemo_core.llm.tasks import TaskInputs
+from mnemo_daemon.errors import Refusal
+from mnemo_daemon.indexing.views import Views
+from mnemo_daemon.memories.memory_service import Caller, MemoryService
+from mnemo_daemon.models.task_runner import TaskRunner
+from mnemo_store.backend import Snapshot
+from mnemo_store.indexes.attributes import MemoryFilter
+from mnemo_store.records import Memory
+from mnemo_store.store import Store
+
+SUMMARY_IMPORTANCE = 0.8  # [E]
+SUMMARY_SOURCE = "run"
+READ_CHARACTERS = 6000  # of the steps together that a summary is made of: what a context of 4,096 tokens holds
+_SENTENCE_ENDS = (".", "!", "?", "…", "。", "！", "？")
+
+
+class RunSteps(NamedTuple):
+    """The steps of a run by their numbers, and the summary that was made of them last, if any."""
+
+    steps: list[Memory]
+    summary: Memory | None
+
+
+class RunSummary(NamedTuple):
+    """The summary of a run, how it was made, and why without a language model."""
+
+    memory_id: str
+    outcome: Outcome
+    method: Literal["llm", "rule"]
+    reason: str = ""
+
+
+def step_key(run: str, number: int) -> str:
+    return f"run:{run}:step:{number}"
+
+
+def summary_key(run: str) -> str:
+    return f"run:{run}:summary"
+
+
+def step_content(step: NewStep) -> str:
+    """The text by which a step is found and summarized: its parts as sentences, a line each."""
+    labelled = {"": step.action, "Outcome: ": step.outcome, "Findings: ": step.key_findings, "Context: ": step.context}
+    parts = [label + text for label, text in labelled.items() if text]
+    return "\n".join(part if part.endswith(_SENTENCE_ENDS) else f"{part}." for part in parts)
+
+
+class RunService:
+    """The service; its methods block, and may be called on any thread."""
+
+    def __init__(self, store: Store, views: Views, memories: MemoryService, tasks: TaskRunner) -> None:
+        self._store = store
+        self._views = views
+        self._memories = memories
+        self._tasks = tasks
+
+    def read(self, run: str, wanted: MemoryFilter) -> RunSteps:
+        """The steps of a run that pass the filter, and its summary."""
+        columns = self._views.attributes
+        numbers = np.flatnonzero(columns.mask(wanted._replace(run_id=run, kinds=("procedural",))))
+        with self._store.snapshot() as snapshot:
+            found = [memory for each in columns.ids(numbers.tolist()) if (memory := snapshot.memory(each)) is not None]
+        steps = sorted((memory for memory in found if memory.trace is not None), key=place_of_step)
+        return RunSteps(steps, next((memory for memory in found if memory.key == summary_key(run)), None))
+
+    def summarize(
+        self, run: str, namespace: str, user_id: str, caller: Caller, deadline_s: float,
+        is_cancelled: Callable[[], bool],
+    ) -> RunSummary:  # fmt: skip
+        """Write the summary of a run, unless its steps are those that the present one was made of.
+
+        Raises a Refusal: 404 for a run without steps, 409 where one was changed meanwhile.
+        """
+        found = self.read(run, MemoryFilter(namespaces=(namespace,), user_id=user_id, without_tags=("sensitive",)))
+        steps, summary = found
+        if not steps:
+            raise Refusal(404, "not_found", f"there is no step of a run {run!r} in namespace {namespace}", field="run")
+        if summary is not None and self._is_current(found):
+            return RunSummary(summary.id, "duplicate", "llm" if summary.method.startswith("llm:") else "rule")
+        texts = shorten_sources([step.content for step in steps], READ_CHARACTERS)
+        result = self._tasks.run(SUMMARIZE, TaskInputs(texts), deadline_s, is_cancelled)
+        draft = Draft(
+            content=result.answer.summary, namespace=namespace, user_id=user_id, trust=caller.trust,
+            source=SUMMARY_SOURCE, kind="procedural", form="workflow", category="result",
+            importance=SUMMARY_IMPORTANCE, importance_source="llm",  # so that no rule scores it again
+            event_at=max(step.event_at for step in steps), agent_id=_common_agent(steps), run_id=run,
+            key=summary_key(run), derived_from=tuple(step.id for step in steps), method=_method(result.model),
+        )  # fmt: skip
+        read = {step.id: step.content for step in steps}
+        decision = self._memories.write_one(IngestItem(draft), caller, read=read).result().result
+        return RunSummary(decision.memory.id, decision.outcome, "llm" if result.model else "rule", result.reason)
+
+    def _is_current(self, found: RunSteps) -> bool:
+        """Return whether the summary was made of these steps, as they are now."""
+        summary = found.summary
+        if summary is None or summary.derived_from != tuple(step.id for step in found.steps):
+            return False
+        with self._store.snapshot() as snapshot:
+            return all(_has_said_since(snapshot, step, summary.modified_at) for step in found.steps)
+
+
+def place_of_step(memory: Memory) -> tuple[int, int, str]:
+    """The place of a step in its run: by its number, then by age."""
+    return memory.trace.step_number if memory.trace is not None else 0, memory.created_at, memory.id
+
+
+def _has_said_since(snapshot: Snapshot, step: Memory, at: int) -> bool:
+    """Return whether the text of a step is the one that it had at a time. A new version alone says nothing: scores are
+    written later."""
+    if step.modified_at < at:
+        return True
+    former = [each.memory for each in snapshot.versions(step.id) if each.memory.modified_at <= at]
+    return bool(former) and former[-1].content == step.content
+
+
+def _common_agent(steps: list[Memory]) -> str:
+    """The agent of all steps; "" if there are several."""
+    agents = {step.agent_id for step in steps}
+    return agents.pop() if len(agents) == 1 else ""
+
+
+def _method(model: str) -> str:
+    return f"llm:{model}" if model else "rule"
