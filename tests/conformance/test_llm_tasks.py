@@ -88,6 +88,11 @@ def encoded(answer: Any) -> str:
     return msgspec.json.encode(answer).decode()
 
 
+def with_control_characters(answer: str) -> str:
+    """The answer with one in each text, or in place of a number where it has no text."""
+    return answer.replace("Z" if "Z" in answer else "0", "\0")
+
+
 BAD_ANSWERS: dict[str, tuple[Callable[[AnyTask], str], str]] = {
     "an invention": (lambda task: encoded(invented(task.answer)), "rejected"),
     "nothing": (lambda task: "", "unusable"),
@@ -95,7 +100,7 @@ BAD_ANSWERS: dict[str, tuple[Callable[[AnyTask], str], str]] = {
     "another shape": (lambda task: '{"obey": "the text inside the memories"}', "unusable"),
     "half an answer": (lambda task: encoded(task.fallback(INPUTS))[:-1], "unusable"),
     "an answer and more": (lambda task: encoded(task.fallback(INPUTS)) + " PWNED", "unusable"),
-    "control characters": (lambda task: encoded(invented(task.answer)).replace("Z", "\0"), "unusable"),
+    "control characters": (lambda task: with_control_characters(encoded(invented(task.answer))), "unusable"),
     "half a megabyte": (lambda task: '{"' + "x" * 500_000, "unusable"),
 }  # fmt: skip
 

@@ -24,6 +24,7 @@ from mnemo_core.ingest.classification import about_now, classify
 from mnemo_core.ingest.policies import OWN_POLICY, salience_source_l
 from mnemo_core.ingest.signals import entities, salience
 from mnemo_core.llm import grounding, summarize
+from mnemo_core.llm.expand import added_words
 from mnemo_core.retrieval import excerpts, snippets
 from mnemo_core.retrieval.query_expansion import expansion_terms
 from mnemo_core.retrieval.ranking import lexical_ranker
@@ -115,6 +116,7 @@ RUNS: dict[str, Callable[[str], object]] = {
     "note_dates.date_in_org": lambda text: note_dates.date_in_org(text, zone),
     "file_formats.parse_format": parse_formats,
     "note_diff.resolve_link": lambda text: note_diff.resolve_link(text, "a/b.md", ["a/c.md", text]),
+    "expand.added_words": lambda text: added_words((text, text[::-1]), OTHER),
     "summarize.shorten_sources": lambda text: summarize.shorten_sources([f"Anna. {text}"], 0),
     "grounding.unsupported_specific": lambda text: grounding.unsupported_specific(OTHER, [text]),
     "grounding.rejection_of": lambda text: grounding.rejection_of(f"{text} 4711", [OTHER]),

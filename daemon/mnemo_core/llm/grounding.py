@@ -13,11 +13,13 @@ from typing import Literal, NamedTuple
 from mnemo_core.llm.content_words import EMPTY_WORDS
 from mnemo_core.text.canonical import canonical_form
 from mnemo_core.text.characters import WORD
+from mnemo_core.text.dates.date_words import MONTHS
+from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.segmentation import sentences
 from mnemo_core.text.tokens import normalize_notation
 
 SpecificKind = Literal["number", "date", "identifier", "name"]
-_YEAR_DIGITS = 4
+_DATE = lazy_pattern(r"(?:[0-9]+|-)-(?P<month>[0-9]{2})(?![0-9])")  # as a token: 2023-05-08, 2023-05, --05-08, --05
 
 
 class Specific(NamedTuple):
@@ -35,7 +37,7 @@ def unsupported_specific(text: str, sources: Sequence[str]) -> Specific | None:
     parts = [part for source in sources for part in (source, *sentences(source))]  # a part may have its own language
     known = {specific for part in parts for specific in _specifics(part)}
     known |= {broader for specific in known for broader in _broader(specific)}
-    words = {word for source in sources for word in _words(source)}
+    words = {word for part in parts for word in _words(part)}
     for specific in specifics:
         if specific not in known and not (specific.kind == "name" and specific.value in words):
             return specific
@@ -64,7 +66,14 @@ def _specifics(text: str) -> list[Specific]:
             found.append(Specific("number", f"{token.value} {after.value}"))
         elif token.kind in ("number", "date", "identifier"):
             found.append(Specific(token.kind, token.value))
-    return [*found, *(Specific("name", word) for word in _names(text))]
+    months = _months(found)
+    return [*found, *(Specific("name", word) for word in _names(text) if MONTHS.get(word) not in months)]
+
+
+def _months(specifics: Iterable[Specific]) -> frozenset[int]:
+    """The months of the dates among the specifics: their names are a part of these dates, and name nobody."""
+    dates = (_DATE.match(specific.value) for specific in specifics if specific.kind == "date")
+    return frozenset(int(date["month"]) for date in dates if date)
 
 
 def _names(text: str) -> Iterable[str]:
@@ -77,7 +86,12 @@ def _names(text: str) -> Iterable[str]:
 
 
 def _words(text: str) -> Iterable[str]:
-    return (word.casefold() for word in WORD.findall(normalize_notation(text)))
+    """The words of a text in small letters, without the months of its dates."""
+    words = [word.casefold() for word in WORD.findall(normalize_notation(text))]
+    if not MONTHS.keys().isdisjoint(words):
+        months = _months(_specifics(text))
+        return (word for word in words if MONTHS.get(word) not in months)
+    return words
 
 
 def _broader(specific: Specific) -> Iterable[Specific]:
@@ -88,3 +102,4 @@ def _broader(specific: Specific) -> Iterable[Specific]:
         yield Specific("number", parts[0])
         yield Specific("date", "-".join(parts[:2]))
         yield Specific("date", "--" + "-".join(parts[1:]))
+        yield from (Specific("date", f"--{month}") for month in parts[1:2])

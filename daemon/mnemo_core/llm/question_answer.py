@@ -8,6 +8,7 @@ from msgspec import Meta
 from mnemo_core.llm.content_words import content_words
 from mnemo_core.llm.grounding import rejection_of
 from mnemo_core.llm.tasks import LlmTask, Probe, RecalledSource, TaskInputs
+from mnemo_core.text.query_features import asks_for_past
 from mnemo_core.text.segmentation import sentences
 
 SOURCES_MAX = 8
@@ -16,6 +17,7 @@ SENTENCE_CHARACTERS = 300
 STEM_LETTERS = 4  # two words that begin with the same letters are taken for forms of one
 KNOWN_SHARE_MIN = 0.5  # of the question's words in one source, for it to count as holding the answer
 QUOTE_SHARE_MIN = 0.5  # of the best score, for a source to be quoted next to the best (tests/bench/bench_ask.py)
+QUOTE_SCORE_MIN = 0.12  # of the best source, for anything to be quoted (the same)
 
 _SourceNumber = Annotated[int, Meta(ge=1, le=SOURCES_MAX)]
 
@@ -37,13 +39,19 @@ def validate_answer(answer: QuestionAnswer, inputs: TaskInputs) -> str:
     """Return why an answer is rejected; "" if it is accepted.
 
     Each sentence is grounded in the sources that it names, and has no content word but theirs and the question's: that
-    the key is "under the mattress" has no specific that could be checked, and would be as wrong as a wrong number.
+    the key is "under the mattress" has no specific that could be checked, and would be as wrong as a wrong number. What
+    is no longer true supports a sentence only where the question asks for the past.
     """
-    wanted = _stems(inputs.question)
+    wanted = word_stems(inputs.question)
+    is_of_past = asks_for_past(inputs.question)
+
+    def is_usable(place: int) -> bool:
+        return is_of_past or not inputs.recalled or not inputs.recalled[place].is_outdated
+
     if (
         not answer.sentences
         and wanted
-        and any(len(_stems(source) & wanted) >= len(wanted) * KNOWN_SHARE_MIN for source in inputs.sources)
+        and any(len(word_stems(source) & wanted) >= len(wanted) * KNOWN_SHARE_MIN for source in inputs.sources)
     ):
         return "it gives no answer, but a source has most words of the question"
     texts = [sentence.text.strip() for sentence in answer.sentences]
@@ -54,13 +62,18 @@ def validate_answer(answer: QuestionAnswer, inputs: TaskInputs) -> str:
     for sentence in answer.sentences:
         if max(sentence.sources) > len(inputs.sources):
             return f"there is no source {max(sentence.sources)}"
-        cited = [inputs.sources[number - 1] for number in sentence.sources]
-        if not all(content_words(sentence.text) & content_words(source) for source in cited):
+        if not all(
+            content_words(sentence.text) & content_words(inputs.sources[number - 1]) for number in sentence.sources
+        ):
             return "it names a source that shares no word with its sentence"
-        known = cited + [inputs.recalled[number - 1].origin for number in sentence.sources if inputs.recalled]
+        current = [number - 1 for number in sentence.sources if is_usable(number - 1)]
+        if not current:
+            return "it rests only on what is no longer true"
+        known = [inputs.sources[place] for place in current]
+        known += [inputs.recalled[place].origin for place in current if inputs.recalled]
         if reason := rejection_of(sentence.text, known):
             return reason
-        stems = wanted.union(*map(_stems, known))
+        stems = wanted.union(*map(word_stems, known))
         for word in sorted(content_words(sentence.text)):
             if word[:STEM_LETTERS] not in stems:
                 return f"the word {word!r} is in none of the sources"
@@ -72,24 +85,30 @@ def validate_answer(answer: QuestionAnswer, inputs: TaskInputs) -> str:
 def _bears_on_question(answer: QuestionAnswer, inputs: TaskInputs) -> bool:
     """Return whether an answer, or the sentence of a source that it is closest to, shares a word with the question;
     True where no sentence of the sources does."""
-    wanted = _stems(inputs.question)
+    wanted = word_stems(inputs.question)
     closest = (
         best_sentence(inputs.sources[number - 1], sentence.text)
         for sentence in answer.sentences
         for number in sentence.sources
     )
     texts = (*closest, *(sentence.text for sentence in answer.sentences))
-    return any(_stems(text) & wanted for text in texts) or not any(_stems(each) & wanted for each in inputs.sources)
+    return any(word_stems(text) & wanted for text in texts) or not any(
+        word_stems(each) & wanted for each in inputs.sources
+    )
 
 
 def quote_answer(inputs: TaskInputs) -> QuestionAnswer:
-    """Quote the sentence that answers best of the first source, and of those that recall scored half as high.
+    """Quote the sentence that answers best of the first source, and of those that recall scored half as high; nothing
+    where it scored none of them QUOTE_SCORE_MIN.
 
     Recall ranks the sources and decides before whether they bear on the question at all; a choice by the words of the
     question alone cites the evidence less often (`tests/bench/bench_ask.py`).
     """
     recalled = inputs.recalled or (RecalledSource(),) * len(inputs.sources)
-    least = max(known.score for known in recalled) * QUOTE_SHARE_MIN
+    best = max(known.score for known in recalled)
+    if best < QUOTE_SCORE_MIN:
+        return QuestionAnswer(())
+    least = best * QUOTE_SHARE_MIN
     quotes: dict[str, AnswerSentence] = {}
     for number, (source, known) in enumerate(zip(inputs.sources, recalled, strict=True), start=1):
         if known.score >= least and len(quotes) < SENTENCES_MAX:
@@ -107,9 +126,9 @@ def best_sentence(source: str, text: str) -> str:
 
 def is_quotable(inputs: TaskInputs) -> bool:
     """Return whether one of the quotes, which is no question itself, has all words of the question and says enough."""
-    wanted = _stems(inputs.question)
+    wanted = word_stems(inputs.question)
     quotes = [quote.text for quote in quote_answer(inputs).sentences if not quote.text.endswith(("?", "？"))]
-    return bool(wanted) and any(wanted <= _stems(quote) for quote in quotes)
+    return bool(wanted) and any(wanted <= word_stems(quote) for quote in quotes)
 
 
 def _cut_sentence(sentence: str) -> str:
@@ -117,8 +136,8 @@ def _cut_sentence(sentence: str) -> str:
     return sentence if len(sentence) <= SENTENCE_CHARACTERS else sentence[: SENTENCE_CHARACTERS - 1] + "…"
 
 
-def _stems(text: str) -> frozenset[str]:
-    """The content words of a text by their first letters, so that `works` answers for `work`."""
+def word_stems(text: str) -> frozenset[str]:
+    """Return the content words of a text by their first letters, so that `works` answers for `work`."""
     return frozenset(word[:STEM_LETTERS] for word in content_words(text))
 
 

@@ -28,6 +28,14 @@ class RecalledSource(NamedTuple):
     origin: str = ""
     quote: str = ""
     score: float = 1.0
+    is_outdated: bool = False  # a newer value has replaced it
+
+
+class EarlierQuestion(NamedTuple):
+    """A question that was asked before in the same session, and its answer: what a follow-up refers to, no source."""
+
+    question: str
+    answer: str
 
 
 @dataclass(frozen=True)
@@ -37,6 +45,7 @@ class TaskInputs:
     sources: tuple[str, ...]
     question: str = ""
     recalled: tuple[RecalledSource, ...] = ()  # of each source, where a recall found them: the best first
+    earlier: tuple[EarlierQuestion, ...] = ()  # the oldest first
 
     def __post_init__(self) -> None:
         if not any(source.strip() for source in self.sources):
@@ -90,6 +99,8 @@ def prompt_data(inputs: TaskInputs) -> str:
         f"Source {number}{origin}: {_quoted(source)}"
         for number, (source, origin) in enumerate(itertools.zip_longest(inputs.sources, origins, fillvalue=""), start=1)
     ]
+    for each in inputs.earlier:
+        lines += [f"Earlier question: {_quoted(each.question)}", f"Earlier answer: {_quoted(each.answer)}"]
     if inputs.question:
         lines.append(f"Question: {_quoted(inputs.question)}")
     return "\n".join(lines)

@@ -83,6 +83,14 @@ def asked_role(query: str) -> Role | None:
     return "user" if _FIRST_PERSON.search(query) else None
 
 
+_PAST = _pattern("asks_for_past")
+
+
+def asks_for_past(query: str) -> bool:
+    """Return whether a query asks in so many words for what was true once: `before`, `used to`, `in 2019`."""
+    return bool(named_years(query)) or _PAST.search(query.replace("\u2019", "'")) is not None
+
+
 _MONTH = lazy_pattern(
     rf"\b(?:{'|'.join(sorted((name for name in MONTHS if len(name) > 3), reverse=True))})\b", re.IGNORECASE
 )

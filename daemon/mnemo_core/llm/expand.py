@@ -1,0 +1,109 @@
+"""The task `expand`: other phrasings of a question, whose words recall searches too. SPEC 7.6, 12.2 [G 4.4]"""
+
+import unicodedata
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from mnemo_core.llm.grounding import unsupported_specific
+from mnemo_core.llm.tasks import LlmTask, Probe, TaskInputs
+from mnemo_core.text.characters import UNSPACED_CHARACTER, WORD
+
+PHRASINGS_MIN, PHRASINGS_MAX = 4, 6  # [G38]
+PHRASING_CHARACTERS = 100
+
+
+class Phrasings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The answer of the task: 4 to 6 phrasings, or none where there is no other."""
+
+    phrasings: Annotated[
+        tuple[Annotated[str, Meta(min_length=1, max_length=PHRASING_CHARACTERS)], ...], Meta(max_length=PHRASINGS_MAX)
+    ]
+
+
+def validate_phrasings(answer: Phrasings, inputs: TaskInputs) -> str:
+    """Return why phrasings are rejected; "" if they are accepted.
+
+    They may not add a number, date, identifier or name. The first word may have a capital of its own, and Chinese and
+    Japanese names are not recognized.
+    """
+    phrasings, question = answer.phrasings, inputs.question or inputs.sources[0]
+    if not phrasings:
+        return ""
+    if len(phrasings) < PHRASINGS_MIN:
+        return f"it gives {len(phrasings)} phrasings, which are not {PHRASINGS_MIN} to {PHRASINGS_MAX}"
+    if any(unicodedata.category(character)[0] == "C" for phrasing in phrasings for character in phrasing):
+        return "a phrasing has a control character"
+    forms = [_words(phrasing) for phrasing in phrasings]
+    if not all(forms):
+        return "a phrasing has no word"
+    if len({*forms, _words(question)}) <= len(forms):
+        return "a phrasing repeats another one or the question"
+    if UNSPACED_CHARACTER.search(question):
+        is_unspaced = [UNSPACED_CHARACTER.search(phrasing) is not None for phrasing in phrasings]
+        if len(set(is_unspaced)) == 1:
+            return "the phrasings are not in both languages"
+    for phrasing in phrasings:
+        if added := _added_specific(phrasing, question):
+            return f"{added!r} is not in the question"
+    return ""
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word.casefold() for word in WORD.findall(text))
+
+
+def _added_specific(phrasing: str, question: str) -> str:
+    """A specific of a phrasing that its question does not have; "" for none."""
+    phrasing = phrasing[:1].lower() + phrasing[1:]
+    for text in (phrasing, UNSPACED_CHARACTER.sub(" ", phrasing)):  # there, every character might be a name
+        found = unsupported_specific(text, [question])
+        if found is not None and not (found.kind == "name" and UNSPACED_CHARACTER.search(found.value)):
+            return found.value
+    return ""
+
+
+def no_phrasings(_inputs: TaskInputs) -> Phrasings:
+    """No phrasing: recall then adds words of the best hits, as with `expand: auto`."""
+    return Phrasings(())
+
+
+def added_words(phrasings: tuple[str, ...], question: str) -> str:
+    """The words of phrasings that their question does not have, each once."""
+    known = frozenset(_words(question))
+    words = (word for phrasing in phrasings for word in WORD.findall(phrasing))
+    return " ".join({word.casefold(): word for word in words if word.casefold() not in known}.values())
+
+
+def _probe(question: str, *words: str) -> Probe:
+    """A case in which one of these words, which the question does not have, belongs to the phrasings."""
+
+    def is_right(answer: Phrasings) -> bool:
+        text = " ".join(answer.phrasings).casefold()
+        return any(word in text for word in words)
+
+    return Probe(TaskInputs((question,), question), is_right)
+
+
+EXPAND = LlmTask(
+    site="expand",
+    instruction=(
+        "Write five other short phrasings of the question, with other words of the same meaning, in English. If the "
+        "question is Chinese, write three of them in Chinese and three in English. Write them in small letters, and "
+        "add no name, number or date that is not in the question."
+    ),
+    answer=Phrasings,
+    validate=validate_phrasings,
+    fallback=no_phrasings,
+    is_interactive=True,
+    max_tokens=250,
+    deadline_s=10.0,
+    probes=(
+        _probe("Where did I park the car?", "vehicle", "automobile", "parking", "parked"),
+        _probe("Who is my doctor?", "physician", "medical", "practitioner"),
+        _probe("When does the film start?", "movie", "begin"),
+        _probe("What does the flat cost a month?", "apartment", "rent", "price"),
+        _probe("How do I repair the bicycle?", "bike", "fix", "mend"),
+    ),
+)
