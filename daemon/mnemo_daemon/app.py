@@ -125,7 +125,7 @@ class Daemon:
         services = self.services
         services.notes.start()
         services.indexing.start()  # also without a model: one that is installed later is used at once
-        chosen = services.chosen_model()
+        chosen = services.chosen_model("embedding")
         try:
             if chosen:
                 services.embedding.use(chosen)

@@ -7,6 +7,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
+from typing import Literal
 
 from mnemo_core.transfer.import_plan import SecretPolicy
 from mnemo_daemon.errors import Refusal
@@ -37,7 +38,8 @@ from mnemo_store.disk import Disk
 from mnemo_store.records import PutMeta
 from mnemo_store.store import Store, WriteResult
 
-MODEL_IN_USE = "embedding_model"  # the fact of the store that names the model a person chose
+# The facts of the store that name the models a person chose, by role.
+MODELS_IN_USE = {"embedding": "embedding_model", "llm": "language_model"}
 INDEXES_SECONDS_MAX = 60.0  # how long the indexes are waited for when they are built for a store that was replaced
 INDEXES_POLL_SECONDS = 0.02
 
@@ -128,9 +130,10 @@ class Services:
             is_reading_notes=lambda: self.notes.is_first_scan_running(),
         )  # fmt: skip
         self.usage_recorder = UsageRecorder(self.memories)
+        self.language_model.use(self.chosen_model("llm"))
         self.llm_calls = CallLog(store)
         self.llm_tasks = TaskRunner(
-            lambda _: self.language_model.model(), self.llm_calls, lambda: self.settings.llm.level, self._llm_obstacle
+            self.language_model.model, self.llm_calls, lambda: self.settings.llm.level, self._llm_obstacle
         )
         self.runs = RunService(store, self.views, self.memories, self.llm_tasks)
         self.maintenance = StoreMaintenance(store, self.disk, self.embedding.spaces)
@@ -152,17 +155,25 @@ class Services:
         self.notes = self._made_notes()
         self.notes.start()
 
-    def chosen_model(self) -> str:
-        """The embedding model that a person chose; "" where none was."""
+    def chosen_model(self, role: Literal["embedding", "llm"]) -> str:
+        """The model that a person chose; "" where none was."""
         with self.store.snapshot() as snapshot:
-            return snapshot.meta(MODEL_IN_USE)
+            return snapshot.meta(MODELS_IN_USE[role])
 
     def use_model(self, name: str) -> None:
-        """Switch to an installed embedding model for good; its vectors are computed next to the old ones. SPEC 4.4"""
-        name = self.embedding.require_usable(name)
-        change = PutMeta(name=MODEL_IN_USE, value=name)
+        """Switch to an installed model for good: to a language model at once, to an embedding model once its vectors
+        are computed next to the old ones. SPEC 4.4"""
+        role: Literal["embedding", "llm"]
+        service: EmbeddingService | LanguageModelService
+        if self.catalogue.require_installed(name).role == "llm":
+            role, service = "llm", self.language_model
+            self._require_no_setting()
+        else:
+            role, service = "embedding", self.embedding
+        name = service.require_usable(name)
+        change = PutMeta(name=MODELS_IN_USE[role], value=name)
         self.store.transact(lambda _: WriteResult((change,), None, "models use"), by="models").result()
-        self.embedding.use(name)
+        service.use(name)
 
     def request_stop(self) -> None:
         """Stop the server once requests under way are answered."""
@@ -197,6 +208,12 @@ class Services:
         """Return why background calls must not use the language model now, "" when they may."""
         waits = self.settings.llm.on_battery == "wait" and self._machine.is_on_battery()
         return "the machine runs on battery (`llm.on_battery`)" if waits else ""
+
+    def _require_no_setting(self) -> None:
+        """Raise a Refusal where the settings name the language model: a choice would have no effect."""
+        if model := self.settings.llm.model:
+            origin = self.configuration.origins["llm.model"]
+            raise Refusal(409, "conflict", f"`llm.model` names {model!r} ({origin}); change or remove it there")
 
     def _made_notes(self) -> NotesService:
         return self._make_notes(self.store, self.settings.notes, on_saved=self.indexing.prioritise)

@@ -19,6 +19,7 @@ from msgspec import Meta, inspect
 from mnemo_client import paths
 from mnemo_client.protocol.validation import describe
 from mnemo_core.ingest.policies import OWN_POLICY, POLICIES, IngestPolicy, PolicyName
+from mnemo_core.llm.site_models import ModelKey
 from mnemo_core.retrieval.ranking.rankers import Ranker
 from mnemo_core.retrieval.recall_defaults import RECALL_DEFAULTS, RecallDefaults
 
@@ -83,6 +84,8 @@ class LlmSettings(Section, frozen=True):
 
     level: Literal["off", "auto", "full"] = "auto"  # when a task asks the model
     model: Annotated[str, Meta(extra=RESTART)] = ""  # empty: the largest of the catalogue that is installed
+    # The models of single tasks, by their names or those of groups of tasks.
+    models: Annotated[dict[ModelKey, Annotated[str, Meta(min_length=1)]], Meta(extra=RESTART)] = {}
     context_tokens: Annotated[int, Meta(ge=512, le=131_072, extra=RESTART)] = 4096  # of a prompt and its answer
     threads: Annotated[int, Meta(ge=0, le=256, extra=RESTART)] = 0  # 0: one a processor but one
     gpu_layers: Annotated[int, Meta(ge=-1, le=1000, extra=RESTART)] = 0  # computed by a graphics processor; -1: all
@@ -237,7 +240,8 @@ def _keys() -> Iterator[SettingKey]:
     for section in _sections():
         for field in msgspec.structs.fields(section.type):
             needs_restart = any(isinstance(part, Meta) and part.extra == RESTART for part in get_args(field.type))
-            yield SettingKey(section.name, field.name, field.type, field.default, needs_restart)
+            default = {} if field.default is msgspec.NODEFAULT else field.default
+            yield SettingKey(section.name, field.name, field.type, default, needs_restart)
 
 
 KEYS: Mapping[str, SettingKey] = {key.path: key for key in _keys()}
@@ -379,8 +383,9 @@ def _from_environment(environ: Mapping[str, str]) -> Iterator[tuple[SettingKey, 
                 yield ConfigError(f"there is no setting {variable}{_did_you_mean(variable, list(by_variable))}")
             continue
         try:
-            yield key, msgspec.convert(text, key.kind, strict=False), variable
-        except msgspec.ValidationError:
+            value = tomllib.loads(f"table = {text}")["table"] if key.default == {} else text
+            yield key, msgspec.convert(value, key.kind, strict=False), variable
+        except (msgspec.ValidationError, tomllib.TOMLDecodeError):
             yield ConfigError(f"{variable} must be {expected(key)}, not {text!r}")
 
 
@@ -396,6 +401,8 @@ def expected(key: SettingKey) -> str:
     if isinstance(inner, inspect.StrType) and inner.pattern is not None:
         meta = next(part for part in get_args(key.kind) if isinstance(part, Meta))
         return "something like " + " or ".join(f'"{example}"' for example in meta.examples or ())
+    if isinstance(inner, inspect.DictType):
+        return f"a table in which each key is {describe(inner.key_type)} and each value {describe(inner.value_type)}"
     return describe(kind)
 
 

@@ -327,13 +327,15 @@ def test_the_configuration_shows_each_value_and_where_it_came_from() -> None:
     values = [
         ConfigValue(key="trash.keep_days", value=0, origin="default"),
         ConfigValue(key="client.project_namespaces", value=True, origin="/c.toml:3"),
+        ConfigValue(key="llm.models", value={"gate": "a"}, origin="/c.toml:4"),
         ConfigValue(key="models.folder", value="", origin="MNEMO_MODELS_FOLDER"),
     ]
     answer = ConfigAnswer(values=values, file="/c.toml")
     assert config_lines(answer, PLAIN) == [
-        "trash.keep_days            0     default",
-        "client.project_namespaces  true  /c.toml:3",
-        'models.folder              ""    MNEMO_MODELS_FOLDER',
+        "trash.keep_days            0             default",
+        "client.project_namespaces  true          /c.toml:3",
+        'llm.models                 {gate = "a"}  /c.toml:4',
+        'models.folder              ""            MNEMO_MODELS_FOLDER',
     ]
 
 

@@ -502,7 +502,13 @@ MODEL = CatalogueModel(
 )
 READY = ModelStatus(name="mini", state="ready")
 MODELS = ModelsAnswer(
-    models=[MODEL, msgspec.structs.replace(MODEL, name="other", in_use=False)], embedding=READY, llm=READY
+    models=[
+        MODEL,
+        msgspec.structs.replace(MODEL, name="other", in_use=False),
+        msgspec.structs.replace(MODEL, name="small", role="llm"),
+    ],
+    embedding=READY,
+    llm=READY,
 )
 CONFIG = ConfigAnswer(file="/c.toml", values=[
     ConfigValue(key="folders.socket", value="/run/m.sock", origin="default"),
@@ -615,6 +621,10 @@ DAEMON = (
         {"GET /v1/models": MODELS, "POST /v1/models/use": MODELS},
         Give("models use mini", out="mini is already in use\n"),
         Give("models use other", out="switching to other; the old vectors are used until the new ones are complete\n"),
+    )),
+    Scenario("a language model is used from now on", (
+        {"GET /v1/models": MODELS, "POST /v1/models/use": MODELS},
+        Give("models use small", out="small is the language model from now on\n"),
     )),
     *(Scenario(f"the number of vectors reads well for one and for many: {said}", (
         {"POST /v1/models/reindex": ReindexAnswer(total=total, with_vectors=1, queued=0, dimensions=384)},

@@ -127,7 +127,7 @@ def test_the_command_adds_a_ranker_and_refuses_a_removed_one(
     file = tmp_path / "names.json"
     monkeypatch.setattr(names, "FILE", file)
     now = FILE.read_text(encoding="utf-8")
-    file.write_text(re.sub(r',\s*"rerank"(?=[],])', "", now), encoding="utf-8")
+    file.write_text(re.sub(r'(?<="layered"),\s*"rerank"(?=[],])', "", now), encoding="utf-8")
     assert names.main() == 0
     assert file.read_text(encoding="utf-8") == now
     more = re.sub(r'"rerank"(?=[],])', '"rerank","removed"', now)

@@ -11,6 +11,11 @@ from mnemo_daemon import settings
 from mnemo_daemon.settings import KEYS, ConfigError, lines_of_keys, load, reload
 
 SETTLE_RANGE = "notes.settle_ms must be a whole number from 0 to 10000"
+MODELS_TABLE = (
+    'llm.models must be a table in which each key is one of "answer", "audit", "condense", "distill", "expand", '
+    '"extract", "fact_extract", "gate", "insert_merge", "judge_importance", "merge", "naming", "reconcile", "rerank", '
+    '"resume", "resume_compress", "summarize", "triage" and each value a text of 1 or more characters'
+)
 
 CONFIG = """\
 # a comment
@@ -61,10 +66,11 @@ def test_every_key_can_be_set_by_file_and_by_variable(environ: dict[str, str]) -
     particular = {"privacy.mask": "all", "daemon.log_level": "debug", "daemon.connections_max": "77",
                   "history.keep": "90d", "recall.ranker": "words", "recall.cut": "gap",
                   "models.numerics": "int8", "jobs.on_battery": "run",
-                  "llm.level": "full", "llm.context_tokens": "8192", "llm.on_battery": "run"}  # fmt: skip
+                  "llm.level": "full", "llm.models": '{answer = "other"}',
+                  "llm.context_tokens": "8192", "llm.on_battery": "run"}  # fmt: skip
     for key in KEYS.values():
         value = key.default
-        text = str(not value).lower() if isinstance(value, bool) else other[type(value)]
+        text = str(not value).lower() if isinstance(value, bool) else other.get(type(value), "")
         text = particular.get(key.path, text)
         by_variable = load(environ | {key.variable: text})
         quoted = f'"{text}"' if isinstance(value, str) else text
@@ -92,6 +98,9 @@ def test_every_key_can_be_set_by_file_and_by_variable(environ: dict[str, str]) -
         ("[privacy]\nmask = 'on'\n", "config.toml:2: privacy.mask must be one of \"all\", \"auto\", \"off\", not 'on'"),
         ("[client]\nproject_namespaces = 1\n", "config.toml:2: client.project_namespaces must be true or false, not 1"),
         ("[models]\nfolder = 1\n", "config.toml:2: models.folder must be a text, not 1"),
+        ("[llm]\nmodels.answr = 'x'\n", "config.toml:2: TABLE, not {'answr': 'x'}"),
+        ("[llm]\nmodels = 'x'\n", "config.toml:2: TABLE, not 'x'"),
+        ("\n[llm.models]\nanswer = ''\n", "config.toml:2: TABLE, not {'answer': ''}"),
         ("settle_ms = 1\n", "config.toml:1: the key `settle_ms` stands outside of its section; put it below [notes]"),
         ("notes = 1\n", "config.toml:1: notes is a section; write [notes] on a line of its own, and its keys below"),
         ("notes.settle_ms = 99999\n", "config.toml:1: RANGE, not 99999"),
@@ -101,7 +110,8 @@ def test_a_wrong_line_stops_the_start_and_says_what_was_expected(environ: dict[s
     path = write(environ, text)
     with pytest.raises(ConfigError) as caught:
         load(environ)
-    assert str(caught.value) == f"{path.parent}/{said.replace('RANGE', SETTLE_RANGE)}"
+    said = said.replace("RANGE", SETTLE_RANGE).replace("TABLE", MODELS_TABLE)
+    assert str(caught.value) == f"{path.parent}/{said}"
 
 
 def test_a_file_that_is_no_toml_is_refused_with_the_line(environ: dict[str, str]) -> None:
@@ -122,13 +132,15 @@ def test_a_key_like_no_other_is_answered_with_all_there_are(environ: dict[str, s
         ("MNEMO_NOTES_SETLE_MS", "", "there is no setting MNEMO_NOTES_SETLE_MS; did you mean `MNEMO_NOTES_SETTLE_MS`?"),
         ("MNEMO_NOTES_SETTLE_MS", "soon", "MNEMO_NOTES_SETTLE_MS must be a whole number from 0 to 10000, not 'soon'"),
         ("MNEMO_NOTES_SETTLE_MS", "", "MNEMO_NOTES_SETTLE_MS must be a whole number from 0 to 10000, not ''"),
+        ("MNEMO_LLM_MODELS", "answer=x", "TABLE, not 'answer=x'"),
+        ("MNEMO_LLM_MODELS", '{anser = "x"}', "TABLE, not '{anser = \"x\"}'"),
         ("MNEMO_PRIVACY_MASK", "on", "MNEMO_PRIVACY_MASK must be one of \"all\", \"auto\", \"off\", not 'on'"),
     ],
 )  # fmt: skip
 def test_a_wrong_variable_stops_the_start_too(environ: dict[str, str], variable: str, text: str, said: str) -> None:
     with pytest.raises(ConfigError) as caught:
         load(environ | {variable: text})
-    assert str(caught.value) == said
+    assert str(caught.value) == said.replace("TABLE", MODELS_TABLE.replace("llm.models", "MNEMO_LLM_MODELS"))
 
 
 def test_variables_of_other_purposes_are_left_alone(environ: dict[str, str]) -> None:

@@ -116,12 +116,12 @@ class StatusReport:
         """The catalogue: what is installed, and what of it is in use."""
         services = self._services
         statuses = self._model_statuses()
+        in_use = {statuses["embedding"].name, services.cross_encoder.name, *services.language_model.names_in_use()}
         models = [
             CatalogueModel(
                 name=entry.name, role=entry.role, bytes=entry.bytes, licence=entry.licence, sha256=entry.sha256,
                 sources=list(entry.sources), installed=entry.installed, dimensions=entry.dimensions,
-                in_use=entry.name in (statuses["embedding"].name, statuses["llm"].name, services.cross_encoder.name),
-                path=entry.path,
+                in_use=entry.name in in_use, path=entry.path,
             )
             for entry in services.catalogue.listing()
         ]  # fmt: skip

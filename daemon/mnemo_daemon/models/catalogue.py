@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 
 from mnemo_core.text.lazy_patterns import lazy_pattern
-from mnemo_daemon.errors import DamagedModelError, UnknownModel
+from mnemo_daemon.errors import DamagedModelError, MissingModelError, UnknownModel
 from mnemo_daemon.settings import DEFAULT_RERANKER
 
 Progress = Callable[[str, int, int], None]  # what is being done, how much of it is done, of how much (0: unknown)
@@ -273,6 +273,16 @@ class ModelCatalogue:
         if manifest.format != MANIFEST_FORMAT:
             raise DamagedModelError(f"the manifest of {name} has format {manifest.format}, not {MANIFEST_FORMAT}")
         return msgspec.structs.replace(manifest, folder=str(home))
+
+    def require_installed(self, name: str) -> ModelManifest:
+        """The model of that name or hub id. Raises UnknownModel, MissingModelError or DamagedModelError."""
+        known = find_known(name)
+        manifest = self.installed(known.name if known else name)
+        if manifest is None and known is None:
+            raise UnknownModel(f"there is no model named {name!r}")
+        if manifest is None:
+            raise MissingModelError(f"{known.name if known else name} is not installed")
+        return manifest
 
     def listing(self) -> list[ModelListing]:
         """The known models and whatever else is installed, each with its state."""

@@ -26,7 +26,6 @@ from mnemo_daemon.errors import (
     DamagedModelError,
     MissingModelError,
     ModelError,
-    UnknownModel,
     UnsupportedModel,
     WrongNumerics,
 )
@@ -37,7 +36,6 @@ from mnemo_daemon.models.catalogue import (
     ROLES,
     ModelCatalogue,
     ModelManifest,
-    find_known,
     verify,
 )
 from mnemo_daemon.models.onnx_model import OnnxModel
@@ -504,16 +502,10 @@ class EmbeddingService:
     def require_usable(self, name: str) -> str:
         """The model's own name. Raises UnknownModel, or, if that shows at once, MissingModelError, UnsupportedModel or
         DamagedModelError."""
-        known = find_known(name)
-        name = known.name if known else name
-        manifest = self._catalogue.installed(name)
-        if manifest is None:
-            if known is None:
-                raise UnknownModel(f"there is no model named {name!r}")
-            raise MissingModelError(f"{name} is not installed")
+        manifest = self._catalogue.require_installed(name)
         if manifest.role != "embedding":
-            raise UnsupportedModel(f"{name} is {ROLES[manifest.role]}, not an embedding model")
-        return name
+            raise UnsupportedModel(f"{manifest.name} is {ROLES[manifest.role]}, not an embedding model")
+        return manifest.name
 
     def encode_query(self, embedder: Embedder, text: str) -> Floats:
         """The query's unit vector, on the calling thread; recent queries are cached."""

@@ -42,6 +42,7 @@ from mnemo_daemon.models.llm_worker import (
     take_frame,
     to_frame,
 )
+from mnemo_daemon.models.worker_slots import WorkerSlots
 from mnemo_daemon.scratch_file import open_scratch_file
 
 State = Literal["absent", "off", "starting", "ready", "failed"]
@@ -60,6 +61,7 @@ FAILURE_PAUSE_S = 60.0  # doubles with every further failure
 FAILURE_PAUSE_MAX_S = 3600.0
 WAITING_MAX = 16  # calls that wait at once, for each priority; a model takes seconds for each
 OUTPUT_SHOWN_CHARACTERS = 300
+NO_MODEL_CHOSEN = "no language model is chosen; `mnemo models list` shows what there is"
 
 
 class LanguageModelError(Exception):
@@ -197,7 +199,7 @@ class Worker:
 
 
 class LanguageModel:
-    """The one language model of a daemon; safe to call from any thread, one call at a time is served.
+    """A language model; safe to call from any thread, one call at a time is served.
 
     Tests pass a command, for a worker that misbehaves, and a clock.
     """
@@ -215,9 +217,16 @@ class LanguageModel:
         idle_s: float = IDLE_S,
         clock: Clock = time.monotonic,
         command: Sequence[str] = WORKER_COMMAND,
+        slots: WorkerSlots | None = None,
+        absence: str = NO_MODEL_CHOSEN,
     ) -> None:
-        """Start nothing. The file must have this sha256; without one, it needs allow_unknown."""
+        """Start nothing. The file must have this sha256; without one, it needs allow_unknown.
+
+        slots: shared with other models, which bounds how many are loaded; absence: why there is no model.
+        """
         self._model = model
+        self._absence = absence
+        self._slots = slots or WorkerSlots(1)
         self._options = [
             f"--context={context_tokens}",
             f"--threads={threads}",
@@ -297,6 +306,12 @@ class LanguageModel:
         except TimeoutError as error:
             raise AnswerTimeout(f"the language model was busy for {deadline_s:g} s with other calls") from error
 
+    def unload_if_idle(self) -> None:
+        """End the process, unless a call is running."""
+        with contextlib.suppress(TimeoutError, OverflowError), self._queue.turn(until=0.0):
+            self._cancel_idle_timer()
+            self._drop_worker()
+
     def close(self) -> None:
         """End the process and refuse further calls; a running one ends as ModelFailureError."""
         self._is_closed = True
@@ -323,7 +338,7 @@ class LanguageModel:
         if self._is_closed:
             return "the daemon is stopping"
         if self._model is None:
-            return "no language model is chosen; `mnemo models list` shows what there is"
+            return self._absence
         if importlib.util.find_spec("llama_cpp") is None:
             return "llama-cpp-python is not installed: pip install 'mnemod[llm]' (it is compiled, some five minutes)"
         if not self._model.is_file():
@@ -356,6 +371,7 @@ class LanguageModel:
         if self._worker and not self._worker.is_alive():
             self._fail(f"without a call, {self._worker.exit_report()}")
         if self._worker is None:
+            self._take_slot()
             try:
                 self._worker = Worker([*self._command, *self._options, str(self._model)])
             except OSError as error:
@@ -380,6 +396,12 @@ class LanguageModel:
                 raise AnswerTimeout("the language model is still being loaded")
             case unknown:
                 assert_never(unknown)
+
+    def _take_slot(self) -> None:
+        try:
+            self._slots.take(self, self.unload_if_idle)
+        except OverflowError as error:
+            raise ModelBusy(f"{self._slots.count} other language models are answering") from error
 
     def _ask(self, worker: Worker, prompt: Prompt, until: float, must_stop: Callable[[], bool]) -> Completion:
         """Send the prompt and return the answer to it; every other outcome is an error."""
@@ -447,11 +469,12 @@ class LanguageModel:
 
     def _drop_worker(self) -> None:
         """End the worker, if there is one."""
-        if self._worker:
-            try:
-                self._worker.end()
-            finally:
-                self._worker = None
+        worker, self._worker = self._worker, None
+        try:
+            if worker:
+                worker.end()
+        finally:
+            self._slots.give_back(self)
 
     def _rearm_idle_timer(self) -> None:
         """Have the model unloaded once idle_s have passed from now."""

@@ -1,76 +1,134 @@
-"""The language model of a daemon: the installed one that the settings choose, none until one is installed. SPEC 4.2"""
+"""The language models of a daemon: the default one, and those that the settings give to single tasks. SPEC 4.2, 12.2"""
 
 import threading
+from collections.abc import Iterator
+
+import msgspec
 
 from mnemo_client.protocol.status import ModelStatus
-from mnemo_daemon.errors import ModelError
-from mnemo_daemon.models.catalogue import KNOWN_MODELS, ModelCatalogue, ModelManifest
-from mnemo_daemon.models.language_model import LanguageModel
+from mnemo_core.llm.site_models import key_of_model
+from mnemo_core.llm.tasks import Site
+from mnemo_daemon.errors import ModelError, UnsupportedModel
+from mnemo_daemon.models.catalogue import KNOWN_MODELS, ROLES, ModelCatalogue, ModelManifest
+from mnemo_daemon.models.language_model import NO_MODEL_CHOSEN, LanguageModel
+from mnemo_daemon.models.worker_slots import WorkerSlots
 from mnemo_daemon.settings import LlmSettings
+
+LOADED_MAX = 2  # a quick one for those who wait and a better one for the background; each has gigabytes
+WITHOUT_MODEL = "until there is one, every task uses its method without a language model"
 
 
 class LanguageModelService:
-    """Keeps the LanguageModel of the chosen file. Everything may be called from any thread."""
+    """Keeps a LanguageModel for each chosen file. Everything may be called from any thread."""
 
     def __init__(self, catalogue: ModelCatalogue, settings: LlmSettings) -> None:
         """Starts nothing."""
         self._catalogue = catalogue
         self._settings = settings
         self._lock = threading.Lock()
-        self._manifest: ModelManifest | None = None
-        self._model = LanguageModel(None)
+        self._slots = WorkerSlots(LOADED_MAX)
+        self._models: dict[str, tuple[ModelManifest, LanguageModel]] = {}  # by the model's name
+        self._default = ""  # the model that a person chose
 
-    def model(self) -> LanguageModel:
-        """The model to ask: of the file that is installed now."""
+    def model(self, site: Site | None = None) -> LanguageModel:
+        """The model to ask at a site, by default at one without a model of its own: of the file installed now."""
+        manifest = self.manifest(site)
+        if manifest is None:
+            return LanguageModel(None, absence=self._absence(site))
         with self._lock:
-            manifest = self._chosen()
-            if manifest != self._manifest:
-                self._model.close()
-                self._manifest, self._model = manifest, self._made(manifest)
-            return self._model
+            known, model = self._models.get(manifest.name, (None, None))
+            if model is None or known != manifest:
+                if model is not None:
+                    model.close()
+                model = self._made(manifest)
+                self._models[manifest.name] = (manifest, model)
+            return model
+
+    def manifest(self, site: Site | None = None) -> ModelManifest | None:
+        """The installed model that the settings give to a site, else the default: the one that `llm.model` names, that
+        a person chose, or the largest installed one of the catalogue."""
+        if configured := self._configured(site)[1]:
+            return self._installed(configured)
+        by_size = sorted(KNOWN_MODELS, key=lambda known: -known.size_bytes)
+        names = [self._default, *(known.name for known in by_size if known.role == "llm")]
+        return next(filter(None, map(self._installed, filter(None, names))), None)
+
+    def require_usable(self, name: str) -> str:
+        """The model's own name. Raises UnknownModel, MissingModelError, DamagedModelError, or UnsupportedModel for what
+        is no language model."""
+        manifest = self._catalogue.require_installed(name)
+        if manifest.role != "llm":
+            raise UnsupportedModel(f"{manifest.name} is {ROLES[manifest.role]}, not a language model")
+        return manifest.name
+
+    def use(self, name: str) -> None:
+        """Make a model the default from the next call on; "" for the largest installed one."""
+        self._default = name
+
+    def names_in_use(self) -> frozenset[str]:
+        """The names of the models that may be asked."""
+        manifests = map(self.manifest, (None, *self._sites()))
+        return frozenset(manifest.name for manifest in manifests if manifest is not None)
 
     def status(self) -> ModelStatus:
-        """The state of the model, as `mnemo status` shows it. Without a call it is not loaded, which is no failure."""
-        status = self.model().status()
-        name = self._manifest.name if self._manifest else None
+        """The state of the default model, as `mnemo status` shows it. Without a call it is not loaded, which is no
+        failure. The hint names settings whose model is not installed."""
+        status, manifest = self.model().status(), self.manifest()
+        answer = ModelStatus(name=manifest.name if manifest else None, state="ready", reason=status.reason or None)
+        if missing := [self._absence(site) for site in self._sites() if self.manifest(site) is None]:
+            answer = msgspec.structs.replace(answer, hint="; ".join(missing))
         match status.state:
             case "absent":
-                return ModelStatus(name=name, state="absent", reason=status.reason)
-            case "off":
-                return ModelStatus(name=name, state="ready", reason=status.reason)
+                return msgspec.structs.replace(answer, state="absent", hint=answer.hint or WITHOUT_MODEL)
             case "starting":
-                return ModelStatus(name=name, state="loading")
-            case "ready":
-                return ModelStatus(name=name, state="ready")
+                return msgspec.structs.replace(answer, state="loading")
             case "failed":
-                return ModelStatus(name=name, state="failed", reason=status.reason)
+                return msgspec.structs.replace(answer, state="failed")
+            case "off" | "ready":
+                return answer
 
     def close(self) -> None:
-        """End the process of the model."""
+        """End the processes of the models."""
         with self._lock:
-            self._model.close()
+            for _, model in self._models.values():
+                model.close()
 
-    def _chosen(self) -> ModelManifest | None:
-        """The installed model that the settings name; without a name, the largest installed one of the catalogue."""
-        own = self._settings.model
-        by_size = sorted(KNOWN_MODELS, key=lambda known: -known.size_bytes)
-        for name in (own,) if own else (known.name for known in by_size if known.role == "llm"):
-            try:
-                manifest = self._catalogue.installed(name)
-            except ModelError:
-                continue
-            if manifest is not None and manifest.role == "llm":
-                return manifest
-        return None
+    def _sites(self) -> Iterator[Site]:
+        """The sites that the settings name, by themselves or by the name of their group."""
+        return ("resume_compress" if key == "resume" else key for key in self._settings.models)
 
-    def _made(self, manifest: ModelManifest | None) -> LanguageModel:
+    def _configured(self, site: Site | None) -> tuple[str, str]:
+        """The setting that names the model of a site, and the name; "" where none does."""
+        models = self._settings.models
+        key = key_of_model(site, models) if site else None
+        return ("llm.model", self._settings.model) if key is None else (f"llm.models.{key}", models[key])
+
+    def _absence(self, site: Site | None) -> str:
+        """Return why a site has no model."""
+        setting, name = self._configured(site)
+        if not name:
+            return NO_MODEL_CHOSEN
+        listed = self._catalogue.listing()
+        installed = ", ".join(entry.name for entry in listed if entry.role == "llm" and entry.installed)
+        return f"`{setting}` names {name!r}; the installed language models are: {installed or 'none'}"
+
+    def _installed(self, name: str) -> ModelManifest | None:
+        """The language model of that name, if it is installed."""
+        try:
+            manifest = self._catalogue.require_installed(name)
+        except ModelError:
+            return None
+        return manifest if manifest.role == "llm" else None
+
+    def _made(self, manifest: ModelManifest) -> LanguageModel:
         settings = self._settings
         return LanguageModel(
-            manifest.path() if manifest else None,
-            sha256=manifest.weights_sha256 if manifest else None,
+            manifest.path(),
+            sha256=manifest.weights_sha256,
             context_tokens=settings.context_tokens,
             threads=settings.threads,
             gpu_layers=settings.gpu_layers,
             memory_limit_bytes=settings.memory_mib << 20,
             idle_s=settings.idle_minutes * 60.0,
+            slots=self._slots,
         )

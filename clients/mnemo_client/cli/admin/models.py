@@ -64,11 +64,13 @@ def _activate_model(context: CommandContext, installed: dict[str, Any]) -> int:
 
 def models_use(context: CommandContext) -> int:
     name, client = context.options.name, context.client()
-    was_in_use = any(model.name == name and model.in_use and model.installed for model in client.models().models)
+    before = next((model for model in client.models().models if model.name == name and model.installed), None)
     client.use_model(name)
     if context.wants_json:
         context.print_answer()
-    elif was_in_use:
+    elif before is not None and before.role == "llm":
+        context.print(f"{name} is the language model from now on")
+    elif before is not None and before.in_use:
         context.print(f"{name} is already in use")
     else:
         context.print(f"switching to {name}; the old vectors are used until the new ones are complete")

@@ -257,6 +257,8 @@ def _toml_text(value: object) -> str:
         return f'"{value}"'
     if isinstance(value, list):
         return f"[{', '.join(map(_toml_text, value))}]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{name} = {_toml_text(each)}" for name, each in value.items()) + "}"
     return "none" if value is None else str(value)
 
 
