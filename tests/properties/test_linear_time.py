@@ -266,7 +266,7 @@ MADE = frozenset(
     {
         "mnemo_core.text.dates.date_patterns", "mnemo_core.text.query_features", "mnemo_core.text.secrets",
         "mnemo_core.ingest.attributes.attribute_patterns", "mnemo_core.ingest.classification",
-        "mnemo_core.ingest.signals.preferences",
+        "mnemo_core.text.preferences",
         "mnemo_core.documents.gitignore", "mnemo_core.transfer.importers", "mnemo_core.documents.note_dates",
         "mnemo_core.text.lazy_patterns",
     }

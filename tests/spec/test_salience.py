@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from mnemo_core.ingest.mutations import KEPT_IMPORTANCE_MIN
-from mnemo_core.ingest.signals.preferences import find_preference
 from mnemo_core.ingest.signals.salience import importance, measure_salience, novelty
+from mnemo_core.text.preferences import find_preference
 
 ROWS = [
     json.loads(line)

@@ -8,11 +8,11 @@ about an error. A turn wrongly kept costs little; one wrongly rejected is a lost
 import re
 from typing import Literal
 
-from mnemo_core.ingest.signals.preferences import find_preference
 from mnemo_core.text import lexicon
 from mnemo_core.text.characters import CJK, CJK_CHARACTER
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.lexicon import alternation
+from mnemo_core.text.preferences import find_preference
 
 RejectReason = Literal["too_short", "stop_words", "infrastructure_noise", "near_duplicate"]
 

@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnemo_core.ingest.signals.entities import find_entity, is_camel_case
-from mnemo_core.ingest.signals.preferences import find_preference
 from mnemo_core.text import lexicon
 from mnemo_core.text.characters import UNSPACED_CHARACTER
 from mnemo_core.text.languages import ALL_FUNCTION_WORDS, identify_language, words_of
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.lexicon import alternation
+from mnemo_core.text.preferences import find_preference
 
 ENTITY, NUMBER, PREFERENCE, TECHNICAL = 0.3, 0.2, 0.4, 0.1  # what each signal adds [L 1.5]
 NOVELTY_WEIGHT, SALIENCE_WEIGHT = 0.6, 0.4  # [L 1.5]
