@@ -23,8 +23,9 @@ from mnemo_core.ingest import deduplication, echo_filter, scoring
 from mnemo_core.ingest.classification import about_now, classify
 from mnemo_core.ingest.policies import OWN_POLICY, salience_source_l
 from mnemo_core.ingest.signals import entities, salience
-from mnemo_core.llm import grounding, summarize
+from mnemo_core.llm import gate, grounding, importance, summarize, triage
 from mnemo_core.llm.expand import added_words
+from mnemo_core.llm.tasks import TaskInputs
 from mnemo_core.retrieval import excerpts, snippets
 from mnemo_core.retrieval.query_expansion import expansion_terms
 from mnemo_core.retrieval.ranking import lexical_ranker
@@ -84,6 +85,10 @@ def parse_formats(text: str) -> None:
             parse_format(text, suffix, "note")
 
 
+def judged(text: str) -> TaskInputs:
+    return TaskInputs((f"{text}.",))
+
+
 # The text functions that take more than texts, and how each is called.
 RUNS: dict[str, Callable[[str], object]] = {
     "scoring.score": lambda text: scoring.score(text, OWN_POLICY, None, None),
@@ -121,6 +126,9 @@ RUNS: dict[str, Callable[[str], object]] = {
     "grounding.unsupported_specific": lambda text: grounding.unsupported_specific(OTHER, [text]),
     "grounding.rejection_of": lambda text: grounding.rejection_of(f"{text} 4711", [OTHER]),
     "grounding.loss_of": lambda text: grounding.loss_of([OTHER, f"{text} 4711"], text),
+    "gate.gate_by_rule": lambda text: gate.gate_by_rule(judged(text)),
+    "triage.triage_by_rule": lambda text: triage.triage_by_rule(judged(text)),
+    "importance.rate_by_rule": lambda text: importance.rate_by_rule(judged(text)),
     "policies.salience_source_l": salience_source_l,
     "pronouns.in_third_person": lambda text: in_third_person(clauses.words_of(text, 0), "Anna"),
     "classification.classify": lambda text: classify(text, session_id="1", role="user"),
@@ -268,7 +276,7 @@ MADE = frozenset(
         "mnemo_core.ingest.attributes.attribute_patterns", "mnemo_core.ingest.classification",
         "mnemo_core.text.preferences",
         "mnemo_core.documents.gitignore", "mnemo_core.transfer.importers", "mnemo_core.documents.note_dates",
-        "mnemo_core.text.lazy_patterns",
+        "mnemo_core.text.lazy_patterns", "mnemo_core.llm.memory_cues",
     }
 )  # fmt: skip
 

@@ -38,6 +38,37 @@ class EarlierQuestion(NamedTuple):
     answer: str
 
 
+ACCESSES_NOTED, REPETITIONS_NOTED = 30, 2  # fewer say nothing about a memory. SPEC 9.4
+
+
+class MemoryFacts(NamedTuple):
+    """Attributes and usage of a memory that a task judges; the defaults say nothing about it."""
+
+    kind: str = ""
+    category: str = ""
+    layer: str = ""
+    trust: str = ""
+    tags: tuple[str, ...] = ()
+    importance: float = 0.5
+    age_days: int = 0
+    access_count: int = 0
+    repetition_count: int = 0
+    pinned: bool = False
+
+    def description(self) -> str:
+        """The facts that a model is told, in words; "" for none."""
+        parts = [self.layer, self.kind, self.category, "pinned" if self.pinned else ""]
+        if self.age_days:
+            parts.append(f"{self.age_days} days old")
+        if self.access_count >= ACCESSES_NOTED:
+            parts.append(f"used {self.access_count} times")
+        if self.repetition_count >= REPETITIONS_NOTED:
+            parts.append(f"repeated {self.repetition_count} times")
+        if self.tags:
+            parts.append(f"tagged {' '.join(self.tags)}")
+        return ", ".join(filter(None, parts))
+
+
 @dataclass(frozen=True)
 class TaskInputs:
     """The texts that a task works on, and the question about them where there is one."""
@@ -46,10 +77,15 @@ class TaskInputs:
     question: str = ""
     recalled: tuple[RecalledSource, ...] = ()  # of each source, where a recall found them: the best first
     earlier: tuple[EarlierQuestion, ...] = ()  # the oldest first
+    facts: tuple[MemoryFacts, ...] = ()  # of each source, where the task judges memories
 
     def __post_init__(self) -> None:
         if not any(source.strip() for source in self.sources):
             raise ValueError("a language-model task needs at least one source that is not blank")
+
+    def facts_of(self, number: int) -> MemoryFacts:
+        """The facts of a source by its number, from 1 on."""
+        return self.facts[number - 1] if number <= len(self.facts) else MemoryFacts()
 
 
 class Probe(NamedTuple):
@@ -96,7 +132,7 @@ def prompt_data(inputs: TaskInputs) -> str:
     """The part of the prompt that holds the inputs. A text cannot leave its JSON string, whatever is in it."""
     origins = [f" from {_quoted(each.origin)}" if each.origin else "" for each in inputs.recalled]
     lines = [
-        f"Source {number}{origin}: {_quoted(source)}"
+        f"Source {number}{origin}{_facts(inputs.facts_of(number))}: {_quoted(source)}"
         for number, (source, origin) in enumerate(itertools.zip_longest(inputs.sources, origins, fillvalue=""), start=1)
     ]
     for each in inputs.earlier:
@@ -104,6 +140,12 @@ def prompt_data(inputs: TaskInputs) -> str:
     if inputs.question:
         lines.append(f"Question: {_quoted(inputs.question)}")
     return "\n".join(lines)
+
+
+def _facts(facts: MemoryFacts) -> str:
+    """The facts of a source, quoted like its text: a tag is whatever somebody wrote."""
+    described = facts.description()
+    return f" ({_quoted(described)})" if described else ""
 
 
 def _quoted(text: str) -> str:

@@ -1,0 +1,120 @@
+"""What a memory is evidence of by rule: the four categories of core, and what keeps it out. SPEC 9.4
+
+The tasks that judge a memory share these cues. A strong cue decides without a model; a weak one only allows a model to
+decide so. What keeps a memory out decides against any model: it is found in the text alone, so that a text cannot talk
+its way past it.
+"""
+
+import re
+from itertools import zip_longest
+from typing import Literal, NamedTuple
+
+from mnemo_core.llm.tasks import MemoryFacts, TaskInputs
+from mnemo_core.text.lazy_patterns import lazy_pattern
+from mnemo_core.text.lexicon import alternation, listed
+from mnemo_core.text.preferences import find_preference
+from mnemo_core.text.secrets import find_secrets, remove_masks
+from mnemo_core.text.segmentation import sentences
+
+CoreCategory = Literal["lesson", "identity", "constraint", "decision_rationale"]
+
+NEVER_CORE_TAGS = listed("session ephemeral distilled auto-distilled")
+NEVER_CORE_TRUSTS = listed("tool import")
+
+
+STATEMENTS_MAX = 2  # a text of more says several things: a model may say what it is
+
+
+def _cue(section: str) -> re.Pattern[str]:
+    return lazy_pattern(alternation("judgement", section), re.IGNORECASE)
+
+
+_LESSON, _IDENTITY, _CONSTRAINT, _DECISION, _REASON = map(
+    _cue, ("lesson", "identity", "constraint", "decision", "reason")
+)
+_WEAK: dict[CoreCategory, re.Pattern[str]] = {
+    "lesson": _cue("lesson_weak"),
+    "identity": _cue("identity_weak"),
+    "constraint": _cue("constraint_weak"),
+    "decision_rationale": _cue("decision_weak"),
+}
+_TEMPORARY, _CONDITIONAL, _HEDGED, _REPORTED, _CONVERSATION, _ADDRESSED, _SET_PHRASES = map(
+    _cue, ("temporary", "conditional", "hedged", "reported", "conversation", "addressed", "set_phrases")
+)
+_QUOTED = lazy_pattern(r"[\"“„][^\"“”\n]{0,300}[\"”]|「[^」\n]{0,200}」")
+
+
+class MemoryCues(NamedTuple):
+    """What the text of a memory and its facts are evidence of."""
+
+    strong: CoreCategory | None
+    weak: frozenset[CoreCategory]
+    barred: str  # why the memory does not enter core, whatever it says; "" if nothing is against it
+
+
+def cues_of(inputs: TaskInputs) -> MemoryCues:
+    """The cues of the memory that a task judges, which is its first source."""
+    text, facts = inputs.sources[0], inputs.facts_of(1)
+    if barred := _barred(text, facts):
+        return MemoryCues(None, frozenset(), barred)
+    own_words = _SET_PHRASES.sub(" ", _QUOTED.sub(" ", text))
+    statements = [said for said in sentences(own_words) if _states(said)]
+    found = [
+        category for said, after in zip_longest(statements, statements[1:], fillvalue="")
+        if len(statements) <= STATEMENTS_MAX and (category := _strong(said, after))
+    ]  # fmt: skip
+    strong = found[0] if found else "lesson" if statements and "lesson" in facts.tags else None
+    weak = {category for category, pattern in _WEAK.items() if any(map(pattern.search, statements))}
+    return MemoryCues(strong, frozenset(weak.union([strong] if strong else [])), "")
+
+
+def is_temporary(text: str) -> bool:
+    """Return whether a text says of itself that it holds for a while only."""
+    return _TEMPORARY.search(text) is not None
+
+
+def describes_user(text: str) -> bool:
+    """Return whether a text says who its writer is, and not only what they like."""
+    return _IDENTITY.search(text) is not None
+
+
+def holds_constraint(sentence: str) -> bool:
+    """Return whether a sentence states a rule: always, never, must not."""
+    return _CONSTRAINT.search(sentence) is not None
+
+
+def _barred(text: str, facts: MemoryFacts) -> str:
+    if tags := sorted(NEVER_CORE_TAGS.intersection(facts.tags)):
+        return f"it is tagged {tags[0]}"
+    if facts.kind == "working":
+        return "it is about one session"
+    if facts.trust in NEVER_CORE_TRUSTS:
+        return f"its trust is {facts.trust}"
+    if remove_masks(text) != text or find_secrets(text):
+        return "it holds a secret"
+    if is_temporary(text):
+        return "it holds for a while only"
+    if _CONVERSATION.search(text):
+        return "it is part of a conversation"
+    if _ADDRESSED.search(text):
+        return "it speaks of its own place among the memories"
+    return ""
+
+
+def _states(sentence: str) -> bool:
+    """Return whether a sentence says something firmly, and in the writer's own words."""
+    return not (_HEDGED.search(sentence) or _REPORTED.search(sentence))
+
+
+def _strong(sentence: str, after: str) -> CoreCategory | None:
+    """The category that a sentence speaks for; the reason of a decision may stand in the one after it."""
+    is_conditional = _CONDITIONAL.search(sentence) is not None
+    if _LESSON.search(sentence):
+        return "lesson"
+    if _DECISION.search(sentence) and (_REASON.search(sentence) or _REASON.search(after)):
+        return "decision_rationale"
+    if _CONSTRAINT.search(sentence) and not is_conditional:
+        return "constraint"
+    if _IDENTITY.search(sentence) or (find_preference(sentence) and not is_conditional):
+        return "identity"
+    return None
