@@ -16,6 +16,7 @@ import hashlib
 import math
 import os
 import queue
+import re
 import resource
 import sys
 import threading
@@ -31,6 +32,9 @@ NICENESS = 10  # added to the daemon's own: a recall must not wait for a model
 HEADS_MAX = 24  # prompt heads whose state is kept: one a task, some 5 MB each with a model of 3B
 CONTENT_MARK = "\ue000content\ue000"  # private-use characters: stands for the prompt when a template is rendered
 GGUF_MAGIC = b"GGUF"
+MISSPELT_CHARACTER = re.compile(
+    rb"\xe0[\x80-\x9f][\x80-\xbf]|[\xf0\xf8][\x80-\x8f][\x80-\xbf]{2}|[\xf8-\xff][\x80-\xbf]{3}"
+)
 
 
 class Prompt(msgspec.Struct, tag="prompt"):
@@ -234,7 +238,6 @@ class LoadedModel:
 
     def complete(self, prompt: Prompt) -> Completion | ModelRefusal:
         """Return the most probable answer to a prompt, in the model's own chat template; always the same one."""
-        from llama_cpp import StoppingCriteriaList
         from llama_cpp.llama_grammar import LlamaGrammar
 
         before, after = self._frame
@@ -247,10 +250,7 @@ class LoadedModel:
         self._stop.arm(prompt)
         try:
             reused = self._read_head(head) if prompt.head else 0
-            answer = self._llama.create_completion(
-                tokens, max_tokens=prompt.max_tokens, temperature=0.0, seed=0, grammar=grammar,
-                stopping_criteria=StoppingCriteriaList([lambda _tokens, _scores: self._stop.is_set()]),
-            )  # fmt: skip
+            written, cut = self._generate(tokens, prompt.max_tokens, grammar)
         except (RuntimeError, ValueError) as error:
             self._llama.reset()  # an aborted evaluation leaves half a prompt in the cache
             if self._stop.is_set():
@@ -258,14 +258,22 @@ class LoadedModel:
             return ModelRefusal("failed", f"the model could not answer: {error}")
         if self._stop.is_set():
             return self._stop.refusal()
-        choice, usage = answer["choices"][0], answer["usage"]
-        return Completion(
-            text=choice["text"],
-            prompt_tokens=usage["prompt_tokens"],
-            answer_tokens=usage["completion_tokens"],
-            cut=choice["finish_reason"] == "length",
-            reused_tokens=reused,
-        )
+        text = decode_answer(self._llama.detokenize(written, prev_tokens=tokens))
+        return Completion(text, len(tokens), len(written), cut, reused)
+
+    def _generate(self, tokens: list[int], max_tokens: int, grammar: Any) -> tuple[list[int], bool]:
+        """The most probable tokens after these, and whether they are cut: they ended because of max_tokens."""
+        from llama_cpp import StoppingCriteriaList, llama_vocab_is_eog
+
+        stop = StoppingCriteriaList([lambda _tokens, _scores: self._stop.is_set()])
+        written: list[int] = []
+        for token in self._llama.generate(tokens, temp=0.0, grammar=grammar, stopping_criteria=stop):
+            if llama_vocab_is_eog(self._llama._model.vocab, token):
+                return written, False
+            written.append(token)
+            if len(written) == max_tokens:
+                break
+        return written, True
 
     def _read_head(self, head: list[int]) -> int:
         """Have the model know the head of a prompt, from memory where it read it before; return the tokens reused."""
@@ -315,6 +323,16 @@ class LoadedModel:
         may hold any, so that no prompt can end its message."""
         tokens: list[int] = self._llama.tokenize(text.encode(), add_bos=add_bos, special=special)
         return tokens
+
+
+def decode_answer(written: bytes) -> str:
+    """Decode what a model wrote.
+
+    Where a token is a part of a character, llama.cpp lets a grammar's character be written in more bytes than it needs,
+    or behind a first byte that UTF-8 does not know. Such a one counts as one character here too, U+FFFD, so that the
+    text keeps to the bounds of its grammar.
+    """
+    return MISSPELT_CHARACTER.sub("\ufffd".encode(), written).decode(errors="replace")
 
 
 def available_cpus() -> int:

@@ -1,0 +1,43 @@
+"""Outputs of a language model with random weights under the grammar of each registered task: do all parse strictly?
+
+    python -m tests.bench.bench_outputs [--outputs 1000]
+
+A row a task. Exit 1 if an output does not parse, which is printed.
+"""
+
+import argparse
+import sys
+import time
+
+import msgspec
+
+from mnemo_core.llm.registry import TASKS
+from tests.bench.tables import show
+from tests.random_outputs import outputs
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--outputs", type=int, default=1000, help="of each task")
+    count = parser.parse_args().outputs
+    rows: dict[str, list[str]] = {}
+    failures = 0
+    for task in TASKS:
+        began = time.process_time()
+        texts = [output.text for output in outputs([task], count)]
+        parsed = 0
+        for text in texts:
+            try:
+                msgspec.json.decode(text, type=task.answer)
+                parsed += 1
+            except msgspec.DecodeError as error:
+                print(f"{task.site}: {error}: {text!r}")
+        failures += count - parsed
+        seconds = time.process_time() - began
+        rows[task.site] = [str(parsed), str(len(set(texts))), str(max(map(len, texts))), f"{seconds:.1f} s"]
+    show("Outputs of a random model", ("parse", "different", "longest", "time"), rows)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,49 @@
+"""Whatever a model writes under the grammar of a registered task parses strictly, shown on one with random weights.
+
+The suite generates a few outputs of each task; `make bench-outputs` a thousand.
+"""
+
+import subprocess
+import sys
+from collections import defaultdict
+
+import msgspec
+import pytest
+
+from mnemo_core.llm.registry import TASKS
+from mnemo_daemon.models.llm_worker import decode_answer
+from tests.random_outputs import Output
+
+OUTPUTS = 50
+
+
+def test_every_output_of_every_task_parses_strictly() -> None:
+    command = [sys.executable, "-m", "tests.random_outputs", str(OUTPUTS)]
+    done = subprocess.run(command, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+    written: dict[str, set[str]] = defaultdict(set)
+    for line in done.stdout.splitlines():
+        output = msgspec.json.decode(line, type=Output)
+        assert output.is_whole, f"{output.site}: the grammar does not end {output.text[:200]!r}"
+        written[output.site].add(output.text)
+    answers = {task.site: task.answer for task in TASKS}
+    assert written.keys() == answers.keys()
+    for site, texts in written.items():
+        assert len(texts) > 3, f"{site}: the model writes always the same"
+        for text in texts:
+            assert type(msgspec.json.decode(text, type=answers[site])) is answers[site]
+
+
+@pytest.mark.parametrize(
+    ("written", "text"),
+    [
+        ("é 鍵 🐼".encode(), "é 鍵 🐼"),
+        (b"a\xe0\x82\xa2b", "a\ufffdb"),  # U+00A2 in three bytes
+        (b"\xf0\x80\x82\xa2\xf8\x80\x82\xa2", "\ufffd\ufffd"),  # in four, and behind a first byte that stands for F0
+        (b"\xf9\x9f\x90\xbc", "\ufffd"),
+        (b"\xe0\xa4\x85\xf0\x9f\x90\xbc", "अ🐼"),
+        (b"half \xe9\x8d", "half \ufffd"),  # an answer that was cut
+    ],
+)
+def test_a_character_that_llama_cpp_misspells_counts_as_one(written: bytes, text: str) -> None:
+    assert decode_answer(written) == text
