@@ -2,12 +2,19 @@
 
 import hashlib
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mnemo_daemon.errors import MissingModelError
-from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, MANIFEST_FORMAT, ModelListing, ModelManifest
+from mnemo_daemon.models.catalogue import (
+    DEFAULT_EMBEDDING,
+    MANIFEST_FORMAT,
+    ModelCatalogue,
+    ModelListing,
+    ModelManifest,
+)
 from mnemo_daemon.models.embedding import Embedder, EmbeddingService, RunAll, name_space
 
 OTHER = "other-model"
@@ -17,10 +24,11 @@ WINDOW_WORDS = 60  # of which a longer text has several
 Floats = NDArray[np.float32]
 
 
-class SimulatedCatalogue:
+class SimulatedCatalogue(ModelCatalogue):
     """Models are there when they are said to be."""
 
     def __init__(self) -> None:
+        super().__init__(Path("/nonexistent"))
         self.there: set[str] = set()
 
     def installed(self, name: str) -> ModelManifest | None:
@@ -105,7 +113,7 @@ class SimulatedModels(EmbeddingService):
     """The real service, with other files behind it."""
 
     def __init__(self, catalogue: SimulatedCatalogue, mood: Mood) -> None:
-        super().__init__(catalogue, threads=1)  # type: ignore[arg-type]
+        super().__init__(catalogue, threads=1)
         self._installed = catalogue
         self._mood = mood
 

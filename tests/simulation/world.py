@@ -306,7 +306,7 @@ class World:
         """Opens the daemon as its start does. Raises what keeps it from opening; it is then closed."""
         folders = Folders(self.data, self.folder / "models", self.folder / "socket", self.folder / "config.toml")
         daemon = self.loop.run_until_complete(self._made(Configuration(self._settings, folders, {})))
-        daemon.catalogue = self.catalogue  # type: ignore[assignment]
+        daemon.catalogue = self.catalogue
         daemon.embedding.close()
         daemon.embedding = self.make_models(self.catalogue, self.mood)
         try:
