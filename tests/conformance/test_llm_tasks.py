@@ -89,8 +89,8 @@ def encoded(answer: Any) -> str:
 
 
 def with_control_characters(answer: str) -> str:
-    """The answer with one in each text, or in place of a number where it has no text."""
-    return answer.replace("Z" if "Z" in answer else "0", "\0")
+    """The answer with one at the beginning of each string."""
+    return answer.replace('"', '"\0')
 
 
 BAD_ANSWERS: dict[str, tuple[Callable[[AnyTask], str], str]] = {

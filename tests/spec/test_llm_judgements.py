@@ -16,7 +16,7 @@ from mnemo_core.llm.gate import GateAnswer, gate_by_rule, validate_gate
 from mnemo_core.llm.importance import ImportanceAnswer, rate_by_rule, validate_importance
 from mnemo_core.llm.memory_cues import CoreCategory
 from mnemo_core.llm.tasks import MemoryFacts, TaskInputs, prompt_data
-from mnemo_core.llm.triage import TriageAnswer, triage_by_rule, validate_triage
+from mnemo_core.llm.triage import TriageAnswer, Verdict, triage_by_rule, validate_triage
 from tests.recall_sets import FOLDER
 
 ROWS = Path(__file__).parents[1] / "fixtures" / "llm" / "memories.jsonl"
@@ -92,7 +92,7 @@ def test_G52_a_memory_of_a_session_or_made_by_distillation_never_enters_core(tag
 
 
 @pytest.mark.parametrize("facts", [{"trust": "tool"}, {"trust": "import"}, {"kind": "working"}])
-def test_what_a_tool_or_an_import_wrote_and_what_is_of_one_session_never_enters_core(facts: dict[str, str]) -> None:
+def test_what_a_tool_or_an_import_wrote_and_what_is_of_one_session_never_enters_core(facts: dict[str, Any]) -> None:
     assert gated(RULE, **facts) == "none"
     assert all(validate_gate(GateAnswer(category), memory(RULE, **facts)) for category in CATEGORIES)
 
@@ -171,7 +171,7 @@ def test_G13_triage_promotes_what_is_used_or_lasts_and_archives_what_is_passing(
     ],
 )
 def test_a_model_decides_the_open_cases_of_triage_alone(text: str, rejected: set[str]) -> None:
-    verdicts = ("archive", "keep", "promote")
+    verdicts: tuple[Verdict, ...] = get_args(Verdict)
     assert {each for each in verdicts if validate_triage(TriageAnswer(each), memory(text))} == rejected
 
 

@@ -25,10 +25,13 @@ _SPECIFIC = (
 )  # fmt: skip
 
 
+Verdict = Literal["archive", "keep", "promote"]
+
+
 class TriageAnswer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The answer of the task."""
 
-    verdict: Literal["archive", "keep", "promote"]
+    verdict: Verdict
 
 
 def validate_triage(answer: TriageAnswer, inputs: TaskInputs) -> str:
