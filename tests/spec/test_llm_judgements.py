@@ -1,4 +1,4 @@
-"""The judging tasks: what the rules decide, how far a model may depart from them, how often they are right. SPEC 9.4
+"""The judging tasks: what the rules decide, how far a model may depart from them, how often they are right. SPEC 12.2
 
 The labelled memories (fixtures/llm/memories.jsonl) are made up. The rules were written against the tuned half; the
 errors of the held-out half were not looked at. `pytest -s` prints the figures.

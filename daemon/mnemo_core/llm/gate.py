@@ -1,4 +1,4 @@
-"""The task `gate`: whether a memory enters core, and as what. SPEC 9.4, 12.2
+"""The task `gate`: whether a memory enters core, and as what. SPEC 12.2
 
 Core admits lessons, identity, unconditional constraints and the rationale of decisions. A model may turn down any
 memory; it may admit one only as a category for which the memory's own words give a cue, and none that a rule bars. The

@@ -1,4 +1,4 @@
-"""What a memory is evidence of by rule: the four categories of core, and what keeps it out. SPEC 9.4
+"""Cues of a memory by rule: for the four categories of core, and against entering it. SPEC 12.2
 
 The tasks that judge a memory share these cues. A strong cue decides without a model; a weak one only allows a model to
 decide so. What keeps a memory out decides against any model: it is found in the text alone, so that a text cannot talk
@@ -45,7 +45,7 @@ _QUOTED = lazy_pattern(r"[\"“„][^\"“”\n]{0,300}[\"”]|「[^」\n]{0,200
 
 
 class MemoryCues(NamedTuple):
-    """What the text of a memory and its facts are evidence of."""
+    """The categories that the text and the facts of a memory speak for, and why it may not enter core."""
 
     strong: CoreCategory | None
     weak: frozenset[CoreCategory]

@@ -38,7 +38,7 @@ class EarlierQuestion(NamedTuple):
     answer: str
 
 
-ACCESSES_NOTED, REPETITIONS_NOTED = 30, 2  # fewer say nothing about a memory. SPEC 9.4
+ACCESSES_NOTED, REPETITIONS_NOTED = 30, 2  # fewer say nothing about a memory. SPEC 12.2
 
 
 class MemoryFacts(NamedTuple):

@@ -1,4 +1,4 @@
-"""The task `triage`: whether a memory of the buffer is promoted, kept or archived. SPEC 9.4, 12.2
+"""The task `triage`: whether a memory of the buffer is promoted, kept or archived. SPEC 12.2
 
 An archived memory is still recalled; nothing is deleted by it. A model decides the cases between what a rule promotes
 and what a rule takes for passing.
