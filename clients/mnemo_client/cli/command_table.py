@@ -207,6 +207,7 @@ _NOTES = (
     Command("rescan", "scan every watched folder now", ".admin.notes:notes_rescan"),
 )
 _MODEL = Argument(("name",), "the model's name", {"metavar": "NAME"}, values="models")
+_ALLOW_UNVERIFIED = _flag("--allow-unverified", help="accept files with an unknown hash")
 _LLM_OPTIONS = (_option("--since", help="only calls since: 2026-05-01 or 3d", metavar="TIME"),)
 _LLM = (Command("usage", "the calls of each task, what they came to, and their tokens", ".admin.models:llm_usage",
                 _LLM_OPTIONS),)  # fmt: skip
@@ -215,13 +216,13 @@ _MODELS = (
     Command(
         "pull", "download a model; the only command that uses the network", ".admin.models:models_pull",
         (Argument(("name",), "the model's name; default: all-MiniLM-L6-v2", {"metavar": "NAME", "nargs": "?"},
-                  values="models"),),
+                  values="models"), _ALLOW_UNVERIFIED),
     ),
     Command(
         "import", "install a model from a local file or folder", ".admin.models:models_import",
         (Argument(("path",), "the file or folder", {"metavar": "PATH"}, True),
          _option("--name", help="a name for it; known weights keep their own name", metavar="NAME"),
-         _flag("--allow-unverified", help="accept weights with an unknown hash")),
+         _ALLOW_UNVERIFIED),
     ),
     Command("use", "switch to a model", ".admin.models:models_use", (_MODEL,)),
     Command(

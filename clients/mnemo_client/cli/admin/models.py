@@ -31,7 +31,8 @@ def llm_usage(context: CommandContext) -> int:
 
 def models_pull(context: CommandContext) -> int:
     """Download a model in a process of its own; a running daemon then switches to it."""
-    return _activate_model(context, offline_process.run_offline(context, "pull", context.options.name or DEFAULT_MODEL))
+    words = ["pull", context.options.name or DEFAULT_MODEL, *_consent(context)]
+    return _activate_model(context, offline_process.run_offline(context, *words))
 
 
 def models_import(context: CommandContext) -> int:
@@ -39,9 +40,12 @@ def models_import(context: CommandContext) -> int:
     path = context.path(options.path)
     if not path.exists():
         raise UsageError(f"there is no file or folder {path}")
-    words = ["import", str(path), *(["--name", options.name] if options.name else [])]
-    words += ["--allow-unverified"] if options.allow_unverified else []
+    words = ["import", str(path), *(["--name", options.name] if options.name else []), *_consent(context)]
     return _activate_model(context, offline_process.run_offline(context, *words))
+
+
+def _consent(context: CommandContext) -> list[str]:
+    return ["--allow-unverified"] if context.options.allow_unverified else []
 
 
 def _activate_model(context: CommandContext, installed: dict[str, Any]) -> int:

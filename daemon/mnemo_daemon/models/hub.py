@@ -1,0 +1,144 @@
+"""Fetches the files of a model from the Hugging Face hub, as its own client would, without it. SPEC 4.3
+
+The user's settings for the hub hold: HF_ENDPOINT, HF_TOKEN, and the usual variables for proxies and certificates. The
+caller checks the files against the catalogue. Why not by huggingface_hub: adr/0008-privacy.md.
+"""
+
+import contextlib
+import hashlib
+import http.client
+import importlib.util
+import re
+import urllib.error
+import urllib.parse
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import msgspec
+
+from mnemo_core.text.lazy_patterns import lazy_pattern
+from mnemo_daemon.errors import DownloadError, HashMismatch
+from mnemo_daemon.models.catalogue import Model
+from mnemo_daemon.models.downloads import ConnectionSettings, HttpClient, Progress, named_certificates, reason, shown
+
+PUBLIC_HUB = lazy_pattern(r"^_HF_DEFAULT_ENDPOINT = \"(https://[^\"\s]{1,200})\"", re.MULTILINE)
+OTHER_FILE_BYTES_MAX = 16 << 20  # of a file next to the weights: a tokenizer of 250,000 words has 9 MB
+LISTING_BYTES_MAX = 4 << 20
+REFUSALS = {
+    401: "it wants to know who asks: set HF_TOKEN to a token that may read this model",
+    403: "it refuses access: set HF_TOKEN to a token that may read this model, and accept the model's terms there",
+    404: "it does not have it",
+    429: "it has had too many requests: pull again later, or set HF_TOKEN",
+}
+
+
+@dataclass(frozen=True)
+class HubSettings(ConnectionSettings):
+    """The hub, and how to reach it."""
+
+    endpoint: str = ""
+    token: str = ""
+
+
+def read_settings(environ: Mapping[str, str]) -> HubSettings:
+    """The user's settings for the hub."""
+    endpoint = environ.get("HF_ENDPOINT", "").rstrip("/") or public_hub()
+    return HubSettings(endpoint, environ.get("HF_TOKEN", "").strip(), cert=named_certificates(environ))
+
+
+@cache
+def public_hub() -> str:
+    """Return the hub that its own client asks by default; "" where that is not installed (tokenizers brings it).
+
+    The address is read from the client's source, which is not imported.
+    """
+    found = importlib.util.find_spec("huggingface_hub")
+    for folder in (found.submodule_search_locations or ()) if found is not None else ():
+        with contextlib.suppress(OSError):
+            if named := PUBLIC_HUB.search(Path(folder, "constants.py").read_text(encoding="utf-8")):
+                return named.group(1)
+    return ""
+
+
+def fetch_files(model: Model, folder: Path, settings: HubSettings, progress: Progress | None = None) -> None:
+    """Complete the model's files in folder, where parts of them may be from an earlier call.
+
+    The hash of a file that the catalogue does not know is compared with the one that the hub gives. Raises
+    DownloadError, HashMismatch, or InstallationError for a file that cannot be written.
+    """
+    client = _HubClient(model, settings)
+    listed = client.list_files() if model.unknown_hashes else {}
+    for number, (name, sha256) in enumerate(model.files.items()):
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        client.download(name, path, progress, model.size_bytes if number == 0 else OTHER_FILE_BYTES_MAX)
+        if not sha256:
+            listed[name].check(name, path)
+
+
+class _LargeFile(msgspec.Struct):
+    oid: str  # its sha256
+
+
+class _ListedFile(msgspec.Struct):
+    """A file as the hub lists it."""
+
+    path: str
+    oid: str = ""  # the hash that Git gives it
+    lfs: _LargeFile | None = None
+
+    def check(self, name: str, path: Path) -> None:
+        """Raises HashMismatch unless the file has the hash that the hub gives."""
+        data = path.read_bytes()
+        if self.lfs is not None:
+            found, expected = hashlib.sha256(data).hexdigest(), self.lfs.oid
+        else:
+            blob = b"blob %d\0" % len(data) + data
+            found, expected = hashlib.sha1(blob, usedforsecurity=False).hexdigest(), self.oid
+        if found != expected:
+            raise HashMismatch(f"{name} has the hash {found}, and the hub says {expected}")
+
+
+class _HubClient:
+    """Gets the files of one model."""
+
+    def __init__(self, model: Model, settings: HubSettings) -> None:
+        """DownloadError where no hub is known."""
+        if not settings.endpoint:
+            raise DownloadError(f"{model.name} could not be fetched: no hub is set or known: set HF_ENDPOINT")
+        self._model = model
+        self._endpoint = settings.endpoint
+        self._authorization = f"Bearer {settings.token}" if settings.token else ""
+        self._http = HttpClient(settings, only_https=True)
+
+    def download(self, name: str, path: Path, progress: Progress | None, bytes_max: int) -> None:
+        """Complete the file of that name."""
+        url = f"{self._endpoint}/{self._model.hub}/resolve/{self._model.hub_revision}/{urllib.parse.quote(name)}"
+        try:
+            self._http.download(url, path, progress, authorization=self._authorization, bytes_max=bytes_max)
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise self._failure(name, error) from error
+
+    def list_files(self) -> dict[str, _ListedFile]:
+        """The files of the catalogue as the hub lists them. DownloadError where one is missing."""
+        url = f"{self._endpoint}/api/models/{self._model.hub}/tree/{self._model.hub_revision}"
+        try:
+            with self._http.open(url, {"Accept": "application/json"}, self._authorization) as answer:
+                body = answer.read(LISTING_BYTES_MAX)
+            listed = {each.path: each for each in msgspec.json.decode(body, type=list[_ListedFile])}
+        except (OSError, http.client.HTTPException, ValueError, msgspec.DecodeError) as error:
+            raise self._failure("the list of files", error) from error
+        if missing := set(self._model.files) - set(listed):
+            raise self._failure(", ".join(sorted(missing)), ValueError("it does not list it"))
+        return listed
+
+    def _failure(self, name: str, error: Exception) -> DownloadError:
+        if isinstance(error, urllib.error.HTTPError) and error.code in REFUSALS:
+            error.close()
+            why = f"{REFUSALS[error.code]} ({error.code})"
+        else:
+            why = reason(error)
+        address = f"{shown(self._endpoint)}/{self._model.hub}/tree/{self._model.hub_revision}"
+        return DownloadError(f"{name} of {self._model.name} could not be fetched from {address}: {why}")
