@@ -1,4 +1,4 @@
-"""What a language model with random weights writes under the grammar of each registered task.
+"""Outputs of a language model with random weights under the grammar of each registered task.
 
     python -m tests.random_outputs COUNT [SITE...]
 

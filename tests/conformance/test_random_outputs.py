@@ -1,4 +1,4 @@
-"""Whatever a model writes under the grammar of a registered task parses strictly, shown on one with random weights.
+"""Outputs under the grammar of each registered task parse strictly, also those of a model with random weights.
 
 The suite generates a few outputs of each task; `make bench-outputs` a thousand.
 """
