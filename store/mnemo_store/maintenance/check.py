@@ -295,9 +295,8 @@ def _is_there(context: RowContext, memory_id: str) -> bool:
 
 
 def _is_no_orphan(table: Table[Any], context: RowContext, record: Any) -> Iterator[str]:
-    primary = table.key.of(record)
-    if context.key != primary and context.at.row(table.name, primary) is not None:
-        return  # it is reported there
+    if _is_reported_elsewhere(table, context, record):
+        return
     named = [(parent.table, getattr(record, parent.field)) for parent in table.parents]
     gone = [f"no {BY_NAME[name].noun} {one}" for name, one in named if context.at.row(name, id_key(one)) is None]
     if gone:
@@ -311,8 +310,15 @@ def _stands_under_all_its_keys(table: Table[Any], context: RowContext, record: A
             yield f"it is missing under its {form.fields[0]}"
 
 
-def _is_within_its_bounds(table: Table[Any], _: RowContext, record: Any) -> Iterator[str]:
-    return table.problems(record) if table.problems is not None else iter(())
+def _is_within_its_bounds(table: Table[Any], context: RowContext, record: Any) -> Iterator[str]:
+    if table.problems is not None and not _is_reported_elsewhere(table, context, record):
+        yield from table.problems(record)
+
+
+def _is_reported_elsewhere(table: Table[Any], context: RowContext, record: Any) -> bool:
+    """Return whether the row is one of several of its record, and the one under the primary key is there."""
+    primary = table.key.of(record)
+    return context.key != primary and context.at.row(table.name, primary) is not None
 
 
 def _rules_of(table: Table[Any]) -> Iterator[Invariant]:
