@@ -13,6 +13,7 @@ LLM_CALL = "llm call"
 # Authors of changes that nobody asked for at that moment
 BY_NOTES = "notes"
 BY_INTAKE = "intake"  # completes a caller's write once its vector is there, in the group of that write
+BY_EXTRACTION = "extraction"  # reads texts again that an older version had broken into statements
 BY_TRASH = "trash"
 BY_EXPIRY = "expiry"
 BY_REPAIR = "repair"
@@ -21,7 +22,7 @@ BY_LLM = "llm"
 
 # Authors whose changes an undo of the last change passes over, since nobody asked for them. An erasure that resumes by
 # itself has the name of its operation as its author. [SPEC 3.3]
-LEFT_ALONE = frozenset({BY_NOTES, BY_TRASH, BY_EXPIRY, BY_REPAIR, BY_DOCTOR, BY_LLM, PURGE})
+LEFT_ALONE = frozenset({BY_NOTES, BY_EXTRACTION, BY_TRASH, BY_EXPIRY, BY_REPAIR, BY_DOCTOR, BY_LLM, PURGE})
 # Authors whose changes somebody asked for. Undo does not pass over the intake: it takes back the whole group.
 ASKED_FOR = frozenset({BY_INTAKE})
 # Operations that dropped memories for good, which cannot be undone

@@ -39,6 +39,10 @@ def jobs_of(s: Services) -> tuple[Job, ...]:
             _when(s.views.is_save_due), _once(s.views.save), "both indexes",
         ),
         Job(
+            "extraction", "Extract the statements of texts that were stored to be broken up.",
+            _when(s.extraction.is_due), s.extraction.run_slice, "0.5 seconds of one text",
+        ),
+        Job(
             "erasure", "Finish an erasure that was interrupted.", _when(lambda: bool(s.erasure.pending)),
             _once(s.erasure.resume_if_due), "one erasure",
         ),

@@ -13,6 +13,7 @@ from mnemo_core.transfer.import_plan import SecretPolicy
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
 from mnemo_daemon.indexing.views import Views
+from mnemo_daemon.ingest.extraction import StatementExtraction
 from mnemo_daemon.ingest.ingest_pipeline import IngestPipeline
 from mnemo_daemon.ingest.neighbour_search import NeighbourSearch
 from mnemo_daemon.ingest.scoring_backfill import ScoringBackfill
@@ -52,6 +53,7 @@ class Services:
     indexing: VectorIndexer
     memories: MemoryService
     ingest: IngestPipeline
+    extraction: StatementExtraction
     scoring_backfill: ScoringBackfill
     recall: Recall
     usage_recorder: UsageRecorder
@@ -125,6 +127,7 @@ class Services:
             store, self.views, self.indexing, self.embedding, self.memories, neighbours, lambda: self.settings,
             yield_to_queries,
         )  # fmt: skip
+        self.extraction = StatementExtraction(store, self.views, self.memories, self.ingest)
         self.recall = Recall(
             store, self.views, self.indexing, self.embedding, self.cross_encoder,
             is_reading_notes=lambda: self.notes.is_first_scan_running(),
@@ -197,6 +200,7 @@ class Services:
             self.notes.stop()
             self.usage_recorder.write()
             self.recall.close()
+            self.extraction.close()
             self.ingest.close()
             self.indexing.stop()
             self.views.save()
@@ -228,4 +232,5 @@ class Services:
         self.indexing.rebuild_without_deleted()
         self.embedding.clear_query_cache()
         self.ingest.clear_caches()
+        self.extraction.clear_caches()
         self.recall.clear_caches()

@@ -139,6 +139,7 @@ def _asked(world: World) -> Iterator[Any]:
         {
             "text": "Maria moved to Berlin in May 2023.\n\nOK.\n\nWe decided to use LMDB because it is fast.",
             "infer": True,
+            "wait": "extracted",
             "explain": True,
         },
     )
@@ -237,8 +238,8 @@ def _left_behind(data: Path) -> Iterator[Any]:
                 )
 
 
-PACKED = frozenset({"versions", "changes", "usage", "trash", "edges", "notes", "roots", "forgotten"})
-BY_ID = frozenset({"memories", "versions", "usage", "numbers", "trash", "edges", "notes", "roots", "skips"})
+PACKED = frozenset({"versions", "changes", "usage", "trash", "edges", "notes", "roots", "forgotten", "facts"})
+BY_ID = frozenset({"memories", "versions", "usage", "numbers", "trash", "edges", "notes", "roots", "skips", "facts"})
 SALTED = frozenset({"skips", "forgotten"})  # their keys end in a hash that the store's salt is in
 SEQ_BYTES = 8
 
@@ -246,7 +247,7 @@ SEQ_BYTES = 8
 def _key(table: str, key: bytes) -> str:
     name = f"{uuid.UUID(bytes=key[:16])} " if table in BY_ID else ""
     rest = key[16:] if table in BY_ID else key
-    if table == "edges":
+    if table in ("edges", "facts"):
         return f"{name}{rest[:-16]!r} {uuid.UUID(bytes=rest[-16:])}"
     return name + (f"{len(rest)} bytes" if table in SALTED else rest.hex())
 

@@ -361,7 +361,7 @@ PORTO = "Tom owns a bakery in Porto. It opens at six. Tom employs two bakers."
 
 
 def test_E3_a_text_is_broken_into_statements_that_lead_back_to_it(client: Client) -> None:
-    answer = client.remember(PORTO, infer=True)
+    answer = client.remember(PORTO, infer=True, wait="extracted")
     assert answer.statements
     assert len(answer.statements) >= 2
     for statement in answer.statements:
@@ -379,19 +379,19 @@ def test_E3_a_text_is_broken_into_statements_that_lead_back_to_it(client: Client
 
 
 def test_E1_each_statement_is_found_by_a_vector_of_its_own(client: Client) -> None:
-    answer = client.remember(PORTO, infer=True, wait="indexed")
+    answer = client.remember(PORTO, infer=True, wait="extracted")
     (best, *_) = client.recall("how many bakers does Tom have?", ranker="cosine").memories
     assert best.id in [statement.id for statement in answer.statements]
 
 
 def test_E4_the_text_itself_stays(client: Client) -> None:
-    answer = client.remember(PORTO, infer=True)
+    answer = client.remember(PORTO, infer=True, wait="extracted")
     assert client.get(answer.memory.id).content == PORTO
 
 
 def test_a_derived_memory_has_no_more_trust_than_its_source(daemon: RunningDaemon) -> None:
     with daemon.client("trust", entry_point="mcp") as agent:
-        answer = agent.remember(PORTO, infer=True)
+        answer = agent.remember(PORTO, infer=True, wait="extracted")
         assert {agent.get(each.id).trust for each in answer.statements if each.id} == {"agent"}
 
 
@@ -571,7 +571,7 @@ def test_by_the_letter_of_G_near_ones_are_merged_and_lessons_weigh_more(daemon: 
 
 def test_by_the_letter_of_E_every_write_is_broken_into_facts(daemon: RunningDaemon) -> None:
     with daemon.client("by-E") as client:
-        assert client.remember("Rosa owns a mill in Braga. Rosa employs nine millers.").statements
+        assert client.remember("Rosa owns a mill in Braga. Rosa employs nine millers.", wait="extracted").statements
 
 
 # Classifying anew

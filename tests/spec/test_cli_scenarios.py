@@ -195,7 +195,8 @@ ONE_MEMORY = (
             scores=SCORES, explained=EXPLAINED,
             statements=[StatementView(text="Ines has it.", triple=("Ines", "has", "it"))])},
         Give("add Ines has the key. --explain --infer --dedup off",
-             sent=[{"content": "Ines has the key.", "infer": True, "dedup": "off", "explain": True}],
+             sent=[{"content": "Ines has the key.", "infer": True, "dedup": "off", "wait": "extracted",
+                    "explain": True}],
              out="remembered · c0ffee01 · namespace default · newer than 0000beef\n"
                  "  kind        semantic · fact: a statement: Ines, has, the key\n"
                  "  importance  0.66 = 0.6 x novelty 0.90 + 0.4 x salience 0.30\n"

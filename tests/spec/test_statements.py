@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemo_core.ingest.fact_extraction import (
+from mnemo_core.text.syntax.clauses import words_of
+from mnemo_core.text.syntax.pronouns import in_third_person
+from mnemo_core.text.syntax.statements import (
     FIELD_CHARS_MAX,
     Statement,
     Triple,
     extract_statements,
     extract_triple,
 )
-from mnemo_core.text.syntax.clauses import words_of
-from mnemo_core.text.syntax.pronouns import in_third_person
 
 LABELLED = Path(__file__).parent.parent / "fixtures" / "intake" / "statements.jsonl"
 # The half that was held out was written, and labelled, before the rules were first tried on it. What they reached then:

@@ -14,6 +14,7 @@ from mnemo_client.paths import home_folder, socket_path
 
 if TYPE_CHECKING:
     from mnemo_client.client import Client
+    from mnemo_client.protocol.choices import Wait
 
 STANDARD_INPUT_BYTES_MAX = 1024 * 1024  # the daemon's body limit (SPEC 16)
 
@@ -35,6 +36,12 @@ class CommandContext:
     @property
     def style(self) -> TextStyle:
         return self.terminal.style
+
+    @property
+    def wait_for_statements(self) -> "Wait":
+        """The `wait` of a command with --infer: it waits for the statements only where it shows them."""
+        options = self.options
+        return "extracted" if options.infer and (options.explain or self.wants_json) else "stored"
 
     @property
     def wants_json(self) -> bool:

@@ -58,7 +58,8 @@ class IngestDecision(AnswerBody, kw_only=True):
     reason: str | None = None  # why it was rejected
     scores: ScoresView | None = None
     explained: IngestExplanation | None = None
-    statements: list[StatementView] = []
+    extracted: bool | None = None  # its statements are stored; false: they will be; null: it is not broken up
+    statements: list[StatementView] = []  # with `wait: extracted`
     group: str | None = None  # the group that undo takes, if several changes belong together
 
 

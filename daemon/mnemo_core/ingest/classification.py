@@ -17,7 +17,6 @@ import re
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from mnemo_core.ingest.fact_extraction import extract_triple
 from mnemo_core.ingest.policies import OWN_POLICY, IngestPolicy, preference_source_l
 from mnemo_core.text import lexicon
 from mnemo_core.text.code_mask import mask_code
@@ -26,6 +25,7 @@ from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.lexicon import alternation
 from mnemo_core.text.preferences import find_preference
 from mnemo_core.text.segmentation import sentences
+from mnemo_core.text.syntax.statements import extract_triple
 from mnemo_store.records import Category, Form, Kind
 
 Role = Literal["", "user", "agent"]

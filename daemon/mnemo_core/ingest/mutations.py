@@ -88,8 +88,7 @@ class MemoryRelation(NamedTuple):
 class Decision(NamedTuple):
     """Outcome of a write, as reported to its caller.
 
-    `relations` link to similar memories; `reason` says why it was discarded; `parts` are the statements it was split
-    into, None for one that may not be stored.
+    `relations` link to similar memories; `reason` says why it was discarded.
     """
 
     outcome: Outcome
@@ -97,7 +96,6 @@ class Decision(NamedTuple):
     changes: tuple[Change, ...]
     relations: tuple[MemoryRelation, ...] = ()
     reason: str = ""
-    parts: tuple["Decision | None", ...] = ()
 
 
 def store_new(draft: Draft, memory_id: str, now: int) -> Decision:

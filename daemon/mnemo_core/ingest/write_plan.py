@@ -64,8 +64,7 @@ class IngestScores(NamedTuple):
 class IngestItem(NamedTuple):
     """One text to be written, with everything found out about it beforehand.
 
-    `discard_reason` says why it is discarded, "" where it is kept. `parts` are the statements it was split into; each
-    is written as derived from it.
+    `discard_reason` says why it is discarded, "" where it is kept.
     """
 
     draft: Draft
@@ -81,7 +80,8 @@ class IngestItem(NamedTuple):
     is_seen: bool = False  # its vectors were there when it was compared
     said_at: int | None = None  # ms; None: now
     is_explained: bool = True  # whether the reasons of related memories may be asked for
-    parts: tuple["IngestItem", ...] = ()
+    is_extracted: bool = False  # its statements are extracted once it is stored
+    dedup: Dedup | None = None  # of the request, for its statements
 
 
 class WriteSnapshot(Protocol):

@@ -4,6 +4,7 @@ import asyncio
 import functools
 from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import Future
 from typing import Any, NamedTuple
 
 import msgspec
@@ -26,6 +27,7 @@ from mnemo_core.ingest.policies import IngestPolicy
 from mnemo_core.text import secrets
 from mnemo_daemon.api import access, request_codec, response_codec
 from mnemo_daemon.errors import Refusal, bad_value
+from mnemo_daemon.ingest.extraction import WrittenStatement
 from mnemo_daemon.ingest.ingest_pipeline import IngestPipeline, IngestResult, Submission
 from mnemo_daemon.ingest.reclassification import Reclassification
 from mnemo_daemon.memories.memory_service import Caller
@@ -35,6 +37,7 @@ from mnemo_store.records import CONTENT_CHARS_MAX
 
 INDEXED_SECONDS_MAX = 10.0  # how long `wait: indexed` waits for the vector
 INDEXED_POLL_SECONDS = 0.002
+EXTRACTED_SECONDS_MAX = 20.0  # how long `wait: extracted` waits for the statements of all texts of a request
 MARKED_UP = (".rst", ".rst.txt", ".org")  # of a source: how its text is read where it is no Markdown
 ECHO = "echo"  # why nothing of a text was stored: the daemon itself had handed it out
 
@@ -86,7 +89,7 @@ class IngestApi:
         if isinstance(took, Refusal):
             raise took
         await self._services.wait_until_open()  # a write may have found the disk failing
-        fields = await self._fields(took, put)
+        (fields,) = await self._fields_of([(took, put)])
         view = response_codec.memory_view(
             self._services.memories.get(took.decision.memory.id), self._services.root_paths()
         )
@@ -249,10 +252,9 @@ class IngestApi:
                     settled.append(PieceAnswer(outcome="discarded", reason=reason, related=list(echoes)))
                 case _:
                     result = next(took)
-                    if isinstance(result, IngestResult):
-                        settled.append((result, await self._fields(result, each)))
-                    else:
-                        settled.append(result)
+                    settled.append((result, each) if isinstance(result, IngestResult) else result)
+        fields = iter(await self._fields_of([each for each in settled if isinstance(each, tuple)]))
+        settled = [(each[0], next(fields)) if isinstance(each, tuple) else each for each in settled]
         return await self._pipeline.run_on_thread(len(read), self._answers_of, settled, kind)
 
     def _answers_of(self, settled: Sequence[Any], kind: type[RememberAnswer] | type[PieceAnswer]) -> list[Any]:
@@ -273,12 +275,33 @@ class IngestApi:
                 shaped.append(msgspec.Raw(msgspec.json.encode(refusal.answer())))
         return shaped
 
-    async def _fields(self, took: IngestResult, put: _BatchEntry) -> dict[str, Any]:
-        """The fields of the answer other than the memory."""
+    async def _fields_of(self, written: Sequence[tuple[IngestResult, _BatchEntry]]) -> list[dict[str, Any]]:
+        """The fields of the answers other than the memories, once what they wait for is there."""
+        until = asyncio.get_running_loop().time() + EXTRACTED_SECONDS_MAX
+        extractions = [
+            self._services.extraction.submit(took.decision.memory.id)
+            if put.wait == "extracted" and _is_extracted(took)
+            else None
+            for took, put in written
+        ]
+        return [
+            await self._fields(took, put, extraction, until)
+            for (took, put), extraction in zip(written, extractions, strict=True)
+        ]
+
+    async def _fields(
+        self, took: IngestResult, put: _BatchEntry, extraction: "Future[list[WrittenStatement]] | None", until: float
+    ) -> dict[str, Any]:
         fields = response_codec.ingest_fields(took, explain=put.submission.explain)
+        ids = [took.decision.memory.id]
+        if _is_extracted(took):
+            statements = await _in_time(extraction, until) if extraction is not None else None
+            fields["extracted"] = statements is not None
+            fields["statements"] = [response_codec.statement_view(each) for each in statements or ()]
+            ids += [each.id for each in statements or () if each.id is not None]
         indexed, degraded = took.item.is_seen, self._degraded()
         if put.wait != "stored" and took.decision.outcome != "discarded":
-            indexed = await self._is_indexed_in_time(took.decision.memory.id)
+            indexed = all([await self._is_indexed_in_time(each) for each in ids])
             degraded = [] if indexed else ["vectors"]
         return fields | {"indexed": indexed, "degraded": degraded}
 
@@ -298,3 +321,16 @@ class IngestApi:
                 return False
             await asyncio.sleep(INDEXED_POLL_SECONDS)
         return False
+
+
+def _is_extracted(took: IngestResult) -> bool:
+    """Return whether the statements of the text are extracted."""
+    return took.item.is_extracted and took.decision.outcome != "discarded"
+
+
+async def _in_time(extraction: "Future[list[WrittenStatement]]", until: float) -> list[WrittenStatement] | None:
+    """The statements, None where they are not there in time; the job tries again what failed."""
+    seconds = until - asyncio.get_running_loop().time()
+    waits = asyncio.wrap_future(extraction)
+    await asyncio.wait([waits], timeout=max(0.0, seconds))
+    return waits.result() if waits.done() and waits.exception() is None else None

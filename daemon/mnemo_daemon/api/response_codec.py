@@ -21,6 +21,7 @@ from mnemo_core.ingest.write_plan import NEW_ID_PREFIX
 from mnemo_core.retrieval.context_block import ContextLine
 from mnemo_core.text.dates.local_days import local_time
 from mnemo_daemon.indexing.index import IndexProgress
+from mnemo_daemon.ingest.extraction import WrittenStatement
 from mnemo_daemon.ingest.ingest_pipeline import IngestResult
 from mnemo_daemon.memories.history import MemoryDifference, MemoryVersion
 from mnemo_daemon.memories.memory_service import MemoryDetails, MemoryEdge
@@ -168,17 +169,6 @@ def ingest_fields(took: IngestResult, *, explain: bool) -> dict[str, Any]:
     if scores is not None and (explain or decision.reason):
         rounded = (round(value, 4) for value in scores[:3])
         fields["scores"] = ScoresView(**dict(zip(("importance", "novelty", "salience"), rounded, strict=True)))
-    if item.parts:
-        rows = zip(item.parts, decision.parts, took.triples, strict=True)
-        fields["statements"] = [
-            StatementView(
-                text=part.draft.content,
-                triple=triple and (triple.subject, triple.predicate, triple.object),
-                id=each and each.memory.id,
-                outcome=each and each.outcome,
-            )
-            for part, each, triple in rows
-        ]
     if explain:
         related = {each.id for each in decision.relations}
         others = [each for each in item.near_relations if each.id not in related]
@@ -191,6 +181,17 @@ def ingest_fields(took: IngestResult, *, explain: bool) -> dict[str, Any]:
                                 sim=None if each.sim is None else round(each.sim, 4)) for each in near],
         )  # fmt: skip
     return fields
+
+
+def statement_view(statement: WrittenStatement) -> StatementView:
+    """A statement as a caller who waited for it is shown it."""
+    triple = statement.triple
+    return StatementView(
+        text=statement.text,
+        triple=triple and (triple.subject, triple.predicate, triple.object),
+        id=statement.id,
+        outcome=statement.outcome,
+    )
 
 
 def local_day(milliseconds_at: int) -> str:

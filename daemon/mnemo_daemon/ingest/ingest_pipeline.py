@@ -11,8 +11,8 @@ import asyncio
 import logging
 import math
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 from mnemo_core.ingest import scoring, write_plan
 from mnemo_core.ingest.classification import Classification, Role
 from mnemo_core.ingest.echo_filter import HandoutLog, strip_echoes
-from mnemo_core.ingest.fact_extraction import Triple, extract_statements
 from mnemo_core.ingest.mutations import Decision, Draft
 from mnemo_core.ingest.policies import EntryPoint, IngestPolicy
 from mnemo_core.ingest.signals.noise_filter import reject_reason
@@ -70,15 +69,15 @@ class Submission(NamedTuple):
     infer: bool | None = None
     masked: tuple[str, ...] = ()
     explain: bool = False
+    said_at: int | None = None  # ms; None: at its event_at, or now
 
 
 class IngestResult(NamedTuple):
-    """The result of a submission. `triples` are those of the statements it was split into, in their order."""
+    """The result of a submission."""
 
     submission: Submission
     item: IngestItem
     decision: Decision
-    triples: tuple[Triple | None, ...] = ()
 
 
 class _TextFindings(NamedTuple):
@@ -91,23 +90,21 @@ class _TextFindings(NamedTuple):
 
 @dataclass
 class _IngestContext:
-    """One text on its way through the pipeline; each stage fills in its result. `parts` are its statements."""
+    """One text on its way through the pipeline; each stage fills in its result."""
 
     submission: Submission
     digest: bytes  # of the content; the key of its vectors
     item: IngestItem
-    parts: tuple["_IngestContext", ...] = ()
-    triples: tuple[Triple | None, ...] = ()
     analysis: _TextFindings | None = None
     rows: Rows | None = None  # its vectors, once they are there
-    outcome: Decision | Refusal | None = None
+    outcome: Decision | Refusal | None = None  # None: not written yet, or left out
 
     def result(self) -> IngestResult | Refusal:
         """The result of the finished pipeline."""
         assert self.outcome is not None, "every text is written or refused"
         if isinstance(self.outcome, Refusal):
             return self.outcome
-        return IngestResult(self.submission, self.item, self.outcome, self.triples)
+        return IngestResult(self.submission, self.item, self.outcome)
 
 
 class _PendingVectors(NamedTuple):
@@ -217,6 +214,25 @@ class IngestPipeline:
             await self.run_on_thread(size, self._record_written, some, embedding)
         return [each.result() for each in contexts]
 
+    def ingest_on_this_thread(
+        self,
+        asked: Sequence[Submission],
+        caller: Caller,
+        write: Callable[[Sequence[IngestItem]], Sequence[Decision | None] | None],
+    ) -> Sequence[Decision | None] | None:
+        """Prepare texts like `ingest`, and have `write` write them; return its decisions: None for a text that it left
+        out, None for all where it wrote nothing."""
+        embedding, contexts = self._analyse(asked, caller)
+        if embedding is not None:
+            waits, seconds = self._missing(embedding, contexts)
+            wait(waits, timeout=seconds)
+        self._score(contexts, embedding, caller)
+        decisions = write([each.item for each in contexts])
+        for each, decision in zip(contexts, decisions or (), strict=False):
+            each.outcome = decision
+        self._record_written(contexts, embedding)
+        return decisions
+
     def record_echoes(self, session: str, ids: Sequence[str]) -> None:
         """Count memories whose text came back as recalled, once for each session and memory. SPEC 5.5a"""
         with self._lock:
@@ -231,7 +247,7 @@ class IngestPipeline:
         made: dict[str, str] = {}
         ahead: list[tuple[int, asyncio.Future[Any] | StoreError]] = []
         settled: list[Decision | Refusal] = []
-        for some in _slices(items):
+        for some in batched(items, INGESTED_PER_WRITE):
             if len(ahead) == SLICES_AHEAD:
                 settled += await _slice_results(*ahead.pop(0))
             try:
@@ -251,7 +267,7 @@ class IngestPipeline:
     ) -> tuple[_PendingVectors | None, list[_IngestContext]]:
         """Start to embed, and analyse each text meanwhile."""
         contexts = [self._context_of(each) for each in asked]
-        texts = {each.digest: each.item.draft.content for each in _texts(contexts) if not each.item.discard_reason}
+        texts = {each.digest: each.item.draft.content for each in contexts if not each.item.discard_reason}
         embedding = self._begin_to_embed(texts)
         rarity = self._rarity()
         for each in contexts:
@@ -262,35 +278,21 @@ class IngestPipeline:
                 each.outcome = refusal
                 continue
             each.item = each.item._replace(draft=draft)
-            for text in (each, *each.parts):
-                text.analysis = self._analysis_of(text, rarity)
+            each.analysis = self._analysis_of(each, rarity)
         return embedding, contexts
 
     def _context_of(self, asked: Submission) -> _IngestContext:
-        """The context of a submission; where it is to be inferred, with those of its statements. SPEC 5.6"""
+        """The context of a submission."""
         draft = asked.draft
         policy = write_plan.policy_for(self.profile(draft.namespace), asked.dedup)
         is_filtered = asked.entry_point == "turn" and policy.filters_turns
         rejected = (reject_reason(draft.content) or "") if is_filtered else ""
-        item = IngestItem(draft, asked.entry_point, policy, discard_reason=rejected, said_at=draft.event_at,
-                          is_explained=asked.explain)  # fmt: skip
-        context = _IngestContext(asked, text_hash(draft.content), item)
-        if not self.should_infer(asked):
-            return context
-        base = draft._replace(
-            source="extract", method="rule", kind=None, form=None, category=None, importance=None, key="",
-            supersedes=(), derived_from=(), pinned=False, trace=None, turn=None,
+        item = IngestItem(
+            draft, asked.entry_point, policy, discard_reason=rejected, is_explained=asked.explain,
+            said_at=draft.event_at if asked.said_at is None else asked.said_at,
+            is_extracted=self.should_infer(asked), dedup=asked.dedup,
         )  # fmt: skip
-        found = [(each, text_hash(each.text)) for each in extract_statements(draft.content, draft.speaker)]
-        statements = [(each, digest) for each, digest in found if digest != context.digest]
-        context.triples = tuple(each.triple for each, _ in statements)
-        context.parts = tuple(
-            _IngestContext(part, digest, IngestItem(part.draft, policy=policy, said_at=draft.event_at,
-                                                    is_explained=False))
-            for part, digest in ((Submission(base._replace(content=each.text), dedup=asked.dedup), digest)
-                                 for each, digest in statements)
-        )  # fmt: skip
-        return context
+        return _IngestContext(asked, text_hash(draft.content), item)
 
     def _analysis_of(self, text: _IngestContext, rarity: Rarity | None) -> _TextFindings:
         item, asked = text.item, text.submission
@@ -298,7 +300,7 @@ class IngestPipeline:
         self.neighbours.prefetch_claims(item)
         event_at = None
         if draft.event_at is None or draft.turn:
-            said_at = draft.event_at if draft.event_at is not None else self._store.now()
+            said_at = item.said_at if item.said_at is not None else self._store.now()
             event_at = find_event_time(draft.content, said_at, utc_offset)
         return _TextFindings(
             scoring.salience_of(draft.content, item.policy, rarity),
@@ -362,19 +364,25 @@ class IngestPipeline:
 
     async def _wait(self, embedding: _PendingVectors, contexts: Sequence[_IngestContext]) -> None:
         """Wait for the vectors, at most as long as is allowed for so many texts."""
-        digests = {each.digest for each in _texts(contexts)} & embedding.of.keys()
+        waits, seconds = self._missing(embedding, contexts)
+        if waits:
+            await asyncio.wait([asyncio.wrap_future(future) for future in waits], timeout=seconds)
+
+    def _missing(
+        self, embedding: _PendingVectors, contexts: Sequence[_IngestContext]
+    ) -> tuple[list["Future[Rows | None]"], float]:
+        """The vectors that are still to come, and for how many seconds they may be waited for."""
+        digests = {each.digest for each in contexts} & embedding.of.keys()
         ours = sorted(digests & embedding.ours.keys(), key=embedding.ours.__getitem__)
         last = ours[-1:]  # once it is there, all before it are
         waits = [future for digest in (digests - embedding.ours.keys()).union(last)
                  if not (future := embedding.of[digest]).done()]  # fmt: skip
-        if waits:
-            seconds = self._settings().intake.embed_wait_ms / 1000 * max(1, len(ours))
-            await asyncio.wait([asyncio.wrap_future(future) for future in waits], timeout=seconds)
+        return waits, self._settings().intake.embed_wait_ms / 1000 * max(1, len(ours))
 
     # Scores
 
     def _score(self, contexts: Sequence[_IngestContext], embedding: _PendingVectors | None, caller: Caller) -> None:
-        """Score, classify and relate every text, its statements included."""
+        """Score, classify and relate every text."""
         _take_vectors(embedding, contexts)
         serving = embedding.serving if embedding is not None else None
         accepted = [(place, each) for place, each in enumerate(contexts) if each.outcome is None]
@@ -385,11 +393,7 @@ class IngestPipeline:
             self._yield_to_queries()
             scored = self._scored(each, embedding)
             scored = self.neighbours.with_relations(scored, near.get(place, ()), serving)
-            for part in each.parts:
-                found = self.neighbours.search_batch([NeighbourQuery(place, part.item, part.rows)], serving, caller)
-                part.item = self.neighbours.with_relations(self._scored(part, embedding), found.get(place, ()), serving)
-            parts = () if scored.discard_reason else tuple(part.item for part in each.parts)
-            each.item = scored._replace(name=f"{NEW_ID_PREFIX}{place}", parts=parts)
+            each.item = scored._replace(name=f"{NEW_ID_PREFIX}{place}")
 
     def _scored(self, text: _IngestContext, embedding: _PendingVectors | None) -> IngestItem:
         """The item with its scores and classification."""
@@ -407,25 +411,16 @@ class IngestPipeline:
             return
         _take_vectors(embedding, contexts)
         for each in contexts:
-            if not isinstance(each.outcome, Decision):
-                continue
-            for text, decision in zip((each, *each.parts), (each.outcome, *each.outcome.parts), strict=False):
-                if decision is not None and decision.outcome in ("stored", "repeats"):
-                    self.neighbours.record_written(decision.memory, text.rows, embedding.serving.embedder.space)
-
-
-def _texts(contexts: Sequence[_IngestContext]) -> Iterator[_IngestContext]:
-    """All texts, statements included."""
-    for each in contexts:
-        yield each
-        yield from each.parts
+            decision = each.outcome
+            if isinstance(decision, Decision) and decision.outcome in ("stored", "repeats"):
+                self.neighbours.record_written(decision.memory, each.rows, embedding.serving.embedder.space)
 
 
 def _take_vectors(embedding: _PendingVectors | None, contexts: Sequence[_IngestContext]) -> None:
     """Fill in the vectors that are there by now."""
     if embedding is None:
         return
-    for each in _texts(contexts):
+    for each in contexts:
         future = embedding.of.get(each.digest) if each.rows is None else None
         if future is not None and future.done() and not future.cancelled():
             each.rows = future.result()
@@ -444,20 +439,6 @@ def _cancel_rest(job: "Future[None]", futures: Mapping[bytes, "Future[Rows | Non
     for future in futures.values():
         if not future.done():
             future.set_result(None)
-
-
-def _slices(items: Sequence[IngestItem]) -> Iterator[list[IngestItem]]:
-    """The items in runs of at most INGESTED_PER_WRITE memories, statements included; one alone may have more."""
-    some, size = list[IngestItem](), 0
-    for item in items:
-        weight = 1 + len(item.parts)
-        if some and size + weight > INGESTED_PER_WRITE:
-            yield some
-            some, size = [], 0
-        some.append(item)
-        size += weight
-    if some:
-        yield some
 
 
 async def _slice_results(length: int, written: "asyncio.Future[Any] | StoreError") -> list[Decision | Refusal]:

@@ -169,7 +169,9 @@ class ScoringBackfill:
         wanted = NeighbourQuery(0, item, rows, behind.number if is_chunk else None)
         caller = Caller(BY_INTAKE, sees_sensitive=not is_chunk or SENSITIVE_TAG in memory.tags)
         found = self._neighbours.search_batch([wanted], serving, caller).get(0, [])
-        earlier = [near for near in found if _was_there(near.memory, behind)]
+        earlier = [
+            near for near in found if _was_there(near.memory, behind) and near.memory.id not in memory.derived_from
+        ]
         if not earlier:
             return importance, ()
         if is_chunk:  # only now: it takes longer to read than all the rest, and of notes it is not searched by

@@ -32,6 +32,8 @@ from mnemo_store.records import (
     Edge,
     Memory,
     NoteFile,
+    PendingExtraction,
+    PutExtraction,
     PutMemory,
     PutSkip,
     PutUsage,
@@ -194,7 +196,7 @@ class MemoryService:
     def write_one(
         self, item: IngestItem, caller: Caller, group: str = "", *, read: Mapping[str, str] | None = None
     ) -> "Future[WriteReceipt[Decision]]":
-        """Write an item and its statements in one write turn; the future raises a Refusal.
+        """Write an item in one write turn; the future raises a Refusal.
 
         `read` has the content, by id, of the memories that the item was made of: 409 if one has another by now.
         """
@@ -205,7 +207,7 @@ class MemoryService:
                     message = f"the memory {memory_id} was changed meanwhile: ask again"
                     raise Refusal(409, "conflict", message, field="derived_from")
             pending = PendingSnapshot(snapshot)
-            decision = self._plan_item(pending, item, caller, {})
+            decision = self._plan_item(pending, item, caller, {}, group)
             return WriteResult(pending.changes, decision, ADD, group)
 
         return self._store.transact(decide, by=caller.name)
@@ -224,7 +226,7 @@ class MemoryService:
             for item in items:
                 made.pop(item.name, None)
                 try:
-                    decision = self._plan_item(pending, item, caller, made)
+                    decision = self._plan_item(pending, item, caller, made, group)
                 except Refusal as refusal:
                     settled.append(refusal)
                     continue
@@ -328,7 +330,7 @@ class MemoryService:
         return tuple(dict.fromkeys(self.resolve(text, caller, field) for text in texts))
 
     def _plan_item(
-        self, pending: PendingSnapshot, item: IngestItem, caller: Caller, made: Mapping[str, str]
+        self, pending: PendingSnapshot, item: IngestItem, caller: Caller, made: Mapping[str, str], group: str
     ) -> Decision:
         """Decide the item and apply it to `pending`, or raise a Refusal and apply nothing."""
         draft = item.draft
@@ -347,22 +349,21 @@ class MemoryService:
         pending.apply((*decision.changes, *hidden, *known, *write_plan.first_backfill_cursor(item, decision, pending)))
         if item.is_seen:
             self._on_scored(decision.memory.id)
-        kept = () if decision.outcome == "discarded" else item.parts
-        return decision._replace(
-            parts=tuple(self._plan_statement(pending, part, decision.memory, caller) for part in kept)
-        )
+        if item.is_extracted and decision.outcome != "discarded":
+            wanted = PendingExtraction(id=decision.memory.id, at=pending.now, group=group, dedup=item.dedup or "")
+            pending.apply((PutExtraction(data=wanted),))
+        return decision
 
-    def _plan_statement(
-        self, pending: PendingSnapshot, part: IngestItem, source: Memory, caller: Caller
+    def plan_statement(
+        self, pending: PendingSnapshot, item: IngestItem, source: Memory, caller: Caller
     ) -> Decision | None:
-        """The result of a statement of the source: never trusted more than it. None if its text was erased."""
-        draft = part.draft._replace(derived_from=(source.id,), trust=trust.lowest_trust(part.draft.trust, source.trust))
-        try:
-            return self._plan_item(pending, part._replace(draft=draft), caller, {})
-        except Refusal as refusal:
-            if refusal.code != FORGOTTEN:
-                raise
+        """Decide a statement of the source and apply it to `pending`: never trusted more than the source. None if its
+        text was erased: what a person says again is the source, and that it is broken up is not their word."""
+        draft = item.draft._replace(derived_from=(source.id,), trust=source.trust)
+        if pending.forgotten(skip_hash(pending.meta("salt"), draft.content)) is not None:
             return None
+        others = tuple(each for each in item.relations if each.id != source.id)  # it is like its source, of course
+        return self._plan_item(pending, item._replace(draft=draft, relations=others), caller, {}, "")
 
     def _decide(self, pending: PendingSnapshot, item: IngestItem, caller: Caller, made: Mapping[str, str]) -> Decision:
         draft = item.draft

@@ -127,15 +127,18 @@ class RevertService:
 
     def _completions(self, seq: int, entry: ChangeEntry) -> list[tuple[int, ChangeEntry]]:
         """The later changes by which ingestion completed a change: they are no obstacle to its revert, but a part of
-        it. Each with the memories of that change alone."""
+        it. Each with the memories of that change, and the statements that were extracted from them, alone."""
         if not entry.group:
             return []
-        later = [
-            (number, msgspec.structs.replace(each, ids=tuple(sorted(set(each.ids) & set(entry.ids)))))
-            for number, each in self._history.changes(seq)
-            if each.by == BY_INTAKE and each.group == entry.group
-        ]
-        return [(number, each) for number, each in reversed(later) if each.ids]
+        own = set(entry.ids)
+        found: list[tuple[int, ChangeEntry]] = []
+        for number, each in reversed([*self._history.changes(seq)]):
+            if each.by == BY_INTAKE and each.group == entry.group:
+                with self._store.snapshot() as snapshot:
+                    memories = [memory for one in each.ids if (memory := snapshot.memory(one)) is not None]
+                ids = (memory.id for memory in memories if not own.isdisjoint((memory.id, *memory.derived_from)))
+                found.append((number, msgspec.structs.replace(each, ids=tuple(ids))))
+        return [(number, each) for number, each in found if each.ids]
 
     def _plan(self, chosen: Chosen, ids: Sequence[str], caller: Caller) -> list[str]:
         """The ids of what is to be put back. Raises a Refusal where anything stands in the way."""

@@ -55,6 +55,7 @@ def ingest(context: CommandContext) -> int:
             event_at=time_argument(options.at),
             evidence=[str(Path(name).expanduser().resolve())] if name != "-" else [],
             infer=options.infer or None,
+            wait=context.wait_for_statements,
             dedup=options.dedup,
             explain=options.explain,
         )

@@ -43,6 +43,7 @@ def add(context: CommandContext) -> int:
             key=options.key,
             supersedes=[memory_id_argument(context, text) for text in options.supersedes],
             infer=options.infer or None,
+            wait=context.wait_for_statements,
             dedup=options.dedup,
             explain=options.explain,
             # A field without an option stays as it is under a known key.

@@ -1,0 +1,320 @@
+"""Extraction: the statements of a text as memories of their own, and the facts that they state. SPEC 5.6
+
+It follows the acknowledgement of the text, which is marked in the same transaction (`PendingExtraction`), so that a
+crash loses nothing. Statements are made outside of any transaction; they are written, and the mark is removed, in one
+that names the version of the text. A text that is gone or hidden by then is left alone, a changed one is read again.
+
+Texts that an older version had broken up, without keeping facts, are marked once, by `EARLIER_TEXTS`.
+"""
+
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import NamedTuple
+
+import msgspec
+
+from mnemo_core.ingest.mutations import Decision, Draft, Outcome, has_expired
+from mnemo_core.ingest.write_plan import COMPARED_STATES, IngestItem, PendingSnapshot
+from mnemo_core.text.dates.time_mentions import find_event_time, said_at
+from mnemo_core.text.syntax.statements import Triple, extract_statements, extract_triple
+from mnemo_daemon.history_names import BY_EXTRACTION, BY_INTAKE
+from mnemo_daemon.indexing.views import Views
+from mnemo_daemon.ingest.ingest_pipeline import IngestPipeline, Submission
+from mnemo_daemon.memories.memory_service import ADD, Caller, MemoryService
+from mnemo_daemon.times import utc_offset
+from mnemo_store.backend import Snapshot
+from mnemo_store.indexes.attributes import MemoryFilter
+from mnemo_store.records import (
+    STATES,
+    Change,
+    DropExtraction,
+    Fact,
+    Memory,
+    PendingExtraction,
+    PutExtraction,
+    PutFact,
+    PutMeta,
+    content_hash,
+)
+from mnemo_store.store import Store, WriteResult
+from mnemo_store.tables import EXTRACTIONS, FACTS
+
+SOURCE = "extract"  # of a statement
+EARLIER_TEXTS = "extraction_reread"  # meta key: the last statement that was looked at, and the last to look at; "done"
+DONE = "done"
+THREADS = 2  # the job's, and one for those who wait
+SLICE_SECONDS = 0.5  # how long the scheduler waits for a text before other jobs get their turn
+RESULTS_MAX = 256  # texts whose result is kept for those who wait for it
+REREAD_PER_SLICE = 200  # statements of an older version
+READINGS_MAX = 5  # of a text that changes each time it is read, before others get their turn
+
+log = logging.getLogger("mnemo.extraction")
+
+
+class ReadStatement(NamedTuple):
+    """A statement of a text, what it states as triples, and how both were found."""
+
+    text: str
+    triples: tuple[Triple, ...]
+    method: str = "rule"
+
+
+class WrittenStatement(NamedTuple):
+    """A statement, and what became of it: None for one whose text was erased on purpose."""
+
+    text: str
+    triple: Triple | None
+    id: str | None
+    outcome: Outcome | None
+
+
+class StatementExtraction:
+    """The service. Any thread may call it; `run_slice` is the job's."""
+
+    def __init__(self, store: Store, views: Views, memories: MemoryService, pipeline: IngestPipeline) -> None:
+        self._store = store
+        self._views = views
+        self._memories = memories
+        self._pipeline = pipeline
+        self._threads = ThreadPoolExecutor(THREADS, "mnemo-extract")
+        self._lock = threading.Lock()
+        self._results: OrderedDict[str, Future[list[WrittenStatement]]] = OrderedDict()
+        self._current: tuple[str, Future[list[WrittenStatement]]] | None = None  # the job's
+        self._failed: set[str] = set()  # texts that come after the others
+        self._has_earlier: bool | None = None  # texts to mark; None: not looked yet
+
+    def close(self) -> None:
+        """Finish what is being written."""
+        self._threads.shutdown(wait=True, cancel_futures=True)
+
+    def clear_caches(self) -> None:
+        """Forget the statements of finished texts."""
+        with self._lock:
+            self._results = OrderedDict((key, each) for key, each in self._results.items() if not each.done())
+
+    def submit(self, memory_id: str) -> "Future[list[WrittenStatement]]":
+        """The statements of a text that is or was pending, once they are written."""
+        with self._lock:
+            future = self._results.get(memory_id)
+            if future is None or (future.done() and self._pending(memory_id) is not None):
+                future = self._threads.submit(self._extract, memory_id)
+                self._results[memory_id] = future
+                for each in [key for key, one in self._results.items() if one.done()][: -RESULTS_MAX or None]:
+                    del self._results[each]
+            return future
+
+    # The job
+
+    def is_due(self) -> bool:
+        """Return whether a text is pending, or the store has texts of an older version that are to be read again."""
+        with self._store.snapshot() as snapshot:
+            return bool(snapshot.scan(EXTRACTIONS, limit=1)) or self._is_earlier_left(snapshot)
+
+    def run_slice(self) -> bool:
+        """Extract the next text, or go on waiting for it; return whether there is more."""
+        if self._current is None:
+            memory_id = self._next()
+            if memory_id is None:
+                return self._mark_earlier_texts()
+            self._current = (memory_id, self.submit(memory_id))
+        memory_id, future = self._current
+        if wait([future], SLICE_SECONDS).done:
+            self._current = None
+            if future.exception() is not None:
+                self._failed.add(memory_id)
+            future.result()
+        return True
+
+    def _next(self) -> str | None:
+        """A text that is pending; one that failed only after the others, and texts to be read again when all of those
+        are marked."""
+        with self._store.snapshot() as snapshot:
+            rows = snapshot.scan(EXTRACTIONS, limit=len(self._failed) + 1)
+            may_reread = not self._is_earlier_left(snapshot)
+        ids = [row.id for row in rows if may_reread or not row.known]
+        fresh = next((each for each in ids if each not in self._failed), None)
+        if fresh is None:
+            self._failed.clear()
+        return fresh or next(iter(ids), None)
+
+    # One text
+
+    def _pending(self, memory_id: str) -> PendingExtraction | None:
+        with self._store.snapshot() as snapshot:
+            return snapshot.get(EXTRACTIONS, memory_id)
+
+    def _extract(self, memory_id: str) -> list[WrittenStatement]:
+        """Write the statements of a text and return them; none where it is not pending, gone or hidden."""
+        read: tuple[str, str] | None = None
+        statements: list[ReadStatement] = []
+        for _ in range(READINGS_MAX):
+            with self._store.snapshot() as snapshot:
+                pending, source = snapshot.get(EXTRACTIONS, memory_id), snapshot.memory(memory_id)
+                known = _known_statements(snapshot, pending) if pending is not None else {}
+            if pending is None:
+                return []
+            if source is None or source.state not in COMPARED_STATES or has_expired(source, self._store.now()):
+                self._drop(pending)
+                return []
+            if read != (source.content, source.speaker):
+                read, statements = (source.content, source.speaker), _statements_of(source)
+            written = self._write(source, pending, known, statements)
+            if written is not None:
+                return written
+        raise RuntimeError("the text changes faster than its statements are written")
+
+    def _drop(self, pending: PendingExtraction) -> None:
+        """Leave a text as it is, unless it was marked again meanwhile."""
+
+        def decide(snapshot: Snapshot) -> WriteResult[None]:
+            is_same = snapshot.get(EXTRACTIONS, pending.id) == pending
+            return WriteResult((DropExtraction(id=pending.id),) if is_same else (), None)
+
+        self._store.transact(decide, by=BY_INTAKE, background=True).result()
+
+    def _write(
+        self, source: Memory, pending: PendingExtraction, known: dict[bytes, str], statements: Sequence[ReadStatement]
+    ) -> list[WrittenStatement] | None:
+        """Write statements and facts; None where the text is another by now."""
+        places = {**known, content_hash(source.content): source.id}  # of the texts that are there already
+        placed = [(places.get(content_hash(each.text)), each) for each in statements]
+        new = [each for place, each in placed if place is None]
+        caller = Caller(BY_INTAKE, sees_sensitive=source.trust == "user", trust=source.trust)
+        with self._store.snapshot() as snapshot:
+            has_earlier = self._is_earlier_left(snapshot)  # before this store has statements of its own
+
+        def decide(snapshot: Snapshot, items: Sequence[IngestItem]) -> WriteResult[list[Decision | None] | None]:
+            now = snapshot.memory(source.id)
+            if snapshot.get(EXTRACTIONS, source.id) != pending or now is None or now.version != source.version:
+                return WriteResult((), None)
+            state = PendingSnapshot(snapshot)
+            made = [self._memories.plan_statement(state, item, source, caller) for item in items]
+            stated = [(one.memory, each) for one, each in zip(made, new, strict=True) if one is not None]
+            stated += [(memory, each) for place, each in placed if place and (memory := state.memory(place))]
+            state.apply([*self._facts(snapshot, stated), DropExtraction(id=source.id)])
+            if not has_earlier and not snapshot.meta(EARLIER_TEXTS):
+                state.apply((PutMeta(name=EARLIER_TEXTS, value=DONE),))
+            return WriteResult(state.changes, made, ADD, pending.group)
+
+        def write(items: Sequence[IngestItem]) -> list[Decision | None] | None:
+            by = BY_EXTRACTION if pending.known else BY_INTAKE
+            written = self._store.transact(lambda snapshot: decide(snapshot, items), by=by, background=True)
+            return written.result().result
+
+        submissions = [_submission(source, pending, each) for each in new]
+        decided = self._pipeline.ingest_on_this_thread(submissions, caller, write)
+        if decided is None:
+            return None
+        return [
+            WrittenStatement(
+                each.text, next(iter(each.triples), None), one.memory.id if one else None, one.outcome if one else None
+            )
+            for each, one in zip(new, decided, strict=True)
+        ]
+
+    def _facts(self, snapshot: Snapshot, stated: Sequence[tuple[Memory, ReadStatement]]) -> list[Change]:
+        """The facts that memories state, where they have the statement's text and no such fact yet."""
+        made: list[Change] = []
+        seen = set()
+        for memory, statement in stated:
+            digest = content_hash(memory.content)
+            if digest != content_hash(statement.text):
+                continue
+            there = {(each.subject, each.predicate, each.object) for each in facts_of(snapshot, memory)}
+            for triple in statement.triples:
+                if triple in there or (memory.id, triple) in seen:
+                    continue
+                seen.add((memory.id, triple))
+                fact = Fact(
+                    id=self._store.new_id(), memory=memory.id, content_hash=digest.hex(), created_at=snapshot.now,
+                    method=statement.method, valid_from=memory.event_at, namespace=memory.namespace,
+                    user_id=memory.user_id, **triple._asdict(),
+                )  # fmt: skip
+                made.append(PutFact(data=fact))
+        return made
+
+    # Texts of an older version
+
+    def _is_earlier_left(self, snapshot: Snapshot) -> bool:
+        """Return whether statements of an older version are still to be looked at."""
+        if self._has_earlier is None:
+            is_done = snapshot.meta(EARLIER_TEXTS) == DONE
+            self._has_earlier = not is_done and bool(self._statement_ids("")[0])
+        return self._has_earlier
+
+    def _statement_ids(self, after: str) -> tuple[list[str], str]:
+        """The next ids of statements in id order, and the last of all."""
+        columns = self._views.attributes
+        rows = columns.mask(MemoryFilter(source=SOURCE, states=STATES)).nonzero()[0]
+        ids = sorted(columns.ids(rows.tolist()))
+        return [each for each in ids if each > after][:REREAD_PER_SLICE], ids[-1] if ids else ""
+
+    def _mark_earlier_texts(self) -> bool:
+        """Mark the texts of the next statements of an older version, with these; return whether there was anything."""
+        with self._store.snapshot() as snapshot:
+            if not self._is_earlier_left(snapshot):
+                return False
+            after, _, last = snapshot.meta(EARLIER_TEXTS).partition(" ")
+        ids, newest = self._statement_ids(after)
+        last = last or newest
+        ids = [each for each in ids if each <= last]
+
+        def decide(snapshot: Snapshot) -> WriteResult[None]:
+            marks: dict[str, PendingExtraction] = {}
+            for statement in filter(None, map(snapshot.memory, ids)):
+                for source in statement.derived_from[:1]:
+                    if snapshot.memory(source) is None:
+                        continue
+                    mark = marks.get(source) or snapshot.get(EXTRACTIONS, source)
+                    mark = mark or PendingExtraction(id=source, at=snapshot.now)
+                    marks[source] = msgspec.structs.replace(mark, known=(*mark.known, statement.id))
+            place = PutMeta(name=EARLIER_TEXTS, value=f"{ids[-1]} {last}" if ids else DONE)
+            return WriteResult((*(PutExtraction(data=each) for each in marks.values()), place), None)
+
+        self._store.transact(decide, by=BY_EXTRACTION, background=True).result()
+        self._has_earlier = bool(ids)
+        return True
+
+
+def facts_of(snapshot: Snapshot, memory: Memory) -> list[Fact]:
+    """The facts that a memory states as it reads now."""
+    digest = content_hash(memory.content).hex()
+    return [fact for fact in snapshot.under(FACTS, memory.id) if fact.content_hash == digest]
+
+
+def _known_statements(snapshot: Snapshot, pending: PendingExtraction) -> dict[bytes, str]:
+    """The texts that the known statements have or had, each with the id of the one that has it now and is shown, ""
+    where none does: what a person changed or deleted does not come back."""
+    found: dict[bytes, str] = {}
+    for memory_id in pending.known:
+        for stored in snapshot.versions(memory_id):
+            found.setdefault(content_hash(stored.memory.content), "")
+        memory = snapshot.memory(memory_id)
+        if memory is not None and memory.state in COMPARED_STATES:
+            found[content_hash(memory.content)] = memory_id
+    return found
+
+
+def _statements_of(source: Memory) -> list[ReadStatement]:
+    """The statements of a text by rules; the text itself where it is one."""
+    found = {each.text: each.triple for each in extract_statements(source.content, source.speaker)}
+    found.setdefault(source.content, extract_triple(source.content))
+    return [ReadStatement(text, (triple,) if triple else ()) for text, triple in found.items()]
+
+
+def _submission(source: Memory, pending: PendingExtraction, statement: ReadStatement) -> Submission:
+    """The statement as it is ingested: with the scope, tags, expiry and time of its source."""
+    read_off = find_event_time(source.content, source.created_at, utc_offset)
+    is_given = source.event_at not in (source.created_at, read_off)
+    found = source.event_at if is_given else find_event_time(statement.text, source.created_at, utc_offset)
+    draft = Draft(
+        content=statement.text, namespace=source.namespace, user_id=source.user_id, trust=source.trust, source=SOURCE,
+        event_at=source.created_at if found is None else found, expires_at=source.expires_at, speaker=source.speaker,
+        tags=source.tags, agent_id=source.agent_id, run_id=source.run_id, session_id=source.session_id,
+        evidence=source.evidence, method=statement.method,
+    )  # fmt: skip
+    told_at = said_at(source.content, source.event_at, source.created_at, utc_offset)
+    return Submission(draft, dedup=pending.dedup or None, infer=False, said_at=told_at)

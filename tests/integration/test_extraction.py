@@ -1,0 +1,308 @@
+"""Statements and facts that are extracted after the acknowledgement of a text. SPEC 5.6 [E3, E15, G45]"""
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mnemo_client.client import Client
+from mnemo_client.protocol.ingestion import IngestRequest, PieceAnswer, RememberAnswer
+from mnemo_client.protocol.memories import NewMemory
+from mnemo_core.ingest.mutations import Draft
+from mnemo_daemon.history_names import BY_EXTRACTION
+from mnemo_daemon.ingest import extraction
+from mnemo_daemon.ingest.extraction import EARLIER_TEXTS, StatementExtraction, WrittenStatement, facts_of
+from mnemo_daemon.ingest.ingest_pipeline import IngestPipeline, IngestResult, Submission
+from mnemo_daemon.ingest.neighbour_search import NeighbourSearch
+from mnemo_daemon.settings import Settings
+from mnemo_store.records import DropMemory, Memory, Trust
+from mnemo_store.store import WriteResult
+from mnemo_store.tables import EDGES, EXTRACTIONS, FACTS
+from tests.desk import PERSON, Desk, desk_in
+from tests.grounds import wait_until
+from tests.running import RunningDaemon
+from tests.samples import WAIT_SECONDS
+
+PORTO = "Tom owns a bakery in Porto. It opens at six. Tom employs two bakers."
+STATEMENTS = ["Tom employs two bakers.", "Tom owns a bakery in Porto."]
+
+
+class InterruptiblePipeline(IngestPipeline):
+    """A pipeline in which something may happen before statements are written."""
+
+    before_writing: Callable[[Sequence[Submission]], object] = staticmethod(lambda _: None)
+
+    def ingest_on_this_thread(self, asked: Sequence[Submission], *rest: Any) -> Any:
+        self.before_writing(asked)
+        return super().ingest_on_this_thread(asked, *rest)
+
+
+class ExtractionDesk:
+    """A desk that takes in texts and extracts statements when it is told to."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+        self.store = desk.store
+        neighbours = NeighbourSearch(desk.store, desk.views, desk.embedding)
+        self.pipeline = InterruptiblePipeline(
+            desk.store, desk.views, desk.indexing, desk.embedding, desk.memories, neighbours, Settings
+        )
+        self.extraction = StatementExtraction(desk.store, desk.views, desk.memories, self.pipeline)
+
+    def take(self, text: str, *, group: str = "g", trust: Trust = "user", tags: tuple[str, ...] = ()) -> str:
+        draft = Draft(content=text, namespace="default", user_id="local", trust=trust, source="api", tags=tags)
+        (took,) = asyncio.run(self.pipeline.ingest([Submission(draft, infer=True)], PERSON, group))
+        assert isinstance(took, IngestResult)
+        return took.decision.memory.id
+
+    def run(self) -> None:
+        """Run the job until nothing is left to do."""
+        while self.extraction.is_due():
+            self.extraction.run_slice()
+
+    def extract(self, memory_id: str) -> Sequence[WrittenStatement]:
+        return self.extraction.submit(memory_id).result(WAIT_SECONDS)
+
+    def memories(self) -> list[Memory]:
+        with self.store.snapshot() as snapshot:
+            return snapshot.memories()
+
+    def statements(self) -> list[str]:
+        """The texts of the statements that are shown."""
+        return sorted(each.content for each in self.memories() if each.source == "extract" and each.state == "active")
+
+    def facts(self) -> list[tuple[str, str, str]]:
+        """The facts that the memories state now."""
+        with self.store.snapshot() as snapshot:
+            found = [fact for memory in snapshot.memories() for fact in facts_of(snapshot, memory)]
+        return sorted((fact.subject, fact.predicate, fact.object) for fact in found)
+
+    def pending(self) -> int:
+        with self.store.snapshot() as snapshot:
+            return snapshot.size(EXTRACTIONS)
+
+    def close(self) -> None:
+        self.extraction.close()
+        self.pipeline.close()
+
+
+@contextmanager
+def extraction_desk_in(folder: Path) -> Iterator[ExtractionDesk]:
+    with desk_in(folder) as desk:
+        made = ExtractionDesk(desk)
+        try:
+            yield made
+        finally:
+            made.close()
+
+
+@pytest.fixture
+def at(tmp_path: Path) -> Iterator[ExtractionDesk]:
+    with extraction_desk_in(tmp_path / "data") as desk:
+        yield desk
+
+
+def test_the_text_is_acknowledged_before_its_statements_and_marked_in_the_same_change(at: ExtractionDesk) -> None:
+    at.take(PORTO)
+    assert (at.store.seq, at.pending(), at.statements()) == (1, 1, [])
+    at.run()
+    assert (at.pending(), at.statements()) == (0, STATEMENTS)
+    with at.store.snapshot() as snapshot:
+        assert snapshot.scan(EDGES) == [], "a statement is like its source, which says nothing"
+
+
+def test_G45_triples_are_kept_as_facts_of_the_statement_they_were_read_from(at: ExtractionDesk) -> None:
+    at.take(PORTO)
+    at.run()
+    assert at.facts() == [("Tom", "employ", "two bakers"), ("Tom", "own", "a bakery in Porto")]
+    with at.store.snapshot() as snapshot:
+        memories = {memory.content: memory for memory in snapshot.memories()}
+        (fact,) = facts_of(snapshot, memories["Tom employs two bakers."])
+    assert (fact.method, fact.namespace, fact.user_id) == ("rule", "default", "local")
+    assert fact.valid_from == memories[PORTO].event_at
+
+
+def test_a_text_that_is_one_statement_has_its_fact_itself(at: ExtractionDesk) -> None:
+    at.take("Tom owns a bakery in Porto.")
+    at.run()
+    assert (at.statements(), at.facts()) == ([], [("Tom", "own", "a bakery in Porto")])
+
+
+def test_a_crash_between_acknowledgement_and_extraction_costs_nothing_and_doubles_nothing(tmp_path: Path) -> None:
+    with extraction_desk_in(tmp_path / "data") as before:
+        before.take(PORTO)
+    for _ in range(2):
+        with extraction_desk_in(tmp_path / "data") as after:
+            after.run()
+            assert (after.pending(), after.statements(), len(after.facts())) == (0, STATEMENTS, 2)
+
+
+def test_a_text_of_whose_version_the_statements_are_not_is_read_again(at: ExtractionDesk) -> None:
+    memory_id = at.take(PORTO)
+    edits = iter(["Tom owns a mill in Porto. Tom employs nine millers."])
+    at.pipeline.before_writing = lambda _: [at.desk.edit(memory_id, content=text) for text in edits]
+    assert [each.text for each in at.extract(memory_id)] == ["Tom owns a mill in Porto.", "Tom employs nine millers."]
+    assert at.statements() == ["Tom employs nine millers.", "Tom owns a mill in Porto."]
+
+
+@pytest.mark.parametrize("how", ["trashed", "undone", "erased", "expired"])
+def test_of_a_text_that_is_gone_meanwhile_nothing_is_extracted(at: ExtractionDesk, how: str) -> None:
+    memory_id = at.take(PORTO)
+    match how:
+        case "trashed":
+            at.desk.trash(memory_id)
+        case "undone":
+            at.desk.undo(group="g")
+        case "erased":
+            erased: WriteResult[None] = WriteResult((DropMemory(id=memory_id),), None)
+            at.store.transact(lambda _: erased, by="purge").result(WAIT_SECONDS)
+        case _:
+            at.desk.edit(memory_id, expires_at=500)
+    at.run()
+    assert (at.pending(), at.statements(), at.facts()) == (0, [], [])
+
+
+@pytest.mark.parametrize("by_number", [False, True])
+def test_undo_of_the_write_takes_the_statements_back(at: ExtractionDesk, *, by_number: bool) -> None:
+    at.take("The moon is far.", group="another")
+    memory_id = at.take(PORTO)
+    seq = at.store.seq
+    at.run()
+    undone = at.desk.undo(seq=seq) if by_number else at.desk.undo(group="g")
+    assert (len(undone.ids), memory_id in undone.ids) == (3, True)
+    assert at.statements() == []
+
+
+def test_a_fact_goes_with_its_memory_and_with_its_text(at: ExtractionDesk) -> None:
+    at.take(PORTO)
+    at.run()
+    by_text = {memory.content: memory.id for memory in at.memories()}
+    at.desk.edit(by_text["Tom owns a bakery in Porto."], content="Tom sold the bakery in Porto.")
+    assert at.facts() == [("Tom", "employ", "two bakers")]
+    at.desk.undo()
+    assert len(at.facts()) == 2
+    erased = WriteResult((DropMemory(id=by_text["Tom employs two bakers."]),), None)
+    at.store.transact(lambda _: erased, by="purge").result(WAIT_SECONDS)
+    with at.store.snapshot() as snapshot:
+        (fact,) = snapshot.scan(FACTS)
+    assert fact.object == "a bakery in Porto"
+
+
+def test_statements_have_the_tags_and_the_trust_of_their_text(at: ExtractionDesk) -> None:
+    at.take(PORTO, trust="agent", tags=("sensitive", "home"))
+    at.run()
+    found = [memory for memory in at.memories() if memory.source == "extract"]
+    assert {(each.trust, each.tags) for each in found} == {("agent", ("sensitive", "home"))}
+    assert len(found) == 2
+
+
+def test_a_day_in_a_statement_is_counted_from_the_day_of_its_text(at: ExtractionDesk) -> None:
+    said_at, day = 1_700_000_000_000, 86_400_000
+    at.desk.at = said_at
+    at.take("Tom closed the bakery yesterday. Tom employs two bakers.")
+    at.desk.at = said_at + 90 * day
+    at.run()
+    times = {memory.content: memory.event_at for memory in at.memories() if memory.source == "extract"}
+    assert said_at - 2 * day < times["Tom closed the bakery yesterday."] < said_at
+    assert times["Tom employs two bakers."] == said_at
+
+
+def older(at: ExtractionDesk) -> dict[str, str]:
+    """Store a text and its statements as an older version did, without facts; return the id of each text."""
+    source = at.desk.add(PORTO)
+    for text in (*STATEMENTS, "Tom is a baker."):
+        at.desk.add(text, source="extract", method="rule", derived_from=(source,))
+    return {memory.content: memory.id for memory in at.memories()}
+
+
+def test_texts_that_an_older_version_had_broken_up_are_read_again_once(tmp_path: Path) -> None:
+    with extraction_desk_in(tmp_path / "data") as at:
+        older(at)
+        before = {memory.id: memory for memory in at.memories()}
+        at.run()
+        assert {memory.id: memory for memory in at.memories()} == before
+        assert at.facts() == [("Tom", "employ", "two bakers"), ("Tom", "own", "a bakery in Porto")]
+        with at.store.snapshot() as snapshot:
+            assert [usage.repetition_count for memory_id in before if (usage := snapshot.usage(memory_id))] == [0] * 4
+            assert {entry.by for _, entry in snapshot.entries(4)} == {BY_EXTRACTION}
+            assert snapshot.meta(EARLIER_TEXTS) == "done"
+    with extraction_desk_in(tmp_path / "data") as at:
+        assert not at.extraction.is_due()
+
+
+def test_what_a_person_changed_or_deleted_is_left_alone_when_a_text_is_read_again(at: ExtractionDesk) -> None:
+    ids = older(at)
+    at.desk.edit(ids["Tom owns a bakery in Porto."], content="Tom owns a bakery in Lisbon.")
+    at.desk.trash(ids["Tom employs two bakers."])
+    at.run()
+    assert at.statements() == ["Tom is a baker.", "Tom owns a bakery in Lisbon."]
+    assert at.facts() == []
+
+
+def test_the_search_for_older_texts_goes_on_where_a_crash_ended_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(extraction, "REREAD_PER_SLICE", 1)
+    with extraction_desk_in(tmp_path / "data") as at:
+        older(at)
+        at.extraction.run_slice()
+        assert at.pending() == 1
+    with extraction_desk_in(tmp_path / "data") as at:
+        at.run()
+        assert (len(at.memories()), len(at.facts())) == (4, 2)
+
+
+def test_a_text_that_cannot_be_extracted_holds_up_no_other(at: ExtractionDesk) -> None:
+    at.take(PORTO)
+    at.take("Rosa owns a mill in Braga. Rosa employs nine millers.")
+
+    def fail_for_tom(asked: Sequence[Submission]) -> None:
+        if any("Tom" in each.draft.content for each in asked):
+            raise OSError("the disk is gone")
+
+    at.pipeline.before_writing = fail_for_tom
+    with pytest.raises(OSError, match="the disk is gone"):
+        at.run()
+    while len(at.statements()) < 2:
+        at.extraction.run_slice()
+    assert at.pending() == 1
+    at.pipeline.before_writing = lambda _: None
+    at.run()
+    assert len(at.statements()) == 4
+
+
+def test_who_does_not_wait_is_told_that_the_statements_follow(client: Client) -> None:
+    answer = client.remember("Eva runs a press in Faro. Eva employs four printers.", infer=True)
+    assert (answer.extracted, answer.statements) == (False, [])
+    wait_until(lambda: len(client.recall("Eva", top_k=10).memories) == 3)
+    plain = client.remember("Nothing is inferred from this.")
+    assert plain.extracted is None
+
+
+def test_statements_are_there_once_after_the_daemon_was_killed(tmp_path: Path) -> None:
+    daemon = RunningDaemon(tmp_path / "d", {"XDG_CACHE_HOME": str(tmp_path)})
+    daemon.start()
+    with daemon.client() as client:
+        client.remember(PORTO, infer=True)
+    daemon.kill()
+    daemon.start()
+    with daemon.client() as client:
+        wait_until(lambda: client.status().memories == 3)
+        assert sorted(each.content for each in client.list_memories(source="extract").memories) == STATEMENTS
+    assert daemon.stop() == 0
+
+
+def test_a_batch_and_a_text_wait_for_all_their_statements(client: Client) -> None:
+    texts = [f"Ben{number} owns shop {number}. Ben{number} employs {number} clerks." for number in range(2, 5)]
+    asked = [NewMemory(content=text, infer=True, wait="extracted") for text in texts]
+    answers = client.remember_many(asked)
+    assert [len(each.statements) for each in answers if isinstance(each, RememberAnswer)] == [2, 2, 2]
+    taken = client.ingest(
+        IngestRequest(text="Leo owns a ferry in Faro. Leo employs a cook.", infer=True, wait="extracted")
+    )
+    (piece,) = taken.results
+    assert isinstance(piece, PieceAnswer)
+    assert (piece.extracted, len(piece.statements)) == (True, 2)
