@@ -26,15 +26,20 @@ class UnboundedType(TypeError):
 
 def grammar_of(answer: type[Any]) -> str:
     """Return the grammar of the JSON documents of a struct type. Raises UnboundedType."""
-    rules = [f"root ::= {_rule(inspect.type_info(answer), answer.__name__)}", _CHARACTER]
+    items: list[str] = []
+    root = _rule(inspect.type_info(answer), answer.__name__, items)
+    rules = [f"root ::= {root}", *reversed(items), _CHARACTER]
     return "\n".join(rules) + "\n"
 
 
-def _rule(kind: inspect.Type, where: str) -> str:
-    """The right side of a rule for a type."""
+def _rule(kind: inspect.Type, where: str, items: list[str]) -> str:
+    """The right side of a rule for a type; appends to items a rule for each list in it.
+
+    An item is a rule of its own, since llama.cpp writes out every repetition, and crashes on one of long strings.
+    """
     match kind:
         case inspect.StructType():
-            return _object(kind, where)
+            return _object(kind, where, items)
         case inspect.StrType(min_length=least, max_length=int(most), pattern=None) if 0 <= most <= CHARACTERS_MAX:
             return f'"\\"" character{{{least or 0},{most}}} "\\""'
         case inspect.IntType(ge=int(least), le=int(most), multiple_of=None) if 0 <= most - least < INTEGERS_MAX:
@@ -46,21 +51,24 @@ def _rule(kind: inspect.Type, where: str) -> str:
         case inspect.LiteralType(values=values):
             return _alternatives([msgspec.json.encode(value).decode() for value in values])
         case inspect.ListType(item, least, int(most)) | inspect.VarTupleType(item, least, int(most)) if most > 0:
-            return _list(_rule(item, f"{where}[]"), least or 0, most)
+            rule = _rule(item, f"{where}[]", items)
+            name = f"item-{len(items)}"
+            items.append(f"{name} ::= {rule}")
+            return _list(name, least or 0, most)
         case inspect.UnionType(types=types):
-            return "(" + " | ".join(_rule(each, where) for each in types) + ")"
+            return "(" + " | ".join(_rule(each, where, items) for each in types) + ")"
         case _:
             raise UnboundedType(f"{where}: a grammar needs a type with bounds, not {kind}")
 
 
-def _object(kind: inspect.StructType, where: str) -> str:
+def _object(kind: inspect.StructType, where: str, items: list[str]) -> str:
     if kind.tag_field is not None or not kind.fields:
         raise UnboundedType(f"{where}: a grammar needs a struct with fields and without a tag")
     parts = []
     for position, field in enumerate(kind.fields):
         name = msgspec.json.encode(field.encode_name).decode()
         parts.append(_literal(f"{', ' if position else '{'}{name}: "))
-        parts.append(_rule(field.type, f"{where}.{field.encode_name}"))
+        parts.append(_rule(field.type, f"{where}.{field.encode_name}", items))
     return " ".join([*parts, _literal("}")])
 
 
