@@ -23,8 +23,9 @@ from mnemo_core.ingest import deduplication, echo_filter, scoring
 from mnemo_core.ingest.classification import about_now, classify
 from mnemo_core.ingest.policies import OWN_POLICY, salience_source_l
 from mnemo_core.ingest.signals import entities, salience
-from mnemo_core.llm import gate, grounding, importance, summarize, triage
+from mnemo_core.llm import faithfulness, gate, grounding, importance, merge, summarize, triage
 from mnemo_core.llm.expand import added_words
+from mnemo_core.llm.grammar import CHARACTERS_MAX
 from mnemo_core.llm.tasks import TaskInputs
 from mnemo_core.retrieval import excerpts, snippets
 from mnemo_core.retrieval.query_expansion import expansion_terms
@@ -129,6 +130,14 @@ RUNS: dict[str, Callable[[str], object]] = {
     "gate.gate_by_rule": lambda text: gate.gate_by_rule(judged(text)),
     "triage.triage_by_rule": lambda text: triage.triage_by_rule(judged(text)),
     "importance.rate_by_rule": lambda text: importance.rate_by_rule(judged(text)),
+    "faithfulness.distortion_of": lambda text: faithfulness.distortion_of(f"{OTHER} {OTHER}", [text]),
+    "faithfulness.omission_of": lambda text: faithfulness.omission_of([OTHER], f"{text} 4711"),
+    "faithfulness.contradiction_between": lambda text: faithfulness.contradiction_between(text, OTHER),
+    "merge.contradiction_in": lambda text: merge.contradiction_in([OTHER, text]),
+    "merge.rejection_of_replacement": lambda text: merge.rejection_of_replacement(OTHER, [OTHER, text[::4]]),
+    "merge.unite_texts": lambda text: merge.unite_texts([text, text[: CHARACTERS_MAX // 2], text[: CHARACTERS_MAX]]),
+    "summarize.rejection_of_digest": lambda text: summarize.rejection_of_digest(OTHER, [f"{text}. {OTHER}"]),
+    "summarize.select_sentences": lambda text: summarize.select_sentences([OTHER, text], 250, 3),
     "policies.salience_source_l": salience_source_l,
     "pronouns.in_third_person": lambda text: in_third_person(clauses.words_of(text, 0), "Anna"),
     "classification.classify": lambda text: classify(text, session_id="1", role="user"),

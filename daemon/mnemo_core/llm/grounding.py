@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
 from mnemo_core.llm.content_words import EMPTY_WORDS
-from mnemo_core.text.canonical import canonical_form
+from mnemo_core.text.canonical import CanonicalForm, canonical_form
 from mnemo_core.text.characters import WORD
 from mnemo_core.text.dates.date_words import MONTHS
 from mnemo_core.text.lazy_patterns import lazy_pattern
@@ -31,17 +31,7 @@ class Specific(NamedTuple):
 
 def unsupported_specific(text: str, sources: Sequence[str]) -> Specific | None:
     """Return the first specific of a text that stands in none of the sources; None if they support all of them."""
-    specifics = _specifics(text)
-    if not specifics:
-        return None
-    parts = [part for source in sources for part in (source, *sentences(source))]  # a part may have its own language
-    known = {specific for part in parts for specific in _specifics(part)}
-    known |= {broader for specific in known for broader in _broader(specific)}
-    words = {word for part in parts for word in _words(part)}
-    for specific in specifics:
-        if specific not in known and not (specific.kind == "name" and specific.value in words):
-            return specific
-    return None
+    return _unsupported(text, _Support.of(sources)) if find_specifics(text) else None
 
 
 def rejection_of(text: str, sources: Sequence[str]) -> str:
@@ -52,49 +42,85 @@ def rejection_of(text: str, sources: Sequence[str]) -> str:
 
 def loss_of(sources: Sequence[str], text: str) -> str:
     """Return what would be lost if a text replaced its sources, in words for a log; "" if it has all specifics."""
+    support = _Support.of([text])
     for source in sources:
-        if found := unsupported_specific(source, [text]):
+        if found := _unsupported(source, support):
             return f"the {found.kind} {found.value!r} of a source is lost"
     return ""
 
 
-def _specifics(text: str) -> list[Specific]:
+class _Support(NamedTuple):
+    """The sources, as a text is looked up in them."""
+
+    sentences: frozenset[str]  # with single spaces
+    values: frozenset[Specific]
+    words: frozenset[str]
+
+    @classmethod
+    def of(cls, sources: Sequence[str]) -> "_Support":
+        # A part may have its own language.
+        parts = dict.fromkeys(part for source in sources for part in (source.strip(), *sentences(source)))
+        known, words = set[Specific](), set[str]()
+        for part in parts:
+            values = find_values(canonical_form(part))
+            known.update(values)
+            words.update(_without_months((word.casefold() for word in _words(part)), values))
+        known |= {broader for value in known for broader in broader_specifics(value)}
+        return cls(frozenset(map(single_spaced, parts)), frozenset(known), frozenset(words))
+
+
+def _unsupported(text: str, support: _Support) -> Specific | None:
+    """The first specific without support in a text, outside sentences that are quoted as they are."""
+    rest = [sentence for sentence in sentences(text) if single_spaced(sentence) not in support.sentences]
+    for specific in find_specifics("\n".join(rest)):
+        if specific.value not in support.words if specific.kind == "name" else specific not in support.values:
+            return specific
+    return None
+
+
+def single_spaced(text: str) -> str:
+    """The text with one space for any white space."""
+    return " ".join(text.split())
+
+
+def find_specifics(text: str) -> list[Specific]:
+    """The specifics of a text; its names last."""
+    values = find_values(canonical_form(text))
+    return [*values, *(Specific("name", word) for word in _without_months(find_names(text), values))]
+
+
+def find_values(form: CanonicalForm) -> list[Specific]:
+    """The specifics of a text that are no names."""
     found: list[Specific] = []
-    tokens = canonical_form(text).tokens
-    for token, after in itertools.zip_longest(tokens, tokens[1:]):
+    for token, after in itertools.zip_longest(form.tokens, form.tokens[1:]):
         if token.kind == "number" and after is not None and after.kind == "unit":
             found.append(Specific("number", f"{token.value} {after.value}"))
         elif token.kind in ("number", "date", "identifier"):
             found.append(Specific(token.kind, token.value))
-    months = _months(found)
-    return [*found, *(Specific("name", word) for word in _names(text) if MONTHS.get(word) not in months)]
+    return found
 
 
-def _months(specifics: Iterable[Specific]) -> frozenset[int]:
-    """The months of the dates among the specifics: their names are a part of these dates, and name nobody."""
-    dates = (_DATE.match(specific.value) for specific in specifics if specific.kind == "date")
-    return frozenset(int(date["month"]) for date in dates if date)
+def _without_months(words: Iterable[str], values: Iterable[Specific]) -> Iterable[str]:
+    """The words that are not months of the dates among the values: these are a part of the date, and name nobody."""
+    dates = (_DATE.match(value.value) for value in values if value.kind == "date")
+    months = {int(date["month"]) for date in dates if date}
+    return (word for word in words if MONTHS.get(word) not in months)
 
 
-def _names(text: str) -> Iterable[str]:
+def find_names(text: str) -> Iterable[str]:
     """The words that may be names, in small letters."""
-    for word in WORD.findall(normalize_notation(text)):
+    for word in _words(text):
         has_capital = word != word.lower()
         is_caseless = word.isalpha() and word.lower() == word.upper()
         if (has_capital or is_caseless) and (small := word.casefold()) not in EMPTY_WORDS:
             yield small
 
 
-def _words(text: str) -> Iterable[str]:
-    """The words of a text in small letters, without the months of its dates."""
-    words = [word.casefold() for word in WORD.findall(normalize_notation(text))]
-    if not MONTHS.keys().isdisjoint(words):
-        months = _months(_specifics(text))
-        return (word for word in words if MONTHS.get(word) not in months)
-    return words
+def _words(text: str) -> Sequence[str]:
+    return WORD.findall(normalize_notation(text))
 
 
-def _broader(specific: Specific) -> Iterable[Specific]:
+def broader_specifics(specific: Specific) -> Iterable[Specific]:
     """The less exact specifics that a specific supports: of a day its month and year, of an amount the number."""
     if specific.kind == "number" and " " in specific.value:
         yield Specific("number", specific.value.partition(" ")[0])

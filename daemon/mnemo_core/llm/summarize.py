@@ -1,4 +1,4 @@
-"""The task `summarize`: one short text in place of several. SPEC 12.2"""
+"""The task `summarize`: two or three sentences that stand for several texts in time order. SPEC 12.2"""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from mnemo_core.llm.content_words import EMPTY_WORDS
+from mnemo_core.llm.faithfulness import distortion_of
 from mnemo_core.llm.grounding import rejection_of
 from mnemo_core.llm.tasks import LlmTask, Probe, TaskInputs
 from mnemo_core.text.characters import UNSPACED_CHARACTER, WORD
@@ -15,6 +16,7 @@ from mnemo_core.text.languages import identify_language, words_of
 from mnemo_core.text.segmentation import sentences
 
 SUMMARY_CHARACTERS = 400
+SUMMARY_SENTENCES = 3
 SENTENCES_MAX = 400  # of all sources together that the fallback reads
 _ELLIPSIS = "…"
 _PROBE_SHARE_MAX = 0.6  # of the characters of its sources, for the summary of a probe to be right
@@ -28,32 +30,48 @@ class SummaryAnswer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def validate_summary(answer: SummaryAnswer, inputs: TaskInputs) -> str:
     """Return why a summary is rejected; "" if it is accepted."""
-    said = sentences(answer.summary)
+    if not is_short(inputs) and len(sentences(answer.summary)) > SUMMARY_SENTENCES:
+        return f"it has more than {SUMMARY_SENTENCES} sentences"
+    return rejection_of_digest(answer.summary, inputs.sources)
+
+
+def rejection_of_digest(text: str, sources: Sequence[str]) -> str:
+    """Return why a text is no shorter form of its sources, next to which it stands; "" if it is one."""
+    said = sentences(text)
     if not said:
         return "it is blank"
-    if len(answer.summary) > len(" ".join(inputs.sources)):
+    if len(text) > len(" ".join(sources)):
         return "it is longer than its sources"
     if len(set(said)) < len(said):
         return "it says a sentence twice"
-    if identify_language(words_of(answer.summary)) != identify_language(words_of(" ".join(inputs.sources))):
+    if identify_language(words_of(text)) != identify_language(words_of(" ".join(sources))):
         return "it is in another language than its sources"
-    return rejection_of(answer.summary, inputs.sources)
+    return rejection_of(text, sources) or distortion_of(text, sources)
 
 
 def extract_summary(inputs: TaskInputs) -> SummaryAnswer:
-    """Select whole sentences of the sources: those that cover most of what many sentences speak of.
+    """Select whole sentences of the sources: all where they fit, else a few."""
+    most = SENTENCES_MAX if is_short(inputs) else SUMMARY_SENTENCES
+    return SummaryAnswer(select_sentences(inputs.sources, SUMMARY_CHARACTERS, most))
+
+
+def select_sentences(texts: Sequence[str], characters: int, most: int) -> str:
+    """Select at most so many whole sentences that cover most of what many sentences speak of, in their order.
 
     Budgeted greedy maximisation of a submodular coverage (Lin and Bilmes 2010): a word is worth the number of sentences
-    that it is in, one more for a specific, and counts once; sentences are taken by what they add per character.
+    that it is in, one more for a specific, and counts once; sentences are taken by what they add per character. Where
+    no sentence fits, the beginning of the first.
     """
-    found = list(dict.fromkeys(each for source in inputs.sources for each in sentences(source)))[:SENTENCES_MAX]
+    found = list(dict.fromkeys(each for text in texts for each in sentences(text)))[:SENTENCES_MAX]
     words = [_content_words(sentence) for sentence in found]
     worth = Counter(word for each in words for word in each)
     worth.update({word for each in words for word, is_specific in each.items() if is_specific})
     chosen: set[int] = set()
     covered: set[str] = set()
-    room = SUMMARY_CHARACTERS
-    while rest := [at for at in range(len(found)) if at not in chosen and len(found[at]) <= room]:
+    room = characters
+    while len(chosen) < most and (
+        rest := [at for at, each in enumerate(found) if at not in chosen and len(each) <= room]
+    ):
         gains = {at: sum(worth[word] for word in words[at] if word not in covered) for at in rest}
         best = max(rest, key=lambda at: (gains[at] / len(found[at]), -at))
         if chosen and not gains[best]:
@@ -61,7 +79,7 @@ def extract_summary(inputs: TaskInputs) -> SummaryAnswer:
         chosen.add(best)
         covered.update(words[best])
         room -= len(found[best]) + 1
-    return SummaryAnswer(" ".join(found[at] for at in sorted(chosen)) or _beginning(found[0]))
+    return " ".join(found[at] for at in sorted(chosen)) or _beginning(found[0], characters)
 
 
 def shorten_sources(sources: Sequence[str], characters: int) -> tuple[str, ...]:
@@ -100,10 +118,10 @@ def _content_words(sentence: str) -> dict[str, bool]:
     }
 
 
-def _beginning(sentence: str) -> str:
-    """The first words of a sentence that is too long for a summary."""
-    ends = [at for at in range(SUMMARY_CHARACTERS) if sentence[at].isspace() or UNSPACED_CHARACTER.match(sentence[at])]
-    return sentence[: ends[-1] if ends else 0].rstrip() + _ELLIPSIS
+def _beginning(sentence: str, characters: int) -> str:
+    """The first words of a sentence that is too long; the first characters of one word that is."""
+    ends = [at for at in range(characters) if sentence[at].isspace() or UNSPACED_CHARACTER.match(sentence[at])]
+    return sentence[: max(ends, default=0) or characters - 1].rstrip() + _ELLIPSIS
 
 
 def _probe(facts: tuple[str, ...], *sources: str) -> Probe:
@@ -147,8 +165,8 @@ PROBES = (
 SUMMARIZE = LlmTask(
     site="summarize",
     instruction=(
-        "Summarize the sources in one to three short sentences, in their language. Keep names, numbers and dates as "
-        "they are written and add nothing."
+        "Summarize the sources, which stand in the order of time, in two or three short sentences, in their language "
+        "and in their words. Keep names, numbers and dates as they are written and add nothing."
     ),
     answer=SummaryAnswer,
     validate=validate_summary,

@@ -1,0 +1,226 @@
+"""Verification that a text says what its sources say, and nothing else, clause by clause. SPEC 12.3
+
+`grounding` looks at each specific alone: that Anna has 4 cats and Bob 3 passes there if the sources have it the other
+way round. Here a clause is compared with the clauses of the sources that share its words. It must take its words from
+one place of one source, its numbers, dates and identifiers from a clause about the same, name its names in their order,
+and be negated or hedged as its source is. Like the guard, this errs towards rejection: a rewording that no rule knows
+costs the answer, and a sentence that stands in the sources as it is always passes.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from mnemo_core.llm.content_words import EMPTY_WORDS
+from mnemo_core.llm.grounding import Specific, broader_specifics, find_names, find_values, single_spaced
+from mnemo_core.text import lexicon
+from mnemo_core.text.canonical import canonical_form
+from mnemo_core.text.lazy_patterns import lazy_pattern
+from mnemo_core.text.segmentation import sentences
+from mnemo_core.text.vocabulary import NEGATIONS, OPERATORS, OPPOSITES
+
+STEM_LETTERS = 4  # two words that begin with the same letters are taken for forms of one
+CLAUSES_MAX = 1000  # of all sources together, since each clause is compared with all that share a word
+_CONJUNCTIONS = "|".join(sorted(lexicon.words("clauses", "conjunctions")))
+_CLAUSE_END = lazy_pattern(rf"[,;:](?=\s)|[，；：、—–]|\s(?:{_CONJUNCTIONS})(?=\s)")
+_VALUES = ("number", "unit", "date", "identifier")
+_NOT_MODAL = frozenset({"is"})  # the passive, which the guard counts among the operators
+
+
+class ComparedClause(NamedTuple):
+    """A clause as it is compared."""
+
+    words: tuple[str, ...]  # content words in their order, by their first letters, without the following
+    values: frozenset[Specific]
+    opposites: frozenset[str]  # words that have an opposite
+    operators: frozenset[str]  # negations and words that set how firmly or when something holds
+    names: frozenset[str]  # of the words, those with a capital
+
+
+class _Sources(NamedTuple):
+    """The clauses of the sources, and where each word stands."""
+
+    clauses: list[ComparedClause]
+    clauses_with: dict[str, list[int]]  # by word
+    passages: list[frozenset[str]]  # the words of two sentences in a row
+    passages_with: dict[str, list[int]]
+
+
+def distortion_of(text: str, sources: Sequence[str]) -> str:
+    """Return where a text says something else than its sources, in words for a log; "" if it is faithful to them."""
+    quoted = {single_spaced(part) for source in sources for part in (source, *sentences(source))}
+    new = dict.fromkeys(sentence for sentence in sentences(text) if single_spaced(sentence) not in quoted)
+    if not new:
+        return ""
+    known = _read_sources(sources)
+    if known is None:
+        return "the sources have too many clauses to be compared"
+    found = (_distortion(clause, known) for sentence in new for clause in read_clauses(sentence))
+    return next(filter(None, found), "")
+
+
+def omission_of(sources: Sequence[str], text: str) -> str:
+    """Return what a text leaves out or says otherwise that replaces its sources, in words for a log; "" for nothing."""
+    found = (distortion_of(source, [text]) for source in sources)
+    return next((f"of a source, {reason}" for reason in found if reason), "")
+
+
+def read_clauses(sentence: str) -> list[ComparedClause]:
+    """The clauses of a sentence. What has no content words of its own belongs to the clause before or after it."""
+    groups: list[list[ComparedClause]] = []
+    has_words = False
+    for clause in map(_read_clause, _CLAUSE_END.split(sentence)):
+        if not groups or (has_words and clause.words):
+            groups.append([])
+            has_words = False
+        groups[-1].append(clause)
+        has_words = has_words or bool(clause.words)
+    return [_joined(group) for group in groups]
+
+
+def _read_clause(text: str) -> ComparedClause:
+    names = {_stem(name) for name in find_names(text)}
+    words, opposites, operators = [], set(), set()
+    for value, kind in (form := canonical_form(text)).tokens:
+        if value in OPERATORS or value in NEGATIONS:
+            operators.add(value)
+        elif value in OPPOSITES:
+            opposites.add(value)
+        elif kind not in _VALUES and value not in EMPTY_WORDS and value.isalnum():
+            words.append(_stem(value.casefold()))
+    return ComparedClause(
+        tuple(words), frozenset(find_values(form)), frozenset(opposites), frozenset(operators - _NOT_MODAL),
+        frozenset(names.intersection(words)),
+    )  # fmt: skip
+
+
+def _stem(word: str) -> str:
+    """The first letters of a word in small letters: `cats` of a source answers for `cat`."""
+    return word[:-1] if len(word) == STEM_LETTERS and word[-1] == "s" else word[:STEM_LETTERS]
+
+
+def _joined(clauses: list[ComparedClause]) -> ComparedClause:
+    words = tuple(word for clause in clauses for word in clause.words)
+    values, opposites, operators, names = (frozenset().union(*each) for each in list(zip(*clauses, strict=True))[1:])
+    return ComparedClause(words, values, opposites, operators, names)
+
+
+def _read_sources(sources: Iterable[str]) -> _Sources | None:
+    """The sources in the form in which clauses are looked up; None if there are too many."""
+    clauses: dict[ComparedClause, None] = {}
+    passages: dict[frozenset[str], None] = {}
+    for source in sources:
+        before = frozenset[str]()
+        for sentence in dict.fromkeys(sentences(source)):
+            read = [_with_broader(clause) for clause in read_clauses(sentence)]
+            clauses.update(dict.fromkeys(read))
+            if len(clauses) > CLAUSES_MAX:
+                return None
+            here = frozenset(_said(read))
+            passages[before | here] = None
+            before = here
+    clauses_with, passages_with = dict[str, list[int]](), dict[str, list[int]]()
+    for at, clause in enumerate(clauses):
+        for word in _compared(clause):
+            clauses_with.setdefault(word, []).append(at)
+    for at, passage in enumerate(passages):
+        for word in passage:
+            passages_with.setdefault(word, []).append(at)
+    return _Sources(list(clauses), clauses_with, list(passages), passages_with)
+
+
+def _with_broader(clause: ComparedClause) -> ComparedClause:
+    broader = {each for value in clause.values for each in broader_specifics(value)}
+    return clause._replace(values=clause.values | broader)
+
+
+def _said(clauses: Iterable[ComparedClause]) -> Iterator[str]:
+    """The words that must stand in the sources."""
+    for clause in clauses:
+        yield from clause.words
+        yield from (word for word in clause.opposites if word not in EMPTY_WORDS)
+
+
+def _compared(clause: ComparedClause) -> frozenset[str]:
+    """The words by which clauses are close to each other."""
+    return clause.opposites.union(clause.words)
+
+
+def _distortion(clause: ComparedClause, known: _Sources) -> str:
+    said = set(_said([clause]))
+    if missing := sorted(word for word in said if word not in known.passages_with):
+        return f"no word stands for {missing[0]!r}"
+    if said:
+        rarest = min(said, key=lambda word: len(known.passages_with[word]))
+        if not any(said <= known.passages[at] for at in known.passages_with[rarest]):
+            return f"no passage has all of {sorted(said)}"
+    shared = Counter(at for word in _compared(clause) for at in known.clauses_with.get(word, ()))
+    if not shared:
+        return ""  # without a content word, only its values say anything: `grounding` looks at them
+    most = max(shared.values())
+    closest = [known.clauses[at] for at, count in shared.items() if count == most]
+    if all(each.operators != clause.operators for each in closest):
+        return f"{_shown(clause)} is not negated, hedged or asked as its source is"
+    if not any(_is_in_order(clause, each) for each in closest):
+        return f"the names of {_shown(clause)} stand in another order"
+    near = [(count, known.clauses[at]) for at, count in shared.items()]
+    for value in sorted(clause.values):
+        own = max((count for count, each in near if value in each.values), default=0)
+        if own < max((count for count, each in near if _has_another(each, value)), default=1):
+            return f"the {value.kind} {value.value!r} belongs to something else"
+    for word in sorted(clause.opposites):
+        own = max((count - 1 for count, each in near if word in each.opposites), default=0)
+        if own < max((count for count, each in near if _has_opposite(each, word)), default=0):
+            return f"{word!r} stands for its opposite"
+    return ""
+
+
+def _has_another(clause: ComparedClause, value: Specific) -> bool:
+    """Return whether a clause has another value of the same kind in the place of this one."""
+    return value not in clause.values and any(each.kind == value.kind for each in clause.values)
+
+
+def _has_opposite(clause: ComparedClause, word: str) -> bool:
+    return word not in clause.opposites and bool(clause.opposites & OPPOSITES[word])
+
+
+def _is_in_order(clause: ComparedClause, source: ComparedClause) -> bool:
+    """Return whether the names that both have follow each other in both in the same order."""
+    names = clause.names & set(source.words)
+    one, other = (dict.fromkeys(word for word in each.words if word in names) for each in (clause, source))
+    return list(one) == list(other)
+
+
+def _shown(clause: ComparedClause) -> str:
+    return repr(" ".join(clause.words))
+
+
+def contradiction_between(one: str, other: str) -> str:
+    """Return where two texts say different things of the same, in words for a log; "" if they can stand side by side.
+
+    Clauses are about the same if one has all content words of the other; they contradict each other in values of a kind
+    of which they share none, in opposites, or if only one of them is negated. A sentence of both contradicts neither.
+    """
+    said = [dict.fromkeys(map(single_spaced, sentences(text))) for text in (one, other)]
+    known = _read_sources([sentence for sentence in said[0] if sentence not in said[1]])
+    if known is None:
+        return "they have too many clauses to be compared"
+    for sentence in [sentence for sentence in said[1] if sentence not in said[0]]:
+        for clause in map(_with_broader, read_clauses(sentence)):
+            words = set(clause.words)
+            shared = Counter(at for word in words for at in known.clauses_with.get(word, ()))
+            for at, count in shared.items():
+                near = known.clauses[at]
+                if count == min(len(words), len(set(near.words))) and _contradict(clause, near):
+                    return f"{_shown(clause)} stands against {_shown(near)}"
+    return ""
+
+
+def _contradict(one: ComparedClause, other: ComparedClause) -> bool:
+    kinds = {value.kind for value in one.values} & {value.kind for value in other.values}
+    shared = {value.kind for value in one.values & other.values}
+    return (
+        bool(kinds - shared)
+        or any(_has_opposite(other, word) for word in one.opposites)
+        or bool(one.operators & NEGATIONS) != bool(other.operators & NEGATIONS)
+    )
