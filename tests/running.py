@@ -31,6 +31,7 @@ class RunningDaemon:
             "MNEMO_SOCKET": str(self.socket),
             "MNEMO_JOBS_ON_BATTERY": "run",
             "MNEMO_JOBS_BUSY_PERCENT": "100",  # tests hold on a busy machine
+            "MNEMO_LLM_PROBE": "false",  # a minute of a processor
             **(environ or {}),
         }
         self.program = ["-m", "mnemo_daemon"]

@@ -62,6 +62,11 @@ def jobs_of(s: Services) -> tuple[Job, ...]:
             lambda now, state: Interval(MODEL_SECONDS)(now, state) and s.embedding.status().state == "absent",
             _once(s.embedding.refresh), "one model",
         ),
+        Job(
+            "capability_probe", "Try the language model on small cases of each task, to know which of them may ask it.",
+            lambda now, state: Interval(MODEL_SECONDS)(now, state) and s.is_probe_due(),
+            s.capability_probe.run_slice, "one call of the model", is_heavy=True,
+        ),
         Job("model_unloading", "Unload the cross-encoder when nothing has asked for it for a while.",
             Interval(IDLE_MODEL_SECONDS), _once(s.cross_encoder.unload_if_idle), "one model"),
         Job("memory_return", "Return freed memory to the operating system.", Interval(allocator.TRIM_SECONDS),

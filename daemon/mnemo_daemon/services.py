@@ -25,6 +25,7 @@ from mnemo_daemon.maintenance.compaction_backup import StoreMaintenance
 from mnemo_daemon.memories.memory_service import MemoryService
 from mnemo_daemon.memories.run_steps import RunService
 from mnemo_daemon.models.call_log import CallLog
+from mnemo_daemon.models.capability_probe import CapabilityProbe
 from mnemo_daemon.models.catalogue import ModelCatalogue
 from mnemo_daemon.models.cross_encoder import CrossEncoderService
 from mnemo_daemon.models.embedding import EmbeddingService
@@ -85,6 +86,9 @@ class Services:
         )  # fmt: skip
         self.cross_encoder = CrossEncoderService(self.catalogue, models.reranker)
         self.language_model = LanguageModelService(self.catalogue, configuration.settings.llm)
+        self.capability_probe = CapabilityProbe(
+            self.language_model, lambda: self.settings.llm.probe, lambda: self.closing.is_set(), disk=disk
+        )
         self.stopped = asyncio.Event()  # the daemon is to end, or ends
         self.closing = threading.Event()  # the same for threads that wait
         self.failure: Exception | None = None  # why the store could not be opened
@@ -136,7 +140,11 @@ class Services:
         self.language_model.use(self.chosen_model("llm"))
         self.llm_calls = CallLog(store)
         self.llm_tasks = TaskRunner(
-            self.language_model.model, self.llm_calls, lambda: self.settings.llm.level, self._llm_obstacle
+            self.language_model.model,
+            self.llm_calls,
+            lambda: self.settings.llm.level,
+            self._llm_obstacle,
+            grade_obstacle=self.capability_probe.obstacle,
         )
         self.runs = RunService(store, self.views, self.memories, self.llm_tasks)
         self.maintenance = StoreMaintenance(store, self.disk, self.embedding.spaces)
@@ -207,6 +215,10 @@ class Services:
             self.store.close()
         self.language_model.close()
         self.embedding.close()
+
+    def is_probe_due(self) -> bool:
+        """Return whether a language model is to be tried on a task now."""
+        return self.settings.llm.level != "off" and not self._llm_obstacle() and self.capability_probe.is_due()
 
     def _llm_obstacle(self) -> str:
         """Return why background calls must not use the language model now, "" when they may."""

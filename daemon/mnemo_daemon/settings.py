@@ -86,6 +86,7 @@ class LlmSettings(Section, frozen=True):
     model: Annotated[str, Meta(extra=RESTART)] = ""  # empty: the largest of the catalogue that is installed
     # The models of single tasks, by their names or those of groups of tasks.
     models: Annotated[dict[ModelKey, Annotated[str, Meta(min_length=1)]], Meta(extra=RESTART)] = {}
+    probe: bool = True  # a task asks a model that was tried on small cases of the task and passed
     context_tokens: Annotated[int, Meta(ge=512, le=131_072, extra=RESTART)] = 4096  # of a prompt and its answer
     threads: Annotated[int, Meta(ge=0, le=256, extra=RESTART)] = 0  # 0: one a processor but one
     gpu_layers: Annotated[int, Meta(ge=-1, le=1000, extra=RESTART)] = 0  # computed by a graphics processor; -1: all

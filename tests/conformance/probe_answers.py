@@ -1,4 +1,4 @@
-"""Right answers to the probes of the tasks whose fallback does not give them itself, by the number of the probe."""
+"""Right answers to the probes of the tasks that answer in words, by the number of the probe."""
 
 from typing import Any
 
@@ -9,6 +9,41 @@ RIGHT_ANSWERS: dict[str, dict[int, Any]] = {
         3: {"sentences": [{"text": "The spare key is with Mrs. Lind.", "sources": [3]}]},
         4: {"sentences": [{"text": "Die Fahrkarte hat 59 Euro gekostet.", "sources": [2]}]},
         5: {"sentences": []},
+    },
+    "expand": {
+        1: {
+            "phrasings": [
+                "location of my vehicle",
+                "street with my automobile",
+                "which garage holds it",
+                "place of the van",
+            ]
+        },
+        2: {"phrasings": ["the physician who treats me", "name of my practitioner", "medical office", "family clinic"]},
+        3: {
+            "phrasings": [
+                "time at which the movie begins",
+                "the cinema programme",
+                "hour of the show",
+                "beginning of the screening",
+            ]
+        },
+        4: {
+            "phrasings": [
+                "monthly rent of the apartment",
+                "price of the home",
+                "what we pay the landlord",
+                "housing costs",
+            ]
+        },
+        5: {
+            "phrasings": [
+                "instructions to fix a bike",
+                "mend a broken wheel",
+                "change the chain",
+                "replace a flat tyre",
+            ]
+        },
     },
     "summarize": {
         1: {"summary": "The new panda house of the zoo in Berlin opens on 5 June and cost 10 million euros."},

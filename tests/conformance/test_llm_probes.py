@@ -1,13 +1,16 @@
 """The probes of every registered language-model task: they can be passed, and an answer that is always the same cannot.
 
-A right answer is the fallback's, or stands in `probe_answers`.
+A right answer is the fallback's, one of the values of a type that has few, or stands in `probe_answers`.
 """
 
 import dataclasses
+import itertools
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec import inspect
 
 from mnemo_core.llm.grading import Grade, fingerprint, grade
 from mnemo_core.llm.registry import TASKS
@@ -19,8 +22,31 @@ EVERY_TASK = pytest.mark.parametrize("task", TASKS, ids=lambda task: task.site)
 
 
 def right_answer(task: AnyTask, number: int, probe: Probe) -> Any:
+    """A right answer to the probe of that number, if one is known; else the fallback's."""
     written = RIGHT_ANSWERS.get(task.site, {}).get(number)
-    return task.fallback(probe.inputs) if written is None else msgspec.convert(written, task.answer)
+    candidates = [task.fallback(probe.inputs), *_every_value(inspect.type_info(task.answer))]
+    if written is not None:
+        candidates.append(msgspec.convert(written, task.answer))
+    right = (each for each in candidates if not task.validate(each, probe.inputs) and probe.is_right(each))
+    return next(right, candidates[-1])
+
+
+def _every_value(kind: inspect.Type) -> Iterable[Any]:
+    """Every value of a type of choices and numbers, lists with up to three items; none of one with texts."""
+    match kind:
+        case inspect.LiteralType(values=values):
+            return values
+        case inspect.IntType(ge=int(least), le=int(most)):
+            return range(least, most + 1)
+        case inspect.BoolType():
+            return (True, False)
+        case inspect.ListType(item) | inspect.VarTupleType(item):
+            values = tuple(_every_value(item))
+            return itertools.chain.from_iterable(itertools.product(values, repeat=length) for length in (1, 2, 3))
+        case inspect.StructType(cls=cls, fields=fields):
+            return itertools.starmap(cls, itertools.product(*(_every_value(field.type) for field in fields)))
+        case _:
+            return ()
 
 
 @EVERY_TASK

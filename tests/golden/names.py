@@ -27,6 +27,7 @@ from mnemo_core.retrieval.ranking.rankers import RANKERS
 from mnemo_daemon import settings
 from mnemo_daemon.lifecycle.erasure import ErasureMark as ForgettingMark
 from mnemo_daemon.models.calibration import CalibrationFile
+from mnemo_daemon.models.capability_probe import GradesFile
 from mnemo_daemon.models.catalogue import ModelManifest as ModelManifest
 from mnemo_daemon.server.openapi import document
 from mnemo_daemon.server.router import Route
@@ -58,6 +59,7 @@ STORED = {
     "meta forgetting": ForgettingMark,
     "model manifest": ModelManifest,
     "model thresholds": CalibrationFile,
+    "model grades": GradesFile,
 }
 SENT = {
     "error": FailureAnswer,

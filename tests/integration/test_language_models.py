@@ -1,14 +1,25 @@
 """The language models of a real daemon: chosen, given to single tasks, and tried before they are asked. SPEC 4.2, 12"""
 
+import os
+import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from mnemo_client.errors import RefusalError
+from mnemo_client.protocol.status import SiteGrade
+from mnemo_core.llm.grading import fingerprint
+from mnemo_core.llm.registry import TASKS
+from mnemo_daemon.models.capability_probe import FILE_FORMAT, FILE_NAME, GradesFile, ProbedSite, installed_runtime
+from mnemo_daemon.models.catalogue import ModelCatalogue
 from mnemo_daemon.models.installation import import_path
 from tests.gguf_files import write_gguf
 from tests.running import RunningDaemon, running
+
+SMOLLM = "SmolLM2-135M-Instruct-Q4_1"
 
 
 @pytest.fixture
@@ -55,3 +66,57 @@ def test_a_choice_that_the_settings_would_override_is_refused(daemon: RunningDae
             client.use_model("second")
         assert (refused.value.status, refused.value.code) == (409, "conflict")
         assert client.status().models["llm"].name == "first"
+
+
+@pytest.fixture
+def smollm_folder(short_folder: Path, smollm_file: Path) -> Path:
+    """A folder of models with the small language model, by hard links and without grades."""
+    folder = short_folder / "models"
+    without_grades = shutil.ignore_patterns(FILE_NAME)
+    shutil.copytree(smollm_file.parents[1], folder / SMOLLM, copy_function=os.link, ignore=without_grades)
+    return folder
+
+
+def ask_of(folder: Path) -> dict[str, str]:
+    return {"MNEMO_MODELS_FOLDER": str(folder), "MNEMO_LLM_LEVEL": "full", "MNEMO_LLM_PROBE": "true"}
+
+
+def test_a_daemon_asks_no_model_that_failed_the_probes_and_lists_its_grades(
+    short_folder: Path, smollm_folder: Path
+) -> None:
+    manifest = ModelCatalogue(smollm_folder).installed(SMOLLM)
+    assert manifest is not None
+    wrong: dict[str, ProbedSite] = {
+        task.site: ProbedSite(fingerprint(task), ("{}",) * len(task.probes)) for task in TASKS
+    }
+    file = GradesFile(
+        format=FILE_FORMAT, weights_sha256=manifest.weights_sha256, sites=wrong,
+        runtime=installed_runtime(),
+    )  # fmt: skip
+    (smollm_folder / SMOLLM / FILE_NAME).write_bytes(msgspec.json.encode(file))
+    with running(short_folder / "data", ask_of(smollm_folder)) as daemon, daemon.client() as client:
+        client.remember("The key to the cellar hangs behind the kitchen door.")
+        answer = client.ask("Where is the key to the cellar?")
+        assert (answer.method, answer.reason) == ("quotes", "the model failed the probes of this task: 0 of 5 right")
+        (listed,) = [model for model in client.models().models if model.name == SMOLLM]
+        assert listed.grades == [
+            SiteGrade(site=task.site, of=len(task.probes), right=0, passed=False)
+            for task in sorted(TASKS, key=lambda task: task.site)
+        ]
+        assert client.llm_usage().usage == []
+        assert client.status().models["llm"].state == "ready"
+
+
+def test_a_daemon_tries_an_installed_model_by_itself(short_folder: Path, smollm_folder: Path) -> None:
+    grades = smollm_folder / SMOLLM / FILE_NAME
+    with running(short_folder / "data", ask_of(smollm_folder)) as daemon, daemon.client() as client:
+        client.remember("The key to the cellar hangs behind the kitchen door.")
+        answer = client.ask("Where is the key to the cellar?")
+        assert (answer.method, answer.reason) == ("quotes", "the model has not been tried on this task yet")
+        until = time.monotonic() + 120.0
+        while not grades.exists():
+            assert time.monotonic() < until, [job for job in client.jobs().jobs if job.name == "capability_probe"]
+            time.sleep(0.05)
+        assert daemon.stop() == 0
+    (probed,) = msgspec.json.decode(grades.read_bytes(), type=GradesFile).sites.values()
+    assert '"sentences"' in probed.outputs[0]

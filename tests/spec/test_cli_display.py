@@ -36,6 +36,7 @@ from mnemo_client.protocol.status import (
     ModelStatus,
     NotesRootStatus,
     NotesStatus,
+    SiteGrade,
     SkippedFile,
 )
 from tests.canned import ID, NOON, Screen, best, note, recall_answer, recalled, status, view
@@ -320,6 +321,26 @@ def test_a_model_that_is_wanted_and_not_installed_is_not_in_use() -> None:
         "a  embedding  not installed  1.0 KB · MIT",
         "b  embedding  in use         1.0 KB · MIT",
         "c  embedding  installed      1.0 KB · MIT",
+    ]
+
+
+def test_the_grades_of_a_language_model_stand_below_the_models_by_what_they_came_to() -> None:
+    grades = [
+        SiteGrade(site="answer", of=5, right=1, passed=False), SiteGrade(site="gate", of=6),
+        SiteGrade(site="naming", of=5, right=4, passed=True), SiteGrade(site="summarize", of=4, right=0, passed=False),
+    ]  # fmt: skip
+    model = CatalogueModel(
+        name="small", role="llm", bytes=1024, licence="MIT", sha256="", sources=[], installed=True, in_use=True,
+        grades=grades,
+    )  # fmt: skip
+    status = ModelStatus(name="small", state="ready")
+    assert model_lines(ModelsAnswer(models=[model], embedding=status, llm=status), PLAIN) == [
+        "small  llm  in use  1.0 KB · MIT",
+        "",
+        "tasks of small",
+        "    passed: naming 4 of 5",
+        "    failed: answer 1 of 5, summarize 0 of 4",
+        "    not tried yet: gate",
     ]
 
 

@@ -101,6 +101,15 @@ class StatusAnswer(AnswerBody):
     threads: dict[str, ThreadStatus] = {}  # by name, once the store is open
 
 
+class SiteGrade(AnswerBody):
+    """Grade of a language model for a task: the small cases that it got `right`, null while it was not tried on all."""
+
+    site: str
+    of: int
+    right: int | None = None
+    passed: bool | None = None
+
+
 class CatalogueModel(AnswerBody):
     name: str
     role: Literal["embedding", "llm", "reranker"]
@@ -112,6 +121,7 @@ class CatalogueModel(AnswerBody):
     in_use: bool
     dimensions: int | None = None
     path: str | None = None
+    grades: list[SiteGrade] = []  # of an installed language model
 
 
 class ModelsAnswer(AnswerBody):

@@ -13,12 +13,14 @@ from mnemo_client.protocol.status import (
     ModelsAnswer,
     ModelStatus,
     NotesStatus,
+    SiteGrade,
     StatusAnswer,
     ThreadStatus,
 )
 from mnemo_client.version import VERSION
 from mnemo_daemon.api.response_codec import view_status
 from mnemo_daemon.indexing.registry import BACKGROUND_INDEXES
+from mnemo_daemon.models.catalogue import ModelListing
 from mnemo_daemon.scheduler import JobReport
 from mnemo_daemon.services import Services
 from mnemo_daemon.thread_supervision import ThreadReport
@@ -116,16 +118,21 @@ class StatusReport:
         """The catalogue: what is installed, and what of it is in use."""
         services = self._services
         statuses = self._model_statuses()
-        in_use = {statuses["embedding"].name, services.cross_encoder.name, *services.language_model.names_in_use()}
+        in_use = {services.cross_encoder.name, *(status.name for status in statuses.values())}
+        in_use |= {manifest.name for manifest in services.language_model.manifests().values()}
         models = [
             CatalogueModel(
                 name=entry.name, role=entry.role, bytes=entry.bytes, licence=entry.licence, sha256=entry.sha256,
                 sources=list(entry.sources), installed=entry.installed, dimensions=entry.dimensions,
-                in_use=entry.name in in_use, path=entry.path,
+                in_use=entry.name in in_use, path=entry.path, grades=self._grades(entry),
             )
             for entry in services.catalogue.listing()
         ]  # fmt: skip
         return ModelsAnswer(models=models, embedding=statuses["embedding"], llm=statuses["llm"])
+
+    def _grades(self, entry: ModelListing) -> list[SiteGrade]:
+        manifest = self._services.catalogue.installed(entry.name) if entry.role == "llm" and entry.installed else None
+        return [] if manifest is None else self._services.capability_probe.grades(manifest)
 
     def _fill(self, status: StatusAnswer) -> None:
         services = self._services

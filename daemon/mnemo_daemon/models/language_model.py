@@ -8,6 +8,7 @@ LanguageModelError
 ├── ModelAbsent        no model is installed or may be used; a normal state
 ├── ModelFailureError  the model or its process broke; the next call may succeed
 ├── AnswerTimeout      there was no answer before the deadline
+│   └── AnswerOverrun  the model was stopped at the deadline while it answered
 ├── CallCancellation   the caller gave up, or an interactive call went before this background one
 ├── ModelBusy          too many calls wait already
 └── PromptTooLong      the prompt does not fit the model's context
@@ -86,6 +87,10 @@ class AnswerTimeout(LanguageModelError):
     """The language model did not answer in time."""
 
     code = "llm_late"
+
+
+class AnswerOverrun(AnswerTimeout):
+    """The language model was asked in time, and stopped while it answered."""
 
 
 class CallCancellation(LanguageModelError):
@@ -418,7 +423,7 @@ class LanguageModel:
                 worker.clear_output()
                 return completion
             case ModelRefusal(code="late", reason=reason):
-                raise AnswerTimeout(f"the language model was stopped: {reason}")
+                raise AnswerOverrun(f"the language model was stopped: {reason}")
             case ModelRefusal(code="cancelled", reason=reason):
                 raise CallCancellation(reason)
             case ModelRefusal(code="too_long", reason=reason):

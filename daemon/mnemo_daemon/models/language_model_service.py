@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from typing import get_args
 
 import msgspec
 
@@ -65,10 +66,12 @@ class LanguageModelService:
         """Make a model the default from the next call on; "" for the largest installed one."""
         self._default = name
 
-    def names_in_use(self) -> frozenset[str]:
-        """The names of the models that may be asked."""
-        manifests = map(self.manifest, (None, *self._sites()))
-        return frozenset(manifest.name for manifest in manifests if manifest is not None)
+    def manifests(self) -> dict[Site, ModelManifest]:
+        """The installed model of each site that has one."""
+        sites: tuple[Site, ...] = get_args(Site)
+        key_of = {site: key_of_model(site, self._settings.models) for site in sites}
+        found = {key: self.manifest(site) for site, key in key_of.items()}
+        return {site: manifest for site, key in key_of.items() if (manifest := found[key]) is not None}
 
     def status(self) -> ModelStatus:
         """The state of the default model, as `mnemo status` shows it. Without a call it is not loaded, which is no

@@ -106,11 +106,9 @@ class TaskRunner:
         answer: Answer | None = None
         outcome: LlmOutcome
         try:
-            completion = model.answer(
-                prompt_data(inputs), task.max_tokens, deadline_s,
-                head=prompt_head(task), grammar=_grammar_of(task.answer),
-                is_interactive=task.is_interactive, is_cancelled=is_cancelled,
-            )  # fmt: skip
+            completion = call_model(
+                model, task, inputs, deadline_s, is_interactive=task.is_interactive, is_cancelled=is_cancelled
+            )
             answer = _parse(completion.text, task.answer)
             reason = task.validate(answer, inputs)
             outcome = "rejected" if reason else "answered"
@@ -127,6 +125,18 @@ class TaskRunner:
         log.info("%s: the fallback is used, because the language model's call is %r", task.site, outcome)
         log.debug("%s: %s", task.site, reason)  # may hold words of memories
         return None, reason
+
+
+def call_model(
+    model: LanguageModel, task: LlmTask[Answer], inputs: TaskInputs, deadline_s: float, *, is_interactive: bool,
+    is_cancelled: Callable[[], bool],
+) -> Completion:  # fmt: skip
+    """Return what the model writes for a task. Raises any LanguageModelError."""
+    return model.answer(
+        prompt_data(inputs), task.max_tokens, deadline_s,
+        head=prompt_head(task), grammar=_grammar_of(task.answer),
+        is_interactive=is_interactive, is_cancelled=is_cancelled,
+    )  # fmt: skip
 
 
 @functools.cache

@@ -17,7 +17,15 @@ from mnemo_client.cli.format.units import (
 from mnemo_client.cli.terminal import TextStyle, cell_width, pad, sanitize, table, wrap_words
 from mnemo_client.protocol.jobs import JobsAnswer, JobStatus
 from mnemo_client.protocol.llm import LlmUsageAnswer
-from mnemo_client.protocol.status import ConfigAnswer, ModelsAnswer, ModelStatus, NotesStatus, StatusAnswer, ViewStatus
+from mnemo_client.protocol.status import (
+    ConfigAnswer,
+    ModelsAnswer,
+    ModelStatus,
+    NotesStatus,
+    SiteGrade,
+    StatusAnswer,
+    ViewStatus,
+)
 
 SKIPPED_SHOWN = 20
 
@@ -225,7 +233,8 @@ def _indented(text: str, style: TextStyle) -> list[str]:
 
 
 def model_lines(answer: ModelsAnswer, style: TextStyle) -> list[str]:
-    """Return a line for each model of the catalogue: role, state, size and licence."""
+    """Return a line for each model of the catalogue: role, state, size and licence. Below them stands for each language
+    model which tasks may ask it: those whose small cases it got right."""
     rows = []
     for model in answer.models:
         state = "installed" if model.installed else style.dim("not installed")
@@ -236,7 +245,28 @@ def model_lines(answer: ModelsAnswer, style: TextStyle) -> list[str]:
         if model.dimensions:
             facts.insert(0, f"{model.dimensions} dimensions")
         rows.append([sanitize(model.name), model.role, state, style.dim(" · ".join(facts))])
-    return table(rows, width=style.width)
+    lines = table(rows, width=style.width)
+    for model in answer.models:
+        if model.grades:
+            lines += ["", f"tasks of {style.bold(sanitize(model.name))}", *_grade_lines(model.grades, style)]
+    return lines
+
+
+def _grade_lines(grades: Sequence[SiteGrade], style: TextStyle) -> list[str]:
+    tried = {
+        passed: [f"{each.site} {each.right} of {each.of}" for each in grades if each.passed is passed]
+        for passed in (True, False)
+    }
+    tasks = {
+        style.good("passed"): tried[True],
+        style.warn("failed"): tried[False],
+        style.dim("not tried yet"): [each.site for each in grades if each.passed is None],
+    }
+    return [
+        line
+        for verdict, named in tasks.items() if named
+        for line in _indented(f"{verdict}: {sanitize(', '.join(named))}", style)
+    ]  # fmt: skip
 
 
 def config_lines(answer: ConfigAnswer, style: TextStyle) -> list[str]:
