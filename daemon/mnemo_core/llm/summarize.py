@@ -1,4 +1,4 @@
-"""The task `summarize`: two or three sentences that stand for several texts in time order. SPEC 12.2"""
+"""The task `summarize`: a few sentences that stand for several texts in the order of time. SPEC 12.2"""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -16,7 +16,6 @@ from mnemo_core.text.languages import identify_language, words_of
 from mnemo_core.text.segmentation import sentences
 
 SUMMARY_CHARACTERS = 400
-SUMMARY_SENTENCES = 3
 SENTENCES_MAX = 400  # of all sources together that the fallback reads
 _ELLIPSIS = "…"
 _PROBE_SHARE_MAX = 0.6  # of the characters of its sources, for the summary of a probe to be right
@@ -30,8 +29,6 @@ class SummaryAnswer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def validate_summary(answer: SummaryAnswer, inputs: TaskInputs) -> str:
     """Return why a summary is rejected; "" if it is accepted."""
-    if not is_short(inputs) and len(sentences(answer.summary)) > SUMMARY_SENTENCES:
-        return f"it has more than {SUMMARY_SENTENCES} sentences"
     return rejection_of_digest(answer.summary, inputs.sources)
 
 
@@ -50,35 +47,40 @@ def rejection_of_digest(text: str, sources: Sequence[str]) -> str:
 
 
 def extract_summary(inputs: TaskInputs) -> SummaryAnswer:
-    """Select whole sentences of the sources: all where they fit, else a few."""
-    most = SENTENCES_MAX if is_short(inputs) else SUMMARY_SENTENCES
-    return SummaryAnswer(select_sentences(inputs.sources, SUMMARY_CHARACTERS, most))
+    """Select whole sentences of the sources, as many as fit: two or three of a conversation, more of short steps."""
+    return SummaryAnswer(select_sentences(inputs.sources, SUMMARY_CHARACTERS, SENTENCES_MAX))
 
 
 def select_sentences(texts: Sequence[str], characters: int, most: int) -> str:
     """Select at most so many whole sentences that cover most of what many sentences speak of, in their order.
 
     Budgeted greedy maximisation of a submodular coverage (Lin and Bilmes 2010): a word is worth the number of sentences
-    that it is in, one more for a specific, and counts once; sentences are taken by what they add per character. Where
-    no sentence fits, the beginning of the first.
+    that it is in, one more for a specific, and counts once. Of a selection by what a sentence adds and one by what it
+    adds per character, the one that covers more. Where no sentence fits, the beginning of the first.
     """
     found = list(dict.fromkeys(each for text in texts for each in sentences(text)))[:SENTENCES_MAX]
     words = [_content_words(sentence) for sentence in found]
     worth = Counter(word for each in words for word in each)
     worth.update({word for each in words for word, is_specific in each.items() if is_specific})
-    chosen: set[int] = set()
-    covered: set[str] = set()
-    room = characters
-    while len(chosen) < most and (
-        rest := [at for at, each in enumerate(found) if at not in chosen and len(each) <= room]
-    ):
-        gains = {at: sum(worth[word] for word in words[at] if word not in covered) for at in rest}
-        best = max(rest, key=lambda at: (gains[at] / len(found[at]), -at))
-        if chosen and not gains[best]:
-            break
-        chosen.add(best)
-        covered.update(words[best])
-        room -= len(found[best]) + 1
+
+    def select(costs: Sequence[int]) -> tuple[int, list[int]]:
+        """The worth of the words that a selection covers, and the selection."""
+        chosen, covered, room = list[int](), set[str](), characters
+        while len(chosen) < most:
+            gains = {
+                at: sum(worth[word] for word in each if word not in covered)
+                for at, each in enumerate(words)
+                if at not in chosen and len(found[at]) <= room
+            }
+            best = max(gains, key=lambda at: (gains[at] / costs[at], -at), default=None)
+            if best is None or (chosen and not gains[best]):
+                break
+            chosen.append(best)
+            covered.update(words[best])
+            room -= len(found[best]) + 1
+        return sum(worth[word] for word in covered), chosen
+
+    _, chosen = max((select([*map(len, found)]), select([1] * len(found))), key=lambda selection: selection[0])
     return " ".join(found[at] for at in sorted(chosen)) or _beginning(found[0], characters)
 
 
@@ -87,7 +89,7 @@ def shorten_sources(sources: Sequence[str], characters: int) -> tuple[str, ...]:
     whole sentences of theirs, as often as it takes, so that the end of a long story counts as much as its beginning."""
     shortened = tuple(sources)
     while sum(map(len, shortened)) > max(characters, 4 * SUMMARY_CHARACTERS):
-        shortened = tuple(extract_summary(TaskInputs(batch)).summary for batch in _batches(shortened))
+        shortened = tuple(select_sentences(batch, SUMMARY_CHARACTERS, SENTENCES_MAX) for batch in _batches(shortened))
     return shortened
 
 
