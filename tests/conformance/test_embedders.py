@@ -18,6 +18,7 @@ from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue, fin
 from mnemo_daemon.models.embedding import SLICE_TEXTS_MAX, Embedder, load_embedder, spaces_of
 from mnemo_daemon.models.token_rows import Projection
 from mnemo_daemon.settings import Numerics
+from tests.gguf_files import write_bert
 
 # Each is one token of the vocabulary.
 WORDS = (
@@ -43,19 +44,19 @@ def tokens(count: int, seed: int = 1) -> list[str]:
     return [chance.choice(WORDS) for _ in range(count)]
 
 
-@pytest.fixture(scope="module", params=["graph", "graph in float32", "fastembed"])
+@pytest.fixture(scope="module", params=["graph", "graph in float32", "fastembed", "gguf"])
 def embedder(
     request: pytest.FixtureRequest, minilm_folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Embedder]:
     numerics: Numerics = "float32" if request.param == "graph in float32" else "auto"
-    if request.param != "fastembed":
-        manifest = ModelCatalogue(minilm_folder).installed(DEFAULT_EMBEDDING)
-        assert manifest is not None
+    if request.param in ("fastembed", "gguf"):
+        source, name = request.getfixturevalue(f"{request.param}_source"), f"made/minilm-{request.param}"
+        models = tmp_path_factory.mktemp("models")
+        manifest = installation.import_path(source, models, name=name, allow_unverified=True)
     else:
-        source = request.getfixturevalue("fastembed_source")
-        manifest = installation.import_path(
-            source, tmp_path_factory.mktemp("models"), name="made/minilm-onnx", allow_unverified=True
-        )
+        installed = ModelCatalogue(minilm_folder).installed(DEFAULT_EMBEDDING)
+        assert installed is not None
+        manifest = installed
     loaded = load_embedder(manifest, numerics=numerics)
     yield loaded
     loaded.close()
@@ -375,6 +376,17 @@ def test_another_projection_is_another_space() -> None:
     assert one.form("vectors") == Projection(np.eye(384, 128, dtype=np.float16)).form("vectors")
     spaces = {one.form("vectors").space, one.form("others").space, other.form("vectors").space, "vectors"}
     assert len(spaces) == 4
+
+
+@pytest.fixture(scope="session")
+def gguf_source(minilm_source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """MiniLM as a GGUF file."""
+    encoder = encoder_graph.read_encoder(minilm_source)
+    ids = encoder_graph.open_tokenizer(minilm_source / "tokenizer.json").get_vocab()
+    return write_bert(
+        tmp_path_factory.mktemp("gguf") / "minilm.gguf", sorted(ids, key=ids.__getitem__), encoder.weights,
+        heads=12, tokens_max=256,
+    )  # fmt: skip
 
 
 @pytest.fixture(scope="session")

@@ -16,6 +16,7 @@ from mnemo_client.protocol.status import ModelStatus
 from mnemo_daemon.models import installation
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, MANIFEST, ModelCatalogue
 from mnemo_daemon.models.embedding import EmbeddingService
+from tests.gguf_files import HEADS, random_bert, write_bert
 from tests.running import RunningDaemon
 
 ARRIVES_SECONDS_MAX = 20.0  # a busy machine; the daemon looks every 3 s
@@ -189,3 +190,31 @@ def test_a_model_of_ones_own_stays_in_use_after_a_restart(
         assert until(client, lambda model: model.state == "ready").name == "tiny-letters"
         scratch_daemon.wait_for_vectors(ARRIVES_SECONDS_MAX)
         assert client.recall("a b c d", dry=True, now=1_800_000_000_000).memories == before
+
+
+def test_a_model_in_a_gguf_file_takes_over_and_its_process_ends_with_the_daemon(
+    scratch_daemon: RunningDaemon, models: Path, tiny_source: Path, tmp_path: Path
+) -> None:
+    installation.import_path(tiny_source, models, allow_unverified=True)
+    letters = [chr(letter) for letter in range(ord("a"), ord("z") + 1)]
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *letters]
+    file = write_bert(tmp_path / "letters.gguf", words, random_bert(len(words)), heads=HEADS, tokens_max=64)
+    scratch_daemon.start()
+    with scratch_daemon.client() as client:
+        client.use_model("tiny-letters")
+        until(client, lambda model: model.state == "ready")
+        client.remember("a b c d", wait="indexed")
+        installation.import_path(file, models, allow_unverified=True)
+        client.use_model("letters")
+        until(client, lambda model: model.name == "letters" and model.state == "ready")
+        scratch_daemon.wait_for_vectors(ARRIVES_SECONDS_MAX)
+        status = client.status().models["embedding"]
+        assert (status.name, status.form, status.dimensions) == ("letters", "gguf", 32)
+        answer = client.recall("a b c d", mode="semantic")
+        assert [memory.content for memory in answer.memories] == ["a b c d"]
+        assert not answer.degraded
+    assert scratch_daemon.process is not None
+    started = Path(f"/proc/{scratch_daemon.process.pid}/task").glob("*/children")
+    (worker,) = [int(pid) for path in started for pid in path.read_text().split()]
+    assert scratch_daemon.stop() == 0
+    assert not Path(f"/proc/{worker}").exists()

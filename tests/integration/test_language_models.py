@@ -16,7 +16,7 @@ from mnemo_core.llm.registry import TASKS
 from mnemo_daemon.models.capability_probe import FILE_FORMAT, FILE_NAME, GradesFile, ProbedSite, installed_runtime
 from mnemo_daemon.models.catalogue import ModelCatalogue
 from mnemo_daemon.models.installation import import_path
-from tests.gguf_files import write_gguf
+from tests.gguf_files import write_llama
 from tests.running import RunningDaemon, running
 
 SMOLLM = "SmolLM2-135M-Instruct-Q4_1"
@@ -25,8 +25,8 @@ SMOLLM = "SmolLM2-135M-Instruct-Q4_1"
 @pytest.fixture
 def models(short_folder: Path) -> Path:
     """A folder with two language models that are never loaded."""
-    for name in ("first", "second"):
-        file = write_gguf(short_folder / f"{name}.gguf", {"general.name": name}, {})
+    for seed, name in enumerate(("first", "second")):
+        file = write_llama(short_folder / f"{name}.gguf", seed=seed)
         import_path(file, short_folder / "models", allow_unverified=True)
     return short_folder / "models"
 

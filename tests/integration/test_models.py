@@ -30,6 +30,7 @@ from mnemo_daemon.models.embedding import (
     RunAll,
     load_embedder,
 )
+from tests.gguf_files import Value, write_gguf, write_llama
 from tests.running import printed
 
 SMOLLM = "SmolLM2-135M-Instruct-Q4_1"
@@ -235,12 +236,38 @@ def test_unknown_weights_need_a_word_from_the_person(folder: Path, tiny_source: 
 def test_a_gguf_file_is_kept_as_it_is(folder: Path, tmp_path: Path, smollm_file: Path) -> None:
     known = installation.import_path(smollm_file, folder)
     assert (known.name, known.role, known.form, known.verified) == (SMOLLM, "llm", "gguf", True)
-    own = tmp_path / "own.gguf"
-    own.write_bytes(b"GGUF and so on")
+    own = write_llama(tmp_path / "own.gguf")
+    with pytest.raises(errors.UnverifiedModel):
+        installation.import_path(own, folder, name="Qwen2.5-0.5B-Instruct")
     manifest = installation.import_path(own, folder, name="Qwen2.5-0.5B-Instruct", allow_unverified=True)
     assert (manifest.name, manifest.verified, manifest.licence) == ("Qwen2.5-0.5B-Instruct", False, "Apache-2.0")
-    assert manifest.path().read_bytes() == b"GGUF and so on"
+    assert (manifest.role, manifest.dimensions) == ("llm", 0)
+    assert manifest.path().read_bytes() == own.read_bytes()
     assert left_behind(folder) == ["Qwen2.5-0.5B-Instruct", SMOLLM]
+
+
+def test_a_gguf_file_that_is_not_whole_is_refused(folder: Path, tmp_path: Path) -> None:
+    own = write_llama(tmp_path / "own.gguf")
+    whole = own.read_bytes()
+    for data, reported in (
+        (whole[:-4096], "it is cut off"),
+        (whole[:200], "cut off in its header"),
+        (b"GG", "cut off"),
+    ):
+        own.write_bytes(data)
+        with pytest.raises(errors.UnsupportedModel, match=rf"own\.gguf is no GGUF file that can be used: .*{reported}"):
+            installation.import_path(own, folder, allow_unverified=True)
+    assert left_behind(folder) == []
+
+
+def test_an_embedding_model_that_llama_cpp_does_not_load_is_refused(folder: Path, tmp_path: Path) -> None:
+    header: dict[str, Value] = {"general.architecture": "bert", "bert.embedding_length": 8, "bert.context_length": 64}
+    own = write_gguf(tmp_path / "own.gguf", header, {})
+    with pytest.raises(errors.UnsupportedModel, match="own cannot be loaded: Failed to load model"):
+        installation.import_path(own, folder, allow_unverified=True)
+    with pytest.raises(errors.UnsupportedModel, match=r"own\.gguf is an embedding model, and Qwen2.5-3B-Instruct is"):
+        installation.import_path(own, folder, name="Qwen2.5-3B-Instruct", allow_unverified=True)
+    assert left_behind(folder) == []
 
 
 @pytest.mark.parametrize("name", ["../outside", "a/b/c", ".hidden", "a--b", "", "a/../b"])
@@ -340,12 +367,11 @@ def test_a_large_file_is_hashed_only_when_it_was_touched(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(catalogue, "WHOLE_HASH_BYTES_MAX", 10)
-    source = tmp_path / "large.gguf"
-    source.write_bytes(b"GGUF, more than ten bytes")
+    source = write_llama(tmp_path / "large.gguf", ["in small letters"])
     manifest = installation.import_path(source, folder, allow_unverified=True)
     path = manifest.path()
     times = (path.stat().st_atime_ns, path.stat().st_mtime_ns)
-    path.write_bytes(b"GGUF, more than TEN bytes")
+    path.write_bytes(path.read_bytes().replace(b"letters", b"LETTERS"))
     with pytest.raises(errors.DamagedModelError):
         catalogue.verify(manifest)
     os.utime(path, ns=times)  # nobody can see that now but a full hash, which takes seconds for gigabytes

@@ -16,7 +16,7 @@ class ModelStatus(AnswerBody):
     dimensions: int | None = None
     reason: str | None = None
     hint: str | None = None
-    form: str | None = None  # of an embedding model that is ready: int8, float32 or fastembed
+    form: str | None = None  # of an embedding model that is ready: int8, float32, fastembed or gguf
 
 
 class ViewStatus(AnswerBody):

@@ -77,7 +77,7 @@ class Embedder(Protocol):
     space: str  # vectors of different spaces must never be compared
     tokens_max: int  # of a window, the two special tokens included
     late: LateForm | None = None  # how its token rows are kept; None: it gives none
-    form: str = ""  # int8, float32 or fastembed
+    form: str = ""  # int8, float32, fastembed or gguf
 
     def encode_batch(self, texts: Sequence[str], run_all: RunAll = map) -> list[Floats]:
         """The unit vectors of each text, (windows, dimensions): one, or several for a text over tokens_max."""
@@ -129,6 +129,10 @@ def load_embedder(manifest: ModelManifest, *, late: bool = True, numerics: Numer
     verify(chosen)
     if manifest.form == "fastembed":
         return OnnxEmbedder(manifest)
+    if manifest.form == "gguf":
+        from mnemo_daemon.models.gguf_embedding import GgufEmbedder  # which builds on this module
+
+        return GgufEmbedder(manifest)
     projection = find_projection(manifest) if late else None
     try:
         return GraphEmbedder(chosen, projection)
@@ -143,7 +147,7 @@ def load_embedder(manifest: ModelManifest, *, late: bool = True, numerics: Numer
 
 def _in_form(manifest: ModelManifest, numerics: Numerics) -> ModelManifest:
     """The manifest of the wanted form; the installed one for `auto`."""
-    if numerics == "auto" or manifest.form in (numerics, "fastembed"):
+    if numerics == "auto" or manifest.form in (numerics, "fastembed", "gguf"):
         return manifest
     exact = manifest.exact() if numerics == "float32" else None
     if exact is None:
@@ -170,8 +174,7 @@ class _Windows:
         if len(special) != 2:
             raise UnsupportedModel(f"{manifest.name} puts {len(special)} special tokens around a text, not 2")
         self.first, self.last = special
-        self.room = manifest.tokens_max - 2
-        self.stride = int(manifest.tokens_max * STRIDE_SHARE)
+        self.tokens_max = manifest.tokens_max
 
     def count(self, texts: Sequence[str]) -> list[int]:
         return [len(found.ids) for found in self._encode(texts)]
@@ -213,12 +216,19 @@ class _Windows:
         return pieces
 
     def _bounds(self, tokens: int) -> list[tuple[int, int]]:
-        further = -(-max(0, tokens - self.room) // self.stride)
-        starts = (window * self.stride for window in range(1 + further))
-        return [(start, min(start + self.room, tokens)) for start in starts]
+        return window_bounds(tokens, self.tokens_max, 2)
 
     def _encode(self, texts: Sequence[str]) -> list[Any]:
         return list(self._tokenizer.encode_batch(list(texts), add_special_tokens=False))
+
+
+def window_bounds(tokens: int, tokens_max: int, special_tokens: int) -> list[tuple[int, int]]:
+    """The first token, and the one after the last, of each window of a text; around each, special tokens are put."""
+    room = tokens_max - special_tokens
+    stride = int(tokens_max * STRIDE_SHARE)
+    further = -(-max(0, tokens - room) // stride)
+    starts = (window * stride for window in range(1 + further))
+    return [(start, min(start + room, tokens)) for start in starts]
 
 
 class _EmbeddingRun(NamedTuple):

@@ -27,7 +27,7 @@ from mnemo_daemon.errors import (
     UnsupportedModel,
     UnverifiedModel,
 )
-from mnemo_daemon.models import encoder_graph, hub, package_index
+from mnemo_daemon.models import encoder_graph, gguf_header, hub, package_index
 from mnemo_daemon.models.catalogue import (
     EXACT_FILE,
     KNOWN_MODELS,
@@ -54,7 +54,7 @@ from mnemo_daemon.models.onnx_model import TokenizerConfig
 from mnemo_store.disk import Disk
 
 GOLDEN_DIFFERENCE_MAX = 1e-3  # of float32 vectors between processors
-ONNX_TOKENS_MAX = 512  # what the encoders of this family were trained for
+TOKENS_MAX = 512  # of a window: what most encoders were trained for; those that take more gain little from it
 PIECE_BYTES = 1 << 20
 
 
@@ -266,7 +266,11 @@ def _install_unverified(
     progress: Progress | None,
 ) -> ModelManifest:  # fmt: skip
     form = _form_of(weights)
-    role: Role = "llm" if form == "gguf" else "reranker" if _reads_pairs(files) else "embedding"
+    role: Role
+    if form == "gguf":
+        role = "embedding" if _read_gguf(files / weights).is_encoder else "llm"
+    else:
+        role = "reranker" if _reads_pairs(files) else "embedding"
     if model is not None and model.role != role:
         raise UnsupportedModel(f"{files / weights} is {ROLES[role]}, and {model.name} is {ROLES[model.role]}")
     manifest = _manifest(name, model, role, form, weights, sha256, "import", verified=False)
@@ -312,7 +316,7 @@ def _install(
     ready = staging.subfolder("ready")
     if manifest.form == "gguf":
         _bring(files / manifest.weights_file, ready, staging)
-        manifest = msgspec.structs.replace(manifest, numerics="gguf")
+        manifest = _describe_gguf(manifest, files)
     elif manifest.form == "fastembed":
         manifest = _prepare_onnx(manifest, files, ready, staging)
     else:
@@ -443,9 +447,27 @@ def _prepare_onnx(manifest: ModelManifest, files: Path, ready: Path, staging: _S
         manifest,
         numerics="fastembed",
         dimensions=0 if manifest.role == "reranker" else config.hidden_size,
-        tokens_max=known.tokens_max if known else int(min(tokens.model_max_length, ONNX_TOKENS_MAX)),
+        tokens_max=known.tokens_max if known else int(min(tokens.model_max_length, TOKENS_MAX)),
         pooling="cls" if pooling.pooling_mode_cls_token else "mean",
         weights_file=graph.name,
+    )
+
+
+def _read_gguf(path: Path) -> gguf_header.GgufHeader:
+    try:
+        return gguf_header.read_header(path)
+    except ValueError as error:
+        raise UnsupportedModel(f"{path} is no GGUF file that can be used: {error}") from error
+
+
+def _describe_gguf(manifest: ModelManifest, files: Path) -> ModelManifest:
+    """The manifest with what the file says of an embedding model."""
+    manifest = msgspec.structs.replace(manifest, numerics="gguf")
+    if manifest.role != "embedding":
+        return manifest
+    header = _read_gguf(files / manifest.weights_file)
+    return msgspec.structs.replace(
+        manifest, dimensions=header.dimensions, pooling=header.pooling, tokens_max=min(header.tokens_max, TOKENS_MAX)
     )
 
 

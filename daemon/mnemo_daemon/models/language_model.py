@@ -26,7 +26,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal, assert_never
+from typing import Any, Literal, assert_never
 
 import msgspec
 
@@ -124,9 +124,13 @@ class LanguageModelStatus(msgspec.Struct, frozen=True):
 class Worker:
     """A child process and the socket to it. Not thread-safe: LanguageModel serves one call at a time."""
 
-    def __init__(self, command: Sequence[str]) -> None:
-        """Start the process by exec, never by fork alone: the state of LMDB and onnxruntime must not exist twice."""
+    def __init__(self, command: Sequence[str], replies: Any = Reply) -> None:
+        """Start the process by exec, never by fork alone: the state of LMDB and onnxruntime must not exist twice.
+
+        replies: the union of the messages that it sends.
+        """
         self.ready = False
+        self._replies = replies
         self.began = time.monotonic()
         self._received = bytearray()
         self._output = open_scratch_file("llm-worker")  # what it writes to its standard error
@@ -151,12 +155,12 @@ class Worker:
         """Return whether the process runs; reap it if it has ended."""
         return self._process.poll() is None
 
-    def send(self, prompt: Prompt | Cancel, until: float) -> None:
+    def send(self, message: msgspec.Struct, until: float) -> None:
         """Send a message. Raises TimeoutError after until (monotonic seconds), ConnectionError if the process ended."""
         self._wire.settimeout(time_left(until))
-        self._wire.sendall(to_frame(prompt))
+        self._wire.sendall(to_frame(message))
 
-    def receive(self, until: float) -> Reply:
+    def receive(self, until: float) -> Any:
         """Return the worker's next message. A part that came before `until` is kept for the next call of this.
 
         Raises TimeoutError after until (monotonic seconds), ConnectionError if the process ended, BrokenFrame and
@@ -168,8 +172,7 @@ class Worker:
             if not data:
                 raise ConnectionResetError("it ended")
             self._received += data
-        reply: Reply = msgspec.msgpack.decode(body, type=Reply)
-        return reply
+        return msgspec.msgpack.decode(body, type=self._replies)
 
     def clear_output(self) -> None:
         """Delete the output of the worker, which would otherwise grow with every answer."""
@@ -453,7 +456,8 @@ class LanguageModel:
         try:
             while True:
                 try:
-                    return worker.receive(min(until, time.monotonic() + POLL_S))
+                    reply: Reply = worker.receive(min(until, time.monotonic() + POLL_S))
+                    return reply
                 except TimeoutError:
                     if time.monotonic() >= until:
                         return None

@@ -84,7 +84,7 @@ class BrokenFrame(ValueError):
     """The length of a frame is one that no message has."""
 
 
-def to_frame(message: Prompt | Cancel | Reply) -> bytes:
+def to_frame(message: msgspec.Struct) -> bytes:
     """Return the message as a frame."""
     body = msgspec.msgpack.encode(message)
     return len(body).to_bytes(FRAME_HEAD_BYTES, "big") + body
@@ -342,7 +342,7 @@ def available_cpus() -> int:
     return os.cpu_count() or 1
 
 
-def send(out: int, reply: Reply) -> None:
+def send(out: int, reply: msgspec.Struct) -> None:
     """Write a message; return when the parent's side has all of it."""
     view = memoryview(to_frame(reply))
     while view:
