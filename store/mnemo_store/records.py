@@ -202,6 +202,7 @@ class LlmCall(Record, frozen=True):
     """One call of a language model. SPEC 12.2
 
     Of its outcomes, `rejected` is by the validation of the task, and `unusable` an answer that is not of its form.
+    `reason` is the kind of a rejection, without any word of a memory.
     """
 
     id: str
@@ -212,6 +213,7 @@ class LlmCall(Record, frozen=True):
     tokens_in: int = 0
     tokens_out: int = 0
     milliseconds: int = 0
+    reason: str = ""
 
 
 class Fact(Record, frozen=True):

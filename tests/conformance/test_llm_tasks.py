@@ -117,6 +117,8 @@ def test_a_bad_answer_is_replaced_by_the_fallback_and_recorded(
     (call,) = calls(store)
     assert (call.site, call.outcome, call.model) == (task.site, outcome, "some.gguf")
     assert (call.tokens_in, call.tokens_out) == (1, 1)
+    assert (call.reason != "") == (outcome == "rejected")
+    assert not {"zorblax", "atlantis"} & set(call.reason.casefold().split())
 
 
 @EVERY_TASK

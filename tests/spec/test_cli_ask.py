@@ -18,7 +18,9 @@ UNKNOWN = AskAnswer(answer="I don't know.", sentences=[], citations=[], abstaine
 
 USAGE = LlmUsageAnswer(since=0, usage=[
     LlmUsage(site="answer", model="small.gguf", calls=4, outcomes={"rejected": 2, "answered": 1, "late": 1},
-             tokens_in=401, tokens_out=80, milliseconds=10_000, last_at=1),
+             tokens_in=401, tokens_out=80, milliseconds=10_000, last_at=1, rejections={"other": 2}),
+    LlmUsage(site="naming", model="small.gguf", calls=3, outcomes={"rejected": 3}, milliseconds=300,
+             rejections={"lost date": 1, "unsupported name": 2}),
 ])  # fmt: skip
 
 STEPS = StepsAnswer(
@@ -33,7 +35,10 @@ SCENARIOS = (
     Scenario("the use of the language model is shown by task, with its answers that were not used", (
         {"GET /v1/llm/usage": USAGE},
         Give("llm usage --since 3d", sent=[{"since": ["3d"]}],
-             out="answer  small.gguf  4 calls  1 used  1 late, 2 rejected  100 + 20 tokens, 2.5 s a call\n"),
+             out="answer  small.gguf  4 calls  1 used  1 late, 2 rejected"
+                 "                            100 + 20 tokens, 2.5 s a call\n"
+                 "naming  small.gguf  3 calls  0 used  3 rejected (2 unsupported name, 1 lost date)"
+                 "  0 + 0 tokens, 0.1 s a call\n"),
         Give("llm --json", json=msgspec.to_builtins(USAGE)),
         {"GET /v1/llm/usage": LlmUsageAnswer(since=0, usage=[])},
         Give("llm", out="", err="the language model was not asked for anything\n"),

@@ -44,7 +44,7 @@ def test_calls_are_summed_up_by_task_and_model_since_a_time(store: Store, clock:
     log = CallLog(store)
     log.record("answer", "a.gguf", "answered", Completion("x", 100, 10, False), 500)
     clock.now += 1000
-    log.record("answer", "a.gguf", "rejected", Completion("x", 50, 5, False), 300)
+    log.record("answer", "a.gguf", "rejected", Completion("x", 50, 5, False), 300, "unsupported name")
     log.record("answer", "b.gguf", "late", None, 200)
     clock.now += 1000
     log.record("naming", "a.gguf", "rejected", None, 1)
@@ -52,9 +52,10 @@ def test_calls_are_summed_up_by_task_and_model_since_a_time(store: Store, clock:
     answer_a, answer_b, naming = log.usage(0)
     assert answer_a == LlmUsage(
         site="answer", model="a.gguf", calls=2, outcomes={"answered": 1, "rejected": 1}, tokens_in=150, tokens_out=15,
-        milliseconds=800, last_at=START + 1000,
+        milliseconds=800, last_at=START + 1000, rejections={"unsupported name": 1},
     )  # fmt: skip
     assert (answer_b.model, answer_b.outcomes) == ("b.gguf", {"late": 1})
+    assert (answer_b.rejections, naming.rejections) == ({}, {"other": 1})
     assert (naming.site, naming.calls, naming.last_at) == ("naming", 1, START + 2000)
     assert [row.calls for row in log.usage(START + 1)] == [1, 1, 1]
     assert log.usage(START + 2001) == []

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemo_core.llm.grounding import loss_of, rejection_of, unsupported_specific
+from mnemo_core.llm.grounding import loss_of, rejection_kind, rejection_of, unsupported_specific
 from mnemo_core.llm.naming import NAMING, NameAnswer, extract_name, validate_name
 from mnemo_core.llm.question_answer import AnswerSentence, QuestionAnswer, is_quotable, quote_answer, validate_answer
 from mnemo_core.llm.registry import TASKS
@@ -65,6 +65,22 @@ def test_a_replacement_that_drops_a_specific_loses_it() -> None:
     assert loss_of(["Anna has cats.", "She lives in Berlin."], "Anna has cats.") == (
         "the name 'berlin' of a source is lost"
     )
+
+
+@pytest.mark.parametrize(
+    ("reason", "kind"),
+    [
+        (rejection_of("Bob moved to Berlin.", SOURCES), "unsupported name"),
+        (rejection_of("The cable has 25 kg.", SOURCES), "unsupported number"),
+        (loss_of(["See ABC-13."], "See it."), "lost identifier"),
+        (validate_name(NameAnswer("dragons"), TaskInputs(SOURCES)), "unsupported word"),
+        ("the secret is in none of the sources", "other"),
+        ("the number of the sources", "other"),
+        ("it says a sentence twice", "other"),
+    ],
+)
+def test_the_kind_of_a_rejection_has_no_word_of_the_texts(reason: str, kind: str) -> None:
+    assert rejection_kind(reason) == kind
 
 
 def test_a_summary_covers_the_common_subject_and_its_specifics_in_whole_sentences() -> None:

@@ -8,7 +8,7 @@ counts as a specific of its own: that costs the answer, where the other mistake 
 
 import itertools
 from collections.abc import Iterable, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from mnemo_core.llm.content_words import EMPTY_WORDS
 from mnemo_core.text.canonical import CanonicalForm, canonical_form
@@ -20,6 +20,9 @@ from mnemo_core.text.tokens import normalize_notation
 
 SpecificKind = Literal["number", "date", "identifier", "name"]
 _DATE = lazy_pattern(r"(?:[0-9]+|-)-(?P<month>[0-9]{2})(?![0-9])")  # as a token: 2023-05-08, 2023-05, --05-08, --05
+_KINDS = (*get_args(SpecificKind), "word")  # a word is none of the specifics, but some tasks want all in the sources
+_UNSUPPORTED = "is in none of the sources"
+_LOST = "of a source is lost"
 
 
 class Specific(NamedTuple):
@@ -37,7 +40,7 @@ def unsupported_specific(text: str, sources: Sequence[str]) -> Specific | None:
 def rejection_of(text: str, sources: Sequence[str]) -> str:
     """Return why a text must not be used, in words for a log; "" if the sources support all of it."""
     found = unsupported_specific(text, sources)
-    return f"the {found.kind} {found.value!r} is in none of the sources" if found else ""
+    return f"the {found.kind} {found.value!r} {_UNSUPPORTED}" if found else ""
 
 
 def loss_of(sources: Sequence[str], text: str) -> str:
@@ -45,8 +48,19 @@ def loss_of(sources: Sequence[str], text: str) -> str:
     support = _Support.of([text])
     for source in sources:
         if found := _unsupported(source, support):
-            return f"the {found.kind} {found.value!r} of a source is lost"
+            return f"the {found.kind} {found.value!r} {_LOST}"
     return ""
+
+
+def rejection_kind(reason: str) -> str:
+    """Return the kind of a rejection without the words of the texts: `unsupported name`, `lost number` or `other`."""
+    kind = reason.removeprefix("the ").partition(" ")[0]
+    if kind in _KINDS:
+        if reason.endswith(_UNSUPPORTED):
+            return f"unsupported {kind}"
+        if reason.endswith(_LOST):
+            return f"lost {kind}"
+    return "other"
 
 
 class _Support(NamedTuple):

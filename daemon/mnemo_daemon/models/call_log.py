@@ -30,14 +30,18 @@ class CallLog:
         self._store = store
 
     def record(
-        self, site: Site, model: str, outcome: LlmOutcome, completion: Completion | None, milliseconds: int
-    ) -> None:
-        """Write a call down without waiting for the disk; a store that refuses it costs no answer."""
+        self, site: Site, model: str, outcome: LlmOutcome, completion: Completion | None, milliseconds: int,
+        reason: str = "",
+    ) -> None:  # fmt: skip
+        """Write a call down without waiting for the disk; a store that refuses it costs no answer.
+
+        reason: the kind of a rejection.
+        """
         store = self._store
         call = LlmCall(
             id=store.new_id(), at=store.now(), site=site, model=model, outcome=outcome,
             tokens_in=completion.prompt_tokens if completion else 0,
-            tokens_out=completion.answer_tokens if completion else 0, milliseconds=max(0, milliseconds),
+            tokens_out=completion.answer_tokens if completion else 0, milliseconds=max(0, milliseconds), reason=reason,
         )  # fmt: skip
         try:
             store.transact(
@@ -60,6 +64,8 @@ class CallLog:
             row = sums.setdefault((call.site, call.model), LlmUsage(site=call.site, model=call.model))
             row.calls += 1
             row.outcomes[call.outcome] = row.outcomes.get(call.outcome, 0) + 1
+            if call.outcome == "rejected":
+                row.rejections[call.reason or "other"] = row.rejections.get(call.reason or "other", 0) + 1
             row.tokens_in += call.tokens_in
             row.tokens_out += call.tokens_out
             row.milliseconds += call.milliseconds

@@ -15,6 +15,7 @@ from typing import Any, Generic, Literal
 import msgspec
 
 from mnemo_core.llm.grammar import grammar_of
+from mnemo_core.llm.grounding import rejection_kind
 from mnemo_core.llm.tasks import Answer, AnyTask, LlmTask, Site, TaskInputs, prompt_data, prompt_head
 from mnemo_daemon.models.call_log import CallLog
 from mnemo_daemon.models.language_model import (
@@ -119,7 +120,8 @@ class TaskRunner:
         except msgspec.DecodeError as error:
             outcome, reason = "unusable", f"the answer is not of its form: {error}"
         milliseconds = round((self._clock() - began) * 1000)
-        self._call_log.record(task.site, model.name, outcome, completion, milliseconds)
+        kind = rejection_kind(reason) if outcome == "rejected" else ""
+        self._call_log.record(task.site, model.name, outcome, completion, milliseconds, kind)
         if outcome == "answered":
             return answer, ""
         log.info("%s: the fallback is used, because the language model's call is %r", task.site, outcome)

@@ -16,7 +16,7 @@ from mnemo_client.cli.format.units import (
 )
 from mnemo_client.cli.terminal import TextStyle, cell_width, pad, sanitize, table, wrap_words
 from mnemo_client.protocol.jobs import JobsAnswer, JobStatus
-from mnemo_client.protocol.llm import LlmUsageAnswer
+from mnemo_client.protocol.llm import LlmUsage, LlmUsageAnswer
 from mnemo_client.protocol.status import (
     ConfigAnswer,
     ModelsAnswer,
@@ -310,10 +310,19 @@ def usage_lines(answer: LlmUsageAnswer, style: TextStyle) -> list[str]:
         [
             style.bold(sanitize(each.site)), sanitize(each.model), plural(each.calls, "call"),
             f"{each.outcomes.get('answered', 0)} used",
-            ", ".join(f"{n} {name}" for name, n in sorted(each.outcomes.items()) if name != "answered"),
+            ", ".join(f"{n} {name}{_kinds_text(each) if name == 'rejected' else ''}"
+                      for name, n in sorted(each.outcomes.items()) if name != "answered"),
             style.dim(f"{each.tokens_in // each.calls} + {each.tokens_out // each.calls} tokens, "
                       f"{each.milliseconds / each.calls / 1000:.1f} s a call"),
         ]
         for each in answer.usage if each.calls
     ]  # fmt: skip
     return table(rows)
+
+
+def _kinds_text(usage: LlmUsage) -> str:
+    """The kinds of the rejections in brackets; "" where no kind says more than that."""
+    if not usage.rejections.keys() - {"other"}:
+        return ""
+    kinds = sorted(usage.rejections.items(), key=lambda kind: (-kind[1], kind[0]))
+    return f" ({', '.join(f'{n} {sanitize(kind)}' for kind, n in kinds)})"
