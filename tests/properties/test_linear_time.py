@@ -23,7 +23,17 @@ from mnemo_core.ingest import deduplication, echo_filter, scoring
 from mnemo_core.ingest.classification import about_now, classify
 from mnemo_core.ingest.policies import OWN_POLICY, salience_source_l
 from mnemo_core.ingest.signals import entities, salience
-from mnemo_core.llm import faithfulness, gate, grounding, importance, merge, summarize, triage
+from mnemo_core.llm import (
+    audit,
+    faithfulness,
+    gate,
+    grounding,
+    importance,
+    merge,
+    reconcile,
+    summarize,
+    triage,
+)
 from mnemo_core.llm.expand import added_words
 from mnemo_core.llm.grammar import CHARACTERS_MAX
 from mnemo_core.llm.tasks import TaskInputs
@@ -86,8 +96,8 @@ def parse_formats(text: str) -> None:
             parse_format(text, suffix, "note")
 
 
-def judged(text: str) -> TaskInputs:
-    return TaskInputs((f"{text}.",))
+def judged(*texts: str) -> TaskInputs:
+    return TaskInputs(tuple(f"{text}." for text in texts))
 
 
 # The text functions that take more than texts, and how each is called.
@@ -138,6 +148,13 @@ RUNS: dict[str, Callable[[str], object]] = {
     "merge.unite_texts": lambda text: merge.unite_texts([text, text[: CHARACTERS_MAX // 2], text[: CHARACTERS_MAX]]),
     "summarize.rejection_of_digest": lambda text: summarize.rejection_of_digest(OTHER, [f"{text}. {OTHER}"]),
     "summarize.select_sentences": lambda text: summarize.select_sentences([OTHER, text], 250, 3),
+    "audit.audit_by_rule": lambda text: audit.audit_by_rule(judged(text, OTHER)),
+    "reconcile.reconcile_by_rule": lambda text: reconcile.reconcile_by_rule(judged(text, OTHER)),
+    "reconcile.validate_reconciliation": lambda text: [
+        reconcile.validate_reconciliation(reconcile.ReconcileAnswer(each), judged(text, OTHER))
+        for each in ("absorb", "update")
+    ],
+    "reconcile.holds": lambda text: reconcile.holds(OTHER, text),
     "policies.salience_source_l": salience_source_l,
     "pronouns.in_third_person": lambda text: in_third_person(clauses.words_of(text, 0), "Anna"),
     "classification.classify": lambda text: classify(text, session_id="1", role="user"),
@@ -180,7 +197,7 @@ NO_TEXTS = frozenset((
     "blocks.fence_end", "blocks.indented_end", "blocks.list_end", "blocks.block_to",
     "blocks.consists_of", "blocks.paragraph_end", "blocks.read_items", "blocks.rows_end",
     "markdown.read_markdown", "markdown.read_plain_text", "markdown.visible_lines", "org.org_metadata", "org.read_org",
-    "rst.read_rst",
+    "rst.read_rst", "memory_cues.cue",
 ))  # fmt: skip
 
 

@@ -25,21 +25,22 @@ NEVER_CORE_TRUSTS = listed("tool import")
 STATEMENTS_MAX = 2  # a text of more says several things: a model may say what it is
 
 
-def _cue(section: str) -> re.Pattern[str]:
+def cue(section: str) -> re.Pattern[str]:
+    """The pattern of a section of the cues of judgement."""
     return lazy_pattern(alternation("judgement", section), re.IGNORECASE)
 
 
 _LESSON, _IDENTITY, _CONSTRAINT, _DECISION, _REASON = map(
-    _cue, ("lesson", "identity", "constraint", "decision", "reason")
+    cue, ("lesson", "identity", "constraint", "decision", "reason")
 )
 _WEAK: dict[CoreCategory, re.Pattern[str]] = {
-    "lesson": _cue("lesson_weak"),
-    "identity": _cue("identity_weak"),
-    "constraint": _cue("constraint_weak"),
-    "decision_rationale": _cue("decision_weak"),
+    "lesson": cue("lesson_weak"),
+    "identity": cue("identity_weak"),
+    "constraint": cue("constraint_weak"),
+    "decision_rationale": cue("decision_weak"),
 }
 _TEMPORARY, _CONDITIONAL, _HEDGED, _REPORTED, _CONVERSATION, _ADDRESSED, _SET_PHRASES = map(
-    _cue, ("temporary", "conditional", "hedged", "reported", "conversation", "addressed", "set_phrases")
+    cue, ("temporary", "conditional", "hedged", "reported", "conversation", "addressed", "set_phrases")
 )
 _QUOTED = lazy_pattern(r"[\"“„][^\"“”\n]{0,300}[\"”]|「[^」\n]{0,200}」")
 
@@ -78,6 +79,16 @@ def describes_user(text: str) -> bool:
     return _IDENTITY.search(text) is not None
 
 
+def is_conditional(text: str) -> bool:
+    """Return whether a text says that something holds under a condition or for a span."""
+    return _CONDITIONAL.search(text) is not None
+
+
+def is_said_firmly(text: str) -> bool:
+    """Return whether a text is neither hedged nor reported, asks nothing and speaks to no judge."""
+    return not any(each.search(text) for each in (_HEDGED, _REPORTED, _CONVERSATION, _ADDRESSED))
+
+
 def holds_constraint(sentence: str) -> bool:
     """Return whether a sentence states a rule: always, never, must not."""
     return _CONSTRAINT.search(sentence) is not None
@@ -108,13 +119,12 @@ def _states(sentence: str) -> bool:
 
 def _strong(sentence: str, after: str) -> CoreCategory | None:
     """The category that a sentence speaks for; the reason of a decision may stand in the one after it."""
-    is_conditional = _CONDITIONAL.search(sentence) is not None
     if _LESSON.search(sentence):
         return "lesson"
     if _DECISION.search(sentence) and (_REASON.search(sentence) or _REASON.search(after)):
         return "decision_rationale"
-    if _CONSTRAINT.search(sentence) and not is_conditional:
+    if _CONSTRAINT.search(sentence) and not is_conditional(sentence):
         return "constraint"
-    if _IDENTITY.search(sentence) or (find_preference(sentence) and not is_conditional):
+    if _IDENTITY.search(sentence) or (find_preference(sentence) and not is_conditional(sentence)):
         return "identity"
     return None

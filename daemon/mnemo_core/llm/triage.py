@@ -79,7 +79,7 @@ def staying_of(inputs: TaskInputs, cues: MemoryCues) -> Literal["lasting", "pass
     if cues.strong or (not cues.barred and (is_signalled or (facts.kind == "semantic" and has_specific(text)))):
         return "lasting"
     is_over = facts.kind == "working" or facts.category in _PASSING
-    is_bare = len(content_words(text)) <= WORDS_OF_PASSING and not has_specific(text)
+    is_bare = facts.kind != "semantic" and len(content_words(text)) <= WORDS_OF_PASSING and not has_specific(text)
     is_asked = features_of_text(text) & TextFeature.ENDS_WITH_QUESTION
     return "passing" if is_over or is_bare or is_asked else "open"
 
