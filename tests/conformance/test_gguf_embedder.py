@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from mnemo_daemon.errors import DamagedModelError, MissingModelError
+from mnemo_daemon.errors import DamagedModelError, MissingModelError, UnsupportedModel
 from mnemo_daemon.models import gguf_embedding, installation
 from mnemo_daemon.models.catalogue import ModelManifest
 from mnemo_daemon.models.gguf_embedding import GgufEmbedder
@@ -152,6 +152,14 @@ def test_a_file_that_was_replaced_is_not_loaded(manifest: ModelManifest, tmp_pat
     with pytest.raises(DamagedModelError, match="gives 32 numbers, not 31"):
         GgufEmbedder(msgspec.structs.replace(manifest, dimensions=31))
     assert workers(os.getpid()) == []
+
+
+def test_without_the_extra_the_model_is_refused_with_what_to_install(
+    manifest: ModelManifest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "llama_cpp", None)
+    with pytest.raises(UnsupportedModel, match=r"letters needs llama-cpp-python, .* pip install 'mnemod\[llm\]'"):
+        GgufEmbedder(manifest)
 
 
 def test_no_process_stays_behind(manifest: ModelManifest, embedder: GgufEmbedder) -> None:

@@ -66,7 +66,8 @@ def tiny(weights: bytes, server: FileServer, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def use(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(catalogue, "KNOWN_MODELS", (model,))
+    for module in (catalogue, installation):
+        monkeypatch.setattr(module, "KNOWN_MODELS", (model,))
 
 
 def offline(folder: Path, server: FileServer, *words: str, limit: int = 0) -> subprocess.Popen[str]:
@@ -136,6 +137,24 @@ def test_files_in_folders_of_the_hub_make_a_model_when_its_package_cannot_be_had
     assert (manifest.verified, manifest.form, manifest.source) == (True, "fastembed", f"hub:{REPOSITORY}@abc123")
     assert sorted(manifest.files) == ["config.json", "model.onnx", "tokenizer.json", "tokenizer_config.json"]
     assert left_behind(folder) == [NAME]
+
+
+def test_files_that_a_person_fetched_are_those_of_the_catalogue(
+    folder: Path, tiny: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The way of a machine without a network: in the folders of the hub, or all in one."""
+    source = write_pair_model(tmp_path / "source")
+    names = ("onnx/model.onnx", "tokenizer.json", "tokenizer_config.json", "config.json")
+    hashes = {name: hashlib.sha256((source / name).read_bytes()).hexdigest() for name in names}
+    use(msgspec.structs.replace(tiny, role="reranker", files=hashes), monkeypatch)
+    assert installation.import_path(source, folder).verified
+    (source / "onnx" / "model.onnx").rename(source / "model.onnx")
+    manifest = installation.import_path(source, folder)
+    assert (manifest.name, manifest.role, manifest.verified) == (NAME, "reranker", True)
+    use(msgspec.structs.replace(tiny, role="reranker", files={**hashes, "config.json": ""}), monkeypatch)
+    with pytest.raises(errors.UnverifiedModel, match=r"config\.json of Tiny-Instruct"):
+        installation.import_path(source, folder)
+    assert not installation.import_path(source, folder, allow_unverified=True).verified
 
 
 def test_the_package_is_asked_first_and_the_errors_of_both_sources_are_reported(

@@ -99,8 +99,9 @@ KNOWN_MODELS: tuple[Model, ...] = (
             Golden("Each sentence is converted", (0.08644, 0.10276, 0.00539, 0.00204, -0.00996, 0.02539)),
         ),
     ),
-    # The hashes of files of the hub are those that several independent projects pin for the same revision, among
-    # them lists with the sizes of all files. The hub itself could not be asked when they were written down here.
+    # The hashes of files of the hub are those that independent public projects pin for the same revision: two for the
+    # weights of bge-large, ten or more for each of the others, some with the sizes of all files. Nobody was found who
+    # publishes those of the other files of bge-large. The hub itself could not be asked.
     Model(
         name="BAAI/bge-small-en-v1.5",
         role="embedding",
