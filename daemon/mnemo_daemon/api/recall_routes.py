@@ -26,12 +26,14 @@ from mnemo_daemon.api import access, request_codec, response_codec
 from mnemo_daemon.api.request_codec import query_time
 from mnemo_daemon.api.workers import WorkerPool
 from mnemo_daemon.errors import bad_value
+from mnemo_daemon.models.language_model import WAITING_MAX
 from mnemo_daemon.retrieval.question import Hit, Question, RecallOutcome
 from mnemo_daemon.retrieval.question_answering import answer_question
 from mnemo_daemon.server.router import Reply, Request, Route
 from mnemo_daemon.services import Services
 
-ANSWERERS = 8  # questions that wait for the language model at once, which answers one after the other
+# Threads for questions: more than can wait for the language model, so that one too many is answered without it at once.
+ANSWERERS = WAITING_MAX + 8
 
 
 class SearchQuery(RequestBody):

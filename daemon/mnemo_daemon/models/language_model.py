@@ -312,7 +312,7 @@ class LanguageModel:
         except OverflowError as error:
             raise ModelBusy(f"{WAITING_MAX} calls wait for the language model already") from error
         except TimeoutError as error:
-            raise AnswerTimeout(f"the language model was busy for {deadline_s:g} s with other calls") from error
+            raise AnswerTimeout("the language model was busy with other calls until the deadline") from error
 
     def unload_if_idle(self) -> None:
         """End the process, unless a call is running."""
