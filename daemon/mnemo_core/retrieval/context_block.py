@@ -21,7 +21,10 @@ _SQUARE = str.maketrans("()", "[]")
 _BRACKETS = "<＜﹤‹〈⟨"
 _OPENING = lazy_pattern(f"[{_BRACKETS}]")
 _INVISIBLE = lazy_pattern(r"[\s/\u200b-\u200f\u2060\ufeff]")
-_LEADING_BRACKET = lazy_pattern(r"^([^\S\n]*+)\[", re.MULTILINE)
+_LINE_BREAK = lazy_pattern(r"\r\n|[\r\v\f\x1c-\x1e\x85\u2028\u2029]")  # besides \n: where a reader may begin a line
+_LEADING_BRACKET = lazy_pattern(
+    r"^((?:[^\S\n]|[\x00-\x09\x0e-\x1b\x1f\x7f\xad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff])*+)\[", re.MULTILINE
+)
 
 
 class ContextLine(NamedTuple):
@@ -77,7 +80,7 @@ def _inline(text: str) -> str:
 
 def escape_content(content: str) -> str:
     """The content as it may stand in the block."""
-    text = _OPENING.sub(_escape_tag, content)
+    text = _LINE_BREAK.sub("\n", _OPENING.sub(_escape_tag, content))
     text = _LEADING_BRACKET.sub(r"\1\\[", text)
     return text.replace("\n", "\n  ")
 
