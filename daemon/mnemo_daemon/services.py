@@ -131,7 +131,6 @@ class Services:
             store, self.views, self.indexing, self.embedding, self.memories, neighbours, lambda: self.settings,
             yield_to_queries,
         )  # fmt: skip
-        self.extraction = StatementExtraction(store, self.views, self.memories, self.ingest)
         self.recall = Recall(
             store, self.views, self.indexing, self.embedding, self.cross_encoder,
             is_reading_notes=lambda: self.notes.is_first_scan_running(),
@@ -147,6 +146,7 @@ class Services:
             grade_obstacle=self.capability_probe.obstacle,
         )
         self.runs = RunService(store, self.views, self.memories, self.llm_tasks)
+        self.extraction = StatementExtraction(store, self.views, self.memories, self.ingest, self.llm_tasks)
         self.maintenance = StoreMaintenance(store, self.disk, self.embedding.spaces)
         self.trash = Trash(store, self.views)
         self.expiry = Expiry(store, self.views)

@@ -1,102 +1,28 @@
 """Statements and facts that are extracted after the acknowledgement of a text. SPEC 5.6 [E3, E15, G45]"""
 
-import asyncio
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from mnemo_client.client import Client
 from mnemo_client.protocol.ingestion import IngestRequest, PieceAnswer, RememberAnswer
 from mnemo_client.protocol.memories import NewMemory
-from mnemo_core.ingest.mutations import Draft
 from mnemo_daemon.history_names import BY_EXTRACTION
 from mnemo_daemon.ingest import extraction
-from mnemo_daemon.ingest.extraction import EARLIER_TEXTS, StatementExtraction, WrittenStatement, facts_of
-from mnemo_daemon.ingest.ingest_pipeline import IngestPipeline, IngestResult, Submission
-from mnemo_daemon.ingest.neighbour_search import NeighbourSearch
-from mnemo_daemon.settings import Settings
-from mnemo_store.records import DropMemory, Memory, Trust
+from mnemo_daemon.ingest.extraction import EARLIER_TEXTS, facts_of
+from mnemo_daemon.ingest.ingest_pipeline import Submission
+from mnemo_daemon.models.language_model import LanguageModel
+from mnemo_store.records import DropMemory
 from mnemo_store.store import WriteResult
-from mnemo_store.tables import EDGES, EXTRACTIONS, FACTS
-from tests.desk import PERSON, Desk, desk_in
+from mnemo_store.tables import EDGES, FACTS, LLM_CALLS
+from tests.extraction_desk import ExtractionDesk, extraction_desk_in
 from tests.grounds import wait_until
 from tests.running import RunningDaemon
 from tests.samples import WAIT_SECONDS
 
 PORTO = "Tom owns a bakery in Porto. It opens at six. Tom employs two bakers."
 STATEMENTS = ["Tom employs two bakers.", "Tom owns a bakery in Porto."]
-
-
-class InterruptiblePipeline(IngestPipeline):
-    """A pipeline in which something may happen before statements are written."""
-
-    before_writing: Callable[[Sequence[Submission]], object] = staticmethod(lambda _: None)
-
-    def ingest_on_this_thread(self, asked: Sequence[Submission], *rest: Any) -> Any:
-        self.before_writing(asked)
-        return super().ingest_on_this_thread(asked, *rest)
-
-
-class ExtractionDesk:
-    """A desk that takes in texts and extracts statements when it is told to."""
-
-    def __init__(self, desk: Desk) -> None:
-        self.desk = desk
-        self.store = desk.store
-        neighbours = NeighbourSearch(desk.store, desk.views, desk.embedding)
-        self.pipeline = InterruptiblePipeline(
-            desk.store, desk.views, desk.indexing, desk.embedding, desk.memories, neighbours, Settings
-        )
-        self.extraction = StatementExtraction(desk.store, desk.views, desk.memories, self.pipeline)
-
-    def take(self, text: str, *, group: str = "g", trust: Trust = "user", tags: tuple[str, ...] = ()) -> str:
-        draft = Draft(content=text, namespace="default", user_id="local", trust=trust, source="api", tags=tags)
-        (took,) = asyncio.run(self.pipeline.ingest([Submission(draft, infer=True)], PERSON, group))
-        assert isinstance(took, IngestResult)
-        return took.decision.memory.id
-
-    def run(self) -> None:
-        """Run the job until nothing is left to do."""
-        while self.extraction.is_due():
-            self.extraction.run_slice()
-
-    def extract(self, memory_id: str) -> Sequence[WrittenStatement]:
-        return self.extraction.submit(memory_id).result(WAIT_SECONDS)
-
-    def memories(self) -> list[Memory]:
-        with self.store.snapshot() as snapshot:
-            return snapshot.memories()
-
-    def statements(self) -> list[str]:
-        """The texts of the statements that are shown."""
-        return sorted(each.content for each in self.memories() if each.source == "extract" and each.state == "active")
-
-    def facts(self) -> list[tuple[str, str, str]]:
-        """The facts that the memories state now."""
-        with self.store.snapshot() as snapshot:
-            found = [fact for memory in snapshot.memories() for fact in facts_of(snapshot, memory)]
-        return sorted((fact.subject, fact.predicate, fact.object) for fact in found)
-
-    def pending(self) -> int:
-        with self.store.snapshot() as snapshot:
-            return snapshot.size(EXTRACTIONS)
-
-    def close(self) -> None:
-        self.extraction.close()
-        self.pipeline.close()
-
-
-@contextmanager
-def extraction_desk_in(folder: Path) -> Iterator[ExtractionDesk]:
-    with desk_in(folder) as desk:
-        made = ExtractionDesk(desk)
-        try:
-            yield made
-        finally:
-            made.close()
 
 
 @pytest.fixture
@@ -306,3 +232,18 @@ def test_a_batch_and_a_text_wait_for_all_their_statements(client: Client) -> Non
     (piece,) = taken.results
     assert isinstance(piece, PieceAnswer)
     assert (piece.extracted, len(piece.statements)) == (True, 2)
+
+
+def test_a_small_model_adds_nothing_that_the_text_does_not_say(tmp_path: Path, smollm_file: Path) -> None:
+    text = "Anna repaired a clock. She works at a bank."
+    model = LanguageModel(smollm_file, allow_unknown=True)
+    with extraction_desk_in(tmp_path / "data", model, "full") as desk:
+        desk.take(text)
+        desk.run()
+        statements = set(desk.statements())
+        assert {"Anna repaired a clock."} <= statements <= {"Anna repaired a clock.", "Anna works at a bank."}
+        with desk.store.snapshot() as snapshot:
+            calls = snapshot.scan(LLM_CALLS)
+    model.close()
+    assert {call.site for call in calls} == {"extract", "fact_extract"}
+    assert {call.outcome for call in calls} <= {"answered", "rejected"}

@@ -31,6 +31,7 @@ from mnemo_core.llm import (
     importance,
     merge,
     reconcile,
+    statement_support,
     summarize,
     triage,
 )
@@ -137,6 +138,9 @@ RUNS: dict[str, Callable[[str], object]] = {
     "grounding.unsupported_specific": lambda text: grounding.unsupported_specific(OTHER, [text]),
     "grounding.rejection_of": lambda text: grounding.rejection_of(f"{text} 4711", [OTHER]),
     "grounding.loss_of": lambda text: grounding.loss_of([OTHER, f"{text} 4711"], text),
+    "statement_support.unsupported_reason": lambda text: statement_support.unsupported_reason(
+        OTHER, statement_support.read_source(f"{text} 4711")
+    ),
     "gate.gate_by_rule": lambda text: gate.gate_by_rule(judged(text)),
     "triage.triage_by_rule": lambda text: triage.triage_by_rule(judged(text)),
     "importance.rate_by_rule": lambda text: importance.rate_by_rule(judged(text)),
@@ -180,6 +184,7 @@ RUNS: dict[str, Callable[[str], object]] = {
 }  # fmt: skip
 # Functions whose texts are names, ids, words or numbers, or parts of what another function here has read.
 NO_TEXTS = frozenset((
+    "tasks.parse_answer",
     "abstention.of_model", "attribute_claims.speaker_of", "chunking.bounded_count", "chunking.split_blocks",
     "date_words.one_of", "english.is_adverb", "english.is_base", "english.is_finite", "english.is_inflected",
     "english.third_person", "languages.identify_language", "erasure.erase_memory", "erasure.plan_erasure",

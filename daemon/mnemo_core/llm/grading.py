@@ -13,7 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from mnemo_core.llm.grammar import grammar_of
-from mnemo_core.llm.tasks import AnyTask, Probe, prompt_data, prompt_head
+from mnemo_core.llm.tasks import AnyTask, Probe, parse_answer, prompt_data, prompt_head
 
 # A coin that decides between two answers gets three quarters of six probes right in 11 % of the cases, two thirds in
 # 34 %; a model that is right in 95 % of the cases passes in 97 %.
@@ -48,7 +48,7 @@ def grade(task: AnyTask, outputs: tuple[str, ...]) -> Grade:
 def _is_right(task: AnyTask, probe: Probe, output: str) -> bool:
     """Return whether an output parses, is accepted by the validation of the task, and is a right answer."""
     try:
-        answer = msgspec.json.decode(output, type=task.answer)
+        answer = parse_answer(task, output, probe.inputs)
     except msgspec.DecodeError:
         return False
     return not task.validate(answer, probe.inputs) and probe.is_right(answer)

@@ -4,6 +4,8 @@ from mnemo_core.llm.audit import AUDIT
 from mnemo_core.llm.condense import CONDENSE
 from mnemo_core.llm.distill import DISTILL
 from mnemo_core.llm.expand import EXPAND
+from mnemo_core.llm.extract import EXTRACT
+from mnemo_core.llm.fact_extract import FACT_EXTRACT
 from mnemo_core.llm.gate import GATE
 from mnemo_core.llm.importance import JUDGE_IMPORTANCE
 from mnemo_core.llm.merge import INSERT_MERGE, MERGE
@@ -22,6 +24,8 @@ TASKS: tuple[AnyTask, ...] = (
     CONDENSE,
     DISTILL,
     EXPAND,
+    EXTRACT,
+    FACT_EXTRACT,
     GATE,
     INSERT_MERGE,
     JUDGE_IMPORTANCE,

@@ -99,6 +99,10 @@ def _never(_inputs: TaskInputs) -> bool:
     return False
 
 
+def _whole(answer: Any, _inputs: TaskInputs) -> Any:
+    return answer
+
+
 @dataclass(frozen=True)
 class LlmTask(Generic[Answer]):
     """One call site of a language model."""
@@ -108,6 +112,8 @@ class LlmTask(Generic[Answer]):
     answer: type[Answer]  # every string, list and number in it has bounds: see `grammar_of`
     validate: Callable[[Answer, TaskInputs], str]  # the reason for a rejection; "" when the answer is accepted
     fallback: Callable[[TaskInputs], Answer]  # the answer without a model
+    # Of an answer that is a list, the parts that may be used; where none may, all of it, for `validate` to reject.
+    usable_parts: Callable[[Answer, TaskInputs], Answer] = _whole
     is_clear: Callable[[TaskInputs], bool] = _never  # at level `auto`, the fallback decides these inputs
     is_interactive: bool = False  # somebody waits for the answer
     max_tokens: int = 200
@@ -116,6 +122,11 @@ class LlmTask(Generic[Answer]):
 
 
 AnyTask = LlmTask[Any]
+
+
+def parse_answer(task: LlmTask[Answer], text: str, inputs: TaskInputs) -> Answer:
+    """The answer in a model's output, without the parts that must not be used. Raises msgspec.DecodeError."""
+    return task.usable_parts(msgspec.json.decode(text, type=task.answer), inputs)
 
 
 def prompt_head(task: AnyTask) -> str:

@@ -1,5 +1,8 @@
 """Extraction: the statements of a text as memories of their own, and the facts that they state. SPEC 5.6
 
+By rules, and where these leave sentences out, by a language model as well: what it writes is used if a sentence of the
+text supports it (`mnemo_core.llm`), and the statements of the rules stay, for they quote the text.
+
 It follows the acknowledgement of the text, which is marked in the same transaction (`PendingExtraction`), so that a
 crash loses nothing. Statements are made outside of any transaction; they are written, and the mark is removed, in one
 that names the version of the text. A text that is gone or hidden by then is left alone, a changed one is read again.
@@ -10,20 +13,26 @@ Texts that an older version had broken up, without keeping facts, are marked onc
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from mnemo_core.ingest.mutations import Decision, Draft, Outcome, has_expired
 from mnemo_core.ingest.write_plan import COMPARED_STATES, IngestItem, PendingSnapshot
+from mnemo_core.llm.content_words import content_words
+from mnemo_core.llm.extract import EXTRACT, STATEMENT_CHARACTERS
+from mnemo_core.llm.fact_extract import FACT_EXTRACT
+from mnemo_core.llm.tasks import RecalledSource, TaskInputs
 from mnemo_core.text.dates.time_mentions import find_event_time, said_at
+from mnemo_core.text.segmentation import sentence_ends
 from mnemo_core.text.syntax.statements import Triple, extract_statements, extract_triple
 from mnemo_daemon.history_names import BY_EXTRACTION, BY_INTAKE
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.ingest.ingest_pipeline import IngestPipeline, Submission
 from mnemo_daemon.memories.memory_service import ADD, Caller, MemoryService
+from mnemo_daemon.models.task_runner import TaskRunner
 from mnemo_daemon.times import utc_offset
 from mnemo_store.backend import Snapshot
 from mnemo_store.indexes.attributes import MemoryFilter
@@ -47,6 +56,8 @@ EARLIER_TEXTS = "extraction_reread"  # meta key: the last statement that was loo
 DONE = "done"
 THREADS = 2  # the job's, and one for those who wait
 SLICE_SECONDS = 0.5  # how long the scheduler waits for a text before other jobs get their turn
+PASSAGE_CHARACTERS = 600  # that a model reads at once, as long as a sentence ends within them
+TRIPLES_ASKED_MAX = 24  # statements of one text of which a model reads the triple
 RESULTS_MAX = 256  # texts whose result is kept for those who wait for it
 REREAD_PER_SLICE = 200  # statements of an older version
 READINGS_MAX = 5  # of a text that changes each time it is read, before others get their turn
@@ -55,11 +66,12 @@ log = logging.getLogger("mnemo.extraction")
 
 
 class ReadStatement(NamedTuple):
-    """A statement of a text, what it states as triples, and how both were found."""
+    """A statement of a text, what it states as a triple, and how each was found."""
 
     text: str
-    triples: tuple[Triple, ...]
-    method: str = "rule"
+    triple: Triple | None
+    method: str
+    triple_method: str = "rule"
 
 
 class WrittenStatement(NamedTuple):
@@ -74,11 +86,15 @@ class WrittenStatement(NamedTuple):
 class StatementExtraction:
     """The service. Any thread may call it; `run_slice` is the job's."""
 
-    def __init__(self, store: Store, views: Views, memories: MemoryService, pipeline: IngestPipeline) -> None:
+    def __init__(
+        self, store: Store, views: Views, memories: MemoryService, pipeline: IngestPipeline, tasks: TaskRunner
+    ) -> None:
         self._store = store
         self._views = views
         self._memories = memories
         self._pipeline = pipeline
+        self._tasks = tasks
+        self._is_closing = threading.Event()
         self._threads = ThreadPoolExecutor(THREADS, "mnemo-extract")
         self._lock = threading.Lock()
         self._results: OrderedDict[str, Future[list[WrittenStatement]]] = OrderedDict()
@@ -87,7 +103,8 @@ class StatementExtraction:
         self._has_earlier: bool | None = None  # texts to mark; None: not looked yet
 
     def close(self) -> None:
-        """Finish what is being written."""
+        """Finish what is being written; what is being read is read again at the next start."""
+        self._is_closing.set()
         self._threads.shutdown(wait=True, cancel_futures=True)
 
     def clear_caches(self) -> None:
@@ -160,11 +177,37 @@ class StatementExtraction:
                 self._drop(pending)
                 return []
             if read != (source.content, source.speaker):
-                read, statements = (source.content, source.speaker), _statements_of(source)
+                read, statements = (source.content, source.speaker), self._read(source)
+                if self._is_closing.is_set():
+                    raise InterruptedError("the daemon is stopping")
             written = self._write(source, pending, known, statements)
             if written is not None:
                 return written
         raise RuntimeError("the text changes faster than its statements are written")
+
+    def _read(self, source: Memory) -> list[ReadStatement]:
+        """The statements of a text; the text itself where it is one."""
+        by_rules = [each.text for each in extract_statements(source.content, source.speaker)]
+        whole = [source.content] if extract_triple(source.content) is not None else []
+        found = dict.fromkeys((*by_rules, *whole), "rule")
+        known = [content_words(text) for text in by_rules]
+        for passage in _passages(source.content):
+            inputs = TaskInputs((passage,), recalled=(RecalledSource(source.speaker),))
+            result = self._tasks.run(EXTRACT, inputs, is_cancelled=self._is_closing.is_set)
+            for text in result.answer.statements if result.method == "llm" else ():
+                if not any(content_words(text) <= words for words in known):
+                    found.setdefault(text, f"llm:{result.model}")
+        statements = [ReadStatement(text, extract_triple(text), method) for text, method in found.items()]
+        unread = [each for each in statements if each.triple is None and len(each.text) <= STATEMENT_CHARACTERS]
+        triples = {each.text: self._ask_for_triple(each.text) for each in unread[:TRIPLES_ASKED_MAX]}
+        return [each._replace(**triples.get(each.text, {})) for each in statements]
+
+    def _ask_for_triple(self, statement: str) -> dict[str, Any]:
+        """The fields of a statement whose triple a model read."""
+        result = self._tasks.run(FACT_EXTRACT, TaskInputs((statement,)), is_cancelled=self._is_closing.is_set)
+        if result.method != "llm" or result.answer.triple is None:
+            return {}
+        return {"triple": result.answer.triple, "triple_method": f"llm:{result.model}"}
 
     def _drop(self, pending: PendingExtraction) -> None:
         """Leave a text as it is, unless it was marked again meanwhile."""
@@ -209,9 +252,7 @@ class StatementExtraction:
         if decided is None:
             return None
         return [
-            WrittenStatement(
-                each.text, next(iter(each.triples), None), one.memory.id if one else None, one.outcome if one else None
-            )
+            WrittenStatement(each.text, each.triple, one.memory.id if one else None, one.outcome if one else None)
             for each, one in zip(new, decided, strict=True)
         ]
 
@@ -220,20 +261,18 @@ class StatementExtraction:
         made: list[Change] = []
         seen = set()
         for memory, statement in stated:
-            digest = content_hash(memory.content)
-            if digest != content_hash(statement.text):
+            digest, triple = content_hash(memory.content), statement.triple
+            if triple is None or digest != content_hash(statement.text) or (memory.id, triple) in seen:
                 continue
-            there = {(each.subject, each.predicate, each.object) for each in facts_of(snapshot, memory)}
-            for triple in statement.triples:
-                if triple in there or (memory.id, triple) in seen:
-                    continue
-                seen.add((memory.id, triple))
-                fact = Fact(
-                    id=self._store.new_id(), memory=memory.id, content_hash=digest.hex(), created_at=snapshot.now,
-                    method=statement.method, valid_from=memory.event_at, namespace=memory.namespace,
-                    user_id=memory.user_id, **triple._asdict(),
-                )  # fmt: skip
-                made.append(PutFact(data=fact))
+            seen.add((memory.id, triple))
+            if triple in {(each.subject, each.predicate, each.object) for each in facts_of(snapshot, memory)}:
+                continue
+            fact = Fact(
+                id=self._store.new_id(), memory=memory.id, content_hash=digest.hex(), created_at=snapshot.now,
+                method=statement.triple_method, valid_from=memory.event_at, namespace=memory.namespace,
+                user_id=memory.user_id, **triple._asdict(),
+            )  # fmt: skip
+            made.append(PutFact(data=fact))
         return made
 
     # Texts of an older version
@@ -298,11 +337,16 @@ def _known_statements(snapshot: Snapshot, pending: PendingExtraction) -> dict[by
     return found
 
 
-def _statements_of(source: Memory) -> list[ReadStatement]:
-    """The statements of a text by rules; the text itself where it is one."""
-    found = {each.text: each.triple for each in extract_statements(source.content, source.speaker)}
-    found.setdefault(source.content, extract_triple(source.content))
-    return [ReadStatement(text, (triple,) if triple else ()) for text, triple in found.items()]
+def _passages(text: str) -> Iterator[str]:
+    """The text in parts of whole sentences that are short enough for one call of a model."""
+    start = last = 0
+    for end in (*sentence_ends(text), len(text)):
+        if end - start > PASSAGE_CHARACTERS and text[start:last].strip():
+            yield text[start:last]
+            start = last
+        last = end
+    if text[start:].strip():
+        yield text[start:]
 
 
 def _submission(source: Memory, pending: PendingExtraction, statement: ReadStatement) -> Submission:

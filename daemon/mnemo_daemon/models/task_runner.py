@@ -16,7 +16,7 @@ import msgspec
 
 from mnemo_core.llm.grammar import grammar_of
 from mnemo_core.llm.grounding import rejection_kind
-from mnemo_core.llm.tasks import Answer, AnyTask, LlmTask, Site, TaskInputs, prompt_data, prompt_head
+from mnemo_core.llm.tasks import Answer, AnyTask, LlmTask, Site, TaskInputs, parse_answer, prompt_data, prompt_head
 from mnemo_daemon.models.call_log import CallLog
 from mnemo_daemon.models.language_model import (
     AnswerTimeout,
@@ -110,7 +110,7 @@ class TaskRunner:
             completion = call_model(
                 model, task, inputs, deadline_s, is_interactive=task.is_interactive, is_cancelled=is_cancelled
             )
-            answer = _parse(completion.text, task.answer)
+            answer = parse_answer(task, completion.text, inputs)
             reason = task.validate(answer, inputs)
             outcome = "rejected" if reason else "answered"
         except (ModelAbsent, ModelBusy) as error:
@@ -144,10 +144,6 @@ def call_model(
 @functools.cache
 def _grammar_of(answer: type[Any]) -> str:
     return grammar_of(answer)
-
-
-def _parse(text: str, answer: type[Answer]) -> Answer:
-    return msgspec.json.decode(text, type=answer)
 
 
 def _outcome_of(error: LanguageModelError) -> LlmOutcome:
