@@ -407,6 +407,9 @@ def test_control_c_ends_with_130_and_a_reader_that_leaves_early_hears_no_complai
 def test_a_model_that_cannot_be_installed_is_reported_in_plain_words(newcomer: Person) -> None:
     newcomer.give("models", "pull", "no-such-model", code=1)
     assert "no-such-model" in newcomer.messages
+    newcomer.environ["HF_ENDPOINT"] = "http://127.0.0.1:9"  # nobody is there
+    newcomer.give("models", "pull", "BAAI/bge-large-en-v1.5", "--allow-unverified", code=1)
+    assert "could not be fetched from http://127.0.0.1:9/Qdrant/bge-large-en-v1.5-onnx/tree/" in newcomer.messages
     (newcomer.home / "empty").mkdir()
     newcomer.give("models", "import", "empty", code=1)
     assert newcomer.messages.startswith("mnemo: ")

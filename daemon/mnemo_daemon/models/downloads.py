@@ -148,20 +148,22 @@ def require_https(url: str) -> None:
     except ValueError:
         is_own = False
     if parts.scheme != "https" and not (is_own and parts.scheme == "http"):
-        raise ValueError(f"{shown(url)} is not https, and nothing is fetched in the clear")
+        raise ValueError(f"{hide_credentials(url)} is not https, and nothing is fetched in the clear")
 
 
-def shown(address: str) -> str:
-    """The address without user and password."""
+def hide_credentials(address: str) -> str:
+    """Return the address without user and password."""
     return re.sub(r"//[^/@]*@", "//", address)
 
 
-def reason(error: Exception) -> str:
-    """The error in words, and without the user's password."""
+def describe_failure(error: Exception) -> str:
+    """Return the error in words, without the user's password."""
     if isinstance(error, urllib.error.HTTPError):
         error.close()  # it is the answer too, and holds the connection
         return f"it answers {error.code} {error.reason}"
-    return shown(str(error.reason if isinstance(error, urllib.error.URLError) else error) or type(error).__name__)
+    return hide_credentials(
+        str(error.reason if isinstance(error, urllib.error.URLError) else error) or type(error).__name__
+    )
 
 
 class _HttpsRedirects(urllib.request.HTTPRedirectHandler):

@@ -21,7 +21,14 @@ import msgspec
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_daemon.errors import DownloadError, HashMismatch
 from mnemo_daemon.models.catalogue import Model
-from mnemo_daemon.models.downloads import ConnectionSettings, HttpClient, Progress, named_certificates, reason, shown
+from mnemo_daemon.models.downloads import (
+    ConnectionSettings,
+    HttpClient,
+    Progress,
+    describe_failure,
+    hide_credentials,
+    named_certificates,
+)
 
 PUBLIC_HUB = lazy_pattern(r"^_HF_DEFAULT_ENDPOINT = \"(https://[^\"\s]{1,200})\"", re.MULTILINE)
 OTHER_FILE_BYTES_MAX = 16 << 20  # of a file next to the weights: a tokenizer of 250,000 words has 9 MB
@@ -122,15 +129,15 @@ class _HubClient:
             raise self._failure(name, error) from error
 
     def list_files(self) -> dict[str, _ListedFile]:
-        """The files of the catalogue as the hub lists them. DownloadError where one is missing."""
-        url = f"{self._endpoint}/api/models/{self._model.hub}/tree/{self._model.hub_revision}"
+        """The model's files as the hub lists them. DownloadError where one is missing whose hash is not known here."""
+        url = f"{self._endpoint}/api/models/{self._model.hub}/tree/{self._model.hub_revision}?recursive=true"
         try:
             with self._http.open(url, {"Accept": "application/json"}, self._authorization) as answer:
                 body = answer.read(LISTING_BYTES_MAX)
             listed = {each.path: each for each in msgspec.json.decode(body, type=list[_ListedFile])}
         except (OSError, http.client.HTTPException, ValueError, msgspec.DecodeError) as error:
             raise self._failure("the list of files", error) from error
-        if missing := set(self._model.files) - set(listed):
+        if missing := set(self._model.unknown_hashes) - set(listed):
             raise self._failure(", ".join(sorted(missing)), ValueError("it does not list it"))
         return listed
 
@@ -139,6 +146,6 @@ class _HubClient:
             error.close()
             why = f"{REFUSALS[error.code]} ({error.code})"
         else:
-            why = reason(error)
-        address = f"{shown(self._endpoint)}/{self._model.hub}/tree/{self._model.hub_revision}"
+            why = describe_failure(error)
+        address = f"{hide_credentials(self._endpoint)}/{self._model.hub}/tree/{self._model.hub_revision}"
         return DownloadError(f"{name} of {self._model.name} could not be fetched from {address}: {why}")

@@ -54,7 +54,7 @@ from mnemo_daemon.models.onnx_model import TokenizerConfig
 from mnemo_store.disk import Disk
 
 GOLDEN_DIFFERENCE_MAX = 1e-3  # of float32 vectors between processors
-TOKENS_MAX = 512  # of a window: what most encoders were trained for; those that take more gain little from it
+TOKENS_MAX = 512  # of a window: what encoders of BERT's family were trained for; a longer text gets several windows
 PIECE_BYTES = 1 << 20
 
 

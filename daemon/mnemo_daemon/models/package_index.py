@@ -32,9 +32,9 @@ from mnemo_daemon.models.downloads import (
     ConnectionSettings,
     HttpClient,
     Progress,
+    describe_failure,
+    hide_credentials,
     named_certificates,
-    reason,
-    shown,
 )
 
 # Where pip's own source names the public index, and how. It has stood there since pip 10.
@@ -167,9 +167,9 @@ def fetch_wheel(requirement: str, folder: Path, settings: IndexSettings, progres
             link = next((each for each in http_client.links(page) if _is_wanted(each.filename, project, version)), None)
             if link is not None:
                 return http_client.fetch(link, folder, progress)
-            said.append(f"{shown(page)} does not have it")
+            said.append(f"{hide_credentials(page)} does not have it")
         except (OSError, http.client.HTTPException, ValueError) as error:
-            said.append(f"{shown(page)}: {reason(error)}")
+            said.append(f"{hide_credentials(page)}: {describe_failure(error)}")
     if not pages:
         said.append("no index is set or known, and find-links names nothing: set PIP_INDEX_URL")
     raise DownloadError(f"{requirement} could not be fetched: {'; '.join(said)}")
