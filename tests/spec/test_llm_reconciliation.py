@@ -11,7 +11,7 @@ from typing import Any, get_args
 import pytest
 
 from mnemo_core.llm import audit, reconcile
-from mnemo_core.llm.audit import AUDIT, AuditAnswer, AuditOperation, audit_by_rule, validate_audit
+from mnemo_core.llm.audit import AuditAnswer, AuditOperation, audit_by_rule, validate_audit
 from mnemo_core.llm.reconcile import (
     RECONCILE,
     ReconcileAnswer,
@@ -21,8 +21,7 @@ from mnemo_core.llm.reconcile import (
     validate_reconciliation,
     winner_of,
 )
-from mnemo_core.llm.registry import TASKS
-from mnemo_core.llm.tasks import AnyTask, MemoryFacts, TaskInputs
+from mnemo_core.llm.tasks import MemoryFacts, TaskInputs
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 RELATIONS: tuple[Relation, ...] = get_args(Relation)
@@ -152,6 +151,30 @@ def test_no_rule_of_the_loser_is_lost_unless_it_is_replaced(winner: str, loser: 
     assert inherited_text(winner, loser) == text
 
 
+@pytest.mark.parametrize(
+    ("older", "newer"),
+    [
+        ("The blue pump has 3 bar.", "The red pump has 30 bar."),
+        ("Peter beat Maria at chess.", "Maria beat Peter at chess."),
+        ("The tests passed.", "The tests did not pass on the second machine."),  # two events
+        ("The vet is in Mill Lane.", "The vet is in Mill Lane, next to the chemist."),  # absorbed
+        ("My wife is called Ilse.", "My sister is called Ilse."),
+    ],
+)
+def test_a_model_updates_no_event_and_nothing_of_another_subject(older: str, newer: str) -> None:
+    assert "update" not in allowed(older, newer)
+
+
+@pytest.mark.parametrize("half", ["tuned", "held out"])
+def test_a_model_that_always_updates_does_little_harm(half: str) -> None:
+    pairs = [row for row in rows("llm/pairs.jsonl") if row["held_out"] == (half == "held out")]
+    labels = [row["verdict"] for row in pairs if "update" in allowed(row["older"], row["newer"])]
+    wrong, others = len(labels) - labels.count("update"), sum(row["verdict"] != "update" for row in pairs)
+    print(f"\n{half}: a model may update {labels.count('update')} that are updates, and {wrong} of {others} others")
+    assert labels.count("update") >= 12
+    assert wrong <= others * 0.2
+
+
 @pytest.mark.parametrize("half", ["tuned", "held out"])
 def test_relations_agree_with_the_labels(half: str) -> None:
     pairs = [row for row in rows("llm/pairs.jsonl") if row["held_out"] == (half == "held out")]
@@ -237,31 +260,6 @@ def test_no_memory_speaks_for_another_one_in_an_audit() -> None:
     assert {operation.memory for operation in audit_by_rule(inputs).operations} <= {3}
     for operation in (AuditOperation("delete", 1), AuditOperation("retag", 2, tag="lesson")):
         assert validate_audit(AuditAnswer((operation,)), inputs) != ""
-
-
-JUDGING = [task for task in TASKS if task.site in ("audit", "gate", "judge_importance", "reconcile", "triage")]
-
-
-@pytest.mark.parametrize("task", JUDGING, ids=lambda task: task.site)
-def test_every_probe_has_an_answer_that_is_right_and_accepted(task: AnyTask) -> None:
-    answers = {
-        "audit": [audit_by_rule(probe.inputs) for probe in AUDIT.probes],
-        "gate": [
-            TASK_OF["gate"].answer(category) for category in ("lesson", "constraint", "decision_rationale", "none")
-        ],
-        "judge_importance": [TASK_OF["judge_importance"].answer(steps) for steps in range(11)],
-        "reconcile": [ReconcileAnswer(relation) for relation in RELATIONS],
-        "triage": [TASK_OF["triage"].answer(verdict) for verdict in ("archive", "keep", "promote")],
-    }[task.site]
-    assert 4 <= len(task.probes) <= 6
-    for probe in task.probes:
-        right = [answer for answer in answers if probe.is_right(answer)]
-        assert any(task.validate(answer, probe.inputs) == "" for answer in right), probe.inputs.sources
-        wrong = [answer for answer in answers if not probe.is_right(answer)]
-        assert wrong, "every answer is right"
-
-
-TASK_OF = {task.site: task for task in TASKS}
 
 
 def test_a_case_is_clear_where_a_rule_relates_two_memories_or_a_model_could_not() -> None:
