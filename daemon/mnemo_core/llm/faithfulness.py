@@ -82,7 +82,9 @@ def _read_clause(text: str) -> ComparedClause:
     names = {_stem(name) for name in find_names(text)}
     words, opposites, operators = [], set(), set()
     for value, kind in (form := canonical_form(text)).tokens:
-        if value in OPERATORS or value in NEGATIONS:
+        if kind == "negation":  # `no longer` is one token
+            operators.update((value, "not"))
+        elif value in OPERATORS or value in NEGATIONS:
             operators.add(value)
         elif value in OPPOSITES:
             opposites.add(value)
