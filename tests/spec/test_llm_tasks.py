@@ -136,6 +136,8 @@ def test_a_name_is_the_phrase_that_most_sources_share(sources: list[str], name: 
         ("Zorblax dragons", "the word 'zorblax' is in none of the sources"),
         ("the of", "it names nothing"),
         ("a new panda house is built here", "it has 7 words"),
+        ("panda house is built", "it is a sentence"),
+        ("7 new panda houses", "the word '7' is in none of the sources"),
         ("The Panda House", ""),
     ],
 )

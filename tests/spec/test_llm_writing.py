@@ -171,7 +171,7 @@ ANY_TEXT = PROSE | st.text(min_size=1, max_size=80).filter(lambda text: text.str
 
 
 @given(st.lists(ANY_TEXT, min_size=1, max_size=3))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_a_union_loses_no_specific_adds_nothing_and_can_be_made_in_any_order_and_again(texts: list[str]) -> None:
     united = unite_texts(texts)
     assert len({unite_texts(order) for order in itertools.permutations(texts)}) == 1
@@ -187,7 +187,7 @@ def test_a_union_loses_no_specific_adds_nothing_and_can_be_made_in_any_order_and
 
 
 @given(st.lists(ANY_TEXT, min_size=1, max_size=6))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_distilled_entries_replace_at_least_two_members_each_once_and_keep_them(texts: list[str]) -> None:
     answer = unite_overlapping(TaskInputs(tuple(texts)))
     assert validate_distilled(answer, TaskInputs(tuple(texts))) == ""

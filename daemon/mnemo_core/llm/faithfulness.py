@@ -174,7 +174,16 @@ def _distortion(clause: ComparedClause, known: _Sources) -> str:
         own = max((count - 1 for count, each in near if word in each.opposites), default=0)
         if own < max((count for count, each in near if _has_opposite(each, word)), default=0):
             return f"{word!r} stands for its opposite"
+    for name in sorted(clause.names):
+        own = max((count - 1 for count, each in near if name in each.words), default=0)
+        if own < max((count for count, each in near if _names_another(each, name, clause)), default=0):
+            return f"{name!r} stands for another name"
     return ""
+
+
+def _names_another(source: ComparedClause, name: str, clause: ComparedClause) -> bool:
+    """Return whether a clause of the sources has another name in the place of this one."""
+    return name not in source.words and bool(source.names.difference(clause.words))
 
 
 def _has_another(clause: ComparedClause, value: Specific) -> bool:

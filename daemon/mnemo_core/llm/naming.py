@@ -9,8 +9,10 @@ import msgspec
 from msgspec import Meta
 
 from mnemo_core.llm.content_words import EMPTY_WORDS
+from mnemo_core.llm.faithfulness import distortion_of
 from mnemo_core.llm.tasks import LlmTask, Probe, TaskInputs
 from mnemo_core.text.characters import UNSPACED_CHARACTER, WORD
+from mnemo_core.text.lexicon import listed
 from mnemo_core.text.segmentation import sentences
 
 NAME_CHARACTERS = 40
@@ -18,6 +20,7 @@ NAME_WORDS_MAX = 4
 UNSPACED_NAME_CHARACTERS = 8  # of Chinese and Japanese
 _LETTERS_MIN = 2
 _UNSPACED_MIN = 2
+_FINITE_VERBS = listed("am is are was were has have had does did will")
 
 
 class NameAnswer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -33,10 +36,12 @@ def validate_name(answer: NameAnswer, inputs: TaskInputs) -> str:
         return "it names nothing"
     if len(words) > (UNSPACED_NAME_CHARACTERS if UNSPACED_CHARACTER.search(answer.name) else NAME_WORDS_MAX):
         return f"it has {len(words)} words"
+    if not _FINITE_VERBS.isdisjoint(words):
+        return "it is a sentence"
     known = {word.casefold() for source in inputs.sources for word in WORD.findall(source)}
     if foreign := [word for word in words if word not in known and word not in EMPTY_WORDS]:
         return f"the word {foreign[0]!r} is in none of the sources"
-    return ""
+    return distortion_of(answer.name, inputs.sources) if any(map(str.isdigit, answer.name)) else ""
 
 
 def extract_name(inputs: TaskInputs) -> NameAnswer:
