@@ -9,7 +9,7 @@ last answer as the daemon sent them, for callers that pass them on unread."""
 
 import errno
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -295,6 +295,31 @@ class Client:
         asked = retrieval.AskRequest(question=question, **fields) if isinstance(question, str) else question
         return self._request("POST", "/ask", retrieval.AskAnswer, asked)
 
+    def ask_stream(
+        self, question: str | retrieval.AskRequest, **fields: Any
+    ) -> Generator[retrieval.AskMemories | retrieval.AskSentence | retrieval.AskAnswer]:
+        """Answer a question as `ask` does, and yield what is known meanwhile: the memories that the answer is made
+        from, each sentence of a language model once it is verified, and at last the answer, which alone counts.
+
+        Who stops reading ends the call of the model."""
+        asked = retrieval.AskRequest(question=question, **fields) if isinstance(question, str) else question
+        body = _encode(msgspec.structs.replace(asked, stream=True))
+        namespace = None if asked.namespace is not None else self.namespace
+        response = self._send("POST", "/ask", body, namespace, repeatable=True)
+        if response.status != 200:
+            self._read_body(response)
+        with self._reading(response):
+            name = ""
+            for line in response.lines():
+                field, _, value = line.partition(b": ")
+                if field == b"event":
+                    name = value.decode()
+                elif field == b"data" and name == "error":
+                    raise RefusalError(503, _decode(value, dict[str, dict[str, Any]])["error"])
+                elif field == b"data":
+                    self.last_body = value
+                    yield _decode(value, _ASK_EVENTS[name])
+
     # The daemon and its parts
 
     def health(self) -> status_types.HealthAnswer:
@@ -530,6 +555,11 @@ class Client:
         if response.status >= 400:
             raise _refusal_error(response, self.last_body)
         return self.last_body
+
+
+_ASK_EVENTS: dict[str, Any] = {
+    "memories": retrieval.AskMemories, "sentence": retrieval.AskSentence, "answer": retrieval.AskAnswer,
+}  # fmt: skip
 
 
 class _ShutdownAnswer(AnswerBody):

@@ -33,6 +33,8 @@ from mnemo_daemon.models.language_model_service import LanguageModelService
 from mnemo_daemon.models.task_runner import TaskRunner
 from mnemo_daemon.notes.notes_service import NotesService
 from mnemo_daemon.priority import QueryPriority
+from mnemo_daemon.retrieval.asked_questions import AskedQuestions
+from mnemo_daemon.retrieval.assisted_recall import AssistedRecall
 from mnemo_daemon.retrieval.recall import Recall
 from mnemo_daemon.retrieval.usage_recorder import UsageRecorder
 from mnemo_daemon.settings import Configuration, Settings
@@ -57,6 +59,8 @@ class Services:
     extraction: StatementExtraction
     scoring_backfill: ScoringBackfill
     recall: Recall
+    assisted_recall: AssistedRecall
+    asked_questions: AskedQuestions
     usage_recorder: UsageRecorder
     notes: NotesService
     maintenance: StoreMaintenance
@@ -147,6 +151,8 @@ class Services:
         )
         self.runs = RunService(store, self.views, self.memories, self.llm_tasks)
         self.extraction = StatementExtraction(store, self.views, self.memories, self.ingest, self.llm_tasks)
+        self.assisted_recall = AssistedRecall(self.recall, self.llm_tasks, self.priority)
+        self.asked_questions = AskedQuestions()
         self.maintenance = StoreMaintenance(store, self.disk, self.embedding.spaces)
         self.trash = Trash(store, self.views)
         self.expiry = Expiry(store, self.views)
@@ -246,3 +252,4 @@ class Services:
         self.ingest.clear_caches()
         self.extraction.clear_caches()
         self.recall.clear_caches()
+        self.asked_questions.clear()

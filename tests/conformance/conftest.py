@@ -11,11 +11,11 @@ from mnemo_daemon.models.language_model import LanguageModel
 
 ModelOf = Callable[..., LanguageModel]
 
-# What a script has at hand: ready(), prompt() and answer(text), over the wire of the real worker.
+# What a script has at hand: ready(), prompt(), piece(text) and answer(text), over the wire of the real worker.
 WIRE = """
 import os, pathlib, sys, time
 import msgspec
-from mnemo_daemon.models.llm_worker import Completion, Prompt, Ready, claim_stdout, send, take_frame
+from mnemo_daemon.models.llm_worker import Completion, AnswerPiece, Prompt, Ready, claim_stdout, send, take_frame
 received, out = bytearray(), 1
 
 def ready():
@@ -28,6 +28,9 @@ def prompt():
             sys.exit(0)
         received.extend(data)
     return msgspec.msgpack.decode(body, type=Prompt)
+
+def piece(text):
+    send(out, AnswerPiece(text))
 
 def answer(text):
     send(out, Completion(text, 1, 1, False))

@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from mnemo_client.errors import RefusalError
-from mnemo_client.protocol.retrieval import AskAnswer
+from mnemo_client.protocol.retrieval import AskAnswer, AskMemories
 from mnemo_core.llm.grounding import rejection_of
 from tests.running import RunningDaemon, running
 from tests.samples import quick_folder
@@ -72,8 +73,9 @@ def spoken_day(at: int) -> str:
 
 
 def ask(daemon: RunningDaemon, question: str, **fields: object) -> AskAnswer:
+    """The answer, without a call of the model for `rerank`."""
     with daemon.client() as client:
-        return client.ask(question, **fields)
+        return client.ask(question, **{"rerank": False, **fields})
 
 
 def test_an_answer_quotes_the_sentence_and_cites_its_memory(quoting: RunningDaemon) -> None:
@@ -161,8 +163,8 @@ def test_with_a_language_model_the_answer_is_grounded_in_what_it_cites_or_quoted
         assert (answer.method == "llm") == (answer.reason is None)
     with writing.client() as client:
         model = client.status().models["llm"]
-        (used,) = client.llm_usage("1h").usage
-    assert (used.site, used.calls) == ("answer", 3)
+        used = next(row for row in client.llm_usage("1h").usage if row.site == "answer")
+    assert used.calls == 3
     assert sum(used.outcomes.values()) == 3
     assert (model.name, model.state) == ("SmolLM2-135M-Instruct-Q4_1", "ready")
 
@@ -182,3 +184,86 @@ def test_many_questions_at_once_are_all_answered(writing: RunningDaemon) -> None
         answers = list(threads.map(lambda _: ask(writing, "Where is the key to the cellar?"), range(24)))
     assert all(KEY in [memory.content for memory in answer.memories] for answer in answers if not answer.abstained)
     assert all(answer.reason for answer in answers if answer.method == "quotes")
+
+
+# Streamed answers
+
+
+def without_use(answer: object) -> AskAnswer:
+    """The answer without the counts of its memories, which the first of two questions changes."""
+    assert isinstance(answer, AskAnswer)
+    return msgspec.structs.replace(answer, memories=[])
+
+
+@pytest.mark.parametrize(
+    "question", ["Where is the key to the cellar?", "Where does Anna work?", "Who won the regatta?"]
+)
+def test_a_streamed_answer_ends_in_the_one_that_is_not_streamed(reading: RunningDaemon, question: str) -> None:
+    with reading.client() as client:
+        memories, *sentences, answer = client.ask_stream(question)
+        assert isinstance(memories, AskMemories)
+        assert not sentences  # no model writes
+        assert without_use(answer) == without_use(client.ask(question))
+    assert isinstance(answer, AskAnswer)
+    assert {memory.id for memory in answer.memories} <= {memory.id for memory in memories.memories}
+
+
+def test_the_sentences_of_the_model_come_before_its_answer(writing: RunningDaemon) -> None:
+    with writing.client() as client:
+        _, *sentences, answer = client.ask_stream("Where does Anna work?", rerank=False)
+    assert isinstance(answer, AskAnswer)
+    assert sentences == answer.sentences or answer.method == "quotes"
+
+
+def test_a_reader_that_goes_away_ends_the_call_of_the_model(writing: RunningDaemon) -> None:
+    with writing.client("harbours") as client:
+        for harbour in ("Oslo", "Bergen", "Turku", "Riga", "Kiel"):
+            stops = " ".join(f"Then it calls at pier {number} of the harbour." for number in range(20))
+            client.remember(f"The ferry goes to {harbour}. {stops}")
+        events = client.ask_stream("Where does the ferry go?", cut="none", rerank=False)
+        assert isinstance(next(events), AskMemories)
+        events.close()
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            rows = {row.site: row.outcomes for row in client.llm_usage("1h").usage}
+            if "cancelled" in rows["answer"]:
+                break
+            time.sleep(0.05)
+        assert rows["answer"]["cancelled"] == 1
+
+
+def test_a_streamed_question_is_refused_as_a_whole_before_its_first_event(quoting: RunningDaemon) -> None:
+    with quoting.client() as client, pytest.raises(RefusalError) as refused:
+        list(client.ask_stream(" "))
+    assert refused.value.status == 400
+
+
+# Sessions
+
+
+def test_a_follow_up_is_answered_with_the_words_of_the_question_before_it(reading: RunningDaemon) -> None:
+    with reading.client() as client:
+        assert client.ask("When did Anna move to Berlin?", session_id="one").resolved is None
+        follow_up = client.ask("And where does she work?", session_id="one")
+        assert (follow_up.answer, follow_up.resolved) == (
+            "She works at the zoo.", "And where does she work? (Anna move Berlin)",
+        )  # fmt: skip
+        again = client.ask("When was that?", session_id="one")
+        assert again.resolved == "When was that? (work Anna move Berlin)"
+        assert ANNA.startswith(again.answer)
+        for session in ("another", None):
+            assert client.ask("When was that?", session_id=session).resolved is None
+        ferry = client.ask("When does the ferry to Texel leave?", session_id="one")
+        assert (ferry.answer, ferry.resolved) == (FERRY, None)
+    with reading.client(entry_point="mcp") as agent:
+        assert agent.ask("When was that?", session_id="one").resolved is None
+    with reading.client("boats") as elsewhere:
+        assert elsewhere.ask("When was that?", session_id="one").resolved is None
+
+
+def test_an_erasure_leaves_nothing_of_the_questions_before_it(quoting: RunningDaemon) -> None:
+    with quoting.client("erased") as client:
+        found = client.remember("The door of the boathouse is green.").memory.id
+        client.ask("Which colour has the boathouse?", session_id="one")
+        client.erase(found)
+        assert client.ask("Why is that?", session_id="one").resolved is None

@@ -1,19 +1,24 @@
 """`mnemo ask`, `mnemo llm usage` and `mnemo runs` on a daemon with canned answers. SPEC 11.1, 12.2"""
 
+from typing import Any
+
 import msgspec
 import pytest
 
 from mnemo_client.protocol.llm import LlmUsage, LlmUsageAnswer
 from mnemo_client.protocol.memories import ProcedureTrace
-from mnemo_client.protocol.retrieval import AskAnswer, AskSentence, Citation
+from mnemo_client.protocol.retrieval import AskAnswer, AskMemories, AskSentence, Citation
 from mnemo_client.protocol.runs import RunSummaryAnswer, StepsAnswer
-from tests.canned import ID, CannedDaemon, CannedPerson, Give, Scenario, play, recalled
+from tests.canned import ID, CannedAnswer, CannedDaemon, CannedPerson, Give, Scenario, play, recall_answer, recalled
 
 ASKED = AskAnswer(
     answer="The key is with Ines.", sentences=[AskSentence(text="The key is with Ines.", ids=[ID])],
     citations=[Citation(id=ID, quote="The key is with Ines.", at=0)], abstained=False, method="quotes",
     memories=[recalled()],
 )  # fmt: skip
+KEY = ASKED.sentences[0]
+TWO = msgspec.structs.replace(ASKED, sentences=[KEY, AskSentence(text="She is in.", ids=[ID])])
+OTHER = "01936f2e-7c00-7000-8000-0000deadbeef"
 UNKNOWN = AskAnswer(answer="I don't know.", sentences=[], citations=[], abstained=True, method="quotes")
 
 USAGE = LlmUsageAnswer(since=0, usage=[
@@ -30,6 +35,13 @@ STEPS = StepsAnswer(
     ],
 )  # fmt: skip
 MADE = RunSummaryAnswer(outcome="stored", memory=recalled(), method="rule", reason="it is\x1b[31m loading")
+
+
+def events(*rows: tuple[str, Any]) -> CannedAnswer:
+    """Server-sent events, with a comment before each."""
+    text = "".join(f":\n\nevent: {name}\ndata: {msgspec.json.encode(value).decode()}\n\n" for name, value in rows)
+    return CannedAnswer(text.encode(), headers={"Content-Type": "text/event-stream"}, chunked=True)
+
 
 SCENARIOS = (
     Scenario("the use of the language model is shown by task, with its answers that were not used", (
@@ -67,6 +79,36 @@ SCENARIOS = (
                  "summarized by rule, not by a language model: it is\ufffd[31m loading\n"),
         {"GET /v1/runs/fix%20dates/steps": StepsAnswer(run_id="fix dates", steps=[])},
         Give("runs 'fix dates'", code=3, err="there is no step of a run 'fix dates' in namespace default\n"),
+    )),
+    Scenario("the memories are numbered in the order in which the answer cites them", (
+        {"POST /v1/ask": msgspec.structs.replace(ASKED, sentences=[
+            AskSentence(text="Second.", ids=[OTHER]), AskSentence(text="Both.", ids=[ID, OTHER])
+        ], memories=[recalled(), recalled(id=OTHER, content="x")])},
+        Give("ask who --session boat", sent=[{"question": "who", "session_id": "boat"}],
+             says=("Second. [1] Both. [2] [1]\n", "\n1  0.82  deadbeef", "\n2  0.82  c0ffee01")),
+    )),
+    Scenario("on a terminal each sentence is shown as it comes, and the rest with the answer", (
+        {"POST /v1/ask": events(("memories", AskMemories(memories=[recalled()])), ("sentence", KEY), ("answer", TWO))},
+        Give("ask where", at_terminal=True, sent=[{"question": "where", "stream": True}],
+             says=("The key is with Ines. [1]\nShe is in. [1]\n\n",)),
+        {"POST /v1/ask": events(("memories", AskMemories(memories=[])), ("answer", UNKNOWN))},
+        Give("ask where", code=3, at_terminal=True, out="I don't know.\n"),
+    )),
+    Scenario("a sentence that the answer does not have is withdrawn", (
+        {"POST /v1/ask": events(("sentence", KEY), ("answer", msgspec.structs.replace(
+            ASKED, sentences=[AskSentence(text="Ines has it.", ids=[ID])], reason="the name 'otto' is in no source")))},
+        Give("ask where", at_terminal=True, says=("The key is with Ines. [1]\nInes has it.",),
+             warns=("this was not the answer: the name 'otto' is in no source\n",)),
+    )),
+    Scenario("a stream that breaks off or ends in an error is an error", (
+        {"POST /v1/ask": events(("sentence", KEY), ("error", {"error": {"code": "busy", "message": "try later"}}))},
+        Give("ask where", code=1, at_terminal=True, warns=("try later",)),
+        {"POST /v1/ask": events(("sentence", KEY))},
+        Give("ask where", code=1, at_terminal=True, warns=("the daemon ended its answer too early",)),
+    )),
+    Scenario("recall asks for scores and phrasings, and says why the language model gave none", (
+        {"POST /v1/recall": recall_answer(recalled(), reason="it is\x1b[31m busy", degraded=["llm"])},
+        Give("recall key --rerank --expand", says=("without the language model: it is\ufffd[31m busy\n",)),
     )),
     Scenario("an answer of the language model says so", (
         {"POST /v1/ask": msgspec.structs.replace(ASKED, method="llm")},

@@ -241,12 +241,6 @@ def test_an_older_value_supports_an_answer_only_where_the_question_asks_for_the_
     assert validate_answer(answer, inputs) == reason
 
 
-def test_nothing_is_quoted_that_recall_takes_for_unlikely_to_answer() -> None:
-    for score, count in ((0.12, 2), (0.11, 0)):  # both have half of the best score
-        recalled = (RecalledSource("", WORKS, score), RecalledSource("", PANDAS, 0.08))
-        assert len(quote_answer(TaskInputs(MEMORIES[:2], "Who won?", recalled)).sentences) == count
-
-
 @pytest.mark.parametrize(
     ("sentences", "reason"),
     [

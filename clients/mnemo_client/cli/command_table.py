@@ -176,6 +176,8 @@ _RECALL_OPTIONS = (
     _option("--cut", help="gap: only what is close enough to be an answer (default on a terminal); none: the best N, "
             "however close (default in a pipe)", choices=CUTS),
     _option("--budget", help="limit of tokens for all results together; 0: no limit", type=int, metavar="N"),
+    _flag("--rerank", help="have each result scored against the question, and drop what does not bear on it"),
+    _flag("--expand", help="also search for other phrasings of the question, which the language model writes"),
 )  # fmt: skip
 _RECALL = (
     _WORDS,
@@ -355,7 +357,9 @@ GROUPS: dict[str, tuple[Command, ...]] = {
                  _option("--seq", help="the same", type=int, metavar="CHANGE"),
                  _option("--group", help="undo every change of a group", metavar="GROUP"), _DRY_RUN)),
         Command("ask", "answer a question from your memories alone, and cite them", ".commands.recall:ask",
-                (_WORDS, _COUNT, _TAG, _SINCE, _UNTIL, _AS_OF)),
+                (_WORDS, _COUNT, _TAG, _SINCE, _UNTIL, _AS_OF,
+                 _option("--session", help="a name for a series of questions: a follow-up knows the ones before it",
+                         metavar="ID"))),
         Command("runs", "show the steps of an agent's run, and its summary", ".commands.runs:runs",
                 (Argument(("run",), "the name that the agent gave the run", {"metavar": "RUN"}), _COUNT,
                  _flag("--summarize", help="summarize the run first, unless nothing has changed since"))),

@@ -59,7 +59,7 @@ class RecallRequest(RequestBody):
     cut: Cut | None = None
     group_by: GroupBy | None = None  # one result for each file of notes: its best passage
     expand: Literal["auto"] | bool = "auto"
-    rerank: bool | None = None  # drop results that are not relevant to the question
+    rerank: bool | None = None  # score each result against the question, and drop those that do not bear on it
     exact: bool = False
     as_of: Time | None = None  # as it was known then; also a span before now: 2h, 3d
     dry: bool = False
@@ -130,6 +130,7 @@ class CandidateTrace(AnswerBody):
     answer: int | None = None  # its rank in this answer, from 1
     dropped: str | None = None  # why it is not in this answer
     cut: dict[str, float] = {}  # the features of `cut: gap`
+    rerank: int | None = None  # the score of `rerank`, 0 (dropped) to 3
 
 
 class RecallTrace(AnswerBody):
@@ -155,11 +156,12 @@ class RecallAnswer(AnswerBody):
     namespace: str
     degraded: list[str] = []
     mode: str | None = None  # the mode that the rankers `hybrid` and `rerank` used
-    expanded: list[str] = []  # words that were added to the query
+    expanded: list[str] = []  # words or phrasings that were added to the query
     abstained: bool = False  # no result is close enough to be an answer
     needs_tokens: int | None = None  # if no result fits `token_budget`: the budget that would be enough
     took_ms: float = 0.0
     trace: RecallTrace | None = None
+    reason: str | None = None  # why the language model did not do what `rerank: true` or `expand: true` asks of it
 
 
 class SearchAnswer(AnswerBody):
@@ -212,6 +214,14 @@ class AskRequest(RequestBody):
     until: Time | None = None
     as_of: Time | None = None
     cut: Cut = "gap"
+    rerank: bool | None = None  # score the memories first; null: if the language model may
+    stream: bool = False  # answer by server-sent events: AskMemories, AskSentence, at last AskAnswer
+
+
+class AskMemories(AnswerBody):
+    """The event `memories` of a streamed answer: those that it is made from, best first."""
+
+    memories: list[RecalledMemory]
 
 
 class AskSentence(AnswerBody):
@@ -239,6 +249,7 @@ class AskAnswer(AnswerBody):
     memories: list[RecalledMemory] = []  # those that are cited, in the order of their relevance
     namespace: str = "default"
     degraded: list[str] = []
+    resolved: str | None = None  # of a follow-up: the question with the words of the one before it that were recalled
 
 
 class WhyRequest(RecallRequest, kw_only=True):

@@ -17,7 +17,6 @@ SENTENCE_CHARACTERS = 300
 STEM_LETTERS = 4  # two words that begin with the same letters are taken for forms of one
 KNOWN_SHARE_MIN = 0.5  # of the question's words in one source, for it to count as holding the answer
 QUOTE_SHARE_MIN = 0.5  # of the best score, for a source to be quoted next to the best (tests/bench/bench_ask.py)
-QUOTE_SCORE_MIN = 0.12  # of the best source, for anything to be quoted (the same)
 
 _SourceNumber = Annotated[int, Meta(ge=1, le=SOURCES_MAX)]
 
@@ -82,6 +81,14 @@ def validate_answer(answer: QuestionAnswer, inputs: TaskInputs) -> str:
     return ""
 
 
+def whole_sentences(text: str) -> QuestionAnswer:
+    """Return the sentences that a text, the beginning of an answer as JSON, has in full."""
+    try:
+        return msgspec.json.decode(text[: text.rfind("}") + 1] + "]}", type=QuestionAnswer)
+    except msgspec.DecodeError:
+        return QuestionAnswer(())
+
+
 def _bears_on_question(answer: QuestionAnswer, inputs: TaskInputs) -> bool:
     """Return whether an answer, or the sentence of a source that it is closest to, shares a word with the question;
     True where no sentence of the sources does."""
@@ -98,17 +105,13 @@ def _bears_on_question(answer: QuestionAnswer, inputs: TaskInputs) -> bool:
 
 
 def quote_answer(inputs: TaskInputs) -> QuestionAnswer:
-    """Quote the sentence that answers best of the first source, and of those that recall scored half as high; nothing
-    where it scored none of them QUOTE_SCORE_MIN.
+    """Quote the sentence that answers best of the first source, and of those that recall scored half as high.
 
     Recall ranks the sources and decides before whether they bear on the question at all; a choice by the words of the
     question alone cites the evidence less often (`tests/bench/bench_ask.py`).
     """
     recalled = inputs.recalled or (RecalledSource(),) * len(inputs.sources)
-    best = max(known.score for known in recalled)
-    if best < QUOTE_SCORE_MIN:
-        return QuestionAnswer(())
-    least = best * QUOTE_SHARE_MIN
+    least = max(known.score for known in recalled) * QUOTE_SHARE_MIN
     quotes: dict[str, AnswerSentence] = {}
     for number, (source, known) in enumerate(zip(inputs.sources, recalled, strict=True), start=1):
         if known.score >= least and len(quotes) < SENTENCES_MAX:

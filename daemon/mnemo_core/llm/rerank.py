@@ -56,11 +56,6 @@ def kept_sources(answer: SourceScores, count: int) -> list[int]:
     return [*rated, *range(len(answer.scores), count)]
 
 
-def is_single(inputs: TaskInputs) -> bool:
-    """Return whether there is nothing to compare."""
-    return len(inputs.sources) == 1
-
-
 def _probe(question: str, right: int, *sources: str) -> Probe:
     """A case in which one source answers the question and the others do not bear on it."""
 
@@ -80,7 +75,6 @@ RERANK = LlmTask(
     answer=SourceScores,
     validate=validate_scores,
     fallback=score_by_recall,
-    is_clear=is_single,
     is_interactive=True,
     max_tokens=50,
     deadline_s=8.0,

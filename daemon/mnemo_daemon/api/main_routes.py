@@ -6,6 +6,7 @@ A handler decides nothing: it asks a service and shapes the answer.
 import functools
 
 from mnemo_daemon.api import access
+from mnemo_daemon.api.ask_routes import AskApi
 from mnemo_daemon.api.daemon_routes import DaemonApi
 from mnemo_daemon.api.erasure_routes import ErasureApi
 from mnemo_daemon.api.history_routes import HistoryApi
@@ -37,9 +38,9 @@ class Api:
         ingest = IngestApi(services)
         self._runs = RunsApi(services, workers, ingest)
         self._resources = (
-            MemoriesApi(services, workers), self._recall, DaemonApi(services, workers, report),
-            NotesApi(services, workers), ingest, HistoryApi(services, workers), self._transfer,
-            self._maintenance, self._erasure, self._runs,
+            MemoriesApi(services, workers), self._recall, AskApi(services, self._recall),
+            DaemonApi(services, workers, report), NotesApi(services, workers), ingest,
+            HistoryApi(services, workers), self._transfer, self._maintenance, self._erasure, self._runs,
         )  # fmt: skip
 
     def close(self) -> None:

@@ -1,16 +1,13 @@
 """The routes of questions: recall, why, search by words, and the context block. SPEC 7, 13"""
 
 import asyncio
-import time
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, TypeVar
 
 from msgspec import Meta
 
 from mnemo_client.protocol.primitives import Namespace, RequestBody, ShortText
 from mnemo_client.protocol.retrieval import (
-    AskAnswer,
-    AskRequest,
     ContextAnswer,
     ContextRequest,
     RecallAnswer,
@@ -19,18 +16,17 @@ from mnemo_client.protocol.retrieval import (
     WhyAnswer,
     WhyRequest,
 )
-from mnemo_core.llm.question_answer import ANSWER
 from mnemo_core.retrieval import context_block
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_daemon.api import access, request_codec, response_codec
 from mnemo_daemon.api.request_codec import query_time
 from mnemo_daemon.api.workers import WorkerPool
-from mnemo_daemon.errors import bad_value
 from mnemo_daemon.models.language_model import WAITING_MAX
 from mnemo_daemon.retrieval.question import Hit, Question, RecallOutcome
-from mnemo_daemon.retrieval.question_answering import answer_question
 from mnemo_daemon.server.router import Reply, Request, Route
 from mnemo_daemon.services import Services
+
+T = TypeVar("T")
 
 # Threads for questions: more than can wait for the language model, so that one too many is answered without it at once.
 ANSWERERS = WAITING_MAX + 8
@@ -70,15 +66,14 @@ class RecallApi:
             Route("GET", "/v1/search", self.search, SearchAnswer, "By words alone", query=SearchQuery),
             Route("POST", "/v1/context", self.context, ContextAnswer,
                   "The block to put before a prompt", ask=ContextRequest),
-            *(Route("POST", path, self.ask, AskAnswer, "A question answered from memories alone", ask=AskRequest)
-              for path in ("/v1/ask", "/v1/answer")),
         ]  # fmt: skip
 
     async def recall(self, request: Request) -> Reply:
         asked: RecallRequest = request.ask
         question = self._question(request, asked)
-        recalled = await self._recall(question, dry=asked.dry or question.as_of is not None)
-        await self._workers.run(self._note_shown, recalled.hits, asked.session_id)
+        is_dry = asked.dry or question.as_of is not None
+        recalled = await self.recalled(question, dry=is_dry, is_cancelled=self._services.stopped.is_set)
+        await self.note_shown(recalled.hits, asked.session_id)
         namespace, roots = access.namespace_of(request), self._services.root_paths()
         return Reply(response_codec.recall_answer(question, recalled, namespace, roots))
 
@@ -99,7 +94,7 @@ class RecallApi:
             highlight=query.highlight, as_of=query.as_of, since=query_time(query.since), until=query_time(query.until),
         )  # fmt: skip
         question = self._question(request, asked)
-        recalled = await self._recall(question, dry=True)
+        recalled = await self.recalled(question, dry=True)
         roots = self._services.root_paths()
         memories = [response_codec.hit_view(hit, roots) for hit in recalled.hits]
         return Reply(SearchAnswer(
@@ -113,9 +108,8 @@ class RecallApi:
             query=asked.query, top_k=asked.top_k, token_budget=asked.token_budget, user_id=asked.user_id,
             session_id=None, tags=asked.tags, preferences=asked.preferences, cut=asked.cut,
         )  # fmt: skip
-        question = self._question(request, inner)._replace(working_session=asked.session_id)
-        question = _without_sensitive(question)
-        recalled = await self._recall(question, dry=False)
+        question = self.question_without_sensitive(request, inner)._replace(working_session=asked.session_id)
+        recalled = await self.recalled(question, dry=False)
         block, kept = await self._workers.run(self._context_block, recalled.hits, asked)
         is_cut = len(kept) < len(recalled.hits)
         return Reply(ContextAnswer(
@@ -124,25 +118,6 @@ class RecallApi:
             memories=[hit.details.memory.id for hit in kept],
             namespace=access.namespace_of(request), degraded=[*recalled.degraded],
         ))  # fmt: skip
-
-    async def ask(self, request: Request) -> Reply:
-        asked: AskRequest = request.ask
-        if not asked.question.strip():
-            raise bad_value("an empty question asks nothing: say what to answer", "question")
-        inner = RecallRequest(
-            query=asked.question, top_k=asked.top_k, user_id=asked.user_id, tags=asked.tags, since=asked.since,
-            until=asked.until, as_of=asked.as_of, preferences="inline", cut=asked.cut, highlight=True,
-        )  # fmt: skip
-        question = self._question(request, inner)._replace(working_session=asked.session_id)
-        until = time.monotonic() + ANSWER.deadline_s
-        recalled = await self._recall(_without_sensitive(question), dry=question.as_of is not None)
-        answered = await self._answerers.run(  # a daemon that stops does not wait for the model
-            answer_question, asked.question, recalled.hits, self._services.llm_tasks, until,
-            self._services.stopped.is_set,
-        )  # fmt: skip
-        namespace, roots = access.namespace_of(request), self._services.root_paths()
-        await self._workers.run(self._note_shown, recalled.hits, asked.session_id)
-        return Reply(response_codec.ask_answer(answered, recalled, namespace, roots))
 
     def _context_block(self, hits: Sequence[Hit], asked: ContextRequest) -> tuple[str, Sequence[Hit]]:
         """The block, and the hits that are in it: as many of the first as its characters allow."""
@@ -157,16 +132,35 @@ class RecallApi:
         return block, kept
 
     def _note_shown(self, hits: Sequence[Hit], session_id: str | None) -> None:
-        """Record what is handed out, so that it is not stored as news when it comes back. SPEC 5.5a"""
         rows = [(hit.details.memory.id, hit.details.memory.content) for hit in hits]
         self._services.ingest.record_shown(session_id or "", rows)
 
-    async def _recall(self, question: Question, *, dry: bool) -> RecallOutcome:
-        with self._services.priority.query_running():
-            recalled = await asyncio.wrap_future(self._services.recall.submit(question))
+    async def note_shown(self, hits: Sequence[Hit], session_id: str | None) -> None:
+        """Record what is handed out, so that it is not stored as news when it comes back. SPEC 5.5a"""
+        await self._workers.run(self._note_shown, hits, session_id)
+
+    async def recalled(
+        self, question: Question, *, dry: bool, is_cancelled: Callable[[], bool] | None = None
+    ) -> RecallOutcome:
+        """Recall, and count the use unless it is dry. With is_cancelled, a language model takes part where the question
+        asks for it; every other recall waits for none."""
+        services = self._services
+        if is_cancelled is not None and (question.rerank or question.expand == "true"):
+            recalled = await self.on_answerer(services.assisted_recall.answer, question, is_cancelled)
+        else:
+            with services.priority.query_running():
+                recalled = await asyncio.wrap_future(services.recall.submit(question))
         if not dry:
-            self._services.usage_recorder.record(recalled.hits)
+            services.usage_recorder.record(recalled.hits)
         return recalled
+
+    async def on_answerer(self, function: Callable[..., T], *arguments: Any) -> T:
+        """Run what may wait for the language model on a thread for that."""
+        return await self._answerers.run(function, *arguments)
+
+    def question_without_sensitive(self, request: Request, asked: RecallRequest) -> Question:
+        """The question to everything but sensitive memories, unless it asks for their tag. Raises a Refusal."""
+        return _without_sensitive(self._question(request, asked))
 
     def _question(self, request: Request, asked: RecallRequest) -> Question:
         return request_codec.question_of(request, asked, self._services.store.now(), self._services.settings)

@@ -26,7 +26,7 @@ from mnemo_daemon.ingest.ingest_pipeline import IngestResult
 from mnemo_daemon.memories.history import MemoryDifference, MemoryVersion
 from mnemo_daemon.memories.memory_service import MemoryDetails, MemoryEdge
 from mnemo_daemon.retrieval.question import Hit, Question, RecallOutcome, shown_score
-from mnemo_daemon.retrieval.question_answering import AnsweredQuestion
+from mnemo_daemon.retrieval.question_answering import AnsweredQuestion, CitedSentence
 from mnemo_daemon.times import utc_offset
 from mnemo_store.records import Memory
 
@@ -92,20 +92,19 @@ def recall_answer(
         needs_tokens=recalled.tokens_needed or None,
         took_ms=round(recalled.took_ms, 3),
         trace=recalled.trace,
+        reason=recalled.reason or None,
     )
 
 
 def ask_answer(
-    answered: AnsweredQuestion, recalled: RecallOutcome, namespace: str, root_paths: Mapping[str, str]
-) -> AskAnswer:
+    answered: AnsweredQuestion, recalled: RecallOutcome, namespace: str, root_paths: Mapping[str, str],
+    resolved: str | None = None,
+) -> AskAnswer:  # fmt: skip
     """The answer to a question, with the memories that it cites."""
     cited = {quoted.hit.details.memory.id: quoted for _, quotes in answered.sentences for quoted in quotes}
     return AskAnswer(
         answer=answered.text,
-        sentences=[
-            AskSentence(text=text, ids=[quoted.hit.details.memory.id for quoted in quotes])
-            for text, quotes in answered.sentences
-        ],
+        sentences=list(map(ask_sentence, answered.sentences)),
         citations=[
             Citation(id=memory_id, quote=quoted.quote, at=quoted.hit.details.memory.event_at)
             for memory_id, quoted in cited.items()
@@ -116,7 +115,13 @@ def ask_answer(
         memories=[hit_view(hit, root_paths) for hit in recalled.hits if hit.details.memory.id in cited],
         namespace=namespace,
         degraded=list(recalled.degraded),
+        resolved=resolved,
     )
+
+
+def ask_sentence(sentence: CitedSentence) -> AskSentence:
+    text, quotes = sentence
+    return AskSentence(text=text, ids=[quoted.hit.details.memory.id for quoted in quotes])
 
 
 def edge(row: MemoryEdge, root_paths: Mapping[str, str]) -> EdgeView:

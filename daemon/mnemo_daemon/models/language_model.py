@@ -33,6 +33,7 @@ import msgspec
 from mnemo_daemon.models.call_queue import POLL_S, CallQueue
 from mnemo_daemon.models.llm_worker import (
     FRAME_BYTES_MAX,
+    AnswerPiece,
     BrokenFrame,
     Cancel,
     Completion,
@@ -48,6 +49,7 @@ from mnemo_daemon.scratch_file import open_scratch_file
 
 State = Literal["absent", "off", "starting", "ready", "failed"]
 Clock = Callable[[], float]
+OnPiece = Callable[[str], None]
 
 # -P: nothing is imported from the folder in which the daemon was started.
 WORKER_COMMAND = (sys.executable, "-P", "-m", "mnemo_daemon.models.llm_worker")
@@ -285,8 +287,11 @@ class LanguageModel:
         grammar: str = "",
         is_interactive: bool = True,
         is_cancelled: Callable[[], bool] = lambda: False,
+        on_piece: OnPiece | None = None,
     ) -> Completion:
         """Return the model's answer, of at most max_tokens, within deadline_s seconds and KILL_GRACE_S.
+
+        `on_piece` gets the answer piece by piece while it is written, and must not raise.
 
         `head` stands before the prompt; the answer follows `grammar`, if one is given, which must be a tested one. A
         background call ends as CallCancellation as soon as an interactive one waits. The time to start the model counts
@@ -304,8 +309,9 @@ class LanguageModel:
         try:
             with self._queue.turn(until, is_interactive=is_interactive, is_cancelled=is_cancelled):
                 return self._answer_in_turn(
-                    lambda: Prompt(prompt, max_tokens, time_left(until), head, grammar, next(self._numbers)),
-                    until, must_stop,
+                    lambda: Prompt(prompt, max_tokens, time_left(until), head, grammar, next(self._numbers),
+                                   streams=on_piece is not None),
+                    until, must_stop, on_piece,
                 )  # fmt: skip
         except InterruptedError as error:
             raise CallCancellation("the call was cancelled while it waited") from error
@@ -330,12 +336,12 @@ class LanguageModel:
             self._drop_worker()
 
     def _answer_in_turn(
-        self, make_prompt: Callable[[], Prompt], until: float, must_stop: Callable[[], bool]
+        self, make_prompt: Callable[[], Prompt], until: float, must_stop: Callable[[], bool], on_piece: OnPiece | None
     ) -> Completion:
         self._check_usable()  # it may have been closed meanwhile
         try:
             worker = self._ready_worker(until, must_stop)
-            return self._ask(worker, make_prompt(), until, must_stop)
+            return self._ask(worker, make_prompt(), until, must_stop, on_piece)
         except TimeoutError as error:
             raise AnswerTimeout("the deadline passed before the prompt could be sent") from error
         finally:
@@ -396,7 +402,7 @@ class LanguageModel:
                 return worker
             case ModelRefusal(reason=reason):
                 raise self._fail(reason)
-            case Completion():
+            case AnswerPiece() | Completion():
                 raise self._fail("it answered before there was a prompt")
             case None if time.monotonic() >= start_until:
                 raise self._fail(f"it was not loaded after {START_LIMIT_S:g} s and was killed")
@@ -411,15 +417,17 @@ class LanguageModel:
         except OverflowError as error:
             raise ModelBusy(f"{self._slots.count} other language models are answering") from error
 
-    def _ask(self, worker: Worker, prompt: Prompt, until: float, must_stop: Callable[[], bool]) -> Completion:
+    def _ask(
+        self, worker: Worker, prompt: Prompt, until: float, must_stop: Callable[[], bool], on_piece: OnPiece | None
+    ) -> Completion:
         """Send the prompt and return the answer to it; every other outcome is an error."""
         self._send(worker, prompt, until + KILL_GRACE_S)
         try:
-            reply = self._receive(worker, until + KILL_GRACE_S, must_stop)
+            reply = self._receive_answer(worker, until + KILL_GRACE_S, must_stop, on_piece)
         except CallCancellation:
             until = time.monotonic()
             self._send(worker, Cancel(prompt.number), until + KILL_GRACE_S)
-            reply = self._receive(worker, until + KILL_GRACE_S)
+            reply = self._receive_answer(worker, until + KILL_GRACE_S)
         match reply:
             case Completion() as completion:
                 self._failures, self._reason = 0, ""
@@ -440,6 +448,18 @@ class LanguageModel:
                 raise AnswerTimeout("the language model hung and was stopped")
             case unknown:
                 assert_never(unknown)
+
+    def _receive_answer(
+        self, worker: Worker, until: float, must_stop: Callable[[], bool] = lambda: False,
+        on_piece: OnPiece | None = None,
+    ) -> Ready | Completion | ModelRefusal | None:  # fmt: skip
+        """Return the message that ends an answer, as `_receive` does, after its pieces."""
+        while isinstance(reply := self._receive(worker, until, must_stop), AnswerPiece):
+            if must_stop():
+                raise CallCancellation("the call was cancelled")
+            if on_piece is not None:
+                on_piece(reply.text)
+        return reply
 
     def _send(self, worker: Worker, message: Prompt | Cancel, until: float) -> None:
         try:

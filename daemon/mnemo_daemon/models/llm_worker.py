@@ -2,15 +2,16 @@
 
 llama.cpp is not thread-safe, can crash on a bad file or grammar, and must be stoppable at any moment, so it runs in a
 process of its own. The process reads Prompts and Cancels from standard input and writes Ready once, then one Completion
-or ModelRefusal for each Prompt, to standard output. Each message is a frame: four bytes of length, big-endian, and that
-much msgpack. It has no state to save, so killing it is the ordinary way to stop it, and it ends when its input closes,
-which happens however the daemon dies. (PR_SET_PDEATHSIG would not do: it fires when the thread that started the child
-ends, and the daemon's threads come and go.)
+or ModelRefusal for each Prompt, after AnswerPieces where one asks for them, to standard output. Each message is a
+frame: four bytes of length, big-endian, and that much msgpack. It has no state to save, so killing it is the ordinary
+way to stop it, and it ends when its input closes, which happens however the daemon dies. (PR_SET_PDEATHSIG would not
+do: it fires when the thread that started the child ends, and the daemon's threads come and go.)
 
 Importing this module does not need llama_cpp: the daemon takes the messages and frames from here.
 """
 
 import argparse
+import codecs
 import ctypes
 import hashlib
 import math
@@ -21,6 +22,7 @@ import resource
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -46,6 +48,7 @@ class Prompt(msgspec.Struct, tag="prompt"):
     head: str = ""  # stands before the text and is the same for many prompts
     grammar: str = ""  # GBNF that the answer follows; a wrong one crashes the process
     number: int = 0  # by which a Cancel names it
+    streams: bool = False  # the answer is sent in AnswerPieces, too, while it is written
 
 
 class Cancel(msgspec.Struct, tag="cancel"):
@@ -58,6 +61,12 @@ class Ready(msgspec.Struct, tag="ready"):
     """The model is loaded; sent once."""
 
     context_tokens: int
+
+
+class AnswerPiece(msgspec.Struct, tag="piece"):
+    """The next characters of the answer that is being written."""
+
+    text: str
 
 
 class Completion(msgspec.Struct, tag="completion"):
@@ -77,7 +86,7 @@ class ModelRefusal(msgspec.Struct, tag="refusal"):
     reason: str
 
 
-Reply = Ready | Completion | ModelRefusal
+Reply = Ready | AnswerPiece | Completion | ModelRefusal
 
 
 class BrokenFrame(ValueError):
@@ -144,7 +153,7 @@ def main(arguments: list[str]) -> int:
         resource.setrlimit(resource.RLIMIT_AS, (options.memory_limit, options.memory_limit))
     try:
         check_file(options.model, options.sha256)
-        model = LoadedModel(options, stop)
+        model = LoadedModel(options, stop, lambda piece: send(out, piece))
     except (ImportError, OSError, RuntimeError, ValueError, MemoryError) as error:
         send(out, ModelRefusal("unusable", str(error) or type(error).__name__))
         return 1
@@ -213,9 +222,13 @@ def check_file(model: Path, sha256: str) -> None:
 class LoadedModel:
     """A GGUF model in memory that answers until it is told to stop."""
 
-    def __init__(self, options: argparse.Namespace, stop: StopSignal) -> None:
+    def __init__(
+        self, options: argparse.Namespace, stop: StopSignal, on_piece: Callable[[AnswerPiece], None] = lambda _: None
+    ) -> None:
         """Raises ImportError, OSError, RuntimeError, ValueError or MemoryError if the model cannot be used."""
         import llama_cpp
+
+        self._on_piece = on_piece
 
         # By default one processor stays free: OpenMP's threads spin at their barriers.
         threads = options.threads or max(1, available_cpus() - 1)
@@ -250,7 +263,7 @@ class LoadedModel:
         self._stop.arm(prompt)
         try:
             reused = self._read_head(head) if prompt.head else 0
-            written, cut = self._generate(tokens, prompt.max_tokens, grammar)
+            written, cut = self._generate(tokens, prompt, grammar)
         except (RuntimeError, ValueError) as error:
             self._llama.reset()  # an aborted evaluation leaves half a prompt in the cache
             if self._stop.is_set():
@@ -261,17 +274,20 @@ class LoadedModel:
         text = decode_answer(self._llama.detokenize(written, prev_tokens=tokens))
         return Completion(text, len(tokens), len(written), cut, reused)
 
-    def _generate(self, tokens: list[int], max_tokens: int, grammar: Any) -> tuple[list[int], bool]:
+    def _generate(self, tokens: list[int], prompt: Prompt, grammar: Any) -> tuple[list[int], bool]:
         """The most probable tokens after these, and whether they are cut: they ended because of max_tokens."""
         from llama_cpp import StoppingCriteriaList, llama_vocab_is_eog
 
         stop = StoppingCriteriaList([lambda _tokens, _scores: self._stop.is_set()])
+        decoder = codecs.getincrementaldecoder("utf-8")("ignore")  # a token may end in the middle of a character
         written: list[int] = []
         for token in self._llama.generate(tokens, temp=0.0, grammar=grammar, stopping_criteria=stop):
             if llama_vocab_is_eog(self._llama._model.vocab, token):
                 return written, False
             written.append(token)
-            if len(written) == max_tokens:
+            if prompt.streams and (text := decoder.decode(self._llama.detokenize([token]))):
+                self._on_piece(AnswerPiece(text))
+            if len(written) == prompt.max_tokens:
                 break
         return written, True
 

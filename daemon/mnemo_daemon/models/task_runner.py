@@ -34,6 +34,8 @@ log = logging.getLogger("mnemo.llm")
 
 Level = Literal["off", "auto", "full"]
 
+TEXT_SO_FAR_MAX = 16_384  # characters of an unfinished answer; a whole one is much shorter
+
 
 @dataclass(frozen=True)
 class TaskResult(Generic[Answer]):
@@ -73,24 +75,34 @@ class TaskRunner:
         inputs: TaskInputs,
         deadline_s: float | None = None,
         is_cancelled: Callable[[], bool] = lambda: False,
+        on_text: Callable[[str], None] | None = None,
     ) -> TaskResult[Answer]:
-        """Return the answer of the model, or the fallback's with the reason, within the deadline."""
-        level = self._level()
-        if level == "off":
-            reason = "language-model tasks are off (`llm.level`)"
-        elif level == "auto" and task.is_clear(inputs):
-            reason = "the case is clear without a language model"
-        elif not (reason := self._obstacle(task)):
+        """Return the answer of the model, or the fallback's with the reason, within the deadline.
+
+        `on_text` gets what the model wrote so far, which nothing has verified yet, and must not raise.
+        """
+        if not (reason := self.reason_not_to_ask(task, inputs)):
             model = self._model(task.site)
-            answer, reason = self._ask(
-                model, task, inputs, task.deadline_s if deadline_s is None else deadline_s, is_cancelled
-            )
+            limit_s = task.deadline_s if deadline_s is None else deadline_s
+            answer, reason = self._ask(model, task, inputs, limit_s, is_cancelled, on_text)
             if answer is not None:
                 return TaskResult(answer, "llm", model=model.name)
         return TaskResult(task.fallback(inputs), "fallback", reason)
 
+    def reason_not_to_ask(self, task: AnyTask, inputs: TaskInputs) -> str:
+        """Return why the fallback answers without a call of the model; "" if the model is asked."""
+        level = self._level()
+        if level == "off":
+            return "language-model tasks are off (`llm.level`)"
+        if level == "auto" and task.is_clear(inputs):
+            return "the case is clear without a language model"
+        return self._obstacle(task)
+
     def _obstacle(self, task: AnyTask) -> str:
-        """Return why the model must not be asked; "" if it may be."""
+        """Return why the model cannot or must not be asked; "" if it may be."""
+        status = self._model(task.site).status()
+        if status.state == "absent":
+            return status.reason
         return self._grade_obstacle(task) or ("" if task.is_interactive else self._reason_to_wait())
 
     def _ask(
@@ -100,6 +112,7 @@ class TaskRunner:
         inputs: TaskInputs,
         deadline_s: float,
         is_cancelled: Callable[[], bool],
+        on_text: Callable[[str], None] | None,
     ) -> tuple[Answer | None, str]:
         """The accepted answer of the model, or None and the reason why there is none."""
         began = self._clock()
@@ -108,8 +121,9 @@ class TaskRunner:
         outcome: LlmOutcome
         try:
             completion = call_model(
-                model, task, inputs, deadline_s, is_interactive=task.is_interactive, is_cancelled=is_cancelled
-            )
+                model, task, inputs, deadline_s, is_interactive=task.is_interactive, is_cancelled=is_cancelled,
+                on_piece=on_text and _joined_pieces(on_text),
+            )  # fmt: skip
             answer = parse_answer(task, completion.text, inputs)
             reason = task.validate(answer, inputs)
             outcome = "rejected" if reason else "answered"
@@ -131,14 +145,27 @@ class TaskRunner:
 
 def call_model(
     model: LanguageModel, task: LlmTask[Answer], inputs: TaskInputs, deadline_s: float, *, is_interactive: bool,
-    is_cancelled: Callable[[], bool],
+    is_cancelled: Callable[[], bool], on_piece: Callable[[str], None] | None = None,
 ) -> Completion:  # fmt: skip
     """Return what the model writes for a task. Raises any LanguageModelError."""
     return model.answer(
         prompt_data(inputs), task.max_tokens, deadline_s,
         head=prompt_head(task), grammar=_grammar_of(task.answer),
-        is_interactive=is_interactive, is_cancelled=is_cancelled,
+        is_interactive=is_interactive, is_cancelled=is_cancelled, on_piece=on_piece,
     )  # fmt: skip
+
+
+def _joined_pieces(on_text: Callable[[str], None]) -> Callable[[str], None]:
+    """A function that takes pieces of a text and passes on the whole text so far."""
+    text = ""
+
+    def on_piece(piece: str) -> None:
+        nonlocal text
+        if len(text) < TEXT_SO_FAR_MAX:
+            text += piece
+            on_text(text)
+
+    return on_piece
 
 
 @functools.cache

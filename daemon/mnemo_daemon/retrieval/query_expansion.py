@@ -1,9 +1,11 @@
-"""A question that finds next to nothing is asked once more, with words of the best hits added. SPEC 7.6"""
+"""A question is asked once more with further words: those of its other phrasings, or, where it finds next to nothing,
+of its best hits. SPEC 7.6"""
 
 import math
 
 import numpy as np
 
+from mnemo_core.llm.expand import added_words
 from mnemo_core.retrieval import query_expansion
 from mnemo_core.retrieval.query_expansion import HITS_MAX, WORDS_FACTOR, ExpansionWord
 from mnemo_daemon.indexing.views import Views
@@ -17,7 +19,7 @@ HELD_MIN = 2  # memories that hold a word: one that only the hit itself holds fi
 
 
 class QueryExpansion:
-    """Widens a question by rule; it costs one more search, and only where the first came to nothing."""
+    """Widens a question; it costs one more search, without phrasings only where the first came to nothing."""
 
     def __init__(self, store: Store, views: Views, retrieval: CandidateRetrieval, inputs: RankingInputs) -> None:
         self._store = store
@@ -27,15 +29,20 @@ class QueryExpansion:
 
     def expand(self, context: RecallContext) -> None:
         """Take the candidates that the added words find, where expansion is requested and they are better."""
-        serving, before = context.serving, context.scored.relevance
-        if context.question.expand == "false" or serving is None or not query_expansion.is_due(before):
+        question, serving, before = context.question, context.serving, context.scored.relevance
+        hits: list[int] = []
+        if question.phrasings:
+            names, words = list(question.phrasings), added_words(question.phrasings, question.query)
+        elif question.expand == "false" or serving is None or not query_expansion.is_due(before):
             return
-        hits = [int(context.found.numbers[row]) for row in context.rows[:HITS_MAX]]
-        added = self._words(context, hits)
-        if not added:
+        else:
+            hits = [int(context.found.numbers[row]) for row in context.rows[:HITS_MAX]]
+            names = self._words(context, hits)
+            words = " ".join(names)
+        if not words:
             return
-        wider = RecallContext(context.question, context.corpus, StageTimer(), serving)
-        self._retrieval.search(wider, words=" ".join(added))
+        wider = RecallContext(question, context.corpus, StageTimer(), serving)
+        self._retrieval.search(wider, words=words)
         wider.request = context.request
         wider.found = _discounted(wider.found, hits)._replace(terms=context.found.terms)  # ranked by the query
         self._inputs.set_candidates(wider, joins=False)
@@ -43,7 +50,9 @@ class QueryExpansion:
         context.timer.mark("expand")
         if query_expansion.is_improvement(before, wider.scored.relevance[wider.found.from_words]):
             context.found, context.learned, context.candidates = wider.found, wider.learned, wider.candidates
-            context.scored, context.rows, context.expansion_terms = wider.scored, wider.rows, tuple(added)
+            context.scored, context.rows, context.expansion_terms = wider.scored, wider.rows, tuple(names)
+            if question.phrasings and question.sort == "score":
+                context.rows = _better_first(wider, float(before.max(initial=0.0)))
 
     def _words(self, context: RecallContext, hits: list[int]) -> list[str]:
         tokenizer = self._views.lexical.tokenizer
@@ -58,6 +67,16 @@ class QueryExpansion:
     def _rarity(self, term: str) -> float:
         held, memories = self._views.lexical.document_frequency(term), len(self._views.lexical)
         return math.log1p((memories - held + 0.5) / (held + 0.5)) if held >= HELD_MIN else 0.0
+
+
+def _better_first(wider: RecallContext, before: float) -> list[int]:
+    """The rows, first those that the phrasings found and that fit better than everything before, by relevance: the
+    ranker goes by the words of the question, of which they may have none."""
+    fit, from_words = wider.scored.relevance, wider.found.from_words
+    better = [row for row in wider.rows if from_words[row] and WORDS_FACTOR * float(fit[row]) > before]
+    better.sort(key=lambda row: -float(fit[row]))
+    first = frozenset(better)
+    return [*better, *(row for row in wider.rows if row not in first)]
 
 
 def _discounted(found: CandidateSet, hits: list[int]) -> CandidateSet:

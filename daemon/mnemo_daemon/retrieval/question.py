@@ -33,9 +33,11 @@ class Question(NamedTuple):
     cut: Literal["none", "gap"] = "none"
     group_by: Literal["note"] | None = None  # one hit for each file of notes
     expand: Literal["auto", "false", "true"] = "auto"
+    phrasings: tuple[str, ...] = ()  # other phrasings of the query, whose words are searched too
     rerank: bool = False  # candidates that do not bear on the question are dropped
     exact: bool = False
     highlight: bool = False
+    excerpt_query: str = ""  # what the best sentences are to answer, where that is not all of the query
     explain: bool = False
     working_session: str | None = None
     working_any: bool = False  # `kinds` names `working`
@@ -76,6 +78,7 @@ class Hit(NamedTuple):
     preference: bool = False  # it is one of those that come first
     is_cut: bool = False  # its content is a passage of the memory, which is larger than the budget
     others: int = 0  # further passages of its note, with `group_by`
+    tokens: int = 0  # of its content
 
 
 class RecallOutcome(NamedTuple):
@@ -89,7 +92,8 @@ class RecallOutcome(NamedTuple):
     mode: ModeUsed | None = None  # that was used, by a ranker that has some
     abstained: bool = False
     tokens_needed: int = 0  # where nothing fits the budget whole, the tokens of the smallest
-    expanded: tuple[str, ...] = ()  # the words that were added to the query
+    expanded: tuple[str, ...] = ()  # the words or phrasings that were added to the query
+    reason: str = ""  # why the language model did not do its part of what was requested
 
 
 def shown_score(score: float) -> float:

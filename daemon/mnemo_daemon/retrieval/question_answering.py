@@ -4,14 +4,25 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
-from mnemo_core.llm.question_answer import ANSWER, SOURCES_MAX, best_sentence
-from mnemo_core.llm.tasks import RecalledSource, TaskInputs
+from mnemo_core.llm.question_answer import (
+    ANSWER,
+    SOURCES_MAX,
+    AnswerSentence,
+    best_sentence,
+    is_quotable,
+    validate_answer,
+    whole_sentences,
+)
+from mnemo_core.llm.tasks import EarlierQuestion, RecalledSource, TaskInputs
 from mnemo_core.text.dates.local_days import local_time
 from mnemo_daemon.models.task_runner import TaskRunner
-from mnemo_daemon.retrieval.question import Hit
+from mnemo_daemon.retrieval.question import Hit, RecallOutcome
 from mnemo_daemon.times import utc_offset
 
 SOURCE_CHARACTERS = 1000  # of a longer text, the passage that answers best is read
+# Of the best hit, for quotes that do not have all words of the question. The score of `auto` is the chance that a
+# memory answers, and to about here it is calibrated (daemon/SPEC.md 7.3); tests/bench/bench_ask.py shows the cost.
+QUOTED_CHANCE_MIN = 0.15
 UNKNOWN = "I don't know."
 
 
@@ -22,10 +33,13 @@ class QuotedHit(NamedTuple):
     quote: str
 
 
+CitedSentence = tuple[str, list[QuotedHit]]
+
+
 class AnsweredQuestion(NamedTuple):
     """The sentences of an answer, each with the memories that it rests on; none where they do not hold it."""
 
-    sentences: list[tuple[str, list[QuotedHit]]]
+    sentences: list[CitedSentence]
     method: Literal["llm", "quotes"]
     reason: str = ""  # why no language model answered
 
@@ -35,39 +49,67 @@ class AnsweredQuestion(NamedTuple):
 
 
 def answer_question(
-    question: str, hits: Sequence[Hit], tasks: TaskRunner, until: float, is_cancelled: Callable[[], bool]
-) -> AnsweredQuestion:
-    """Answer from the first hits; the order of the hits is that of their relevance.
+    question: str, recalled: RecallOutcome, tasks: TaskRunner, until: float, is_cancelled: Callable[[], bool],
+    earlier: Sequence[EarlierQuestion] = (), on_sentence: Callable[[CitedSentence], None] | None = None,
+) -> AnsweredQuestion:  # fmt: skip
+    """Answer from the first hits of a recall; their order is that of their relevance.
 
     Waits for the language model, at most until a time of the monotonic clock: questions wait for a thread before this.
+    `on_sentence` gets each sentence of the model as soon as it is written and verified, which a later one of the same
+    answer can still make void, and must not raise.
     """
-    read = [hit for hit in hits if hit.details.memory.content.strip()][:SOURCES_MAX]
-    if not read:
+    read = _answer_hits(recalled.hits)
+    inputs = answer_inputs(question, recalled.hits, earlier)
+    if inputs is None:
         return AnsweredQuestion([], "quotes")
-    sources = tuple(_source_text(hit) for hit in read)
-    inputs = TaskInputs(sources, question, tuple(map(_recalled, read)))
-    result = tasks.run(ANSWER, inputs, max(0.0, until - time.monotonic()), is_cancelled)
-    sentences = [
-        (
-            sentence.text,
-            [
-                QuotedHit(read[n - 1], best_sentence(sources[n - 1], sentence.text))
-                for n in dict.fromkeys(sentence.sources)
-            ],
-        )
-        for sentence in result.answer.sentences
-    ]
+
+    def cited(sentence: AnswerSentence) -> CitedSentence:
+        numbers = dict.fromkeys(sentence.sources)
+        return sentence.text, [
+            QuotedHit(read[n - 1], best_sentence(inputs.sources[n - 1], sentence.text)) for n in numbers
+        ]
+
+    reported = 0
+
+    def on_text(text: str) -> None:
+        nonlocal reported
+        so_far = whole_sentences(text)
+        if on_sentence is not None and len(so_far.sentences) > reported and not validate_answer(so_far, inputs):
+            for sentence in so_far.sentences[reported:]:
+                on_sentence(cited(sentence))
+            reported = len(so_far.sentences)
+
+    seconds = max(0.0, until - time.monotonic())
+    result = tasks.run(ANSWER, inputs, seconds, is_cancelled, None if on_sentence is None else on_text)
+    if result.method == "fallback" and recalled.ranker == "auto" and not is_quotable(inputs):
+        best = max(hit.score for hit in read)
+        if best < QUOTED_CHANCE_MIN:
+            return AnsweredQuestion([], "quotes", f"no memory is likely to answer it: the best scores {best:.2f}")
+    sentences = list(map(cited, result.answer.sentences))
     return AnsweredQuestion(sentences, "llm" if result.method == "llm" else "quotes", result.reason)
 
 
-def _source_text(hit: Hit) -> str:
+def answer_inputs(question: str, hits: Sequence[Hit], earlier: Sequence[EarlierQuestion] = ()) -> TaskInputs | None:
+    """The inputs of the task `answer`; None without a hit."""
+    read = _answer_hits(hits)
+    if not read:
+        return None
+    return TaskInputs(tuple(map(source_text, read)), question, tuple(map(recalled_source, read)), tuple(earlier))
+
+
+def _answer_hits(hits: Sequence[Hit]) -> list[Hit]:
+    return [hit for hit in hits if hit.details.memory.content.strip()][:SOURCES_MAX]
+
+
+def source_text(hit: Hit) -> str:
+    """The text of a hit that a language model reads."""
     content = hit.details.memory.content
     if len(content) <= SOURCE_CHARACTERS:
         return content
     return (hit.best.text if hit.best is not None else content)[:SOURCE_CHARACTERS]
 
 
-def _recalled(hit: Hit) -> RecalledSource:
+def recalled_source(hit: Hit) -> RecalledSource:
     """The speaker and date of a hit, its sentence that answers best and its score; an older value answers nothing."""
     memory = hit.details.memory
     parts = [memory.speaker] if memory.speaker else []
@@ -77,4 +119,4 @@ def _recalled(hit: Hit) -> RecalledSource:
     if hit.was:
         parts.append("no longer true")
     quote = hit.best.sentence if hit.best is not None else ""
-    return RecalledSource(", ".join(parts), quote, 0.0 if hit.was else hit.score)
+    return RecalledSource(", ".join(parts), quote, 0.0 if hit.was else hit.score, hit.was)

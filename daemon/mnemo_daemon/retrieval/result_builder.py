@@ -14,9 +14,8 @@ from mnemo_daemon.indexing.vectors.index_phases import ActiveIndex
 from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.memories.memory_service import MemoryDetails, details_of
-from mnemo_daemon.models.embedding import EmbeddingService
+from mnemo_daemon.models.embedding import EmbeddingService, QueryTokens
 from mnemo_daemon.retrieval.candidate_reader import CandidateReader
-from mnemo_daemon.retrieval.candidates.candidate_set import CandidateSet
 from mnemo_daemon.retrieval.context import CutoffEvidence, RecallContext, ResultPage
 from mnemo_daemon.retrieval.question import BestPassage, Hit
 from mnemo_store.backend import Snapshot
@@ -52,6 +51,9 @@ class ResultBuilder:
             question.top_k, question.offset, question.token_budget, question.preferences == "first",
             question.sort == "score", question.as_of,
         )  # fmt: skip
+        asked = found.query
+        if asked is not None and serving is not None and question.excerpt_query not in ("", question.query):
+            asked = self._embedding.encode_query_tokens(serving.embedder, question.excerpt_query)
         with self._store.snapshot() as snapshot:
             reader = CandidateReader(snapshot, context.corpus, found.numbers[context.rows], serving, self.tokens)
             preferences = reader.preferences() if wanted.preferences_first else ()
@@ -65,12 +67,13 @@ class ResultBuilder:
                     continue
                 hit, size = _hit(context, each, details_of(snapshot, memory)), each.tokens
                 if question.highlight:
-                    token_rows = self._token_rows(snapshot, found, memory, serving)
-                    hit = hit._replace(best=self._best(hit.details, question.query, token_rows))
+                    token_rows = self._token_rows(snapshot, asked, memory, serving)
+                    best = self._best(hit.details, question.excerpt_query or question.query, token_rows)
+                    hit = hit._replace(best=best)
                 if each.is_cut:
                     hit, size = self._excerpted(hit, question.query, each.tokens)
                 if hit.details.memory.content:
-                    hits.append(hit)
+                    hits.append(hit._replace(tokens=size))
                     tokens += size
         abstained = question.is_cut and not rows
         return ResultPage(
@@ -128,10 +131,10 @@ class ResultBuilder:
         return self._embedding.count_tokens(serving.embedder, text)
 
     def _token_rows(
-        self, snapshot: Snapshot, found: CandidateSet, memory: Memory, serving: ActiveIndex | None
+        self, snapshot: Snapshot, asked: QueryTokens | None, memory: Memory, serving: ActiveIndex | None
     ) -> excerpts.TokenRows | None:
         """The token rows of the question and of the memory; None where one of them has none."""
-        asked, late = found.query, serving.embedder.late if serving is not None else None
+        late = serving.embedder.late if serving is not None else None
         if serving is None or late is None or asked is None or not len(asked.rows):
             return None
         text = embedded_text(memory)

@@ -26,6 +26,7 @@ from aiohttp import web
 
 from mnemo_daemon.errors import Refusal, refusal_of
 from mnemo_daemon.server.router import (
+    EVENT_STREAM,
     Reply,
     Request,
     Route,
@@ -310,7 +311,7 @@ class HttpServer:
         """Send the pieces as they come. An error after the first one visibly cuts the answer off."""
         first = await anext(pieces, b"")
         response = web.StreamResponse(status=status)
-        response.content_type = route.content_type
+        response.content_type = EVENT_STREAM if route.sends_events else route.content_type
         response.enable_chunked_encoding()
         self._add_headers(response)
         await response.prepare(raw)

@@ -9,7 +9,7 @@ import msgspec
 
 from mnemo_client.protocol.primitives import FailureAnswer, Namespace
 from mnemo_core.text.lazy_patterns import lazy_pattern
-from mnemo_daemon.server.router import ENTRY_POINTS, Reply, Request, Route
+from mnemo_daemon.server.router import ENTRY_POINTS, EVENT_STREAM, Reply, Request, Route
 
 PATH = "/v1/openapi.json"
 REF_TEMPLATE = "#/components/schemas/{name}"
@@ -124,4 +124,7 @@ def _parameters(route: Route) -> list[dict[str, Any]]:
 
 def _response(route: Route, status: int, schema_of: dict[Any, Any]) -> dict[str, Any]:
     schema = schema_of.get(route.answer, {"type": "string"} if route.content_type != "application/json" else {})
-    return {"description": HTTPStatus(status).phrase, "content": {route.content_type: {"schema": schema}}}
+    content = {route.content_type: {"schema": schema}}
+    if route.sends_events:
+        content[EVENT_STREAM] = {"schema": {"type": "string"}}
+    return {"description": HTTPStatus(status).phrase, "content": content}

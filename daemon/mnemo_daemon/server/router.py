@@ -24,6 +24,8 @@ BULK_BYTES_MAX = 32 << 20  # SPEC 16: batch and ingest
 PARAMETERS_MAX = 200  # in a query string; the longest filter is far shorter
 AGENT_CHARS_MAX = 128  # as agent_id, SPEC 2.1
 
+EVENT_STREAM = "text/event-stream"
+
 EntryPoint = Literal["cli", "api", "mcp", "hook"]
 ENTRY_POINTS: tuple[EntryPoint, ...] = get_args(EntryPoint)
 
@@ -72,7 +74,8 @@ class Route(NamedTuple):
 
     `read_only` are fields of the body that exist and that only the daemon sets. A route whose answer is `bytes` sends
     them as `content_type`, from a Reply of bytes or of a stream. The handler of one that `streams` reads the body
-    itself, piece by piece and without a limit on the whole, and has no `ask`. `before_open`: answers while the store is
+    itself, piece by piece and without a limit on the whole, and has no `ask`. One that `sends_events` may answer with
+    a stream of server-sent events instead of its answer. `before_open`: answers while the store is
     being opened; every other route waits for it. `for_person`: refused to agents. Whoever makes the table checks both.
     """
 
@@ -88,6 +91,7 @@ class Route(NamedTuple):
     body_max: int = BODY_BYTES_MAX
     content_type: str = "application/json"
     streams: bool = False
+    sends_events: bool = False
     before_open: bool = False
     for_person: bool = False
 

@@ -1,7 +1,7 @@
 """The commands that ask: recall, ask, why, search, context, open."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mnemo_client.cli.arguments import (
     list_candidates,
@@ -12,10 +12,22 @@ from mnemo_client.cli.arguments import (
 )
 from mnemo_client.cli.context import CommandContext
 from mnemo_client.cli.format import traces
-from mnemo_client.cli.format.answers import answer_lines, degraded_text, hit_lines, recall_summary, search_summary
+from mnemo_client.cli.format.answers import (
+    answer_lines,
+    cited_memories,
+    degraded_text,
+    hit_lines,
+    recall_summary,
+    search_summary,
+    sentence_texts,
+)
 from mnemo_client.cli.format.records import memory_lines
-from mnemo_client.errors import EXIT_DONE, EXIT_NOT_FOUND, MnemoError, NotFoundError
-from mnemo_client.protocol.retrieval import AskRequest, ContextRequest, RecallRequest
+from mnemo_client.cli.terminal import sanitize
+from mnemo_client.errors import EXIT_DONE, EXIT_NOT_FOUND, InterruptedAnswerError, MnemoError, NotFoundError
+from mnemo_client.protocol.retrieval import AskAnswer, AskRequest, AskSentence, ContextRequest, RecallRequest
+
+if TYPE_CHECKING:
+    from mnemo_client.client import Client
 
 
 def recall(context: CommandContext) -> int:
@@ -63,6 +75,8 @@ def _recall_fields(context: CommandContext) -> dict[str, Any]:
         "ranker": options.ranker,
         "group_by": options.group_by,
         "cut": options.cut or ("gap" if context.is_for_terminal else None),
+        "expand": options.expand or "auto",
+        "rerank": options.rerank or None,
     }
     if options.budget is not None:
         fields["token_budget"] = options.budget or None
@@ -104,16 +118,20 @@ def ask(context: CommandContext) -> int:
     options = context.options
     request = AskRequest(
         question=context.text(options.words, "ask"), tags=options.tag, since=time_argument(options.since),
-        until=time_argument(options.until), as_of=time_argument(options.as_of),
+        until=time_argument(options.until), as_of=time_argument(options.as_of), session_id=options.session,
     )  # fmt: skip
     if options.top is not None:
         request.top_k = options.top
     client = context.reading_client()
-    answer = client.ask(request)
-    save_hit_numbers(context, answer.memories, 1)
+    shown: list[AskSentence] = []
+    answer = _streamed_answer(context, client, request, shown) if context.is_for_terminal else client.ask(request)
+    save_hit_numbers(context, cited_memories(answer), 1)
     if context.print_json_if_asked():
         return EXIT_NOT_FOUND if answer.abstained else EXIT_DONE
-    context.print(*answer_lines(answer, context.style, context.cwd, context.home))
+    if shown != answer.sentences[: len(shown)]:
+        shown.clear()
+        context.message(f"this was not the answer: {sanitize(answer.reason or 'it was withdrawn')}")
+    context.print(*answer_lines(answer, context.style, context.cwd, context.home, shown=len(shown)))
     if answer.abstained and answer.method == "llm":
         where = f"the memories of namespace {answer.namespace}"
         context.message(f"the language model found no answer in {where}; show them with: mnemo recall")
@@ -122,6 +140,20 @@ def ask(context: CommandContext) -> int:
         status = client.status() if "vectors" in answer.degraded else None
         return _report_nothing(context, answer.namespace, degraded_text(answer.degraded, status))
     return EXIT_DONE
+
+
+def _streamed_answer(
+    context: CommandContext, client: "Client", request: AskRequest, shown: list[AskSentence]
+) -> AskAnswer:
+    """Return the answer, after its sentences were printed as they came; these are added to `shown`."""
+    for event in client.ask_stream(request):
+        if isinstance(event, AskAnswer):
+            return event
+        if isinstance(event, AskSentence):
+            shown.append(event)
+            context.print(sentence_texts(shown, context.style)[-1])
+            context.terminal.flush()
+    raise InterruptedAnswerError("the daemon ended its answer too early", "try again")
 
 
 def context_block(context: CommandContext) -> int:

@@ -6,7 +6,7 @@ from pathlib import Path
 from mnemo_client.cli.format.units import event_date, first_line, percent, short_id, short_path
 from mnemo_client.cli.terminal import TextStyle, cell_width, sanitize, wrap, wrap_words
 from mnemo_client.protocol.memories import MemoryView
-from mnemo_client.protocol.retrieval import AskAnswer, RecallAnswer, RecalledMemory, SearchAnswer
+from mnemo_client.protocol.retrieval import AskAnswer, AskSentence, RecallAnswer, RecalledMemory, SearchAnswer
 from mnemo_client.protocol.status import StatusAnswer
 
 BEST_LINES_MAX = 4
@@ -37,17 +37,37 @@ def hit_lines(
             yield ""
 
 
-def answer_lines(answer: AskAnswer, style: TextStyle, here: Path, home: Path) -> Iterator[str]:
-    """Yield the answer, each sentence with the numbers of the memories that it rests on, then these memories."""
-    numbers = {memory.id: place for place, memory in enumerate(answer.memories, 1)}
-    said = [
-        sanitize(sentence.text) + style.dim("".join(f" [{numbers[each]}]" for each in sentence.ids if each in numbers))
-        for sentence in answer.sentences
+def sentence_texts(sentences: Sequence[AskSentence], style: TextStyle) -> list[str]:
+    """Return each sentence with the numbers of the memories that it rests on, in the order in which they are cited."""
+    numbers = _citation_numbers(sentences)
+    return [
+        sanitize(sentence.text) + style.dim("".join(f" [{numbers[each]}]" for each in sentence.ids))
+        for sentence in sentences
     ]
-    yield " ".join(said) or sanitize(answer.answer)
+
+
+def cited_memories(answer: AskAnswer) -> list[RecalledMemory]:
+    """Return the memories that an answer rests on, in the order in which it cites them."""
+    numbers = _citation_numbers(answer.sentences)
+    return sorted(answer.memories, key=lambda memory: numbers.get(memory.id, len(numbers) + 1))
+
+
+def _citation_numbers(sentences: Sequence[AskSentence]) -> dict[str, int]:
+    cited = dict.fromkeys(each for sentence in sentences for each in sentence.ids)
+    return {each: number for number, each in enumerate(cited, 1)}
+
+
+def answer_lines(answer: AskAnswer, style: TextStyle, here: Path, home: Path, shown: int = 0) -> Iterator[str]:
+    """Yield the answer, each sentence with the numbers of the memories that it rests on, then these memories. The first
+    sentences, as many as `shown`, were printed before, each on a line of its own."""
+    said = sentence_texts(answer.sentences, style)
+    if shown:
+        yield from said[shown:]
+    else:
+        yield " ".join(said) or sanitize(answer.answer)
     if answer.memories:
         yield ""
-        yield from hit_lines(answer.memories, style, here, home)
+        yield from hit_lines(cited_memories(answer), style, here, home)
         how = "written by the language model" if answer.method == "llm" else "quoted, not written by a language model"
         why = f": {sanitize(answer.reason)}" if answer.reason else ""
         yield style.dim(f"{how}{why} · namespace {sanitize(answer.namespace)}")
@@ -112,7 +132,10 @@ def highlight_marks(text: str, marks: Sequence[tuple[int, int]], start: int, end
 def recall_summary(answer: RecallAnswer, status: StatusAnswer | None, style: TextStyle) -> str:
     """Return the summary line: number of results, milliseconds, ranker, namespace, and missing parts."""
     parts = [f"{len(answer.memories)} of {answer.total}", f"{answer.took_ms:.1f} ms", answer.ranker]
-    return _summary(parts, answer.namespace, degraded_text(answer.degraded, status), style)
+    missing = [degraded_text([name for name in answer.degraded if name != "llm"], status)]
+    if answer.reason:
+        missing.append(f"without the language model: {sanitize(answer.reason)}")
+    return _summary(parts, answer.namespace, "; ".join(filter(None, missing)), style)
 
 
 def search_summary(answer: SearchAnswer, style: TextStyle) -> str:

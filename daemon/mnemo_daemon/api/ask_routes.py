@@ -1,0 +1,173 @@
+"""The routes of questions that are answered from memories alone: whole, or while the answer is written. SPEC 11, 13"""
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import NamedTuple
+
+import msgspec
+
+from mnemo_client.protocol.retrieval import AskAnswer, AskMemories, AskRequest, RecallRequest
+from mnemo_core.llm.follow_up import resolve_follow_up
+from mnemo_core.llm.question_answer import ANSWER
+from mnemo_core.llm.tasks import EarlierQuestion
+from mnemo_core.text.secrets import SENSITIVE_TAG
+from mnemo_daemon.api import access, response_codec
+from mnemo_daemon.api.recall_routes import RecallApi
+from mnemo_daemon.errors import bad_value, refusal_of
+from mnemo_daemon.retrieval.question import Question
+from mnemo_daemon.retrieval.question_answering import AnsweredQuestion, CitedSentence, answer_question
+from mnemo_daemon.server.http_server import STORE
+from mnemo_daemon.server.router import Reply, Request, Route
+from mnemo_daemon.services import Services
+
+SILENCE_SECONDS = 0.5  # between two pieces of a stream: whether its reader is still there is seen by writing to it
+
+KEEP_ALIVE = b":\n\n"
+
+Emit = Callable[[str, msgspec.Struct], None]
+
+
+class ResolvedQuestion(NamedTuple):
+    """A question to answer, whole and checked, with those that a follow-up refers to."""
+
+    asked: AskRequest
+    text: str
+    question: Question
+    session: tuple[str, ...] | None
+    earlier: tuple[EarlierQuestion, ...]
+    until: float
+
+
+class AskApi:
+    """The handlers."""
+
+    def __init__(self, services: Services, recall: RecallApi) -> None:
+        self._services = services
+        self._recall = recall
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("POST", path, self.ask, AskAnswer, "A question answered from memories alone", ask=AskRequest,
+                  sends_events=True)
+            for path in ("/v1/ask", "/v1/answer")
+        ]  # fmt: skip
+
+    async def ask(self, request: Request) -> Reply:
+        question = self._question(request)
+        if not question.asked.stream:
+            return Reply(await self._answer(request, question, self._services.stopped.is_set, None))
+        return Reply(self._events(request, question))
+
+    def _question(self, request: Request) -> ResolvedQuestion:
+        """The question with what it refers to. Raises a Refusal."""
+        asked: AskRequest = request.ask
+        if not asked.question.strip():
+            raise bad_value("an empty question asks nothing: say what to answer", "question")
+        session, text = self._session_of(request), asked.question
+        earlier: tuple[EarlierQuestion, ...] = ()
+        if session is not None and (before := self._services.asked_questions.of_session(session)):
+            text = resolve_follow_up(asked.question, before[-1].question)
+            earlier = before if text != asked.question else ()
+        inner = RecallRequest(
+            query=text, top_k=asked.top_k, user_id=asked.user_id, tags=asked.tags, since=asked.since,
+            until=asked.until, as_of=asked.as_of, preferences="inline", cut=asked.cut, rerank=asked.rerank,
+            highlight=True,
+        )  # fmt: skip
+        question = self._recall.question_without_sensitive(request, inner)
+        question = question._replace(working_session=asked.session_id, excerpt_query=asked.question)
+        return ResolvedQuestion(asked, text, question, session, earlier, time.monotonic() + ANSWER.deadline_s)
+
+    def _session_of(self, request: Request) -> tuple[str, ...] | None:
+        """The session whose earlier questions are known to the caller; None without one."""
+        asked: AskRequest = request.ask
+        if not asked.session_id:
+            return None
+        caller = access.caller_of(request)
+        return access.namespace_of(request), asked.user_id or "", asked.session_id, caller.trust, caller.name
+
+    async def _answer(
+        self, request: Request, asked: ResolvedQuestion, is_cancelled: Callable[[], bool], emit: Emit | None
+    ) -> AskAnswer:
+        """Recall and answer; with `emit`, events are reported meanwhile."""
+        services, question = self._services, asked.question
+        recalled = await self._recall.recalled(question, dry=question.as_of is not None, is_cancelled=is_cancelled)
+        if asked.asked.rerank is None and not question.rerank:
+            recalled = await self._recall.on_answerer(
+                services.assisted_recall.rerank_for_answer, question, recalled, asked.until, is_cancelled
+            )
+        namespace, roots = access.namespace_of(request), services.root_paths()
+        on_sentence = None
+        if emit is not None:
+            emit("memories", AskMemories(memories=[response_codec.hit_view(hit, roots) for hit in recalled.hits]))
+            on_sentence = _sentence_reporter(emit)
+        answered = await self._recall.on_answerer(
+            answer_question, asked.text, recalled, services.llm_tasks, asked.until, is_cancelled, asked.earlier,
+            on_sentence,
+        )  # fmt: skip
+        await self._recall.note_shown(recalled.hits, asked.asked.session_id)
+        self._remember_question(asked, answered)
+        resolved = asked.text if asked.text != asked.asked.question else None
+        answer = response_codec.ask_answer(answered, recalled, namespace, roots, resolved)
+        if services.problem():
+            answer.degraded.append(STORE)
+        return answer
+
+    def _remember_question(self, asked: ResolvedQuestion, answered: AnsweredQuestion) -> None:
+        """Keep the question for follow-ups; the answer too, unless it was to read sensitive memories."""
+        if asked.session is not None:
+            answer = "" if SENSITIVE_TAG in asked.question.filter.tags else answered.text
+            self._services.asked_questions.add(asked.session, asked.text, answer)
+
+    async def _events(self, request: Request, asked: ResolvedQuestion) -> AsyncIterator[bytes]:
+        """Server-sent events: `memories`, a `sentence` for each that is verified, and `answer`, or `error`.
+
+        A reader that goes away ends the call of the model. An error before the first event is the answer's own.
+        """
+        loop, is_gone = asyncio.get_running_loop(), threading.Event()
+        waiting: asyncio.Queue[bytes | None] = asyncio.Queue()
+
+        def emit(name: str, value: msgspec.Struct) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop has ended with the daemon
+                loop.call_soon_threadsafe(waiting.put_nowait, _event(name, value))
+
+        def is_cancelled() -> bool:
+            return is_gone.is_set() or self._services.stopped.is_set()
+
+        work = asyncio.create_task(self._answer(request, asked, is_cancelled, emit))
+        work.add_done_callback(lambda _: waiting.put_nowait(None))
+        has_begun = False
+        try:
+            while (piece := await _next_piece(waiting)) is not None:
+                yield piece
+                has_begun = True
+            try:
+                yield _event("answer", work.result())
+            except Exception as error:
+                refusal = refusal_of(error)
+                if refusal is None or not has_begun:
+                    raise
+                yield _event("error", refusal.answer())
+        finally:
+            is_gone.set()
+            work.cancel()
+
+
+def _sentence_reporter(emit: Emit) -> Callable[[CitedSentence], None]:
+    return lambda sentence: emit("sentence", response_codec.ask_sentence(sentence))
+
+
+async def _next_piece(waiting: "asyncio.Queue[bytes | None]") -> bytes | None:
+    """The next event, None after the last; a comment after a silence."""
+    try:
+        async with asyncio.timeout(SILENCE_SECONDS):
+            return await waiting.get()
+    except TimeoutError:
+        return KEEP_ALIVE
+
+
+def _event(name: str, value: msgspec.Struct) -> bytes:
+    """A server-sent event; JSON has no line break outside of its texts, where it is escaped."""
+    return b"event: %b\ndata: %b\n\n" % (name.encode(), msgspec.json.encode(value))
