@@ -113,6 +113,10 @@ class Client:
         asked = ingestion.IngestRequest(text=text, **fields) if isinstance(text, str) else text
         return _decode_pieces(self._request("POST", "/ingest", _RawIngestAnswer, asked))
 
+    def extract(self, asked: ingestion.ExtractRequest) -> ingestion.ExtractAnswer:
+        """Store a text or conversation with its statements, and return these; a dry request stores nothing."""
+        return self._request("POST", "/extract", ingestion.ExtractAnswer, asked)
+
     def turns(self, asked: ingestion.TurnsRequest) -> ingestion.IngestAnswer:
         """Store the turns of a conversation; return the outcome of each."""
         return _decode_pieces(self._request("POST", "/turns", _RawIngestAnswer, asked))

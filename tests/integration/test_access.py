@@ -230,6 +230,7 @@ ROWS: dict[str, list[Row]] = {
     ],
     "POST /v1/ingest": [Row(one("POST", "/v1/ingest", {"text": "A heron waded in the shallows of the estuary at dawn.",
                                                        "explain": True}))],
+    "POST /v1/extract": [Row(one("POST", "/v1/extract", {"text": "Tom saw a heron at the estuary. Tom has a boat."}))],
     "POST /v1/turns": [Row(one("POST", "/v1/turns", {
         "session_id": "s", "explain": True,
         "turns": [{"role": role, "content": f"The {role} saw the heron at the estuary of the Elbe."}
@@ -304,7 +305,13 @@ ROWS: dict[str, list[Row]] = {
 }  # fmt: skip
 
 # Where `agent_id` says who writes; elsewhere it filters what is read.
-WITH_AGENT_ID = {"POST /v1/memories", "POST /v1/memories/batch", "POST /v1/ingest", "POST /v1/turns"}
+WITH_AGENT_ID = {
+    "POST /v1/memories",
+    "POST /v1/memories/batch",
+    "POST /v1/ingest",
+    "POST /v1/extract",
+    "POST /v1/turns",
+}
 TRIES = [(name, route) for name, entry in ENTRY_POINTS.items() for route in ROWS
          if not entry.agent_id or route in WITH_AGENT_ID]  # fmt: skip
 READING = {"POST /v1/recall", "POST /v1/why", "POST /v1/context", "POST /v1/ask", "POST /v1/answer"}

@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 from mnemo_client.client import Client
-from mnemo_client.protocol.ingestion import IngestRequest, PieceAnswer, RememberAnswer
+from mnemo_client.errors import MnemoError
+from mnemo_client.protocol.ingestion import ExtractRequest, IngestRequest, PieceAnswer, RememberAnswer, Turn
 from mnemo_client.protocol.memories import NewMemory
 from mnemo_daemon.history_names import BY_EXTRACTION
 from mnemo_daemon.ingest import extraction
@@ -232,6 +234,53 @@ def test_a_batch_and_a_text_wait_for_all_their_statements(client: Client) -> Non
     (piece,) = taken.results
     assert isinstance(piece, PieceAnswer)
     assert (piece.extracted, len(piece.statements)) == (True, 2)
+
+
+TALK = (
+    Turn(role="user", speaker="Ines", content="I live in Porto with my brother. Tom owns a bakery in Porto."),
+    Turn(role="agent", content="The bakery of the Silva family opened in 1998. Maria runs the office of the bakery."),
+)
+
+
+def test_extract_stores_a_text_and_returns_its_statements(client: Client) -> None:
+    answer = client.extract(ExtractRequest(text="Olga owns a forge in Braga. Olga employs three smiths."))
+    assert [each.text for each in answer.statements] == ["Olga owns a forge in Braga.", "Olga employs three smiths."]
+    assert (answer.extracted, answer.counts, len(answer.sources)) == (True, {"stored": 1}, 1)
+    assert [client.get(each.id).derived_from for each in answer.statements if each.id] == [answer.sources] * 2
+    assert client.undo(group=answer.group).total == 3
+
+
+@pytest.mark.parametrize(
+    ("roles", "texts"),
+    [
+        (("user", "agent"), {"Ines", "Tom", "The", "Maria"}),
+        (("user",), {"Ines", "Tom"}),
+        (("agent",), {"The", "Maria"}),
+    ],
+)
+def test_E16_statements_are_extracted_of_the_user_of_the_agent_or_of_both(
+    client: Client, roles: tuple[Literal["user", "agent"], ...], texts: set[str]
+) -> None:
+    namespace = "talk-" + "-".join(roles)
+    asked = ExtractRequest(turns=[*TALK], roles=roles, session_id="s", namespace=namespace)
+    answer = client.extract(asked)
+    assert {each.text.split()[0] for each in answer.statements} == texts
+    trusts = {client.get(each.id).trust for each in answer.statements if each.id}
+    assert trusts == set(roles)
+
+
+def test_a_dry_extraction_stores_nothing(client: Client) -> None:
+    before = client.status().memories
+    answer = client.extract(ExtractRequest(text="Paul owns a kiln in Faro. My password is hunter2hunter2.", dry=True))
+    assert [each.text for each in answer.statements][:1] == ["Paul owns a kiln in Faro."]
+    assert "hunter2hunter2" not in str(answer), "it is masked before anything reads it"
+    assert (answer.sources, answer.group, client.status().memories) == ([], None, before)
+
+
+@pytest.mark.parametrize("asked", [ExtractRequest(), ExtractRequest(text="Hello.", turns=[*TALK])])
+def test_extract_takes_either_a_text_or_turns(client: Client, asked: ExtractRequest) -> None:
+    with pytest.raises(MnemoError, match="give either a `text` or `turns`"):
+        client.extract(asked)
 
 
 def test_a_small_model_adds_nothing_that_the_text_does_not_say(tmp_path: Path, smollm_file: Path) -> None:

@@ -1,6 +1,6 @@
 """The wire types of /v1 for what is remembered: batches, texts, turns, and the outcome of each."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -134,6 +134,35 @@ class TurnsRequest(RequestBody):
     dedup: Dedup | None = None
     wait: Wait = "stored"
     explain: bool = False
+
+
+class ExtractRequest(RequestBody):
+    """POST /v1/extract: a text, or the turns of a conversation, of those roles alone. [E16, G]"""
+
+    text: str | None = None
+    turns: Annotated[list[Turn], Meta(max_length=1000)] = []
+    roles: tuple[Literal["user", "agent"], ...] = ("user", "agent")  # whose turns are read
+    dry: bool = False
+    speaker: ShortText | None = None  # of the text
+    source: Annotated[str, Meta(max_length=64)] | None = None  # of the text
+    tags: list[str] = []
+    namespace: Namespace | None = None
+    user_id: ShortText | None = None
+    agent_id: ShortText | None = None
+    run_id: ShortText | None = None
+    session_id: ShortText | None = None
+
+
+class ExtractAnswer(AnswerBody):
+    """The statements of a text or conversation. `extracted` is false where more follow."""
+
+    statements: list[StatementView]
+    sources: list[str] = []  # ids of the stored pieces or turns
+    counts: dict[str, int] = {}  # of pieces or turns by outcome
+    extracted: bool = True
+    group: str | None = None  # the group that undo takes
+    namespace: str = "default"
+    degraded: list[str] = []
 
 
 class IngestAnswer(AnswerBody):

@@ -1,6 +1,7 @@
 """The routes of ingestion: one memory, many, a text, the turns of a conversation; reclassification. SPEC 5, 13"""
 
 import asyncio
+import dataclasses
 import functools
 from collections import Counter
 from collections.abc import Sequence
@@ -12,6 +13,8 @@ import msgspec
 from mnemo_client.protocol.choices import Wait
 from mnemo_client.protocol.ingestion import (
     BatchAnswer,
+    ExtractAnswer,
+    ExtractRequest,
     IngestAnswer,
     IngestRequest,
     NewMemories,
@@ -40,6 +43,7 @@ INDEXED_POLL_SECONDS = 0.002
 EXTRACTED_SECONDS_MAX = 20.0  # how long `wait: extracted` waits for the statements of all texts of a request
 MARKED_UP = (".rst", ".rst.txt", ".org")  # of a source: how its text is read where it is no Markdown
 ECHO = "echo"  # why nothing of a text was stored: the daemon itself had handed it out
+_SCOPE = ("tags", "namespace", "user_id", "agent_id", "run_id", "session_id")  # fields that texts and turns share
 
 
 class _BatchEntry(NamedTuple):
@@ -74,6 +78,9 @@ class IngestApi:
                   ask=NewMemories, body_max=BULK_BYTES_MAX),
             Route("POST", "/v1/ingest", self.ingest, IngestAnswer, "Remember a text, piece by piece",
                   ask=IngestRequest, body_max=BULK_BYTES_MAX),
+            Route("POST", "/v1/extract", self.extract, ExtractAnswer,
+                  "Remember a text or conversation with its statements, and return these",
+                  ask=ExtractRequest, body_max=BULK_BYTES_MAX),
             Route("POST", "/v1/turns", self.turns, IngestAnswer, "Remember what was said in a conversation",
                   ask=TurnsRequest, body_max=BULK_BYTES_MAX),
             Route("POST", "/v1/reclassify", self.reclassify, ReclassifyAnswer,
@@ -115,6 +122,30 @@ class IngestApi:
         asked: TurnsRequest = request.ask
         read = await self._pipeline.run_on_thread(len(asked.turns), self._read_turns, request, asked)
         return Reply(await self._answer(request, read))
+
+    async def extract(self, request: Request) -> Reply:
+        asked: ExtractRequest = request.ask
+        if (asked.text is None) == (not asked.turns):
+            raise bad_value("give either a `text` or `turns`", "text")
+        size = len(asked.text or "") // CONTENT_CHARS_MAX + len(asked.turns)
+        read = await self._pipeline.run_on_thread(size, self._read_conversation, request, asked)
+        if refusal := next((each for each in read if isinstance(each, Refusal)), None):
+            raise refusal
+        namespace = access.namespace_of(request)
+        if asked.dry:
+            texts = [each.submission.draft for each in read if isinstance(each, _BatchEntry)]
+            preview = self._services.extraction.preview([(draft.content, draft.speaker) for draft in texts])
+            read_statements = await _in_time(preview, asyncio.get_running_loop().time() + EXTRACTED_SECONDS_MAX)
+            views = [response_codec.statement_view(each) for each in read_statements or ()]
+            return Reply(ExtractAnswer(views, extracted=read_statements is not None, namespace=namespace))
+        answer = await self._answer(request, read)
+        results = [each for each in answer.results if isinstance(each, PieceAnswer)]
+        return Reply(ExtractAnswer(
+            statements=[statement for each in results for statement in each.statements],
+            sources=[each.memory.id for each in results if each.memory is not None],
+            counts=answer.counts, extracted=all(each.extracted is not False for each in results),
+            group=answer.group, namespace=namespace, degraded=answer.degraded,
+        ))  # fmt: skip
 
     async def reclassify(self, request: Request) -> Reply:
         asked: ReclassifyRequest = request.ask
@@ -186,19 +217,32 @@ class IngestApi:
         suffix = suffix if suffix in MARKED_UP else ".md"
         return [chunk.text for chunk in chunking.split_text(text, count, suffix)]
 
-    def _read_turns(self, request: Request, asked: TurnsRequest) -> list[_Read]:
+    def _read_conversation(self, request: Request, asked: ExtractRequest) -> list[_Read]:
+        """A text in pieces, or the turns of the roles that are asked for, each to be broken into statements."""
+        common = {name: getattr(asked, name) for name in _SCOPE}
+        if asked.text is not None:
+            text = IngestRequest(text=asked.text, speaker=asked.speaker, source=asked.source, infer=True,
+                                 wait="extracted", **common)  # fmt: skip
+            return self._read_text(request, text)
+        turns = [turn for turn in asked.turns if request_codec.role_of(turn) in asked.roles]
+        talk = TurnsRequest(turns=turns, wait="extracted", **{**common, "session_id": asked.session_id or ""})
+        return self._read_turns(dataclasses.replace(request, ask=talk), talk, infer=True)
+
+    def _read_turns(self, request: Request, asked: TurnsRequest, *, infer: bool = False) -> list[_Read]:
         """Each turn by itself: what is wrong with one stops no other."""
         profile = self._pipeline.profile(access.writable_namespace(request))
         now = self._services.store.now()
         read: list[_Read] = []
         for place in range(len(asked.turns)):
             try:
-                read.append(self._read_turn(request, asked, place, profile, now))
+                read.append(self._read_turn(request, asked, place, profile, now, infer=infer))
             except Refusal as refusal:
                 read.append(refusal)
         return read
 
-    def _read_turn(self, request: Request, asked: TurnsRequest, place: int, profile: IngestPolicy, now: int) -> _Read:
+    def _read_turn(
+        self, request: Request, asked: TurnsRequest, place: int, profile: IngestPolicy, now: int, *, infer: bool
+    ) -> _Read:
         turn, field = asked.turns[place], f"turns[{place}].content"
         text, echoes = self._without_echo(request_codec.clean_text(turn.content, field), asked.session_id, profile)
         if not text:
@@ -208,7 +252,7 @@ class IngestApi:
             raise bad_value(message, field)
         draft, masked = request_codec.turn_draft(request, place, text, self._services.secret_policy(), now)
         submission = Submission(
-            draft, "turn", request_codec.role_of(turn), dedup=asked.dedup, infer=False, masked=tuple(masked),
+            draft, "turn", request_codec.role_of(turn), dedup=asked.dedup, infer=infer, masked=tuple(masked),
             explain=asked.explain,
         )  # fmt: skip
         return _BatchEntry(submission, asked.wait)

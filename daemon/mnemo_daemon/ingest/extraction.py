@@ -123,6 +123,16 @@ class StatementExtraction:
                     del self._results[each]
             return future
 
+    def preview(self, texts: Sequence[tuple[str, str]]) -> "Future[list[WrittenStatement]]":
+        """The statements of texts (content, speaker), which are not stored."""
+
+        def read() -> list[WrittenStatement]:
+            found = [(content, each) for content, speaker in texts for each in self._read(content, speaker)]
+            return [WrittenStatement(each.text, each.triple, None, None) for content, each in found
+                    if content_hash(each.text) != content_hash(content)]  # fmt: skip
+
+        return self._threads.submit(read)
+
     # The job
 
     def is_due(self) -> bool:
@@ -177,7 +187,7 @@ class StatementExtraction:
                 self._drop(pending)
                 return []
             if read != (source.content, source.speaker):
-                read, statements = (source.content, source.speaker), self._read(source)
+                read, statements = (source.content, source.speaker), self._read(source.content, source.speaker)
                 if self._is_closing.is_set():
                     raise InterruptedError("the daemon is stopping")
             written = self._write(source, pending, known, statements)
@@ -185,14 +195,14 @@ class StatementExtraction:
                 return written
         raise RuntimeError("the text changes faster than its statements are written")
 
-    def _read(self, source: Memory) -> list[ReadStatement]:
+    def _read(self, content: str, speaker: str) -> list[ReadStatement]:
         """The statements of a text; the text itself where it is one."""
-        by_rules = [each.text for each in extract_statements(source.content, source.speaker)]
-        whole = [source.content] if extract_triple(source.content) is not None else []
+        by_rules = [each.text for each in extract_statements(content, speaker)]
+        whole = [content] if extract_triple(content) is not None else []
         found = dict.fromkeys((*by_rules, *whole), "rule")
         known = [content_words(text) for text in by_rules]
-        for passage in _passages(source.content):
-            inputs = TaskInputs((passage,), recalled=(RecalledSource(source.speaker),))
+        for passage in _passages(content):
+            inputs = TaskInputs((passage,), recalled=(RecalledSource(speaker),))
             result = self._tasks.run(EXTRACT, inputs, is_cancelled=self._is_closing.is_set)
             for text in result.answer.statements if result.method == "llm" else ():
                 if not any(content_words(text) <= words for words in known):

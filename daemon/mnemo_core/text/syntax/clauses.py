@@ -256,7 +256,7 @@ def is_imperative(words: Sequence[SentenceWord]) -> bool:
     """ "Buy milk": a base form first, and no verb right behind it."""
     if not english.is_base(words[0].bare) or words[0].bare in english.GIVEN_NAMES:
         return False
-    second = words[1].bare
+    second = words[1].bare if len(words) > 1 else ""
     return second not in english.BE | english.AUX_ONE | english.AUX_PAST | english.MODALS and (
         second not in english.BASE_OF_THIRD
     )
