@@ -80,7 +80,7 @@ def read_clauses(sentence: str) -> list[ComparedClause]:
 
 def _read_clause(text: str) -> ComparedClause:
     names = {_stem(name) for name in find_names(text)}
-    words, opposites, operators = [], set(), set()
+    words, opposites, operators = list[str](), set[str](), set[str]()
     for value, kind in (form := canonical_form(text)).tokens:
         if kind == "negation":  # `no longer` is one token
             operators.update((value, "not"))
