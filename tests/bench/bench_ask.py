@@ -5,8 +5,8 @@
 FOLDER is one that `mnemo bench quality` reads. A row a category: the share of questions that are answered, of those
 whose citations hold some and all of the evidence, the share of the citations that are evidence, and the time. To
 adversarial questions the conversation has no answer, so there the first column should be small. With --llm that many
-questions, spread over all, are asked again with the installed language model; a question whose answer it did not write
-is counted by its reason.
+questions, spread over all, are asked again with the installed language model, whatever its grade, and with the grade
+heeded; a question whose answer it did not write is counted by its reason.
 """
 
 import argparse
@@ -112,9 +112,10 @@ def main() -> None:
             measure(client, "Quotes", questions)
         if options.llm:
             sample = questions[:: max(1, len(questions) // options.llm)]
-            with running(folder) as daemon, daemon.client() as client:
-                daemon.wait_for_vectors(VECTORS_SECONDS)
-                measure(client, "Language model", sample)
+            for title, heeds in (("Language model", "false"), ("Language model if its grade allows it", "true")):
+                with running(folder, {"MNEMO_LLM_PROBE": heeds}) as daemon, daemon.client() as client:
+                    daemon.wait_for_vectors(VECTORS_SECONDS)
+                    measure(client, title, sample)
 
 
 if __name__ == "__main__":

@@ -45,13 +45,12 @@ RIGHT_ANSWERS: dict[str, dict[int, Any]] = {
             ]
         },
     },
+    "insert_merge": {3: {"text": "On Mondays the standup is at 9:30 in room Kepler."}},
+    "merge": {3: {"text": "On Mondays the standup is at 9:30 in room Kepler."}},
     "summarize": {
-        1: {"summary": "The new panda house of the zoo in Berlin opens on 5 June and cost 10 million euros."},
-        2: {
-            "summary": "The deployment of the shop failed, because port 8080 was taken by the old proxy, until Mira "
-            "stopped it."
-        },
-        3: {"summary": "The meeting with Dr. Weber about the new laboratory was moved to Thursday at 14:30."},
-        4: {"summary": "Wir fahren am 3. Mai nach Köln zu Ines, und die Fahrkarten hat Otto für 59 Euro gekauft."},
+        1: {"summary": "The zoo in Berlin opens its new panda house on 5 June. The panda house cost 10 million euros."},
+        2: {"summary": "The deployment failed, because the old proxy used port 8080. Mira stopped the old proxy."},
+        3: {"summary": "The meeting with Dr. Weber takes place on Thursday at 14:30. Ines brings the drawings."},
+        4: {"summary": "Am 3. Mai fahren wir mit dem Zug nach Köln. Otto hat die Fahrkarten für 59 Euro gekauft."},
     },
 }

@@ -64,7 +64,9 @@ class Bench:
 
     def install(self, weights: str) -> None:
         (self.folder / weights).mkdir()
-        file = write_gguf(self.folder / weights / "some.gguf", {"general.name": weights}, {})
+        file = write_gguf(
+            self.folder / weights / "some.gguf", {"general.architecture": "llama", "general.name": weights}, {}
+        )
         import_path(file, self.folder / "models", allow_unverified=True)
 
     def will_answer(self, tasks: Iterable[AnyTask]) -> None:

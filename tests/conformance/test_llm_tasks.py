@@ -164,9 +164,13 @@ def test_a_broken_worker_costs_the_model_and_never_the_answer(
 def test_without_a_model_or_with_the_level_off_nothing_is_called(
     task: AnyTask, model_of: ModelOf, store: Store
 ) -> None:
-    absent = run(LanguageModel(None), store, task)
-    assert (absent.method, absent.answer) == ("fallback", task.fallback(INPUTS))
-    assert "no language model is chosen" in absent.reason
+    levels: tuple[Level, ...] = ("off", "auto", "full")
+    absent = {level: run(LanguageModel(None), store, task, level) for level in levels}
+    assert {(each.method, each.answer) for each in absent.values()} == {("fallback", task.fallback(INPUTS))}
+    assert "llm.level" in absent["off"].reason
+    assert "no language model is chosen" in absent["full"].reason
+    assert absent["auto"].reason == ("the case is clear without a language model" if task.is_clear(INPUTS)
+                                     else absent["full"].reason)  # fmt: skip
     model = model_of(answering("{}"))
     off = run(model, store, task, level="off")
     assert (off.method, off.answer) == ("fallback", task.fallback(INPUTS))

@@ -16,6 +16,7 @@ from mnemo_core.llm.registry import TASKS
 from mnemo_daemon.models.capability_probe import FILE_FORMAT, FILE_NAME, GradesFile, ProbedSite, installed_runtime
 from mnemo_daemon.models.catalogue import ModelCatalogue
 from mnemo_daemon.models.installation import import_path
+from mnemo_daemon.models.language_model_service import WITHOUT_MODEL
 from tests.gguf_files import write_llama
 from tests.running import RunningDaemon, running
 
@@ -55,6 +56,21 @@ def test_a_language_model_is_chosen_at_once_and_for_good(daemon: RunningDaemon) 
         status = client.status().models["llm"]
         assert status.name == "first"
         assert status.hint == "`llm.models.answer` names 'secnd'; the installed language models are: first, second"
+
+
+@pytest.mark.parametrize(
+    ("level", "hint"),
+    [("off", "no task asks it: `llm.level` is off"), ("auto", WITHOUT_MODEL), ("full", WITHOUT_MODEL)],
+)
+def test_without_a_language_model_every_level_quotes_and_the_status_says_so(
+    level: str, hint: str, short_folder: Path
+) -> None:
+    environ = {"MNEMO_LLM_LEVEL": level, "MNEMO_MODELS_FOLDER": str(short_folder / "models")}
+    with running(short_folder / "data", environ) as daemon, daemon.client() as client:
+        client.remember("Anna moved to Berlin in May 2019. She works at the zoo.")
+        assert client.ask("What does Anna do all day?", cut="none").method == "quotes"
+        status = client.status().models["llm"]
+        assert (status.state, status.hint) == ("absent", hint)
 
 
 def test_a_choice_that_the_settings_would_override_is_refused(daemon: RunningDaemon) -> None:

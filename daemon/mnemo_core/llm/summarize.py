@@ -138,29 +138,27 @@ def _probe(facts: tuple[str, ...], *sources: str) -> Probe:
 PROBES = (
     _probe(
         ("panda", "10 million"),
-        "Over lunch, and after a long walk through the rain, Anna told us all about the new panda house of the zoo in "
-        "Berlin, which opens on 5 June.",
+        "The zoo in Berlin opens its new panda house on 5 June, and Anna works there with the animals.",
         "We ordered soup and bread and two pots of coffee, since everybody was cold and wet from the walk in the rain.",
-        "Before we paid and went home she said that the panda house cost 10 million euros, twice what was planned.",
+        "The panda house cost 10 million euros, which is twice the sum of the first plan from the spring of last year.",
     ),
     _probe(
         ("8080", "Mira"),
-        "On Tuesday the deployment of the shop failed again and again, because port 8080 was still taken by the old "
-        "proxy that nobody had stopped.",
-        "For an hour people guessed, asked each other, looked at graphs and made more coffee, and nothing came of it.",
-        "Then Mira stopped the old proxy, the deployment went through, and the shop was open again before the evening.",
+        "On Tuesday morning the deployment of the shop failed, because the old proxy used port 8080.",
+        "The team drank a lot of coffee, looked at graphs, and talked about the weather and the holidays for an hour.",
+        "Mira stopped the old proxy in the afternoon, and the shop was open again before the evening.",
     ),
     _probe(
-        ("Weber", "Thursday"),
-        "The meeting with Dr. Weber about the new laboratory was planned for Monday morning, as everybody had noted.",
+        ("Thursday", "Ines"),
+        "The meeting with Dr. Weber about the new laboratory takes place on Thursday at 14:30 in the large room.",
         "On Friday there was cake for two birthdays, the printer broke, and a long mail about parking went around.",
-        "Since his flight was cancelled, Dr. Weber now comes on Thursday at 14:30, so the meeting was moved to then.",
+        "Ines brings the drawings of the laboratory to the meeting, and Otto takes notes for the other teams.",
     ),
     _probe(
         ("Köln", "59"),
-        "Am 3. Mai fahren wir zu viert mit dem Zug nach Köln und besuchen dort Ines, die seit März im Museum arbeitet.",
-        "Vorher haben wir lange hin und her überlegt und viel geredet, und jeder hatte eine andere Meinung dazu.",
-        "Die Fahrkarten für die Reise hat Otto am Ende für 59 Euro gekauft, und er hat sie allen per Mail geschickt.",
+        "Am 3. Mai fahren wir zu viert mit dem Zug nach Köln und besuchen dort Ines im Museum.",
+        "Vorher haben wir lange hin und her überlegt, Kaffee getrunken und über das Wetter geredet.",
+        "Otto hat am Montag die Fahrkarten für die Reise für 59 Euro gekauft.",
     ),
 )
 

@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import msgspec
+
 from mnemo_client.protocol.choices import DaemonState
 from mnemo_client.protocol.status import (
     CatalogueModel,
@@ -171,10 +173,10 @@ class StatusReport:
         return self._trash_size_at[1]
 
     def _model_statuses(self) -> dict[str, ModelStatus]:
-        return {
-            "embedding": self._services.embedding.status(),
-            "llm": self._services.language_model.status(),
-        }
+        llm = self._services.language_model.status()
+        if self._services.settings.llm.level == "off":
+            llm = msgspec.structs.replace(llm, hint="no task asks it: `llm.level` is off")
+        return {"embedding": self._services.embedding.status(), "llm": llm}
 
 
 def _private_bytes() -> int:
