@@ -1,7 +1,7 @@
 """Speed of recall through the socket, at several sizes, stage by stage, next to bare usearch and words.
 
     python -m tests.bench.bench_recall [--sizes 1000,10000,100000,1000000] [--clients 1,8] [--queries 300]
-                                       [--keep FOLDER [--fill]]
+                                       [--keep FOLDER [--fill]] [--llm]
 
 For each size, in one run: recall as it is asked (the question's own vector computed), and asked again (the vector
 known), by 1 and by 8 clients, each a process of its own; p50, p95 and p99. What a trace says of each stage. Recall
@@ -12,9 +12,13 @@ that grows from size to size.
 From --made on the vectors are drawn by chance, and with them the token rows where the model has some: embedding a
 million texts would take hours and change nothing of the speed. --keep fills a store that is not there yet and leaves it
 for the next time, with what the ten wrote. Ingest: tests/bench/bench_socket.py.
+
+--llm measures one thing alone: recall while the installed language model writes answers one after the other, beside the
+quiet daemon, in turns.
 """
 
 import argparse
+import itertools
 import multiprocessing
 import os
 import shutil
@@ -46,6 +50,8 @@ from tests.running import RunningDaemon
 PLACES = (50, 95, 99)
 WRITERS = 10
 WARM_UP = 20
+TURNS = 4  # with and without the language model
+GENERATION_ENDS_SECONDS = 8.0  # after which an answer that was being written is written
 
 
 def asked_by(
@@ -131,6 +137,57 @@ def while_writing(
         for thread in threads:
             thread.join()
     return quiet, busy, rate
+
+
+def while_generating(daemon: RunningDaemon, asked: Sequence[str], ranker: Ranker) -> dict[str, list[float]]:
+    """Recall of new questions by one client in a process of its own, on the quiet daemon and while the language model
+    answers one question after the other, in turns: what else the machine does meets both alike."""
+    took: dict[str, list[float]] = {"quiet": [], "while the language model writes": []}
+    may_generate, ending = threading.Event(), threading.Event()
+    answers = [0]
+
+    def generate() -> None:
+        with daemon.client() as client:
+            for question in itertools.cycle(questions(50, seed=7)):
+                may_generate.wait()
+                if ending.is_set():
+                    return
+                client.ask(question, cut="none")
+                answers[0] += 1
+
+    asking = threading.Thread(target=generate)
+    asking.start()
+    parts = [asked[at :: 2 * TURNS] for at in range(2 * TURNS)]
+    for name, part in zip(itertools.cycle(took), parts, strict=False):
+        if name == "quiet":
+            may_generate.clear()
+            time.sleep(GENERATION_ENDS_SECONDS)
+        else:
+            may_generate.set()
+            time.sleep(1.0)
+        took[name] += ask_together(daemon, 1, part, ranker)[0]
+    ending.set()
+    may_generate.set()
+    asking.join()
+    with daemon.client() as client:
+        print(f"\n{answers[0]} answers meanwhile: {client.llm_usage('1h').usage}", flush=True)
+    return took
+
+
+def measure_generation(size: int, options: argparse.Namespace, service: EmbeddingService) -> None:
+    """Print recall while the language model writes, and without."""
+    embedder = service.current()
+    assert embedder is not None
+    os.environ["MNEMO_LLM_LEVEL"] = "full"
+    with (
+        tempfile.TemporaryDirectory(dir=options.folder) as scratch,
+        filled(size, embedder, (options.keep or Path(scratch)) / f"{size}-embedded", is_made=False) as (daemon, _),
+    ):
+        took = while_generating(daemon, questions(2 * options.queries), options.ranker)
+    quiet, busy = took.values()
+    rows = {name: [percentiles(values, PLACES)] for name, values in took.items()}
+    ratio = np.percentile(busy, 95) / np.percentile(quiet, 95)
+    show(f"{size:,} memories: p95 × {ratio:.2f}", ["milliseconds"], rows)
 
 
 def again(daemon: RunningDaemon, asked: Sequence[str], ranker: Ranker) -> list[float]:
@@ -229,6 +286,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="where the stores are made; without it, where temporary files are")
     parser.add_argument("--keep", type=Path, help="a folder for the stores, which are filled where they are missing")
     parser.add_argument("--fill", action="store_true", help="fill what --keep lacks, and measure nothing")
+    parser.add_argument("--llm", action="store_true", help="only recall while the language model writes")
     options = parser.parse_args()
     if options.fill and not options.keep:
         parser.error("--fill is for what --keep keeps")
@@ -238,6 +296,11 @@ def main() -> None:
     service.refresh()
     while service.current() is None:
         time.sleep(0.05)
+    if options.llm:
+        for size in sizes:
+            measure_generation(size, options, service)
+        service.close()
+        return
     grown = {size: measure(size, options, service) for size in sizes}
     if not options.fill:
         show_growth(grown)
