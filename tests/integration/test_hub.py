@@ -18,8 +18,9 @@ import msgspec
 import pytest
 
 from mnemo_daemon import errors
-from mnemo_daemon.models import catalogue, downloads, hub, installation
+from mnemo_daemon.models import catalogue, installation
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, Model, ModelCatalogue, find_known
+from mnemo_daemon.models.sources import downloads, hub
 from tests.file_server import FileServer, answer_in_parts
 from tests.gguf_files import write_llama
 from tests.pair_model import write_pair_model

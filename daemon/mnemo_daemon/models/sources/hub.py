@@ -21,7 +21,7 @@ import msgspec
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_daemon.errors import DownloadError, HashMismatch
 from mnemo_daemon.models.catalogue import Model
-from mnemo_daemon.models.downloads import (
+from mnemo_daemon.models.sources.downloads import (
     ConnectionSettings,
     HttpClient,
     Progress,
