@@ -45,6 +45,12 @@ RIGHT_ANSWERS: dict[str, dict[int, Any]] = {
             ]
         },
     },
+    "extract": {
+        1: {"statements": ["Anna lives in Lisbon.", "Anna works at a bank."]},
+        4: {"statements": ["Tom does not eat meat.", "Tom likes fish."]},
+        5: {"statements": ["The museum opens at nine.", "Laura is the director.", "Laura studied in Rome."]},
+    },
+    "fact_extract": {4: {"subject": "Tom", "predicate": "repaired", "object": "the old clock"}},
     "insert_merge": {3: {"text": "On Mondays the standup is at 9:30 in room Kepler."}},
     "merge": {3: {"text": "On Mondays the standup is at 9:30 in room Kepler."}},
     "summarize": {
