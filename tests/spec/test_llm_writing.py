@@ -92,6 +92,8 @@ def test_what_a_text_leaves_out_is_named(text: str, reason: str) -> None:
         ("Anna likes tea.", "Anna does not like tea.", True),
         ("Tom is our gardener.", "Tom is no longer our gardener.", True),
         ("The meeting is on 5 May.", "The meeting with Dr. Weber is on 6 May.", True),
+        ("Eva lives in Porto.", "Eva lives in Lisbon.", True),
+        ("Eva lives in Porto.", "Eva lives in Porto near the river.", False),
         ("Anna has 3 cats.", "Anna has three cats.", False),
         ("Anna has 3 cats.", "Bob has 4 cats.", False),
         ("Anna has cats.", "Anna has 3 cats.", False),

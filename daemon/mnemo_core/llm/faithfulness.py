@@ -7,6 +7,7 @@ and be negated or hedged as its source is. Like the guard, this errs towards rej
 costs the answer, and a sentence that stands in the sources as it is always passes.
 """
 
+import operator
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -210,7 +211,8 @@ def contradiction_between(one: str, other: str) -> str:
     """Return where two texts say different things of the same, in words for a log; "" if they can stand side by side.
 
     Clauses are about the same if one has all content words of the other; they contradict each other in values of a kind
-    of which they share none, in opposites, or if only one of them is negated. A sentence of both contradicts neither.
+    of which they share none, in opposites, or if only one of them is negated. So do clauses that differ in one word.
+    A sentence of both contradicts neither.
     """
     said = [dict.fromkeys(map(single_spaced, sentences(text))) for text in (one, other)]
     known = _read_sources([sentence for sentence in said[0] if sentence not in said[1]])
@@ -222,9 +224,16 @@ def contradiction_between(one: str, other: str) -> str:
             shared = Counter(at for word in words for at in known.clauses_with.get(word, ()))
             for at, count in shared.items():
                 near = known.clauses[at]
-                if count == min(len(words), len(set(near.words))) and _contradict(clause, near):
+                is_same = count == min(len(words), len(set(near.words)))
+                if (is_same and _contradict(clause, near)) or _replaces_word(clause, near):
                     return f"{_shown(clause)} stands against {_shown(near)}"
     return ""
+
+
+def _replaces_word(one: ComparedClause, other: ComparedClause) -> bool:
+    """Return whether two clauses of one subject differ in one word: `My editor is Vim`, `My editor is Emacs`."""
+    is_one_subject = one.words[:1] == other.words[:1]
+    return is_one_subject and len(one.words) == len(other.words) and sum(map(operator.ne, one.words, other.words)) == 1
 
 
 def _contradict(one: ComparedClause, other: ComparedClause) -> bool:
