@@ -39,8 +39,7 @@ def test_E12_a_step_is_a_procedural_memory_that_keeps_what_was_done_and_what_cam
         key_findings="Both failures are in the date parser", context="branch fix-dates", task_objective="green tests",
     )  # fmt: skip
     assert memory.content == (
-        "Ran the tests of the parser.\nOutcome: 2 of 40 failed.\nFindings: Both failures are in the date parser.\n"
-        "Context: branch fix-dates."
+        "Ran the tests of the parser: 2 of 40 failed; Both failures are in the date parser.\nContext: branch fix-dates."
     )
     assert [hit.id for hit in client.recall("what failed in the date parser", dry=True).memories] == [memory.id]
 
@@ -83,6 +82,22 @@ def test_E13_a_run_has_one_summary_of_all_its_steps_with_importance_08(client: C
         assert words in summary.content
     listed = client.steps("e13")
     assert ([step.id for step in listed.steps], listed.summary) == (ids, summary)
+
+
+def test_E13_the_summary_never_puts_the_outcome_of_one_step_behind_another(client: Client) -> None:
+    for number in (1, 2, 3):
+        client.add_step(
+            "tries",
+            NewStep(
+                step_number=number,
+                action=f"Built the image, attempt {number}.",
+                outcome=f"exit code {number}.",
+                key_findings=f"layer {number} was stale",
+            ),
+        )
+    assert client.summarize_run("tries").memory.content == " ".join(
+        f"Built the image, attempt {number}: exit code {number}; layer {number} was stale." for number in (1, 2, 3)
+    )
 
 
 def test_E13_the_summary_is_made_again_when_a_step_has_changed_and_only_then(client: Client) -> None:

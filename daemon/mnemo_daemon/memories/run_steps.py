@@ -20,7 +20,7 @@ from mnemo_daemon.memories.memory_service import Caller, MemoryService
 from mnemo_daemon.models.task_runner import TaskRunner
 from mnemo_store.backend import Snapshot
 from mnemo_store.indexes.attributes import MemoryFilter
-from mnemo_store.records import Memory
+from mnemo_store.records import Memory, TraceStep
 from mnemo_store.store import Store
 
 SUMMARY_IMPORTANCE = 0.8  # [E]
@@ -54,10 +54,22 @@ def summary_key(run: str) -> str:
 
 
 def step_content(step: NewStep) -> str:
-    """The text by which a step is found and summarized: its parts as sentences, a line each."""
-    labelled = {"": step.action, "Outcome: ": step.outcome, "Findings: ": step.key_findings, "Context: ": step.context}
-    parts = [label + text for label, text in labelled.items() if text]
-    return "\n".join(part if part.endswith(_SENTENCE_ENDS) else f"{part}." for part in parts)
+    """The text by which a step is found: what was done and what came of it, and its context on a line of its own."""
+    context = f"\nContext: {_ended(step.context)}" if step.context else ""
+    return step_sentence(step) + context
+
+
+def step_sentence(step: NewStep | TraceStep) -> str:
+    """Return a step as one sentence: what was done, what came of it and what was found.
+
+    A summary that selects sentences then never puts the outcome of one step behind another one.
+    """
+    told = [part.rstrip(" .") for part in (step.outcome, step.key_findings) if part]
+    return _ended(f"{step.action.rstrip(' .:')}: {'; '.join(told)}" if told else step.action)
+
+
+def _ended(text: str) -> str:
+    return text if text.endswith(_SENTENCE_ENDS) else f"{text}."
 
 
 class RunService:
@@ -92,7 +104,7 @@ class RunService:
             raise Refusal(404, "not_found", f"there is no step of a run {run!r} in namespace {namespace}", field="run")
         if summary is not None and self._is_current(found):
             return RunSummary(summary.id, "duplicate", "llm" if summary.method.startswith("llm:") else "rule")
-        texts = shorten_sources([step.content for step in steps], READ_CHARACTERS)
+        texts = shorten_sources([_summarized_text(step) for step in steps], READ_CHARACTERS)
         result = self._tasks.run(SUMMARIZE, TaskInputs(texts), deadline_s, is_cancelled)
         draft = Draft(
             content=result.answer.summary, namespace=namespace, user_id=user_id, trust=caller.trust,
@@ -117,6 +129,12 @@ class RunService:
 def place_of_step(memory: Memory) -> tuple[int, int, str]:
     """The place of a step in its run: by its number, then by age."""
     return memory.trace.step_number if memory.trace is not None else 0, memory.created_at, memory.id
+
+
+def _summarized_text(step: Memory) -> str:
+    """The text of a step that a summary is made of; of one that has no outcome its content may say more."""
+    trace = step.trace
+    return step_sentence(trace) if trace is not None and (trace.outcome or trace.key_findings) else step.content
 
 
 def _has_said_since(snapshot: Snapshot, step: Memory, at: int) -> bool:
