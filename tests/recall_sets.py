@@ -99,6 +99,11 @@ def belief_sets(folder: Path = FOLDER) -> list[BeliefSet]:
     return [_belief_set(path) for path in sorted(folder.glob("beliefs-*.jsonl"))]
 
 
+def asked_set(folder: Path = FOLDER) -> BeliefSet:
+    """Memories, and questions for `ask` that they answer or do not answer."""
+    return _belief_set(folder / "asked.jsonl")
+
+
 def language_sets(folder: Path = FOLDER) -> list[LanguageSet]:
     texts: dict[str, dict[str, str]] = defaultdict(dict)
     questions: dict[str, list[BeliefQuestion]] = defaultdict(list)

@@ -1,12 +1,15 @@
 """Answers of `ask` to questions with known evidence: by quotes, and by the language model.
 
-    python -m tests.bench.bench_ask --data FOLDER [--llm 60]
+    python -m tests.bench.bench_ask --data FOLDER [--llm 60 [--rerank]]
+    python -m tests.bench.bench_ask --made
 
 FOLDER is one that `mnemo bench quality` reads. A row a category: the share of questions that are answered, of those
 whose citations hold some and all of the evidence, the share of the citations that are evidence, and the time. To
 adversarial questions the conversation has no answer, so there the first column should be small. With --llm that many
 questions, spread over all, are asked again with the installed language model, whatever its grade, and with the grade
-heeded; a question whose answer it did not write is counted by its reason.
+heeded; with --rerank it also scores the memories first. A question whose answer it did not write is counted by its
+reason. --made asks the project's own questions (tests/fixtures/recall/asked.jsonl) about 42 memories. These answer 46 of
+them; of the 34 others, 18 ask something else of somebody or something that the memories know.
 """
 
 import argparse
@@ -23,6 +26,7 @@ from mnemo_client.client import Client
 from mnemo_client.protocol.memories import NewMemory
 from mnemo_client.protocol.primitives import FailureAnswer
 from mnemo_client.protocol.retrieval import AskAnswer
+from tests import recall_sets
 from tests.bench.tables import percentiles, share, show
 from tests.running import running
 
@@ -64,18 +68,34 @@ def store_turns(client: Client, conversations: Sequence[Conversation]) -> list[A
     return asked
 
 
-def measure(client: Client, title: str, questions: Sequence[AskedQuestion]) -> None:
+def store_made(client: Client) -> list[AskedQuestion]:
+    """Store the project's own memories for this, and return the questions."""
+    made = recall_sets.asked_set()
+    ids = {
+        each.id: client.remember(each.text, event_at=round(each.at.timestamp() * 1000)).memory.id
+        for each in made.beliefs
+    }
+    return [
+        AskedQuestion(
+            each.text, "answered" if each.answers else "no answer", "default",
+            frozenset(ids[one] for one in each.answers),
+        )
+        for each in made.questions
+    ]  # fmt: skip
+
+
+def measure(client: Client, title: str, questions: Sequence[AskedQuestion], *, rerank: bool = False) -> None:
     """Ask every question, and print a row a category and why quotes answered."""
     found: dict[str, list[tuple[AskedQuestion, AskAnswer, float]]] = defaultdict(list)
     methods: Counter[str] = Counter()
     for question in questions:
         began = time.perf_counter()
-        answer = client.ask(question.text, namespace=question.namespace)
+        answer = client.ask(question.text, namespace=question.namespace, rerank=rerank)
         row = question, answer, 1000 * (time.perf_counter() - began)
         found[question.category].append(row)
         methods[_method(answer)] += 1
-        if question.category != "adversarial":
-            found["all but adversarial"].append(row)
+        if question.evidence and question.category != "adversarial":
+            found["all with an answer"].append(row)
     rows = {category: _row(asked) for category, asked in sorted(found.items())}
     show(title, COLUMNS, rows)
     print("\n" + "\n".join(f"{count:5} {how}" for how, count in methods.most_common()))
@@ -100,14 +120,17 @@ def _row(asked: Sequence[tuple[AskedQuestion, AskAnswer, float]]) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True)
+    asked = parser.add_mutually_exclusive_group(required=True)
+    asked.add_argument("--data", type=Path)
+    asked.add_argument("--made", action="store_true", help="the project's own memories and questions")
     parser.add_argument("--llm", type=int, default=0, help="questions to ask of the language model")
+    parser.add_argument("--rerank", action="store_true", help="the language model scores the memories first")
     options = parser.parse_args()
-    conversations = load(options.data)
+    conversations = load(options.data) if options.data else []
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "data"
         with running(folder, {"MNEMO_LLM_LEVEL": "off"}) as daemon, daemon.client() as client:
-            questions = store_turns(client, conversations)
+            questions = store_made(client) if options.made else store_turns(client, conversations)
             daemon.wait_for_vectors(VECTORS_SECONDS)
             measure(client, "Quotes", questions)
         if options.llm:
@@ -115,7 +138,7 @@ def main() -> None:
             for title, heeds in (("Language model", "false"), ("Language model if its grade allows it", "true")):
                 with running(folder, {"MNEMO_LLM_PROBE": heeds}) as daemon, daemon.client() as client:
                     daemon.wait_for_vectors(VECTORS_SECONDS)
-                    measure(client, title, sample)
+                    measure(client, title, sample, rerank=options.rerank)
 
 
 if __name__ == "__main__":

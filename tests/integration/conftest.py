@@ -62,7 +62,9 @@ def ahead_with_model(models: Path, numerics: str) -> Iterator[Ahead]:
     @contextlib.contextmanager
     def new_with_model() -> Iterator[RunningDaemon]:
         with quick_folder() as scratch:
-            environ = {"MNEMO_MODELS_FOLDER": str(models), "MNEMO_MODELS_NUMERICS": numerics}
+            environ = {
+                "MNEMO_MODELS_FOLDER": str(models), "MNEMO_MODELS_NUMERICS": numerics, "MNEMO_LLM_LEVEL": "off",
+            }  # fmt: skip
             yield RunningDaemon(scratch / "data", environ)
 
     with contextlib.closing(Ahead(new_with_model)) as ahead:

@@ -15,6 +15,7 @@ import pytest
 from mnemo_client.errors import RefusalError
 from mnemo_client.protocol.retrieval import AskAnswer, AskMemories
 from mnemo_core.llm.grounding import rejection_of
+from tests import recall_sets
 from tests.running import RunningDaemon, running
 from tests.samples import quick_folder
 
@@ -184,6 +185,35 @@ def test_many_questions_at_once_are_all_answered(writing: RunningDaemon) -> None
         answers = list(threads.map(lambda _: ask(writing, "Where is the key to the cellar?"), range(24)))
     assert all(KEY in [memory.content for memory in answer.memories] for answer in answers if not answer.abstained)
     assert all(answer.reason for answer in answers if answer.method == "quotes")
+
+
+# Made memories: questions that they answer, and questions that they do not
+
+ABOUT_OTHERS = (  # nothing that these questions name is in a memory
+    "Who won the football match on Sunday?", "What did the minister say about taxes?", "When is the yoga class?",
+    "What is the capital of Mongolia?", "Why did the merger of the two banks fail?", "How do I reset the thermostat?",
+    "What is the recipe for the lemon cake?",
+)  # fmt: skip
+PLAIN = (  # the words of these questions are those of one memory
+    "Who is the dentist?", "How much is the boat insurance?", "Where are the water samples kept?",
+    "When was the thesis handed in?", "Which phone does she have?", "What is the rent of the flat?",
+    "Who waters the tomatoes?", "At what time does the lab backup run?", "When do Rasmus and Elin get married?",
+)  # fmt: skip
+
+
+def test_answers_cite_the_evidence_among_made_memories_and_abstain_without_any(reading: RunningDaemon) -> None:
+    made = recall_sets.asked_set()
+    with reading.client("made") as client:
+        known = {client.remember(each.text, wait="indexed").memory.id: each.id for each in made.beliefs}
+        answers = {each: client.ask(each.text) for each in made.questions}
+    cited = {each: [known.get(one.id) for one in answer.citations] for each, answer in answers.items()}
+    right = [each for each in made.questions if set(each.answers) & set(cited[each])]
+    abstained = [each for each in made.questions if not each.answers and answers[each].abstained]
+    of = [sum(bool(each.answers) is has_answer for each in made.questions) for has_answer in (True, False)]
+    print(f"\nquotes cite the evidence of {len(right)} of {of[0]} questions, abstain on {len(abstained)} of {of[1]}")
+    assert [each.text for each in made.questions if each.text in PLAIN and each not in right] == []
+    assert [each.text for each in made.questions if each.text in ABOUT_OTHERS and each not in abstained] == []
+    assert len(right) >= 0.8 * of[0]
 
 
 # Streamed answers

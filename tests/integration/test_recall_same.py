@@ -103,7 +103,9 @@ def settled(daemon: RunningDaemon) -> None:
 def rested(minilm_folder: Path) -> Iterator[tuple[RunningDaemon, int, list[bytes]]]:
     """A daemon that has stopped, and what it answered before."""
     with tempfile.TemporaryDirectory(prefix="m") as scratch:
-        daemon = RunningDaemon(Path(scratch) / "data", {"MNEMO_MODELS_FOLDER": str(minilm_folder)})
+        daemon = RunningDaemon(
+            Path(scratch) / "data", {"MNEMO_MODELS_FOLDER": str(minilm_folder), "MNEMO_LLM_LEVEL": "off"}
+        )
         daemon.start()
         try:
             daemon.wait_for_vectors()
