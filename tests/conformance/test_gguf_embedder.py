@@ -1,5 +1,6 @@
 """The process of a GGUF embedding model: it dies, hangs and is replaced, and no caller fails. SPEC 4.1"""
 
+import contextlib
 import gc
 import logging
 import os
@@ -59,8 +60,12 @@ def embedder(manifest: ModelManifest) -> Iterator[GgufEmbedder]:
 def workers(pid: int) -> list[int]:
     """The processes of embedding models that this one started."""
     started = [path.read_text().split() for path in Path(f"/proc/{pid}/task").glob("*/children")]
-    pids = [int(each) for some in started for each in some]
-    return [each for each in pids if b"embedding_worker" in Path(f"/proc/{each}/cmdline").read_bytes()]
+    found = []
+    for each in (int(word) for some in started for word in some):
+        with contextlib.suppress(OSError):  # others may end meanwhile
+            if b"embedding_worker" in Path(f"/proc/{each}/cmdline").read_bytes():
+                found.append(each)
+    return found
 
 
 def worker_of(_: GgufEmbedder) -> int:

@@ -185,6 +185,7 @@ class _EncoderProcess:
             try:
                 if self._worker is None:
                     self._start()
+                    until = time.monotonic() + LIMIT_S
                 assert self._worker is not None
                 self._worker.send(request, until)
                 reply: Reply = self._worker.receive(until)
