@@ -54,6 +54,11 @@ DIFFERING = [  # in a specific: a number, switch, name, order, negation, conditi
     ("The office is in Graz.", "The office is in Linz."),
     ("The gate opens before noon.", "The gate opens after noon."),
     ("We use the side gate.", "We use the side gate, for now."),
+    ("I am vegetarian.", "My brother is vegetarian."),
+    ("Use tabs.", "Use tabs or spaces."),
+    ("The rent is 900 euros.", "The rent is 900 euros or 1000 euros."),
+    ("Some tests pass.", "All tests pass."),
+    ("Tom is our gardener.", "Tom is no longer our gardener."),
 ]
 
 
@@ -75,6 +80,7 @@ def test_G21_memories_that_differ_in_a_specific_never_absorb_each_other_whatever
         ("The vet is in Mill Lane.", "The vet is in Mill Lane, next to the chemist.", "absorb", 2),
         ("The vet is in Mill Lane, next to the chemist.", "The vet is in Mill Lane.", "absorb", 1),
         ("I am allergic to penicillin.", "I'm allergic to penicillin.", "absorb", 2),
+        ("The old sofa is grey.", "The old sofa is grey and the new sofa is grey.", "absorb", 2),
         ("The red pump has 3 bar.", "The blue pump has 4 bar.", "keep_both", None),
         ("I met Femi on Monday.", "I met Femi on Tuesday.", "keep_both", None),  # two events
     ],

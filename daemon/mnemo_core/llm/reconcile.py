@@ -189,17 +189,19 @@ def holds(winner: str, loser: str) -> bool:
         return False
     if _says_all(_sentences(loser), _sentences(winner)):
         return True
-    found = difference(winner, loser)
-    if found is not None and found.kind in ("negation", "opposite"):
+    if loss_of([loser], winner) or omission_of([loser], winner):
         return False
-    if loss_of([loser], winner) or omission_of([loser], winner) or _owners(winner) != _owners(loser):
+    values = [canonical_form(text).values for text in (winner, loser)]
+    if not OPPOSITES.keys() & values[1] <= {*values[0]} or _owners(values[0]) != _owners(values[1]):
         return False
-    return is_conditional(winner) == is_conditional(loser) and is_temporary(winner) == is_temporary(loser)
+    return all(
+        bool(turns(winner)) == bool(turns(loser)) for turns in (is_conditional, is_temporary, _RESTRICTION.search)
+    )
 
 
-def _owners(text: str) -> set[str]:
+def _owners(values: Sequence[str]) -> set[str]:
     """The words before a possessive: `Anna's brother` is not Anna."""
-    return {value for value, after in pairwise(canonical_form(text).values) if after == "'s"}
+    return {value for value, after in pairwise(values) if after == "'s"}
 
 
 def _is_long(text: str) -> bool:
