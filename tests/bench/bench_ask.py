@@ -8,8 +8,8 @@ whose citations hold some and all of the evidence, the share of the citations th
 adversarial questions the conversation has no answer, so there the first column should be small. With --llm that many
 questions, spread over all, are asked again with the installed language model, whatever its grade, and with the grade
 heeded; with --rerank it also scores the memories first. A question whose answer it did not write is counted by its
-reason. --made asks the project's own questions (tests/fixtures/recall/asked.jsonl) about 42 memories. These answer 46 of
-them; of the 34 others, 18 ask something else of somebody or something that the memories know.
+reason. --made asks the project's own questions (tests/fixtures/recall/asked.jsonl) about 42 memories. These answer 46
+of them; of the 34 others, 18 ask something else of somebody or something that the memories know.
 """
 
 import argparse
