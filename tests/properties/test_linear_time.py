@@ -202,7 +202,7 @@ NO_TEXTS = frozenset((
     "blocks.fence_end", "blocks.indented_end", "blocks.list_end", "blocks.block_to",
     "blocks.consists_of", "blocks.paragraph_end", "blocks.read_items", "blocks.rows_end",
     "markdown.read_markdown", "markdown.read_plain_text", "markdown.visible_lines", "org.org_metadata", "org.read_org",
-    "rst.read_rst", "memory_cues.cue",
+    "rst.read_rst", "memory_cues.cue", "grading.grade", "site_models.key_of_model",
 ))  # fmt: skip
 
 
