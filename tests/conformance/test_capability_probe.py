@@ -270,6 +270,7 @@ def test_a_probe_gives_way(by: str, bench: Bench) -> None:
     is_stopping = threading.Event()
     probe = probe_of(models, [NAMING], is_stopping.is_set)
     assert probe.run_slice()  # it is loaded
+    pid = models.scripted.status().pid
     goes_on: list[bool] = []
     slice_ = threading.Thread(target=lambda: goes_on.append(probe.run_slice()))
     slice_.start()
@@ -282,6 +283,7 @@ def test_a_probe_gives_way(by: str, bench: Bench) -> None:
         assert models.scripted.answer("Hello", 1, 60.0).text == "{}"
     slice_.join()
     assert goes_on == [False]
+    assert models.scripted.status().pid == pid, "the probe held out until its deadline"
     assert (probe.obstacle(NAMING), bench.file.exists()) == (UNTRIED, False)
 
 

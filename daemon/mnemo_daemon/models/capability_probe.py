@@ -20,7 +20,6 @@ from mnemo_core.llm.registry import TASKS
 from mnemo_core.llm.tasks import AnyTask, Site
 from mnemo_daemon.models.catalogue import ModelManifest
 from mnemo_daemon.models.language_model import (
-    START_LIMIT_S,
     AnswerOverrun,
     LanguageModel,
     LanguageModelError,
@@ -34,6 +33,7 @@ from mnemo_store.disk import Disk
 FILE_NAME = "grades.json"
 FILE_FORMAT = 1
 FILE_BYTES_MAX = 1 << 20
+LOADING_S = 10.0  # that a slice waits for a model to be loaded, which goes on after that
 FAILURES_MAX = 3  # of a model at the probes of a task, before they wait for the next start of the daemon
 
 log = logging.getLogger("mnemo.llm")
@@ -122,7 +122,7 @@ class CapabilityProbe:
         outputs = self._outputs(manifest, task)
         try:
             if model.status().state != "ready":
-                model.answer("Hello", 1, START_LIMIT_S, is_interactive=False, is_cancelled=self._is_stopping)
+                model.answer("Hello", 1, LOADING_S, is_interactive=False, is_cancelled=self._is_stopping)
                 return True
             probe = task.probes[len(outputs)]
             text = call_model(
