@@ -66,6 +66,29 @@ def omission_of(sources: Sequence[str], text: str) -> str:
     return next((f"of a source, {reason}" for reason in found if reason), "")
 
 
+def contradiction_between(one: str, other: str) -> str:
+    """Return where two texts say different things of the same, in words for a log; "" if they can stand side by side.
+
+    Clauses are about the same if one has all content words of the other; they contradict each other in values of a kind
+    of which they share none, in opposites, or if only one of them is negated. So do clauses that differ in one word.
+    A sentence of both contradicts neither.
+    """
+    said = [dict.fromkeys(map(single_spaced, sentences(text))) for text in (one, other)]
+    known = _read_sources([sentence for sentence in said[0] if sentence not in said[1]])
+    if known is None:
+        return "they have too many clauses to be compared"
+    for sentence in [sentence for sentence in said[1] if sentence not in said[0]]:
+        for clause in map(_with_broader, read_clauses(sentence)):
+            words = set(clause.words)
+            shared = Counter(at for word in words for at in known.clauses_with.get(word, ()))
+            for at, count in shared.items():
+                near = known.clauses[at]
+                is_same = count == min(len(words), len(set(near.words)))
+                if (is_same and _contradict(clause, near)) or _replaces_word(clause, near):
+                    return f"{_shown(clause)} stands against {_shown(near)}"
+    return ""
+
+
 def read_clauses(sentence: str) -> list[ComparedClause]:
     """The clauses of a sentence. What has no content words of its own belongs to the clause before or after it."""
     groups: list[list[ComparedClause]] = []
@@ -205,29 +228,6 @@ def _is_in_order(clause: ComparedClause, source: ComparedClause) -> bool:
 
 def _shown(clause: ComparedClause) -> str:
     return repr(" ".join(clause.words))
-
-
-def contradiction_between(one: str, other: str) -> str:
-    """Return where two texts say different things of the same, in words for a log; "" if they can stand side by side.
-
-    Clauses are about the same if one has all content words of the other; they contradict each other in values of a kind
-    of which they share none, in opposites, or if only one of them is negated. So do clauses that differ in one word.
-    A sentence of both contradicts neither.
-    """
-    said = [dict.fromkeys(map(single_spaced, sentences(text))) for text in (one, other)]
-    known = _read_sources([sentence for sentence in said[0] if sentence not in said[1]])
-    if known is None:
-        return "they have too many clauses to be compared"
-    for sentence in [sentence for sentence in said[1] if sentence not in said[0]]:
-        for clause in map(_with_broader, read_clauses(sentence)):
-            words = set(clause.words)
-            shared = Counter(at for word in words for at in known.clauses_with.get(word, ()))
-            for at, count in shared.items():
-                near = known.clauses[at]
-                is_same = count == min(len(words), len(set(near.words)))
-                if (is_same and _contradict(clause, near)) or _replaces_word(clause, near):
-                    return f"{_shown(clause)} stands against {_shown(near)}"
-    return ""
 
 
 def _replaces_word(one: ComparedClause, other: ComparedClause) -> bool:
