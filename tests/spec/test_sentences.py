@@ -7,6 +7,7 @@ from mnemo_core.retrieval.snippets import (
     best_sentence,
     cut_to_lines,
     sentence_spans,
+    unwrap,
     whole_words,
 )
 
@@ -99,6 +100,16 @@ def parts(text: str) -> list[str]:
 def test_a_hard_wrapped_line_goes_on_in_the_next() -> None:
     wrapped = "The stopcock of the house is behind the washing machine, and to\nreach it the kickboard comes off. Done."
     assert parts(wrapped) == [wrapped.removesuffix(" Done."), "Done."]
+    assert unwrap(wrapped) == wrapped.replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    "start", ["**1 h** long", "`code` too", "(in brackets)", "[a link](x.md)", '"quoted" words', "_so_"]
+)
+def test_a_line_that_goes_on_with_a_marked_word_was_wrapped_too(start: str) -> None:
+    text = f"After 3 failures in a row it is paused for a minute, and then for\n{start}, doubling"
+    assert parts(text) == [text]
+    assert unwrap(text) == text.replace("\n", " ")
     item = "- the spare key of the boathouse is with Ines in number\n  fourteen\n- the other one is with Tom"
     assert parts(item) == [item.split("\n- ")[0], "- the other one is with Tom"]
 
@@ -111,6 +122,9 @@ def test_a_hard_wrapped_line_goes_on_in_the_next() -> None:
         "# A heading that is long enough to have been wrapped by hand, or is it\ntext",
         "A line that is long enough to have been wrapped by hand, more or less\n2. two",
         "A line that is long enough to have been wrapped by hand, more or less\n- two",
+        "A line that is long enough to have been wrapped by hand, more or less\n* two",
+        "A line that is long enough to have been wrapped by hand, more or less\n```sh",
+        "A line that is long enough to have been wrapped by hand, more or less\n[a link]: x.md",
         "A line that is long enough to have been wrapped by hand, more or less\n\ntwo",
     ],
 )

@@ -17,7 +17,8 @@ SENTENCE_CHARS_MAX = 240  # a longer sentence is cut to this length, around the 
 _MARKUP = lazy_pattern(r"(?:`{3,}|~{3,})[^`~]*$|#\+\w+|[\w-]+::(?: +\S+)?$|:[\w-]+:$|</?\w[^<>]*>$|<!--.*-->$")
 
 _BLOCK = lazy_pattern(r"\s{0,3}(?:[#|>]|`{3}|~{3})|\s{4}")  # a heading, table, quotation or code is not wrapped
-_GOES_ON = lazy_pattern(r"\s{0,6}(?!\d{1,3}[.)] )[^\W_]")
+# With a word, which may be bold, code, quoted, in brackets or a link; not with a list item or the target of a link.
+_GOES_ON = lazy_pattern(r"\s{0,6}(?!\d{1,3}[.)] |\[[^\[\]]{0,200}\]:)(?:[*`(\[\"'„“«]|\*\*|__?)?[^\W_]")
 _LINE_BREAK = lazy_pattern(r"\n+")
 
 
@@ -33,6 +34,12 @@ def sentence_spans(text: str) -> list[tuple[int, int]]:
             found.append((left, start + len(piece.rstrip())))
         start = max(start, following)
     return found
+
+
+def unwrap(text: str) -> str:
+    """The text with a space for each line break that only wraps a paragraph or list item."""
+    ends = sentence_ends(text)
+    return _LINE_BREAK.sub(lambda each: " " if _is_wrapped(text, each, ends) else each.group(), text)
 
 
 def _is_wrapped(text: str, end: re.Match[str], ends: Sequence[int]) -> bool:

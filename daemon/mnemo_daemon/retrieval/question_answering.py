@@ -14,6 +14,7 @@ from mnemo_core.llm.question_answer import (
     whole_sentences,
 )
 from mnemo_core.llm.tasks import EarlierQuestion, RecalledSource, TaskInputs
+from mnemo_core.retrieval.snippets import unwrap
 from mnemo_core.text.dates.local_days import local_time
 from mnemo_daemon.models.task_runner import TaskRunner
 from mnemo_daemon.retrieval.question import Hit, RecallOutcome
@@ -105,7 +106,7 @@ def source_text(hit: Hit) -> str:
     """The text of a hit that a language model reads."""
     content = hit.details.memory.content
     if len(content) <= SOURCE_CHARACTERS:
-        return content
+        return unwrap(content)
     return (hit.best.text if hit.best is not None else content)[:SOURCE_CHARACTERS]
 
 
