@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from mnemo_core.llm.tasks import EarlierQuestion
+from mnemo_core.retrieval.ranking.rankers import Ranker
 from mnemo_daemon.memories.memory_service import MemoryDetails
 from mnemo_daemon.models.call_log import CallLog
 from mnemo_daemon.models.language_model import LanguageModel
@@ -75,6 +77,39 @@ def test_what_the_cited_memory_does_not_say_is_not_answered(text: str, model_of:
     answered = ask(model_of(script), store, LOADED_S)
     assert (answered.text, answered.method) == (KEY, "quotes")
     assert "is in none of the sources" in answered.reason
+
+
+@pytest.mark.parametrize(
+    ("question", "ranker", "score", "text"),
+    [
+        ("Who has a boat?", "auto", 0.14, "I don't know."),
+        ("Who has a boat?", "auto", 0.15, KEY),
+        ("Who has a boat?", "words", 0.14, KEY),  # whose scores are no chances
+        ("Where is the key?", "auto", 0.14, KEY),  # it has all words of the question
+    ],
+)
+def test_nothing_is_quoted_that_is_unlikely_to_answer(
+    question: str, ranker: Ranker, score: float, text: str, store: Store
+) -> None:
+    recalled = RecallOutcome([hit(1, KEY, score)], 10, 1, ranker, (), 1.0)
+    tasks = TaskRunner(lambda _: LanguageModel(None), CallLog(store), lambda: "auto")
+    answered = answer_question(question, recalled, tasks, time.monotonic(), lambda: False)
+    assert answered.text == text
+    assert ("the best scores 0.14" in answered.reason) == (not answered.sentences)
+
+
+def test_the_model_reads_the_earlier_questions_as_quoted_data(model_of: ModelOf, store: Store, tmp_path: Path) -> None:
+    read, earlier = tmp_path / "read", (EarlierQuestion("Who has it?", "Otto."),)
+    script = f"""
+ready()
+pathlib.Path({str(read)!r}).write_text(prompt().text)
+answer('{{"sentences": [{{"text": "Otto has the key.", "sources": [1]}}]}}')
+"""
+    tasks = TaskRunner(lambda _: model, CallLog(store), lambda: "full")
+    model, until = model_of(script), time.monotonic() + LOADED_S
+    answered = answer_question("Where is the key?", RECALLED, tasks, until, lambda: False, earlier)
+    assert 'Earlier question: "Who has it?"\nEarlier answer: "Otto."\nQuestion:' in read.read_text()
+    assert (answered.text, "'otto'" in answered.reason) == (KEY, True)  # it supports no answer
 
 
 def streaming(*pieces: str, then: str = "") -> str:

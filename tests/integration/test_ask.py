@@ -79,7 +79,7 @@ def ask(daemon: RunningDaemon, question: str, **fields: object) -> AskAnswer:
         return client.ask(question, **{"rerank": False, **fields})
 
 
-def test_an_answer_quotes_the_sentence_and_cites_its_memory(quoting: RunningDaemon) -> None:
+def test_E8_E12_an_answer_quotes_the_sentence_and_cites_its_memory(quoting: RunningDaemon) -> None:
     answer = ask(quoting, "Where is the key to the cellar?")
     assert (answer.answer, answer.abstained, answer.method) == (KEY, False, "quotes")
     (sentence,), (citation,), (memory,) = answer.sentences, answer.citations, answer.memories
@@ -100,7 +100,7 @@ def test_an_older_value_is_not_quoted_next_to_the_newer_one(quoting: RunningDaem
     assert [sentence.ids for sentence in answer.sentences] == [[new]]
 
 
-def test_what_is_not_known_is_not_answered(quoting: RunningDaemon) -> None:
+def test_E9_what_is_not_known_is_not_answered_in_general(quoting: RunningDaemon) -> None:
     answer = ask(quoting, "What did Otto say about quantum gravity?")
     assert (answer.answer, answer.abstained) == ("I don't know.", True)
     assert (answer.sentences, answer.citations, answer.memories) == ([], [], [])
