@@ -17,7 +17,7 @@ from mnemo_core.text.syntax.qualifiers import qualifiers
 
 UNSUPPORTED = "no sentence of the source says it"
 OTHER = "it says something else than the statement"
-DANGLING = "it cannot be understood by itself"
+DANGLING = "it is no statement that can be understood by itself"
 
 ANNA = "Anna lives in Lisbon and works at a bank. She has three cats. Her office is on the second floor."
 TWO = "Anna met Maria in Porto. She is a doctor."
@@ -53,6 +53,9 @@ FIRM = "Tom does not eat meat. Maybe Tom moves to Rome. If it rains, Tom stays a
         ("I live in Porto.", "I live in Porto.", "it does not say who speaks"),
         ("You should call Ben.", "You should call Ben.", DANGLING),
         ("Is Ben in Rome?", "Is Ben in Rome?", DANGLING),
+        ("Never deploy on Fridays.", "Never deploy on Fridays.", DANGLING),
+        ("Tired, but happy.", "Tired, but happy.", DANGLING),
+        ("Si Paul vient, Marie part.", "Si Paul vient, Marie part.", DANGLING),
         ("Anna wohnt seit Mai in Köln.", "Anna wohnt seit Mai in Köln.", ""),
         ("王小明住在北京。", "王小明住在北京。", ""),
         ("王小明不住在北京。", "王小明住在北京。", UNSUPPORTED),

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from mnemo_core.text.segmentation import sentences
 from mnemo_core.text.syntax import clauses, english
 from mnemo_core.text.syntax.qualifiers import qualifiers
-from mnemo_core.text.syntax.statements import SENTENCE_CHARS_MAX, is_self_contained
+from mnemo_core.text.syntax.statements import SENTENCE_CHARS_MAX, extract_statements
 
 _PERSON_PRONOUNS = {"he": "", "she": "", "his": "'s", "her": "'s"}  # at the beginning, and the ending of a name there
 _CONJUNCTIONS = frozenset(("and", "but"))
@@ -44,24 +44,21 @@ def read_source(source: str) -> list[SourceSentence]:
 
 def unsupported_reason(statement: str, source: Sequence[SourceSentence]) -> str:
     """Return why a statement must not be used; "" if a sentence of the source says it."""
-    if not is_self_contained(statement):
-        return "it cannot be understood by itself"
+    if not extract_statements(statement):
+        return "it is no statement that can be understood by itself"
     words = clauses.words_of(statement, 0)
     if any(word.bare in clauses.FIRST | clauses.OURS for word in words):
         return "it does not say who speaks"
     said = [word.bare for word in words]
-    has_clause = clauses.find_main_clause(words) is not None
     own = qualifiers(statement)
     for sentence in source:
-        if own == sentence.qualifiers and any(
-            said == wording and (has_clause or is_whole) for wording, is_whole in _wordings(sentence)
-        ):
+        if own == sentence.qualifiers and said in _wordings(sentence):
             return ""
     return "no sentence of the source says it"
 
 
-def _wordings(sentence: SourceSentence) -> Iterator[tuple[list[str], bool]]:
-    """The statements that a sentence supports, as words in small letters, each with whether it is the whole one."""
+def _wordings(sentence: SourceSentence) -> Iterator[list[str]]:
+    """The statements that a sentence supports, as words in small letters."""
     words = sentence.words
     bare = [word.bare for word in words]
     if not bare:
@@ -72,8 +69,8 @@ def _wordings(sentence: SourceSentence) -> Iterator[tuple[list[str], bool]]:
         bare[0] = sentence.person + _PERSON_PRONOUNS[bare[0]]
     main = clauses.find_main_clause(words)
     ends = [at for at in range(1, len(words)) if _ends_clause(words, at)]
-    yield bare, True
-    yield from ((bare[:end], False) for end in ends)
+    yield bare
+    yield from (bare[:end] for end in ends)
     if main is None or not main.subject_end:
         return
     subject = bare[: main.subject_end]
@@ -81,7 +78,7 @@ def _wordings(sentence: SourceSentence) -> Iterator[tuple[list[str], bool]]:
         if start > main.verb:
             begin = start + (bare[start] in _CONJUNCTIONS)
             end = next((at for at in ends if at > begin), len(words))
-            yield [*subject, *bare[begin:end]], False
+            yield [*subject, *bare[begin:end]]
 
 
 def _ends_clause(words: Sequence[clauses.SentenceWord], at: int) -> bool:

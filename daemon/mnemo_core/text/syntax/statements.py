@@ -214,27 +214,15 @@ def _language(sentence: str) -> SentenceLanguage:
     return identify_language(words_of(sentence))
 
 
-def is_self_contained(sentence: str) -> bool:
-    """Return whether a sentence can be understood by itself: no question, no code or quotation, no "you", and no
-    pronoun for somebody of another sentence."""
-    language = _language(sentence)
-    if language != "en":
-        return bool(sentence.strip()) and bool(_foreign(sentence, 0, len(sentence), language))
-    return _is_self_contained(sentence, clauses.words_of(sentence, 0))
-
-
-def _is_self_contained(sentence: str, words: Sequence[SentenceWord]) -> bool:
-    """The same of an English one."""
-    if _CODE.search(sentence) or _quotes_a_sentence(sentence) or not clauses.can_stand_alone(words):
-        return False
-    return not pronouns.begins_with_reference(words) and pronouns.is_anchored(words)
-
-
 def _english(text: str, start: int, end: int, speaker: str | None) -> list[Statement]:
     """The statements of an English sentence."""
     sentence = text[start:end]
+    if _CODE.search(sentence) or _quotes_a_sentence(sentence):
+        return []
     words = clauses.without_connector(clauses.words_of(sentence, start))
-    if not _is_self_contained(sentence, words) or clauses.find_main_clause(words) is None:
+    if not clauses.can_stand_alone(words) or pronouns.begins_with_reference(words):
+        return []
+    if clauses.find_main_clause(words) is None or not pronouns.is_anchored(words):
         return []
     made: list[Statement] = []
     for part in _halves(words):
