@@ -14,7 +14,7 @@ from mnemo_core.llm.registry import TASKS
 from mnemo_daemon.models.llm_worker import decode_answer
 from tests.random_outputs import Output
 
-OUTPUTS = 50
+OUTPUTS = 30
 
 
 def test_every_output_of_every_task_parses_strictly() -> None:
