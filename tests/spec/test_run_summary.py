@@ -45,4 +45,6 @@ def test_a_step_that_is_changed_while_its_run_is_summarized_is_a_conflict_and_no
         assert [memory.id for memory in desk.listed()] == [step]
         # A version with the same text, as a score that is written later, is none.
         assert summarize(service(desk, lambda: desk.edit(step, importance=0.7))) == "stored"
-        assert summarize(service(desk)) == "duplicate"
+        desk.at += 1000
+        desk.edit(step, importance=0.9)
+        assert summarize(service(desk, lambda: pytest.fail("it was made again"))) == "duplicate"
