@@ -250,10 +250,13 @@ def test_a_model_that_fails_too_often_is_not_tried_while_it_is_paused(bench: Ben
 LATE = 'from mnemo_daemon.models.llm_worker import ModelRefusal; send(out, ModelRefusal("late", "at once")); continue'
 
 
-def test_an_answer_that_comes_too_late_is_a_wrong_one(bench: Bench) -> None:
-    probe = probe_of(bench.models(f'if "Source 1" in text: {LATE}'), [NAMING])
+def test_an_answer_that_comes_too_late_is_a_wrong_one_until_the_next_start(bench: Bench) -> None:
+    models = bench.models(f'if "Source 1" in text: {LATE}')
+    probe = probe_of(models, [NAMING])
     finish(probe)
     assert "0 of 5 right" in probe.obstacle(NAMING)
+    assert not probe.is_due()
+    assert probe_of(models, [NAMING]).is_due()
 
 
 CANCELLED = """\

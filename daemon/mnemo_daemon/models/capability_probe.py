@@ -7,6 +7,7 @@ task have changed. A probe is a background call: an interactive one stops it, an
 
 import functools
 import importlib.metadata
+import itertools
 import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -164,12 +165,18 @@ class CapabilityProbe:
         return probed.outputs if probed is not None and probed.fingerprint == fingerprint(task) else ()
 
     def _keep(self, manifest: ModelManifest, task: AnyTask, outputs: tuple[str, ...]) -> None:
-        """Keep what a model wrote, also where it cannot be written down."""
+        """Keep what a model wrote, also where it cannot be written down. What came too late is not written down: the
+        machine may have been busy, so the next start of the daemon tries it again."""
         file = self._file(manifest)
         sites = {**file.sites, task.site: ProbedSite(fingerprint(task), outputs)}
         file = self._files[manifest.folder] = msgspec.structs.replace(file, sites=sites)
+        in_time = {
+            site: ProbedSite(each.fingerprint, tuple(itertools.takewhile(bool, each.outputs)))
+            for site, each in sites.items()
+        }
+        written = msgspec.json.encode(msgspec.structs.replace(file, sites=in_time))
         try:
-            self._disk.replace_file(_path(manifest), [msgspec.json.format(msgspec.json.encode(file), indent=2)])
+            self._disk.replace_file(_path(manifest), [msgspec.json.format(written, indent=2)])
         except OSError as error:
             log.warning("the grades of %s could not be written: %s", manifest.name, error.strerror)
         if (known := self._grade(manifest, task)) is not None:
