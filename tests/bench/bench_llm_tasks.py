@@ -128,6 +128,7 @@ def show_answers(model: Path, number: int, sites: Sequence[str]) -> None:
         for task in (task for task in TASKS if not sites or task.site in sites):
             results = [runner.run(task, TaskInputs(texts, f"What about {texts[0]}"), DEADLINE_S) for texts in groups]
             reasons = Counter(rejection_kind(result.reason) for result in results if result.method == "fallback")
+            print(task.site, reasons.total(), "of", len(results), "rejected", flush=True)  # it takes minutes
             most = ", ".join(f"{kind} {count}" for kind, count in reasons.most_common(3))
             rows[task.site] = (len(results), share([float(result.method == "llm") for result in results]), most)
         store.close()
