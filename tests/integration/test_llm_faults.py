@@ -3,6 +3,7 @@
 The models have random weights: what they write is rejected, which shows that they were asked.
 """
 
+import contextlib
 import ctypes
 import dataclasses
 import json
@@ -140,7 +141,21 @@ def feed(pid: int, data: bytes) -> None:
         os.close(process)
 
 
-def start(scratch: Path, environ: dict[str, str], *, layers: int = 1, program: str = HASTY) -> FaultyDaemon:
+@contextlib.contextmanager
+def faulty_daemon(
+    environ: dict[str, str] | None = None, *, layers: int = 1, program: str = HASTY
+) -> Iterator[FaultyDaemon]:
+    """A daemon with a random model, which is ended whatever happens."""
+    with quick_folder() as scratch:
+        ground = _started(scratch, environ or {}, layers, program)
+        try:
+            yield ground
+        finally:
+            if ground.daemon.process is not None and ground.daemon.process.poll() is None:
+                ground.daemon.stop()
+
+
+def _started(scratch: Path, environ: dict[str, str], layers: int, program: str) -> FaultyDaemon:
     models = scratch / "models"
     file = write_llama(scratch / "random.gguf", ["zoo"], context=2048, layers=layers)
     manifest = import_path(file, models, allow_unverified=True)
@@ -158,10 +173,8 @@ def start(scratch: Path, environ: dict[str, str], *, layers: int = 1, program: s
 
 @pytest.fixture(scope="module")
 def ground() -> Iterator[FaultyDaemon]:
-    with quick_folder() as scratch:
-        ground = start(scratch, {})
+    with faulty_daemon() as ground:
         yield ground
-        ground.daemon.stop()
 
 
 REQUESTS = ("ask", "summarize")  # which somebody waits for, and a background task
@@ -271,17 +284,14 @@ def test_too_many_questions_are_answered_at_once_by_the_fallback_and_none_is_lef
 
 
 def test_a_memory_limit_below_the_model_leaves_every_answer_to_the_fallback() -> None:
-    with quick_folder() as scratch:
-        ground = start(scratch, {"MNEMO_LLM_MEMORY_MIB": "200"}, layers=SLOW_LAYERS)
+    with faulty_daemon({"MNEMO_LLM_MEMORY_MIB": "200"}, layers=SLOW_LAYERS) as ground:
         for request in REQUESTS:
             ground.fails(request, "the language model failed")
             assert ground.worker() is None
-        ground.daemon.stop()
 
 
 def test_a_worker_killed_in_the_middle_of_an_answer_is_replaced_and_ends_with_its_daemon() -> None:
-    with quick_folder() as scratch:
-        ground = start(scratch, {}, layers=SLOW_LAYERS, program="from mnemo_daemon.__main__ import main; main()")
+    with faulty_daemon(layers=SLOW_LAYERS, program="from mnemo_daemon.__main__ import main; main()") as ground:
         ground.ask()
         worker = begin_an_answer(ground)
         os.kill(worker.pid, signal.SIGKILL)
