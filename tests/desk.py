@@ -14,7 +14,7 @@ from mnemo_daemon.memories.history import History
 from mnemo_daemon.memories.memory_service import Caller, MemoryService
 from mnemo_daemon.memories.revert import RevertResult, RevertService
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue
-from mnemo_daemon.models.embedding import EmbeddingService
+from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_daemon.retrieval.question import Question, RecallOutcome
 from mnemo_daemon.retrieval.recall import Recall
 from mnemo_store.disk import Disk

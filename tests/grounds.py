@@ -13,7 +13,7 @@ from mnemo_daemon.memories.history import History
 from mnemo_daemon.memories.memory_service import MemoryService
 from mnemo_daemon.memories.revert import RevertService
 from mnemo_daemon.models.catalogue import ModelCatalogue
-from mnemo_daemon.models.embedding import EmbeddingService
+from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_daemon.retrieval.recall import Recall
 from mnemo_store.disk import Disk
 from mnemo_store.store import Store

@@ -19,7 +19,7 @@ import msgspec
 from mnemo_core.llm.grammar import grammar_of
 from mnemo_core.llm.registry import TASKS
 from mnemo_core.llm.tasks import AnyTask
-from mnemo_daemon.models.llm_worker import decode_answer
+from mnemo_daemon.models.language.llm_worker import decode_answer
 from tests.gguf_files import write_llama
 
 CONTEXT_TOKENS = 32768  # more than an answer can have: there the grammar ends it, not the limit of tokens

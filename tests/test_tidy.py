@@ -32,7 +32,7 @@ BROAD_EXCEPTS_ALLOWED = {
         "where what threads raise ends, and what a caller waits for is raised",
     ),
     "daemon/mnemo_daemon/app.py": (1, "a store that does not open: whoever waits for it is told, and the daemon ends"),
-    "daemon/mnemo_daemon/models/embedding.py": (
+    "daemon/mnemo_daemon/models/embedders/embedding.py": (
         1,
         "a model that cannot be loaded, why ever, must not stay loading for ever",
     ),
@@ -50,7 +50,7 @@ BROAD_EXCEPTS_ALLOWED = {
 THREADS_ALLOWED = {
     "daemon/mnemo_daemon/thread_supervision.py": "makes the threads that it supervises",
     "daemon/mnemo_daemon/app.py": "opens the store once, and ends the daemon where that fails",
-    "daemon/mnemo_daemon/models/llm_worker.py": "a process of its own, which its parent watches",
+    "daemon/mnemo_daemon/models/language/llm_worker.py": "a process of its own, which its parent watches",
 }
 # Folders of one machine. A path that every Unix has is no such folder, and neither is an example in a sentence.
 MACHINE_FOLDER = re.compile(r"/(?:home|root|work|tmp|Users|mnt|opt|var/folders)/")
@@ -345,16 +345,18 @@ RULES: list[tuple[Rule, Source, Source]] = [
     ),
     (
         patched_packages,
-        source("tests/test_x.py", "monkeypatch.setattr('mnemo_daemon.models.language_model.Worker', f)"),
+        source("tests/test_x.py", "monkeypatch.setattr('mnemo_daemon.models.language.language_model.Worker', f)"),
         source("tests/test_x.py", "monkeypatch.setenv('MNEMO_DATA_DIR', 'x')"),
     ),
     (
         patched_packages,
         source(
-            "tests/test_x.py", "import mnemo_daemon.models.language_model as it\nmonkeypatch.setattr(it, 'Worker', f)"
+            "tests/test_x.py",
+            "import mnemo_daemon.models.language.language_model as it\nmonkeypatch.setattr(it, 'Worker', f)",
         ),
         source(
-            "tests/test_x.py", "import mnemo_daemon.models.language_model as it\nmonkeypatch.setattr(it, 'IDLE_S', 1)"
+            "tests/test_x.py",
+            "import mnemo_daemon.models.language.language_model as it\nmonkeypatch.setattr(it, 'IDLE_S', 1)",
         ),
     ),
     (

@@ -13,10 +13,10 @@ ROOT = Path(__file__).resolve().parent.parent
 CALLS = """
 from pathlib import Path
 from mnemo_client.client import Client
-from mnemo_daemon.models.language_model import LanguageModel
+from mnemo_daemon.models.language.language_model import LanguageModel
 from mnemo_store.store import Store
 
-reveal_type(LanguageModel(None).answer("x", 1, 1.0))  # -> "mnemo_daemon.models.llm_worker.Completion"
+reveal_type(LanguageModel(None).answer("x", 1, 1.0))  # -> "mnemo_daemon.models.language.llm_worker.Completion"
 reveal_type(LanguageModel(None).status().pid)  # -> "int | None"
 LanguageModel("model.gguf")  # -> [arg-type]
 LanguageModel(None).answer("x")  # -> [call-arg]

@@ -31,7 +31,7 @@ OTHERS = [{"id": "1", "memory": "Tomas likes green tea.", "created_at": "2026-01
 WORKER = """
 import sys
 from pathlib import Path
-from mnemo_daemon.models.language_model import LanguageModel
+from mnemo_daemon.models.language.language_model import LanguageModel
 model = LanguageModel(Path(sys.argv[1]), allow_unknown=True)
 print(model.answer("Hello", 1, 120).text)
 model.close()

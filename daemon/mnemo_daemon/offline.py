@@ -107,7 +107,7 @@ def _import(asked: argparse.Namespace, configuration: settings.Configuration) ->
 
 
 def _calibrate(asked: argparse.Namespace, configuration: settings.Configuration) -> None:
-    from mnemo_daemon.models import calibration  # with it come the labelled pairs
+    from mnemo_daemon.models.embedders import calibration  # with it come the labelled pairs
 
     numerics = configuration.settings.models.numerics
     kept = calibration.calibrate(asked.name, configuration.folders.models, _progress(), numerics)
@@ -147,7 +147,7 @@ def _restore_fields(done: restore.RestoreResult) -> dict[str, Any]:
 def _erase_again(models: Path) -> Callable[[Store, Sequence[str]], None]:
     """Returns a function that erases what was erased since the backup; vectors of installed models stay."""
     from mnemo_daemon.lifecycle import erasure
-    from mnemo_daemon.models import embedding
+    from mnemo_daemon.models.embedders import embedding
 
     spaces = embedding.spaces_of(ModelCatalogue(models))
 

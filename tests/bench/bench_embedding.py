@@ -21,7 +21,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
-from mnemo_daemon.models import encoder_graph
+from mnemo_daemon.models.embedders import encoder_graph
 
 SHORT = (
     "Maria prefers oat milk in her coffee and never takes any sugar.",

@@ -33,7 +33,7 @@ from mnemo_core.text.cleaning import clean_text
 from mnemo_core.text.dates.local_days import Zone
 from mnemo_core.text.dates.time_mentions import find_event_time, find_mentions
 from mnemo_daemon.models.catalogue import ModelCatalogue
-from mnemo_daemon.models.embedding import EmbeddingService
+from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from tests.bench.quality import load_benchmark
 from tests.bench.texts import texts
 from tests.lives import lives as made_lives

@@ -19,15 +19,15 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from mnemo_core.llm.grounding import rejection_kind
-from mnemo_core.llm.merge import merge_by_sentences
-from mnemo_core.llm.naming import extract_name
 from mnemo_core.llm.registry import TASKS
-from mnemo_core.llm.summarize import SUMMARY_CHARACTERS, extract_summary
 from mnemo_core.llm.tasks import TaskInputs
+from mnemo_core.llm.writing.merge import merge_by_sentences
+from mnemo_core.llm.writing.naming import extract_name
+from mnemo_core.llm.writing.summarize import SUMMARY_CHARACTERS, extract_summary
 from mnemo_core.text.segmentation import sentences
-from mnemo_daemon.models.call_log import CallLog
-from mnemo_daemon.models.language_model import LanguageModel
-from mnemo_daemon.models.task_runner import TaskRunner
+from mnemo_daemon.models.language.call_log import CallLog
+from mnemo_daemon.models.language.language_model import LanguageModel
+from mnemo_daemon.models.language.task_runner import TaskRunner
 from mnemo_store.store import Store
 from tests.bench.tables import difference, share, show
 

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 from mnemo_client.paths import models_folder
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue
-from mnemo_daemon.models.embedding import EmbeddingService
+from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from tests.bench.peers import SYSTEMS, WARM_UP, memory_of
 from tests.bench.quality import METRICS, POOL, SEED, TOP_K, load_benchmark, remember, the_projects_own
 from tests.bench.tables import percentiles, share, show

@@ -37,7 +37,7 @@ from mnemo_client.client import Client
 from mnemo_client.paths import models_folder
 from mnemo_client.protocol.choices import Ranker
 from mnemo_daemon.models.catalogue import ModelCatalogue
-from mnemo_daemon.models.embedding import EmbeddingService
+from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from tests import recall_sets
 from tests.bench.bench_documents import wait_for_notes
 from tests.bench.bench_socket import bare

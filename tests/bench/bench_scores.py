@@ -19,7 +19,7 @@ import numpy as np
 
 from mnemo_client.paths import models_folder
 from mnemo_daemon.models.catalogue import ModelCatalogue
-from mnemo_daemon.models.embedding import EmbeddingService
+from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from tests import recall_sets, small_stores
 from tests.bench.quality import questions, remember, the_projects_own
 from tests.bench.tables import show

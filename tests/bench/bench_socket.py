@@ -22,7 +22,7 @@ import numpy as np
 from mnemo_client.paths import models_folder
 from mnemo_client.protocol.memories import NewMemory
 from mnemo_daemon.models.catalogue import ModelCatalogue
-from mnemo_daemon.models.embedding import EmbeddingService
+from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_store.indexes.lexical import LexicalFields, LexicalIndex
 from mnemo_store.indexes.vectors import VectorIndex
 from tests.bench.texts import questions, texts

@@ -17,7 +17,7 @@ from mnemo_client.paths import models_folder
 from mnemo_core.retrieval import excerpts, snippets
 from mnemo_core.retrieval.excerpts import TokenRows
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue
-from mnemo_daemon.models.embedding import load_embedder
+from mnemo_daemon.models.embedders.embedding import load_embedder
 from mnemo_daemon.settings import Numerics
 from tests.excerpts import TERMS, LabelledPassage, made, notes, shown, token_rows
 

@@ -33,7 +33,7 @@ from mnemo_core.retrieval.ranking.gbdt import TreeEnsemble
 from mnemo_core.retrieval.ranking.learned_ranker import LearnedRanker, LinearModel
 from mnemo_core.retrieval.ranking.ranking_features import FeatureTable
 from mnemo_daemon.models.catalogue import ModelCatalogue
-from mnemo_daemon.models.embedding import EmbeddingService
+from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_daemon.retrieval.candidates.learned_ranking import WEIGHTS_FILE
 from mnemo_daemon.retrieval.question import Question
 from mnemo_store.indexes.attributes import MemoryFilter

@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 
 from mnemo_client.paths import models_folder
 from mnemo_core.retrieval.ranking import late_interaction
-from mnemo_daemon.models import token_rows
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue, ModelManifest
-from mnemo_daemon.models.embedding import GraphEmbedder
-from mnemo_daemon.models.token_rows import Projection
+from mnemo_daemon.models.embedders import token_rows
+from mnemo_daemon.models.embedders.embedding import GraphEmbedder
+from mnemo_daemon.models.embedders.token_rows import Projection
 from tests import recall_sets
 from tests.bench.tables import show
 

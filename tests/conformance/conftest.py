@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mnemo_daemon.models.language_model import LanguageModel
+from mnemo_daemon.models.language.language_model import LanguageModel
 
 ModelOf = Callable[..., LanguageModel]
 
@@ -15,7 +15,9 @@ ModelOf = Callable[..., LanguageModel]
 WIRE = """
 import os, pathlib, sys, time
 import msgspec
-from mnemo_daemon.models.llm_worker import Completion, AnswerPiece, Prompt, Ready, claim_stdout, send, take_frame
+from mnemo_daemon.models.language.llm_worker import (
+    Completion, AnswerPiece, Prompt, Ready, claim_stdout, send, take_frame
+)
 received, out = bytearray(), 1
 
 def ready():

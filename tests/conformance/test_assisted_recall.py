@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from mnemo_daemon.models.call_log import CallLog
 from mnemo_daemon.models.catalogue import ModelCatalogue
-from mnemo_daemon.models.embedding import EmbeddingService
-from mnemo_daemon.models.language_model import LanguageModel
-from mnemo_daemon.models.task_runner import Level, TaskRunner
+from mnemo_daemon.models.embedders.embedding import EmbeddingService
+from mnemo_daemon.models.language.call_log import CallLog
+from mnemo_daemon.models.language.language_model import LanguageModel
+from mnemo_daemon.models.language.task_runner import Level, TaskRunner
 from mnemo_daemon.priority import QueryPriority
 from mnemo_daemon.retrieval.assisted_recall import AssistedRecall
 from mnemo_daemon.retrieval.question import Question, RecallOutcome

@@ -12,11 +12,11 @@ import pytest
 from mnemo_client.protocol.status import SiteGrade
 from mnemo_core.llm.registry import TASKS
 from mnemo_core.llm.tasks import AnyTask, Site, prompt_data
-from mnemo_daemon.models.capability_probe import FAILURES_MAX, FILE_NAME, CapabilityProbe, installed_runtime
 from mnemo_daemon.models.catalogue import ModelCatalogue, ModelManifest
 from mnemo_daemon.models.installation import import_path
-from mnemo_daemon.models.language_model import FAILURE_PAUSE_S, LanguageModel
-from mnemo_daemon.models.language_model_service import LanguageModelService
+from mnemo_daemon.models.language.capability_probe import FAILURES_MAX, FILE_NAME, CapabilityProbe, installed_runtime
+from mnemo_daemon.models.language.language_model import FAILURE_PAUSE_S, LanguageModel
+from mnemo_daemon.models.language.language_model_service import LanguageModelService
 from mnemo_daemon.settings import LlmSettings
 from mnemo_store.disk import Disk
 from tests.conformance.conftest import ModelOf
@@ -247,7 +247,10 @@ def test_a_model_that_fails_too_often_is_not_tried_while_it_is_paused(bench: Ben
     assert not probe.is_due()
 
 
-LATE = 'from mnemo_daemon.models.llm_worker import ModelRefusal; send(out, ModelRefusal("late", "at once")); continue'
+LATE = (
+    "from mnemo_daemon.models.language.llm_worker import ModelRefusal; "
+    'send(out, ModelRefusal("late", "at once")); continue'
+)
 
 
 def test_an_answer_that_comes_too_late_is_a_wrong_one_until_the_next_start(bench: Bench) -> None:
@@ -261,7 +264,7 @@ def test_an_answer_that_comes_too_late_is_a_wrong_one_until_the_next_start(bench
 
 CANCELLED = """\
 if "Source 1" in text:
-        from mnemo_daemon.models.llm_worker import ModelRefusal
+        from mnemo_daemon.models.language.llm_worker import ModelRefusal
         os.read(0, 65536)
         send(out, ModelRefusal("cancelled", "as asked"))
         continue"""

@@ -14,7 +14,7 @@ from mnemo_daemon.errors import DamagedModelError, UnsupportedModel, UnverifiedM
 from mnemo_daemon.models import installation
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue, ModelManifest
 from mnemo_daemon.models.cross_encoder import IDLE_SECONDS, CrossEncoder, CrossEncoderService
-from mnemo_daemon.models.embedding import EmbeddingService, load_embedder
+from mnemo_daemon.models.embedders.embedding import EmbeddingService, load_embedder
 from mnemo_daemon.settings import DEFAULT_RERANKER
 from tests.pair_model import TOKENS_MAX, score_of, write_pair_model
 from tests.running import printed

@@ -83,7 +83,7 @@ def test_with_a_model_that_dies_the_rules_have_the_text(tmp_path: Path, model_of
 def test_a_text_that_a_stopping_daemon_was_reading_is_read_at_the_next_start(tmp_path: Path, model_of: ModelOf) -> None:
     busy = tmp_path / "busy"
     script = f"""
-    from mnemo_daemon.models.llm_worker import ModelRefusal
+    from mnemo_daemon.models.language.llm_worker import ModelRefusal
     ready()
     prompt()
     pathlib.Path({str(busy)!r}).touch()

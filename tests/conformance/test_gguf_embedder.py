@@ -16,9 +16,10 @@ import numpy as np
 import pytest
 
 from mnemo_daemon.errors import DamagedModelError, MissingModelError, UnsupportedModel
-from mnemo_daemon.models import gguf_embedding, installation
+from mnemo_daemon.models import installation
 from mnemo_daemon.models.catalogue import ModelManifest
-from mnemo_daemon.models.gguf_embedding import GgufEmbedder
+from mnemo_daemon.models.embedders import gguf_embedding
+from mnemo_daemon.models.embedders.gguf_embedding import GgufEmbedder
 from tests.gguf_files import HEADS, random_bert, write_bert
 
 VOCABULARY = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", *(chr(letter) for letter in range(ord("a"), ord("z") + 1)))
@@ -28,7 +29,7 @@ PARENT = """
 import sys
 from pathlib import Path
 from mnemo_daemon.models.catalogue import ModelCatalogue
-from mnemo_daemon.models.embedding import load_embedder
+from mnemo_daemon.models.embedders.embedding import load_embedder
 embedder = load_embedder(ModelCatalogue(Path(sys.argv[1])).installed("letters"))
 print("loaded", flush=True)
 sys.stdin.read()
@@ -134,7 +135,7 @@ def test_a_process_that_cannot_start_is_not_started_again_for_each_text(
     manifest: ModelManifest, tmp_path: Path
 ) -> None:
     program, starts = tmp_path / "worker.py", tmp_path / "starts"
-    real = [sys.executable, "-P", "-m", "mnemo_daemon.models.embedding_worker"]
+    real = [sys.executable, "-P", "-m", "mnemo_daemon.models.embedders.embedding_worker"]
     program.write_text(f"import os, sys\nos.execv({sys.executable!r}, [*{real!r}, *sys.argv[1:]])")
     embedder = GgufEmbedder(manifest, (sys.executable, str(program)))
     expected = embedder.encode_query("a b c")

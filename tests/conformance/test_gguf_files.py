@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mnemo_daemon.models.language_model import LanguageModel
+from mnemo_daemon.models.language.language_model import LanguageModel
 from tests.gguf_files import write_llama
 
 LOADED_S = 120.0

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from mnemo_core.llm.gate import GATE, GateAnswer
-from mnemo_core.llm.importance import JUDGE_IMPORTANCE, STEPS, ImportanceAnswer
+from mnemo_core.llm.judging.gate import GATE, GateAnswer
+from mnemo_core.llm.judging.importance import JUDGE_IMPORTANCE, STEPS, ImportanceAnswer
+from mnemo_core.llm.judging.triage import TRIAGE, TriageAnswer
 from mnemo_core.llm.registry import TASKS
 from mnemo_core.llm.tasks import (
     AnyTask,
@@ -19,7 +20,6 @@ from mnemo_core.llm.tasks import (
     prompt_data,
     prompt_head,
 )
-from mnemo_core.llm.triage import TRIAGE, TriageAnswer
 from mnemo_core.retrieval.context_block import ContextLine, render_block
 from tests.injections import Injection, injections
 

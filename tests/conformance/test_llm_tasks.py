@@ -13,11 +13,13 @@ import msgspec
 import pytest
 from msgspec import inspect
 
+from mnemo_core.llm.questions.question_answer import ANSWER
 from mnemo_core.llm.registry import TASKS
 from mnemo_core.llm.tasks import AnyTask, TaskInputs, prompt_data
-from mnemo_daemon.models.call_log import CallLog
-from mnemo_daemon.models.language_model import LanguageModel
-from mnemo_daemon.models.task_runner import Level, TaskResult, TaskRunner
+from mnemo_core.llm.writing.summarize import SUMMARIZE
+from mnemo_daemon.models.language.call_log import CallLog
+from mnemo_daemon.models.language.language_model import LanguageModel
+from mnemo_daemon.models.language.task_runner import Level, TaskResult, TaskRunner
 from mnemo_store.records import LlmCall
 from mnemo_store.store import Store, WriteResult
 from mnemo_store.tables import LLM_CALLS
@@ -139,7 +141,7 @@ BROKEN_WORKERS = {
 
 
 CANCELLED = """
-from mnemo_daemon.models.llm_worker import ModelRefusal
+from mnemo_daemon.models.language.llm_worker import ModelRefusal
 ready()
 prompt()
 pathlib.Path({busy!r}).touch()
@@ -149,7 +151,7 @@ time.sleep(600)
 """
 
 
-@EVERY_TASK
+@pytest.mark.parametrize("task", [ANSWER, SUMMARIZE], ids=["interactive", "background"])
 @pytest.mark.parametrize("worker", BROKEN_WORKERS)
 def test_a_broken_worker_costs_the_model_and_never_the_answer(
     task: AnyTask, worker: str, model_of: ModelOf, store: Store

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from mnemo_daemon.models.language_model import (
+from mnemo_daemon.models.language.language_model import (
     FAILURE_PAUSE_S,
     FAILURES_MAX,
     WAITING_MAX,
@@ -26,7 +26,7 @@ from mnemo_daemon.models.language_model import (
     ModelFailureError,
     PromptTooLong,
 )
-from mnemo_daemon.models.llm_worker import FRAME_BYTES_MAX, BrokenFrame, Prompt, take_frame, to_frame
+from mnemo_daemon.models.language.llm_worker import FRAME_BYTES_MAX, BrokenFrame, Prompt, take_frame, to_frame
 from tests.conformance.conftest import ECHO, ModelOf
 
 
@@ -212,7 +212,7 @@ def test_one_question_at_a_time_is_served_and_waiting_has_an_end(model_of: Model
 
 # A worker that takes its time over "slow" until it is cancelled, and answers everything else at once.
 PATIENT = """
-from mnemo_daemon.models.llm_worker import Cancel, ModelRefusal
+from mnemo_daemon.models.language.llm_worker import Cancel, ModelRefusal
 ready()
 while True:
     asked = prompt()
@@ -326,7 +326,7 @@ def test_too_many_waiting_calls_are_refused_and_the_other_priority_is_not(model_
 def test_the_worker_can_reach_no_network(model_of: ModelOf) -> None:
     model = model_of(
         """
-        from mnemo_daemon.models.llm_worker import forbid_network
+        from mnemo_daemon.models.language.llm_worker import forbid_network
         sys.addaudithook(forbid_network)
         import socket
         ready()

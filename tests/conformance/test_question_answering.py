@@ -9,9 +9,9 @@ import pytest
 from mnemo_core.llm.tasks import EarlierQuestion
 from mnemo_core.retrieval.ranking.rankers import Ranker
 from mnemo_daemon.memories.memory_service import MemoryDetails
-from mnemo_daemon.models.call_log import CallLog
-from mnemo_daemon.models.language_model import LanguageModel
-from mnemo_daemon.models.task_runner import TaskRunner
+from mnemo_daemon.models.language.call_log import CallLog
+from mnemo_daemon.models.language.language_model import LanguageModel
+from mnemo_daemon.models.language.task_runner import TaskRunner
 from mnemo_daemon.retrieval.question import BestPassage, Hit, RecallOutcome
 from mnemo_daemon.retrieval.question_answering import AnsweredQuestion, CitedSentence, answer_question
 from mnemo_store.records import Usage
@@ -207,7 +207,7 @@ def test_a_model_that_never_stops_writing_ends_at_its_deadline(endless: str, mod
 
 def test_a_call_is_cancelled_between_two_pieces(model_of: ModelOf, store: Store) -> None:
     script = """
-from mnemo_daemon.models.llm_worker import ModelRefusal
+from mnemo_daemon.models.language.llm_worker import ModelRefusal
 ready()
 prompt()
 os.set_blocking(0, False)

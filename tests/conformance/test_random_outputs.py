@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from mnemo_core.llm.registry import TASKS
-from mnemo_daemon.models.llm_worker import decode_answer
+from mnemo_daemon.models.language.llm_worker import decode_answer
 from tests.random_outputs import Output
 
 OUTPUTS = 30

@@ -26,9 +26,9 @@ from mnemo_client.protocol.primitives import FailureAnswer
 from mnemo_core.retrieval.ranking.rankers import RANKERS
 from mnemo_daemon import settings
 from mnemo_daemon.lifecycle.erasure import ErasureMark as ForgettingMark
-from mnemo_daemon.models.calibration import CalibrationFile
-from mnemo_daemon.models.capability_probe import GradesFile
 from mnemo_daemon.models.catalogue import ModelManifest as ModelManifest
+from mnemo_daemon.models.embedders.calibration import CalibrationFile
+from mnemo_daemon.models.language.capability_probe import GradesFile
 from mnemo_daemon.server.openapi import document
 from mnemo_daemon.server.router import Route
 from mnemo_store import records, tables

@@ -13,7 +13,7 @@ from mnemo_client.client import Client
 from mnemo_client.protocol.memories import NewMemory
 from mnemo_client.protocol.retrieval import RecallAnswer
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue
-from mnemo_daemon.models.embedding import load_embedder
+from mnemo_daemon.models.embedders.embedding import load_embedder
 from mnemo_daemon.retrieval.candidates.candidate_retrieval import CANDIDATES_MIN
 from tests.excerpts import made, shown, token_rows
 from tests.running import RunningDaemon

@@ -13,7 +13,7 @@ from mnemo_client.protocol.ingestion import PieceAnswer, Turn, TurnsRequest
 from mnemo_client.protocol.memories import NewMemory, Patch
 from mnemo_client.protocol.retrieval import RecallAnswer, RecalledMemory
 from mnemo_daemon.models.catalogue import ModelCatalogue
-from mnemo_daemon.models.embedding import EmbeddingService
+from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from tests import small_stores
 from tests.columns import DAY, HOUR, NOW
 from tests.running import RunningDaemon

@@ -18,7 +18,7 @@ from mnemo_daemon.errors import Refusal
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.jobs import jobs_of
 from mnemo_daemon.models.catalogue import ModelCatalogue, ModelManifest
-from mnemo_daemon.models.embedding import EmbeddingService
+from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_daemon.notes.notes_service import NotesService
 from mnemo_daemon.scheduler import Interval, Job
 from mnemo_store.disk import Disk

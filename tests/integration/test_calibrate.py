@@ -24,10 +24,11 @@ from mnemo_core.similarity.calibration import (
 )
 from mnemo_core.similarity.thresholds import COSINES, MEASURED, SOURCE, Thresholds, of_model
 from mnemo_daemon.errors import UndiscriminatingModel
-from mnemo_daemon.models import calibration, installation
-from mnemo_daemon.models.calibration import FILE_NAME, calibration_file, similarities, thresholds_for
+from mnemo_daemon.models import installation
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue, ModelManifest
-from mnemo_daemon.models.embedding import Embedder, Floats, RunAll, load_embedder, name_space
+from mnemo_daemon.models.embedders import calibration
+from mnemo_daemon.models.embedders.calibration import FILE_NAME, calibration_file, similarities, thresholds_for
+from mnemo_daemon.models.embedders.embedding import Embedder, Floats, RunAll, load_embedder, name_space
 from mnemo_daemon.settings import Numerics
 from tests.running import running
 

@@ -15,7 +15,7 @@ from mnemo_client.errors import RefusalError
 from mnemo_client.protocol.status import ModelStatus
 from mnemo_daemon.models import installation
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, MANIFEST, ModelCatalogue
-from mnemo_daemon.models.embedding import EmbeddingService
+from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from tests.gguf_files import HEADS, random_bert, write_bert
 from tests.running import RunningDaemon
 

@@ -14,7 +14,7 @@ from mnemo_daemon.history_names import BY_EXTRACTION
 from mnemo_daemon.ingest import extraction
 from mnemo_daemon.ingest.extraction import EARLIER_TEXTS, facts_of
 from mnemo_daemon.ingest.ingest_pipeline import Submission
-from mnemo_daemon.models.language_model import LanguageModel
+from mnemo_daemon.models.language.language_model import LanguageModel
 from mnemo_store.records import DropMemory
 from mnemo_store.store import WriteResult
 from mnemo_store.tables import EDGES, FACTS, LLM_CALLS

@@ -19,7 +19,7 @@ from mnemo_daemon.lifecycle import hard_delete, residue_scan
 from mnemo_daemon.lifecycle.erasure import MARK_KEY, Erasure, erase_in_store
 from mnemo_daemon.models import installation
 from mnemo_daemon.models.catalogue import ModelCatalogue
-from mnemo_daemon.models.embedding import EmbeddingService
+from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_store.disk import Disk
 from mnemo_store.errors import ClosedStoreError, StoreError
 from mnemo_store.maintenance import backup, restore

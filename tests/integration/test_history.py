@@ -15,7 +15,7 @@ from mnemo_client.protocol.retrieval import RecallRequest
 from mnemo_core.retrieval.ranking.rankers import words_held
 from mnemo_daemon.models import installation
 from mnemo_daemon.models.catalogue import ModelCatalogue
-from mnemo_daemon.models.embedding import EmbeddingService
+from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_daemon.retrieval.candidates import candidate_retrieval
 from mnemo_store.indexes.lexical import LexicalFields
 from tests.desk import Desk, desk_in

@@ -30,7 +30,7 @@ while True:
 """
 PROGRAM = """
 import sys
-from mnemo_daemon.models.language_model import LanguageModel
+from mnemo_daemon.models.language.language_model import LanguageModel
 LanguageModel.__init__.__kwdefaults__["command"] = (sys.executable, {worker!r})
 from mnemo_daemon.__main__ import main
 sys.exit(main())

@@ -13,10 +13,16 @@ from mnemo_client.errors import RefusalError
 from mnemo_client.protocol.status import SiteGrade
 from mnemo_core.llm.grading import fingerprint
 from mnemo_core.llm.registry import TASKS
-from mnemo_daemon.models.capability_probe import FILE_FORMAT, FILE_NAME, GradesFile, ProbedSite, installed_runtime
 from mnemo_daemon.models.catalogue import ModelCatalogue
 from mnemo_daemon.models.installation import import_path
-from mnemo_daemon.models.language_model_service import WITHOUT_MODEL
+from mnemo_daemon.models.language.capability_probe import (
+    FILE_FORMAT,
+    FILE_NAME,
+    GradesFile,
+    ProbedSite,
+    installed_runtime,
+)
+from mnemo_daemon.models.language.language_model_service import WITHOUT_MODEL
 from tests.gguf_files import write_llama
 from tests.running import RunningDaemon, running
 

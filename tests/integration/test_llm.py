@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from mnemo_daemon.models.language_model import (
+from mnemo_daemon.models.language.language_model import (
     AnswerTimeout,
     CallCancellation,
     LanguageModel,
     ModelFailureError,
     PromptTooLong,
 )
-from mnemo_daemon.models.llm_worker import NICENESS
+from mnemo_daemon.models.language.llm_worker import NICENESS
 
 LOADED_S = 120.0
 """Far more than it takes: these tests share the machine's cores with others."""
@@ -29,7 +29,7 @@ QUESTION = "Text: The key to the cellar hangs behind the kitchen door. Question:
 PARENT = """
 import sys
 from pathlib import Path
-from mnemo_daemon.models.language_model import LanguageModel
+from mnemo_daemon.models.language.language_model import LanguageModel
 model = LanguageModel(Path(sys.argv[1]), allow_unknown=True)
 model.answer("Hello", 1, 120)
 print(model.status().pid, flush=True)

@@ -23,7 +23,7 @@ from mnemo_client.protocol.retrieval import AskAnswer
 from mnemo_client.protocol.runs import NewStep, RunSummaryAnswer
 from mnemo_daemon.models.catalogue import MANIFEST, hash_file
 from mnemo_daemon.models.installation import import_path
-from mnemo_daemon.models.language_model import WAITING_MAX
+from mnemo_daemon.models.language.language_model import WAITING_MAX
 from tests.gguf_files import write_llama
 from tests.running import RunningDaemon
 from tests.samples import quick_folder

@@ -16,9 +16,9 @@ from msgspec import Meta
 from mnemo_core.llm.grammar import CHARACTERS_MAX, grammar_of
 from mnemo_core.llm.registry import TASKS
 from mnemo_core.llm.tasks import AnyTask, TaskInputs, prompt_data
-from mnemo_daemon.models.call_log import CallLog
-from mnemo_daemon.models.language_model import LanguageModel
-from mnemo_daemon.models.task_runner import TaskRunner
+from mnemo_daemon.models.language.call_log import CallLog
+from mnemo_daemon.models.language.language_model import LanguageModel
+from mnemo_daemon.models.language.task_runner import TaskRunner
 from mnemo_store.store import Store, WriteResult
 from mnemo_store.tables import LLM_CALLS
 from tests.injections import injections
@@ -131,7 +131,7 @@ def test_a_control_token_that_is_written_in_a_text_is_plain_text(model: Language
 INJECTIONS = """
 import sys
 import llama_cpp
-from mnemo_daemon.models.llm_worker import LoadedModel, StopSignal, parse
+from mnemo_daemon.models.language.llm_worker import LoadedModel, StopSignal, parse
 model = LoadedModel(parse([sys.argv[1]]), StopSignal())
 vocabulary = llama_cpp.llama_model_get_vocab(model._llama.model)
 def is_control(token):
@@ -161,7 +161,7 @@ def test_no_text_brings_a_control_token_into_a_prompt(smollm_file: Path) -> None
 TOKENIZED = """
 import json, sys
 import llama_cpp
-from mnemo_daemon.models.llm_worker import LoadedModel, StopSignal, parse
+from mnemo_daemon.models.language.llm_worker import LoadedModel, StopSignal, parse
 model = LoadedModel(parse([sys.argv[1]]), StopSignal())
 vocabulary = llama_cpp.llama_model_get_vocab(model._llama.model)
 def is_wrong(text):

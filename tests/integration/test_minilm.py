@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from mnemo_daemon.models import encoder_graph
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, find_known
+from mnemo_daemon.models.embedders import encoder_graph
 from tests.integration.conftest import write_safetensors
 
 Floats = NDArray[np.float64]

@@ -20,9 +20,10 @@ import pytest
 from numpy.typing import NDArray
 
 from mnemo_daemon import errors
-from mnemo_daemon.models import catalogue, embedding, encoder_graph, installation
+from mnemo_daemon.models import catalogue, installation
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, KNOWN_MODELS, ModelCatalogue, find_known
-from mnemo_daemon.models.embedding import (
+from mnemo_daemon.models.embedders import embedding, encoder_graph
+from mnemo_daemon.models.embedders.embedding import (
     QUERIES_KEPT_MAX,
     Embedder,
     EmbeddingService,
@@ -566,7 +567,7 @@ def test_late_interaction_is_had_unless_it_is_switched_off(minilm_folder: Path) 
 
 def test_nothing_heavy_is_imported_before_a_model_is_loaded() -> None:
     code = (
-        "import sys, pathlib; from mnemo_daemon.models.embedding import EmbeddingService; "
+        "import sys, pathlib; from mnemo_daemon.models.embedders.embedding import EmbeddingService; "
         "from mnemo_daemon.models.catalogue import ModelCatalogue; "
         "s = EmbeddingService(ModelCatalogue(pathlib.Path('nowhere'))); s.refresh(); "
         "print(sorted({'onnxruntime', 'onnx', 'tokenizers', 'fastembed', 'huggingface_hub'} & set(sys.modules)))"
@@ -576,7 +577,7 @@ def test_nothing_heavy_is_imported_before_a_model_is_loaded() -> None:
 
 def test_the_default_model_needs_no_fastembed_and_no_hub(minilm_folder: Path) -> None:
     code = (
-        "import sys, pathlib; from mnemo_daemon.models.embedding import load_embedder; "
+        "import sys, pathlib; from mnemo_daemon.models.embedders.embedding import load_embedder; "
         "from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue; "
         f"load_embedder(ModelCatalogue(pathlib.Path({str(minilm_folder)!r})).installed(DEFAULT_EMBEDDING)); "
         "print(sorted({'onnx', 'fastembed', 'huggingface_hub', 'requests'} & set(sys.modules)))"

@@ -16,10 +16,11 @@ from mnemo_daemon.api.status_report import StatusReport
 from mnemo_daemon.app import Daemon
 from mnemo_daemon.errors import DamagedModelError, WrongNumerics
 from mnemo_daemon.memories.memory_service import Caller
-from mnemo_daemon.models import embedding, encoder_graph, installation
-from mnemo_daemon.models.calibration import thresholds_for
+from mnemo_daemon.models import installation
 from mnemo_daemon.models.catalogue import ModelCatalogue, ModelManifest
-from mnemo_daemon.models.embedding import EmbeddingService, load_embedder, name_space, spaces_of
+from mnemo_daemon.models.embedders import embedding, encoder_graph
+from mnemo_daemon.models.embedders.calibration import thresholds_for
+from mnemo_daemon.models.embedders.embedding import EmbeddingService, load_embedder, name_space, spaces_of
 from mnemo_daemon.retrieval.question import Question
 from mnemo_daemon.services import Services
 from mnemo_daemon.settings import Numerics

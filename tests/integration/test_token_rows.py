@@ -24,7 +24,7 @@ from mnemo_daemon.maintenance.compaction_backup import StoreMaintenance
 from mnemo_daemon.memories.memory_service import Caller
 from mnemo_daemon.models import installation
 from mnemo_daemon.models.catalogue import ModelCatalogue
-from mnemo_daemon.models.embedding import (
+from mnemo_daemon.models.embedders.embedding import (
     Embedder,
     EmbeddingService,
     Floats,
@@ -32,7 +32,7 @@ from mnemo_daemon.models.embedding import (
     QueryTokens,
     RunAll,
 )
-from mnemo_daemon.models.token_rows import LateForm, Projection
+from mnemo_daemon.models.embedders.token_rows import LateForm, Projection
 from mnemo_daemon.scheduler import Job, Scheduler
 from mnemo_daemon.settings import IngestSettings, Settings
 from mnemo_store.disk import Disk

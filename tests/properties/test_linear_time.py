@@ -23,21 +23,13 @@ from mnemo_core.ingest import deduplication, echo_filter, scoring
 from mnemo_core.ingest.classification import about_now, classify
 from mnemo_core.ingest.policies import OWN_POLICY, salience_source_l
 from mnemo_core.ingest.signals import entities, salience
-from mnemo_core.llm import (
-    audit,
-    faithfulness,
-    gate,
-    grounding,
-    importance,
-    merge,
-    reconcile,
-    statement_support,
-    summarize,
-    triage,
-)
-from mnemo_core.llm.expand import added_words
+from mnemo_core.llm import faithfulness, grounding
+from mnemo_core.llm.extraction import statement_support
 from mnemo_core.llm.grammar import CHARACTERS_MAX
+from mnemo_core.llm.judging import audit, gate, importance, reconcile, triage
+from mnemo_core.llm.questions.expand import added_words
 from mnemo_core.llm.tasks import TaskInputs
+from mnemo_core.llm.writing import merge, summarize
 from mnemo_core.retrieval import excerpts, snippets
 from mnemo_core.retrieval.query_expansion import expansion_terms
 from mnemo_core.retrieval.ranking import lexical_ranker
@@ -307,7 +299,7 @@ MADE = frozenset(
         "mnemo_core.ingest.attributes.attribute_patterns", "mnemo_core.ingest.classification",
         "mnemo_core.text.preferences",
         "mnemo_core.documents.gitignore", "mnemo_core.transfer.importers", "mnemo_core.documents.note_dates",
-        "mnemo_core.text.lazy_patterns", "mnemo_core.llm.memory_cues",
+        "mnemo_core.text.lazy_patterns", "mnemo_core.llm.judging.memory_cues",
     }
 )  # fmt: skip
 

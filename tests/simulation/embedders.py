@@ -15,7 +15,7 @@ from mnemo_daemon.models.catalogue import (
     ModelListing,
     ModelManifest,
 )
-from mnemo_daemon.models.embedding import Embedder, EmbeddingService, RunAll, name_space
+from mnemo_daemon.models.embedders.embedding import Embedder, EmbeddingService, RunAll, name_space
 
 OTHER = "other-model"
 DIMENSIONS = {DEFAULT_EMBEDDING: 16, OTHER: 24}

@@ -22,7 +22,7 @@ from mnemo_core.similarity import overlap
 from mnemo_core.similarity.overlap import is_similar, text_jaccard
 from mnemo_core.similarity.thresholds import SOURCE, of_model
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue
-from mnemo_daemon.models.embedding import Embedder, load_embedder
+from mnemo_daemon.models.embedders.embedding import Embedder, load_embedder
 from tests.lives import DAY_MS, lives
 from tests.pairs import differing, rewordings
 from tests.samples import AT, sample_memory

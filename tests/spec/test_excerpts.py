@@ -14,7 +14,7 @@ from mnemo_core.retrieval.excerpts import (
 )
 from mnemo_core.retrieval.snippets import sentence_spans
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue
-from mnemo_daemon.models.embedding import load_embedder
+from mnemo_daemon.models.embedders.embedding import load_embedder
 from mnemo_daemon.settings import Numerics
 from tests.excerpts import TERMS, made, notes, shown, token_rows
 

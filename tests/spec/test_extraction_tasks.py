@@ -2,7 +2,7 @@
 
 import pytest
 
-from mnemo_core.llm.extract import (
+from mnemo_core.llm.extraction.extract import (
     STATEMENT_CHARACTERS,
     StatementList,
     is_taken_by_rules,
@@ -10,8 +10,8 @@ from mnemo_core.llm.extract import (
     usable_statements,
     validate_statements,
 )
-from mnemo_core.llm.fact_extract import TripleAnswer, is_plain, read_triple, validate_triple
-from mnemo_core.llm.statement_support import read_source, unsupported_reason
+from mnemo_core.llm.extraction.fact_extract import TripleAnswer, is_plain, read_triple, validate_triple
+from mnemo_core.llm.extraction.statement_support import read_source, unsupported_reason
 from mnemo_core.llm.tasks import RecalledSource, TaskInputs
 from mnemo_core.text.syntax.qualifiers import qualifiers
 

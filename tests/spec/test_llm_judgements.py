@@ -11,12 +11,12 @@ from typing import Any, NamedTuple, get_args
 import pytest
 
 from mnemo_core.ingest.classification import classify
-from mnemo_core.llm import gate, importance, triage
-from mnemo_core.llm.gate import GateAnswer, gate_by_rule, validate_gate
-from mnemo_core.llm.importance import ImportanceAnswer, rate_by_rule, validate_importance
-from mnemo_core.llm.memory_cues import CoreCategory
+from mnemo_core.llm.judging import gate, importance, triage
+from mnemo_core.llm.judging.gate import GateAnswer, gate_by_rule, validate_gate
+from mnemo_core.llm.judging.importance import ImportanceAnswer, rate_by_rule, validate_importance
+from mnemo_core.llm.judging.memory_cues import CoreCategory
+from mnemo_core.llm.judging.triage import TriageAnswer, Verdict, triage_by_rule, validate_triage
 from mnemo_core.llm.tasks import MemoryFacts, TaskInputs, prompt_data
-from mnemo_core.llm.triage import TriageAnswer, Verdict, triage_by_rule, validate_triage
 from tests.recall_sets import FOLDER
 
 ROWS = Path(__file__).parents[1] / "fixtures" / "llm" / "memories.jsonl"

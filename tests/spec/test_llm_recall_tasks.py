@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
-from mnemo_core.llm.expand import EXPAND, Phrasings, added_words, validate_phrasings
-from mnemo_core.llm.follow_up import is_follow_up, resolve_follow_up
-from mnemo_core.llm.rerank import SourceScores, kept_sources, score_by_recall, validate_scores
+from mnemo_core.llm.questions.expand import EXPAND, Phrasings, added_words, validate_phrasings
+from mnemo_core.llm.questions.follow_up import is_follow_up, resolve_follow_up
+from mnemo_core.llm.questions.rerank import SourceScores, kept_sources, score_by_recall, validate_scores
 from mnemo_core.llm.tasks import EarlierQuestion, RecalledSource, TaskInputs, prompt_data
 
 SOURCES = ("The key to the cellar hangs behind the door.", "The cellar is damp.", "Anna has three cats.")

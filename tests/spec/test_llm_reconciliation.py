@@ -10,9 +10,9 @@ from typing import Any, get_args
 
 import pytest
 
-from mnemo_core.llm import audit, reconcile
-from mnemo_core.llm.audit import AuditAnswer, AuditOperation, audit_by_rule, validate_audit
-from mnemo_core.llm.reconcile import (
+from mnemo_core.llm.judging import audit, reconcile
+from mnemo_core.llm.judging.audit import AuditAnswer, AuditOperation, audit_by_rule, validate_audit
+from mnemo_core.llm.judging.reconcile import (
     RECONCILE,
     ReconcileAnswer,
     Relation,

@@ -6,11 +6,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemo_core.llm.grounding import loss_of, rejection_kind, rejection_of, unsupported_specific
-from mnemo_core.llm.naming import NAMING, NameAnswer, extract_name, validate_name
-from mnemo_core.llm.question_answer import AnswerSentence, QuestionAnswer, is_quotable, quote_answer, validate_answer
+from mnemo_core.llm.questions.question_answer import (
+    AnswerSentence,
+    QuestionAnswer,
+    is_quotable,
+    quote_answer,
+    validate_answer,
+)
 from mnemo_core.llm.registry import TASKS
-from mnemo_core.llm.summarize import SUMMARY_CHARACTERS, SummaryAnswer, extract_summary, validate_summary
 from mnemo_core.llm.tasks import AnyTask, RecalledSource, TaskInputs, prompt_data, prompt_head
+from mnemo_core.llm.writing.naming import NAMING, NameAnswer, extract_name, validate_name
+from mnemo_core.llm.writing.summarize import SUMMARY_CHARACTERS, SummaryAnswer, extract_summary, validate_summary
 from mnemo_core.text.segmentation import sentences
 
 SOURCES = (

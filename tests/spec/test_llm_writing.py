@@ -6,14 +6,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mnemo_core.llm.condense import CONDENSED_CHARACTERS, CondensedText, condense_by_sentences, validate_condensed
-from mnemo_core.llm.distill import DistilledEntry, DistilledTopic, unite_overlapping, validate_distilled
 from mnemo_core.llm.faithfulness import contradiction_between, distortion_of, omission_of
 from mnemo_core.llm.grammar import CHARACTERS_MAX
 from mnemo_core.llm.grounding import loss_of
-from mnemo_core.llm.merge import INSERT_MERGE, MERGE, MergedText, unite_texts, validate_merge
 from mnemo_core.llm.registry import TASKS
-from mnemo_core.llm.resume_compress import (
+from mnemo_core.llm.tasks import AnyTask, Probe, TaskInputs
+from mnemo_core.llm.writing.condense import (
+    CONDENSED_CHARACTERS,
+    CondensedText,
+    condense_by_sentences,
+    validate_condensed,
+)
+from mnemo_core.llm.writing.distill import DistilledEntry, DistilledTopic, unite_overlapping, validate_distilled
+from mnemo_core.llm.writing.merge import INSERT_MERGE, MERGE, MergedText, unite_texts, validate_merge
+from mnemo_core.llm.writing.resume_compress import (
     LINE_CHARACTERS,
     LINES_MAX,
     CompressedResume,
@@ -21,8 +27,7 @@ from mnemo_core.llm.resume_compress import (
     select_lines,
     validate_resume,
 )
-from mnemo_core.llm.summarize import SUMMARIZE, SummaryAnswer, extract_summary, validate_summary
-from mnemo_core.llm.tasks import AnyTask, Probe, TaskInputs
+from mnemo_core.llm.writing.summarize import SUMMARIZE, SummaryAnswer, extract_summary, validate_summary
 from mnemo_core.text.segmentation import sentences
 
 SOURCES = (

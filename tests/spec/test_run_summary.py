@@ -6,11 +6,11 @@ from typing import Any, cast
 
 import pytest
 
-from mnemo_core.llm.summarize import SUMMARIZE
 from mnemo_core.llm.tasks import TaskInputs
+from mnemo_core.llm.writing.summarize import SUMMARIZE
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.memories.run_steps import RunService
-from mnemo_daemon.models.task_runner import TaskResult, TaskRunner
+from mnemo_daemon.models.language.task_runner import TaskResult, TaskRunner
 from mnemo_store.records import TraceStep
 from tests.desk import PERSON, Desk, desk_in
 

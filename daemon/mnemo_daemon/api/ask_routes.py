@@ -10,8 +10,8 @@ from typing import NamedTuple
 import msgspec
 
 from mnemo_client.protocol.retrieval import AskAnswer, AskMemories, AskRequest, RecallRequest
-from mnemo_core.llm.follow_up import resolve_follow_up
-from mnemo_core.llm.question_answer import ANSWER
+from mnemo_core.llm.questions.follow_up import resolve_follow_up
+from mnemo_core.llm.questions.question_answer import ANSWER
 from mnemo_core.llm.tasks import EarlierQuestion
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_daemon.api import access, response_codec

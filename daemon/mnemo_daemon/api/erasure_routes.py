@@ -13,7 +13,7 @@ from mnemo_daemon.api.workers import WorkerPool
 from mnemo_daemon.errors import Refusal, bad_value
 from mnemo_daemon.lifecycle.erasure import Erasure
 from mnemo_daemon.memories.memory_service import Caller
-from mnemo_daemon.models.embedding import lower_thread_priority
+from mnemo_daemon.models.embedders.embedding import lower_thread_priority
 from mnemo_daemon.server.router import Reply, Request, Route
 from mnemo_daemon.services import Services
 from mnemo_store.indexes.attributes import MemoryFilter

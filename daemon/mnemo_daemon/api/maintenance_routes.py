@@ -21,7 +21,7 @@ from mnemo_daemon.api.workers import WorkerPool
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.maintenance.store_check import CheckReport, StoreCheck
 from mnemo_daemon.maintenance.store_repair import RepairReport, StoreRepair
-from mnemo_daemon.models.embedding import lower_thread_priority
+from mnemo_daemon.models.embedders.embedding import lower_thread_priority
 from mnemo_daemon.server.router import Reply, Request, Route
 from mnemo_daemon.services import Services
 from mnemo_store.maintenance.compaction import CompactionSizes

@@ -21,7 +21,7 @@ from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_daemon.api import access, request_codec, response_codec
 from mnemo_daemon.api.request_codec import query_time
 from mnemo_daemon.api.workers import WorkerPool
-from mnemo_daemon.models.language_model import WAITING_MAX
+from mnemo_daemon.models.language.language_model import WAITING_MAX
 from mnemo_daemon.retrieval.question import Hit, Question, RecallOutcome
 from mnemo_daemon.server.router import Reply, Request, Route
 from mnemo_daemon.services import Services

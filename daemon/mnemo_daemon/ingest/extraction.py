@@ -22,8 +22,8 @@ import msgspec
 from mnemo_core.ingest.mutations import Decision, Draft, Outcome, has_expired
 from mnemo_core.ingest.write_plan import COMPARED_STATES, IngestItem, PendingSnapshot
 from mnemo_core.llm.content_words import content_words
-from mnemo_core.llm.extract import EXTRACT, STATEMENT_CHARACTERS
-from mnemo_core.llm.fact_extract import FACT_EXTRACT
+from mnemo_core.llm.extraction.extract import EXTRACT, STATEMENT_CHARACTERS
+from mnemo_core.llm.extraction.fact_extract import FACT_EXTRACT
 from mnemo_core.llm.tasks import RecalledSource, TaskInputs
 from mnemo_core.text.dates.time_mentions import find_event_time, said_at
 from mnemo_core.text.segmentation import sentence_ends
@@ -32,7 +32,7 @@ from mnemo_daemon.history_names import BY_EXTRACTION, BY_INTAKE
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.ingest.ingest_pipeline import IngestPipeline, Submission
 from mnemo_daemon.memories.memory_service import ADD, Caller, MemoryService
-from mnemo_daemon.models.task_runner import TaskRunner
+from mnemo_daemon.models.language.task_runner import TaskRunner
 from mnemo_daemon.times import utc_offset
 from mnemo_store.backend import Snapshot
 from mnemo_store.indexes.attributes import MemoryFilter

@@ -36,7 +36,7 @@ from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.ingest.neighbour_search import NeighbourQuery, NeighbourSearch
 from mnemo_daemon.memories.memory_service import INGESTED_PER_WRITE, Caller, MemoryService
-from mnemo_daemon.models.embedding import EmbeddingService
+from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_daemon.priority import never_yield
 from mnemo_daemon.settings import Settings
 from mnemo_daemon.times import utc_offset

@@ -30,8 +30,8 @@ from mnemo_daemon.indexing.vectors.embedding_handoff import Rows
 from mnemo_daemon.indexing.vectors.index_phases import ActiveIndex
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.memories.memory_service import Caller, is_visible
-from mnemo_daemon.models.calibration import thresholds_for
-from mnemo_daemon.models.embedding import EmbeddingService
+from mnemo_daemon.models.embedders.calibration import thresholds_for
+from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_daemon.times import utc_offset
 from mnemo_store.batches import batched
 from mnemo_store.indexes.attributes import MemoryFilter

@@ -12,12 +12,12 @@ import numpy as np
 from mnemo_client.protocol.runs import NewStep
 from mnemo_core.ingest.mutations import Draft, Outcome
 from mnemo_core.ingest.write_plan import IngestItem
-from mnemo_core.llm.summarize import SUMMARIZE, shorten_sources
 from mnemo_core.llm.tasks import TaskInputs
+from mnemo_core.llm.writing.summarize import SUMMARIZE, shorten_sources
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.memories.memory_service import Caller, MemoryService
-from mnemo_daemon.models.task_runner import TaskRunner
+from mnemo_daemon.models.language.task_runner import TaskRunner
 from mnemo_store.backend import Snapshot
 from mnemo_store.indexes.attributes import MemoryFilter
 from mnemo_store.records import Memory, TraceStep

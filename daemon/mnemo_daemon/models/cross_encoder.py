@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnemo_daemon.errors import DamagedModelError, ModelError, UnsupportedModel
-from mnemo_daemon.models import encoder_graph
 from mnemo_daemon.models.catalogue import PROBE_TEXT, ROLES, ModelCatalogue, ModelManifest, find_known, verify
-from mnemo_daemon.models.onnx_model import OnnxModel
+from mnemo_daemon.models.embedders import encoder_graph
+from mnemo_daemon.models.embedders.onnx_model import OnnxModel
 from mnemo_daemon.settings import DEFAULT_RERANKER
 
 IDLE_SECONDS = 600.0  # as the language model's: it is as large as the embedding model, and few ask for it

@@ -27,7 +27,7 @@ from mnemo_daemon.errors import (
     UnsupportedModel,
     UnverifiedModel,
 )
-from mnemo_daemon.models import encoder_graph, gguf_header
+from mnemo_daemon.models import gguf_header
 from mnemo_daemon.models.catalogue import (
     EXACT_FILE,
     KNOWN_MODELS,
@@ -49,8 +49,9 @@ from mnemo_daemon.models.catalogue import (
     verify,
 )
 from mnemo_daemon.models.cross_encoder import CrossEncoder
-from mnemo_daemon.models.embedding import load_embedder
-from mnemo_daemon.models.onnx_model import TokenizerConfig
+from mnemo_daemon.models.embedders import encoder_graph
+from mnemo_daemon.models.embedders.embedding import load_embedder
+from mnemo_daemon.models.embedders.onnx_model import TokenizerConfig
 from mnemo_daemon.models.sources import hub, package_index
 from mnemo_store.disk import Disk
 

@@ -7,11 +7,11 @@ Every other recall goes by `Recall` alone and never waits for a model. SPEC 17.6
 import time
 from collections.abc import Callable, Collection
 
-from mnemo_core.llm.expand import EXPAND
-from mnemo_core.llm.question_answer import ANSWER
-from mnemo_core.llm.rerank import RERANK
+from mnemo_core.llm.questions.expand import EXPAND
+from mnemo_core.llm.questions.question_answer import ANSWER
+from mnemo_core.llm.questions.rerank import RERANK
 from mnemo_core.llm.tasks import TaskInputs
-from mnemo_daemon.models.task_runner import TaskRunner
+from mnemo_daemon.models.language.task_runner import TaskRunner
 from mnemo_daemon.priority import QueryPriority
 from mnemo_daemon.retrieval import reranking
 from mnemo_daemon.retrieval.question import Question, RecallOutcome

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 
-from mnemo_core.llm.expand import added_words
+from mnemo_core.llm.questions.expand import added_words
 from mnemo_core.retrieval import query_expansion
 from mnemo_core.retrieval.query_expansion import HITS_MAX, WORDS_FACTOR, ExpansionWord
 from mnemo_daemon.indexing.views import Views

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
-from mnemo_core.llm.question_answer import (
+from mnemo_core.llm.questions.question_answer import (
     ANSWER,
     SOURCES_MAX,
     AnswerSentence,
@@ -16,7 +16,7 @@ from mnemo_core.llm.question_answer import (
 from mnemo_core.llm.tasks import EarlierQuestion, RecalledSource, TaskInputs
 from mnemo_core.retrieval.snippets import unwrap
 from mnemo_core.text.dates.local_days import local_time
-from mnemo_daemon.models.task_runner import TaskRunner
+from mnemo_daemon.models.language.task_runner import TaskRunner
 from mnemo_daemon.retrieval.question import Hit, RecallOutcome
 from mnemo_daemon.times import utc_offset
 

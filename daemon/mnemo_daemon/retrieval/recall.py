@@ -13,7 +13,7 @@ from mnemo_core.retrieval.ranking import rankers
 from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.models.cross_encoder import CrossEncoderService
-from mnemo_daemon.models.embedding import EmbeddingService
+from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_daemon.retrieval.candidates.candidate_retrieval import CandidateRetrieval
 from mnemo_daemon.retrieval.candidates.corpus_builder import CorpusBuilder
 from mnemo_daemon.retrieval.candidates.ranking_inputs import RankingInputs, ranker_request_of

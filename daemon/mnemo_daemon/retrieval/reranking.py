@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from mnemo_core.llm.rerank import SOURCES_MAX, SourceScores, kept_sources
+from mnemo_core.llm.questions.rerank import SOURCES_MAX, SourceScores, kept_sources
 from mnemo_core.llm.tasks import TaskInputs
 from mnemo_daemon.retrieval.question import Hit, RecallOutcome
 from mnemo_daemon.retrieval.question_answering import recalled_source, source_text

@@ -14,7 +14,7 @@ from mnemo_daemon.indexing.vectors.index_phases import ActiveIndex
 from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.memories.memory_service import MemoryDetails, details_of
-from mnemo_daemon.models.embedding import EmbeddingService, QueryTokens
+from mnemo_daemon.models.embedders.embedding import EmbeddingService, QueryTokens
 from mnemo_daemon.retrieval.candidate_reader import CandidateReader
 from mnemo_daemon.retrieval.context import CutoffEvidence, RecallContext, ResultPage
 from mnemo_daemon.retrieval.question import BestPassage, Hit

@@ -4,7 +4,7 @@ import functools
 from collections.abc import Callable
 from pathlib import Path
 
-from mnemo_daemon.models.embedding import lower_thread_priority
+from mnemo_daemon.models.embedders.embedding import lower_thread_priority
 from mnemo_daemon.thread_supervision import ThreadReport, ThreadSupervisor
 from mnemo_store.disk import Disk
 from mnemo_store.indexes.vectors import VectorIndex

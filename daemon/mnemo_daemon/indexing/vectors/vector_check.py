@@ -6,7 +6,7 @@ import numpy as np
 
 from mnemo_daemon.indexing.index import IndexFault, is_indexed
 from mnemo_daemon.indexing.view_checks import slices
-from mnemo_daemon.models.token_rows import LateForm
+from mnemo_daemon.models.embedders.token_rows import LateForm
 from mnemo_store.database.table_access import TableSnapshot
 from mnemo_store.indexes.vectors import VectorIndex
 from mnemo_store.maintenance.check import TableSource, YieldToQueries

@@ -39,7 +39,7 @@ from mnemo_daemon.indexing.vectors.text_vectors import BATCH, IndexRow, MissingV
 from mnemo_daemon.indexing.vectors.token_backfill import TOKEN_BACKFILL_SECONDS, TokenBackfill
 from mnemo_daemon.indexing.vectors.vector_check import vector_faults
 from mnemo_daemon.indexing.views import Views
-from mnemo_daemon.models.embedding import Embedder, EmbeddingService
+from mnemo_daemon.models.embedders.embedding import Embedder, EmbeddingService
 from mnemo_daemon.priority import never_yield
 from mnemo_daemon.scheduler import JobState
 from mnemo_daemon.thread_supervision import ThreadReport, ThreadSupervisor, complete_future

@@ -8,9 +8,9 @@ from mnemo_core.similarity import thresholds
 from mnemo_core.similarity.thresholds import SOURCE, Thresholds
 from mnemo_daemon.indexing.vectors.index_phases import ActiveIndex
 from mnemo_daemon.indexing.views import Views
-from mnemo_daemon.models.calibration import thresholds_for
 from mnemo_daemon.models.cross_encoder import CrossEncoderService
-from mnemo_daemon.models.embedding import EmbeddingService
+from mnemo_daemon.models.embedders.calibration import thresholds_for
+from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_daemon.retrieval.candidates import formula_candidates
 from mnemo_daemon.retrieval.candidates.learned_ranking import LearnedRanking
 from mnemo_daemon.retrieval.context import RecallContext

@@ -11,8 +11,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemo_daemon.models import encoder_graph
 from mnemo_daemon.models.catalogue import ModelManifest
+from mnemo_daemon.models.embedders import encoder_graph
 
 POOLED_BY_FIRST_TOKEN = {
     "BAAI/bge-base-en": "model_optimized.onnx",

@@ -12,10 +12,10 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from mnemo_core.llm.memory_cues import MemoryCues, cues_of, is_temporary
-from mnemo_core.llm.reconcile import holds, reconcile_by_rule
+from mnemo_core.llm.judging.memory_cues import MemoryCues, cues_of, is_temporary
+from mnemo_core.llm.judging.reconcile import holds, reconcile_by_rule
+from mnemo_core.llm.judging.triage import TriageAnswer, validate_triage
 from mnemo_core.llm.tasks import LlmTask, MemoryFacts, Probe, TaskInputs
-from mnemo_core.llm.triage import TriageAnswer, validate_triage
 
 MEMORIES_MAX = 12  # of one prompt
 OPERATIONS_MAX = 8

@@ -1,4 +1,6 @@
-"""The child process that holds a GGUF embedding model: `python -m mnemo_daemon.models.embedding_worker MODEL`. SPEC 4.1
+"""The child process of a GGUF embedding model. SPEC 4.1
+
+`python -m mnemo_daemon.models.embedders.embedding_worker MODEL` starts it.
 
 It is to embeddings what `llm_worker` is to answers, with the same frames and for the same reasons: llama.cpp is not
 thread-safe and can crash on a bad file. It reads Tokenize and Encode from standard input and writes EncoderFacts once,
@@ -15,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from mnemo_daemon.models.llm_worker import (
+from mnemo_daemon.models.language.llm_worker import (
     FRAME_BYTES_MAX,
     ModelRefusal,
     available_cpus,

@@ -30,8 +30,8 @@ from typing import Any, Literal, assert_never
 
 import msgspec
 
-from mnemo_daemon.models.call_queue import POLL_S, CallQueue
-from mnemo_daemon.models.llm_worker import (
+from mnemo_daemon.models.language.call_queue import POLL_S, CallQueue
+from mnemo_daemon.models.language.llm_worker import (
     FRAME_BYTES_MAX,
     AnswerPiece,
     BrokenFrame,
@@ -44,7 +44,7 @@ from mnemo_daemon.models.llm_worker import (
     take_frame,
     to_frame,
 )
-from mnemo_daemon.models.worker_slots import WorkerSlots
+from mnemo_daemon.models.language.worker_slots import WorkerSlots
 from mnemo_daemon.scratch_file import open_scratch_file
 
 State = Literal["absent", "off", "starting", "ready", "failed"]
@@ -52,7 +52,7 @@ Clock = Callable[[], float]
 OnPiece = Callable[[str], None]
 
 # -P: nothing is imported from the folder in which the daemon was started.
-WORKER_COMMAND = (sys.executable, "-P", "-m", "mnemo_daemon.models.llm_worker")
+WORKER_COMMAND = (sys.executable, "-P", "-m", "mnemo_daemon.models.language.llm_worker")
 CONTEXT_TOKENS = 4096
 START_LIMIT_S = 120.0  # a 3B model from a slow disk takes some 30 s
 KILL_GRACE_S = 0.5  # after its deadline, for a worker to stop by itself before it is killed

@@ -17,8 +17,8 @@ import msgspec
 from mnemo_core.llm.grammar import grammar_of
 from mnemo_core.llm.grounding import rejection_kind
 from mnemo_core.llm.tasks import Answer, AnyTask, LlmTask, Site, TaskInputs, parse_answer, prompt_data, prompt_head
-from mnemo_daemon.models.call_log import CallLog
-from mnemo_daemon.models.language_model import (
+from mnemo_daemon.models.language.call_log import CallLog
+from mnemo_daemon.models.language.language_model import (
     AnswerTimeout,
     CallCancellation,
     LanguageModel,
@@ -27,7 +27,7 @@ from mnemo_daemon.models.language_model import (
     ModelBusy,
     PromptTooLong,
 )
-from mnemo_daemon.models.llm_worker import Completion
+from mnemo_daemon.models.language.llm_worker import Completion
 from mnemo_store.records import LlmOutcome
 
 log = logging.getLogger("mnemo.llm")

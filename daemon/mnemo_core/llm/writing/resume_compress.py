@@ -8,8 +8,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from mnemo_core.llm.summarize import rejection_of_digest, select_sentences
 from mnemo_core.llm.tasks import LlmTask, Probe, TaskInputs
+from mnemo_core.llm.writing.summarize import rejection_of_digest, select_sentences
 
 LINES_MAX = 16
 LINE_CHARACTERS = 120

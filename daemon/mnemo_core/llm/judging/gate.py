@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from mnemo_core.llm.memory_cues import cues_of
+from mnemo_core.llm.judging.memory_cues import cues_of
 from mnemo_core.llm.tasks import LlmTask, MemoryFacts, Probe, TaskInputs
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from mnemo_client.protocol.llm import LlmUsage
 from mnemo_core.llm.tasks import Site
 from mnemo_daemon.history_names import BY_LLM, LLM_CALL
-from mnemo_daemon.models.llm_worker import Completion
+from mnemo_daemon.models.language.llm_worker import Completion
 from mnemo_daemon.table_walk import walk
 from mnemo_store.codec import id_key
 from mnemo_store.errors import StoreError

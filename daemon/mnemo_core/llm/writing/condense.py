@@ -9,8 +9,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from mnemo_core.llm.summarize import rejection_of_digest, select_sentences
 from mnemo_core.llm.tasks import LlmTask, Probe, TaskInputs
+from mnemo_core.llm.writing.summarize import rejection_of_digest, select_sentences
 
 CONDENSED_CHARACTERS = 250  # [G 3.3]
 _SENTENCES_MAX = 3

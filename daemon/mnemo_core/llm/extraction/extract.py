@@ -9,8 +9,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from mnemo_core.llm.extraction.statement_support import SourceSentence, read_source, unsupported_reason
 from mnemo_core.llm.grounding import rejection_of
-from mnemo_core.llm.statement_support import SourceSentence, read_source, unsupported_reason
 from mnemo_core.llm.tasks import LlmTask, Probe, TaskInputs
 from mnemo_core.text.segmentation import line_spans
 from mnemo_core.text.syntax.statements import Statement, extract_statements

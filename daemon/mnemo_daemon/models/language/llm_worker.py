@@ -1,4 +1,4 @@
-"""The child process that holds the language model: `python -m mnemo_daemon.models.llm_worker MODEL`. SPEC 4.2.
+"""The child process that holds the language model: `python -m mnemo_daemon.models.language.llm_worker MODEL`. SPEC 4.2.
 
 llama.cpp is not thread-safe, can crash on a bad file or grammar, and must be stoppable at any moment, so it runs in a
 process of its own. The process reads Prompts and Cancels from standard input and writes Ready once, then one Completion

@@ -5,7 +5,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from mnemo_core.llm.question_answer import KNOWN_SHARE_MIN, word_stems
+from mnemo_core.llm.questions.question_answer import KNOWN_SHARE_MIN, word_stems
 from mnemo_core.llm.tasks import LlmTask, Probe, RecalledSource, TaskInputs
 
 SOURCES_MAX = 10  # that are scored at once; a prompt of more would not be read within the deadline

@@ -11,7 +11,7 @@ from mnemo_core.similarity.calibration import PAIRS, ThresholdRow
 from mnemo_core.similarity.thresholds import COSINES, Thresholds
 from mnemo_daemon.errors import InstallationError, MissingModelError, UndiscriminatingModel
 from mnemo_daemon.models.catalogue import EXACT_FILE, ModelCatalogue, ModelManifest, Progress, find_known
-from mnemo_daemon.models.embedding import Embedder, load_embedder, name_space
+from mnemo_daemon.models.embedders.embedding import Embedder, load_embedder, name_space
 from mnemo_daemon.settings import Numerics
 from mnemo_store.batches import batched
 from mnemo_store.disk import Disk

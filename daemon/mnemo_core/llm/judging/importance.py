@@ -10,9 +10,9 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from mnemo_core.llm.memory_cues import MemoryCues, cues_of, describes_user
+from mnemo_core.llm.judging.memory_cues import MemoryCues, cues_of, describes_user
+from mnemo_core.llm.judging.triage import staying_of
 from mnemo_core.llm.tasks import LlmTask, Probe, TaskInputs
-from mnemo_core.llm.triage import staying_of
 
 STEPS = 10  # importance is steps / STEPS
 STEPS_MOVED_MAX = 3  # the width of a band [T22]: low 0 to 3, medium 4 to 6, high 7 to 10

@@ -14,7 +14,7 @@ import msgspec
 from mnemo_core.llm.content_words import content_words
 from mnemo_core.llm.faithfulness import omission_of
 from mnemo_core.llm.grounding import loss_of
-from mnemo_core.llm.memory_cues import cue, holds_constraint, is_conditional, is_said_firmly, is_temporary
+from mnemo_core.llm.judging.memory_cues import cue, holds_constraint, is_conditional, is_said_firmly, is_temporary
 from mnemo_core.llm.tasks import LlmTask, MemoryFacts, Probe, TaskInputs
 from mnemo_core.text import lexicon
 from mnemo_core.text.canonical import CanonicalForm, canonical_form, difference

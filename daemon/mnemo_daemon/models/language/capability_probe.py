@@ -20,15 +20,15 @@ from mnemo_core.llm.grading import Grade, fingerprint, grade
 from mnemo_core.llm.registry import TASKS
 from mnemo_core.llm.tasks import AnyTask, Site
 from mnemo_daemon.models.catalogue import ModelManifest
-from mnemo_daemon.models.language_model import (
+from mnemo_daemon.models.language.language_model import (
     AnswerOverrun,
     LanguageModel,
     LanguageModelError,
     ModelFailureError,
     PromptTooLong,
 )
-from mnemo_daemon.models.language_model_service import LanguageModelService
-from mnemo_daemon.models.task_runner import call_model
+from mnemo_daemon.models.language.language_model_service import LanguageModelService
+from mnemo_daemon.models.language.task_runner import call_model
 from mnemo_store.disk import Disk
 
 FILE_NAME = "grades.json"

@@ -29,7 +29,6 @@ from mnemo_daemon.errors import (
     UnsupportedModel,
     WrongNumerics,
 )
-from mnemo_daemon.models import encoder_graph
 from mnemo_daemon.models.catalogue import (
     DEFAULT_EMBEDDING,
     PROBE_TEXT,
@@ -38,8 +37,16 @@ from mnemo_daemon.models.catalogue import (
     ModelManifest,
     verify,
 )
-from mnemo_daemon.models.onnx_model import OnnxModel
-from mnemo_daemon.models.token_rows import TOKENS_MAX, LateForm, Projection, TokenWord, find_projection, words_of
+from mnemo_daemon.models.embedders import encoder_graph
+from mnemo_daemon.models.embedders.onnx_model import OnnxModel
+from mnemo_daemon.models.embedders.token_rows import (
+    TOKENS_MAX,
+    LateForm,
+    Projection,
+    TokenWord,
+    find_projection,
+    words_of,
+)
 from mnemo_daemon.priority import never_yield
 from mnemo_daemon.settings import Numerics
 from mnemo_store.batches import batched
@@ -130,7 +137,7 @@ def load_embedder(manifest: ModelManifest, *, late: bool = True, numerics: Numer
     if manifest.form == "fastembed":
         return OnnxEmbedder(manifest)
     if manifest.form == "gguf":
-        from mnemo_daemon.models.gguf_embedding import GgufEmbedder  # which builds on this module
+        from mnemo_daemon.models.embedders.gguf_embedding import GgufEmbedder  # which builds on this module
 
         return GgufEmbedder(manifest)
     projection = find_projection(manifest) if late else None

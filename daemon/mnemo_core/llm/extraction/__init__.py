@@ -1,0 +1,1 @@
+"""Language-model tasks that take statements and facts from a text."""

@@ -1,0 +1,1 @@
+"""Language-model tasks that write: summaries, merged and shortened texts, names."""

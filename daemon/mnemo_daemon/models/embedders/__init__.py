@@ -1,0 +1,1 @@
+"""Embedding models: their forms, their worker, and what is computed with them."""
