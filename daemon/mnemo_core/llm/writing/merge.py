@@ -113,16 +113,16 @@ def is_plain(inputs: TaskInputs) -> bool:
 
 
 def _probe(*sources: str) -> Probe:
-    """Two texts that a useful model words as one shorter than both."""
+    """Texts of which none holds another, and which a useful model words as one that is shorter than all of them."""
     total = sum(map(len, sources))
     return Probe(TaskInputs(sources), lambda answer: 0 < len(answer.text) < total)
 
 
 PROBES = (
-    _probe("Anna works at the zoo in Berlin.", "Anna works at the zoo in Berlin and feeds the pandas."),
-    _probe("The server runs on port 8080.", "The server runs on port 8080 behind nginx."),
-    _probe("The standup is at 9:30 on Mondays.", "On Mondays the standup is at 9:30 in room Kepler."),
-    _probe("Tom prefers tea without sugar.", "Tom prefers tea without sugar in the morning."),
+    _probe("Anna works at the zoo in Berlin.", "Anna feeds the pandas at the zoo in Berlin."),
+    _probe("The standup is at 9:30 on Mondays.", "The standup is in room Kepler on Mondays."),
+    _probe("The roof was repaired by Mr. Hansen in May.", "The roof was repaired for 900 euros in May."),
+    _probe("The server runs on port 8080. It was set up by Mira.", "The server runs on port 8080. It stands in Oslo."),
 )
 
 MERGE = LlmTask(
