@@ -54,7 +54,7 @@ class Job:
     """One kind of background work.
 
     `run` does one slice, durably, and returns whether there is more; `slice_bound` says what bounds a slice.
-    `due` is asked while no run is under way. A heavy job waits on battery and on a busy machine.
+    `due` is asked while no run is under way; where it raises, the job has failed. A heavy job waits on battery and on a busy machine.
     """
 
     name: str
@@ -158,7 +158,15 @@ class Scheduler:
     def _is_due(self, job: Job, state: JobState) -> bool:
         now = self._clock()
         state.waits_for = ""
-        if now < state.retry or not (state.has_more or job.due(now, state)):
+        if now < state.retry:
+            return False
+        due: Future[bool] = Future()
+        complete_future(due, lambda: state.has_more or job.due(now, state))
+        if (error := due.exception()) is not None:
+            self._note_failure(job, state, error)
+            return False
+        if not due.result():
+            state.failures, state.is_unexpected = 0, False  # there is nothing left to fail
             return False
         state.waits_for = self._reason_to_wait() if job.is_heavy else ""
         return not state.waits_for

@@ -129,6 +129,26 @@ def test_a_failed_job_is_tried_again_ever_later_and_keeps_no_other_from_its_turn
     assert report.state.last_failure, "what went wrong last stays to be read"
 
 
+def test_a_job_that_cannot_say_whether_it_is_due_has_failed_and_keeps_no_other_from_its_turn(bench: JobBench) -> None:
+    answers: list[bool | Exception] = [QueueFull("full"), QueueFull("full"), False, True]
+
+    def is_due(_now: float, _state: JobState) -> bool:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    unsure = Job("unsure", "Reads the store to see whether it is due.", is_due, lambda: False, "1 piece")
+    scheduler = bench.scheduler(unsure, bench.job("well", seconds=0.0))
+    conditions = []
+    for _ in range(4):
+        scheduler.run_round()
+        conditions.append(scheduler.reports()[0].condition)
+        bench.now += RETRY_SECONDS_MAX
+    assert conditions == ["failing", "failing", "idle", "idle"]
+    assert (bench.log.count("well"), state_of(scheduler, "unsure").runs) == (4, 1)
+
+
 def test_a_job_that_fails_between_two_slices_goes_on_with_its_run(bench: JobBench) -> None:
     answers: list[bool | Exception] = [True, QueueFull("full"), True, False]
 
