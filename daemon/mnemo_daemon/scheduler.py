@@ -54,7 +54,8 @@ class Job:
     """One kind of background work.
 
     `run` does one slice, durably, and returns whether there is more; `slice_bound` says what bounds a slice.
-    `due` is asked while no run is under way; where it raises, the job has failed. A heavy job waits on battery and on a busy machine.
+    `due` is asked while no run is under way; where it raises, the job has failed. A heavy job waits on battery and on a
+    busy machine.
     """
 
     name: str
