@@ -133,16 +133,10 @@ def _asked(world: World) -> Iterator[Any]:
         door="mcp",
     )
     yield ask("POST", "/v1/memories/batch", {"memories": [{"content": "I prefer tea."}, {"content": ""}]})
-    yield ask(
-        "POST",
-        "/v1/ingest",
-        {
-            "text": "Maria moved to Berlin in May 2023.\n\nOK.\n\nWe decided to use LMDB because it is fast.",
-            "infer": True,
-            "wait": "extracted",
-            "explain": True,
-        },
-    )
+    text = "Maria moved to Berlin in May 2023.\n\nOK.\n\nWe decided to use LMDB because it is fast."
+    yield ask("POST", "/v1/ingest", {"text": text, "infer": True, "explain": True})
+    yield ask("POST", "/v1/extract", {"text": text, "dry": True})
+    world.step()
     step = {"content": "Ran the tests.", "kind": "procedural", "form": "step", "expires_at": 1_900_000_000_000,
             "trace": {"step_number": 1, "action": "test", "task_objective": "release"}}  # fmt: skip
     yield ask("POST", "/v1/memories", step, namespace="work")

@@ -6,7 +6,6 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
@@ -178,13 +177,6 @@ def test_a_worker_that_dies_or_is_killed_costs_no_answer(writing: RunningDaemon)
     answer = ask(writing, question)
     assert not answer.abstained
     assert workers(writing) != [worker]
-
-
-def test_many_questions_at_once_are_all_answered(writing: RunningDaemon) -> None:
-    with ThreadPoolExecutor(24) as threads:
-        answers = list(threads.map(lambda _: ask(writing, "Where is the key to the cellar?"), range(24)))
-    assert all(KEY in [memory.content for memory in answer.memories] for answer in answers if not answer.abstained)
-    assert all(answer.reason for answer in answers if answer.method == "quotes")
 
 
 # Made memories: questions that they answer, and questions that they do not

@@ -42,16 +42,17 @@ def model(smollm_file: Path) -> Iterator[LanguageModel]:
 def test_every_task_ends_to_end_in_an_answer_that_is_grounded_or_replaced(
     task: AnyTask, model: LanguageModel, tmp_path: Path
 ) -> None:
+    groups = GROUPS if task.site in WITHIN_REACH else GROUPS[:1]
     store = Store.open(tmp_path / "data")
     try:
         runner = TaskRunner(lambda _: model, CallLog(store), lambda: "full")
-        results = [(inputs, runner.run(task, inputs, LOADED_S)) for inputs in map(TaskInputs, GROUPS)]
+        results = [(inputs, runner.run(task, inputs, LOADED_S)) for inputs in map(TaskInputs, groups)]
         store.transact(lambda _: WriteResult((), None), by="test", background=True).result()
         with store.snapshot() as snapshot:
             calls = snapshot.scan(LLM_CALLS)
     finally:
         store.close()
-    assert [call.site for call in calls] == [task.site] * len(GROUPS)
+    assert [call.site for call in calls] == [task.site] * len(groups)
     assert {call.outcome for call in calls} <= {"answered", "rejected"}, "an output was no answer of its type"
     assert all(call.tokens_in > 50 and call.tokens_out > 3 and call.milliseconds > 0 for call in calls)
     for inputs, result in results:
@@ -61,7 +62,7 @@ def test_every_task_ends_to_end_in_an_answer_that_is_grounded_or_replaced(
             assert (result.answer, result.reason != "") == (task.fallback(inputs), True)
     accepted = sum(result.method == "llm" for _, result in results)
     assert accepted > 0 or task.site not in WITHIN_REACH
-    print(f"\n{task.site}: {accepted} of {len(GROUPS)} answers of the model accepted")
+    print(f"\n{task.site}: {accepted} of {len(groups)} answers of the model accepted")
 
 
 class Verdict(msgspec.Struct, forbid_unknown_fields=True):
@@ -90,8 +91,10 @@ class Text(msgspec.Struct, forbid_unknown_fields=True):
 ODD_PROMPTS = ("Say something.", '"\\"}]} \n\t \0', "用中文写一首诗 🐼", "Répète: “é” ‘ß’ \u2028", "{}", "")
 
 
-@pytest.mark.parametrize("answer", [Verdict, Tree], ids=lambda answer: answer.__name__)
-@pytest.mark.parametrize("prompt", ODD_PROMPTS)
+@pytest.mark.parametrize(
+    ("prompt", "answer"),
+    [*((prompt, Verdict) for prompt in ODD_PROMPTS), (ODD_PROMPTS[1], Tree), (ODD_PROMPTS[2], Tree)],
+)
 def test_llama_cpp_takes_every_kind_of_grammar_and_its_output_parses_strictly(
     answer: type[msgspec.Struct], prompt: str, model: LanguageModel
 ) -> None:

@@ -38,7 +38,7 @@ from mnemo_daemon.server.router import BULK_BYTES_MAX, Reply, Request, Route, de
 from mnemo_daemon.services import Services
 from mnemo_store.records import CONTENT_CHARS_MAX
 
-INDEXED_SECONDS_MAX = 10.0  # how long `wait: indexed` waits for the vector
+INDEXED_SECONDS_MAX = 10.0  # how long `wait: indexed` waits for the vectors of all texts of a request
 INDEXED_POLL_SECONDS = 0.002
 EXTRACTED_SECONDS_MAX = 20.0  # how long `wait: extracted` waits for the statements of all texts of a request
 MARKED_UP = (".rst", ".rst.txt", ".org")  # of a source: how its text is read where it is no Markdown
@@ -321,47 +321,50 @@ class IngestApi:
 
     async def _fields_of(self, written: Sequence[tuple[IngestResult, _BatchEntry]]) -> list[dict[str, Any]]:
         """The fields of the answers other than the memories, once what they wait for is there."""
-        until = asyncio.get_running_loop().time() + EXTRACTED_SECONDS_MAX
+        extracted_until = asyncio.get_running_loop().time() + EXTRACTED_SECONDS_MAX
         extractions = [
             self._services.extraction.submit(took.decision.memory.id)
             if put.wait == "extracted" and _is_extracted(took)
             else None
             for took, put in written
         ]
+        statements = [
+            await _in_time(extraction, extracted_until) if extraction is not None else None
+            for extraction in extractions
+        ]
+        indexed_until = asyncio.get_running_loop().time() + INDEXED_SECONDS_MAX
         return [
-            await self._fields(took, put, extraction, until)
-            for (took, put), extraction in zip(written, extractions, strict=True)
+            await self._fields(took, put, each, indexed_until)
+            for (took, put), each in zip(written, statements, strict=True)
         ]
 
     async def _fields(
-        self, took: IngestResult, put: _BatchEntry, extraction: "Future[list[WrittenStatement]] | None", until: float
+        self, took: IngestResult, put: _BatchEntry, statements: list[WrittenStatement] | None, indexed_until: float
     ) -> dict[str, Any]:
         fields = response_codec.ingest_fields(took, explain=put.submission.explain)
         ids = [took.decision.memory.id]
         if _is_extracted(took):
-            statements = await _in_time(extraction, until) if extraction is not None else None
             fields["extracted"] = statements is not None
             fields["statements"] = [response_codec.statement_view(each) for each in statements or ()]
             ids += [each.id for each in statements or () if each.id is not None]
         indexed, degraded = took.item.is_seen, self._degraded()
         if put.wait != "stored" and took.decision.outcome != "discarded":
-            indexed = all([await self._is_indexed_in_time(each) for each in ids])
+            indexed = all([await self._is_indexed_in_time(each, indexed_until) for each in ids])
             degraded = [] if indexed else ["vectors"]
         return fields | {"indexed": indexed, "degraded": degraded}
 
     def _degraded(self) -> list[str]:
         return ["vectors"] if self._services.indexing.serving() is None or self._services.store.degraded else []
 
-    async def _is_indexed_in_time(self, memory_id: str) -> bool:
+    async def _is_indexed_in_time(self, memory_id: str, deadline: float) -> bool:
         """Wait for its vector while one can be expected; return whether it came. No thread waits here."""
         daemon, loop = self._services, asyncio.get_running_loop()
         with daemon.store.snapshot() as snapshot:
             number = snapshot.number(memory_id)
-        deadline = loop.time() + INDEXED_SECONDS_MAX
-        while number is not None and not daemon.stopped.is_set() and loop.time() < deadline:
+        while number is not None and not daemon.stopped.is_set():
             if daemon.indexing.has_vector(number):
                 return True
-            if daemon.embedding.status().state not in ("ready", "loading"):
+            if loop.time() >= deadline or daemon.embedding.status().state not in ("ready", "loading"):
                 return False
             await asyncio.sleep(INDEXED_POLL_SECONDS)
         return False
