@@ -58,7 +58,7 @@ def test_nothing_is_loaded_before_it_is_silenced() -> None:
         ("from huggingface_hub import x", 1),
         ("import importlib\nimportlib.import_module('onnxruntime.quantization')", 1),
         ("import onnxruntime\nimport mnemo_daemon", 1),
-        ("from mnemo_daemon.models import encoder_graph\nimport onnxruntime", 0),
+        ("from mnemo_daemon.models.embedders import encoder_graph\nimport onnxruntime", 0),
         ("import os\nos.environ['ORT_DISABLE_TELEMETRY'] = '1'\nimport onnxruntime", 0),
         ("import onnx, onnxruntime_extras_of_ours", 0),
     ],
@@ -72,8 +72,8 @@ def test_an_import_that_comes_too_early_is_seen(source: str, count: int) -> None
     [
         "__main__",
         "offline",
-        "models.llm_worker",
-        "models.encoder_graph",
+        "models.language.llm_worker",
+        "models.embedders.encoder_graph",
         "models.cross_encoder",
     ],
 )
