@@ -125,7 +125,7 @@ def test_a_union_has_each_sentence_that_the_longest_text_does_not_hold(texts: li
     assert unite_texts(texts) == united
 
 
-def test_g6_a_model_that_fails_never_lets_the_new_content_replace_the_old() -> None:
+def test_G6_a_model_that_fails_never_lets_the_new_content_replace_the_old() -> None:
     old = "The deployment key is kept in the safe of Dr. Weber, box 12."
     new = "The deployment key is rotated on 1 March 2026."
     merged = INSERT_MERGE.fallback(TaskInputs((old, new))).text
@@ -243,7 +243,7 @@ def test_where_nothing_overlaps_nothing_is_distilled() -> None:
 TALK = "We talked about the weather again, as on every day, for quite a while."
 
 
-def test_l27_a_summary_is_in_the_order_of_time_and_keeps_names_and_numbers() -> None:
+def test_L27_a_summary_is_in_the_order_of_time_and_keeps_names_and_numbers() -> None:
     session = (TALK, "Anna bought 3 tickets to Rome.", *[TALK] * 4, "The flight leaves on 5 June 2024 at 07:40.", TALK)
     assert sentences(extract_summary(TaskInputs(session)).summary) == [TALK, session[1], session[6]]
     assert "two or three short sentences" in SUMMARIZE.instruction
@@ -251,7 +251,7 @@ def test_l27_a_summary_is_in_the_order_of_time_and_keeps_names_and_numbers() -> 
 
 
 @pytest.mark.parametrize("source", ["...", "\u200b", "x" * 9000, "。" * 9000, "-" * 9000, "\n\n#"])
-def test_l27_a_summary_is_never_empty(source: str) -> None:
+def test_L27_a_summary_is_never_empty(source: str) -> None:
     for answer in (extract_summary(TaskInputs((source,))).summary, condense_by_sentences(TaskInputs((source,))).text):
         assert answer.strip(" …")
     assert validate_summary(SummaryAnswer(" "), TaskInputs((source,))) == "it is blank"
@@ -290,7 +290,7 @@ WRITING_SITES = ("condense", "distill", "insert_merge", "merge", "resume_compres
 WRITING_TASKS = [task for task in TASKS if task.site in WRITING_SITES]
 
 
-def test_g47_every_writing_site_has_a_task() -> None:
+def test_G47_every_writing_site_has_a_task() -> None:
     assert tuple(sorted(task.site for task in WRITING_TASKS)) == WRITING_SITES
 
 
