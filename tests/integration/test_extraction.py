@@ -15,7 +15,7 @@ from mnemo_daemon.ingest import extraction
 from mnemo_daemon.ingest.extraction import EARLIER_TEXTS, facts_of
 from mnemo_daemon.ingest.ingest_pipeline import Submission
 from mnemo_daemon.models.language.language_model import LanguageModel
-from mnemo_store.records import DropMemory
+from mnemo_store.records import DropMemory, PendingExtraction, PutExtraction
 from mnemo_store.store import WriteResult
 from mnemo_store.tables import EDGES, FACTS, LLM_CALLS
 from tests.extraction_desk import ExtractionDesk, extraction_desk_in
@@ -66,6 +66,14 @@ def test_a_crash_between_acknowledgement_and_extraction_costs_nothing_and_double
         with extraction_desk_in(tmp_path / "data") as after:
             after.run()
             assert (after.pending(), after.statements(), len(after.facts())) == (0, STATEMENTS, 2)
+
+
+def test_known_statements_of_an_import_that_are_no_ids_keep_no_text_from_extraction(at: ExtractionDesk) -> None:
+    memory_id = at.take(PORTO)
+    imported = PutExtraction(data=PendingExtraction(id=memory_id, at=1, known=("no id", "018bcfb0")))
+    at.store.transact(lambda _: WriteResult((imported,), None), by="import").result(WAIT_SECONDS)
+    at.run()
+    assert (at.pending(), at.statements()) == (0, STATEMENTS)
 
 
 def test_a_text_of_whose_version_the_statements_are_not_is_read_again(at: ExtractionDesk) -> None:

@@ -339,7 +339,11 @@ def _known_statements(snapshot: Snapshot, pending: PendingExtraction) -> dict[by
     where none does: what a person changed or deleted does not come back."""
     found: dict[bytes, str] = {}
     for memory_id in pending.known:
-        for stored in snapshot.versions(memory_id):
+        try:
+            versions = snapshot.versions(memory_id)
+        except ValueError:  # an import may bring anything in this field, also what is no id
+            continue
+        for stored in versions:
             found.setdefault(content_hash(stored.memory.content), "")
         memory = snapshot.memory(memory_id)
         if memory is not None and memory.state in COMPARED_STATES:
