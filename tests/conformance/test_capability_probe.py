@@ -28,7 +28,7 @@ ANSWER, GATE, NAMING = (next(task for task in TASKS if task.site == site) for si
 SOME = (GATE, NAMING, ANSWER)  # of the tasks: that the probes of each can be passed stands in test_llm_probes
 UNTRIED = "the model has not been tried on this task yet"
 
-# Answers what it was told, and notes every prompt.
+# Gives the scripted answers, and notes every prompt.
 SCRIPT = """
 import json
 answers, log = json.loads(pathlib.Path({answers!r}).read_text()), pathlib.Path({log!r})

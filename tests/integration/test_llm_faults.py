@@ -71,7 +71,7 @@ class FaultyDaemon:
             return client.ask("Where does Anna work?", cut="none")
 
     def summarize(self) -> RunSummaryAnswer:
-        """The summary of a run that is made anew: a background task."""
+        """The summary of a run that is made again: a background task."""
         with self.daemon.client() as client:
             run = f"run {time.monotonic_ns()}"
             client.add_step(run, NewStep(step_number=1, action="Read the tests", outcome="Found nothing"))

@@ -56,7 +56,7 @@ class MemoryFacts(NamedTuple):
     pinned: bool = False
 
     def description(self) -> str:
-        """The facts that a model is told, in words; "" for none."""
+        """The facts as words for the prompt; "" for none."""
         parts = [self.layer, self.kind, self.category, "pinned" if self.pinned else ""]
         if self.age_days:
             parts.append(f"{self.age_days} days old")

@@ -145,7 +145,7 @@ class AskApi:
                 has_begun = True
             try:
                 yield _event("answer", work.result())
-            except Exception as error:
+            except Exception as error:  # once events were sent, a refusal becomes an event; all else is raised
                 refusal = refusal_of(error)
                 if refusal is None or not has_begun:
                     raise

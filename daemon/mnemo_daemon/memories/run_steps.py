@@ -64,8 +64,8 @@ def step_sentence(step: NewStep | TraceStep) -> str:
 
     A summary that selects sentences then never puts the outcome of one step behind another one.
     """
-    told = [part.rstrip(" .") for part in (step.outcome, step.key_findings) if part]
-    return _ended(f"{step.action.rstrip(' .:')}: {'; '.join(told)}" if told else step.action)
+    details = [part.rstrip(" .") for part in (step.outcome, step.key_findings) if part]
+    return _ended(f"{step.action.rstrip(' .:')}: {'; '.join(details)}" if details else step.action)
 
 
 def _ended(text: str) -> str:

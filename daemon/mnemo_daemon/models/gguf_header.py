@@ -91,7 +91,7 @@ def _check_tensors(reader: "_Reader", count: int, alignment: object) -> None:
 
 
 class _Reader:
-    """Takes values from a file, none that is longer than what is left of it."""
+    """Reads values from a file; none may be longer than the rest of the file."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file

@@ -41,7 +41,7 @@ def validate_statements(answer: StatementList, inputs: TaskInputs) -> str:
 
 
 def quote_statements(inputs: TaskInputs) -> StatementList:
-    """The sentences of the sources that stand alone, by rules; what a rule worded anew only if it is supported."""
+    """The sentences of the sources that stand alone, by rules; what a rule reworded only if it is supported."""
     source = _read(inputs)
     found = dict.fromkeys(each.text for each in _by_rules(inputs) if len(each.text) <= STATEMENT_CHARACTERS)
     return StatementList(tuple(each for each in found if not _rejection(each, inputs, source))[:STATEMENTS_MAX])

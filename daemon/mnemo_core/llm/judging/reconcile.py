@@ -118,11 +118,11 @@ def fuller_of(inputs: TaskInputs) -> int | None:
 def inherited_text(winner: str, loser: str) -> str:
     """The text of the winner of a pair that was reconciled, with the sentences of the loser that forbid or insist and
     that it neither says nor replaces."""
-    told = _sentences(winner)
+    kept = _sentences(winner)
     lost = [
         each.text
         for each in _sentences(loser)
-        if holds_constraint(each.text) and not any(_says(each, other) or _replaces(other, each) for other in told)
+        if holds_constraint(each.text) and not any(_says(each, other) or _replaces(other, each) for other in kept)
     ]
     return " ".join([winner.rstrip(), *lost])
 

@@ -34,7 +34,7 @@ from mnemo_store.disk import Disk
 FILE_NAME = "grades.json"
 FILE_FORMAT = 1
 FILE_BYTES_MAX = 1 << 20
-LOADING_S = 10.0  # that a slice waits for a model to be loaded, which goes on after that
+LOADING_S = 10.0  # that a slice waits for a model to load; loading continues after that
 FAILURES_MAX = 3  # of a model at the probes of a task, before they wait for the next start of the daemon
 
 log = logging.getLogger("mnemo.llm")
