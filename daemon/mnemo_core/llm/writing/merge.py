@@ -4,6 +4,7 @@ The merged text replaces its sources, so it is verified in both directions: it s
 out. Sources that contradict each other are kept apart, so that the newer can supersede the older.
 """
 
+import dataclasses
 import itertools
 from collections import Counter
 from collections.abc import Sequence
@@ -140,16 +141,11 @@ MERGE = LlmTask(
     probes=PROBES,
 )
 
-INSERT_MERGE = LlmTask(
+INSERT_MERGE = dataclasses.replace(
+    MERGE,
     site="insert_merge",
     instruction=(
         "The first source is known, the last is new. Write one text that keeps all of the first and adds what is new, "
         "in the words of the sources. If the new one contradicts the first, write an empty text."
     ),
-    answer=MergedText,
-    validate=validate_merge,
-    fallback=merge_by_sentences,
-    is_clear=is_plain,
-    max_tokens=600,
-    probes=PROBES,
 )
