@@ -8,7 +8,6 @@ import ctypes
 import dataclasses
 import json
 import os
-import shutil
 import signal
 import threading
 import time
@@ -181,9 +180,20 @@ REQUESTS = ("ask", "summarize")  # which somebody waits for, and a background ta
 
 
 def end(worker: int) -> None:
-    """Kill a worker that has nothing to do."""
+    """Kill a worker that has nothing to do, and wait for all its threads: until then the daemon sees it run."""
     os.kill(worker, signal.SIGKILL)
-    wait_until(lambda: not runs(worker))
+    wait_until(lambda: not runs(worker) and len(list(Path(f"/proc/{worker}/task").glob("*"))) <= 1)
+
+
+@contextlib.contextmanager
+def restored(*files: Path) -> Iterator[None]:
+    """Put files back as they were, also after a failed assertion: the tests after it use the same daemon."""
+    were = {file: file.read_bytes() for file in files}
+    try:
+        yield
+    finally:
+        for file, content in were.items():
+            file.write_bytes(content)
 
 
 @pytest.mark.parametrize("request_", REQUESTS)
@@ -240,13 +250,11 @@ def test_a_model_file_that_is_not_the_installed_one_is_not_loaded_until_it_is_ba
     ground: FaultyDaemon, request_: str, damage: Callable[[Path], object], reason: str
 ) -> None:
     worker = ground.works()
-    whole = ground.model.with_suffix(".whole")
-    shutil.copy(ground.model, whole)
-    damage(ground.model)
-    end(worker)
-    ground.fails(request_, reason)
-    assert ground.worker() is None
-    whole.replace(ground.model)
+    with restored(ground.model):
+        damage(ground.model)
+        end(worker)
+        ground.fails(request_, reason)
+        assert ground.worker() is None
     ground.works()
 
 
@@ -261,14 +269,13 @@ def test_garbage_behind_the_mark_of_a_gguf_file_ends_the_process_that_reads_it_a
     """The hash is the expected one, so that llama.cpp reads the file."""
     worker = ground.works()
     manifest = ground.model.parent.parent / MANIFEST
-    was, whole = manifest.read_bytes(), ground.model.read_bytes()
-    ground.model.write_bytes(b"GGUF" + rest)
-    manifest.write_bytes(json.dumps({**json.loads(was), "weights_sha256": hash_file(ground.model)}).encode())
-    ground.fails(request_, "the language model failed")
-    assert is_gone(worker)
-    assert ground.worker() is None
-    ground.model.write_bytes(whole)
-    manifest.write_bytes(was)
+    with restored(ground.model, manifest):
+        ground.model.write_bytes(b"GGUF" + rest)
+        of_garbage = {**json.loads(manifest.read_bytes()), "weights_sha256": hash_file(ground.model)}
+        manifest.write_bytes(json.dumps(of_garbage).encode())
+        ground.fails(request_, "the language model failed")
+        assert is_gone(worker)
+        assert ground.worker() is None
     ground.works()
 
 
