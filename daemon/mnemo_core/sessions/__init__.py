@@ -1,0 +1,1 @@
+"""The tiers of a conversation. SPEC 8 [T]"""

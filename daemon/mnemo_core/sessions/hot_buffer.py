@@ -1,0 +1,49 @@
+"""The hot buffer of a session: the items that were recalled last, with their vectors. SPEC 8 [T10]
+
+It holds no text: an item is read again by its ids when it is found, so that what was erased or changed is not.
+"""
+
+from collections import OrderedDict
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+ITEMS_MAX = 20  # the one that was recalled longest ago goes first [T10]
+
+
+class HotItem(NamedTuple):
+    """A recalled turn, or a pair of turns with the topic node that it was found by."""
+
+    id: str  # of the turn, or of the first turn of the pair
+    windows: NDArray[np.float16]  # the vectors of its text, one a row
+    space: str  # of these vectors
+    is_pair: bool = False
+    node: str = ""
+
+    def similarity(self, query: NDArray[np.float32]) -> float:
+        """The cosine of the query and the best window; both have unit length."""
+        return float((self.windows.astype(np.float32) @ query).max())
+
+
+class HotBuffer:
+    """The items, least recently recalled first."""
+
+    def __init__(self) -> None:
+        self._items: OrderedDict[tuple[str, bool], HotItem] = OrderedDict()
+
+    def put(self, item: HotItem) -> None:
+        """Make an item the one that was recalled last."""
+        self._items[item.id, item.is_pair] = item
+        self._items.move_to_end((item.id, item.is_pair))
+        while len(self._items) > ITEMS_MAX:
+            self._items.popitem(last=False)
+
+    def items(self) -> tuple[HotItem, ...]:
+        """The items, the one that was recalled last first."""
+        return tuple(reversed(self._items.values()))
+
+    @property
+    def nodes(self) -> frozenset[str]:
+        """The topic nodes that its items came from, which a search of nodes leaves out."""
+        return frozenset(item.node for item in self._items.values() if item.node)
