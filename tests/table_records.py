@@ -42,7 +42,7 @@ FIELDS: dict[tuple[type, str], st.SearchStrategy[Any]] = {
 }
 
 IDS_BY_NAME = dict.fromkeys(
-    ("root", "memory", "superseded_by"), "id"
+    ("root", "memory", "superseded_by", "node"), "id"
 )  # fields that hold ids without being part of a key
 
 

@@ -7,6 +7,7 @@ versioned; how it is used (Usage) is not. The same structs are MessagePack in th
 
 import hashlib
 import unicodedata
+import uuid
 from typing import Literal, get_args
 
 import msgspec
@@ -20,6 +21,7 @@ ImportanceSource = Literal["user", "rule", "llm"]
 State = Literal["active", "archived", "compressed", "superseded", "discarded", "trashed"]
 Tier = Literal["ring", "recent", "registry"]
 Relation = Literal["repeats", "updates", "related"]
+NodeRelation = Literal["co_occurs", "derived_from", "abstracted_from", "related"]
 
 FORMAT = 6  # of all that is kept: whatever changes a record, a default or a table raises it. FORMAT.md
 
@@ -244,6 +246,59 @@ class PendingExtraction(Record, frozen=True):
     known: tuple[str, ...] = ()  # ids of the statements that an older version made of it
 
 
+class Session(Record, frozen=True):
+    """A conversation that turns were stored of. SPEC 8
+
+    Which tier each of its turns is in is in the turns themselves.
+    """
+
+    id: str  # session_key of its namespace, user_id and session_id
+    session_id: str
+    started_at: int  # ms: the time of its first turn
+    last_at: int  # ms: the time of its last turn
+    namespace: str = "default"
+    user_id: str = "local"
+    agent_id: str = ""  # of its last turn
+    ended_at: int = 0  # ms: when it was paired and filed; 0: it goes on
+    turns: int = 0  # that were stored of it, moved or not
+
+
+class TurnPair(Record, frozen=True):
+    """A turn of a session and its answer, in the registry. SPEC 8
+
+    It has no text: that is in the two memories. If one of them is erased, the pair goes with it.
+    """
+
+    id: str  # of the memory that is its first turn
+    reply: str  # the id of the memory that answers it; the first one's where there is none
+    session_id: str
+    at: int  # ms: the time of its first turn
+    node: str = ""  # the id of its topic node; "", or an unknown one: it waits for one
+    is_archived: bool = False  # beyond the cap of the registry
+    namespace: str = "default"
+    user_id: str = "local"
+
+
+class TopicNode(Record, frozen=True):
+    """A group of turn pairs about one topic. Its members are the pairs that name it. SPEC 10.2"""
+
+    id: str
+    created_at: int  # ms
+    name: str = ""  # given by a language model; "": the beginning of its first pair's text
+    namespace: str = "default"
+    user_id: str = "local"
+
+
+class NodeEdge(Record, frozen=True):
+    """A relation between two topic nodes. Where it has no direction, the source is the smaller id. SPEC 10.2"""
+
+    source: str
+    target: str
+    relation: NodeRelation
+    at: int  # ms: of its last change
+    weight: int = 1  # of co_occurs: the number of recalls in which both nodes were near the query
+
+
 class PutMemory(Record, frozen=True, tag_field="record_type", tag="memory"):
     data: Memory
 
@@ -340,6 +395,43 @@ class DropExtraction(Record, frozen=True, tag_field="record_type", tag="extracti
     id: str
 
 
+class PutSession(Record, frozen=True, tag_field="record_type", tag="session"):
+    data: Session
+
+
+class DropSession(Record, frozen=True, tag_field="record_type", tag="session_dropped"):
+    id: str
+
+
+class PutTurnPair(Record, frozen=True, tag_field="record_type", tag="turn_pair"):
+    data: TurnPair
+
+
+class DropTurnPair(Record, frozen=True, tag_field="record_type", tag="turn_pair_dropped"):
+    id: str
+    reply: str
+
+
+class PutTopicNode(Record, frozen=True, tag_field="record_type", tag="topic_node"):
+    data: TopicNode
+
+
+class DropTopicNode(Record, frozen=True, tag_field="record_type", tag="topic_node_dropped"):
+    """Removes a node. The change that drops it drops its edges, too, and gives its pairs another node or none."""
+
+    id: str
+
+
+class PutNodeEdge(Record, frozen=True, tag_field="record_type", tag="node_edge"):
+    data: NodeEdge
+
+
+class DropNodeEdge(Record, frozen=True, tag_field="record_type", tag="node_edge_dropped"):
+    source: str
+    target: str
+    relation: NodeRelation
+
+
 class PutMeta(Record, frozen=True, tag_field="record_type", tag="meta"):
     """A named fact about the whole store: the model in use, the epoch."""
 
@@ -351,6 +443,8 @@ Change = (
     PutMemory | DropMemory | PutUsage | PutTrash | DropTrash | PutEdge | DropEdge
     | PutNote | DropNote | PutRoot | DropRoot | PutSkip | DropSkip | PutErasedText | DropErasedText | PutMeta
     | PutLlmCall | DropLlmCall | PutFact | DropFact | PutExtraction | DropExtraction
+    | PutSession | DropSession | PutTurnPair | DropTurnPair | PutTopicNode | DropTopicNode
+    | PutNodeEdge | DropNodeEdge
 )  # fmt: skip
 
 
@@ -377,10 +471,11 @@ def default_decay_rate(layer: Layer, kind: Kind) -> float:
 
 
 def is_long_term(change: Change) -> bool:
-    """True for changes that belong in journal/long_term.jsonl: core memories, summaries and facts. SPEC 3.3 [M]"""
+    """True for changes that belong in journal/long_term.jsonl: core memories, summaries, facts and topics.
+    SPEC 3.3 [M]"""
     if isinstance(change, PutMemory):
         return change.data.layer == "core" or change.data.compression_source
-    return isinstance(change, PutFact)
+    return isinstance(change, PutFact | PutTopicNode)
 
 
 def normalized_text(content: str) -> str:
@@ -397,6 +492,12 @@ def skip_hash(salt: str, content: str) -> str:
     """The salted hash in Skip and ErasedText for a text that a person deleted; the salt is hexadecimal and prevents
     guessing. Case and spacing make no difference, so that a reflowed paragraph is recognised."""
     return hashlib.blake2b(content_hash(content), key=bytes.fromhex(salt), digest_size=16).hexdigest()
+
+
+def session_key(namespace: str, user_id: str, session_id: str) -> str:
+    """The id of a session's record: a hash in the form of a UUID."""
+    scope = "\0".join((namespace, user_id, session_id)).encode()
+    return str(uuid.UUID(bytes=hashlib.blake2b(scope, digest_size=16).digest()))
 
 
 def embedded_text(memory: Memory) -> str:

@@ -25,15 +25,20 @@ from mnemo_store.records import (
     DropFact,
     DropLlmCall,
     DropMemory,
+    DropNodeEdge,
     DropNote,
     DropRoot,
+    DropSession,
     DropSkip,
+    DropTopicNode,
     DropTrash,
+    DropTurnPair,
     Edge,
     ErasedText,
     Fact,
     LlmCall,
     Memory,
+    NodeEdge,
     NoteFile,
     NoteRoot,
     PendingExtraction,
@@ -44,13 +49,20 @@ from mnemo_store.records import (
     PutLlmCall,
     PutMemory,
     PutMeta,
+    PutNodeEdge,
     PutNote,
     PutRoot,
+    PutSession,
     PutSkip,
+    PutTopicNode,
     PutTrash,
+    PutTurnPair,
     PutUsage,
+    Session,
     Skip,
+    TopicNode,
     TrashEntry,
+    TurnPair,
     Usage,
 )
 
@@ -289,6 +301,11 @@ def _problems_of_fact(fact: Fact) -> Iterator[str]:
         yield "one of its times is below zero"
 
 
+def _problems_of_session(session: Session) -> Iterator[str]:
+    if min(session.started_at, session.last_at, session.ended_at, session.turns) < 0:
+        yield "a time or a count of it is below zero"
+
+
 BOOKKEEPING = frozenset({"seq", "sum", "format", "store", "salt", "next_number"})  # the store's own facts in `meta`
 
 _ID: tuple[str, PartKind] = ("id", "id")
@@ -355,9 +372,29 @@ EXTRACTIONS: Table[PendingExtraction] = Table(
     "extractions", "pending extraction", PendingExtraction, Key(_ID), PutExtraction, DropExtraction,
     parents=_OF_A_MEMORY, since=6,
 )  # fmt: skip
+SESSIONS: Table[Session] = Table(
+    "sessions", "session", Session, Key(_ID), PutSession, DropSession, problems=_problems_of_session, since=6,
+)  # fmt: skip
+TOPIC_NODES: Table[TopicNode] = Table(
+    "topic_nodes", "topic node", TopicNode, Key(_ID), PutTopicNode, DropTopicNode, since=6,
+)  # fmt: skip
+TURN_PAIRS: Table[TurnPair] = Table(
+    "turn_pairs", "turn pair", TurnPair, Key(_ID, ("reply", "id"), mark=b">"), PutTurnPair, DropTurnPair,
+    other_keys=(Key(("reply", "id"), _ID, mark=b"<"),),
+    parents=(Parent("id", "memories"), Parent("reply", "memories")), since=6,
+)  # fmt: skip
+NODE_EDGES: Table[NodeEdge] = Table(
+    "node_edges", "topic node edge", NodeEdge,
+    Key(("source", "id"), ("relation", "text"), ("target", "id"), mark=b">"), PutNodeEdge, DropNodeEdge,
+    other_keys=(Key(("target", "id"), ("relation", "text"), ("source", "id"), mark=b"<"),),
+    parents=(Parent("source", "topic_nodes"), Parent("target", "topic_nodes")), texts=None, since=6,
+)  # fmt: skip
 
 _OF_MEMORIES: tuple[Table[Any], ...] = (MEMORIES, VERSIONS, CHANGES, USAGE)
-_OTHERS: tuple[Table[Any], ...] = (TRASH, EDGES, NOTES, ROOTS, SKIPS, FORGOTTEN, LLM_CALLS, FACTS, EXTRACTIONS)
+_OTHERS: tuple[Table[Any], ...] = (
+    TRASH, EDGES, NOTES, ROOTS, SKIPS, FORGOTTEN, LLM_CALLS, FACTS, EXTRACTIONS, SESSIONS, TOPIC_NODES, TURN_PAIRS,
+    NODE_EDGES,
+)  # fmt: skip
 TABLES: tuple[Table[Any], ...] = (*_OF_MEMORIES, *_OTHERS, META)
 
 INDEXES = ("numbers", "owners", "hashes", "keys")  # of the memories, made from their records

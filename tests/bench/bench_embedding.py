@@ -44,7 +44,7 @@ BLOCK = 32
 class Candidate(NamedTuple):
     """A form of the graph, and how many texts it may be given in one run."""
 
-    session: encoder_graph.Session
+    session: encoder_graph.OnnxSession
     size: Callable[[int], int]  # tokens of a text → texts a run
 
 

@@ -37,7 +37,12 @@ from tests.samples import AT, WAIT_SECONDS, sample_id, sample_memory, write
 from tests.table_records import sample_record
 
 ROOT, FILE = sample_id(900), sample_id(901)
-OWNERS = {"memories": sample_id(1), "roots": ROOT, "notes": FILE}  # in the golden store, by table
+OWNERS = {
+    "memories": sample_id(1),
+    "roots": ROOT,
+    "notes": FILE,
+    "topic_nodes": sample_id(706),
+}  # in the golden store, by table
 
 
 def fill(store: Store) -> None:

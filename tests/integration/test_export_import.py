@@ -36,7 +36,7 @@ from mnemo_store.records import (
     Usage,
     skip_hash,
 )
-from mnemo_store.tables import MEMORIES, TABLE_NAMES, TABLES, Table, put_of
+from mnemo_store.tables import BY_NAME, MEMORIES, TABLE_NAMES, TABLES, Table, put_of
 from tests.running import RunningDaemon, running
 from tests.samples import AT, dump_of, opened, sample_id, sample_memory, write
 from tests.table_records import sample_record
@@ -646,9 +646,15 @@ def test_the_store_that_is_carried_about_has_a_row_of_every_kind(exported: list[
 
 @pytest.mark.parametrize("table", MERGED, ids=lambda table: table.name)
 def test_records_of_every_table_are_imported_once_into_a_store_in_use(client: Client, table: Table[Any]) -> None:
-    """Those that belong to memories, if all of these exist here."""
+    """Those that belong to memories or other records, if all of these exist here."""
     texts = ("The heating was serviced in May.", "Ines sails to Porto on Fridays.")
     owners = [client.remember(text, namespace=f"in-use-{table.name}").memory.id for text in texts]
+    for parent, owner in zip(table.parents, owners, strict=False):
+        if parent.table != "memories":
+            of_parent = BY_NAME[parent.table]
+            client.import_from(
+                [dump_of(put_of(of_parent, msgspec.structs.replace(sample_record(of_parent, 91), id=owner)))]
+            )
     of = {parent.field: owner for parent, owner in zip(table.parents, owners, strict=False)}
     record = msgspec.structs.replace(sample_record(table, 91), **of)
     if isinstance(record, Edge):

@@ -273,7 +273,7 @@ class GraphEmbedder(_InstalledEmbedder):
         super().__init__(manifest)
         self.late = projection.form(self.space) if projection is not None else None
         self._projection = projection
-        self._session: encoder_graph.Session | None
+        self._session: encoder_graph.OnnxSession | None
         with encoder_graph.foreign_errors(DamagedModelError, f"{manifest.name} cannot be loaded"):
             if projection is None:
                 self._session = encoder_graph.open_session(manifest.path())

@@ -76,7 +76,7 @@ CALIBRATION_TEXTS = (
 )
 
 
-class Session(Protocol):
+class OnnxSession(Protocol):
     """A loaded graph."""
 
     def run(self, outputs: list[str] | None, inputs: dict[str, Array]) -> list[Floats]: ...
@@ -228,7 +228,7 @@ def digest_scales(scales: dict[str, Scales]) -> str:
     return digest.hexdigest()
 
 
-def open_session(model: bytes | Path, *, is_foreign: bool = False) -> Session:
+def open_session(model: bytes | Path, *, is_foreign: bool = False) -> OnnxSession:
     """A session whose runs each use the calling thread alone, so that several threads can run it side by side.
 
     No spinning (it halves the speed under other load), no arena (it would keep its largest run's memory for ever).
@@ -247,11 +247,11 @@ def open_session(model: bytes | Path, *, is_foreign: bool = False) -> Session:
     options.graph_optimization_level = levels.ORT_ENABLE_ALL if is_foreign else levels.ORT_ENABLE_BASIC
     options.log_severity_level = 3
     source = model if isinstance(model, bytes) else str(model)
-    session: Session = onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+    session: OnnxSession = onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
     return session
 
 
-def open_with_tokens(path: Path) -> tuple[Session, str]:
+def open_with_tokens(path: Path) -> tuple[OnnxSession, str]:
     """A session of an encoder's file, and the name of the output that has the tokens.
 
     Files written before there was that output get it here, in memory: the value is in the graph in any case.
