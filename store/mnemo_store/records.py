@@ -30,6 +30,7 @@ CATEGORIES: tuple[Category, ...] = get_args(Category)
 LAYERS: tuple[Layer, ...] = get_args(Layer)
 TRUSTS: tuple[Trust, ...] = get_args(Trust)  # most trusted first
 STATES: tuple[State, ...] = get_args(State)
+TIERS: tuple[Tier, ...] = get_args(Tier)  # the hottest first
 
 DEFAULT_NAMESPACE = "default"  # used where none is named; every search of another one includes it. SPEC 2.4
 CONTENT_CHARS_MAX = 8192  # code points after cleaning [G 1]

@@ -21,7 +21,7 @@ from mnemo_store.indexes.attributes import (
     AttributeStore,
     MemoryFilter,
 )
-from mnemo_store.records import STATES, NotePlace, Usage, text_hash
+from mnemo_store.records import STATES, TIERS, ConversationTurn, NotePlace, Usage, text_hash
 from tests.samples import AT, sample_id, sample_memory
 
 
@@ -43,6 +43,13 @@ def test_only_active_and_archived_memories_pass_unless_other_states_are_named() 
     assert passing(columns) == [0, 1]
     assert passing(columns, states=("trashed",)) == [5]
     assert passing(columns, states=STATES) == [0, 1, 2, 3, 4, 5]
+
+
+def test_the_tier_of_a_turn_is_a_column_and_of_what_is_no_turn_it_is_zero() -> None:
+    turns = ({"turn": ConversationTurn(role="user", tier=tier)} for tier in TIERS)
+    columns = columns_of({}, *turns)
+    assert TIERS == ("ring", "recent", "registry")
+    assert columns.column("tier").tolist() == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize(

@@ -23,9 +23,20 @@ from mnemo_store.codec import id_key, id_text
 from mnemo_store.disk import Disk
 from mnemo_store.errors import IndexMismatch
 from mnemo_store.indexes import index_file
-from mnemo_store.records import CATEGORIES, KINDS, LAYERS, STATES, TRUSTS, Memory, Usage, embedded_text, text_hash
+from mnemo_store.records import (
+    CATEGORIES,
+    KINDS,
+    LAYERS,
+    STATES,
+    TIERS,
+    TRUSTS,
+    Memory,
+    Usage,
+    embedded_text,
+    text_hash,
+)
 
-KIND = "columns-2"  # of the index file
+KIND = "columns-3"  # of the index file
 
 NAMED = ("namespace", "user_id", "agent_id", "run_id", "session_id", "speaker", "source", "managed")
 CODED = {"kind": KINDS, "category": CATEGORIES, "layer": LAYERS, "trust": TRUSTS, "state": STATES}
@@ -41,6 +52,7 @@ _DTYPES: dict[str, Any] = {
     "id_high": np.uint64, "id_low": np.uint64,
     "text_high": np.uint64, "text_low": np.uint64,  # text_hash of the embedded text
     "state": np.uint8, "kind": np.uint8, "category": np.uint8, "layer": np.uint8, "trust": np.uint8,
+    "tier": np.uint8,  # 0 for what is no turn, else 1 + its place in TIERS
     "namespace": np.int32, "user_id": np.int32, "agent_id": np.int32, "run_id": np.int32, "session_id": np.int32,
     "speaker": np.int32, "source": np.int32, "managed": np.int32,
     "importance": np.float32, "decay_rate": np.float32,
@@ -139,6 +151,7 @@ class AttributeStore:
             }  # fmt: skip
             for name, choices in CODED.items():
                 row[name] = choices.index(getattr(memory, name))
+            row["tier"] = 0 if memory.turn is None else 1 + TIERS.index(memory.turn.tier)
             for name in NAMED:
                 row[name] = self._code(name, getattr(memory, name))
             self._count(number, row["state"])
