@@ -22,7 +22,6 @@ from mnemo_core.ingest.attributes.attribute_claims import SEARCHED_CHARS_MAX, ca
 from mnemo_core.ingest.deduplication import Neighbour, clear_text_cache
 from mnemo_core.ingest.policies import IngestPolicy
 from mnemo_core.ingest.write_plan import COMPARED_STATES, NEW_ID_PREFIX, IngestItem
-from mnemo_core.similarity import thresholds
 from mnemo_core.similarity.thresholds import JACCARD_NEAR, SOURCE, Thresholds
 from mnemo_core.text.dates.time_mentions import said_at
 from mnemo_core.text.secrets import SENSITIVE_TAG
@@ -30,7 +29,7 @@ from mnemo_daemon.indexing.vectors.embedding_handoff import Rows
 from mnemo_daemon.indexing.vectors.index_phases import ActiveIndex
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.memories.memory_service import Caller, is_visible
-from mnemo_daemon.models.embedders.calibration import thresholds_for
+from mnemo_daemon.models.embedders.calibration import ModelThresholds
 from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_daemon.times import utc_offset
 from mnemo_store.batches import batched
@@ -103,8 +102,7 @@ class NeighbourSearch:
     def __init__(self, store: Store, views: Views, embedding: EmbeddingService) -> None:
         self._store = store
         self._views = views
-        self._embedding = embedding
-        self._limits: dict[str, Thresholds] = {}  # by vector space, as they were when it was first asked
+        self._calibrated = ModelThresholds(embedding)
         self._recent: deque[_RecentText] = deque(maxlen=RECENT_MAX)
         self._stacked: tuple[str, _RecentMatrix] | None = None  # of the space, until more is written
         self._lock = threading.Lock()
@@ -154,12 +152,7 @@ class NeighbourSearch:
     def _thresholds(self, profile: IngestPolicy, serving: ActiveIndex | None) -> Thresholds:
         if profile.thresholds == "source" or serving is None:
             return SOURCE
-        space = serving.embedder.space
-        if space not in self._limits:
-            manifest = self._embedding.manifest_of(serving.embedder)
-            known = thresholds.of_model(serving.embedder.name, serving.embedder.form)
-            self._limits[space] = known if manifest is None else thresholds_for(manifest)
-        return self._limits[space]
+        return self._calibrated.of(serving.embedder)
 
     def _add_stored(
         self, wanted: Sequence[NeighbourQuery], serving: ActiveIndex | None, caller: Caller,

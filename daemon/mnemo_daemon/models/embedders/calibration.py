@@ -11,7 +11,7 @@ from mnemo_core.similarity.calibration import PAIRS, ThresholdRow
 from mnemo_core.similarity.thresholds import COSINES, Thresholds
 from mnemo_daemon.errors import InstallationError, MissingModelError, UndiscriminatingModel
 from mnemo_daemon.models.catalogue import EXACT_FILE, ModelCatalogue, ModelManifest, Progress, find_known
-from mnemo_daemon.models.embedders.embedding import Embedder, load_embedder, name_space
+from mnemo_daemon.models.embedders.embedding import Embedder, EmbeddingService, load_embedder, name_space
 from mnemo_daemon.settings import Numerics
 from mnemo_store.batches import batched
 from mnemo_store.disk import Disk
@@ -91,6 +91,22 @@ def thresholds_for(manifest: ModelManifest) -> Thresholds:
         if found.keys() == set(COSINES):
             return Thresholds(**found)
     return thresholds.of_model(manifest.name, manifest.form)
+
+
+class ModelThresholds:
+    """The thresholds of the models in use, as they were when each was first asked for. Any thread may ask."""
+
+    def __init__(self, embedding: EmbeddingService) -> None:
+        self._embedding = embedding
+        self._known: dict[str, Thresholds] = {}  # by vector space
+
+    def of(self, embedder: Embedder) -> Thresholds:
+        """The thresholds for the vectors of a model."""
+        if embedder.space not in self._known:
+            manifest = self._embedding.manifest_of(embedder)
+            known = thresholds.of_model(embedder.name, embedder.form)
+            self._known[embedder.space] = known if manifest is None else thresholds_for(manifest)
+        return self._known[embedder.space]
 
 
 def calibration_file(manifest: ModelManifest) -> Path:

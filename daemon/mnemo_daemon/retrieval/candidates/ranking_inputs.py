@@ -4,12 +4,10 @@ import numpy as np
 
 from mnemo_core.retrieval.ranking import decay_ranker, rankers
 from mnemo_core.retrieval.ranking.rankers import RANKER_TABLE, Candidates, RankingRequest
-from mnemo_core.similarity import thresholds
-from mnemo_core.similarity.thresholds import SOURCE, Thresholds
-from mnemo_daemon.indexing.vectors.index_phases import ActiveIndex
+from mnemo_core.similarity.thresholds import SOURCE
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.models.cross_encoder import CrossEncoderService
-from mnemo_daemon.models.embedders.calibration import thresholds_for
+from mnemo_daemon.models.embedders.calibration import ModelThresholds
 from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_daemon.retrieval.candidates import formula_candidates
 from mnemo_daemon.retrieval.candidates.learned_ranking import LearnedRanking
@@ -38,9 +36,8 @@ class RankingInputs:
         self._store = store
         self._reranking = reranking
         self._views = views
-        self._embedding = embedding
         self._learned = LearnedRanking(store, views)
-        self._limits: dict[str, Thresholds] = {}  # by vector space, as they were when it was first asked
+        self._calibrated = ModelThresholds(embedding)
 
     def clear_caches(self) -> None:
         self._learned.clear_caches()
@@ -50,7 +47,7 @@ class RankingInputs:
         question, serving = context.question, context.serving
         request = ranker_request_of(question)._replace(
             is_short_cjk=decay_ranker.is_short_cjk(question.query),
-            thresholds=SOURCE if serving is None else self._thresholds(serving),
+            thresholds=SOURCE if serving is None else self._calibrated.of(serving.embedder),
             has_vectors=serving is not None,
         )
         request = rankers.effective_request(request)
@@ -101,14 +98,6 @@ class RankingInputs:
         found = np.full(len(numbers), np.nan, np.float32)
         found[rows[there]] = scores
         return found
-
-    def _thresholds(self, serving: ActiveIndex) -> Thresholds:
-        space = serving.embedder.space
-        if space not in self._limits:
-            manifest = self._embedding.manifest_of(serving.embedder)
-            known = thresholds.of_model(serving.embedder.name, serving.embedder.form)
-            self._limits[space] = known if manifest is None else thresholds_for(manifest)
-        return self._limits[space]
 
 
 def ranker_request_of(question: Question) -> RankingRequest:
