@@ -30,7 +30,7 @@ from mnemo_core.llm.judging import audit, gate, importance, reconcile, triage
 from mnemo_core.llm.questions.expand import added_words
 from mnemo_core.llm.tasks import TaskInputs
 from mnemo_core.llm.writing import merge, summarize
-from mnemo_core.retrieval import excerpts, snippets
+from mnemo_core.retrieval import context_block, excerpts, snippets
 from mnemo_core.retrieval.query_expansion import expansion_terms
 from mnemo_core.retrieval.ranking import lexical_ranker
 from mnemo_core.retrieval.result_selection import is_copy
@@ -164,6 +164,13 @@ RUNS: dict[str, Callable[[str], object]] = {
         text, "how many a is it", snippets.sentence_spans(text), marks_in(text), None
     ),
     "excerpts.join": lambda text: excerpts.join(text, snippets.sentence_spans(text), marks_in(text)),
+    "context_block.render_line": lambda text: context_block.render_line(
+        context_block.ContextLine("1" * 36, "semantic", "", text, location=(text, text))
+    ),
+    "context_block.render_m_block": lambda text: context_block.render_m_block(
+        [context_block.ContextItem("1", "fact", 0.5, (), text, is_preference) for is_preference in (True, False)],
+        "auto", context_block.ContextProfile((text,)),
+    ),
     "snippets.best_sentence": lambda text: snippets.best_sentence(text, marks_in(text)),
     "snippets.cut_to_lines": lambda text: snippets.cut_to_lines(text, (0, min(10, len(text))), 400, len),
     "snippets.cut_sentence": lambda text: snippets.cut_sentence(text, (0, len(text)), marks_in(text)),

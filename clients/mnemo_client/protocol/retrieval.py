@@ -175,7 +175,10 @@ class SearchAnswer(AnswerBody):
 
 
 class ContextRequest(RequestBody):
-    """POST /v1/context: the `<memory>` block to put before a prompt. SPEC 11 [L 4]"""
+    """POST /v1/context: the block to put before a prompt, by the parameters of a recall. SPEC 11 [L 4]
+
+    `session_id` is the session that the prompt belongs to; it does not filter.
+    """
 
     query: str
     top_k: TopK | None = None
@@ -189,6 +192,36 @@ class ContextRequest(RequestBody):
     tags: list[str] = []
     preferences: Preferences = "first"
     cut: Cut = "gap"
+    format: Literal["block", "m"] = "block"  # m: the block of [M], with lists of preferences and of memories
+    limit: TopK | None = None
+    offset: Annotated[int, Meta(ge=0, le=10_000)] = 0
+    agent_id: ShortText | None = None
+    run_id: ShortText | None = None
+    kinds: list[Kind] = []
+    categories: list[Category] = []
+    layers: list[Layer] = []
+    source: str | None = None
+    speaker: str | None = None
+    trust_min: Trust | None = None
+    since: Time | None = None
+    until: Time | None = None
+    min_importance: Unit | None = None
+    min_score: Unit | None = None
+    sort: Sort = "score"
+    include_compressed: bool = False
+    include_superseded: bool = False
+    include_discarded: bool = False
+    ranker: Ranker | None = None
+    mode: Mode = "hybrid"
+    recency_bias: Unit = 0.35
+    semantic_weight: Unit = 0.5
+    group_by: GroupBy | None = None
+    expand: Literal["auto"] | bool = "auto"
+    rerank: bool | None = None
+    exact: bool = False
+    as_of: Time | None = None
+    dry: bool = False
+    now: Time | None = None
 
 
 class ContextAnswer(AnswerBody):

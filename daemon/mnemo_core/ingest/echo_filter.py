@@ -74,7 +74,7 @@ class _Content(NamedTuple):
 # more than one form (SPEC 11); all of them count as one.
 _WORD = lazy_pattern(
     rf"""(?P<lead>^[ \t]*+(?:>|\#{{1,6}}[ \t])[ \t>]*+)
-    |(?P<sign>(?i:&[lg]t;)|[<＜﹤‹〈⟨])
+    |(?P<sign>(?i:&(?:amp;)*+[lg]t;)|[<＜﹤‹〈⟨])
     |(?<![^\s(\[{{])[-+−]\d++(?:[.,:]\d++)*+
     |\d++(?:[.,:]\d++)++(?![^\W{CJK}])
     |[{CJK}]

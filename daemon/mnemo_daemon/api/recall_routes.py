@@ -17,6 +17,7 @@ from mnemo_client.protocol.retrieval import (
     WhyRequest,
 )
 from mnemo_core.retrieval import context_block
+from mnemo_core.retrieval.context_block import ContextProfile
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_daemon.api import access, request_codec, response_codec
 from mnemo_daemon.api.request_codec import query_time
@@ -103,31 +104,36 @@ class RecallApi:
         ))  # fmt: skip
 
     async def context(self, request: Request) -> Reply:
-        asked: ContextRequest = request.ask
-        inner = RecallRequest(
-            query=asked.query, top_k=asked.top_k, token_budget=asked.token_budget, user_id=asked.user_id,
-            session_id=None, tags=asked.tags, preferences=asked.preferences, cut=asked.cut,
-        )  # fmt: skip
-        question = self.question_without_sensitive(request, inner)._replace(working_session=asked.session_id)
-        recalled = await self.recalled(question, dry=False)
-        block, kept = await self._workers.run(self._context_block, recalled.hits, asked)
-        is_cut = len(kept) < len(recalled.hits)
-        return Reply(ContextAnswer(
-            block=block, total_tokens=len(block) // 4 if is_cut else recalled.total_tokens,
-            cut=is_cut or recalled.tokens_needed > 0, abstained=recalled.abstained,
+        return Reply(await self.context_answer(request, request.ask))
+
+    async def context_answer(self, request: Request, asked: ContextRequest) -> ContextAnswer:
+        """The block that a request for context gets."""
+        known = set(RecallRequest.__struct_fields__).intersection(ContextRequest.__struct_fields__)
+        fields = {name: getattr(asked, name) for name in known - {"session_id"}}
+        question = self.question_without_sensitive(request, RecallRequest(**fields))
+        question = question._replace(working_session=asked.session_id)
+        is_dry = asked.dry or question.as_of is not None
+        recalled = await self.recalled(question, dry=is_dry, is_cancelled=self._services.stopped.is_set)
+        block, kept = await self._workers.run(self._context_block, recalled, asked)
+        return ContextAnswer(
+            block=block, total_tokens=sum(hit.tokens for hit in kept),
+            cut=len(kept) < len(recalled.hits) or recalled.tokens_needed > 0, abstained=recalled.abstained,
             memories=[hit.details.memory.id for hit in kept],
             namespace=access.namespace_of(request), degraded=[*recalled.degraded],
-        ))  # fmt: skip
+        )  # fmt: skip
 
-    def _context_block(self, hits: Sequence[Hit], asked: ContextRequest) -> tuple[str, Sequence[Hit]]:
+    def _context_block(self, recalled: RecallOutcome, asked: ContextRequest) -> tuple[str, Sequence[Hit]]:
         """The block, and the hits that are in it: as many of the first as its characters allow."""
-        root_paths = self._services.root_paths()
-        lines = [response_codec.context_item(hit, root_paths) for hit in hits]
-        block = context_block.render_block(lines, dates=asked.dates, ids=asked.ids)
-        while asked.max_chars is not None and len(block) > asked.max_chars:
-            lines.pop()
-            block = context_block.render_block(lines, dates=asked.dates, ids=asked.ids)
-        kept = hits[: len(lines)]
+        hits, root_paths = recalled.hits, self._services.root_paths()
+        if asked.format == "m":
+            items = [response_codec.context_item(hit) for hit in hits]
+            block, count = context_block.render_m_block(
+                items, recalled.mode or recalled.ranker, ContextProfile(), asked.max_chars
+            )
+        else:
+            lines = [response_codec.context_line(hit, root_paths) for hit in hits]
+            block, count = context_block.render_cut_block(lines, asked.max_chars, dates=asked.dates, ids=asked.ids)
+        kept = hits[:count]
         self._note_shown(kept, asked.session_id)
         return block, kept
 

@@ -18,7 +18,7 @@ from mnemo_client.protocol.retrieval import (
 from mnemo_client.protocol.status import ViewStatus
 from mnemo_client.protocol.versions import DifferenceView, VersionView
 from mnemo_core.ingest.write_plan import NEW_ID_PREFIX
-from mnemo_core.retrieval.context_block import ContextLine
+from mnemo_core.retrieval.context_block import ContextItem, ContextLine
 from mnemo_core.text.dates.local_days import local_time
 from mnemo_daemon.indexing.index import IndexProgress
 from mnemo_daemon.ingest.extraction import WrittenStatement
@@ -61,7 +61,13 @@ def hit_view(hit: Hit, root_paths: Mapping[str, str]) -> RecalledMemory:
     )
 
 
-def context_item(hit: Hit, root_paths: Mapping[str, str]) -> ContextLine:
+def context_item(hit: Hit) -> ContextItem:
+    """A hit as an item of M's context block."""
+    memory = hit.details.memory
+    return ContextItem(memory.id, memory.category, memory.importance, memory.tags, memory.content, hit.preference)
+
+
+def context_line(hit: Hit, root_paths: Mapping[str, str]) -> ContextLine:
     """A hit as a line of the context block."""
     memory, note = hit.details.memory, _note(hit.details.memory, hit.details, root_paths)
     place: tuple[str, ...] = ()

@@ -163,8 +163,12 @@ def context_block(context: CommandContext) -> int:
         top_k=options.top,
         tags=options.tag,
         max_chars=options.max_chars,
+        session_id=options.session,
+        dates=options.dates,
         ids=options.ids,
     )
+    if options.format is not None:
+        request.format = options.format
     if options.budget is not None:
         request.token_budget = options.budget or None
     client = context.reading_client()
