@@ -21,7 +21,7 @@ from mnemo_client.protocol.validation import describe
 from mnemo_core.ingest.policies import OWN_POLICY, POLICIES, IngestPolicy, PolicyName
 from mnemo_core.llm.site_models import ModelKey
 from mnemo_core.retrieval.ranking.rankers import Ranker
-from mnemo_core.retrieval.recall_defaults import RECALL_DEFAULTS, RecallDefaults
+from mnemo_core.retrieval.recall_defaults import LIST_TOP_K, RECALL_DEFAULTS, RecallDefaults
 
 Numerics = Literal["auto", "int8", "float32"]  # the form of a model that is used; auto: the fastest that is accurate
 
@@ -63,7 +63,7 @@ class RecallSettings(Section, frozen=True):
     """Parameters of a recall that gives none."""
 
     ranker: Ranker = "auto"
-    top_k: Annotated[int, Meta(ge=1, le=100)] = 5
+    top_k: Annotated[int, Meta(ge=1, le=100)] = 5  # at least 20 for a question that asks for a list
     token_budget: Annotated[int, Meta(ge=0, le=1_000_000)] = 2000  # of all answers together; 0: no limit
     cut: Literal["none", "gap"] = "none"  # gap: only answers that are near enough to the question
     rerank: bool = False  # True: an answer that, judged by itself, does not bear on the question is dropped
@@ -153,8 +153,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         """Recall parameters of a request in this namespace that gives none: its profile's, else those of [recall]."""
         own = self.recall
         return RECALL_DEFAULTS.get(self.profile_of(namespace).name) or RecallDefaults(
-            ranker=own.ranker, top_k=own.top_k, token_budget=own.token_budget or None, cut=own.cut, rerank=own.rerank
-        )
+            ranker=own.ranker, top_k=own.top_k, token_budget=own.token_budget or None, cut=own.cut, rerank=own.rerank,
+            list_top_k=LIST_TOP_K,
+        )  # fmt: skip
 
 
 class Folders(NamedTuple):

@@ -26,6 +26,8 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any, NamedTuple, TextIO, get_args
 
+import numpy as np
+
 from mnemo_client.client import Client
 from mnemo_client.protocol.choices import Mode, Ranker
 from mnemo_client.protocol.memories import NewMemory
@@ -251,6 +253,7 @@ def show_categories(found: dict[str, list[WayResult]], metric: str) -> None:
 def show_block(client: Client, asked: Sequence[QualityProbe]) -> None:
     """The share of the evidence that is returned within the budget of 2,000 tokens."""
     shares: dict[str, list[list[float]]] = defaultdict(list)
+    by_category: dict[str, list[list[float]]] = defaultdict(list)
     for put in asked:
         given = {
             "recall, top_k 100": client.recall(put.text, top_k=100, dry=True, namespace=put.namespace),
@@ -266,12 +269,19 @@ def show_block(client: Client, asked: Sequence[QualityProbe]) -> None:
         for name, (ids, tokens) in blocks.items():
             right = len(set(put.evidence).intersection(ids))
             shares[name].append([right / len(put.evidence), right == len(put.evidence), tokens, not ids])
+        by_category[put.category].append([*shares["recall"][-1][:3], given["recall"].list_top_k is not None])
     rows: dict[str, list[object]] = {}
     for name, measured in shares.items():
         evidence, whole, counts, none = (list(column) for column in zip(*measured, strict=True))
-        rows[name] = [share(evidence), share(whole), f"{sum(counts) / len(counts):.0f}", share(none)]
+        rows[name] = [share(evidence), share(whole), f"{np.mean(counts):.0f}", share(none)]
     show(f"Evidence handed over within 2,000 tokens, {len(asked)} questions",
          ["share of evidence", "all of it", "tokens, mean", "nothing handed over"], rows)  # fmt: skip
+    rows = {}
+    for name, measured in sorted(by_category.items()):
+        evidence, whole, counts, lists = (list(column) for column in zip(*measured, strict=True))
+        rows[f"{name} ({len(measured)})"] = [share(evidence), share(whole), f"{np.mean(counts):.0f}", share(lists)]
+    show("The same of recall without options, by category",
+         ["share of evidence", "all of it", "tokens, mean", "asks for a list"], rows)  # fmt: skip
 
 
 def dump(file: TextIO, found: dict[str, list[WayResult]]) -> None:

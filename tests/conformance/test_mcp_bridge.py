@@ -218,10 +218,18 @@ def test_recall_gives_text_to_read_and_the_same_for_programs(agent: McpAgent, ca
     assert text.endswith("The key is with Ines.")
     asked = canned.asked[0]
     assert asked.body == {
-        "query": "who has the key", "top_k": 3, "tags": ["home"], "highlight": True, "preferences": "first",
-        "cut": "gap",
+        "query": "who has the key", "top_k": 3, "default_top_k": 8, "tags": ["home"], "highlight": True,
+        "preferences": "first", "cut": "gap",
     }  # fmt: skip
     assert asked.headers["x-mnemo-door"] == "mcp"
+
+
+def test_the_daemon_decides_how_many_a_list_needs_unless_the_agent_does(agent: McpAgent, canned: CannedDaemon) -> None:
+    canned.say("POST /v1/recall", recall_answer(list_top_k=20))
+    result = agent.call("memory_recall", {"query": "which keys does Ines have"})
+    assert (canned.asked[0].body["default_top_k"], canned.asked[0].body.get("top_k")) == (8, None)
+    assert result["structuredContent"]["list_limit"] == 20
+    assert "the question asks for a list, so up to 20 were looked for" in result["content"][0]["text"]
 
 
 def test_preferences_come_behind_the_best_answer_unless_one_is_it(agent: McpAgent, canned: CannedDaemon) -> None:

@@ -38,6 +38,10 @@ BOATS = (
     "Dry storage costs forty euros a month.",
 )
 BOATS_MANY = CANDIDATES_MIN + 20
+PURCHASES = [*zip(range(3, 25), (
+    "apples", "boats", "chairs", "drums", "envelopes", "forks", "gloves", "hats", "irons", "jackets", "kettles",
+    "lamps", "mirrors", "nails", "oars", "pillows", "quilts", "ropes", "saws", "tents", "umbrellas", "violins",
+), strict=True)]  # fmt: skip
 TASTES = ("coffee", "tea", "bread", "mail", "music", "maps", "films")
 
 
@@ -162,6 +166,24 @@ def test_pages_go_on_farther_than_one_search_looks(client: Client, model_daemon:
     while page := contents(ask(client, "which boat has a mast", top_k=25, offset=len(seen))):
         seen += page
     assert len(set(seen)) == len(seen) == BOATS_MANY
+
+
+def test_a_question_that_asks_for_a_list_gets_more_where_no_number_is_requested(client: Client) -> None:
+    client.remember_many([NewMemory(content=f"Anna bought {count} {thing}.") for count, thing in PURCHASES])
+    for query, fields, returned, used in (
+        ("What things has Anna bought?", {}, 20, 20),
+        ("What things has Anna bought?", {"default_top_k": 3}, 20, 20),
+        ("What things has Anna bought?", {"default_top_k": 21}, 21, None),
+        ("What things has Anna bought?", {"top_k": 4, "default_top_k": 3}, 4, None),
+        ("What things has Anna bought?", {"limit": 4}, 4, None),
+        ("What thing did Anna buy?", {}, 5, None),
+        ("What thing did Anna buy?", {"default_top_k": 3}, 3, None),
+    ):  # fmt: skip
+        answer = ask(client, query, **fields)
+        assert (len(answer.memories), answer.list_top_k) == (returned, used), fields
+    within = ask(client, "What things has Anna bought?", token_budget=30)
+    assert within.list_top_k == 20
+    assert 0 < within.total_tokens <= 30
 
 
 def test_when_nothing_fits_the_budget_the_answer_says_which_budget_would_do(client: Client) -> None:

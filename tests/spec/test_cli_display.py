@@ -224,6 +224,8 @@ def test_marks_are_cut_at_line_ends_and_overlaps_count_once() -> None:
 def test_the_last_line_has_number_time_ranker_and_namespace() -> None:
     line = recall_summary(recall_answer(recalled()), None, PLAIN)
     assert line == "1 of 12 · 4.1 ms · fused · namespace default"
+    line = recall_summary(recall_answer(recalled(), list_top_k=20), None, PLAIN)
+    assert line == "1 of 12 · 4.1 ms · fused · a list: up to 20 · namespace default"
 
 
 @pytest.mark.parametrize(

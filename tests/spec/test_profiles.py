@@ -38,7 +38,7 @@ def test_a_profile_sets_the_recall_parameters_that_a_request_leaves_out() -> Non
         recall=RecallSettings(ranker="words", top_k=7, token_budget=0, cut="gap", rerank=True),
         profiles={"l": "L", "m": "M", "e": "E", "g": "G", "t": "T", "mine": "own"},
     )
-    own = RecallDefaults(ranker="words", top_k=7, token_budget=None, cut="gap", rerank=True)
+    own = RecallDefaults(ranker="words", top_k=7, token_budget=None, cut="gap", rerank=True, list_top_k=20)
     assert settings.recall_defaults("mine") == settings.recall_defaults("any other") == own
     assert settings.recall_defaults("l") == RecallDefaults(
         ranker="cosine", top_k=5, token_budget=2000, preferences="first", min_importance=0.2

@@ -8,6 +8,7 @@ from mnemo_core.text.query_features import (
     QueryFeatures,
     analyze_query,
     asked_role,
+    asks_for_list,
     named_months,
     named_years,
 )
@@ -173,3 +174,90 @@ def test_months_and_years_are_read_off_a_question(query: str, months: set[int], 
 )
 def test_statements_can_be_selected_by_person_or_agent(query: str, role: str | None) -> None:
     assert asked_role(query) == role
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "What books has Anna read?",
+        "which birds did the neighbours keep",
+        "Which animals live on the farm?",
+        "Which of Anna\u2019s cousins have moved away?",
+        "What kinds of bread does he bake?",
+        "In what ways did Jonas help with the move?",
+        "On which occasions was the mayor late?",
+        "Where has Jonas been?",
+        "What has she painted?",
+        "Who all came to the party?",
+        "How many times did the boiler fail?",
+        "How often has the train been late?",
+        "How many pets does Anna have?",
+        "Who are the members of the choir?",
+        "What are the names of the dogs?",
+        "Do both sisters play chess?",
+        "What do you know about the boathouse?",
+        "How did the garden change over the year?",
+        "How has her Finnish progressed?",
+        "list all books on the shelf",
+        # German
+        "Welche Bücher haben Anna und Jonas gelesen?",
+        "In welchen Städten war Jonas?",
+        "Wie oft war der Zug zu spät?",
+        "Was hat Anna alles gebacken?",
+        # French
+        "Quels livres Anna a-t-elle lus ?",
+        "Combien de fois le train a-t-il été en retard ?",
+        # Chinese
+        "安娜读过哪些书？",
+        "约纳斯去过几次海边？",
+        "她都做过什么工作？",
+        # Japanese
+        "アンナは何回海に行きましたか。",
+        "これまでにどんな本を読みましたか。",
+        "誰と誰が来ましたか。",
+    ],
+)
+def test_a_question_for_several_things_asks_for_a_list(query: str) -> None:
+    assert asks_for_list(query)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "What book did Anna read?",
+        "Which bus goes to the harbour?",
+        "What is the news?",
+        "What news made her laugh?",
+        "What ruined Anna's prints?",
+        "What became of the teacher's glasses?",
+        "Which Postgres extension must be installed?",
+        "On what date is the interview?",
+        "In which street is the daycare?",
+        "What kind of work does Jonas do?",
+        "How often does the sensor send a reading?",
+        "How many tiles do we have to order?",
+        "How many layers did he paint?",
+        "Who has the key?",
+        "Has she got a dog?",
+        "Where was the list of guests?",
+        "When did Jonas change his job?",
+        "How do I change a tyre?",
+        "kayak storage costs",
+        # German
+        "Welche Farbe hat das Boot?",
+        "Welches Buch hat Anna gelesen?",
+        "Wie oft fährt die Fähre?",
+        "Was hat Anna gesagt?",
+        # French
+        "Quel livre Anna a-t-elle lu ?",
+        "Combien coûte le bateau ?",
+        # Chinese
+        "钥匙在哪里？",
+        "安娜读的是哪本书？",
+        # Japanese
+        "鍵はどこですか。",
+        "アンナは何を読みましたか。",
+    ],
+)
+def test_a_question_for_one_thing_asks_for_no_list(query: str) -> None:
+    assert not asks_for_list(query)

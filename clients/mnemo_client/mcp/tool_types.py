@@ -66,7 +66,15 @@ class RecallArguments(_Arguments):
     query: Annotated[
         str, Meta(min_length=1, max_length=CONTENT_CHARS_MAX, description="What you want to know, in plain words.")
     ]
-    limit: Annotated[int, Meta(ge=1, le=RECALLED_MAX, description="The maximum number of memories.")] = RECALLED_DEFAULT
+    limit: (
+        Annotated[
+            int,
+            Meta(ge=1, le=RECALLED_MAX,
+                 description="The maximum number of memories; by default up to 20 where the question asks for a list.",
+                 extra_json_schema={"default": RECALLED_DEFAULT}),
+        ]
+        | UnsetType
+    ) = UNSET  # fmt: skip
     tags: Annotated[Tags, Meta(description="Only memories with all of these tags.")] | UnsetType = UNSET
     since: Bound | UnsetType = UNSET
     until: Bound | UnsetType = UNSET
@@ -163,6 +171,7 @@ class RecallToolResult(msgspec.Struct, kw_only=True):
     ranker: str
     degraded: list[str]
     abstained: bool
+    list_limit: int | UnsetType = UNSET  # the limit that was used because the question asks for a list
 
 
 class RememberResult(msgspec.Struct, kw_only=True):

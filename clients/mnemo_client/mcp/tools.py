@@ -13,6 +13,7 @@ from mnemo_client.cli.format.answers import heading_trail
 from mnemo_client.cli.format.units import event_date
 from mnemo_client.client import Client
 from mnemo_client.mcp.tool_types import (
+    RECALLED_DEFAULT,
     ForgetArguments,
     ForgetResult,
     FoundMemory,
@@ -42,7 +43,10 @@ class ToolCallResult(NamedTuple):
 
 def recall(client: Client, asked: RecallArguments) -> ToolCallResult:
     fields = _given(asked)
-    request = RecallRequest(top_k=fields.pop("limit"), **fields, highlight=True, preferences="first", cut="gap")
+    top_k = fields.pop("limit", None)
+    request = RecallRequest(
+        top_k=top_k, default_top_k=RECALLED_DEFAULT, **fields, highlight=True, preferences="first", cut="gap"
+    )
     answer = client.recall(request)
     answers, preferences = _split_preferences(answer)
     found = [_memory_result(memory) for memory in (*answers, *preferences)]
@@ -53,10 +57,13 @@ def recall(client: Client, asked: RecallArguments) -> ToolCallResult:
         ranker=answer.ranker,
         degraded=answer.degraded,
         abstained=answer.abstained,
+        list_limit=answer.list_top_k or UNSET,
     )
     lines = [f"{len(answers)} of {answer.total} memories, namespace {answer.namespace}"]
     if answer.degraded:
         lines[0] += f" (answered without {', '.join(answer.degraded)})"
+    if answer.list_top_k:
+        lines[0] += f"; the question asks for a list, so up to {answer.list_top_k} were looked for"
     if answer.abstained and answer.total:
         lines[0] += "; none is close enough to be an answer"
     lines += [_paragraph(memory) for memory in found[: len(answers)]]

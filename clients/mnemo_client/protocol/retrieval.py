@@ -29,6 +29,7 @@ class RecallRequest(RequestBody):
     query: str
     top_k: TopK | None = None
     limit: TopK | None = None  # alias of top_k; both is an error
+    default_top_k: TopK | None = None  # instead of the default of top_k; a query that asks for a list may get more
     offset: Annotated[int, Meta(ge=0, le=10_000)] = 0
     token_budget: Annotated[int, Meta(ge=1)] | UnsetType | None = UNSET  # null: no limit; absent: the default, 2000
     namespace: Namespace | None = None
@@ -158,6 +159,7 @@ class RecallAnswer(AnswerBody):
     mode: str | None = None  # the mode that the rankers `hybrid` and `rerank` used
     expanded: list[str] = []  # words or phrasings that were added to the query
     abstained: bool = False  # no result is close enough to be an answer
+    list_top_k: int | None = None  # the top_k that was used because the query asks for a list; null: as requested
     needs_tokens: int | None = None  # if no result fits `token_budget`: the budget that would be enough
     took_ms: float = 0.0
     trace: RecallTrace | None = None

@@ -91,6 +91,15 @@ def asks_for_past(query: str) -> bool:
     return bool(named_years(query)) or _PAST.search(query.replace("\u2019", "'")) is not None
 
 
+_LIST = _pattern("asks_for_list")
+
+
+def asks_for_list(query: str) -> bool:
+    """Return whether a query asks for several things that separate memories may hold: `what books has …`, `how often`,
+    `in what ways`, or how something changed over time."""
+    return _LIST.search(query.replace("\u2019", "'")) is not None
+
+
 _MONTH = lazy_pattern(
     rf"\b(?:{'|'.join(sorted((name for name in MONTHS if len(name) > 3), reverse=True))})\b", re.IGNORECASE
 )

@@ -15,6 +15,7 @@ from mnemo_client.protocol.retrieval import RecallRequest
 from mnemo_core.ingest.mutations import Draft
 from mnemo_core.ingest.trust import importance_source, lowest_trust
 from mnemo_core.text import cleaning, secrets
+from mnemo_core.text.query_features import asks_for_list
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_core.transfer.import_plan import SecretPolicy
 from mnemo_daemon.api import access
@@ -224,10 +225,15 @@ def question_of(request: Request, asked: RecallRequest, now: int, settings: Sett
         now = min(as_of, now)  # expiry and freshness are those of that time
     defaults = (settings or Settings()).recall_defaults(namespace)
     budget = asked.token_budget
+    top_k, takes_list = asked.top_k or asked.limit, False
+    if top_k is None:
+        top_k = asked.default_top_k or defaults.top_k
+        takes_list = top_k < defaults.list_top_k and asks_for_list(asked.query)
     return Question(
         query=asked.query,
         filter=_recall_filter(request, asked, now, defaults.min_importance),
-        top_k=asked.top_k or asked.limit or defaults.top_k,
+        top_k=defaults.list_top_k if takes_list else top_k,
+        takes_list=takes_list,
         offset=asked.offset,
         token_budget=defaults.token_budget if budget is UNSET else budget,
         min_score=asked.min_score or 0.0,

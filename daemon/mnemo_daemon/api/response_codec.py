@@ -95,6 +95,7 @@ def recall_answer(
         mode=recalled.mode,
         expanded=list(recalled.expanded),
         abstained=recalled.abstained,
+        list_top_k=question.top_k if question.takes_list else None,
         needs_tokens=recalled.tokens_needed or None,
         took_ms=round(recalled.took_ms, 3),
         trace=recalled.trace,

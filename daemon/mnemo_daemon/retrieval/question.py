@@ -21,6 +21,7 @@ class Question(NamedTuple):
     query: str
     filter: MemoryFilter
     top_k: int = 5
+    takes_list: bool = False  # top_k is that of a query that asks for a list
     offset: int = 0
     token_budget: int | None = 2000
     min_score: float = 0.0

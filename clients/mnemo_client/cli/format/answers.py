@@ -132,6 +132,8 @@ def highlight_marks(text: str, marks: Sequence[tuple[int, int]], start: int, end
 def recall_summary(answer: RecallAnswer, status: StatusAnswer | None, style: TextStyle) -> str:
     """Return the summary line: number of results, milliseconds, ranker, namespace, and missing parts."""
     parts = [f"{len(answer.memories)} of {answer.total}", f"{answer.took_ms:.1f} ms", answer.ranker]
+    if answer.list_top_k:
+        parts.append(f"a list: up to {answer.list_top_k}")
     missing = [degraded_text([name for name in answer.degraded if name != "llm"], status)]
     if answer.reason:
         missing.append(f"without the language model: {sanitize(answer.reason)}")
