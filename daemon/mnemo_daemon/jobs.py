@@ -42,6 +42,8 @@ def jobs_of(s: Services) -> tuple[Job, ...]:
             "extraction", "Extract the statements of texts that were stored to be broken up.",
             _when(s.extraction.is_due), s.extraction.run_slice, "0.5 seconds of one text",
         ),
+        Job("topic_nodes", "Join pairs of turns to topic nodes, and count which nodes were recalled together.",
+            _when(s.topic_nodes.is_due), s.topic_nodes.run_slice, "32 pairs"),
         Job(
             "erasure", "Finish an erasure that was interrupted.", _when(lambda: bool(s.erasure.pending)),
             _once(s.erasure.resume_if_due), "one erasure",

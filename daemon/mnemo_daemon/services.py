@@ -17,6 +17,7 @@ from mnemo_daemon.ingest.extraction import StatementExtraction
 from mnemo_daemon.ingest.ingest_pipeline import IngestPipeline
 from mnemo_daemon.ingest.neighbour_search import NeighbourSearch
 from mnemo_daemon.ingest.scoring_backfill import ScoringBackfill
+from mnemo_daemon.knowledge.topic_nodes import TopicNodes
 from mnemo_daemon.lifecycle.erasure import Erasure
 from mnemo_daemon.lifecycle.expiry import Expiry
 from mnemo_daemon.lifecycle.trash import Trash
@@ -62,6 +63,7 @@ class Services:
     assisted_recall: AssistedRecall
     asked_questions: AskedQuestions
     usage_recorder: UsageRecorder
+    topic_nodes: TopicNodes
     notes: NotesService
     maintenance: StoreMaintenance
     trash: Trash
@@ -151,6 +153,7 @@ class Services:
         )
         self.runs = RunService(store, self.views, self.memories, self.llm_tasks)
         self.extraction = StatementExtraction(store, self.views, self.memories, self.ingest, self.llm_tasks)
+        self.topic_nodes = TopicNodes(store, self.indexing, self.embedding)
         self.assisted_recall = AssistedRecall(self.recall, self.llm_tasks, self.priority)
         self.asked_questions = AskedQuestions()
         self.maintenance = StoreMaintenance(store, self.disk, self.embedding.spaces)
@@ -213,6 +216,7 @@ class Services:
         if self.is_open:
             self.notes.stop()
             self.usage_recorder.write()
+            self.topic_nodes.write_recalls()
             self.recall.close()
             self.extraction.close()
             self.ingest.close()
@@ -252,4 +256,5 @@ class Services:
         self.ingest.clear_caches()
         self.extraction.clear_caches()
         self.recall.clear_caches()
+        self.topic_nodes.clear_caches()
         self.asked_questions.clear()

@@ -29,6 +29,7 @@ from mnemo_store.records import (
     PutMeta,
     PutUsage,
     TrashEntry,
+    TurnPair,
     Usage,
     content_hash,
 )
@@ -229,6 +230,12 @@ class Snapshot(abc.ABC):
         """The edges that have this memory at either end: first those to it, then those from it, each sorted by relation
         and other end."""
         return self.under(EDGES, memory_id)
+
+    def turns_of(self, pair: TurnPair) -> list[Memory]:
+        """The turns of a pair, in order; none where one is gone."""
+        turns = [self.memory(memory_id) for memory_id in dict.fromkeys((pair.id, pair.reply))]
+        found = [turn for turn in turns if turn is not None]
+        return found if len(found) == len(turns) else []
 
     # Notes, and texts that must not come back
 

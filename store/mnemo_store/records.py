@@ -8,6 +8,7 @@ versioned; how it is used (Usage) is not. The same structs are MessagePack in th
 import hashlib
 import unicodedata
 import uuid
+from collections.abc import Sequence
 from typing import Literal, get_args
 
 import msgspec
@@ -41,6 +42,8 @@ NAMESPACE_CHARS_MAX = 64
 SCOPE_CHARS_MAX = 128  # user_id, agent_id, run_id, session_id, speaker
 KEY_CHARS_MAX = 256
 EVIDENCE_MAX = 64
+
+_ROLE_NAMES = {"user": "User", "agent": "Agent"}
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -510,6 +513,11 @@ def embedded_text(memory: Memory) -> str:
         return memory.content
     trail = " > ".join((memory.note.title, *memory.note.headings))
     return f"{trail}\n{memory.content}" if trail else memory.content
+
+
+def pair_text(turns: Sequence[Memory]) -> str:
+    """The exact text that is embedded for a pair of turns, one line each: `User: …`, `Agent: …`. SPEC 8 [T]"""
+    return "\n".join(f"{_ROLE_NAMES[turn.turn.role if turn.turn else 'user']}: {turn.content}" for turn in turns)
 
 
 def text_hash(text: str) -> bytes:

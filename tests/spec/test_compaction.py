@@ -6,6 +6,7 @@ import shutil
 import time
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from mnemo_store.journal import dump
 from mnemo_store.journal.journal import newest_header
 from mnemo_store.maintenance import compaction
 from mnemo_store.maintenance.compaction import CompactionSizes
-from mnemo_store.records import DropMemory, PutMeta, text_hash
+from mnemo_store.records import ConversationTurn, DropMemory, PutMeta, TurnPair, text_hash
 from mnemo_store.recovery import modes
 from mnemo_store.recovery.supervisor import StateSupervisor
 from mnemo_store.store import Store, TextVectors
@@ -117,6 +118,24 @@ def test_vectors_of_texts_that_no_memory_has_are_removed(tmp_path: Path) -> None
         with store.snapshot() as snapshot:
             assert snapshot.vectors("space", text_hash("kept"), 4) is not None
             assert snapshot.vectors("space", text_hash("gone"), 4) is None
+
+
+def test_the_vector_of_a_pair_of_turns_is_removed_when_one_of_them_is_erased(tmp_path: Path) -> None:
+    rows = np.ones((1, 4), np.float16)
+    hashes = [text_hash("User: one\nAgent: two"), text_hash("User: three")]
+    with opened(tmp_path) as store:
+        for number, text in enumerate(("one", "two", "three"), start=1):
+            role: Any = "agent" if text == "two" else "user"
+            remember(store, number, text, turn=ConversationTurn(role=role))
+        for first, reply in ((1, 2), (3, 3)):
+            write(store, TurnPair(id=sample_id(first), reply=sample_id(reply), session_id="s", at=AT))
+        store.put_vectors([TextVectors("space", digest, rows) for digest in hashes]).result()
+        for is_kept in (True, False):
+            compacted(store)
+            with store.snapshot() as snapshot:
+                found = [snapshot.vectors("space", digest, 4) is not None for digest in hashes]
+            assert found == [is_kept, True]
+            write(store, DropMemory(id=sample_id(2)))
 
 
 def test_token_rows_of_texts_that_no_memory_has_are_removed(tmp_path: Path) -> None:

@@ -281,7 +281,7 @@ def _decide_one(writing: StateWriter, write: Write, end: Position) -> _DecidedWr
     return _DecidedWrite(
         write,
         WriteReceipt(seq, decided.result),
-        Commit(seq, line.at, tuple(touched)),
+        Commit(seq, line.at, tuple(touched), changes),
         sealed,
         any(map(is_long_term, changes)),
     )

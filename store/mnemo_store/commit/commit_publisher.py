@@ -8,7 +8,7 @@ import lmdb
 
 from mnemo_store.backend import Snapshot, TouchedMemory
 from mnemo_store.errors import StoreCorruption, StoreError
-from mnemo_store.records import ChangeEntry
+from mnemo_store.records import Change, ChangeEntry
 from mnemo_store.recovery.supervisor import StateSupervisor
 
 log = logging.getLogger("mnemo.store")
@@ -20,6 +20,7 @@ class Commit(NamedTuple):
     seq: int
     at: int  # ms
     touched: tuple[TouchedMemory, ...]
+    changes: tuple[Change, ...] | None = None  # None: not known, of a transaction that a recovery found
 
 
 class CommitPublisher:

@@ -18,9 +18,9 @@ from mnemo_store.database.environment import Database, is_full
 from mnemo_store.database.table_access import TableRow, TableSnapshot, TableWriter
 from mnemo_store.errors import StoreError, StoreNotEmpty, UnknownOutcome
 from mnemo_store.journal import dump
-from mnemo_store.records import embedded_text, text_hash
+from mnemo_store.records import embedded_text, pair_text, text_hash
 from mnemo_store.recovery.supervisor import StateSupervisor
-from mnemo_store.tables import EMBEDDINGS, TABLE_NAMES
+from mnemo_store.tables import EMBEDDINGS, TABLE_NAMES, TURN_PAIRS
 
 ROWS = 5000  # copied in one commit
 
@@ -38,7 +38,7 @@ class CompactionSizes(NamedTuple):
 
 def compact(supervisor: StateSupervisor, oldest: int, spaces: Sequence[str] | None) -> CompactionSizes:
     """Rewrites database and journal with everything that is needed for any time from the change `oldest` on, and with
-    the vectors of these spaces for texts that some memory has (None: all vectors). The rest is removed.
+    the vectors of these spaces for texts that a memory or a pair of turns has (None: all vectors). The rest is removed.
 
     Raises StoreCorruption while the journal stands in for the database, and errors of the disk with nothing changed.
     """
@@ -106,6 +106,8 @@ def _kept(supervisor: StateSupervisor, database: Database, oldest: int, spaces: 
         entries.add(seq_of(key[16:]))
         digest = text_hash(content)
         vectors.update(digest_key(space, digest) for space in spaces or ())
+    for digest in _pair_hashes(supervisor, database):
+        vectors.update(digest_key(space, digest) for space in spaces or ())
 
     def keep(table: str, row: TableRow) -> bool:
         match table:
@@ -130,6 +132,14 @@ def _versions(supervisor: StateSupervisor, database: Database, oldest: int) -> I
         for version, following in pairwise(chain(here.all_rows("versions"), [None])):
             if version is not None and _replaced_at(here, version, following) >= oldest:
                 yield version.key, embedded_text(decode_memory(version.value))
+
+
+def _pair_hashes(supervisor: StateSupervisor, database: Database) -> Iterator[bytes]:
+    """The hash of the text of each pair of turns."""
+    with database.snapshot(supervisor.now()) as here:
+        for pair in here.scan(TURN_PAIRS, limit=here.size(TURN_PAIRS)):
+            if turns := here.turns_of(pair):
+                yield text_hash(pair_text(turns))
 
 
 def _replaced_at(here: TableSnapshot, version: TableRow, following: TableRow | None) -> int:

@@ -1,0 +1,1 @@
+"""Topics of what is remembered, and their relations. SPEC 10"""

@@ -1,0 +1,1 @@
+"""Services of topics: nodes of turn pairs, and the graph between them. SPEC 10"""

@@ -1,0 +1,334 @@
+"""Topic nodes in the store: pairs are joined to them, and they follow what becomes of the pairs. SPEC 8, 10.2
+
+The model is the default one by its thresholds: a pair joins at 0.499 (60°), a node splits at 0.59 (53°).
+"""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mnemo_core.similarity.thresholds import DEFAULT_MODEL, of_model
+from mnemo_daemon.knowledge.topic_nodes import EDGES_MAX, PAIRS_PER_SLICE
+from mnemo_store.errors import DiskFull
+from mnemo_store.records import (
+    ConversationTurn,
+    DropMemory,
+    DropTurnPair,
+    NodeEdge,
+    PutTopicNode,
+    TopicNode,
+    TurnPair,
+    pair_text,
+    text_hash,
+)
+from mnemo_store.tables import TOPIC_NODES, TURN_PAIRS
+from tests.faulty import FULL, Faulty
+from tests.node_desk import NodeDesk, node_desk_in
+from tests.samples import sample_id, sample_memory, write
+from tests.simulation.embedders import OTHER
+
+
+def cosine(degrees: float) -> float:
+    return round(math.cos(math.radians(degrees)), 3)
+
+
+def co_occurring(desk: NodeDesk) -> list[tuple[str, str, int]]:
+    return [(edge.source, edge.target, edge.weight) for edge in desk.edges() if edge.relation == "co_occurs"]
+
+
+def test_T7_a_pair_is_embedded_as_its_two_turns_with_their_roles(tmp_path: Path) -> None:
+    with node_desk_in(tmp_path) as desk:
+        desk.add(1, 10, answer="20 is what I say")
+        desk.add(3, 30)
+        desk.run()
+        assert [text for text in desk.models.embedded if ":" in text] == [
+            "User: 10 turn 1\nAgent: 20 is what I say", "User: 30 turn 3",
+        ]  # fmt: skip
+        space = desk.query(0).space
+        with desk.store.snapshot() as snapshot:
+            assert snapshot.vectors(space, text_hash("User: 10 turn 1\nAgent: 20 is what I say"), 16) is not None
+    answer = sample_memory(1, "So be it", turn=ConversationTurn(role="agent"))
+    assert pair_text([answer]) == "Agent: So be it"
+
+
+def test_T8_pairs_join_the_nearest_node_or_begin_one_by_the_thresholds_of_the_model(tmp_path: Path) -> None:
+    assert (of_model(DEFAULT_MODEL).node_join, of_model(DEFAULT_MODEL).node_split) == (0.499, 0.59)
+    with node_desk_in(tmp_path) as desk:
+        for number, degrees in enumerate((0, 60, 150, 95), start=1):
+            desk.add(number, degrees)
+        desk.run()
+        # 60° joins 0° (0.5) with the mean at 30°; 150° is 120° from it; 95° is 55° from 150° and 65° from 30°.
+        assert desk.groups() == [[1, 2], [3, 4]]
+        assert desk.found(30) == [([1, 2], 1.0), ([3, 4], cosine(92.5))]
+        node = desk.node_records()[0]
+        assert (node.name, node.namespace, node.user_id) == ("", "default", "local")
+
+
+def test_T8_every_pair_gets_a_node_whatever_was_interrupted(tmp_path: Path) -> None:
+    with node_desk_in(tmp_path) as desk:
+        for number in range(1, 2 * PAIRS_PER_SLICE + 2):
+            desk.add(number, 90 * (number % 4))
+        assert desk.nodes.run_slice()
+        waiting = [pair for pair in desk.pairs() if not pair.node]
+        assert len(waiting) == PAIRS_PER_SLICE + 1
+        desk.restart()
+        assert desk.nodes.is_due()
+        desk.run()
+        everyone = range(1, 2 * PAIRS_PER_SLICE + 2)
+        assert desk.groups() == sorted([[number for number in everyone if number % 4 == rest] for rest in range(4)])
+
+
+def test_T8_a_pair_whose_node_does_not_exist_gets_one(tmp_path: Path) -> None:
+    with node_desk_in(tmp_path) as desk:
+        desk.add(1, 10)
+        desk.run()
+        write(desk.store, TurnPair(id=sample_id(1), reply=sample_id(1), session_id="s", at=1, node=sample_id(999)))
+        desk.run()
+        assert desk.groups() == [[1]]
+
+
+def test_T8_a_node_of_21_members_that_falls_apart_is_split_and_its_largest_part_keeps_its_id(tmp_path: Path) -> None:
+    with node_desk_in(tmp_path) as desk:
+        for number in range(1, 21):
+            desk.add(number, 0 if number % 2 else 56)  # 0.559: one node, but two parts at 0.59
+        desk.run()
+        assert desk.groups() == [list(range(1, 21))]
+        (before,) = desk.node_records()
+        whole = TopicNode(id=sample_id(900), created_at=1, name="All of it")
+        above = NodeEdge(source=whole.id, target=before.id, relation="abstracted_from", at=1)
+        write(desk.store, whole, above)
+        desk.add(21, 0)
+        desk.run()
+        odd, even = list(range(1, 22, 2)), list(range(2, 21, 2))
+        assert sorted(desk.found(0)) == [(odd, 1.0), (even, cosine(56))]
+        assert {pair.node for pair in desk.pairs() if pair.id in map(sample_id, odd)} == {before.id}
+        (part,) = {pair.node for pair in desk.pairs()} - {before.id}
+        assert {(edge.source, edge.target, edge.relation) for edge in desk.edges()} == {
+            (part, before.id, "derived_from"),
+            (whole.id, before.id, "abstracted_from"),
+            (whole.id, part, "abstracted_from"),
+        }
+        desk.restart()
+        desk.run()
+        assert sorted(desk.found(0)) == [(odd, 1.0), (even, cosine(56))]
+
+
+def test_T9_recalls_that_found_two_nodes_are_counted_on_one_edge_in_canonical_order(tmp_path: Path) -> None:
+    with node_desk_in(tmp_path) as desk:
+        for number, degrees in enumerate((0, 90, 180), start=1):
+            desk.add(number, degrees)
+        desk.run()
+        a, b, c = sorted(node.id for node in desk.node_records())
+        desk.nodes.record_co_occurrence([b, a])
+        desk.nodes.record_co_occurrence([a, b])
+        desk.nodes.record_co_occurrence([c])
+        desk.nodes.write_recalls()
+        assert co_occurring(desk) == [(a, b, 2)]
+        desk.nodes.record_co_occurrence([a, c, b, sample_id(999)])  # one that is gone by now
+        assert co_occurring(desk) == [(a, b, 2)], "a recall writes nothing itself"
+        desk.nodes.write_recalls()
+        assert co_occurring(desk) == [(a, b, 3), (a, c, 1), (b, c, 1)]
+
+
+def test_T9_neighbours_are_the_nodes_recalled_together_with_others_the_nearest_first(tmp_path: Path) -> None:
+    with node_desk_in(tmp_path) as desk:
+        for number, degrees in enumerate((0, 90, 180, 270), start=1):
+            desk.add(number, degrees)
+        desk.run()
+        nodes = {pair.id: pair.node for pair in desk.pairs()}
+        first, second, third, fourth = (nodes[sample_id(number)] for number in (1, 2, 3, 4))
+        for pair in ((first, second), (first, third)):
+            desk.nodes.record_co_occurrence(pair)
+        desk.nodes.write_recalls()
+        write(desk.store, NodeEdge(source=first, target=fourth, relation="derived_from", at=1))
+        near = desk.nodes.neighbours(desk.query(80), [first])
+        assert [each.id for each in near] == [second, third]
+        assert [each.id for each in desk.nodes.neighbours(desk.query(80), [second, third])] == [first]
+        assert desk.nodes.neighbours(desk.query(80, ("elsewhere",)), [first]) == []
+
+
+def test_a_node_keeps_its_strongest_edges_alone(tmp_path: Path) -> None:
+    with node_desk_in(tmp_path) as desk:
+        nodes = [TopicNode(id=sample_id(number), created_at=1) for number in range(500, 500 + EDGES_MAX + 2)]
+        write(desk.store, *nodes)
+        first, *others = (node.id for node in nodes)
+        for weight in (2, 1):
+            for other in others[weight - 1 : EDGES_MAX]:
+                desk.nodes.record_co_occurrence([first, other])
+            desk.nodes.write_recalls()
+        assert len(co_occurring(desk)) == EDGES_MAX
+        desk.nodes.record_co_occurrence([first, others[-1]])
+        desk.nodes.write_recalls()
+        kept = co_occurring(desk)
+        assert len(kept) == EDGES_MAX
+        assert (first, others[0], 1) not in kept, "the weakest"
+        assert (first, others[-1], 1) in kept
+
+
+def test_an_erased_turn_leaves_its_node_and_an_empty_node_goes_with_its_edges(tmp_path: Path) -> None:
+    with node_desk_in(tmp_path) as desk:
+        for number, degrees in enumerate((0, 40, 180), start=1):
+            desk.add(number, degrees)
+        desk.run()
+        assert desk.groups() == [[1, 2], [3]]
+        desk.nodes.record_co_occurrence(node.id for node in desk.node_records())
+        desk.nodes.write_recalls()
+        write(desk.store, DropMemory(id=sample_id(1)))
+        desk.run()
+        assert desk.found(40) == [([2], 1.0), ([3], cosine(140))]
+        assert len(co_occurring(desk)) == 1
+        write(desk.store, DropMemory(id=sample_id(3)))
+        desk.run()
+        assert desk.groups() == [[2]]
+        assert desk.edges() == []
+
+
+def test_a_pair_that_was_dropped_or_archived_leaves_its_node(tmp_path: Path) -> None:
+    with node_desk_in(tmp_path) as desk:
+        for number, degrees in enumerate((0, 10, 20), start=1):
+            desk.add(number, degrees)
+        desk.run()
+        first, second, _ = desk.pairs()
+        write(desk.store, DropTurnPair(id=first.id, reply=first.reply))
+        write(desk.store, TurnPair(id=second.id, reply=second.reply, session_id="s", at=1, is_archived=True))
+        desk.run()
+        assert desk.found(20) == [([3], 1.0)]
+
+
+def test_the_turns_of_a_node_that_are_in_the_trash_are_no_members_until_they_are_restored(tmp_path: Path) -> None:
+    with node_desk_in(tmp_path) as desk:
+        for number, degrees in enumerate((0, 40, 180), start=1):
+            desk.add(number, degrees)
+        desk.run()
+        desk.desk.trash(sample_id(2), sample_id(3))
+        desk.run()
+        assert desk.found(0) == [([1], 1.0)]
+        desk.desk.restore(sample_id(2))
+        desk.desk.restore(sample_id(3))
+        desk.run()
+        assert desk.groups() == [[1, 2], [3]]
+        assert desk.found(20) == [([1, 2], 1.0), ([3], cosine(160))]
+
+
+def test_an_edited_turn_moves_the_centroid_of_its_node(tmp_path: Path) -> None:
+    with node_desk_in(tmp_path) as desk:
+        desk.add(1, 0)
+        desk.run()
+        desk.desk.edit(sample_id(1), content="30 is the direction now")
+        desk.run()
+        assert desk.found(30) == [([1], 1.0)]
+
+
+def test_after_a_restart_the_nodes_are_the_same_and_no_pair_is_embedded_again(tmp_path: Path) -> None:
+    with node_desk_in(tmp_path) as desk:
+        for number in range(1, 60, 2):
+            desk.add(number, number * 6, answer="I see")
+        desk.run()
+        before, embedded = desk.found(77), list(desk.models.embedded)
+        desk.restart()
+        assert not desk.nodes.is_complete
+        desk.run()
+        assert desk.found(77) == before
+        assert desk.models.embedded == embedded
+
+
+def test_centroids_follow_the_embedding_model_and_members_stay(tmp_path: Path) -> None:
+    with node_desk_in(tmp_path) as desk:
+        for number, degrees in enumerate((0, 40, 180), start=1):
+            desk.add(number, degrees)
+        desk.run()
+        old = desk.query(0)
+        desk.models._installed.there.add(OTHER)
+        desk.models.use(OTHER)
+        while (serving := desk.desk.indexing.serving()) is None or serving.embedder.name != OTHER:
+            desk.desk.indexing.wake()
+        assert desk.nodes.is_due()
+        assert desk.nodes.search(desk.query(0)) == [], "vectors of two models are not compared"
+        desk.run()
+        assert desk.groups() == [[1, 2], [3]]
+        assert desk.found(20) == [([1, 2], 1.0), ([3], cosine(160))]
+        assert len(desk.query(0).vector) == 24
+        assert desk.nodes.search(old) == []
+
+
+def test_without_a_model_pairs_wait_and_known_members_stay(tmp_path: Path) -> None:
+    with node_desk_in(tmp_path) as desk:
+        desk.add(1, 0)
+        desk.run()
+    with node_desk_in(tmp_path, has_model=False) as desk:
+        desk.add(2, 0)
+        desk.run()
+        first, second = desk.pairs()
+        assert (bool(first.node), second.node) == (True, "")
+        assert [member.key[0] for member in desk.nodes.members(first.node)] == [sample_id(1)]
+        assert not desk.nodes.is_due()
+
+
+def test_a_pair_for_which_the_model_gives_no_vector_is_passed_over(tmp_path: Path) -> None:
+    with node_desk_in(tmp_path) as desk:
+        desk.add(1, 0)
+        desk.models._mood.gives_nan = 1
+        desk.run()
+        assert [pair.node for pair in desk.pairs()] == [""]
+        desk.restart()
+        desk.run()
+        assert desk.groups() == [[1]]
+
+
+def test_the_nodes_of_a_namespace_have_its_pairs_alone_and_are_found_in_it_alone(tmp_path: Path) -> None:
+    with node_desk_in(tmp_path) as desk:
+        for number, namespace in enumerate(("default", "work", "default"), start=1):
+            desk.add(number, 0, namespace=namespace)
+        desk.run()
+        assert desk.groups() == [[1, 3], [2]]
+        assert desk.found(0) == [([1, 3], 1.0)]
+        assert desk.found(0, ("work",)) == [([2], 1.0)]
+        assert sorted(desk.found(0, ())) == [([1, 3], 1.0), ([2], 1.0)]
+
+
+def test_a_node_without_members_at_the_start_is_dropped_unless_it_stands_for_others(tmp_path: Path) -> None:
+    with node_desk_in(tmp_path) as desk:
+        desk.add(1, 0)
+        desk.run()
+        (node,) = desk.node_records()
+        whole, empty = sample_id(900), sample_id(901)
+        for made in (whole, empty):
+            write(desk.store, PutTopicNode(data=TopicNode(id=made, created_at=1, name="A name")))
+        write(desk.store, NodeEdge(source=whole, target=node.id, relation="abstracted_from", at=1))
+        desk.restart()
+        desk.run()
+        assert {each.id for each in desk.node_records()} == {node.id, whole}
+        write(desk.store, DropMemory(id=sample_id(1)))
+        desk.run()
+        assert desk.node_records() == [], "nothing is left that it stands for"
+        assert desk.edges() == []
+
+
+def test_a_write_that_fails_leaves_no_pair_behind(tmp_path: Path) -> None:
+    disk = Faulty()
+    with node_desk_in(tmp_path, disk=disk) as desk:
+        desk.add(1, 0)
+        desk.add(2, 90)
+        disk.writing = FULL
+        with pytest.raises(DiskFull):
+            desk.nodes.run_slice()
+        disk.writing = None
+        desk.run()
+        assert desk.groups() == [[1], [2]]
+        assert desk.found(0) == [([1], 1.0), ([2], 0.0)]
+
+
+def test_the_members_of_a_node_have_the_vectors_of_their_pairs_the_earliest_first(tmp_path: Path) -> None:
+    with node_desk_in(tmp_path) as desk:
+        for number, degrees in ((5, 0), (3, 30)):
+            desk.add(number, degrees)
+        desk.run()
+        with desk.store.snapshot() as snapshot:
+            (node,) = snapshot.scan(TOPIC_NODES)
+            assert len(snapshot.scan(TURN_PAIRS)) == 2
+        members = desk.nodes.members(node.id)
+        assert [member.key[0] for member in members] == [sample_id(3), sample_id(5)]
+        assert members[0].vector is not None
+        assert members[0].vector[:2].tolist() == np.array([math.cos(math.pi / 6), 0.5], np.float16).tolist()
