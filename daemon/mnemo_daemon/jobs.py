@@ -19,6 +19,7 @@ from mnemo_daemon.services import Services
 
 EXPIRY_SECONDS = 1800.0  # [SPEC 3.7]; what has expired is not recalled anyway
 RETENTION_SECONDS = 3600.0
+SWEEP_SECONDS = 300.0  # [T6]
 MODEL_SECONDS = 3.0  # between two looks whether a model has been installed
 IDLE_MODEL_SECONDS = 10.0
 
@@ -44,6 +45,12 @@ def jobs_of(s: Services) -> tuple[Job, ...]:
         ),
         Job("topic_nodes", "Join pairs of turns to topic nodes, and count which nodes were recalled together.",
             _when(s.topic_nodes.is_due), s.topic_nodes.run_slice, "32 pairs"),
+        Job(
+            "turn_tiers", "Move turns that newer ones push out of the ring of their session.",
+            _when(s.turn_tiers.is_push_out_due), s.turn_tiers.push_out_slice, "one session",
+        ),
+        Job("turn_sweep", "File cold turns, and those of sessions that have ended, in pairs.",
+            Interval(SWEEP_SECONDS), s.turn_tiers.sweep_slice, "one session, or 500 turns or pairs"),
         Job(
             "erasure", "Finish an erasure that was interrupted.", _when(lambda: bool(s.erasure.pending)),
             _once(s.erasure.resume_if_due), "one erasure",

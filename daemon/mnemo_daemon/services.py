@@ -38,6 +38,8 @@ from mnemo_daemon.retrieval.asked_questions import AskedQuestions
 from mnemo_daemon.retrieval.assisted_recall import AssistedRecall
 from mnemo_daemon.retrieval.recall import Recall
 from mnemo_daemon.retrieval.usage_recorder import UsageRecorder
+from mnemo_daemon.sessions.session_service import SessionService
+from mnemo_daemon.sessions.turn_tiers import TurnTiers
 from mnemo_daemon.settings import Configuration, Settings
 from mnemo_store.disk import Disk
 from mnemo_store.records import PutMeta
@@ -72,6 +74,8 @@ class Services:
     llm_calls: CallLog
     llm_tasks: TaskRunner
     runs: RunService
+    sessions: SessionService
+    turn_tiers: TurnTiers
     mask_key: bytes  # under which masked secrets are hashed
 
     def __init__(
@@ -154,6 +158,8 @@ class Services:
         self.runs = RunService(store, self.views, self.memories, self.llm_tasks)
         self.extraction = StatementExtraction(store, self.views, self.memories, self.ingest, self.llm_tasks)
         self.topic_nodes = TopicNodes(store, self.indexing, self.embedding)
+        self.sessions = SessionService(store, self.views)
+        self.turn_tiers = TurnTiers(store, self.views, self.sessions)
         self.assisted_recall = AssistedRecall(self.recall, self.llm_tasks, self.priority)
         self.asked_questions = AskedQuestions()
         self.maintenance = StoreMaintenance(store, self.disk, self.embedding.spaces)

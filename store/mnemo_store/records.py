@@ -258,8 +258,8 @@ class Session(Record, frozen=True):
 
     id: str  # session_key of its namespace, user_id and session_id
     session_id: str
-    started_at: int  # ms: the time of its first turn
-    last_at: int  # ms: the time of its last turn
+    started_at: int  # ms: when its first turn was stored
+    last_at: int  # ms: when its last turn was stored
     namespace: str = "default"
     user_id: str = "local"
     agent_id: str = ""  # of its last turn

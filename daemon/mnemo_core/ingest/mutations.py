@@ -221,9 +221,11 @@ def revert(rows: Sequence[PlannedRevert], why: str, now: int) -> tuple[Change, .
             else:  # it was merged as trash; the revert is recorded by a version
                 changes.append(PutMemory(data=new_version(row.current, now, {})))
             continue
-        fields = {"version": row.current.version + 1, "modified_at": now}
+        fields: dict[str, Any] = {"version": row.current.version + 1, "modified_at": now}
         if row.current.state == "trashed" and row.before.state != "trashed" and has_expired(row.before, now):
             fields["expires_at"] = 0  # as in `restore`
+        if row.before.turn is not None:
+            fields["turn"] = row.current.turn  # where a turn is in its session is no part of what is reverted
         back = msgspec.structs.replace(row.before, **fields)
         changes.append(PutMemory(data=back))
         if row.current.state == "trashed" and back.state != "trashed":

@@ -387,8 +387,9 @@ def start_backfill(store: MetaReader) -> tuple[Change, ...]:
 
 
 def can_be_backfilled(memory: Memory) -> bool:
-    """Return whether the memory came in by an entry point and is unchanged since."""
-    return memory.version == 1 and memory.state in COMPARED_STATES and not memory.managed and memory.trust != "import"
+    """Return whether the memory came in by an entry point and is unchanged since, but for the tier of a turn."""
+    is_unchanged = memory.version == 1 or (memory.turn is not None and memory.modified_at == memory.created_at)
+    return is_unchanged and memory.state in COMPARED_STATES and not memory.managed and memory.trust != "import"
 
 
 def is_chunk(memory: Memory) -> bool:

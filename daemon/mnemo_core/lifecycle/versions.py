@@ -10,11 +10,13 @@ from typing import Literal, NamedTuple
 from mnemo_store.records import Memory
 
 UNDO = "undo:"
+TURN_TIER = "turn tier"  # label of a transaction that moves turns between their tiers, judges or condenses them
 
 Version = tuple[int, Memory]  # seq, and what the memory became by it
 ChangeKind = Literal["added", "restored", "changed", "trashed"]
 
-_COUNTED = frozenset({"version", "modified_at"})  # differ between any two versions, and say nothing
+# Fields whose changes are not listed: two differ between any two versions, and a turn moves between tiers by itself.
+_UNLISTED = frozenset({"version", "modified_at", "turn"})
 
 
 def version_at(versions: Sequence[Version], seq: int) -> Memory | None:
@@ -28,11 +30,11 @@ def is_present(memory: Memory | None) -> bool:
 
 
 def changed_fields(before: Memory, after: Memory) -> tuple[str, ...]:
-    """The fields in which two versions differ, in their order, but for those that count the versions."""
+    """The fields in which two versions differ, in their order, but for those whose changes say nothing."""
     return tuple(
         field
         for field in after.__struct_fields__
-        if field not in _COUNTED and getattr(before, field) != getattr(after, field)
+        if field not in _UNLISTED and getattr(before, field) != getattr(after, field)
     )
 
 
@@ -88,10 +90,13 @@ def revert_effect(versions: Sequence[Version], whats: Mapping[int, str], seqs: C
     """Effect of reverting the transactions of `seqs` on the memory with these versions. SPEC 3.3
 
     `whats`: the label of each version's transaction. A revert is possible where the versions made by `seqs` are the
-    last ones. Reverted versions, and the reverts themselves, are ignored here, unless `seqs` names a revert.
+    last ones. Reverted versions, and the reverts themselves, are ignored here, unless `seqs` names a revert; so is
+    what moved a turn between tiers afterwards, unless `seqs` names it.
     """
     mine = [seq for seq, _ in versions if seq in seqs]
-    standing = list(versions)
+    moves = {seq for seq, _ in versions if whats[seq] == TURN_TIER and seq > min(mine, default=0)}
+    versions = [version for version in versions if version[0] in seqs or version[0] not in moves]
+    standing = versions
     if not any(undone_seqs(whats[seq]) for seq in mine):
         taken = reverted_seqs((seq, whats[seq]) for seq, _ in reversed(versions))
         standing = [version for version in versions if version[0] not in taken and not undone_seqs(whats[version[0]])]

@@ -16,6 +16,7 @@ from mnemo_core.ingest.mutations import Decision, Draft, MemoryRelation
 from mnemo_core.ingest.note_sync import needs_rescoring
 from mnemo_core.ingest.policies import EntryPoint, IngestPolicy, final_importance
 from mnemo_core.ingest.write_plan import BACKFILL_CURSOR, IngestItem, PendingSnapshot
+from mnemo_core.lifecycle.versions import TURN_TIER
 from mnemo_core.text.dates.time_mentions import said_at
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_daemon.history_names import BY_INTAKE, BY_NOTES
@@ -112,6 +113,8 @@ class ScoringBackfill:
             if entry_seq > seq_max or len(behind) >= MEMORIES:
                 break
             seq = entry_seq
+            if entry.what == TURN_TIER:  # nothing that it wrote came in then
+                continue
             with self._store.snapshot() as snapshot:
                 for memory_id in entry.ids:
                     found = self._unscored(snapshot, memory_id, serving)

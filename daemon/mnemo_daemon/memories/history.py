@@ -104,7 +104,7 @@ class History:
             span = SeqRange(since, until)
         last: dict[str, tuple[int, ChangeEntry]] = {}
         for seq, entry in self._reader.changes(span.since, span.until):
-            for memory_id in entry.ids:
+            for memory_id in entry.ids if entry.what != timeline.TURN_TIER else ():
                 last.setdefault(memory_id, (seq, entry))
         ids = list(last)
         if cursor:

@@ -17,6 +17,7 @@ from mnemo_core.ingest import mutations, trust, write_plan
 from mnemo_core.ingest.mutations import Decision, Draft
 from mnemo_core.ingest.write_plan import IngestItem, PendingSnapshot
 from mnemo_core.ingest.write_plan import WriteSnapshot as Reading
+from mnemo_core.sessions.session_rows import recorded_sessions
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_daemon.errors import Refusal, bad_value
@@ -44,6 +45,7 @@ from mnemo_store.records import (
     skip_hash,
 )
 from mnemo_store.store import Store, WriteReceipt, WriteResult
+from mnemo_store.tables import SESSIONS
 
 ID_DIGITS = 32  # of a whole id
 ID_DIGITS_MIN = 8  # of a prefix or suffix; people are shown the last 8
@@ -208,7 +210,7 @@ class MemoryService:
                     raise Refusal(409, "conflict", message, field="derived_from")
             pending = PendingSnapshot(snapshot)
             decision = self._plan_item(pending, item, caller, {}, group)
-            return WriteResult(pending.changes, decision, ADD, group)
+            return WriteResult(_with_sessions(snapshot, pending.changes), decision, ADD, group)
 
         return self._store.transact(decide, by=caller.name)
 
@@ -232,7 +234,7 @@ class MemoryService:
                     continue
                 made[item.name] = decision.memory.id
                 settled.append(decision)
-            return WriteResult(pending.changes, settled, ADD, group)
+            return WriteResult(_with_sessions(snapshot, pending.changes), settled, ADD, group)
 
         return self._store.transact(decide, by=caller.name)
 
@@ -396,6 +398,11 @@ class MemoryService:
             if is_visible(same, caller) and not write_plan.is_outdated(same, item.said_at, pending):
                 return same
         return None
+
+
+def _with_sessions(snapshot: Snapshot, changes: Sequence[Change]) -> Sequence[Change]:
+    """The changes with the records of the sessions that they store turns of. SPEC 8"""
+    return (*changes, *recorded_sessions(changes, functools.partial(snapshot.get, SESSIONS), snapshot.now))
 
 
 def authorised_changes(

@@ -1,0 +1,50 @@
+"""The record of a session, as the turns that are stored change it. SPEC 8"""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from msgspec.structs import replace
+
+from mnemo_core.sessions.tiers import SessionScope, scope_of
+from mnemo_store.records import Change, Memory, PutMemory, PutSession, Session, session_key
+
+
+def recorded_sessions(
+    changes: Iterable[Change], read: Callable[[str], Session | None], now: int
+) -> tuple[PutSession, ...]:
+    """The records of the sessions that these changes store turns of; a session that had ended goes on.
+
+    read: the present record of a session by its id.
+    """
+    written = {change.data.id: change.data for change in changes if isinstance(change, PutMemory)}
+    sessions: dict[str, Session] = {}
+    for turn in filter(_is_new_turn, written.values()):
+        session = _session_of(turn, sessions, read, now)
+        agent = turn.agent_id or session.agent_id
+        sessions[session.id] = replace(session, last_at=now, ended_at=0, turns=session.turns + 1, agent_id=agent)
+    return tuple(PutSession(data=session) for session in sessions.values())
+
+
+def key_of(scope: SessionScope) -> str:
+    """The id of the record of a session."""
+    return session_key(*scope)
+
+
+def _is_new_turn(memory: Memory) -> bool:
+    is_turn = memory.turn is not None and memory.session_id != ""
+    return is_turn and memory.version == 1 and memory.state != "discarded"
+
+
+def _session_of(turn: Memory, known: dict[str, Session], read: Callable[[str], Session | None], now: int) -> Session:
+    scope = scope_of(turn)
+    found = known.get(key_of(scope)) or read(key_of(scope))
+    return found or Session(id=key_of(scope), started_at=now, last_at=now, **scope._asdict())
+
+
+def session_of_turns(turns: Sequence[Memory]) -> Session:
+    """The record of a session that has none: of an earlier version of the store, or of an import of some memories."""
+    stored, scope = [turn.created_at for turn in turns], scope_of(turns[0])
+    agent = max(turns, key=lambda turn: turn.created_at).agent_id
+    return Session(
+        id=key_of(scope), started_at=min(stored), last_at=max(stored), turns=len(turns), agent_id=agent,
+        **scope._asdict(),
+    )  # fmt: skip

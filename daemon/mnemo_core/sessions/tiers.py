@@ -1,0 +1,108 @@
+"""The tiers of a conversation's turns, and when a turn leaves one for the next. SPEC 8 [T1, T5, T6, T15]
+
+A turn enters the ring of its session. Pushed out, it becomes recent, or is archived where it was judged unimportant.
+Cold or crowded out, and at the end of its session, it is filed: paired with its answer in the registry.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from msgspec.structs import replace
+
+from mnemo_core.sessions.tiered_recall import recency
+from mnemo_core.sessions.turn_pairs import Exchange
+from mnemo_store.records import Memory, Session, Tier
+
+RING_ITEMS = 20  # [T1]
+KEPT_IMPORTANCE = 0.5  # from which on a turn that is pushed out of the ring becomes recent [T1]
+JUDGED_MIN = 0.2  # the least that a judge gives a turn: what recall shows without being asked for more. SPEC 7.1
+HIGH_IMPORTANCE = 0.7  # from here on a turn is important: facts, decisions, rules, deadlines [T22]
+COLD_RECENCY = 0.2  # under which a turn is cold [T6]
+STAY_MS = 300_000  # that a turn is at least kept before it is filed as cold [T6]
+RECENT_MAX = 40  # turns of a session [T5]
+REGISTRY_MAX = 10_000  # pairs of a user in a namespace
+IDLE_MS = 1_800_000  # without a turn, after which a session has ended
+
+T = TypeVar("T")
+
+
+class SessionScope(NamedTuple):
+    """The session that a turn belongs to: its name is unique within a namespace and user."""
+
+    namespace: str
+    user_id: str
+    session_id: str
+
+
+def scope_of(record: Memory | Session) -> SessionScope:
+    """The session of a memory, or of its own record."""
+    return SessionScope(record.namespace, record.user_id, record.session_id)
+
+
+def is_live_turn(memory: Memory) -> bool:
+    """Return whether a memory is a turn that the tiers hold: one of a session, neither archived nor hidden."""
+    return memory.turn is not None and memory.session_id != "" and memory.state == "active"
+
+
+def tier_of(turn: Memory) -> Tier:
+    """The tier of a turn."""
+    assert turn.turn is not None
+    return turn.turn.tier
+
+
+def evicted_items(items: Sequence[T]) -> Sequence[T]:
+    """The items that the newer ones push out of the ring, given in the order in which they entered. [T1]"""
+    return items[:-RING_ITEMS]
+
+
+def moved(turn: Memory, /, **fields: Any) -> Memory:
+    """The turn as its next version. Nothing that it says is changed, and so is not the time of its last change."""
+    return replace(turn, version=turn.version + 1, **fields)
+
+
+def in_tier(turn: Memory, tier: Tier, **fields: Any) -> Memory:
+    """The turn in a tier, as its next version."""
+    assert turn.turn is not None
+    return moved(turn, turn=replace(turn.turn, tier=tier), **fields)
+
+
+def pushed_out(turn: Memory) -> Memory:
+    """The turn after the ring: recent, and archived where a judge or a person found it unimportant. [T1]
+
+    What a rule gave, as the profile of a namespace does, is no judgement. Should an archived turn become active again,
+    it is a recent one.
+    """
+    is_kept = turn.importance >= KEPT_IMPORTANCE or turn.importance_source == "rule"
+    return in_tier(turn, "recent", state="active" if is_kept else "archived")
+
+
+def judged(turn: Memory, found: float) -> Memory:
+    """The turn with the importance that a judge found, in whatever tier it is by then. SPEC 8 [T4]"""
+    return moved(turn, importance=max(JUDGED_MIN, found), importance_source="llm")
+
+
+def is_cold(turn: Memory, now: int) -> bool:
+    """Return whether a recent turn is filed by the sweep: it was said long ago, and not stored a moment ago. [T6]"""
+    return recency(now - turn.event_at, is_long_term=False) < COLD_RECENCY and now - turn.created_at >= STAY_MS
+
+
+def crowded_out(exchanges: Sequence[Exchange], excess: int) -> list[Exchange]:
+    """The exchanges to file so that there are that many turns less: the oldest without an important turn first, then
+    the oldest. Exchanges are given in the order of time. [T15, T22]"""
+    chosen: list[Exchange] = []
+    for each in sorted(exchanges, key=is_important):
+        if excess <= 0:
+            break
+        chosen.append(each)
+        excess -= len(each)
+    return chosen
+
+
+def is_important(exchange: Exchange) -> bool:
+    """Return whether any turn of an exchange is important. [T22]"""
+    return any(turn.importance >= HIGH_IMPORTANCE for turn in exchange)
+
+
+def is_over(last_at: int, now: int) -> bool:
+    """Return whether a session whose last turn came then has ended by itself."""
+    return now - last_at >= IDLE_MS

@@ -1,0 +1,68 @@
+"""Pairs of turns: what a person said, and the agent's answer to it. SPEC 8 [T7]"""
+
+from collections.abc import Iterable, Sequence
+
+from mnemo_store.records import Memory, TurnPair
+
+ANSWER_MS_MAX = 1_800_000  # between a turn and its answer: after so long a session has ended
+
+Exchange = tuple[Memory, ...]  # one turn, or a turn and its answer
+
+
+def in_order(turns: Iterable[Memory]) -> list[Memory]:
+    """The turns in the order in which they were said; those of one moment as they came in."""
+    return sorted(turns, key=lambda turn: (turn.event_at, turn.id))
+
+
+def pair_turns(turns: Sequence[Memory]) -> list[Exchange]:
+    """The turns in order as exchanges: a person's turn with the agent's turn that follows it, every other turn alone.
+    [T7]"""
+    exchanges: list[Exchange] = []
+    for turn in turns:
+        asked = exchanges[-1] if exchanges else ()
+        if len(asked) == 1 and _is_answer(turn, asked[0]):
+            exchanges[-1] = (*asked, turn)
+        else:
+            exchanges.append((turn,))
+    return exchanges
+
+
+def pair_of(exchange: Exchange) -> TurnPair:
+    """The record of an exchange in the registry."""
+    first, last = exchange[0], exchange[-1]
+    return TurnPair(
+        id=first.id, reply=last.id, session_id=first.session_id, at=first.event_at, namespace=first.namespace,
+        user_id=first.user_id,
+    )  # fmt: skip
+
+
+def pair_text(turn: Memory, reply: Memory | None) -> str:
+    """The text of a pair: what is embedded, one turn a line. [T7]"""
+    return "\n".join(_labelled(turn, reply))
+
+
+def pair_summary(turn: Memory, reply: Memory | None) -> str:
+    """The pair as one item of a ring, each turn by its summary. SPEC 8"""
+    return " → ".join(_labelled(turn, reply, by_summary=True))
+
+
+def summary_of(turn: Memory) -> str:
+    """The summary of a turn; a short turn, which has none, is its own."""
+    return (turn.turn.summary if turn.turn is not None else "") or turn.content
+
+
+def _labelled(turn: Memory, reply: Memory | None, *, by_summary: bool = False) -> list[str]:
+    return [
+        f"{'User' if _role(each) == 'user' else 'Agent'}: {summary_of(each) if by_summary else each.content}"
+        for each in (turn, reply)
+        if each is not None
+    ]
+
+
+def _role(turn: Memory) -> str:
+    return turn.turn.role if turn.turn is not None else ""
+
+
+def _is_answer(turn: Memory, asked: Memory) -> bool:
+    is_other_side = (_role(asked), _role(turn)) == ("user", "agent")
+    return is_other_side and turn.event_at - asked.event_at <= ANSWER_MS_MAX

@@ -1,0 +1,147 @@
+"""Sessions as their readers see them: the active ring, the recent turns, the list of sessions. SPEC 8 [T1, T5]
+
+Everything is read from the store. Only the recalled items that re-entered a ring are in memory, by their ids: each is
+the summary of a memory that is stored already, and is written nowhere.
+"""
+
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from mnemo_core.sessions.tiers import RING_ITEMS, SessionScope, is_live_turn, scope_of, tier_of
+from mnemo_core.sessions.turn_pairs import in_order, pair_summary, summary_of
+from mnemo_daemon.indexing.views import Views
+from mnemo_daemon.sessions.turn_columns import turns_in
+from mnemo_store.backend import Snapshot
+from mnemo_store.records import Memory, Tier, TurnPair
+from mnemo_store.store import Commit, Store
+from mnemo_store.tables import TURN_PAIRS
+
+PROMOTING_SESSIONS_MAX = 500  # whose recalled items are kept; the one that recalled longest ago loses them first
+_SHOWN_STATES = ("active", "archived")
+
+
+class RingItem(NamedTuple):
+    """An item of a ring: a turn as it is, or the summary of what was recalled (of a pair: of its first turn)."""
+
+    memory: Memory
+    text: str
+    is_promoted: bool = False
+
+
+class _Promotion(NamedTuple):
+    """A recalled memory that entered a ring; `entry` is an id of that moment, in order with those of the turns."""
+
+    entry: str
+    memory_id: str
+
+
+class SessionService:
+    """The service. Any thread may call it."""
+
+    def __init__(self, store: Store, views: Views) -> None:
+        self._store = store
+        self._views = views
+        self._lock = threading.Lock()
+        self._promoted: OrderedDict[SessionScope, deque[_Promotion]] = OrderedDict()
+        self._entered: dict[SessionScope, None] = {}  # sessions that items entered since they were looked at
+        self._has_dropped = True  # a memory was erased since the last look, or there was no look since the start
+        views.add_listener(self._on_commit)
+
+    def ring(self, scope: SessionScope) -> list[RingItem]:
+        """The last RING_ITEMS items of a session, in the order in which they entered."""
+        turns, promotions = self.ring_entries(scope)
+        entries: list[tuple[str, Memory | str]] = [(turn.id, turn) for turn in turns]
+        entries += [(each.entry, each.memory_id) for each in promotions]
+        entries.sort(key=lambda each: each[0])
+        with self._store.snapshot() as snapshot:
+            items = [_ring_item(snapshot, each) for _, each in entries[-RING_ITEMS:]]
+        return [item for item in items if item is not None]
+
+    def recent(self, scope: SessionScope) -> list[Memory]:
+        """The recent turns of a session, in the order in which they were said."""
+        return in_order(self.turns(scope, ("recent",)))
+
+    def promote(self, scope: SessionScope, memory_ids: Iterable[str]) -> None:
+        """Let recalled memories enter the ring of a session, but for those that are in it already. [T14]
+
+        A pair enters by its first turn.
+        """
+        known = {item.memory.id for item in self.ring(scope)}
+        with self._lock:
+            promoted = self._promoted.setdefault(scope, deque(maxlen=RING_ITEMS))
+            self._promoted.move_to_end(scope)
+            promoted.extend(
+                _Promotion(self._store.new_id(), each) for each in dict.fromkeys(memory_ids) if each not in known
+            )
+            self._entered[scope] = None
+            while len(self._promoted) > PROMOTING_SESSIONS_MAX:
+                self._promoted.popitem(last=False)
+
+    def turns(self, scope: SessionScope, tiers: Sequence[Tier]) -> list[Memory]:
+        """The turns of a session in these tiers."""
+        columns = self._views.attributes
+        ids = columns.ids(turns_in(columns, tiers, scope).tolist())
+        with self._store.snapshot() as snapshot:
+            turns = [memory for memory in map(snapshot.memory, ids) if memory is not None and is_live_turn(memory)]
+        return [turn for turn in turns if tier_of(turn) in tiers]
+
+    def ring_entries(self, scope: SessionScope) -> tuple[list[Memory], Sequence[_Promotion]]:
+        """All turns of the tier `ring`, and the recalled items, each in the order in which they entered."""
+        with self._lock:
+            promotions = tuple(self._promoted.get(scope, ()))
+        return sorted(self.turns(scope, ("ring",)), key=lambda turn: turn.id), promotions
+
+    def drop_promoted(self, scope: SessionScope) -> None:
+        """Forget what was recalled in a session, which has ended."""
+        with self._lock:
+            self._promoted.pop(scope, None)
+
+    # What the tiers have to look at
+
+    def has_entered(self) -> bool:
+        """Return whether an item entered a ring that was not looked at since."""
+        return bool(self._entered)
+
+    def add_entered(self, scopes: Iterable[SessionScope]) -> None:
+        """Have the rings of these sessions looked at."""
+        with self._lock:
+            self._entered |= dict.fromkeys(scopes)
+
+    def take_entered(self) -> SessionScope | None:
+        """The next session whose ring is to be looked at."""
+        with self._lock:
+            scope = next(iter(self._entered), None)
+            if scope is not None:
+                del self._entered[scope]
+            return scope
+
+    def take_dropped(self) -> bool:
+        """Return whether a memory was erased since the last call, or there was none since the start."""
+        has_dropped, self._has_dropped = self._has_dropped, False
+        return has_dropped
+
+    def _on_commit(self, commit: Commit) -> None:
+        memories = [each.memory for each in commit.touched if each.memory is not None]
+        turns = [memory for memory in memories if is_live_turn(memory) and tier_of(memory) == "ring"]
+        self.add_entered(map(scope_of, turns))
+        self._has_dropped |= any(each.dropped for each in commit.touched)
+
+
+def pair_at(snapshot: Snapshot, memory_id: str) -> TurnPair | None:
+    """The pair that a turn is in."""
+    return next(iter(snapshot.under(TURN_PAIRS, memory_id)), None)
+
+
+def _ring_item(snapshot: Snapshot, item: Memory | str) -> RingItem | None:
+    """An item as it is shown; None for a recalled memory that is gone or hidden by now."""
+    if isinstance(item, Memory):
+        return RingItem(item, item.content)
+    memory = snapshot.memory(item)
+    if memory is None or memory.state not in _SHOWN_STATES:
+        return None
+    pair = pair_at(snapshot, item)
+    reply = snapshot.memory(pair.reply) if pair is not None and pair.id == item and pair.reply != item else None
+    is_pair = reply is not None and reply.state in _SHOWN_STATES
+    return RingItem(memory, pair_summary(memory, reply) if is_pair else summary_of(memory), is_promoted=True)

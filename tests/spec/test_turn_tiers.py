@@ -1,0 +1,311 @@
+"""Turns on their way through the tiers of a store: pushed out, filed, ended, erased, undone. SPEC 8"""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from mnemo_core.lifecycle.versions import TURN_TIER
+from mnemo_core.sessions import tiers
+from mnemo_core.sessions.tiers import IDLE_MS, SessionScope, scope_of
+from mnemo_daemon.history_names import BY_SESSIONS
+from mnemo_daemon.sessions.session_service import SessionService, pair_at
+from mnemo_daemon.sessions.turn_tiers import TurnTiers
+from mnemo_store.records import ConversationTurn, DropMemory, DropSession, Memory, Session, TurnPair, session_key
+from mnemo_store.tables import SESSIONS, TURN_PAIRS
+from tests.desk import PERSON, Desk
+from tests.samples import quick_folder, write
+
+DAY = 86_400_000
+SCOPE = SessionScope("default", "local", "talk")
+KEY = session_key(*SCOPE)
+
+
+class Talk:
+    """A store with its sessions, in which one session goes on."""
+
+    def __init__(self, folder: Path) -> None:
+        self.desk = Desk(folder)
+        self.sessions = SessionService(self.desk.store, self.desk.views)
+        self.tiers = TurnTiers(self.desk.store, self.desk.views, self.sessions)
+        self.said: list[str] = []
+
+    def say(self, count: int = 1, session: str = "talk", role: Literal["user", "agent"] | None = None) -> list[str]:
+        """Turns of both sides in turn, a second apart."""
+        ids = []
+        for _ in range(count):
+            self.desk.at += 1000
+            number = len(self.said)
+            side = role or ("agent" if number % 2 else "user")
+            self.said.append(
+                self.desk.add(f"Turn {number} of the talk.", session_id=session, source="turn",
+                              turn=ConversationTurn(role=side))
+            )  # fmt: skip
+            ids.append(self.said[-1])
+        return ids
+
+    def push_out(self) -> None:
+        while self.tiers.is_push_out_due():
+            self.tiers.push_out_slice()
+
+    def sweep(self) -> None:
+        while self.tiers.sweep_slice():
+            pass
+
+    def place(self, memory_id: str) -> str:
+        """The place of a turn: its state where it is not active, else its tier."""
+        memory = self.desk.memory(memory_id)
+        return tiers.tier_of(memory) if memory.state == "active" else memory.state
+
+    def places(self) -> Counter[str]:
+        return Counter(map(self.place, self.said))
+
+    def pairs(self) -> list[TurnPair]:
+        with self.desk.store.snapshot() as snapshot:
+            return snapshot.scan(TURN_PAIRS)
+
+    def session(self) -> Session | None:
+        with self.desk.store.snapshot() as snapshot:
+            return snapshot.get(SESSIONS, KEY)
+
+
+@contextmanager
+def talk_in(folder: Path) -> Iterator[Talk]:
+    talk = Talk(folder)
+    try:
+        yield talk
+    finally:
+        talk.desk.close()
+
+
+@pytest.fixture
+def talk() -> Iterator[Talk]:
+    with quick_folder() as folder, talk_in(folder) as talk:
+        yield talk
+
+
+# The ring
+
+
+def test_T1_the_twenty_first_turn_pushes_the_first_one_out_and_it_becomes_recent(talk: Talk) -> None:
+    talk.say(20)
+    talk.push_out()
+    assert talk.places() == {"ring": 20}
+    talk.say()
+    talk.push_out()
+    assert (talk.place(talk.said[0]), talk.places()) == ("recent", {"ring": 20, "recent": 1})
+    assert [item.memory.id for item in talk.sessions.ring(SCOPE)] == talk.said[1:]
+    assert [turn.id for turn in talk.sessions.recent(SCOPE)] == talk.said[:1]
+
+
+def test_T1_a_turn_that_a_person_found_unimportant_is_archived_when_it_is_pushed_out(talk: Talk) -> None:
+    first, *_ = talk.say(20)
+    talk.desk.edit(first, importance=0.3, importance_source="user")
+    talk.say()
+    talk.push_out()
+    assert talk.place(first) == "archived"
+    assert talk.desk.memory(first).importance == 0.3
+
+
+def test_T1_sessions_users_and_namespaces_have_rings_of_their_own(talk: Talk) -> None:
+    talk.say(15)
+    talk.say(15, session="other")
+    talk.push_out()
+    assert talk.places() == {"ring": 30}
+
+
+def test_T14_a_recalled_memory_enters_the_ring_once_and_is_not_written(talk: Talk) -> None:
+    ids = talk.say(20)
+    note = talk.desk.add("The ferry leaves at seven.")
+    before = talk.desk.store.seq
+    talk.sessions.promote(SCOPE, [note, note, ids[-1]])
+    talk.sessions.promote(SCOPE, [note])
+    ring = talk.sessions.ring(SCOPE)
+    assert [(item.memory.id, item.is_promoted) for item in ring[-2:]] == [(ids[-1], False), (note, True)]
+    assert talk.desk.store.seq == before
+    talk.push_out()
+    assert talk.places() == {"ring": 19, "recent": 1}
+    assert talk.desk.memory(note).version == 1
+
+
+def test_T14_a_recalled_pair_enters_the_ring_as_one_text_and_an_erased_one_leaves_it(talk: Talk) -> None:
+    asked, answer = talk.say(2)
+    talk.tiers.end(SCOPE)
+    other = talk.say(1, session="talk")
+    talk.sessions.promote(SCOPE, [asked])
+    assert [item.text for item in talk.sessions.ring(SCOPE)] == [
+        "Turn 2 of the talk.", "User: Turn 0 of the talk. → Agent: Turn 1 of the talk.",
+    ]  # fmt: skip
+    write(talk.desk.store, DropMemory(id=asked))
+    assert [item.memory.id for item in talk.sessions.ring(SCOPE)] == other
+    assert talk.place(answer) == "registry"
+
+
+# The registry
+
+
+def test_T6_the_sweep_files_cold_turns_of_a_session_that_goes_on(talk: Talk) -> None:
+    talk.say(30)
+    talk.push_out()
+    assert talk.places() == {"ring": 20, "recent": 10}
+    talk.desk.at += 11 * DAY
+    talk.say()
+    talk.sweep()
+    assert talk.places() == {"ring": 21, "recent": 10}
+    talk.desk.at += DAY
+    talk.say()
+    talk.sweep()
+    assert talk.places() == {"ring": 22, "registry": 10}
+
+
+def test_T6_a_young_recent_turn_stays_and_consolidate_files_it_at_once(talk: Talk) -> None:
+    talk.say(31)
+    talk.push_out()
+    talk.sweep()
+    assert talk.places() == {"ring": 20, "recent": 11}
+    assert talk.tiers.consolidate(SCOPE) == 5
+    # The eleventh turn waits: its answer is in the ring.
+    assert talk.places() == {"ring": 20, "recent": 1, "registry": 10}
+    assert [(pair.id, pair.reply) for pair in talk.pairs()] == [tuple(talk.said[at : at + 2]) for at in range(0, 10, 2)]
+
+
+def test_T15_recent_turns_beyond_forty_are_filed_and_none_is_lost(talk: Talk) -> None:
+    talk.say(61)
+    talk.push_out()
+    assert talk.places() == {"ring": 20, "recent": 39, "registry": 2}
+    assert talk.place(talk.said[0]) == talk.place(talk.said[1]) == "registry"
+
+
+def test_T15_an_important_turn_stays_recent_while_younger_ones_are_filed(talk: Talk) -> None:
+    first, *_ = talk.say(60)
+    talk.desk.edit(first, importance=0.9)
+    talk.say(2)
+    talk.push_out()
+    assert talk.place(first) == "recent"
+    assert [talk.place(each) for each in talk.said[2:4]] == ["registry", "registry"]
+
+
+def test_T7_the_end_of_a_session_files_all_of_its_turns_in_pairs(talk: Talk) -> None:
+    talk.say(25)
+    talk.push_out()
+    assert talk.tiers.end(SCOPE) == 13
+    assert talk.places() == {"registry": 25}
+    session = talk.session()
+    assert session is not None
+    assert (session.ended_at, session.turns) == (talk.desk.at, 25)
+    lone = talk.said[-1]
+    assert talk.pairs()[-1] == TurnPair(id=lone, reply=lone, session_id="talk", at=talk.desk.at)
+    assert talk.tiers.end(SCOPE) == 0
+
+
+def test_a_session_ends_by_itself_after_half_an_hour_and_goes_on_with_the_next_turn(talk: Talk) -> None:
+    talk.say(4)
+    talk.desk.at += IDLE_MS - 1
+    talk.sweep()
+    assert talk.places() == {"ring": 4}
+    talk.desk.at += 1
+    talk.sweep()
+    assert talk.places() == {"registry": 4}
+    talk.say(2)
+    session = talk.session()
+    assert session is not None
+    assert (session.ended_at, session.last_at, session.turns) == (0, talk.desk.at, 6)
+    talk.sweep()
+    assert talk.places() == {"registry": 4, "ring": 2}
+
+
+def test_a_session_that_was_marked_as_ended_before_a_crash_is_filed_by_the_next_sweep(talk: Talk) -> None:
+    talk.say(4)
+    session = talk.session()
+    assert session is not None
+    write(talk.desk.store, Session(id=KEY, session_id="talk", started_at=1, last_at=session.last_at, ended_at=9))
+    talk.sweep()
+    assert talk.places() == {"registry": 4}
+
+
+def test_the_registry_beyond_its_cap_archives_the_oldest_pairs(talk: Talk) -> None:
+    talk.tiers = TurnTiers(talk.desk.store, talk.desk.views, talk.sessions, registry_max=3)
+    talk.say(10)
+    talk.tiers.end(SCOPE)
+    talk.sweep()
+    assert [talk.place(each) for each in talk.said] == ["archived"] * 4 + ["registry"] * 6
+    assert [pair.is_archived for pair in talk.pairs()] == [True, True, False, False, False]
+    assert "Turn 0 of the talk." in talk.desk.recalled("Turn 0 of the talk")
+
+
+# What an erasure, an import or an earlier version leaves
+
+
+def test_a_turn_whose_partner_was_erased_is_paired_again_alone(talk: Talk) -> None:
+    asked, answer, *_ = talk.say(4)
+    talk.tiers.end(SCOPE)
+    talk.sweep()
+    write(talk.desk.store, DropMemory(id=asked))
+    assert len(talk.pairs()) == 1
+    talk.sweep()
+    with talk.desk.store.snapshot() as snapshot:
+        assert pair_at(snapshot, answer) == TurnPair(
+            id=answer, reply=answer, session_id="talk", at=talk.desk.memory(answer).event_at
+        )
+
+
+def test_a_session_without_a_turn_has_no_record(talk: Talk) -> None:
+    ids = talk.say(2)
+    talk.desk.trash(*ids)
+    talk.sweep()
+    assert talk.session() is not None, "its turns may be restored"
+    write(talk.desk.store, *(DropMemory(id=each) for each in ids))
+    talk.sweep()
+    assert talk.session() is None
+
+
+def test_turns_of_an_earlier_version_get_the_record_of_their_session(talk: Talk) -> None:
+    turn = ConversationTurn(role="user", tier="registry")
+    memory = talk.desk.memory(talk.desk.add("From before.", session_id="old", turn=turn))
+    old = SessionScope("default", "local", "old")
+    with talk.desk.store.snapshot() as snapshot:
+        row = snapshot.get(SESSIONS, session_key(*old))
+    assert row is not None
+    write(talk.desk.store, DropSession(id=row.id))
+    talk.sweep()
+    with talk.desk.store.snapshot() as snapshot:
+        again = snapshot.get(SESSIONS, session_key(*scope_of(memory)))
+    assert again == Session(id=row.id, session_id="old", started_at=1000, last_at=1000, turns=1)
+
+
+# History
+
+
+def test_the_tiers_are_in_no_diff_and_no_undo(talk: Talk) -> None:
+    talk.say(20)
+    since = talk.desk.store.seq
+    *_, last = talk.say(2)
+    talk.push_out()
+    talk.tiers.end(SCOPE)
+    span = talk.desk.history.span(since, None)
+    rows, _, _ = talk.desk.history.differences(span, (), "local", PERSON, 500, "")
+    assert [row.id for row in rows] == talk.said[:-3:-1], "the two that came in, and none that moved"
+    assert talk.desk.undo().ids == [last]
+    assert talk.place(last) == "trashed"
+    with talk.desk.store.snapshot() as snapshot:
+        entries = snapshot.entries(0)
+    assert {entry.by for _, entry in entries if entry.what == TURN_TIER} == {BY_SESSIONS}
+
+
+def test_undo_of_an_edit_leaves_the_turn_in_the_tier_where_it_is_by_then(talk: Talk) -> None:
+    first, *_ = talk.say(20)
+    seq = talk.desk.edit(first, content="Something else.")
+    talk.say()
+    talk.push_out()
+    talk.desk.undo(seq)
+    assert (talk.desk.memory(first).content, talk.place(first)) == ("Turn 0 of the talk.", "recent")
+
+
+def test_a_turn_that_moves_is_as_old_as_before(talk: Talk) -> None:
+    before: Memory = talk.desk.memory(talk.say(21)[0])
+    talk.push_out()
+    after = talk.desk.memory(before.id)
+    assert (after.version, after.modified_at, after.event_at) == (2, before.modified_at, before.event_at)
