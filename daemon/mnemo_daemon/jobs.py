@@ -52,6 +52,10 @@ def jobs_of(s: Services) -> tuple[Job, ...]:
         Job("turn_sweep", "File cold turns, and those of sessions that have ended, in pairs.",
             Interval(SWEEP_SECONDS), s.turn_tiers.sweep_slice, "one session, or 500 turns or pairs"),
         Job(
+            "turn_review", "Judge how important turns are, and condense long ones that left the ring.",
+            _when(s.turn_review.is_due), s.turn_review.run_slice, "0.5 seconds of one turn",
+        ),
+        Job(
             "erasure", "Finish an erasure that was interrupted.", _when(lambda: bool(s.erasure.pending)),
             _once(s.erasure.resume_if_due), "one erasure",
         ),

@@ -39,6 +39,7 @@ from mnemo_daemon.retrieval.assisted_recall import AssistedRecall
 from mnemo_daemon.retrieval.recall import Recall
 from mnemo_daemon.retrieval.usage_recorder import UsageRecorder
 from mnemo_daemon.sessions.session_service import SessionService
+from mnemo_daemon.sessions.turn_review import TurnReview
 from mnemo_daemon.sessions.turn_tiers import TurnTiers
 from mnemo_daemon.settings import Configuration, Settings
 from mnemo_store.disk import Disk
@@ -76,6 +77,7 @@ class Services:
     runs: RunService
     sessions: SessionService
     turn_tiers: TurnTiers
+    turn_review: TurnReview
     mask_key: bytes  # under which masked secrets are hashed
 
     def __init__(
@@ -160,6 +162,7 @@ class Services:
         self.topic_nodes = TopicNodes(store, self.indexing, self.embedding)
         self.sessions = SessionService(store, self.views)
         self.turn_tiers = TurnTiers(store, self.views, self.sessions)
+        self.turn_review = TurnReview(store, self.views, self.llm_tasks)
         self.assisted_recall = AssistedRecall(self.recall, self.llm_tasks, self.priority)
         self.asked_questions = AskedQuestions()
         self.maintenance = StoreMaintenance(store, self.disk, self.embedding.spaces)
@@ -225,6 +228,7 @@ class Services:
             self.topic_nodes.write_recalls()
             self.recall.close()
             self.extraction.close()
+            self.turn_review.close()
             self.ingest.close()
             self.indexing.stop()
             self.views.save()

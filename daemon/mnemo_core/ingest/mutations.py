@@ -141,7 +141,8 @@ def store_keyed(draft: Draft, before: Memory, usage: Usage, entry: TrashEntry | 
 
 def new_version(before: Memory, now: int, fields: Mapping[str, Any]) -> Memory:
     """The memory with these fields changed, as its next version."""
-    return msgspec.structs.replace(before, **{**fields, "version": before.version + 1, "modified_at": now})
+    after = msgspec.structs.replace(before, **{**fields, "version": before.version + 1, "modified_at": now})
+    return _with_turn_of(after, before)
 
 
 def is_changed(before: Memory, fields: Mapping[str, Any]) -> bool:
@@ -221,18 +222,25 @@ def revert(rows: Sequence[PlannedRevert], why: str, now: int) -> tuple[Change, .
             else:  # it was merged as trash; the revert is recorded by a version
                 changes.append(PutMemory(data=new_version(row.current, now, {})))
             continue
-        fields: dict[str, Any] = {"version": row.current.version + 1, "modified_at": now}
+        fields = {"version": row.current.version + 1, "modified_at": now}
         if row.current.state == "trashed" and row.before.state != "trashed" and has_expired(row.before, now):
             fields["expires_at"] = 0  # as in `restore`
-        if row.before.turn is not None:
-            fields["turn"] = row.current.turn  # where a turn is in its session is no part of what is reverted
-        back = msgspec.structs.replace(row.before, **fields)
+        back = _with_turn_of(msgspec.structs.replace(row.before, **fields), row.current)
         changes.append(PutMemory(data=back))
         if row.current.state == "trashed" and back.state != "trashed":
             changes.append(DropTrash(id=back.id))
         elif back.state == "trashed" and row.current.state != "trashed":
             changes.append(PutTrash(data=TrashEntry(id=back.id, at=now, why=why, state=row.current.state)))
     return tuple(changes)
+
+
+def _with_turn_of(memory: Memory, current: Memory) -> Memory:
+    """The memory in the tier of its current version; a summary belongs to one text."""
+    if memory.turn is None or current.turn is None:
+        return memory
+    is_same = memory.content == current.content
+    turn = current.turn if is_same else msgspec.structs.replace(current.turn, summary="")
+    return msgspec.structs.replace(memory, turn=turn)
 
 
 _NOT_WRITTEN = ("importance", "importance_source", "created_at", "supersedes", "given")  # of a draft: set otherwise

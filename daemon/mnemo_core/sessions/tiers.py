@@ -44,6 +44,12 @@ def is_live_turn(memory: Memory) -> bool:
     return memory.turn is not None and memory.session_id != "" and memory.state == "active"
 
 
+def condensed(turn: Memory, summary: str) -> Memory:
+    """The turn with a summary, in whatever tier it is by then."""
+    assert turn.turn is not None
+    return moved(turn, turn=replace(turn.turn, summary=summary))
+
+
 def tier_of(turn: Memory) -> Tier:
     """The tier of a turn."""
     assert turn.turn is not None
@@ -72,8 +78,13 @@ def pushed_out(turn: Memory) -> Memory:
     What a rule gave, as the profile of a namespace does, is no judgement. Should an archived turn become active again,
     it is a recent one.
     """
-    is_kept = turn.importance >= KEPT_IMPORTANCE or turn.importance_source == "rule"
+    is_kept = turn.importance >= KEPT_IMPORTANCE or is_unjudged(turn)
     return in_tier(turn, "recent", state="active" if is_kept else "archived")
+
+
+def is_unjudged(turn: Memory) -> bool:
+    """Return whether neither a person nor a model has said yet how important a turn is."""
+    return turn.importance_source == "rule"
 
 
 def judged(turn: Memory, found: float) -> Memory:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
+from mnemo_core.llm.writing.condense import CONDENSED_CHARACTERS
 from mnemo_store.records import Memory, TurnPair
 
 ANSWER_MS_MAX = 1_800_000  # between a turn and its answer: after so long a session has ended
@@ -49,6 +50,11 @@ def pair_summary(turn: Memory, reply: Memory | None) -> str:
 def summary_of(turn: Memory) -> str:
     """The summary of a turn; a short turn, which has none, is its own."""
     return (turn.turn.summary if turn.turn is not None else "") or turn.content
+
+
+def needs_summary(turn: Memory) -> bool:
+    """Return whether a turn is too long to be its own summary, and has none."""
+    return turn.turn is not None and not turn.turn.summary and len(turn.content) > CONDENSED_CHARACTERS
 
 
 def _labelled(turn: Memory, reply: Memory | None, *, by_summary: bool = False) -> list[str]:

@@ -89,6 +89,10 @@ class TaskRunner:
                 return TaskResult(answer, "llm", model=model.name)
         return TaskResult(task.fallback(inputs), "fallback", reason)
 
+    def may_ask(self, task: AnyTask) -> bool:
+        """Return whether a case of a task that is not clear would be asked of the model now."""
+        return self._level() != "off" and not self._obstacle(task)
+
     def reason_not_to_ask(self, task: AnyTask, inputs: TaskInputs) -> str:
         """Return why the fallback answers without a call of the model; "" if the model is asked."""
         level = self._level()
