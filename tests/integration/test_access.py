@@ -244,6 +244,9 @@ ROWS: dict[str, list[Row]] = {
         Row(lambda cell: [Ask("POST", "/v1/runs/heron/steps", {"step_number": 1, "action": "Saw a heron"}),
                           Ask("POST", "/v1/runs/heron/summary", {})]),
     ],
+    "GET /v1/graph": [Row(one("GET", "/v1/graph"))],  # test_topic_graph.py has what is shown of texts
+    "POST /v1/graph/abstract": [Row(one("POST", "/v1/graph/abstract", {}))],
+    "POST /v1/graph/dedupe": [Row(one("POST", "/v1/graph/dedupe", {}))],
     "POST /v1/reclassify": [
         Row(one("POST", "/v1/reclassify", {"dry_run": False}), refused=True, agents_only=True),
         Row(one("POST", "/v1/reclassify", {}), refused=True),
