@@ -17,7 +17,6 @@ from mnemo_daemon.ingest.extraction import StatementExtraction
 from mnemo_daemon.ingest.ingest_pipeline import IngestPipeline
 from mnemo_daemon.ingest.neighbour_search import NeighbourSearch
 from mnemo_daemon.ingest.scoring_backfill import ScoringBackfill
-from mnemo_daemon.knowledge.topic_graph import TopicGraph
 from mnemo_daemon.knowledge.topic_nodes import TopicNodes
 from mnemo_daemon.lifecycle.erasure import Erasure
 from mnemo_daemon.lifecycle.expiry import Expiry
@@ -40,6 +39,7 @@ from mnemo_daemon.retrieval.assisted_recall import AssistedRecall
 from mnemo_daemon.retrieval.recall import Recall
 from mnemo_daemon.retrieval.usage_recorder import UsageRecorder
 from mnemo_daemon.sessions.session_service import SessionService
+from mnemo_daemon.sessions.tiered_recall import TieredRecall
 from mnemo_daemon.sessions.turn_review import TurnReview
 from mnemo_daemon.sessions.turn_tiers import TurnTiers
 from mnemo_daemon.settings import Configuration, Settings
@@ -68,7 +68,6 @@ class Services:
     asked_questions: AskedQuestions
     usage_recorder: UsageRecorder
     topic_nodes: TopicNodes
-    topic_graph: TopicGraph
     notes: NotesService
     maintenance: StoreMaintenance
     trash: Trash
@@ -80,6 +79,7 @@ class Services:
     sessions: SessionService
     turn_tiers: TurnTiers
     turn_review: TurnReview
+    tiered_recall: TieredRecall
     mask_key: bytes  # under which masked secrets are hashed
 
     def __init__(
@@ -162,10 +162,12 @@ class Services:
         self.runs = RunService(store, self.views, self.memories, self.llm_tasks)
         self.extraction = StatementExtraction(store, self.views, self.memories, self.ingest, self.llm_tasks)
         self.topic_nodes = TopicNodes(store, self.indexing, self.embedding)
-        self.topic_graph = TopicGraph(store, self.topic_nodes, self.llm_tasks)
         self.sessions = SessionService(store, self.views)
         self.turn_tiers = TurnTiers(store, self.views, self.sessions)
         self.turn_review = TurnReview(store, self.views, self.llm_tasks)
+        self.tiered_recall = TieredRecall(
+            store, self.views, self.indexing, self.embedding, self.sessions, self.topic_nodes, self.usage_recorder
+        )
         self.assisted_recall = AssistedRecall(self.recall, self.llm_tasks, self.priority)
         self.asked_questions = AskedQuestions()
         self.maintenance = StoreMaintenance(store, self.disk, self.embedding.spaces)
@@ -270,4 +272,5 @@ class Services:
         self.extraction.clear_caches()
         self.recall.clear_caches()
         self.topic_nodes.clear_caches()
+        self.tiered_recall.clear_caches()
         self.asked_questions.clear()

@@ -217,7 +217,7 @@ def test_T9_nodes_near_the_query_co_occur_whether_they_gave_an_item_or_not() -> 
 
 
 def hot(name: str, vector: Sequence[float] = (1.0, 0.0), node: str = "") -> HotItem:
-    return HotItem(name, np.asarray([vector], np.float16), "space", node=node)
+    return HotItem((name,), "space", b"digest", np.asarray([vector], np.float16), node)
 
 
 def test_T10_the_hot_buffer_keeps_the_twenty_that_were_recalled_last() -> None:
@@ -226,7 +226,7 @@ def test_T10_the_hot_buffer_keeps_the_twenty_that_were_recalled_last() -> None:
         buffer.put(hot(str(number), node=f"node {number % 10}"))
     buffer.put(hot("0", node="node 0"))  # recalled again: not the oldest any more
     buffer.put(hot("20", node="node 20"))
-    names = [each.id for each in buffer.items()]
+    names = [each.memory_ids[0] for each in buffer.items()]
     assert len(names) == hot_buffer.ITEMS_MAX == 20
     assert names[:2] == ["20", "0"]
     assert "1" not in names
@@ -244,5 +244,5 @@ def test_T10_the_hot_buffer_names_the_nodes_of_what_it_holds() -> None:
 
 def test_T10_a_hot_item_is_as_near_as_its_best_window() -> None:
     windows = np.asarray([[0.0, 1.0], [0.6, 0.8]], np.float16)
-    long = HotItem("long", windows, "space")
+    long = HotItem(("long",), "space", b"digest", windows)
     assert long.similarity(np.asarray([1.0, 0.0], np.float32)) == pytest.approx(0.6, abs=1e-3)

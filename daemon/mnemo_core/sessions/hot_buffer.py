@@ -15,10 +15,10 @@ ITEMS_MAX = 20  # the one that was recalled longest ago goes first [T10]
 class HotItem(NamedTuple):
     """A recalled turn, or a pair of turns with the topic node that it was found by."""
 
-    id: str  # of the turn, or of the first turn of the pair
-    windows: NDArray[np.float16]  # the vectors of its text, one a row
-    space: str  # of these vectors
-    is_pair: bool = False
+    memory_ids: tuple[str, ...]  # of the turn, or of the turns of the pair
+    space: str  # of the vectors
+    digest: bytes  # the hash of the text that they are of
+    windows: NDArray[np.float16]  # the vectors, one a row
     node: str = ""
 
     def similarity(self, query: NDArray[np.float32]) -> float:
@@ -30,12 +30,12 @@ class HotBuffer:
     """The items, least recently recalled first."""
 
     def __init__(self) -> None:
-        self._items: OrderedDict[tuple[str, bool], HotItem] = OrderedDict()
+        self._items: OrderedDict[tuple[str, ...], HotItem] = OrderedDict()
 
     def put(self, item: HotItem) -> None:
         """Make an item the one that was recalled last."""
-        self._items[item.id, item.is_pair] = item
-        self._items.move_to_end((item.id, item.is_pair))
+        self._items[item.memory_ids] = item
+        self._items.move_to_end(item.memory_ids)
         while len(self._items) > ITEMS_MAX:
             self._items.popitem(last=False)
 

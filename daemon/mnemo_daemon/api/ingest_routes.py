@@ -123,6 +123,23 @@ class IngestApi:
         read = await self._pipeline.run_on_thread(len(asked.turns), self._read_turns, request, asked)
         return Reply(await self._answer(request, read))
 
+    async def store_turn(self, request: Request, asked: TurnsRequest) -> PieceAnswer:
+        """Store the only turn that is given, as `turns` does. Raises a Refusal."""
+        request = dataclasses.replace(request, ask=asked)
+        (read,) = await self._pipeline.run_on_thread(1, self._read_turns, request, asked)
+        match read:
+            case Refusal():
+                raise read
+            case _EmptyText(reason=reason, echoes=echoes):
+                return PieceAnswer(outcome="discarded", reason=reason, related=list(echoes))
+        (took,) = await self._pipeline.ingest([read.submission], access.caller_of(request, asked.agent_id))
+        if isinstance(took, Refusal):
+            raise took
+        await self._services.wait_until_open()  # a write may have found the disk failing
+        (fields,) = await self._fields_of([(took, read)])
+        found = self._services.memories.get(took.decision.memory.id)
+        return PieceAnswer(**fields, memory=response_codec.memory_view(found, self._services.root_paths()))
+
     async def extract(self, request: Request) -> Reply:
         asked: ExtractRequest = request.ask
         if (asked.text is None) == (not asked.turns):

@@ -26,8 +26,9 @@ class StageTimer:
         self._started = self._last = time.perf_counter()
 
     def mark(self, stage: str) -> None:
+        """Count the time since the last mark towards a stage, which may come several times."""
         now = time.perf_counter()
-        self.stages[stage] = round((now - self._last) * 1000, 3)
+        self.stages[stage] = round(self.stages.get(stage, 0.0) + (now - self._last) * 1000, 3)
         self._last = now
 
     def total(self) -> float:

@@ -43,10 +43,11 @@ class AnsweredQuestion(NamedTuple):
     sentences: list[CitedSentence]
     method: Literal["llm", "quotes"]
     reason: str = ""  # why no language model answered
+    without: str = UNKNOWN  # the text where there is no sentence
 
     @property
     def text(self) -> str:
-        return " ".join(text for text, _ in self.sentences) or UNKNOWN
+        return " ".join(text for text, _ in self.sentences) or self.without
 
 
 def answer_question(

@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from mnemo_daemon.memories.memory_service import MemoryService
 from mnemo_daemon.retrieval.question import Hit
@@ -27,10 +27,15 @@ class UsageRecorder:
         self._since = 0.0
 
     def record(self, hits: Sequence[Hit]) -> None:
+        """Note the hits that fit well enough as recalled."""
+        self.record_ids(hit.details.memory.id for hit in hits if hit.relevance > RELEVANCE_MIN)
+
+    def record_ids(self, memory_ids: Iterable[str]) -> None:
+        """Note memories as recalled."""
         with self._lock:
             if not self._ids:
                 self._since = time.monotonic()
-            self._ids.update((hit.details.memory.id, None) for hit in hits if hit.relevance > RELEVANCE_MIN)
+            self._ids.update(dict.fromkeys(memory_ids))
 
     def is_due(self) -> bool:
         """True if something has waited for WRITE_SECONDS."""

@@ -1,0 +1,240 @@
+"""Recall in a session, over what the daemon has: the tiers as the pipeline of the core searches them. SPEC 8 [T]
+
+`run` only reads. What a recall leaves behind (the hot buffer, recalled items in the ring, usage, the co-occurrence of
+topic nodes) is recorded by `record`, for what was selected alone.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mnemo_core.knowledge.topic_nodes import MEMBERS_MAX
+from mnemo_core.sessions import tiered_recall
+from mnemo_core.sessions.hot_buffer import HotItem
+from mnemo_core.sessions.tiered_recall import (
+    RING_SHOWN,
+    RankedItem,
+    TieredItem,
+    TieredRanking,
+    TopicMatch,
+    co_occurring_nodes,
+)
+from mnemo_core.sessions.tiers import SessionScope
+from mnemo_daemon.indexing.vectors.index_phases import ActiveIndex
+from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
+from mnemo_daemon.indexing.views import Views
+from mnemo_daemon.knowledge.topic_nodes import NodeQuery, TopicNodes
+from mnemo_daemon.models.embedders.calibration import ModelThresholds
+from mnemo_daemon.models.embedders.embedding import EmbeddingService
+from mnemo_daemon.retrieval.candidates.corpus import Corpus
+from mnemo_daemon.retrieval.candidates.corpus_builder import CorpusBuilder
+from mnemo_daemon.retrieval.context import StageTimer
+from mnemo_daemon.retrieval.question import Question
+from mnemo_daemon.retrieval.usage_recorder import UsageRecorder
+from mnemo_daemon.sessions.hot_buffers import HotBuffers
+from mnemo_daemon.sessions.session_service import RingItem, SessionService
+from mnemo_daemon.sessions.turn_columns import turns_in
+from mnemo_store.backend import Snapshot
+from mnemo_store.records import TIERS, Memory, Tier, embedded_text, pair_text, text_hash
+from mnemo_store.store import Store
+
+UNFILED: tuple[Tier, ...] = ("ring", "recent")  # the tiers of the turns that no pair of the registry has yet
+
+
+class TieredOutcome(NamedTuple):
+    """A recall in a session."""
+
+    scope: SessionScope
+    ring: tuple[RingItem, ...]  # its end, which is shown as it is
+    ranking: TieredRanking
+    floor: float  # the cosine under which nothing was injected
+    stages_ms: dict[str, float]
+    took_ms: float
+    degraded: tuple[str, ...]
+
+
+class TieredRecall:
+    """The service. Any thread may call it."""
+
+    def __init__(
+        self, store: Store, views: Views, indexing: VectorIndexer, embedding: EmbeddingService,
+        sessions: SessionService, nodes: TopicNodes, usage: UsageRecorder,
+    ) -> None:  # fmt: skip
+        self._store = store
+        self._views = views
+        self._indexing = indexing
+        self._embedding = embedding
+        self._sessions = sessions
+        self._nodes = nodes
+        self._usage = usage
+        self._corpora = CorpusBuilder(store, views)
+        self._calibrated = ModelThresholds(embedding)
+        self._hot = HotBuffers()
+
+    def run(self, scope: SessionScope, question: Question) -> TieredOutcome:
+        """Recall in a session; the filter of the question says what it may see. Nothing is changed."""
+        timer = StageTimer()
+        ring = tuple(self._sessions.ring(scope))
+        serving = None if self._store.degraded else self._indexing.serving()
+        if serving is None:
+            timer.mark("ring")
+            ranking = TieredRanking((), (), 0)
+            return TieredOutcome(scope, ring[-RING_SHOWN:], ranking, 1.0, timer.stages, timer.total(), ("vectors",))
+        floor = self._calibrated.of(serving.embedder).fused_floor
+        vector = self._embedding.encode_query(serving.embedder, question.query)
+        timer.mark("embed")
+        wanted = question.filter
+        superseded = self._corpora.build(question._replace(filter=wanted._replace(states=("superseded",))))
+        with self._store.snapshot() as snapshot:
+            reader = _ItemReader(snapshot, self._corpora.build(question), superseded)
+            tiers = _SessionTiers(
+                reader, serving, vector, self._nodes,
+                NodeQuery(vector, serving.embedder.space, scope.user_id, wanted.namespaces),
+                self._hot.items(scope), self._hot.nodes(scope), ring, timer,
+            )  # fmt: skip
+            ranking = tiered_recall.recall_in_session(tiers, floor, wanted.now)
+        timer.mark("rank")
+        degraded = () if self._nodes.is_complete else ("topics",)
+        return TieredOutcome(scope, ring[-RING_SHOWN:], ranking, floor, timer.stages, timer.total(), degraded)
+
+    def record(self, outcome: TieredOutcome) -> None:
+        """Record what was selected as recalled: hot, in the ring, used, and of which topic nodes. [T14, T9]"""
+        selected = outcome.ranking.selected
+        in_order = list(reversed(selected))  # the best last, so that it is the hottest
+        self._hot.put(outcome.scope, self._hot_items(in_order))
+        self._sessions.promote(outcome.scope, [each.item.memory_ids[0] for each in in_order])
+        self._usage.record_ids(memory_id for each in selected for memory_id in each.item.memory_ids)
+        self._nodes.record_co_occurrence(co_occurring_nodes(outcome.ranking, outcome.floor))
+
+    def clear_caches(self) -> None:
+        """Forget what is hot."""
+        self._hot.clear()
+
+    def _hot_items(self, selected: Sequence[RankedItem]) -> Iterator[HotItem]:
+        """The items with their vectors; what has none any more is left out."""
+        serving = self._indexing.serving()
+        if serving is None:
+            return
+        space, dimensions = serving.embedder.space, serving.embedder.dimensions
+        with self._store.snapshot() as snapshot:
+            for each in selected:
+                digest = text_hash(each.item.text)
+                windows = snapshot.vectors(space, digest, dimensions)
+                if windows is not None:
+                    yield HotItem(each.item.memory_ids, space, digest, windows, each.item.node)
+
+
+class _ItemReader:
+    """Reads turns and pairs of turns in the scope of a recall, at one moment of the store."""
+
+    def __init__(self, snapshot: Snapshot, corpus: Corpus, superseded: Corpus) -> None:
+        """superseded: those that would be in scope if they were not superseded."""
+        self._snapshot = snapshot
+        self._corpus = corpus
+        self._superseded = superseded
+
+    def unfiled(self) -> NDArray[np.intp]:
+        """The numbers of the active and superseded turns in scope that no pair of the registry has yet."""
+        columns, corpus = self._corpus.columns, self._corpus
+        active = turns_in(columns, UNFILED)
+        active = active[active < corpus.base]
+        superseded = self._superseded.numbers.astype(np.intp)
+        is_unfiled = np.isin(columns.values("tier", superseded), [1 + TIERS.index(tier) for tier in UNFILED])
+        return np.union1d(active[corpus.mask[active]], superseded[is_unfiled])
+
+    def turn(self, number: int, similarity: float) -> TieredItem | None:
+        """The turn of a number; None where it is gone."""
+        return self.item(self._corpus.columns.ids([number]), similarity)
+
+    def item(
+        self, memory_ids: Sequence[str], similarity: float, node: str = "", digest: bytes | None = None
+    ) -> TieredItem | None:
+        """A turn, or a pair of turns. None where one is gone or out of scope, or the text has another hash by now."""
+        turns: list[Memory] = []
+        is_superseded = False
+        for memory_id in memory_ids:
+            memory, number = self._snapshot.memory(memory_id), self._corpus.number(self._snapshot, memory_id)
+            if memory is None or number is None:
+                return None
+            if not self._corpus.is_in_scope(number):
+                if number >= self._superseded.base or not self._superseded.is_in_scope(number):
+                    return None
+                is_superseded = True
+            turns.append(memory)
+        text = pair_text(turns) if len(turns) > 1 or node else embedded_text(turns[0])
+        if digest is not None and text_hash(text) != digest:
+            return None
+        tier = turns[0].turn.tier if turns[0].turn is not None else "registry"
+        return TieredItem(
+            tuple(memory_ids), text, min(similarity, 1.0), turns[0].event_at, max(turn.importance for turn in turns),
+            is_long_term=bool(node) or tier == "registry", is_superseded=is_superseded, node=node,
+        )  # fmt: skip
+
+
+class _SessionTiers:
+    """The `TieredSource` of one recall."""
+
+    def __init__(
+        self, reader: _ItemReader, serving: ActiveIndex, vector: NDArray[np.float32], nodes: TopicNodes,
+        query: NodeQuery, hot: Sequence[HotItem], hot_nodes: frozenset[str], ring: Sequence[RingItem],
+        timer: StageTimer,
+    ) -> None:  # fmt: skip
+        self._reader = reader
+        self._serving = serving
+        self._vector = vector
+        self._nodes = nodes
+        self._query = query
+        self._hot = hot
+        self._hot_nodes = hot_nodes
+        self._ring = ring
+        self._timer = timer
+
+    def hot(self) -> Sequence[TieredItem]:
+        found = [
+            self._reader.item(each.memory_ids, each.similarity(self._vector), each.node, each.digest)
+            for each in self._hot
+            if each.space == self._serving.embedder.space
+        ]
+        self._timer.mark("hot")
+        return [item for item in found if item is not None]
+
+    def ring(self, last: int) -> Sequence[tuple[str, ...]]:
+        return [() if item.is_promoted else (item.memory.id,) for item in self._ring[-last:]]
+
+    def recent(self, most: int) -> Sequence[TieredItem]:
+        numbers = self._reader.unfiled()
+        sims = self._serving.view.sims(self._vector, numbers)
+        found: list[TieredItem] = []
+        for place in np.lexsort((numbers, -sims)).tolist():
+            if np.isnan(sims[place]) or sum(not item.is_superseded for item in found) >= most:
+                break
+            if (item := self._reader.turn(int(numbers[place]), float(sims[place]))) is not None:
+                found.append(item)
+        self._timer.mark("recent")
+        return found
+
+    def nodes(self, most: int) -> Sequence[TopicMatch]:
+        found = self._nodes.search(self._query, self._hot_nodes, most)
+        self._timer.mark("nodes")
+        return [TopicMatch(each.id, each.similarity) for each in found]
+
+    def neighbours(self, nodes: Sequence[TopicMatch]) -> Sequence[TopicMatch]:
+        found = self._nodes.neighbours(self._query, [node.id for node in nodes])
+        self._timer.mark("neighbours")
+        return [
+            TopicMatch(each.id, each.similarity, is_neighbour=True) for each in found if each.id not in self._hot_nodes
+        ]
+
+    def members(self, node: TopicMatch) -> Sequence[TieredItem]:
+        """The nearest, no more than a node has that is not yet to be split."""
+        vectors = [(each, each.vector.astype(np.float32)) for each in self._nodes.members(node.id)
+                   if each.vector is not None]  # fmt: skip
+        near = sorted(((float(vector @ self._vector), each) for each, vector in vectors), key=lambda one: -one[0])
+        found = [
+            self._reader.item(tuple(dict.fromkeys(each.key)), similarity, node.id, each.digest)
+            for similarity, each in near[:MEMBERS_MAX]
+        ]
+        self._timer.mark("members")
+        return [item for item in found if item is not None]
