@@ -29,7 +29,7 @@ run: environment-core
 test: environment-dev models
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
-	$(PY) -m pytest -n $(JOBS) --dist loadfile
+	$(PY) -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 # The quick one, for while you work: a minute at most.
 check: environment-dev

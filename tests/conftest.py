@@ -23,7 +23,22 @@ from tests.samples import quick_folder
 importlib.import_module("onnxruntime")
 
 # Hundreds of programs are started, most of them daemons: one that has to compile all its modules takes twice as long.
+# This process itself compiles the modules of tests, which takes it 8 s.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
+
+# Files that take long come first, so that no process has one left when the others have nothing to do. (By itself xdist
+# begins with the files of many tests, and ends with those of one long test.)
+FOLDERS = ("test_types.py", "integration", "conformance", "simulation", "agreement", "properties", "spec")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    def place(item: pytest.Item) -> int:
+        name = item.path.relative_to(Path(__file__).parent).parts[0]
+        return FOLDERS.index(name) if name in FOLDERS else len(FOLDERS)
+
+    items.sort(key=place)
 
 
 @pytest.fixture
@@ -61,9 +76,12 @@ def utc(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="session")
-def minilm_folder() -> Path:
-    """The folder of models (for MNEMO_MODELS_FOLDER) in the user's cache, with the default embedding model in it."""
-    return _pull(DEFAULT_EMBEDDING)
+def minilm_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of models (for MNEMO_MODELS_FOLDER) with the default embedding model alone, which lies in the user's
+    cache. A language model beside it would be asked whenever a text is taken in, and there is not always one."""
+    folder = tmp_path_factory.mktemp("models")
+    (folder / DEFAULT_EMBEDDING).symlink_to(_pull(DEFAULT_EMBEDDING) / DEFAULT_EMBEDDING)
+    return folder
 
 
 @pytest.fixture(scope="session")

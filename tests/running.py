@@ -152,6 +152,16 @@ class Ahead:
         return daemon, folder
 
 
+def has_ended(pid: int) -> bool:
+    """True if no thread of the process is left, even if nobody has taken notice of its end: the parent of an orphan
+    may never do."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        return state == "Z" and len(os.listdir(f"/proc/{pid}/task")) <= 1
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
 def printed(program: str) -> str:
     """The output of a separate Python that runs this program."""
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

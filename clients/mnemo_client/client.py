@@ -19,7 +19,17 @@ import msgspec
 
 from mnemo_client.errors import InterruptedAnswerError, InvalidAnswerError, RefusalError, UnreachableError, UsageError
 from mnemo_client.http import MalformedAnswerError, Response, SocketConnection
-from mnemo_client.protocol import conversations, erasure, ingestion, maintenance, memories, retrieval, runs, versions
+from mnemo_client.protocol import (
+    conversations,
+    erasure,
+    graph,
+    ingestion,
+    maintenance,
+    memories,
+    retrieval,
+    runs,
+    versions,
+)
 from mnemo_client.protocol import jobs as job_types
 from mnemo_client.protocol import llm as llm_types
 from mnemo_client.protocol import status as status_types
@@ -137,6 +147,19 @@ class Client:
         """Summarize a run, unless that was done and no step has changed. `fields` are those of RunSummaryRequest."""
         route, asked = f"/runs/{_percent_encoded(run)}/summary", runs.RunSummaryRequest(**fields)
         return self._request("POST", route, runs.RunSummaryAnswer, asked, repeatable=True)
+
+    def topic_graph(self, **query: Any) -> graph.GraphAnswer:
+        """Return topic nodes and the edges between them; `query` as the route takes it."""
+        return self._request("GET", "/graph", graph.GraphAnswer, query=query)
+
+    def abstract_topic_graph(self, user_id: str | None = None) -> graph.AbstractAnswer:
+        """Group topic nodes under a common name."""
+        return self._request("POST", "/graph/abstract", graph.AbstractAnswer, graph.AbstractRequest(user_id=user_id))
+
+    def dedupe_topic_graph(self, *, dry_run: bool = False, user_id: str | None = None) -> graph.DedupeAnswer:
+        """Merge topic nodes that are one; with `dry_run` only report which."""
+        asked = graph.DedupeRequest(dry_run=dry_run, user_id=user_id)
+        return self._request("POST", "/graph/dedupe", graph.DedupeAnswer, asked, repeatable=True)
 
     def explain_session(self, session_id: str, query: str, **fields: Any) -> conversations.SessionTrace:
         """Return what a message would recall in a session, stage by stage; nothing is changed. `fields` are those of

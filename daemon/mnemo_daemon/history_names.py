@@ -9,6 +9,8 @@ EMPTY_TRASH = "empty trash"
 EXPIRE = "expire"
 RECLASSIFY = "reclassify"
 LLM_CALL = "llm call"
+MERGE_TOPICS = "merge topics"
+ABSTRACT_TOPICS = "abstract topics"
 
 # Authors of changes that nobody asked for at that moment
 BY_NOTES = "notes"

@@ -17,6 +17,7 @@ from mnemo_daemon.ingest.extraction import StatementExtraction
 from mnemo_daemon.ingest.ingest_pipeline import IngestPipeline
 from mnemo_daemon.ingest.neighbour_search import NeighbourSearch
 from mnemo_daemon.ingest.scoring_backfill import ScoringBackfill
+from mnemo_daemon.knowledge.topic_graph import TopicGraph
 from mnemo_daemon.knowledge.topic_nodes import TopicNodes
 from mnemo_daemon.lifecycle.erasure import Erasure
 from mnemo_daemon.lifecycle.expiry import Expiry
@@ -68,6 +69,7 @@ class Services:
     asked_questions: AskedQuestions
     usage_recorder: UsageRecorder
     topic_nodes: TopicNodes
+    topic_graph: TopicGraph
     notes: NotesService
     maintenance: StoreMaintenance
     trash: Trash
@@ -162,6 +164,7 @@ class Services:
         self.runs = RunService(store, self.views, self.memories, self.llm_tasks)
         self.extraction = StatementExtraction(store, self.views, self.memories, self.ingest, self.llm_tasks)
         self.topic_nodes = TopicNodes(store, self.indexing, self.embedding)
+        self.topic_graph = TopicGraph(store, self.topic_nodes, self.llm_tasks)
         self.sessions = SessionService(store, self.views)
         self.turn_tiers = TurnTiers(store, self.views, self.sessions)
         self.turn_review = TurnReview(store, self.views, self.llm_tasks)

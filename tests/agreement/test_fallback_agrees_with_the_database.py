@@ -24,7 +24,7 @@ from mnemo_store.records import Change, ChangeEntry, PutMemory, PutMeta, PutUsag
 from mnemo_store.recovery.fallback_state import FallbackState, FallbackWriter
 from mnemo_store.recovery.in_memory_tables import InMemoryTables
 from mnemo_store.store import Store, WriteResult
-from mnemo_store.tables import MEMORIES, TABLES, Table
+from mnemo_store.tables import MEMORIES, TABLES, TURN_PAIRS, Table
 from tests.samples import (
     AT,
     WAIT_SECONDS,
@@ -88,6 +88,7 @@ def answers(here: Snapshot) -> dict[str, Any]:
         ],
         "under": [[here.under(table, one) for one in IDS] for table in TABLES],
         "size": list(map(here.size, TABLES)),
+        "turns_of": [here.turns_of(pair) for pair in here.scan(TURN_PAIRS)],
         "note": list(map(here.note, IDS)),
         "notes": [here.notes(*one) for one in slices],
         "roots": here.roots(),

@@ -44,18 +44,39 @@ while True:
 """
 
 
+class ScriptedModel:
+    """A language model whose answer is what `answering` was told last, in one worker process."""
+
+    def __init__(self, folder: Path) -> None:
+        self._text = folder / "text"
+        script = (
+            f"ready()\nwhile True:\n    prompt()\n    answer(pathlib.Path({str(self._text)!r}).read_bytes().decode())"
+        )
+        self._model = make_model(folder, "worker.py", script)
+        self.close = self._model.close
+
+    def answering(self, text: str) -> LanguageModel:
+        self._text.write_bytes(text.encode())
+        return self._model
+
+
+def make_model(folder: Path, name: str, script: str, **options: object) -> LanguageModel:
+    """A LanguageModel whose worker runs the script, which is written to the folder under this name."""
+    program = folder / name
+    program.write_text(WIRE + textwrap.dedent(script))
+    file = folder / "some.gguf"
+    file.write_bytes(b"GGUF")
+    command = (sys.executable, str(program))
+    return LanguageModel(file, allow_unknown=True, command=command, **options)  # type: ignore[arg-type]
+
+
 @pytest.fixture
 def model_of(tmp_path: Path) -> Iterator[ModelOf]:
     """A function that makes a LanguageModel whose worker runs the script it is given."""
     made: list[LanguageModel] = []
 
     def make(script: str, **options: object) -> LanguageModel:
-        program = tmp_path / f"worker{len(made)}.py"
-        program.write_text(WIRE + textwrap.dedent(script))
-        file = tmp_path / "some.gguf"
-        file.write_bytes(b"GGUF")
-        command = (sys.executable, str(program))
-        made.append(LanguageModel(file, allow_unknown=True, command=command, **options))  # type: ignore[arg-type]
+        made.append(make_model(tmp_path, f"worker{len(made)}.py", script, **options))
         return made[-1]
 
     yield make

@@ -23,7 +23,8 @@ from mnemo_daemon.models.language.task_runner import Level, TaskResult, TaskRunn
 from mnemo_store.records import LlmCall
 from mnemo_store.store import Store, WriteResult
 from mnemo_store.tables import LLM_CALLS
-from tests.conformance.conftest import ModelOf
+from tests.conformance.conftest import ModelOf, ScriptedModel
+from tests.samples import quick_folder
 
 SOURCES = (
     "Anna moved to Berlin in May 2019 and works at the zoo there, in the house of the giant pandas.",
@@ -42,6 +43,15 @@ def store(tmp_path: Path) -> Iterator[Store]:
     opened = Store.open(tmp_path / "data")
     yield opened
     opened.close()
+
+
+@pytest.fixture(scope="module")
+def scripted() -> Iterator[ScriptedModel]:
+    """A model that gives the answer which a test sets: one process, for what does not harm it."""
+    with quick_folder() as folder:
+        model = ScriptedModel(folder)
+        yield model
+        model.close()
 
 
 def calls(store: Store) -> list[LlmCall]:
@@ -81,11 +91,6 @@ def invented(answer: type[Any]) -> Any:
     return value_of(inspect.type_info(answer))
 
 
-def answering(text: str) -> str:
-    """The script of a worker that answers everything with text."""
-    return f"ready()\nwhile True:\n    prompt()\n    answer({text!r})"
-
-
 def encoded(answer: Any) -> str:
     return msgspec.json.encode(answer).decode()
 
@@ -110,10 +115,10 @@ BAD_ANSWERS: dict[str, tuple[Callable[[AnyTask], str], str]] = {
 @EVERY_TASK
 @pytest.mark.parametrize("bad", BAD_ANSWERS)
 def test_a_bad_answer_is_replaced_by_the_fallback_and_recorded(
-    task: AnyTask, bad: str, model_of: ModelOf, store: Store
+    task: AnyTask, bad: str, scripted: ScriptedModel, store: Store
 ) -> None:
     make, outcome = BAD_ANSWERS[bad]
-    result = run(model_of(answering(make(task))), store, task)
+    result = run(scripted.answering(make(task)), store, task)
     assert (result.method, result.answer) == ("fallback", task.fallback(INPUTS))
     assert result.reason
     (call,) = calls(store)
@@ -124,9 +129,9 @@ def test_a_bad_answer_is_replaced_by_the_fallback_and_recorded(
 
 
 @EVERY_TASK
-def test_a_grounded_answer_is_used_and_recorded(task: AnyTask, model_of: ModelOf, store: Store) -> None:
+def test_a_grounded_answer_is_used_and_recorded(task: AnyTask, scripted: ScriptedModel, store: Store) -> None:
     good = task.fallback(INPUTS)  # made of the sources alone
-    result = run(model_of(answering(encoded(good))), store, task)
+    result = run(scripted.answering(encoded(good)), store, task)
     assert result == TaskResult(good, "llm")
     assert [call.outcome for call in calls(store)] == ["answered"]
 
@@ -173,7 +178,7 @@ def test_without_a_model_or_with_the_level_off_nothing_is_called(
     assert "no language model is chosen" in absent["full"].reason
     assert absent["auto"].reason == ("the case is clear without a language model" if task.is_clear(INPUTS)
                                      else absent["full"].reason)  # fmt: skip
-    model = model_of(answering("{}"))
+    model = model_of("")
     off = run(model, store, task, level="off")
     assert (off.method, off.answer) == ("fallback", task.fallback(INPUTS))
     assert "llm.level" in off.reason
@@ -195,10 +200,10 @@ def test_a_call_that_is_cancelled_ends_with_the_fallback(
 
 @EVERY_TASK
 def test_a_reason_to_wait_keeps_background_tasks_from_the_model_and_no_interactive_one(
-    task: AnyTask, model_of: ModelOf, store: Store
+    task: AnyTask, scripted: ScriptedModel, store: Store
 ) -> None:
     good = task.fallback(INPUTS)
-    model = model_of(answering(encoded(good)))
+    model = scripted.answering(encoded(good))
     runner = TaskRunner(lambda _: model, CallLog(store), lambda: "full", lambda: "it runs on battery")
     background, interactive = (dataclasses.replace(task, is_interactive=each) for each in (False, True))
     assert runner.run(background, INPUTS) == TaskResult(good, "fallback", "it runs on battery")
@@ -207,11 +212,11 @@ def test_a_reason_to_wait_keeps_background_tasks_from_the_model_and_no_interacti
 
 
 def test_at_level_auto_a_clear_case_is_decided_without_the_model_and_at_full_it_is_not(
-    model_of: ModelOf, store: Store
+    scripted: ScriptedModel, store: Store
 ) -> None:
     (task,) = [task for task in TASKS if task.site == "summarize"]
     short = TaskInputs(("Anna has three cats.",))
-    model = model_of(answering('{"summary": "three cats"}'))
+    model = scripted.answering('{"summary": "three cats"}')
     auto = TaskRunner(lambda _: model, CallLog(store), lambda: "auto").run(task, short)
     assert (auto.answer.summary, auto.method, calls(store)) == ("Anna has three cats.", "fallback", [])
     full = TaskRunner(lambda _: model, CallLog(store), lambda: "full").run(task, short)
@@ -219,9 +224,9 @@ def test_at_level_auto_a_clear_case_is_decided_without_the_model_and_at_full_it_
 
 
 @EVERY_TASK
-def test_a_store_that_cannot_record_costs_no_answer(task: AnyTask, model_of: ModelOf, store: Store) -> None:
+def test_a_store_that_cannot_record_costs_no_answer(task: AnyTask, scripted: ScriptedModel, store: Store) -> None:
     good = task.fallback(INPUTS)
-    model = model_of(answering(encoded(good)))
+    model = scripted.answering(encoded(good))
     store.close()
     assert run(model, store, task) == TaskResult(good, "llm")
 
@@ -239,10 +244,10 @@ def test_no_text_leaves_its_line_of_the_prompt(text: str) -> None:
 
 @EVERY_TASK
 def test_a_task_that_the_model_is_not_good_enough_for_never_asks_it_unless_its_grade_allows_it(
-    task: AnyTask, model_of: ModelOf, store: Store
+    task: AnyTask, scripted: ScriptedModel, store: Store
 ) -> None:
     good = task.fallback(INPUTS)
-    model = model_of(answering(encoded(good)))
+    model = scripted.answering(encoded(good))
     failed = {task.site: "the model failed this site's probe: 1 of 5 right"}
 
     def run_at(level: Level) -> TaskResult[Any]:

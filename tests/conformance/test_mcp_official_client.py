@@ -8,8 +8,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from mcp.client.client import Client
-from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from tests.canned import ID, CannedDaemon, recall_answer, recalled
 
@@ -37,9 +35,14 @@ def answer_as_a_store_would(canned: CannedDaemon) -> None:
     }  # fmt: skip
 
 
-async def meet(parameters: StdioServerParameters, mode: str) -> str:
+async def meet(words: list[str], environ: dict[str, str], mode: str) -> str:
     """Every tool once, right and wrong; the client itself checks each result against the schema it was given. The
     protocol version that both settled on."""
+    # Here, as it takes a second, and every process that runs tests imports every module of them.
+    from mcp.client.client import Client
+    from mcp.client.stdio import StdioServerParameters, stdio_client
+
+    parameters = StdioServerParameters(command=sys.executable, args=words, env=environ)
     async with Client(stdio_client(parameters), mode=mode) as client:
         listed = await client.list_tools()
         assert [tool.name for tool in listed.tools] == [
@@ -80,6 +83,5 @@ def test_the_official_client_gets_what_it_asks_for(
     answer_as_a_store_would(canned)
     environ = {**os.environ, "MNEMO_SOCKET": str(canned.path), "MNEMO_DATA_DIR": str(short_folder / "data")}
     words = ["-m", "mnemo_client.cli.main", "mcp"]
-    parameters = StdioServerParameters(command=sys.executable, args=words, env=environ)
-    assert asyncio.run(asyncio.wait_for(meet(parameters, mode), 60)) == version
+    assert asyncio.run(asyncio.wait_for(meet(words, environ, mode), 60)) == version
     assert canned.asked[0].headers["x-mnemo-door"] == "mcp"

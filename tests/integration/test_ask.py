@@ -14,6 +14,7 @@ import pytest
 from mnemo_client.errors import RefusalError
 from mnemo_client.protocol.retrieval import AskAnswer, AskMemories
 from mnemo_core.llm.grounding import rejection_of
+from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING
 from tests import recall_sets
 from tests.running import RunningDaemon, running
 from tests.samples import quick_folder
@@ -34,8 +35,8 @@ def quoting() -> Iterator[RunningDaemon]:
 
 @pytest.fixture(scope="module")
 def reading(minilm_folder: Path) -> Iterator[RunningDaemon]:
-    """A daemon with the embedding model that asks no language model."""
-    environ = {"MNEMO_MODELS_FOLDER": str(minilm_folder), "MNEMO_LLM_LEVEL": "off"}
+    """A daemon with the embedding model alone."""
+    environ = {"MNEMO_MODELS_FOLDER": str(minilm_folder)}
     with quick_folder() as scratch, running(scratch / "data", environ) as daemon:
         _fill(daemon)
         daemon.wait_for_vectors()
@@ -45,8 +46,8 @@ def reading(minilm_folder: Path) -> Iterator[RunningDaemon]:
 @pytest.fixture(scope="module")
 def writing(minilm_folder: Path, smollm_file: Path) -> Iterator[RunningDaemon]:
     """A daemon with the embedding model and the small language model."""
-    assert minilm_folder == smollm_file.parents[2]
-    environ = {"MNEMO_MODELS_FOLDER": str(minilm_folder), "MNEMO_LLM_LEVEL": "full"}
+    assert (minilm_folder / DEFAULT_EMBEDDING).readlink().parent == smollm_file.parents[2]
+    environ = {"MNEMO_MODELS_FOLDER": str(smollm_file.parents[2]), "MNEMO_LLM_LEVEL": "full"}
     with quick_folder() as scratch, running(scratch / "data", environ) as daemon:
         _fill(daemon)
         daemon.wait_for_vectors()
@@ -170,7 +171,7 @@ def test_with_a_language_model_the_answer_is_grounded_in_what_it_cites_or_quoted
 
 
 def test_a_worker_that_dies_or_is_killed_costs_no_answer(writing: RunningDaemon) -> None:
-    question = "Where is the key to the cellar?"
+    question = "When does the ferry leave?"
     ask(writing, question)
     (worker,) = workers(writing)
     os.kill(worker, signal.SIGKILL)

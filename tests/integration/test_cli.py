@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.running import has_ended
 from tests.samples import quick_folder
 
 COMMAND = [sys.executable, "-m", "mnemo_client.cli.main"]
@@ -226,14 +227,6 @@ def test_an_agent_speaks_through_the_bridge_and_is_known_as_one(person: Person) 
     assert (found["content"], found["trust"]) == ("The build takes nine minutes.", "agent")
     memory = person.answer("show", found["id"])
     assert (memory["agent_id"], memory["source"]) == ("tester", "mcp")
-
-
-def has_ended(pid: int) -> bool:
-    """True if nothing of it is left, or what its parent has yet to take notice of."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return True
 
 
 def test_a_command_starts_the_daemon_privately_and_down_stops_it(newcomer: Person) -> None:

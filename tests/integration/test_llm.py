@@ -19,6 +19,7 @@ from mnemo_daemon.models.language.language_model import (
     PromptTooLong,
 )
 from mnemo_daemon.models.language.llm_worker import NICENESS
+from tests.running import has_ended
 
 LOADED_S = 120.0
 """Far more than it takes: these tests share the machine's cores with others."""
@@ -182,4 +183,4 @@ def test_when_its_parent_is_killed_in_the_middle_of_an_answer_the_worker_goes_to
         time.sleep(0.2)  # now it is busy with the long prompt
         assert not is_gone(worker)
         parent.kill()
-    wait_until(lambda: is_gone(worker), 30.0)
+    wait_until(lambda: has_ended(worker), 30.0)

@@ -24,7 +24,7 @@ from mnemo_daemon.models.catalogue import MANIFEST, hash_file
 from mnemo_daemon.models.installation import import_path
 from mnemo_daemon.models.language.language_model import WAITING_MAX
 from tests.gguf_files import write_llama
-from tests.running import RunningDaemon
+from tests.running import RunningDaemon, has_ended
 from tests.samples import quick_folder
 
 DEADLINE_S = 3.0  # of a task here
@@ -56,7 +56,7 @@ class FaultyDaemon:
         """The process of the language model; None if there is none."""
         assert self.daemon.process is not None
         tasks = Path(f"/proc/{self.daemon.process.pid}/task").glob("*/children")
-        return next((int(pid) for each in tasks for pid in each.read_text().split() if runs(int(pid))), None)
+        return next((int(pid) for each in tasks for pid in each.read_text().split() if not has_ended(int(pid))), None)
 
     def asked(self) -> int:
         """The number of answers of the model, whether its answer was used or not."""
@@ -108,14 +108,6 @@ def wait_until(is_so: Callable[[], bool]) -> None:
 
 def is_gone(pid: int) -> bool:
     return not Path(f"/proc/{pid}").exists()
-
-
-def runs(pid: int) -> bool:
-    """Return whether a process is more than a zombie."""
-    try:
-        return _stat(pid)[0] != "Z"
-    except OSError:
-        return False
 
 
 def work_ticks(pid: int) -> int:
@@ -182,7 +174,7 @@ REQUESTS = ("ask", "summarize")  # which somebody waits for, and a background ta
 def end(worker: int) -> None:
     """Kill a worker that has nothing to do, and wait for all its threads: until then the daemon sees it run."""
     os.kill(worker, signal.SIGKILL)
-    wait_until(lambda: not runs(worker) and len(list(Path(f"/proc/{worker}/task").glob("*"))) <= 1)
+    wait_until(lambda: has_ended(worker))
 
 
 @contextlib.contextmanager
@@ -308,7 +300,7 @@ def test_a_worker_killed_in_the_middle_of_an_answer_is_replaced_and_ends_with_it
         last = begin_an_answer(ground)
         assert last.pid != worker.pid
         ground.daemon.kill()
-        wait_until(lambda: is_gone(last.pid))
+        wait_until(lambda: has_ended(last.pid))
         last.asking.join()
 
 

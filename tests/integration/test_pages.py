@@ -49,14 +49,14 @@ Flour, rice and beans are in the dry locker, and are counted on Sundays.
 
 
 @pytest.fixture(scope="module")
-def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningDaemon]:
+def daemon(tmp_path_factory: pytest.TempPathFactory, minilm_folder: Path) -> Iterator[RunningDaemon]:
     """The project's own notes in `default`, the facts of projects in namespaces of their own, and a manual."""
     folder = tmp_path_factory.mktemp("pages")
     manual = folder / "manual"
     manual.mkdir()
     (manual / "tidewatch.md").write_text(HWCLOCK)
     (manual / "galley.md").write_text(OTHER)
-    with running(folder / "data") as started, started.client() as client:
+    with running(folder / "data", {"MNEMO_MODELS_FOLDER": str(minilm_folder)}) as started, started.client() as client:
         client.add_root(recall_sets.NOTES, "default")
         client.add_root(manual, "manual")
         documents = folder / "documents"  # technical prose in `default`, that has the words of the questions

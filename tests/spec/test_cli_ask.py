@@ -1,10 +1,18 @@
-"""`mnemo ask`, `mnemo llm usage` and `mnemo runs` on a daemon with canned answers. SPEC 11.1, 12.2"""
+"""`mnemo ask`, `mnemo llm usage`, `mnemo runs` and `mnemo graph` on a daemon with canned answers. SPEC 11.1, 12.2"""
 
 from typing import Any
 
 import msgspec
 import pytest
 
+from mnemo_client.protocol.graph import (
+    AbstractAnswer,
+    DedupeAnswer,
+    GraphAnswer,
+    GraphEdgeView,
+    GraphNodeView,
+    GroupView,
+)
 from mnemo_client.protocol.llm import LlmUsage, LlmUsageAnswer
 from mnemo_client.protocol.memories import ProcedureTrace
 from mnemo_client.protocol.retrieval import AskAnswer, AskMemories, AskSentence, Citation
@@ -35,6 +43,14 @@ STEPS = StepsAnswer(
     ],
 )  # fmt: skip
 MADE = RunSummaryAnswer(outcome="stored", memory=recalled(), method="rule", reason="it is\x1b[31m loading")
+GRAPH = GraphAnswer(
+    nodes=[
+        GraphNodeView(id=node, label=label, named=False, members=members, parts=0, created_at=1, first_at=1,
+                      last_at=1777900000000, namespace="default")
+        for node, label, members in ((OTHER, "Tax return", 12), (ID, "Where is the\x1b key?", 1))
+    ],
+    edges=[GraphEdgeView(source=OTHER, target=ID, relation="co_occurs", weight=3, at=1)], total=7, cursor="1.x",
+)  # fmt: skip
 
 
 def events(*rows: tuple[str, Any]) -> CannedAnswer:
@@ -79,6 +95,20 @@ SCENARIOS = (
                  "summarized by rule, not by a language model: it is\ufffd[31m loading\n"),
         {"GET /v1/runs/fix%20dates/steps": StepsAnswer(run_id="fix dates", steps=[])},
         Give("runs 'fix dates'", code=3, err="there is no step of a run 'fix dates' in namespace default\n"),
+    )),
+    Scenario("the topics of conversations are shown by size, and with them which were recalled together", (
+        {"GET /v1/graph": GRAPH},
+        Give("graph -k 2", sent=[{"limit": ["2"]}],
+             out="deadbeef      12  2026-05-04  Tax return\nc0ffee01       1  2026-05-04  Where is the\ufffd key?\n\n"
+                 "co occurs       3  Tax return · Where is the\ufffd key?\n",
+             err="these are 2 of 7 nodes\n"),
+        Give("graph --json", json=msgspec.to_builtins(GRAPH)),
+        {"POST /v1/graph/dedupe": DedupeAnswer(groups=[], merged=1),
+         "POST /v1/graph/abstract": AbstractAnswer(groups=[GroupView(id=ID, label="Tax", nodes=[OTHER])]),
+         "GET /v1/graph": GraphAnswer(nodes=[], edges=[], total=0)},
+        Give("graph --dedupe --abstract", sent=[{}, {}, {"limit": ["20"]}], code=3,
+             err="1 node was merged into another one\ngrouped related nodes: 1 group\n"
+                 "there are no topic nodes: they are made of conversations that have ended\n"),
     )),
     Scenario("the memories are numbered in the order in which the answer cites them", (
         {"POST /v1/ask": msgspec.structs.replace(ASKED, sentences=[

@@ -10,6 +10,7 @@ from mnemo_daemon.api.ask_routes import AskApi
 from mnemo_daemon.api.conversation_routes import ConversationApi
 from mnemo_daemon.api.daemon_routes import DaemonApi
 from mnemo_daemon.api.erasure_routes import ErasureApi
+from mnemo_daemon.api.graph_routes import GraphApi
 from mnemo_daemon.api.history_routes import HistoryApi
 from mnemo_daemon.api.ingest_routes import IngestApi
 from mnemo_daemon.api.maintenance_routes import MaintenanceApi
@@ -38,16 +39,26 @@ class Api:
         self._erasure = ErasureApi(services)
         ingest = IngestApi(services)
         self._runs = RunsApi(services, workers, ingest)
+        self._graph = GraphApi(services, workers)
         self._resources = (
             MemoriesApi(services, workers), self._recall, AskApi(services, self._recall),
             DaemonApi(services, workers, report), NotesApi(services, workers), ingest,
             HistoryApi(services, workers), self._transfer, self._maintenance, self._erasure, self._runs,
+            self._graph,
             ConversationApi(services, workers, self._recall, ingest),
         )  # fmt: skip
 
     def close(self) -> None:
         """End the threads of all resources; that of erasures first, which is told to stop early."""
-        for resource in (self._erasure, self._transfer, self._maintenance, self._recall, self._runs, self._workers):
+        for resource in (
+            self._erasure,
+            self._transfer,
+            self._maintenance,
+            self._recall,
+            self._runs,
+            self._graph,
+            self._workers,
+        ):
             resource.close()
 
     def routes(self) -> list[Route]:

@@ -85,12 +85,12 @@ class NodeView:
             firsts = [self._members[next(iter(keys))] for keys in self._nodes.values()]
         return sorted(member.node for member in firsts if _is_in_scope(member.scope, namespaces, user_id))
 
-    def centroids_of(self, nodes: Iterable[str]) -> dict[str, Totals]:
-        """The unit vector of each node's centroid; nodes without vectors are left out."""
+    def totals_of(self, nodes: Iterable[str]) -> dict[str, Totals]:
+        """The sum of the vectors of each node, in the direction of its centroid; without nodes that have none."""
         wanted = set(nodes)
         with self._lock:
             totals = {node: each.total(node) for each in self._centroids.values() for node in wanted if node in each}
-        return {node: total / length for node, total in totals.items() if (length := np.linalg.norm(total))}
+        return {node: total for node, total in totals.items() if total.any()}
 
     def nearest(self, scope: Scope, vector: Vector) -> NearNode | None:
         """The node of one scope whose centroid is nearest."""

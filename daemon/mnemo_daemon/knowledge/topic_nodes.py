@@ -347,7 +347,7 @@ class TopicNodes:
                 with self._store.snapshot() as snapshot:
                     nodes = snapshot.scan(TOPIC_NODES, after, READ_SLICE)
                     empty = [each.id for each in nodes
-                             if each.id not in self._view and not _parts_of(snapshot, each.id)]  # fmt: skip
+                             if each.id not in self._view and not parts_of(snapshot, each.id)]  # fmt: skip
                 self.drop_nodes(empty)
                 if len(nodes) < READ_SLICE:
                     break
@@ -422,7 +422,7 @@ def _dropped_nodes(snapshot: Snapshot, nodes: Sequence[str]) -> list[Change]:
     gone = dict.fromkeys(node for node in nodes if snapshot.get(TOPIC_NODES, node) is not None)
     edges = [edge for node in gone for edge in snapshot.under(NODE_EDGES, node)]
     for whole in [edge.source for edge in edges if edge.relation == "abstracted_from"]:
-        if whole not in gone and gone.keys() >= set(_parts_of(snapshot, whole)):
+        if whole not in gone and gone.keys() >= set(parts_of(snapshot, whole)):
             gone[whole] = None
             edges += snapshot.under(NODE_EDGES, whole)
     return [*map(drop_edge, dict.fromkeys(edges)), *(DropTopicNode(id=node) for node in gone)]
@@ -449,7 +449,7 @@ def _counted_edges(snapshot: Snapshot, counts: Mapping[tuple[str, str], int]) ->
     return [*dropped, *(PutNodeEdge(data=edge) for edge in puts.values())]
 
 
-def _parts_of(snapshot: Snapshot, node: str) -> list[str]:
+def parts_of(snapshot: Snapshot, node: str) -> list[str]:
     """The nodes that a node was abstracted from."""
     edges = snapshot.under(NODE_EDGES, node)
     return [edge.target for edge in edges if edge.relation == "abstracted_from" and edge.source == node]

@@ -28,6 +28,7 @@ from mnemo_core.lifecycle.residue_scan import ResiduePatterns, residue_patterns,
 from mnemo_daemon import allocator
 from mnemo_daemon.errors import Refusal, refusal_of
 from mnemo_daemon.history_names import PURGE
+from mnemo_daemon.knowledge.topic_graph import clear_names
 from mnemo_daemon.lifecycle import copy_erasure, residue_scan
 from mnemo_daemon.lifecycle.copy_erasure import CopyErasure
 from mnemo_daemon.lifecycle.hard_delete import ChangeOrigin, HardDelete
@@ -230,6 +231,7 @@ class Erasure:
         folder = self._store.folder
         sought = residue_scan.distinctive_texts(self._store, residue_patterns(self._unsearched), self._continue)
         report.candidates = residue_scan.quotations(self._store, whole_texts_of(self._unsearched), self._continue)
+        clear_names(self._store, [memory.content for memory in self._unsearched])
         self._rebuild_views()
         report.places += residue_scan.remove_leftovers(folder, sought, self._disk, self._continue)
         sizes = self._store.run_exclusively(self._rewrite_journal).result()

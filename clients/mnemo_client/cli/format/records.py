@@ -16,6 +16,7 @@ from mnemo_client.cli.format.units import (
 )
 from mnemo_client.cli.terminal import TextStyle, clip_start, sanitize, table
 from mnemo_client.protocol.choices import Relation
+from mnemo_client.protocol.graph import GraphAnswer
 from mnemo_client.protocol.ingestion import PieceAnswer, RememberAnswer
 from mnemo_client.protocol.memories import EdgesAnswer, MemoryView, TrashPage, TrashView
 from mnemo_client.protocol.versions import UndoAnswer
@@ -187,6 +188,27 @@ def step_lines(steps: Sequence[MemoryView], summary: MemoryView | None, style: T
     ]
     lines = table(rows, width=style.width)
     return [*lines, "", sanitize(summary.content, lines=True)] if summary is not None else lines
+
+
+def graph_lines(answer: GraphAnswer, style: TextStyle) -> list[str]:
+    """Return a line for each topic node, then one for each edge between two of them."""
+    labels = {node.id: sanitize(node.label) or short_id(node.id) for node in answer.nodes}
+    nodes = [
+        [
+            style.location(short_id(node.id)),
+            f"{number_text(node.members):>6}",
+            local_date(node.last_at),
+            labels[node.id],
+        ]
+        for node in answer.nodes
+    ]
+    edges = [
+        [style.dim(edge.relation.replace("_", " ")), f"{number_text(edge.weight):>6}",
+         f"{labels[edge.source]} · {labels[edge.target]}"]
+        for edge in answer.edges
+    ]  # fmt: skip
+    lines = table(nodes, width=style.width, clips=True)
+    return [*lines, "", *table(edges, width=style.width)] if edges else lines
 
 
 def count_lines(counts: Mapping[str, int], style: TextStyle, chosen: str | None = None) -> list[str]:

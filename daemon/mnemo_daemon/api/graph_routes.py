@@ -1,0 +1,107 @@
+"""The routes of the graph of topic nodes. SPEC 10.2, 13"""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from mnemo_client.protocol.choices import NodeRelation
+from mnemo_client.protocol.graph import (
+    AbstractAnswer,
+    AbstractRequest,
+    DedupeAnswer,
+    DedupeRequest,
+    GraphAnswer,
+    GraphEdgeView,
+    GraphNodeView,
+    GroupView,
+)
+from mnemo_client.protocol.primitives import LIMIT_DEFAULT, Limit, Namespace, RequestBody, ShortText
+from mnemo_daemon.api import access
+from mnemo_daemon.api.workers import WorkerPool
+from mnemo_daemon.errors import bad_value
+from mnemo_daemon.knowledge.topic_graph import GraphFilter, GraphNode, NodeGroup
+from mnemo_daemon.server.router import Reply, Request, Route
+from mnemo_daemon.services import Services
+
+ABSTRACT_SECONDS = 40.0  # that a language model may take for names; the rest of them is made of words
+
+
+class GraphQuery(RequestBody):
+    namespace: Namespace | None = None
+    user_id: ShortText | None = None
+    relation: NodeRelation | None = None
+    min_weight: Annotated[int, Meta(ge=1)] = 1
+    limit: Limit = LIMIT_DEFAULT
+    cursor: str = ""
+
+
+class GraphApi:
+    """The handlers."""
+
+    def __init__(self, services: Services, workers: WorkerPool) -> None:
+        self._services = services
+        self._workers = workers
+        self._namers = WorkerPool(1, thread_name_prefix="mnemo-graph")
+
+    def close(self) -> None:
+        """End the thread that waits for names."""
+        self._namers.close()
+
+    def routes(self) -> list[Route]:
+        """Return the routes of the resource."""
+        return [
+            Route("GET", "/v1/graph", self.graph, GraphAnswer, "Topic nodes, and the edges between them",
+                  query=GraphQuery),
+            Route("POST", "/v1/graph/abstract", self.abstract, AbstractAnswer, "Group topic nodes under a common name",
+                  ask=AbstractRequest),
+            Route("POST", "/v1/graph/dedupe", self.dedupe, DedupeAnswer, "Merge topic nodes that are one",
+                  ask=DedupeRequest),
+        ]  # fmt: skip
+
+    async def graph(self, request: Request) -> Reply:
+        return Reply(await self._workers.run(self._page, request))
+
+    async def abstract(self, request: Request) -> Reply:
+        asked: AbstractRequest = request.ask
+        groups = await self._namers.run(
+            self._services.topic_graph.abstract, access.writable_namespace(request), asked.user_id or "local",
+            access.caller_of(request), ABSTRACT_SECONDS, self._services.stopped.is_set,
+        )  # fmt: skip
+        return Reply(AbstractAnswer(groups=list(map(_group_view, groups))))
+
+    async def dedupe(self, request: Request) -> Reply:
+        asked: DedupeRequest = request.ask
+        groups = await self._workers.run(
+            self._services.topic_graph.merge, access.writable_namespace(request), asked.user_id or "local",
+            access.caller_of(request), asked.dry_run,
+        )  # fmt: skip
+        merged = sum(len(group.others) for group in groups)
+        return Reply(DedupeAnswer(groups=list(map(_group_view, groups)), merged=merged, dry_run=asked.dry_run))
+
+    def _page(self, request: Request) -> GraphAnswer:
+        query: GraphQuery = request.query
+        namespaces = access.visible_namespaces(access.namespace_of(request))
+        wanted = GraphFilter(namespaces, query.user_id or "local", query.relation, query.min_weight)
+        try:
+            page = self._services.topic_graph.page(wanted, access.caller_of(request), query.limit, query.cursor)
+        except ValueError:
+            raise bad_value("a cursor is what the page before gave as `cursor`", "cursor") from None
+        edges = [
+            GraphEdgeView(
+                source=edge.source, target=edge.target, relation=edge.relation, weight=edge.weight, at=edge.at
+            )
+            for edge in page.edges
+        ]
+        return GraphAnswer(nodes=list(map(_node_view, page.nodes)), edges=edges, total=page.total, cursor=page.cursor)
+
+
+def _node_view(node: GraphNode) -> GraphNodeView:
+    record = node.record
+    return GraphNodeView(
+        id=record.id, label=node.label, named=bool(record.name), members=node.members, parts=node.parts,
+        created_at=record.created_at, first_at=node.first_at, last_at=node.last_at, namespace=record.namespace,
+    )  # fmt: skip
+
+
+def _group_view(group: NodeGroup) -> GroupView:
+    return GroupView(id=group.node, label=group.label, nodes=group.others, named=group.is_named)
