@@ -22,6 +22,7 @@ from mnemo_store.records import (
     DropMemory,
     Edge,
     ErasedText,
+    Fact,
     Memory,
     NoteFile,
     NoteRoot,
@@ -38,6 +39,7 @@ from mnemo_store.tables import (
     CHANGES,
     EDGES,
     EMBEDDINGS,
+    FACTS,
     FORGOTTEN,
     MEMORIES,
     META,
@@ -236,6 +238,10 @@ class Snapshot(abc.ABC):
         turns = [self.memory(memory_id) for memory_id in dict.fromkeys((pair.id, pair.reply))]
         found = [turn for turn in turns if turn is not None]
         return found if len(found) == len(turns) else []
+
+    def facts(self, memory_id: str) -> list[Fact]:
+        """The facts that were read from any text of this memory, in the order of their ids."""
+        return self.under(FACTS, memory_id)
 
     # Notes, and texts that must not come back
 

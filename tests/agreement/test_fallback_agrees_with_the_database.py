@@ -80,6 +80,7 @@ def answers(here: Snapshot) -> dict[str, Any]:
         "trash": list(map(here.trash, IDS)),
         "trash_entries": [here.trash_entries(*one) for one in slices],
         "edges": list(map(here.edges, IDS)),
+        "facts": list(map(here.facts, IDS)),
         "get": [
             [here.get(table, *table.values_of_subject(name)) for name in names_in(here, table)] for table in TABLES
         ],

@@ -23,6 +23,7 @@ from mnemo_core.ingest import deduplication, echo_filter, scoring
 from mnemo_core.ingest.classification import about_now, classify
 from mnemo_core.ingest.policies import OWN_POLICY, salience_source_l
 from mnemo_core.ingest.signals import entities, salience
+from mnemo_core.knowledge import entity_names
 from mnemo_core.llm import faithfulness, grounding
 from mnemo_core.llm.extraction import statement_support
 from mnemo_core.llm.grammar import CHARACTERS_MAX
@@ -99,6 +100,7 @@ RUNS: dict[str, Callable[[str], object]] = {
     "scoring.salience_of": lambda text: scoring.salience_of(text, OWN_POLICY),
     "chunking.estimate_tokens": lambda text: chunking.estimate_tokens([text]),
     "chunking.split_text": lambda text: chunking.split_text(text, chunking.estimate_tokens),
+    "entity_names.query_entities": lambda text: entity_names.query_entities(text, bool),
     "clauses.words_of": lambda text: clauses.words_of(text, 0),
     "cleaning.clean_tags": lambda text: cleaning.valid_tags(text.split()),
     "cleaning.valid_tags": lambda text: cleaning.valid_tags(text.split(",")),
@@ -200,6 +202,7 @@ NO_TEXTS = frozenset((
     "versions.undone_seqs", "write_plan.discard", "write_plan.merge_into_neighbour", "write_plan.relate",
     "blocks.fence_end", "blocks.indented_end", "blocks.list_end", "blocks.block_to",
     "blocks.consists_of", "blocks.paragraph_end", "blocks.read_items", "blocks.rows_end",
+    "fact_chains.find_chains", "write_plan.put_facts",
     "markdown.read_markdown", "markdown.read_plain_text", "markdown.visible_lines", "org.org_metadata", "org.read_org",
     "rst.read_rst", "memory_cues.cue", "grading.grade", "site_models.key_of_model",
 ))  # fmt: skip

@@ -55,10 +55,10 @@ def test_a_trace_shows_each_candidate_with_its_reasons_and_what_became_of_the_ot
     )
     assert list(traces.trace_lines(shown, TextStyle())) == [
         "rank  score  by    memory    why",
-        "   1   0.93  wv--  c0ffee01  has key; close in meaning (0.62)",
+        "   1   0.93  wv---  c0ffee01  has key; close in meaning (0.62)",
         "not answered:",
-        "   2   0.40  --nc  c0ffee02  a near copy; has key",
-        "   -   0.00  w---  c0ffee03  below the ranker's minimum similarity; no strong reason",
+        "   2   0.40  --nc-  c0ffee02  a near copy; has key",
+        "   -   0.00  w----  c0ffee03  below the ranker's minimum similarity; no strong reason",
         "",
         "searched  1,197 of 1,200 memories; words: spare, key",
         "filtered  3 by kinds: required is procedural",

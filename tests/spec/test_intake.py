@@ -15,6 +15,7 @@ from mnemo_store.records import (
     Change,
     Edge,
     ErasedText,
+    Fact,
     Memory,
     NoteFile,
     NoteRoot,
@@ -71,6 +72,9 @@ class MemoryShelf:
         return None
 
     def roots(self) -> list[NoteRoot]:
+        return []
+
+    def facts(self, memory_id: str) -> list[Fact]:
         return []
 
     def edges(self, memory_id: str) -> list[Edge]:

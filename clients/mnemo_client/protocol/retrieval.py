@@ -105,12 +105,29 @@ class ChannelHit(AnswerBody):
 
 
 class ChannelTrace(AnswerBody):
-    """The results of one channel, best first: `words`, `vectors`, `neighbours` of the best in their session or note, or
-    `core` memories."""
+    """The results of one channel, best first: `words`, `vectors`, `neighbours` of the best in their session or note,
+    `core` memories, or memories that state `facts` about the entities of the question."""
 
     name: str
     found: int
     hits: list[ChannelHit]
+
+
+class FactLink(AnswerBody):
+    """A fact in a chain, and the memory that states it."""
+
+    id: str
+    memory_id: str
+    subject: str
+    predicate: str
+    object: str
+
+
+class FactChainView(AnswerBody):
+    """Facts that lead from one entity to another: `entities` are those on the way, one more than `facts`."""
+
+    entities: list[str]
+    facts: list[FactLink]
 
 
 class CandidateTrace(AnswerBody):
@@ -145,6 +162,7 @@ class RecallTrace(AnswerBody):
     candidates: list[CandidateTrace]  # by rank, then those without one
     dropped: dict[str, int]  # the numbers of candidates that are not in the answer, by reason
     stages_ms: dict[str, float]
+    fact_chains: list[FactChainView] = []  # from the entities of the question, by which `facts` were found
     uncompared: int = 0  # pairs of similar results that were too large to be compared as copies
 
 

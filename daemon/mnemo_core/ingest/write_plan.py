@@ -4,7 +4,7 @@ Slow work (vectors, scores, neighbours) is done beforehand. The write transactio
 the store, and leaves out a relation to a memory that has changed since it was compared.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple, Protocol
 
 import msgspec
@@ -23,11 +23,13 @@ from mnemo_store.records import (
     DropTrash,
     Edge,
     ErasedText,
+    Fact,
     Memory,
     NoteFile,
     NoteRoot,
     PutEdge,
     PutErasedText,
+    PutFact,
     PutMemory,
     PutMeta,
     PutTrash,
@@ -61,6 +63,16 @@ class IngestScores(NamedTuple):
     signals: Mapping[str, str]  # by signal, the words that made it
 
 
+class StatedFact(NamedTuple):
+    """A fact that a text states; valid_from (ms) None: from the time of the text on."""
+
+    subject: str
+    predicate: str
+    object: str
+    valid_from: int | None = None
+    method: str = "rule"
+
+
 class IngestItem(NamedTuple):
     """One text to be written, with everything found out about it beforehand.
 
@@ -82,6 +94,7 @@ class IngestItem(NamedTuple):
     is_explained: bool = True  # whether the reasons of related memories may be asked for
     is_extracted: bool = False  # its statements are extracted once it is stored
     dedup: Dedup | None = None  # of the request, for its statements
+    facts: tuple[StatedFact, ...] = ()  # that it states
 
 
 class WriteSnapshot(Protocol):
@@ -99,6 +112,7 @@ class WriteSnapshot(Protocol):
     def note(self, file_id: str) -> NoteFile | None: ...
     def roots(self) -> list[NoteRoot]: ...
     def edges(self, memory_id: str) -> list[Edge]: ...
+    def facts(self, memory_id: str) -> list[Fact]: ...
 
 
 class MetaReader(Protocol):
@@ -122,6 +136,7 @@ class PendingSnapshot:
         self._notes: dict[str, NoteFile | None] = {}
         self._hashes: dict[tuple[str, str, str, str, bytes], list[str]] = {}
         self._keys: dict[tuple[str, str, str], str] = {}
+        self._facts: dict[str, list[Fact]] = {}
 
     def apply(self, changes: Sequence[Change]) -> None:
         """Add changes. Those that ingestion makes are tracked, others only passed on."""
@@ -143,6 +158,8 @@ class PendingSnapshot:
                     self._forgotten[digest] = None
                 case PutMeta(name=name, value=value):
                     self._metas[name] = value
+                case PutFact(data=fact):
+                    self._facts.setdefault(fact.memory, []).append(fact)
                 case _:
                     pass
 
@@ -200,6 +217,9 @@ class PendingSnapshot:
     def edges(self, memory_id: str) -> list[Edge]:
         made = [change.data for change in self.changes if isinstance(change, PutEdge)]
         return [*self._store.edges(memory_id), *(edge for edge in made if memory_id in (edge.source, edge.target))]
+
+    def facts(self, memory_id: str) -> list[Fact]:
+        return [*self._store.facts(memory_id), *self._facts.get(memory_id, ())]
 
 
 # Before the write transaction
@@ -374,6 +394,26 @@ def record_duplicate(memory: Memory, policy: IngestPolicy, store: WriteSnapshot)
 
 
 # Later, with the vectors
+
+
+def put_facts(
+    memory: Memory, text: str, stated: Iterable[StatedFact], store: WriteSnapshot, new_id: Callable[[], str]
+) -> list[Change]:
+    """The changes that store what a memory states, without what it states already; none where its text is not `text`,
+    in which the facts were found."""
+    digest = content_hash(memory.content)
+    if digest != content_hash(text):
+        return []
+    known = {(fact.subject, fact.predicate, fact.object) for fact in store.facts(memory.id)
+             if fact.content_hash == digest.hex()}  # fmt: skip
+    return [
+        PutFact(data=Fact(
+            id=new_id(), memory=memory.id, content_hash=digest.hex(), created_at=store.now, subject=each.subject,
+            predicate=each.predicate, object=each.object, method=each.method, namespace=memory.namespace,
+            user_id=memory.user_id, valid_from=memory.event_at if each.valid_from is None else each.valid_from,
+        ))
+        for each in dict.fromkeys(stated) if each[:3] not in known
+    ]  # fmt: skip
 
 
 def first_backfill_cursor(item: IngestItem, decision: Decision, store: WriteSnapshot) -> tuple[Change, ...]:

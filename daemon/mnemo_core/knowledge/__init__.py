@@ -1,1 +1,1 @@
-"""Topics of what is remembered, and their relations. SPEC 10"""
+"""Topics of what is remembered, the facts that it states, and their relations. SPEC 10"""

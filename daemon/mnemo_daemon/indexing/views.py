@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from mnemo_daemon.indexing.attribute_index import AttributeIndex
+from mnemo_daemon.indexing.fact_index import FactIndex
 from mnemo_daemon.indexing.index import (
     CommitIndex,
     IndexProgress,
@@ -45,6 +46,7 @@ class Views:
 
     def __init__(self, store: Store, disk: Disk) -> None:
         self._use(tuple(kind() for kind in COMMIT_INDEXES))
+        self.facts = FactIndex(store)
         self.applied_seq = 0
         self.state: IndexState = "building"
         self.reason = ""
@@ -131,6 +133,7 @@ class Views:
     def rebuild_without_deleted(self) -> None:
         """Makes all indexes and their files again, so that no name and no word of a dropped memory is left in them.
         Files that cannot be replaced are removed."""
+        self.facts.clear()
         with self._rebuilding:
             while not self._replace(self._build if self.state == "stale" else self._without_dropped):
                 pass

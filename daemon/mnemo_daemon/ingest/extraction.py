@@ -19,8 +19,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from mnemo_core.ingest import write_plan
 from mnemo_core.ingest.mutations import Decision, Draft, Outcome, has_expired
-from mnemo_core.ingest.write_plan import COMPARED_STATES, IngestItem, PendingSnapshot
+from mnemo_core.ingest.write_plan import COMPARED_STATES, IngestItem, PendingSnapshot, StatedFact
 from mnemo_core.llm.content_words import content_words
 from mnemo_core.llm.extraction.extract import EXTRACT, STATEMENT_CHARACTERS
 from mnemo_core.llm.extraction.fact_extract import FACT_EXTRACT
@@ -38,18 +39,16 @@ from mnemo_store.backend import Snapshot
 from mnemo_store.indexes.attributes import MemoryFilter
 from mnemo_store.records import (
     STATES,
-    Change,
     DropExtraction,
     Fact,
     Memory,
     PendingExtraction,
     PutExtraction,
-    PutFact,
     PutMeta,
     content_hash,
 )
 from mnemo_store.store import Store, WriteResult
-from mnemo_store.tables import EXTRACTIONS, FACTS
+from mnemo_store.tables import EXTRACTIONS
 
 SOURCE = "extract"  # of a statement
 EARLIER_TEXTS = "extraction_reread"  # meta key: the last statement that was looked at, and the last to look at; "done"
@@ -247,7 +246,10 @@ class StatementExtraction:
             made = [self._memories.plan_statement(state, item, source, caller) for item in items]
             stated = [(one.memory, each) for one, each in zip(made, new, strict=True) if one is not None]
             stated += [(memory, each) for place, each in placed if place and (memory := state.memory(place))]
-            state.apply([*self._facts(snapshot, stated), DropExtraction(id=source.id)])
+            for memory, each in stated:
+                read = [StatedFact(*each.triple, method=each.triple_method)] if each.triple is not None else []
+                state.apply(write_plan.put_facts(memory, each.text, read, state, self._store.new_id))
+            state.apply([DropExtraction(id=source.id)])
             if not has_earlier and not snapshot.meta(EARLIER_TEXTS):
                 state.apply((PutMeta(name=EARLIER_TEXTS, value=DONE),))
             return WriteResult(state.changes, made, ADD, pending.group)
@@ -265,25 +267,6 @@ class StatementExtraction:
             WrittenStatement(each.text, each.triple, one.memory.id if one else None, one.outcome if one else None)
             for each, one in zip(new, decided, strict=True)
         ]
-
-    def _facts(self, snapshot: Snapshot, stated: Sequence[tuple[Memory, ReadStatement]]) -> list[Change]:
-        """The facts that memories state, where they have the statement's text and no such fact yet."""
-        made: list[Change] = []
-        seen = set()
-        for memory, statement in stated:
-            digest, triple = content_hash(memory.content), statement.triple
-            if triple is None or digest != content_hash(statement.text) or (memory.id, triple) in seen:
-                continue
-            seen.add((memory.id, triple))
-            if triple in {(each.subject, each.predicate, each.object) for each in facts_of(snapshot, memory)}:
-                continue
-            fact = Fact(
-                id=self._store.new_id(), memory=memory.id, content_hash=digest.hex(), created_at=snapshot.now,
-                method=statement.triple_method, valid_from=memory.event_at, namespace=memory.namespace,
-                user_id=memory.user_id, **triple._asdict(),
-            )  # fmt: skip
-            made.append(PutFact(data=fact))
-        return made
 
     # Texts of an older version
 
@@ -331,7 +314,7 @@ class StatementExtraction:
 def facts_of(snapshot: Snapshot, memory: Memory) -> list[Fact]:
     """The facts that a memory states as it reads now."""
     digest = content_hash(memory.content).hex()
-    return [fact for fact in snapshot.under(FACTS, memory.id) if fact.content_hash == digest]
+    return [fact for fact in snapshot.facts(memory.id) if fact.content_hash == digest]
 
 
 def _known_statements(snapshot: Snapshot, pending: PendingExtraction) -> dict[bytes, str]:
@@ -375,4 +358,4 @@ def _submission(source: Memory, pending: PendingExtraction, statement: ReadState
         evidence=source.evidence, method=statement.method,
     )  # fmt: skip
     told_at = said_at(source.content, source.event_at, source.created_at, utc_offset)
-    return Submission(draft, dedup=pending.dedup or None, infer=False, said_at=told_at)
+    return Submission(draft, dedup=pending.dedup or None, infer=False, said_at=told_at, facts=())

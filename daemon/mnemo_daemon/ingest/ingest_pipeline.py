@@ -26,7 +26,7 @@ from mnemo_core.ingest.mutations import Decision, Draft
 from mnemo_core.ingest.policies import EntryPoint, IngestPolicy
 from mnemo_core.ingest.signals.noise_filter import reject_reason
 from mnemo_core.ingest.signals.salience import Rarity, Salience
-from mnemo_core.ingest.write_plan import NEW_ID_PREFIX, Dedup, IngestItem
+from mnemo_core.ingest.write_plan import NEW_ID_PREFIX, Dedup, IngestItem, StatedFact
 from mnemo_core.text.dates.time_mentions import find_event_time
 from mnemo_daemon.errors import Refusal, refusal_of
 from mnemo_daemon.indexing.vectors.centroids import Scope
@@ -35,7 +35,7 @@ from mnemo_daemon.indexing.vectors.index_phases import ActiveIndex
 from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.ingest.neighbour_search import NeighbourQuery, NeighbourSearch
-from mnemo_daemon.memories.memory_service import INGESTED_PER_WRITE, Caller, MemoryService
+from mnemo_daemon.memories.memory_service import INGESTED_PER_WRITE, Caller, MemoryService, stated_facts
 from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_daemon.priority import never_yield
 from mnemo_daemon.settings import Settings
@@ -70,6 +70,7 @@ class Submission(NamedTuple):
     masked: tuple[str, ...] = ()
     explain: bool = False
     said_at: int | None = None  # ms; None: at its event_at, or now
+    facts: tuple[StatedFact, ...] | None = None  # that it states; None: those that its text is found to state
 
 
 class IngestResult(NamedTuple):
@@ -292,6 +293,9 @@ class IngestPipeline:
             said_at=draft.event_at if asked.said_at is None else asked.said_at,
             is_extracted=self.should_infer(asked), dedup=asked.dedup,
         )  # fmt: skip
+        if asked.facts is not None or not (item.is_extracted or rejected):
+            facts = stated_facts(draft.content, draft.speaker) if asked.facts is None else asked.facts
+            item = item._replace(facts=facts)
         return _IngestContext(asked, text_hash(draft.content), item)
 
     def _analysis_of(self, text: _IngestContext, rarity: Rarity | None) -> _TextFindings:

@@ -5,6 +5,7 @@ Refusal, and nothing of it remains.
 """
 
 import functools
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, NamedTuple
@@ -15,11 +16,13 @@ from numpy.typing import NDArray
 
 from mnemo_core.ingest import mutations, trust, write_plan
 from mnemo_core.ingest.mutations import Decision, Draft
-from mnemo_core.ingest.write_plan import IngestItem, PendingSnapshot
+from mnemo_core.ingest.write_plan import IngestItem, PendingSnapshot, StatedFact
 from mnemo_core.ingest.write_plan import WriteSnapshot as Reading
+from mnemo_core.knowledge.triples import stated_triples
 from mnemo_core.sessions.session_rows import recorded_sessions
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.secrets import SENSITIVE_TAG
+from mnemo_core.text.syntax.statements import Triple
 from mnemo_daemon.errors import Refusal, bad_value
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.memories.as_of import HistoricalState
@@ -53,9 +56,12 @@ CANDIDATES_SHOWN = 10  # of an ambiguous id
 INGESTED_PER_WRITE = 100  # memories, ingested or imported, in one write turn [SPEC 3.8, 5]
 DELETE_MAX = 500  # memories in one write turn [SPEC 3.2]
 ADD = "add"  # operation in the history
+SAID = "said"  # the method of a fact that was given as one, rather than read from a text
 FORGOTTEN = "forgotten"  # the code of a text that was purged
 # Reasons to discard a turn without comparing it with the store. SPEC 5.7
 RELEVANCE = ("too_short", "stop_words", "infrastructure_noise")
+
+log = logging.getLogger("mnemo.memories")
 
 _HEX = lazy_pattern(r"[0-9a-f]+")
 _EDGE_CURSOR = lazy_pattern(r"[01]\.[a-z]+\.[0-9a-f-]{36}")
@@ -262,7 +268,11 @@ class MemoryService:
             for source in fields.get("derived_from", ()):
                 _existing(snapshot, source, field="derived_from")
             after = mutations.new_version(before, snapshot.now, {**fields, "trust": caller.trust})
-            known = _wanted_again(snapshot, after, caller.trust) if after.content != before.content else []
+            is_reworded = after.content != before.content
+            known = _wanted_again(snapshot, after, caller.trust) if is_reworded else []
+            if is_reworded:
+                facts = stated_facts(after.content, after.speaker)
+                known += write_plan.put_facts(after, after.content, facts, snapshot, self._store.new_id)
             changes = authorised_changes([PutMemory(data=after)], snapshot, caller.trust)
             if caller.trust == "user":
                 usage = snapshot.usage(memory_id) or Usage(id=memory_id, strength=before.importance)
@@ -351,6 +361,10 @@ class MemoryService:
         pending.apply((*decision.changes, *hidden, *known, *write_plan.first_backfill_cursor(item, decision, pending)))
         if item.is_seen:
             self._on_scored(decision.memory.id)
+        facts = [each for each in item.facts if decision.outcome != "duplicate" or each.method == SAID]
+        if facts and decision.outcome != "discarded":
+            new_id = self._store.new_id
+            pending.apply(write_plan.put_facts(decision.memory, draft.content, facts, pending, new_id))
         if item.is_extracted and decision.outcome != "discarded":
             wanted = PendingExtraction(id=decision.memory.id, at=pending.now, group=group, dedup=item.dedup or "")
             pending.apply((PutExtraction(data=wanted),))
@@ -419,6 +433,17 @@ def _written_memory(decision: Decision) -> Memory:
     """The memory of a decision as its changes write it."""
     written = (change.data for change in decision.changes if isinstance(change, PutMemory))
     return next((memory for memory in written if memory.id == decision.memory.id), decision.memory)
+
+
+def stated_facts(
+    content: str, speaker: str, read: Callable[[str, str], Sequence[Triple]] = stated_triples
+) -> tuple[StatedFact, ...]:
+    """The facts that a text states, for the fact graph; none where reading it fails. SPEC 10.3 [M26]"""
+    try:
+        return tuple(StatedFact(*each) for each in read(content, speaker))
+    except Exception:
+        log.exception("a text is stored without the facts that it states")
+        return ()
 
 
 def is_visible(memory: Memory | None, caller: Caller) -> bool:

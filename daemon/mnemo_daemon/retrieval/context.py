@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from mnemo_core.knowledge.fact_chains import FactChain
 from mnemo_core.retrieval import abstention
 from mnemo_core.retrieval.ranking import rankers
 from mnemo_core.retrieval.ranking.rankers import Candidates, RankingRequest, RankingScores
@@ -92,6 +93,7 @@ class RecallContext:
     timer: StageTimer
     serving: ActiveIndex | None = None  # the vector index that is searched; None: words alone
     found: CandidateSet = dataclasses.field(init=False)
+    fact_chains: tuple[FactChain, ...] = ()  # from the entities of the query
     request: RankingRequest = dataclasses.field(init=False)  # as the ranker sees it
     learned: LearnedScores | None = None  # of the ranker `auto`
     candidates: Candidates = dataclasses.field(init=False)  # the ranker's arrays, a row for each of `found`

@@ -16,9 +16,12 @@ from mnemo_client.protocol.retrieval import (
     CandidateTrace,
     ChannelHit,
     ChannelTrace,
+    FactChainView,
+    FactLink,
     FilterCount,
     RecallTrace,
 )
+from mnemo_core.knowledge.fact_chains import FactChain
 from mnemo_core.retrieval import explanations
 from mnemo_core.retrieval.explanations import ReasonInputs
 from mnemo_core.retrieval.ranking import origin_features
@@ -35,6 +38,7 @@ from mnemo_store.indexes.attributes import MemoryFilter
 from mnemo_store.records import STATES, Memory
 
 DIGITS = 6  # of a number that is reported
+CHAINS_SHOWN = 50  # chains of facts that are reported
 FEATURES_MAX = 20  # candidates whose features are reported: those of all are a megabyte
 
 Named = dict[str, Any]  # numbers by the name of a feature
@@ -173,6 +177,7 @@ class Explainer:
             in_question=len(context.corpus.numbers),
             words=list(self.term_matches(context).values()),
             channels=_channels(context.found, ids),
+            fact_chains=[fact_chain_view(chain) for chain in context.fact_chains[:CHAINS_SHOWN]],
             candidates=candidates,
             dropped=dict(Counter(each.dropped for each in candidates if each.dropped is not None)),
             uncompared=context.page.uncompared,
@@ -331,8 +336,9 @@ def _channels(candidates: CandidateSet, ids: Sequence[str]) -> list[ChannelTrace
     for name, has_it, scores in (
         ("words", candidates.from_words, by_words), ("vectors", candidates.from_vectors, by_sims),
         ("neighbours", candidates.from_neighbours, None), ("core", candidates.from_core, None),
+        ("facts", candidates.from_facts, None),
     ):  # fmt: skip
-        if name == "vectors" and candidates.query is None:
+        if (name == "vectors" and candidates.query is None) or (name == "facts" and not has_it.any()):
             continue
         rows = np.flatnonzero(has_it)
         if scores is not None:
@@ -344,6 +350,14 @@ def _channels(candidates: CandidateSet, ids: Sequence[str]) -> list[ChannelTrace
         ]
         found.append(ChannelTrace(name=name, found=len(hits), hits=hits))
     return found
+
+
+def fact_chain_view(chain: FactChain) -> FactChainView:
+    links = [
+        FactLink(id=fact.id, memory_id=fact.memory, subject=fact.subject, predicate=fact.predicate, object=fact.object)
+        for fact in chain.facts
+    ]
+    return FactChainView(entities=list(chain.entities), facts=links)
 
 
 def _columns(names: tuple[str, ...], *parts: NDArray[Any]) -> _Columns:

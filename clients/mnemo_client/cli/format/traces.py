@@ -12,7 +12,7 @@ WHY_LINES_MAX = 8
 SMALL = 0.1
 NO_REASON_TEXT = "no strong reason"
 
-_CHANNELS = (("words", "w"), ("vectors", "v"), ("neighbours", "n"), ("core", "c"))
+_CHANNELS = (("words", "w"), ("vectors", "v"), ("neighbours", "n"), ("core", "c"), ("facts", "f"))
 _DROP_REASON_LABELS = {
     "near_copy": "a near copy", "duplicate_content": "the same text", "over_budget": "over the token budget",
     "cut": "after the gap", "older_value": "an older value", "beyond_top_k": "further down",

@@ -30,6 +30,7 @@ from mnemo_core.similarity.thresholds import SOURCE, Thresholds
 from mnemo_store.records import LAYERS, STATES
 
 NEAR_COSINE = 0.45  # a lower best cosine is not scaled up to 1: a query far from everything stays far
+FACT_RELEVANCE = 1.0  # of what a chain of facts leads to, at least [G 4.1]
 WORDS_WEIGHT = 0.5  # of the two channels in the first fusion; measured on the retrieval benchmark, daemon/SPEC.md 7
 FULL_WORDS_SCORE = 0.9  # of a memory that holds as much of the query as itself; words alone never say all
 ARCHIVED_FACTOR = 0.8  # of the score; `layered` has a term for it instead. SPEC 7.4
@@ -81,6 +82,7 @@ class Candidates(NamedTuple):
     last_accessed: NDArray[np.int64]  # 0: never
     id_high: NDArray[np.uint64]
     id_low: NDArray[np.uint64]
+    reached: Bools | None = None  # by a chain of facts from an entity of the query
     # Computed only for the rankers that read them:
     overlap: Floats | None = None  # the share of the query's tokens in content and tags: lexical_ranker.overlap
     late: Floats | None = None  # late interaction, 0..1; NaN where it could not be computed
@@ -218,7 +220,10 @@ def order(scored: RankingScores, candidates: Candidates) -> NDArray[np.intp]:
 
 def _relevance(asked: RankingRequest, candidates: Candidates) -> Values:
     share = word_share(candidates.words)
-    return decay_ranker.relevance(share, candidates.sims, asked.thresholds, is_short_cjk=asked.is_short_cjk)
+    fit = decay_ranker.relevance(share, candidates.sims, asked.thresholds, is_short_cjk=asked.is_short_cjk)
+    if asked.ranker == "layered" and candidates.reached is not None:
+        fit = np.where(candidates.reached, np.maximum(fit, FACT_RELEVANCE), fit)
+    return fit
 
 
 def _age_hours(asked: RankingRequest, at: NDArray[np.int64]) -> Values:
@@ -286,7 +291,7 @@ def _hybrid(asked: RankingRequest, candidates: Candidates) -> RankerOutput:
 
 
 def _layered(asked: RankingRequest, candidates: Candidates) -> RankerOutput:
-    """Drop candidates that neither a word nor a similar enough vector found.
+    """Drop candidates that neither a word nor a similar enough vector nor a fact found.
 
     Only vectors have a floor, as in [G]: a relevance by words alone is below it by rule, and would never be shown.
     """
@@ -298,6 +303,8 @@ def _layered(asked: RankingRequest, candidates: Candidates) -> RankerOutput:
     used_at = np.where(candidates.last_accessed > 0, candidates.last_accessed, candidates.created_at)
     fresh = decay_ranker.recency(_age_hours(asked, used_at), candidates.decay_rate)
     dropped = ~decay_ranker.is_confirmed(candidates.sims, asked.thresholds) & (candidates.words <= 0)
+    if candidates.reached is not None:
+        dropped &= ~candidates.reached
     scores, shown = decay_ranker.score(fit, worth, fresh), fit.astype(np.float32).astype(np.float64)  # as in the answer
     features = {"relevance": shown, "weight": worth, "recency": fresh}
     return RankerOutput(scores, features, decay_ranker.amounts(shown, worth, fresh), dropped, "below_sim_threshold")

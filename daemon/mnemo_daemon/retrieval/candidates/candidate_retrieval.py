@@ -26,6 +26,7 @@ from mnemo_daemon.retrieval.candidates.candidate_set import (
     sorted_unique,
 )
 from mnemo_daemon.retrieval.candidates.corpus import WORD, Corpus, name_in
+from mnemo_daemon.retrieval.candidates.fact_channel import FactChannel
 from mnemo_daemon.retrieval.context import RecallContext
 from mnemo_daemon.retrieval.question import Question
 from mnemo_store.batches import batched
@@ -107,6 +108,7 @@ class CandidateRetrieval:
         self._store = store
         self._views = views
         self._embedding = embedding
+        self._facts = FactChannel(store, views)
         self._threads = ThreadPoolExecutor(THREADS, "mnemo-words")
 
     def close(self) -> None:
@@ -137,8 +139,11 @@ class CandidateRetrieval:
         by_words = _merged(_ChannelHits(*hits), discarded, fetch)
         by_words = _merged(by_words, _ChannelHits(versions, _nan_without_match(of_versions.words)), fetch)
         timer.mark("words")
+        reached = self._facts.reach(question, corpus)
+        timer.mark("facts")
         scores = _Scores(corpus, lexical, postings, serving, vector, of_versions)
-        found = _joined(question, by_words, by_sims, scores, first, fetch)
+        found = _joined(question, by_words, by_sims, reached.numbers, scores, first, fetch)
+        context.fact_chains = reached.chains
         context.found = found._replace(query=query, is_whole=of_versions.is_whole)
         timer.mark("join")
 
@@ -199,24 +204,26 @@ def candidates_wanted(question: Question, first: int = CANDIDATES_MIN) -> int:
 
 
 def _joined(
-    question: Question, by_words: _ChannelHits, by_sims: _ChannelHits, scores: _Scores, first: int, fetch: int
-) -> CandidateSet:
-    """The candidates of the channels and the core memories, each with both of its scores."""
+    question: Question, by_words: _ChannelHits, by_sims: _ChannelHits, reached: Numbers, scores: _Scores, first: int,
+    fetch: int,
+) -> CandidateSet:  # fmt: skip
+    """The candidates of the channels, those reached by facts and the core memories, each with both of its scores."""
     core = scores.nearest(scores.corpus.core, CORE_CANDIDATES)
     own = _of_requested_namespace(question, scores.corpus)
     own_words, own_sims = _best(own, scores.words(own), 0.0), _best(own, scores.sims(own), -np.inf)
-    numbers = sorted_unique(np.concatenate([by_words.numbers, by_sims.numbers, core, own_words, own_sims]))
+    numbers = sorted_unique(np.concatenate([by_words.numbers, by_sims.numbers, core, own_words, own_sims, reached]))
     in_words, words = _scatter(numbers, by_words, scores.words)
     in_sims, sims = _scatter(numbers, by_sims, scores.sims)
     rounds = _rounds(numbers, [by_words.numbers, by_sims.numbers], first, fetch)
-    in_core = np.zeros(len(numbers), np.bool_)
-    for places, is_in in ((core, in_core), (own_words, in_words), (own_sims, in_sims)):
+    in_core, in_facts = np.zeros((2, len(numbers)), np.bool_)
+    for places, is_in in ((core, in_core), (own_words, in_words), (own_sims, in_sims), (reached, in_facts)):
         is_in[np.searchsorted(numbers, places)] = True
         rounds[np.searchsorted(numbers, places)] = 0
     none = np.zeros(len(numbers), np.bool_)
     return CandidateSet(
-        numbers, words, sims, rounds, in_words, in_sims, none, in_core, none, scores.postings, vector=scores.vector
-    )
+        numbers, words, sims, rounds, in_words, in_sims, none, in_core, in_facts, none, scores.postings,
+        vector=scores.vector,
+    )  # fmt: skip
 
 
 def _of_requested_namespace(question: Question, corpus: Corpus) -> Numbers:

@@ -28,6 +28,7 @@ class CandidateSet(NamedTuple):
     from_vectors: Bools
     from_neighbours: Bools  # next to one of the best in its session or note
     from_core: Bools  # joined as a core memory, found by the others or not
+    from_facts: Bools  # states a fact to which a chain leads from an entity of the query
     from_formula: Bools  # among the best by `deterministic`, for the rankers that use it
     terms: QueryPostings  # of the words channel, as of that moment
     query: QueryTokens | None = None  # as it was embedded; None: without vectors
@@ -38,7 +39,8 @@ class CandidateSet(NamedTuple):
         """The names of the channels that found the candidate."""
         by = (
             ("words", self.from_words), ("vectors", self.from_vectors), ("neighbours", self.from_neighbours),
-            ("core", self.from_core), ("formula", self.from_formula),
+            ("core", self.from_core), ("facts", self.from_facts),
+            ("formula", self.from_formula),
         )  # fmt: skip
         return [name for name, found in by if found[row]]
 

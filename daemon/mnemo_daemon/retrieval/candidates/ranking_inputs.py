@@ -114,6 +114,7 @@ def _candidates_of(context: RecallContext) -> Candidates:
     return Candidates(
         words=found.words,
         sims=found.sims,
+        reached=found.from_facts,
         learned=None if learned is None else learned.learned,
         chances=None if learned is None else learned.chances,
         **columns,

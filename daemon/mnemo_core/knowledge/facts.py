@@ -1,0 +1,129 @@
+"""Validity of facts: a later value ends an earlier one where only one can hold at a time. SPEC 10.3 [G45]
+
+Nothing of this is stored: it follows from the facts themselves, whenever they are read. A fact that is taken back no
+longer ends another, and the order in which facts were stored makes no difference.
+"""
+
+import functools
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+from mnemo_core.knowledge.entity_names import entity_key
+from mnemo_core.text import lexicon
+from mnemo_core.text.syntax import english
+from mnemo_store.records import Fact
+
+
+class SourcedFact(NamedTuple):
+    """A fact, and the trust of the memory that states it: a place in TRUSTS, where the most trusted is first."""
+
+    fact: Fact
+    trust: int = 0
+
+
+class FactState(NamedTuple):
+    """A fact as it stands: open, or ended at a time (ms) by another one; with the ids of those that contradict it."""
+
+    fact: Fact
+    valid_to: int = 0  # 0: it is open
+    superseded_by: str = ""
+    conflicts_with: tuple[str, ...] = ()
+
+    @property
+    def is_open(self) -> bool:
+        return self.valid_to == 0
+
+
+class Conflict(NamedTuple):
+    """Open facts of which only one can hold, in an order that nobody knows; oldest id first."""
+
+    subject: str
+    predicate: str
+    facts: tuple[Fact, ...]
+
+
+_SINGLE = lexicon.meanings("facts", "single_valued")
+_SINGLE_PREFIXES = lexicon.words("facts", "single_valued_prefixes")
+
+
+@functools.lru_cache(1024)
+def predicate_key(predicate: str) -> str:
+    """A predicate as predicates are compared: folded, its verb in the base form ("works at" is "work at")."""
+    words = predicate.casefold().split()
+    if words and words[0] not in english.BE:
+        words[0] = english.BASE_OF_THIRD.get(words[0], words[0])
+    return " ".join(words)
+
+
+def single_value_of(predicate: str) -> str | None:
+    """The attribute that a predicate names, if a subject has one value of it at a time; None for one that may have
+    several: "likes", "has"."""
+    key = predicate_key(predicate)
+    if key.split(" ", 1)[0] in _SINGLE_PREFIXES:
+        return key.replace("favorite", "favourite")
+    return _SINGLE.get(key)
+
+
+def resolve_facts(facts: Iterable[SourcedFact], at: int) -> list[FactState]:
+    """Each fact that had begun by `at` (ms), as it stands then, in the order of the ids.
+
+    Of one subject and single-valued predicate, a fact ends those that began before it with another object, unless they
+    are trusted more. Facts whose order is not known (one has no time, or both the same) all stay open.
+    """
+    begun = sorted((each for each in facts if each.fact.valid_from <= at), key=lambda each: each.fact.id)
+    states = {each.fact.id: FactState(each.fact, *_given_end(each.fact, at)) for each in begun}
+    compared: dict[tuple[str, str, str], list[SourcedFact]] = {}
+    for each in begun:
+        attribute = single_value_of(each.fact.predicate)
+        if attribute is not None and states[each.fact.id].is_open:
+            compared.setdefault((each.fact.user_id, entity_key(each.fact.subject), attribute), []).append(each)
+    for some in compared.values():
+        if len(some) > 1:
+            states |= {state.fact.id: state for state in _resolve_values(some)}
+    return list(states.values())
+
+
+def conflicts_among(states: Sequence[FactState]) -> list[Conflict]:
+    """The conflicts among resolved facts, by subject and predicate."""
+    found: dict[tuple[str, str], list[Fact]] = {}
+    for state in states:
+        if state.conflicts_with:
+            fact = state.fact
+            found.setdefault((entity_key(fact.subject), single_value_of(fact.predicate) or ""), []).append(fact)
+    return [
+        Conflict(facts[0].subject, facts[0].predicate, tuple(sorted(facts, key=lambda fact: fact.id)))
+        for _, facts in sorted(found.items())
+    ]
+
+
+def is_same_value(one: Fact, other: Fact) -> bool:
+    """Return whether two objects say the same, as far as both go: "Porto" and "Porto in May"."""
+    words, others = set(entity_key(one.object).split()), set(entity_key(other.object).split())
+    return words <= others or others <= words
+
+
+def _given_end(fact: Fact, at: int) -> tuple[int, str]:
+    """The end that was stored with a fact, once it has come."""
+    return (fact.valid_to, fact.superseded_by) if 0 < fact.valid_to <= at else (0, "")
+
+
+def _resolve_values(facts: Sequence[SourcedFact]) -> list[FactState]:
+    """The states of the values of one attribute of one subject."""
+    open_ = [each for each in facts if not each.fact.valid_from]
+    ended: list[FactState] = []
+    undated = len(open_)
+    dated = sorted((each for each in facts if each.fact.valid_from), key=lambda each: each.fact.valid_from)
+    for valid_from, group in groupby(dated, key=lambda each: each.fact.valid_from):
+        began = list(group)
+        for each in open_[undated:]:
+            later = [one for one in began if one.trust <= each.trust and not is_same_value(one.fact, each.fact)]
+            if later:
+                ended.append(FactState(each.fact, valid_from, later[0].fact.id))
+                open_.remove(each)
+        open_ += began
+    contradicting = (
+        (each, tuple(sorted(other.fact.id for other in open_ if not is_same_value(each.fact, other.fact))))
+        for each in open_
+    )
+    return [*ended, *(FactState(each.fact, conflicts_with=others) for each, others in contradicting)]

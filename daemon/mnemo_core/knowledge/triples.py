@@ -1,0 +1,126 @@
+"""Triples that an ordinary text states of somebody or something named; the basis of the fact graph. SPEC 5.6 [M26]
+
+The rules of `statements` read every plain sentence, also "the room was electric". A graph needs those that name what
+they are about: a person, the speaker, a thing with a name, and say more of it than how it is.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from mnemo_core.knowledge.entity_names import names_in
+from mnemo_core.text import lexicon
+from mnemo_core.text.lexicon import listed
+from mnemo_core.text.syntax import english
+from mnemo_core.text.syntax.statements import Statement, Triple, extract_statements
+
+TEXT_CHARS_MAX = 2000  # of a longer text, no facts are read with the text: it is a document, see `infer`
+TRIPLES_MAX = 16  # of one text
+
+_OWN = listed("i we my our")
+_NO_SUBJECTS = listed(
+    "looks sounds seems thanks today tomorrow yesterday this that these those here there it plus every each glad happy"
+)
+_IN_PROGRESS = {phrase.split()[0]: (verb, phrase.split()[1:]) for phrase, verb in
+                lexicon.meanings("facts", "stated_in_progress").items()}  # fmt: skip
+_CHOICES = lexicon.words("facts", "stated_choices")
+_LINKS = tuple(lexicon.lines("facts", "adjective_links"))
+_ASIDE = listed("also currently now still already just finally recently really mostly")
+
+
+def stated_triples(text: str, speaker: str = "") -> tuple[Triple, ...]:
+    """The triples of a text that belong in the fact graph, each once, in order; none of a long text. Linear in the
+    length of the text. speaker: who says "I"; "" where nobody knows."""
+    if len(text) > TEXT_CHARS_MAX:
+        return ()
+    found = (triple for each in extract_statements(text, speaker) for triple in _of_statement(each, speaker))
+    return tuple(dict.fromkeys(found))[:TRIPLES_MAX]
+
+
+def _of_statement(statement: Statement, speaker: str) -> Iterator[Triple]:
+    triple = statement.triple or _of_plain_verb(statement.text)
+    if triple is None or "," in triple.subject or not _is_named(triple.subject, statement.text, speaker):
+        return
+    if triple.predicate in {"is", "was"}:
+        triple = _of_copula(triple) or triple
+        if triple.predicate in {"is", "was"} and not _names_a_kind(triple.object):
+            return
+    yield triple
+
+
+def _is_named(subject: str, sentence: str, speaker: str) -> bool:
+    """Return whether the subject of a sentence is somebody or something in particular.
+
+    The capital of its first word is that of a sentence where a plural verb follows: "Horses have such grace".
+    """
+    words = subject.split()
+    first = words[0].casefold()
+    if first in _NO_SUBJECTS or first in english.QUANTIFIERS - {"a", "an"}:
+        return False
+    if first in _OWN or first in english.GIVEN_NAMES or (speaker and subject.startswith(speaker)):
+        return True
+    if first.endswith("ing"):
+        return False
+    if names_in(" ".join(words[1:])):
+        return True
+    verb = sentence[len(subject) :].split()[:1] if sentence.startswith(subject) else []
+    is_plural = any(word in english.AUX_MANY or english.is_base(word) for word in verb)
+    return not is_plural and bool(names_in(subject))
+
+
+def _of_copula(triple: Triple) -> Triple | None:
+    """The relation that "is" states: X is Y's R, or the R of Y, as Y R X; X is based in Y, as X is based in Y."""
+    words = triple.object.split()
+    for link in _LINKS:
+        if triple.object.startswith(link + " "):
+            return Triple(triple.subject, f"{triple.predicate} {link}", triple.object[len(link) + 1 :])
+    if triple.predicate != "is":
+        return None
+    owner, _, relation = triple.object.replace("’", "'").partition("'s ")
+    if relation and " " not in relation.strip() and len(owner.split()) <= 3 and relation in english.RELATIVES:
+        return Triple(owner, relation, triple.subject)
+    if len(words) > 3 and words[0] == "the" and words[2] == "of" and words[1] in english.RELATIVES | {"capital"}:
+        return Triple(" ".join(words[3:]), words[1], triple.subject)
+    return None
+
+
+def _names_a_kind(said: str) -> bool:
+    """Return whether what follows "is" names somebody, something or a kind of thing: "a nurse", not "great"."""
+    words = said.split()
+    first = words[0].casefold()
+    is_judged = any(word.casefold().strip(",.") in english.ADVERBS for word in words[:2])
+    return not is_judged and len(words) <= 8 and (first in {"a", "an"} or words[0][0].isupper() or words[0].isdigit())
+
+
+def _of_plain_verb(sentence: str) -> Triple | None:
+    """A triple of "X is working on Y", "X chose Y", "X decided on Y", "X decided to use Y"."""
+    words = sentence.rstrip(" .!").split()
+    bare = [word.casefold().strip(",;:") for word in words]
+    if set(bare) & _NOT_SAID or any(word.endswith("n't") for word in bare) or len(words) > 24:
+        return None
+    for at in range(1, min(len(words) - 1, 6)):
+        if bare[at] in english.BE and bare[at] not in {"was", "were"}:
+            after = at + 1 + (bare[at + 1] in _ASIDE)
+            verb, rest = _IN_PROGRESS.get(bare[after], ("", [])) if after < len(bare) else ("", [])
+            behind = after + 1 + len(rest)
+            if verb and bare[after + 1 : behind] == rest:
+                return _triple(words[:at], verb, words[behind:])
+        if bare[at] in _CHOICES:
+            subject = [word for word in words[:at] if word.casefold() not in {"have", "has", *_ASIDE}]
+            behind = at + 1
+            if bare[at] in {"decided", "settled", "opted"}:
+                if bare[behind : behind + 2] == ["to", "use"]:
+                    behind += 2
+                elif bare[behind : behind + 1] in (["on"], ["for"]):
+                    behind += 1
+                else:
+                    return None
+            return _triple(subject, "choose", words[behind:])
+    return None
+
+
+_NOT_SAID = frozenset((*english.NEGATIONS, *english.HEDGES, *english.SUBORDINATORS, *english.SUPPOSED)) - {"on"}
+
+
+def _triple(subject: Sequence[str], predicate: str, said: Sequence[str]) -> Triple | None:
+    if not subject or not said or len(subject) > 4 or len(said) > 12:
+        return None
+    return Triple(" ".join(subject), predicate, " ".join(said))
