@@ -7,18 +7,15 @@
 A client keeps one connection open between requests; use one Client in each thread. `last_body` holds the bytes of the
 last answer as the daemon sent them, for callers that pass them on unread."""
 
-import errno
-import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Literal, Self, TypeVar
+from typing import Any
 
 import msgspec
 
-from mnemo_client.errors import InterruptedAnswerError, InvalidAnswerError, RefusalError, UnreachableError, UsageError
-from mnemo_client.http import MalformedAnswerError, Response, SocketConnection
+from mnemo_client.connection import ClientConnection, Filter, decode, encode, percent_encoded, target_of
+from mnemo_client.errors import InterruptedAnswerError, RefusalError
+from mnemo_client.http import MalformedAnswerError
 from mnemo_client.protocol import (
     conversations,
     erasure,
@@ -30,31 +27,15 @@ from mnemo_client.protocol import (
     runs,
     versions,
 )
+from mnemo_client.protocol import facts as fact_types
 from mnemo_client.protocol import jobs as job_types
 from mnemo_client.protocol import llm as llm_types
 from mnemo_client.protocol import status as status_types
 from mnemo_client.protocol.choices import ImportTool
-from mnemo_client.protocol.primitives import API_VERSION, AnswerBody, FailureAnswer
-
-T = TypeVar("T")
-
-SourceChannel = Literal["api", "cli", "mcp"]
-Filter = str | int | float | bool | Sequence[str] | None
-
-TIMEOUT_SECONDS = 60.0  # for one answer: enough for a large batch, or for a daemon that is stopping (10 s, SPEC 16)
-LONG_TIMEOUT_SECONDS = 3600.0  # for a backup of a large store on a slow disk
-# A connection that was idle for longer is replaced before a request that must not be sent twice. The daemon keeps an
-# idle connection for longer than this.
-IDLE_SECONDS_MAX = 5.0
-
-# Bytes that need no percent-encoding in a path or a query string. RFC 3986, 2.3
-UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
-
-# Routes besides GET that change nothing, or that may be sent twice without changing more.
-REPEATABLE = frozenset({"/recall", "/why", "/context", "/ask", "/models/use", "/notes/roots", "/notes/rescan"})
+from mnemo_client.protocol.primitives import AnswerBody, FailureAnswer
 
 
-class Client:
+class Client(ClientConnection):
     """A connection to the daemon behind `socket_path`.
 
     `namespace` is sent with every request that names none itself. `entry_point` is the source channel
@@ -63,43 +44,6 @@ class Client:
 
     Raises UnreachableError if no process listens, RefusalError for the daemon's own errors, InterruptedAnswerError if
     the connection ends before the answer is complete, InvalidAnswerError if the answer is not one of this protocol."""
-
-    def __init__(
-        self,
-        socket_path: Path | str,
-        namespace: str | None = None,
-        *,
-        entry_point: SourceChannel = "api",
-        agent: str | None = None,
-        timeout: float = TIMEOUT_SECONDS,
-    ) -> None:
-        self.socket_path = Path(socket_path)
-        self.namespace = namespace
-        self.entry_point = entry_point
-        self.agent = agent
-        self.timeout = timeout
-        self.last_body = b""
-        self._connection: SocketConnection | None = None
-        self._used_at = 0.0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
-
-    def with_long_timeout(self) -> Self:
-        """Return this client with a timeout for requests that may take minutes."""
-        self.close()
-        self.timeout = LONG_TIMEOUT_SECONDS
-        return self
 
     # Memories
 
@@ -112,7 +56,7 @@ class Client:
         self, memories: Sequence[memories.NewMemory], namespace: str | None = None
     ) -> list[ingestion.RememberAnswer | FailureAnswer]:
         """Store up to 1,000 memories; return the outcome of each, in order."""
-        raw = [msgspec.Raw(_encode(memory)) for memory in memories]
+        raw = [msgspec.Raw(encode(memory)) for memory in memories]
         asked = ingestion.NewMemories(memories=raw, namespace=namespace)
         keyed = all(memory.key is not None for memory in memories)
         answer = self._request("POST", "/memories/batch", _RawBatchAnswer, asked, repeatable=keyed)
@@ -133,7 +77,7 @@ class Client:
 
     def add_step(self, run: str, step: runs.NewStep) -> ingestion.RememberAnswer:
         """Store a step of an agent's run; a number that the run has already changes that step."""
-        route = f"/runs/{_percent_encoded(run)}/steps"
+        route = f"/runs/{percent_encoded(run)}/steps"
         return self._request("POST", route, ingestion.RememberAnswer, step, repeatable=True)
 
     def steps(
@@ -141,11 +85,11 @@ class Client:
     ) -> runs.StepsAnswer:
         """Return the steps of a run in order, and its summary; the `cursor` of a page leads to the next one."""
         query = {"limit": limit, "cursor": cursor, "user_id": user_id}
-        return self._request("GET", f"/runs/{_percent_encoded(run)}/steps", runs.StepsAnswer, query=query)
+        return self._request("GET", f"/runs/{percent_encoded(run)}/steps", runs.StepsAnswer, query=query)
 
     def summarize_run(self, run: str, **fields: Any) -> runs.RunSummaryAnswer:
         """Summarize a run, unless that was done and no step has changed. `fields` are those of RunSummaryRequest."""
-        route, asked = f"/runs/{_percent_encoded(run)}/summary", runs.RunSummaryRequest(**fields)
+        route, asked = f"/runs/{percent_encoded(run)}/summary", runs.RunSummaryRequest(**fields)
         return self._request("POST", route, runs.RunSummaryAnswer, asked, repeatable=True)
 
     def topic_graph(self, **query: Any) -> graph.GraphAnswer:
@@ -164,13 +108,13 @@ class Client:
     def explain_session(self, session_id: str, query: str, **fields: Any) -> conversations.SessionTrace:
         """Return what a message would recall in a session, stage by stage; nothing is changed. `fields` are those of
         ExplainSessionRequest."""
-        route, asked = f"/sessions/{_percent_encoded(session_id)}/explain", conversations.ExplainSessionRequest
+        route, asked = f"/sessions/{percent_encoded(session_id)}/explain", conversations.ExplainSessionRequest
         return self._request("POST", route, conversations.SessionTrace, asked(query=query, **fields), repeatable=True)
 
     def chat(self, session_id: str, message: str, **fields: Any) -> conversations.ChatAnswer:
         """Return the reply to a message of a session, from memories alone, after both were stored. `fields` are those
         of ChatRequest."""
-        route, asked = f"/sessions/{_percent_encoded(session_id)}/chat", conversations.ChatRequest
+        route, asked = f"/sessions/{percent_encoded(session_id)}/chat", conversations.ChatRequest
         return self._request("POST", route, conversations.ChatAnswer, asked(message=message, **fields))
 
     def reclassify(self, asked: ingestion.ReclassifyRequest) -> ingestion.ReclassifyAnswer:
@@ -181,7 +125,7 @@ class Client:
     def get(self, id: str, as_of: int | str | None = None) -> memories.MemoryView:  # noqa: A002 - the field's own name
         """Return one memory, by its full id or at least 8 hex digits of its start or end; with `as_of`, its past
         version."""
-        return self._request("GET", f"/memories/{_percent_encoded(id)}", memories.MemoryView, query={"as_of": as_of})
+        return self._request("GET", f"/memories/{percent_encoded(id)}", memories.MemoryView, query={"as_of": as_of})
 
     def list_memories(
         self, *, limit: int | None = None, cursor: str | None = None, namespace: str | None = None, **filters: Filter
@@ -191,11 +135,11 @@ class Client:
         return self._request("GET", "/memories", memories.MemoryPage, query=query, namespace=namespace)
 
     def patch(self, id: str, change: memories.Patch) -> memories.MemoryView:  # noqa: A002
-        return self._request("PATCH", f"/memories/{_percent_encoded(id)}", memories.MemoryView, change)
+        return self._request("PATCH", f"/memories/{percent_encoded(id)}", memories.MemoryView, change)
 
     def delete(self, id: str, why: str | None = None) -> memories.DeleteAnswer:  # noqa: A002
         """Delete one memory: move it to the trash, with an optional reason."""
-        return self._request("DELETE", f"/memories/{_percent_encoded(id)}", memories.DeleteAnswer, query={"why": why})
+        return self._request("DELETE", f"/memories/{percent_encoded(id)}", memories.DeleteAnswer, query={"why": why})
 
     def delete_many(
         self, *, confirm: bool = False, namespace: str | None = None, **filters: Filter
@@ -236,7 +180,7 @@ class Client:
         """Erase one memory, every trace of it, and everything derived from it."""
         asked = erasure.EraseOneRequest(dry_run=dry_run, quoting=quoting, everywhere=everywhere)
         return self.with_long_timeout()._request(
-            "POST", f"/memories/{_percent_encoded(id)}/purge", erasure.EraseAnswer, asked
+            "POST", f"/memories/{percent_encoded(id)}/purge", erasure.EraseAnswer, asked
         )
 
     def erase_many(
@@ -258,17 +202,59 @@ class Client:
 
     def restore(self, id: str) -> memories.MemoryView:  # noqa: A002
         """Restore one memory from the trash."""
-        return self._request("POST", f"/trash/{_percent_encoded(id)}/restore", memories.MemoryView)
+        return self._request("POST", f"/trash/{percent_encoded(id)}/restore", memories.MemoryView)
 
     def history(self, id: str, *, limit: int | None = None, cursor: str | None = None) -> versions.HistoryAnswer:  # noqa: A002
         """Return the versions of a memory, the newest first."""
         query = {"limit": limit, "cursor": cursor}
-        return self._request("GET", f"/memories/{_percent_encoded(id)}/history", versions.HistoryAnswer, query=query)
+        return self._request("GET", f"/memories/{percent_encoded(id)}/history", versions.HistoryAnswer, query=query)
 
     def edges(self, id: str, *, limit: int | None = None, cursor: str | None = None) -> memories.EdgesAnswer:  # noqa: A002
         """Its edges, each with the memory at the other end."""
         query = {"limit": limit, "cursor": cursor}
-        return self._request("GET", f"/memories/{_percent_encoded(id)}/edges", memories.EdgesAnswer, query=query)
+        return self._request("GET", f"/memories/{percent_encoded(id)}/edges", memories.EdgesAnswer, query=query)
+
+    def facts(
+        self, entity: str = "", *, include_superseded: bool = False, as_of: int | str | None = None,
+        limit: int | None = None, cursor: str | None = None, namespace: str | None = None,
+    ) -> fact_types.FactsAnswer:  # fmt: skip
+        """Return the facts that name an entity, or all; the `cursor` of a page leads to the next one."""
+        query = {"entity": entity or None, "include_superseded": include_superseded or None, "as_of": as_of,
+                 "limit": limit, "cursor": cursor}  # fmt: skip
+        return self._request("GET", "/facts", fact_types.FactsAnswer, query=query, namespace=namespace)
+
+    def add_facts(self, stated: Sequence[fact_types.NewFact], **fields: Any) -> fact_types.NewFactsAnswer:
+        """Insert facts. `fields` are those of NewFacts."""
+        return self._request(
+            "POST", "/facts", fact_types.NewFactsAnswer, fact_types.NewFacts(facts=list(stated), **fields)
+        )
+
+    def fact_graph(
+        self, entity: str, hops: int | None = None, *, namespace: str | None = None
+    ) -> fact_types.FactGraphAnswer:
+        """Return the chains of facts from an entity, of at most 1 to 3 facts each (2 by default)."""
+        query = {"entity": entity, "hops": hops}
+        return self._request("GET", "/facts/graph", fact_types.FactGraphAnswer, query=query, namespace=namespace)
+
+    def fact_conflicts(
+        self, subject: str = "", predicate: str = "", *, namespace: str | None = None
+    ) -> fact_types.FactConflictsAnswer:
+        """Return the facts that contradict each other, of a subject and predicate where these are given."""
+        query = {"subject": subject or None, "predicate": predicate or None}
+        return self._request(
+            "GET", "/facts/conflicts", fact_types.FactConflictsAnswer, query=query, namespace=namespace
+        )
+
+    def fact_history(
+        self, subject: str, predicate: str = "", *, namespace: str | None = None
+    ) -> fact_types.FactHistoryAnswer:
+        """Return the facts of a subject from the oldest on, with those that have ended."""
+        query = {"subject": subject, "predicate": predicate or None}
+        return self._request("GET", "/facts/history", fact_types.FactHistoryAnswer, query=query, namespace=namespace)
+
+    def delete_fact(self, id: str) -> fact_types.FactDeletedAnswer:  # noqa: A002
+        """Remove a fact; its memory stays."""
+        return self._request("DELETE", f"/facts/{percent_encoded(id)}", fact_types.FactDeletedAnswer)
 
     def diff(
         self,
@@ -342,7 +328,7 @@ class Client:
 
         Who stops reading ends the call of the model."""
         asked = retrieval.AskRequest(question=question, **fields) if isinstance(question, str) else question
-        body = _encode(msgspec.structs.replace(asked, stream=True))
+        body = encode(msgspec.structs.replace(asked, stream=True))
         namespace = None if asked.namespace is not None else self.namespace
         response = self._send("POST", "/ask", body, namespace, repeatable=True)
         if response.status != 200:
@@ -354,10 +340,10 @@ class Client:
                 if field == b"event":
                     name = value.decode()
                 elif field == b"data" and name == "error":
-                    raise RefusalError(503, _decode(value, dict[str, dict[str, Any]])["error"])
+                    raise RefusalError(503, decode(value, dict[str, dict[str, Any]])["error"])
                 elif field == b"data":
                     self.last_body = value
-                    yield _decode(value, _ASK_EVENTS[name])
+                    yield decode(value, _ASK_EVENTS[name])
 
     # The daemon and its parts
 
@@ -438,7 +424,7 @@ class Client:
         The client's own namespace does not restrict it. Raises InterruptedAnswerError if it ends too early.
         """
         flags = {"history": None if history else False, "vectors": vectors or None}
-        response = self._send("GET", _target("/export", flags), None, namespace, repeatable=True)
+        response = self._send("GET", target_of("/export", flags), None, namespace, repeatable=True)
         if response.status != 200:
             self._read_body(response)
         with self._reading(response, "the connection to the daemon ended in the middle of the export", "run it again"):
@@ -463,13 +449,13 @@ class Client:
         flags = {"from": tool, "user_id": user_id, "allow_forgotten": allow_forgotten or None}
         try:
             response = self._send(
-                "POST", _target("/import", {**flags, "dry_run": dry_run or None}), pieces, namespace, repeatable=False
+                "POST", target_of("/import", {**flags, "dry_run": dry_run or None}), pieces, namespace, repeatable=False
             )
             if response.status != 200:
                 self._read_body(response)
             for line in response.lines():
                 self.last_body = line
-                peek = _decode(line, _ErrorOrProgress)
+                peek = decode(line, _ErrorOrProgress)
                 if peek.error is not None:
                     raise RefusalError(503, peek.error)
                 if peek.progress is not None:
@@ -480,120 +466,7 @@ class Client:
             ) from broken
         finally:
             self.close()
-        return _decode(self.last_body, maintenance.ImportAnswer)
-
-    def call(self, method: str, path: str, body: bytes | None = None) -> Iterator[bytes]:
-        """Send any request and yield its answer line by line, without line ends. `path` is relative to the version."""
-        response = self._send(method, path, body, self.namespace, repeatable=method == "GET")
-        if response.status >= 400:
-            self._read_body(response)
-        with self._reading(response):
-            rest = b""
-            for piece in response.pieces():
-                *whole, rest = (rest + piece).split(b"\n")
-                yield from whole
-            if rest:
-                yield rest
-
-    # One exchange
-
-    def _request(
-        self,
-        method: str,
-        route: str,
-        kind: type[T],
-        body: Any = None,
-        *,
-        query: Mapping[str, Filter] | None = None,
-        namespace: str | None = None,
-        repeatable: bool = False,
-    ) -> T:
-        """Send, read and decode. With a namespace in the body no header is sent, which could contradict it."""
-        if getattr(body, "namespace", None) is None:
-            namespace = namespace or self.namespace
-        target = _target(route, query or {})
-        data = None if body is None else _encode(body)
-        repeatable = repeatable or method in ("GET", "DELETE") or route in REPEATABLE
-        response = self._send(method, target, data, namespace, repeatable)
-        return _decode(self._read_body(response), kind)
-
-    def _send(
-        self, method: str, target: str, data: bytes | Iterable[bytes] | None, namespace: str | None, repeatable: bool
-    ) -> Response:
-        """Send the request and read the head of the answer.
-
-        The daemon may have closed the open connection meanwhile: a repeatable request is sent once more on a new one;
-        any other is not sent on a connection that was idle for long.
-        """
-        if not repeatable and time.monotonic() - self._used_at > IDLE_SECONDS_MAX:
-            self.close()
-        was_kept = self._connection is not None
-        connection = self._connect()
-        try:
-            self._used_at = time.monotonic()
-            return connection.exchange(method, f"/{API_VERSION}{target}", self._headers(data, namespace), data)
-        except TimeoutError as late:
-            self.close()
-            raise _timeout_error(self.timeout) from late
-        except MalformedAnswerError as garbled:
-            self.close()
-            raise InvalidAnswerError(
-                f"the process that listens on {self.socket_path} is not a mnemo daemon: {garbled}"
-            ) from garbled
-        except OSError as broken:
-            self.close()
-            if was_kept and repeatable:
-                return self._send(method, target, data, namespace, repeatable)
-            raise InterruptedAnswerError(
-                "the connection ended before the daemon answered; the request may or may not have been carried out",
-                "see if the daemon runs: mnemo status",
-            ) from broken
-
-    def _headers(self, data: bytes | Iterable[bytes] | None, namespace: str | None) -> dict[str, bytes]:
-        headers = {"Accept": b"application/json", "X-Mnemo-Door": self.entry_point.encode()}
-        if data is not None:
-            headers["Content-Type"] = b"application/json" if isinstance(data, bytes) else b"application/octet-stream"
-        if namespace is not None:
-            headers["X-Namespace"] = _header_value(namespace)
-        if self.agent is not None:
-            headers["X-Mnemo-Agent"] = _header_value(self.agent)
-        return headers
-
-    def _connect(self) -> SocketConnection:
-        if self._connection is None:
-            try:
-                self._connection = SocketConnection(self.socket_path, self.timeout)
-            except OSError as failed:
-                raise UnreachableError(
-                    _unreachable_message(self.socket_path, failed), "start it with: mnemo up"
-                ) from failed
-        return self._connection
-
-    @contextmanager
-    def _reading(
-        self,
-        response: Response,
-        message: str = "the connection ended in the middle of the answer",
-        hint: str = "try again",
-    ) -> Iterator[None]:
-        """Raise the client's own errors for those of reading the body, and drop a connection that cannot be reused."""
-        try:
-            yield
-        except TimeoutError as late:
-            raise _timeout_error(self.timeout) from late
-        except (MalformedAnswerError, OSError) as broken:
-            raise InterruptedAnswerError(message, hint) from broken
-        finally:
-            if not response.is_reusable:
-                self.close()
-
-    def _read_body(self, response: Response) -> bytes:
-        """Read and return the whole body. Raises RefusalError if it is an error."""
-        with self._reading(response):
-            self.last_body = response.read()
-        if response.status >= 400:
-            raise _refusal_error(response, self.last_body)
-        return self.last_body
+        return decode(self.last_body, maintenance.ImportAnswer)
 
 
 _ASK_EVENTS: dict[str, Any] = {
@@ -623,92 +496,15 @@ class _ErrorOrProgress(AnswerBody):
 
 
 def _decode_result(result: msgspec.Raw) -> ingestion.RememberAnswer | FailureAnswer:
-    if _decode(result, _ErrorOrProgress).error is not None:
-        return _decode(result, FailureAnswer)
-    return _decode(result, ingestion.RememberAnswer)
+    if decode(result, _ErrorOrProgress).error is not None:
+        return decode(result, FailureAnswer)
+    return decode(result, ingestion.RememberAnswer)
 
 
 def _decode_pieces(answer: _RawIngestAnswer) -> ingestion.IngestAnswer:
     """Return the answer with every result decoded, except errors."""
     results: list[Any] = [
-        each if _decode(each, _ErrorOrProgress).error is not None else _decode(each, ingestion.PieceAnswer)
+        each if decode(each, _ErrorOrProgress).error is not None else decode(each, ingestion.PieceAnswer)
         for each in answer.results
     ]
     return ingestion.IngestAnswer(**{**msgspec.structs.asdict(answer), "results": results})
-
-
-def _target(route: str, query: Mapping[str, Filter]) -> str:
-    """Return the route with its query string."""
-    parameters = [f"{name}={_percent_encoded(text)}" for name, value in query.items() for text in _query_values(value)]
-    return f"{route}?{'&'.join(parameters)}" if parameters else route
-
-
-def _query_values(value: Filter) -> list[str]:
-    """Return the texts of a query parameter: one for each value of a sequence, none for None."""
-    if value is None:
-        return []
-    if isinstance(value, bool):
-        return ["true" if value else "false"]
-    if isinstance(value, (str, int, float)):
-        return [str(value)]
-    return list(value)
-
-
-def _header_value(text: str) -> bytes:
-    """Return a header value as UTF-8. Raises UsageError for text that would end the header line."""
-    if any(ord(character) < 32 or ord(character) == 127 for character in text):
-        raise UsageError(f"a name cannot have line breaks or control characters: {text!r}")
-    return _utf8(text)
-
-
-def _utf8(text: str) -> bytes:
-    try:
-        return text.encode()
-    except UnicodeEncodeError as undecoded:
-        raise UsageError(f"this is not valid UTF-8 text: {text!a}") from undecoded
-
-
-def _encode(body: Any) -> bytes:
-    try:
-        return msgspec.json.encode(body)
-    except UnicodeEncodeError as undecoded:
-        raise UsageError("the text is not valid UTF-8") from undecoded
-
-
-def _percent_encoded(text: str) -> str:
-    """Return the text percent-encoded for a path or a query string. RFC 3986, 2.1"""
-    return "".join(chr(byte) if byte in UNRESERVED else f"%{byte:02X}" for byte in _utf8(text))
-
-
-def _decode(body: bytes | msgspec.Raw, kind: type[T]) -> T:
-    try:
-        return msgspec.json.decode(body, type=kind)
-    except msgspec.MsgspecError as unreadable:
-        raise InvalidAnswerError(
-            f"the daemon's answer cannot be read: {unreadable}",
-            "client and daemon may be of different versions; restart the daemon: mnemo down; mnemo up",
-        ) from unreadable
-
-
-def _timeout_error(seconds: float) -> InterruptedAnswerError:
-    return InterruptedAnswerError(
-        f"the daemon did not answer within {seconds:g} seconds", "see its state: mnemo status"
-    )
-
-
-def _refusal_error(response: Response, body: bytes) -> RefusalError:
-    retry_after = response.headers.get("retry-after", "")
-    seconds = float(retry_after) if retry_after.isdigit() else None
-    try:
-        details = msgspec.json.decode(body, type=dict[str, dict[str, Any]])["error"]
-    except (msgspec.MsgspecError, KeyError):
-        details = {"message": f"the daemon answered {response.status} {response.reason}".rstrip()}
-    return RefusalError(response.status, details, seconds)
-
-
-def _unreachable_message(path: Path, failed: OSError) -> str:
-    if failed.errno in (errno.ENOENT, errno.ECONNREFUSED):
-        return f"no daemon listens on {path}"
-    if failed.errno in (errno.EACCES, errno.EPERM):
-        return f"this user may not use the socket {path}"
-    return f"the socket {path} does not answer: {failed.strerror or failed}"

@@ -17,6 +17,7 @@ from mnemo_daemon.ingest.extraction import StatementExtraction
 from mnemo_daemon.ingest.ingest_pipeline import IngestPipeline
 from mnemo_daemon.ingest.neighbour_search import NeighbourSearch
 from mnemo_daemon.ingest.scoring_backfill import ScoringBackfill
+from mnemo_daemon.knowledge.fact_service import FactService
 from mnemo_daemon.knowledge.topic_graph import TopicGraph
 from mnemo_daemon.knowledge.topic_nodes import TopicNodes
 from mnemo_daemon.lifecycle.erasure import Erasure
@@ -70,6 +71,7 @@ class Services:
     usage_recorder: UsageRecorder
     topic_nodes: TopicNodes
     topic_graph: TopicGraph
+    facts: FactService
     notes: NotesService
     maintenance: StoreMaintenance
     trash: Trash
@@ -152,6 +154,7 @@ class Services:
             is_reading_notes=lambda: self.notes.is_first_scan_running(),
         )  # fmt: skip
         self.usage_recorder = UsageRecorder(self.memories)
+        self.facts = FactService(store, self.views.facts, self.memories)
         self.language_model.use(self.chosen_model("llm"))
         self.llm_calls = CallLog(store)
         self.llm_tasks = TaskRunner(

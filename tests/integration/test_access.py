@@ -250,6 +250,17 @@ ROWS: dict[str, list[Row]] = {
     "POST /v1/sessions/{id}/explain": [Row(one("POST", "/v1/sessions/s/explain", {"query": "heron"}))],
     "POST /v1/sessions/{id}/chat": [Row(one("POST", "/v1/sessions/s/chat", {"message": "Is the heron grey?"}),
                                         OURS - SECRET, OURS - SECRET)],
+    # test_facts.py has what is shown of facts
+    "POST /v1/facts": [
+        Row(one("POST", "/v1/facts", {"facts": [{"subject": "Heron", "predicate": "live at", "object": "the Elbe"}]})),
+        Row(by_id("POST", "/v1/facts", lambda cell, memory_id: {
+            "facts": [{"subject": "Heron", "predicate": "like", "object": "fish", "memory_id": memory_id}]})),
+    ],
+    "GET /v1/facts": [Row(one("GET", "/v1/facts", entity="heron"))],
+    "GET /v1/facts/graph": [Row(one("GET", "/v1/facts/graph", entity="heron"))],
+    "GET /v1/facts/conflicts": [Row(one("GET", "/v1/facts/conflicts"))],
+    "GET /v1/facts/history": [Row(one("GET", "/v1/facts/history", subject="heron"))],
+    "DELETE /v1/facts/{id}": [Row(by_id("DELETE", "/v1/facts/{id}"))],
     "POST /v1/reclassify": [
         Row(one("POST", "/v1/reclassify", {"dry_run": False}), refused=True, agents_only=True),
         Row(one("POST", "/v1/reclassify", {}), refused=True),

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from mnemo_client import client as client_module
+from mnemo_client import connection
 from mnemo_client.client import Client
 from mnemo_client.errors import (
     InterruptedAnswerError,
@@ -125,7 +125,7 @@ def test_a_write_without_a_key_goes_over_a_new_connection_after_a_pause(
     with Client(canned.path) as client:
         client.health()
         canned.close_connections()
-        monkeypatch.setattr(client_module, "IDLE_SECONDS_MAX", -1.0)
+        monkeypatch.setattr(connection, "IDLE_SECONDS_MAX", -1.0)
         assert client.remember("x").outcome == "stored"
 
 

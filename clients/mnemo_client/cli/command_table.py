@@ -137,6 +137,19 @@ _ADD = (
     _DEDUP,
     _EXPLAIN,
 )
+_FACTS = (
+    Argument(
+        ("entity",), "the name of somebody or something; without one, all facts", {"nargs": "*", "metavar": "NAME"}
+    ),
+    _flag("--graph", help="the chains of facts that lead from it to others"),
+    _option("--hops", help="facts in a chain, 1 to 3 (2)", type=int, metavar="N"),
+    _flag("--conflicts", help="the facts that contradict each other"),
+    _flag("--history", help="all its facts from the oldest on, with those that have ended"),
+    _flag("--all", help="also the facts that have ended"),
+    _option("--as-of", help="the facts that held then: 2026-05-01, or 3d for 3 days ago", metavar="TIME"),
+    _COUNT,
+    _option("--rm", help="remove the fact with this id; its memory stays", metavar="ID"),
+)
 _FILES = Argument(("file",), "text files; without one, or -, standard input", {"nargs": "*", "metavar": "FILE"}, True)
 _INGEST = (
     _FILES,
@@ -367,6 +380,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
                 ".commands.graph:graph",
                 (_COUNT, _flag("--dedupe", help="merge topics that are one first"),
                  _flag("--abstract", help="group related topics under a name first"))),
+        Command("facts", "show the facts about somebody or something", ".commands.facts:facts", _FACTS),
         Command("context", "print the block of memories to put before a prompt", ".commands.recall:context_block",
                 (_WORDS, _COUNT, _TAG, _option("--budget", help="limit of tokens; 0: no limit", type=int, metavar="N"),
                  _option("--max-chars", help="limit of characters", type=int, metavar="N"),

@@ -10,6 +10,7 @@ from mnemo_daemon.api.ask_routes import AskApi
 from mnemo_daemon.api.conversation_routes import ConversationApi
 from mnemo_daemon.api.daemon_routes import DaemonApi
 from mnemo_daemon.api.erasure_routes import ErasureApi
+from mnemo_daemon.api.fact_routes import FactsApi
 from mnemo_daemon.api.graph_routes import GraphApi
 from mnemo_daemon.api.history_routes import HistoryApi
 from mnemo_daemon.api.ingest_routes import IngestApi
@@ -46,6 +47,7 @@ class Api:
             HistoryApi(services, workers), self._transfer, self._maintenance, self._erasure, self._runs,
             self._graph,
             ConversationApi(services, workers, self._recall, ingest),
+            FactsApi(services, workers),
         )  # fmt: skip
 
     def close(self) -> None:

@@ -1,1 +1,1 @@
-"""Services of topics: nodes of turn pairs, and the graph between them. SPEC 10"""
+"""Services of topics and facts: nodes of turn pairs and the graph between them, and the graph of facts. SPEC 10"""

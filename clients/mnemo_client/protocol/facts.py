@@ -1,0 +1,145 @@
+"""The wire types of /v1 for the fact graph. SPEC 10.3, 13"""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from mnemo_client.protocol.primitives import LIMIT_DEFAULT, AnswerBody, Limit, Namespace, RequestBody, ShortText, Time
+from mnemo_client.protocol.retrieval import FactChainView
+
+FACTS_PER_REQUEST_MAX = 100
+
+FactPart = Annotated[str, Meta(min_length=1, max_length=512)]  # [G 9]
+Hops = Annotated[int, Meta(ge=1, le=3)]  # [G 9]
+
+# `open`: it holds; `closed`: a later fact or its own end came before; `withdrawn`: the memory that states it was
+# superseded or compressed.
+FactStatus = Literal["open", "closed", "withdrawn"]
+
+
+class NewFact(RequestBody):
+    """A fact to insert. Without `memory_id` it gets a memory of its own that states it."""
+
+    subject: FactPart
+    predicate: FactPart
+    object: FactPart
+    memory_id: str | None = None
+    valid_from: Time | None = None  # by default: when the memory happened
+
+
+class NewFacts(RequestBody):
+    """POST /v1/facts."""
+
+    facts: Annotated[list[NewFact], Meta(min_length=1, max_length=FACTS_PER_REQUEST_MAX)]
+    user_id: ShortText | None = None
+    agent_id: ShortText | None = None
+    namespace: Namespace | None = None
+
+
+class FactView(AnswerBody):
+    """A fact, the memory that states it, and how it stands at the time of the request."""
+
+    id: str
+    memory_id: str
+    subject: str
+    predicate: str
+    object: str
+    status: FactStatus
+    valid_from: int  # ms; 0: not known
+    valid_to: int | None = None  # ms; null: it has no end
+    superseded_by: str | None = None  # the fact that ended it
+    conflicts_with: list[str] = []  # open facts that contradict it, in an order of time that is not known
+    namespace: str = "default"
+    user_id: str = "local"
+    created_at: int = 0
+    method: str = "rule"
+
+
+class ConflictView(AnswerBody):
+    """Open facts of which only one can hold. Which one is not known: none ends the others."""
+
+    subject: str
+    predicate: str
+    facts: list[FactView]
+
+
+class NewFactsAnswer(AnswerBody):
+    """`facts`: those that were inserted; `conflicts`: in which one of them takes part; `resolved`: that they ended."""
+
+    facts: list[FactView]
+    conflicts: list[ConflictView]
+    resolved: list[FactView]
+    namespace: str = "default"
+
+
+class FactsQuery(RequestBody):
+    """GET /v1/facts: those that name the entity, the latest first; without one, all."""
+
+    namespace: Namespace | None = None
+    user_id: ShortText | None = None
+    entity: str = ""
+    include_superseded: bool = False
+    as_of: str | None = None
+    limit: Limit = LIMIT_DEFAULT
+    cursor: str = ""
+
+
+class FactsAnswer(AnswerBody):
+    facts: list[FactView]
+    count: int  # on all pages
+    cursor: str | None = None
+    namespace: str = "default"
+    degraded: list[str] = []  # `facts`: there are more than are kept in memory
+
+
+class FactGraphQuery(RequestBody):
+    """GET /v1/facts/graph."""
+
+    entity: Annotated[str, Meta(min_length=1, max_length=512)]
+    hops: Hops = 2
+    namespace: Namespace | None = None
+    user_id: ShortText | None = None
+
+
+class FactGraphAnswer(AnswerBody):
+    """The chains of open facts from an entity. `entities`: those that it was understood as."""
+
+    entities: list[str]
+    chains: list[FactChainView]
+    is_whole: bool = True  # false: there are more, or longer ones
+    namespace: str = "default"
+
+
+class FactConflictsQuery(RequestBody):
+    """GET /v1/facts/conflicts."""
+
+    namespace: Namespace | None = None
+    user_id: ShortText | None = None
+    subject: str = ""
+    predicate: str = ""
+
+
+class FactConflictsAnswer(AnswerBody):
+    conflicts: list[ConflictView]
+    namespace: str = "default"
+
+
+class FactHistoryQuery(RequestBody):
+    """GET /v1/facts/history."""
+
+    subject: Annotated[str, Meta(min_length=1, max_length=512)]
+    predicate: str = ""
+    namespace: Namespace | None = None
+    user_id: ShortText | None = None
+
+
+class FactHistoryAnswer(AnswerBody):
+    """Every fact of a subject, of one predicate if it was named: the oldest first, with those that have ended."""
+
+    history: list[FactView]
+    namespace: str = "default"
+
+
+class FactDeletedAnswer(AnswerBody):
+    deleted: int
+    id: str

@@ -1,0 +1,186 @@
+"""The fact graph: look-ups, chains, conflicts and histories of facts, and those that somebody states. SPEC 10.3
+
+Which facts hold is decided whenever they are read (`mnemo_core.knowledge.facts`); what is stored of a fact is what was
+said, and by which memory. A fact holds as long as its memory is shown and has the text that states it.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple
+
+from mnemo_core.ingest.write_plan import PendingSnapshot, StatedFact, put_facts
+from mnemo_core.knowledge.entity_names import entity_key
+from mnemo_core.knowledge.fact_chains import CHAINS_MAX, ChainSearch, find_chains
+from mnemo_core.knowledge.facts import (
+    Conflict,
+    FactState,
+    conflicts_among,
+    predicate_key,
+    single_value_of,
+)
+from mnemo_core.text.syntax import english
+from mnemo_daemon.errors import Refusal
+from mnemo_daemon.indexing.fact_index import HOLDING_STATES, WITHDRAWN_STATES, FactIndex, FactScope
+from mnemo_daemon.memories.memory_service import ADD, Caller, MemoryService
+from mnemo_store.backend import Snapshot
+from mnemo_store.records import DropFact, Fact
+from mnemo_store.store import Store, WriteResult
+from mnemo_store.tables import FACTS
+
+START_ENTITIES_MAX = 8  # from which chains begin where a name is understood as several
+
+Status = Literal["open", "closed", "withdrawn"]
+
+
+class ListedFact(NamedTuple):
+    """A fact as it stands at the time of a request."""
+
+    state: FactState
+    status: Status
+
+    @property
+    def fact(self) -> Fact:
+        return self.state.fact
+
+
+class InsertedFacts(NamedTuple):
+    """New facts, the conflicts in which one of them takes part, and the facts that they ended."""
+
+    facts: list[ListedFact]
+    conflicts: list[Conflict]
+    resolved: list[ListedFact]
+
+
+class FactService:
+    """The service; its methods may be called on any thread, and block."""
+
+    def __init__(self, store: Store, index: FactIndex, memories: MemoryService) -> None:
+        self._store = store
+        self._index = index
+        self._memories = memories
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether every fact of the store can be looked up."""
+        return not self._index.is_full()
+
+    def entities(self, name: str) -> list[str]:
+        """The keys of the entities that a name may mean: those that have all of its words, the shortest first."""
+        return self._index.entities_with(entity_key(name).split())
+
+    def find(
+        self, entity: str, scope: FactScope, *, at: int | None = None, include_superseded: bool = False
+    ) -> list[ListedFact]:
+        """The facts that name an entity, "" for all, as they stood at a time (ms) or now; the latest first.
+
+        Facts that had begun by then are open; closed and withdrawn ones are returned where they are included.
+        """
+        at = scope.now if at is None else at
+        states = (*HOLDING_STATES, *WITHDRAWN_STATES) if include_superseded else HOLDING_STATES
+        named = self._index.named(self.entities(entity), scope, states) if entity else self._index.all(scope, states)
+        found = [each for each in self._listed(named, scope, at) if include_superseded or each.status == "open"]
+        return sorted(found, key=lambda each: (each.fact.valid_from, each.fact.id), reverse=True)
+
+    def graph(self, entity: str, hops: int, scope: FactScope) -> tuple[list[str], ChainSearch]:
+        """The entities that a name may mean, and the chains of open facts from them."""
+        key = entity_key(entity)
+        starts = [key] if self._index.is_known(key) else self.entities(entity)
+        found = [find_chains(start, lambda each: self._index.open_facts(each, scope), hops)
+                 for start in starts[:START_ENTITIES_MAX]]  # fmt: skip
+        chains = [chain for each in found for chain in each.chains]
+        is_whole = all(each.is_whole for each in found) and len(starts) <= START_ENTITIES_MAX
+        return starts[:START_ENTITIES_MAX], ChainSearch(chains[:CHAINS_MAX], is_whole and len(chains) <= CHAINS_MAX)
+
+    def conflicts(self, subject: str, predicate: str, scope: FactScope) -> list[Conflict]:
+        """The conflicts among open facts, of a subject and predicate where these are given."""
+        facts = self._index.of_subject(subject, scope) if subject else self._index.all(scope)
+        found = conflicts_among(list(self._index.states_of(facts, scope, scope.now).values()))
+        return [each for each in found if not predicate or _is_same_predicate(each.predicate, predicate)]
+
+    def history(self, subject: str, predicate: str, scope: FactScope) -> list[ListedFact]:
+        """Every fact of a subject, and predicate where it is given, from the oldest on, with those that have ended."""
+        facts = self._index.of_subject(subject, scope, (*HOLDING_STATES, *WITHDRAWN_STATES))
+        listed = [each for each in self._listed(facts, scope, scope.now)
+                  if not predicate or _is_same_predicate(each.fact.predicate, predicate)]  # fmt: skip
+        return sorted(listed, key=lambda each: (each.fact.valid_from, each.fact.id))
+
+    def listed(self, facts: Sequence[Fact], scope: FactScope) -> list[ListedFact]:
+        """These facts as they stand now."""
+        return self._listed(facts, scope, scope.now)
+
+    def delete(self, fact_id: str, scope: FactScope, caller: Caller) -> None:
+        """Remove a fact; its memory stays. Raises a Refusal (404) for one that the request does not see."""
+        known = {fact.id: fact for fact in self._index.all(scope, (*HOLDING_STATES, *WITHDRAWN_STATES))}
+        fact = known.get(fact_id)
+        if fact is None:
+            raise Refusal(404, "not_found", f"there is no fact {fact_id!r}")
+        change = DropFact(id=fact.id, memory=fact.memory)
+
+        def decide(snapshot: Snapshot) -> WriteResult[None]:
+            is_there = snapshot.get(FACTS, fact.id, fact.memory) is not None
+            return WriteResult((change,) if is_there else (), None, "rm")
+
+        self._store.transact(decide, by=caller.name).result()
+
+    def attach(self, stated: Mapping[str, Sequence[StatedFact]], caller: Caller, group: str = "") -> None:
+        """Store facts of existing memories, by their ids. Raises a Refusal for a memory that is gone or hidden."""
+
+        def decide(snapshot: Snapshot) -> WriteResult[None]:
+            pending = PendingSnapshot(snapshot)
+            for memory_id, facts in stated.items():
+                memory = pending.memory(memory_id)
+                if memory is None:
+                    raise Refusal(404, "not_found", f"there is no memory {memory_id}", field="memory_id")
+                if memory.state not in HOLDING_STATES:
+                    raise Refusal(409, "conflict", f"the memory {memory_id} is {memory.state}", field="memory_id")
+                pending.apply(put_facts(memory, memory.content, facts, pending, self._store.new_id))
+            return WriteResult(pending.changes, None, ADD, group)
+
+        self._store.transact(decide, by=caller.name).result()
+
+    def inserted(self, stated: Sequence[tuple[str, StatedFact]], scope: FactScope) -> InsertedFacts:
+        """The outcome for facts that were just stored, each with the id of its memory."""
+        with self._store.snapshot() as snapshot:
+            rows = {memory_id: snapshot.facts(memory_id) for memory_id, _ in stated}
+        triples = {(memory_id, *each[:3]) for memory_id, each in stated}
+        new = [fact for facts in rows.values() for fact in facts
+               if (fact.memory, fact.subject, fact.predicate, fact.object) in triples]  # fmt: skip
+        ids = {fact.id for fact in new}
+        states = self._index.states_of(new, scope, scope.now)
+        conflicts = [each for each in conflicts_among(list(states.values())) if ids & {fact.id for fact in each.facts}]
+        ended = [ListedFact(each, "closed") for each in states.values() if each.superseded_by in ids]
+        return InsertedFacts(self._listed(new, scope, scope.now, unborn=True), conflicts, ended)
+
+    def _listed(self, facts: Sequence[Fact], scope: FactScope, at: int, *, unborn: bool = False) -> list[ListedFact]:
+        """The facts that had begun by `at` (ms), as they stood then; `unborn`: the others too."""
+        states = self._index.states_of(facts, scope, at)
+        found: list[ListedFact] = []
+        for fact in facts:
+            state = states.get(fact.id)
+            if state is not None:
+                found.append(ListedFact(state, "open" if state.is_open else "closed"))
+            elif fact.valid_from <= at:
+                found.append(ListedFact(FactState(fact, fact.valid_to, fact.superseded_by), "withdrawn"))
+            elif unborn:
+                found.append(ListedFact(FactState(fact), "open"))
+        return found
+
+
+def sentence_of(fact: StatedFact) -> str:
+    """A fact as a sentence, for the memory that states it: "Anna works at Siemens." or "Anna's birthday is 3 May."."""
+    subject, predicate, said = (part.strip() for part in fact[:3])
+    verb = predicate.split()[0].casefold() if predicate else ""
+    is_verb = verb in english.BE | {"has", "have"} or verb in english.BASE_OF_THIRD or verb in english.BASE_OF_PAST
+    if is_verb or english.is_base(verb):
+        sentence = f"{subject} {predicate} {said}"
+    else:
+        sentence = f"{'My' if subject == 'I' else _possessive(subject)} {predicate} is {said}"
+    return sentence if sentence.endswith((".", "!", "?", "。")) else sentence + "."
+
+
+def _possessive(name: str) -> str:
+    return f"{name}'" if name.endswith("s") else f"{name}'s"
+
+
+def _is_same_predicate(one: str, other: str) -> bool:
+    attribute = single_value_of(one)
+    return predicate_key(one) == predicate_key(other) or (attribute is not None and attribute == single_value_of(other))

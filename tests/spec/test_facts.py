@@ -1,0 +1,297 @@
+"""The fact graph by itself: triples of a text, entities, validity, conflicts and chains. SPEC 5.6, 10.3"""
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+
+import pytest
+
+from mnemo_core.ingest.write_plan import StatedFact
+from mnemo_core.knowledge.entity_names import entity_key, entity_keys, names_in, query_entities
+from mnemo_core.knowledge.fact_chains import CHAINS_MAX, FAN_OUT_MAX, FactChain, find_chains
+from mnemo_core.knowledge.facts import (
+    FactState,
+    SourcedFact,
+    conflicts_among,
+    resolve_facts,
+    single_value_of,
+)
+from mnemo_core.knowledge.triples import TEXT_CHARS_MAX, TRIPLES_MAX, stated_triples
+from mnemo_core.text.syntax.statements import Triple
+from mnemo_daemon.knowledge.fact_service import sentence_of
+from mnemo_daemon.memories.memory_service import stated_facts
+from mnemo_store.records import TRUSTS, Fact
+from tests.fact_family import DAY_MS, PEOPLE, DatedTriple, fact_of, family
+from tests.samples import AT
+
+LATER = AT + 100 * DAY_MS
+
+
+def facts_of(*said: tuple[str, str, str, int]) -> list[Fact]:
+    """Facts with the day from which each holds; 0: not known."""
+    return [fact_of(number, DatedTriple(Triple(subject, predicate, value), day),
+                    **({} if day else {"valid_from": 0}))
+            for number, (subject, predicate, value, day) in enumerate(said, start=1)]  # fmt: skip
+
+
+def resolved(facts: Sequence[Fact], at: int = LATER, trusts: Sequence[int] = ()) -> list[FactState]:
+    trusts = trusts or [0] * len(facts)
+    return resolve_facts([SourcedFact(*each) for each in zip(facts, trusts, strict=True)], at)
+
+
+def open_objects(states: Sequence[FactState]) -> list[str]:
+    return [state.fact.object for state in states if state.is_open]
+
+
+# Triples of ordinary texts
+
+
+@pytest.mark.parametrize(
+    ("text", "triple"),
+    [
+        ("I prefer tabs over spaces.", ("I", "prefer", "tabs over spaces")),
+        ("We decided to use PostgreSQL.", ("We", "choose", "PostgreSQL")),
+        ("We chose LMDB over SQLite.", ("We", "choose", "LMDB over SQLite")),
+        ("I'm working on the parser.", ("I", "work on", "the parser")),
+        ("We are building a boat.", ("We", "build", "a boat")),
+        ("We use Redis with Celery.", ("We", "use", "Redis with Celery")),
+        ("Nova reads src/app/config.toml.", ("Nova", "read", "src/app/config.toml")),
+        ("Nova keeps the limits in src/app/config.toml.", ("Nova", "keep", "the limits in src/app/config.toml")),
+    ],
+)
+def test_M26_plain_patterns_give_the_edges_of_the_graph(text: str, triple: tuple[str, str, str] | None) -> None:
+    assert stated_triples(text) == (() if triple is None else (triple,))
+
+
+def test_M26_a_text_whose_facts_cannot_be_read_is_stored_without_any() -> None:
+    def fail(content: str, speaker: str) -> Sequence[Triple]:
+        raise ZeroDivisionError
+
+    assert stated_facts("Anna works at Siemens.", "", fail) == ()
+    assert stated_facts("Anna works at Siemens.", "") == (StatedFact("Anna", "work at", "Siemens"),)
+
+
+@pytest.mark.parametrize(
+    ("text", "triple"),
+    [
+        ("Tom is Anna's brother.", ("Anna", "brother", "Tom")),
+        ("Eva is the mother of Anna.", ("Anna", "mother", "Eva")),
+        ("Siemens is based in Munich.", ("Siemens", "is based in", "Munich")),
+        ("Anna is a nurse.", ("Anna", "is", "a nurse")),
+        ("The room was electric.", None),
+        ("Horses have such grace.", None),
+        ("Losing a pet is a hard thing.", None),
+        ("Anna no longer works at Siemens.", None),
+        ("Maybe we chose LMDB.", None),
+        ("Does Anna work at Siemens?", None),
+    ],
+)
+def test_a_triple_of_the_graph_is_of_something_named_and_says_what_it_is(
+    text: str, triple: tuple[str, str, str] | None
+) -> None:
+    assert stated_triples(text) == (() if triple is None else (triple,))
+
+
+def test_the_speaker_is_the_subject_of_what_is_said_in_the_first_person() -> None:
+    assert stated_triples("I moved to Porto. My sister works at Bosch.", "Tim") == (
+        ("Tim", "move to", "Porto"), ("Tim's sister", "work at", "Bosch"),
+    )  # fmt: skip
+
+
+def test_a_long_text_states_nothing_and_a_short_one_a_bounded_number_of_triples() -> None:
+    sentences = [f"Anna likes tea number {number}." for number in range(TRIPLES_MAX + 5)]
+    assert len(stated_triples(" ".join(sentences))) == TRIPLES_MAX
+    assert stated_triples(sentences[0] + " " * TEXT_CHARS_MAX + sentences[1]) == ()
+
+
+# Entities
+
+
+@pytest.mark.parametrize(
+    ("phrase", "key"),
+    [
+        ("Anna", "anna"), ("the Anna's", "anna"), ("Anna’s dog", "anna dog"), ("The  Red Lion!", "red lion"),
+        ("me", "i"), ("I", "i"), ("the", "the"), ("…", ""), ("James' car", "james car"), ("ANNA", "anna"),
+    ],
+)  # fmt: skip
+def test_an_entity_has_one_key_however_it_is_written(phrase: str, key: str) -> None:
+    assert entity_key(phrase) == key
+
+
+def test_names_within_a_phrase_are_entities_too() -> None:
+    assert entity_keys("My sister Anna Berg") == ("my sister anna berg", "anna berg")
+    assert entity_keys("Siemens in Munich in May") == ("siemens in munich in may", "siemens", "munich")
+    assert names_in("Tom and Anna's dog Rex") == ["Tom", "Anna's", "Rex"]
+    assert names_in("the limits in src/app/config.toml") == ["src/app/config.toml"]
+
+
+def test_a_query_names_the_longest_entities_that_are_known() -> None:
+    known = {"anna", "anna berg", "porto", "tea", "red lion"}.__contains__
+    assert query_entities("Where does Anna Berg's sister drink tea in Porto?", known) == ["anna berg", "porto"]
+    assert query_entities("who is at the red lion", known) == ["red lion"]
+    assert query_entities("tea", known) == ["tea"]
+    assert query_entities("What is it?", {"what", "is", "it"}.__contains__) == []
+
+
+# Validity
+
+
+def test_G45_a_new_object_of_a_single_valued_predicate_ends_the_one_before_it() -> None:
+    facts = facts_of(("Anna", "works at", "Bosch", 1), ("Anna", "work at", "Siemens", 5), ("anna", "employer", "ZF", 7))
+    first, second, third = resolved(facts)
+    assert (first.valid_to, first.superseded_by) == (AT + 5 * DAY_MS, facts[1].id)
+    assert (second.valid_to, second.superseded_by) == (AT + 7 * DAY_MS, facts[2].id)
+    assert (third.valid_to, third.superseded_by, third.is_open) == (0, "", True)
+
+
+def test_G45_as_of_an_earlier_day_the_fact_of_that_day_is_open() -> None:
+    facts = facts_of(("Anna", "live in", "Lisbon", 1), ("Anna", "move to", "Porto", 5))
+    assert open_objects(resolved(facts, AT + 4 * DAY_MS)) == ["Lisbon"]
+    assert open_objects(resolved(facts, AT + 5 * DAY_MS)) == ["Porto"]
+    assert resolved(facts, AT) == []
+
+
+def test_facts_of_a_predicate_with_several_values_stand_side_by_side() -> None:
+    states = resolved(facts_of(("Anna", "like", "tea", 1), ("Anna", "like", "coffee", 2), ("Tom", "like", "tea", 3)))
+    assert open_objects(states) == ["tea", "coffee", "tea"]
+    assert conflicts_among(states) == []
+
+
+def test_the_same_value_said_again_ends_nothing() -> None:
+    facts = facts_of(("Anna", "live in", "Porto", 1), ("Anna", "move to", "Porto in May", 5))
+    assert open_objects(resolved(facts)) == ["Porto", "Porto in May"]
+    assert conflicts_among(resolved(facts)) == []
+
+
+@pytest.mark.parametrize("days", [(3, 3), (0, 3), (0, 0)])
+def test_facts_whose_order_is_not_known_are_a_conflict_and_none_ends_the_other(days: tuple[int, int]) -> None:
+    facts = facts_of(("Anna", "live in", "Porto", days[0]), ("Anna", "live in", "Lisbon", days[1]))
+    states = resolved(facts)
+    assert open_objects(states) == ["Porto", "Lisbon"]
+    (conflict,) = conflicts_among(states)
+    assert (conflict.subject, conflict.predicate, conflict.facts) == ("Anna", "live in", tuple(facts))
+    assert [state.conflicts_with for state in states] == [(facts[1].id,), (facts[0].id,)]
+
+
+def test_a_later_fact_ends_both_sides_of_a_conflict() -> None:
+    facts = facts_of(("Anna", "live in", "Porto", 3), ("Anna", "live in", "Lisbon", 3), ("Anna", "live in", "Rome", 4))
+    assert open_objects(resolved(facts)) == ["Rome"]
+
+
+def test_what_is_trusted_less_does_not_end_a_fact_but_contradicts_it() -> None:
+    facts = facts_of(("Anna", "email", "anna@a.org", 1), ("Anna", "email", "anna@b.org", 2))
+    person, agent = TRUSTS.index("user"), TRUSTS.index("agent")
+    states = resolved(facts, trusts=(person, agent))
+    assert open_objects(states) == ["anna@a.org", "anna@b.org"]
+    assert len(conflicts_among(states)) == 1
+    assert open_objects(resolved(facts, trusts=(agent, person))) == ["anna@b.org"]
+
+
+def test_an_end_that_was_given_holds() -> None:
+    (fact,) = facts_of(("Anna", "like", "tea", 1))
+    ended = fact_of(1, DatedTriple(Triple("Anna", "like", "tea"), 1), valid_to=AT + 2 * DAY_MS)
+    assert [state.is_open for state in resolved([ended], AT + 2 * DAY_MS - 1)] == [True]
+    assert [state.is_open for state in resolved([ended], AT + 2 * DAY_MS)] == [False]
+    assert resolved([fact])[0].is_open
+
+
+def test_single_valued_predicates_are_known_by_every_name() -> None:
+    names = {single_value_of(each) for each in ("lives in", "moved to", "move to", "Live in", "home")}
+    assert names == {"home", None}  # "moved to" is not the base form, which the triples have
+    assert single_value_of("favorite color") == single_value_of("favourite color") == "favourite color"
+    assert single_value_of("likes") is None
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_order_in_which_dated_facts_are_given_does_not_change_which_are_open(seed: int) -> None:
+    facts = [fact_of(number, said) for number, said in enumerate(family(seed))]
+    shuffled = random.Random(seed).sample(facts, len(facts))
+    assert resolved(shuffled) == resolved(facts)
+    without = [fact for fact in facts if fact.id != facts[-1].id]
+    assert set(open_objects(resolved(without))) | {facts[-1].object} >= set(open_objects(resolved(facts)))
+
+
+# Chains
+
+
+def looked_up(facts: Sequence[Fact]) -> Callable[[str], list[Fact]]:
+    """A look-up of facts by the entities that they name."""
+    by_entity: dict[str, list[Fact]] = {}
+    for fact in facts:
+        for key in dict.fromkeys((*entity_keys(fact.subject), *entity_keys(fact.object))):
+            by_entity.setdefault(key, []).append(fact)
+    return lambda key: by_entity.get(key, [])
+
+
+def every_path(facts: Sequence[Fact], start: str, hops: int) -> Iterator[tuple[str, ...]]:
+    """The facts of each path from an entity that cannot be longer, by a walk that knows nothing of `find_chains`."""
+    ways: dict[str, list[tuple[str, str]]] = {}
+    for fact in facts:
+        ways.setdefault(fact.subject, []).append((fact.id, fact.object))
+        ways.setdefault(fact.object, []).append((fact.id, fact.subject))
+
+    def walk(at: str, seen: tuple[str, ...], path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+        longer = [(fact_id, other) for fact_id, other in ways.get(at, ()) if other not in seen and fact_id not in path]
+        if path and (len(path) == hops or not longer):
+            yield path
+        elif len(path) < hops:
+            for fact_id, other in longer:
+                yield from walk(other, (*seen, other), (*path, fact_id))
+
+    yield from walk(start, (start,), ())
+
+
+@pytest.mark.parametrize("hops", [1, 2, 3])
+def test_every_chain_of_a_family_is_found_up_to_the_hop_limit(hops: int) -> None:
+    facts = [state.fact for state in resolved([fact_of(number, said) for number, said in enumerate(family())])
+             if state.is_open]  # fmt: skip
+    checked, facts_about = 0, looked_up(facts)
+    for start in PEOPLE:
+        expected = set(every_path(facts, start, hops))
+        found = find_chains(start, facts_about, hops)
+        got = {tuple(fact.id for fact in chain.facts) for chain in found.chains}
+        assert got <= expected
+        if found.is_whole:
+            assert got == expected
+            checked += 1
+        assert all(len(set(chain.entities)) == len(chain.entities) == len(chain.facts) + 1 for chain in found.chains)
+        assert len(found.chains) <= CHAINS_MAX
+    assert checked >= {1: len(PEOPLE), 2: len(PEOPLE), 3: 10}[hops]
+
+
+def test_a_chain_leads_through_either_side_of_a_fact_and_through_the_names_within_a_phrase() -> None:
+    facts = facts_of(
+        ("Anna", "sister", "Maria", 1), ("My friend Maria", "work at", "Siemens in Munich", 1),
+        ("Munich", "is in", "Germany", 1),
+    )  # fmt: skip
+    (chain,) = find_chains("anna", looked_up(facts), 3).chains
+    assert chain == FactChain(tuple(facts), ("anna", "Maria", "Siemens in Munich", "Germany"))
+
+
+def test_a_circle_ends_where_it_would_begin_again() -> None:
+    facts = facts_of(("A", "like", "B", 1), ("B", "like", "C", 1), ("C", "like", "A", 1), ("A", "like", "A", 1))
+    chains = find_chains("A", looked_up(facts), 3).chains
+    assert sorted(chain.entities for chain in chains) == [("A", "B", "C"), ("A", "C", "B")]
+
+
+def test_the_chains_of_a_hub_are_bounded_and_the_answer_says_so() -> None:
+    hub = facts_of(*(("Hub", "like", f"Thing{number}", 1) for number in range(FAN_OUT_MAX + 1)))
+    found = find_chains("Hub", looked_up(hub), 2)
+    assert len(found.chains) == FAN_OUT_MAX
+    assert not found.is_whole
+    star = facts_of(*((f"P{one}", "like", f"Q{other}", 1) for one in range(20) for other in range(20)))
+    found = find_chains("P1", looked_up(star), 3)
+    assert len(found.chains) == CHAINS_MAX
+    assert not found.is_whole
+
+
+@pytest.mark.parametrize(
+    ("fact", "sentence"),
+    [
+        (("Anna", "works at", "Siemens"), "Anna works at Siemens."),
+        (("Anna", "birthday", "3 May"), "Anna's birthday is 3 May."),
+        (("I", "favourite colour", "blue"), "My favourite colour is blue."),
+        (("James", "employer", "ZF."), "James' employer is ZF."),
+    ],
+)
+def test_a_fact_without_a_memory_is_stated_in_a_sentence(fact: tuple[str, str, str], sentence: str) -> None:
+    assert sentence_of(StatedFact(*fact)) == sentence
