@@ -30,6 +30,7 @@ from mnemo_client.protocol import (
 from mnemo_client.protocol import facts as fact_types
 from mnemo_client.protocol import jobs as job_types
 from mnemo_client.protocol import llm as llm_types
+from mnemo_client.protocol import session_context as context_types
 from mnemo_client.protocol import status as status_types
 from mnemo_client.protocol.choices import ImportTool
 from mnemo_client.protocol.primitives import AnswerBody, FailureAnswer
@@ -153,13 +154,9 @@ class Client(ClientConnection):
         return self._request("DELETE", "/memories", memories.BulkDeleteAnswer, query={"id": ids, "confirm": True})
 
     def trash(
-        self,
-        *,
-        set_aside: bool = False,
-        limit: int | None = None,
-        cursor: str | None = None,
+        self, *, set_aside: bool = False, limit: int | None = None, cursor: str | None = None,
         namespace: str | None = None,
-    ) -> memories.TrashPage:
+    ) -> memories.TrashPage:  # fmt: skip
         """Return the deleted memories; with `set_aside`, those that ingestion rejected instead."""
         query = {"set_aside": set_aside or None, "limit": limit, "cursor": cursor}
         return self._request("GET", "/trash", memories.TrashPage, query=query, namespace=namespace)  # fmt: skip
@@ -314,6 +311,15 @@ class Client(ClientConnection):
         """Return the `<memory>` block to put before a prompt; it is empty if nothing was found."""
         asked = retrieval.ContextRequest(query=query, **fields) if isinstance(query, str) else query
         return self._request("POST", "/context", retrieval.ContextAnswer, asked)
+
+    def resume(self, *, namespace: str | None = None, **query: Filter) -> context_types.ResumeAnswer:
+        """Return the text for the start of a session. `query`: `user_id`, `agent_id`, `session_id`, `tag`, `now`."""
+        return self._request("GET", "/resume", context_types.ResumeAnswer, query=query, namespace=namespace)
+
+    def triggers(self, action: str, *, namespace: str | None = None, **query: Filter) -> context_types.TriggersAnswer:
+        """Return the memories to be read before an action, those tagged `trigger:ACTION`."""
+        route = f"/triggers/{percent_encoded(action)}"
+        return self._request("GET", route, context_types.TriggersAnswer, query=query, namespace=namespace)
 
     def ask(self, question: str | retrieval.AskRequest, **fields: Any) -> retrieval.AskAnswer:
         """Answer a question from memories alone, each sentence with those that it rests on."""

@@ -59,6 +59,10 @@ def jobs_of(s: Services) -> tuple[Job, ...]:
             "erasure", "Finish an erasure that was interrupted.", _when(lambda: bool(s.erasure.pending)),
             _once(s.erasure.resume_if_due), "one erasure",
         ),
+        Job(
+            "resume_lines", "Condense the core memories that the last resume had no room for.",
+            _when(s.resume.is_due), s.resume.run_slice, "one call of the model", is_heavy=True,
+        ),
         Job("expiry", "Move memories that have expired to the trash.", Interval(EXPIRY_SECONDS), s.expiry.run_slice,
             "200 memories"),
         Job(

@@ -40,6 +40,7 @@ from mnemo_daemon.retrieval.asked_questions import AskedQuestions
 from mnemo_daemon.retrieval.assisted_recall import AssistedRecall
 from mnemo_daemon.retrieval.recall import Recall
 from mnemo_daemon.retrieval.usage_recorder import UsageRecorder
+from mnemo_daemon.sessions.resume import ResumeService
 from mnemo_daemon.sessions.session_service import SessionService
 from mnemo_daemon.sessions.tiered_recall import TieredRecall
 from mnemo_daemon.sessions.turn_review import TurnReview
@@ -84,6 +85,7 @@ class Services:
     turn_tiers: TurnTiers
     turn_review: TurnReview
     tiered_recall: TieredRecall
+    resume: ResumeService
     mask_key: bytes  # under which masked secrets are hashed
 
     def __init__(
@@ -174,6 +176,7 @@ class Services:
         self.tiered_recall = TieredRecall(
             store, self.views, self.indexing, self.embedding, self.sessions, self.topic_nodes, self.usage_recorder
         )
+        self.resume = ResumeService(store, self.views, self.llm_tasks, self.root_paths)
         self.assisted_recall = AssistedRecall(self.recall, self.llm_tasks, self.priority)
         self.asked_questions = AskedQuestions()
         self.maintenance = StoreMaintenance(store, self.disk, self.embedding.spaces)
@@ -280,3 +283,4 @@ class Services:
         self.topic_nodes.clear_caches()
         self.tiered_recall.clear_caches()
         self.asked_questions.clear()
+        self.resume.clear_caches()

@@ -8,6 +8,7 @@ import time
 from typing import Literal
 
 from mnemo_core.text.dates import time_spans
+from mnemo_core.text.dates.local_days import local_time
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_daemon.errors import Refusal, bad_value
 
@@ -94,3 +95,8 @@ def parse_interval(
 def utc_offset(at: int) -> int:
     """The offset of the daemon's own clocks from UTC at that moment, in ms."""
     return time.localtime(at / 1000).tm_gmtoff * 1000
+
+
+def local_day(at: int) -> str:
+    """The local day of a time in ms, as it is shown."""
+    return local_time(at, utc_offset)[0].isoformat()

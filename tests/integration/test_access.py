@@ -211,6 +211,11 @@ ROWS: dict[str, list[Row]] = {
         Row(one("POST", "/v1/context", {"query": "heron", "cut": "none", "tags": ["sensitive"]}),
             {"sensitive"}, {"sensitive"}),
     ],
+    "GET /v1/resume": [
+        Row(one("GET", "/v1/resume"), OURS - SECRET, OURS - SECRET),
+        Row(one("GET", "/v1/resume", tag="sensitive"), {"sensitive"}, {"sensitive"}),
+    ],
+    "GET /v1/triggers/{action}": [Row(one("GET", "/v1/triggers/heron"))],  # test_resume.py has what is shown of them
     "POST /v1/ask": asked("/v1/ask"),
     "POST /v1/answer": asked("/v1/answer"),
     "POST /v1/memories": [

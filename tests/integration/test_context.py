@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from mnemo_client.client import Client
+from mnemo_client.protocol.ingestion import PieceAnswer, Turn, TurnsRequest
+from tests.grounds import wait_until
 from tests.running import RunningDaemon
 from tests.samples import AT
 
@@ -85,3 +87,45 @@ def test_M22_the_block_of_M_is_a_form_of_the_context(client: Client) -> None:
     cut = client.context("where is the spare key?", format="m", max_chars=len(answer.block) - 1)
     assert (cut.memories, cut.cut) == ([liked], True)
     assert client.context("albatross", format="m", preferences="inline").block == ""
+
+
+# The resume
+
+
+def test_G43_a_resume_counts_and_has_its_sections_in_order(client: Client) -> None:
+    deploy = remember(client, "Deploy on Mondays only.", event_at=AT, kind="procedural", tags=["trigger:deploy"])
+    build = remember(client, "The build takes 12 minutes.", event_at=AT, kind="semantic")
+    answer = client.resume()
+    assert answer.text.split("\n") == [
+        "(Working: 0, Buffer: 2)",
+        "=== Core (0) ===",
+        "=== Recent (2) ===",
+        "[SEMANTIC] 2023-11-14: The build takes 12 minutes.",
+        "[PROCEDURAL] 2023-11-14: Deploy on Mondays only.",
+        "Triggers: deploy",
+    ]
+    assert (answer.recent.memories, answer.triggers) == ([build, deploy], ["deploy"])
+    assert client.resume() == answer
+
+
+def test_a_resume_that_comes_back_is_an_echo(client: Client) -> None:
+    remember(client, "Deploy on Mondays only.", tags=["trigger:deploy"])
+    remember(client, "The build takes 12 minutes.")
+    text = client.resume(session_id="s").text
+    turns = [Turn(role="agent", content=content) for content in (text, f"{text}\nThe mast is painted green now.")]
+    results = client.turns(TurnsRequest(session_id="s", turns=turns)).results
+    assert isinstance(results[0], PieceAnswer)
+    assert (results[0].outcome, results[0].reason) == ("discarded", "echo")
+    assert isinstance(results[1], PieceAnswer)
+    assert results[1].memory is not None
+    assert results[1].memory.content == "The mast is painted green now."
+
+
+def test_the_triggers_of_an_action_are_used_when_they_are_read(client: Client) -> None:
+    low = remember(client, "Tell the team before a deploy.", tags=["trigger:deploy"], importance=0.3)
+    high = remember(client, "Deploy on Mondays only.", tags=["trigger:deploy"], importance=0.9)
+    remember(client, "Push to main never.", tags=["trigger:push"])
+    answer = client.triggers("deploy")
+    assert (answer.action, answer.count, [each.id for each in answer.memories]) == ("deploy", 2, [high, low])
+    assert client.triggers("nothing").memories == []
+    wait_until(lambda: client.get(high).access_count == 1)

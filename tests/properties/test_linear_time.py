@@ -35,6 +35,7 @@ from mnemo_core.retrieval import context_block, excerpts, snippets
 from mnemo_core.retrieval.query_expansion import expansion_terms
 from mnemo_core.retrieval.ranking import lexical_ranker
 from mnemo_core.retrieval.result_selection import is_copy
+from mnemo_core.sessions import resume
 from mnemo_core.similarity import overlap
 from mnemo_core.similarity.thresholds import of_model
 from mnemo_core.text import canonical, cleaning, languages, secrets, tokens
@@ -172,6 +173,10 @@ RUNS: dict[str, Callable[[str], object]] = {
     "context_block.render_m_block": lambda text: context_block.render_m_block(
         [context_block.ContextItem("1", "fact", 0.5, (), text, is_preference) for is_preference in (True, False)],
         "auto", context_block.ContextProfile((text,)),
+    ),
+    "resume.fitting_triggers": lambda text: resume.fitting_triggers(text.split(",")),
+    "resume.fill_section": lambda text: resume.fill_section(
+        [resume.ResumeEntry(context_block.ContextLine("1", "semantic", "", text), text)], 1, 2000
     ),
     "snippets.best_sentence": lambda text: snippets.best_sentence(text, marks_in(text)),
     "snippets.cut_to_lines": lambda text: snippets.cut_to_lines(text, (0, min(10, len(text))), 400, len),

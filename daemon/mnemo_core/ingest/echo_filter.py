@@ -95,7 +95,13 @@ _HEAD_FRONT = lazy_pattern(
 _HEAD_END = lazy_pattern(rf"\[[A-Z]{{0,10}}\]?|{_NAMED}(?:\s\({_INSIDE}\)?)?(?:\s[\d-]{{0,10}}:?)?")
 _TAGS = ("<memory>", "</memory>")
 _TAG = lazy_pattern(r"<\s{0,3}(/?)\s{0,3}memory\s{0,3}>", re.IGNORECASE)
-_SECTION = lazy_pattern(r"^(?:=== (?:Core|Recent|Topics) \([^()\n]*\) ===|Triggers:)$", re.MULTILINE)
+# The lines of a resume that are no memories; the headings tell that there is one.
+_HEADING = lazy_pattern(
+    r"^(?:=== (?:Core|Recent|Topics) \([^()\n]*\) ===|\(Working: \d+, Buffer: \d+\)|Triggers:)$", re.MULTILINE
+)
+_RESUME_LINE = lazy_pattern(
+    rf"{_HEADING.pattern}|^\(\+\d+ more\)$|^kb\d+: \"[^\n]*\" \[\d+\]$|^Triggers: [^\n]*$", re.MULTILINE
+)
 _LIST_NUMBER = lazy_pattern(r"[ \t>*-]{0,9}\d{1,3}[.)][ \t]+")
 _LEAD_IN = lazy_pattern(
     r"""[\s"'“*_`>-]*+(?:(?:yes|sure|right|ok(?:ay)?)[,.]?\s+)?(?:"""
@@ -417,10 +423,7 @@ def _rest(page: _EchoText, matches: Sequence[_Match]) -> str:
     for start, end in _blocks(page.text):
         if bisect_left(starts, start) < bisect_left(starts, end):
             spans += tags[bisect_left(tags, (start, 0)) : bisect_left(tags, (end, 0))]
-    for section in _SECTION.finditer(page.text):
-        following = bisect_left(starts, section.end())
-        if following < len(starts) and _MARKS.fullmatch(page.text, section.end(), starts[following]):
-            spans.append(section.span())
+    spans += _resume_lines(page.text, spans)
     spans.sort()
     front, back = page.text[: spans[0][0]].strip(), page.text[spans[-1][1] :].strip()
     if _TAGS[0].endswith(front) or _TORN_FRONT.fullmatch(front):
@@ -428,6 +431,26 @@ def _rest(page: _EchoText, matches: Sequence[_Match]) -> str:
     if _TAGS[1].startswith(back) or _HEAD_END.fullmatch(back) or _MARKS.fullmatch(back):
         spans.append((spans[-1][1], len(page.text)))
     return _without(page.text, spans)
+
+
+def _resume_lines(text: str, removed: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The lines of a resume that stand next to what is removed, or to such a line, on either side."""
+    if not _HEADING.search(text):
+        return []
+    lines = {found.span() for found in _RESUME_LINE.finditer(text)}
+    ordered = sorted([*removed, *lines])
+    adjacent: set[tuple[int, int]] = set()
+    last = -1  # the end of what was removed before
+    for start, end in ordered:
+        if (start, end) not in lines or (last >= 0 and _MARKS.fullmatch(text, last, max(last, start))):
+            adjacent.add((start, end))
+            last = max(last, end)
+    following = -1  # the beginning of what was removed behind
+    for start, end in reversed(ordered):
+        if (start, end) in adjacent or (following >= 0 and _MARKS.fullmatch(text, min(end, following), following)):
+            adjacent.add((start, end))
+            following = start
+    return sorted(adjacent & lines)
 
 
 def _without(text: str, spans: Sequence[tuple[int, int]]) -> str:

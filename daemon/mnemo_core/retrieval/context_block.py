@@ -106,7 +106,7 @@ def render_line(memory: ContextLine, *, dates: DateDisplay = "all", ids: bool = 
         *memory.location,
     ]
     parts.append("" if memory.score is None else f"{memory.score:.2f}")
-    named = f" ({inside})" if (inside := " · ".join(filter(None, map(_inline, parts)))) else ""
+    named = f" ({inside})" if (inside := " · ".join(filter(None, map(inline_text, parts)))) else ""
     content = escape_content(memory.content)
     if not dated and (_DATE_IN_FRONT if named else _HEAD_IN_FRONT).match(content):
         content = "\\" + content
@@ -159,7 +159,7 @@ def _escape_in_m(text: str) -> str:
     return _ESCAPED_IN_M.sub(lambda found: f"\\{found[0]}" if found[0] in "\\;" else "\\n", text)
 
 
-def _inline(text: str) -> str:
+def inline_text(text: str) -> str:
     """The text as it may stand in the bracket behind the kind: on one line, its own brackets closed."""
     text = _OPENING.sub(_escape_tag, " ".join(text.split()))[:PART_CHARS_MAX]
     return text if _CLOSED.fullmatch(text) else text.translate(_SQUARE)

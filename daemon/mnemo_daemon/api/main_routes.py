@@ -7,6 +7,7 @@ import functools
 
 from mnemo_daemon.api import access
 from mnemo_daemon.api.ask_routes import AskApi
+from mnemo_daemon.api.context_routes import ContextApi
 from mnemo_daemon.api.conversation_routes import ConversationApi
 from mnemo_daemon.api.daemon_routes import DaemonApi
 from mnemo_daemon.api.erasure_routes import ErasureApi
@@ -43,6 +44,7 @@ class Api:
         self._graph = GraphApi(services, workers)
         self._resources = (
             MemoriesApi(services, workers), self._recall, AskApi(services, self._recall),
+            ContextApi(services, workers),
             DaemonApi(services, workers, report), NotesApi(services, workers), ingest,
             HistoryApi(services, workers), self._transfer, self._maintenance, self._erasure, self._runs,
             self._graph,

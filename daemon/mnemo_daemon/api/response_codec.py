@@ -19,7 +19,6 @@ from mnemo_client.protocol.status import ViewStatus
 from mnemo_client.protocol.versions import DifferenceView, VersionView
 from mnemo_core.ingest.write_plan import NEW_ID_PREFIX
 from mnemo_core.retrieval.context_block import ContextItem, ContextLine
-from mnemo_core.text.dates.local_days import local_time
 from mnemo_daemon.indexing.index import IndexProgress
 from mnemo_daemon.ingest.extraction import WrittenStatement
 from mnemo_daemon.ingest.ingest_pipeline import IngestResult
@@ -27,7 +26,7 @@ from mnemo_daemon.memories.history import MemoryDifference, MemoryVersion
 from mnemo_daemon.memories.memory_service import MemoryDetails, MemoryEdge
 from mnemo_daemon.retrieval.question import Hit, Question, RecallOutcome, shown_score
 from mnemo_daemon.retrieval.question_answering import AnsweredQuestion, CitedSentence
-from mnemo_daemon.times import utc_offset
+from mnemo_daemon.times import local_day
 from mnemo_store.records import Memory
 
 TRAIL_CHARS_MAX = 120  # of title and headings, in a line of the context block
@@ -204,11 +203,6 @@ def statement_view(statement: WrittenStatement) -> StatementView:
         id=statement.id,
         outcome=statement.outcome,
     )
-
-
-def local_day(milliseconds_at: int) -> str:
-    """The local day, as it is shown."""
-    return local_time(milliseconds_at, utc_offset)[0].isoformat()
 
 
 def _fields(found: MemoryDetails, root_paths: Mapping[str, str]) -> dict[str, Any]:

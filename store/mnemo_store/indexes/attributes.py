@@ -279,6 +279,15 @@ class AttributeStore:
         counts = {tag: int(mask[numbers[numbers < len(mask)]].sum()) for tag, numbers in rows.items()}
         return dict(sorted(((tag, n) for tag, n in counts.items() if n), key=lambda each: (-each[1], each[0])))
 
+    def numbers_by_tag(self, prefix: str) -> dict[str, NDArray[np.int64]]:
+        """The numbers of the memories that have each tag with this beginning, in any state."""
+        with self._lock:
+            return {
+                tag: np.fromiter(numbers, np.int64, len(numbers))
+                for tag, numbers in self._tags.items()
+                if tag.startswith(prefix)
+            }
+
     def mask(self, wanted: MemoryFilter) -> NDArray[np.bool_]:
         """Read-only mask, by number, of the memories that pass the filter. Cached."""
         with self._lock:

@@ -41,14 +41,14 @@ class CorpusBuilder:
 
     def _with_revealed(self, revealed: NDArray[np.intp], question: Question, columns: AttributeStore) -> Mask:
         """The permitted memories, with those whose replacement is gone; the same object again for the same mask."""
-        mask = _permitted(question, columns)
+        mask = permitted_mask(question, columns)
         if not len(revealed):
             return mask
         last, found = self._revealed, revealed.tobytes()
         if last is not None and last[0] is mask and last[1] == found:
             return last[2]
         states = (*question.filter.states, *HIDING)
-        every = _permitted(question._replace(filter=question.filter._replace(states=states)), columns)
+        every = permitted_mask(question._replace(filter=question.filter._replace(states=states)), columns)
         wider = mask.copy()
         revealed = revealed[revealed < min(len(mask), len(every))]
         wider[revealed] = every[revealed]
@@ -57,7 +57,7 @@ class CorpusBuilder:
         return wider
 
 
-def _permitted(question: Question, columns: AttributeStore) -> Mask:
+def permitted_mask(question: Question, columns: AttributeStore) -> Mask:
     """Read-only mask of the filter and of the rule for kind `working`: only in its own session, without one for 24
     hours. SPEC 7.2"""
     wanted = question.filter

@@ -1,0 +1,153 @@
+"""The resume: what an agent reads at the start of a conversation, within fixed budgets. SPEC 11 [G 7, G43]
+
+Its first line counts, and sections follow: the core memories by weight, what was changed last, the topics, and the
+actions that have a warning. A memory is a line as in the context block, so a stored text can forge neither a line nor a
+section. What a budget has no room for is condensed, where a language model has done that before, or counted.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mnemo_core.documents.chunking import estimate_tokens
+from mnemo_core.retrieval.context_block import ContextLine, inline_text, render_line
+
+CORE_TOKENS = 2000  # [G 7], as those of all budgets here: characters / 4, so that no model decides what fits
+CONDENSED_TOKENS = 400  # of these, for the lines of what stands condensed
+RECENT_TOKENS = 1000  # [G 7]
+TOPIC_TOKENS = 500  # [G 7]
+TRIGGER_TOKENS = 200  # [G 7]
+RECENT_EPOCHS = 24  # [G43]
+EPOCH_MS = 1_800_000  # a cycle of consolidation, which only comes where something has happened. SPEC 9.1
+READ_MAX = 300  # memories that are looked at for a section: no budget has room for as many
+LEFT_MAX = 16  # memories that are looked at beyond those that fit: what a model condenses at once
+
+Listed = TypeVar("Listed")
+Times = NDArray[np.int64]
+
+
+class ResumeTopic(NamedTuple):
+    """A topic of the tree, as it is listed."""
+
+    id: str
+    name: str
+    members: int
+
+
+class ResumeEntry(NamedTuple):
+    """A memory that may stand in a section. short: a shorter form of its content; "" where there is none."""
+
+    line: ContextLine
+    short: str = ""
+
+
+class ResumeSection(NamedTuple):
+    """The lines of a section. ids: of the memories that stand in it whole; condensed: in a shorter form; left: of all
+    that were looked at and are not whole. total: how many memories it is about."""
+
+    lines: tuple[str, ...]
+    ids: tuple[str, ...]
+    condensed: tuple[str, ...]
+    left: tuple[str, ...]
+    total: int
+
+
+class ResumeLists(NamedTuple):
+    """The topics and triggers of a resume, and how many of each there are."""
+
+    topics: Sequence[ResumeTopic]
+    topic_total: int
+    triggers: Sequence[str]
+
+
+def recent_since(modified_at: Times) -> int:
+    """The time from which on a change is recent: the beginning of the half hour that is the 24th before the last, of
+    those in which anything was changed. 0 if nothing was.
+
+    An epoch is a half hour in which something happened: whoever comes back after a month finds what they did last.
+    """
+    epochs = np.unique(modified_at // EPOCH_MS)[-RECENT_EPOCHS:]
+    return int(epochs[0]) * EPOCH_MS if len(epochs) else 0
+
+
+def fill_section(entries: Iterable[ResumeEntry], total: int, budget: int) -> ResumeSection:
+    """The section of the first memories that fit the budget, each whole; what does not fit is passed over, and stands
+    behind them in its shorter form. The last whole ones give way to these, up to CONDENSED_TOKENS.
+    """
+    read: list[ResumeEntry] = []
+    whole: dict[str, str] = {}
+    room = budget
+    for entry in entries:
+        read.append(entry)
+        line = render_line(entry.line)
+        if _size(line) <= room and line not in whole.values():
+            whole[entry.line.id] = line
+            room -= _size(line)
+        if len(read) - len(whole) == LEFT_MAX:
+            break
+    short = {each.line.id: _short_line(each) for each in read if each.short and each.line.id not in whole}
+    wanted = min(CONDENSED_TOKENS, sum(map(_size, short.values())))
+    while room < wanted and len(whole) > 1:
+        room += _size(whole.popitem()[1])
+    condensed: dict[str, str] = {}
+    for entry in read:
+        line = short.get(entry.line.id, "")
+        if line and _size(line) <= room:
+            condensed[entry.line.id] = line
+            room -= _size(line)
+    left = tuple(each.line.id for each in read if each.line.id not in whole)
+    return ResumeSection((*whole.values(), *condensed.values()), tuple(whole), tuple(condensed), left, total)
+
+
+def render_resume(working: int, buffer: int, core: ResumeSection, recent: ResumeSection, lists: ResumeLists) -> str:
+    """The whole text."""
+    lines = [f"(Working: {working}, Buffer: {buffer})"]
+    for name, section in (("Core", core), ("Recent", recent)):
+        lines += [f"=== {name} ({section.total}) ===", *section.lines]
+        if more := section.total - len(section.ids) - len(section.condensed):
+            lines.append(f"(+{more} more)")
+    if lists.topics:
+        lines += [f"=== Topics ({lists.topic_total}) ===", *map(_topic_line, lists.topics)]
+    if lists.triggers:
+        lines.append(f"Triggers: {', '.join(map(inline_text, lists.triggers))}")
+    return "\n".join(lines)
+
+
+def fitting_topics(topics: Sequence[ResumeTopic]) -> list[ResumeTopic]:
+    """The first topics that fit the budget."""
+    return _first(topics, _topic_line, TOPIC_TOKENS)
+
+
+def fitting_triggers(names: Sequence[str]) -> list[str]:
+    """The first names that fit the budget."""
+    return _first(names, lambda name: f", {inline_text(name)}", TRIGGER_TOKENS)
+
+
+def tokens_of(text: str) -> int:
+    """The tokens of a text, as the budgets count them."""
+    return estimate_tokens([text])[0]
+
+
+def _topic_line(topic: ResumeTopic) -> str:
+    return f'{topic.id}: "{inline_text(topic.name)}" [{topic.members}]'
+
+
+def _short_line(entry: ResumeEntry) -> str:
+    return render_line(entry.line._replace(content=entry.short, is_cut=True))
+
+
+def _size(line: str) -> int:
+    return tokens_of(f"{line}\n")
+
+
+def _first(items: Sequence[Listed], text_of: Callable[[Listed], str], budget: int) -> list[Listed]:
+    """The first items whose texts together fit the budget."""
+    kept: list[Listed] = []
+    for item in items:
+        budget -= _size(text_of(item))
+        if budget < 0:
+            break
+        kept.append(item)
+    return kept

@@ -1,0 +1,92 @@
+"""The routes of what an agent reads at the start of a session, and before a risky step. SPEC 11, 13"""
+
+from mnemo_client.protocol.primitives import LIMIT_DEFAULT, Limit, Namespace, RequestBody, ShortText
+from mnemo_client.protocol.session_context import ResumeAnswer, ResumeSectionView, ResumeTopicView, TriggersAnswer
+from mnemo_core.sessions.resume import ResumeSection, tokens_of
+from mnemo_core.text.secrets import SENSITIVE_TAG
+from mnemo_daemon.api import access, request_codec, response_codec
+from mnemo_daemon.api.request_codec import MIN_IMPORTANCE_UNASKED
+from mnemo_daemon.api.workers import WorkerPool
+from mnemo_daemon.retrieval.question import Hit
+from mnemo_daemon.server.router import Reply, Request, Route
+from mnemo_daemon.services import Services
+from mnemo_daemon.times import parse_time
+from mnemo_store.indexes.attributes import MemoryFilter
+
+
+class ScopeQuery(RequestBody):
+    namespace: Namespace | None = None
+    user_id: ShortText | None = None
+    agent_id: ShortText | None = None
+    tag: list[str] = []
+    now: str | None = None
+
+
+class ResumeQuery(ScopeQuery):
+    session_id: ShortText | None = None
+
+
+class TriggersQuery(ScopeQuery):
+    limit: Limit = LIMIT_DEFAULT
+
+
+class ContextApi:
+    """The handlers."""
+
+    def __init__(self, services: Services, workers: WorkerPool) -> None:
+        self._services = services
+        self._workers = workers
+
+    def routes(self) -> list[Route]:
+        """Return the routes of the resource."""
+        return [
+            Route("GET", "/v1/resume", self.resume, ResumeAnswer, "What to know at the start of a session",
+                  query=ResumeQuery),
+            Route("GET", "/v1/triggers/{action}", self.triggers, TriggersAnswer,
+                  "The memories to be read before an action", query=TriggersQuery),
+        ]  # fmt: skip
+
+    async def resume(self, request: Request) -> Reply:
+        query: ResumeQuery = request.query
+        return Reply(await self._workers.run(self.resume_answer, request, query))
+
+    async def triggers(self, request: Request) -> Reply:
+        return Reply(await self._workers.run(self._triggers_answer, request))
+
+    def resume_answer(self, request: Request, query: ResumeQuery) -> ResumeAnswer:
+        """The resume of the namespace of a request."""
+        services = self._services
+        wanted = self._filter(request, query)._replace(min_importance_unasked=MIN_IMPORTANCE_UNASKED)
+        with services.priority.query_running():
+            resume = services.resume.resume(wanted, query.session_id)
+        services.ingest.record_shown(query.session_id or "", resume.shown)
+        return ResumeAnswer(
+            text=resume.text, total_tokens=tokens_of(resume.text), working=resume.working, buffer=resume.buffer,
+            core=_section_view(resume.core), recent=_section_view(resume.recent),
+            topics=[ResumeTopicView(**topic._asdict()) for topic in resume.lists.topics],
+            triggers=list(resume.lists.triggers), namespace=access.namespace_of(request),
+        )  # fmt: skip
+
+    def _triggers_answer(self, request: Request) -> TriggersAnswer:
+        services, query = self._services, request.query
+        action = request_codec.clean_text(request.path["action"], "action").lower()
+        found = services.resume.triggers(self._filter(request, query), action, query.limit)
+        services.usage_recorder.record([Hit(each, 1.0, 1.0, ("trigger",)) for each in found])
+        roots = services.root_paths()
+        views = [response_codec.memory_view(each, roots) for each in found]
+        return TriggersAnswer(action=action, count=len(views), memories=views, namespace=access.namespace_of(request))
+
+    def _filter(self, request: Request, query: ScopeQuery) -> MemoryFilter:
+        """The active memories in the scope of a request, and nothing sensitive unless it asks for that tag. Raises a
+        Refusal."""
+        tags = tuple(tag.strip().lower() for tag in query.tag)
+        now = self._services.store.now() if query.now is None else parse_time(query.now, "now")
+        return MemoryFilter(
+            namespaces=access.visible_namespaces(access.namespace_of(request)), user_id=query.user_id or "local",
+            agent_id=query.agent_id, states=("active",), tags=tags,
+            without_tags=() if SENSITIVE_TAG in tags else (SENSITIVE_TAG,), now=now,
+        )  # fmt: skip
+
+
+def _section_view(section: ResumeSection) -> ResumeSectionView:
+    return ResumeSectionView(total=section.total, memories=list(section.ids), condensed=list(section.condensed))

@@ -1,0 +1,241 @@
+"""The resume of a namespace, from the columns and the few memories that stand in it, and the triggers. SPEC 11 [G 7]
+
+Nothing is written, and no model is waited for: shorter forms of what the budget has no room for are made by a job, and
+kept in memory alone.
+"""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mnemo_core.llm.tasks import TaskInputs
+from mnemo_core.llm.writing.resume_compress import LINES_MAX, RESUME_COMPRESS
+from mnemo_core.llm.writing.summarize import select_sentences
+from mnemo_core.retrieval.context_block import ContextLine
+from mnemo_core.retrieval.ranking import decay_ranker
+from mnemo_core.sessions.resume import (
+    CORE_TOKENS,
+    READ_MAX,
+    RECENT_TOKENS,
+    ResumeEntry,
+    ResumeLists,
+    ResumeSection,
+    ResumeTopic,
+    fill_section,
+    fitting_topics,
+    fitting_triggers,
+    recent_since,
+    render_resume,
+)
+from mnemo_daemon.indexing.views import Views
+from mnemo_daemon.memories.memory_service import MemoryDetails, details_of
+from mnemo_daemon.models.language.task_runner import TaskRunner
+from mnemo_daemon.retrieval.candidates.corpus_builder import permitted_mask
+from mnemo_daemon.retrieval.question import Question
+from mnemo_daemon.times import local_day
+from mnemo_store.backend import Snapshot
+from mnemo_store.indexes.attributes import AttributeStore, MemoryFilter
+from mnemo_store.records import CATEGORIES, LAYERS, Memory
+from mnemo_store.store import Store
+
+TRIGGER_TAG = "trigger:"
+SESSION_NOTE = "session"  # the source or tag of a note about a session, which is distilled and never core [G52]
+SHORT_FORMS_MAX = 256
+SOURCE_CHARACTERS = 360  # of a memory that is condensed: what a context of 4,096 tokens holds of LINES_MAX of them
+SOURCE_SENTENCES = 3
+NOTE_KIND = "note"  # in front of the line of a file of notes
+
+Numbers = NDArray[np.intp]
+Version = tuple[str, int]  # id and version
+
+
+class Resume(NamedTuple):
+    """The text of a resume and what it is made of. shown: id and text of each memory in it."""
+
+    text: str
+    working: int
+    buffer: int
+    core: ResumeSection
+    recent: ResumeSection
+    lists: ResumeLists
+    shown: list[tuple[str, str]]
+
+
+class ResumeService:
+    """The service; its methods block, and may be called on any thread."""
+
+    def __init__(
+        self, store: Store, views: Views, tasks: TaskRunner, root_paths: Callable[[], Mapping[str, str]],
+        topics: Callable[[MemoryFilter], list[ResumeTopic]] = lambda _: [],
+    ) -> None:  # fmt: skip
+        """topics: those of the present tree in scope, in the order in which they are to be listed."""
+        self._store = store
+        self._views = views
+        self._tasks = tasks
+        self._root_paths = root_paths
+        self._topics = topics
+        self._lock = threading.Lock()
+        self._short: OrderedDict[Version, str] = OrderedDict()  # "": none was made
+        self._left: tuple[str, ...] = ()  # core memories that the last resume had no room for
+
+    def resume(self, wanted: MemoryFilter, session_id: str | None) -> Resume:
+        """The resume of what passes the filter: active memories, those of kind `working` of the session alone."""
+        columns, rows = self._rows(wanted, session_id)
+        layer, managed = columns.values("layer", rows), columns.values("managed", rows)
+        is_core = layer == LAYERS.index("core")
+        is_core[is_core] = ~_is_session_note(columns, wanted, rows[is_core])
+        core = _by_weight(columns, rows[is_core & (managed == 0)])
+        recent = _by_change(columns, rows[~is_core & (columns.values("category", rows) != CATEGORIES.index("crumb"))])
+        working, buffer = (_count(managed[layer == LAYERS.index(name)]) for name in ("working", "buffer"))
+        lists = self._lists(columns, wanted, rows)
+        shown: list[tuple[str, str]] = []
+        with self._store.snapshot() as snapshot:
+            core_section = fill_section(
+                self._memories(snapshot, columns.ids(core[:READ_MAX]), shown), len(core), CORE_TOKENS
+            )
+            entries = self._changes(snapshot, columns, recent[:READ_MAX], managed, shown)
+            recent_section = fill_section(entries, len(recent), RECENT_TOKENS)
+        with self._lock:
+            self._left = core_section.left[:LINES_MAX]
+        text = render_resume(working, buffer, core_section, recent_section, lists)
+        whole = {*core_section.ids, *recent_section.ids}
+        shown = [(each, content) for each, content in shown if each in whole]
+        return Resume(text, working, buffer, core_section, recent_section, lists, shown)
+
+    def triggers(self, wanted: MemoryFilter, action: str, limit: int) -> list[MemoryDetails]:
+        """The memories to be read before an action, by weight. None of them came from a tool or an import."""
+        columns, rows = self._rows(wanted._replace(tags=(TRIGGER_TAG + action,), trust_min="agent"), None)
+        with self._store.snapshot() as snapshot:
+            ids = columns.ids(_by_weight(columns, rows)[:limit])
+            found = [memory for each in ids if (memory := snapshot.memory(each)) is not None]
+            return [details_of(snapshot, memory) for memory in found]
+
+    # The shorter forms
+
+    def is_due(self) -> bool:
+        """Return whether the last resume left out memories that a model may condense."""
+        return bool(self._left)
+
+    def run_slice(self) -> bool:
+        """Have the model condense what the last resume had no room for; there is never more to do."""
+        with self._lock:
+            left, self._left = self._left, ()
+        sources = self._sources(left)
+        result = self._tasks.run(RESUME_COMPRESS, TaskInputs(tuple(sources.values())))
+        lines = {line.source: line.text for line in result.answer.lines}
+        with self._lock:
+            for number, version in enumerate(sources if result.method == "llm" else (), start=1):
+                self._short[version] = lines.get(number, "")
+            while len(self._short) > SHORT_FORMS_MAX:
+                self._short.popitem(last=False)
+        return False
+
+    def clear_caches(self) -> None:
+        """Forget the shorter forms of all memories."""
+        with self._lock:
+            self._short.clear()
+            self._left = ()
+
+    def _sources(self, ids: tuple[str, ...]) -> dict[Version, str]:
+        """The texts of the memories that no shorter form was tried of."""
+        with self._store.snapshot() as snapshot:
+            found = [memory for each in ids if (memory := snapshot.memory(each)) is not None]
+        with self._lock:
+            new = [memory for memory in found if (memory.id, memory.version) not in self._short]
+        return {
+            (memory.id, memory.version): select_sentences([memory.content], SOURCE_CHARACTERS, SOURCE_SENTENCES)
+            for memory in new
+        }
+
+    # What stands in it
+
+    def _rows(self, wanted: MemoryFilter, session_id: str | None) -> tuple[AttributeStore, Numbers]:
+        columns = self._views.attributes
+        question = Question("", wanted._replace(states=("active",)), working_session=session_id)
+        return columns, np.flatnonzero(permitted_mask(question, columns))
+
+    def _memories(self, snapshot: Snapshot, ids: list[str], shown: list[tuple[str, str]]) -> Iterator[ResumeEntry]:
+        for each in ids:
+            memory = snapshot.memory(each)
+            if memory is not None:
+                content = _content(memory)
+                shown.append((memory.id, content))
+                date = local_day(memory.event_at)
+                line = ContextLine(memory.id, memory.kind, date, content)
+                yield ResumeEntry(line, self._short.get((memory.id, memory.version), ""))
+
+    def _changes(
+        self, snapshot: Snapshot, columns: AttributeStore, rows: Numbers, files: NDArray[np.int32],
+        shown: list[tuple[str, str]],
+    ) -> Iterator[ResumeEntry]:  # fmt: skip
+        """The memories, and for a chunk of a note a line about its file."""
+        roots, counts = self._root_paths(), np.bincount(files)
+        for each, file in zip(columns.ids(rows), columns.values("managed", rows).tolist(), strict=True):
+            if not file:
+                yield from self._memories(snapshot, [each], shown)
+                continue
+            memory = snapshot.memory(each)
+            note = snapshot.note(memory.managed) if memory is not None else None
+            if memory is None or note is None:
+                continue
+            place = f"{roots.get(note.root, '')}/{note.path}", f"passages: {counts[file]}"
+            yield ResumeEntry(
+                ContextLine(memory.id, NOTE_KIND, local_day(memory.modified_at), note.title, location=place)
+            )
+
+    def _lists(self, columns: AttributeStore, wanted: MemoryFilter, rows: Numbers) -> ResumeLists:
+        trusted = columns.mask(wanted._replace(states=("active",), trust_min="agent"))
+        used: dict[str, int] = {}
+        for tag, numbers in columns.numbers_by_tag(TRIGGER_TAG).items():
+            numbers = numbers[numbers < len(trusted)]
+            if trusted[numbers].any():
+                used[tag.removeprefix(TRIGGER_TAG)] = int(
+                    columns.values("access_count", numbers[trusted[numbers]]).sum()
+                )
+        topics = self._topics(wanted)
+        triggers = fitting_triggers(sorted(used, key=lambda name: (-used[name], name)))
+        return ResumeLists(fitting_topics(topics), len(topics), triggers)
+
+
+def _content(memory: Memory) -> str:
+    """The text of a memory in a resume: of a turn its summary, where it has one."""
+    return memory.turn.summary if memory.turn is not None and memory.turn.summary else memory.content
+
+
+def _is_session_note(columns: AttributeStore, wanted: MemoryFilter, rows: Numbers) -> NDArray[np.bool_]:
+    """A mask of those rows that are notes about a session. [G52]"""
+    tagged = columns.numbers_by_tag(SESSION_NOTE).get(SESSION_NOTE, np.zeros(0, np.int64))
+    found: NDArray[np.bool_] = np.isin(rows, tagged)
+    found |= columns.values("source", rows) == columns.code("source", SESSION_NOTE)
+    return found
+
+
+def _count(managed: NDArray[np.int32]) -> int:
+    """The number of memories, all chunks of a note together being one."""
+    return int((managed == 0).sum()) + len(np.unique(managed[managed != 0]))
+
+
+def _by_weight(columns: AttributeStore, rows: Numbers) -> Numbers:
+    """The rows by weight, the greatest first; then by importance, the newer, and id. [G34]"""
+    names = "strength", "repetition_count", "access_count", "kind", "layer", "state"
+    weight = decay_ranker.weight(*(columns.values(name, rows) for name in names))
+    ties = columns.values("id_low", rows), columns.values("id_high", rows), -columns.values("event_at", rows)
+    order = np.lexsort((*ties, -columns.values("importance", rows), -weight))
+    return rows[order]
+
+
+def _by_change(columns: AttributeStore, rows: Numbers) -> Numbers:
+    """Those that were changed within the last epochs, the last change first, and of a note its last chunk alone."""
+    changed = columns.values("modified_at", rows)
+    is_recent = changed >= recent_since(changed)
+    rows, changed = rows[is_recent], changed[is_recent]
+    last: Numbers = rows[np.lexsort((*(~columns.values(name, rows) for name in ("id_low", "id_high")), -changed))]
+    files = columns.values("managed", last)
+    is_listed = files == 0
+    is_listed[np.unique(files, return_index=True)[1]] = True
+    listed: Numbers = last[is_listed]
+    return listed
