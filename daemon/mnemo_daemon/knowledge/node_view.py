@@ -74,6 +74,10 @@ class NodeView:
         """Return whether this turn is part of a pair."""
         return memory_id in self._turns
 
+    def counted(self, node: str) -> int:
+        """The members of a node that have a vector."""
+        return self._counted.get(node, 0)
+
     def pairs_of_turn(self, memory_id: str) -> list[PairKey]:
         """The pairs that this turn is part of."""
         with self._lock:

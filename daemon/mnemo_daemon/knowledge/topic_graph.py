@@ -13,7 +13,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from mnemo_core.knowledge.topic_nodes import LABEL_CHARACTERS, cluster, edge_key, moved_edges
+from mnemo_core.knowledge.topic_nodes import LABEL_CHARACTERS, Totals, cluster, edge_key, moved_edges
 from mnemo_core.llm.content_words import content_words
 from mnemo_core.llm.tasks import TaskInputs
 from mnemo_core.llm.writing.naming import NAMING
@@ -123,23 +123,17 @@ class TopicGraph:
 
     def merge(self, namespace: str, user_id: str, caller: Caller, dry_run: bool) -> list[NodeGroup]:
         """Merge the nodes of one scope that are one. Each group's node is its largest one, and keeps its id. [T]"""
+        placed, totals = self._placed(namespace, user_id)
+        groups = cluster(totals, self._nodes.thresholds.node_merge)
         with self._nodes.changing:
-            ids = self._by_size(namespace, user_id)
-            view = self._nodes.view
-            totals = view.totals_of(ids)
-            placed = [node for node in ids if node in totals]
-            groups = cluster([totals[node] for node in placed], self._nodes.thresholds.node_merge)
-            merged = [[placed[place] for place in group] for group in groups if len(group) > 1]
+            present = [[placed[place] for place in group if placed[place] in self._nodes.view] for group in groups]
+            merged = [nodes for nodes in present if len(nodes) > 1]
             with self._store.snapshot() as snapshot:
-                labels = {
-                    node: self.label(snapshot, record, caller)
-                    for node, *_ in merged
-                    if (record := snapshot.get(TOPIC_NODES, node)) is not None
-                }
-            if not dry_run:
-                for node, *others in merged:
-                    self._merge_into(node, others, caller)
-        return [NodeGroup(node, labels.get(node, ""), others) for node, *others in merged]
+                records = [snapshot.get(TOPIC_NODES, node) for node, *_ in merged]
+                labels = [self.label(snapshot, each, caller) if each is not None else "" for each in records]
+            for node, *others in merged if not dry_run else ():
+                self._merge_into(node, others, caller)
+        return [NodeGroup(node, label, others) for (node, *others), label in zip(merged, labels, strict=True)]
 
     def abstract(
         self, namespace: str, user_id: str, caller: Caller, deadline_s: float, is_cancelled: Callable[[], bool]
@@ -149,11 +143,12 @@ class TopicGraph:
         A language model is asked before anything is written, without any lock, until the deadline.
         """
         until = time.monotonic() + deadline_s
-        known = self._stored_groups(namespace, user_id)
-        new = [parts for parts in self._planned_groups(namespace, user_id) if parts not in known]
+        known, planned = self._stored_groups(namespace, user_id), self._planned_groups(namespace, user_id)
+        new = [parts for parts in planned if parts not in known]
         names = {parts: self._name(parts, until - time.monotonic(), is_cancelled) for parts in new}
         with self._nodes.changing:
-            planned, stored = self._planned_groups(namespace, user_id), self._stored_groups(namespace, user_id)
+            stored = self._stored_groups(namespace, user_id)
+            planned = [parts for parts in planned if all(part in self._nodes.view for part in parts)]
             changes: list[Change] = []
             with self._store.snapshot() as snapshot:
                 for node in [node for parts, node in stored.items() if parts not in planned]:
@@ -204,19 +199,19 @@ class TopicGraph:
             if times:
                 yield GraphNode(node, "", len(times), len(parts), min(times), max(times))
 
-    def _by_size(self, namespace: str, user_id: str) -> list[str]:
-        """The nodes that have pairs, those with most first; equally large ones by id."""
+    def _placed(self, namespace: str, user_id: str) -> tuple[list[str], list[Totals]]:
+        """The nodes that have vectors with the sums of these, those with most members first; equally large ones by
+        id."""
         view = self._nodes.view
-        ids = view.nodes((namespace,), user_id)
-        return sorted(ids, key=lambda node: (-len(view.members(node)), node))
+        totals = view.totals_of(view.nodes((namespace,), user_id))
+        placed = sorted(totals, key=lambda node: (-view.counted(node), node))
+        return placed, [totals[node] for node in placed]
 
     def _planned_groups(self, namespace: str, user_id: str) -> list[Parts]:
         """The nodes that belong together, each counting as one whatever its size: two and more of them a group, the
         largest group first."""
-        ids = self._by_size(namespace, user_id)
-        totals = self._nodes.view.totals_of(ids)
-        placed = [node for node in ids if node in totals]
-        units = [totals[node] / np.linalg.norm(totals[node]) for node in placed]
+        placed, totals = self._placed(namespace, user_id)
+        units = [total / np.linalg.norm(total) for total in totals]
         groups = sorted(cluster(units, self._nodes.thresholds.node_split), key=len, reverse=True)
         return [frozenset(placed[place] for place in group) for group in groups if len(group) > 1]
 
@@ -231,7 +226,7 @@ class TopicGraph:
         return ""
 
     def _texts_of(self, snapshot: Snapshot, parts: Collection[str], caller: Caller) -> tuple[str, ...]:
-        largest = sorted(parts, key=lambda part: (-len(self._nodes.members(part)), part))[:NAMED_BY]
+        largest = sorted(parts, key=lambda part: (-self._nodes.view.counted(part), part))[:NAMED_BY]
         texts = (self._first_text(snapshot, part, caller)[:NAME_SOURCE_CHARACTERS] for part in largest)
         return tuple(text for text in texts if text.strip())
 

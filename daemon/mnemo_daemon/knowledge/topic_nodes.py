@@ -326,9 +326,9 @@ class TopicNodes:
 
     def _split(self, node: str, scope: Scope, assigned: dict[PairKey, str], new: dict[str, NewNode]) -> None:
         """Split a node that has grown too large; its largest part keeps its id."""
-        members = [each for each in self._view.members(node) if each.vector is not None]
-        if not is_split_due(len(members), self._tried.get(node, 0)):
+        if not is_split_due(self._view.counted(node), self._tried.get(node, 0)):
             return
+        members = [each for each in self._view.members(node) if each.vector is not None]
         parts = split([each.vector for each in members if each.vector is not None], self._thresholds.node_split)
         if not parts:
             self._tried[node] = len(members)
