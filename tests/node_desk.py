@@ -80,6 +80,12 @@ class NodeDesk:
         while self.nodes.is_due() and not (self.nodes.is_complete and self.nodes._recalls):
             self.nodes.run_slice()
 
+    def clear_views(self) -> None:
+        """Remove dropped memories from indexes and caches, as an erasure has it done."""
+        self.desk.views.rebuild_without_deleted()
+        self.desk.indexing.rebuild_without_deleted()
+        self.nodes.clear_caches()
+
     def pairs(self) -> list[TurnPair]:
         with self.store.snapshot() as snapshot:
             return snapshot.scan(TURN_PAIRS)

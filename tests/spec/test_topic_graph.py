@@ -12,9 +12,12 @@ import pytest
 from mnemo_core.llm.tasks import AnyTask, TaskInputs
 from mnemo_core.llm.writing.naming import NameAnswer
 from mnemo_daemon.knowledge.topic_graph import GraphFilter, NodeGroup, TopicGraph, clear_names
+from mnemo_daemon.lifecycle.erasure import Erasure
 from mnemo_daemon.models.language.task_runner import TaskResult, TaskRunner
-from mnemo_store.records import DropMemory, NodeEdge, PutMemory, TopicNode
+from mnemo_store.disk import Disk
+from mnemo_store.records import DropMemory, NodeEdge, PutMemory, TopicNode, text_hash
 from tests.desk import AGENT, PERSON
+from tests.grounds import CANARY, traces
 from tests.node_desk import NodeDesk, node_desk_in
 from tests.samples import AT, sample_id, write
 
@@ -224,6 +227,27 @@ def test_the_name_of_a_group_is_cleared_when_a_text_with_one_of_its_words_is_era
         clear_names(desk.store, ["We sail to ZANZIBAR in the morning.", "the"])
         found = {node.id: node.name for node in desk.node_records()}
         assert [found[sample_id(number)] for number in names] == ["", "The garden", ""]
+
+
+def test_an_erasure_leaves_neither_the_vector_of_a_pair_nor_a_name_made_of_its_words(tmp_path: Path) -> None:
+    with node_desk_in(tmp_path) as desk:
+        filled(desk, 0, 5, 70)
+        desk.desk.edit(sample_id(3), content=f"40 is the price of the {CANARY}")
+        desk.run()
+        (group,) = graph_of(desk, NameGiver(CANARY)).abstract("default", "local", PERSON, 10.0, lambda: False)
+        assert group.label == CANARY
+        assert traces(tmp_path, CANARY) != []
+        space, digest = desk.query(0).space, text_hash(f"User: 40 is the price of the {CANARY}")
+        report = Erasure(desk.store, Disk(), lambda: [space], desk.clear_views).erase([sample_id(3)], "test")
+        assert (report.complete, traces(tmp_path, CANARY)) == (True, [])
+        with desk.store.snapshot() as snapshot:
+            assert snapshot.vectors(space, digest, 16) is None
+            assert snapshot.vectors(space, text_hash("User: 0 turn 1"), 16) is not None
+        embedded = len(desk.models.embedded)
+        desk.run()
+        assert desk.found(2) == [([1, 2], 1.0)]
+        assert [node.name for node in desk.node_records()] == ["", ""]
+        assert len(desk.models.embedded) == embedded, "what stays is not embedded again"
 
 
 def test_a_group_loses_the_part_whose_last_pair_is_erased(tmp_path: Path) -> None:
