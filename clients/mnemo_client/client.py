@@ -25,6 +25,7 @@ from mnemo_client.protocol import (
     memories,
     retrieval,
     runs,
+    sessions,
     versions,
 )
 from mnemo_client.protocol import facts as fact_types
@@ -67,6 +68,31 @@ class Client(ClientConnection):
         """Store a text, piece by piece; return the outcome of each. `fields` are those of IngestRequest."""
         asked = ingestion.IngestRequest(text=text, **fields) if isinstance(text, str) else text
         return _decode_pieces(self._request("POST", "/ingest", _RawIngestAnswer, asked))
+
+    def list_sessions(
+        self, *, limit: int | None = None, cursor: str | None = None, user_id: str | None = None
+    ) -> sessions.SessionsAnswer:
+        """Return the conversations, the one with the latest turn first."""
+        query = {"limit": limit, "cursor": cursor, "user_id": user_id}
+        return self._request("GET", "/sessions", sessions.SessionsAnswer, query=query)
+
+    def session(
+        self, session: str, *, limit: int | None = None, cursor: str | None = None, user_id: str | None = None
+    ) -> sessions.SessionAnswer:
+        """Return a conversation with its turns, newest first, and the pairs that they are in."""
+        query = {"limit": limit, "cursor": cursor, "user_id": user_id}
+        return self._request("GET", f"/sessions/{percent_encoded(session)}", sessions.SessionAnswer, query=query)
+
+    def end_session(self, session: str, **fields: Any) -> sessions.SessionFiledAnswer:
+        """End a conversation: all of its turns are filed in pairs. `fields` are those of SessionRequest."""
+        route, asked = f"/sessions/{percent_encoded(session)}/end", sessions.SessionRequest(**fields)
+        return self._request("POST", route, sessions.SessionFiledAnswer, asked, repeatable=True)
+
+    def consolidate_session(self, session: str, **fields: Any) -> sessions.SessionFiledAnswer:
+        """File the recent turns of a conversation in pairs, however young they are. `fields` are those of
+        SessionRequest."""
+        route, asked = f"/sessions/{percent_encoded(session)}/consolidate", sessions.SessionRequest(**fields)
+        return self._request("POST", route, sessions.SessionFiledAnswer, asked, repeatable=True)
 
     def extract(self, asked: ingestion.ExtractRequest) -> ingestion.ExtractAnswer:
         """Store a text or conversation with its statements, and return these; a dry request stores nothing."""

@@ -244,6 +244,10 @@ ROWS: dict[str, list[Row]] = {
     "POST /v1/runs/{run}/steps": [
         Row(one("POST", "/v1/runs/heron/steps", {"step_number": 1, "action": "Saw a heron"})),
     ],
+    "GET /v1/sessions": [Row(one("GET", "/v1/sessions"))],
+    "GET /v1/sessions/{id}": [Row(one("GET", "/v1/sessions/heron"))],  # what it shows: test_session_routes.py
+    "POST /v1/sessions/{id}/end": [Row(one("POST", "/v1/sessions/heron/end", {}))],
+    "POST /v1/sessions/{id}/consolidate": [Row(one("POST", "/v1/sessions/heron/consolidate", {}))],
     "GET /v1/runs/{run}/steps": [Row(one("GET", "/v1/runs/heron/steps"))],  # test_runs.py has what is shown of steps
     "POST /v1/runs/{run}/summary": [
         Row(lambda cell: [Ask("POST", "/v1/runs/heron/steps", {"step_number": 1, "action": "Saw a heron"}),

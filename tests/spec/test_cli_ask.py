@@ -1,4 +1,4 @@
-"""`mnemo ask`, `mnemo llm usage`, `mnemo runs` and `mnemo graph` on a daemon with canned answers. SPEC 11.1, 12.2"""
+"""`mnemo ask`, `mnemo llm usage`, `mnemo runs` and others on a daemon with canned answers. SPEC 11.1, 12.2"""
 
 from typing import Any
 
@@ -14,9 +14,10 @@ from mnemo_client.protocol.graph import (
     GroupView,
 )
 from mnemo_client.protocol.llm import LlmUsage, LlmUsageAnswer
-from mnemo_client.protocol.memories import ProcedureTrace
+from mnemo_client.protocol.memories import ProcedureTrace, TurnView
 from mnemo_client.protocol.retrieval import AskAnswer, AskMemories, AskSentence, Citation
 from mnemo_client.protocol.runs import RunSummaryAnswer, StepsAnswer
+from mnemo_client.protocol.sessions import SessionAnswer, SessionFiledAnswer, SessionsAnswer, SessionView, TierCounts
 from tests.canned import ID, CannedAnswer, CannedDaemon, CannedPerson, Give, Scenario, play, recall_answer, recalled
 
 ASKED = AskAnswer(
@@ -42,6 +43,11 @@ STEPS = StepsAnswer(
         recalled(trace=ProcedureTrace(step_number=10, action="Read dates.py")),
     ],
 )  # fmt: skip
+TALK = SessionView(session_id="the\x1b[31m talk", started_at=0, last_at=0, turns=2, agent_id="codex", ended_at=1)
+TURNS = SessionAnswer(session=TALK, tiers=TierCounts(registry=2), pairs=[], turns=[
+    recalled(id=OTHER, content="At seven.", turn=TurnView(role="agent", tier="registry")),
+    recalled(content="When does it leave?", turn=TurnView(role="user", tier="registry")),
+])  # fmt: skip
 MADE = RunSummaryAnswer(outcome="stored", memory=recalled(), method="rule", reason="it is\x1b[31m loading")
 GRAPH = GraphAnswer(
     nodes=[
@@ -109,6 +115,21 @@ SCENARIOS = (
         Give("graph --dedupe --abstract", sent=[{}, {}, {"limit": ["20"]}], code=3,
              err="1 node was merged into another one\ngrouped related nodes: 1 group\n"
                  "there are no topic nodes: they are made of conversations that have ended\n"),
+    )),
+    Scenario("conversations are listed, and the turns of one are shown as they were said, after its end", (
+        {"GET /v1/sessions": SessionsAnswer(sessions=[TALK], cursor="0.a")},
+        Give("sessions -k 1", sent=[{"limit": ["1"]}], says=("  2  the\ufffd[31m talk  codex\n",),
+             err="these are the latest 1 sessions; there are more\n"),
+        {"GET /v1/sessions": SessionsAnswer(sessions=[])},
+        Give("sessions", code=3, err="there is no session\n"),
+        Give("sessions --end", code=2, warns=("there is no session to end",)),
+        {"POST /v1/sessions/the%20talk/end": SessionFiledAnswer(session=TALK, filed=1),
+         "GET /v1/sessions/the%20talk": TURNS},
+        Give("sessions 'the talk' --end", says=(
+            "ring 0 · recent 0 · registry 2 · archived 0\n", "  user   registry  When does it leave?\n   2  ",
+            "  agent  registry  At seven.\n",
+        ), err="session the talk has ended: 1 pair filed\n"),
+        Give("sessions 'the talk' --json", json=msgspec.to_builtins(TURNS)),
     )),
     Scenario("the memories are numbered in the order in which the answer cites them", (
         {"POST /v1/ask": msgspec.structs.replace(ASKED, sentences=[

@@ -20,6 +20,7 @@ from mnemo_daemon.api.memory_routes import MemoriesApi
 from mnemo_daemon.api.notes_routes import NotesApi
 from mnemo_daemon.api.recall_routes import RecallApi
 from mnemo_daemon.api.run_routes import RunsApi
+from mnemo_daemon.api.session_routes import SessionsApi
 from mnemo_daemon.api.status_report import StatusReport
 from mnemo_daemon.api.transfer_routes import TransferApi
 from mnemo_daemon.api.workers import WorkerPool
@@ -43,6 +44,7 @@ class Api:
         self._runs = RunsApi(services, workers, ingest)
         self._graph = GraphApi(services, workers)
         self._resources = (
+            SessionsApi(services, workers),
             MemoriesApi(services, workers), self._recall, AskApi(services, self._recall),
             ContextApi(services, workers),
             DaemonApi(services, workers, report), NotesApi(services, workers), ingest,

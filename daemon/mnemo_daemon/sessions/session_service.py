@@ -9,17 +9,24 @@ from collections import OrderedDict, deque
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from mnemo_core.sessions.session_rows import key_of, session_of_turns
 from mnemo_core.sessions.tiers import RING_ITEMS, SessionScope, is_live_turn, scope_of, tier_of
 from mnemo_core.sessions.turn_pairs import in_order, pair_summary, summary_of
 from mnemo_daemon.indexing.views import Views
-from mnemo_daemon.sessions.turn_columns import turns_in
+from mnemo_daemon.sessions.turn_columns import count_tiers, turns_in
+from mnemo_daemon.table_walk import walk
 from mnemo_store.backend import Snapshot
-from mnemo_store.records import Memory, Tier, TurnPair
+from mnemo_store.codec import id_key
+from mnemo_store.indexes.attributes import MemoryFilter
+from mnemo_store.records import TIERS, Memory, Session, Tier, TurnPair
 from mnemo_store.store import Commit, Store
-from mnemo_store.tables import TURN_PAIRS
+from mnemo_store.tables import SESSIONS, TURN_PAIRS
 
 PROMOTING_SESSIONS_MAX = 500  # whose recalled items are kept; the one that recalled longest ago loses them first
 _SHOWN_STATES = ("active", "archived")
+
+
+SessionPlace = tuple[int, str]  # in the list of sessions: the time of the last turn, and the id of the record
 
 
 class RingItem(NamedTuple):
@@ -79,6 +86,37 @@ class SessionService:
             while len(self._promoted) > PROMOTING_SESSIONS_MAX:
                 self._promoted.popitem(last=False)
 
+    def read(self, scope: SessionScope) -> Session | None:
+        """The record of a session; one that came in without is made of its turns."""
+        with self._store.snapshot() as snapshot:
+            session = snapshot.get(SESSIONS, key_of(scope))
+        if session is None and (turns := self.turns(scope, TIERS)):
+            return session_of_turns(turns)
+        return session
+
+    def listed(
+        self, namespaces: Sequence[str], user_id: str, limit: int, behind: SessionPlace | None
+    ) -> tuple[list[Session], bool]:
+        """Sessions of a user in these namespaces (none named: all), the one with the latest turn first, behind a place
+        in that order; and whether there are more."""
+        found: list[Session] = []
+        for sessions in walk(self._store, sessions_after, lambda _, rows: rows):
+            found += [each for each in sessions if each.user_id == user_id
+                      and (not namespaces or each.namespace in namespaces)
+                      and (behind is None or (each.last_at, each.id) < behind)]  # fmt: skip
+            found = sorted(found, key=lambda each: (each.last_at, each.id), reverse=True)[: limit + 1]
+        return found[:limit], len(found) > limit
+
+    def pairs_of(self, memory_ids: Sequence[str]) -> list[TurnPair]:
+        """The pairs that any of these turns is in, each once."""
+        with self._store.snapshot() as snapshot:
+            pairs = [pair_at(snapshot, each) for each in memory_ids]
+        return list({(pair.id, pair.reply): pair for pair in pairs if pair is not None}.values())
+
+    def tier_counts(self, wanted: MemoryFilter) -> dict[str, int]:
+        """The number of turns that pass the filter in each tier, and of those that are archived."""
+        return count_tiers(self._views.attributes, wanted)
+
     def turns(self, scope: SessionScope, tiers: Sequence[Tier]) -> list[Memory]:
         """The turns of a session in these tiers."""
         columns = self._views.attributes
@@ -127,6 +165,10 @@ class SessionService:
         turns = [memory for memory in memories if is_live_turn(memory) and tier_of(memory) == "ring"]
         self.add_entered(map(scope_of, turns))
         self._has_dropped |= any(each.dropped for each in commit.touched)
+
+
+def sessions_after(snapshot: Snapshot, after: str, limit: int) -> list[Session]:
+    return snapshot.scan(SESSIONS, id_key(after) if after else b"", limit)
 
 
 def pair_at(snapshot: Snapshot, memory_id: str) -> TurnPair | None:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnemo_core.sessions.tiers import SessionScope
-from mnemo_store.indexes.attributes import AttributeStore
+from mnemo_store.indexes.attributes import AttributeStore, MemoryFilter
 from mnemo_store.records import STATES, TIERS, Tier
 
 _ACTIVE = STATES.index("active")
@@ -21,6 +21,15 @@ def turns_in(columns: AttributeStore, tiers: Sequence[Tier], scope: SessionScope
         for column, name, value in zip(session, _SESSION, scope, strict=True):
             found &= column == columns.code(name, value)
     return np.flatnonzero(found)
+
+
+def count_tiers(columns: AttributeStore, wanted: MemoryFilter) -> dict[str, int]:
+    """The number of turns that pass the filter in each tier, and of those that are archived."""
+    mask = columns.uncached_mask(wanted)
+    tier, state = (column[: len(mask)][mask] for column in columns.columns("tier", "state"))
+    counts = np.bincount(tier[state == _ACTIVE], minlength=len(TIERS) + 1)[1:].tolist()
+    archived = (tier != 0) & (state == STATES.index("archived"))
+    return {**dict(zip(TIERS, counts, strict=True)), "archived": int(archived.sum())}
 
 
 def by_session(columns: AttributeStore, numbers: NDArray[np.intp]) -> list[NDArray[np.intp]]:

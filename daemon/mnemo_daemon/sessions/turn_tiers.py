@@ -29,12 +29,11 @@ from mnemo_core.sessions.tiers import (
 from mnemo_core.sessions.turn_pairs import Exchange, in_order, pair_of, pair_turns
 from mnemo_daemon.history_names import BY_SESSIONS
 from mnemo_daemon.indexing.views import Views
-from mnemo_daemon.sessions.session_service import SessionService, pair_at
+from mnemo_daemon.sessions.session_service import SessionService, pair_at, sessions_after
 from mnemo_daemon.sessions.turn_columns import by_owner, by_session, sessions_with_turns, turns_in
 from mnemo_daemon.table_walk import walk
 from mnemo_store.backend import READ_SLICE, Snapshot
 from mnemo_store.batches import batched
-from mnemo_store.codec import id_key
 from mnemo_store.records import Change, DropSession, Memory, PutMemory, PutSession, PutTurnPair, Session, Tier, TurnPair
 from mnemo_store.store import Store, WriteResult
 from mnemo_store.tables import SESSIONS, TURN_PAIRS
@@ -225,7 +224,7 @@ class TurnTiers:
     def _drop_empty(self) -> Iterator[None]:
         """Drop the records of sessions that have no turn left, not even in the trash."""
         columns = self._views.attributes
-        for sessions in walk(self._store, _sessions_after, lambda _, rows: list(rows)):
+        for sessions in walk(self._store, sessions_after, lambda _, rows: list(rows)):
             present = sessions_with_turns(columns, [scope_of(each) for each in sessions])
             empty = [session for session, is_there in zip(sessions, present, strict=True) if not is_there]
 
@@ -285,7 +284,3 @@ def _archived(snapshot: Snapshot, pair: TurnPair) -> list[Change]:
     turns = _live(snapshot, dict.fromkeys((pair.id, pair.reply)), ("registry",))
     archived: list[Change] = [PutMemory(data=moved(turn, state="archived")) for turn in turns]
     return [*archived, PutTurnPair(data=replace(now, is_archived=True))]
-
-
-def _sessions_after(snapshot: Snapshot, after: str, limit: int) -> list[Session]:
-    return snapshot.scan(SESSIONS, id_key(after) if after else b"", limit)

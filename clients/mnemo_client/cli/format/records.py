@@ -8,6 +8,7 @@ from mnemo_client.cli.format.units import (
     event_date,
     first_line,
     local_date,
+    local_minute,
     local_time,
     number_text,
     plural,
@@ -19,6 +20,7 @@ from mnemo_client.protocol.choices import Relation
 from mnemo_client.protocol.graph import GraphAnswer
 from mnemo_client.protocol.ingestion import PieceAnswer, RememberAnswer
 from mnemo_client.protocol.memories import EdgesAnswer, MemoryView, TrashPage, TrashView
+from mnemo_client.protocol.sessions import SessionAnswer, SessionView
 from mnemo_client.protocol.versions import UndoAnswer
 
 _OPERATION_LABELS = {
@@ -209,6 +211,39 @@ def graph_lines(answer: GraphAnswer, style: TextStyle) -> list[str]:
     ]  # fmt: skip
     lines = table(nodes, width=style.width, clips=True)
     return [*lines, "", *table(edges, width=style.width)] if edges else lines
+
+
+def session_lines(sessions: Sequence[SessionView], style: TextStyle) -> list[str]:
+    """Return a line for each conversation: its latest turn, how many there were, its name, and whether it goes on."""
+    rows = [
+        [
+            local_minute(each.last_at),
+            f"{number_text(each.turns):>6}",
+            style.bold(sanitize(each.session_id)),
+            style.dim(sanitize(each.agent_id or "") if each.ended_at else "goes on"),
+        ]
+        for each in sessions
+    ]
+    return table(rows, width=style.width)
+
+
+def turn_lines(answer: SessionAnswer, turns: Sequence[MemoryView], style: TextStyle) -> list[str]:
+    """Return a line about a conversation, and one for each of these turns with its number, side and tier."""
+    session, tiers = answer.session, answer.tiers
+    end = f"ended {local_minute(session.ended_at)}" if session.ended_at else "goes on"
+    counts = f"ring {tiers.ring} · recent {tiers.recent} · registry {tiers.registry} · archived {tiers.archived}"
+    rows = [
+        [
+            f"{number:>4}",
+            local_minute(turn.event_at),
+            turn.turn.role,
+            style.dim(turn.turn.tier if turn.state == "active" else turn.state),
+            first_line(turn),
+        ]
+        for number, turn in enumerate(turns, 1)
+        if turn.turn is not None
+    ]
+    return [f"{style.bold(sanitize(session.session_id))} · {end} · {counts}", *table(rows, width=style.width)]
 
 
 def count_lines(counts: Mapping[str, int], style: TextStyle, chosen: str | None = None) -> list[str]:

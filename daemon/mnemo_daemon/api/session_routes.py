@@ -1,0 +1,140 @@
+"""The routes of sessions: their list, the turns of one by tier, its end and consolidation. SPEC 8, 13"""
+
+from collections.abc import Callable
+
+from mnemo_client.protocol.primitives import LIMIT_DEFAULT, Limit, Namespace, RequestBody, ShortText
+from mnemo_client.protocol.sessions import (
+    SessionAnswer,
+    SessionFiledAnswer,
+    SessionRequest,
+    SessionsAnswer,
+    SessionView,
+    TierCounts,
+    TurnPairView,
+)
+from mnemo_core.sessions.tiers import SessionScope
+from mnemo_daemon.api import access, request_codec, response_codec
+from mnemo_daemon.api.workers import WorkerPool
+from mnemo_daemon.errors import Refusal, bad_value
+from mnemo_daemon.memories.memory_service import is_visible
+from mnemo_daemon.server.router import Reply, Request, Route
+from mnemo_daemon.services import Services
+from mnemo_daemon.sessions.session_service import SessionPlace
+from mnemo_store.indexes.attributes import MemoryFilter
+from mnemo_store.records import SCOPE_CHARS_MAX, Session, TurnPair
+
+TURN_SOURCE = "turn"
+
+
+class SessionsQuery(RequestBody):
+    namespace: Namespace | None = None
+    user_id: ShortText | None = None
+    limit: Limit = LIMIT_DEFAULT
+    cursor: str = ""
+
+
+class SessionsApi:
+    """The handlers."""
+
+    def __init__(self, services: Services, workers: WorkerPool) -> None:
+        self._services = services
+        self._workers = workers
+
+    def routes(self) -> list[Route]:
+        """Return the routes of the resource."""
+        return [
+            Route("GET", "/v1/sessions", self.sessions, SessionsAnswer, "The conversations, latest first",
+                  query=SessionsQuery),
+            Route("GET", "/v1/sessions/{id}", self.session, SessionAnswer, "A conversation with its turns by tier",
+                  query=SessionsQuery),
+            Route("POST", "/v1/sessions/{id}/end", self.end, SessionFiledAnswer,
+                  "End a conversation: all of its turns are filed in pairs", ask=SessionRequest),
+            Route("POST", "/v1/sessions/{id}/consolidate", self.consolidate, SessionFiledAnswer,
+                  "File the recent turns of a conversation in pairs, however young they are", ask=SessionRequest),
+        ]  # fmt: skip
+
+    async def sessions(self, request: Request) -> Reply:
+        return Reply(await self._workers.run(self._listed, request))
+
+    async def session(self, request: Request) -> Reply:
+        return Reply(await self._workers.run(self._shown, request))
+
+    async def end(self, request: Request) -> Reply:
+        return Reply(await self._workers.run(self._filed, request, self._services.turn_tiers.end))
+
+    async def consolidate(self, request: Request) -> Reply:
+        return Reply(await self._workers.run(self._filed, request, self._services.turn_tiers.consolidate))
+
+    def _listed(self, request: Request) -> SessionsAnswer:
+        query: SessionsQuery = request.query
+        sessions, more = self._services.sessions.listed(
+            access.listed_namespaces(request), query.user_id or "local", query.limit, _place(query.cursor)
+        )
+        cursor = f"{sessions[-1].last_at}.{sessions[-1].id}" if more else None
+        return SessionsAnswer(sessions=list(map(session_view, sessions)), cursor=cursor)
+
+    def _shown(self, request: Request) -> SessionAnswer:
+        query: SessionsQuery = request.query
+        services, scope = self._services, scope_of_request(request, access.namespace_of(request), query.user_id)
+        session = self._existing(scope)
+        wanted = MemoryFilter(
+            namespaces=(scope.namespace,), user_id=scope.user_id, session_id=scope.session_id, source=TURN_SOURCE,
+            without_tags=access.hidden_tags(request), now=services.store.now(),
+        )  # fmt: skip
+        turns, cursor = services.memories.page(wanted, query.limit, query.cursor, recent=True)
+        roots, pairs = services.root_paths(), services.sessions.pairs_of([each.memory.id for each in turns])
+        return SessionAnswer(
+            session=session_view(session),
+            tiers=TierCounts(**services.sessions.tier_counts(wanted)),
+            turns=[response_codec.memory_view(each, roots) for each in turns],
+            pairs=[self._pair_view(pair, request) for pair in pairs],
+            cursor=cursor or None,
+        )
+
+    def _filed(self, request: Request, file: Callable[[SessionScope], int]) -> SessionFiledAnswer:
+        asked: SessionRequest = request.ask
+        scope = scope_of_request(request, access.writable_namespace(request), asked.user_id)
+        self._existing(scope)
+        filed = file(scope)
+        return SessionFiledAnswer(session=session_view(self._existing(scope)), filed=filed)
+
+    def _existing(self, scope: SessionScope) -> Session:
+        session = self._services.sessions.read(scope)
+        if session is None:
+            message = f"there is no session {scope.session_id!r} in namespace {scope.namespace}"
+            raise Refusal(404, "not_found", message, field="id")
+        return session
+
+    def _pair_view(self, pair: TurnPair, request: Request) -> TurnPairView:
+        """The pair, without an answer that the caller does not see."""
+        with self._services.store.snapshot() as snapshot:
+            is_shown = pair.reply != pair.id and is_visible(snapshot.memory(pair.reply), access.caller_of(request))
+        return TurnPairView(
+            id=pair.id, at=pair.at, reply=pair.reply if is_shown else None, node=pair.node or None,
+            archived=pair.is_archived,
+        )  # fmt: skip
+
+
+def session_view(session: Session) -> SessionView:
+    """The session as it is answered."""
+    return SessionView(
+        session_id=session.session_id, started_at=session.started_at, last_at=session.last_at, turns=session.turns,
+        namespace=session.namespace, user_id=session.user_id, agent_id=session.agent_id or None,
+        ended_at=session.ended_at or None,
+    )  # fmt: skip
+
+
+def scope_of_request(request: Request, namespace: str, user_id: str | None) -> SessionScope:
+    """The session that the path names. Raises a Refusal."""
+    session_id = request_codec.clean_text(request.path["id"], "id")
+    if not 0 < len(session_id) <= SCOPE_CHARS_MAX:
+        raise bad_value(f"a session has a name of 1 to {SCOPE_CHARS_MAX} characters", "id")
+    return SessionScope(namespace, user_id or "local", session_id)
+
+
+def _place(cursor: str) -> SessionPlace | None:
+    """The place in the list behind which a page begins. Raises a Refusal."""
+    last_at, _, key = cursor.partition(".")
+    if cursor and not (last_at.isdecimal() and key):
+        raise bad_value("a cursor is what the page before gave as `cursor`", "cursor")
+    return (int(last_at), key) if cursor else None
