@@ -80,6 +80,11 @@ class NodeDesk:
         while self.nodes.is_due() and not (self.nodes.is_complete and self.nodes._recalls):
             self.nodes.run_slice()
 
+    def neighbours(self, degrees: float, nodes: Sequence[str], namespaces: tuple[str, ...] = ("default",)) -> list[str]:
+        query = self.query(degrees, namespaces)
+        with self.store.snapshot() as snapshot:
+            return [near.id for near in self.nodes.neighbours(snapshot, query, nodes)]
+
     def clear_views(self) -> None:
         """Remove dropped memories from indexes and caches, as an erasure has it done."""
         self.desk.views.rebuild_without_deleted()

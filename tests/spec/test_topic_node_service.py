@@ -143,10 +143,9 @@ def test_T9_neighbours_are_the_nodes_recalled_together_with_others_the_nearest_f
             desk.nodes.record_co_occurrence(pair)
         desk.nodes.write_recalls()
         write(desk.store, NodeEdge(source=first, target=fourth, relation="derived_from", at=1))
-        near = desk.nodes.neighbours(desk.query(80), [first])
-        assert [each.id for each in near] == [second, third]
-        assert [each.id for each in desk.nodes.neighbours(desk.query(80), [second, third])] == [first]
-        assert desk.nodes.neighbours(desk.query(80, ("elsewhere",)), [first]) == []
+        assert desk.neighbours(80, [first]) == [second, third]
+        assert desk.neighbours(80, [second, third]) == [first]
+        assert desk.neighbours(80, [first], ("elsewhere",)) == []
 
 
 def test_a_node_keeps_its_strongest_edges_alone(tmp_path: Path) -> None:

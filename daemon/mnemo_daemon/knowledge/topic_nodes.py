@@ -133,13 +133,12 @@ class TopicNodes:
             return []
         return view.ranked(query.namespaces, query.user_id, query.vector, exclude, limit)
 
-    def neighbours(self, query: NodeQuery, nodes: Collection[str]) -> list[NearNode]:
+    def neighbours(self, snapshot: Snapshot, query: NodeQuery, nodes: Collection[str]) -> list[NearNode]:
         """The nodes that were recalled together with any of these, which are not among them; the nearest first."""
         view = self._view
         if view.space != query.space:
             return []
-        with self._store.snapshot() as snapshot:
-            edges = [edge for node in nodes for edge in snapshot.under(NODE_EDGES, node)]
+        edges = [edge for node in nodes for edge in snapshot.under(NODE_EDGES, node)]
         ends = {end for edge in edges if edge.relation == "co_occurs" for end in (edge.source, edge.target)}
         return view.similarities(query.namespaces, query.user_id, query.vector, sorted(ends - set(nodes)))
 

@@ -131,7 +131,7 @@ class _ItemReader:
 
     def __init__(self, snapshot: Snapshot, corpus: Corpus, superseded: Corpus) -> None:
         """superseded: those that would be in scope if they were not superseded."""
-        self._snapshot = snapshot
+        self.snapshot = snapshot
         self._corpus = corpus
         self._superseded = superseded
 
@@ -155,7 +155,7 @@ class _ItemReader:
         turns: list[Memory] = []
         is_superseded = False
         for memory_id in memory_ids:
-            memory, number = self._snapshot.memory(memory_id), self._corpus.number(self._snapshot, memory_id)
+            memory, number = self.snapshot.memory(memory_id), self._corpus.number(self.snapshot, memory_id)
             if memory is None or number is None:
                 return None
             if not self._corpus.is_in_scope(number):
@@ -221,7 +221,7 @@ class _SessionTiers:
         return [TopicMatch(each.id, each.similarity) for each in found]
 
     def neighbours(self, nodes: Sequence[TopicMatch]) -> Sequence[TopicMatch]:
-        found = self._nodes.neighbours(self._query, [node.id for node in nodes])
+        found = self._nodes.neighbours(self._reader.snapshot, self._query, [node.id for node in nodes])
         self._timer.mark("neighbours")
         return [
             TopicMatch(each.id, each.similarity, is_neighbour=True) for each in found if each.id not in self._hot_nodes
