@@ -29,11 +29,12 @@ from mnemo_client.protocol import (
     versions,
 )
 from mnemo_client.protocol import facts as fact_types
+from mnemo_client.protocol import hooks as hook_types
 from mnemo_client.protocol import jobs as job_types
 from mnemo_client.protocol import llm as llm_types
 from mnemo_client.protocol import session_context as context_types
 from mnemo_client.protocol import status as status_types
-from mnemo_client.protocol.choices import ImportTool
+from mnemo_client.protocol.choices import HookEvent, ImportTool
 from mnemo_client.protocol.primitives import AnswerBody, FailureAnswer
 
 
@@ -346,6 +347,11 @@ class Client(ClientConnection):
         """Return the memories to be read before an action, those tagged `trigger:ACTION`."""
         route = f"/triggers/{percent_encoded(action)}"
         return self._request("GET", route, context_types.TriggersAnswer, query=query, namespace=namespace)
+
+    def hook(self, event: HookEvent, **fields: Any) -> hook_types.HookAnswer:
+        """Do what an agent does before a prompt, after a reply, or around a session. `fields` are those of
+        HookRequest."""
+        return self._request("POST", f"/hooks/{event}", hook_types.HookAnswer, hook_types.HookRequest(**fields))
 
     def ask(self, question: str | retrieval.AskRequest, **fields: Any) -> retrieval.AskAnswer:
         """Answer a question from memories alone, each sentence with those that it rests on."""

@@ -16,7 +16,7 @@ from mnemo_client.protocol.primitives import API_VERSION
 
 T = TypeVar("T")
 
-SourceChannel = Literal["api", "cli", "mcp"]
+SourceChannel = Literal["api", "cli", "mcp", "hook"]
 Filter = str | int | float | bool | Sequence[str] | None
 
 TIMEOUT_SECONDS = 60.0  # for one answer: enough for a large batch, or for a daemon that is stopping (10 s, SPEC 16)

@@ -69,6 +69,19 @@ class RecallSettings(Section, frozen=True):
     rerank: bool = False  # True: an answer that, judged by itself, does not bear on the question is dropped
 
 
+class HooksSettings(Section, frozen=True):
+    """Hooks of agents and editors. [M, M21]"""
+
+    enabled: bool = True
+    prompt: bool = True  # each event by itself
+    reply: bool = True
+    session_start: bool = True
+    session_end: bool = True
+    store_responses: bool = False  # True: what the agent replied is stored, too
+    context_limit: Annotated[int, Meta(ge=1, le=100)] = 6  # memories before a prompt
+    context_max_chars: Annotated[int, Meta(ge=1, le=1_000_000)] = 2000  # of these together
+
+
 class ModelsSettings(Section, frozen=True):
     """Embeddings."""
 
@@ -135,6 +148,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     notes: NotesSettings = NotesSettings()
     intake: IngestSettings = IngestSettings()
     recall: RecallSettings = RecallSettings()
+    hooks: HooksSettings = HooksSettings()
     models: ModelsSettings = ModelsSettings()
     llm: LlmSettings = LlmSettings()
     history: HistorySettings = HistorySettings()

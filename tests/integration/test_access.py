@@ -215,6 +215,12 @@ ROWS: dict[str, list[Row]] = {
         Row(one("GET", "/v1/resume"), OURS - SECRET, OURS - SECRET),
         Row(one("GET", "/v1/resume", tag="sensitive"), {"sensitive"}, {"sensitive"}),
     ],
+    "POST /v1/hooks/{event}": [
+        Row(one("POST", "/v1/hooks/prompt", {"prompt": "heron"}), OURS - SECRET, OURS - SECRET),
+        Row(one("POST", "/v1/hooks/session-start", {}), OURS - SECRET, OURS - SECRET),
+        Row(one("POST", "/v1/hooks/reply", {"prompt": "A heron waded in the shallows.", "session_id": "s"})),
+        Row(one("POST", "/v1/hooks/session-end", {"session_id": "s"})),
+    ],
     "GET /v1/triggers/{action}": [Row(one("GET", "/v1/triggers/heron"))],  # test_resume.py has what is shown of them
     "POST /v1/ask": asked("/v1/ask"),
     "POST /v1/answer": asked("/v1/answer"),

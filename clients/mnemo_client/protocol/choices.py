@@ -20,6 +20,7 @@ Dedup = Literal["guarded", "off", "source"]
 Wait = Literal["stored", "indexed", "extracted"]
 DaemonState = Literal["ready", "warming", "degraded"]
 TurnRole = Literal["user", "agent", "assistant", "system", "tool"]
+HookEvent = Literal["prompt", "reply", "session-start", "session-end"]
 ImportTool = Literal["mnemo", "mem0", "mcp-memory", "engram"]
 
 # The names of the table in mnemo_core/retrieval/ranking/rankers.py, in its order; a test compares the two.
@@ -37,6 +38,7 @@ LAYERS: tuple[Layer, ...] = get_args(Layer)
 STATES: tuple[State, ...] = get_args(State)
 TRUSTS: tuple[Trust, ...] = get_args(Trust)
 DEDUPS: tuple[Dedup, ...] = get_args(Dedup)
+HOOK_EVENTS: tuple[HookEvent, ...] = get_args(HookEvent)
 IMPORT_TOOLS: tuple[ImportTool, ...] = get_args(ImportTool)
 RANKERS: tuple[Ranker, ...] = get_args(Ranker)
 SORTS: tuple[Sort, ...] = get_args(Sort)

@@ -14,6 +14,7 @@ from mnemo_daemon.api.erasure_routes import ErasureApi
 from mnemo_daemon.api.fact_routes import FactsApi
 from mnemo_daemon.api.graph_routes import GraphApi
 from mnemo_daemon.api.history_routes import HistoryApi
+from mnemo_daemon.api.hook_routes import HookApi
 from mnemo_daemon.api.ingest_routes import IngestApi
 from mnemo_daemon.api.maintenance_routes import MaintenanceApi
 from mnemo_daemon.api.memory_routes import MemoriesApi
@@ -41,12 +42,13 @@ class Api:
         self._maintenance = MaintenanceApi(services)
         self._erasure = ErasureApi(services)
         ingest = IngestApi(services)
+        context = ContextApi(services, workers)
         self._runs = RunsApi(services, workers, ingest)
         self._graph = GraphApi(services, workers)
         self._resources = (
             SessionsApi(services, workers),
             MemoriesApi(services, workers), self._recall, AskApi(services, self._recall),
-            ContextApi(services, workers),
+            context, HookApi(services, workers, self._recall, context, ingest),
             DaemonApi(services, workers, report), NotesApi(services, workers), ingest,
             HistoryApi(services, workers), self._transfer, self._maintenance, self._erasure, self._runs,
             self._graph,

@@ -1,0 +1,31 @@
+"""The wire types of /v1 for the hooks of agents and editors. SPEC 11 [M]"""
+
+from mnemo_client.protocol.choices import HookEvent
+from mnemo_client.protocol.ingestion import PieceAnswer
+from mnemo_client.protocol.primitives import AnswerBody, Namespace, RequestBody, ShortText
+
+
+class HookRequest(RequestBody):
+    """POST /v1/hooks/{event}. Before a prompt: `prompt`. After a reply: `session_id`, and `prompt` and `reply` as far
+    as they are to be stored. At the start and end of a session: `session_id`."""
+
+    session_id: ShortText | None = None
+    prompt: str | None = None
+    reply: str | None = None
+    speaker: ShortText | None = None  # of the prompt
+    agent_id: ShortText | None = None
+    user_id: ShortText | None = None
+    namespace: Namespace | None = None
+
+
+class HookAnswer(AnswerBody):
+    """`context` is the text to put before the prompt, or at the start of the session; `results` are those of the stored
+    turns, as of /v1/turns. `skipped` says why something was not done."""
+
+    event: HookEvent
+    context: str = ""
+    memories: list[str] = []  # in `context`
+    results: list[PieceAnswer] = []
+    skipped: str | None = None
+    namespace: str = "default"
+    degraded: list[str] = []

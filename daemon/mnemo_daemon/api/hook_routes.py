@@ -1,0 +1,123 @@
+"""The hooks of agents and editors: before a prompt, after a reply, at the start and end of a session. SPEC 11 [M]"""
+
+import dataclasses
+import logging
+
+from mnemo_client.protocol.choices import HOOK_EVENTS, HookEvent
+from mnemo_client.protocol.hooks import HookAnswer, HookRequest
+from mnemo_client.protocol.ingestion import Turn, TurnsRequest
+from mnemo_client.protocol.retrieval import ContextRequest
+from mnemo_core.sessions.tiers import SessionScope
+from mnemo_daemon.api import access, request_codec
+from mnemo_daemon.api.context_routes import ContextApi, ResumeQuery
+from mnemo_daemon.api.ingest_routes import IngestApi
+from mnemo_daemon.api.recall_routes import RecallApi
+from mnemo_daemon.api.workers import WorkerPool
+from mnemo_daemon.errors import Refusal, bad_value
+from mnemo_daemon.server.router import Reply, Request, Route
+from mnemo_daemon.services import Services
+from mnemo_daemon.settings import HooksSettings
+from mnemo_store.records import TAG_CHARS_MAX
+
+AGENT_TAG = "agent:"  # and the name of the agent: on each turn that a hook stored [M, M23]
+
+log = logging.getLogger("mnemo.hooks")
+
+
+class HookApi:
+    """The handlers. What comes in by a hook was not said to the daemon by a person: its trust is an agent's at most."""
+
+    def __init__(
+        self, services: Services, workers: WorkerPool, recall: RecallApi, context: ContextApi, ingest: IngestApi
+    ) -> None:
+        self._services = services
+        self._workers = workers
+        self._recall = recall
+        self._context = context
+        self._ingest = ingest
+
+    def routes(self) -> list[Route]:
+        """Return the route of all events."""
+        return [
+            Route("POST", "/v1/hooks/{event}", self.hook, HookAnswer,
+                  "What an agent does before a prompt, after a reply, and around a session", ask=HookRequest),
+        ]  # fmt: skip
+
+    async def hook(self, request: Request) -> Reply:
+        event = request.path["event"]
+        if event not in HOOK_EVENTS:
+            raise Refusal(404, "not_found", f"there is no hook {event!r}; there are {', '.join(HOOK_EVENTS)}")
+        request = dataclasses.replace(request, entry_point="hook")
+        answer = HookAnswer(event=event, namespace=access.namespace_of(request))
+        if off := _switched_off(self._services.settings.hooks, event):
+            answer.skipped = off
+            return Reply(answer)
+        match event:
+            case "prompt":
+                await self._before_prompt(request, answer)
+            case "reply":
+                await self._after_reply(request, answer)
+            case "session-start":
+                await self._workers.run(self._start_session, request, answer)
+            case "session-end":
+                await self._workers.run(self._end_session, request)
+        return Reply(answer)
+
+    async def _before_prompt(self, request: Request, answer: HookAnswer) -> None:
+        """Find the context of the prompt, within the limits of the settings."""
+        asked: HookRequest = request.ask
+        limits = self._services.settings.hooks
+        if not asked.prompt or not asked.prompt.strip():
+            raise bad_value("a hook before a prompt needs the prompt", "prompt")
+        found = await self._recall.context_answer(request, ContextRequest(
+            query=asked.prompt, top_k=limits.context_limit, max_chars=limits.context_max_chars,
+            user_id=asked.user_id, session_id=asked.session_id,
+        ))  # fmt: skip
+        answer.context, answer.memories, answer.degraded = found.block, found.memories, found.degraded
+
+    async def _after_reply(self, request: Request, answer: HookAnswer) -> None:
+        """Store the prompt, and the reply where the settings say so. What goes wrong is logged and reported; it fails
+        no hook. [M23]"""
+        asked: HookRequest = request.ask
+        session_id = _session_of(asked)
+        turns = [Turn(role="user", content=asked.prompt, speaker=asked.speaker)] if asked.prompt else []
+        if asked.reply and self._services.settings.hooks.store_responses:
+            turns.append(Turn(role="agent", content=asked.reply))
+        if not turns:
+            answer.skipped = "there is nothing to store: replies are stored with `hooks.store_responses`"
+            return
+        name = asked.agent_id or request.agent
+        tags = [f"{AGENT_TAG}{name.strip()}"[:TAG_CHARS_MAX]] if name else []
+        for turn in turns:
+            one = TurnsRequest(session_id=session_id, turns=[turn], user_id=asked.user_id, agent_id=asked.agent_id,
+                               tags=tags)  # fmt: skip
+            try:
+                answer.results.append(await self._ingest.store_turn(request, one))
+            except Refusal as refused:
+                log.warning("a hook could not store a turn: %s", refused)
+                answer.skipped = f"a turn was not stored: {refused}"
+
+    def _start_session(self, request: Request, answer: HookAnswer) -> None:
+        asked: HookRequest = request.ask
+        query = ResumeQuery(user_id=asked.user_id, session_id=asked.session_id)
+        resume = self._context.resume_answer(request, query)
+        answer.context, answer.memories = resume.text, [*resume.core.memories, *resume.recent.memories]
+
+    def _end_session(self, request: Request) -> None:
+        asked: HookRequest = request.ask
+        scope = SessionScope(access.writable_namespace(request), asked.user_id or "local", _session_of(asked))
+        self._services.turn_tiers.end(scope)
+
+
+def _switched_off(hooks: HooksSettings, event: HookEvent) -> str:
+    """Return the setting that switches an event off, in words; "" where it is on."""
+    key = event.replace("-", "_")
+    names = [name for name in ("enabled", key) if not getattr(hooks, name)]
+    return f"`hooks.{names[0]}` is off" if names else ""
+
+
+def _session_of(asked: HookRequest) -> str:
+    session_id = request_codec.clean_text(asked.session_id or "", "session_id")
+    if not session_id:
+        raise bad_value("this hook needs the session", "session_id")
+    return session_id
