@@ -164,9 +164,10 @@ def context_block(context: CommandContext) -> int:
         tags=options.tag,
         max_chars=options.max_chars,
         session_id=options.session,
-        dates=options.dates,
         ids=options.ids,
     )
+    if options.dates is not None:
+        request.dates = options.dates
     if options.format is not None:
         request.format = options.format
     if options.budget is not None:
