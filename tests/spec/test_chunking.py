@@ -456,10 +456,11 @@ def test_headings_part_a_conversation_from_what_is_said_before() -> None:
 )
 def test_a_hostile_text_four_times_as_long_takes_no_sixteen_times_as_long(text: str) -> None:
     def seconds(length: int) -> float:
-        """The least of three runs: another process may share the core during one of them."""
-        return min(seconds_of(lambda part: split_text(part, estimate_tokens), text[:length]) for _ in range(3))
+        return seconds_of(lambda part: split_text(part, estimate_tokens), text[:length])
 
-    assert seconds(1 << 18) < 9 * max(seconds(1 << 16), 0.05)
+    # Another process may share the core during a run: the least of three counts.
+    most = 9 * max(min(seconds(1 << 16) for _ in range(3)), 0.05)
+    assert any(seconds(1 << 18) < most for _ in range(3))
 
 
 def test_a_text_of_another_markup_keeps_that_markups_tables_whole() -> None:
