@@ -1,6 +1,6 @@
 """The graph of topic nodes: what it shows to whom, nodes that are merged, and groups with a name. SPEC 10.2
 
-The model is the default one by its thresholds: nodes are one at 0.912 (24°), and in one group at 0.59 (53°).
+The model is the default one by its thresholds: nodes are one at 0.912 (24°), and in one group at 0.733 (42°).
 """
 
 from pathlib import Path

@@ -93,7 +93,7 @@ ANCHORS_G = (
 # bge-large-en-v1.5. Published of it: a narrow scale, on which 0.5 says nothing. The shares are by role.
 ANCHORS_T = (
     Anchor(0.60, "related", 0.75),
-    Anchor(0.70, "related", 0.25),
+    Anchor(0.70, "same", 0.95),
     Anchor(0.92, "same", 0.25),
 )
 
@@ -102,7 +102,6 @@ _ABOUT_IT = frozenset({"same", "differs", "related"})
 _GUARDED = frozenset({"same"})  # what differs is kept out by the guard
 # What is meant to reach each threshold; `same` and those in between are for near ones.
 _WANTED = {name: _ABOUT_IT for name in COSINES if name.startswith(("relevance", "fused", "topic"))}
-_WANTED |= {"node_join": _ABOUT_IT, "node_split": _ABOUT_IT}
 _WANTED |= {"same": _GUARDED, "turn_repeat": _GUARDED}
 
 

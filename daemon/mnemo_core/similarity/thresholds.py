@@ -70,14 +70,14 @@ MEASURED: dict[tuple[str, str], Thresholds] = {
         reconcile=0.573, core_overlap=0.731, triage=0.778, merge=0.807, insert_merge=0.825,
         relevance_expand=0.157, relevance_floor=0.204, relevance_gate=0.443, relevance_touch=0.508, fused_floor=0.341,
         topic_assign=0.204, topic_inside=0.284, topic_absorb=0.363, topic_merge=0.573,
-        node_join=0.499, node_split=0.59, node_merge=0.912,
+        node_join=0.684, node_split=0.733, node_merge=0.912,
     ),
     (DEFAULT_MODEL, "float32"): Thresholds(
         near=0.694, near_proxy=0.632, near_with_words=0.872, same=0.796, turn_repeat=0.902,
         reconcile=0.571, core_overlap=0.735, triage=0.776, merge=0.801, insert_merge=0.822,
         relevance_expand=0.162, relevance_floor=0.211, relevance_gate=0.448, relevance_touch=0.509, fused_floor=0.336,
         topic_assign=0.211, topic_inside=0.29, topic_absorb=0.369, topic_merge=0.571,
-        node_join=0.499, node_split=0.591, node_merge=0.914,
+        node_join=0.694, node_split=0.741, node_merge=0.914,
     ),
 }  # fmt: skip
 

@@ -18,7 +18,7 @@ from mnemo_store.disk import Disk
 
 FILE_NAME = "calibration.json"  # in the model's own folder, next to its manifest
 EXACT_FILE_NAME = "calibration.float32.json"  # of the float32 form, where that is installed next to the int8 one
-FILE_FORMAT = 1  # grows when an anchor moves: an older calibration then no longer counts
+FILE_FORMAT = 2  # grows when an anchor moves: an older calibration then no longer counts
 BATCH_TEXTS = 64  # between two steps of the progress
 
 
