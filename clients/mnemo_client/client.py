@@ -34,6 +34,7 @@ from mnemo_client.protocol import jobs as job_types
 from mnemo_client.protocol import llm as llm_types
 from mnemo_client.protocol import session_context as context_types
 from mnemo_client.protocol import status as status_types
+from mnemo_client.protocol import topics as topic_types
 from mnemo_client.protocol.choices import HookEvent, ImportTool
 from mnemo_client.protocol.primitives import AnswerBody, FailureAnswer
 
@@ -144,6 +145,20 @@ class Client(ClientConnection):
         of ChatRequest."""
         route, asked = f"/sessions/{percent_encoded(session_id)}/chat", conversations.ChatRequest
         return self._request("POST", route, conversations.ChatAnswer, asked(message=message, **fields))
+
+    def topics(self, *, user_id: str | None = None) -> topic_types.TopicsAnswer:
+        """Return the tree of topics: a topic before those below it."""
+        return self._request("GET", "/topics", topic_types.TopicsAnswer, query={"user_id": user_id})
+
+    def expand_topics(self, *ids: str, **fields: Any) -> topic_types.ExpandAnswer:
+        """Return the members of topics, the newest first. `fields` are those of ExpandRequest."""
+        asked = topic_types.ExpandRequest(ids=list(ids), **fields)
+        return self._request("POST", "/topics/expand", topic_types.ExpandAnswer, asked, repeatable=True)
+
+    def rebuild_topics(self, *, user_id: str | None = None) -> topic_types.TopicsAnswer:
+        """Have the tree of topics built from the beginning, behind the answer, which is the present one."""
+        asked = topic_types.RebuildTopicsRequest(user_id=user_id)
+        return self._request("POST", "/topics/rebuild", topic_types.TopicsAnswer, asked, repeatable=True)
 
     def reclassify(self, asked: ingestion.ReclassifyRequest) -> ingestion.ReclassifyAnswer:
         """Classify and score again every memory that a rule classified; with `dry_run` only report what would

@@ -21,13 +21,26 @@ BY_EXPIRY = "expiry"
 BY_REPAIR = "repair"
 BY_DOCTOR = "cli:doctor"
 BY_LLM = "llm"
+BY_TOPICS = "topics"  # takes ids for topics
 BY_TOPIC_NODES = "topic nodes"
 BY_SESSIONS = "sessions"
 
 # Authors whose changes an undo of the last change passes over, since nobody asked for them. An erasure that resumes by
 # itself has the name of its operation as its author. [SPEC 3.3]
 LEFT_ALONE = frozenset(
-    {BY_NOTES, BY_EXTRACTION, BY_TRASH, BY_EXPIRY, BY_REPAIR, BY_DOCTOR, BY_LLM, BY_TOPIC_NODES, BY_SESSIONS, PURGE}
+    {
+        BY_NOTES,
+        BY_EXTRACTION,
+        BY_TRASH,
+        BY_EXPIRY,
+        BY_REPAIR,
+        BY_DOCTOR,
+        BY_LLM,
+        BY_TOPICS,
+        BY_TOPIC_NODES,
+        BY_SESSIONS,
+        PURGE,
+    }
 )
 # Authors whose changes somebody asked for. Undo does not pass over the intake: it takes back the whole group.
 ASKED_FOR = frozenset({BY_INTAKE})

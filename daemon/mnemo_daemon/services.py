@@ -20,6 +20,7 @@ from mnemo_daemon.ingest.scoring_backfill import ScoringBackfill
 from mnemo_daemon.knowledge.fact_service import FactService
 from mnemo_daemon.knowledge.topic_graph import TopicGraph
 from mnemo_daemon.knowledge.topic_nodes import TopicNodes
+from mnemo_daemon.knowledge.topic_trees import TopicTrees
 from mnemo_daemon.lifecycle.erasure import Erasure
 from mnemo_daemon.lifecycle.expiry import Expiry
 from mnemo_daemon.lifecycle.trash import Trash
@@ -73,6 +74,7 @@ class Services:
     topic_nodes: TopicNodes
     topic_graph: TopicGraph
     facts: FactService
+    topic_trees: TopicTrees
     notes: NotesService
     maintenance: StoreMaintenance
     trash: Trash
@@ -167,6 +169,7 @@ class Services:
             grade_obstacle=self.capability_probe.obstacle,
         )
         self.runs = RunService(store, self.views, self.memories, self.llm_tasks)
+        self.topic_trees = TopicTrees(store, self.views, self.indexing, self.embedding, self.llm_tasks, self.disk)
         self.extraction = StatementExtraction(store, self.views, self.memories, self.ingest, self.llm_tasks)
         self.topic_nodes = TopicNodes(store, self.indexing, self.embedding)
         self.topic_graph = TopicGraph(store, self.topic_nodes, self.llm_tasks)
@@ -243,6 +246,7 @@ class Services:
             self.recall.close()
             self.extraction.close()
             self.turn_review.close()
+            self.topic_trees.close()
             self.ingest.close()
             self.indexing.stop()
             self.views.save()
@@ -282,5 +286,6 @@ class Services:
         self.recall.clear_caches()
         self.topic_nodes.clear_caches()
         self.tiered_recall.clear_caches()
+        self.topic_trees.remove_deleted()
         self.asked_questions.clear()
         self.resume.clear_caches()

@@ -276,6 +276,10 @@ ROWS: dict[str, list[Row]] = {
     "GET /v1/facts/conflicts": [Row(one("GET", "/v1/facts/conflicts"))],
     "GET /v1/facts/history": [Row(one("GET", "/v1/facts/history", subject="heron"))],
     "DELETE /v1/facts/{id}": [Row(by_id("DELETE", "/v1/facts/{id}"))],
+    # test_topic_trees.py has what is shown of topics
+    "GET /v1/topics": [Row(one("GET", "/v1/topics"))],
+    "POST /v1/topics/expand": [Row(one("POST", "/v1/topics/expand", {"ids": ["kb1"]}))],
+    "POST /v1/topics/rebuild": [Row(one("POST", "/v1/topics/rebuild", {}))],
     "POST /v1/reclassify": [
         Row(one("POST", "/v1/reclassify", {"dry_run": False}), refused=True, agents_only=True),
         Row(one("POST", "/v1/reclassify", {}), refused=True),

@@ -24,6 +24,7 @@ from mnemo_core.ingest.classification import about_now, classify
 from mnemo_core.ingest.policies import OWN_POLICY, salience_source_l
 from mnemo_core.ingest.signals import entities, salience
 from mnemo_core.knowledge import entity_names
+from mnemo_core.knowledge.topic_names import TermStatistics, telling_words
 from mnemo_core.llm import faithfulness, grounding
 from mnemo_core.llm.extraction import statement_support
 from mnemo_core.llm.grammar import CHARACTERS_MAX
@@ -130,6 +131,7 @@ RUNS: dict[str, Callable[[str], object]] = {
     "note_diff.resolve_link": lambda text: note_diff.resolve_link(text, "a/b.md", ["a/c.md", text]),
     "expand.added_words": lambda text: added_words((text, text[::-1]), OTHER),
     "summarize.shorten_sources": lambda text: summarize.shorten_sources([f"Anna. {text}"], 0),
+    "topic_names.telling_words": lambda text: telling_words([text, text], lambda word: TermStatistics(word, 1), 9),
     "grounding.unsupported_specific": lambda text: grounding.unsupported_specific(OTHER, [text]),
     "grounding.rejection_of": lambda text: grounding.rejection_of(f"{text} 4711", [OTHER]),
     "grounding.loss_of": lambda text: grounding.loss_of([OTHER, f"{text} 4711"], text),

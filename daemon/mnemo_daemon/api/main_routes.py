@@ -23,6 +23,7 @@ from mnemo_daemon.api.recall_routes import RecallApi
 from mnemo_daemon.api.run_routes import RunsApi
 from mnemo_daemon.api.session_routes import SessionsApi
 from mnemo_daemon.api.status_report import StatusReport
+from mnemo_daemon.api.topic_routes import TopicsApi
 from mnemo_daemon.api.transfer_routes import TransferApi
 from mnemo_daemon.api.workers import WorkerPool
 from mnemo_daemon.server.router import Reply, Request, Route
@@ -54,6 +55,7 @@ class Api:
             self._graph,
             ConversationApi(services, workers, self._recall, ingest),
             FactsApi(services, workers),
+            TopicsApi(services, workers),
         )  # fmt: skip
 
     def close(self) -> None:

@@ -271,6 +271,13 @@ class AttributeStore:
             names = CODED.get(name) or self._names[name]
             return {names[int(code)]: int(count) for code, count in zip(codes, counts, strict=True)}
 
+    def scopes(self) -> list[tuple[str, str]]:
+        """The users and namespaces that have an active memory, in order."""
+        with self._lock:
+            active = _has_state(self._live("state"), ("active",))
+            pairs = zip(self._live("user_id")[active].tolist(), self._live("namespace")[active].tolist(), strict=True)
+            return sorted((self._names["user_id"][user], self._names["namespace"][name]) for user, name in set(pairs))
+
     def count_tags(self, wanted: MemoryFilter) -> dict[str, int]:
         """Number of memories that pass the filter by tag, the commonest first, then by name."""
         mask = self.mask(wanted)

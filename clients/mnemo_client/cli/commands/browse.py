@@ -1,17 +1,19 @@
-"""The commands that list memories, tags and namespaces: list, recent, tags, namespaces."""
+"""The commands that list memories, tags, topics and namespaces: list, recent, tags, topics, namespaces."""
 
 from collections.abc import Callable
 from typing import Any
 
 from mnemo_client.cli.arguments import save_hit_numbers, time_argument
 from mnemo_client.cli.context import CommandContext
-from mnemo_client.cli.format.records import count_lines, listed_lines
+from mnemo_client.cli.format.records import count_lines, listed_lines, topic_lines
 from mnemo_client.errors import EXIT_DONE, EXIT_NOT_FOUND, UsageError
 from mnemo_client.protocol.memories import MemoryPage, MemoryView
 from mnemo_client.protocol.retrieval import SearchAnswer
 
 TOP_DEFAULT = 50
 PAGE_MAX = 500  # memories in one answer of the daemon
+TOPIC_TOP_DEFAULT = 20
+TOPIC_TOP_MAX = 100
 
 Page = MemoryPage | SearchAnswer
 
@@ -82,6 +84,47 @@ def tags(context: CommandContext) -> int:
     else:
         context.message(f"no memory in namespace {answer.namespace} has a tag")
     return EXIT_DONE if answer.tags else EXIT_NOT_FOUND
+
+
+def topics(context: CommandContext) -> int:
+    """Show the tree of topics, or the members of those that are named; with `--rebuild`, have it built anew first."""
+    client, options = context.client(), context.options
+    if options.id:
+        return _show_members(context)
+    answer = client.rebuild_topics() if options.rebuild else client.topics()
+    if context.print_json_if_asked():
+        return EXIT_DONE if answer.topics else EXIT_NOT_FOUND
+    if answer.topics:
+        context.page(topic_lines(answer.topics, context.style))
+    else:
+        context.message(f"there is no topic in namespace {answer.namespace} yet")
+    if not answer.current:
+        context.message("the topics are brought up to date in the background")
+    return EXIT_DONE if answer.topics else EXIT_NOT_FOUND
+
+
+def _show_members(context: CommandContext) -> int:
+    """Show the members of topics under their names, and for an id that is gone where they are now."""
+    options = context.options
+    answer = context.client().expand_topics(*options.id, limit=min(options.top or TOPIC_TOP_DEFAULT, TOPIC_TOP_MAX))
+    found = [memory for each in answer.topics for memory in each.memories]
+    save_hit_numbers(context, found, 1)
+    if context.print_json_if_asked():
+        return EXIT_DONE if answer.topics else EXIT_NOT_FOUND
+    lines: list[str] = []
+    first = 1
+    for each in answer.topics:
+        if each.topic is None:
+            context.message(f"{each.id} is gone; its memories are in {' '.join(each.moved_to) or 'no topic'}")
+            continue
+        lines += topic_lines([each.topic], context.style)
+        lines += listed_lines(each.memories, context.style, context.cwd, context.home, first)
+        first += len(each.memories)
+    if lines:
+        context.page(lines)
+    for topic_id in answer.unknown:
+        context.message(f"there is no topic {topic_id} in namespace {answer.namespace}")
+    return EXIT_DONE if lines else EXIT_NOT_FOUND
 
 
 def namespaces(context: CommandContext) -> int:

@@ -21,6 +21,7 @@ from mnemo_client.protocol.graph import GraphAnswer
 from mnemo_client.protocol.ingestion import PieceAnswer, RememberAnswer
 from mnemo_client.protocol.memories import EdgesAnswer, MemoryView, TrashPage, TrashView
 from mnemo_client.protocol.sessions import SessionAnswer, SessionView
+from mnemo_client.protocol.topics import TopicView
 from mnemo_client.protocol.versions import UndoAnswer
 
 _OPERATION_LABELS = {
@@ -244,6 +245,15 @@ def turn_lines(answer: SessionAnswer, turns: Sequence[MemoryView], style: TextSt
         if turn.turn is not None
     ]
     return [f"{style.bold(sanitize(session.session_id))} · {end} · {counts}", *table(rows, width=style.width)]
+
+
+def topic_lines(topics: Sequence[TopicView], style: TextStyle) -> list[str]:
+    """Return a line for each topic, below its parent: id, name, number of members."""
+    return [
+        f"{'  ' * topic.level}{style.location(sanitize(topic.id))}  {style.bold(sanitize(topic.name))}"
+        f"  {style.dim(number_text(topic.count))}"
+        for topic in topics
+    ]
 
 
 def count_lines(counts: Mapping[str, int], style: TextStyle, chosen: str | None = None) -> list[str]:

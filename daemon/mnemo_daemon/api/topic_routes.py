@@ -1,0 +1,115 @@
+"""The routes of the tree of topics. SPEC 10.1, 13"""
+
+from mnemo_client.protocol.primitives import Namespace, RequestBody, ShortText
+from mnemo_client.protocol.topics import (
+    ExpandAnswer,
+    ExpandRequest,
+    RebuildTopicsRequest,
+    TopicMembersView,
+    TopicsAnswer,
+    TopicView,
+)
+from mnemo_daemon.api import access, response_codec
+from mnemo_daemon.api.workers import WorkerPool
+from mnemo_daemon.errors import bad_value
+from mnemo_daemon.knowledge.topic_trees import TopicMembers, TopicSummary
+from mnemo_daemon.server.router import Reply, Request, Route
+from mnemo_daemon.services import Services
+from mnemo_store.indexes.attributes import MemoryFilter
+
+
+class TopicsQuery(RequestBody):
+    namespace: Namespace | None = None
+    user_id: ShortText | None = None
+
+
+class TopicsApi:
+    """The handlers."""
+
+    def __init__(self, services: Services, workers: WorkerPool) -> None:
+        self._services = services
+        self._workers = workers
+
+    def routes(self) -> list[Route]:
+        """Return the routes of the resource."""
+        return [
+            Route("GET", "/v1/topics", self.topics, TopicsAnswer, "The tree of topics", query=TopicsQuery),
+            Route("POST", "/v1/topics/expand", self.expand, ExpandAnswer, "The members of topics", ask=ExpandRequest),
+            Route("POST", "/v1/topics/rebuild", self.rebuild, TopicsAnswer,
+                  "Build the tree of topics from the beginning, behind the answer", ask=RebuildTopicsRequest),
+        ]  # fmt: skip
+
+    async def topics(self, request: Request) -> Reply:
+        return Reply(await self._workers.run(self._listed, request, request.query.user_id))
+
+    async def expand(self, request: Request) -> Reply:
+        return Reply(await self._workers.run(self._expanded, request))
+
+    async def rebuild(self, request: Request) -> Reply:
+        return Reply(await self._workers.run(self._rebuilt, request))
+
+    def _listed(self, request: Request, user_id: str | None) -> TopicsAnswer:
+        namespace, trees = access.namespace_of(request), self._services.topic_trees
+        found = trees.topics(
+            user_id or "local", access.visible_namespaces(namespace), sees_sensitive=not access.hidden_tags(request)
+        )
+        return TopicsAnswer(topics=list(map(_view, found)), current=trees.is_current(), namespace=namespace)
+
+    def _rebuilt(self, request: Request) -> TopicsAnswer:
+        user_id = request.ask.user_id
+        namespaces = (access.writable_namespace(request),)
+        self._services.topic_trees.rebuild(user_id or "local", namespaces)
+        return self._listed(request, user_id)
+
+    def _expanded(self, request: Request) -> ExpandAnswer:
+        asked: ExpandRequest = request.ask
+        if asked.cursor and len(asked.ids) > 1:
+            raise bad_value("a cursor continues one topic: give one id", "cursor")
+        namespace, topics, unknown = access.namespace_of(request), [], []
+        for topic_id in dict.fromkeys(asked.ids):
+            found = self._services.topic_trees.members(
+                topic_id, asked.user_id or "local", access.visible_namespaces(namespace),
+                sees_sensitive=not access.hidden_tags(request),
+            )  # fmt: skip
+            if found is None:
+                unknown.append(topic_id)
+            else:
+                topics.append(self._members(request, topic_id, found))
+        return ExpandAnswer(topics=topics, unknown=unknown, namespace=namespace)
+
+    def _members(self, request: Request, topic_id: str, found: TopicMembers) -> TopicMembersView:
+        """The members as they are now, the newest first: some may have gone since the tree was built."""
+        asked: ExpandRequest = request.ask
+        services, columns = self._services, self._services.views.attributes
+        mask = columns.uncached_mask(MemoryFilter(
+            states=("active",), without_tags=access.hidden_tags(request), now=services.store.now()
+        ))  # fmt: skip
+        numbers = found.numbers[found.numbers < len(mask)]
+        numbers = numbers[mask[numbers]]
+        ids, times = columns.ids(numbers.tolist()), columns.values("event_at", numbers)
+        order = sorted(zip((-times).tolist(), ids, strict=True))
+        shown = [each for each in order if each > _place(asked.cursor)]
+        page, roots = shown[: asked.limit], services.root_paths()
+        return TopicMembersView(
+            id=topic_id, topic=found.topic and _view(found.topic), moved_to=list(found.moved_to),
+            memories=[response_codec.memory_view(services.memories.get(each), roots) for _, each in page],
+            cursor=f"{page[-1][0]}.{page[-1][1]}" if len(shown) > len(page) else None,
+        )  # fmt: skip
+
+
+def _view(topic: TopicSummary) -> TopicView:
+    return TopicView(
+        id=topic.id, name=topic.name, count=topic.member_count, parent=topic.parent or None, level=topic.level,
+        method=topic.method, namespace=topic.namespace,
+    )  # fmt: skip
+
+
+def _place(cursor: str) -> tuple[int, str]:
+    """The place in the order of members behind which a page begins. Raises a Refusal."""
+    if not cursor:
+        return -(1 << 62), ""
+    try:
+        time, memory_id = cursor.split(".")
+        return int(time), memory_id
+    except ValueError:
+        raise bad_value("a cursor is what the page before gave as `cursor`", "cursor") from None

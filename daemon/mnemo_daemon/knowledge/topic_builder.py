@@ -1,0 +1,257 @@
+"""Topic trees made of memories: who the members are, where they are put, and how the topics are named. SPEC 10.1
+
+What has changed is found by comparison with the tree that there is, so that nothing needs to be remembered of changes,
+and a restart or a crash loses none.
+"""
+
+import functools
+import itertools
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from mnemo_core.knowledge.clusters import centroids
+from mnemo_core.knowledge.topic_names import TermStatistics, telling_words
+from mnemo_core.knowledge.topic_tree import NOTHING, Inheritance, Shape, compare, grow
+from mnemo_core.similarity.thresholds import Thresholds
+from mnemo_core.text.secrets import SENSITIVE_TAG
+from mnemo_daemon.indexing.vectors.centroids import Scope
+from mnemo_daemon.indexing.vectors.index_phases import ActiveIndex
+from mnemo_daemon.indexing.views import Views
+from mnemo_daemon.knowledge.topic_file import Topic, TopicTree
+from mnemo_store.indexes.attributes import MemoryFilter
+from mnemo_store.records import STATES, embedded_text
+from mnemo_store.store import Store
+
+CHANGES_MAX = 10  # that are worked in without a rebuild [G42],
+CHANGES_SHARE = 100  # or one in so many members, where that is more
+MOVED_MAX = 1_000  # ids that are gone and still lead somewhere
+SAMPLES = 12  # texts that a leaf is named after: those closest to its centroid
+SAMPLES_OF_GROUP = 24
+GATHERED_ROWS = 4096  # vectors that are read at once
+
+Numbers = NDArray[np.int32]
+
+NO_ROWS = np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.uint64)
+
+
+class ScopeRows(NamedTuple):
+    """The memories of a scope that belong into its tree, in the order of their ids."""
+
+    numbers: Numbers
+    digests: NDArray[np.uint64]
+
+
+class TreeBuilder:
+    """The builder. It reads indexes and memories, and changes nothing."""
+
+    def __init__(self, store: Store, views: Views) -> None:
+        self._store = store
+        self._views = views
+
+    def rows(self, scope: Scope, serving: ActiveIndex) -> ScopeRows:
+        """The active memories of the scope that have a vector."""
+        columns = self._views.attributes
+        mask = columns.uncached_mask(_filter(scope, now=self._store.now()))
+        embedded = serving.view.numbers().astype(np.int32)
+        embedded = embedded[embedded < len(mask)]
+        numbers: Numbers = embedded[mask[embedded]]
+        high, low = columns.values("id_high", numbers), columns.values("id_low", numbers)
+        numbers = numbers[np.lexsort((low, high))]
+        return ScopeRows(numbers, columns.values("text_high", numbers))
+
+    def update(
+        self, scope: Scope, rows: ScopeRows, former: TopicTree | None, serving: ActiveIndex, thresholds: Thresholds,
+        new_ids: Callable[[int], Sequence[str]], *, is_fresh: bool = False,
+    ) -> Generator[None, None, TopicTree | None]:  # fmt: skip
+        """The tree of these rows; None where the former one is theirs. Up to CHANGES_MAX changes are worked into it,
+        with more it is built again from where it stands; `is_fresh`: from the beginning."""
+        former = former or TopicTree(scope, "", (), *NO_ROWS)
+        stays = _former_leaves(rows, former)
+        known = set(rows.numbers[stays >= 0].tolist()) - self._sensitive(rows.numbers)
+        changes, is_fresh = _changes(rows, stays, former), is_fresh or former.space != serving.embedder.space
+        if not (changes or is_fresh) and all(known.issuperset(topic.sources) for topic in former.topics):
+            return None
+        worked_in = changes + former.changes
+        is_whole = is_fresh or worked_in > max(CHANGES_MAX, len(rows.numbers) // CHANGES_SHARE)
+        vectors = yield from self._vectors(rows.numbers, serving)
+        shape = Shape(stays, former.parents())
+        grown = yield from grow(vectors, thresholds, NOTHING if is_fresh else shape, is_whole=is_whole)
+        tree = _tree(scope, rows, grown, compare(grown, shape), former, new_ids)
+        tree = _forget_names(tree, known)._replace(space=serving.embedder.space, changes=0 if is_whole else worked_in)
+        tree = yield from self._named(tree, vectors)
+        return self.counted(tree)
+
+    def renamed(self, tree: TopicTree) -> TopicTree:
+        """The tree without names that were made of memories which are none of its members, counted again. For rows
+        that were taken out of it."""
+        known = set(tree.numbers.tolist()) - self._sensitive(tree.numbers)
+        naming = self._named(_forget_names(tree, known), None)
+        while True:
+            try:
+                next(naming)
+            except StopIteration as end:
+                return self.counted(end.value)
+
+    def texts(self, numbers: Iterable[int]) -> list[str]:
+        """The texts of memories by their row ids, without those that are gone."""
+        found = []
+        with self._store.snapshot() as snapshot:
+            for number in numbers:
+                memory_id = snapshot.id_of(number)
+                memory = snapshot.memory(memory_id) if memory_id else None
+                if memory is not None and memory.state == "active" and SENSITIVE_TAG not in memory.tags:
+                    found.append(embedded_text(memory))
+        return found
+
+    def counted(self, tree: TopicTree) -> TopicTree:
+        """The tree with the members of each topic counted, all chunks of a note as one."""
+        files = self._views.attributes.values("managed", tree.numbers, clip=True)
+        units = np.where(files > 0, files.astype(np.int64), -1 - np.arange(len(files)))
+        is_open = ~np.isin(tree.numbers, list(self._sensitive(tree.numbers)))
+        shape = Shape(tree.leaves, tree.parents())
+        every: list[list[NDArray[np.int64]]] = [[] for _ in tree.topics]
+        opened: list[list[NDArray[np.int64]]] = [[] for _ in tree.topics]
+        for leaf, rows in rows_by_leaf(tree.leaves).items():
+            for topic in shape.line(leaf):
+                every[topic].append(np.unique(units[rows]))
+                opened[topic].append(np.unique(units[rows[is_open[rows]]]))
+        return tree._replace(topics=tuple(
+            msgspec.structs.replace(topic, count=_distinct(every[place]), open_count=_distinct(opened[place]))
+            for place, topic in enumerate(tree.topics)
+        ))  # fmt: skip
+
+    def _vectors(self, numbers: Numbers, serving: ActiveIndex) -> Generator[None, None, NDArray[np.float16]]:
+        """The vector of each memory; of a long text that of its first window, which begins with its title."""
+        vectors = np.empty((len(numbers), serving.view.dimensions), np.float16)
+        for start in range(0, len(numbers), GATHERED_ROWS):
+            vectors[start : start + GATHERED_ROWS] = serving.view.first_of(numbers[start : start + GATHERED_ROWS])
+            yield
+        return vectors
+
+    def _sensitive(self, numbers: Numbers) -> set[int]:
+        mask = self._views.attributes.uncached_mask(MemoryFilter(tags=(SENSITIVE_TAG,), states=STATES))
+        return set(np.intersect1d(np.flatnonzero(mask), numbers).tolist())
+
+    def _named(self, tree: TopicTree, vectors: NDArray[np.float16] | None) -> Generator[None, None, TopicTree]:
+        """The tree with names by words for topics that have none. vectors: of the rows; None: not known."""
+        if all(topic.name for topic in tree.topics):
+            return tree
+        shape, by_leaf = Shape(tree.leaves, tree.parents()), rows_by_leaf(tree.leaves)
+        hidden = self._sensitive(tree.numbers)
+        central = {} if vectors is None else _central_rows(tree.leaves, vectors, by_leaf)
+        below: dict[int, list[int]] = {}
+        for leaf in by_leaf:
+            for above in shape.line(leaf):
+                below.setdefault(above, []).append(leaf)
+        look_up, topics = self._statistics(), list(tree.topics)
+        for place, topic in enumerate(tree.topics):
+            leaves = below.get(place, [])
+            if topic.name or not leaves:
+                continue
+            shares = [central.get(leaf, by_leaf[leaf]) for leaf in leaves]
+            each = SAMPLES if len(leaves) == 1 else -(-SAMPLES_OF_GROUP // len(leaves))
+            named_after = [[number for number in tree.numbers[share].tolist() if number not in hidden][:each]
+                           for share in shares]  # fmt: skip
+            sources = tuple(itertools.chain.from_iterable(named_after))
+            name = telling_words(self.texts(sources), look_up, len(self._views.lexical))
+            topics[place] = msgspec.structs.replace(topic, name=name or topic.id, sources=sources, method="rule",
+                                                    is_asked=False)  # fmt: skip
+            yield
+        return tree._replace(topics=tuple(topics))
+
+    def _statistics(self) -> Callable[[str], TermStatistics]:
+        lexical = self._views.lexical
+
+        @functools.cache
+        def frequency(term: str) -> int:
+            return lexical.document_frequency(term)
+
+        @functools.cache
+        def look_up(word: str) -> TermStatistics:
+            for piece in lexical.tokenizer.pieces(word):
+                if piece.kind in ("word", "character"):
+                    return TermStatistics(piece.term, frequency(piece.term))
+            return TermStatistics("", 0)
+
+        return look_up
+
+
+def rows_by_leaf(leaves: NDArray[np.int32]) -> dict[int, NDArray[np.int64]]:
+    """The rows of each leaf that has some, ascending."""
+    order = np.argsort(leaves, kind="stable")
+    places, starts = np.unique(leaves[order], return_index=True)
+    return dict(zip(places.tolist(), np.split(order, starts[1:]), strict=True)) if len(places) else {}
+
+
+def _filter(scope: Scope, now: int) -> MemoryFilter:
+    return MemoryFilter(namespaces=(scope.namespace,), user_id=scope.user_id, states=("active",), now=now)
+
+
+def _former_leaves(rows: ScopeRows, former: TopicTree) -> Numbers:
+    """Of each row, its leaf in the former tree; -1 for one that is new or whose text has changed."""
+    if not len(former.numbers):
+        return np.full(len(rows.numbers), -1, np.int32)
+    order = np.argsort(former.numbers)
+    places = order[np.minimum(np.searchsorted(former.numbers, rows.numbers, sorter=order), len(order) - 1)]
+    stays = (former.numbers[places] == rows.numbers) & (former.digests[places] == rows.digests)
+    return np.where(stays, former.leaves[places], -1).astype(np.int32)
+
+
+def _changes(rows: ScopeRows, stays: Numbers, former: TopicTree) -> int:
+    """The number of memories that came, went or changed."""
+    return len(np.union1d(rows.numbers[stays < 0], np.setdiff1d(former.numbers, rows.numbers[stays >= 0])))
+
+
+def _tree(
+    scope: Scope,
+    rows: ScopeRows,
+    grown: Shape,
+    stays: Inheritance,
+    former: TopicTree,
+    new_ids: Callable[[int], Sequence[str]],
+) -> TopicTree:
+    """The tree with ids, with the names that it keeps, and with what became of ids that are gone."""
+    before, parents = former.topics, grown.parents
+    fresh = iter(new_ids(len(parents) - len(stays.kept)))
+    ids = [before[stays.kept[place]].id if place in stays.kept else next(fresh) for place in range(len(parents))]
+    topics = []
+    for place, parent in enumerate(parents):
+        topic = before[stays.named[place]] if place in stays.named else Topic("")
+        topics.append(msgspec.structs.replace(topic, id=ids[place], parent=ids[parent] if parent >= 0 else ""))
+    moved = {before[old].id: tuple(ids[new] for new in places) for old, places in stays.moved.items()}
+    earlier = {old: _followed(places, moved) for old, places in former.moved.items()}
+    kept = dict(list({**earlier, **moved}.items())[-MOVED_MAX:])
+    return TopicTree(scope, "", tuple(topics), rows.numbers, grown.leaves, rows.digests, kept)
+
+
+def _followed(places: Iterable[str], moved: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(each for place in places for each in moved.get(place, (place,))))
+
+
+def _forget_names(tree: TopicTree, known: Collection[int]) -> TopicTree:
+    """The tree without names that were made of other memories than these."""
+    return tree._replace(topics=tuple(
+        topic if all(source in known for source in topic.sources)
+        else Topic(topic.id, topic.parent, count=topic.count, open_count=topic.open_count)
+        for topic in tree.topics
+    ))  # fmt: skip
+
+
+def _central_rows(
+    leaves: Numbers, vectors: NDArray[np.float16], by_leaf: Mapping[int, NDArray[np.int64]]
+) -> dict[int, NDArray[np.int64]]:
+    """The rows of each leaf, the closest to its centroid first."""
+    units = centroids(vectors, leaves)
+    found = {}
+    for leaf, rows in by_leaf.items():
+        sims = vectors[rows].astype(np.float32) @ units[leaf]
+        found[leaf] = rows[np.lexsort((rows, -sims))]
+    return found
+
+
+def _distinct(units: list[NDArray[np.int64]]) -> int:
+    return len(np.unique(np.concatenate(units))) if units else 0

@@ -1,0 +1,229 @@
+"""The tree of topics as arithmetic: golden values of G42 and G50, worked by hand, and what holds for any memories."""
+
+import math
+from collections import Counter
+from collections.abc import Generator, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from mnemo_core.knowledge import clusters
+from mnemo_core.knowledge.clusters import Labels, absorb_small, assign, cluster, fit_budget, merge_leaves, split_leaves
+from mnemo_core.knowledge.topic_names import TermStatistics, telling_words
+from mnemo_core.knowledge.topic_tree import CHILDREN_MAX, GROUP_LEVELS, NOTHING, Shape, compare, grow
+from mnemo_core.similarity.thresholds import SOURCE
+
+T = TypeVar("T")
+Vectors = NDArray[np.float32]
+
+
+def drain(steps: Generator[None, None, T]) -> T:
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: T = end.value
+            return found
+
+
+def rows(*vectors: Sequence[float]) -> Vectors:
+    return np.array(vectors, np.float32)
+
+
+def axis(number: int, dimensions: int = 8) -> list[float]:
+    return [float(number == place) for place in range(dimensions)]
+
+
+def at_cosine(cosine: float, number: int = 1, dimensions: int = 8) -> list[float]:
+    """A unit vector with this cosine to the first axis."""
+    vector = [0.0] * dimensions
+    vector[0], vector[number] = cosine, math.sqrt(1 - cosine * cosine)
+    return vector
+
+
+def labels(*of_rows: int) -> Labels:
+    return np.array(of_rows, np.int32)
+
+
+NEW = -1
+
+
+@pytest.mark.parametrize(("cosine", "leaves"), [(0.31, [0, 0]), (0.29, [0, 1])])
+def test_G42_a_memory_joins_the_closest_leaf_above_30_or_opens_one(cosine: float, leaves: list[int]) -> None:
+    found = drain(assign(rows(axis(0), at_cosine(cosine)), labels(NEW, NEW), SOURCE.topic_assign))
+    assert found.tolist() == leaves
+
+
+def test_G42_of_two_leaves_a_memory_joins_the_closer() -> None:
+    found = drain(assign(rows(axis(0), axis(1), at_cosine(0.6)), labels(NEW, NEW, NEW), SOURCE.topic_assign))
+    assert found.tolist() == [0, 1, 1]  # 0.8 to the second
+
+
+def test_G50_a_centroid_is_the_unit_mean_of_the_members_that_came_so_far() -> None:
+    # The centroid of the first two lies between them: 0.7071 to each. The third has 0.7071 · 0.5 = 0.354 to it, above
+    # 0.30; to the first member alone it would have 0.
+    vectors = rows(axis(0, 3), [0.5, math.sqrt(0.75), 0], [0, 0.5, math.sqrt(0.75)])
+    found = drain(assign(vectors, labels(NEW, NEW, NEW), SOURCE.topic_assign))
+    assert found.tolist() == [0, 0, 1]  # to (0.866, 0.5, 0): 0.5 · 0.5 = 0.25
+    found = drain(assign(rows(axis(0, 3), axis(1, 3), [0.0, 0.6, 0.8]), labels(0, 0, NEW), SOURCE.topic_assign))
+    assert found.tolist() == [0, 0, 0]  # to (0.707, 0.707, 0): 0.6 · 0.707 = 0.424
+
+
+def test_G42_a_leaf_of_nine_that_holds_together_too_little_is_split_and_one_of_eight_is_not() -> None:
+    three = [axis(0)] * 3 + [axis(1)] * 3 + [axis(2)] * 3  # 9 of 36 pairs are alike: 0.25, under 0.35
+    assert len(set(drain(split_leaves(rows(*three), labels(*[0] * 9), SOURCE.topic_inside)).tolist())) == 2
+    assert drain(split_leaves(rows(*three[1:]), labels(*[0] * 8), SOURCE.topic_inside)).tolist() == [0] * 8
+
+
+def test_G42_a_leaf_of_nine_that_holds_together_is_not_split() -> None:
+    two = [axis(0)] * 5 + [axis(1)] * 4  # 16 of 36 pairs are alike: 0.44
+    assert drain(split_leaves(rows(*two), labels(*[0] * 9), SOURCE.topic_inside)).tolist() == [0] * 9
+
+
+def test_a_leaf_with_more_members_than_the_square_root_of_all_is_split_however_alike_they_are() -> None:
+    vectors = rows(*[[math.cos(at / 200), math.sin(at / 200)] for at in range(33)])
+    assert len(set(drain(split_leaves(vectors, labels(*[0] * 33), SOURCE.topic_inside)).tolist())) == 2
+    assert drain(split_leaves(vectors[1:], labels(*[0] * 32), SOURCE.topic_inside)).tolist() == [0] * 32
+
+
+@pytest.mark.parametrize(("cosine", "leaves"), [(0.56, [0, 0]), (0.54, [0, 1])])
+def test_G42_leaves_above_55_are_merged(cosine: float, leaves: list[int]) -> None:
+    assert merge_leaves(rows(axis(0), at_cosine(cosine)), labels(0, 1), SOURCE).tolist() == leaves
+
+
+def test_the_closest_leaves_are_merged_first_and_each_once_a_pass() -> None:
+    vectors = rows([1, 0, 0], [0.9, math.sqrt(0.19), 0], [0.6, 0.8, 0])  # 0.9, and 0.54 + 0.349 = 0.889
+    assert merge_leaves(vectors, labels(0, 1, 2), SOURCE).tolist() == [0, 0, 1]
+
+
+@pytest.mark.parametrize(("members", "cosine", "leaves"), [(2, 0.41, 1), (2, 0.39, 2), (1, 0.41, 1), (3, 0.41, 2)])
+def test_G42_leaves_of_two_and_fewer_are_absorbed_above_40(members: int, cosine: float, leaves: int) -> None:
+    vectors = rows(*[axis(0)] * 4, *[at_cosine(cosine)] * members)
+    found = absorb_small(vectors, labels(*[0] * 4, *[1] * members), SOURCE.topic_absorb)
+    assert len(set(found.tolist())) == leaves
+
+
+@pytest.mark.parametrize(("memories", "leaves"), [(10, 256), (4096, 256), (10_000, 400), (100_000, 1264)])
+def test_G42_the_budget_is_256_leaves_and_grows_with_the_root_where_these_would_have_over_16_members(
+    memories: int, leaves: int
+) -> None:
+    assert clusters.leaves_max(memories) == leaves
+
+
+def test_G42_more_leaves_than_the_budget_are_brought_down_to_it() -> None:
+    found = drain(fit_budget(np.eye(300, dtype=np.float32), np.arange(300, dtype=np.int32)))
+    assert found.max() + 1 == 256
+
+
+def test_G42_a_topic_has_at_most_8_children_and_the_tree_3_levels() -> None:
+    chance = np.random.default_rng(3)
+    middles = chance.standard_normal((9, 24)) + 2 * chance.standard_normal((3, 24))[np.arange(9) % 3]
+    vectors = (middles[np.arange(900) % 9] + 0.9 * chance.standard_normal((900, 24))).astype(np.float32)
+    shape = drain(grow(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), SOURCE))
+    children = Counter(parent for parent in shape.parents if parent >= 0)
+    assert children
+    assert 2 <= min(children.values()) <= max(children.values()) <= CHILDREN_MAX == 8
+    assert max(len(list(shape.line(leaf))) for leaf in set(shape.leaves.tolist())) <= 1 + GROUP_LEVELS == 3
+
+
+def test_G50_a_topic_keeps_its_id_as_long_as_most_of_its_members_stay_together() -> None:
+    former = Shape(labels(0, 0, 0, 0, 0, 1, 1, 1, 1), (-1, -1))
+    now = Shape(labels(0, 0, 1, 1, 1, 2, 2, 1, 1), (-1, -1, -1))
+    stays = compare(now, former)
+    # Of the five, three are in 1: it keeps the id. Of the four, two and two: the id is gone.
+    assert stays.kept == {1: 0}
+    assert stays.moved == {1: (1, 2)}
+
+
+def test_G50_members_that_are_gone_do_not_count_against_an_id() -> None:
+    assert compare(Shape(labels(0, 0, 1), (-1, -1)), Shape(labels(0, 0, NEW), (-1,))).kept == {0: 0}
+
+
+def test_G42_a_name_is_kept_where_a_fifth_of_the_members_are_the_same() -> None:
+    former = Shape(labels(*[0] * 2, *[NEW] * 8), (-1,))
+    assert compare(Shape(labels(*[0] * 10), (-1,)), former).named == {0: 0}  # 2 of 10
+    larger = Shape(labels(*[0] * 2, *[NEW] * 9), (-1,))
+    assert compare(Shape(labels(*[0] * 11), (-1,)), larger) == ({0: 0}, {}, {})  # 2 of 11: the id alone
+
+
+def test_of_leaves_that_became_one_the_one_with_most_members_in_common_gives_the_id() -> None:
+    stays = compare(Shape(labels(0, 0, 0, 0, 0), (-1,)), Shape(labels(0, 0, 1, 1, 1), (-1, -1)))
+    assert (stays.kept, stays.moved) == ({0: 1}, {0: (0,)})
+
+
+def test_groups_keep_their_ids_too() -> None:
+    former = Shape(labels(0, 0, 1, 1), (2, 2, -1))
+    stays = compare(Shape(labels(0, 0, 1, 1), (2, 2, -1)), former)
+    assert stays.kept == {0: 0, 1: 1, 2: 2}
+
+
+@st.composite
+def memories(draw: st.DrawFn) -> Vectors:
+    """Unit vectors around a few middles, with rows that are the same, and at times many."""
+    chance = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    count, groups = draw(st.integers(1, 220)), draw(st.integers(1, 12))
+    middles = chance.standard_normal((groups, 12))
+    vectors = middles[chance.integers(0, groups, count)] + draw(st.floats(0, 2)) * chance.standard_normal((count, 12))
+    units: Vectors = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+    return units
+
+
+@settings(max_examples=40, deadline=None)
+@given(vectors=memories(), changed=st.integers(0, 20), is_whole=st.booleans())
+def test_every_memory_is_in_one_leaf_within_the_limits_and_the_same_state_gives_the_same_tree(
+    vectors: Vectors, changed: int, is_whole: bool
+) -> None:
+    first = drain(grow(vectors, SOURCE))
+    start = first.leaves.copy()
+    start[:changed] = NEW
+    for former, whole in ((NOTHING, True), (Shape(start, first.parents), is_whole)):
+        shape = drain(grow(vectors, SOURCE, former, is_whole=whole))
+        leaves = set(shape.leaves.tolist())
+        children = Counter(parent for parent in shape.parents if parent >= 0)
+        assert leaves == set(range(len(leaves)))
+        assert len(leaves) <= clusters.leaves_max(len(vectors))
+        assert leaves.isdisjoint(children)
+        assert set(children) | leaves == set(range(len(shape.parents)))
+        assert all(2 <= count <= CHILDREN_MAX for count in children.values())
+        assert all(len(list(shape.line(leaf))) <= 3 for leaf in leaves)
+        again = drain(grow(vectors, SOURCE, former, is_whole=whole))
+        assert again.leaves.tolist() == shape.leaves.tolist()
+        assert again.parents == shape.parents
+
+
+def test_the_steps_of_a_large_tree_are_many() -> None:
+    vectors = np.random.default_rng(1).standard_normal((3 * clusters.BLOCK_ROWS, 8)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    assert sum(1 for _ in cluster(vectors, SOURCE)) > 10
+
+
+# Names
+
+
+def statistics(**texts: int) -> Any:
+    return lambda word: TermStatistics(word.casefold(), texts.get(word.casefold(), 1))
+
+
+def test_the_words_that_tell_of_a_topic_are_common_in_it_and_rare_elsewhere() -> None:
+    texts = ["The tomatoes need water.", "We planted tomatoes on Sunday.", "Sunday was hot."]
+    name = telling_words(texts, statistics(tomatoes=2, sunday=500, water=200, planted=5, hot=300), 1000)
+    assert name == "tomatoes, Sunday"  # the others are in one text
+
+
+def test_words_that_stand_side_by_side_are_one_phrase() -> None:
+    texts = ["Our event loop hangs.", "The event loop was blocked.", "An event loop runs the tasks."]
+    assert telling_words(texts, statistics(event=10, loop=10), 1000).startswith("event loop")
+
+
+def test_addresses_paths_and_markup_name_nothing() -> None:
+    texts = ["See https://example.org/zebra.html and /usr/lib/zebra.so, <zebra>"] * 2 + ["zoo@zebra.org opens"]
+    assert telling_words([f"{text}; giraffes" for text in texts], statistics(), 100) == "giraffes"
+
+
+def test_a_name_prefers_the_spelling_in_small_letters_and_says_nothing_of_no_words() -> None:
+    assert telling_words(["Gardens grow.", "The gardens are wet."], statistics(grow=90), 100) == "gardens"
+    assert telling_words(["12 34", "…"], statistics(), 100) == ""
