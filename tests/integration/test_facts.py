@@ -7,7 +7,7 @@ import pytest
 from mnemo_client.client import Client
 from mnemo_client.errors import RefusalError
 from mnemo_client.protocol.facts import FactView, NewFact
-from mnemo_core.knowledge.facts import SourcedFact, conflicts_among, resolve_facts
+from mnemo_core.knowledge.facts import conflicts_among, graph_fact, resolve_facts
 from tests.fact_family import DAY_MS, FIRMS, PEOPLE, fact_of, family
 from tests.running import RunningDaemon
 from tests.samples import AT
@@ -30,7 +30,7 @@ def said(facts: Sequence[FactView]) -> list[str]:
 def test_closed_facts_of_a_family_are_returned_only_when_asked_and_its_conflicts_are_listed(
     family_client: Client,
 ) -> None:
-    expected = resolve_facts((SourcedFact(fact_of(number, each)) for number, each in enumerate(family())), AT * 2)
+    expected = resolve_facts((graph_fact(fact_of(number, each)) for number, each in enumerate(family())), AT * 2)
     every = family_client.facts(include_superseded=True, limit=500)
     shown = family_client.facts(limit=500)
     assert every.count == len(expected) == 300

@@ -10,8 +10,9 @@ from mnemo_core.knowledge.entity_names import entity_key, entity_keys, names_in,
 from mnemo_core.knowledge.fact_chains import CHAINS_MAX, FAN_OUT_MAX, FactChain, find_chains
 from mnemo_core.knowledge.facts import (
     FactState,
-    SourcedFact,
+    GraphFact,
     conflicts_among,
+    graph_fact,
     resolve_facts,
     single_value_of,
 )
@@ -35,7 +36,7 @@ def facts_of(*said: tuple[str, str, str, int]) -> list[Fact]:
 
 def resolved(facts: Sequence[Fact], at: int = LATER, trusts: Sequence[int] = ()) -> list[FactState]:
     trusts = trusts or [0] * len(facts)
-    return resolve_facts([SourcedFact(*each) for each in zip(facts, trusts, strict=True)], at)
+    return resolve_facts([graph_fact(*each) for each in zip(facts, trusts, strict=True)], at)
 
 
 def open_objects(states: Sequence[FactState]) -> list[str]:
@@ -213,12 +214,12 @@ def test_the_order_in_which_dated_facts_are_given_does_not_change_which_are_open
 # Chains
 
 
-def looked_up(facts: Sequence[Fact]) -> Callable[[str], list[Fact]]:
+def looked_up(facts: Sequence[Fact]) -> Callable[[str], list[GraphFact]]:
     """A look-up of facts by the entities that they name."""
-    by_entity: dict[str, list[Fact]] = {}
-    for fact in facts:
-        for key in dict.fromkeys((*entity_keys(fact.subject), *entity_keys(fact.object))):
-            by_entity.setdefault(key, []).append(fact)
+    by_entity: dict[str, list[GraphFact]] = {}
+    for each in map(graph_fact, facts):
+        for key in dict.fromkeys((*each.subjects, *each.objects)):
+            by_entity.setdefault(key, []).append(each)
     return lambda key: by_entity.get(key, [])
 
 

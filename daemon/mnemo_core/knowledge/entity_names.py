@@ -35,9 +35,9 @@ def entity_key(phrase: str) -> str:
 
 
 def entity_keys(phrase: str) -> tuple[str, ...]:
-    """The keys of a phrase: its own, and those of the names and file paths within it."""
-    keys = (entity_key(phrase), *map(entity_key, names_in(phrase)))
-    return tuple(dict.fromkeys(key for key in keys if key))[:KEYS_MAX]
+    """The keys of a phrase: its own first, then those of the names and file paths within it."""
+    keys = (entity_key(phrase) or phrase, *filter(None, map(entity_key, names_in(phrase))))
+    return tuple(dict.fromkeys(keys))[:KEYS_MAX]
 
 
 def names_in(phrase: str) -> list[str]:

@@ -6,7 +6,8 @@ A step leads from either side of a fact to the other one, and to every fact that
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from mnemo_core.knowledge.entity_names import entity_key, entity_keys
+from mnemo_core.knowledge.entity_names import entity_key
+from mnemo_core.knowledge.facts import GraphFact
 from mnemo_store.records import Fact
 
 HOPS_DEFAULT = 2  # [G 9]
@@ -14,7 +15,7 @@ HOPS_MAX = 3  # [G 9]
 CHAINS_MAX = 200  # that are followed at once, and in an answer
 FAN_OUT_MAX = 64  # facts of one entity that are followed
 
-FactsOf = Callable[[str], Sequence[Fact]]  # those that name an entity, by its key, the most important first
+FactsOf = Callable[[str], Sequence[GraphFact]]  # those that name an entity, by its key, the most important first
 
 
 class FactChain(NamedTuple):
@@ -67,10 +68,9 @@ def _steps(path: _Path, facts_of: FactsOf) -> tuple[list[_Path], bool]:
     for key in path.ends:
         facts = facts_of(key)
         is_cut = is_cut or len(facts) > FAN_OUT_MAX
-        for fact in facts[:FAN_OUT_MAX]:
-            subject, said = entity_keys(fact.subject), entity_keys(fact.object)
-            other, keys = (fact.object, said) if key in subject else (fact.subject, subject)
-            if fact.id in found or fact in path.chain.facts or not keys or path.seen.intersection(keys):
+        for fact, subjects, objects, *_ in facts[:FAN_OUT_MAX]:
+            other, keys = (fact.object, objects) if key in subjects else (fact.subject, subjects)
+            if fact.id in found or not path.seen.isdisjoint(keys):
                 continue
             chain = FactChain((*path.chain.facts, fact), (*path.chain.entities, other))
             found[fact.id] = _Path(chain, path.seen.union(keys), keys)

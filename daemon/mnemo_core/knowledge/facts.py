@@ -4,22 +4,24 @@ Nothing of this is stored: it follows from the facts themselves, whenever they a
 longer ends another, and the order in which facts were stored makes no difference.
 """
 
-import functools
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from mnemo_core.knowledge.entity_names import entity_key
+from mnemo_core.knowledge.entity_names import entity_key, entity_keys
 from mnemo_core.text import lexicon
 from mnemo_core.text.syntax import english
 from mnemo_store.records import Fact
 
 
-class SourcedFact(NamedTuple):
-    """A fact, and the trust of the memory that states it: a place in TRUSTS, where the most trusted is first."""
+class GraphFact(NamedTuple):
+    """A fact with what it is found and compared by."""
 
     fact: Fact
-    trust: int = 0
+    subjects: tuple[str, ...]  # keys of its entities, that of the whole phrase first
+    objects: tuple[str, ...]
+    attribute: str | None  # of which its subject has one value at a time
+    trust: int = 0  # of the memory that states it: a place in TRUSTS, where the most trusted is first
 
 
 class FactState(NamedTuple):
@@ -47,7 +49,12 @@ _SINGLE = lexicon.meanings("facts", "single_valued")
 _SINGLE_PREFIXES = lexicon.words("facts", "single_valued_prefixes")
 
 
-@functools.lru_cache(1024)
+def graph_fact(fact: Fact, trust: int = 0) -> GraphFact:
+    """The fact with the keys of its entities and the attribute that its predicate names."""
+    attribute = single_value_of(fact.predicate)
+    return GraphFact(fact, entity_keys(fact.subject), entity_keys(fact.object), attribute, trust)
+
+
 def predicate_key(predicate: str) -> str:
     """A predicate as predicates are compared: folded, its verb in the base form ("works at" is "work at")."""
     words = predicate.casefold().split()
@@ -65,7 +72,7 @@ def single_value_of(predicate: str) -> str | None:
     return _SINGLE.get(key)
 
 
-def resolve_facts(facts: Iterable[SourcedFact], at: int) -> list[FactState]:
+def resolve_facts(facts: Iterable[GraphFact], at: int) -> list[FactState]:
     """Each fact that had begun by `at` (ms), as it stands then, in the order of the ids.
 
     Of one subject and single-valued predicate, a fact ends those that began before it with another object, unless they
@@ -73,11 +80,10 @@ def resolve_facts(facts: Iterable[SourcedFact], at: int) -> list[FactState]:
     """
     begun = sorted((each for each in facts if each.fact.valid_from <= at), key=lambda each: each.fact.id)
     states = {each.fact.id: FactState(each.fact, *_given_end(each.fact, at)) for each in begun}
-    compared: dict[tuple[str, str, str], list[SourcedFact]] = {}
+    compared: dict[tuple[str, str, str], list[GraphFact]] = {}
     for each in begun:
-        attribute = single_value_of(each.fact.predicate)
-        if attribute is not None and states[each.fact.id].is_open:
-            compared.setdefault((each.fact.user_id, entity_key(each.fact.subject), attribute), []).append(each)
+        if each.attribute is not None and states[each.fact.id].is_open:
+            compared.setdefault((each.fact.user_id, each.subjects[0], each.attribute), []).append(each)
     for some in compared.values():
         if len(some) > 1:
             states |= {state.fact.id: state for state in _resolve_values(some)}
@@ -97,9 +103,9 @@ def conflicts_among(states: Sequence[FactState]) -> list[Conflict]:
     ]
 
 
-def is_same_value(one: Fact, other: Fact) -> bool:
+def is_same_value(one: GraphFact, other: GraphFact) -> bool:
     """Return whether two objects say the same, as far as both go: "Porto" and "Porto in May"."""
-    words, others = set(entity_key(one.object).split()), set(entity_key(other.object).split())
+    words, others = set(one.objects[0].split()), set(other.objects[0].split())
     return words <= others or others <= words
 
 
@@ -108,7 +114,7 @@ def _given_end(fact: Fact, at: int) -> tuple[int, str]:
     return (fact.valid_to, fact.superseded_by) if 0 < fact.valid_to <= at else (0, "")
 
 
-def _resolve_values(facts: Sequence[SourcedFact]) -> list[FactState]:
+def _resolve_values(facts: Sequence[GraphFact]) -> list[FactState]:
     """The states of the values of one attribute of one subject."""
     open_ = [each for each in facts if not each.fact.valid_from]
     ended: list[FactState] = []
@@ -117,13 +123,12 @@ def _resolve_values(facts: Sequence[SourcedFact]) -> list[FactState]:
     for valid_from, group in groupby(dated, key=lambda each: each.fact.valid_from):
         began = list(group)
         for each in open_[undated:]:
-            later = [one for one in began if one.trust <= each.trust and not is_same_value(one.fact, each.fact)]
+            later = [one for one in began if one.trust <= each.trust and not is_same_value(one, each)]
             if later:
                 ended.append(FactState(each.fact, valid_from, later[0].fact.id))
                 open_.remove(each)
         open_ += began
     contradicting = (
-        (each, tuple(sorted(other.fact.id for other in open_ if not is_same_value(each.fact, other.fact))))
-        for each in open_
+        (each, tuple(sorted(other.fact.id for other in open_ if not is_same_value(each, other)))) for each in open_
     )
     return [*ended, *(FactState(each.fact, conflicts_with=others) for each, others in contradicting)]

@@ -3,12 +3,13 @@
 It has no file: the facts of a store are few, and are read in less time than a file would be verified. SPEC 3.1, 10.3
 """
 
+import itertools
 import threading
-from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
-from mnemo_core.knowledge.entity_names import entity_key, entity_keys
-from mnemo_core.knowledge.facts import FactState, SourcedFact, resolve_facts
+from mnemo_core.knowledge.entity_names import entity_key
+from mnemo_core.knowledge.facts import FactState, GraphFact, graph_fact, resolve_facts
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_store.backend import READ_SLICE
 from mnemo_store.records import (
@@ -56,52 +57,59 @@ class _Source(NamedTuple):
 
 
 class _Tables:
-    """The facts by id, memory, subject, entity and word."""
+    """The facts by id, memory, entity, attribute and word."""
 
     def __init__(self) -> None:
-        self.facts: dict[str, Fact] = {}
-        self.sources: dict[str, _Source] = {}
+        self.facts: dict[str, GraphFact] = {}
+        self.terms: dict[str, frozenset[str]] = {}  # of those facts of which somebody asked
+        self.sources: dict[str, _Source] = {}  # of those memories of which somebody asked
         self.by_memory: dict[str, dict[str, None]] = {}
         self.by_subject: dict[str, dict[str, None]] = {}
+        self.by_value: dict[tuple[str, str], dict[str, None]] = {}  # subject and attribute
         self.by_entity: dict[str, dict[str, None]] = {}
         self.entities_by_word: dict[str, dict[str, None]] = {}
         self.is_full = False
 
-    def add(self, fact: Fact, memory: Memory | None) -> None:
-        """Adds a fact; memory: its own, where that is not known yet."""
+    def add(self, fact: Fact) -> None:
         self.remove(fact.id)
         if len(self.facts) >= FACTS_MAX:
             self.is_full = True
             return
-        self.facts[fact.id] = fact
-        self.by_memory.setdefault(fact.memory, {})[fact.id] = None
-        self.by_subject.setdefault(entity_key(fact.subject), {})[fact.id] = None
-        for key in _keys_of(fact):
-            named = self.by_entity.setdefault(key, {})
-            named[fact.id] = None
-            if len(named) == 1:
+        self.facts[fact.id] = named = graph_fact(fact)
+        for table, key in self._places(named):
+            table.setdefault(key, {})[fact.id] = None
+        for key in (*named.subjects, *named.objects):
+            ids = self.by_entity.setdefault(key, {})
+            if not ids:
                 for word in key.split():
                     self.entities_by_word.setdefault(word, {})[key] = None
-        if memory is not None:
-            self.sources[fact.memory] = _source_of(memory)
+            ids[fact.id] = None
 
     def remove(self, fact_id: str) -> None:
-        fact = self.facts.pop(fact_id, None)
-        if fact is None:
+        named = self.facts.pop(fact_id, None)
+        if named is None:
             return
-        if not _discard(self.by_memory, fact.memory, fact_id):
-            self.sources.pop(fact.memory, None)
-        _discard(self.by_subject, entity_key(fact.subject), fact_id)
-        for key in _keys_of(fact):
+        self.terms.pop(fact_id, None)
+        for table, place in self._places(named):
+            _discard(table, place, fact_id)
+        if named.fact.memory not in self.by_memory:
+            self.sources.pop(named.fact.memory, None)
+        for key in (*named.subjects, *named.objects):
             if not _discard(self.by_entity, key, fact_id):
                 for word in key.split():
                     _discard(self.entities_by_word, word, key)
 
-    def apply(self, changes: Iterable[Change], memory_of: Callable[[str], Memory | None]) -> None:
+    def _places(self, named: GraphFact) -> Iterator[tuple[dict[Any, dict[str, None]], Any]]:
+        yield self.by_memory, named.fact.memory
+        yield self.by_subject, named.subjects[0]
+        if named.attribute is not None:
+            yield self.by_value, (named.subjects[0], named.attribute)
+
+    def apply(self, changes: Iterable[Change]) -> None:
         for change in changes:
             match change:
                 case PutFact(data=fact):
-                    self.add(fact, memory_of(fact.memory))
+                    self.add(fact)
                 case DropFact(id=fact_id):
                     self.remove(fact_id)
                 case PutMemory(data=memory) if memory.id in self.sources:
@@ -122,7 +130,7 @@ class FactIndex:
         self._lock = threading.Lock()
         self._tables: _Tables | None = None
         self._late: list[Commit] | None = None  # commits during a load
-        store.on_commit(self._on_commit)
+        store.on_commit(self.follow)
         store.on_row_ids_reset(self.clear)
 
     def clear(self) -> None:
@@ -151,43 +159,72 @@ class FactIndex:
         return sorted(found, key=lambda key: (len(key), key))[:KEYS_MAX]
 
     def named(self, keys: Iterable[str], scope: FactScope, states: Sequence[str] = HOLDING_STATES) -> list[Fact]:
-        """The facts in scope that name one of the entities, of memories in these states, the newest first."""
+        """The facts in scope that name one of the entities, of memories in these states."""
         tables = self._loaded()
-        with self._lock:
-            ids = {fact_id: None for key in keys for fact_id in tables.by_entity.get(key, ())}
-            facts = [tables.facts[fact_id] for fact_id in ids]
-            found = [fact for fact in facts if _is_seen(tables, fact, scope, states)]
-        return sorted(found, key=lambda fact: (fact.valid_from, fact.id), reverse=True)
+        ids = (fact_id for key in keys for fact_id in tables.by_entity.get(key, ()))
+        return [each.fact for each in self._seen(tables, ids, scope, states)]
 
     def of_subject(self, subject: str, scope: FactScope, states: Sequence[str] = HOLDING_STATES) -> list[Fact]:
-        """The facts in scope about a subject, of memories in these states, in the order of their ids."""
+        """The facts in scope about a subject, of memories in these states."""
         tables = self._loaded()
-        with self._lock:
-            facts = [tables.facts[fact_id] for fact_id in tables.by_subject.get(entity_key(subject), ())]
-            found = [fact for fact in facts if _is_seen(tables, fact, scope, states)]
-        return sorted(found, key=lambda fact: fact.id)
+        ids = tables.by_subject.get(entity_key(subject), ())
+        return [each.fact for each in self._seen(tables, ids, scope, states)]
 
     def all(self, scope: FactScope, states: Sequence[str] = HOLDING_STATES) -> list[Fact]:
-        """Every fact in scope, of memories in these states, in the order of their ids."""
+        """Every fact in scope, of memories in these states."""
+        tables = self._loaded()
+        return [each.fact for each in self._seen(tables, tables.facts, scope, states)]
+
+    def states_of(self, facts: Iterable[Fact], scope: FactScope, at: int) -> dict[str, FactState]:
+        """By id, these facts and those that compete with them, if they had begun by `at` (ms), as they stand then."""
         tables = self._loaded()
         with self._lock:
-            found = [fact for fact in tables.facts.values() if _is_seen(tables, fact, scope, states)]
-        return sorted(found, key=lambda fact: fact.id)
+            named = [known for fact in facts if (known := tables.facts.get(fact.id)) is not None]
+            values = {(each.subjects[0], each.attribute or "") for each in named}
+            competing = [fact_id for value in values for fact_id in tables.by_value.get(value, ())]
+        about = self._seen(tables, [*(each.fact.id for each in named), *competing], scope, HOLDING_STATES)
+        return {state.fact.id: state for state in resolve_facts(about, at)}
 
-    def states_of(self, facts: Sequence[Fact], scope: FactScope, at: int) -> dict[str, FactState]:
-        """By id, the facts that had begun by `at` (ms), as they stand then among all that is said of their subjects."""
-        subjects = {entity_key(fact.subject): fact.subject for fact in facts}
-        about = {fact.id: fact for subject in subjects.values() for fact in self.of_subject(subject, scope)}
+    def open_facts(
+        self, key: str, scope: FactScope, bears: Callable[[Fact], bool] = lambda fact: True
+    ) -> list[GraphFact]:
+        """The facts in scope that name an entity, are open now and for which `bears` holds, the latest first; of the
+        last NAMED_MAX."""
         tables = self._loaded()
-        sourced = [SourcedFact(fact, tables.sources[fact.memory].trust) for fact in about.values()
-                   if fact.memory in tables.sources]  # fmt: skip
-        return {state.fact.id: state for state in resolve_facts(sourced, at)}
+        with self._lock:
+            last = itertools.islice(reversed(tables.by_entity.get(key, {})), NAMED_MAX)
+            facts = [tables.facts[fact_id].fact for fact_id in last]
+        seen = self._seen(tables, [fact.id for fact in facts if bears(fact)], scope, HOLDING_STATES)
+        states = self.states_of((each.fact for each in seen), scope, scope.now)
+        found = [each for each in seen if (state := states.get(each.fact.id)) is not None and state.is_open]
+        return sorted(found, key=lambda each: (each.fact.valid_from, each.fact.id), reverse=True)
 
-    def open_facts(self, key: str, scope: FactScope) -> list[Fact]:
-        """The facts in scope that name an entity and are open now, the newest first."""
-        facts = self.named((key,), scope)[:NAMED_MAX]
-        states = self.states_of(facts, scope, scope.now)
-        return [fact for fact in facts if fact.id in states and states[fact.id].is_open]
+    def terms_of(self, fact: Fact, read: Callable[[Fact], frozenset[str]]) -> frozenset[str]:
+        """The terms of a fact, which `read` gives the first time."""
+        tables = self._loaded()
+        found = tables.terms.get(fact.id)
+        if found is None:
+            found = read(fact)
+            with self._lock:
+                if fact.id in tables.facts:
+                    tables.terms[fact.id] = found
+        return found
+
+    def _seen(self, tables: _Tables, ids: Iterable[str], scope: FactScope, states: Sequence[str]) -> list[GraphFact]:
+        """The facts in scope, of memories in these states that still have the text that states them, by id."""
+        with self._lock:
+            facts = [known for fact_id in dict.fromkeys(ids) if (known := tables.facts.get(fact_id)) is not None]
+            unknown = {each.fact.memory for each in facts} - tables.sources.keys()
+            if unknown:  # read under the lock, so that no commit comes between
+                with self._store.snapshot() as snapshot:
+                    memories = [memory for memory_id in unknown if (memory := snapshot.memory(memory_id)) is not None]
+                tables.sources |= {memory.id: _source_of(memory) for memory in memories}
+            found = []
+            for each in facts:
+                source = tables.sources.get(each.fact.memory)
+                if source is not None and _is_seen(source, each.fact, scope, states):
+                    found.append(each._replace(trust=source.trust))
+        return sorted(found, key=lambda each: each.fact.id)
 
     def _loaded(self) -> _Tables:
         tables = self._tables
@@ -201,7 +238,7 @@ class FactIndex:
                 tables = self._read()
                 with self._lock:
                     # Once more where it was cleared meanwhile, or a commit came of which nobody knows the changes.
-                    if self._late is late and all(self._apply(tables, commit) for commit in late):
+                    if self._late is late and all(_apply(tables, commit) for commit in late):
                         self._tables, self._late = tables, None
             return tables
 
@@ -210,37 +247,27 @@ class FactIndex:
         while True:
             with self._store.snapshot() as snapshot:
                 facts = snapshot.scan(FACTS, after)
-                for fact in facts:
-                    tables.add(fact, None if fact.memory in tables.sources else snapshot.memory(fact.memory))
+            for fact in facts:
+                tables.add(fact)
             if len(facts) < READ_SLICE:
                 return tables
             after = FACTS.key.of(facts[-1])
 
-    def _on_commit(self, commit: Commit) -> None:
+    def follow(self, commit: Commit) -> None:
+        """Take up what a commit changed."""
         with self._lock:
             if self._late is not None:
                 self._late.append(commit)
-            elif self._tables is not None and not self._apply(self._tables, commit):
+            elif self._tables is not None and not _apply(self._tables, commit):
                 self._tables = None
 
-    def _apply(self, tables: _Tables, commit: Commit) -> bool:
-        """Apply a commit; return whether its changes are known."""
-        if commit.changes is None:
-            return False
-        memories = {change.data.id: change.data for change in commit.changes if isinstance(change, PutMemory)}
 
-        def memory_of(memory_id: str) -> Memory | None:
-            if memory_id in memories:
-                return memories[memory_id]
-            with self._store.snapshot() as snapshot:
-                return snapshot.memory(memory_id)
-
-        tables.apply(commit.changes, memory_of)
-        return True
-
-
-def _keys_of(fact: Fact) -> Iterable[str]:
-    return dict.fromkeys((*entity_keys(fact.subject), *entity_keys(fact.object)))
+def _apply(tables: _Tables, commit: Commit) -> bool:
+    """Apply a commit; return whether its changes are known."""
+    if commit.changes is None:
+        return False
+    tables.apply(commit.changes)
+    return True
 
 
 def _source_of(memory: Memory) -> _Source:
@@ -250,12 +277,10 @@ def _source_of(memory: Memory) -> _Source:
     )  # fmt: skip
 
 
-def _is_seen(tables: _Tables, fact: Fact, scope: FactScope, states: Sequence[str]) -> bool:
+def _is_seen(source: _Source, fact: Fact, scope: FactScope, states: Sequence[str]) -> bool:
     """Return whether a fact is in scope and its memory, in one of these states, still has the text that states it."""
-    source = tables.sources.get(fact.memory)
     return (
-        source is not None
-        and source.content_hash == fact.content_hash
+        source.content_hash == fact.content_hash
         and source.state in states
         and not 0 < source.expires_at <= scope.now
         and (scope.sees_sensitive or not source.is_sensitive)
@@ -264,7 +289,7 @@ def _is_seen(tables: _Tables, fact: Fact, scope: FactScope, states: Sequence[str
     )
 
 
-def _discard(table: dict[str, dict[str, None]], key: str, value: str) -> bool:
+def _discard(table: dict[Any, dict[str, None]], key: Any, value: str) -> bool:
     """Remove a value from under a key, and the key with its last value; return whether others are left."""
     values = table.get(key)
     if values is None:

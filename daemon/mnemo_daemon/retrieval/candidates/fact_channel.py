@@ -59,20 +59,21 @@ class FactChannel:
         """The chains from each entity of the query, as far as they bear on it."""
         index, wanted = self._views.facts, question.filter
         scope = FactScope(wanted.namespaces, wanted.user_id, SENSITIVE_TAG not in wanted.without_tags, wanted.now)
-        facts_of = functools.cache(lambda key: index.open_facts(key, scope))
         entities = query_entities(question.query, index.is_known)
+        if not entities:
+            return
         asked = self._terms(question.query) - self._terms(" ".join(entities))
-        bears = functools.cache(lambda fact: not asked or not asked.isdisjoint(self._terms(_said(fact))))
+
+        def bears(fact: Fact) -> bool:
+            return not asked or not asked.isdisjoint(index.terms_of(fact, self._terms_of))
+
+        facts_of = functools.cache(lambda key: index.open_facts(key, scope, bears))
         for entity in entities:
-            for chain in find_chains(entity, facts_of).chains:
-                length = next((place for place, fact in enumerate(chain.facts) if not bears(fact)), len(chain.facts))
-                if length:
-                    yield FactChain(chain.facts[:length], chain.entities[: length + 1])
+            yield from find_chains(entity, facts_of).chains
+
+    def _terms_of(self, fact: Fact) -> frozenset[str]:
+        """The terms of a fact, and of the name of its attribute: a home, where somebody lives."""
+        return self._terms(f"{fact.subject} {fact.predicate} {fact.object} {single_value_of(fact.predicate) or ''}")
 
     def _terms(self, text: str) -> frozenset[str]:
         return frozenset(self._views.lexical.tokenizer.query_terms(text))
-
-
-def _said(fact: Fact) -> str:
-    """The words of a fact, with the name of its attribute: a home, where somebody lives."""
-    return " ".join((fact.subject, fact.predicate, fact.object, single_value_of(fact.predicate) or ""))
