@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from mnemo_core.sessions import tiers
-from mnemo_core.sessions.tiers import SessionScope
+from mnemo_core.sessions.tiers import REGISTRY_MAX, SessionScope
 from mnemo_daemon.sessions.session_service import SessionService
 from mnemo_daemon.sessions.turn_tiers import TurnTiers
 from mnemo_store.records import ConversationTurn, Session, TurnPair, session_key
@@ -21,11 +21,21 @@ KEY = session_key(*SCOPE)
 class Talk:
     """A store with its sessions, in which one session goes on."""
 
-    def __init__(self, folder: Path) -> None:
-        self.desk = Desk(folder)
-        self.sessions = SessionService(self.desk.store, self.desk.views)
-        self.tiers = TurnTiers(self.desk.store, self.desk.views, self.sessions)
+    def __init__(self, folder: Path, registry_max: int = REGISTRY_MAX) -> None:
         self.said: list[str] = []
+        self._folder = folder
+        self._registry_max = registry_max
+        self._open(at=1000)
+
+    def _open(self, at: int) -> None:
+        self.desk = Desk(self._folder)
+        self.desk.at = at
+        self.sessions = SessionService(self.desk.store, self.desk.views)
+        self.tiers = TurnTiers(self.desk.store, self.desk.views, self.sessions, self._registry_max)
+
+    def restart(self) -> None:
+        self.desk.close()
+        self._open(self.desk.at)
 
     def say(self, count: int = 1, session: str = "talk", role: Literal["user", "agent"] | None = None) -> list[str]:
         """Turns of both sides in turn, a second apart."""

@@ -174,7 +174,7 @@ def test_a_summary_is_made_again_after_the_turn_was_edited(talk: Talk) -> None:
     assert (talk.summary(long), tasks.asked) == ("In one sentence.", ["condense"] * 2)
 
 
-def test_what_a_stop_left_over_is_reviewed_after_the_next_start(talk: Talk) -> None:
+def test_T21_what_a_stop_left_over_is_reviewed_after_the_next_start(talk: Talk) -> None:
     first = reviewing(talk, ScriptedTasks(3))
     (turn,) = talk.say()
     first.close()

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from mnemo_core.ingest.write_plan import can_be_backfilled
 from mnemo_core.lifecycle.versions import TURN_TIER
 from mnemo_core.sessions.tiers import IDLE_MS, SessionScope, scope_of
 from mnemo_daemon.history_names import BY_SESSIONS
@@ -154,6 +155,19 @@ def test_a_session_ends_by_itself_after_half_an_hour_and_goes_on_with_the_next_t
     assert talk.places() == {"registry": 4, "ring": 2}
 
 
+def test_a_session_that_a_turn_came_to_meanwhile_does_not_end_by_itself(talk: Talk) -> None:
+    talk.say(2)
+    assert talk.tiers.end(SCOPE, only_idle=True) == 0
+    assert talk.places() == {"ring": 2}
+
+
+def test_T5_a_turn_that_something_replaced_is_not_among_the_recent(talk: Talk) -> None:
+    first, *_ = talk.say(22)
+    talk.push_out()
+    talk.desk.add("Something newer.", supersedes=(first,))
+    assert [turn.id for turn in talk.sessions.recent(SCOPE)] == talk.said[1:2]
+
+
 def test_a_session_that_was_marked_as_ended_before_a_crash_is_filed_by_the_next_sweep(talk: Talk) -> None:
     talk.say(4)
     session = talk.session()
@@ -239,6 +253,14 @@ def test_undo_of_an_edit_leaves_the_turn_in_the_tier_where_it_is_by_then(talk: T
     talk.push_out()
     talk.desk.undo(seq)
     assert (talk.desk.memory(first).content, talk.place(first)) == ("Turn 0 of the talk.", "recent")
+
+
+def test_a_turn_that_moved_before_its_vector_was_there_is_still_compared_with_others(talk: Talk) -> None:
+    first, second, *_ = talk.say(22)
+    talk.desk.edit(second, tags=["boat"])
+    talk.push_out()
+    assert can_be_backfilled(talk.desk.memory(first))
+    assert not can_be_backfilled(talk.desk.memory(second)), "somebody changed it"
 
 
 def test_a_turn_that_moves_is_as_old_as_before(talk: Talk) -> None:

@@ -270,10 +270,10 @@ def _live(snapshot: Snapshot, ids: Iterable[str], tiers: Sequence[Tier]) -> list
 
 def _filed(snapshot: Snapshot, exchange: Exchange) -> list[Change]:
     """The changes that file an exchange, as far as it still is where it was seen."""
-    turns = _live(snapshot, [turn.id for turn in exchange], _OPEN)
-    unpaired = tuple(turn for turn in turns if pair_at(snapshot, turn.id) is None)
-    changes: list[Change] = [PutMemory(data=in_tier(turn, "registry")) for turn in turns]
-    return [*changes, PutTurnPair(data=pair_of(unpaired))] if unpaired else changes
+    turns = tuple(_live(snapshot, [turn.id for turn in exchange], _OPEN))
+    if not turns:
+        return []
+    return [*(PutMemory(data=in_tier(turn, "registry")) for turn in turns), PutTurnPair(data=pair_of(turns))]
 
 
 def _archived(snapshot: Snapshot, pair: TurnPair) -> list[Change]:

@@ -26,6 +26,7 @@ from mnemo_client.protocol.versions import UndoAnswer
 
 _OPERATION_LABELS = {
     "rm": "delete", "notes": "read a note", "score": "score a note",
+    "turn tier": "move within the session",
 }  # fmt: skip
 # Why ingestion rejected a text.
 _REASON_LABELS = {
