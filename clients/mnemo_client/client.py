@@ -358,6 +358,10 @@ class Client(ClientConnection):
         """Return the text for the start of a session. `query`: `user_id`, `agent_id`, `session_id`, `tag`, `now`."""
         return self._request("GET", "/resume", context_types.ResumeAnswer, query=query, namespace=namespace)
 
+    def state(self, *, namespace: str | None = None, **query: Filter) -> context_types.StateAnswer:
+        """Return the tiers, topic nodes and jobs at present. `query`: `user_id`, `agent_id`, `session_id`."""
+        return self._request("GET", "/state", context_types.StateAnswer, query=query, namespace=namespace)
+
     def triggers(self, action: str, *, namespace: str | None = None, **query: Filter) -> context_types.TriggersAnswer:
         """Return the memories to be read before an action, those tagged `trigger:ACTION`."""
         route = f"/triggers/{percent_encoded(action)}"

@@ -221,6 +221,7 @@ ROWS: dict[str, list[Row]] = {
         Row(one("POST", "/v1/hooks/reply", {"prompt": "A heron waded in the shallows.", "session_id": "s"})),
         Row(one("POST", "/v1/hooks/session-end", {"session_id": "s"})),
     ],
+    "GET /v1/state": [Row(one("GET", "/v1/state", session_id="s"))],  # test_state.py has what is shown of turns
     "GET /v1/triggers/{action}": [Row(one("GET", "/v1/triggers/heron"))],  # test_resume.py has what is shown of them
     "POST /v1/ask": asked("/v1/ask"),
     "POST /v1/answer": asked("/v1/answer"),

@@ -1,7 +1,11 @@
 """The wire types of /v1 for what an agent reads at the start of a session and before a risky step. SPEC 11"""
 
+from mnemo_client.protocol.conversations import RingItemView
+from mnemo_client.protocol.graph import GraphNodeView
+from mnemo_client.protocol.jobs import JobStatus
 from mnemo_client.protocol.memories import MemoryView
 from mnemo_client.protocol.primitives import AnswerBody
+from mnemo_client.protocol.sessions import SessionView, TierCounts
 
 
 class ResumeSectionView(AnswerBody):
@@ -41,4 +45,28 @@ class TriggersAnswer(AnswerBody):
     action: str
     count: int
     memories: list[MemoryView]
+    namespace: str = "default"
+
+
+class LayerCounts(AnswerBody):
+    """The number of active memories in each layer."""
+
+    buffer: int = 0
+    working: int = 0
+    core: int = 0
+
+
+class StateAnswer(AnswerBody):
+    """GET /v1/state: everything that has a place at present. `session`, `ring` and `hot` are of the session that is
+    named."""
+
+    layers: LayerCounts
+    tiers: TierCounts
+    sessions: list[SessionView]  # the latest
+    nodes: list[GraphNodeView]  # the largest of the namespace and `default`
+    node_total: int
+    jobs: list[JobStatus]
+    session: SessionView | None = None
+    ring: list[RingItemView] = []
+    hot: list[list[str]] = []  # the hot buffer: the ids of each item, the one that was recalled last first
     namespace: str = "default"

@@ -123,7 +123,7 @@ def _session_trace(outcome: TieredOutcome) -> SessionTrace:
     """The recall in a session as it is answered."""
     ranking = outcome.ranking
     return SessionTrace(
-        session_id=outcome.scope.session_id, ring=list(map(_ring_view, outcome.ring)),
+        session_id=outcome.scope.session_id, ring=list(map(ring_view, outcome.ring)),
         items=list(map(_item_trace, ranking.ranked)),
         nodes=[TopicMatchTrace(each.id, shown_score(each.similarity), each.is_neighbour) for each in ranking.nodes],
         recent_above_floor=ranking.recent_above_floor, floor=outcome.floor, stages_ms=outcome.stages_ms,
@@ -131,7 +131,8 @@ def _session_trace(outcome: TieredOutcome) -> SessionTrace:
     )  # fmt: skip
 
 
-def _ring_view(item: RingItem) -> RingItemView:
+def ring_view(item: RingItem) -> RingItemView:
+    """An item of a ring as it is answered."""
     role = item.memory.turn.role if item.memory.turn is not None else "user"
     return RingItemView(id=item.memory.id, role=role, text=item.text, promoted=item.is_promoted)
 

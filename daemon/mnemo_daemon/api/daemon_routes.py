@@ -74,7 +74,7 @@ class DaemonApi:
         return Reply(ConfigAnswer(values=values, file=str(configuration.folders.config_file)))
 
     async def jobs(self, _: Request) -> Reply:
-        return Reply(JobsAnswer(jobs=[_job_status(report) for report in self._report.job_reports()]))
+        return Reply(JobsAnswer(jobs=[job_status(report) for report in self._report.job_reports()]))
 
     async def llm_usage(self, request: Request) -> Reply:
         since = query_time(request.query.since)
@@ -108,7 +108,8 @@ class DaemonApi:
         )  # fmt: skip
 
 
-def _job_status(report: JobReport) -> JobStatus:
+def job_status(report: JobReport) -> JobStatus:
+    """A job as it is answered."""
     job, state = report.job, report.state
     return JobStatus(
         name=job.name, summary=job.summary, state=report.condition, reason=report.reason or None,

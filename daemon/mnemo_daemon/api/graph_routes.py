@@ -92,10 +92,11 @@ class GraphApi:
             )
             for edge in page.edges
         ]
-        return GraphAnswer(nodes=list(map(_node_view, page.nodes)), edges=edges, total=page.total, cursor=page.cursor)
+        return GraphAnswer(nodes=list(map(node_view, page.nodes)), edges=edges, total=page.total, cursor=page.cursor)
 
 
-def _node_view(node: GraphNode) -> GraphNodeView:
+def node_view(node: GraphNode) -> GraphNodeView:
+    """A topic node as it is answered."""
     record = node.record
     return GraphNodeView(
         id=record.id, label=node.label, named=bool(record.name), members=node.members, parts=node.parts,

@@ -22,6 +22,7 @@ from mnemo_daemon.api.notes_routes import NotesApi
 from mnemo_daemon.api.recall_routes import RecallApi
 from mnemo_daemon.api.run_routes import RunsApi
 from mnemo_daemon.api.session_routes import SessionsApi
+from mnemo_daemon.api.state_routes import StateApi
 from mnemo_daemon.api.status_report import StatusReport
 from mnemo_daemon.api.topic_routes import TopicsApi
 from mnemo_daemon.api.transfer_routes import TransferApi
@@ -49,7 +50,7 @@ class Api:
         self._resources = (
             SessionsApi(services, workers),
             MemoriesApi(services, workers), self._recall, AskApi(services, self._recall),
-            context, HookApi(services, workers, self._recall, context, ingest),
+            context, HookApi(services, workers, self._recall, context, ingest), StateApi(services, workers, report),
             DaemonApi(services, workers, report), NotesApi(services, workers), ingest,
             HistoryApi(services, workers), self._transfer, self._maintenance, self._erasure, self._runs,
             self._graph,

@@ -112,6 +112,10 @@ class TieredRecall:
         """Forget what is hot."""
         self._hot.clear()
 
+    def hot_items(self, scope: SessionScope) -> tuple[HotItem, ...]:
+        """The items of the hot buffer of a session, the one that was recalled last first."""
+        return self._hot.items(scope)
+
     def _hot_items(self, selected: Sequence[RankedItem]) -> Iterator[HotItem]:
         """The items with their vectors; what has none any more is left out."""
         serving = self._indexing.serving()
