@@ -67,8 +67,13 @@ def test_what_cannot_be_followed_is_read_again(tmp_path: Path, how: str) -> None
         memory_id = desk.add("What is known of Anna.")
         assert desk.views.facts.is_empty()
         state(desk, 1, memory_id, "Anna")
+        lost = Fact(id=sample_id(9), memory=memory_id, content_hash="", subject="Tom", predicate="like", object="tea",
+                    created_at=1)  # fmt: skip
+        desk.views.facts.follow(Commit(desk.store.seq, desk.at, (), (PutFact(data=lost),)))
+        assert desk.views.facts.is_known("tom")  # although the store has no such fact
         if how == "cleared":
             desk.views.facts.clear()
         else:
             desk.views.facts.follow(Commit(desk.store.seq, desk.at, ()))
+        assert not desk.views.facts.is_known("tom")
         assert assert_as_read_again(desk) == ["Town 1"]

@@ -125,7 +125,7 @@ def test_a_fact_may_be_stated_of_a_memory_that_is_there(client: Client) -> None:
     boat = NewFact(subject="The boat", predicate="is called", object="Nixe", memory_id=memory[-8:])
     (fact,) = client.add_facts([boat]).facts
     assert (fact.memory_id, fact.method, fact.valid_from) == (memory, "said", client.get(memory).event_at)
-    assert client.add_facts([boat]).facts[0].id == fact.id
+    assert [each.id for each in client.add_facts([boat]).facts] == [fact.id]
     client.delete(memory)
     with pytest.raises(RefusalError, match="is trashed"):
         client.add_facts([boat])
