@@ -1,6 +1,6 @@
 """Recall in a session: rows T9 to T14 on a made session, with values worked out by hand. SPEC 8."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -61,9 +61,9 @@ class Tiers(NamedTuple):
         self.asked.append(f"recent {most}")
         return self.recent_items[:most]
 
-    def nodes(self, most: int) -> Sequence[TopicMatch]:
+    def nodes(self, most: int, exclude: Collection[str]) -> Sequence[TopicMatch]:
         self.asked.append(f"nodes {most}")
-        return self.topics[:most]
+        return [node for node in self.topics if node.id not in exclude][:most]
 
     def neighbours(self, nodes: Sequence[TopicMatch]) -> Sequence[TopicMatch]:
         self.asked.append("neighbours of " + " ".join(node.id for node in nodes))
@@ -203,6 +203,14 @@ def test_T10_what_is_hot_but_far_from_the_query_is_no_candidate() -> None:
     assert [each.item.text for each in ranking.ranked] == ["near"]
 
 
+def test_T10_T11_a_node_that_gave_a_hot_item_near_the_query_is_not_searched_again() -> None:
+    topics = [TopicMatch("a", 0.9), TopicMatch("b", 0.8)]
+    reached = [TopicMatch("a", 0.9, is_neighbour=True), TopicMatch("c", 0.7, is_neighbour=True)]
+    hot_items = [item("near", 0.7, node="a"), item("far", 0.5, node="b")]
+    ranking, _ = recalled(hot_items=hot_items, topics=topics, reached=reached)
+    assert [node.id for node in ranking.nodes] == ["b", "c"]
+
+
 def test_T9_nodes_near_the_query_co_occur_whether_they_gave_an_item_or_not() -> None:
     ranking, _ = recalled(
         hot_items=[item("hot", 0.7, node="h")],
@@ -230,16 +238,6 @@ def test_T10_the_hot_buffer_keeps_the_twenty_that_were_recalled_last() -> None:
     assert len(names) == hot_buffer.ITEMS_MAX == 20
     assert names[:2] == ["20", "0"]
     assert "1" not in names
-
-
-def test_T10_the_hot_buffer_names_the_nodes_of_what_it_holds() -> None:
-    buffer = HotBuffer()
-    buffer.put(hot("turn"))
-    buffer.put(hot("first", node="a"))
-    assert buffer.nodes == {"a"}
-    for number in range(20):
-        buffer.put(hot(str(number), node="b"))
-    assert buffer.nodes == {"b"}  # nothing of `a` is at hand any more
 
 
 def test_T10_a_hot_item_is_as_near_as_its_best_window() -> None:

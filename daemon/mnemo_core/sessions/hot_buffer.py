@@ -42,8 +42,3 @@ class HotBuffer:
     def items(self) -> tuple[HotItem, ...]:
         """The items, the one that was recalled last first."""
         return tuple(reversed(self._items.values()))
-
-    @property
-    def nodes(self) -> frozenset[str]:
-        """The topic nodes that its items came from, which a search of nodes leaves out."""
-        return frozenset(item.node for item in self._items.values() if item.node)

@@ -5,7 +5,7 @@ little, the topic nodes with their neighbours and the best members of each. What
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Literal, NamedTuple, Protocol
 
 from mnemo_core.retrieval.ranking.rankers import (
@@ -62,8 +62,8 @@ class TieredSource(Protocol):
     def recent(self, most: int) -> Sequence[TieredItem]:
         """The nearest recent turns, nearest first; superseded ones do not count."""
 
-    def nodes(self, most: int) -> Sequence[TopicMatch]:
-        """The nearest topic nodes but those of the hot buffer."""
+    def nodes(self, most: int, exclude: Collection[str]) -> Sequence[TopicMatch]:
+        """The nearest topic nodes but these."""
 
     def neighbours(self, nodes: Sequence[TopicMatch]) -> Sequence[TopicMatch]:
         """The topic nodes that co-occur with these."""
@@ -115,16 +115,22 @@ def recall_in_session(source: TieredSource, floor: float, now: int) -> TieredRan
     """Search the tiers in their order, and rank what they give.
 
     floor: the cosine under which nothing is injected, that of the model (`fused_floor`). now: ms.
+
+    A node that gave a hot item near the query is not searched again. T leaves out the nodes of all hot items, and so
+    misses what else these hold.
     """
-    found: list[tuple[Stage, TieredItem]] = [("hot", item) for item in source.hot() if item.similarity >= floor]
+    hot = [item for item in source.hot() if item.similarity >= floor]
+    found: list[tuple[Stage, TieredItem]] = [("hot", item) for item in hot]
     in_ring = {memory_id for ids in source.ring(RING_SHOWN) for memory_id in ids}
     recent = source.recent(RECENT_SEARCHED)
     found += [("recent", item) for item in recent]
     above = sum(item.similarity >= floor and not item.is_superseded for item in recent)
     nodes: list[TopicMatch] = []
     if above < SELECTED_MAX:
-        nodes = list(source.nodes(NODES_SEARCHED))
-        nodes += [node for node in source.neighbours(nodes) if node.similarity >= floor]
+        at_hand = {item.node for item in hot}
+        nodes = list(source.nodes(NODES_SEARCHED, at_hand))
+        near = [node for node in source.neighbours(nodes) if node.similarity >= floor]
+        nodes += [node for node in near if node.id not in at_hand]
         found += [("nodes", item) for node in nodes for item in best_members(source.members(node), now)]
     return TieredRanking(tuple(_select(found, in_ring, floor, now)), tuple(nodes), above)
 

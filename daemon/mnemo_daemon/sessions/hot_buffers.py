@@ -25,11 +25,6 @@ class HotBuffers:
         with self._lock:
             return self._buffers[scope].items() if scope in self._buffers else ()
 
-    def nodes(self, scope: SessionScope) -> frozenset[str]:
-        """The topic nodes that the items of a session came from."""
-        with self._lock:
-            return self._buffers[scope].nodes if scope in self._buffers else frozenset()
-
     def put(self, scope: SessionScope, items: Iterable[HotItem]) -> None:
         """Make these items the ones that were recalled last, the last of them the very last."""
         with self._lock:

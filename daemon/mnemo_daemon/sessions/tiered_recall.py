@@ -4,7 +4,7 @@
 topic nodes) is recorded by `record`, for what was selected alone.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -92,7 +92,7 @@ class TieredRecall:
             tiers = _SessionTiers(
                 reader, serving, vector, self._nodes,
                 NodeQuery(vector, serving.embedder.space, scope.user_id, wanted.namespaces),
-                self._hot.items(scope), self._hot.nodes(scope), ring, timer,
+                self._hot.items(scope), ring, timer,
             )  # fmt: skip
             ranking = tiered_recall.recall_in_session(tiers, floor, wanted.now)
         timer.mark("rank")
@@ -182,8 +182,7 @@ class _SessionTiers:
 
     def __init__(
         self, reader: _ItemReader, serving: ActiveIndex, vector: NDArray[np.float32], nodes: TopicNodes,
-        query: NodeQuery, hot: Sequence[HotItem], hot_nodes: frozenset[str], ring: Sequence[RingItem],
-        timer: StageTimer,
+        query: NodeQuery, hot: Sequence[HotItem], ring: Sequence[RingItem], timer: StageTimer,
     ) -> None:  # fmt: skip
         self._reader = reader
         self._serving = serving
@@ -191,7 +190,6 @@ class _SessionTiers:
         self._nodes = nodes
         self._query = query
         self._hot = hot
-        self._hot_nodes = hot_nodes
         self._ring = ring
         self._timer = timer
 
@@ -219,17 +217,15 @@ class _SessionTiers:
         self._timer.mark("recent")
         return found
 
-    def nodes(self, most: int) -> Sequence[TopicMatch]:
-        found = self._nodes.search(self._query, self._hot_nodes, most)
+    def nodes(self, most: int, exclude: Collection[str]) -> Sequence[TopicMatch]:
+        found = self._nodes.search(self._query, exclude, most)
         self._timer.mark("nodes")
         return [TopicMatch(each.id, each.similarity) for each in found]
 
     def neighbours(self, nodes: Sequence[TopicMatch]) -> Sequence[TopicMatch]:
         found = self._nodes.neighbours(self._reader.snapshot, self._query, [node.id for node in nodes])
         self._timer.mark("neighbours")
-        return [
-            TopicMatch(each.id, each.similarity, is_neighbour=True) for each in found if each.id not in self._hot_nodes
-        ]
+        return [TopicMatch(each.id, each.similarity, is_neighbour=True) for each in found]
 
     def members(self, node: TopicMatch) -> Sequence[TieredItem]:
         """The nearest, no more than a node has that is not yet to be split."""
