@@ -5,6 +5,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from mnemo_client.protocol.conversations import (
+    ChatAnswer,
+    RingItemView,
+    SessionTrace,
+    TieredItemTrace,
+    TopicMatchTrace,
+)
 from mnemo_client.protocol.graph import (
     AbstractAnswer,
     DedupeAnswer,
@@ -18,7 +25,18 @@ from mnemo_client.protocol.memories import ProcedureTrace, TurnView
 from mnemo_client.protocol.retrieval import AskAnswer, AskMemories, AskSentence, Citation
 from mnemo_client.protocol.runs import RunSummaryAnswer, StepsAnswer
 from mnemo_client.protocol.sessions import SessionAnswer, SessionFiledAnswer, SessionsAnswer, SessionView, TierCounts
-from tests.canned import ID, CannedAnswer, CannedDaemon, CannedPerson, Give, Scenario, play, recall_answer, recalled
+from tests.canned import (
+    ID,
+    CannedAnswer,
+    CannedDaemon,
+    CannedPerson,
+    Give,
+    Scenario,
+    play,
+    recall_answer,
+    recalled,
+    refusal,
+)
 
 ASKED = AskAnswer(
     answer="The key is with Ines.", sentences=[AskSentence(text="The key is with Ines.", ids=[ID])],
@@ -48,6 +66,16 @@ TURNS = SessionAnswer(session=TALK, tiers=TierCounts(registry=2), pairs=[], turn
     recalled(id=OTHER, content="At seven.", turn=TurnView(role="agent", tier="registry")),
     recalled(content="When does it leave?", turn=TurnView(role="user", tier="registry")),
 ])  # fmt: skip
+EXPLAINED = SessionTrace(
+    session_id="the talk", ring=[RingItemView(id=ID, role="agent", text="At seven.", promoted=True)], items=[
+        TieredItemTrace(ids=[ID, OTHER], text="User: When does it\x1b leave?\nAgent: At seven.", stage="hot",
+                        similarity=0.61, recency=1.0, importance=0.5, score=0.72, at=0, node=ID),
+        TieredItemTrace(ids=[OTHER], text="We bake bread.", stage="recent", similarity=0.2, recency=1.0, importance=0.5,
+                        score=0.4, at=0, dropped="below_sim_threshold"),
+    ], nodes=[TopicMatchTrace(id=OTHER, similarity=0.5)], recent_above_floor=0, floor=0.341,
+    stages_ms={"embed": 2.0, "rank": 0.1}, took_ms=2.1,
+)  # fmt: skip
+REPLY = ChatAnswer(**msgspec.structs.asdict(ASKED), session_id="boat", results=[])
 MADE = RunSummaryAnswer(outcome="stored", memory=recalled(), method="rule", reason="it is\x1b[31m loading")
 GRAPH = GraphAnswer(
     nodes=[
@@ -130,6 +158,28 @@ SCENARIOS = (
             "  agent  registry  At seven.\n",
         ), err="session the talk has ended: 1 pair filed\n"),
         Give("sessions 'the talk' --json", json=msgspec.to_builtins(TURNS)),
+    )),
+    Scenario("what a message would recall in a conversation is shown by stage, with why the rest is left out", (
+        {"POST /v1/sessions/the%20talk/explain": EXPLAINED},
+        Give("sessions 'the talk' --explain 'when does it leave'", sent=[{"query": "when does it leave"}],
+             out="ring                   agent, recalled: At seven.\n\n"
+                 "stage   score  cosine  text\n"
+                 "hot      0.72    0.61  User: When does it\ufffd leave? Agent: At seven.\n"
+                 "recent   0.40    0.20  below the ranker's minimum similarity: We bake bread.\n\n"
+                 "floor  cosine 0.34; 0 recent turns reach it; 1 topic node\nms     embed 2.00 · rank 0.10\n"),
+        {"POST /v1/sessions/the%20talk/explain": msgspec.structs.replace(EXPLAINED, items=[], nodes=[])},
+        Give("sessions 'the talk' --explain 'when'", code=3, says=("recent turns were enough\n",)),
+        Give("sessions --explain when", code=2, warns=("there is no session to explain",)),
+    )),
+    Scenario("a conversation is held, a line a message, and ends with the input", (
+        {"POST /v1/sessions/boat/chat": REPLY,
+         "POST /v1/sessions/boat/end": SessionFiledAnswer(session=TALK, filed=1)},
+        Give("chat --session boat --speaker Ines", typed="Who has the key?\n\n  Thanks.  \n",
+             sent=[{"message": "Who has the key?", "speaker": "Ines"}, {"message": "Thanks.", "speaker": "Ines"}, {}],
+             out="The key is with Ines. [1]\n[1] c0ffee01 2025-12-01\n" * 2, err=""),
+        {"POST /v1/sessions/boat/chat": refusal(400, "bad_value", "too long"), "POST /v1/sessions/boat/end": None},
+        Give("chat --session boat", typed="x\ny\n", code=1, out="", warns=("too long\n",),
+             sent=[{"message": "x"}, {"message": "y"}]),  # there is nothing to end
     )),
     Scenario("the memories are numbered in the order in which the answer cites them", (
         {"POST /v1/ask": msgspec.structs.replace(ASKED, sentences=[

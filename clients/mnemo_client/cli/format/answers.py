@@ -73,6 +73,13 @@ def answer_lines(answer: AskAnswer, style: TextStyle, here: Path, home: Path, sh
         yield style.dim(f"{how}{why} · namespace {sanitize(answer.namespace)}")
 
 
+def chat_lines(answer: AskAnswer, style: TextStyle) -> Iterator[str]:
+    """Yield a reply, then in one line the memories that it rests on."""
+    yield " ".join(sentence_texts(answer.sentences, style)) or sanitize(answer.answer)
+    if cited := cited_memories(answer):
+        yield style.dim("   ".join(f"[{n}] {short_id(each.id)} {event_date(each)}" for n, each in enumerate(cited, 1)))
+
+
 def _fitting_headings(headings: str, room: int | None) -> str:
     """Return as many of the last headings as fit, at least one, with an ellipsis for the others."""
     parts = headings.split(" › ")

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from mnemo_client.cli.format.units import number_text, plural, short_id
 from mnemo_client.cli.terminal import TextStyle, cell_width, clip, pad, sanitize, table, wrap
+from mnemo_client.protocol.conversations import SessionTrace
 from mnemo_client.protocol.retrieval import CandidateTrace, ChannelRank, RecallTrace, WhyAnswer
 
 OTHERS_SHOWN = 10  # candidates that are not in the answer
@@ -18,7 +19,7 @@ _DROP_REASON_LABELS = {
     "cut": "after the gap", "older_value": "an older value", "beyond_top_k": "further down",
     "earlier_page": "on an earlier page", "below_sim_threshold": "below the ranker's minimum similarity",
     "no_similarity": "no similarity", "min_score": "below the minimum score", "no_score": "no score",
-    "gone": "deleted meanwhile",
+    "gone": "deleted meanwhile", "in_ring": "in the ring", "over_limit": "beyond the limit",
 }  # fmt: skip
 
 
@@ -88,6 +89,32 @@ def _labelled_rows(rows: Sequence[Sequence[str]], style: TextStyle) -> Iterator[
     for name, text in rows:
         for number, (start, end) in enumerate(wrap(text, room, WHY_LINES_MAX)):
             yield f"{style.dim(pad('' if number else name, width))}  {text[start:end].rstrip()}".rstrip()
+
+
+def session_trace_lines(trace: SessionTrace, style: TextStyle) -> Iterator[str]:
+    """Yield the end of the ring, the items of each stage by score with why some are left out, and the times."""
+    for item in trace.ring:
+        role = f"{item.role}, recalled" if item.promoted else item.role
+        yield _item_row("ring", "", "", sanitize(item.text), role, style)
+    if trace.ring:
+        yield ""
+    if trace.items:
+        yield style.bold(_item_row("stage", "score", "cosine", "text", "", style))
+    for each in trace.items:
+        reason = drop_reason_text(each.dropped) if each.dropped else ""
+        row = _item_row(each.stage, f"{each.score:.2f}", f"{each.similarity:.2f}", sanitize(each.text), reason, style)
+        yield style.dim(row) if reason else row
+    yield ""
+    searched = plural(len(trace.nodes), "topic node", "topic nodes") if trace.nodes else "recent turns were enough"
+    rows = [["floor", f"cosine {trace.floor:.2f}; {trace.recent_above_floor} recent turns reach it; {searched}"]]
+    rows.append(["ms", " · ".join(f"{name} {took:.2f}" for name, took in trace.stages_ms.items())])
+    yield from _labelled_rows(rows, style)
+
+
+def _item_row(stage: str, score: str, cosine: str, text: str, note: str, style: TextStyle) -> str:
+    head = f"{pad(stage, 6)}  {score:>5}  {cosine:>6}  "
+    line = f"{note}: {text}" if note else text
+    return head + clip(" ".join(line.split()), None if style.width is None else style.width - cell_width(head))
 
 
 # Why
