@@ -43,7 +43,7 @@ bench: environment-dev models
 	$(PY) -m tests.bench.bench_socket $(BENCH)
 
 # With the embedding model. bench-scores: how often a memory answers that has such a score.
-MODEL_BENCHES := beliefs cli fixtures notes recall scores
+MODEL_BENCHES := beliefs cli day fixtures notes recall scores
 $(MODEL_BENCHES:%=bench-%): bench-%: environment-dev models
 	$(PY) -m tests.bench.bench_$* $(BENCH)
 

@@ -14,6 +14,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -70,6 +71,7 @@ class SimulatedClock:
         self.seconds = 1000.0
 
     def go_on(self, seconds: float) -> None:
+        """Let so much time pass."""
         self.seconds += seconds
         self.milliseconds += round(seconds * 1000)
 
@@ -285,6 +287,10 @@ class World:
         )
 
     # Starting and ending
+
+    def begin_at(self, at: datetime) -> None:
+        """Set the time of day, of a world that was never open."""
+        self.clock.milliseconds = round(at.timestamp() * 1000)
 
     @property
     def store(self) -> SteppedStore:
