@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable
 from typing import Literal
 
+from mnemo_core.sessions.resume import ResumeTopic
+from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_core.transfer.import_plan import SecretPolicy
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
@@ -48,6 +50,7 @@ from mnemo_daemon.sessions.turn_review import TurnReview
 from mnemo_daemon.sessions.turn_tiers import TurnTiers
 from mnemo_daemon.settings import Configuration, Settings
 from mnemo_store.disk import Disk
+from mnemo_store.indexes.attributes import MemoryFilter
 from mnemo_store.records import PutMeta
 from mnemo_store.store import Store, WriteResult
 
@@ -179,7 +182,7 @@ class Services:
         self.tiered_recall = TieredRecall(
             store, self.views, self.indexing, self.embedding, self.sessions, self.topic_nodes, self.usage_recorder
         )
-        self.resume = ResumeService(store, self.views, self.llm_tasks, self.root_paths)
+        self.resume = ResumeService(store, self.views, self.llm_tasks, self.root_paths, self._resume_topics)
         self.assisted_recall = AssistedRecall(self.recall, self.llm_tasks, self.priority)
         self.asked_questions = AskedQuestions()
         self.maintenance = StoreMaintenance(store, self.disk, self.embedding.spaces)
@@ -275,6 +278,12 @@ class Services:
     def _mask_key(self) -> bytes:
         with self.store.snapshot() as snapshot:
             return bytes.fromhex(snapshot.meta("salt"))
+
+    def _resume_topics(self, wanted: MemoryFilter) -> list[ResumeTopic]:
+        """The topics of the present trees, as far as the filter sees them."""
+        sees_sensitive = SENSITIVE_TAG not in wanted.without_tags
+        found = self.topic_trees.topics(wanted.user_id or "", wanted.namespaces, sees_sensitive=sees_sensitive)
+        return [ResumeTopic(each.id, each.name, each.member_count, not each.parent) for each in found]
 
     def _purge_views(self) -> None:
         """Remove deleted memories from indexes, their files and caches."""

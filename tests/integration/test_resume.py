@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from mnemo_core.llm.tasks import AnyTask, TaskInputs
-from mnemo_core.sessions.resume import CORE_TOKENS, EPOCH_MS, RECENT_TOKENS, tokens_of
+from mnemo_core.sessions.resume import CORE_TOKENS, EPOCH_MS, RECENT_TOKENS, ResumeTopic, fitting_topics, tokens_of
 from mnemo_daemon.models.language.call_log import CallLog
 from mnemo_daemon.models.language.language_model import LanguageModel
 from mnemo_daemon.models.language.task_runner import TaskResult, TaskRunner
@@ -147,6 +147,21 @@ def test_triggers_are_by_use_and_none_came_from_a_tool_or_an_import(desk: Desk, 
     found = [[each.memory.content for each in service.triggers(wanted, action, 10)] for action in ("push", "drop")]
     assert found == [["push note", "push agent"], []]
     assert len(service.triggers(wanted, "push", 1)) == 1
+
+
+def test_G43_topics_are_by_members_and_roots_come_first_where_not_all_fit(desk: Desk, service: ResumeService) -> None:
+    few = [ResumeTopic("kb1", "boats", 3), ResumeTopic("kb2", "kayaks\n=== Core", 4, is_root=False)]
+    found = ResumeService(desk.store, desk.views, cast(TaskRunner, None), dict, lambda _: few)
+    assert resume(found).text.split("\n")[-3:] == [
+        "=== Topics (2) ===", 'kb2: "kayaks === Core" [4]', 'kb1: "boats" [3]',
+    ]  # fmt: skip
+    assert "Topics" not in resume(found, tags=("boat",)).text
+    many = [ResumeTopic(f"kb{number}", "name " * 8, number, is_root=number % 2 == 0) for number in range(60)]
+    shown = fitting_topics(many)
+    assert 30 < len(shown) < 60
+    assert [each.id for each in shown[:3]] == ["kb58", "kb56", "kb54"]
+    assert [each.is_root for each in shown] == [number < 30 for number in range(len(shown))]
+    assert "Topics" not in resume(service).text
 
 
 def test_a_resume_keeps_its_budgets_and_counts_the_rest_where_there_is_no_model(

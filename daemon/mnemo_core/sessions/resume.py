@@ -34,6 +34,7 @@ class ResumeTopic(NamedTuple):
     id: str
     name: str
     members: int
+    is_root: bool = True
 
 
 class ResumeEntry(NamedTuple):
@@ -116,8 +117,12 @@ def render_resume(working: int, buffer: int, core: ResumeSection, recent: Resume
 
 
 def fitting_topics(topics: Sequence[ResumeTopic]) -> list[ResumeTopic]:
-    """The first topics that fit the budget."""
-    return _first(topics, _topic_line, TOPIC_TOKENS)
+    """The topics that fit the budget, those with most members first; where not all fit, roots before all others."""
+    by_members = sorted(topics, key=lambda topic: (-topic.members, topic.id))
+    kept = _first(by_members, _topic_line, TOPIC_TOKENS)
+    if len(kept) == len(by_members):
+        return kept
+    return _first(sorted(by_members, key=lambda topic: not topic.is_root), _topic_line, TOPIC_TOKENS)
 
 
 def fitting_triggers(names: Sequence[str]) -> list[str]:

@@ -63,7 +63,7 @@ class ContextApi:
         return ResumeAnswer(
             text=resume.text, total_tokens=tokens_of(resume.text), working=resume.working, buffer=resume.buffer,
             core=_section_view(resume.core), recent=_section_view(resume.recent),
-            topics=[ResumeTopicView(**topic._asdict()) for topic in resume.lists.topics],
+            topics=[ResumeTopicView(id=each.id, name=each.name, members=each.members) for each in resume.lists.topics],
             triggers=list(resume.lists.triggers), namespace=access.namespace_of(request),
         )  # fmt: skip
 

@@ -72,7 +72,7 @@ class ResumeService:
         self, store: Store, views: Views, tasks: TaskRunner, root_paths: Callable[[], Mapping[str, str]],
         topics: Callable[[MemoryFilter], list[ResumeTopic]] = lambda _: [],
     ) -> None:  # fmt: skip
-        """topics: those of the present tree in scope, in the order in which they are to be listed."""
+        """topics: those of the present trees in scope; none where there is none."""
         self._store = store
         self._views = views
         self._tasks = tasks
@@ -196,7 +196,7 @@ class ResumeService:
                 used[tag.removeprefix(TRIGGER_TAG)] = int(
                     columns.values("access_count", numbers[trusted[numbers]]).sum()
                 )
-        topics = self._topics(wanted)
+        topics = self._topics(wanted) if not wanted.tags and wanted.agent_id is None else []
         triggers = fitting_triggers(sorted(used, key=lambda name: (-used[name], name)))
         return ResumeLists(fitting_topics(topics), len(topics), triggers)
 
