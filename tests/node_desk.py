@@ -2,9 +2,10 @@
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -66,13 +67,16 @@ class NodeDesk:
         self.nodes = TopicNodes(self.store, self.desk.indexing, self.models)
         return self.nodes
 
-    def add(self, number: int, degrees: float, *, answer: str = "", namespace: str = "default") -> None:
+    def add(
+        self, number: int, degrees: float, *, answer: str = "", namespace: str = "default", user_id: str = "local"
+    ) -> None:
         """Store a turn and, with an answer, the next one; and the pair of them."""
         text = f"{degrees:g} turn {number}"
-        turns = [_turn(number, text, "user", namespace)]
-        turns += [_turn(number + 1, answer, "agent", namespace)] if answer else []
+        scope: dict[str, Any] = {"namespace": namespace, "user_id": user_id}
+        turns = [_turn(number, text, "user", scope)]
+        turns += [_turn(number + 1, answer, "agent", scope)] if answer else []
         put(self.desk, *turns)
-        pair = TurnPair(id=turns[0].id, reply=turns[-1].id, session_id="s", at=turns[0].event_at, namespace=namespace)
+        pair = TurnPair(id=turns[0].id, reply=turns[-1].id, session_id="s", at=turns[0].event_at, **scope)
         write(self.store, pair)
 
     def run(self) -> None:
@@ -127,11 +131,9 @@ class NodeDesk:
         ]
 
 
-def _turn(number: int, text: str, role: str, namespace: str) -> Memory:
+def _turn(number: int, text: str, role: str, scope: Mapping[str, Any]) -> Memory:
     turn = ConversationTurn(role=role, tier="registry")  # type: ignore[arg-type]
-    return sample_memory(
-        number, text, turn=turn, source="turn", session_id="s", event_at=AT + number, namespace=namespace
-    )
+    return sample_memory(number, text, turn=turn, source="turn", session_id="s", event_at=AT + number, **scope)
 
 
 @contextmanager

@@ -287,6 +287,16 @@ def test_the_nodes_of_a_namespace_have_its_pairs_alone_and_are_found_in_it_alone
         assert sorted(desk.found(0, ())) == [([1, 3], 1.0), ([2], 1.0)]
 
 
+def test_the_nodes_of_a_user_have_the_pairs_of_that_user_alone_and_nobody_else_finds_them(tmp_path: Path) -> None:
+    with node_desk_in(tmp_path) as desk:
+        for number, user_id in enumerate(("local", "anna", "local"), start=1):
+            desk.add(number, 0, user_id=user_id)
+        desk.run()
+        assert desk.groups() == [[1, 3], [2]]
+        assert desk.found(0) == [([1, 3], 1.0)]
+        assert desk.nodes.search(desk.query(0)._replace(user_id="ben")) == []
+
+
 def test_a_node_without_members_at_the_start_is_dropped_unless_it_stands_for_others(tmp_path: Path) -> None:
     with node_desk_in(tmp_path) as desk:
         desk.add(1, 0)
