@@ -1,15 +1,13 @@
 """Stores of 1 to 40 memories of the sets on which nothing is fitted, each asked one question. SPEC 7.5"""
 
 import random
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from tests import recall_sets
 from tests.desk import desk_in, put
-from tests.samples import sample_memory
+from tests.samples import quick_folder, sample_memory
 
 SIZES = (1, 1, 2, 3, 5, 8, 13, 20, 40)
 ABSENT = 0.3  # of the stores, those without what answers
@@ -41,7 +39,7 @@ def asked(count: int, embedding: EmbeddingService, seed: int = 1) -> Iterator[Sh
         others = sorted(set(own.texts) - set(answers))
         kept = right + chance.sample(others, min(len(others), size - len(right)))
         memories = [sample_memory(number, user_id="local", **own.texts[name]) for number, name in enumerate(kept, 1)]
-        with tempfile.TemporaryDirectory() as scratch, desk_in(Path(scratch), embedding) as desk:
+        with quick_folder() as scratch, desk_in(scratch, embedding) as desk:
             desk.at = AT
             desk.indexing.start()
             put(desk, *memories)

@@ -1,14 +1,13 @@
 """The ranker `auto` through the socket: what stands beside a memory, who speaks, when, late interaction. SPEC 7.3"""
 
-import os
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mnemo_client.client import Client
-from mnemo_client.paths import models_folder
 from mnemo_client.protocol.ingestion import PieceAnswer, Turn, TurnsRequest
 from mnemo_client.protocol.memories import NewMemory, Patch
 from mnemo_client.protocol.retrieval import RecallAnswer, RecalledMemory
@@ -204,8 +203,8 @@ def test_scores_are_chances_and_fall(model_daemon: RunningDaemon, client: Client
     assert 1 >= scores[0] > 3 * scores[1] >= 0
 
 
-def test_in_a_small_store_a_score_is_how_often_such_an_answer_is_right() -> None:
-    embedding = EmbeddingService(ModelCatalogue(models_folder(os.environ)))
+def test_in_a_small_store_a_score_is_how_often_such_an_answer_is_right(minilm_folder: Path) -> None:
+    embedding = EmbeddingService(ModelCatalogue(minilm_folder))
     embedding.refresh()
     shown = [each for each in small_stores.asked(90, embedding) if each.scores]
     embedding.close()

@@ -3,7 +3,6 @@
 import json
 import random
 import shutil
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +16,7 @@ from mnemo_client.protocol.ingestion import RememberAnswer
 from mnemo_client.protocol.memories import NewMemory, Patch
 from mnemo_client.protocol.retrieval import RecallRequest
 from tests.running import RunningDaemon
-from tests.samples import AT, WAIT_SECONDS
+from tests.samples import AT, WAIT_SECONDS, quick_folder
 
 RANKERS = get_args(Ranker)
 NOW = 1_800_000_000_000  # ms; of every question
@@ -102,10 +101,8 @@ def settled(daemon: RunningDaemon) -> None:
 @pytest.fixture(scope="module")
 def rested(minilm_folder: Path) -> Iterator[tuple[RunningDaemon, int, list[bytes]]]:
     """A daemon that has stopped, and what it answered before."""
-    with tempfile.TemporaryDirectory(prefix="m") as scratch:
-        daemon = RunningDaemon(
-            Path(scratch) / "data", {"MNEMO_MODELS_FOLDER": str(minilm_folder), "MNEMO_LLM_LEVEL": "off"}
-        )
+    with quick_folder() as scratch:
+        daemon = RunningDaemon(scratch / "data", {"MNEMO_MODELS_FOLDER": str(minilm_folder)})
         daemon.start()
         try:
             daemon.wait_for_vectors()

@@ -3,7 +3,6 @@
 import itertools
 import random
 import shutil
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -19,6 +18,7 @@ from mnemo_client.protocol.ingestion import RememberAnswer
 from mnemo_client.protocol.memories import NewMemory, Patch
 from mnemo_client.protocol.retrieval import RecallRequest
 from tests.running import RunningDaemon, running
+from tests.samples import quick_folder
 
 MEMORIES = 300
 NOTES = 40
@@ -89,9 +89,9 @@ def answers(client: Client) -> list[bytes]:
 @pytest.fixture(scope="module")
 def rested(minilm_folder: Path) -> Iterator[tuple[RunningDaemon, list[bytes]]]:
     """A daemon that has stopped with all views saved, and what it answered."""
-    with tempfile.TemporaryDirectory(prefix="m") as scratch:
-        make_notes(Path(scratch) / "notes", random.Random(5))
-        daemon = RunningDaemon(Path(scratch) / "data", {"MNEMO_MODELS_FOLDER": str(minilm_folder)})
+    with quick_folder() as scratch:
+        make_notes(scratch / "notes", random.Random(5))
+        daemon = RunningDaemon(scratch / "data", {"MNEMO_MODELS_FOLDER": str(minilm_folder)})
         daemon.start()
         try:
             with daemon.client() as client:
@@ -209,8 +209,8 @@ def found(rested: tuple[RunningDaemon, list[bytes]], minilm_folder: Path) -> Ite
     """The answers after each loss. Two daemons, each on a folder of its own that begins as a copy, share them and
     go from one to the next: the later ones are on their way while a test looks at its own."""
     folder = rested[0].folder
-    with tempfile.TemporaryDirectory(prefix="m") as scratch, ThreadPoolExecutor(1) as one, ThreadPoolExecutor(1) as two:
-        daemons = [RunningDaemon(Path(scratch) / name, {"MNEMO_MODELS_FOLDER": str(minilm_folder)}) for name in "ab"]
+    with quick_folder() as scratch, ThreadPoolExecutor(1) as one, ThreadPoolExecutor(1) as two:
+        daemons = [RunningDaemon(scratch / name, {"MNEMO_MODELS_FOLDER": str(minilm_folder)}) for name in "ab"]
         for daemon in daemons:
             shutil.copytree(folder, daemon.folder, ignore=shutil.ignore_patterns("run"))
         hands = itertools.cycle(zip((one, two), daemons, strict=True))

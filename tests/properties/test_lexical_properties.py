@@ -1,8 +1,6 @@
 """Properties of the lexical index and of terms for any text. SPEC 7.2, 17.2, 17.8"""
 
 import itertools
-import tempfile
-from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,6 +8,7 @@ from hypothesis import strategies as st
 from mnemo_store.disk import Disk
 from mnemo_store.indexes.lexical import LexicalFields, LexicalIndex
 from mnemo_store.indexes.tokenizer import Tokenizer, chunks
+from tests.samples import quick_folder
 
 ENGLISH = Tokenizer()
 tokens, query_terms, highlight_spans = ENGLISH.tokens, ENGLISH.query_terms, ENGLISH.highlight_spans
@@ -54,8 +53,8 @@ def test_scores_after_any_writes_equal_those_of_a_new_index_to_the_byte(
     together.put_many((number, LexicalFields(text, tags=(text[:3],))) for number, text in texts.items())
     assert answers(together, queries) == answers(fresh, queries)
 
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "words.view"
+    with quick_folder() as folder:
+        path = folder / "words.view"
         begun, _ = written(first)
         begun.save(path, {}, Disk())
         for merged in (begun, LexicalIndex.load(path)[0]):

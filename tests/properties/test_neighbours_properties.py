@@ -1,7 +1,6 @@
 """Neighbours after any history are those that sorting gives. SPEC 7.3, 17.2"""
 
 import random
-import tempfile
 from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 from mnemo_store.disk import Disk
 from mnemo_store.indexes.attributes import AttributeStore, session_links
 from mnemo_store.records import Memory, State
-from tests.samples import sample_memory
+from tests.samples import quick_folder, sample_memory
 
 FILES = ("f", "g")
 
@@ -132,13 +131,13 @@ def built(there: dict[int, PlacedMemory], records: dict[str, list[int]]) -> Attr
 def test_neighbours_after_any_history_are_those_of_the_sorted_lists(first: list[Step], second: list[Step]) -> None:
     there: dict[int, PlacedMemory] = {}
     records: dict[str, list[int]] = {}
-    with tempfile.TemporaryDirectory() as folder:
-        columns = after(AttributeStore(), first, Path(folder), there, records)
+    with quick_folder() as folder:
+        columns = after(AttributeStore(), first, folder, there, records)
         assert found(columns) == expected(there, records)
         rebuilt = built(there, records)
         assert found(rebuilt) == found(columns)
-        rebuilt = after(rebuilt, second, Path(folder), dict(there), dict(records))
-        columns = after(columns, second, Path(folder), there, records)
+        rebuilt = after(rebuilt, second, folder, dict(there), dict(records))
+        columns = after(columns, second, folder, there, records)
         assert found(columns) == found(rebuilt) == expected(there, records)
 
 
