@@ -99,7 +99,7 @@ def test_an_agent_sees_no_sensitive_turn_and_no_id_of_one(client: Client, daemon
 def test_an_erased_turn_takes_its_pair_along_and_leaves_its_partner(client: Client) -> None:
     ids = say(client, "erased", 2)
     client.end_session("erased")
-    client.erase(ids[0])
+    assert client.erase(ids[0]).complete
     shown = client.session("erased")
     assert ([turn.id for turn in shown.turns], shown.pairs) == (ids[1:], [])
 
