@@ -11,12 +11,13 @@ JOBS ?= 2
 BENCH ?=
 DATA ?=
 DOCS ?=
-PEERS := chromadb==1.5.9 mem0ai==2.2.1 onnxruntime tokenizers numpy
+PEERS := chromadb==1.5.9 mem0ai==2.2.1 onnxruntime tokenizers numpy scikit-learn
 
 # llama.cpp, for whatever CPU reads the wheel later (pip keeps it), and without its picture models.
 export CMAKE_ARGS ?= -DGGML_NATIVE=OFF -DLLAVA_BUILD=OFF
 
-.PHONY: run test check bench bench-quality bench-documents bench-projects bench-peers linear-time simulate format
+.PHONY: run test check bench bench-quality bench-documents bench-projects bench-peers bench-topics linear-time
+.PHONY: simulate format
 .PHONY: models environment-core environment-dev clean
 .DEFAULT_GOAL := run
 
@@ -71,6 +72,10 @@ linear-time: environment-dev
 # Compared with other memories, which have an environment of their own.
 bench-peers: environment-dev models .venv-peers/installed
 	$(PY) -m tests.bench.bench_peers $(DATA) --python .venv-peers/bin/python $(BENCH)
+
+# Trees of topics of the conversations in DATA and the documentation in DOCS, beside k-means and HDBSCAN.
+bench-topics: environment-dev models .venv-peers/installed
+	$(PY) -m tests.bench.bench_topics $(DATA) $(DOCS) --python .venv-peers/bin/python $(BENCH)
 
 .venv-peers/installed: Makefile
 	$(PYTHON) -m venv .venv-peers

@@ -227,3 +227,11 @@ def test_addresses_paths_and_markup_name_nothing() -> None:
 def test_a_name_prefers_the_spelling_in_small_letters_and_says_nothing_of_no_words() -> None:
     assert telling_words(["Gardens grow.", "The gardens are wet."], statistics(grow=90), 100) == "gardens"
     assert telling_words(["12 34", "…"], statistics(), 100) == ""
+
+
+def test_words_that_tell_of_no_topic_are_in_no_name() -> None:
+    texts = [
+        "We want to keep work going on the greenhouse.",
+        "Last week we worked on the greenhouse, too, and liked it.",
+    ]
+    assert telling_words(texts, statistics(), 100) == "greenhouse"

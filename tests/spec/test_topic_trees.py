@@ -10,7 +10,6 @@ import pytest
 
 from mnemo_core.llm.writing.naming import NAMING, NameAnswer
 from mnemo_daemon.indexing.vectors.centroids import Scope
-from mnemo_daemon.knowledge.topic_builder import CHANGES_MAX
 from mnemo_daemon.knowledge.topic_trees import IDS_KEY, TopicTrees
 from mnemo_daemon.models.language.task_runner import TaskResult
 from mnemo_store.disk import Disk
@@ -128,10 +127,10 @@ def test_G42_up_to_ten_changes_are_worked_in_and_more_build_the_tree_again(tmp_p
     with topics_in(tmp_path) as topics:
         three_subjects(topics)
         tree = topics.service._trees[HERE]
-        topics.put(20, *(f"{BOAT} {at}" for at in range(CHANGES_MAX - 1)))
-        assert topics.service._trees[HERE].changes == CHANGES_MAX - 1
+        topics.put(20, *(f"{BOAT} {at}" for at in range(10)))
+        assert topics.service._trees[HERE].changes == 10
         before = topics.leaves()
-        topics.put(40, f"{BOAT} more", f"{BOAT} again")
+        topics.put(40, f"{BOAT} more")
         assert topics.service._trees[HERE].changes == 0
         assert before.keys() <= topics.leaves().keys() | set(topics.service._trees[HERE].moved)
         assert {topic.id for topic in tree.topics} & topics.leaves().keys()
@@ -149,6 +148,16 @@ def test_a_text_that_changes_is_put_where_it_belongs_now(tmp_path: Path) -> None
         assert sample_id(1) in topics.leaves()[boat]
 
 
+def test_a_name_goes_with_the_texts_that_it_was_made_of(tmp_path: Path) -> None:
+    with topics_in(tmp_path) as topics:
+        topics.put(1, f"{GARDEN} zebra", f"{GARDEN} zebra")
+        before = topics.leaves()
+        assert "zebra" in topics.names()
+        topics.put(1, f"{GARDEN} one", f"{GARDEN} two", version=2)
+        assert "zebra" not in topics.names()
+        assert topics.leaves() == before
+
+
 def test_chunks_of_a_note_count_as_one(tmp_path: Path) -> None:
     with topics_in(tmp_path) as topics:
         topics.put(1, f"{GARDEN} one", f"{GARDEN} two", managed=sample_id(100))
@@ -164,7 +173,10 @@ def test_what_is_sensitive_names_no_topic_and_is_not_counted_for_an_agent(tmp_pa
     with topics_in(tmp_path) as topics:
         topics.put(1, "combination vault", "combination vault safe", tags=("sensitive",))
         topics.put(3, f"{GARDEN} one", f"{GARDEN} combination")
+        topics.put(5, f"{GARDEN} two", f"{GARDEN} vault", tags=("sensitive",))
         assert "vault" not in topics.names()
+        named_after = {number for topic in topics.service._trees[HERE].topics for number in topic.sources}
+        assert topics.desk.views.attributes.ids(sorted(named_after)) == [sample_id(3), sample_id(4)]
         counts = [topic.member_count for topic in topics.service.topics("local", sees_sensitive=False)]
         assert sum(counts) == 2
         assert 0 not in counts

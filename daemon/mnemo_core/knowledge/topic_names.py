@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from mnemo_core.llm.content_words import EMPTY_WORDS
+from mnemo_core.text import lexicon
 from mnemo_core.text.characters import UNSPACED_CHARACTER, WORD
 from mnemo_core.text.lazy_patterns import lazy_pattern
 
@@ -20,6 +21,7 @@ NAME_PARTS = 3  # words or phrases
 TEXT_CHARACTERS = 1200  # that are read of each text
 LETTERS_MIN = 3
 PHRASE_SHARE = 0.4  # of the texts that have one of two words, those in which they stand side by side
+_EMPTY = EMPTY_WORDS | lexicon.words("topic_names", "too_general")
 _NO_WORDS = lazy_pattern(
     r"[a-z][a-z0-9+.-]{0,15}://\S+|www\.\S+|\S+@\S+|:[a-z:+-]+:(?=`)|\S*[/\\]\S*|<[^<>\n]{1,80}>"
     r"|\w+n['’]t\b"
@@ -112,6 +114,6 @@ def _words(text: str) -> Iterator[list[str]]:
 
 def _tells(word: str) -> bool:
     small = word.casefold()
-    if small in EMPTY_WORDS or "_" in word:
+    if small in _EMPTY or "_" in word:
         return False
     return UNSPACED_CHARACTER.match(word) is not None or (len(word) >= LETTERS_MIN and not word[0].isdigit())

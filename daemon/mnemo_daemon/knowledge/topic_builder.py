@@ -70,7 +70,7 @@ class TreeBuilder:
         """The tree of these rows; None where the former one is theirs. Up to CHANGES_MAX changes are worked into it,
         with more it is built again from where it stands; `is_fresh`: from the beginning."""
         former = former or TopicTree(scope, "", (), *NO_ROWS)
-        stays = _former_leaves(rows, former)
+        was_in, stays = _former_leaves(rows, former)
         known = set(rows.numbers[stays >= 0].tolist()) - self._sensitive(rows.numbers)
         changes, is_fresh = _changes(rows, stays, former), is_fresh or former.space != serving.embedder.space
         if not (changes or is_fresh) and all(known.issuperset(topic.sources) for topic in former.topics):
@@ -80,7 +80,7 @@ class TreeBuilder:
         vectors = yield from self._vectors(rows.numbers, serving)
         shape = Shape(stays, former.parents())
         grown = yield from grow(vectors, thresholds, NOTHING if is_fresh else shape, is_whole=is_whole)
-        tree = _tree(scope, rows, grown, compare(grown, shape), former, new_ids)
+        tree = _tree(scope, rows, grown, compare(grown, shape._replace(leaves=was_in)), former, new_ids)
         tree = _forget_names(tree, known)._replace(space=serving.embedder.space, changes=0 if is_whole else worked_in)
         tree = yield from self._named(tree, vectors)
         return self.counted(tree)
@@ -191,14 +191,14 @@ def _filter(scope: Scope, now: int) -> MemoryFilter:
     return MemoryFilter(namespaces=(scope.namespace,), user_id=scope.user_id, states=("active",), now=now)
 
 
-def _former_leaves(rows: ScopeRows, former: TopicTree) -> Numbers:
-    """Of each row, its leaf in the former tree; -1 for one that is new or whose text has changed."""
+def _former_leaves(rows: ScopeRows, former: TopicTree) -> tuple[Numbers, Numbers]:
+    """Of each row, its leaf in the former tree, -1 for one that is new; and the same, with -1 for a changed text."""
     if not len(former.numbers):
-        return np.full(len(rows.numbers), -1, np.int32)
+        return np.full(len(rows.numbers), -1, np.int32), np.full(len(rows.numbers), -1, np.int32)
     order = np.argsort(former.numbers)
     places = order[np.minimum(np.searchsorted(former.numbers, rows.numbers, sorter=order), len(order) - 1)]
-    stays = (former.numbers[places] == rows.numbers) & (former.digests[places] == rows.digests)
-    return np.where(stays, former.leaves[places], -1).astype(np.int32)
+    was_in = np.where(former.numbers[places] == rows.numbers, former.leaves[places], -1).astype(np.int32)
+    return was_in, np.where(former.digests[places] == rows.digests, was_in, -1).astype(np.int32)
 
 
 def _changes(rows: ScopeRows, stays: Numbers, former: TopicTree) -> int:
