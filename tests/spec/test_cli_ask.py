@@ -169,6 +169,8 @@ SCENARIOS = (
                  "floor  cosine 0.34; 0 recent turns reach it; 1 topic node\nms     embed 2.00 · rank 0.10\n"),
         {"POST /v1/sessions/the%20talk/explain": msgspec.structs.replace(EXPLAINED, items=[], nodes=[])},
         Give("sessions 'the talk' --explain 'when'", code=3, says=("recent turns were enough\n",)),
+        {"POST /v1/sessions/the%20talk/explain": msgspec.structs.replace(EXPLAINED, items=[], degraded=["vectors"])},
+        Give("sessions 'the talk' --explain 'when'", code=3, says=("degraded  without an embedding model only",)),
         Give("sessions --explain when", code=2, warns=("there is no session to explain",)),
     )),
     Scenario("a conversation is held, a line a message, and ends with the input", (

@@ -23,15 +23,14 @@ from mnemo_core.sessions.tiers import SessionScope
 from mnemo_daemon.api import access, request_codec, response_codec
 from mnemo_daemon.api.ingest_routes import IngestApi
 from mnemo_daemon.api.recall_routes import RecallApi
+from mnemo_daemon.api.session_routes import scope_of_request
 from mnemo_daemon.api.workers import WorkerPool
-from mnemo_daemon.errors import bad_value
 from mnemo_daemon.retrieval.question import Question, RecallOutcome, shown_score
 from mnemo_daemon.server.router import Reply, Request, Route
 from mnemo_daemon.services import Services
 from mnemo_daemon.sessions.chat import reply, with_tiered
 from mnemo_daemon.sessions.session_service import RingItem
 from mnemo_daemon.sessions.tiered_recall import TieredOutcome
-from mnemo_store.records import SCOPE_CHARS_MAX
 
 RECALLED = 5  # memories that a message gets by ordinary recall
 
@@ -112,11 +111,7 @@ class ConversationApi:
 
 
 def _scope_of(request: Request) -> SessionScope:
-    """The session that the path names, in the namespace and of the user of the request. Raises a Refusal."""
-    session_id = request_codec.clean_text(request.path["id"], "id")
-    if not 0 < len(session_id) <= SCOPE_CHARS_MAX:
-        raise bad_value(f"a session has a name of 1 to {SCOPE_CHARS_MAX} characters", "id")
-    return SessionScope(access.writable_namespace(request), request.ask.user_id or "local", session_id)
+    return scope_of_request(request, access.writable_namespace(request), request.ask.user_id)
 
 
 def _session_trace(outcome: TieredOutcome) -> SessionTrace:

@@ -107,6 +107,8 @@ def session_trace_lines(trace: SessionTrace, style: TextStyle) -> Iterator[str]:
     yield ""
     searched = plural(len(trace.nodes), "topic node", "topic nodes") if trace.nodes else "recent turns were enough"
     rows = [["floor", f"cosine {trace.floor:.2f}; {trace.recent_above_floor} recent turns reach it; {searched}"]]
+    if "vectors" in trace.degraded:
+        rows = [["degraded", "without an embedding model only the ring is shown"]]
     rows.append(["ms", " · ".join(f"{name} {took:.2f}" for name, took in trace.stages_ms.items())])
     yield from _labelled_rows(rows, style)
 
