@@ -8,6 +8,10 @@ from typing import Any
 
 import pytest
 
+from mnemo_core.sessions.tiers import SessionScope
+from mnemo_daemon.retrieval.question import Question
+from mnemo_store.indexes.attributes import MemoryFilter
+from mnemo_store.records import TurnPair
 from mnemo_store.tables import NODE_EDGES, TURN_PAIRS
 from tests.simulation.world import World, in_simulated_time
 
@@ -93,16 +97,23 @@ def test_T1_T10_T14_what_chat_recalls_is_hot_in_the_ring_as_promoted_and_counted
     promoted = [each["text"] for each in after["ring"] if each["promoted"]]
     assert promoted[-1] == f"User: {TALK[0][1]} → Agent: {TALK[1][1]}"  # the best was put last
     assert [each["text"] for each in after["ring"] if not each["promoted"]] == [QUESTION]
-    world.step(10)
-    used = {memory_id for memory_id, usage in world.found().usage.items() if usage.access_count}
-    assert used == {memory_id for each in chosen for memory_id in each["ids"]} | set(_cited(answer))
     before = len(world.found().memories)
     _chat(world, "Which shop sessions does Redis keep?")
     assert len(world.found().memories) == before + 1  # the message; neither what was recalled nor the reply, an echo
 
 
-def _cited(answer: Any) -> list[str]:
-    return [each["id"] for each in answer["citations"]]
+def test_T14_what_is_selected_counts_as_used_and_nothing_else(world: World) -> None:
+    assert world.daemon is not None
+    scope, wanted = (
+        SessionScope("default", "local", "tuesday"),
+        MemoryFilter(("default",), "local", now=world.clock.now()),
+    )
+    outcome = world.daemon.tiered_recall.run(scope, Question(QUESTION, wanted))
+    assert any(each.dropped for each in outcome.ranking.ranked)
+    world.daemon.tiered_recall.record(outcome)
+    world.step(10)
+    used = {memory_id for memory_id, usage in world.found().usage.items() if usage.access_count}
+    assert used == {memory_id for each in outcome.ranking.selected for memory_id in each.item.memory_ids}
 
 
 def test_T9_nodes_that_were_near_one_query_co_occur_and_one_leads_to_the_other(world: World) -> None:
@@ -138,14 +149,28 @@ def test_T11_a_superseded_turn_is_named_and_not_injected(world: World) -> None:
 
 def test_what_is_erased_is_in_no_buffer_and_no_ring(world: World) -> None:
     _chat(world)
-    with world.store.snapshot() as snapshot:
-        pair = next(each for each in snapshot.scan(TURN_PAIRS) if each.session_id == "monday")
-    purged = world.ask("POST", f"/v1/memories/{pair.reply}/purge", {}, entry_point="cli")
-    assert purged.is_ok
-    _rest(world)
-    trace = _explained(world, "How long does Redis keep the sessions of the shop")
+    assert _selected(_explained(world))[0][0] == "hot"
+    pairs = _pairs(world)
+    for reply in (pairs[-1].reply, pairs[0].reply):  # an erasure empties the buffers, whatever is erased
+        assert world.ask("POST", f"/v1/memories/{reply}/purge", {}, entry_point="cli").is_ok
+        world.step()
+        trace = _explained(world, "How long does Redis keep the sessions of the shop")
+        assert "hot" not in {each["stage"] for each in trace["items"]}
+        _chat(world)
     assert "for a day" not in str(trace)
-    assert "hot" not in {each["stage"] for each in trace["items"]}
+
+
+def test_what_was_edited_is_not_hot_by_its_old_text(world: World) -> None:
+    _chat(world)
+    changed = {"content": "Otto keeps bees."}
+    assert world.ask("PATCH", f"/v1/memories/{_pairs(world)[0].id}", changed).is_ok
+    world.step()
+    assert "Otto" not in str([each for each in _explained(world)["items"] if each["stage"] == "hot"])
+
+
+def _pairs(world: World) -> list[TurnPair]:
+    with world.store.snapshot() as snapshot:
+        return [pair for pair in snapshot.scan(TURN_PAIRS) if pair.session_id == "monday"]
 
 
 def test_a_session_that_was_recalled_in_goes_on_after_a_restart(world: World) -> None:
