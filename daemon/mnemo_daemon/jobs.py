@@ -20,6 +20,7 @@ from mnemo_daemon.services import Services
 EXPIRY_SECONDS = 1800.0  # [SPEC 3.7]; what has expired is not recalled anyway
 RETENTION_SECONDS = 3600.0
 SWEEP_SECONDS = 300.0  # [T6]
+EXPORT_SECONDS = 5.0
 MODEL_SECONDS = 3.0  # between two looks whether a model has been installed
 IDLE_MODEL_SECONDS = 10.0
 
@@ -65,6 +66,9 @@ def jobs_of(s: Services) -> tuple[Job, ...]:
             "resume_lines", "Condense the core memories that the last resume had no room for.",
             _when(s.resume.is_due), s.resume.run_slice, "one call of the model", is_heavy=True,
         ),
+        Job("markdown_export", "Write core memories and topics to `notes.export_dir`.",
+            lambda now, state: s.markdown_export.is_enabled() and Interval(EXPORT_SECONDS)(now, state),
+            s.markdown_export.run_slice, "two pages"),
         Job("expiry", "Move memories that have expired to the trash.", Interval(EXPIRY_SECONDS), s.expiry.run_slice,
             "200 memories"),
         Job(

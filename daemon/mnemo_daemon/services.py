@@ -49,6 +49,7 @@ from mnemo_daemon.sessions.tiered_recall import TieredRecall
 from mnemo_daemon.sessions.turn_review import TurnReview
 from mnemo_daemon.sessions.turn_tiers import TurnTiers
 from mnemo_daemon.settings import Configuration, Settings
+from mnemo_daemon.transfer.markdown_export import MarkdownExport
 from mnemo_store.disk import Disk
 from mnemo_store.indexes.attributes import MemoryFilter
 from mnemo_store.records import PutMeta
@@ -91,6 +92,7 @@ class Services:
     turn_review: TurnReview
     tiered_recall: TieredRecall
     resume: ResumeService
+    markdown_export: MarkdownExport
     mask_key: bytes  # under which masked secrets are hashed
 
     def __init__(
@@ -181,6 +183,9 @@ class Services:
         self.turn_review = TurnReview(store, self.views, self.llm_tasks)
         self.tiered_recall = TieredRecall(
             store, self.views, self.indexing, self.embedding, self.sessions, self.topic_nodes, self.usage_recorder
+        )
+        self.markdown_export = MarkdownExport(
+            store, self.views, self.topic_trees, lambda: self.settings.notes.export_dir, self.disk
         )
         self.resume = ResumeService(store, self.views, self.llm_tasks, self.root_paths, self._resume_topics)
         self.assisted_recall = AssistedRecall(self.recall, self.llm_tasks, self.priority)
@@ -298,3 +303,4 @@ class Services:
         self.topic_trees.remove_deleted()
         self.asked_questions.clear()
         self.resume.clear_caches()
+        self.markdown_export.remove()

@@ -50,6 +50,8 @@ class NotesSettings(Section, frozen=True):
     file_mib_max: Annotated[int, Meta(ge=1, le=1024)] = 8  # larger files are skipped, and named in the status
     rescan_minutes: Annotated[int, Meta(ge=1, le=10_080)] = 60  # between complete scans of a folder
     poll_seconds: Annotated[int, Meta(ge=1, le=3600)] = 10  # between scans of a folder that the system cannot watch
+    # A folder for core memories and topics as Markdown; empty: none.
+    export_dir: str = ""
 
 
 class IngestSettings(Section, frozen=True):

@@ -45,6 +45,7 @@ from mnemo_core.text.dates.date_patterns import words_in
 from mnemo_core.text.lazy_patterns import LazyPattern
 from mnemo_core.text.syntax import clauses
 from mnemo_core.text.syntax.pronouns import in_third_person
+from mnemo_core.transfer import markdown_export
 from tests.growth import (
     NASTY,
     USUAL,
@@ -180,6 +181,12 @@ RUNS: dict[str, Callable[[str], object]] = {
     "resume.fitting_triggers": lambda text: resume.fitting_triggers(text.split(",")),
     "resume.fill_section": lambda text: resume.fill_section(
         [resume.ResumeEntry(context_block.ContextLine("1", "semantic", "", text), text)], 1, 2000
+    ),
+    "markdown_export.core_page": lambda text: markdown_export.core_page(
+        {"default": [markdown_export.ExportedMemory("", text)]}
+    ),
+    "markdown_export.topics_page": lambda text: markdown_export.topics_page(
+        {"default": [markdown_export.ExportedTopic("kb1", text, 1, 0)]}
     ),
     "snippets.best_sentence": lambda text: snippets.best_sentence(text, marks_in(text)),
     "snippets.cut_to_lines": lambda text: snippets.cut_to_lines(text, (0, min(10, len(text))), 400, len),

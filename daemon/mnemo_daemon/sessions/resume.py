@@ -16,7 +16,6 @@ from mnemo_core.llm.tasks import TaskInputs
 from mnemo_core.llm.writing.resume_compress import LINES_MAX, RESUME_COMPRESS
 from mnemo_core.llm.writing.summarize import select_sentences
 from mnemo_core.retrieval.context_block import ContextLine
-from mnemo_core.retrieval.ranking import decay_ranker
 from mnemo_core.sessions.resume import (
     CORE_TOKENS,
     READ_MAX,
@@ -33,6 +32,7 @@ from mnemo_core.sessions.resume import (
 )
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.memories.memory_service import MemoryDetails, details_of
+from mnemo_daemon.memories.weights import Numbers, by_weight
 from mnemo_daemon.models.language.task_runner import TaskRunner
 from mnemo_daemon.retrieval.candidates.corpus_builder import permitted_mask
 from mnemo_daemon.retrieval.question import Question
@@ -49,7 +49,6 @@ SOURCE_CHARACTERS = 360  # of a memory that is condensed: what a context of 4,09
 SOURCE_SENTENCES = 3
 NOTE_KIND = "note"  # in front of the line of a file of notes
 
-Numbers = NDArray[np.intp]
 Version = tuple[str, int]  # id and version
 
 
@@ -88,7 +87,7 @@ class ResumeService:
         layer, managed = columns.values("layer", rows), columns.values("managed", rows)
         is_core = layer == LAYERS.index("core")
         is_core[is_core] = ~_is_session_note(columns, wanted, rows[is_core])
-        core = _by_weight(columns, rows[is_core & (managed == 0)])
+        core = by_weight(columns, rows[is_core & (managed == 0)])
         recent = _by_change(columns, rows[~is_core & (columns.values("category", rows) != CATEGORIES.index("crumb"))])
         working, buffer = (_count(managed[layer == LAYERS.index(name)]) for name in ("working", "buffer"))
         lists = self._lists(columns, wanted, rows)
@@ -110,7 +109,7 @@ class ResumeService:
         """The memories to be read before an action, by weight. None of them came from a tool or an import."""
         columns, rows = self._rows(wanted._replace(tags=(TRIGGER_TAG + action,), trust_min="agent"), None)
         with self._store.snapshot() as snapshot:
-            ids = columns.ids(_by_weight(columns, rows)[:limit])
+            ids = columns.ids(by_weight(columns, rows)[:limit])
             found = [memory for each in ids if (memory := snapshot.memory(each)) is not None]
             return [details_of(snapshot, memory) for memory in found]
 
@@ -217,15 +216,6 @@ def _is_session_note(columns: AttributeStore, wanted: MemoryFilter, rows: Number
 def _count(managed: NDArray[np.int32]) -> int:
     """The number of memories, all chunks of a note together being one."""
     return int((managed == 0).sum()) + len(np.unique(managed[managed != 0]))
-
-
-def _by_weight(columns: AttributeStore, rows: Numbers) -> Numbers:
-    """The rows by weight, the greatest first; then by importance, the newer, and id. [G34]"""
-    names = "strength", "repetition_count", "access_count", "kind", "layer", "state"
-    weight = decay_ranker.weight(*(columns.values(name, rows) for name in names))
-    ties = columns.values("id_low", rows), columns.values("id_high", rows), -columns.values("event_at", rows)
-    order = np.lexsort((*ties, -columns.values("importance", rows), -weight))
-    return rows[order]
 
 
 def _by_change(columns: AttributeStore, rows: Numbers) -> Numbers:
