@@ -6,6 +6,7 @@ The model is the default one by its thresholds: a pair joins at 0.684 (46°), a 
 import math
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -68,16 +69,31 @@ def test_T8_pairs_join_the_nearest_node_or_begin_one_by_the_thresholds_of_the_mo
 
 def test_T8_every_pair_gets_a_node_whatever_was_interrupted(tmp_path: Path) -> None:
     with node_desk_in(tmp_path) as desk:
-        for number in range(1, 2 * PAIRS_PER_SLICE + 2):
+        desk.add(1, 90)
+        desk.run()
+        for number in range(2, 2 * PAIRS_PER_SLICE + 2):
             desk.add(number, 90 * (number % 4))
         assert desk.nodes.run_slice()
         waiting = [pair for pair in desk.pairs() if not pair.node]
-        assert len(waiting) == PAIRS_PER_SLICE + 1
+        assert len(waiting) == PAIRS_PER_SLICE
         desk.restart()
         assert desk.nodes.is_due()
         desk.run()
         everyone = range(1, 2 * PAIRS_PER_SLICE + 2)
         assert desk.groups() == sorted([[number for number in everyone if number % 4 == rest] for rest in range(4)])
+
+
+def test_T8_a_pair_that_waits_at_a_start_joins_a_node_whose_pairs_are_read_after_it(tmp_path: Path) -> None:
+    with node_desk_in(tmp_path) as desk:
+        for number in range(1, PAIRS_PER_SLICE + 3):
+            desk.add(number, 0 if number in (1, PAIRS_PER_SLICE + 2) else 90)
+        desk.run()
+        before, (first, *_) = desk.groups(), desk.pairs()
+        write(desk.store, msgspec.structs.replace(first, node=""))
+        desk.restart()
+        desk.run()
+        assert desk.groups() == before
+        assert desk.pairs()[0].node == first.node
 
 
 def test_T8_a_pair_whose_node_does_not_exist_gets_one(tmp_path: Path) -> None:
@@ -319,6 +335,7 @@ def test_a_write_that_fails_leaves_no_pair_behind(tmp_path: Path) -> None:
     disk = Faulty()
     with node_desk_in(tmp_path, disk=disk) as desk:
         desk.add(1, 0)
+        desk.run()
         desk.add(2, 90)
         disk.writing = FULL
         with pytest.raises(DiskFull):

@@ -114,7 +114,9 @@ class TopicNodes:
         self._recalled_since = 0.0
         self._failed: set[PairKey] = set()  # for which the model gave no vector
         self._tried: dict[str, int] = {}  # the members of a node when it was last not split
-        self._are_orphans_dropped = False  # nodes that had no member at the start
+        # Until all pairs of the table are in the view, none is joined: its node may not be there yet.
+        self._is_loaded = False
+        self._unjoined: dict[str, None] = {}  # turns whose pairs wait for that
         store.on_commit(self._note_commit)
         store.on_row_ids_reset(self.clear_caches)
 
@@ -124,7 +126,7 @@ class TopicNodes:
     def is_complete(self) -> bool:
         """False while pairs are being read or embedded: a search may miss nodes."""
         with self._lock:
-            return self._read_to is None and not self._waiting and not self._is_reset
+            return self._is_loaded and not self._waiting and not self._is_reset
 
     def search(self, query: NodeQuery, exclude: Collection[str] = (), limit: int = 6) -> list[NearNode]:
         """The nodes whose centroids are nearest to the query, the nearest first."""
@@ -195,8 +197,10 @@ class TopicNodes:
         except BaseException:
             self.clear_caches()  # the view may be ahead of the store
             raise
-        if self.is_complete and not self._are_orphans_dropped:
+        if not self._is_loaded and self._read_to is None and not self._waiting:
             self._drop_orphans()
+            self._look_at(self._unjoined)
+            self._is_loaded, self._unjoined = True, {}
         if self._are_recalls_due():
             self.write_recalls()
         return not self.is_complete
@@ -240,7 +244,7 @@ class TopicNodes:
             self._view = NodeView(space)
             self._thresholds = self._calibrated.of(embedder) if embedder is not None else SOURCE
             self._waiting, self._read_to, self._is_reset = {}, b"", False
-            self._failed, self._tried, self._are_orphans_dropped = set(), {}, False
+            self._failed, self._tried, self._unjoined, self._is_loaded = set(), {}, {}, False
 
     def _read_more(self) -> None:
         """Note the next pairs of the table as waiting."""
@@ -307,8 +311,9 @@ class TopicNodes:
             if each.vector is None and embedder is not None and each.key not in self._failed:
                 self._look_at([each.key[0]])  # it was changed after it was embedded
             node = each.node
-            if not node and each.vector is None:
+            if not node and (each.vector is None or not self._is_loaded):
                 view.drop(each.key)
+                self._unjoined |= {each.key[0]: None} if each.vector is not None else {}
                 continue
             if not node and each.vector is not None:
                 near = view.nearest(scope, each.vector)
@@ -325,7 +330,7 @@ class TopicNodes:
 
     def _split(self, node: str, scope: Scope, assigned: dict[PairKey, str], new: dict[str, NewNode]) -> None:
         """Split a node that has grown too large; its largest part keeps its id."""
-        if not is_split_due(self._view.counted(node), self._tried.get(node, 0)):
+        if not self._is_loaded or not is_split_due(self._view.counted(node), self._tried.get(node, 0)):
             return
         members = [each for each in self._view.members(node) if each.vector is not None]
         parts = split([each.vector for each in members if each.vector is not None], self._thresholds.node_split)
@@ -351,7 +356,6 @@ class TopicNodes:
                 if len(nodes) < READ_SLICE:
                     break
                 after = id_key(nodes[-1].id)
-        self._are_orphans_dropped = True
 
     # What happens elsewhere
 
