@@ -77,9 +77,15 @@ def test_G31_recall_reaches_memories_by_two_facts_and_shows_the_chain(family_cli
     assert "facts" in found[place.memory_id].channels
     relevance = {each.id: each.relevance for each in answer.trace.candidates}
     assert relevance[employer.memory_id] >= relevance[place.memory_id] == 1.0
-    beside = family_client.recall(f"what does {PEOPLE[40]} think of tea?", ranker="layered", explain=True)
-    assert beside.trace is not None
-    assert beside.trace.fact_chains == []
+
+
+@pytest.mark.parametrize("question", ["what does {} think of tea?", "what kind of car does {} drive to work?"])
+def test_a_question_that_the_facts_of_a_person_do_not_bear_on_reaches_none(
+    family_client: Client, question: str
+) -> None:
+    answer = family_client.recall(question.format(PEOPLE[40]), ranker="layered", explain=True)
+    assert answer.trace is not None
+    assert answer.trace.fact_chains == []
 
 
 def test_a_new_employer_ends_the_old_one_and_as_of_shows_it_again(client: Client) -> None:

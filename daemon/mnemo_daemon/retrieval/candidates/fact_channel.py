@@ -1,8 +1,8 @@
 """The fact channel of recall: the memories that state what a query asks of the entities that it names. SPEC 7.2, 10.3
 
-A chain of facts is followed as long as each of them bears on the query: it has a word of it besides the names. Measured
-on conversations, whatever is known of a person is otherwise found by every question about that person. A query of names
-alone asks for all of it.
+A chain is followed as long as each of its facts has a word of the query besides the names, and counts where its facts
+together have half of these words. Otherwise whatever is known of a person is found by every question about that person,
+as was measured on conversations. A query of names alone asks for all of it.
 """
 
 import functools
@@ -23,6 +23,7 @@ from mnemo_daemon.retrieval.question import Question
 from mnemo_store.records import Fact
 from mnemo_store.store import Store
 
+COVERED_MIN = 0.5  # share of the words of a query that the facts of a chain have
 CANDIDATES_MAX = 32  # memories that join the candidates, those of the shortest chains first
 
 _NONE: Numbers = np.empty(0, np.uint32)
@@ -64,12 +65,17 @@ class FactChannel:
             return
         asked = self._terms(question.query) - self._terms(" ".join(entities))
 
-        def bears(fact: Fact) -> bool:
-            return not asked or not asked.isdisjoint(index.terms_of(fact, self._terms_of))
+        def covered(fact: Fact) -> frozenset[str]:
+            return asked & index.terms_of(fact, self._terms_of)
 
-        facts_of = functools.cache(lambda key: index.open_facts(key, scope, bears))
+        facts_of = functools.cache(
+            lambda key: index.open_facts(key, scope, lambda fact: not asked or bool(covered(fact)))
+        )
         for entity in entities:
-            yield from find_chains(entity, facts_of).chains
+            for chain in find_chains(entity, facts_of).chains:
+                found = frozenset[str]().union(*map(covered, chain.facts))
+                if len(found) >= COVERED_MIN * len(asked):
+                    yield chain
 
     def _terms_of(self, fact: Fact) -> frozenset[str]:
         """The terms of a fact, and of the name of its attribute: a home, where somebody lives."""
