@@ -47,7 +47,7 @@ def jobs_of(s: Services) -> tuple[Job, ...]:
         Job("topic_nodes", "Join pairs of turns to topic nodes, and count which nodes were recalled together.",
             _when(s.topic_nodes.is_due), s.topic_nodes.run_slice, "32 pairs"),
         Job("topic_tree", "Build the tree of topics, and name the topics.", _when(s.topic_trees.is_due),
-            s.topic_trees.run_slice, "0.2 seconds", is_heavy=True),
+            s.topic_trees.run_slice, "0.2 seconds and one step", is_heavy=True),
         Job(
             "turn_tiers", "Move turns that newer ones push out of the ring of their session.",
             _when(s.turn_tiers.is_push_out_due), s.turn_tiers.push_out_slice, "one session",
