@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING
 from tests.running import has_ended
 from tests.samples import quick_folder
 
@@ -361,14 +362,15 @@ def test_a_trial_answers_from_the_folders_own_text_and_leaves_nothing(newcomer: 
 
 
 def test_a_trial_uses_the_models_of_the_cache_folder_or_of_the_one_that_is_configured(
-    newcomer: Person, minilm_source: Path
+    newcomer: Person, minilm_folder: Path
 ) -> None:
     vault = newcomer.home / "vault"
     vault.mkdir()
     (vault / "garden.md").write_text("# Garden\n\n## Pruning apple trees\n\nPrune in late winter, before buds swell.\n")
     del newcomer.environ["MNEMO_MODELS_FOLDER"]
-    newcomer.give("models", "import", str(minilm_source))
     cache = newcomer.home / ".cache" / "mnemo" / "models"
+    cache.mkdir(parents=True)
+    (cache / DEFAULT_EMBEDDING).symlink_to(minilm_folder / DEFAULT_EMBEDDING)
     assert "By meaning and by words" in newcomer.give("try", "vault")
     cache.rename(newcomer.home / "mine")
     config = newcomer.home / ".config" / "mnemo" / "config.toml"
