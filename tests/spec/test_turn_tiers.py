@@ -1,6 +1,7 @@
 """Turns on their way through the tiers of a store: pushed out, filed, ended, erased, undone. SPEC 8"""
 
 from collections.abc import Iterator
+from typing import Any, cast
 
 import pytest
 
@@ -10,7 +11,9 @@ from mnemo_core.sessions.tiers import IDLE_MS, SessionScope, scope_of
 from mnemo_daemon.history_names import BY_SESSIONS
 from mnemo_daemon.sessions.session_service import pair_at
 from mnemo_daemon.sessions.turn_tiers import TurnTiers
+from mnemo_store.errors import WriteFailure
 from mnemo_store.records import ConversationTurn, DropMemory, DropSession, Memory, Session, TurnPair, session_key
+from mnemo_store.store import Store
 from mnemo_store.tables import SESSIONS
 from tests.desk import PERSON
 from tests.samples import quick_folder, write
@@ -201,6 +204,37 @@ def test_a_turn_whose_partner_was_erased_is_paired_again_alone(talk: Talk) -> No
         assert pair_at(snapshot, answer) == TurnPair(
             id=answer, reply=answer, session_id="talk", at=talk.desk.memory(answer).event_at
         )
+
+
+class StoreThatFailsOnce:
+    """A store that refuses the next write if asked to."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.fails = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def transact(self, *arguments: Any, **options: Any) -> Any:
+        if self.fails:
+            self.fails = False
+            raise WriteFailure("as scripted")
+        return self._store.transact(*arguments, **options)
+
+
+def test_a_sweep_that_failed_is_made_again_as_a_whole(talk: Talk) -> None:
+    store = StoreThatFailsOnce(talk.desk.store)
+    talk.tiers = TurnTiers(cast(Store, store), talk.desk.views, talk.sessions)
+    asked, answer = talk.say(2)
+    talk.tiers.end(SCOPE)
+    talk.sweep()
+    write(talk.desk.store, DropMemory(id=asked))
+    store.fails = True
+    with pytest.raises(WriteFailure):
+        talk.sweep()
+    talk.sweep()
+    assert [(pair.id, pair.reply) for pair in talk.pairs()] == [(answer, answer)]
 
 
 def test_a_session_without_a_turn_has_no_record(talk: Talk) -> None:

@@ -155,6 +155,10 @@ class SessionService:
                 del self._entered[scope]
             return scope
 
+    def mark_dropped(self) -> None:
+        """Have what an erasure leaves looked at again."""
+        self._has_dropped = True
+
     def take_dropped(self) -> bool:
         """Return whether a memory was erased since the last call, or there was none since the start."""
         has_dropped, self._has_dropped = self._has_dropped, False

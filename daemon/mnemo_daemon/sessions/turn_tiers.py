@@ -146,6 +146,7 @@ class TurnTiers:
             self._sweep = None
             if isinstance(error, StopIteration):
                 return False
+            self._sessions.mark_dropped()  # the step that failed may have been one of those
             raise
         return True
 
