@@ -265,7 +265,7 @@ def test_a_chain_leads_through_either_side_of_a_fact_and_through_the_names_withi
         ("Munich", "is in", "Germany", 1),
     )  # fmt: skip
     (chain,) = find_chains("anna", looked_up(facts), 3).chains
-    assert chain == FactChain(tuple(facts), ("anna", "Maria", "Siemens in Munich", "Germany"))
+    assert chain == FactChain(tuple(facts), ("Anna", "Maria", "Siemens in Munich", "Germany"))
 
 
 def test_a_circle_ends_where_it_would_begin_again() -> None:
