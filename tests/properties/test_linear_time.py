@@ -180,7 +180,7 @@ RUNS: dict[str, Callable[[str], object]] = {
     ),
     "resume.fitting_triggers": lambda text: resume.fitting_triggers(text.split(",")),
     "resume.fill_section": lambda text: resume.fill_section(
-        [resume.ResumeEntry(context_block.ContextLine("1", "semantic", "", text), text)], 1, 2000
+        [resume.ResumeEntry(context_block.ContextLine("1", "semantic", "", text), text)], 1, 0
     ),
     "markdown_export.core_page": lambda text: markdown_export.core_page(
         {"default": [markdown_export.ExportedMemory("", text)]}
