@@ -35,6 +35,7 @@ from tests.bench.quality import QualityProbe, load_benchmark, questions, the_pro
 from tests.bench.tables import percentiles, share, show
 from tests.running import running
 from tests.simulation.embedders import Mood, SimulatedCatalogue
+from tests.simulation.ledger import Wrong
 from tests.simulation.replay import ConversationReplay, StoredTurn
 from tests.simulation.world import World, in_simulated_time, place_for_worlds
 
@@ -78,6 +79,8 @@ class QuestionEvidence:
         assert daemon is not None
         wanted = MemoryFilter(namespaces=(put.namespace,), user_id="local", now=self._world.clock.now())
         outcome = daemon.tiered_recall.run(scope, Question(put.text, wanted, working_session=scope.session_id))
+        if outcome.degraded:
+            raise Wrong(f"the tiers were not searched whole: {outcome.degraded}")
         if is_recorded:
             daemon.tiered_recall.record(outcome)
         ids = [memory_id for each in outcome.ranking.selected for memory_id in each.item.memory_ids]

@@ -203,12 +203,12 @@ def test_T10_what_is_hot_but_far_from_the_query_is_no_candidate() -> None:
     assert [each.item.text for each in ranking.ranked] == ["near"]
 
 
-def test_T10_T11_a_node_that_gave_a_hot_item_near_the_query_is_not_searched_again() -> None:
+def test_T10_T11_nodes_that_gave_hot_items_are_not_searched_again_near_the_query_or_not() -> None:
     topics = [TopicMatch("a", 0.9), TopicMatch("b", 0.8)]
     reached = [TopicMatch("a", 0.9, is_neighbour=True), TopicMatch("c", 0.7, is_neighbour=True)]
     hot_items = [item("near", 0.7, node="a"), item("far", 0.5, node="b")]
     ranking, _ = recalled(hot_items=hot_items, topics=topics, reached=reached)
-    assert [node.id for node in ranking.nodes] == ["b", "c"]
+    assert [node.id for node in ranking.nodes] == ["c"]
 
 
 def test_T9_nodes_near_the_query_co_occur_whether_they_gave_an_item_or_not() -> None:

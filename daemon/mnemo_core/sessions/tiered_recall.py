@@ -115,12 +115,9 @@ def recall_in_session(source: TieredSource, floor: float, now: int) -> TieredRan
     """Search the tiers in their order, and rank what they give.
 
     floor: the cosine under which nothing is injected, that of the model (`fused_floor`). now: ms.
-
-    A node that gave a hot item near the query is not searched again. T leaves out the nodes of all hot items, and so
-    misses what else these hold.
     """
-    hot = [item for item in source.hot() if item.similarity >= floor]
-    found: list[tuple[Stage, TieredItem]] = [("hot", item) for item in hot]
+    hot = source.hot()
+    found: list[tuple[Stage, TieredItem]] = [("hot", item) for item in hot if item.similarity >= floor]
     in_ring = {memory_id for ids in source.ring(RING_SHOWN) for memory_id in ids}
     recent = source.recent(RECENT_SEARCHED)
     found += [("recent", item) for item in recent]
