@@ -69,9 +69,12 @@ def _steps(path: _Path, facts_of: FactsOf) -> tuple[list[_Path], bool]:
         facts = facts_of(key)
         is_cut = is_cut or len(facts) > FAN_OUT_MAX
         for fact, subjects, objects, *_ in facts[:FAN_OUT_MAX]:
-            other, keys = (fact.object, objects) if key in subjects else (fact.subject, subjects)
+            is_forward = key in subjects
+            near, other = (fact.subject, fact.object) if is_forward else (fact.object, fact.subject)
+            keys = objects if is_forward else subjects
             if fact.id in found or not path.seen.isdisjoint(keys):
                 continue
-            chain = FactChain((*path.chain.facts, fact), (*path.chain.entities, other))
+            before = path.chain.entities if path.chain.facts else (near,)  # the first one, too, as it is written
+            chain = FactChain((*path.chain.facts, fact), (*before, other))
             found[fact.id] = _Path(chain, path.seen.union(keys), keys)
     return list(found.values()), is_cut
