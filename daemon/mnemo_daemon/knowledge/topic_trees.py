@@ -91,7 +91,7 @@ class TopicTrees:
         self._round = 0  # raised by an erasure: what was begun before is not published
         self._work: Generator[None, None, None] | None = None
         self._is_building = False
-        self._changed_at = self._changed_since = 0.0  # monotonic; -1: no change since the last look
+        self._changed_at = self._changed_since = time.monotonic()  # -1: no change since the last look
         self._fresh: set[Scope] = set()  # to be built from the beginning
         self._looked_at: tuple[str, int] = ("", 0)  # space and number of vectors at the last look
         self._is_closing = threading.Event()
