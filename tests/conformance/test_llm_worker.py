@@ -40,7 +40,7 @@ def is_gone(pid: int | None) -> bool:
     return False
 
 
-def wait_until(is_so: Callable[[], bool], limit_s: float = 5.0) -> None:
+def wait_until(is_so: Callable[[], bool], limit_s: float = 30.0) -> None:
     until = time.monotonic() + limit_s
     while not is_so():
         assert time.monotonic() < until, "it did not come about"
