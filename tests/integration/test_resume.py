@@ -4,10 +4,20 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 import pytest
 
 from mnemo_core.llm.tasks import AnyTask, TaskInputs
-from mnemo_core.sessions.resume import CORE_TOKENS, EPOCH_MS, RECENT_TOKENS, ResumeTopic, fitting_topics, tokens_of
+from mnemo_core.sessions.resume import (
+    CORE_TOKENS,
+    EPOCH_MS,
+    NEWEST,
+    RECENT_TOKENS,
+    ResumeTopic,
+    fitting_topics,
+    recent_since,
+    tokens_of,
+)
 from mnemo_daemon.models.language.call_log import CallLog
 from mnemo_daemon.models.language.language_model import LanguageModel
 from mnemo_daemon.models.language.task_runner import TaskResult, TaskRunner
@@ -75,6 +85,13 @@ def test_G43_recent_is_what_was_changed_within_the_last_24_epochs_the_newest_fir
     found = resume(service, now=times[-1])
     assert section(found, "Recent") == [f"told {number}" for number in range(29, 5, -1)]
     assert found.recent.total == 24
+
+
+def test_G43_the_last_epochs_are_found_however_many_changes_they_have() -> None:
+    many = np.arange(30).repeat(NEWEST // 20) * EPOCH_MS + 7  # the newest alone span 21 epochs
+    assert recent_since(many) == 6 * EPOCH_MS
+    assert recent_since(np.arange(3 * NEWEST) * EPOCH_MS) == (3 * NEWEST - 24) * EPOCH_MS
+    assert recent_since(np.zeros(0, np.int64)) == 0
 
 
 def test_G43_core_memories_are_not_repeated_and_small_talk_is_left_out(desk: Desk, service: ResumeService) -> None:

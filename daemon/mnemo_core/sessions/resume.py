@@ -21,6 +21,7 @@ TOPIC_TOKENS = 500  # [G 7]
 TRIGGER_TOKENS = 200  # [G 7]
 RECENT_EPOCHS = 24  # [G43]
 EPOCH_MS = 1_800_000  # a cycle of consolidation, which only comes where something has happened. SPEC 9.1
+NEWEST = 4096  # changes that are looked at first: mostly the last epochs are among them
 READ_MAX = 300  # memories that are looked at for a section: no budget has room for as many
 LEFT_MAX = 16  # memories that are looked at beyond those that fit: what a model condenses at once
 
@@ -69,8 +70,11 @@ def recent_since(modified_at: Times) -> int:
 
     An epoch is a half hour in which something happened: whoever comes back after a month finds what they did last.
     """
-    epochs = np.unique(modified_at // EPOCH_MS)[-RECENT_EPOCHS:]
-    return int(epochs[0]) * EPOCH_MS if len(epochs) else 0
+    newest = modified_at if len(modified_at) <= NEWEST else np.partition(modified_at, -NEWEST)[-NEWEST:]
+    epochs = np.unique(newest // EPOCH_MS)
+    if len(epochs) < RECENT_EPOCHS and len(newest) < len(modified_at):
+        epochs = np.unique(modified_at // EPOCH_MS)
+    return int(epochs[-RECENT_EPOCHS:][0]) * EPOCH_MS if len(epochs) else 0
 
 
 def fill_section(entries: Iterable[ResumeEntry], total: int, budget: int) -> ResumeSection:
