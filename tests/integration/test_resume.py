@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from mnemo_core.llm.tasks import AnyTask, TaskInputs
+from mnemo_core.llm.writing.resume_compress import LINES_MAX
 from mnemo_core.sessions.resume import (
     CORE_TOKENS,
     EPOCH_MS,
@@ -206,7 +207,7 @@ def test_what_the_core_has_no_room_for_stands_condensed_once_a_model_has_done_th
     assert service.is_due()
     assert not service.run_slice()
     found = resume(service)
-    assert found.core.condensed
+    assert len(found.core.condensed) == LINES_MAX
     assert not set(found.core.condensed) & set(found.core.ids)
     assert tokens_of("\n".join(found.core.lines)) <= CORE_TOKENS
     assert any(line.startswith("[SEMANTIC] (cut) ") for line in found.core.lines)
