@@ -10,6 +10,7 @@ import pytest
 
 from mnemo_client.client import Client
 from mnemo_client.errors import RefusalError
+from mnemo_client.protocol.facts import NewFact
 from mnemo_client.protocol.ingestion import PieceAnswer, RememberAnswer, Turn, TurnsRequest
 from mnemo_client.protocol.maintenance import ImportAnswer
 from mnemo_client.protocol.memories import MemoryView, NewMemory, Patch
@@ -116,6 +117,24 @@ def test_only_a_person_may_change_a_memory_that_a_person_pinned(two: Two, attemp
     assert kept.id in refused.value.message
     assert two.person.status().seq == seq
     assert two.person.get(kept.id) == kept
+
+
+def test_an_agent_adds_and_removes_only_facts_of_memories_that_are_not_a_persons(two: Two) -> None:
+    persons = two.person.remember("Anna lives in Porto.").memory
+    agents = two.agent.remember("Eva lives in Porto.").memory
+    stated = [NewFact(subject="Anna", predicate="lives in", object="Rome", memory_id=persons.id)]
+    own = [NewFact(subject="Eva", predicate="likes", object="tea", memory_id=agents.id)]
+    (fact,) = two.person.facts("Anna").facts
+    with pytest.raises(RefusalError, match="has trust user: only a person"):
+        two.agent.add_facts(stated)
+    with pytest.raises(RefusalError, match="has trust user: only a person"):
+        two.agent.delete_fact(fact.id)
+    two.agent.delete_fact(two.agent.add_facts(own).facts[0].id)
+    two.person.patch(agents.id, Patch(pinned=True))
+    with pytest.raises(RefusalError, match="is pinned: only a person"):
+        two.agent.add_facts(own)
+    assert [each.object for each in two.agent.facts("Anna").facts] == ["Porto"]
+    two.person.delete_fact(two.person.add_facts(stated).facts[0].id)
 
 
 def test_the_error_names_the_pinned_memory_in_a_field_of_its_own(two: Two) -> None:

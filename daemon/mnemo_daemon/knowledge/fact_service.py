@@ -7,6 +7,7 @@ said, and by which memory. A fact holds as long as its memory is shown and has t
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
+from mnemo_core.ingest.trust import OWNER, lowest_trust
 from mnemo_core.ingest.write_plan import PendingSnapshot, StatedFact, put_facts
 from mnemo_core.knowledge.entity_names import entity_key
 from mnemo_core.knowledge.fact_chains import CHAINS_MAX, ChainSearch, find_chains
@@ -22,7 +23,7 @@ from mnemo_daemon.errors import Refusal
 from mnemo_daemon.indexing.fact_index import HOLDING_STATES, WITHDRAWN_STATES, FactIndex, FactScope
 from mnemo_daemon.memories.memory_service import ADD, Caller, MemoryService
 from mnemo_store.backend import Snapshot
-from mnemo_store.records import DropFact, Fact
+from mnemo_store.records import DropFact, Fact, Memory
 from mnemo_store.store import Store, WriteResult
 from mnemo_store.tables import FACTS
 
@@ -108,7 +109,8 @@ class FactService:
         return self._listed(facts, scope, scope.now)
 
     def delete(self, fact_id: str, scope: FactScope, caller: Caller) -> None:
-        """Remove a fact; its memory stays. Raises a Refusal (404) for one that the request does not see."""
+        """Remove a fact; its memory stays. Raises a Refusal for one that the request does not see (404), or of a memory
+        that the caller cannot speak for (422)."""
         known = {fact.id: fact for fact in self._index.all(scope, (*HOLDING_STATES, *WITHDRAWN_STATES))}
         fact = known.get(fact_id)
         if fact is None:
@@ -117,12 +119,15 @@ class FactService:
 
         def decide(snapshot: Snapshot) -> WriteResult[None]:
             is_there = snapshot.get(FACTS, fact.id, fact.memory) is not None
+            if is_there and (memory := snapshot.memory(fact.memory)) is not None:
+                _refuse_lower_trust(memory, caller)
             return WriteResult((change,) if is_there else (), None, "rm")
 
         self._store.transact(decide, by=caller.name).result()
 
     def attach(self, stated: Mapping[str, Sequence[StatedFact]], caller: Caller, group: str = "") -> None:
-        """Store facts of existing memories, by their ids. Raises a Refusal for a memory that is gone or hidden."""
+        """Store facts of existing memories, by their ids. Raises a Refusal for a memory that is gone or hidden, or that
+        the caller cannot speak for."""
 
         def decide(snapshot: Snapshot) -> WriteResult[None]:
             pending = PendingSnapshot(snapshot)
@@ -132,6 +137,7 @@ class FactService:
                     raise Refusal(404, "not_found", f"there is no memory {memory_id}", field="memory_id")
                 if memory.state not in HOLDING_STATES:
                     raise Refusal(409, "conflict", f"the memory {memory_id} is {memory.state}", field="memory_id")
+                _refuse_lower_trust(memory, caller)
                 pending.apply(put_facts(memory, memory.content, facts, pending, self._store.new_id))
             return WriteResult(pending.changes, None, ADD, group)
 
@@ -163,6 +169,19 @@ class FactService:
             elif unborn:
                 found.append(ListedFact(FactState(fact), "open"))
         return found
+
+
+def _refuse_lower_trust(memory: Memory, caller: Caller) -> None:
+    """Raise a Refusal (422) where a caller would decide what a memory states that is pinned, or trusted more: its facts
+    have the trust of the memory. SPEC 2.1"""
+    if caller.trust == OWNER:
+        return
+    if memory.pinned:
+        message = f"memory {memory.id} is pinned: only a person can add or remove its facts"
+        raise Refusal(422, "pinned", message, field="pinned", id=memory.id)
+    if lowest_trust(caller.trust, memory.trust) != memory.trust:
+        message = f"memory {memory.id} has trust {memory.trust}: only a person can add or remove its facts"
+        raise Refusal(422, "refused", message, field="memory_id", id=memory.id)
 
 
 def sentence_of(fact: StatedFact) -> str:
