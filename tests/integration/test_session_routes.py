@@ -86,6 +86,12 @@ def test_a_session_that_nothing_was_said_in_is_not_found(client: Client, call: s
     assert (refused.value.status, refused.value.code) == (404, "not_found")
 
 
+@pytest.mark.parametrize("cursor", ["x", "1", "1.a.b", "9" * 5000 + ".x"])
+def test_a_cursor_that_no_page_gave_is_refused(client: Client, cursor: str) -> None:
+    with pytest.raises(RefusalError, match="a cursor is what the page before gave"):
+        client.list_sessions(cursor=cursor)
+
+
 def test_an_agent_sees_no_sensitive_turn_and_no_id_of_one(client: Client, daemon: RunningDaemon) -> None:
     ids = say(client, "secret", 2)
     client.patch(ids[1], Patch(tags=["sensitive"]))

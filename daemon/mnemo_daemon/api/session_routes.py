@@ -134,7 +134,10 @@ def scope_of_request(request: Request, namespace: str, user_id: str | None) -> S
 
 def _place(cursor: str) -> SessionPlace | None:
     """The place in the list behind which a page begins. Raises a Refusal."""
-    last_at, _, key = cursor.partition(".")
-    if cursor and not (last_at.isdecimal() and key):
-        raise bad_value("a cursor is what the page before gave as `cursor`", "cursor")
-    return (int(last_at), key) if cursor else None
+    if not cursor:
+        return None
+    try:
+        last_at, key = cursor.split(".")
+        return int(last_at), key
+    except ValueError:
+        raise bad_value("a cursor is what the page before gave as `cursor`", "cursor") from None
