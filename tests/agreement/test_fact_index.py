@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mnemo_daemon.indexing.fact_index import HOLDING_STATES, WITHDRAWN_STATES, FactIndex, FactScope
+from mnemo_daemon.indexing.fact_index import HOLDING_STATES, NAMED_MAX, WITHDRAWN_STATES, FactIndex, FactScope
 from mnemo_store.records import DropFact, DropMemory, Fact, PutFact, content_hash
 from mnemo_store.store import Commit, WriteResult
 from tests.desk import Desk, desk_in
@@ -59,6 +59,28 @@ def test_the_index_follows_every_kind_of_change(tmp_path: Path) -> None:
         desk.store.transact(lambda _: gone, by="purge").result(WAIT_SECONDS)
         assert assert_as_read_again(desk) == []
         assert not desk.views.facts.is_known("tom")
+
+
+def test_a_flood_of_facts_in_another_namespace_hides_nothing(tmp_path: Path) -> None:
+    with desk_in(tmp_path / "data") as desk:
+        first, second = desk.add("What is known of Anna."), desk.add("What is new of Anna.")
+        state(desk, 1, first, "Anna")
+        state(desk, 2, second, "Anna")
+        elsewhere = desk.add("What others know of Anna.", namespace="elsewhere")
+        digest = content_hash(desk.memory(elsewhere).content).hex()
+        flood = [
+            PutFact(data=Fact(id=sample_id(number), memory=elsewhere, content_hash=digest, subject="Anna",
+                              predicate="live in", object=f"Port {number}", created_at=desk.at, valid_from=0,
+                              namespace="elsewhere"))
+            for number in range(3, NAMED_MAX + 4)
+        ]  # fmt: skip
+        desk.store.transact(lambda _: WriteResult(flood, None), by="test").result(WAIT_SECONDS)
+        assert [each.fact.object for each in desk.views.facts.open_facts("anna", scope(desk))] == ["Town 2"]
+        old = desk.views.facts.all(scope(desk))[:1]
+        assert [each.is_open for each in desk.views.facts.states_of(old, scope(desk), desk.at).values()] == [
+            False,
+            True,
+        ]
 
 
 @pytest.mark.parametrize("how", ["cleared", "a commit of unknown changes"])

@@ -9,6 +9,7 @@ from mnemo_core.ingest.write_plan import StatedFact
 from mnemo_core.knowledge.entity_names import entity_key, entity_keys, names_in, query_entities
 from mnemo_core.knowledge.fact_chains import CHAINS_MAX, FAN_OUT_MAX, FactChain, find_chains
 from mnemo_core.knowledge.facts import (
+    CONFLICTS_MAX,
     FactState,
     GraphFact,
     conflicts_among,
@@ -185,6 +186,13 @@ def test_what_is_trusted_less_does_not_end_a_fact_but_contradicts_it() -> None:
     assert open_objects(states) == ["anna@a.org", "anna@b.org"]
     assert len(conflicts_among(states)) == 1
     assert open_objects(resolved(facts, trusts=(agent, person))) == ["anna@b.org"]
+
+
+def test_the_facts_that_contradict_one_are_bounded_and_each_is_in_the_conflict() -> None:
+    facts = [fact_of(number, DatedTriple(Triple("Ada", "lives in", f"Stadt{number}"), 1)) for number in range(40)]
+    states = resolve_facts(map(graph_fact, facts), AT * 2)
+    assert {len(state.conflicts_with) for state in states} == {CONFLICTS_MAX}
+    assert [each.facts for each in conflicts_among(states)] == [tuple(facts)]
 
 
 def test_an_end_that_was_given_holds() -> None:

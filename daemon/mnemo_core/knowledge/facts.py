@@ -5,13 +5,15 @@ longer ends another, and the order in which facts were stored makes no differenc
 """
 
 from collections.abc import Iterable, Sequence
-from itertools import groupby
+from itertools import groupby, islice
 from typing import NamedTuple
 
 from mnemo_core.knowledge.entity_names import entity_key, entity_keys
 from mnemo_core.text import lexicon
 from mnemo_core.text.syntax import english
 from mnemo_store.records import Fact
+
+CONFLICTS_MAX = 16  # facts that are named as contradicting one fact, the oldest
 
 
 class GraphFact(NamedTuple):
@@ -25,7 +27,7 @@ class GraphFact(NamedTuple):
 
 
 class FactState(NamedTuple):
-    """A fact as it stands: open, or ended at a time (ms) by another one; with the ids of those that contradict it."""
+    """A fact as it stands: open, or ended at a time (ms) by another one; with the first ids of what contradicts it."""
 
     fact: Fact
     valid_to: int = 0  # 0: it is open
@@ -35,6 +37,21 @@ class FactState(NamedTuple):
     @property
     def is_open(self) -> bool:
         return self.valid_to == 0
+
+
+class _Value(NamedTuple):
+    """The words of an object, and the trust of who states it."""
+
+    words: frozenset[str]
+    trust: int
+
+    @classmethod
+    def of(cls, each: GraphFact) -> "_Value":
+        return cls(frozenset(each.objects[0].split()), each.trust)
+
+    def is_same(self, other: "_Value") -> bool:
+        """Return whether two objects say the same, as far as both go: "Porto" and "Porto in May"."""
+        return self.words <= other.words or other.words <= self.words
 
 
 class Conflict(NamedTuple):
@@ -103,32 +120,31 @@ def conflicts_among(states: Sequence[FactState]) -> list[Conflict]:
     ]
 
 
-def is_same_value(one: GraphFact, other: GraphFact) -> bool:
-    """Return whether two objects say the same, as far as both go: "Porto" and "Porto in May"."""
-    words, others = set(one.objects[0].split()), set(other.objects[0].split())
-    return words <= others or others <= words
-
-
 def _given_end(fact: Fact, at: int) -> tuple[int, str]:
     """The end that was stored with a fact, once it has come."""
     return (fact.valid_to, fact.superseded_by) if 0 < fact.valid_to <= at else (0, "")
 
 
 def _resolve_values(facts: Sequence[GraphFact]) -> list[FactState]:
-    """The states of the values of one attribute of one subject."""
-    open_ = [each for each in facts if not each.fact.valid_from]
+    """The states of the values of one attribute of one subject. Facts that say the same are compared once."""
     ended: list[FactState] = []
-    undated = len(open_)
-    dated = sorted((each for each in facts if each.fact.valid_from), key=lambda each: each.fact.valid_from)
-    for valid_from, group in groupby(dated, key=lambda each: each.fact.valid_from):
-        began = list(group)
-        for each in open_[undated:]:
-            later = [one for one in began if one.trust <= each.trust and not is_same_value(one, each)]
-            if later:
-                ended.append(FactState(each.fact, valid_from, later[0].fact.id))
-                open_.remove(each)
-        open_ += began
-    contradicting = (
-        (each, tuple(sorted(other.fact.id for other in open_ if not is_same_value(each, other)))) for each in open_
-    )
-    return [*ended, *(FactState(each.fact, conflicts_with=others) for each, others in contradicting)]
+    undated, open_ = dict[_Value, list[GraphFact]](), dict[_Value, list[GraphFact]]()
+    for valid_from, group in groupby(sorted(facts, key=lambda each: each.fact.valid_from), key=_began_at):
+        began = [(_Value.of(each), each) for each in group]
+        for value in list(open_):
+            later = (one for other, one in began if other.trust <= value.trust and not value.is_same(other))
+            if (first := next(later, None)) is not None:
+                ended += [FactState(each.fact, valid_from, first.fact.id) for each in open_.pop(value)]
+        for value, each in began:
+            (open_ if valid_from else undated).setdefault(value, []).append(each)
+    still_open = [(value, each) for some in (undated, open_) for value, found in some.items() for each in found]
+    still_open.sort(key=lambda one: one[1].fact.id)
+    contradicting = {
+        value: tuple(islice((one.fact.id for other, one in still_open if not value.is_same(other)), CONFLICTS_MAX))
+        for value in dict.fromkeys(value for value, _ in still_open)
+    }
+    return [*ended, *(FactState(each.fact, conflicts_with=contradicting[value]) for value, each in still_open)]
+
+
+def _began_at(each: GraphFact) -> int:
+    return each.fact.valid_from

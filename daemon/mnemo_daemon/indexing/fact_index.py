@@ -28,7 +28,7 @@ from mnemo_store.store import Commit, Store
 from mnemo_store.tables import FACTS
 
 FACTS_MAX = 200_000  # in memory, some 2 KB each
-NAMED_MAX = 256  # facts that name one entity and are followed, the newest
+NAMED_MAX = 256  # facts that name one entity and are followed, or are of one attribute and compete, the newest
 KEYS_MAX = 64  # entities that one look-up by words finds
 
 HOLDING_STATES = ("active", "archived")  # of memories whose facts hold
@@ -105,6 +105,11 @@ class _Tables:
         if named.attribute is not None:
             yield self.by_value, (named.subjects[0], named.attribute)
 
+    def last(self, ids: dict[str, None], scope: FactScope) -> list[Fact]:
+        """The last NAMED_MAX of these facts that are of a namespace and user in scope."""
+        facts = (self.facts[fact_id].fact for fact_id in reversed(ids))
+        return list(itertools.islice((fact for fact in facts if _is_of(fact, scope)), NAMED_MAX))
+
     def apply(self, changes: Iterable[Change]) -> None:
         for change in changes:
             match change:
@@ -176,12 +181,15 @@ class FactIndex:
         return [each.fact for each in self._seen(tables, tables.facts, scope, states)]
 
     def states_of(self, facts: Iterable[Fact], scope: FactScope, at: int) -> dict[str, FactState]:
-        """By id, these facts and those that compete with them, if they had begun by `at` (ms), as they stand then."""
+        """By id, these facts and those that compete with them, if they had begun by `at` (ms), as they stand then.
+
+        Of one attribute of a subject the last NAMED_MAX compete.
+        """
         tables = self._loaded()
         with self._lock:
             named = [known for fact in facts if (known := tables.facts.get(fact.id)) is not None]
             values = {(each.subjects[0], each.attribute or "") for each in named}
-            competing = [fact_id for value in values for fact_id in tables.by_value.get(value, ())]
+            competing = [fact.id for value in values for fact in tables.last(tables.by_value.get(value, {}), scope)]
         about = self._seen(tables, [*(each.fact.id for each in named), *competing], scope, HOLDING_STATES)
         return {state.fact.id: state for state in resolve_facts(about, at)}
 
@@ -192,8 +200,7 @@ class FactIndex:
         last NAMED_MAX."""
         tables = self._loaded()
         with self._lock:
-            last = itertools.islice(reversed(tables.by_entity.get(key, {})), NAMED_MAX)
-            facts = [tables.facts[fact_id].fact for fact_id in last]
+            facts = tables.last(tables.by_entity.get(key, {}), scope)
         seen = self._seen(tables, [fact.id for fact in facts if bears(fact)], scope, HOLDING_STATES)
         states = self.states_of((each.fact for each in seen), scope, scope.now)
         found = [each for each in seen if (state := states.get(each.fact.id)) is not None and state.is_open]
@@ -284,9 +291,13 @@ def _is_seen(source: _Source, fact: Fact, scope: FactScope, states: Sequence[str
         and source.state in states
         and not 0 < source.expires_at <= scope.now
         and (scope.sees_sensitive or not source.is_sensitive)
-        and scope.user_id in (None, source.user_id)
-        and (not scope.namespaces or source.namespace in scope.namespaces)
+        and _is_of(source, scope)
     )
+
+
+def _is_of(owned: Fact | _Source, scope: FactScope) -> bool:
+    """Return whether the namespace and the user are in scope."""
+    return scope.user_id in (None, owned.user_id) and (not scope.namespaces or owned.namespace in scope.namespaces)
 
 
 def _discard(table: dict[Any, dict[str, None]], key: Any, value: str) -> bool:
