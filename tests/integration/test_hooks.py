@@ -21,7 +21,7 @@ def hooked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningDaemon]:
     (folder / "data" / "config.toml").write_text('[profiles]\nmilton = "M"\n')
     environ = {
         "MNEMO_MODELS_FOLDER": str(folder / "models"), "MNEMO_HOOKS_STORE_RESPONSES": "true",
-        "MNEMO_HOOKS_CONTEXT_LIMIT": "2", "MNEMO_HOOKS_CONTEXT_MAX_CHARS": "150", "MNEMO_HOOKS_SESSION_START": "false",
+        "MNEMO_HOOKS_CONTEXT_LIMIT": "2", "MNEMO_HOOKS_CONTEXT_MAX_CHARS": "400", "MNEMO_HOOKS_SESSION_START": "false",
     }  # fmt: skip
     with running(folder / "data", environ) as daemon:
         yield daemon
@@ -38,7 +38,11 @@ def test_M21_the_settings_limit_the_context_and_switch_each_hook_off(hooked: Run
         found = client.hook("prompt", prompt="where does the pelican nest?")
         assert (len(found.memories), found.skipped) == (2, None)
         assert found.context.startswith("<memory>\n")
-        assert len(found.context) <= 150
+    with agent(hooked, "characters") as client:
+        for number in range(2):
+            client.remember(f"The pelican nests on pier {number}, " + "and eats fish " * 20)
+        found = client.hook("prompt", prompt="where does the pelican nest?")
+        assert (len(found.memories), len(found.context) <= 400) == (1, True)
         started = client.hook("session-start", session_id="s")
         assert (started.context, started.skipped) == ("", "`hooks.session_start` is off")
 
