@@ -23,8 +23,8 @@ LETTERS_MIN = 3
 PHRASE_SHARE = 0.4  # of the texts that have one of two words, those in which they stand side by side
 _EMPTY = EMPTY_WORDS | lexicon.words("topic_names", "too_general")
 _NO_WORDS = lazy_pattern(
-    r"[a-z][a-z0-9+.-]{0,15}://\S+|www\.\S+|\S+@\S+|:[a-z:+-]+:(?=`)|\S*[/\\]\S*|<[^<>\n]{1,80}>"
-    r"|\w+n['’]t\b"
+    r"[a-z][a-z0-9+.-]{0,15}://\S+|www\.\S+|(?<!\S)\S+@\S+|:[a-z:+-]{1,40}:(?=`)|(?<!\S)\S*[/\\]\S*|<[^<>\n]{1,80}>"
+    r"|(?<!\w)\w+n['’]t\b"
 )
 
 
