@@ -13,8 +13,11 @@ from mnemo_client.cli.option_parser import build_parser
 from mnemo_client.client import Client
 from mnemo_client.mcp.tool_types import RecallArguments
 from mnemo_client.mcp.tools import recall
+from mnemo_client.protocol.hooks import HookAnswer
 from mnemo_client.protocol.ingestion import IngestAnswer, PieceAnswer
 from mnemo_client.protocol.memories import TagsAnswer
+from mnemo_client.protocol.retrieval import ContextAnswer
+from mnemo_client.protocol.session_context import ResumeAnswer, ResumeSectionView
 from mnemo_client.protocol.status import (
     NotesRootStatus,
 )
@@ -267,3 +270,16 @@ def test_the_version_is_that_of_the_distribution(person: CannedPerson) -> None:
 
     assert person.give("--version") == 0
     assert person.out == f"mnemo {version('mnemod')}\n"
+
+
+@pytest.mark.parametrize("command", ["resume", "context", "hook"])
+def test_no_memory_controls_the_terminal_through_a_block(
+    person: CannedPerson, canned: CannedDaemon, command: str
+) -> None:
+    text, section = "one \x1b[31mred\nand \u202eback\x07", ResumeSectionView(0, [])
+    canned.say("GET /v1/resume", ResumeAnswer(text, 9, 0, 0, section, section))
+    canned.say("POST /v1/context", ContextAnswer(text, 9, [ID]))
+    canned.say("POST /v1/hooks/prompt", HookAnswer("prompt", text))
+    words = {"resume": ["resume"], "context": ["context", "colours"], "hook": ["hook", "prompt"]}[command]
+    assert person.give(*words, typed='{"prompt": "colours"}') == 0
+    assert person.out == "one \ufffd[31mred\nand \ufffdback\ufffd\n"

@@ -6,6 +6,7 @@ from typing import Any
 from mnemo_client.cli.arguments import save_hit_numbers
 from mnemo_client.cli.context import CommandContext
 from mnemo_client.cli.format.records import listed_lines
+from mnemo_client.cli.terminal import sanitize
 from mnemo_client.errors import EXIT_DONE, EXIT_NOT_FOUND, MnemoError
 
 
@@ -14,7 +15,7 @@ def resume(context: CommandContext) -> int:
     options = context.options
     answer = context.reading_client().resume(tag=options.tag or None, session_id=options.session)
     if not context.print_json_if_asked():
-        context.print(*answer.text.split("\n"))
+        context.print(sanitize(answer.text, lines=True))
     return EXIT_DONE
 
 
@@ -57,7 +58,7 @@ def hook(context: CommandContext) -> int:
     if context.wants_json:
         context.print(body.rstrip("\n"))
     elif answer.context:
-        context.print(*answer.context.split("\n"))
+        context.print(sanitize(answer.context, lines=True))
     if answer.skipped:
         context.message(answer.skipped)
     return EXIT_DONE

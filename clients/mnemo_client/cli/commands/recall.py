@@ -177,7 +177,7 @@ def context_block(context: CommandContext) -> int:
     if context.wants_json:
         context.print_answer()
     elif answer.block:
-        context.print(answer.block.rstrip("\n"))
+        context.print(sanitize(answer.block.rstrip("\n"), lines=True))
     elif not answer.cut:
         status = client.status() if "vectors" in answer.degraded else None
         return _report_nothing(context, answer.namespace, degraded_text(answer.degraded, status))
