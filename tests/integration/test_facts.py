@@ -101,7 +101,9 @@ def test_a_new_employer_ends_the_old_one_and_as_of_shows_it_again(client: Client
     doubt = client.add_facts([NewFact(subject="Anna", predicate="work for", object="Daimler", valid_from="2025-01-01")])
     (conflict,) = doubt.conflicts
     assert {each.object for each in conflict.facts} == {"ZF", "Daimler"}
-    client.delete_fact(doubt.facts[0].id)
+    with pytest.raises(RefusalError, match="there is no fact"):
+        client.delete_fact(doubt.facts[0].id[-7:])
+    client.delete_fact(doubt.facts[0].id[-8:])
     client.delete_fact(second.facts[0].id)
     assert said(client.facts("Anna").facts) == ["Anna works at Bosch"]
     with pytest.raises(RefusalError, match="there is no fact"):

@@ -85,6 +85,10 @@ def test_M26_a_text_whose_facts_cannot_be_read_is_stored_without_any() -> None:
         ("Anna no longer works at Siemens.", None),
         ("Maybe we chose LMDB.", None),
         ("Does Anna work at Siemens?", None),
+        ("Otto lives in Hamburg now.", ("Otto", "live in", "Hamburg")),
+        ("I moved to Potsdam last weekend!", ("I", "move to", "Potsdam")),
+        ("I like Apocalypse Now.", ("I", "like", "Apocalypse Now")),
+        ("Anna works at home this week.", ("Anna", "work at", "home this week")),
     ],
 )
 def test_a_triple_of_the_graph_is_of_something_named_and_says_what_it_is(

@@ -23,6 +23,7 @@ _IN_PROGRESS = {phrase.split()[0]: (verb, phrase.split()[1:]) for phrase, verb i
                 lexicon.meanings("facts", "stated_in_progress").items()}  # fmt: skip
 _CHOICES = lexicon.words("facts", "stated_choices")
 _LINKS = tuple(lexicon.lines("facts", "adjective_links"))
+_DATED = listed("now currently yesterday")
 _ASIDE = listed("also currently now still already just finally recently really mostly")
 
 
@@ -43,7 +44,17 @@ def _of_statement(statement: Statement, speaker: str) -> Iterator[Triple]:
         triple = _of_copula(triple) or triple
         if triple.predicate in {"is", "was"} and not _names_a_kind(triple.object):
             return
-    yield triple
+    yield _without_date(triple)
+
+
+def _without_date(triple: Triple) -> Triple:
+    """The triple without words at its end for a present or past day, which the date of its memory tells."""
+    words = triple.object.split()
+    while len(words) > 1 and words[-1] in _DATED:
+        words.pop()
+    if len(words) > 2 and words[-2] == "last" and words[-1] in english.TIME_NOUNS:
+        del words[-2:]
+    return triple if len(words) == len(triple.object.split()) else triple._replace(object=" ".join(words))
 
 
 def _is_named(subject: str, sentence: str, speaker: str) -> bool:

@@ -21,7 +21,7 @@ from mnemo_core.knowledge.facts import (
 from mnemo_core.text.syntax import english
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.indexing.fact_index import HOLDING_STATES, WITHDRAWN_STATES, FactIndex, FactScope
-from mnemo_daemon.memories.memory_service import ADD, Caller, MemoryService
+from mnemo_daemon.memories.memory_service import ADD, ID_DIGITS_MIN, Caller, MemoryService
 from mnemo_store.backend import Snapshot
 from mnemo_store.records import DropFact, Fact, Memory
 from mnemo_store.store import Store, WriteResult
@@ -109,12 +109,21 @@ class FactService:
         return self._listed(facts, scope, scope.now)
 
     def delete(self, fact_id: str, scope: FactScope, caller: Caller) -> None:
-        """Remove a fact; its memory stays. Raises a Refusal for one that the request does not see (404), or of a memory
-        that the caller cannot speak for (422)."""
-        known = {fact.id: fact for fact in self._index.all(scope, (*HOLDING_STATES, *WITHDRAWN_STATES))}
-        fact = known.get(fact_id)
-        if fact is None:
+        """Remove a fact, by its id or 8 or more digits of its end; its memory stays.
+
+        Raises a Refusal: 404 for one that the request does not see, 409 for digits of several, 422 for one of a memory
+        that the caller cannot speak for.
+        """
+        seen = self._index.all(scope, (*HOLDING_STATES, *WITHDRAWN_STATES))
+        digits = fact_id.replace("-", "")
+        meant = [fact for fact in seen if fact.id == fact_id] or [
+            fact for fact in seen if len(digits) >= ID_DIGITS_MIN and fact.id.replace("-", "").endswith(digits)
+        ]
+        if not meant:
             raise Refusal(404, "not_found", f"there is no fact {fact_id!r}")
+        if len(meant) > 1:
+            raise Refusal(409, "ambiguous_id", f"{fact_id!r} could be {len(meant)} facts: give more digits")
+        fact = meant[0]
         change = DropFact(id=fact.id, memory=fact.memory)
 
         def decide(snapshot: Snapshot) -> WriteResult[None]:

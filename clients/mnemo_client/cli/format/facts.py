@@ -34,7 +34,8 @@ def _fact_row(fact: FactView, style: TextStyle) -> list[str]:
     state = "" if fact.status == "open" else style.warn(fact.status)
     told = [sanitize(fact.subject), style.dim(sanitize(fact.predicate)), sanitize(fact.object)]
     facts = " · ".join(filter(None, (since, until, state, doubt)))
-    return [*told, style.dim(facts), style.dim(f"memory {short_id(fact.memory_id)} · fact {sanitize(fact.id)}")]
+    ids = f"memory {short_id(fact.memory_id)} · fact {sanitize(short_id(fact.id))}"
+    return [*told, style.dim(facts), style.dim(ids)]
 
 
 def _chain_line(chain: FactChainView, style: TextStyle) -> str:
