@@ -24,6 +24,7 @@ from mnemo_client.protocol.llm import LlmUsage, LlmUsageAnswer
 from mnemo_client.protocol.memories import ProcedureTrace, TurnView
 from mnemo_client.protocol.retrieval import AskAnswer, AskMemories, AskSentence, Citation
 from mnemo_client.protocol.runs import RunSummaryAnswer, StepsAnswer
+from mnemo_client.protocol.session_context import TriggersAnswer
 from mnemo_client.protocol.sessions import SessionAnswer, SessionFiledAnswer, SessionsAnswer, SessionView, TierCounts
 from tests.canned import (
     ID,
@@ -32,6 +33,7 @@ from tests.canned import (
     CannedPerson,
     Give,
     Scenario,
+    note,
     play,
     recall_answer,
     recalled,
@@ -133,8 +135,9 @@ SCENARIOS = (
     Scenario("the topics of conversations are shown by size, and with them which were recalled together", (
         {"GET /v1/graph": GRAPH},
         Give("graph -k 2", sent=[{"limit": ["2"]}],
-             out="deadbeef      12  2026-05-04  Tax return\nc0ffee01       1  2026-05-04  Where is the\ufffd key?\n\n"
-                 "co occurs       3  Tax return · Where is the\ufffd key?\n",
+             out="deadbeef  12 pairs  2026-05-04  Tax return\n"
+                 "c0ffee01    1 pair  2026-05-04  Where is the\ufffd key?\n\n"
+                 "recalled together       3  Tax return · Where is the\ufffd key?\n",
              err="these are 2 of 7 nodes\n"),
         Give("graph --json", json=msgspec.to_builtins(GRAPH)),
         {"POST /v1/graph/dedupe": DedupeAnswer(groups=[], merged=1),
@@ -142,14 +145,16 @@ SCENARIOS = (
          "GET /v1/graph": GraphAnswer(nodes=[], edges=[], total=0)},
         Give("graph --dedupe --abstract", sent=[{}, {}, {"limit": ["20"]}], code=3,
              err="1 node was merged into another one\ngrouped related nodes: 1 group\n"
-                 "there are no topic nodes: they are made of conversations that have ended\n"),
+                 "there are no topic nodes: they are made in the background of conversations that have ended\n"),
     )),
     Scenario("conversations are listed, and the turns of one are shown as they were said, after its end", (
         {"GET /v1/sessions": SessionsAnswer(sessions=[TALK], cursor="0.a")},
-        Give("sessions -k 1", sent=[{"limit": ["1"]}], says=("  2  the\ufffd[31m talk  codex\n",),
+        Give("sessions -k 1", sent=[{"limit": ["1"]}], says=("  2 turns  the\ufffd[31m talk  codex\n",),
              err="these are the latest 1 sessions; there are more\n"),
         {"GET /v1/sessions": SessionsAnswer(sessions=[])},
         Give("sessions", code=3, err="there is no session\n"),
+        {"GET /v1/sessions": refusal(400, "bad_value", "`limit` must be a whole number from 1 to 500", field="limit")},
+        Give("sessions -k 0", code=2, warns=("mnemo: --top must be a whole number",)),
         Give("sessions --end", code=2, warns=("there is no session to end",)),
         {"POST /v1/sessions/the%20talk/end": SessionFiledAnswer(session=TALK, filed=1),
          "GET /v1/sessions/the%20talk": TURNS},
@@ -179,9 +184,16 @@ SCENARIOS = (
         Give("chat --session boat --speaker Ines", typed="Who has the key?\n\n  Thanks.  \n",
              sent=[{"message": "Who has the key?", "speaker": "Ines"}, {"message": "Thanks.", "speaker": "Ines"}, {}],
              out="The key is with Ines. [1]\n[1] c0ffee01 2025-12-01\n" * 2, err=""),
+        {"POST /v1/sessions/boat/chat": msgspec.structs.replace(REPLY, memories=[recalled(note=note())])},
+        Give("chat --session boat", typed="Who?\n", says=("\n[1] /w/app/docs/deploy.md:40 2025-12-01\n",)),
         {"POST /v1/sessions/boat/chat": refusal(400, "bad_value", "too long"), "POST /v1/sessions/boat/end": None},
         Give("chat --session boat", typed="x\ny\n", code=1, out="", warns=("too long\n",),
              sent=[{"message": "x"}, {"message": "y"}]),  # there is nothing to end
+    )),
+    Scenario("an action is the same with its whole tag", (
+        {"GET /v1/triggers/deploy": TriggersAnswer(action="deploy", count=0, memories=[])},
+        Give("triggers deploy", code=3, err="no memory in namespace default is tagged trigger:deploy\n"),
+        Give("triggers trigger:deploy", code=3, err="no memory in namespace default is tagged trigger:deploy\n"),
     )),
     Scenario("the memories are numbered in the order in which the answer cites them", (
         {"POST /v1/ask": msgspec.structs.replace(ASKED, sentences=[

@@ -149,7 +149,7 @@ _FACTS = (
     _flag("--all", help="also the facts that have ended"),
     _option("--as-of", help="the facts that held then: 2026-05-01, or 3d for 3 days ago", metavar="TIME"),
     _COUNT,
-    _option("--rm", help="remove the fact with this id; its memory stays", metavar="ID"),
+    _option("--rm", help="remove the fact with this id, or the 8 digits shown of it; its memory stays", metavar="ID"),
 )
 _FILES = Argument(("file",), "text files; without one, or -, standard input", {"nargs": "*", "metavar": "FILE"}, True)
 _INGEST = (
@@ -382,7 +382,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("topics", "show the topics as a tree, or the members of some", ".commands.browse:topics",
                 (Argument(("id",), "the id of a topic, such as kb3", {"nargs": "*", "metavar": "ID"}), _COUNT,
                  _flag("--rebuild", help="build the tree from the beginning, in the background"))),
-        Command("chat", "talk with your memories, a message a line; both sides of it are remembered",
+        Command("chat", "talk with your memories, a message a line; what you say is remembered",
                 ".commands.chat:chat", (_option("--session", help="the conversation's id; default: a new one",
                                                 metavar="ID"), _SPEAKER)),
         Command("runs", "show the steps of an agent's run, and its summary", ".commands.runs:runs",

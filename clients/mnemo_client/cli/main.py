@@ -4,6 +4,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 nothing found, 4 daemon unreachab
 """
 
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
@@ -12,7 +13,7 @@ from types import SimpleNamespace
 from typing import TextIO
 
 from mnemo_client.cli import command_table, terminal
-from mnemo_client.errors import EXIT_DONE, EXIT_FAILED, EXIT_USAGE, MnemoError, UsageError
+from mnemo_client.errors import EXIT_DONE, EXIT_FAILED, EXIT_USAGE, MnemoError, RefusalError, UsageError
 from mnemo_client.version import VERSION
 
 EXIT_STOPPED = 130  # 128 + SIGINT, as shells count
@@ -76,6 +77,9 @@ def _run(words: list[str], screen: terminal.Terminal, environ: Mapping[str, str]
     context = CommandContext(options, screen, environ, Path.cwd(), stdin)
     try:
         return _load_function(command)(context)
+    except RefusalError as error:
+        error.message = _with_option_name(error.message, str(error.field or ""), command)
+        raise
     finally:
         context.close()
 
@@ -88,6 +92,24 @@ def parse(command: command_table.Command, name: list[str], rest: list[str]) -> S
     from mnemo_client.cli.option_parser import build_parser
 
     return build_parser(command, name).parse_intermixed_args(rest, SimpleNamespace())
+
+
+# Fields of a request whose option has another name.
+_OPTION_FIELDS = {
+    "categories": "category", "ids": "id", "kinds": "kind", "layers": "layer", "limit": "top", "query": "words",
+    "session_id": "session", "tags": "tag", "token_budget": "budget", "top_k": "top", "trust_min": "trust",
+}  # fmt: skip
+
+
+def _with_option_name(message: str, field: str, command: command_table.Command) -> str:
+    """Return the message about a field of the request with the name of the option or argument that gave it."""
+    name = field.partition("[")[0]
+    meant = _OPTION_FIELDS.get(name, name)
+    found = next((each for each in command.arguments if each.field == meant), None)
+    if found is None:
+        return message
+    shown = next((each for each in found.names if each.startswith("--")), str(found.settings.get("metavar", meant)))
+    return re.sub(rf"^{re.escape(field)}(?=: )", shown, message.replace(f"`{field}`", shown))
 
 
 def _help_text(command: command_table.Command, name: list[str]) -> str:

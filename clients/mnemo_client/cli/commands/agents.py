@@ -22,7 +22,8 @@ def resume(context: CommandContext) -> int:
 def triggers(context: CommandContext) -> int:
     """List the memories to be read before an action, by weight."""
     options = context.options
-    answer = context.reading_client().triggers(options.action, limit=options.top)
+    action = options.action.removeprefix("trigger:")  # the whole tag is understood, too
+    answer = context.reading_client().triggers(action, limit=options.top)
     save_hit_numbers(context, answer.memories, 1)
     if not context.print_json_if_asked():
         if answer.memories:

@@ -26,7 +26,7 @@ def chat(context: CommandContext) -> int:
                 continue
             has_begun = True
             if not context.print_json_if_asked():
-                context.print(*chat_lines(answer, context.style))
+                context.print(*chat_lines(answer, context.style, context.cwd, context.home))
             context.terminal.flush()
     finally:
         if has_begun:

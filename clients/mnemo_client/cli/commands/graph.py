@@ -22,7 +22,7 @@ def graph(context: CommandContext) -> int:
     for line in done:
         context.message(line)
     if not answer.nodes:
-        context.message("there are no topic nodes: they are made of conversations that have ended")
+        context.message("there are no topic nodes: they are made in the background of conversations that have ended")
         return EXIT_NOT_FOUND
     context.page(graph_lines(answer, context.style))
     if answer.cursor is not None:

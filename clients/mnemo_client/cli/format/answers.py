@@ -73,11 +73,12 @@ def answer_lines(answer: AskAnswer, style: TextStyle, here: Path, home: Path, sh
         yield style.dim(f"{how}{why} · namespace {sanitize(answer.namespace)}")
 
 
-def chat_lines(answer: AskAnswer, style: TextStyle) -> Iterator[str]:
-    """Yield a reply, then in one line the memories that it rests on."""
+def chat_lines(answer: AskAnswer, style: TextStyle, here: Path, home: Path) -> Iterator[str]:
+    """Yield a reply, then in one line where the memories that it rests on are, and of when."""
     yield " ".join(sentence_texts(answer.sentences, style)) or sanitize(answer.answer)
     if cited := cited_memories(answer):
-        yield style.dim("   ".join(f"[{n}] {short_id(each.id)} {event_date(each)}" for n, each in enumerate(cited, 1)))
+        spots = [f"{sanitize(location(each, here, home))} {event_date(each)}".rstrip() for each in cited]
+        yield style.dim("   ".join(f"[{number}] {spot}" for number, spot in enumerate(spots, 1)))
 
 
 def _fitting_headings(headings: str, room: int | None) -> str:

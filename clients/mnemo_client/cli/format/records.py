@@ -33,6 +33,7 @@ _REASON_LABELS = {
     "low_importance": "unimportant", "near_duplicate": "repeats a recent turn", "stop_words": "no content words",
     "too_short": "too short", "infrastructure_noise": "program output", "echo": "quotes an answer of mnemo",
 }  # fmt: skip
+_RELATION_LABELS = {"co_occurs": "recalled together"}  # of topic nodes
 _UNDO_PREFIX = "undo:"
 
 
@@ -195,19 +196,20 @@ def step_lines(steps: Sequence[MemoryView], summary: MemoryView | None, style: T
 
 
 def graph_lines(answer: GraphAnswer, style: TextStyle) -> list[str]:
-    """Return a line for each topic node, then one for each edge between two of them."""
+    """Return a line for each topic node with its number of pairs of turns, then one for each edge between two."""
     labels = {node.id: sanitize(node.label) or short_id(node.id) for node in answer.nodes}
     nodes = [
         [
             style.location(short_id(node.id)),
-            f"{number_text(node.members):>6}",
+            f"{plural(node.members, 'pair'):>8}",
             local_date(node.last_at),
             labels[node.id],
         ]
         for node in answer.nodes
     ]
     edges = [
-        [style.dim(edge.relation.replace("_", " ")), f"{number_text(edge.weight):>6}",
+        [style.dim(_RELATION_LABELS.get(edge.relation) or edge.relation.replace("_", " ")),
+         f"{number_text(edge.weight):>6}",
          f"{labels[edge.source]} · {labels[edge.target]}"]
         for edge in answer.edges
     ]  # fmt: skip
@@ -216,11 +218,11 @@ def graph_lines(answer: GraphAnswer, style: TextStyle) -> list[str]:
 
 
 def session_lines(sessions: Sequence[SessionView], style: TextStyle) -> list[str]:
-    """Return a line for each conversation: its latest turn, how many there were, its name, and whether it goes on."""
+    """Return a line for each conversation: when its latest turn was stored, how many, its name, if it goes on."""
     rows = [
         [
             local_minute(each.last_at),
-            f"{number_text(each.turns):>6}",
+            f"{plural(each.turns, 'turn'):>9}",
             style.bold(sanitize(each.session_id)),
             style.dim(sanitize(each.agent_id or "") if each.ended_at else "goes on"),
         ]

@@ -10,6 +10,7 @@ from mnemo_client.protocol.retrieval import CandidateTrace, ChannelRank, RecallT
 OTHERS_SHOWN = 10  # candidates that are not in the answer
 FEATURES_SHOWN = 8
 WHY_LINES_MAX = 8
+ITEM_CELLS_MAX = 300  # of a text in a trace where no terminal limits it
 SMALL = 0.1
 NO_REASON_TEXT = "no strong reason"
 
@@ -116,7 +117,8 @@ def session_trace_lines(trace: SessionTrace, style: TextStyle) -> Iterator[str]:
 def _item_row(stage: str, score: str, cosine: str, text: str, note: str, style: TextStyle) -> str:
     head = f"{pad(stage, 6)}  {score:>5}  {cosine:>6}  "
     line = f"{note}: {text}" if note else text
-    return head + clip(" ".join(line.split()), None if style.width is None else style.width - cell_width(head))
+    room = ITEM_CELLS_MAX if style.width is None else style.width - cell_width(head)
+    return head + clip(" ".join(line.split()), room)
 
 
 # Why
