@@ -517,7 +517,12 @@ def embedded_text(memory: Memory) -> str:
 
 def pair_text(turns: Sequence[Memory]) -> str:
     """The exact text that is embedded for a pair of turns, one line each: `User: …`, `Agent: …`. SPEC 8 [T]"""
-    return "\n".join(f"{_ROLE_NAMES[turn.turn.role if turn.turn else 'user']}: {turn.content}" for turn in turns)
+    return "\n".join(turn_line(turn, turn.content) for turn in turns)
+
+
+def turn_line(turn: Memory, text: str) -> str:
+    """A text of a turn behind the name of the turn's side."""
+    return f"{_ROLE_NAMES[turn.turn.role if turn.turn else 'user']}: {text}"
 
 
 def text_hash(text: str) -> bytes:

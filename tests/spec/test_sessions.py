@@ -8,8 +8,8 @@ from mnemo_core.sessions import tiers, turn_pairs
 from mnemo_core.sessions.session_rows import recorded_sessions, session_of_turns
 from mnemo_core.sessions.tiered_recall import recency
 from mnemo_core.sessions.tiers import crowded_out, evicted_items, is_cold, judged, pushed_out
-from mnemo_core.sessions.turn_pairs import in_order, pair_of, pair_summary, pair_text, pair_turns
-from mnemo_store.records import ConversationTurn, Memory, PutMemory, Session, Tier, TurnPair, session_key
+from mnemo_core.sessions.turn_pairs import in_order, pair_of, pair_summary, pair_turns
+from mnemo_store.records import ConversationTurn, Memory, PutMemory, Session, Tier, TurnPair, pair_text, session_key
 from tests.samples import AT, sample_id, sample_memory
 
 DAY = 86_400_000
@@ -118,8 +118,8 @@ def test_T7_what_comes_after_half_an_hour_answers_nothing(minutes: int, pairs: l
 def test_T7_the_text_and_the_summary_of_a_pair() -> None:
     asked = turn(1, content="When does the ferry leave?", summary="The time of the ferry.")
     answer = turn(2, "agent", content="At seven.")
-    assert pair_text(asked, answer) == "User: When does the ferry leave?\nAgent: At seven."
-    assert pair_text(answer, None) == "Agent: At seven."
+    assert pair_text([asked, answer]) == "User: When does the ferry leave?\nAgent: At seven."
+    assert pair_text([answer]) == "Agent: At seven."
     assert pair_summary(asked, answer) == "User: The time of the ferry. → Agent: At seven."
 
 

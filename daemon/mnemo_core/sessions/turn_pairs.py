@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from mnemo_core.llm.writing.condense import CONDENSED_CHARACTERS
-from mnemo_store.records import Memory, TurnPair
+from mnemo_store.records import Memory, TurnPair, turn_line
 
 ANSWER_MS_MAX = 1_800_000  # between a turn and its answer: after so long a session has ended
 
@@ -37,14 +37,9 @@ def pair_of(exchange: Exchange) -> TurnPair:
     )  # fmt: skip
 
 
-def pair_text(turn: Memory, reply: Memory | None) -> str:
-    """The text of a pair: what is embedded, one turn a line. [T7]"""
-    return "\n".join(_labelled(turn, reply))
-
-
-def pair_summary(turn: Memory, reply: Memory | None) -> str:
+def pair_summary(turn: Memory, reply: Memory) -> str:
     """The pair as one item of a ring, each turn by its summary. SPEC 8"""
-    return " → ".join(_labelled(turn, reply, by_summary=True))
+    return " → ".join(turn_line(each, summary_of(each)) for each in (turn, reply))
 
 
 def summary_of(turn: Memory) -> str:
@@ -55,14 +50,6 @@ def summary_of(turn: Memory) -> str:
 def needs_summary(turn: Memory) -> bool:
     """Return whether a turn is too long to be its own summary, and has none."""
     return turn.turn is not None and not turn.turn.summary and len(turn.content) > CONDENSED_CHARACTERS
-
-
-def _labelled(turn: Memory, reply: Memory | None, *, by_summary: bool = False) -> list[str]:
-    return [
-        f"{'User' if _role(each) == 'user' else 'Agent'}: {summary_of(each) if by_summary else each.content}"
-        for each in (turn, reply)
-        if each is not None
-    ]
 
 
 def _role(turn: Memory) -> str:
