@@ -11,6 +11,7 @@ import pytest
 
 from mnemo_core.llm.tasks import AnyTask, TaskInputs
 from mnemo_core.llm.writing.naming import NameAnswer
+from mnemo_daemon.errors import Refusal
 from mnemo_daemon.knowledge.topic_graph import GraphFilter, NodeGroup, TopicGraph, clear_names
 from mnemo_daemon.lifecycle.erasure import Erasure
 from mnemo_daemon.models.language.task_runner import TaskResult, TaskRunner
@@ -66,15 +67,15 @@ def mark_sensitive(desk: NodeDesk, number: int) -> None:
 def test_a_page_has_the_largest_nodes_first_with_label_members_and_dates(tmp_path: Path) -> None:
     with node_desk_in(tmp_path) as desk:
         graph = graph_of(filled(desk, 0, 180, 5, 90))
-        page = graph.page(HERE, PERSON, 50, "")
+        page = graph.page(HERE, PERSON, 50)
         shown = [(each.label, each.members, each.parts, each.first_at - AT, each.last_at - AT) for each in page.nodes]
         assert shown[0] == ("0 turn 1", 2, 0, 1, 3)
         assert sorted(shown[1:]) == [("180 turn 2", 1, 0, 2, 2), ("90 turn 4", 1, 0, 4, 4)]
         assert (page.total, page.cursor, page.edges) == (3, None, [])
-        first = graph.page(HERE, PERSON, 2, "")
+        first = graph.page(HERE, PERSON, 2)
         rest = graph.page(HERE, PERSON, 2, first.cursor or "")
         assert ([*first.nodes, *rest.nodes], rest.cursor) == (page.nodes, None)
-        with pytest.raises(ValueError, match="invalid literal"):
+        with pytest.raises(Refusal, match="a cursor is what the page before gave"):
             graph.page(HERE, PERSON, 2, "no cursor")
 
 
@@ -82,7 +83,7 @@ def test_T8_a_label_is_the_first_80_characters_of_the_first_pair_and_is_stored_n
     with node_desk_in(tmp_path) as desk:
         filled(desk, 0)
         desk.desk.edit(sample_id(1), content="0 " + "words " * 40)
-        page = graph_of(desk).page(HERE, PERSON, 50, "")
+        page = graph_of(desk).page(HERE, PERSON, 50)
         assert [each.label for each in page.nodes] == [("0 " + "words " * 40)[:80]]
         assert [node.name for node in desk.node_records()] == [""]
 
@@ -93,8 +94,8 @@ def test_a_label_shows_a_caller_only_what_it_may_see(tmp_path: Path) -> None:
         mark_sensitive(desk, 1)
         mark_sensitive(desk, 3)
         desk.run()
-        assert [each.label for each in graph.page(HERE, PERSON, 50, "").nodes] == ["0 turn 1", "90 turn 3"]
-        assert [each.label for each in graph.page(HERE, AGENT, 50, "").nodes] == ["5 turn 2", ""]
+        assert [each.label for each in graph.page(HERE, PERSON, 50).nodes] == ["0 turn 1", "90 turn 3"]
+        assert [each.label for each in graph.page(HERE, AGENT, 50).nodes] == ["5 turn 2", ""]
 
 
 def test_the_graph_of_a_namespace_is_its_own_and_that_of_default(tmp_path: Path) -> None:
@@ -105,7 +106,7 @@ def test_the_graph_of_a_namespace_is_its_own_and_that_of_default(tmp_path: Path)
         graph = graph_of(desk)
 
         def labels(namespaces: tuple[str, ...], user: str = "local") -> list[str]:
-            page = graph.page(GraphFilter(namespaces, user), PERSON, 50, "")
+            page = graph.page(GraphFilter(namespaces, user), PERSON, 50)
             return sorted(each.label for each in page.nodes)
 
         assert labels(("work", "default")) == ["0 turn 1", "0 turn 2"]
@@ -125,7 +126,7 @@ def test_edges_are_those_between_the_nodes_shown_the_heaviest_first_and_as_they_
         graph = graph_of(desk)
 
         def weights(wanted: GraphFilter, limit: int = 50) -> list[tuple[str, int]]:
-            return [(edge.relation, edge.weight) for edge in graph.page(wanted, PERSON, limit, "").edges]
+            return [(edge.relation, edge.weight) for edge in graph.page(wanted, PERSON, limit).edges]
 
         assert weights(HERE) == [("co_occurs", 3), ("co_occurs", 1), ("derived_from", 1)]
         assert weights(HERE._replace(relation="co_occurs", min_weight=2)) == [("co_occurs", 3)]
@@ -171,7 +172,7 @@ def test_related_nodes_are_grouped_and_a_group_is_named_by_the_words_of_its_part
         assert {(edge.source, edge.target, edge.relation) for edge in desk.edges()} == {
             (group.node, node_of(desk, number), "abstracted_from") for number in (1, 2)
         }
-        shown = graph.page(HERE, PERSON, 50, "").nodes[0]
+        shown = graph.page(HERE, PERSON, 50).nodes[0]
         assert (shown.record.id, shown.members, shown.parts, shown.label) == (group.node, 2, 2, group.label)
         assert next(node for node in desk.node_records() if node.id == group.node).name == ""
         again = graph.abstract("default", "local", PERSON, 10.0, lambda: False)
@@ -191,7 +192,7 @@ def test_a_model_names_a_group_from_texts_that_everybody_may_see_and_before_anyt
         assert [each.sources for each in tasks.inputs] == [("40 turns of the screw",)]
         assert graph.abstract("default", "local", PERSON, 10.0, lambda: False) == [group]
         assert len(tasks.inputs) == 1, "what has a name is not named again"
-        assert graph.page(HERE, AGENT, 50, "").nodes[0].label == "Turns"
+        assert graph.page(HERE, AGENT, 50).nodes[0].label == "Turns"
 
 
 def test_a_group_whose_parts_have_changed_is_made_again_and_one_without_parts_is_gone(tmp_path: Path) -> None:
@@ -260,7 +261,7 @@ def test_a_group_loses_the_part_whose_last_pair_is_erased(tmp_path: Path) -> Non
         write(desk.store, DropMemory(id=sample_id(1)))
         desk.run()
         assert [edge.target for edge in desk.edges()] == [node_of(desk, 2)]
-        assert graph.page(HERE, PERSON, 50, "").nodes[0].record.id in (group.node, node_of(desk, 2))
+        assert graph.page(HERE, PERSON, 50).nodes[0].record.id in (group.node, node_of(desk, 2))
         write(desk.store, DropMemory(id=sample_id(2)))
         desk.run()
         assert desk.node_records() == []

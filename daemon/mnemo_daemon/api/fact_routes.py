@@ -26,6 +26,7 @@ from mnemo_core.knowledge.facts import Conflict
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_daemon.api import access, request_codec
 from mnemo_daemon.api.workers import WorkerPool
+from mnemo_daemon.cursors import cursor_at, place_at
 from mnemo_daemon.errors import Refusal, bad_value
 from mnemo_daemon.indexing.fact_index import FactScope
 from mnemo_daemon.ingest.ingest_pipeline import Submission
@@ -98,13 +99,13 @@ class FactsApi:
         found = await self._workers.run(
             lambda: self._facts.find(entity, scope, at=at, include_superseded=query.include_superseded)
         )
-        after = _cursor_place(query.cursor)
+        after = place_at(query.cursor)
         behind = [each for each in found if after is None or (each.fact.valid_from, each.fact.id) < after]
         shown = behind[: query.limit]
         last = shown[-1].fact if len(behind) > len(shown) else None
         return Reply(FactsAnswer(
             facts=[_view(each) for each in shown], count=len(found), namespace=access.namespace_of(request),
-            cursor=None if last is None else f"{last.valid_from}.{last.id}",
+            cursor=None if last is None else cursor_at((last.valid_from, last.id)),
             degraded=[] if self._facts.is_whole else ["facts"],
         ))  # fmt: skip
 
@@ -194,14 +195,3 @@ def _view(listed: ListedFact) -> FactView:
         superseded_by=state.superseded_by or None, conflicts_with=list(state.conflicts_with),
         namespace=fact.namespace, user_id=fact.user_id, created_at=fact.created_at, method=fact.method,
     )  # fmt: skip
-
-
-def _cursor_place(cursor: str) -> tuple[int, str] | None:
-    """The place in the order of facts behind which a page begins. Raises a Refusal."""
-    if not cursor:
-        return None
-    try:
-        valid_from, fact_id = cursor.split(".")
-        return int(valid_from), fact_id
-    except ValueError:
-        raise bad_value("a cursor is what the page before gave as `cursor`", "cursor") from None

@@ -18,7 +18,6 @@ from mnemo_client.protocol.graph import (
 from mnemo_client.protocol.primitives import LIMIT_DEFAULT, Limit, Namespace, RequestBody, ShortText
 from mnemo_daemon.api import access
 from mnemo_daemon.api.workers import WorkerPool
-from mnemo_daemon.errors import bad_value
 from mnemo_daemon.knowledge.topic_graph import GraphFilter, GraphNode, NodeGroup
 from mnemo_daemon.server.router import Reply, Request, Route
 from mnemo_daemon.services import Services
@@ -82,10 +81,7 @@ class GraphApi:
         query: GraphQuery = request.query
         namespaces = access.visible_namespaces(access.namespace_of(request))
         wanted = GraphFilter(namespaces, query.user_id or "local", query.relation, query.min_weight)
-        try:
-            page = self._services.topic_graph.page(wanted, access.caller_of(request), query.limit, query.cursor)
-        except ValueError:
-            raise bad_value("a cursor is what the page before gave as `cursor`", "cursor") from None
+        page = self._services.topic_graph.page(wanted, access.caller_of(request), query.limit, query.cursor)
         edges = [
             GraphEdgeView(
                 source=edge.source, target=edge.target, relation=edge.relation, weight=edge.weight, at=edge.at

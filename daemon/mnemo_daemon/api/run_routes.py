@@ -14,6 +14,7 @@ from mnemo_core.llm.writing.summarize import SUMMARIZE
 from mnemo_daemon.api import access, request_codec, response_codec
 from mnemo_daemon.api.ingest_routes import IngestApi
 from mnemo_daemon.api.workers import WorkerPool
+from mnemo_daemon.cursors import bad_cursor
 from mnemo_daemon.errors import bad_value
 from mnemo_daemon.memories.run_steps import place_of_step, step_content, step_key
 from mnemo_daemon.server.router import Reply, Request, Route
@@ -132,4 +133,4 @@ def _cursor_place(cursor: str) -> tuple[int, int, str]:
         number, created, memory_id = cursor.split(".")
         return int(number), int(created), memory_id
     except ValueError:
-        raise bad_value("a cursor is what the page before gave as `cursor`", "cursor") from None
+        raise bad_cursor() from None

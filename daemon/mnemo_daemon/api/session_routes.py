@@ -15,11 +15,11 @@ from mnemo_client.protocol.sessions import (
 from mnemo_core.sessions.tiers import SessionScope
 from mnemo_daemon.api import access, request_codec, response_codec
 from mnemo_daemon.api.workers import WorkerPool
+from mnemo_daemon.cursors import cursor_at, place_at
 from mnemo_daemon.errors import Refusal, bad_value
 from mnemo_daemon.memories.memory_service import is_visible
 from mnemo_daemon.server.router import Reply, Request, Route
 from mnemo_daemon.services import Services
-from mnemo_daemon.sessions.session_service import SessionPlace
 from mnemo_store.indexes.attributes import MemoryFilter
 from mnemo_store.records import SCOPE_CHARS_MAX, Session, TurnPair
 
@@ -68,9 +68,9 @@ class SessionsApi:
     def _listed(self, request: Request) -> SessionsAnswer:
         query: SessionsQuery = request.query
         sessions, more = self._services.sessions.listed(
-            access.listed_namespaces(request), query.user_id or "local", query.limit, _place(query.cursor)
+            access.listed_namespaces(request), query.user_id or "local", query.limit, place_at(query.cursor)
         )
-        cursor = f"{sessions[-1].last_at}.{sessions[-1].id}" if more else None
+        cursor = cursor_at((sessions[-1].last_at, sessions[-1].id)) if more else None
         return SessionsAnswer(sessions=list(map(session_view, sessions)), cursor=cursor)
 
     def _shown(self, request: Request) -> SessionAnswer:
@@ -130,14 +130,3 @@ def scope_of_request(request: Request, namespace: str, user_id: str | None) -> S
     if not 0 < len(session_id) <= SCOPE_CHARS_MAX:
         raise bad_value(f"a session has a name of 1 to {SCOPE_CHARS_MAX} characters", "id")
     return SessionScope(namespace, user_id or "local", session_id)
-
-
-def _place(cursor: str) -> SessionPlace | None:
-    """The place in the list behind which a page begins. Raises a Refusal."""
-    if not cursor:
-        return None
-    try:
-        last_at, key = cursor.split(".")
-        return int(last_at), key
-    except ValueError:
-        raise bad_value("a cursor is what the page before gave as `cursor`", "cursor") from None

@@ -58,9 +58,7 @@ class StateApi:
             session_id=query.session_id, without_tags=access.hidden_tags(request), now=services.store.now(),
         )  # fmt: skip
         sessions, _ = services.sessions.listed(wanted.namespaces, user_id, SESSIONS, None)
-        graph = services.topic_graph.page(
-            GraphFilter(access.visible_namespaces(namespace), user_id, None, 1), caller, NODES, ""
-        )
+        graph = services.topic_graph.page(GraphFilter(access.visible_namespaces(namespace), user_id), caller, NODES)
         answer = StateAnswer(
             layers=self._layers(wanted), tiers=TierCounts(**services.sessions.tier_counts(wanted)),
             sessions=list(map(session_view, sessions)), nodes=list(map(node_view, graph.nodes)),

@@ -11,6 +11,7 @@ from mnemo_client.protocol.topics import (
 )
 from mnemo_daemon.api import access, response_codec
 from mnemo_daemon.api.workers import WorkerPool
+from mnemo_daemon.cursors import cursor_at, place_at
 from mnemo_daemon.errors import bad_value
 from mnemo_daemon.knowledge.topic_trees import TopicMembers, TopicSummary
 from mnemo_daemon.server.router import Reply, Request, Route
@@ -88,12 +89,13 @@ class TopicsApi:
         numbers = numbers[mask[numbers]]
         ids, times = columns.ids(numbers.tolist()), columns.values("event_at", numbers)
         order = sorted(zip((-times).tolist(), ids, strict=True))
-        shown = [each for each in order if each > _place(asked.cursor)]
+        after = place_at(asked.cursor)
+        shown = [each for each in order if after is None or each > after]
         page, roots = shown[: asked.limit], services.root_paths()
         return TopicMembersView(
             id=topic_id, topic=found.topic and _view(found.topic), moved_to=list(found.moved_to),
             memories=[response_codec.memory_view(services.memories.get(each), roots) for _, each in page],
-            cursor=f"{page[-1][0]}.{page[-1][1]}" if len(shown) > len(page) else None,
+            cursor=cursor_at(page[-1]) if len(shown) > len(page) else None,
         )  # fmt: skip
 
 
@@ -102,14 +104,3 @@ def _view(topic: TopicSummary) -> TopicView:
         id=topic.id, name=topic.name, count=topic.member_count, parent=topic.parent or None, level=topic.level,
         method=topic.method, namespace=topic.namespace,
     )  # fmt: skip
-
-
-def _place(cursor: str) -> tuple[int, str]:
-    """The place in the order of members behind which a page begins. Raises a Refusal."""
-    if not cursor:
-        return -(1 << 62), ""
-    try:
-        time, memory_id = cursor.split(".")
-        return int(time), memory_id
-    except ValueError:
-        raise bad_value("a cursor is what the page before gave as `cursor`", "cursor") from None

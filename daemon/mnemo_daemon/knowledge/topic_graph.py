@@ -17,6 +17,7 @@ from mnemo_core.knowledge.topic_nodes import LABEL_CHARACTERS, Totals, cluster, 
 from mnemo_core.llm.content_words import content_words
 from mnemo_core.llm.tasks import TaskInputs
 from mnemo_core.llm.writing.naming import NAMING
+from mnemo_daemon.cursors import Place, cursor_at, place_at
 from mnemo_daemon.history_names import ABSTRACT_TOPICS, BY_TOPIC_NODES, MERGE_TOPICS
 from mnemo_daemon.knowledge.topic_nodes import TopicNodes, drop_edge, parts_of
 from mnemo_daemon.memories.memory_service import Caller, is_visible
@@ -92,10 +93,11 @@ class TopicGraph:
         self._nodes = nodes
         self._tasks = tasks
 
-    def page(self, wanted: GraphFilter, caller: Caller, limit: int, after: str) -> GraphPage:
+    def page(self, wanted: GraphFilter, caller: Caller, limit: int, cursor: str = "") -> GraphPage:
         """The nodes after a cursor, each with a label as far as the caller sees its texts."""
         found = sorted(self._listed(wanted), key=_place)
-        behind = [each for each in found if _place(each) > _cursor_place(after)]
+        after = place_at(cursor)
+        behind = [each for each in found if after is None or _place(each) > after]
         shown = behind[:limit]
         ids = {each.record.id for each in shown}
         with self._store.snapshot() as snapshot:
@@ -109,8 +111,8 @@ class TopicGraph:
             and edge.weight >= wanted.min_weight
         }
         ordered = sorted(edges, key=lambda edge: (-edge.weight, edge.relation, edge.source, edge.target))
-        cursor = ".".join(map(str, _place(shown[-1]))) if len(behind) > len(shown) else None
-        return GraphPage(labelled, ordered, len(found), cursor)
+        more = cursor_at(_place(shown[-1])) if len(behind) > len(shown) else None
+        return GraphPage(labelled, ordered, len(found), more)
 
     def label(self, snapshot: Snapshot, node: TopicNode, caller: Caller) -> str:
         """The name of a node; without one the beginning of its first pair, of a group words that its parts share."""
@@ -280,14 +282,6 @@ def _scan_nodes(snapshot: Snapshot, after: str, size: int) -> list[TopicNode]:
     return snapshot.scan(TOPIC_NODES, id_key(after) if after else b"", size)
 
 
-def _place(node: GraphNode) -> tuple[int, str]:
+def _place(node: GraphNode) -> Place:
     """The place in the order of nodes: those with most members first."""
     return -node.members, node.record.id
-
-
-def _cursor_place(cursor: str) -> tuple[int, str]:
-    """The place behind which a page begins. Raises ValueError for what is no cursor."""
-    if not cursor:
-        return -(1 << 62), ""
-    members, _, node = cursor.partition(".")
-    return int(members), node

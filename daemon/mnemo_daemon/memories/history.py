@@ -3,7 +3,8 @@
 from typing import NamedTuple
 
 from mnemo_core.lifecycle import versions as timeline
-from mnemo_daemon.errors import Refusal, bad_value
+from mnemo_daemon.cursors import bad_cursor
+from mnemo_daemon.errors import Refusal
 from mnemo_daemon.memories.as_of import VERSIONS_A_SLICE, HistoryReader
 from mnemo_daemon.memories.memory_service import (
     Caller,
@@ -109,7 +110,7 @@ class History:
         ids = list(last)
         if cursor:
             if behind not in last:
-                raise _bad_cursor()
+                raise bad_cursor()
             ids = ids[ids.index(behind) + 1 :]
         rows: list[MemoryDifference] = []
         for some in batched(ids, VERSIONS_A_SLICE):
@@ -166,9 +167,5 @@ def _cursor(text: str) -> tuple[int, int, str]:
 
 def _number(text: str) -> int:
     if not text.isdecimal() or len(text) > SEQ_DIGITS_MAX:
-        raise _bad_cursor()
+        raise bad_cursor()
     return int(text)
-
-
-def _bad_cursor() -> Refusal:
-    return bad_value("a cursor is what the page before gave as `cursor`", "cursor")

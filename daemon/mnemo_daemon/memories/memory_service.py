@@ -23,6 +23,7 @@ from mnemo_core.sessions.session_rows import recorded_sessions
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_core.text.syntax.statements import Triple
+from mnemo_daemon.cursors import bad_cursor
 from mnemo_daemon.errors import Refusal, bad_value
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.memories.as_of import HistoricalState
@@ -138,7 +139,7 @@ class MemoryService:
         trash: those towards it first, then those from it, each by relation and other end; and where to go on."""
         memory_id = self.resolve(text, caller)
         if cursor and not _EDGE_CURSOR.fullmatch(cursor):
-            raise bad_value("a cursor is what the page before gave as `cursor`", "cursor")
+            raise bad_cursor()
         with self._store.snapshot() as snapshot:
             memory = _existing(snapshot, memory_id)
             found: list[MemoryEdge] = []
@@ -527,6 +528,6 @@ def _is_behind(first: Any, high: Any, low: Any, cursor: str) -> Any:
         head, memory_id = cursor.split(".")
         key, start = id_key(memory_id), int(head)
     except ValueError:
-        raise bad_value("a cursor is what the page before gave as `cursor`", "cursor") from None
+        raise bad_cursor() from None
     top, bottom = np.uint64(int.from_bytes(key[:8], "big")), np.uint64(int.from_bytes(key[8:], "big"))
     return (first < start) | ((first == start) & ((high < top) | ((high == top) & (low < bottom))))

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from mnemo_core.sessions.session_rows import key_of, session_of_turns
 from mnemo_core.sessions.tiers import RING_ITEMS, SessionScope, is_live_turn, scope_of, tier_of
 from mnemo_core.sessions.turn_pairs import in_order, pair_summary, summary_of
+from mnemo_daemon.cursors import Place
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.sessions.turn_columns import count_tiers, turns_in
 from mnemo_daemon.table_walk import walk
@@ -23,10 +24,7 @@ from mnemo_store.store import Commit, Store
 from mnemo_store.tables import SESSIONS, TURN_PAIRS
 
 PROMOTING_SESSIONS_MAX = 500  # whose recalled items are kept; the one that recalled longest ago loses them first
-_SHOWN_STATES = ("active", "archived")
-
-
-SessionPlace = tuple[int, str]  # in the list of sessions: the time of the last turn, and the id of the record
+SHOWN_STATES = ("active", "archived")  # of turns that a session still has
 
 
 class RingItem(NamedTuple):
@@ -95,7 +93,7 @@ class SessionService:
         return session
 
     def listed(
-        self, namespaces: Sequence[str], user_id: str, limit: int, behind: SessionPlace | None
+        self, namespaces: Sequence[str], user_id: str, limit: int, behind: Place | None
     ) -> tuple[list[Session], bool]:
         """Sessions of a user in these namespaces (none named: all), the one with the latest turn first, behind a place
         in that order; and whether there are more."""
@@ -185,9 +183,10 @@ def _ring_item(snapshot: Snapshot, item: Memory | str) -> RingItem | None:
     if isinstance(item, Memory):
         return RingItem(item, item.content)
     memory = snapshot.memory(item)
-    if memory is None or memory.state not in _SHOWN_STATES:
+    if memory is None or memory.state not in SHOWN_STATES:
         return None
     pair = pair_at(snapshot, item)
     reply = snapshot.memory(pair.reply) if pair is not None and pair.id == item and pair.reply != item else None
-    is_pair = reply is not None and reply.state in _SHOWN_STATES
-    return RingItem(memory, pair_summary(memory, reply) if is_pair else summary_of(memory), is_promoted=True)
+    if reply is None or reply.state not in SHOWN_STATES:
+        return RingItem(memory, summary_of(memory), is_promoted=True)
+    return RingItem(memory, pair_summary(memory, reply), is_promoted=True)

@@ -21,6 +21,7 @@ from mnemo_core.sessions.turn_pairs import needs_summary
 from mnemo_daemon.history_names import BY_SESSIONS
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.models.language.task_runner import TaskRunner
+from mnemo_daemon.sessions.session_service import SHOWN_STATES
 from mnemo_daemon.sessions.turn_columns import turns_in
 from mnemo_store.backend import Snapshot
 from mnemo_store.records import TIERS, Change, Memory, PutMemory, PutUsage
@@ -29,8 +30,6 @@ from mnemo_store.store import Commit, Store, WriteResult
 PENDING_MAX = 10_000  # reviews; beyond it the oldest are not made
 SLICE_SECONDS = 0.5  # how long the scheduler waits for a review before other jobs get their turn
 READ_TOGETHER = 500  # turns, of those that were there at the start
-
-_SHOWN_STATES = ("active", "archived")
 
 Review = Callable[[Memory], Callable[[Memory], Memory | None] | None]
 
@@ -121,13 +120,13 @@ class TurnReview:
         """Write what the review makes of a turn, if its text is still the one that was reviewed."""
         with self._store.snapshot() as snapshot:
             turn = snapshot.memory(memory_id)
-        if turn is None or turn.state not in _SHOWN_STATES or (applied := review(turn)) is None:
+        if turn is None or turn.state not in SHOWN_STATES or (applied := review(turn)) is None:
             return
         content = turn.content
 
         def decide(snapshot: Snapshot) -> WriteResult[None]:
             now = snapshot.memory(memory_id)
-            if now is None or now.content != content or now.state not in _SHOWN_STATES:
+            if now is None or now.content != content or now.state not in SHOWN_STATES:
                 return WriteResult((), None)
             after = applied(now)
             return WriteResult(_changes(snapshot, now, after) if after is not None else (), None, TURN_TIER)
