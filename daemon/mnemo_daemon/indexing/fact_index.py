@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from mnemo_core.knowledge.entity_names import entity_key
 from mnemo_core.knowledge.facts import FactState, GraphFact, graph_fact, resolve_facts
 from mnemo_core.text.secrets import SENSITIVE_TAG
-from mnemo_store.backend import READ_SLICE
+from mnemo_daemon.table_walk import records_of
 from mnemo_store.records import (
     TRUSTS,
     Change,
@@ -250,15 +250,10 @@ class FactIndex:
             return tables
 
     def _read(self) -> _Tables:
-        tables, after = _Tables(), b""
-        while True:
-            with self._store.snapshot() as snapshot:
-                facts = snapshot.scan(FACTS, after)
-            for fact in facts:
-                tables.add(fact)
-            if len(facts) < READ_SLICE:
-                return tables
-            after = FACTS.key.of(facts[-1])
+        tables = _Tables()
+        for fact in records_of(self._store, FACTS):
+            tables.add(fact)
+        return tables
 
     def follow(self, commit: Commit) -> None:
         """Take up what a commit changed."""

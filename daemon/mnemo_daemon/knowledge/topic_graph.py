@@ -22,10 +22,9 @@ from mnemo_daemon.history_names import ABSTRACT_TOPICS, BY_TOPIC_NODES, MERGE_TO
 from mnemo_daemon.knowledge.topic_nodes import TopicNodes, drop_edge, parts_of
 from mnemo_daemon.memories.memory_service import Caller, is_visible
 from mnemo_daemon.models.language.task_runner import TaskRunner
-from mnemo_daemon.table_walk import walk
+from mnemo_daemon.table_walk import records_of, walk_table
 from mnemo_store.backend import Snapshot
 from mnemo_store.batches import batched
-from mnemo_store.codec import id_key
 from mnemo_store.records import (
     Change,
     DropTopicNode,
@@ -187,7 +186,7 @@ class TopicGraph:
             view = self._nodes.view
             return [(node, [] if node.id in view else parts_of(snapshot, node.id)) for node in own]
 
-        for rows in walk(self._store, _scan_nodes, shape):
+        for rows in walk_table(self._store, TOPIC_NODES, shape):
             yield from rows
 
     def _stored_groups(self, namespace: str, user_id: str) -> dict[Parts, TopicNode]:
@@ -268,18 +267,13 @@ class TopicGraph:
 def clear_names(store: Store, texts: Iterable[str]) -> None:
     """Clear the names of groups that have a word of these texts, which are erased."""
     erased = frozenset(word for text in texts for word in content_words(text))
-    named = walk(store, _scan_nodes, lambda _, nodes: [node for node in nodes if node.name])
-    for node in [node for nodes in named for node in nodes if not erased.isdisjoint(content_words(node.name))]:
+    for node in [node for node in records_of(store, TOPIC_NODES) if not erased.isdisjoint(content_words(node.name))]:
         changes = (PutTopicNode(data=msgspec.structs.replace(node, name="")),)
         store.transact(partial(_written, changes=changes, what=""), by=BY_TOPIC_NODES, frees=True).result()
 
 
 def _written(_: Snapshot, changes: Sequence[Change], what: str) -> WriteResult[None]:
     return WriteResult(changes, None, what)
-
-
-def _scan_nodes(snapshot: Snapshot, after: str, size: int) -> list[TopicNode]:
-    return snapshot.scan(TOPIC_NODES, id_key(after) if after else b"", size)
 
 
 def _place(node: GraphNode) -> Place:

@@ -36,9 +36,9 @@ from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
 from mnemo_daemon.knowledge.node_view import NodeMember, NodeView, PairKey
 from mnemo_daemon.models.embedders.calibration import ModelThresholds
 from mnemo_daemon.models.embedders.embedding import Embedder, EmbeddingService
+from mnemo_daemon.table_walk import walk_table
 from mnemo_store.backend import READ_SLICE, Snapshot
 from mnemo_store.batches import batched
-from mnemo_store.codec import id_key
 from mnemo_store.errors import StoreError
 from mnemo_store.records import (
     Change,
@@ -346,16 +346,11 @@ class TopicNodes:
     def _drop_orphans(self) -> None:
         """Drop the nodes that have neither members nor nodes that they were abstracted from."""
         with self.changing:
-            after = b""
-            while True:
-                with self._store.snapshot() as snapshot:
-                    nodes = snapshot.scan(TOPIC_NODES, after, READ_SLICE)
-                    empty = [each.id for each in nodes
-                             if each.id not in self._view and not parts_of(snapshot, each.id)]  # fmt: skip
+            for empty in walk_table(self._store, TOPIC_NODES, self._orphans):
                 self.drop_nodes(empty)
-                if len(nodes) < READ_SLICE:
-                    break
-                after = id_key(nodes[-1].id)
+
+    def _orphans(self, snapshot: Snapshot, nodes: Sequence[TopicNode]) -> list[str]:
+        return [node.id for node in nodes if node.id not in self._view and not parts_of(snapshot, node.id)]
 
     # What happens elsewhere
 

@@ -21,8 +21,7 @@ import mnemo_daemon
 import mnemo_store
 from mnemo_client.protocol.erasure import Quotation, SearchedPlace
 from mnemo_core.lifecycle.residue_scan import PatternKind, ResidueFinder, ResiduePatterns, strip_edges
-from mnemo_daemon.table_walk import walk
-from mnemo_store.backend import READ_SLICE
+from mnemo_daemon.table_walk import walk, walk_table
 from mnemo_store.codec import encode_json
 from mnemo_store.database.migrations import BACKUPS_FOLDER
 from mnemo_store.disk import Disk
@@ -173,14 +172,9 @@ def _kept_versions(store: Store) -> Iterator[list[Memory]]:
 def _other_records(store: Store) -> Iterator[bytes]:
     """The texts of every other table."""
     for table in TABLES:
-        after = b""
-        while table.texts is not None:
-            with store.snapshot() as snapshot:
-                records = snapshot.scan(table, after, READ_SLICE)
-            yield "\n".join({text for record in records for text in table.texts(record)}).encode()
-            if len(records) < READ_SLICE:
-                break
-            after = table.key.of(records[-1])
+        if (texts := table.texts) is not None:
+            for records in walk_table(store, table, lambda _, rows: rows):
+                yield "\n".join({text for record in records for text in texts(record)}).encode()
 
 
 def _files(folder: Path, *, with_backups: bool = False) -> Iterator[Path]:

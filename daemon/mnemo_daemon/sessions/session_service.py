@@ -15,9 +15,8 @@ from mnemo_core.sessions.turn_pairs import in_order, pair_summary, summary_of
 from mnemo_daemon.cursors import Place
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.sessions.turn_columns import count_tiers, turns_in
-from mnemo_daemon.table_walk import walk
+from mnemo_daemon.table_walk import walk_table
 from mnemo_store.backend import Snapshot
-from mnemo_store.codec import id_key
 from mnemo_store.indexes.attributes import MemoryFilter
 from mnemo_store.records import TIERS, Memory, Session, Tier, TurnPair
 from mnemo_store.store import Commit, Store
@@ -98,7 +97,7 @@ class SessionService:
         """Sessions of a user in these namespaces (none named: all), the one with the latest turn first, behind a place
         in that order; and whether there are more."""
         found: list[Session] = []
-        for sessions in walk(self._store, sessions_after, lambda _, rows: rows):
+        for sessions in walk_table(self._store, SESSIONS, lambda _, rows: rows):
             found += [each for each in sessions if each.user_id == user_id
                       and (not namespaces or each.namespace in namespaces)
                       and (behind is None or (each.last_at, each.id) < behind)]  # fmt: skip
@@ -167,10 +166,6 @@ class SessionService:
         turns = [memory for memory in memories if is_live_turn(memory) and tier_of(memory) == "ring"]
         self.add_entered(map(scope_of, turns))
         self._has_dropped |= any(each.dropped for each in commit.touched)
-
-
-def sessions_after(snapshot: Snapshot, after: str, limit: int) -> list[Session]:
-    return snapshot.scan(SESSIONS, id_key(after) if after else b"", limit)
 
 
 def pair_at(snapshot: Snapshot, memory_id: str) -> TurnPair | None:

@@ -29,9 +29,9 @@ from mnemo_core.sessions.tiers import (
 from mnemo_core.sessions.turn_pairs import Exchange, in_order, pair_of, pair_turns
 from mnemo_daemon.history_names import BY_SESSIONS
 from mnemo_daemon.indexing.views import Views
-from mnemo_daemon.sessions.session_service import SessionService, pair_at, sessions_after
+from mnemo_daemon.sessions.session_service import SessionService, pair_at
 from mnemo_daemon.sessions.turn_columns import by_owner, by_session, sessions_with_turns, turns_in
-from mnemo_daemon.table_walk import walk
+from mnemo_daemon.table_walk import walk_table
 from mnemo_store.backend import READ_SLICE, Snapshot
 from mnemo_store.batches import batched
 from mnemo_store.records import Change, DropSession, Memory, PutMemory, PutSession, PutTurnPair, Session, Tier, TurnPair
@@ -225,7 +225,7 @@ class TurnTiers:
     def _drop_empty(self) -> Iterator[None]:
         """Drop the records of sessions that have no turn left, not even in the trash."""
         columns = self._views.attributes
-        for sessions in walk(self._store, sessions_after, lambda _, rows: list(rows)):
+        for sessions in walk_table(self._store, SESSIONS, lambda _, rows: rows):
             present = sessions_with_turns(columns, [scope_of(each) for each in sessions])
             empty = [session for session, is_there in zip(sessions, present, strict=True) if not is_there]
 

@@ -1,6 +1,5 @@
 """The log of language-model calls in the store: what each cost and came to, never its text. SPEC 12.2"""
 
-import itertools
 import logging
 from concurrent.futures import Future
 from typing import Any
@@ -9,8 +8,7 @@ from mnemo_client.protocol.llm import LlmUsage
 from mnemo_core.llm.tasks import Site
 from mnemo_daemon.history_names import BY_LLM, LLM_CALL
 from mnemo_daemon.models.language.llm_worker import Completion
-from mnemo_daemon.table_walk import walk
-from mnemo_store.codec import id_key
+from mnemo_daemon.table_walk import records_of
 from mnemo_store.errors import StoreError
 from mnemo_store.records import DropLlmCall, LlmCall, LlmOutcome, PutLlmCall
 from mnemo_store.store import Store, WriteResult
@@ -53,12 +51,7 @@ class CallLog:
     def usage(self, since: int) -> list[LlmUsage]:
         """The sums of the calls since a time (ms), by site and model."""
         sums: dict[tuple[str, str], LlmUsage] = {}
-        calls = walk(
-            self._store,
-            lambda snapshot, after, size: snapshot.scan(LLM_CALLS, id_key(after) if after else b"", size),
-            lambda _, rows: rows,
-        )
-        for call in itertools.chain.from_iterable(calls):
+        for call in records_of(self._store, LLM_CALLS):
             if call.at < since:
                 continue
             row = sums.setdefault((call.site, call.model), LlmUsage(site=call.site, model=call.model))
