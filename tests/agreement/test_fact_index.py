@@ -99,3 +99,23 @@ def test_what_cannot_be_followed_is_read_again(tmp_path: Path, how: str) -> None
             desk.views.facts.follow(Commit(desk.store.seq, desk.at, ()))
         assert not desk.views.facts.is_known("tom")
         assert assert_as_read_again(desk) == ["Town 1"]
+
+
+def test_the_facts_of_a_superseded_memory_hold_again_while_its_replacement_is_gone(tmp_path: Path) -> None:
+    with desk_in(tmp_path / "data") as desk:
+        old = desk.add("What is known of Anna.")
+        state(desk, 1, old, "Anna")
+        assert assert_as_read_again(desk) == ["Town 1"]
+        new = desk.add("What else is known.", supersedes=(old,))
+        assert assert_as_read_again(desk) == []
+        desk.trash(new)
+        assert assert_as_read_again(desk) == ["Town 1"]
+        desk.restore(new)
+        assert assert_as_read_again(desk) == []
+        desk.edit(new, expires_at=desk.at + 5)
+        assert assert_as_read_again(desk) == []
+        desk.at += 5
+        assert assert_as_read_again(desk) == ["Town 1"]
+        gone = WriteResult((DropMemory(id=new),), None)
+        desk.store.transact(lambda _: gone, by="purge").result(WAIT_SECONDS)
+        assert assert_as_read_again(desk) == ["Town 1"]

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from mnemo_core.knowledge.entity_names import entity_key
 from mnemo_core.knowledge.facts import FactState, GraphFact, graph_fact, resolve_facts
+from mnemo_core.lifecycle.replacements import HIDING, is_replaced
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_daemon.table_walk import records_of
 from mnemo_store.records import (
@@ -32,7 +33,7 @@ NAMED_MAX = 256  # facts that name one entity and are followed, or are of one at
 KEYS_MAX = 64  # entities that one look-up by words finds
 
 HOLDING_STATES = ("active", "archived")  # of memories whose facts hold
-WITHDRAWN_STATES = ("superseded", "compressed")  # of memories whose facts are history
+WITHDRAWN_STATES = HIDING  # of memories whose facts are history, unless what replaces them is gone
 
 
 class FactScope(NamedTuple):
@@ -226,12 +227,30 @@ class FactIndex:
                 with self._store.snapshot() as snapshot:
                     memories = [memory for memory_id in unknown if (memory := snapshot.memory(memory_id)) is not None]
                 tables.sources |= {memory.id: _source_of(memory) for memory in memories}
+            revealed = set[str]()
+            if not set(HIDING) <= set(states):
+                sources = {each.fact.memory: tables.sources.get(each.fact.memory) for each in facts}
+                hidden = [memory_id for memory_id, source in sources.items() if source and source.state in HIDING]
+                revealed = self._unreplaced(hidden, scope.now)
             found = []
             for each in facts:
                 source = tables.sources.get(each.fact.memory)
-                if source is not None and _is_seen(source, each.fact, scope, states):
+                if source is None or (source.state not in states and each.fact.memory not in revealed):
+                    continue
+                if _is_seen(source, each.fact, scope):
                     found.append(each._replace(trust=source.trust))
         return sorted(found, key=lambda each: each.fact.id)
+
+    def _unreplaced(self, hidden: Sequence[str], now: int) -> set[str]:
+        """Those superseded or compressed memories whose replacement is gone: recall shows them again, too. SPEC 7.2
+
+        A compressed one that names no replacement stays hidden: its summaries are not looked for.
+        """
+        if not hidden:
+            return set()
+        with self._store.snapshot() as snapshot:
+            memories = [memory for each in hidden if (memory := snapshot.memory(each)) is not None]
+            return {memory.id for memory in memories if not is_replaced(memory, snapshot.memory, (), now)}
 
     def _loaded(self) -> _Tables:
         tables = self._tables
@@ -279,11 +298,10 @@ def _source_of(memory: Memory) -> _Source:
     )  # fmt: skip
 
 
-def _is_seen(source: _Source, fact: Fact, scope: FactScope, states: Sequence[str]) -> bool:
-    """Return whether a fact is in scope and its memory, in one of these states, still has the text that states it."""
+def _is_seen(source: _Source, fact: Fact, scope: FactScope) -> bool:
+    """Return whether a fact is in scope and its memory still has the text that states it."""
     return (
         source.content_hash == fact.content_hash
-        and source.state in states
         and not 0 < source.expires_at <= scope.now
         and (scope.sees_sensitive or not source.is_sensitive)
         and _is_of(source, scope)

@@ -3,10 +3,11 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from mnemo_core.lifecycle.replacements import HIDING
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.memories.as_of import HistoryReader
 from mnemo_daemon.retrieval.candidates.corpus import AsOfCorpus, Corpus, Mask
-from mnemo_daemon.retrieval.candidates.replacements import HIDING, Replacements
+from mnemo_daemon.retrieval.candidates.replacements import Replacements
 from mnemo_daemon.retrieval.question import Question
 from mnemo_store.indexes.attributes import AttributeStore
 from mnemo_store.store import Store

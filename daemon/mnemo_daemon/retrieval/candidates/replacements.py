@@ -1,26 +1,22 @@
 """Superseded and compressed memories whose replacement is gone: in the trash, expired or erased. SPEC 7.2"""
 
 import functools
-from collections.abc import Callable, Iterable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemo_core.retrieval.result_selection import CHAIN_MAX
+from mnemo_core.lifecycle.replacements import GONE, HIDING, Read, is_replaced
 from mnemo_daemon.memories.as_of import HistoricalState
 from mnemo_store.indexes.attributes import AttributeStore, MemoryFilter
-from mnemo_store.records import STATES, Memory, State
+from mnemo_store.records import STATES
 from mnemo_store.store import Store
 
-HIDING: tuple[State, ...] = ("superseded", "compressed")  # states of what is hidden while its replacement exists
 SUMMARY_SOURCE = "compress"  # of the memories that stand in the place of compressed ones
-GONE = frozenset({"trashed", "discarded"})
 
-_GONE_CODES = [STATES.index("trashed"), STATES.index("discarded")]
+_GONE_CODES = [STATES.index(state) for state in sorted(GONE)]
 _UNKNOWN = -1  # the number of a replacement that has to be looked up by its record
 
 Numbers = NDArray[np.intp]
-Read = Callable[[str], Memory | None]
 
 
 class Replacements:
@@ -88,25 +84,3 @@ def _unreplaced(numbers: Numbers, columns: AttributeStore, read: Read, now: int)
     memories = zip(numbers.tolist(), map(read, columns.ids(numbers)), strict=True)
     found = [n for n, memory in memories if memory is not None and not is_replaced(memory, read, summaries, now)]
     return np.array(found, np.intp)
-
-
-def is_replaced(memory: Memory, read: Read, summaries: Iterable[Memory], now: int) -> bool:
-    """Return whether something replaces a hidden memory: the memory that it names, or what that was replaced by,
-    and for a compressed one a summary made from it."""
-    if memory.state == "compressed":
-        made = [each for each in summaries if memory.id in each.derived_from]
-        if not memory.superseded_by:
-            return not made or any(_stands(each, now) for each in made)
-    replacement: Memory | None = memory
-    for _ in range(CHAIN_MAX):
-        name = replacement.superseded_by if replacement is not None else ""
-        replacement = read(name) if name and name != memory.id else None
-        if replacement is None:
-            return False
-        if _stands(replacement, now):
-            return True
-    return True
-
-
-def _stands(memory: Memory, now: int) -> bool:
-    return memory.state not in GONE and not 0 < memory.expires_at <= now
