@@ -135,8 +135,10 @@ def test_a_fact_may_be_stated_of_a_memory_that_is_there(client: Client) -> None:
     assert (fact.memory_id, fact.method, fact.valid_from) == (memory, "said", client.get(memory).event_at)
     assert [each.id for each in client.add_facts([boat]).facts] == [fact.id]
     client.delete(memory)
+    apart = NewFact(subject="Ines", predicate="works at", object="Bosch")
     with pytest.raises(RefusalError, match="is trashed"):
-        client.add_facts([boat])
+        client.add_facts([apart, boat])
+    assert client.facts("Ines").facts == []
 
 
 def test_who_sees_nothing_sensitive_sees_no_fact_of_it(daemon: RunningDaemon, client: Client) -> None:

@@ -74,17 +74,18 @@ class FactsApi:
         group = services.store.new_id()
         scope = self._scope(request, asked.user_id)
         apart, attached = await self._workers.run(self._read, request, caller)
+        by_memory: dict[str, list[StatedFact]] = {}
+        for memory_id, fact in attached:
+            by_memory.setdefault(memory_id, []).append(fact)
+        await self._workers.run(self._facts.check, by_memory, caller)  # before anything is written
         stated: list[tuple[str, StatedFact]] = []
-        if attached:
-            by_memory: dict[str, list[StatedFact]] = {}
-            for memory_id, fact in attached:
-                by_memory.setdefault(memory_id, []).append(fact)
-            await self._workers.run(self._facts.attach, by_memory, caller, group)
-            stated += attached
         for submission, result in zip(apart, await services.ingest.ingest(apart, caller, group), strict=True):
             if isinstance(result, Refusal):
                 raise result
             stated += [(result.decision.memory.id, fact) for fact in submission.facts or ()]
+        if attached:
+            await self._workers.run(self._facts.attach, by_memory, caller, group)
+            stated += attached
         await services.wait_until_open()  # a write may have found the disk failing
         made = await self._workers.run(self._facts.inserted, stated, scope)
         return Reply(NewFactsAnswer(

@@ -4,7 +4,7 @@ Which facts hold is decided whenever they are read (`mnemo_core.knowledge.facts`
 said, and by which memory. A fact holds as long as its memory is shown and has the text that states it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from mnemo_core.ingest.trust import OWNER, lowest_trust
@@ -134,6 +134,12 @@ class FactService:
 
         self._store.transact(decide, by=caller.name).result()
 
+    def check(self, memory_ids: Iterable[str], caller: Caller) -> None:
+        """Raise a Refusal for a memory of which the caller can store no facts."""
+        with self._store.snapshot() as snapshot:
+            for memory_id in memory_ids:
+                _required(snapshot, memory_id, caller)
+
     def attach(self, stated: Mapping[str, Sequence[StatedFact]], caller: Caller, group: str = "") -> None:
         """Store facts of existing memories, by their ids. Raises a Refusal for a memory that is gone or hidden, or that
         the caller cannot speak for."""
@@ -141,12 +147,7 @@ class FactService:
         def decide(snapshot: Snapshot) -> WriteResult[None]:
             pending = PendingSnapshot(snapshot)
             for memory_id, facts in stated.items():
-                memory = pending.memory(memory_id)
-                if memory is None:
-                    raise Refusal(404, "not_found", f"there is no memory {memory_id}", field="memory_id")
-                if memory.state not in HOLDING_STATES:
-                    raise Refusal(409, "conflict", f"the memory {memory_id} is {memory.state}", field="memory_id")
-                _refuse_lower_trust(memory, caller)
+                memory = _required(snapshot, memory_id, caller)
                 pending.apply(put_facts(memory, memory.content, facts, pending, self._store.new_id))
             return WriteResult(pending.changes, None, ADD, group)
 
@@ -191,6 +192,17 @@ def _refuse_lower_trust(memory: Memory, caller: Caller) -> None:
     if lowest_trust(caller.trust, memory.trust) != memory.trust:
         message = f"memory {memory.id} has trust {memory.trust}: only a person can add or remove its facts"
         raise Refusal(422, "refused", message, field="memory_id", id=memory.id)
+
+
+def _required(snapshot: Snapshot, memory_id: str, caller: Caller) -> Memory:
+    """The memory, of which the caller may store facts. Raises a Refusal."""
+    memory = snapshot.memory(memory_id)
+    if memory is None:
+        raise Refusal(404, "not_found", f"there is no memory {memory_id}", field="memory_id")
+    if memory.state not in HOLDING_STATES:
+        raise Refusal(409, "conflict", f"the memory {memory_id} is {memory.state}", field="memory_id")
+    _refuse_lower_trust(memory, caller)
+    return memory
 
 
 def sentence_of(fact: StatedFact) -> str:
