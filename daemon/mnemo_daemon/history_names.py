@@ -16,6 +16,7 @@ ABSTRACT_TOPICS = "abstract topics"
 BY_NOTES = "notes"
 BY_INTAKE = "intake"  # completes a caller's write once its vector is there, in the group of that write
 BY_EXTRACTION = "extraction"  # reads texts again that an older version had broken into statements
+BY_FACTS = "facts"  # reads the facts of memories that an older version had stored
 BY_TRASH = "trash"
 BY_EXPIRY = "expiry"
 BY_REPAIR = "repair"
@@ -31,6 +32,7 @@ LEFT_ALONE = frozenset(
     {
         BY_NOTES,
         BY_EXTRACTION,
+        BY_FACTS,
         BY_TRASH,
         BY_EXPIRY,
         BY_REPAIR,

@@ -44,6 +44,8 @@ def jobs_of(s: Services) -> tuple[Job, ...]:
             "extraction", "Extract the statements of texts that were stored to be broken up.",
             _when(s.extraction.is_due), s.extraction.run_slice, "0.5 seconds of one text",
         ),
+        Job("fact_backfill", "Read the facts of memories that an older version had stored.",
+            _when(s.fact_backfill.is_due), s.fact_backfill.run_slice, "100 memories", is_heavy=True),
         Job("topic_nodes", "Join pairs of turns to topic nodes, and count which nodes were recalled together.",
             _when(s.topic_nodes.is_due), s.topic_nodes.run_slice, "32 pairs"),
         Job("topic_tree", "Build the tree of topics, and name the topics.", _when(s.topic_trees.is_due),
@@ -58,10 +60,8 @@ def jobs_of(s: Services) -> tuple[Job, ...]:
             "turn_review", "Judge how important turns are, and condense long ones that left the ring.",
             _when(s.turn_review.is_due), s.turn_review.run_slice, "0.5 seconds of one turn",
         ),
-        Job(
-            "erasure", "Finish an erasure that was interrupted.", _when(lambda: bool(s.erasure.pending)),
-            _once(s.erasure.resume_if_due), "one erasure",
-        ),
+        Job("erasure", "Finish an erasure that was interrupted.", _when(lambda: bool(s.erasure.pending)),
+            _once(s.erasure.resume_if_due), "one erasure"),
         Job(
             "resume_lines", "Condense the core memories that the last resume had no room for.",
             _when(s.resume.is_due), s.resume.run_slice, "one call of the model", is_heavy=True,

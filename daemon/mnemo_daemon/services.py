@@ -16,6 +16,7 @@ from mnemo_daemon.errors import Refusal
 from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.ingest.extraction import StatementExtraction
+from mnemo_daemon.ingest.fact_backfill import FactBackfill
 from mnemo_daemon.ingest.ingest_pipeline import IngestPipeline
 from mnemo_daemon.ingest.neighbour_search import NeighbourSearch
 from mnemo_daemon.ingest.scoring_backfill import ScoringBackfill
@@ -78,6 +79,7 @@ class Services:
     topic_nodes: TopicNodes
     topic_graph: TopicGraph
     facts: FactService
+    fact_backfill: FactBackfill
     topic_trees: TopicTrees
     notes: NotesService
     maintenance: StoreMaintenance
@@ -153,7 +155,8 @@ class Services:
         self.indexing = VectorIndexer(
             store, self.views, self.embedding, self.disk, yield_to_queries, next_work=self.scoring_backfill.run_slice
         )
-        self.memories = MemoryService(store, self.views, self.scoring_backfill.mark_scored)
+        self.fact_backfill = FactBackfill(store)
+        self.memories = MemoryService(store, self.views, self.scoring_backfill.mark_scored, self.fact_backfill.mark)
         self.ingest = IngestPipeline(
             store, self.views, self.indexing, self.embedding, self.memories, neighbours, lambda: self.settings,
             yield_to_queries,
