@@ -71,6 +71,15 @@ def test_M23_a_turn_of_a_hook_has_the_tag_of_its_agent_and_in_M_little_weight(ho
         assert turn.memory.importance == 0.5
 
 
+@pytest.mark.parametrize(("name", "tags"), [("deck\nhand", ["agent:deck hand"]), ("  ", [])])
+def test_a_turn_of_an_agent_with_an_odd_name_is_stored(daemon: RunningDaemon, name: str, tags: list[str]) -> None:
+    with Client(daemon.socket, "odd", entry_point="hook") as client:
+        answer = client.hook("reply", session_id="s", prompt=f"The rope of {tags} is green.", agent_id=name)
+    (turn,) = answer.results
+    assert turn.memory is not None
+    assert turn.memory.tags == tags
+
+
 def test_M23_a_turn_that_is_refused_fails_no_hook(hooked: RunningDaemon) -> None:
     with agent(hooked, "refused") as client:
         answer = client.hook("reply", session_id="s", prompt="word " * 3000, reply="The keel is 2 metres deep.")

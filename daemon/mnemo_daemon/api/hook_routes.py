@@ -86,8 +86,8 @@ class HookApi:
         if not turns:
             answer.skipped = "there is nothing to store: replies are stored with `hooks.store_responses`"
             return
-        name = asked.agent_id or request.agent
-        tags = [f"{AGENT_TAG}{name.strip()}"[:TAG_CHARS_MAX]] if name else []
+        name = " ".join((asked.agent_id or request.agent or "").split())
+        tags = [f"{AGENT_TAG}{name}"[:TAG_CHARS_MAX]] if name else []
         for turn in turns:
             one = TurnsRequest(session_id=session_id, turns=[turn], user_id=asked.user_id, agent_id=asked.agent_id,
                                tags=tags)  # fmt: skip
