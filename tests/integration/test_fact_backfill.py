@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mnemo_core.ingest.mutations import Draft
-from mnemo_core.ingest.write_plan import IngestItem
+from mnemo_core.ingest.write_plan import IngestItem, StatedFact, put_facts
 from mnemo_daemon import history_names
 from mnemo_daemon.ingest import fact_backfill
 from mnemo_daemon.ingest.fact_backfill import EARLIER_FACTS, FactBackfill
@@ -98,6 +98,11 @@ def test_a_memory_with_facts_and_one_that_comes_later_are_left_alone(
         for text in (EVA, TOM):
             desk.add(text)
         run(desk)
+        ugo = desk.memory(desk.add("Ugo lives in Rome."))
+        said = [StatedFact("Ugo", "like", "tea")]
+        with desk.store.snapshot() as snapshot:
+            put = put_facts(ugo, ugo.content, said, snapshot, desk.store.new_id)
+        desk.store.transact(lambda _: WriteResult(put, None), by="test").result(WAIT_SECONDS)
         reset = PutMeta(name=EARLIER_FACTS, value="")
         desk.store.transact(lambda _: WriteResult((reset,), None), by="test").result(WAIT_SECONDS)
         job = FactBackfill(desk.store)
@@ -106,7 +111,7 @@ def test_a_memory_with_facts_and_one_that_comes_later_are_left_alone(
         desk.add(SUE)
         while job.run_slice():
             pass
-        assert (objects(desk), place(desk)) == (["Lisbon", "Siemens"], "done")
+        assert (objects(desk), place(desk)) == (["Lisbon", "Siemens", "tea"], "done")
 
 
 def test_after_a_crash_the_search_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
