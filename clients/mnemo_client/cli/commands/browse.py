@@ -99,7 +99,7 @@ def topics(context: CommandContext) -> int:
     else:
         context.message(f"there is no topic in namespace {answer.namespace} yet")
     if not answer.current:
-        context.message("the topics are brought up to date in the background")
+        context.message("the topics are brought up to date in the background; mnemo jobs shows what they wait for")
     return EXIT_DONE if answer.topics else EXIT_NOT_FOUND
 
 
