@@ -13,6 +13,8 @@ from mnemo_core.knowledge.facts import FactState, GraphFact, graph_fact, resolve
 from mnemo_core.lifecycle.replacements import HIDING, is_replaced
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_daemon.table_walk import records_of
+from mnemo_store.backend import READ_SLICE
+from mnemo_store.batches import batched
 from mnemo_store.records import (
     TRUSTS,
     Change,
@@ -223,21 +225,20 @@ class FactIndex:
         with self._lock:
             facts = [known for fact_id in dict.fromkeys(ids) if (known := tables.facts.get(fact_id)) is not None]
             unknown = {each.fact.memory for each in facts} - tables.sources.keys()
-            if unknown:  # read under the lock, so that no commit comes between
-                with self._store.snapshot() as snapshot:
-                    memories = [memory for memory_id in unknown if (memory := snapshot.memory(memory_id)) is not None]
-                tables.sources |= {memory.id: _source_of(memory) for memory in memories}
-            revealed = set[str]()
-            if not set(HIDING) <= set(states):
+        for some in batched(unknown, READ_SLICE):
+            self._read_sources(tables, some)
+        revealed = set[str]()
+        if not set(HIDING) <= set(states):
+            with self._lock:
                 sources = {each.fact.memory: tables.sources.get(each.fact.memory) for each in facts}
-                hidden = [memory_id for memory_id, source in sources.items() if source and source.state in HIDING]
-                revealed = self._unreplaced(hidden, scope.now)
-            found = []
+            hidden = [memory_id for memory_id, source in sources.items() if source and source.state in HIDING]
+            revealed.update(*(self._unreplaced(some, scope.now) for some in batched(hidden, READ_SLICE)))
+        found = []
+        with self._lock:
             for each in facts:
                 source = tables.sources.get(each.fact.memory)
-                if source is None or (source.state not in states and each.fact.memory not in revealed):
-                    continue
-                if _is_seen(source, each.fact, scope):
+                shown = (*states, *HIDING) if each.fact.memory in revealed else states
+                if source is not None and source.state in shown and _is_seen(source, each.fact, scope):
                     found.append(each._replace(trust=source.trust))
         return sorted(found, key=lambda each: each.fact.id)
 
@@ -246,11 +247,16 @@ class FactIndex:
 
         A compressed one that names no replacement stays hidden: its summaries are not looked for.
         """
-        if not hidden:
-            return set()
         with self._store.snapshot() as snapshot:
             memories = [memory for each in hidden if (memory := snapshot.memory(each)) is not None]
             return {memory.id for memory in memories if not is_replaced(memory, snapshot.memory, (), now)}
+
+    def _read_sources(self, tables: _Tables, memory_ids: Iterable[str]) -> None:
+        """Read memories under the lock, so that no commit comes between; a slice at a time, so that none waits long."""
+        with self._lock, self._store.snapshot() as snapshot:
+            wanted = [memory_id for memory_id in memory_ids if memory_id in tables.by_memory]
+            memories = [memory for memory_id in wanted if (memory := snapshot.memory(memory_id)) is not None]
+            tables.sources |= {memory.id: _source_of(memory) for memory in memories}
 
     def _loaded(self) -> _Tables:
         tables = self._tables
