@@ -82,10 +82,20 @@ def test_a_turn_of_an_agent_with_an_odd_name_is_stored(daemon: RunningDaemon, na
 
 def test_M23_a_turn_that_is_refused_fails_no_hook(hooked: RunningDaemon) -> None:
     with agent(hooked, "refused") as client:
-        answer = client.hook("reply", session_id="s", prompt="word " * 3000, reply="The keel is 2 metres deep.")
+        longer_once_clean = "\u0958" * 8000  # a character whose normal form is two
+        answer = client.hook("reply", session_id="s", prompt=longer_once_clean, reply="The mast was cut to 11 metres.")
     assert answer.skipped is not None
     assert "at most 8192" in answer.skipped
-    assert [each.outcome for each in answer.results] == ["stored"]
+    assert [each.memory.content for each in answer.results if each.memory] == ["The mast was cut to 11 metres."]
+
+
+def test_M23_a_prompt_that_no_turn_can_hold_is_stored_in_parts(hooked: RunningDaemon) -> None:
+    lines = [f"Frame {number} is made of ash, and frame {number + 1000} of oak.\n" for number in range(200)]
+    with agent(hooked, "parts") as client:
+        answer = client.hook("reply", session_id="s", prompt="".join(lines) + "x" * 9000)
+        stored = [each.memory.content for each in answer.results if each.memory]
+    assert "\n".join(stored[:2]).splitlines() == "".join(lines).splitlines()
+    assert stored[2:] == ["x" * 8192, "x" * 808]
 
 
 def test_a_session_starts_with_its_resume_and_ends(daemon: RunningDaemon) -> None:
