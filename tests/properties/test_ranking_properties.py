@@ -60,7 +60,7 @@ def any_candidates(draw: st.DrawFn, count_min: int = 0, count_max: int = 8) -> C
 
 def taken(given: Candidates, places: list[int]) -> Candidates:
     """The candidates at these places, in that order, all their fields with them."""
-    arrays: list[Any] = [column[places] for column in given if column is not None]
+    arrays: list[Any] = [None if column is None else column[places] for column in given]
     return Candidates(*arrays)
 
 
