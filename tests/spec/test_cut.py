@@ -71,6 +71,13 @@ def test_kept_candidates_have_their_share_of_the_strongest(strengths: list[float
     assert np.flatnonzero(found).tolist() == expected
 
 
+def test_a_list_goes_on_to_a_tenth_of_the_share() -> None:
+    rows = np.log([[1e-9, each / (1 - each)] for each in (0.8, 0.05, 0.039)])
+    cut = CutoffModel((0.0, 1.0, 0.0), share=0.5, floor=-1e9)
+    assert abstention.kept_candidates(rows, cut, "words").tolist() == [True, False, False]
+    assert abstention.kept_candidates(rows, cut, "words", of_list=True).tolist() == [True, True, False]
+
+
 @pytest.mark.parametrize(
     ("closeness", "coverage", "left"), [(0.30, 0.0, True), (0.29, 0.0, False), (0.2, 0.5, True), (0.2, 0.49, False)]
 )

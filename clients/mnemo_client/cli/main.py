@@ -4,7 +4,6 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 nothing found, 4 daemon unreachab
 """
 
 import os
-import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
@@ -109,7 +108,8 @@ def _with_option_name(message: str, field: str, command: command_table.Command) 
     if found is None:
         return message
     shown = next((each for each in found.names if each.startswith("--")), str(found.settings.get("metavar", meant)))
-    return re.sub(rf"^{re.escape(field)}(?=: )", shown, message.replace(f"`{field}`", shown))
+    rest = message.removeprefix(f"{field}: ")
+    return (message if rest == message else f"{shown}: {rest}").replace(f"`{field}`", shown)
 
 
 def _help_text(command: command_table.Command, name: list[str]) -> str:

@@ -2,7 +2,7 @@
 
 The memories are looked at once, in slices, in the order of their ids. The place in `meta` is written with the facts of
 a slice, so that a crash loses and doubles nothing. What is stored from the first slice on has its facts already and is
-not looked at, and a store that begins with this version is marked with its first fact: a fact that somebody removes
+not looked at, and a store that begins with this version is marked with its first memory: a fact that somebody removes
 does not come back.
 """
 
@@ -42,7 +42,7 @@ class FactBackfill:
         return self._is_left
 
     def mark(self, store: MetaReader) -> tuple[Change, ...]:
-        """The change that goes with a first fact: there are no earlier memories to look at."""
+        """The change that goes with a first memory: there are no earlier ones to look at."""
         if self._is_left is not False or store.meta(EARLIER_FACTS):
             return ()
         return (PutMeta(name=EARLIER_FACTS, value=DONE),)

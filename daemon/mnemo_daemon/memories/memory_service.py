@@ -108,7 +108,7 @@ class MemoryService:
         mark_facts: Callable[[write_plan.MetaReader], Sequence[Change]] = lambda _: (),
     ) -> None:
         """on_scored: called with the id of each memory that is written after its vector was compared. mark_facts: the
-        changes that go with facts."""
+        changes that go with a memory, for the facts of earlier ones."""
         self._on_scored = on_scored
         self._mark_facts = mark_facts
         self._store = store
@@ -281,8 +281,7 @@ class MemoryService:
             known = _wanted_again(snapshot, after, caller.trust) if is_reworded else []
             if is_reworded:
                 facts = stated_facts(after.content, after.speaker)
-                stated = write_plan.put_facts(after, after.content, facts, snapshot, self._store.new_id)
-                known += (*stated, *self._mark_facts(snapshot)) if stated else ()
+                known += write_plan.put_facts(after, after.content, facts, snapshot, self._store.new_id)
             changes = authorised_changes([PutMemory(data=after)], snapshot, caller.trust)
             if caller.trust == "user":
                 usage = snapshot.usage(memory_id) or Usage(id=memory_id, strength=before.importance)
@@ -373,9 +372,8 @@ class MemoryService:
             self._on_scored(decision.memory.id)
         facts = [each for each in item.facts if decision.outcome != "duplicate" or each.method == SAID]
         if facts and decision.outcome != "discarded":
-            new_id = self._store.new_id
-            stated = write_plan.put_facts(decision.memory, draft.content, facts, pending, new_id)
-            pending.apply((*stated, *self._mark_facts(pending)))
+            pending.apply(write_plan.put_facts(decision.memory, draft.content, facts, pending, self._store.new_id))
+        pending.apply(self._mark_facts(pending))
         if item.is_extracted and decision.outcome != "discarded":
             wanted = PendingExtraction(id=decision.memory.id, at=pending.now, group=group, dedup=item.dedup or "")
             pending.apply((PutExtraction(data=wanted),))

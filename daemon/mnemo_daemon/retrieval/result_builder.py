@@ -97,7 +97,13 @@ class ResultBuilder:
         model = abstention.of_model(serving.embedder.name if serving is not None else "")[basis]
         features = abstention.features(inputs, context.request.thresholds, basis)
         strengths = abstention.strengths(features, model)
-        return CutoffEvidence(by_score, basis, features, strengths, abstention.kept_candidates(features, model, basis))
+        return CutoffEvidence(
+            by_score,
+            basis,
+            features,
+            strengths,
+            abstention.kept_candidates(features, model, basis, of_list=context.question.takes_list),
+        )
 
     def _excerpted(self, hit: Hit, query: str, budget: int) -> tuple[Hit, int]:
         """The hit with the lines around its best sentence that fit the budget for content, and their tokens."""
