@@ -210,3 +210,16 @@ def test_M10_L21_without_a_model_every_ranker_answers_and_says_how(started_daemo
         # 7.4: where there are no vectors, relevance is the words', uncapped: tanh(1·(1 + 0.4·(0.8 − 0.1) + 0.2))
         layered = client.recall("ferry", ranker="layered", dry=True).memories[0]
         assert layered.score == pytest.approx(math.tanh(1.48), abs=1e-3)
+
+
+def test_M24_status_says_what_is_missing_and_an_answer_by_which_mode_from_how_many_and_how_long(
+    started_daemon: RunningDaemon,
+) -> None:
+    with started_daemon.client() as client:
+        remember_three(client)
+        status = client.status()
+        assert (status.state, status.models["embedding"].state) == ("degraded", "absent")
+        assert any("embedding" in reason for reason in status.reasons)
+        answer = ask(client, "the ferry to the island", "hybrid")
+        assert (answer.mode, answer.total, answer.degraded) == ("deterministic", 3, ["vectors"])
+        assert answer.took_ms > 0
