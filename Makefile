@@ -73,7 +73,7 @@ linear-time: environment-dev
 bench-peers: environment-dev models .venv-peers/installed
 	$(PY) -m tests.bench.bench_peers $(DATA) --python .venv-peers/bin/python $(BENCH)
 
-# Trees of topics of the conversations in DATA and the documentation in DOCS, beside k-means and HDBSCAN.
+# Trees of topics of the conversations in DATA and the documentation in DOCS, compared with k-means and HDBSCAN.
 bench-topics: environment-dev models .venv-peers/installed
 	$(PY) -m tests.bench.bench_topics $(DATA) $(DOCS) --python .venv-peers/bin/python $(BENCH)
 

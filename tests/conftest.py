@@ -78,7 +78,7 @@ def utc(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="session")
 def minilm_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of models (for MNEMO_MODELS_FOLDER) with the default embedding model alone, which lies in the user's
-    cache. A language model beside it would be asked whenever a text is taken in, and there is not always one."""
+    cache. An installed language model would be asked whenever a text is taken in, and there is not always one."""
     folder = tmp_path_factory.mktemp("models")
     (folder / DEFAULT_EMBEDDING).symlink_to(_pull(DEFAULT_EMBEDDING) / DEFAULT_EMBEDDING)
     return folder

@@ -23,5 +23,5 @@ def place_at(cursor: str) -> Place | None:
 
 
 def bad_cursor() -> Refusal:
-    """The refusal of what is no cursor."""
+    """The refusal of an invalid cursor."""
     return bad_value("a cursor is what the page before gave as `cursor`", "cursor")

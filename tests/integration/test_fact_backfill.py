@@ -8,7 +8,6 @@ import pytest
 from mnemo_core.ingest.mutations import Draft
 from mnemo_core.ingest.write_plan import IngestItem, StatedFact, put_facts
 from mnemo_daemon import history_names
-from mnemo_daemon.ingest import fact_backfill
 from mnemo_daemon.ingest.fact_backfill import EARLIER_FACTS, FactBackfill
 from mnemo_daemon.memories.memory_service import MemoryService, stated_facts
 from mnemo_store.records import DropFact, PendingExtraction, PutExtraction, PutMeta
@@ -90,10 +89,7 @@ def test_what_the_write_path_does_not_read_is_not_read_later(tmp_path: Path) -> 
         assert objects(desk) == ["Braga"]
 
 
-def test_a_memory_with_facts_and_one_that_comes_later_are_left_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(fact_backfill, "SLICE", 1)
+def test_a_memory_with_facts_and_one_that_comes_later_are_left_alone(tmp_path: Path) -> None:
     with desk_in(tmp_path / "data") as desk:
         for text in (EVA, TOM):
             desk.add(text)
@@ -105,7 +101,7 @@ def test_a_memory_with_facts_and_one_that_comes_later_are_left_alone(
         desk.store.transact(lambda _: WriteResult(put, None), by="test").result(WAIT_SECONDS)
         reset = PutMeta(name=EARLIER_FACTS, value="")
         desk.store.transact(lambda _: WriteResult((reset,), None), by="test").result(WAIT_SECONDS)
-        job = FactBackfill(desk.store)
+        job = FactBackfill(desk.store, slice_size=1)
         assert job.run_slice()
         desk.at += 1
         desk.add(SUE)
@@ -114,12 +110,11 @@ def test_a_memory_with_facts_and_one_that_comes_later_are_left_alone(
         assert (objects(desk), place(desk)) == (["Lisbon", "Siemens", "tea"], "done")
 
 
-def test_after_a_crash_the_search_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fact_backfill, "SLICE", 1)
+def test_after_a_crash_the_search_goes_on_where_it_was(tmp_path: Path) -> None:
     with desk_in(tmp_path / "data") as desk:
         for text in (EVA, TOM, SUE):
             desk.add(text)
-        assert FactBackfill(desk.store).run_slice()
+        assert FactBackfill(desk.store, slice_size=1).run_slice()
         assert objects(desk) == ["Lisbon"]
         drop_facts(desk)
     with desk_in(tmp_path / "data") as desk:

@@ -409,7 +409,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
                           {"choices": HOOK_EVENTS}),
                  _option("--session", help="the session, unless the JSON names it", metavar="ID"),
                  _option("--agent", help="the name of the agent", metavar="NAME"))),
-        Command("triggers", "list what is to be read before an action", ".commands.agents:triggers",
+        Command("triggers", "list the memories to read before an action", ".commands.agents:triggers",
                 (Argument(("action",), "the action, such as deploy, as in the tag trigger:deploy",
                           {"metavar": "ACTION"}), _COUNT)),
         Command("reclassify", "classify and score again the memories that a rule classified",

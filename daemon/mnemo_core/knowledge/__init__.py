@@ -1,1 +1,1 @@
-"""Topics of what is remembered, the facts that it states, and their relations. SPEC 10"""
+"""Topics of the memories, the facts that they state, and their relations. SPEC 10"""

@@ -60,17 +60,17 @@ def telling_words(texts: Sequence[str], look_up: Callable[[str], TermStatistics]
     scored = {term: _divergence(len(numbers) / len(texts), (frequencies[term] + 0.5) / (total + 1))
               for term, numbers in found.items() if len(numbers) >= least}  # fmt: skip
     spelled = {term: _spelling(words) for term, words in spellings.items()}
-    beside: dict[str, list[tuple[int, str, str]]] = defaultdict(list)
+    partners: dict[str, list[tuple[int, str, str]]] = defaultdict(list)
     for (one, other), numbers in neighbours.items():
         if len(numbers) >= max(least, PHRASE_SHARE * len(found[one] | found[other])):
-            beside[one].append((-len(numbers), one, other))
-            beside[other].append((-len(numbers), one, other))
+            partners[one].append((-len(numbers), one, other))
+            partners[other].append((-len(numbers), one, other))
     parts: list[str] = []
     used = set[str]()
     for term in sorted(scored, key=lambda term: (-scored[term], spelled[term])):
         if term in used or len(parts) == NAME_PARTS:
             continue
-        pairs = sorted(pair[1:] for pair in beside[term] if used.isdisjoint(pair[1:]))
+        pairs = sorted(pair[1:] for pair in partners[term] if used.isdisjoint(pair[1:]))
         for phrase in (*pairs[:1], (term,)):
             part = _phrase([spelled[each] for each in phrase])
             if len(", ".join([*parts, part])) <= NAME_CHARACTERS:

@@ -51,7 +51,7 @@ def grow(
     """The tree of the rows, in steps between which the caller may pause.
 
     `former` has the leaf of each row in the former tree, -1 for a row that is new, or no rows. Work begins from it:
-    a tree that begins anew with each change would have other topics each time. Without `is_whole`, rows that are new
+    a tree that starts again with each change would have other topics each time. Without `is_whole`, rows that are new
     are only added to it.
     """
     start = former.leaves if len(former.leaves) else np.full(len(vectors), -1, np.int32)

@@ -25,7 +25,8 @@ SLICE = 100  # memories
 class FactBackfill:
     """The job, and the mark of a store that has nothing to read."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, slice_size: int = SLICE) -> None:
+        self._slice_size = slice_size
         self._store = store
         self._is_left: bool | None = None  # earlier memories; None: not looked yet
         store.on_row_ids_reset(self._look_again)
@@ -53,10 +54,10 @@ class FactBackfill:
             after, _, last = snapshot.meta(EARLIER_FACTS).partition(" ")
             is_first = not last
             last = last or self._store.new_id()  # above all that there are
-            memories = snapshot.memories(after, SLICE)
+            memories = snapshot.memories(after, self._slice_size)
             read = {memory.id: (memory.content, facts) for memory in memories
                     if memory.id <= last and (facts := _unread_facts(snapshot, memory))}  # fmt: skip
-        is_end = len(memories) < SLICE or memories[-1].id >= last
+        is_end = len(memories) < self._slice_size or memories[-1].id >= last
         place = DONE if is_end else f"{memories[-1].id} {last}"
 
         def decide(snapshot: Snapshot) -> WriteResult[None]:

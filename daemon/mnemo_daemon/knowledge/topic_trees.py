@@ -217,12 +217,10 @@ class TopicTrees:
                 next(self._work)
         except StopIteration:
             self._work = None
-        except BaseException:
-            self._work, self._is_building, self._changed_at = (
-                None,
-                False,
-                0.0,
-            )  # due again at once: the scheduler decides when
+        except BaseException:  # raised again: the scheduler reports it and decides when the work is tried again
+            self._work = None
+            self._is_building = False
+            self._changed_at = 0.0  # due at once
             raise
         return self._work is not None
 

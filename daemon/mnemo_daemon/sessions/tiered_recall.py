@@ -109,7 +109,7 @@ class TieredRecall:
         self._nodes.record_co_occurrence(co_occurring_nodes(outcome.ranking, outcome.floor))
 
     def clear_caches(self) -> None:
-        """Forget what is hot."""
+        """Empty the hot buffers."""
         self._hot.clear()
 
     def hot_items(self, scope: SessionScope) -> tuple[HotItem, ...]:

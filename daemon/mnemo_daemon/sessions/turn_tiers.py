@@ -1,6 +1,6 @@
 """Turns move between the tiers of their sessions: pushed out, filed in pairs, archived. SPEC 8 [T1, T5, T6, T7, T15]
 
-Each step is one transaction, and what is left to do is read from the store: after a crash the next look goes on. A step
+Each step is one transaction, and the remaining work is read from the store: after a crash the next look goes on. A step
 decides again, within its transaction, whether a turn still is where it was seen.
 """
 
@@ -55,7 +55,7 @@ class TurnTiers:
         self._has_looked = False  # at the rings of all sessions, since the start
         self._sweep: Iterator[None] | None = None  # the one under way
 
-    # The ring, and what is recent
+    # The ring, and the recent turns
 
     def is_push_out_due(self) -> bool:
         """Return whether an item entered a ring since the last look."""
@@ -142,10 +142,11 @@ class TurnTiers:
         self._sweep = self._sweep or self._sweep_steps()
         try:
             next(self._sweep)
-        except BaseException as error:
+        except StopIteration:
             self._sweep = None
-            if isinstance(error, StopIteration):
-                return False
+            return False
+        except BaseException:  # raised again: the scheduler reports it and tries again
+            self._sweep = None
             self._sessions.mark_dropped()  # the step that failed may have been one of those
             raise
         return True

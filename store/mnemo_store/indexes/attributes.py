@@ -52,7 +52,7 @@ _DTYPES: dict[str, Any] = {
     "id_high": np.uint64, "id_low": np.uint64,
     "text_high": np.uint64, "text_low": np.uint64,  # text_hash of the embedded text
     "state": np.uint8, "kind": np.uint8, "category": np.uint8, "layer": np.uint8, "trust": np.uint8,
-    "tier": np.uint8,  # 0 for what is no turn, else 1 + its place in TIERS
+    "tier": np.uint8,  # 0 for a memory that is no turn, else 1 + its place in TIERS
     "namespace": np.int32, "user_id": np.int32, "agent_id": np.int32, "run_id": np.int32, "session_id": np.int32,
     "speaker": np.int32, "source": np.int32, "managed": np.int32,
     "importance": np.float32, "decay_rate": np.float32,

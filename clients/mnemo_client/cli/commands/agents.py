@@ -38,7 +38,7 @@ _HOOK_FIELDS = ("session_id", "prompt", "reply")
 
 
 def hook(context: CommandContext) -> int:
-    """Run a hook with what standard input says, and print what is to be injected.
+    """Run a hook with the input on standard input, and print the context to inject.
 
     It fails open: an agent goes on without its memory, and a person finds the reason on standard error.
     """

@@ -87,7 +87,7 @@ def tags(context: CommandContext) -> int:
 
 
 def topics(context: CommandContext) -> int:
-    """Show the tree of topics, or the members of those that are named; with `--rebuild`, have it built anew first."""
+    """Show the tree of topics, or the members of those that are named; with `--rebuild`, rebuild it first."""
     client, options = context.client(), context.options
     if options.id:
         return _show_members(context)

@@ -38,7 +38,7 @@ def facts(context: CommandContext) -> int:
 
 
 def _answered(context: CommandContext, client: Client, entity: str, question: str) -> tuple[list[str], str]:
-    """The lines of an answer, and what is to be said behind them."""
+    """The lines of an answer, and its closing remark."""
     options, style = context.options, context.style
     if question == "graph":
         found = client.fact_graph(entity, options.hops)

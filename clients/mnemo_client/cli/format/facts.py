@@ -14,7 +14,7 @@ def fact_lines(facts: Sequence[FactView], style: TextStyle) -> list[str]:
 
 
 def conflict_lines(conflicts: Sequence[ConflictView], style: TextStyle) -> list[str]:
-    """Return for each conflict what is in doubt, then a line for each of the facts."""
+    """Return a heading for each conflict, then a line for each of the facts."""
     lines: list[str] = []
     for each in conflicts:
         lines.append(style.bold(f"{sanitize(each.subject)} · {sanitize(each.predicate)}"))
@@ -32,10 +32,10 @@ def _fact_row(fact: FactView, style: TextStyle) -> list[str]:
     until = f"until {local_date(fact.valid_to)}" if fact.valid_to is not None else ""
     doubt = style.warn("contradicted") if fact.conflicts_with else ""
     state = "" if fact.status == "open" else style.warn(fact.status)
-    told = [sanitize(fact.subject), style.dim(sanitize(fact.predicate)), sanitize(fact.object)]
+    triple = [sanitize(fact.subject), style.dim(sanitize(fact.predicate)), sanitize(fact.object)]
     facts = " · ".join(filter(None, (since, until, state, doubt)))
     ids = f"memory {short_id(fact.memory_id)} · fact {sanitize(short_id(fact.id))}"
-    return [*told, style.dim(facts), style.dim(ids)]
+    return [*triple, style.dim(facts), style.dim(ids)]
 
 
 def _chain_line(chain: FactChainView, style: TextStyle) -> str:
