@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple, Protocol
 
 import msgspec
 
+from mnemo_core.decay import MetaReader
 from mnemo_core.ingest import mutations, note_sync, policies, trust
 from mnemo_core.ingest.attributes.attribute_claims import SEARCHED_CHARS_MAX
 from mnemo_core.ingest.deduplication import RELATIONS_MAX, Neighbour, find_relations
@@ -113,12 +114,6 @@ class WriteSnapshot(Protocol):
     def roots(self) -> list[NoteRoot]: ...
     def edges(self, memory_id: str) -> list[Edge]: ...
     def facts(self, memory_id: str) -> list[Fact]: ...
-
-
-class MetaReader(Protocol):
-    """Read access to the metadata of a store."""
-
-    def meta(self, name: str) -> str: ...
 
 
 class PendingSnapshot:

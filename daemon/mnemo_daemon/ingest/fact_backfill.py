@@ -6,7 +6,8 @@ not looked at, and a store that begins with this version is marked with its firs
 does not come back.
 """
 
-from mnemo_core.ingest.write_plan import HASHED_STATES, MetaReader, StatedFact, put_facts
+from mnemo_core.decay import MetaReader
+from mnemo_core.ingest.write_plan import HASHED_STATES, StatedFact, put_facts
 from mnemo_core.text.syntax.statements import extract_statements
 from mnemo_daemon.history_names import BY_FACTS
 from mnemo_daemon.ingest.extraction import SOURCE as STATEMENT_SOURCE

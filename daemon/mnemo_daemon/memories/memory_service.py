@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from mnemo_core.decay import MetaReader
 from mnemo_core.ingest import mutations, trust, write_plan
 from mnemo_core.ingest.mutations import Decision, Draft
 from mnemo_core.ingest.write_plan import IngestItem, PendingSnapshot, StatedFact
@@ -105,7 +106,7 @@ class MemoryService:
         store: Store,
         views: Views,
         on_scored: Callable[[str], None] = lambda _: None,
-        mark_facts: Callable[[write_plan.MetaReader], Sequence[Change]] = lambda _: (),
+        mark_facts: Callable[[MetaReader], Sequence[Change]] = lambda _: (),
     ) -> None:
         """on_scored: called with the id of each memory that is written after its vector was compared. mark_facts: the
         changes that go with a memory, for the facts of earlier ones."""
