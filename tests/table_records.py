@@ -80,6 +80,10 @@ def _values(kind: Any, in_key: str | None = None) -> st.SearchStrategy[Any]:
         return st.floats(0, 1)
     if kind is bool:
         return st.booleans()
+    if get_origin(kind) is dict:
+        return st.dictionaries(*map(_values, get_args(kind)), max_size=2)
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        return st.builds(kind, **{name: _values(hint) for name, hint in get_type_hints(kind).items()})
     if get_origin(kind) is tuple:
         return st.lists(_values(get_args(kind)[0]), max_size=2).map(tuple)
     return st.one_of(*(st.none() if one is type(None) else _values(one) for one in get_args(kind)))
@@ -125,6 +129,8 @@ def _sample(name: str, kind: Any, number: int, in_key: str | None = None) -> Any
         return 0.25
     if kind is bool:
         return True
+    if get_origin(kind) is dict:
+        return {_sample(name, get_args(kind)[0], number): number}
     if get_origin(kind) is tuple:
         return (_sample(name, get_args(kind)[0], number),)
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):

@@ -11,6 +11,7 @@ RECLASSIFY = "reclassify"
 LLM_CALL = "llm call"
 MERGE_TOPICS = "merge topics"
 ABSTRACT_TOPICS = "abstract topics"
+CONSOLIDATE = "consolidate"
 
 # Authors of changes that nobody asked for at that moment
 BY_NOTES = "notes"
@@ -25,6 +26,7 @@ BY_LLM = "llm"
 BY_TOPICS = "topics"  # takes ids for topics
 BY_TOPIC_NODES = "topic nodes"
 BY_SESSIONS = "sessions"
+BY_LIFECYCLE = "lifecycle"
 
 # Authors whose changes an undo of the last change passes over, since nobody asked for them. An erasure that resumes by
 # itself has the name of its operation as its author. [SPEC 3.3]
@@ -41,6 +43,7 @@ LEFT_ALONE = frozenset(
         BY_TOPICS,
         BY_TOPIC_NODES,
         BY_SESSIONS,
+        BY_LIFECYCLE,
         PURGE,
     }
 )

@@ -27,18 +27,15 @@ IDLE_MODEL_SECONDS = 10.0
 
 def jobs_of(s: Services) -> tuple[Job, ...]:
     """The table, for the services of one daemon."""
+    return (*_jobs_of_memories(s), *_jobs_of_conversations(s), *_jobs_of_indexes(s))
+
+
+def _jobs_of_memories(s: Services) -> tuple[Job, ...]:
+    """Jobs that write memories, or remove them."""
     return (
         Job(
             "usage", "Write down which memories were recalled.", _when(s.usage_recorder.is_due),
             _once(s.usage_recorder.write), "all that was recalled in 2 seconds",
-        ),
-        Job(
-            "index_rebuild", "Rebuild the indexes of words and attributes where they are broken.",
-            _when(lambda: s.views.state == "stale"), _once(s.views.rebuild), "both indexes",
-        ),
-        Job(
-            "index_saving", "Save the indexes of words and attributes, so that the next start is quick.",
-            _when(s.views.is_save_due), _once(s.views.save), "both indexes",
         ),
         Job(
             "extraction", "Extract the statements of texts that were stored to be broken up.",
@@ -46,6 +43,23 @@ def jobs_of(s: Services) -> tuple[Job, ...]:
         ),
         Job("fact_backfill", "Read the facts of memories that an older version had stored.",
             _when(s.fact_backfill.is_due), s.fact_backfill.run_slice, "100 memories", is_heavy=True),
+        Job("erasure", "Finish an erasure that was interrupted.", _when(lambda: bool(s.erasure.pending)),
+            _once(s.erasure.resume_if_due), "one erasure"),
+        Job("consolidation", "Consolidate memories: a cycle after activity, every `lifecycle.interval_minutes`.",
+            _when(s.consolidation.is_due), s.consolidation.run_slice, "0.5 seconds of one step", is_heavy=True),
+        Job("expiry", "Move memories that have expired to the trash.", Interval(EXPIRY_SECONDS), s.expiry.run_slice,
+            "200 memories"),
+        Job(
+            "trash_retention", "Clear the trash after `trash.keep_days`, rejected texts after 30 days.",
+            Interval(RETENTION_SECONDS),
+            lambda: s.trash.run_retention_slice(s.settings.trash.keep_days), "1,000 memories",
+        ),
+    )  # fmt: skip
+
+
+def _jobs_of_conversations(s: Services) -> tuple[Job, ...]:
+    """Jobs of conversations and topics."""
+    return (
         Job("topic_nodes", "Join pairs of turns to topic nodes, and count which nodes were recalled together.",
             _when(s.topic_nodes.is_due), s.topic_nodes.run_slice, "32 pairs"),
         Job("topic_tree", "Build the tree of topics, and name the topics.", _when(s.topic_trees.is_due),
@@ -60,8 +74,6 @@ def jobs_of(s: Services) -> tuple[Job, ...]:
             "turn_review", "Judge how important turns are, and condense long ones that left the ring.",
             _when(s.turn_review.is_due), s.turn_review.run_slice, "0.5 seconds of one turn",
         ),
-        Job("erasure", "Finish an erasure that was interrupted.", _when(lambda: bool(s.erasure.pending)),
-            _once(s.erasure.resume_if_due), "one erasure"),
         Job(
             "resume_lines", "Condense the core memories that the last resume had no room for.",
             _when(s.resume.is_due), s.resume.run_slice, "one call of the model", is_heavy=True,
@@ -69,12 +81,19 @@ def jobs_of(s: Services) -> tuple[Job, ...]:
         Job("markdown_export", "Write core memories and topics to `notes.export_dir`.",
             lambda now, state: s.markdown_export.is_enabled() and Interval(EXPORT_SECONDS)(now, state),
             s.markdown_export.run_slice, "two pages"),
-        Job("expiry", "Move memories that have expired to the trash.", Interval(EXPIRY_SECONDS), s.expiry.run_slice,
-            "200 memories"),
+    )  # fmt: skip
+
+
+def _jobs_of_indexes(s: Services) -> tuple[Job, ...]:
+    """Jobs of indexes, models and the process."""
+    return (
         Job(
-            "trash_retention", "Clear the trash after `trash.keep_days`, rejected texts after 30 days.",
-            Interval(RETENTION_SECONDS),
-            lambda: s.trash.run_retention_slice(s.settings.trash.keep_days), "1,000 memories",
+            "index_rebuild", "Rebuild the indexes of words and attributes where they are broken.",
+            _when(lambda: s.views.state == "stale"), _once(s.views.rebuild), "both indexes",
+        ),
+        Job(
+            "index_saving", "Save the indexes of words and attributes, so that the next start is quick.",
+            _when(s.views.is_save_due), _once(s.views.save), "both indexes",
         ),
         Job("llm_log_retention", "Delete the records of language-model calls that are older than 90 days.",
             Interval(RETENTION_SECONDS), s.llm_calls.run_retention_slice, "500 records"),

@@ -24,6 +24,7 @@ from mnemo_daemon.knowledge.fact_service import FactService
 from mnemo_daemon.knowledge.topic_graph import TopicGraph
 from mnemo_daemon.knowledge.topic_nodes import TopicNodes
 from mnemo_daemon.knowledge.topic_trees import TopicTrees
+from mnemo_daemon.lifecycle.consolidation.consolidation import Consolidation
 from mnemo_daemon.lifecycle.erasure import Erasure
 from mnemo_daemon.lifecycle.expiry import Expiry
 from mnemo_daemon.lifecycle.trash import Trash
@@ -86,6 +87,7 @@ class Services:
     trash: Trash
     expiry: Expiry
     erasure: Erasure
+    consolidation: Consolidation
     llm_calls: CallLog
     llm_tasks: TaskRunner
     runs: RunService
@@ -197,6 +199,10 @@ class Services:
         self.trash = Trash(store, self.views)
         self.expiry = Expiry(store, self.views)
         self.erasure = Erasure(store, self.disk, self.embedding.spaces, self._purge_views)
+        self.consolidation = Consolidation(
+            store, self.views, self.indexing, self.embedding, self.llm_tasks, self.topic_trees,
+            lambda: self.settings.lifecycle, self.priority,
+        )  # fmt: skip
         self.notes = self._made_notes()
         self.is_open = True
 
@@ -257,6 +263,7 @@ class Services:
             self.recall.close()
             self.extraction.close()
             self.turn_review.close()
+            self.consolidation.close()
             self.topic_trees.close()
             self.ingest.close()
             self.indexing.stop()

@@ -123,6 +123,14 @@ class TrashSettings(Section, frozen=True):
     keep_days: Annotated[int, Meta(ge=0, le=36_500)] = 0  # older ones leave the trash for good; 0: none
 
 
+class LifecycleSettings(Section, frozen=True):
+    """Consolidation of memories. SPEC 9"""
+
+    # Between two cycles, each only if something has happened since the last; 0: on request alone.
+    interval_minutes: Annotated[int, Meta(ge=0, le=10_080)] = 30
+    merge: bool = False  # True: memories that say nearly the same become one
+
+
 class PrivacySettings(Section, frozen=True):
     """Text that is masked before anything is written."""
 
@@ -155,6 +163,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     llm: LlmSettings = LlmSettings()
     history: HistorySettings = HistorySettings()
     trash: TrashSettings = TrashSettings()
+    lifecycle: LifecycleSettings = LifecycleSettings()
     privacy: PrivacySettings = PrivacySettings()
     jobs: JobsSettings = JobsSettings()
     client: ClientSettings = ClientSettings()

@@ -23,6 +23,10 @@ State = Literal["active", "archived", "compressed", "superseded", "discarded", "
 Tier = Literal["ring", "recent", "registry"]
 Relation = Literal["repeats", "updates", "related"]
 NodeRelation = Literal["co_occurs", "derived_from", "abstracted_from", "related"]
+LifecycleAction = Literal[
+    "activate", "archive", "promote", "demote", "tag", "merge", "supersede", "absorb", "distil", "delete", "overlap"
+]
+DecisionStatus = Literal["apart", "proposed", "rejected", "done"]
 
 FORMAT = 6  # of all that is kept: whatever changes a record, a default or a table raises it. FORMAT.md
 
@@ -303,6 +307,51 @@ class NodeEdge(Record, frozen=True):
     weight: int = 1  # of co_occurs: the number of recalls in which both nodes were near the query
 
 
+class StepReport(Record, frozen=True):
+    """The result of one step of a cycle."""
+
+    name: str
+    counts: dict[str, int] = {}
+    milliseconds: int = 0
+    skipped: str = ""  # why it was not carried out
+
+
+class Cycle(Record, frozen=True):
+    """A cycle of consolidation. Its id is the group of everything that it wrote. SPEC 9.1
+
+    Steps are in the order in which they were carried out; of an interrupted cycle those that are missing are still to
+    be carried out.
+    """
+
+    id: str
+    epoch: int  # that it ended, or is to end
+    started_at: int  # ms
+    seq: int  # of the last change before it
+    ended_at: int = 0  # ms; 0: it goes on
+    namespace: str = ""  # "": all
+    is_requested: bool = False
+    steps: tuple[StepReport, ...] = ()
+
+
+class LifecycleDecision(Record, frozen=True):
+    """The decision of the lifecycle or of a person on one or more memories, so that it is made once. SPEC 9.5, 9.7
+
+    It holds for the texts of `digest`: where one was changed, there is none. Of a pair, which memory is `other` follows
+    from the action; of one that has no direction, `other` is the larger id.
+    """
+
+    memory: str
+    action: LifecycleAction
+    other: str  # `memory` again where the decision is on one memory
+    status: DecisionStatus
+    at: int  # ms
+    digest: str  # decision_digest of the texts, in this order
+    more: tuple[str, ...] = ()  # memories beyond the two
+    text: str = ""  # proposed for what the action makes
+    tag: str = ""  # proposed
+    reason: str = ""
+
+
 class PutMemory(Record, frozen=True, tag_field="record_type", tag="memory"):
     data: Memory
 
@@ -436,6 +485,24 @@ class DropNodeEdge(Record, frozen=True, tag_field="record_type", tag="node_edge_
     relation: NodeRelation
 
 
+class PutCycle(Record, frozen=True, tag_field="record_type", tag="cycle"):
+    data: Cycle
+
+
+class DropCycle(Record, frozen=True, tag_field="record_type", tag="cycle_dropped"):
+    id: str
+
+
+class PutDecision(Record, frozen=True, tag_field="record_type", tag="decision"):
+    data: LifecycleDecision
+
+
+class DropDecision(Record, frozen=True, tag_field="record_type", tag="decision_dropped"):
+    memory: str
+    action: LifecycleAction
+    other: str
+
+
 class PutMeta(Record, frozen=True, tag_field="record_type", tag="meta"):
     """A named fact about the whole store: the model in use, the epoch."""
 
@@ -448,7 +515,7 @@ Change = (
     | PutNote | DropNote | PutRoot | DropRoot | PutSkip | DropSkip | PutErasedText | DropErasedText | PutMeta
     | PutLlmCall | DropLlmCall | PutFact | DropFact | PutExtraction | DropExtraction
     | PutSession | DropSession | PutTurnPair | DropTurnPair | PutTopicNode | DropTopicNode
-    | PutNodeEdge | DropNodeEdge
+    | PutNodeEdge | DropNodeEdge | PutCycle | DropCycle | PutDecision | DropDecision
 )  # fmt: skip
 
 
@@ -490,6 +557,11 @@ def normalized_text(content: str) -> str:
 def content_hash(content: str) -> bytes:
     """A 16-byte hash that is equal exactly for contents whose normalized texts are equal."""
     return hashlib.blake2b(normalized_text(content).encode(), digest_size=16).digest()
+
+
+def decision_digest(contents: Sequence[str]) -> str:
+    """The digest in a decision on memories with these contents."""
+    return hashlib.blake2b(b"".join(map(content_hash, contents)), digest_size=16).hexdigest()
 
 
 def skip_hash(salt: str, content: str) -> str:

@@ -19,6 +19,9 @@ from mnemo_store.codec import id_key, id_text, seq_key, seq_of
 from mnemo_store.records import (
     Change,
     ChangeEntry,
+    Cycle,
+    DropCycle,
+    DropDecision,
     DropEdge,
     DropErasedText,
     DropExtraction,
@@ -36,12 +39,15 @@ from mnemo_store.records import (
     Edge,
     ErasedText,
     Fact,
+    LifecycleDecision,
     LlmCall,
     Memory,
     NodeEdge,
     NoteFile,
     NoteRoot,
     PendingExtraction,
+    PutCycle,
+    PutDecision,
     PutEdge,
     PutErasedText,
     PutExtraction,
@@ -389,11 +395,18 @@ NODE_EDGES: Table[NodeEdge] = Table(
     other_keys=(Key(("target", "id"), ("relation", "text"), ("source", "id"), mark=b"<"),),
     parents=(Parent("source", "topic_nodes"), Parent("target", "topic_nodes")), texts=None, since=6,
 )  # fmt: skip
+CYCLES: Table[Cycle] = Table("cycles", "cycle", Cycle, Key(_ID), PutCycle, DropCycle, since=6)
+DECISIONS: Table[LifecycleDecision] = Table(
+    "decisions", "decision", LifecycleDecision,
+    Key(("memory", "id"), ("action", "text"), ("other", "id"), mark=b">"), PutDecision, DropDecision,
+    other_keys=(Key(("other", "id"), ("action", "text"), ("memory", "id"), mark=b"<"),),
+    parents=(Parent("memory", "memories"), Parent("other", "memories")), since=6,
+)  # fmt: skip
 
 _OF_MEMORIES: tuple[Table[Any], ...] = (MEMORIES, VERSIONS, CHANGES, USAGE)
 _OTHERS: tuple[Table[Any], ...] = (
     TRASH, EDGES, NOTES, ROOTS, SKIPS, FORGOTTEN, LLM_CALLS, FACTS, EXTRACTIONS, SESSIONS, TOPIC_NODES, TURN_PAIRS,
-    NODE_EDGES,
+    NODE_EDGES, CYCLES, DECISIONS,
 )  # fmt: skip
 TABLES: tuple[Table[Any], ...] = (*_OF_MEMORIES, *_OTHERS, META)
 

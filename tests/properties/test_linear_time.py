@@ -222,7 +222,7 @@ NO_TEXTS = frozenset((
     "fact_chains.find_chains", "replacements.is_replaced", "write_plan.put_facts",
     "markdown.read_markdown", "markdown.read_plain_text", "markdown.visible_lines", "org.org_metadata", "org.read_org",
     "rst.read_rst", "memory_cues.cue", "session_rows.recorded_sessions", "tiers.condensed", "tiers.in_tier",
-    "topic_nodes.co_occurring_pairs", "topic_nodes.moved_edges",
+    "topic_nodes.co_occurring_pairs", "topic_nodes.moved_edges", "state.retagged",
 ))  # fmt: skip
 
 

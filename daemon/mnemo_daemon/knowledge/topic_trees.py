@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from mnemo_core.lifecycle.consolidation.state import TopicLeaf
 from mnemo_core.llm.tasks import TaskInputs
 from mnemo_core.llm.writing.naming import NAMING, NameAnswer
 from mnemo_core.similarity.thresholds import Thresholds
@@ -131,6 +132,17 @@ class TopicTrees:
             if topic_id in tree.moved:
                 return TopicMembers(None, np.empty(0, np.int32), tree.moved[topic_id])
         return None
+
+    def leaves(self) -> list[TopicLeaf]:
+        """The leaves of all trees as they are now with their members, the largest first."""
+        found = [
+            TopicLeaf(
+                tree.topics[place].id, tree.scope.namespace, tree.scope.user_id, tree.numbers[tree.leaves == place]
+            )
+            for tree in self._trees.values()
+            for place in np.unique(tree.leaves).tolist()
+        ]
+        return sorted(found, key=lambda leaf: (-len(leaf.rows), leaf.id))
 
     def is_current(self) -> bool:
         """Return whether the trees are those of the present memories, as far as is known."""

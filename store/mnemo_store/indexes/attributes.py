@@ -36,7 +36,7 @@ from mnemo_store.records import (
     text_hash,
 )
 
-KIND = "columns-3"  # of the index file
+KIND = "columns-4"  # of the index file
 
 NAMED = ("namespace", "user_id", "agent_id", "run_id", "session_id", "speaker", "source", "managed")
 CODED = {"kind": KINDS, "category": CATEGORIES, "layer": LAYERS, "trust": TRUSTS, "state": STATES}
@@ -52,6 +52,7 @@ _DTYPES: dict[str, Any] = {
     "id_high": np.uint64, "id_low": np.uint64,
     "text_high": np.uint64, "text_low": np.uint64,  # text_hash of the embedded text
     "state": np.uint8, "kind": np.uint8, "category": np.uint8, "layer": np.uint8, "trust": np.uint8,
+    "pinned": np.uint8,
     "tier": np.uint8,  # 0 for a memory that is no turn, else 1 + its place in TIERS
     "namespace": np.int32, "user_id": np.int32, "agent_id": np.int32, "run_id": np.int32, "session_id": np.int32,
     "speaker": np.int32, "source": np.int32, "managed": np.int32,
@@ -151,6 +152,7 @@ class AttributeStore:
             }  # fmt: skip
             for name, choices in CODED.items():
                 row[name] = choices.index(getattr(memory, name))
+            row["pinned"] = memory.pinned
             row["tier"] = 0 if memory.turn is None else 1 + TIERS.index(memory.turn.tier)
             for name in NAMED:
                 row[name] = self._code(name, getattr(memory, name))
@@ -295,6 +297,12 @@ class AttributeStore:
                 if tag.startswith(prefix)
             }
 
+    def numbers_with_tag(self, tag: str) -> NDArray[np.int64]:
+        """The numbers of the memories that have exactly this tag, in any state."""
+        with self._lock:
+            numbers = self._tags.get(tag, ())
+            return np.fromiter(numbers, np.int64, len(numbers))
+
     def mask(self, wanted: MemoryFilter) -> NDArray[np.bool_]:
         """Read-only mask, by number, of the memories that pass the filter. Cached."""
         with self._lock:
@@ -417,6 +425,10 @@ class AttributeStore:
     def code(self, name: str, value: str) -> int:
         """The code of a value in a column of names; -1 where no memory has it."""
         return self._codes[name].get(value, -1)
+
+    def name(self, name: str, code: int) -> str:
+        """The value of a code in a column of names; "" for no code."""
+        return self._names[name][code] if 0 <= code < len(self._names[name]) else ""
 
     def tags_of(self, number: int) -> tuple[str, ...]:
         return self._tags_of.get(number, ())

@@ -1,0 +1,1 @@
+"""Consolidation: the steps of a cycle, as pure rules over the memories of the store. SPEC 9"""

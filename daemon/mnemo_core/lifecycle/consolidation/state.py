@@ -1,0 +1,326 @@
+"""The memories as a cycle of consolidation sees them.
+
+Columns of all memories are copied when the cycle starts; records are read one by one. Every change that a step makes is
+applied here too, so that the next step sees it, whether the store has it already or, in a dry run, never will.
+Memories that others store meanwhile are for the next cycle.
+"""
+
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from msgspec.structs import replace
+from numpy.typing import NDArray
+
+from mnemo_core.llm.tasks import AnyTask
+from mnemo_core.similarity.thresholds import Thresholds
+from mnemo_store.records import (
+    CATEGORIES,
+    KINDS,
+    LAYERS,
+    STATES,
+    TRUSTS,
+    Change,
+    DropDecision,
+    Layer,
+    LifecycleAction,
+    LifecycleDecision,
+    Memory,
+    PutDecision,
+    PutMemory,
+    PutMeta,
+    PutUsage,
+    Session,
+    Usage,
+    decision_digest,
+    default_decay_rate,
+)
+
+Mask = NDArray[np.bool_]
+
+EPOCH = "epoch"  # the meta value that counts the cycles
+
+# Columns of the attribute store that a cycle reads. Those of names hold codes.
+COLUMNS = (
+    "id_high", "id_low", "state", "kind", "category", "layer", "trust", "namespace", "user_id", "session_id", "source",
+    "managed", "pinned", "tier", "importance", "created_at", "modified_at", "event_at", "expires_at", "strength",
+    "strength_epoch", "last_accessed", "access_count", "repetition_count",
+)  # fmt: skip
+_CODED: dict[str, tuple[str, ...]] = {
+    "state": STATES, "kind": KINDS, "category": CATEGORIES, "layer": LAYERS, "trust": TRUSTS,
+}  # fmt: skip
+_NAMED = ("namespace", "user_id", "session_id", "source", "managed")
+_COPIED = ("importance", "pinned", "created_at", "modified_at", "event_at", "expires_at")
+_USED = ("strength", "strength_epoch", "last_accessed", "access_count", "repetition_count")
+
+# Tags by which steps select memories.
+TAGS_READ = (
+    "session", "ephemeral", "lesson", "distilled", "auto-distilled", "project-status", "_triaged", "gate-rejected",
+    "gate-rejected-2", "gate-rejected-final", "promotion",
+)  # fmt: skip
+
+
+class TopicLeaf(NamedTuple):
+    """A leaf of the topic tree. SPEC 10.1"""
+
+    id: str
+    namespace: str
+    user_id: str
+    rows: NDArray[np.int32]
+
+
+class SimilarRow(NamedTuple):
+    """Another memory, by its row, and the cosine of the two."""
+
+    row: int
+    similarity: float
+
+
+class CycleSource(Protocol):
+    """The store and its indexes as a CycleState reads them."""
+
+    def memory(self, memory_id: str) -> Memory | None: ...
+
+    def usage(self, memory_id: str) -> Usage | None: ...
+
+    def decision(self, memory: str, action: LifecycleAction, other: str) -> LifecycleDecision | None: ...
+
+    def session(self, namespace: str, user_id: str, session_id: str) -> Session | None: ...
+
+    def meta(self, name: str) -> str: ...
+
+    def epochs_since(self, at: int) -> int:
+        """The number of cycles that started after a time (ms)."""
+
+    def code(self, column: str, value: str) -> int:
+        """The code of a name in a column; -1 where no memory has it."""
+
+    def name(self, column: str, code: int) -> str:
+        """The name of a code in a column."""
+
+    def neighbours(self, rows: Sequence[int], within: Mask, at_least: float, limit: int) -> list[list[SimilarRow]]:
+        """The nearest others of each row within a mask, the nearest first; none for a row without a vector."""
+
+    def topics(self) -> Sequence[TopicLeaf]:
+        """The leaves of the topic trees, the largest first."""
+
+    def new_id(self) -> str: ...
+
+
+class CycleOptions(NamedTuple):
+    """The parameters of a cycle."""
+
+    now: int  # ms: its start
+    namespace: str = ""  # "": all
+    merge: bool = False
+    may_ask: Callable[[AnyTask], bool] = lambda _: False  # whether a language model may be asked for a task
+
+
+class CycleState:
+    """The state. A memory has a row: its number in the columns; those that a step makes are behind the others."""
+
+    def __init__(
+        self,
+        source: CycleSource,
+        columns: Mapping[str, NDArray[Any]],
+        tags: Mapping[str, Iterable[int]],
+        thresholds: Thresholds,
+        options: CycleOptions,
+    ) -> None:
+        """`columns`: those of COLUMNS, which the state may change. `tags`: the rows that have each of TAGS_READ."""
+        self._source = source
+        self._columns = dict(columns)
+        self._size = len(self._columns["state"])
+        self._tags = {tag: set(tags.get(tag, ())) for tag in TAGS_READ}
+        self._memories: dict[str, Memory] = {}  # that were changed or made in the cycle
+        self._usages: dict[str, Usage] = {}
+        self._decisions: dict[tuple[str, str, str], LifecycleDecision | None] = {}
+        self._metas: dict[str, str] = {}
+        self._read: dict[str, Memory | None] = {}  # by the step that is planned
+        self._read_usages: dict[str, Usage | None] = {}
+        self._reworded: set[int] = set()  # rows whose text has no known vector
+        self.thresholds = thresholds
+        self.options = options
+
+    # Records
+
+    @property
+    def now(self) -> int:
+        return self.options.now
+
+    @property
+    def epoch(self) -> int:
+        """The number of cycles that have ended; this one is counted once its decay is done."""
+        return int(self.meta(EPOCH) or 0)
+
+    def meta(self, name: str) -> str:
+        return self._metas[name] if name in self._metas else self._source.meta(name)
+
+    def begin_step(self) -> None:
+        """Begin a step: it reads every memory once, so that what it plans on can be compared with the store."""
+        self._read.clear()
+        self._read_usages.clear()
+
+    def memory(self, memory_id: str) -> Memory | None:
+        if memory_id not in self._read:
+            self._read[memory_id] = self._memories.get(memory_id) or self._source.memory(memory_id)
+        return self._read[memory_id]
+
+    def usage(self, memory: Memory) -> Usage:
+        """The usage of a memory; that of one which nobody has used where there is none."""
+        if memory.id not in self._read_usages:
+            self._read_usages[memory.id] = self._usages.get(memory.id) or self._source.usage(memory.id)
+        known = self._read_usages[memory.id]
+        return known or Usage(id=memory.id, strength=memory.importance, strength_epoch=self.epoch)
+
+    def session(self, memory: Memory) -> Session | None:
+        """The record of the session of a memory."""
+        return self._source.session(memory.namespace, memory.user_id, memory.session_id)
+
+    def epochs_since(self, at: int) -> int:
+        """The number of cycles that started after a time (ms), without this one."""
+        return self._source.epochs_since(at)
+
+    def decision(self, action: LifecycleAction, *memories: Memory) -> LifecycleDecision | None:
+        """The decision on a memory or a pair with the texts that they have now; None: there is none."""
+        key = (memories[0].id, action, memories[-1].id)
+        found = self._decisions[key] if key in self._decisions else self._source.decision(*key)
+        is_current = found is not None and found.digest == decision_digest([each.content for each in memories])
+        return found if is_current else None
+
+    def topics(self) -> Sequence[TopicLeaf]:
+        """The leaves of the topic trees as they were at the start, the largest first."""
+        return self._source.topics()
+
+    def new_id(self) -> str:
+        return self._source.new_id()
+
+    # Rows
+
+    def column(self, name: str) -> NDArray[Any]:
+        """The values of a column, not to be written to."""
+        return self._columns[name][: self._size]
+
+    def has(self, column: str, *values: str) -> Mask:
+        """The mask of the memories that have one of these values in a coded column or in one of names."""
+        coded = _CODED.get(column)
+        codes = [self._source.code(column, each) if coded is None else coded.index(each) for each in values]
+        return np.isin(self.column(column), codes)
+
+    def tagged(self, *tags: str) -> Mask:
+        """The mask of the memories that have one of these tags, which are among TAGS_READ."""
+        mask = np.zeros(self._size, np.bool_)
+        for tag in tags:
+            mask[list(self._tags[tag])] = True
+        return mask
+
+    def live(self) -> Mask:
+        """The mask of the memories that the lifecycle acts on: active, in the namespace of the cycle, not expired, no
+        chunk of a note."""
+        expires_at = self.column("expires_at")
+        mask: Mask = self.has("state", "active") & (self.column("managed") == 0)
+        mask &= (expires_at == 0) | (expires_at > self.now)
+        if self.options.namespace:
+            mask &= self.has("namespace", self.options.namespace)
+        return mask
+
+    def ids(self, rows: Iterable[int]) -> list[str]:
+        """The ids of the memories in these rows."""
+        high, low = self._columns["id_high"], self._columns["id_low"]
+        return [str(uuid.UUID(int=int(high[row]) << 64 | int(low[row]))) for row in rows]
+
+    def records(self, rows: Iterable[int]) -> list[Memory]:
+        """The memories in these rows, as far as they exist."""
+        return [memory for each in self.ids(rows) if (memory := self.memory(each)) is not None]
+
+    def row(self, memory_id: str) -> int | None:
+        """The row of a memory; None for one that was stored since the start."""
+        high, low = _halves(memory_id)
+        is_it = (self.column("id_high") == np.uint64(high)) & (self.column("id_low") == np.uint64(low))
+        found = np.flatnonzero(is_it)
+        return int(found[0]) if len(found) else None
+
+    def name(self, column: str, row: int) -> str:
+        """The namespace, user or the like of a row."""
+        return self._source.name(column, int(self._columns[column][row]))
+
+    def neighbours(self, rows: Sequence[int], within: Mask, at_least: float, limit: int = 8) -> list[list[SimilarRow]]:
+        """The nearest others of each row within a mask, the nearest first. A text that was written in this cycle has
+        none, since in a dry run it has no vector."""
+        within = within.copy()
+        within[list(self._reworded)] = False
+        asked = [row for row in rows if row not in self._reworded]
+        found = dict(zip(asked, self._source.neighbours(asked, within, at_least, limit), strict=True))
+        return [found.get(row, []) for row in rows]
+
+    # Changes
+
+    def apply(self, changes: Iterable[Change]) -> None:
+        """Take over the changes of a step."""
+        for change in changes:
+            match change:
+                case PutMemory(data=memory):
+                    self._put(memory)
+                case PutUsage(data=usage):
+                    self._usages[usage.id] = self._read_usages[usage.id] = usage
+                    if (row := self.row(usage.id)) is not None:
+                        for name in _USED:
+                            self._columns[name][row] = getattr(usage, name)
+                case PutDecision(data=each):
+                    self._decisions[each.memory, each.action, each.other] = each
+                case DropDecision(memory=one, action=action, other=other):
+                    self._decisions[one, action, other] = None
+                case PutMeta(name=name, value=value):
+                    self._metas[name] = value
+                case _:
+                    pass
+
+    def refresh(self, memory_ids: Iterable[str]) -> None:
+        """Read memories again that were changed by others since the start."""
+        for memory_id in memory_ids:
+            memory, usage = self._source.memory(memory_id), self._source.usage(memory_id)
+            self.apply([PutMemory(data=memory)] if memory is not None else [])
+            self.apply([PutUsage(data=usage)] if usage is not None else [])
+
+    def _put(self, memory: Memory) -> None:
+        before, row = self.memory(memory.id), self.row(memory.id)
+        self._memories[memory.id] = self._read[memory.id] = memory
+        if row is None:
+            row = self._new_row(memory.id)
+        if before is None or before.content != memory.content:
+            self._reworded.add(row)
+        for name, values in _CODED.items():
+            self._columns[name][row] = values.index(getattr(memory, name))
+        for name in _NAMED:
+            self._columns[name][row] = self._source.code(name, getattr(memory, name))
+        for name in _COPIED:
+            self._columns[name][row] = getattr(memory, name)
+        for tag, rows in self._tags.items():
+            (rows.add if tag in memory.tags else rows.discard)(row)
+
+    def _new_row(self, memory_id: str) -> int:
+        row, self._size = self._size, self._size + 1
+        for name, values in self._columns.items():
+            if len(values) < self._size:
+                self._columns[name] = np.concatenate([values, np.zeros(max(64, len(values) // 8), values.dtype)])
+            self._columns[name][row] = 0
+        self._columns["id_high"][row], self._columns["id_low"][row] = _halves(memory_id)
+        return row
+
+
+def _halves(memory_id: str) -> tuple[int, int]:
+    """The halves of an id, as the columns have them."""
+    return divmod(uuid.UUID(memory_id).int, 1 << 64)
+
+
+def moved(memory: Memory, layer: Layer) -> Memory:
+    """The version of a memory in another layer. It keeps the time of its last change: its content is the same."""
+    is_usual = memory.decay_rate == default_decay_rate(memory.layer, memory.kind)
+    rate = default_decay_rate(layer, memory.kind) if is_usual else memory.decay_rate
+    return replace(memory, version=memory.version + 1, layer=layer, decay_rate=rate)
+
+
+def retagged(memory: Memory, tags: tuple[str, ...]) -> Memory:
+    """The version of a memory with other tags, which keeps the time of its last change."""
+    return replace(memory, version=memory.version + 1, tags=tags)

@@ -1,0 +1,1 @@
+"""Consolidation: cycles over the store, as a background job and on request. SPEC 9"""

@@ -1,0 +1,293 @@
+"""Cycles of consolidation: as a job after activity, and on request. SPEC 9.1, 9.2
+
+Each step is planned from the state of its cycle and written in one transaction, all or nothing, with the report of the
+cycle so far. A step whose memories were changed meanwhile is planned again. A cycle that was interrupted goes on behind
+its last report, at the next start of the daemon too. A dry run plans every step in the same way and writes nothing.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from mnemo_core.lifecycle.consolidation.cycle import (
+    CHANGES_PER_STEP,
+    CycleOperation,
+    CycleStep,
+    Planning,
+    StepPlan,
+    TaskQuestion,
+)
+from mnemo_core.lifecycle.consolidation.invariants import violation
+from mnemo_core.lifecycle.consolidation.state import CycleOptions, CycleState
+from mnemo_core.lifecycle.consolidation.steps import STEPS
+from mnemo_daemon.history_names import BY_LIFECYCLE, BY_NOTES, CONSOLIDATE, LEFT_ALONE
+from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
+from mnemo_daemon.indexing.views import Views
+from mnemo_daemon.knowledge.topic_trees import TopicTrees
+from mnemo_daemon.lifecycle.consolidation.cycle_source import StoreSource, read_state
+from mnemo_daemon.models.embedders.embedding import EmbeddingService
+from mnemo_daemon.models.language.task_runner import TaskRunner
+from mnemo_daemon.priority import QueryPriority
+from mnemo_daemon.settings import LifecycleSettings
+from mnemo_daemon.table_walk import records_of
+from mnemo_store.backend import Snapshot
+from mnemo_store.records import Change, Cycle, Memory, PutCycle, PutMemory, PutUsage, StepReport, Usage
+from mnemo_store.store import Store, WriteResult
+from mnemo_store.tables import CYCLES
+
+SLICE_SECONDS = 0.5  # how long the scheduler waits for a part of a cycle before other jobs get their turn
+FIRST_SECONDS = 60.0  # after the start of the daemon, before a cycle [G27]
+ATTEMPTS = 3  # at a step whose memories others change
+ENTRIES_READ = 2_000  # of the history, for activity; more than that is activity
+
+QUIET = LEFT_ALONE - {BY_NOTES}  # authors of changes that are no activity of a person or an agent
+
+log = logging.getLogger("mnemo.lifecycle")
+
+
+class CycleResult(NamedTuple):
+    """A cycle and its operations, each with the name of its step."""
+
+    cycle: Cycle
+    operations: Sequence[tuple[str, CycleOperation]]
+    is_dry_run: bool = False
+
+
+class _ConflictError(Exception):
+    """Memories that a step was planned for are other ones by now."""
+
+    def __init__(self, ids: Sequence[str]) -> None:
+        super().__init__(ids)
+        self.ids = ids
+
+
+class _ShutdownError(Exception):
+    """The daemon ends."""
+
+
+class _CycleRun:
+    """One cycle under way. `advance` carries out one step."""
+
+    def __init__(
+        self, store: Store, tasks: TaskRunner, state: CycleState, cycle: Cycle, yield_to_queries: Callable[[], None],
+        is_stopping: Callable[[], bool], *, is_dry_run: bool,
+    ) -> None:  # fmt: skip
+        self._store = store
+        self._tasks = tasks
+        self._state = state
+        self._yield_to_queries = yield_to_queries
+        self._is_stopping = is_stopping
+        self._is_dry_run = is_dry_run
+        done = {report.name for report in cycle.steps}
+        self._left = [step for step in STEPS if step.name not in done]
+        self.cycle = cycle
+        self.operations: list[tuple[str, CycleOperation]] = []
+
+    def advance(self) -> bool:
+        """Carry out the next step; return whether there are more."""
+        step = self._left[0]
+        began = time.monotonic()
+        plan, skipped = self._planned(step)
+        for attempt in range(ATTEMPTS):
+            try:
+                self._write(step, plan, skipped, began)
+                break
+            except _ConflictError as changed:
+                self._state.refresh(changed.ids)
+                plan, skipped = self._planned(step)
+                if attempt == ATTEMPTS - 2:
+                    plan, skipped = StepPlan(), "its memories were changed while it was planned"
+        self._state.apply(plan.all_changes())
+        self.operations += [(step.name, each) for each in plan.operations]
+        del self._left[0]
+        return bool(self._left)
+
+    def _planned(self, step: CycleStep) -> tuple[StepPlan, str]:
+        """The plan of a step, and why it is left out."""
+        self._state.begin_step()
+        plan = self._answered(step.plan(self._state))
+        changes = plan.all_changes()
+        if len(changes) > CHANGES_PER_STEP:
+            log.error("the step %s of a cycle makes %d changes", step.name, len(changes))
+            return StepPlan(), "it makes too many changes"
+        for change in changes:
+            if isinstance(change, PutMemory) and (broken := violation(self._state.memory(change.data.id), change.data)):
+                log.error("the step %s of a cycle is left out: %s: %s", step.name, change.data.id, broken)
+                return StepPlan(), f"it breaks a rule: {broken}"
+        return plan, ""
+
+    def _answered(self, planning: Planning) -> StepPlan:
+        """The plan, with every question answered."""
+        self._yield_to_queries()
+        try:
+            question: TaskQuestion = next(planning)
+            while True:
+                result = self._tasks.run(question.task, question.inputs, is_cancelled=self._is_stopping)
+                if self._is_stopping():
+                    raise _ShutdownError
+                question = planning.send(result.answer)
+        except StopIteration as end:
+            plan: StepPlan = end.value
+            return plan
+
+    def _write(self, step: CycleStep, plan: StepPlan, skipped: str, began: float) -> None:
+        """Write the changes of a step and its report. Raises _ConflictError."""
+        milliseconds = round((time.monotonic() - began) * 1000)
+        report = StepReport(name=step.name, counts=plan.report(), milliseconds=milliseconds, skipped=skipped)
+        ended_at = self._store.now() if len(self._left) == 1 else 0
+        cycle = replace(self.cycle, steps=(*self.cycle.steps, report), ended_at=ended_at)
+        changes = plan.all_changes()
+        if not self._is_dry_run and (changes or ended_at):
+            before = _before(self._state, changes)
+
+            def decide(snapshot: Snapshot) -> WriteResult[None]:
+                others = [each for each, (memory, usage) in before.items()
+                          if (snapshot.memory(each), snapshot.usage(each) or usage) != (memory, usage)]  # fmt: skip
+                if others:
+                    raise _ConflictError(others)
+                return WriteResult((*changes, PutCycle(data=cycle)), None, CONSOLIDATE, cycle.id)
+
+            self._store.transact(decide, by=BY_LIFECYCLE, background=True).result()
+        self.cycle = cycle
+
+
+class Consolidation:
+    """The service. `run_slice` is the job's; `run` blocks and may be called on any thread."""
+
+    def __init__(
+        self, store: Store, views: Views, indexing: VectorIndexer, embedding: EmbeddingService, tasks: TaskRunner,
+        topic_trees: TopicTrees, settings: Callable[[], LifecycleSettings], priority: QueryPriority,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
+        self._store = store
+        self._views = views
+        self._indexing = indexing
+        self._embedding = embedding
+        self._tasks = tasks
+        self._topic_trees = topic_trees
+        self._settings = settings
+        self._priority = priority
+        self._clock = clock
+        self._is_closing = threading.Event()
+        self._lock = threading.Lock()  # one step of one cycle at a time
+        self._thread = ThreadPoolExecutor(1, "mnemo-lifecycle")
+        self._current: Future[bool] | None = None
+        self._run: _CycleRun | None = None  # the cycle under way
+        self._is_wanted = False  # a cycle of the job is to start
+        self._looked_at = self._clock() - self._interval() + FIRST_SECONDS
+
+    def close(self) -> None:
+        """End the step under way; nothing of it is written."""
+        self._is_closing.set()
+        self._thread.shutdown(wait=True, cancel_futures=True)
+
+    # The job
+
+    def is_due(self) -> bool:
+        """Return whether a cycle is under way, was interrupted, or is to start: after activity, and the interval."""
+        if self._run is not None or self._current is not None:
+            return True
+        interval = self._interval()
+        if not interval or self._clock() - self._looked_at < interval:
+            return False
+        self._looked_at = self._clock()
+        last = self._last_cycle()
+        self._is_wanted = (last is not None and not last.ended_at) or self._has_activity(last.seq if last else 0)
+        return self._is_wanted
+
+    def run_slice(self) -> bool:
+        """Go on with the cycle, on a thread of its own; return whether there is more."""
+        if self._current is None:
+            self._current = self._thread.submit(self._advance)
+        if not wait([self._current], SLICE_SECONDS).done:
+            return True
+        done, self._current = self._current, None
+        return done.result()
+
+    def _advance(self) -> bool:
+        with self._lock:
+            if self._run is None:
+                if not self._is_wanted:  # a request was quicker
+                    return False
+                self._run = self._begun(CycleOptions(self._store.now(), merge=self._settings().merge))
+            return self._advanced(self._run)
+
+    # On request
+
+    def run(self, namespace: str = "", *, is_dry_run: bool = False, merge: bool | None = None) -> CycleResult:
+        """Run a cycle, behind the one that is under way, or say what one would do now."""
+        wanted = self._settings().merge if merge is None else merge
+        options = CycleOptions(self._store.now(), namespace, wanted)
+        if is_dry_run:
+            run = self._begun(options, is_dry_run=True)
+            while run.advance():
+                pass
+            return CycleResult(run.cycle, run.operations, is_dry_run=True)
+        with self._lock:
+            while self._run is not None:
+                self._advanced(self._run)
+            self._run = run = self._begun(options._replace(now=self._store.now()), is_requested=True)
+            while self._advanced(run):
+                pass
+        return CycleResult(run.cycle, run.operations)
+
+    def _begun(self, options: CycleOptions, *, is_requested: bool = False, is_dry_run: bool = False) -> _CycleRun:
+        """A cycle that starts now, or the one that was interrupted."""
+        source = StoreSource(self._store, self._views, self._indexing, self._topic_trees, self._priority)
+        last = self._last_cycle()
+        if last is not None and not last.ended_at and not is_dry_run:
+            cycle = last
+            options = options._replace(namespace=last.namespace)
+        else:
+            cycle = Cycle(
+                id=self._store.new_id(), epoch=int(source.meta("epoch") or 0) + 1, started_at=options.now,
+                seq=self._store.seq, namespace=options.namespace, is_requested=is_requested,
+            )  # fmt: skip
+        options = options._replace(may_ask=self._tasks.may_ask)
+        state = read_state(source, self._views, self._embedding, self._indexing, options)
+        return _CycleRun(
+            self._store, self._tasks, state, cycle, self._priority.yield_to_queries, self._is_closing.is_set,
+            is_dry_run=is_dry_run,
+        )  # fmt: skip
+
+    def _advanced(self, run: _CycleRun) -> bool:
+        """Carry out the next step of the cycle under way; return whether there are more."""
+        has_more = False
+        try:
+            has_more = run.advance()
+        finally:
+            if not has_more:  # it has ended, or failed and goes on behind its last report
+                self._run = None
+                self._is_wanted = False
+                self._looked_at = self._clock()
+        return has_more
+
+    def _interval(self) -> float:
+        return self._settings().interval_minutes * 60.0
+
+    def _last_cycle(self) -> Cycle | None:
+        return max(records_of(self._store, CYCLES), key=lambda cycle: cycle.id, default=None)
+
+    def _has_activity(self, seen: int) -> bool:
+        """Return whether a person, an agent or a notes folder has changed or recalled anything since a change."""
+        with self._store.snapshot() as snapshot:
+            count = 0
+            for seq, entry in snapshot.entries_back(ENTRIES_READ):
+                if seq <= seen:
+                    return False
+                if entry.by not in QUIET:
+                    return True
+                count += 1
+        return count == ENTRIES_READ
+
+
+def _before(state: CycleState, changes: Sequence[Change]) -> dict[str, tuple[Memory | None, Usage | None]]:
+    """The memories that the changes touch, and their usage, as the state has them before."""
+    ids = dict.fromkeys(change.data.id for change in changes if isinstance(change, PutMemory | PutUsage))
+    memories = {each: state.memory(each) for each in ids}
+    return {each: (memory, state.usage(memory) if memory is not None else None) for each, memory in memories.items()}

@@ -1,0 +1,117 @@
+"""The store and its indexes as a cycle of consolidation reads them."""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+
+import numpy as np
+
+from mnemo_core.lifecycle.consolidation.state import (
+    COLUMNS,
+    TAGS_READ,
+    CycleOptions,
+    CycleState,
+    Mask,
+    SimilarRow,
+    TopicLeaf,
+)
+from mnemo_core.similarity.thresholds import SOURCE
+from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
+from mnemo_daemon.indexing.views import Views
+from mnemo_daemon.knowledge.topic_trees import TopicTrees
+from mnemo_daemon.models.embedders.calibration import ModelThresholds
+from mnemo_daemon.models.embedders.embedding import EmbeddingService
+from mnemo_daemon.priority import QueryPriority
+from mnemo_daemon.table_walk import records_of
+from mnemo_store.records import LifecycleAction, LifecycleDecision, Memory, Session, Usage, session_key
+from mnemo_store.store import Store
+from mnemo_store.tables import CYCLES, DECISIONS, SESSIONS
+
+SEARCHED_BETWEEN_QUERIES = 16  # neighbour searches before queries go first
+
+
+class StoreSource:
+    """The source of one cycle. Its topics and cycles are those at its start; records are read as they are."""
+
+    def __init__(
+        self, store: Store, views: Views, indexing: VectorIndexer, topic_trees: TopicTrees, priority: QueryPriority
+    ) -> None:
+        self._store = store
+        self._columns = views.attributes
+        self._serving = indexing.serving()
+        self._priority = priority
+        self._topics = topic_trees.leaves()
+        self._cycle_starts = cycle_starts(store)
+
+    def memory(self, memory_id: str) -> Memory | None:
+        with self._store.snapshot() as snapshot:
+            return snapshot.memory(memory_id)
+
+    def usage(self, memory_id: str) -> Usage | None:
+        with self._store.snapshot() as snapshot:
+            return snapshot.usage(memory_id)
+
+    def decision(self, memory: str, action: LifecycleAction, other: str) -> LifecycleDecision | None:
+        with self._store.snapshot() as snapshot:
+            return snapshot.get(DECISIONS, memory, action, other)
+
+    def session(self, namespace: str, user_id: str, session_id: str) -> Session | None:
+        with self._store.snapshot() as snapshot:
+            return snapshot.get(SESSIONS, session_key(namespace, user_id, session_id))
+
+    def meta(self, name: str) -> str:
+        with self._store.snapshot() as snapshot:
+            return snapshot.meta(name)
+
+    def epochs_since(self, at: int) -> int:
+        return len(self._cycle_starts) - bisect_right(self._cycle_starts, at)
+
+    def code(self, column: str, value: str) -> int:
+        return self._columns.code(column, value)
+
+    def name(self, column: str, code: int) -> str:
+        return self._columns.name(column, code)
+
+    def neighbours(self, rows: Sequence[int], within: Mask, at_least: float, limit: int) -> list[list[SimilarRow]]:
+        found = list[list[SimilarRow]]()
+        for at, row in enumerate(rows):
+            if at % SEARCHED_BETWEEN_QUERIES == 0:
+                self._priority.yield_to_queries()
+            found.append(self._neighbours_of(row, within, at_least, limit))
+        return found
+
+    def _neighbours_of(self, row: int, within: Mask, at_least: float, limit: int) -> list[SimilarRow]:
+        windows = self._serving.view.vectors_of(row) if self._serving is not None else None
+        if self._serving is None or windows is None:
+            return []
+        best = dict[int, float]()
+        for window in windows.astype(np.float32):
+            numbers, sims = self._serving.view.nearest(window, limit + 1, within)
+            for number, sim in zip(numbers.tolist(), sims.tolist(), strict=True):
+                if number != row and sim >= at_least:
+                    best[number] = max(sim, best.get(number, sim))
+        ordered = sorted(best.items(), key=lambda each: (-each[1], each[0]))
+        return [SimilarRow(*each) for each in ordered[:limit]]
+
+    def topics(self) -> Sequence[TopicLeaf]:
+        return self._topics
+
+    def new_id(self) -> str:
+        return self._store.new_id()
+
+
+def cycle_starts(store: Store) -> list[int]:
+    """The times (ms) at which the cycles of the store that counted an epoch have started, in order."""
+    return sorted(cycle.started_at for cycle in records_of(store, CYCLES) if cycle.ended_at and not cycle.namespace)
+
+
+def read_state(
+    source: StoreSource, views: Views, embedding: EmbeddingService, indexing: VectorIndexer, options: CycleOptions
+) -> CycleState:
+    """The state at the start of a cycle."""
+    columns = views.attributes
+    arrays = dict(zip(COLUMNS, columns.columns(*COLUMNS), strict=True))
+    size = len(arrays["state"])
+    tags = {tag: [row for row in columns.numbers_with_tag(tag).tolist() if row < size] for tag in TAGS_READ}
+    serving = indexing.serving()
+    thresholds = ModelThresholds(embedding).of(serving.embedder) if serving is not None else SOURCE
+    return CycleState(source, arrays, tags, thresholds, options)

@@ -1,0 +1,107 @@
+"""A store with the service that consolidates it, at times that the test sets, and with scripted model answers."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from mnemo_core.llm.tasks import AnyTask, TaskInputs
+from mnemo_daemon.knowledge.topic_trees import TopicTrees
+from mnemo_daemon.lifecycle.consolidation.consolidation import Consolidation, CycleResult
+from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING
+from mnemo_daemon.models.language.task_runner import TaskResult
+from mnemo_daemon.priority import QueryPriority
+from mnemo_daemon.settings import LifecycleSettings
+from mnemo_store.disk import Disk
+from mnemo_store.records import Cycle, Memory, Usage
+from mnemo_store.tables import CYCLES
+from tests.desk import Desk, desk_in
+from tests.samples import write
+from tests.simulation.embedders import Mood, SimulatedCatalogue, SimulatedModels
+
+Answers = Callable[[AnyTask, TaskInputs], Any]  # None: the fallback answers
+
+
+class ScriptedAnswers:
+    """The runner of language-model tasks, with answers from a function. Without one, no model may be asked."""
+
+    def __init__(self, answers: Answers | None = None) -> None:
+        self.answers = answers
+        self.asked: list[tuple[str, TaskInputs]] = []
+
+    def may_ask(self, _task: AnyTask) -> bool:
+        return self.answers is not None
+
+    def run(self, task: AnyTask, inputs: TaskInputs, *_: Any, **__: Any) -> TaskResult[Any]:
+        self.asked.append((task.site, inputs))
+        answer = self.answers(task, inputs) if self.answers is not None else None
+        if answer is None or task.validate(answer, inputs):
+            return TaskResult(task.fallback(inputs), "fallback", "the model gave no answer")
+        return TaskResult(answer, "llm", model="scripted")
+
+
+class CycleDesk:
+    """`desk` has the store and its other services."""
+
+    def __init__(self, desk: Desk, answers: Answers | None = None, settings: LifecycleSettings | None = None) -> None:
+        self.desk = desk
+        self.store = desk.store
+        self.tasks = ScriptedAnswers(answers)
+        self.settings = settings or LifecycleSettings()
+        self.seconds = 0.0  # of the monotonic clock
+        tasks: Any = self.tasks
+        self.topic_trees = TopicTrees(desk.store, desk.views, desk.indexing, desk.embedding, tasks, Disk())
+        self.consolidation = self.restarted()
+
+    def restarted(self) -> Consolidation:
+        """The service as it is after a start of the daemon."""
+        tasks: Any = self.tasks
+        desk = self.desk
+        self.consolidation = Consolidation(
+            desk.store, desk.views, desk.indexing, desk.embedding, tasks, self.topic_trees, lambda: self.settings,
+            QueryPriority(), clock=lambda: self.seconds,
+        )  # fmt: skip
+        return self.consolidation
+
+    def put(self, memory: Memory, usage: Usage | None = None) -> Memory:
+        """Store a memory as it is, with its usage or that of one which nobody has used."""
+        write(self.store, memory, usage or Usage(id=memory.id, strength=memory.importance))
+        return memory
+
+    def run(self, **options: Any) -> CycleResult:
+        return self.consolidation.run(**options)
+
+    def cycles(self) -> list[Cycle]:
+        with self.store.snapshot() as snapshot:
+            return snapshot.scan(CYCLES)
+
+    def usage(self, memory_id: str) -> Usage:
+        return self.desk.memories.get(memory_id).usage
+
+    def close(self) -> None:
+        self.consolidation.close()
+        self.topic_trees.close()
+
+
+@contextmanager
+def cycle_desk_in(
+    folder: Path,
+    answers: Answers | None = None,
+    settings: LifecycleSettings | None = None,
+    *,
+    has_vectors: bool = False,
+    disk: Disk | None = None,
+) -> Iterator[CycleDesk]:
+    """`has_vectors`: with the simulated embedding model, whose vectors follow from the words of a text."""
+    catalogue = SimulatedCatalogue()
+    if has_vectors:
+        catalogue.there.add(DEFAULT_EMBEDDING)
+    models = SimulatedModels(catalogue, Mood())
+    with desk_in(folder, models, disk) as desk:
+        if has_vectors:
+            desk.embedding.refresh()
+            desk.indexing.start()
+        made = CycleDesk(desk, answers, settings)
+        yield made
+        made.close()
+    models.close()

@@ -1,0 +1,163 @@
+"""A cycle of consolidation: its order, its epoch, what a step may not do, what others change, and what an end leaves.
+SPEC 9.1, 9.2"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from mnemo_core.lifecycle.consolidation.cycle import CycleOperation, CycleStep, Planning, StepPlan
+from mnemo_core.lifecycle.consolidation.invariants import violation
+from mnemo_core.lifecycle.consolidation.state import CycleState, moved
+from mnemo_daemon.lifecycle.consolidation import consolidation
+from mnemo_store.records import Memory, PutMemory
+from tests.cycle_desk import CycleDesk, cycle_desk_in
+from tests.samples import sample_memory
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[CycleDesk]:
+    with cycle_desk_in(tmp_path) as made:
+        yield made
+
+
+def step(name: str, before: Sequence[Memory], **fields: Any) -> CycleStep:
+    """A step that gives each of these memories other fields."""
+
+    def plan(state: CycleState) -> Planning:
+        yield from ()
+        read = [memory for each in before if (memory := state.memory(each.id)) is not None]
+        after = [msgspec.structs.replace(each, version=each.version + 1, **fields) for each in read]
+        return StepPlan([CycleOperation("promote", (each.id,), (PutMemory(data=each),)) for each in after])
+
+    return CycleStep(name, name, plan)
+
+
+def use(monkeypatch: pytest.MonkeyPatch, *steps: CycleStep) -> None:
+    """Have cycles carry out these steps alone."""
+    monkeypatch.setattr(consolidation, "STEPS", steps)
+
+
+def test_a_cycle_counts_an_epoch_and_its_report_is_kept(desk: CycleDesk) -> None:
+    desk.put(sample_memory(1, "The kettle is on the shelf."))
+    for epoch in (1, 2):
+        cycle = desk.run().cycle
+        assert (cycle.epoch, cycle.steps[-1].name != "", cycle.ended_at) == (epoch, True, desk.desk.at)
+    assert [cycle.epoch for cycle in desk.cycles()] == [1, 2]
+    with desk.store.snapshot() as snapshot:
+        assert snapshot.meta("epoch") == "2"
+
+
+def test_a_cycle_of_one_namespace_counts_no_epoch(desk: CycleDesk) -> None:
+    desk.run(namespace="work")
+    with desk.store.snapshot() as snapshot:
+        assert snapshot.meta("epoch") == ""
+
+
+def test_a_dry_run_plans_the_same_and_writes_nothing(desk: CycleDesk, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = desk.put(sample_memory(1, "The kettle is on the shelf."))
+    use(monkeypatch, step("first", [one], layer="working"), step("second", [one], layer="core"))
+    seq = desk.store.seq
+    foretold = desk.run(is_dry_run=True)
+    assert (desk.store.seq, desk.desk.memory(one.id)) == (seq, one)
+    done = desk.run()
+    assert foretold.operations == done.operations
+    assert desk.desk.memory(one.id).layer == "core"
+
+
+def test_a_step_is_planned_again_if_its_memory_was_changed_meanwhile(
+    desk: CycleDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = desk.put(sample_memory(1, "The kettle is on the shelf."))
+    seen = list[str]()
+
+    def plan(state: CycleState) -> Planning:
+        yield from ()
+        memory = state.memory(one.id)
+        assert memory is not None
+        seen.append(memory.content)
+        if len(seen) == 1:
+            desk.desk.edit(one.id, content="The kettle is on the table.")
+        return StepPlan([CycleOperation("promote", (one.id,), (PutMemory(data=moved(memory, "working")),))])
+
+    use(monkeypatch, CycleStep("promote", "", plan))
+    assert desk.run().cycle.steps[0].counts == {"promote": 1}
+    assert seen == ["The kettle is on the shelf.", "The kettle is on the table."]
+    after = desk.desk.memory(one.id)
+    assert (after.content, after.layer, after.version) == ("The kettle is on the table.", "working", 3)
+
+
+def test_an_interrupted_cycle_goes_on_behind_its_last_report(desk: CycleDesk, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = desk.put(sample_memory(1, "The kettle is on the shelf."))
+
+    def fail(_: CycleState) -> Planning:
+        raise KeyboardInterrupt  # what nothing in a step handles
+
+    use(monkeypatch, step("first", [one], layer="working"), CycleStep("second", "", fail))
+    with pytest.raises(KeyboardInterrupt):
+        desk.run()
+    interrupted = desk.cycles()[-1]
+    assert ([each.name for each in interrupted.steps], interrupted.ended_at) == (["first"], 0)
+    use(monkeypatch, step("first", [one], layer="core"), step("second", [one], importance=0.9))
+    desk.restarted()
+    finished = desk.run().cycle
+    assert (finished.id, [each.name for each in finished.steps]) == (interrupted.id, ["first", "second"])
+    assert (desk.desk.memory(one.id).layer, desk.desk.memory(one.id).importance) == ("working", 0.9)
+
+
+def test_a_step_that_breaks_a_rule_is_left_out_and_the_others_are_not(
+    desk: CycleDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = desk.put(sample_memory(1, "The kettle is on the shelf."))
+    use(monkeypatch, step("skips a layer", [one], layer="core"), step("promotes", [one], layer="working"))
+    assert [bool(each.skipped) for each in desk.run().cycle.steps] == [True, False]
+    assert desk.desk.memory(one.id).layer == "working"
+
+
+def test_undo_of_the_group_of_a_cycle_takes_it_back(desk: CycleDesk, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = desk.put(sample_memory(1, "The kettle is on the shelf."))
+    use(monkeypatch, step("first", [one], layer="working"))
+    cycle = desk.run().cycle
+    desk.desk.undo(group=cycle.id)
+    assert desk.desk.memory(one.id).layer == "buffer"
+
+
+def test_the_job_runs_a_cycle_after_activity_alone(desk: CycleDesk) -> None:
+    desk.settings = msgspec.structs.replace(desk.settings, interval_minutes=1)
+    job = desk.restarted()
+    desk.seconds = 61.0
+    assert not job.is_due()  # nothing has happened
+    desk.put(sample_memory(1, "The kettle is on the shelf."))
+    desk.seconds += 59.0
+    assert not job.is_due()
+    desk.seconds += 2.0
+    assert job.is_due()
+    while job.run_slice():
+        pass
+    assert len(desk.cycles()) == 1
+    desk.seconds += 86_400.0
+    assert not job.is_due()
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({"layer": "buffer"}, {"layer": "core"}),
+        ({"layer": "working"}, {"layer": "buffer"}),
+        ({"layer": "core"}, {"layer": "buffer"}),
+        ({}, {"state": "trashed"}),
+        ({}, {"state": "discarded"}),
+        ({"layer": "working", "trust": "tool"}, {"layer": "core"}),
+        ({"layer": "working", "tags": ("distilled",)}, {"layer": "core"}),
+        ({"pinned": True}, {"content": "Something else."}),
+        ({"pinned": True}, {"state": "archived"}),
+    ],
+)
+def test_what_no_step_may_do(before: dict[str, Any], after: dict[str, Any]) -> None:
+    one = sample_memory(1, "The kettle is on the shelf.", **before)
+    assert violation(one, msgspec.structs.replace(one, version=2, **after))
+    assert not violation(one, msgspec.structs.replace(one, version=2, importance=0.75))
+    chunk = msgspec.structs.replace(one, managed="0" * 32)
+    assert violation(chunk, msgspec.structs.replace(chunk, version=2, importance=0.75))
