@@ -32,6 +32,12 @@ class MetaReader(Protocol):
     def meta(self, name: str) -> str: ...
 
 
+class UsageReader(MetaReader, Protocol):
+    """Read access to the usage records of a store."""
+
+    def usage(self, memory_id: str) -> Usage | None: ...
+
+
 def epoch_of(store: MetaReader) -> int:
     """The present epoch of a store."""
     return int(store.meta(EPOCH) or 0)
@@ -61,9 +67,20 @@ def strengths_at(
     return decayed.astype(np.float32)
 
 
-def bring_to_epoch(usage: Usage, memory: Memory, epoch: int) -> Usage:
-    """The usage with its strength of this epoch, as every change of it begins."""
+def initial_usage(memory: Memory, epoch: int = 0) -> Usage:
+    """The usage of a memory that was never used: its strength starts as its importance."""
+    return Usage(id=memory.id, strength=memory.importance, strength_epoch=epoch)
+
+
+def bring_to_epoch(usage: Usage | None, memory: Memory, epoch: int) -> Usage:
+    """The usage of a memory with its strength of an epoch. None: it has no record."""
+    usage = usage or initial_usage(memory)
     return msgspec.structs.replace(usage, strength=strength_at(usage, memory, epoch), strength_epoch=epoch)
+
+
+def present_usage(memory: Memory, store: UsageReader) -> Usage:
+    """The usage of a memory with its strength of the present epoch, as every change of it begins."""
+    return bring_to_epoch(store.usage(memory.id), memory, epoch_of(store))
 
 
 def reinforcement(usage: Usage) -> float:

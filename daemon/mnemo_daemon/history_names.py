@@ -27,6 +27,7 @@ BY_TOPICS = "topics"  # takes ids for topics
 BY_TOPIC_NODES = "topic nodes"
 BY_SESSIONS = "sessions"
 BY_LIFECYCLE = "lifecycle"
+BY_RECALL = "recall"
 
 # Authors whose changes an undo of the last change passes over, since nobody asked for them. An erasure that resumes by
 # itself has the name of its operation as its author. [SPEC 3.3]
@@ -44,6 +45,7 @@ LEFT_ALONE = frozenset(
         BY_TOPIC_NODES,
         BY_SESSIONS,
         BY_LIFECYCLE,
+        BY_RECALL,
         PURGE,
     }
 )

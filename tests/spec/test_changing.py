@@ -28,7 +28,7 @@ def replace(memory: Memory, **fields: object) -> Memory:
 
 
 def test_a_new_memory_is_in_the_buffer_with_the_defaults_of_its_kind() -> None:
-    decision = mutations.store_new(DRAFT._replace(kind="episodic"), ID, NOW)
+    decision = mutations.store_new(DRAFT._replace(kind="episodic"), ID, NOW, 0)
     expected = Memory(
         id=ID, content="tea", created_at=NOW, modified_at=NOW, event_at=NOW, kind="episodic", source="cli",
         decay_rate=5.0, importance=0.5, importance_source="rule", layer="buffer",
@@ -39,15 +39,15 @@ def test_a_new_memory_is_in_the_buffer_with_the_defaults_of_its_kind() -> None:
 
 
 def test_strength_starts_as_the_importance_that_was_given() -> None:
-    decision = mutations.store_new(DRAFT._replace(importance=0.75), ID, NOW)
+    decision = mutations.store_new(DRAFT._replace(importance=0.75), ID, NOW, 0)
     assert (decision.memory.importance, decision.memory.importance_source) == (0.75, "user")
     assert decision.changes[1] == PutUsage(data=Usage(id=ID, strength=0.75))
 
 
 def test_event_time_is_creation_time_unless_given() -> None:
-    imported = mutations.store_new(DRAFT._replace(created_at=5), ID, NOW).memory
+    imported = mutations.store_new(DRAFT._replace(created_at=5), ID, NOW, 0).memory
     assert (imported.created_at, imported.modified_at, imported.event_at) == (5, NOW, 5)
-    dated = mutations.store_new(DRAFT._replace(event_at=0), ID, NOW).memory
+    dated = mutations.store_new(DRAFT._replace(event_at=0), ID, NOW, 0).memory
     assert (dated.created_at, dated.event_at) == (NOW, 0)
 
 

@@ -328,7 +328,7 @@ NEW_ID = sample_id(99)
 def settle(
     new: ImportCandidate, before: Memory | None = None, entry: TrashEntry | None = None
 ) -> tuple[str, list[Any]]:
-    outcome, changes = decide_import(new, before, None, entry, NEW_ID, NOW)
+    outcome, changes = decide_import(new, before, None, entry, NEW_ID, NOW, 0)
     return outcome, list(changes)
 
 

@@ -138,7 +138,7 @@ def test_values_given_by_the_caller_are_not_overruled() -> None:
 
 
 def test_a_similar_text_is_stored_with_an_edge() -> None:
-    stored = mutations.store_new(DRAFT, ID, NOW)
+    stored = mutations.store_new(DRAFT, ID, NOW, 0)
     decision = write_plan.relate(stored, [tie(1)], MemoryShelf(sample_memory(1)), {})
     assert decision.outcome == "stored"
     assert edges(decision.changes) == [(sample_id(1), "related")]
@@ -146,7 +146,7 @@ def test_a_similar_text_is_stored_with_an_edge() -> None:
 
 
 def test_G5_a_repetition_is_stored_and_counted_at_the_earlier_memory() -> None:
-    stored = mutations.store_new(DRAFT, ID, NOW)
+    stored = mutations.store_new(DRAFT, ID, NOW, 0)
     ties = [tie(1, "repeats"), tie(2, "repeats")]
     decision = write_plan.relate(stored, ties, MemoryShelf(sample_memory(1), sample_memory(2)), {})
     assert decision.outcome == "repeats"
@@ -166,14 +166,14 @@ def test_G5_a_repetition_is_stored_and_counted_at_the_earlier_memory() -> None:
     ],
 )
 def test_a_relation_to_a_memory_changed_since_is_dropped_and_the_write_stands(now: Memory) -> None:
-    decision = write_plan.relate(mutations.store_new(DRAFT, ID, NOW), [tie(1, "repeats")], MemoryShelf(now), {})
+    decision = write_plan.relate(mutations.store_new(DRAFT, ID, NOW, 0), [tie(1, "repeats")], MemoryShelf(now), {})
     assert (decision.outcome, decision.relations, edges(decision.changes)) == ("stored", (), [])
 
 
 def test_a_relation_within_a_batch_gets_the_id_of_the_written_memory() -> None:
     within = MemoryRelation("#4", 1, "repeats", 0.99, "the same")
     shelf = MemoryShelf(sample_memory(1, version=3))
-    stored = mutations.store_new(DRAFT, ID, NOW)
+    stored = mutations.store_new(DRAFT, ID, NOW, 0)
     assert edges(write_plan.relate(stored, [within], shelf, {"#4": sample_id(1)}).changes) == [
         (sample_id(1), "repeats")
     ]
@@ -183,7 +183,7 @@ def test_a_relation_within_a_batch_gets_the_id_of_the_written_memory() -> None:
 def test_at_most_three_edges_are_written() -> None:
     shelf = MemoryShelf(*(sample_memory(number) for number in range(1, 6)))
     decision = write_plan.relate(
-        mutations.store_new(DRAFT, ID, NOW), [tie(number) for number in range(1, 6)], shelf, {}
+        mutations.store_new(DRAFT, ID, NOW, 0), [tie(number) for number in range(1, 6)], shelf, {}
     )
     assert len(edges(decision.changes)) == 3
 
@@ -309,7 +309,7 @@ def test_doing_a_late_score_again_changes_nothing() -> None:
 
 
 def test_the_first_write_without_a_vector_sets_the_backfill_cursor() -> None:
-    stored, pending = mutations.store_new(DRAFT, ID, NOW), PendingSnapshot(MemoryShelf())
+    stored, pending = mutations.store_new(DRAFT, ID, NOW, 0), PendingSnapshot(MemoryShelf())
     begun = write_plan.first_backfill_cursor(IngestItem(DRAFT), stored, pending)
     assert begun == (PutMeta(name="intake_seq", value="7"),)
     pending.apply(begun)
@@ -383,7 +383,7 @@ def test_a_chunk_updates_nothing_and_replaces_no_link() -> None:
 
 def test_a_later_item_of_a_transaction_sees_the_earlier_ones() -> None:
     pending = PendingSnapshot(MemoryShelf())
-    first = mutations.store_new(DRAFT._replace(key="tea"), ID, NOW)
+    first = mutations.store_new(DRAFT._replace(key="tea"), ID, NOW, 0)
     pending.apply(first.changes)
     digest = content_hash("  TEA at five. ")
     assert pending.ids_by_hash("default", "local", "", "", digest) == [ID]

@@ -8,6 +8,7 @@ from mnemo_core.transfer.store_merge import (
     UNDONE_REASON,
     IncomingMemory,
     LocalState,
+    MergeClock,
     compares_by_text,
     edge_between,
     merge_memory,
@@ -31,9 +32,11 @@ UNKNOWN = LocalState()
 
 
 def merge(
-    memory: Memory, here: LocalState = UNKNOWN, stand_ins: dict[str, str] | None = None, age: int = 0, **more: Any
-) -> Any:
-    return merge_memory(IncomingMemory(memory, **more), here, stand_ins or {}, age, NOW)
+    memory: Memory, here: LocalState = UNKNOWN, stand_ins: dict[str, str] | None = None,
+    epochs: tuple[int, int] = (12, 12), **more: Any,
+) -> Any:  # fmt: skip
+    """epochs: those of this store and of the other one."""
+    return merge_memory(IncomingMemory(memory, **more), here, stand_ins or {}, MergeClock(NOW, *epochs))
 
 
 def written(outcome: Any) -> Memory:
@@ -57,11 +60,12 @@ def test_an_unknown_memory_comes_as_it_is() -> None:
     assert outcome.changes == (PutMemory(data=memory), PutUsage(data=usage))
 
 
-@pytest.mark.parametrize(("age", "expected"), [(0, 12), (5, 17), (-4, 8), (-40, 0)])
-def test_strength_goes_on_to_decay_from_where_it_was(age: int, expected: int) -> None:
-    """Theirs was counted 12 epochs in; `age` is how many more this store has seen than that one."""
-    outcome = merge(sample_memory(1), age=age, usage=Usage(id=sample_id(1), strength_epoch=12))
-    assert outcome.changes[1].data.strength_epoch == expected
+@pytest.mark.parametrize("epoch", [0, 12, 400])
+def test_a_memory_has_the_strength_that_it_had_there_and_decays_on_from_it(epoch: int) -> None:
+    theirs = Usage(id=sample_id(1), strength=0.5, strength_epoch=12)
+    used = merge(sample_memory(1, kind="episodic"), epochs=(epoch, 14), usage=theirs).changes[1].data
+    assert used.strength == pytest.approx(0.4802)  # 0.5 · 0.98²
+    assert used.strength_epoch == epoch
 
 
 def test_a_trashed_memory_is_merged_as_trashed_with_its_reason() -> None:

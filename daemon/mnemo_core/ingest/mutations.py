@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from mnemo_core.decay import UsageReader, initial_usage, present_usage
 from mnemo_store.records import (
     TAGS_MAX,
     Category,
@@ -98,7 +99,7 @@ class Decision(NamedTuple):
     reason: str = ""
 
 
-def store_new(draft: Draft, memory_id: str, now: int) -> Decision:
+def store_new(draft: Draft, memory_id: str, now: int, epoch: int) -> Decision:
     """Store a new memory: in the buffer, whatever layer was asked for [G 1]."""
     created_at = now if draft.created_at is None else draft.created_at
     importance = IMPORTANCE_DEFAULT if draft.importance is None else draft.importance
@@ -111,15 +112,14 @@ def store_new(draft: Draft, memory_id: str, now: int) -> Decision:
         decay_rate=default_decay_rate("buffer", draft.kind or KIND_DEFAULT),
         **_written(draft, created_at),
     )
-    usage = Usage(id=memory_id, strength=importance)
-    return Decision("stored", memory, (PutMemory(data=memory), PutUsage(data=usage)))
+    return Decision("stored", memory, (PutMemory(data=memory), PutUsage(data=initial_usage(memory, epoch))))
 
 
 def store_keyed(draft: Draft, before: Memory, usage: Usage, entry: TrashEntry | None, now: int) -> Decision:
     """Write under a known key: equal content is a duplicate, other content or another trace a new version. SPEC 2.1
 
-    Fields that the caller did not name stay as they are. A keyed memory that is trashed, hidden or expired becomes
-    visible again.
+    `usage` is that of the present epoch. Fields that the caller did not name stay as they are. A keyed memory that is
+    trashed, hidden or expired becomes visible again.
     """
     is_hidden = before.state in ("superseded", "discarded", "compressed")
     is_same_step = draft.trace is None or draft.trace == before.trace
@@ -172,12 +172,36 @@ def record_recall(usage: Usage, now: int) -> Usage:
     return msgspec.structs.replace(usage, access_count=usage.access_count + 1, last_accessed=now, strength=strength)
 
 
+def recall(memory: Memory, usage: Usage, now: int) -> tuple[Change, ...]:
+    """Count a recall. An archived memory is active again, in the layer it had and with the time of its last change.
+    SPEC 7.5, 9.4"""
+    used = PutUsage(data=record_recall(usage, now))
+    if memory.state != "archived":
+        return (used,)
+    active = msgspec.structs.replace(memory, state="active", version=memory.version + 1)
+    return PutMemory(data=active), used
+
+
 def adjust_strength(usage: Usage, before: Memory, after: Memory) -> tuple[Change, ...]:
-    """Move the strength by the difference that a person made to the importance, within 0 and 1. SPEC 7.5"""
-    if after.importance == before.importance or after.importance_source != "user":
+    """Move the strength by the difference that a person made to the importance, within 0 and 1. SPEC 7.5
+
+    `usage`: of the present epoch, which is also written where the memory decays otherwise from now on. SPEC 9.3
+    """
+    difference = after.importance - before.importance if after.importance_source == "user" else 0.0
+    if not difference and (after.kind, after.pinned) == (before.kind, before.pinned):
         return ()
-    strength = min(1.0, max(0.0, usage.strength + after.importance - before.importance))
+    strength = min(1.0, max(0.0, usage.strength + difference))
     return (PutUsage(data=msgspec.structs.replace(usage, strength=strength)),)
+
+
+def rescore_strength(before: Memory, after: Memory, store: UsageReader) -> tuple[Change, ...]:
+    """The changes to the usage of a memory that a rule or a model has judged again: its strength starts as the new
+    importance, unless something else has moved it."""
+    usage = store.usage(before.id) or initial_usage(before)
+    if usage.strength != before.importance:
+        return adjust_strength(present_usage(before, store), before, after)
+    is_moved = after.importance != before.importance
+    return (PutUsage(data=msgspec.structs.replace(usage, strength=after.importance)),) if is_moved else ()
 
 
 def has_expired(memory: Memory, now: int) -> bool:

@@ -11,9 +11,10 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
+from mnemo_core.decay import epoch_of, initial_usage, present_usage
 from mnemo_core.documents.note_diff import ChunkText, manifest_for_texts, match_chunks
 from mnemo_core.ingest.classification import Classification, classify
-from mnemo_core.ingest.mutations import move_to_trash
+from mnemo_core.ingest.mutations import move_to_trash, rescore_strength
 from mnemo_store.records import (
     TAGS_MAX,
     Category,
@@ -248,8 +249,7 @@ def _present(
             return None, []
         memory_id = new_id()
         added = _added(reading, chunk, step.classification or _route(chunk.text), memory_id, now)
-        usage = Usage(id=memory_id, strength=added.importance, strength_epoch=_epoch(store))
-        return _ref(chunk, memory_id), [PutMemory(data=added), PutUsage(data=usage)]
+        return _ref(chunk, memory_id), [PutMemory(data=added), PutUsage(data=initial_usage(added, epoch_of(store)))]
     kept = _ref(chunk, ref.memory)
     restored: list[Change] = []
     state = memory.state
@@ -265,13 +265,10 @@ def _present(
         return kept, []
     after = msgspec.structs.replace(after, version=memory.version + 1, modified_at=now)
     changes: list[Change] = [PutMemory(data=after), *restored]
-    usage = store.usage(memory.id) or Usage(id=memory.id)
     if after.content != memory.content:
-        fresh = msgspec.structs.replace(usage, strength=after.importance, strength_epoch=_epoch(store))
-        changes += [PutUsage(data=fresh), *_former_edges(memory.id, store)]
-    elif after.importance != memory.importance == usage.strength:  # which it follows unless something has moved it
-        changes.append(PutUsage(data=msgspec.structs.replace(usage, strength=after.importance)))
-    return kept, changes
+        fresh = msgspec.structs.replace(present_usage(memory, store), strength=after.importance)
+        return kept, [*changes, PutUsage(data=fresh), *_former_edges(memory.id, store)]
+    return kept, [*changes, *rescore_strength(memory, after, store)]
 
 
 def _former_edges(memory_id: str, store: NoteSnapshot) -> list[Change]:
@@ -397,7 +394,3 @@ def _merged_tags(have: Sequence[str], given: Sequence[str], gives: Sequence[str]
     added = [tag for tag in have if tag not in given and tag not in gives]
     kept = [tag for tag in gives if tag not in taken_away]
     return (*kept[: TAGS_MAX - len(added)], *added)
-
-
-def _epoch(store: NoteSnapshot) -> int:
-    return int(store.meta("epoch") or 0)

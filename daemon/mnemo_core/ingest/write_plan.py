@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, Protocol
 
 import msgspec
 
-from mnemo_core.decay import MetaReader
+from mnemo_core.decay import MetaReader, epoch_of, present_usage
 from mnemo_core.ingest import mutations, note_sync, policies, trust
 from mnemo_core.ingest.attributes.attribute_claims import SEARCHED_CHARS_MAX
 from mnemo_core.ingest.deduplication import RELATIONS_MAX, Neighbour, find_relations
@@ -306,18 +306,17 @@ def _relation_to(near: Neighbour, relation: Relation, why: str) -> MemoryRelatio
 
 def discard(item: IngestItem, memory_id: str, store: WriteSnapshot, made: Mapping[str, str]) -> Decision:
     """Write the item as discarded: out of the indexes, kept for 30 days with the reason, restorable. SPEC 2.1"""
-    stored = mutations.store_new(item.draft, memory_id, store.now)
+    stored = mutations.store_new(item.draft, memory_id, store.now, epoch_of(store))
     memory = msgspec.structs.replace(stored.memory, state="discarded")
-    usage = Usage(id=memory_id, strength=memory.importance)
     entry = TrashEntry(id=memory_id, at=store.now, why=item.discard_reason, state="active")
-    changes: list[Change] = [PutMemory(data=memory), PutUsage(data=usage), PutTrash(data=entry)]
-    kept = [
-        found._replace(id=other.id)
-        for found in item.relations
-        if (other := _as_compared(found, store, made)) is not None
+    others = [(found, _as_compared(found, store, made)) for found in item.relations]
+    repeated = [(found, other) for found, other in others if other is not None]
+    changes = [PutMemory(data=memory), *stored.changes[1:], PutTrash(data=entry)]
+    changes += [
+        PutUsage(data=mutations.count_repetition(present_usage(other, store), store.now)) for _, other in repeated[:1]
     ]
-    changes += [PutUsage(data=mutations.count_repetition(_usage(found.id, store), store.now)) for found in kept[:1]]
-    return Decision("discarded", memory, tuple(changes), tuple(kept), item.discard_reason)
+    kept = tuple(found._replace(id=other.id) for found, other in repeated)
+    return Decision("discarded", memory, tuple(changes), kept, item.discard_reason)
 
 
 def relate(
@@ -336,7 +335,7 @@ def relate(
         edge = Edge(source=decision.memory.id, target=other.id, relation=found.relation, at=store.now)
         changes.append(PutEdge(data=edge))
         if found.relation == "repeats" and not any(each.relation == "repeats" for each in kept):
-            changes.append(PutUsage(data=mutations.record_repetition(_usage(other.id, store), store.now)))
+            changes.append(PutUsage(data=mutations.record_repetition(present_usage(other, store), store.now)))
         kept.append(found._replace(id=other.id))
     repeats = decision.outcome == "stored" and any(found.relation == "repeats" for found in kept)
     return decision._replace(
@@ -351,7 +350,7 @@ def merge_into_neighbour(item: IngestItem, store: WriteSnapshot, made: Mapping[s
         earlier = _as_compared(found, store, made)
         if earlier is None:
             continue
-        usage = mutations.count_repetition(_usage(earlier.id, store), store.now)
+        usage = mutations.count_repetition(present_usage(earlier, store), store.now)
         strength = min(1.0, usage.strength + item.policy.reinforcement)
         changes: list[Change] = [PutUsage(data=msgspec.structs.replace(usage, strength=strength))]
         is_longer = len(item.draft.content) > len(earlier.content)
@@ -384,7 +383,7 @@ def record_duplicate(memory: Memory, policy: IngestPolicy, store: WriteSnapshot)
     if policy.on_equal == "skipped":
         return Decision("duplicate", memory, ())
     return Decision(
-        "duplicate", memory, (PutUsage(data=mutations.record_repetition(_usage(memory.id, store), store.now)),)
+        "duplicate", memory, (PutUsage(data=mutations.record_repetition(present_usage(memory, store), store.now)),)
     )
 
 
@@ -470,15 +469,10 @@ def backfill_chunk(
 
 
 def _scored(memory: Memory, importance: float, store: WriteSnapshot) -> Decision:
-    """Set the importance; the strength follows it unless something else has changed it."""
     if importance == memory.importance:
         return Decision("stored", memory, ())
     after = mutations.new_version(memory, store.now, {"importance": importance})
-    usage = store.usage(memory.id) or Usage(id=memory.id, strength=memory.importance)
-    changes: list[Change] = [PutMemory(data=after)]
-    if usage.strength == memory.importance:
-        changes.append(PutUsage(data=msgspec.structs.replace(usage, strength=importance)))
-    return Decision("stored", after, tuple(changes))
+    return Decision("stored", after, (PutMemory(data=after), *mutations.rescore_strength(memory, after, store)))
 
 
 def _without_known(memory: Memory, relations: Sequence[MemoryRelation], store: WriteSnapshot) -> list[MemoryRelation]:
@@ -498,7 +492,3 @@ def _as_compared(found: MemoryRelation, store: WriteSnapshot, made: Mapping[str,
     if other is None or other.state not in COMPARED_STATES:
         return None
     return other if found.id in made or other.version == found.version else None
-
-
-def _usage(memory_id: str, store: WriteSnapshot) -> Usage:
-    return store.usage(memory_id) or Usage(id=memory_id)

@@ -11,6 +11,7 @@ from mnemo_store.records import Memory
 
 UNDO = "undo:"
 TURN_TIER = "turn tier"  # label of a transaction that moves turns between their tiers, judges or condenses them
+RECALL = "recall"  # label of one that counts recalls, and makes recalled memories active again
 
 Version = tuple[int, Memory]  # seq, and what the memory became by it
 ChangeKind = Literal["added", "restored", "changed", "trashed"]
@@ -91,10 +92,10 @@ def revert_effect(versions: Sequence[Version], whats: Mapping[int, str], seqs: C
 
     `whats`: the label of each version's transaction. A revert is possible where the versions made by `seqs` are the
     last ones. Reverted versions, and the reverts themselves, are ignored here, unless `seqs` names a revert; so is
-    what moved a turn between tiers afterwards, unless `seqs` names it.
+    what moved a turn between tiers or made a recalled memory active afterwards, unless `seqs` names it.
     """
     mine = [seq for seq, _ in versions if seq in seqs]
-    moves = {seq for seq, _ in versions if whats[seq] == TURN_TIER and seq > min(mine, default=0)}
+    moves = {seq for seq, _ in versions if whats[seq] in (TURN_TIER, RECALL) and seq > min(mine, default=0)}
     versions = [version for version in versions if version[0] in seqs or version[0] not in moves]
     standing = versions
     if not any(undone_seqs(whats[seq]) for seq in mine):

@@ -4,6 +4,9 @@ import hashlib
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
+import msgspec
+
+from mnemo_core.decay import bring_to_epoch, initial_usage
 from mnemo_core.ingest import mutations
 from mnemo_core.ingest.mutations import Draft
 from mnemo_core.text import cleaning, secrets
@@ -16,6 +19,7 @@ from mnemo_store.records import (
     SCOPE_CHARS_MAX,
     Change,
     Memory,
+    PutMemory,
     PutUsage,
     TrashEntry,
     Usage,
@@ -107,7 +111,13 @@ def admit_import(imported: ImportedMemory, tool: Tool, into: ImportTarget, guard
 
 
 def decide_import(
-    new: ImportCandidate, before: Memory | None, usage: Usage | None, entry: TrashEntry | None, memory_id: str, now: int
+    new: ImportCandidate,
+    before: Memory | None,
+    usage: Usage | None,
+    entry: TrashEntry | None,
+    memory_id: str,
+    now: int,
+    epoch: int,
 ) -> ImportDecision:
     """Decide an imported memory against `before`, the memory that has its key (with its trash entry, if any).
 
@@ -116,17 +126,16 @@ def decide_import(
     trashed memory is restored.
     """
     if before is None:
-        decision = mutations.store_new(new.draft, memory_id, now)
-        used = Usage(id=memory_id, strength=decision.memory.importance, **new.usage)
-        return ImportDecision("stored", (*(each for each in decision.changes if not isinstance(each, PutUsage)),
-                                  PutUsage(data=used)))  # fmt: skip
+        memory = mutations.store_new(new.draft, memory_id, now, epoch).memory
+        used = msgspec.structs.replace(initial_usage(memory, epoch), **new.usage)
+        return ImportDecision("stored", (PutMemory(data=memory), PutUsage(data=used)))
     is_same = normalized_text(before.content) == normalized_text(new.draft.content)
     if is_same or new.changed_at <= before.modified_at:
         if entry is not None:
             return ImportDecision("restored", mutations.restore(before, entry, now))
         return ImportDecision("duplicate" if is_same else "older")
     draft = new.draft._replace(pinned=before.pinned)
-    decision = mutations.store_keyed(draft, before, usage or Usage(id=before.id), entry, now)
+    decision = mutations.store_keyed(draft, before, bring_to_epoch(usage, before, epoch), entry, now)
     return ImportDecision("updated", decision.changes)
 
 

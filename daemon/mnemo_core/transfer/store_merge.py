@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from mnemo_core.decay import bring_to_epoch
 from mnemo_core.ingest import mutations
 from mnemo_store.records import (
     Change,
@@ -47,6 +48,7 @@ class LocalState(NamedTuple):
     """Memories of this store that correspond to an incoming one."""
 
     before: Memory | None = None  # the memory of the same id
+    usage: Usage | None = None  # that one's
     trashed: TrashEntry | None = None  # that one's entry
     same_key: Memory | None = None  # another one that has its key
     same_text: Memory | None = None  # another one in its scope with its text
@@ -66,13 +68,21 @@ def compares_by_text(memory: Memory) -> bool:
     return not memory.key and memory.state in COMPARED_BY_TEXT
 
 
+class MergeClock(NamedTuple):
+    """The time of a merge (ms), the epoch of this store, and that of the other one when it was exported."""
+
+    now: int
+    epoch: int = 0
+    exported_epoch: int = 0
+
+
 def merge_memory(
-    incoming: IncomingMemory, local: LocalState, replacements: IdReplacements, age: int, now: int
+    incoming: IncomingMemory, local: LocalState, replacements: IdReplacements, clock: MergeClock
 ) -> MergeDecision:
-    """Decide what becomes of a memory of another store. `age` converts its strength epoch to this store's."""
+    """Decide what becomes of a memory of another store. It has the strength here that it had there."""
     memory = incoming.memory
     if local.before is not None:
-        return _compared(incoming, local, replacements, now)
+        return _compared(incoming, local, replacements, clock)
     if local.same_key is not None and normalized_text(local.same_key.content) == normalized_text(memory.content):
         return MergeDecision("duplicate", replacement_id=local.same_key.id)
     if local.same_text is not None:
@@ -82,8 +92,8 @@ def merge_memory(
     new = msgspec.structs.replace(_pointing(memory, replacements), **fields)
     changes: list[Change] = [PutMemory(data=new)]
     if incoming.usage is not None:
-        epoch = max(0, incoming.usage.strength_epoch + age)
-        changes.append(PutUsage(data=msgspec.structs.replace(incoming.usage, strength_epoch=epoch)))
+        usage = bring_to_epoch(incoming.usage, memory, clock.exported_epoch)
+        changes.append(PutUsage(data=msgspec.structs.replace(usage, strength_epoch=clock.epoch)))
     changes += _entry_changes(incoming, new, local)
     return MergeDecision("stored", tuple(changes), lost_key=lost_key)
 
@@ -96,7 +106,9 @@ def edge_between(edge: Edge, replacements: IdReplacements) -> Edge | None:
     return msgspec.structs.replace(edge, source=source, target=target, via="")
 
 
-def _compared(incoming: IncomingMemory, local: LocalState, replacements: IdReplacements, now: int) -> MergeDecision:
+def _compared(
+    incoming: IncomingMemory, local: LocalState, replacements: IdReplacements, clock: MergeClock
+) -> MergeDecision:
     """Decide between two versions of one memory: the later wins, and a chunk of a local note keeps what its file says.
 
     A memory in the local trash stays there, unless it was trashed by reverting an import.
@@ -105,7 +117,7 @@ def _compared(incoming: IncomingMemory, local: LocalState, replacements: IdRepla
     assert before is not None, "the caller has looked"
     if before.content == memory.content:
         if local.trashed is not None and local.trashed.why == UNDONE_REASON and memory.state != "trashed":
-            return MergeDecision("restored", mutations.restore(before, local.trashed, now))
+            return MergeDecision("restored", mutations.restore(before, local.trashed, clock.now))
         return MergeDecision("duplicate")
     if before.managed or memory.modified_at <= before.modified_at:
         return MergeDecision("older")
@@ -114,7 +126,8 @@ def _compared(incoming: IncomingMemory, local: LocalState, replacements: IdRepla
     if lost_key:
         fields["key"] = before.key
     after = msgspec.structs.replace(_pointing(memory, replacements), **fields)
-    changes: list[Change] = [PutMemory(data=after)]
+    usage = bring_to_epoch(local.usage, before, clock.epoch)
+    changes: list[Change] = [PutMemory(data=after), *mutations.adjust_strength(usage, before, after)]
     changes += _entry_changes(incoming, after, local)
     return MergeDecision("updated", tuple(changes), lost_key=lost_key)
 

@@ -252,7 +252,7 @@ class NeighbourSearch:
         for each in wanted:
             name = f"{NEW_ID_PREFIX}{each.place}"
             if name in named:
-                memories[name] = mutations.store_new(each.item.draft, name, now).memory
+                memories[name] = mutations.store_new(each.item.draft, name, now, epoch=0).memory
                 known[name] = _event_time(each.item, now)
         return {
             place: [Neighbour(memories[name], sim, known[name]) for name, sim in rows if name in memories]

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, NamedTuple
 
-import msgspec
 import numpy as np
 
 from mnemo_client.protocol.ingestion import ReclassificationView, ReclassifyAnswer
@@ -26,7 +25,7 @@ from mnemo_daemon.settings import Settings
 from mnemo_store.backend import Snapshot
 from mnemo_store.batches import batched
 from mnemo_store.indexes.attributes import MemoryFilter
-from mnemo_store.records import Change, Memory, PutMemory, PutUsage, Usage, default_decay_rate
+from mnemo_store.records import Change, Memory, PutMemory, default_decay_rate
 from mnemo_store.store import Store, WriteResult
 
 RECLASSIFIED_PER_WRITE = 500  # memories in one write turn [SPEC 3.2]
@@ -126,11 +125,8 @@ class Reclassification:
                 now = snapshot.memory(each.memory.id)
                 if now is None or now.version != each.memory.version:
                     continue
-                made.append(PutMemory(data=mutations.new_version(now, snapshot.now, each.fields)))
-                usage = snapshot.usage(now.id) or Usage(id=now.id, strength=now.importance)
-                if "importance" in each.fields and usage.strength == now.importance:
-                    strength = each.fields["importance"]
-                    made.append(PutUsage(data=msgspec.structs.replace(usage, strength=strength)))
+                after = mutations.new_version(now, snapshot.now, each.fields)
+                made += PutMemory(data=after), *mutations.rescore_strength(now, after, snapshot)
                 done.append(each)
             return WriteResult(made, done, RECLASSIFY, group)
 

@@ -14,18 +14,20 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemo_core.decay import MetaReader
+from mnemo_core.decay import MetaReader, epoch_of, present_usage
 from mnemo_core.ingest import mutations, trust, write_plan
 from mnemo_core.ingest.mutations import Decision, Draft
 from mnemo_core.ingest.write_plan import IngestItem, PendingSnapshot, StatedFact
 from mnemo_core.ingest.write_plan import WriteSnapshot as Reading
 from mnemo_core.knowledge.triples import stated_triples
+from mnemo_core.lifecycle.versions import RECALL
 from mnemo_core.sessions.session_rows import recorded_sessions
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_core.text.syntax.statements import Triple
 from mnemo_daemon.cursors import bad_cursor
 from mnemo_daemon.errors import Refusal, bad_value
+from mnemo_daemon.history_names import BY_RECALL
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.memories.as_of import HistoricalState
 from mnemo_store.backend import Snapshot
@@ -42,7 +44,6 @@ from mnemo_store.records import (
     PutExtraction,
     PutMemory,
     PutSkip,
-    PutUsage,
     Skip,
     Trust,
     Usage,
@@ -86,8 +87,8 @@ class MemoryDetails(NamedTuple):
 
 
 def details_of(snapshot: Snapshot, memory: Memory) -> MemoryDetails:
-    """The memory with what an answer shows with it."""
-    usage = snapshot.usage(memory.id) or Usage(id=memory.id, strength=memory.importance)
+    """The memory, also an earlier version, with what an answer shows with it: the usage is the present one."""
+    usage = present_usage(memory, snapshot)
     return MemoryDetails(memory, usage, snapshot.note(memory.managed) if memory.managed else None)
 
 
@@ -284,9 +285,7 @@ class MemoryService:
                 facts = stated_facts(after.content, after.speaker)
                 known += write_plan.put_facts(after, after.content, facts, snapshot, self._store.new_id)
             changes = authorised_changes([PutMemory(data=after)], snapshot, caller.trust)
-            if caller.trust == "user":
-                usage = snapshot.usage(memory_id) or Usage(id=memory_id, strength=before.importance)
-                changes += mutations.adjust_strength(usage, before, after)
+            changes += mutations.adjust_strength(present_usage(before, snapshot), before, after)
             return WriteResult((*changes, *known), memory_id, "edit")
 
         return self._store.transact(decide, by=caller.name)
@@ -323,19 +322,23 @@ class MemoryService:
             memory = detached_from_note(snapshot, memory)
             changes = mutations.restore(memory, snapshot.trash(memory_id), snapshot.now)
             back = authorised_changes(changes, snapshot, caller.trust)
+            for after in [change.data for change in back if isinstance(change, PutMemory)]:
+                back += mutations.adjust_strength(present_usage(memory, snapshot), memory, after)
             return WriteResult((*back, *clear_skipped_texts(snapshot, [memory])), memory_id, "restore")
 
         return self._store.transact(decide, by=caller.name)
 
     def record_use(self, ids: Sequence[str]) -> "Future[WriteReceipt[int]]":
-        """Record that these memories were recalled. SPEC 7.5"""
+        """Record that these memories were recalled, which makes archived ones active again. SPEC 7.5, 9.4"""
 
         def decide(snapshot: Snapshot) -> WriteResult[int]:
-            rows = [snapshot.usage(memory_id) for memory_id in ids]
-            usages = [mutations.record_recall(usage, snapshot.now) for usage in rows if usage is not None]
-            return WriteResult([PutUsage(data=usage) for usage in usages], len(usages), "recall")
+            memories = [memory for memory_id in ids if (memory := snapshot.memory(memory_id)) is not None]
+            changes: list[Change] = []
+            for memory in memories:
+                changes += mutations.recall(memory, present_usage(memory, snapshot), snapshot.now)
+            return WriteResult(changes, len(memories), RECALL)
 
-        return self._store.transact(decide, by="recall", background=True)
+        return self._store.transact(decide, by=BY_RECALL, background=True)
 
     def _parts(
         self, wanted: MemoryFilter, then: HistoricalState | None
@@ -398,7 +401,7 @@ class MemoryService:
             before = _existing(pending, known)
             if not is_visible(before, caller):
                 raise Refusal(409, "conflict", f"the key {draft.key!r} is in use: choose another", field="key")
-            usage = pending.usage(known) or Usage(id=known)
+            usage = present_usage(before, pending)
             return mutations.store_keyed(draft, before, usage, pending.trash(known), pending.now)
         may_be_known = not draft.key and item.policy.on_equal != "stored" and item.discard_reason not in RELEVANCE
         if may_be_known and (same := self._existing_copy(pending, item, caller)) is not None:
@@ -410,9 +413,8 @@ class MemoryService:
             and (decision := write_plan.merge_into_neighbour(item, pending, made)) is not None
         ):
             return decision
-        return write_plan.relate(
-            mutations.store_new(draft, self._store.new_id(), pending.now), item.relations, pending, made
-        )
+        stored = mutations.store_new(draft, self._store.new_id(), pending.now, epoch_of(pending))
+        return write_plan.relate(stored, item.relations, pending, made)
 
     def _existing_copy(self, pending: PendingSnapshot, item: IngestItem, caller: Caller) -> Memory | None:
         draft = item.draft

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import UNSET
 
 from mnemo_client.protocol.primitives import ErrorBody, FailureAnswer, LaterChange
+from mnemo_core.decay import present_usage
 from mnemo_core.ingest import mutations
 from mnemo_core.ingest.mutations import PlannedRevert
 from mnemo_core.lifecycle import versions as timeline
@@ -224,11 +225,9 @@ def _changes(snapshot: Snapshot, chosen: Chosen, rows: Sequence[PlannedRevert]) 
     rows = [row._replace(before=row.before and detached_from_note(snapshot, row.before)) for row in rows]
     changes = [*mutations.revert(rows, f"undo of {'an undo' if timeline.undone_seqs(what) else what}", snapshot.now)]
     for row in rows:
-        usage = snapshot.usage(row.current.id)
-        if usage is not None and row.before is not None and row.current.importance_source == "user":
-            changes += mutations.adjust_strength(
-                usage, row.current, msgspec.structs.replace(row.before, importance_source="user")
-            )
+        if row.before is not None:  # a person's difference of the importance is taken back with it
+            before = msgspec.structs.replace(row.before, importance_source=row.current.importance_source)
+            changes += mutations.adjust_strength(present_usage(row.current, snapshot), row.current, before)
     back = [row.before for row in rows if row.before is not None and row.current.state == "trashed"]
     changes += clear_skipped_texts(snapshot, [memory for memory in back if memory.state != "trashed"])
     leaving = [row.current for row in rows if row.current.state != "trashed" and not timeline.is_present(row.before)]

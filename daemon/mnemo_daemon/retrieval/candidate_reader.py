@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterable
 import numpy as np
 from numpy.typing import NDArray
 
+from mnemo_core.decay import epoch_of
 from mnemo_core.retrieval.result_selection import IMPERSONAL_SOURCES, Windows, is_preference
 from mnemo_daemon.indexing.vectors.index_phases import ActiveIndex
+from mnemo_daemon.memories.weights import present_strengths
 from mnemo_daemon.retrieval.candidates.corpus import Corpus
 from mnemo_store.backend import Snapshot
 from mnemo_store.indexes.attributes import AttributeStore
@@ -70,7 +72,8 @@ class CandidateReader:
         numbers = numbers[(corpus.column("kind", numbers) == _PROCEDURAL) & ~np.isin(numbers, self._numbers)]
         impersonal = corpus.is_one_of("source", numbers, _is_impersonal)
         others = numbers[~impersonal]
-        worth = corpus.column("importance", others) * corpus.column("strength", others)
+        strength = present_strengths(lambda name: corpus.column(name, others), epoch_of(self._snapshot))
+        worth = corpus.column("importance", others) * strength
         ids = corpus.column("id_low", others), corpus.column("id_high", others)
         order = np.lexsort((*ids, -corpus.column("event_at", others), -worth))
         return [*self._numbers.tolist(), *others[order].tolist()]

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from mnemo_core.decay import epoch_of
 from mnemo_core.llm.tasks import TaskInputs
 from mnemo_core.llm.writing.resume_compress import LINES_MAX, RESUME_COMPRESS
 from mnemo_core.llm.writing.summarize import select_sentences
@@ -87,12 +88,12 @@ class ResumeService:
         layer, managed = columns.values("layer", rows), columns.values("managed", rows)
         is_core = layer == LAYERS.index("core")
         is_core[is_core] = ~_is_session_note(columns, wanted, rows[is_core])
-        core = by_weight(columns, rows[is_core & (managed == 0)])
         recent = _by_change(columns, rows[~is_core & (columns.values("category", rows) != CATEGORIES.index("crumb"))])
         working, buffer = (_count(managed[layer == LAYERS.index(name)]) for name in ("working", "buffer"))
         lists = self._lists(columns, wanted, rows)
         shown: list[tuple[str, str]] = []
         with self._store.snapshot() as snapshot:
+            core = by_weight(columns, rows[is_core & (managed == 0)], epoch_of(snapshot))
             core_section = fill_section(
                 self._memories(snapshot, columns.ids(core[:READ_MAX]), shown), len(core), CORE_TOKENS
             )
@@ -109,7 +110,7 @@ class ResumeService:
         """The memories to be read before an action, by weight. None of them came from a tool or an import."""
         columns, rows = self._rows(wanted._replace(tags=(TRIGGER_TAG + action,), trust_min="agent"), None)
         with self._store.snapshot() as snapshot:
-            ids = columns.ids(by_weight(columns, rows)[:limit])
+            ids = columns.ids(by_weight(columns, rows, epoch_of(snapshot))[:limit])
             found = [memory for each in ids if (memory := snapshot.memory(each)) is not None]
             return [details_of(snapshot, memory) for memory in found]
 

@@ -10,8 +10,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 
-from msgspec.structs import replace
-
+from mnemo_core.ingest.mutations import rescore_strength
 from mnemo_core.lifecycle.versions import TURN_TIER
 from mnemo_core.llm.judging.importance import JUDGE_IMPORTANCE
 from mnemo_core.llm.tasks import MemoryFacts, TaskInputs
@@ -24,7 +23,7 @@ from mnemo_daemon.models.language.task_runner import TaskRunner
 from mnemo_daemon.sessions.session_service import SHOWN_STATES
 from mnemo_daemon.sessions.turn_columns import turns_in
 from mnemo_store.backend import Snapshot
-from mnemo_store.records import TIERS, Change, Memory, PutMemory, PutUsage
+from mnemo_store.records import TIERS, Change, Memory, PutMemory
 from mnemo_store.store import Commit, Store, WriteResult
 
 PENDING_MAX = 10_000  # reviews; beyond it the oldest are not made
@@ -156,9 +155,5 @@ class TurnReview:
 
 
 def _changes(snapshot: Snapshot, before: Memory, after: Memory) -> list[Change]:
-    """The new version; the strength follows the importance unless something else has changed it."""
-    usage = snapshot.usage(before.id)
-    changes: list[Change] = [PutMemory(data=after)]
-    if usage is not None and usage.strength == before.importance != after.importance:
-        changes.append(PutUsage(data=replace(usage, strength=after.importance)))
-    return changes
+    """The new version, and what it changes in the usage."""
+    return [PutMemory(data=after), *rescore_strength(before, after, snapshot)]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from mnemo_core.decay import epoch_of
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_core.transfer.markdown_export import HEAD, ExportedMemory, ExportedTopic, core_page, topics_page
 from mnemo_daemon.indexing.views import Views
@@ -77,9 +78,10 @@ class MarkdownExport:
         wanted = MemoryFilter(
             user_id=USER, layers=("core",), states=("active",), without_tags=(SENSITIVE_TAG,), now=self._store.now()
         )
-        rows = by_weight(columns, np.flatnonzero(columns.uncached_mask(wanted)))[:MEMORIES_MAX]
+        rows = np.flatnonzero(columns.uncached_mask(wanted))
         found: dict[str, list[ExportedMemory]] = {}
         with self._store.snapshot() as snapshot:
+            rows = by_weight(columns, rows, epoch_of(snapshot))[:MEMORIES_MAX]
             for each in columns.ids(rows.tolist()):
                 if (memory := snapshot.memory(each)) is not None:
                     line = ExportedMemory(local_day(memory.event_at), memory.content)

@@ -12,8 +12,9 @@ import msgspec
 import numpy as np
 
 from mnemo_client.protocol.maintenance import ImportAnswer
+from mnemo_core.decay import EPOCH, epoch_of
 from mnemo_core.transfer import store_merge
-from mnemo_core.transfer.store_merge import IncomingMemory, LocalState, MergeDecision
+from mnemo_core.transfer.store_merge import IncomingMemory, LocalState, MergeClock, MergeDecision
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.transfer.store_export import VectorSpace
 from mnemo_daemon.transfer.tool_import import (
@@ -51,8 +52,6 @@ from mnemo_store.records import (
 )
 from mnemo_store.store import Store, TextVectors, WriteResult
 from mnemo_store.tables import BY_CHANGE, BY_NAME, TABLES, Table, put_of, record_in
-
-EPOCH = "epoch"  # the fact of the store by which strength decays
 
 T = TypeVar("T")
 
@@ -98,7 +97,6 @@ class StoreMerge:
         self._replacements: dict[str, str] = {}  # imported id → id of its duplicate here, "" for an erased text
         self._texts: dict[bytes, bytes] = {}  # hashes of texts by the keys under which their vectors would stand
         self._salt = ""
-        self._age = 0  # what to add to the stream's epoch for one of this store
         self._found: _StreamSummary
 
     def run(self, spooled: BinaryIO) -> ImportAnswer:
@@ -181,7 +179,6 @@ class StoreMerge:
     def _merge(self, spooled: BinaryIO, start: int) -> None:
         with self._store.snapshot() as snapshot:
             self._salt = snapshot.meta("salt")
-            self._age = int(snapshot.meta(EPOCH) or 0) - self._found.epoch
         spooled.seek(start)
         for incoming in slices(
             (part for part in _parts(self._rows(spooled)) if isinstance(part, IncomingMemory)), _mark
@@ -214,7 +211,7 @@ class StoreMerge:
             outcome = None
         else:
             here = _local_state(snapshot, memory)
-            outcome = store_merge.merge_memory(incoming, here, self._replacements, self._age, snapshot.now)
+            outcome = store_merge.merge_memory(incoming, here, self._replacements, self._clock(snapshot))
             if outcome.replacement_id is not None:
                 self._replacements[memory.id] = outcome.replacement_id
         if self._request.dry_run:
@@ -235,7 +232,7 @@ class StoreMerge:
                     outcomes.append(MergeDecision("duplicate", replacement_id=duplicate_of))
                     continue
                 here = _local_state(snapshot, each.memory)._replace(same_text=None)
-                merged = store_merge.merge_memory(each, here, self._replacements, self._age, snapshot.now)
+                merged = store_merge.merge_memory(each, here, self._replacements, self._clock(snapshot))
                 outcomes.append(merged)
                 changes += merged.changes
                 digest = skip_hash(self._salt, each.memory.content)
@@ -246,6 +243,9 @@ class StoreMerge:
         outcomes = self._write(decide)
         for each, outcome in zip(incoming, outcomes, strict=True):
             self._count(each, outcome)
+
+    def _clock(self, snapshot: Snapshot) -> MergeClock:
+        return MergeClock(snapshot.now, epoch_of(snapshot), self._found.epoch)
 
     def _is_forgotten(self, snapshot: Snapshot, memory: Memory) -> bool:
         if self._request.allow_forgotten:
@@ -408,6 +408,7 @@ def _local_state(snapshot: Snapshot, memory: Memory) -> LocalState:
         same_text = next(iter(snapshot.ids_by_hash(*scope, content_hash(memory.content))), None)
     return LocalState(
         before=before,
+        usage=snapshot.usage(memory.id),
         trashed=snapshot.trash(memory.id) if before is not None else None,
         same_key=snapshot.memory(of_key) if of_key not in (None, memory.id) else None,
         same_text=snapshot.memory(same_text) if same_text is not None else None,

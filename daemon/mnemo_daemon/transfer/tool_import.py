@@ -14,6 +14,7 @@ import msgspec
 from mnemo_client.protocol.choices import ImportTool
 from mnemo_client.protocol.maintenance import ImportAnswer, ImportProblem
 from mnemo_client.protocol.validation import printable
+from mnemo_core.decay import epoch_of
 from mnemo_core.ingest import trust
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_core.transfer import import_plan, importers
@@ -187,7 +188,9 @@ class ToolImport:
         if before is not None and SENSITIVE_TAG in before.tags and not wanted.caller.sees_sensitive:
             return "hidden", ()
         usage, entry = (snapshot.usage(known), snapshot.trash(known)) if known else (None, None)
-        outcome, changes = import_plan.decide_import(item.new, before, usage, entry, self._store.new_id(), snapshot.now)
+        outcome, changes = import_plan.decide_import(
+            item.new, before, usage, entry, self._store.new_id(), snapshot.now, epoch_of(snapshot)
+        )
         try:
             changes = tuple(trust.authorise(changes, snapshot, draft.trust))
         except trust.PinnedError as pinned:

@@ -25,7 +25,7 @@ from mnemo_core.lifecycle.consolidation.cycle import (
 from mnemo_core.lifecycle.consolidation.invariants import violation
 from mnemo_core.lifecycle.consolidation.state import CycleOptions, CycleState
 from mnemo_core.lifecycle.consolidation.steps import STEPS
-from mnemo_daemon.history_names import BY_LIFECYCLE, BY_NOTES, CONSOLIDATE, LEFT_ALONE
+from mnemo_daemon.history_names import BY_LIFECYCLE, BY_NOTES, BY_RECALL, CONSOLIDATE, LEFT_ALONE
 from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.knowledge.topic_trees import TopicTrees
@@ -45,7 +45,7 @@ FIRST_SECONDS = 60.0  # after the start of the daemon, before a cycle [G27]
 ATTEMPTS = 3  # at a step whose memories others change
 ENTRIES_READ = 2_000  # of the history, for activity; more than that is activity
 
-QUIET = LEFT_ALONE - {BY_NOTES}  # authors of changes that are no activity of a person or an agent
+QUIET = LEFT_ALONE - {BY_NOTES, BY_RECALL}  # authors of changes that are no activity of a person or an agent
 
 log = logging.getLogger("mnemo.lifecycle")
 

@@ -2,10 +2,12 @@
 
 import numpy as np
 
+from mnemo_core.decay import epoch_of
 from mnemo_core.retrieval.ranking import decay_ranker, rankers
 from mnemo_core.retrieval.ranking.rankers import RANKER_TABLE, Candidates, RankingRequest
 from mnemo_core.similarity.thresholds import SOURCE
 from mnemo_daemon.indexing.views import Views
+from mnemo_daemon.memories.weights import present_strengths
 from mnemo_daemon.models.cross_encoder import CrossEncoderService
 from mnemo_daemon.models.embedders.calibration import ModelThresholds
 from mnemo_daemon.models.embedders.embedding import EmbeddingService
@@ -21,7 +23,7 @@ RERANKED_MAX = 32  # of the candidates, the best by the blend: a cross-encoder t
 _COLUMNS = {
     name: name
     for name in (
-        "importance", "strength", "kind", "layer", "state", "decay_rate", "event_at", "created_at", "modified_at",
+        "importance", "kind", "layer", "state", "decay_rate", "event_at", "created_at", "modified_at",
         "last_accessed", "id_high", "id_low",
     )
 } | {"repetitions": "repetition_count", "accesses": "access_count"}  # fmt: skip
@@ -66,7 +68,9 @@ class RankingInputs:
             formula_candidates.add_formula_candidates(context, self._store, self._views)
         if serving is not None and request.ranker == "auto":
             context.learned = self._learned.score(context, serving, joins=joins)
-        context.candidates = candidates = _candidates_of(context)
+        with self._store.snapshot() as snapshot:
+            epoch = epoch_of(snapshot)
+        context.candidates = candidates = _candidates_of(context, epoch)
         if RANKER_TABLE[request.ranker].reranks:
             cross = self._cross_encoder_scores(context)
             has_late = serving is not None and cross is None
@@ -107,11 +111,12 @@ def ranker_request_of(question: Question) -> RankingRequest:
     )
 
 
-def _candidates_of(context: RecallContext) -> Candidates:
-    """The ranking inputs of each candidate, from the columns and the channels."""
+def _candidates_of(context: RecallContext, epoch: int) -> Candidates:
+    """The ranking inputs of each candidate, from the columns and the channels, with the strength of the epoch."""
     found, learned = context.found, context.learned
     columns = {name: context.corpus.column(column, found.numbers) for name, column in _COLUMNS.items()}
     return Candidates(
+        strength=present_strengths(lambda name: context.corpus.column(name, found.numbers), epoch),
         words=found.words,
         sims=found.sims,
         reached=found.from_facts,
