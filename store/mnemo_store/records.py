@@ -311,7 +311,7 @@ class StepReport(Record, frozen=True):
     """The result of one step of a cycle."""
 
     name: str
-    counts: dict[str, int] = {}
+    counts: dict[str, int]
     milliseconds: int = 0
     skipped: str = ""  # why it was not carried out
 
