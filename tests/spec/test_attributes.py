@@ -17,11 +17,10 @@ from mnemo_store.indexes import index_file
 from mnemo_store.indexes.attributes import (
     KIND,
     MASKS_KEPT,
-    UNREQUESTED_SOURCES,
     AttributeStore,
     MemoryFilter,
 )
-from mnemo_store.records import STATES, TIERS, ConversationTurn, NotePlace, Usage, text_hash
+from mnemo_store.records import STATES, TIERS, UNREQUESTED_SOURCES, ConversationTurn, NotePlace, Usage, text_hash
 from tests.samples import AT, sample_id, sample_memory
 
 

@@ -30,6 +30,7 @@ from mnemo_store.records import (
     STATES,
     TIERS,
     TRUSTS,
+    UNREQUESTED_SOURCES,
     Memory,
     Usage,
     embedded_text,
@@ -40,8 +41,6 @@ KIND = "columns-4"  # of the index file
 
 NAMED = ("namespace", "user_id", "agent_id", "run_id", "session_id", "speaker", "source", "managed")
 CODED = {"kind": KINDS, "category": CATEGORIES, "layer": LAYERS, "trust": TRUSTS, "state": STATES}
-
-UNREQUESTED_SOURCES = ("ingest", "turn", "extract", "proxy")  # they take in every text of a stream
 
 WORDS_MAX = 65_535  # a longer text counts as this long
 

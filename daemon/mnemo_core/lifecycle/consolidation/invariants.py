@@ -16,7 +16,8 @@ REACHED: dict[State, frozenset[State]] = {
 
 def violation(before: Memory | None, after: Memory) -> str:
     """The rule that a new version of a memory breaks; "" for none. `before` is None for a memory that a step makes."""
-    if after.layer == "core" and (NEVER_CORE_TRUSTS & {after.trust} or NEVER_CORE_TAGS & {*after.tags}):
+    is_never_core = after.kind == "working" or after.trust in NEVER_CORE_TRUSTS or NEVER_CORE_TAGS & {*after.tags}
+    if after.layer == "core" and is_never_core:
         return "the memory must not be in core"
     if before is None:
         return "" if after.state == "active" else "a new memory is not active"

@@ -13,6 +13,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from mnemo_core.decay import epoch_of, initial_usage
 from mnemo_core.llm.tasks import AnyTask
 from mnemo_core.similarity.thresholds import Thresholds
 from mnemo_store.records import (
@@ -38,8 +39,6 @@ from mnemo_store.records import (
 )
 
 Mask = NDArray[np.bool_]
-
-EPOCH = "epoch"  # the meta value that counts the cycles
 
 # Columns of the attribute store that a cycle reads. Those of names hold codes.
 COLUMNS = (
@@ -152,7 +151,7 @@ class CycleState:
     @property
     def epoch(self) -> int:
         """The number of cycles that have ended; this one is counted once its decay is done."""
-        return int(self.meta(EPOCH) or 0)
+        return epoch_of(self)
 
     def meta(self, name: str) -> str:
         return self._metas[name] if name in self._metas else self._source.meta(name)
@@ -172,7 +171,7 @@ class CycleState:
         if memory.id not in self._read_usages:
             self._read_usages[memory.id] = self._usages.get(memory.id) or self._source.usage(memory.id)
         known = self._read_usages[memory.id]
-        return known or Usage(id=memory.id, strength=memory.importance, strength_epoch=self.epoch)
+        return known or initial_usage(memory, self.epoch)
 
     def session(self, memory: Memory) -> Session | None:
         """The record of the session of a memory."""

@@ -1,7 +1,9 @@
 """The steps of a cycle, in their order. SPEC 9.2"""
 
+from mnemo_core.decay import EPOCH
 from mnemo_core.lifecycle.consolidation.cycle import CycleStep, Planning, StepPlan
-from mnemo_core.lifecycle.consolidation.state import EPOCH, CycleState
+from mnemo_core.lifecycle.consolidation.eviction import plan_drop
+from mnemo_core.lifecycle.consolidation.state import CycleState
 from mnemo_store.records import PutMeta
 
 
@@ -17,4 +19,7 @@ def plan_decay(state: CycleState) -> Planning:
     return StepPlan(changes=[PutMeta(name=EPOCH, value=str(epoch))], counts={"epoch": epoch})
 
 
-STEPS: tuple[CycleStep, ...] = (CycleStep("decay", "Count the epoch, by which strengths decay.", plan_decay),)
+STEPS: tuple[CycleStep, ...] = (
+    CycleStep("decay", "Count the epoch, by which strengths decay.", plan_decay),
+    CycleStep("drop", "Archive or move what is too weak for the buffer, and what was about a session.", plan_drop),
+)

@@ -1,0 +1,58 @@
+"""Memories that leave the buffer because they are weak, and those of kind `working` whose time is over. SPEC 9.3, 9.4
+
+Nothing is deleted. What an entry point took in with every text of a stream is archived: it is still recalled, ranked
+lower. What was said on purpose goes to the working layer.
+"""
+
+from msgspec.structs import replace
+
+from mnemo_core.decay import strengths_at
+from mnemo_core.lifecycle.consolidation.cycle import CHANGES_PER_STEP, CycleOperation, Planning, StepPlan
+from mnemo_core.lifecycle.consolidation.state import CycleState, Mask, moved
+from mnemo_store.records import UNREQUESTED_SOURCES, Memory, PutMemory
+
+EVICTED_BELOW = 0.01  # strength in the buffer [G14]
+WORKING_MS = 24 * 3_600_000  # a memory of kind `working` is archived that long after its last use or change
+
+
+def evict(memory: Memory, reason: str) -> CycleOperation:
+    """The operation that takes a memory out of the buffer."""
+    if memory.source in UNREQUESTED_SOURCES:
+        return archive(memory, reason)
+    return CycleOperation("promote", (memory.id,), (PutMemory(data=moved(memory, "working")),), reason)
+
+
+def archive(memory: Memory, reason: str) -> CycleOperation:
+    """The operation that archives a memory, in its layer and with the time of its last change."""
+    after = replace(memory, version=memory.version + 1, state="archived")
+    return CycleOperation("archive", (memory.id,), (PutMemory(data=after),), reason)
+
+
+def plan_drop(state: CycleState) -> Planning:
+    """Archive memories of kind `working` whose session or day is over, and evict from the buffer what is too weak."""
+    yield from ()
+    live = state.live() & (state.column("pinned") == 0)
+    is_working = state.has("kind", "working")
+    over = [memory for memory in state.records((live & is_working).nonzero()[0]) if is_over(memory, state)]
+    weak = state.records((live & ~is_working & _weak(state)).nonzero()[0][:CHANGES_PER_STEP])
+    operations = [archive(memory, "its session or its day is over") for memory in over]
+    operations += [evict(memory, f"its strength is below {EVICTED_BELOW}") for memory in weak]
+    return StepPlan(operations[:CHANGES_PER_STEP])
+
+
+def is_over(memory: Memory, state: CycleState) -> bool:
+    """Return whether the session of a memory of kind `working` has ended since it was used or changed last, or whether
+    that is a day ago."""
+    used_at = max(state.usage(memory).last_accessed, memory.modified_at)
+    if used_at <= state.now - WORKING_MS:
+        return True
+    session = state.session(memory) if memory.session_id else None
+    return session is not None and used_at <= session.ended_at
+
+
+def _weak(state: CycleState) -> Mask:
+    """The mask of the memories in the buffer whose strength is below EVICTED_BELOW."""
+    decaying = ("strength", "strength_epoch", "kind", "layer", "pinned")
+    strength, strength_epoch, kind, layer, pinned = map(state.column, decaying)
+    weak: Mask = strengths_at(strength, strength_epoch, kind, layer, pinned, state.epoch) < EVICTED_BELOW
+    return weak & state.has("layer", "buffer")
