@@ -32,6 +32,9 @@ class ScriptedAnswers:
     def may_ask(self, _task: AnyTask) -> bool:
         return self.answers is not None
 
+    def reason_not_to_ask(self, _task: AnyTask, _inputs: TaskInputs) -> str:
+        return "" if self.answers is not None else "there is no model"
+
     def run(self, task: AnyTask, inputs: TaskInputs, *_: Any, **__: Any) -> TaskResult[Any]:
         self.asked.append((task.site, inputs))
         answer = self.answers(task, inputs) if self.answers is not None else None

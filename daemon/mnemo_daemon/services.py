@@ -201,7 +201,7 @@ class Services:
         self.erasure = Erasure(store, self.disk, self.embedding.spaces, self._purge_views)
         self.consolidation = Consolidation(
             store, self.views, self.indexing, self.embedding, self.llm_tasks, self.topic_trees,
-            lambda: self.settings.lifecycle, self.priority,
+            lambda: self.settings.lifecycle, self.priority, time.monotonic,
         )  # fmt: skip
         self.notes = self._made_notes()
         self.is_open = True

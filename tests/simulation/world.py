@@ -29,7 +29,7 @@ from mnemo_daemon.indexing.vectors.text_vectors import MissingVectorError
 from mnemo_daemon.jobs import jobs_of
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING
 from mnemo_daemon.notes.notes_service import NotesService
-from mnemo_daemon.scheduler import Scheduler
+from mnemo_daemon.scheduler import Job, Scheduler
 from mnemo_daemon.server.router import (
     Request,
     RouteTable,
@@ -276,6 +276,7 @@ class World:
         self.ledger = Ledger()
         self.notes_failures: list[Exception] = []
         self.map_bytes = 1 << 26
+        self.segment_bytes = SEGMENT_BYTES
         self.loop = SimulationLoop()
         self.daemon: SteppedServices | None = None
         self.api: Api
@@ -312,9 +313,7 @@ class World:
         """Opens the daemon as its start does. Raises what keeps it from opening; it is then closed."""
         folders = Folders(self.data, self.folder / "models", self.folder / "socket", self.folder / "config.toml")
         daemon = self.loop.run_until_complete(self._made(Configuration(self._settings, folders, {})))
-        daemon.catalogue = self.catalogue
-        daemon.embedding.close()
-        daemon.embedding = self.make_models(self.catalogue, self.mood)
+        self._equip(daemon)
         try:
             daemon.open()
         except BaseException as error:
@@ -325,8 +324,7 @@ class World:
             daemon.embedding.close()
             raise
         self.daemon = daemon
-        jobs = [job for job in jobs_of(daemon) if job.name not in LEFT_OUT]
-        self.jobs = Scheduler(jobs, clock=self.clock.monotonic, wall_ms=self.clock.now)
+        self.jobs = Scheduler(self._jobs(daemon), clock=self.clock.monotonic, wall_ms=self.clock.now)
         self.api = self.loop.run_until_complete(self._api(daemon))
         self.table = RouteTable(self.api.routes())
         self._follow_behind()
@@ -369,10 +367,19 @@ class World:
     async def _api(self, daemon: Services) -> Api:
         return Api(daemon, StatusReport(daemon, list, self.jobs.reports))
 
+    def _equip(self, daemon: Services) -> None:
+        """Give the daemon its models, before it opens."""
+        daemon.catalogue = self.catalogue
+        daemon.embedding.close()
+        daemon.embedding = self.make_models(self.catalogue, self.mood)
+
+    def _jobs(self, daemon: Services) -> list[Job]:
+        return [job for job in jobs_of(daemon) if job.name not in LEFT_OUT]
+
     def _open_store(self, folder: Path, *, disk: Any) -> Store:
         store = SteppedStore.open(
             folder, disk=disk, now=self.clock.now, random_bytes=self.ids.randbytes, map_bytes=self.map_bytes,
-            segment_bytes=SEGMENT_BYTES, reserve_bytes=RESERVE_BYTES,
+            segment_bytes=self.segment_bytes, reserve_bytes=RESERVE_BYTES,
         )  # fmt: skip
         assert isinstance(store, SteppedStore)
         store.ledger = self.ledger
