@@ -50,6 +50,26 @@ def test_a_cycle_counts_an_epoch_and_its_report_is_kept(desk: CycleDesk) -> None
         assert snapshot.meta("epoch") == "2"
 
 
+def test_epochs_since_a_time_are_the_cycles_of_all_namespaces_that_started_after_it(
+    desk: CycleDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = list[int]()
+
+    def plan(state: CycleState) -> Planning:
+        yield from ()
+        seen.append(state.epochs_since(1000))
+        return StepPlan()
+
+    use(monkeypatch, CycleStep("look", "", plan))
+    for at in (1000, 2000, 3000):
+        desk.desk.at = at
+        desk.run()
+    desk.run(namespace="work")
+    desk.restarted()
+    desk.run()
+    assert seen == [0, 0, 1, 2, 2]
+
+
 def test_a_cycle_of_one_namespace_counts_no_epoch(desk: CycleDesk) -> None:
     desk.run(namespace="work")
     with desk.store.snapshot() as snapshot:

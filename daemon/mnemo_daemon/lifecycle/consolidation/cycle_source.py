@@ -33,14 +33,16 @@ class StoreSource:
     """The source of one cycle. Its topics and cycles are those at its start; records are read as they are."""
 
     def __init__(
-        self, store: Store, views: Views, indexing: VectorIndexer, topic_trees: TopicTrees, priority: QueryPriority
-    ) -> None:
+        self, store: Store, views: Views, indexing: VectorIndexer, topic_trees: TopicTrees, priority: QueryPriority,
+        starts: Sequence[int],
+    ) -> None:  # fmt: skip
+        """`starts`: the times (ms) at which the cycles of the store have started, in order."""
         self._store = store
         self._columns = views.attributes
         self._serving = indexing.serving()
         self._priority = priority
         self._topics = topic_trees.leaves()
-        self._cycle_starts = cycle_starts(store)
+        self._cycle_starts = starts
 
     def memory(self, memory_id: str) -> Memory | None:
         with self._store.snapshot() as snapshot:
