@@ -12,6 +12,8 @@ LLM_CALL = "llm call"
 MERGE_TOPICS = "merge topics"
 ABSTRACT_TOPICS = "abstract topics"
 CONSOLIDATE = "consolidate"
+COMPRESS = "compress"
+PROFILE = "profile"
 
 # Authors of changes that nobody asked for at that moment
 BY_NOTES = "notes"

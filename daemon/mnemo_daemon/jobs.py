@@ -19,6 +19,7 @@ from mnemo_daemon.services import Services
 
 EXPIRY_SECONDS = 1800.0  # [SPEC 3.7]; what has expired is not recalled anyway
 RETENTION_SECONDS = 3600.0
+COMPRESSION_SECONDS = 1800.0
 SWEEP_SECONDS = 300.0  # [T6]
 EXPORT_SECONDS = 5.0
 MODEL_SECONDS = 3.0  # between two looks whether a model has been installed
@@ -47,6 +48,9 @@ def _jobs_of_memories(s: Services) -> tuple[Job, ...]:
             _once(s.erasure.resume_if_due), "one erasure"),
         Job("consolidation", "Consolidate memories: a cycle after activity, every `lifecycle.interval_minutes`.",
             _when(s.consolidation.is_due), s.consolidation.run_slice, "0.5 seconds of one step", is_heavy=True),
+        Job("compression", "Summarize the oldest conversations of whoever has many, and lift old items to profiles.",
+            Interval(COMPRESSION_SECONDS), s.compression.run_slice, "one session, or the items of one user",
+            is_heavy=True),
         Job("expiry", "Move memories that have expired to the trash.", Interval(EXPIRY_SECONDS), s.expiry.run_slice,
             "200 memories"),
         Job(

@@ -24,9 +24,11 @@ from mnemo_daemon.knowledge.fact_service import FactService
 from mnemo_daemon.knowledge.topic_graph import TopicGraph
 from mnemo_daemon.knowledge.topic_nodes import TopicNodes
 from mnemo_daemon.knowledge.topic_trees import TopicTrees
+from mnemo_daemon.lifecycle.compression import Compression
 from mnemo_daemon.lifecycle.consolidation.consolidation import Consolidation
 from mnemo_daemon.lifecycle.erasure import Erasure
 from mnemo_daemon.lifecycle.expiry import Expiry
+from mnemo_daemon.lifecycle.profile_service import ProfileService
 from mnemo_daemon.lifecycle.trash import Trash
 from mnemo_daemon.machine_load import MachineLoad
 from mnemo_daemon.maintenance.compaction_backup import StoreMaintenance
@@ -86,6 +88,8 @@ class Services:
     maintenance: StoreMaintenance
     trash: Trash
     expiry: Expiry
+    profiles: ProfileService
+    compression: Compression
     erasure: Erasure
     consolidation: Consolidation
     llm_calls: CallLog
@@ -198,6 +202,11 @@ class Services:
         self.maintenance = StoreMaintenance(store, self.disk, self.embedding.spaces)
         self.trash = Trash(store, self.views)
         self.expiry = Expiry(store, self.views)
+        self.profiles = ProfileService(store, self.views)
+        self.compression = Compression(
+            store, self.views, self.llm_tasks, self.profiles, lambda: self.settings.lifecycle.compression_threshold,
+            lambda namespace: self.settings.profile_of(namespace).name, self.closing.is_set,
+        )  # fmt: skip
         self.erasure = Erasure(store, self.disk, self.embedding.spaces, self._purge_views)
         self.consolidation = Consolidation(
             store, self.views, self.indexing, self.embedding, self.llm_tasks, self.topic_trees,

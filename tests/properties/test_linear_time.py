@@ -25,6 +25,7 @@ from mnemo_core.ingest.policies import OWN_POLICY, salience_source_l
 from mnemo_core.ingest.signals import entities, salience
 from mnemo_core.knowledge import entity_names
 from mnemo_core.knowledge.topic_names import TermStatistics, telling_words
+from mnemo_core.lifecycle import profiles
 from mnemo_core.llm import faithfulness, grounding
 from mnemo_core.llm.extraction import statement_support
 from mnemo_core.llm.grammar import CHARACTERS_MAX
@@ -46,6 +47,7 @@ from mnemo_core.text.lazy_patterns import LazyPattern
 from mnemo_core.text.syntax import clauses
 from mnemo_core.text.syntax.pronouns import in_third_person
 from mnemo_core.transfer import markdown_export
+from mnemo_store.records import Usage
 from tests.growth import (
     NASTY,
     USUAL,
@@ -60,7 +62,7 @@ from tests.growth import (
     seconds_of,
     uses_of_re,
 )
-from tests.samples import AT, sample_memory
+from tests.samples import AT, sample_id, sample_memory
 
 SWEEP = os.environ.get("MNEMO_SWEEP") == "1"
 PIECES_OF_PATTERN = 60 if SWEEP else 12
@@ -178,6 +180,10 @@ RUNS: dict[str, Callable[[str], object]] = {
         [context_block.ContextItem("1", "fact", 0.5, (), text, is_preference) for is_preference in (True, False)],
         "auto", context_block.ContextProfile((text,)),
     ),
+    "profiles.lift": lambda text: profiles.lift(
+        [profiles.UsedMemory(sample_memory(1, text), Usage(id=sample_id(1)))], profiles.EntryIndex(()),
+        lambda: sample_id(2), AT, 0, "user",
+    ),
     "resume.fitting_triggers": lambda text: resume.fitting_triggers(text.split(",")),
     "resume.fill_section": lambda text: resume.fill_section(
         [resume.ResumeEntry(context_block.ContextLine("1", "semantic", "", text), text)], 1, 0
@@ -201,6 +207,7 @@ RUNS: dict[str, Callable[[str], object]] = {
 # Functions whose texts are names, ids, words or numbers, or parts of what another function here has read.
 NO_TEXTS = frozenset((
     "grading.grade", "site_models.key_of_model", "tasks.parse_answer",
+    "compression.common", "compression.compress_session", "compression.hidden_by", "profiles.entry_of",
     "abstention.of_model", "attribute_claims.speaker_of", "chunking.bounded_count", "chunking.split_blocks",
     "date_words.one_of", "english.is_adverb", "english.is_base", "english.is_finite", "english.is_inflected",
     "english.third_person", "languages.identify_language", "erasure.erase_memory", "erasure.plan_erasure",

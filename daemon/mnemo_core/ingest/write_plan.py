@@ -365,10 +365,11 @@ def merge_into_neighbour(item: IngestItem, store: WriteSnapshot, made: Mapping[s
 def is_outdated(memory: Memory, said_at: int | None, store: WriteSnapshot) -> bool:
     """Return whether a newer value replaces the memory, said before that time (None: now).
 
-    A text that repeats the old words after it is a return to the old value, not a repetition. SPEC 5.5
+    A text that repeats the old words after it is a return to the old value, not a repetition. SPEC 5.5 The same holds
+    for a memory that is hidden behind a summary of its session: what is said again is found again.
     """
     newer = [edge.source for edge in store.edges(memory.id) if edge.relation == "updates" and edge.target == memory.id]
-    if memory.state == "superseded" and memory.superseded_by:
+    if memory.superseded_by and not _repeats_words(store.memory(memory.superseded_by), memory):
         newer.append(memory.superseded_by)
     before = store.now if said_at is None else said_at
     known = (store.memory(memory_id) for memory_id in newer)
@@ -376,6 +377,13 @@ def is_outdated(memory: Memory, said_at: int | None, store: WriteSnapshot) -> bo
         each is not None and each.state in COMPARED_STATES and min(each.event_at, each.created_at) < before
         for each in known
     )
+
+
+def _repeats_words(replacement: Memory | None, memory: Memory) -> bool:
+    """Return whether a compressed memory is replaced by one with the same words."""
+    if memory.state != "compressed" or replacement is None:
+        return False
+    return content_hash(replacement.content) == content_hash(memory.content)
 
 
 def record_duplicate(memory: Memory, policy: IngestPolicy, store: WriteSnapshot) -> Decision:

@@ -114,7 +114,10 @@ def _plan(asked: tuple[str, ...], going: Mapping[str, None], known: Mapping[str,
 def _revived(
     known: Mapping[str, MemoryReferences], going: Collection[str], with_them: Collection[str]
 ) -> frozenset[str]:
-    """The ids that stay and were hidden in favour of an erased memory, or compressed by an erased summary."""
+    """The ids that stay and were hidden in favour of an erased memory, or compressed by an erased summary.
+
+    A memory that several entries of profiles repeat names one of them, and becomes visible with the end of that one.
+    """
     superseded = {
         reference.id
         for reference in known.values()
@@ -133,6 +136,7 @@ def _revived(
         for source in known[memory_id].derived_from
     }
     compressed = {one for one in sources - still if one in known and known[one].state == "compressed"}
+    compressed |= {each.id for each in known.values() if each.state == "compressed" and each.superseded_by in going}
     return frozenset((superseded | compressed) - set(going))
 
 

@@ -14,10 +14,9 @@ Read = Callable[[str], Memory | None]
 def is_replaced(memory: Memory, read: Read, summaries: Iterable[Memory], now: int) -> bool:
     """Return whether something replaces a hidden memory: the memory that it names, or what that was replaced by,
     and for a compressed one a summary made from it."""
-    if memory.state == "compressed":
+    if names_no_replacement(memory):
         made = [each for each in summaries if memory.id in each.derived_from]
-        if not memory.superseded_by:
-            return not made or any(_stands(each, now) for each in made)
+        return not made or any(_stands(each, now) for each in made)
     replacement: Memory | None = memory
     for _ in range(CHAIN_MAX):
         name = replacement.superseded_by if replacement is not None else ""
@@ -27,6 +26,11 @@ def is_replaced(memory: Memory, read: Read, summaries: Iterable[Memory], now: in
         if _stands(replacement, now):
             return True
     return True
+
+
+def names_no_replacement(memory: Memory) -> bool:
+    """Return whether a compressed memory does not say what replaces it, so that summaries have to be looked for."""
+    return memory.state == "compressed" and not memory.superseded_by
 
 
 def _stands(memory: Memory, now: int) -> bool:

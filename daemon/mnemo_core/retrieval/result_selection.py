@@ -153,7 +153,7 @@ def is_copy(
     the place of another (the red wire, the black wire) is what the two differ in.
     """
     near = is_similar(best.content, other.content, None, thresholds) if sim is None else sim >= thresholds.merge
-    if not near or _is_apart(best, other):
+    if not near or is_apart(best, other):
         return False
     one, two = read(best.content), read(other.content)
     if difference(one, two) is None:
@@ -167,7 +167,7 @@ def is_copy(
     return all(atom.kind in ("word", "end") for atom in more) and _edits(one, two) > 1
 
 
-def _is_apart(one: Memory, other: Memory) -> bool:
+def is_apart(one: Memory, other: Memory) -> bool:
     """Return whether the two cannot be one statement whatever they say: different speakers, different days."""
     if one.speaker and other.speaker and one.speaker != other.speaker:
         return True

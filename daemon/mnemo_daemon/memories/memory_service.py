@@ -280,7 +280,7 @@ class MemoryService:
                 _existing(snapshot, source, field="derived_from")
             after = mutations.new_version(before, snapshot.now, {**fields, "trust": caller.trust})
             is_reworded = after.content != before.content
-            known = _wanted_again(snapshot, after, caller.trust) if is_reworded else []
+            known = wanted_again(snapshot, after, caller.trust) if is_reworded else []
             if is_reworded:
                 facts = stated_facts(after.content, after.speaker)
                 known += write_plan.put_facts(after, after.content, facts, snapshot, self._store.new_id)
@@ -364,7 +364,7 @@ class MemoryService:
             _existing(pending, source, field="derived_from")
         decision = decision._replace(changes=tuple(authorised_changes(decision.changes, pending, draft.trust)))
         decision = decision._replace(memory=_written_memory(decision))
-        known = [] if decision.outcome == "duplicate" else _wanted_again(pending, decision.memory, draft.trust)
+        known = [] if decision.outcome == "duplicate" else wanted_again(pending, decision.memory, draft.trust)
         hidden: tuple[Change, ...] = ()
         if decision.outcome != "discarded":
             older = [_existing(pending, memory_id, field="supersedes") for memory_id in draft.supersedes]
@@ -483,7 +483,7 @@ def _existing(snapshot: Reading, memory_id: str, field: str = "id") -> Memory:
     return memory
 
 
-def _wanted_again(snapshot: Reading, memory: Memory, trust: Trust) -> list[Change]:
+def wanted_again(snapshot: Reading, memory: Memory, trust: Trust) -> list[Change]:
     """The changes that let a text be remembered: none, unless it was erased. A person who writes it again lifts the
     block; from anybody else it is refused. SPEC 3.7"""
     digest = skip_hash(snapshot.meta("salt"), memory.content)

@@ -5,13 +5,15 @@ import functools
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemo_core.lifecycle.replacements import GONE, HIDING, Read, is_replaced
+from mnemo_core.lifecycle.compression import SUMMARY_SOURCE
+from mnemo_core.lifecycle.profiles import PROFILE_SOURCE
+from mnemo_core.lifecycle.replacements import GONE, HIDING, Read, is_replaced, names_no_replacement
 from mnemo_daemon.memories.as_of import HistoricalState
 from mnemo_store.indexes.attributes import AttributeStore, MemoryFilter
-from mnemo_store.records import STATES
+from mnemo_store.records import STATES, Memory
 from mnemo_store.store import Store
 
-SUMMARY_SOURCE = "compress"  # of the memories that stand in the place of compressed ones
+SUMMARY_SOURCES = (SUMMARY_SOURCE, PROFILE_SOURCE)  # of the memories that stand in the place of compressed ones
 
 _GONE_CODES = [STATES.index(state) for state in sorted(GONE)]
 _UNKNOWN = -1  # the number of a replacement that has to be looked up by its record
@@ -20,11 +22,16 @@ Numbers = NDArray[np.intp]
 
 
 class Replacements:
-    """Finds the hidden memories that have no replacement any more. Their records are read once for every change."""
+    """Finds the hidden memories that have no replacement any more. A record is read once for every change of it."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._known: tuple[tuple[bytes, bytes], Numbers] | None = None  # valid while none of the hidden ones changes
+        store.on_row_ids_reset(self._forget)
+        self._forget()
+
+    def _forget(self) -> None:
+        # By number: the number of the replacement, and the time of the version that names it; 0: not read yet.
+        self._known: tuple[Numbers, NDArray[np.int64]] = np.empty(0, np.intp), np.empty(0, np.int64)
 
     def revealed(self, wanted: MemoryFilter, columns: AttributeStore) -> Numbers:
         """The numbers of the memories that pass the filter but for their state, and have no standing replacement."""
@@ -54,18 +61,28 @@ class Replacements:
 
     def _replacements(self, hidden: Numbers, columns: AttributeStore) -> Numbers:
         """The number of the memory that each of the hidden ones names as its replacement."""
-        key, known = (hidden.tobytes(), columns.values("modified_at", hidden).tobytes()), self._known
-        if known is None or known[0] != key:
-            with self._store.snapshot() as snapshot:
-                memories = [snapshot.memory(each) for each in columns.ids(hidden)]
-                numbers = [
-                    snapshot.number(each.superseded_by) if each is not None and each.superseded_by else None
-                    for each in memories
-                ]
-            size = columns.size
-            found = [_UNKNOWN if number is None or number >= size else number for number in numbers]
-            known = self._known = key, np.array(found, np.intp)
-        return known[1]
+        size, (replacements, read_at) = columns.size, self._known
+        if len(replacements) < size:
+            new = size - len(replacements)
+            replacements = np.append(replacements, np.full(new, _UNKNOWN, np.intp))
+            read_at = np.append(read_at, np.zeros(new, np.int64))
+        modified_at = columns.values("modified_at", hidden)
+        is_stale = read_at[hidden] != modified_at
+        stale = hidden[is_stale]
+        if len(stale):
+            replacements, read_at = replacements.copy(), read_at.copy()  # other questions read the arrays meanwhile
+            replacements[stale] = self._read(stale, columns, size)
+            read_at[stale] = modified_at[is_stale]
+        self._known = replacements, read_at
+        found: Numbers = replacements[hidden]
+        return found
+
+    def _read(self, numbers: Numbers, columns: AttributeStore, size: int) -> list[int]:
+        with self._store.snapshot() as snapshot:
+            memories = [snapshot.memory(each) for each in columns.ids(numbers)]
+            names = [each.superseded_by if each is not None else "" for each in memories]
+            found = [snapshot.number(name) if name else None for name in names]
+        return [_UNKNOWN if number is None or number >= size else number for number in found]
 
 
 def _hidden(wanted: MemoryFilter, columns: AttributeStore) -> Numbers:
@@ -79,8 +96,12 @@ def _hidden(wanted: MemoryFilter, columns: AttributeStore) -> Numbers:
 def _unreplaced(numbers: Numbers, columns: AttributeStore, read: Read, now: int) -> Numbers:
     if not len(numbers):
         return numbers
-    rows = np.flatnonzero(columns.column("source") == columns.code("source", SUMMARY_SOURCE))
-    summaries = [summary for each in columns.ids(rows) if (summary := read(each)) is not None]
-    memories = zip(numbers.tolist(), map(read, columns.ids(numbers)), strict=True)
-    found = [n for n, memory in memories if memory is not None and not is_replaced(memory, read, summaries, now)]
+    memories = [read(each) for each in columns.ids(numbers)]
+    summaries: list[Memory] = []
+    if any(memory is not None and names_no_replacement(memory) for memory in memories):
+        codes = [columns.code("source", source) for source in SUMMARY_SOURCES]
+        rows = np.flatnonzero(np.isin(columns.column("source"), codes))
+        summaries = [summary for each in columns.ids(rows) if (summary := read(each)) is not None]
+    pairs = zip(numbers.tolist(), memories, strict=True)
+    found = [n for n, memory in pairs if memory is not None and not is_replaced(memory, read, summaries, now)]
     return np.array(found, np.intp)

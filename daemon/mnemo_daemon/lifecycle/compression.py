@@ -1,0 +1,210 @@
+"""Compression both ways: old conversations to summaries, old items of the buffer to profiles. SPEC 9.6 [L 3, M]
+
+A session is compressed in one transaction, which writes nothing where one of its memories was changed while the summary
+was made. What was summarised once is not summarised again, even if that was undone.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from mnemo_core.decay import epoch_of
+from mnemo_core.ingest import write_plan
+from mnemo_core.ingest.policies import PolicyName
+from mnemo_core.lifecycle.compression import (
+    SUMMARY_SOURCE,
+    CompressedSession,
+    UncompressedSession,
+    age_key,
+    compress_session,
+    first_part,
+    is_compressible,
+    sessions_due,
+)
+from mnemo_core.lifecycle.profiles import CUTOFF_HOURS
+from mnemo_core.llm.tasks import TaskInputs
+from mnemo_core.llm.writing.summarize import SUMMARIZE, shorten_sources
+from mnemo_daemon.history_names import BY_LIFECYCLE, COMPRESS
+from mnemo_daemon.indexing.views import Views
+from mnemo_daemon.lifecycle.profile_service import LiftResult, Owner, ProfileService
+from mnemo_daemon.memories.memory_service import Caller, stated_facts
+from mnemo_daemon.memories.weights import Numbers
+from mnemo_daemon.models.language.task_runner import TaskRunner
+from mnemo_store.backend import READ_SLICE, Snapshot
+from mnemo_store.batches import batched
+from mnemo_store.indexes.attributes import MemoryFilter
+from mnemo_store.records import STATES, TIERS, Change, Memory, PutMemory, PutUsage, Usage, skip_hash
+from mnemo_store.store import Store, WriteResult
+
+IDLE_MS = 1_800_000  # without a memory, after which a session is over. SPEC 8
+READ_CHARACTERS = 6000  # of a session that a summary is made of: what a context of 4,096 tokens holds
+LIFECYCLE = Caller(BY_LIFECYCLE)
+# What each profile compresses by itself; the others, and what is not named here, on request alone. [L 3.1, M]
+SUMMARISES: frozenset[PolicyName] = frozenset({"own", "L"})
+LIFTS: frozenset[PolicyName] = frozenset({"M"})
+
+_OPEN_TIERS = [1 + TIERS.index(tier) for tier in ("ring", "recent")]  # of turns of a session that goes on
+
+
+class SessionSummary(NamedTuple):
+    """A session that was compressed, and how its summary was made."""
+
+    compressed: CompressedSession
+    method: Literal["llm", "rule"]
+
+
+class CompressionResult(NamedTuple):
+    """Result of a compression. under_way: the sessions that were left alone because they go on."""
+
+    sessions: list[SessionSummary]
+    lifted: LiftResult
+    under_way: int
+    group: str
+
+
+class Compression:
+    """The service. `run_slice` is the job's; the methods block, and may be called on any thread."""
+
+    def __init__(
+        self, store: Store, views: Views, tasks: TaskRunner, profiles: ProfileService, threshold: Callable[[], int],
+        policy: Callable[[str], PolicyName], is_closing: Callable[[], bool] = lambda: False,
+    ) -> None:  # fmt: skip
+        """threshold: how many sessions of a user are left as they are; 0: all. policy: of a namespace."""
+        self._store = store
+        self._views = views
+        self._tasks = tasks
+        self._profiles = profiles
+        self._threshold = threshold
+        self._policy = policy
+        self._is_closing = is_closing
+        self._run: Iterator[None] | None = None  # the job's, under way
+
+    def compress(
+        self, owner: Owner, sessions: int | None, cutoff_hours: int | None, caller: Caller, *, dry_run: bool
+    ) -> CompressionResult:
+        """Compress the oldest sessions of a user, as many as are due where no number is given, and lift what is older
+        than the cut-off, where there is one. A dry run answers the same and writes nothing."""
+        group = "" if dry_run else self._store.new_id()
+        found = self._sessions(owner)
+        count = self._due(len(found)) if sessions is None else sessions
+        made = list(self._compressed(found, count, caller, group, dry_run=dry_run))
+        lifted = LiftResult(0, 0, 0)
+        if cutoff_hours is not None:
+            lifted = self._profiles.lift(owner, cutoff_hours, caller, group, dry_run=dry_run)
+        return CompressionResult(made, lifted, sum(each.goes_on for each in found), group)
+
+    def run_slice(self) -> bool:
+        """Compress the next session that is due, or lift what is due of one user; return whether there is more."""
+        self._run = self._run or self._steps()
+        try:
+            next(self._run)
+        except StopIteration:
+            self._run = None
+            return False
+        except BaseException:  # raised again: the scheduler reports it and tries again
+            self._run = None
+            raise
+        return True
+
+    def _steps(self) -> Iterator[None]:
+        for user_id, namespace in self._views.attributes.scopes():
+            owner, policy = Owner(namespace, user_id), self._policy(namespace)
+            if policy in SUMMARISES and self._due(self._session_count(owner)):
+                found = self._sessions(owner)
+                since = self._store.now() - IDLE_MS
+                idle = [each for each in found if all(memory.created_at < since for memory in each.memories)]
+                yield
+                for _ in self._compressed(idle, self._due(len(found)), LIFECYCLE, self._store.new_id(), dry_run=False):
+                    yield
+            if policy in LIFTS:
+                self._profiles.lift(owner, CUTOFF_HOURS, LIFECYCLE, self._store.new_id(), dry_run=False)
+                yield
+
+    def _due(self, sessions: int) -> int:
+        threshold = self._threshold()
+        return sessions_due(sessions, threshold) if threshold else 0
+
+    # What there is to compress
+
+    def _candidates(self, owner: Owner) -> Numbers:
+        """The numbers of the active episodic memories of an owner that belong to a session."""
+        columns = self._views.attributes
+        wanted = self._filter(owner, kinds=("episodic",), states=("active",))
+        rows = np.flatnonzero(columns.uncached_mask(wanted))
+        found: Numbers = rows[columns.values("session_id", rows) != 0]
+        return found
+
+    def _session_count(self, owner: Owner) -> int:
+        """The number of sessions with such memories, some of which may not be compressible."""
+        return len(np.unique(self._views.attributes.values("session_id", self._candidates(owner))))
+
+    def _sessions(self, owner: Owner) -> list[UncompressedSession]:
+        """The sessions with what there is to compress of each, the oldest first."""
+        columns = self._views.attributes
+        summaries = np.flatnonzero(columns.uncached_mask(self._filter(owner, source=SUMMARY_SOURCE, states=STATES)))
+        summarised = {each for summary in self._read(summaries) for each in summary.derived_from}
+        turns = np.flatnonzero(columns.uncached_mask(self._filter(owner, states=("active",))))
+        open_turns = turns[np.isin(columns.values("tier", turns), _OPEN_TIERS)]
+        rows, now = self._candidates(owner), self._store.now()
+        goes_on = np.isin(columns.values("session_id", rows), columns.values("session_id", open_turns))
+        going_on = set(columns.ids(rows[goes_on].tolist()))
+        found: dict[str, UncompressedSession] = {}
+        for memory in self._read(rows):
+            if is_compressible(memory, now) and memory.id not in summarised:
+                session = found.setdefault(memory.session_id, UncompressedSession([], memory.id in going_on))
+                session.memories.append(memory)
+        return sorted(found.values(), key=lambda session: age_key(session.memories))
+
+    def _filter(self, owner: Owner, **fields: Any) -> MemoryFilter:
+        return MemoryFilter(namespaces=(owner.namespace,), user_id=owner.user_id, now=self._store.now(), **fields)
+
+    def _read(self, rows: Numbers) -> list[Memory]:
+        found: list[Memory] = []
+        for some in batched(self._views.attributes.ids(rows.tolist()), READ_SLICE):
+            with self._store.snapshot() as snapshot:
+                found += [memory for each in some if (memory := snapshot.memory(each)) is not None]
+        return found
+
+    # One session
+
+    def _compressed(
+        self, sessions: Iterable[UncompressedSession], count: int, caller: Caller, group: str, *, dry_run: bool
+    ) -> Iterator[SessionSummary]:
+        """Compress the first sessions, that many of them. One that goes on, has no summary, or is changed while that is
+        made is passed over."""
+        for session in sessions:
+            if count <= 0 or self._is_closing():
+                return
+            made = None if session.goes_on else self._summarise(first_part(session.memories), caller, group, dry_run)
+            if made is not None:
+                count -= 1
+                yield made
+
+    def _summarise(self, memories: list[Memory], caller: Caller, group: str, dry_run: bool) -> SessionSummary | None:
+        """Put a summary in the place of some memories of a session, if there is one and they are what they were."""
+        texts = shorten_sources([memory.content for memory in memories], READ_CHARACTERS)
+        result = self._tasks.run(SUMMARIZE, TaskInputs(texts), is_cancelled=self._is_closing)
+        text, method = result.answer.summary.strip(), f"llm:{result.model}" if result.model else "rule"
+        if not text or self._is_closing():
+            return None
+        facts, summary_id = stated_facts(text, ""), self._store.new_id()
+
+        def decide(snapshot: Snapshot) -> WriteResult[CompressedSession | None]:
+            now = [memory for each in memories if (memory := snapshot.memory(each.id)) is not None]
+            is_same = [memory.content for memory in now] == [memory.content for memory in memories]
+            is_erased = snapshot.forgotten(skip_hash(snapshot.meta("salt"), text)) is not None
+            if is_erased or not is_same or not all(is_compressible(memory, snapshot.now) for memory in now):
+                return WriteResult((), None)
+            made = compress_session(now, text, method, summary_id, snapshot.now, caller.trust)
+            usage = Usage(id=summary_id, strength=made.summary.importance, strength_epoch=epoch_of(snapshot))
+            stated = write_plan.put_facts(made.summary, text, facts, snapshot, self._store.new_id)
+            changes: list[Change] = [PutMemory(data=each) for each in (made.summary, *made.originals)]
+            return WriteResult((*changes, PutUsage(data=usage), *stated), made, COMPRESS, group)
+
+        if dry_run:
+            with self._store.snapshot() as snapshot:
+                made = decide(snapshot).result
+        else:
+            made = self._store.transact(decide, by=caller.name, background=True).result().result
+        return None if made is None else SessionSummary(made, "llm" if result.model else "rule")
