@@ -120,6 +120,12 @@ class Snapshot(abc.ABC):
             rows = (row for row in rows if table.is_primary(row[0]))
         return [self._opened(table, key, value) for key, value in islice(rows, max(0, limit))]
 
+    def scan_back(self, table: Table[R], limit: int = READ_SLICE) -> Iterator[R]:
+        """The last records of a table that has only primary keys, the last first."""
+        assert not table.other_keys
+        for key, value in islice(self._last_rows(table.name), max(0, limit)):
+            yield self._opened(table, key, value)
+
     def under(self, table: Table[R], first_id: str) -> list[R]:
         """The records that have a key which begins with this id, in the order of those keys."""
         return [self._opened(table, key, value) for key, value in self._rows_under(table, id_key(first_id))]
@@ -172,8 +178,7 @@ class Snapshot(abc.ABC):
 
     def entries_back(self, limit: int = READ_SLICE) -> Iterator[LoggedChange]:
         """The entries of the last transactions, the newest first."""
-        for key, value in islice(self._last_rows("changes"), max(0, limit)):
-            yield self._opened(CHANGES, key, value)
+        return self.scan_back(CHANGES, limit)
 
     # Memories
 

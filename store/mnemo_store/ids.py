@@ -30,3 +30,8 @@ class IdSource:
 def time_of_id(id_text: str) -> int:
     """The time in an id, in ms: when it was made, or a little later where many were made at once."""
     return int(id_text[:8] + id_text[9:13], 16)
+
+
+def last_key_until(at: int) -> bytes:
+    """The greatest key that the id of a record made until then, in ms, can have."""
+    return (((max(0, at) + 1) << 80) - 1).to_bytes(16, "big")

@@ -87,6 +87,9 @@ def answers(here: Snapshot) -> dict[str, Any]:
         "scan": [
             [here.scan(table, after, limit) for after in keys_in(here, table) for limit in LIMITS] for table in TABLES
         ],
+        "scan_back": [
+            [list(here.scan_back(table, limit)) for limit in LIMITS] for table in TABLES if not table.other_keys
+        ],
         "under": [[here.under(table, one) for one in IDS] for table in TABLES],
         "size": list(map(here.size, TABLES)),
         "turns_of": [here.turns_of(pair) for pair in here.scan(TURN_PAIRS)],

@@ -11,6 +11,7 @@ import pytest
 from mnemo_core.lifecycle.consolidation.cycle import CycleOperation, CycleStep, Planning, StepPlan
 from mnemo_core.lifecycle.consolidation.invariants import violation
 from mnemo_core.lifecycle.consolidation.state import CycleState, moved
+from mnemo_core.lifecycle.consolidation.steps import plan_decay
 from mnemo_daemon.lifecycle.consolidation import consolidation
 from mnemo_store.records import Memory, PutMemory
 from tests.cycle_desk import CycleDesk, cycle_desk_in
@@ -60,7 +61,7 @@ def test_epochs_since_a_time_are_the_cycles_of_all_namespaces_that_started_after
         seen.append(state.epochs_since(1000))
         return StepPlan()
 
-    use(monkeypatch, CycleStep("look", "", plan))
+    use(monkeypatch, CycleStep("look", "", plan), CycleStep("decay", "", plan_decay))
     for at in (1000, 2000, 3000):
         desk.desk.at = at
         desk.run()

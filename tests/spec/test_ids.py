@@ -3,7 +3,8 @@
 import threading
 import uuid
 
-from mnemo_store.ids import IdSource, time_of_id
+from mnemo_store.codec import id_key
+from mnemo_store.ids import IdSource, last_key_until, time_of_id
 
 
 def test_an_id_says_its_version_variant_and_millisecond() -> None:
@@ -49,3 +50,8 @@ def test_ids_from_many_threads_are_all_different() -> None:
 
 def test_an_id_tells_when_it_was_given() -> None:
     assert time_of_id(IdSource(lambda: 1_700_000_000_123).new()) == 1_700_000_000_123
+
+
+def test_the_last_key_of_a_time_is_between_its_ids_and_those_of_the_next_millisecond() -> None:
+    at = 1_700_000_000_123
+    assert id_key(IdSource(lambda: at).new()) <= last_key_until(at) < id_key(IdSource(lambda: at + 1).new())

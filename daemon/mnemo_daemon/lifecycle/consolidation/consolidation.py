@@ -8,7 +8,6 @@ its last report, at the next start of the daemon too. A dry run plans every step
 import logging
 import threading
 import time
-from bisect import insort
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import NamedTuple
@@ -30,13 +29,13 @@ from mnemo_daemon.history_names import BY_LIFECYCLE, BY_NOTES, BY_RECALL, CONSOL
 from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.knowledge.topic_trees import TopicTrees
-from mnemo_daemon.lifecycle.consolidation.cycle_source import StoreSource, cycle_starts, read_state
+from mnemo_daemon.lifecycle.consolidation.cycle_source import StoreSource, read_state
 from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_daemon.models.language.task_runner import TaskRunner
 from mnemo_daemon.priority import QueryPriority
 from mnemo_daemon.settings import LifecycleSettings
 from mnemo_store.backend import Snapshot
-from mnemo_store.records import Change, Cycle, Memory, PutCycle, PutMemory, PutMeta, PutUsage, StepReport, Usage
+from mnemo_store.records import Change, Cycle, Memory, PutCycle, PutMemory, PutUsage, StepReport, Usage
 from mnemo_store.store import Store, WriteResult
 from mnemo_store.tables import CYCLES
 
@@ -45,7 +44,6 @@ FIRST_SECONDS = 60.0  # after the start of the daemon, before a cycle [G27]
 ATTEMPTS = 3  # at a step whose memories others change
 ENTRIES_READ = 2_000  # of the history, for activity; more than that is activity
 
-LAST_CYCLE = "last_cycle"  # the meta value with the id of the cycle that began last
 QUIET = LEFT_ALONE - {BY_NOTES, BY_RECALL}  # authors of changes that are no activity of a person or an agent
 
 log = logging.getLogger("mnemo.lifecycle")
@@ -151,8 +149,7 @@ class _CycleRun:
                           if (snapshot.memory(each), snapshot.usage(each) or usage) != (memory, usage)]  # fmt: skip
                 if others:
                     raise _ConflictError(others)
-                record = (PutCycle(data=cycle), PutMeta(name=LAST_CYCLE, value=cycle.id))
-                return WriteResult((*changes, *record), None, CONSOLIDATE, cycle.id)
+                return WriteResult((*changes, PutCycle(data=cycle)), None, CONSOLIDATE, cycle.id)
 
             self._store.transact(decide, by=BY_LIFECYCLE, background=True).result()
         self.cycle = cycle
@@ -181,8 +178,6 @@ class Consolidation:
         self._current: Future[bool] | None = None
         self._run: _CycleRun | None = None  # the cycle under way
         self._is_wanted = False  # a cycle of the job is to start
-        self._cycles_seen = 0
-        self._start_times: list[int] = []
         self._looked_at = self._clock() - self._interval() + FIRST_SECONDS
 
     def close(self) -> None:
@@ -242,9 +237,7 @@ class Consolidation:
 
     def _begun(self, options: CycleOptions, *, is_requested: bool = False, is_dry_run: bool = False) -> _CycleRun:
         """A cycle that starts now, or the one that was interrupted."""
-        source = StoreSource(
-            self._store, self._views, self._indexing, self._topic_trees, self._priority, self._starts()
-        )
+        source = StoreSource(self._store, self._views, self._indexing, self._topic_trees, self._priority)
         last = self._last_cycle()
         if last is not None and not last.ended_at and not is_dry_run:
             cycle = last
@@ -271,29 +264,14 @@ class Consolidation:
                 self._run = None
                 self._is_wanted = False
                 self._looked_at = self._clock()
-        if not has_more:
-            with self._store.snapshot() as snapshot:
-                self._cycles_seen = snapshot.size(CYCLES)
-            if not run.cycle.namespace:
-                insort(self._start_times, run.cycle.started_at)
         return has_more
 
     def _interval(self) -> float:
         return self._settings().interval_minutes * 60.0
 
-    def _starts(self) -> Sequence[int]:
-        """The times (ms) at which the cycles that counted an epoch have started, in order. Read anew only where the
-        store has other cycles than those of the last look and of this service."""
-        with self._store.snapshot() as snapshot:
-            count = snapshot.size(CYCLES)
-        if count != self._cycles_seen:
-            self._cycles_seen, self._start_times = count, cycle_starts(self._store)
-        return self._start_times
-
     def _last_cycle(self) -> Cycle | None:
         with self._store.snapshot() as snapshot:
-            name = snapshot.meta(LAST_CYCLE)
-            return snapshot.get(CYCLES, name) if name else None
+            return next(snapshot.scan_back(CYCLES, 1), None)
 
     def _has_activity(self, seen: int) -> bool:
         """Return whether a person, an agent or a notes folder has changed or recalled anything since a change."""

@@ -1,10 +1,10 @@
 """The store and its indexes as a cycle of consolidation reads them."""
 
-from bisect import bisect_right
 from collections.abc import Sequence
 
 import numpy as np
 
+from mnemo_core import decay
 from mnemo_core.lifecycle.consolidation.state import (
     COLUMNS,
     TAGS_READ,
@@ -21,7 +21,7 @@ from mnemo_daemon.knowledge.topic_trees import TopicTrees
 from mnemo_daemon.models.embedders.calibration import ModelThresholds
 from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_daemon.priority import QueryPriority
-from mnemo_daemon.table_walk import records_of
+from mnemo_store.ids import last_key_until
 from mnemo_store.records import LifecycleAction, LifecycleDecision, Memory, Session, Usage, session_key
 from mnemo_store.store import Store
 from mnemo_store.tables import CYCLES, DECISIONS, SESSIONS
@@ -30,19 +30,17 @@ SEARCHED_BETWEEN_QUERIES = 16  # neighbour searches before queries go first
 
 
 class StoreSource:
-    """The source of one cycle. Its topics and cycles are those at its start; records are read as they are."""
+    """The source of one cycle. Its topics and its epoch are those at its start; records are read as they are."""
 
     def __init__(
-        self, store: Store, views: Views, indexing: VectorIndexer, topic_trees: TopicTrees, priority: QueryPriority,
-        starts: Sequence[int],
-    ) -> None:  # fmt: skip
-        """`starts`: the times (ms) at which the cycles of the store have started, in order."""
+        self, store: Store, views: Views, indexing: VectorIndexer, topic_trees: TopicTrees, priority: QueryPriority
+    ) -> None:
         self._store = store
         self._columns = views.attributes
         self._serving = indexing.serving()
         self._priority = priority
         self._topics = topic_trees.leaves()
-        self._cycle_starts = starts
+        self._epoch = decay.epoch_of(self)
 
     def memory(self, memory_id: str) -> Memory | None:
         with self._store.snapshot() as snapshot:
@@ -65,7 +63,9 @@ class StoreSource:
             return snapshot.meta(name)
 
     def epochs_since(self, at: int) -> int:
-        return len(self._cycle_starts) - bisect_right(self._cycle_starts, at)
+        with self._store.snapshot() as snapshot:
+            later = snapshot.scan(CYCLES, last_key_until(at), 1)
+        return max(0, self._epoch + 1 - later[0].epoch) if later else 0
 
     def code(self, column: str, value: str) -> int:
         return self._columns.code(column, value)
@@ -99,11 +99,6 @@ class StoreSource:
 
     def new_id(self) -> str:
         return self._store.new_id()
-
-
-def cycle_starts(store: Store) -> list[int]:
-    """The times (ms) at which the cycles of the store that counted an epoch have started, in order."""
-    return sorted(cycle.started_at for cycle in records_of(store, CYCLES) if cycle.ended_at and not cycle.namespace)
 
 
 def read_state(
