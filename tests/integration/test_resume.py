@@ -24,7 +24,7 @@ from mnemo_daemon.models.language.language_model import LanguageModel
 from mnemo_daemon.models.language.task_runner import TaskResult, TaskRunner
 from mnemo_daemon.sessions.resume import Resume, ResumeService
 from mnemo_store.indexes.attributes import MemoryFilter
-from mnemo_store.records import ChunkRef, ConversationTurn, NoteFile, NotePlace, NoteRoot, Usage
+from mnemo_store.records import ChunkRef, ConversationTurn, NoteFile, NotePlace, NoteRoot, PutMeta, Usage
 from tests.desk import Desk, desk_in, put
 from tests.samples import AT, sample_id, sample_memory, write
 
@@ -67,6 +67,13 @@ def section(resume: Resume, name: str) -> list[str]:
             break
         found.append(line.partition(": ")[2] or line)
     return found
+
+
+def test_G43_core_is_by_the_strength_of_now(desk: Desk, service: ResumeService) -> None:
+    memories = [sample_memory(number, f"rule {number}", layer="core") for number in (1, 2)]
+    usages = [Usage(id=memories[0].id, strength=0.6), Usage(id=memories[1].id, strength=0.5, strength_epoch=50)]
+    write(desk.store, *memories, *usages, PutMeta(name="epoch", value="50"))
+    assert section(resume(service), "Core") == ["rule 2", "rule 1"]
 
 
 def test_G43_core_is_by_weight(desk: Desk, service: ResumeService) -> None:

@@ -87,6 +87,14 @@ def test_a_resume_orders_by_the_strength_of_now(desk: Desk) -> None:
     assert by_weight(columns, rows, 50).tolist() == [1, 0]
 
 
+def test_preferences_that_no_channel_found_stand_ahead_by_the_strength_of_now(desk: Desk) -> None:
+    fields: dict[str, Any] = {"kind": "procedural", "form": "preference", "category": "preference"}
+    desk.add("I prefer tea.", importance=0.6, **fields)
+    set_epoch(desk, 300)  # 0.6 · 0.996^300 = 0.18
+    desk.add("I prefer trains.", importance=0.5, **fields)
+    assert desk.recalled("ferry", preferences="first") == ["I prefer trains.", "I prefer tea."]
+
+
 def test_an_earlier_time_shows_the_usage_of_now_since_usage_has_no_history(desk: Desk) -> None:
     memory_id = faded(desk)
     desk.at += 10
@@ -244,12 +252,12 @@ def test_a_recall_is_no_obstacle_to_an_undo_and_not_what_undo_takes_back(desk: D
     desk.undo(desk.store.seq - 1)  # what archived it, though it was recalled since
     desk.undo(seq)
     assert desk.memory(memory_id).content == "The ferry to Tavira leaves at nine."
-    tea = desk.add("tea")
     archive(desk, memory_id)
+    tea = desk.add("tea")
     desk.memories.record_use([memory_id]).result(WAIT_SECONDS)
-    desk.undo(desk.store.seq - 2)
-    desk.memories.record_use([memory_id]).result(WAIT_SECONDS)
+    desk.undo()
     assert desk.memory(tea).state == "trashed"
+    assert desk.memory(memory_id).state == "active"
 
 
 def test_usage_without_a_record_is_that_of_a_memory_never_used(desk: Desk) -> None:

@@ -15,7 +15,7 @@ from mnemo_core.lifecycle.consolidation.steps import plan_decay
 from mnemo_daemon.lifecycle.consolidation import consolidation
 from mnemo_store.records import Memory, PutMemory
 from tests.cycle_desk import CycleDesk, cycle_desk_in
-from tests.samples import sample_memory
+from tests.samples import WAIT_SECONDS, sample_id, sample_memory
 
 
 @pytest.fixture
@@ -160,6 +160,9 @@ def test_the_job_runs_a_cycle_after_activity_alone(desk: CycleDesk) -> None:
     assert len(desk.cycles()) == 1
     desk.seconds += 86_400.0
     assert not job.is_due()
+    desk.desk.memories.record_use([sample_id(1)]).result(WAIT_SECONDS)
+    desk.seconds += 61.0
+    assert job.is_due()  # a recall is activity
 
 
 @pytest.mark.parametrize(

@@ -323,12 +323,13 @@ def test_an_invalid_item_is_refused_with_a_reason(one: ImportedMemory, why: str)
 
 NOW = AT + 1000
 NEW_ID = sample_id(99)
+EPOCH = 7
 
 
 def settle(
     new: ImportCandidate, before: Memory | None = None, entry: TrashEntry | None = None
 ) -> tuple[str, list[Any]]:
-    outcome, changes = decide_import(new, before, None, entry, NEW_ID, NOW, 0)
+    outcome, changes = decide_import(new, before, None, entry, NEW_ID, NOW, EPOCH)
     return outcome, list(changes)
 
 
@@ -337,7 +338,7 @@ def test_a_new_memory_enters_the_buffer_with_its_times_and_counts() -> None:
     outcome, (put, use) = settle(new)
     assert (outcome, put.data.id, put.data.layer, put.data.decay_rate) == ("stored", NEW_ID, "buffer", 5.0)
     assert (put.data.created_at, put.data.event_at, put.data.modified_at) == (5, 7, NOW)
-    assert use == PutUsage(data=Usage(id=NEW_ID, access_count=12, last_accessed=8, strength=0.9))
+    assert use == PutUsage(data=Usage(id=NEW_ID, access_count=12, last_accessed=8, strength=0.9, strength_epoch=7))
 
 
 def test_equal_content_changes_nothing_not_even_its_use() -> None:
@@ -350,6 +351,13 @@ def test_other_content_that_is_newer_is_a_new_version_and_keeps_the_pin() -> Non
     outcome, (put,) = settle(new, sample_memory(1, "old text", key="mem0:1", pinned=True))
     assert (outcome, put.data.id, put.data.content, put.data.version) == ("updated", sample_id(1), "new text", 2)
     assert put.data.pinned
+
+
+def test_another_kind_decays_by_its_own_factor_from_now_on() -> None:
+    new = admit(ImportedMemory("new text", id="1", changed_at=AT + 1, kind="procedural"))
+    _, (put, use) = settle(new, sample_memory(1, "old text", key="mem0:1", kind="episodic"))
+    assert put.data.kind == "procedural"
+    assert (use.data.strength, use.data.strength_epoch) == (pytest.approx(0.5 * 0.98**EPOCH), EPOCH)
 
 
 @pytest.mark.parametrize("changed_at", [AT, AT - 1, None])

@@ -60,6 +60,17 @@ def test_an_unknown_memory_comes_as_it_is() -> None:
     assert outcome.changes == (PutMemory(data=memory), PutUsage(data=usage))
 
 
+def test_a_newer_version_of_theirs_moves_the_strength_by_a_persons_difference() -> None:
+    theirs = sample_memory(1, "new", modified_at=LATER, importance=0.8, importance_source="user")
+    before = sample_memory(1, "old", kind="episodic")
+    mine = Usage(id=before.id, strength_epoch=10)
+    outcome = merge(theirs, LocalState(before=before, usage=mine), epochs=(12, 40))
+    assert outcome.outcome == "updated"
+    (used,) = [change.data for change in outcome.changes if isinstance(change, PutUsage)]
+    assert used.strength == pytest.approx(0.4802 + 0.3)  # two epochs of this store
+    assert used.strength_epoch == 12
+
+
 @pytest.mark.parametrize("epoch", [0, 12, 400])
 def test_a_memory_has_the_strength_that_it_had_there_and_decays_on_from_it(epoch: int) -> None:
     theirs = Usage(id=sample_id(1), strength=0.5, strength_epoch=12)

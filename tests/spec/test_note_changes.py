@@ -17,6 +17,7 @@ from mnemo_store.records import (
     NoteFile,
     PutMemory,
     PutNote,
+    PutUsage,
     TrashEntry,
     Usage,
 )
@@ -31,6 +32,8 @@ class NoteShelf:
 
     def __init__(self) -> None:
         self.memories: dict[str, Memory] = {}
+        self.usages: dict[str, Usage] = {}
+        self.epoch = 0
         self.file: NoteFile | None = None
         self.ids = itertools.count(1)
 
@@ -41,7 +44,7 @@ class NoteShelf:
         return self.memories.get(memory_id)
 
     def usage(self, memory_id: str) -> Usage | None:
-        return None
+        return self.usages.get(memory_id)
 
     def edges(self, memory_id: str) -> list[Edge]:
         return []
@@ -59,22 +62,24 @@ class NoteShelf:
         return []
 
     def meta(self, name: str) -> str:
-        return ""
+        return str(self.epoch) if name == "epoch" else ""
 
     def take(self, changes: list[Change]) -> None:
         for change in changes:
             match change:
                 case PutMemory(data=memory):
                     self.memories[memory.id] = memory
+                case PutUsage(data=usage):
+                    self.usages[usage.id] = usage
                 case PutNote(data=file):
                     self.file = file
                 case _:
                     pass
 
-    def read(self, importance: float | None, *, turns: int = 2) -> bool:
+    def read(self, importance: float | None, *, turns: int = 2, text: str = "text") -> bool:
         """Writes the first turns of a long file that gives its chunks that importance; whether there was anything to
         be looked at later."""
-        chunks = tuple(NoteChunk(f"text {at}", f"hash {at}", (), (), at, at) for at in range(LONG))
+        chunks = tuple(NoteChunk(f"{text} {at}", f"hash of {text} {at}", (), (), at, at) for at in range(LONG))
         reading = NoteContent(msgspec.structs.replace(FILE, importance=importance), chunks, "default", None, 0, True)
         known = {each.id: ChunkText("", (), each.content) for each in self.memories.values()}
         planned = note_sync.plan_note(reading, self.file, known)
@@ -103,6 +108,20 @@ def test_a_score_stays_while_the_text_is_unchanged() -> None:
     shelf.score(0.7)
     assert not shelf.read(None)
     assert shelf.importances() == [0.7] * LONG
+
+
+def test_the_strength_of_a_chunk_follows_its_file_from_the_epoch_of_its_text() -> None:
+    shelf = NoteShelf()
+    shelf.epoch = 3
+    shelf.read(None)
+    first, second = (sample_id(number) for number in (1, 2))
+    shelf.usages[second] = Usage(id=second, strength=0.53, strength_epoch=3, access_count=1)
+    shelf.epoch = 7
+    shelf.read(0.9)
+    assert shelf.usages[first] == Usage(id=first, strength=0.9, strength_epoch=3)  # nobody has used it
+    assert shelf.usages[second] == Usage(id=second, strength=0.53, strength_epoch=3, access_count=1)
+    shelf.read(0.9, text="another text")
+    assert shelf.usages[second] == Usage(id=second, strength=0.9, strength_epoch=7, access_count=1)
 
 
 def test_an_importance_no_longer_given_by_the_file_is_dropped_after_any_interruption() -> None:
