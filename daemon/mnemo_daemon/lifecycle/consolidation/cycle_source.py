@@ -21,7 +21,8 @@ from mnemo_daemon.knowledge.topic_trees import TopicTrees
 from mnemo_daemon.models.embedders.calibration import ModelThresholds
 from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_daemon.priority import QueryPriority
-from mnemo_store.ids import last_key_until
+from mnemo_store.ids import last_key_until, time_of_id
+from mnemo_store.indexes.attributes import NEVER
 from mnemo_store.records import LifecycleAction, LifecycleDecision, Memory, Session, Usage, session_key
 from mnemo_store.store import Store
 from mnemo_store.tables import CYCLES, DECISIONS, SESSIONS
@@ -41,6 +42,7 @@ class StoreSource:
         self._priority = priority
         self._topics = topic_trees.leaves()
         self._epoch = decay.epoch_of(self)
+        self._last_epochs = (0, 0, 0)  # since when (ms) until when, and the epochs since then
 
     def memory(self, memory_id: str) -> Memory | None:
         with self._store.snapshot() as snapshot:
@@ -63,9 +65,13 @@ class StoreSource:
             return snapshot.meta(name)
 
     def epochs_since(self, at: int) -> int:
-        with self._store.snapshot() as snapshot:
-            later = snapshot.scan(CYCLES, last_key_until(at), 1)
-        return max(0, self._epoch + 1 - later[0].epoch) if later else 0
+        begin, end, found = self._last_epochs  # memories of one time are mostly asked about together
+        if not begin <= at < end:
+            with self._store.snapshot() as snapshot:
+                later = snapshot.scan(CYCLES, last_key_until(at), 1)
+            found = max(0, self._epoch + 1 - later[0].epoch) if later else 0
+            self._last_epochs = at, time_of_id(later[0].id) if later else NEVER, found
+        return found
 
     def code(self, column: str, value: str) -> int:
         return self._columns.code(column, value)
