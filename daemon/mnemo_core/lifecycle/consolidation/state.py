@@ -101,6 +101,9 @@ class CycleSource(Protocol):
     def neighbours(self, rows: Sequence[int], within: Mask, at_least: float, limit: int) -> list[list[SimilarRow]]:
         """The nearest others of each row within a mask, the nearest first; none for a row without a vector."""
 
+    def similarity(self, text: str, row: int) -> float | None:
+        """The cosine of a new text and a row; None where one of them has no vector."""
+
     def topics(self) -> Sequence[TopicLeaf]:
         """The leaves of the topic trees, the largest first."""
 
@@ -141,6 +144,7 @@ class CycleState:
         self._reworded: set[int] = set()  # rows whose text has no known vector
         self.thresholds = thresholds
         self.options = options
+        self.method = "rule"  # by which the last question was answered: "rule" or "llm:MODEL"
 
     # Records
 
@@ -252,6 +256,11 @@ class CycleState:
         asked = [row for row in rows if row not in self._reworded]
         found = dict(zip(asked, self._source.neighbours(asked, within, at_least, limit), strict=True))
         return [found.get(row, []) for row in rows]
+
+    def similarity(self, text: str, memory: Memory) -> float | None:
+        """The cosine of a new text and a memory; None where the memory has no vector of the text that it has."""
+        row = self.row(memory.id)
+        return None if row is None or row in self._reworded else self._source.similarity(text, row)
 
     # Changes
 

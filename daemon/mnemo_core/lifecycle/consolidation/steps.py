@@ -2,6 +2,7 @@
 
 from mnemo_core.decay import EPOCH
 from mnemo_core.lifecycle.consolidation.cycle import CycleStep, Planning, StepPlan
+from mnemo_core.lifecycle.consolidation.distillation import plan_session_distillation
 from mnemo_core.lifecycle.consolidation.eviction import plan_drop
 from mnemo_core.lifecycle.consolidation.state import CycleState
 from mnemo_store.records import PutMeta
@@ -20,6 +21,7 @@ def plan_decay(state: CycleState) -> Planning:
 
 
 STEPS: tuple[CycleStep, ...] = (
+    CycleStep("session_distillation", "Make a status from new session notes.", plan_session_distillation),
     CycleStep("decay", "Count the epoch, by which strengths decay.", plan_decay),
     CycleStep("drop", "Archive or move what is too weak for the buffer, and what was about a session.", plan_drop),
 )

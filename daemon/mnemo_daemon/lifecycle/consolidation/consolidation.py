@@ -129,6 +129,7 @@ class _CycleRun:
                 result = self._tasks.run(question.task, question.inputs, is_cancelled=self._is_stopping)
                 if self._is_stopping():
                     raise _ShutdownError
+                self._state.method = f"llm:{result.model}" if result.method == "llm" else "rule"
                 question = planning.send(result.answer)
         except StopIteration as end:
             plan: StepPlan = end.value
@@ -237,7 +238,9 @@ class Consolidation:
 
     def _begun(self, options: CycleOptions, *, is_requested: bool = False, is_dry_run: bool = False) -> _CycleRun:
         """A cycle that starts now, or the one that was interrupted."""
-        source = StoreSource(self._store, self._views, self._indexing, self._topic_trees, self._priority)
+        source = StoreSource(
+            self._store, self._views, self._indexing, self._embedding, self._topic_trees, self._priority
+        )
         last = self._last_cycle()
         if last is not None and not last.ended_at and not is_dry_run:
             cycle = last

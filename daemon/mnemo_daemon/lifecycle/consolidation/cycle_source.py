@@ -34,11 +34,13 @@ class StoreSource:
     """The source of one cycle. Its topics and its epoch are those at its start; records are read as they are."""
 
     def __init__(
-        self, store: Store, views: Views, indexing: VectorIndexer, topic_trees: TopicTrees, priority: QueryPriority
-    ) -> None:
+        self, store: Store, views: Views, indexing: VectorIndexer, embedding: EmbeddingService,
+        topic_trees: TopicTrees, priority: QueryPriority,
+    ) -> None:  # fmt: skip
         self._store = store
         self._columns = views.attributes
         self._serving = indexing.serving()
+        self._embedding = embedding
         self._priority = priority
         self._topics = topic_trees.leaves()
         self._epoch = decay.epoch_of(self)
@@ -99,6 +101,14 @@ class StoreSource:
                     best[number] = max(sim, best.get(number, sim))
         ordered = sorted(best.items(), key=lambda each: (-each[1], each[0]))
         return [SimilarRow(*each) for each in ordered[:limit]]
+
+    def similarity(self, text: str, row: int) -> float | None:
+        windows = self._serving.view.vectors_of(row) if self._serving is not None else None
+        if self._serving is None or windows is None:
+            return None
+        self._priority.yield_to_queries()
+        (own,) = self._embedding.encode_batch(self._serving.embedder, [text])
+        return float((own @ windows.astype(np.float32).T).max())
 
     def topics(self) -> Sequence[TopicLeaf]:
         return self._topics

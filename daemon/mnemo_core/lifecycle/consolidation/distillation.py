@@ -1,0 +1,142 @@
+"""Distillation: the status of a project from its session notes, and fewer, richer entries for a large topic. SPEC 9.5
+
+A status stands next to its notes, which keep every specific, and replaces only the former status. The entry of a topic
+replaces its sources, so it holds all that they say.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from mnemo_core.ingest import mutations
+from mnemo_core.ingest.trust import lowest_trust
+from mnemo_core.lifecycle.consolidation.cycle import CycleOperation, Planning, StepPlan, TaskQuestion
+from mnemo_core.lifecycle.consolidation.state import CycleState, Mask, retagged
+from mnemo_core.llm.faithfulness import contradiction_between
+from mnemo_core.llm.grounding import rejection_of
+from mnemo_core.llm.tasks import TaskInputs
+from mnemo_core.llm.writing.condense import CONDENSE
+from mnemo_core.llm.writing.summarize import shorten_sources
+from mnemo_core.similarity.overlap import text_jaccard
+from mnemo_core.similarity.thresholds import JACCARD_ALONE
+from mnemo_core.text.secrets import SENSITIVE_TAG
+from mnemo_store.records import (
+    TAGS_MAX,
+    Change,
+    LifecycleDecision,
+    Memory,
+    PutDecision,
+    PutMemory,
+    PutUsage,
+    Usage,
+    decision_digest,
+    default_decay_rate,
+)
+
+SOURCE = "distill"  # of what is made here
+DISTILLED = "distilled"  # the tag of a note that a status was made from, and of the entry of a topic
+STATUS_TAGS = ("project-status", "auto-distilled")
+IMPORTANCE = 0.7  # of what is made here [G22, G25]
+NOTES_MIN, NOTES_MAX = 3, 10  # that a status is made from, the latest [G22]
+STATUSES_MAX = 10  # in a cycle
+SHOWN_CHARACTERS = 6000  # of all notes together that a model is shown
+_SCOPE = ("agent_id", "run_id", "session_id", "speaker")
+
+
+def plan_session_distillation(state: CycleState) -> Planning:
+    """Plan a status of at most 250 characters for each namespace and user with new session notes. SPEC 9.5 [G22]"""
+    operations: list[CycleOperation] = []
+    changes: list[Change] = []
+    unchanged = 0
+    for notes, former in _new_notes(state):
+        last = max(former, key=lambda status: (status.created_at, status.id), default=None)
+        shown = shorten_sources([note.content for note in notes], SHOWN_CHARACTERS)
+        answer = yield TaskQuestion(CONDENSE, TaskInputs(shown))
+        tagged = [PutMemory(data=retagged(note, (*note.tags, DISTILLED))) for note in notes]
+        if last is not None and _says_nothing_new(state, answer.text, last):
+            changes += tagged
+            unchanged += 1
+            continue
+        rate = default_decay_rate("working", "episodic")
+        status = _made(
+            state, notes, content=answer.text, kind="episodic", category="project", layer="working", decay_rate=rate,
+            tags=STATUS_TAGS,
+        )  # fmt: skip
+        replaced = [each for each in former if not each.pinned and each.modified_at == each.created_at]
+        made = (*_stored(state, status), *tagged, *mutations.supersede(replaced, status.id, state.now))
+        changes.append(_decided(state, notes))
+        ids = (status.id, *(each.id for each in (*notes, *replaced)))
+        operations.append(CycleOperation("distil", ids, made, f"status of {len(notes)} session notes", answer.text))
+    return StepPlan(operations, changes, {"unchanged": unchanged})
+
+
+def _new_notes(state: CycleState) -> Iterator[tuple[list[Memory], list[Memory]]]:
+    """The latest undistilled session notes, oldest first, of each namespace and user that has enough of them, with the
+    statuses that stand there.
+
+    A note that is older than the status says nothing of how things stand.
+    """
+    is_note = (
+        session_notes(state) & state.live() & ~state.tagged(DISTILLED, "ephemeral") & ~state.has("kind", "working")
+    )
+    is_note &= (state.column("tier") == 0) & (state.column("expires_at") == 0)
+    is_status = state.live() & state.tagged("auto-distilled")
+    namespaces, users, times = (state.column(name) for name in ("namespace", "user_id", "event_at"))
+    found = 0
+    for namespace, user in np.unique(np.stack([namespaces, users])[:, is_note], axis=1).T.tolist():
+        in_scope = (namespaces == namespace) & (users == user)
+        former = state.records(np.flatnonzero(is_status & in_scope))
+        since = max((status.event_at for status in former), default=0)
+        rows = np.flatnonzero(is_note & in_scope & (times > since))
+        latest = rows[np.argsort(times[rows], kind="stable")][-2 * NOTES_MAX :]
+        notes = [note for note in state.records(latest) if SENSITIVE_TAG not in note.tags and len(note.tags) < TAGS_MAX]
+        notes = notes[-NOTES_MAX:]
+        if len(notes) < NOTES_MIN or state.decision("distil", *notes):  # it was made, and taken back
+            continue
+        yield notes, former
+        found += 1
+        if found == STATUSES_MAX:
+            return
+
+
+def session_notes(state: CycleState) -> Mask:
+    """The mask of the memories that are notes about a session. [G52]"""
+    return state.tagged("session") | state.has("source", "session")
+
+
+def _says_nothing_new(state: CycleState, text: str, status: Memory) -> bool:
+    """Return whether a new text is near the status, has no specific that it lacks, and does not contradict it."""
+    if rejection_of(text, [status.content]) or contradiction_between(text, status.content):
+        return False
+    similarity = state.similarity(text, status)
+    if similarity is None:
+        return text_jaccard(text, status.content) > JACCARD_ALONE
+    return similarity >= state.thresholds.triage
+
+
+def _made(state: CycleState, sources: Sequence[Memory], **fields: Any) -> Memory:
+    """A memory that is made from others: of the time of the latest, with the least trust, and within the scope that
+    all of them have."""
+    latest = max(sources, key=lambda source: source.event_at)
+    in_common = {name: getattr(latest, name) for name in _SCOPE
+                 if all(getattr(each, name) == getattr(latest, name) for each in sources)}  # fmt: skip
+    return Memory(
+        id=state.new_id(), created_at=state.now, modified_at=state.now, event_at=latest.event_at,
+        namespace=latest.namespace, user_id=latest.user_id, trust=lowest_trust(*(each.trust for each in sources)),
+        importance=IMPORTANCE, source=SOURCE, method=state.method, derived_from=tuple(each.id for each in sources),
+        **in_common, **fields,
+    )  # fmt: skip
+
+
+def _decided(state: CycleState, memories: Sequence[Memory]) -> PutDecision:
+    """The decision that these memories were distilled together, which stands when that is taken back."""
+    return PutDecision(data=LifecycleDecision(
+        memory=memories[0].id, action="distil", other=memories[-1].id, status="done", at=state.now,
+        digest=decision_digest([each.content for each in memories]), more=tuple(each.id for each in memories[1:-1]),
+    ))  # fmt: skip
+
+
+def _stored(state: CycleState, memory: Memory) -> tuple[Change, Change]:
+    usage = Usage(id=memory.id, strength=memory.importance, strength_epoch=state.epoch)
+    return PutMemory(data=memory), PutUsage(data=usage)
