@@ -321,6 +321,8 @@ def test_G40_relevant_answers_are_counted_as_used_and_those_with_only_a_high_sco
     best, least = fitting.memories[0], scored.memories[0]
     assert least.score > 0.5 > relevance[least.id]
     assert relevance[best.id] > 0.5
+    client.recall("the second floor of the boat", ranker="hybrid")
+    client.recall("The ferry leaves at seven in the morning.", top_k=1)
     deadline = time.monotonic() + 30
     while client.get(best.id).access_count == 0 and time.monotonic() < deadline:
         time.sleep(0.1)

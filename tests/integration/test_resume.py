@@ -76,6 +76,15 @@ def test_G43_core_is_by_the_strength_of_now(desk: Desk, service: ResumeService) 
     assert section(resume(service), "Core") == ["rule 2", "rule 1"]
 
 
+def test_G30_a_resume_and_the_list_of_triggers_write_nothing(desk: Desk, service: ResumeService) -> None:
+    put(desk, sample_memory(1, "a rule", layer="core"), sample_memory(2, "check first", tags=("trigger:deploy",)))
+    seq = desk.store.seq
+    assert section(resume(service), "Core") == ["a rule"]
+    wanted = MemoryFilter(namespaces=("default",), user_id="local", now=AT)
+    assert [each.memory.content for each in service.triggers(wanted, "deploy", 5)] == ["check first"]
+    assert desk.store.seq == seq
+
+
 def test_G43_core_is_by_weight(desk: Desk, service: ResumeService) -> None:
     put(desk, *(sample_memory(number, f"rule {number}", layer="core", kind=kind) for number, kind in
                 enumerate(("episodic", "semantic", "procedural", "semantic"))))  # fmt: skip

@@ -179,7 +179,7 @@ def test_the_job_runs_a_cycle_after_activity_alone(desk: CycleDesk) -> None:
         ({"pinned": True}, {"state": "archived"}),
     ],
 )
-def test_what_no_step_may_do(before: dict[str, Any], after: dict[str, Any]) -> None:
+def test_G18_G30_what_no_step_may_do(before: dict[str, Any], after: dict[str, Any]) -> None:
     one = sample_memory(1, "The kettle is on the shelf.", **before)
     assert violation(one, msgspec.structs.replace(one, version=2, **after))
     assert not violation(one, msgspec.structs.replace(one, version=2, importance=0.75))

@@ -72,7 +72,7 @@ class RecallApi:
     async def recall(self, request: Request) -> Reply:
         asked: RecallRequest = request.ask
         question = self._question(request, asked)
-        is_dry = asked.dry or question.as_of is not None
+        is_dry = asked.dry or asked.explain or question.as_of is not None
         recalled = await self.recalled(question, dry=is_dry, is_cancelled=self._services.stopped.is_set)
         await self.note_shown(recalled.hits, asked.session_id)
         namespace, roots = access.namespace_of(request), self._services.root_paths()
