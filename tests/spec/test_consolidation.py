@@ -13,6 +13,7 @@ from mnemo_core.lifecycle.consolidation.invariants import violation
 from mnemo_core.lifecycle.consolidation.state import CycleState, moved
 from mnemo_core.lifecycle.consolidation.steps import plan_decay
 from mnemo_daemon.lifecycle.consolidation import consolidation
+from mnemo_daemon.scheduler import Job, Scheduler
 from mnemo_store.records import Memory, PutMemory
 from tests.cycle_desk import CycleDesk, cycle_desk_in
 from tests.samples import WAIT_SECONDS, sample_id, sample_memory
@@ -163,6 +164,27 @@ def test_the_job_runs_a_cycle_after_activity_alone(desk: CycleDesk) -> None:
     desk.desk.memories.record_use([sample_id(1)]).result(WAIT_SECONDS)
     desk.seconds += 61.0
     assert job.is_due()  # a recall is activity
+
+
+def test_a_cycle_that_waits_for_a_quiet_machine_runs_as_soon_as_it_is_quiet(desk: CycleDesk) -> None:
+    reasons = ["on battery"]
+    job = desk.restarted()
+    scheduler = Scheduler(
+        [Job("consolidation", "", lambda *_: job.is_due(), job.run_slice, "", is_heavy=True)],
+        reason_to_wait=lambda: reasons[0],
+        clock=lambda: desk.seconds,
+    )
+    desk.put(sample_memory(1, "The kettle is on the shelf."))
+    desk.seconds = 61.0
+    for _ in range(3):
+        assert not scheduler.run_round()
+        assert scheduler.reports()[0].reason == "on battery"
+        desk.seconds += 1.0
+    assert desk.cycles() == []
+    reasons[0] = ""
+    while scheduler.run_round():
+        pass
+    assert len(desk.cycles()) == 1
 
 
 @pytest.mark.parametrize(

@@ -189,8 +189,9 @@ class Consolidation:
     # The job
 
     def is_due(self) -> bool:
-        """Return whether a cycle is under way, was interrupted, or is to start: after activity, and the interval."""
-        if self._run is not None or self._current is not None:
+        """Return whether a cycle is under way, was interrupted, or is to start: after activity, and the interval. One
+        that has to wait for a quiet machine stays due."""
+        if self._is_wanted or self._run is not None or self._current is not None:
             return True
         interval = self._interval()
         if not interval or self._clock() - self._looked_at < interval:
