@@ -65,9 +65,10 @@ class Desk:
         return self.memories.restore(memory_id, PERSON).result(WAIT_SECONDS).seq
 
     def undo(
-        self, seq: int | None = None, group: str | None = None, caller: Caller = PERSON, *, dry_run: bool = False
-    ) -> RevertResult:
-        return self.undoing.revert(seq, group, caller, dry_run=dry_run)
+        self, seq: int | None = None, group: str | None = None, caller: Caller = PERSON, *, dry_run: bool = False,
+        cycle: str | None = None,
+    ) -> RevertResult:  # fmt: skip
+        return self.undoing.revert(seq, group, caller, cycle=cycle, dry_run=dry_run)
 
     def memory(self, memory_id: str) -> Memory:
         return self.memories.get(memory_id).memory

@@ -31,6 +31,7 @@ from mnemo_client.protocol import (
 from mnemo_client.protocol import facts as fact_types
 from mnemo_client.protocol import hooks as hook_types
 from mnemo_client.protocol import jobs as job_types
+from mnemo_client.protocol import lifecycle as lifecycle_types
 from mnemo_client.protocol import llm as llm_types
 from mnemo_client.protocol import session_context as context_types
 from mnemo_client.protocol import status as status_types
@@ -159,6 +160,17 @@ class Client(ClientConnection):
         """Have the tree of topics built from the beginning, behind the answer, which is the present one."""
         asked = topic_types.RebuildTopicsRequest(user_id=user_id)
         return self._request("POST", "/topics/rebuild", topic_types.TopicsAnswer, asked, repeatable=True)
+
+    def consolidate(self, **fields: Any) -> lifecycle_types.ConsolidateAnswer:
+        """Run a cycle of consolidation; with `dry_run` only report what it would do. `fields` are those of
+        ConsolidateRequest."""
+        asked = lifecycle_types.ConsolidateRequest(**fields)
+        return self.with_long_timeout()._request("POST", "/consolidate", lifecycle_types.ConsolidateAnswer, asked)
+
+    def cycles(self, *, limit: int | None = None, cursor: str | None = None) -> lifecycle_types.CyclesAnswer:
+        """Return the cycles of consolidation, the last one first."""
+        query = {"limit": limit, "cursor": cursor}
+        return self._request("GET", "/consolidate/history", lifecycle_types.CyclesAnswer, query=query)
 
     def reclassify(self, asked: ingestion.ReclassifyRequest) -> ingestion.ReclassifyAnswer:
         """Classify and score again every memory that a rule classified; with `dry_run` only report what would
@@ -308,9 +320,11 @@ class Client(ClientConnection):
         query = {"since": since, "until": until, "limit": limit, "cursor": cursor}
         return self._request("GET", "/diff", versions.DiffAnswer, query=query, namespace=namespace)
 
-    def undo(self, seq: int | None = None, group: str | None = None, *, dry_run: bool = False) -> versions.UndoAnswer:
-        """Undo the last change, or the one that is named."""
-        asked = versions.UndoRequest(seq=seq, group=group, dry_run=dry_run)
+    def undo(
+        self, seq: int | None = None, group: str | None = None, *, cycle: str | None = None, dry_run: bool = False
+    ) -> versions.UndoAnswer:
+        """Undo the last change, or the one that is named; `cycle`: a cycle of consolidation, `last` for the last."""
+        asked = versions.UndoRequest(seq=seq, group=group, cycle=cycle, dry_run=dry_run)
         return self._request("POST", "/undo", versions.UndoAnswer, asked, repeatable=dry_run)
 
     # Answers

@@ -281,6 +281,11 @@ ROWS: dict[str, list[Row]] = {
     "GET /v1/topics": [Row(one("GET", "/v1/topics"))],
     "POST /v1/topics/expand": [Row(one("POST", "/v1/topics/expand", {"ids": ["kb1"]}))],
     "POST /v1/topics/rebuild": [Row(one("POST", "/v1/topics/rebuild", {}))],
+    "POST /v1/consolidate": [  # test_consolidate.py has what is shown of operations
+        Row(one("POST", "/v1/consolidate", {"dry_run": True}), refused=True),
+        Row(one("POST", "/v1/consolidate", {}), refused=True),
+    ],
+    "GET /v1/consolidate/history": [Row(one("GET", "/v1/consolidate/history"))],
     "POST /v1/reclassify": [
         Row(one("POST", "/v1/reclassify", {"dry_run": False}), refused=True, agents_only=True),
         Row(one("POST", "/v1/reclassify", {}), refused=True),
@@ -301,6 +306,7 @@ ROWS: dict[str, list[Row]] = {
         Row(lambda cell: [Ask("POST", "/v1/undo", {"seq": seq}) for seq in cell.seqs.values()],
             person_changes=ACTIVE, agent_changes=NOT_PINNED - FORMER),
         Row(one("POST", "/v1/undo", {}), agents_only=True),
+        Row(one("POST", "/v1/undo", {"cycle": "last"}), refused=True),
     ],
     "GET /v1/export": [
         Row(one("GET", "/v1/export"), (HELD | FORMER) - {"foreign"}, refused=True),

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mnemo_client.cli.commands import changes
-from mnemo_client.cli.format import traces
+from mnemo_client.cli.format import differences, traces
 from mnemo_client.cli.format.state import job_lines
 from mnemo_client.cli.terminal import TextStyle, cell_width
 from mnemo_client.protocol.jobs import JobsAnswer, JobStatus
@@ -186,18 +186,18 @@ def test_why_keeps_to_eighty_columns(colour: bool) -> None:
     ],
 )  # fmt: skip
 def test_removed_and_added_words_are_marked(before: str, after: str, shown: str) -> None:
-    assert changes.word_diff(before, after, PLAIN) == shown
+    assert differences.word_diff(before, after, PLAIN) == shown
 
 
 def test_on_a_colour_terminal_words_are_coloured_instead() -> None:
-    assert changes.word_diff("with Ines.", "with Otto.", COLOURED) == "with \x1b[31mInes\x1b[0m\x1b[32mOtto\x1b[0m."
+    assert differences.word_diff("with Ines.", "with Otto.", COLOURED) == "with \x1b[31mInes\x1b[0m\x1b[32mOtto\x1b[0m."
 
 
 def test_only_the_unchanged_words_next_to_a_change_are_shown() -> None:
     same = "word " * 100
-    shown = changes.word_diff(f"{same}old {same}", f"{same}new {same}", PLAIN)
+    shown = differences.word_diff(f"{same}old {same}", f"{same}new {same}", PLAIN)
     assert shown == "… word word word word word word [-old-]{+new+} word word word word word word …"
-    middle = changes.word_diff(f"old {same}old", f"new {same}new", PLAIN)
+    middle = differences.word_diff(f"old {same}old", f"new {same}new", PLAIN)
     assert middle.startswith("[-old-]{+new+} word word")
     assert " … " in middle
 
@@ -206,7 +206,7 @@ def test_a_long_text_that_is_wholly_another_is_compared_in_no_time() -> None:
     before = " ".join(f"a{number} the of" for number in range(1300))
     after = " ".join(f"b{number} the of" for number in range(1300))
     assert len(before) > 8000
-    assert changes.word_diff(before, after, PLAIN)
+    assert differences.word_diff(before, after, PLAIN)
 
 
 def test_a_passage_of_a_note_is_named_by_its_headings_and_not_by_its_lines() -> None:

@@ -12,6 +12,7 @@ from mnemo_core.lifecycle.consolidation.cycle import CycleOperation, CycleStep, 
 from mnemo_core.lifecycle.consolidation.invariants import violation
 from mnemo_core.lifecycle.consolidation.state import CycleState, moved
 from mnemo_core.lifecycle.consolidation.steps import plan_decay
+from mnemo_daemon.errors import Refusal
 from mnemo_daemon.lifecycle.consolidation import consolidation
 from mnemo_daemon.scheduler import Job, Scheduler
 from mnemo_store.records import Memory, PutMemory
@@ -35,6 +36,11 @@ def step(name: str, before: Sequence[Memory], **fields: Any) -> CycleStep:
         return StepPlan([CycleOperation("promote", (each.id,), (PutMemory(data=each),)) for each in after])
 
     return CycleStep(name, name, plan)
+
+
+def nothing() -> Planning:
+    yield from ()
+    return StepPlan()
 
 
 def use(monkeypatch: pytest.MonkeyPatch, *steps: CycleStep) -> None:
@@ -207,3 +213,59 @@ def test_G18_G30_what_no_step_may_do(before: dict[str, Any], after: dict[str, An
     assert not violation(one, msgspec.structs.replace(one, version=2, importance=0.75))
     chunk = msgspec.structs.replace(one, managed="0" * 32)
     assert violation(chunk, msgspec.structs.replace(chunk, version=2, importance=0.75))
+
+
+def test_a_cycle_that_was_interrupted_is_finished_before_one_of_another_namespace(
+    desk: CycleDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = desk.put(sample_memory(1, "The kettle is on the shelf."))
+
+    def fail(_: CycleState) -> Planning:
+        raise KeyboardInterrupt
+
+    use(monkeypatch, step("first", [one], layer="working"), CycleStep("second", "", fail))
+    with pytest.raises(KeyboardInterrupt):
+        desk.run(namespace="default")
+    use(monkeypatch, step("first", [one], layer="working"), step("second", [one], importance=0.9))
+    desk.restarted()
+    assert desk.run(namespace="work").cycle.namespace == "work"
+    assert [(each.namespace, len(each.steps)) for each in desk.cycles()] == [("default", 2), ("work", 2)]
+
+
+def test_the_texts_of_an_operation_are_those_before_it(desk: CycleDesk, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = desk.put(sample_memory(1, "The kettle is on the shelf."))
+    use(monkeypatch, step("first", [one], content="The kettle is new."), step("second", [one], content="It is old."))
+    assert desk.run().texts == [("The kettle is on the shelf.",), ("The kettle is new.",)]
+
+
+def test_a_daemon_that_stops_ends_a_cycle_before_its_next_step(
+    desk: CycleDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = desk.put(sample_memory(1, "The kettle is on the shelf."))
+    stopped = step("first", [one], layer="working")
+
+    def stop(state: CycleState) -> Planning:
+        desk.consolidation.stop()
+        return (yield from stopped.plan(state))
+
+    use(monkeypatch, CycleStep("first", "", stop), step("second", [one], layer="core"))
+    with pytest.raises(Refusal) as refusal:
+        desk.run()
+    assert (refusal.value.status, refusal.value.code) == (503, "stopping")
+    assert (len(desk.cycles()[-1].steps), desk.desk.memory(one.id).layer) == (1, "working")
+
+
+def test_the_last_cycle_and_one_by_the_end_of_its_id_are_undone(
+    desk: CycleDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = desk.put(sample_memory(1, "The kettle is on the shelf."))
+    use(monkeypatch, step("first", [one], layer="working"))
+    desk.run()
+    second = desk.run().cycle
+    use(monkeypatch, CycleStep("none", "", lambda _: nothing()))
+    desk.run()  # changes nothing: undo passes over it
+    assert desk.desk.undo(cycle="last", dry_run=True).seqs == desk.desk.undo(cycle=second.id[-8:]).seqs
+    desk.desk.undo(cycle="last")
+    assert desk.desk.memory(one.id).layer == "buffer"
+    with pytest.raises(Refusal):
+        desk.desk.undo(cycle="last")

@@ -3,7 +3,7 @@
 from typing import Any, Literal
 
 from mnemo_client.protocol.memories import MemoryView
-from mnemo_client.protocol.primitives import AnswerBody, RequestBody
+from mnemo_client.protocol.primitives import AnswerBody, RequestBody, ShortText
 
 
 class VersionView(AnswerBody):
@@ -72,8 +72,10 @@ class UndoAnswer(AnswerBody):
 
 
 class UndoRequest(RequestBody):
-    """POST /v1/undo: the last change if neither `seq` nor `group` is given."""
+    """POST /v1/undo: the last change if none of `seq`, `group` and `cycle` is given. `cycle`: the id of a cycle of
+    consolidation, or 8 or more digits of its end; `last` is the last one that changed a memory."""
 
     seq: int | None = None
     group: str | None = None
+    cycle: ShortText | None = None
     dry_run: bool = False

@@ -67,10 +67,14 @@ class HistoryApi:
 
     async def undo(self, request: Request) -> Reply:
         asked: UndoRequest = request.ask
-        if asked.seq is not None and asked.group is not None:
-            raise bad_value("give `seq` or `group`, not both", "group")
+        if len([each for each in (asked.seq, asked.group, asked.cycle) if each is not None]) > 1:
+            raise bad_value("give one of `seq`, `group` and `cycle`", "group")
+        if asked.cycle is not None:
+            access.refuse_agents(request)
         undoing, caller = RevertService(self._services.store), access.caller_of(request)
-        done = await self._workers.run(lambda: undoing.revert(asked.seq, asked.group, caller, dry_run=asked.dry_run))
+        done = await self._workers.run(
+            lambda: undoing.revert(asked.seq, asked.group, caller, cycle=asked.cycle, dry_run=asked.dry_run)
+        )
         return Reply(UndoAnswer(
             seq=done.seqs[-1], what=done.what, ids=done.ids[:IDS_SHOWN], dry_run=asked.dry_run, total=len(done.ids),
             seqs=done.seqs[-IDS_SHOWN:], undo_seq=done.made or None, undo_group=done.group or None,

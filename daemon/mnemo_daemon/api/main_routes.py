@@ -16,6 +16,7 @@ from mnemo_daemon.api.graph_routes import GraphApi
 from mnemo_daemon.api.history_routes import HistoryApi
 from mnemo_daemon.api.hook_routes import HookApi
 from mnemo_daemon.api.ingest_routes import IngestApi
+from mnemo_daemon.api.lifecycle_routes import LifecycleApi
 from mnemo_daemon.api.maintenance_routes import MaintenanceApi
 from mnemo_daemon.api.memory_routes import MemoriesApi
 from mnemo_daemon.api.notes_routes import NotesApi
@@ -47,13 +48,14 @@ class Api:
         context = ContextApi(services, workers)
         self._runs = RunsApi(services, workers, ingest)
         self._graph = GraphApi(services, workers)
+        self._lifecycle = LifecycleApi(services, workers)
         self._resources = (
             SessionsApi(services, workers),
             MemoriesApi(services, workers), self._recall, AskApi(services, self._recall),
             context, HookApi(services, workers, self._recall, context, ingest), StateApi(services, workers, report),
             DaemonApi(services, workers, report), NotesApi(services, workers), ingest,
             HistoryApi(services, workers), self._transfer, self._maintenance, self._erasure, self._runs,
-            self._graph,
+            self._graph, self._lifecycle,
             ConversationApi(services, workers, self._recall, ingest),
             FactsApi(services, workers),
             TopicsApi(services, workers),
@@ -68,6 +70,7 @@ class Api:
             self._recall,
             self._runs,
             self._graph,
+            self._lifecycle,
             self._workers,
         ):
             resource.close()

@@ -16,8 +16,8 @@ from mnemo_core.decay import present_usage
 from mnemo_core.ingest import mutations
 from mnemo_core.ingest.mutations import PlannedRevert
 from mnemo_core.lifecycle import versions as timeline
-from mnemo_daemon.errors import Refusal
-from mnemo_daemon.history_names import BY_INTAKE, BY_NOTES, FOR_GOOD, LEFT_ALONE
+from mnemo_daemon.errors import Refusal, bad_value
+from mnemo_daemon.history_names import BY_INTAKE, BY_NOTES, CONSOLIDATE, FOR_GOOD, LEFT_ALONE
 from mnemo_daemon.memories.as_of import VERSIONS_A_SLICE, HistoryReader
 from mnemo_daemon.memories.memory_service import (
     Caller,
@@ -34,6 +34,8 @@ from mnemo_store.store import Store, WriteResult
 
 REVERT_SEARCH = 10_000  # transactions looked back over for the last change to undo
 REVERTED_PER_WRITE = 500  # memories put back in one write turn [SPEC 3.2]
+LAST_CYCLE = "last"
+CYCLE_DIGITS_MIN = 8  # of the end of its id
 LATER_SHOWN = 20  # changes that stand in the way, as far as they are listed
 
 Chosen = Mapping[int, ChangeEntry]  # the transactions to take back, by seq, oldest first
@@ -76,13 +78,17 @@ class RevertService:
         self._store = store
         self._history = HistoryReader(store)
 
-    def revert(self, seq: int | None, group: str | None, caller: Caller, *, dry_run: bool) -> RevertResult:
-        """Revert the change of `seq`, those of `group`, or the last one that a person or agent made: for an agent,
-        the last one of its own.
+    def revert(
+        self, seq: int | None, group: str | None, caller: Caller, *, cycle: str | None = None, dry_run: bool
+    ) -> RevertResult:
+        """Revert the change of `seq`, those of `group` or of a cycle of consolidation, or the last one that a person
+        or agent made: for an agent, the last one of its own. `cycle`: the end of its id, or LAST_CYCLE.
 
         Raises a Refusal: 404 where there is no such change or the caller does not see what it is about, 409 where
         something came after it, 422 for what is a note's to say or lies before the history that is kept.
         """
+        if cycle is not None:
+            group = self._cycle_group(cycle)
         chosen = dict(self._chosen(seq, group, caller))
         self._history.require_kept(min(chosen) - 1)
         if any(entry.what in FOR_GOOD for entry in chosen.values()):
@@ -120,6 +126,22 @@ class RevertService:
             elif caller.trust == "user" or entry.by == caller.name:
                 return self._of_group(entry.group) if entry.group else [(number, entry)]
         raise Refusal(404, "not_found", "there is no change to undo")
+
+    def _cycle_group(self, cycle: str) -> str:
+        """The group of a cycle that changed memories. Raises a Refusal."""
+        taken: set[int] = set()
+        end = cycle.strip().lower().replace("-", "")
+        if cycle != LAST_CYCLE and len(end) < CYCLE_DIGITS_MIN:
+            raise bad_value(f"give at least {CYCLE_DIGITS_MIN} digits of the id, or `{LAST_CYCLE}`", "cycle")
+        for number, entry in self._history.changes(0):
+            taken |= timeline.undone_seqs(entry.what) if number not in taken else set()
+            if (
+                entry.what == CONSOLIDATE
+                and entry.ids
+                and (number not in taken if cycle == LAST_CYCLE else entry.group.replace("-", "").endswith(end))
+            ):
+                return entry.group
+        raise Refusal(404, "not_found", "there is no such cycle that changed a memory", field="cycle")
 
     def _of_group(self, group: str) -> list[tuple[int, ChangeEntry]]:
         """All of it: others may have written in between."""

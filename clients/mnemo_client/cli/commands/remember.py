@@ -184,11 +184,11 @@ def trash_restore(context: CommandContext) -> int:
 
 def undo(context: CommandContext) -> int:
     options = context.options
-    named = [each for each in (options.change, options.seq, options.group) if each is not None]
+    named = [each for each in (options.change, options.seq, options.group, options.cycle) if each is not None]
     if len(named) > 1:
-        raise UsageError("give one change or one group", "see: mnemo undo --help")
+        raise UsageError("give one change, one group or one cycle", "see: mnemo undo --help")
     seq = options.change if options.seq is None else options.seq
-    undone = context.client().undo(seq, options.group, dry_run=options.dry_run)
+    undone = context.client().undo(seq, options.group, cycle=options.cycle, dry_run=options.dry_run)
     if not context.print_json_if_asked():
         context.print(*undone_lines(undone, context.style))
     return EXIT_DONE

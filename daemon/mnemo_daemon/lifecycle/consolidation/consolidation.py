@@ -5,7 +5,9 @@ cycle so far. A step whose memories were changed meanwhile is planned again. A c
 its last report, at the next start of the daemon too. A dry run plans every step in the same way and writes nothing.
 """
 
+import itertools
 import logging
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -25,6 +27,7 @@ from mnemo_core.lifecycle.consolidation.cycle import (
 from mnemo_core.lifecycle.consolidation.invariants import violation
 from mnemo_core.lifecycle.consolidation.state import CycleOptions, CycleState
 from mnemo_core.lifecycle.consolidation.steps import STEPS
+from mnemo_daemon.errors import Refusal
 from mnemo_daemon.history_names import BY_LIFECYCLE, BY_NOTES, BY_RECALL, CONSOLIDATE, LEFT_ALONE
 from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
 from mnemo_daemon.indexing.views import Views
@@ -50,10 +53,12 @@ log = logging.getLogger("mnemo.lifecycle")
 
 
 class CycleResult(NamedTuple):
-    """A cycle and its operations, each with the name of its step."""
+    """A cycle and its operations, each with the name of its step; `texts`: of each, what its memories said before, None
+    for one that it makes."""
 
     cycle: Cycle
     operations: Sequence[tuple[str, CycleOperation]]
+    texts: Sequence[tuple[str | None, ...]]
     is_dry_run: bool = False
 
 
@@ -63,10 +68,6 @@ class _ConflictError(Exception):
     def __init__(self, ids: Sequence[str]) -> None:
         super().__init__(ids)
         self.ids = ids
-
-
-class _ShutdownError(Exception):
-    """The daemon ends."""
 
 
 class _CycleRun:
@@ -85,10 +86,15 @@ class _CycleRun:
         done = {report.name for report in cycle.steps}
         self._left = [step for step in STEPS if step.name not in done]
         self.cycle = cycle
-        self.operations: list[tuple[str, CycleOperation]] = []
+        self._operations: list[tuple[str, CycleOperation]] = []
+        self._texts: list[tuple[str | None, ...]] = []
+
+    def result(self) -> CycleResult:
+        """The cycle and its operations so far."""
+        return CycleResult(self.cycle, self._operations, self._texts, self._is_dry_run)
 
     def advance(self) -> bool:
-        """Carry out the next step; return whether there are more."""
+        """Carry out the next step; return whether there are more. Raises a Refusal where the daemon ends."""
         step = self._left[0]
         began = time.monotonic()
         plan, skipped = self._planned(step)
@@ -101,10 +107,15 @@ class _CycleRun:
                 plan, skipped = self._planned(step)
                 if attempt == ATTEMPTS - 2:
                     plan, skipped = StepPlan(), "its memories were changed while it was planned"
+        self._operations += [(step.name, each) for each in plan.operations]
+        self._texts += [tuple(map(self._text_of, each.ids)) for each in plan.operations]
         self._state.apply(plan.all_changes())
-        self.operations += [(step.name, each) for each in plan.operations]
         del self._left[0]
         return bool(self._left)
+
+    def _text_of(self, memory_id: str) -> str | None:
+        memory = self._state.memory(memory_id)
+        return memory.content if memory is not None else None
 
     def _planned(self, step: CycleStep) -> tuple[StepPlan, str]:
         """The plan of a step, and why it is left out."""
@@ -122,18 +133,24 @@ class _CycleRun:
 
     def _answered(self, planning: Planning) -> StepPlan:
         """The plan, with every question answered."""
+        self._require_running()
         self._yield_to_queries()
         try:
             question: TaskQuestion = next(planning)
             while True:
                 result = self._tasks.run(question.task, question.inputs, is_cancelled=self._is_stopping)
-                if self._is_stopping():
-                    raise _ShutdownError
+                self._require_running()
                 self._state.method = f"llm:{result.model}" if result.method == "llm" else "rule"
                 question = planning.send(result.answer)
         except StopIteration as end:
             plan: StepPlan = end.value
             return plan
+
+    def _require_running(self) -> None:
+        if self._is_stopping():
+            raise Refusal(
+                503, "stopping", "the daemon is stopping; the cycle goes on after its next start", retry_after=1
+            )
 
     def _write(self, step: CycleStep, plan: StepPlan, skipped: str, began: float) -> None:
         """Write the changes of a step and its report. Raises _ConflictError."""
@@ -181,9 +198,13 @@ class Consolidation:
         self._is_wanted = False  # a cycle of the job is to start
         self._looked_at = self._clock() - self._interval() + FIRST_SECONDS
 
-    def close(self) -> None:
-        """End the step under way; nothing of it is written."""
+    def stop(self) -> None:
+        """Have the step under way end soon; nothing of it is written."""
         self._is_closing.set()
+
+    def close(self) -> None:
+        """End the step under way."""
+        self.stop()
         self._thread.shutdown(wait=True, cancel_futures=True)
 
     # The job
@@ -225,17 +246,26 @@ class Consolidation:
         wanted = self._settings().merge if merge is None else merge
         options = CycleOptions(self._store.now(), namespace, wanted)
         if is_dry_run:
-            run = self._begun(options, is_dry_run=True)
+            run = self._begun(options, is_requested=True, is_dry_run=True)
             while run.advance():
                 pass
-            return CycleResult(run.cycle, run.operations, is_dry_run=True)
+            return run.result()
         with self._lock:
             while self._run is not None:
                 self._advanced(self._run)
-            self._run = run = self._begun(options._replace(now=self._store.now()), is_requested=True)
-            while self._advanced(run):
-                pass
-        return CycleResult(run.cycle, run.operations)
+            while True:
+                self._run = run = self._begun(options._replace(now=self._store.now()), is_requested=True)
+                while self._advanced(run):
+                    pass
+                if run.cycle.namespace == namespace:  # else it was another one, which had been interrupted
+                    return run.result()
+
+    def history(self, limit: int, cursor: str) -> tuple[list[Cycle], str]:
+        """The cycles so far, the last one first, behind the cursor; and where to go on ("" at the end)."""
+        with self._store.snapshot() as snapshot:
+            behind = (cycle for cycle in snapshot.scan_back(CYCLES, sys.maxsize) if not cursor or cycle.id < cursor)
+            rows = list(itertools.islice(behind, limit + 1))
+        return rows[:limit], rows[limit - 1].id if len(rows) > limit else ""
 
     def _begun(self, options: CycleOptions, *, is_requested: bool = False, is_dry_run: bool = False) -> _CycleRun:
         """A cycle that starts now, or the one that was interrupted."""

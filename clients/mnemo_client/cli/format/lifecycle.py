@@ -1,0 +1,61 @@
+"""Shows cycles of consolidation: the counts of their steps, and each operation with the beginning of its texts."""
+
+from collections.abc import Iterator, Sequence
+
+from mnemo_client.cli.format.differences import word_diff
+from mnemo_client.cli.format.units import LISTED_LINE_CELLS, local_minute, plural, short_id
+from mnemo_client.cli.terminal import TextStyle, clip, sanitize, table
+from mnemo_client.protocol.lifecycle import ConsolidateAnswer, CycleOperationView, CycleStepView, CycleView
+
+MILLISECONDS_SHOWN = 100  # of a step that took longer
+
+
+def consolidate_lines(answer: ConsolidateAnswer, style: TextStyle) -> Iterator[str]:
+    """Yield what a cycle did, or would do: a line for each step that did anything, then its operations."""
+    scope = "all namespaces" if answer.namespace == "*" else f"namespace {sanitize(answer.namespace)}"
+    verb = "a cycle would do this" if answer.dry_run else f"cycle {answer.cycle.epoch}"
+    yield f"{style.bold(verb)} {style.dim(f'· {scope}')}"
+    yield from step_lines(answer.cycle.steps, style)
+    for operation in answer.operations:
+        yield from _operation_lines(operation, style)
+    if len(answer.operations) < answer.total:
+        yield style.dim(f"and {plural(answer.total - len(answer.operations), 'more operation')}")
+
+
+def step_lines(steps: Sequence[CycleStepView], style: TextStyle) -> list[str]:
+    """A line for each step that did anything or was skipped."""
+    rows = []
+    for step in steps:
+        parts = [f"{sanitize(name)} {count:,}" for name, count in step.counts.items()]
+        if step.skipped:
+            parts.append(style.warn(f"skipped: {sanitize(step.skipped)}"))
+        if parts and step.milliseconds >= MILLISECONDS_SHOWN:
+            parts.append(style.dim(f"{step.milliseconds / 1000:.1f} s"))
+        if parts:
+            rows.append([style.dim(sanitize(step.name)), " · ".join(parts)])
+    return table(rows, "  ", style.width)
+
+
+def cycle_lines(cycles: Sequence[CycleView], style: TextStyle) -> Iterator[str]:
+    """Yield each cycle with its steps."""
+    for cycle in cycles:
+        facts = [local_minute(cycle.started_at), "on request" if cycle.requested else "after activity"]
+        if cycle.namespace != "*":
+            facts.append(f"namespace {sanitize(cycle.namespace)}")
+        if cycle.ended_at is None:
+            facts.append(style.warn("not finished"))
+        head = f"{style.bold(f'cycle {cycle.epoch}')} {style.location(short_id(cycle.id))}"
+        yield f"{head} {style.dim(' · '.join(facts))}"
+        yield from step_lines(cycle.steps, style)
+
+
+def _operation_lines(operation: CycleOperationView, style: TextStyle) -> Iterator[str]:
+    """Yield the action with its reason, then the texts that it is about, and the changed words of a new text."""
+    reason = style.dim(f" · {sanitize(operation.reason)}") if operation.reason else ""
+    yield f"{style.warn(sanitize(operation.action))}{reason}"
+    known = [(each, text) for each, text in zip(operation.ids, operation.texts, strict=True) if text is not None]
+    for memory_id, text in known:
+        yield f"  {style.location(short_id(memory_id))}  {clip(sanitize(text), LISTED_LINE_CELLS)}"
+    if operation.text is not None:
+        before = known[0][1] if known else ""
+        yield f"  {style.dim('becomes')}   {word_diff(before, operation.text, style)}"

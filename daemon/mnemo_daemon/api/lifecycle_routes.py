@@ -1,0 +1,110 @@
+"""The routes of consolidation: a cycle on request, and the cycles so far. SPEC 9, 13"""
+
+import asyncio
+import threading
+
+from mnemo_client.protocol.lifecycle import (
+    ConsolidateAnswer,
+    ConsolidateRequest,
+    CycleOperationView,
+    CyclesAnswer,
+    CycleStepView,
+    CycleView,
+)
+from mnemo_client.protocol.primitives import LIMIT_DEFAULT, Limit, Namespace, RequestBody
+from mnemo_daemon.api import access
+from mnemo_daemon.api.workers import WorkerPool
+from mnemo_daemon.errors import Refusal
+from mnemo_daemon.lifecycle.consolidation.consolidation import Consolidation, CycleResult
+from mnemo_daemon.models.embedders.embedding import lower_thread_priority
+from mnemo_daemon.server.router import Reply, Request, Route
+from mnemo_daemon.services import Services
+from mnemo_store.records import Cycle
+
+OPERATIONS_SHOWN = 500
+BUSY_SECONDS = 5  # after which a request that met another one may come again
+
+
+class CyclesQuery(RequestBody):
+    namespace: Namespace | None = None
+    limit: Limit = LIMIT_DEFAULT
+    cursor: str = ""
+
+
+class LifecycleApi:
+    """The handlers. A cycle takes long: it runs on a thread of its own, one at a time, and goes on if its client goes
+    away."""
+
+    def __init__(self, services: Services, workers: WorkerPool) -> None:
+        self._services = services
+        self._workers = workers
+        self._thread = WorkerPool(1, thread_name_prefix="mnemo-cycle", initializer=lower_thread_priority)
+        self._is_busy = threading.Lock()
+        self._at_work: Consolidation | None = None
+
+    def close(self) -> None:
+        """End the cycle under way before its next step, which follows after the next start."""
+        if self._at_work is not None:
+            self._at_work.stop()
+        self._thread.close()
+
+    def routes(self) -> list[Route]:
+        """Return the routes of the resource."""
+        return [
+            Route("POST", "/v1/consolidate", self.consolidate, ConsolidateAnswer,
+                  "Run a cycle of consolidation, or say what one would do", ask=ConsolidateRequest, for_person=True),
+            Route("GET", "/v1/consolidate/history", self.history, CyclesAnswer,
+                  "The cycles of consolidation, the last one first", query=CyclesQuery),
+        ]  # fmt: skip
+
+    async def consolidate(self, request: Request) -> Reply:
+        if not self._is_busy.acquire(blocking=False):
+            message = "a cycle that was asked for is under way: ask again when it has ended"
+            raise Refusal(429, "busy", message, retry_after=BUSY_SECONDS)
+        try:
+            running = self._thread.submit(self._consolidated, request)
+        except RuntimeError:
+            self._is_busy.release()
+            raise Refusal(503, "stopping", "the daemon is stopping", retry_after=1) from None
+        running.add_done_callback(lambda _: self._is_busy.release())
+        return Reply(await asyncio.wrap_future(running))
+
+    async def history(self, request: Request) -> Reply:
+        query: CyclesQuery = request.query
+        cycles, cursor = await self._workers.run(self._services.consolidation.history, query.limit, query.cursor)
+        return Reply(CyclesAnswer(cycles=list(map(cycle_view, cycles)), cursor=cursor or None))
+
+    def _consolidated(self, request: Request) -> ConsolidateAnswer:
+        asked: ConsolidateRequest = request.ask
+        namespace = access.namespace_of(request)
+        consolidation = self._at_work = self._services.consolidation
+        only = "" if namespace == access.EVERY_NAMESPACE else namespace
+        done = consolidation.run(only, is_dry_run=asked.dry_run, merge=asked.merge)
+        return ConsolidateAnswer(
+            cycle=cycle_view(done.cycle), operations=_operation_views(done), total=len(done.operations),
+            dry_run=asked.dry_run, namespace=namespace,
+        )  # fmt: skip
+
+
+def cycle_view(cycle: Cycle) -> CycleView:
+    """A cycle as it is answered."""
+    return CycleView(
+        id=cycle.id, epoch=cycle.epoch, started_at=cycle.started_at, ended_at=cycle.ended_at or None,
+        namespace=cycle.namespace or access.EVERY_NAMESPACE, requested=cycle.is_requested,
+        steps=[
+            CycleStepView(name=each.name, counts=each.counts, milliseconds=each.milliseconds,
+                          skipped=each.skipped or None)
+            for each in cycle.steps
+        ],
+    )  # fmt: skip
+
+
+def _operation_views(done: CycleResult) -> list[CycleOperationView]:
+    shown = zip(done.operations[:OPERATIONS_SHOWN], done.texts, strict=False)
+    return [
+        CycleOperationView(
+            step=step, action=operation.action, ids=list(operation.ids), texts=list(texts),
+            text=operation.text or None, reason=operation.reason,
+        )
+        for (step, operation), texts in shown
+    ]  # fmt: skip

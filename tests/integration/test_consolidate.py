@@ -1,0 +1,89 @@
+"""Cycles of consolidation at their routes, of a real daemon. SPEC 9.1, 13, 16"""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from mnemo_client.client import Client
+from mnemo_client.errors import RefusalError
+from mnemo_client.protocol.lifecycle import ConsolidateRequest
+from mnemo_daemon.api.lifecycle_routes import LifecycleApi
+from mnemo_daemon.api.workers import WorkerPool
+from mnemo_daemon.errors import Refusal
+from mnemo_daemon.lifecycle.consolidation.consolidation import CycleResult
+from mnemo_daemon.server.router import Request
+from mnemo_daemon.server.sockets import Peer
+from mnemo_store.records import Cycle
+from tests.samples import WAIT_SECONDS, sample_id
+
+
+@pytest.fixture(scope="module")
+def client(daemon: Any) -> Iterator[Client]:
+    with daemon.client(entry_point="cli") as open_client:
+        yield open_client
+
+
+def test_a_cycle_on_request_is_reported_and_is_in_the_history(client: Client) -> None:
+    client.remember("The kettle is on the shelf.")
+    before = client.status().seq
+    foretold = client.consolidate(dry_run=True, namespace="*")
+    assert (foretold.dry_run, client.status().seq, client.cycles().cycles) == (True, before, [])
+    done = client.consolidate(namespace="*").cycle
+    of_one = client.consolidate(namespace="work").cycle
+    assert (done.epoch, done.requested, done.namespace, of_one.namespace) == (1, True, "*", "work")
+    assert [step.name for step in done.steps] == [step.name for step in foretold.cycle.steps]
+    first = client.cycles(limit=1)
+    assert [each.id for each in first.cycles] == [of_one.id]
+    rest = client.cycles(limit=1, cursor=first.cursor)
+    assert ([each.id for each in rest.cycles], rest.cursor) == ([done.id], None)
+    assert client.consolidate().cycle.namespace == "default"  # none given. SPEC 2.4
+
+
+def test_a_cycle_that_changed_nothing_is_not_undone(client: Client) -> None:
+    for cycle in ("last", "0" * 12):
+        with pytest.raises(RefusalError) as none:
+            client.undo(cycle=cycle)
+        assert none.value.code == "not_found"
+    with pytest.raises(RefusalError) as short:
+        client.undo(cycle="0")
+    assert short.value.code == "bad_value"
+
+
+def test_a_second_request_does_not_wait_for_the_first(tmp_path: Any) -> None:
+    begun, ended = threading.Event(), threading.Event()
+    cycle = Cycle(id=sample_id(1), epoch=1, started_at=1, seq=1)
+
+    def run(*_: Any, **__: Any) -> CycleResult:
+        begun.set()
+        ended.wait(WAIT_SECONDS)
+        return CycleResult(cycle, [], [])
+
+    services: Any = SimpleNamespace(is_open=True, consolidation=SimpleNamespace(run=run, stop=ended.set))
+    request = Request(ask=ConsolidateRequest(), query=None, path={}, peer=Peer(1, 1))
+    workers = WorkerPool(1)
+    api = LifecycleApi(services, workers)
+
+    async def ask() -> None:
+        first = asyncio.create_task(api.consolidate(request))
+        await asyncio.to_thread(begun.wait, WAIT_SECONDS)
+        with pytest.raises(Refusal) as busy:
+            await api.consolidate(request)
+        assert (busy.value.status, busy.value.code) == (429, "busy")
+        first.cancel()  # its client has gone away: the cycle goes on
+        with pytest.raises(Refusal):
+            await api.consolidate(request)
+        ended.set()
+        while True:
+            try:
+                await api.consolidate(request)
+                break
+            except Refusal:
+                await asyncio.sleep(0.001)
+
+    asyncio.run(ask())
+    api.close()
+    workers.close()
