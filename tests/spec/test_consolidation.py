@@ -135,6 +135,19 @@ def test_an_interrupted_cycle_goes_on_behind_its_last_report(desk: CycleDesk, mo
     assert (desk.desk.memory(one.id).layer, desk.desk.memory(one.id).importance) == ("working", 0.9)
 
 
+def test_the_last_cycle_is_found_after_a_step_back_of_the_clock(tmp_path: Path) -> None:
+    with cycle_desk_in(tmp_path) as desk:
+        desk.desk.at = 10**12
+        future = desk.run().cycle
+    with cycle_desk_in(tmp_path) as desk:  # ids ascend within one run of the daemon alone
+        desk.put(sample_memory(1, "The kettle is on the shelf."))
+        past = desk.run().cycle
+        assert past.id < future.id
+        job = desk.restarted()
+        desk.seconds = 3600.0
+        assert not job.is_due()
+
+
 def test_a_step_that_breaks_a_rule_is_left_out_and_the_others_are_not(
     desk: CycleDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -38,7 +38,7 @@ from mnemo_daemon.models.language.task_runner import TaskRunner
 from mnemo_daemon.priority import QueryPriority
 from mnemo_daemon.settings import LifecycleSettings
 from mnemo_store.backend import Snapshot
-from mnemo_store.records import Change, Cycle, Memory, PutCycle, PutMemory, PutUsage, StepReport, Usage
+from mnemo_store.records import Change, Cycle, Memory, PutCycle, PutMemory, PutMeta, PutUsage, StepReport, Usage
 from mnemo_store.store import Store, WriteResult
 from mnemo_store.tables import CYCLES
 
@@ -47,6 +47,8 @@ FIRST_SECONDS = 60.0  # after the start of the daemon, before a cycle [G27]
 ATTEMPTS = 3  # at a step whose memories others change
 ENTRIES_READ = 2_000  # of the history, for activity; more than that is activity
 
+# The meta value with the id of the cycle that began last: after a step back of the clock, that is not the greatest id.
+LAST_CYCLE = "last_cycle"
 QUIET = LEFT_ALONE - {BY_NOTES, BY_RECALL}  # authors of changes that are no activity of a person or an agent
 
 log = logging.getLogger("mnemo.lifecycle")
@@ -167,7 +169,8 @@ class _CycleRun:
                           if (snapshot.memory(each), snapshot.usage(each) or usage) != (memory, usage)]  # fmt: skip
                 if others:
                     raise _ConflictError(others)
-                return WriteResult((*changes, PutCycle(data=cycle)), None, CONSOLIDATE, cycle.id)
+                record = (PutCycle(data=cycle), PutMeta(name=LAST_CYCLE, value=cycle.id))
+                return WriteResult((*changes, *record), None, CONSOLIDATE, cycle.id)
 
             self._store.transact(decide, by=BY_LIFECYCLE, background=True).result()
         self.cycle = cycle
@@ -305,7 +308,8 @@ class Consolidation:
 
     def _last_cycle(self) -> Cycle | None:
         with self._store.snapshot() as snapshot:
-            return next(snapshot.scan_back(CYCLES, 1), None)
+            name = snapshot.meta(LAST_CYCLE)
+            return snapshot.get(CYCLES, name) if name else None
 
     def _has_activity(self, seen: int) -> bool:
         """Return whether a person, an agent or a notes folder has changed or recalled anything since a change."""
