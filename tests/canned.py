@@ -149,7 +149,7 @@ class CannedDaemon:
                 else:
                     self.wfile.write(data)
 
-            do_GET = do_POST = do_PATCH = do_DELETE = answer  # noqa: N815 - the names that the base class calls
+            do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = answer  # noqa: N815 - the names that the base class calls
 
         return CannedHandler
 

@@ -23,6 +23,7 @@ from mnemo_client.protocol import (
     ingestion,
     maintenance,
     memories,
+    profiles,
     retrieval,
     runs,
     sessions,
@@ -171,6 +172,24 @@ class Client(ClientConnection):
         """Return the cycles of consolidation, the last one first."""
         query = {"limit": limit, "cursor": cursor}
         return self._request("GET", "/consolidate/history", lifecycle_types.CyclesAnswer, query=query)
+
+    def profile(self, user_id: str | None = None) -> profiles.ProfileAnswer:
+        """Return what is known about the user, and the names of the user's projects."""
+        return self._request("GET", "/profile", profiles.ProfileAnswer, query={"user_id": user_id})
+
+    def project(self, name: str, user_id: str | None = None) -> profiles.ProjectAnswer:
+        """Return what is known about a project."""
+        route = f"/projects/{percent_encoded(name)}"
+        return self._request("GET", route, profiles.ProjectAnswer, query={"user_id": user_id})
+
+    def update_profile(self, **fields: Any) -> profiles.ProfileUpdateAnswer:
+        """Write and remove entries of a profile. `fields` are those of ProfileUpdate."""
+        return self._request("PUT", "/profile", profiles.ProfileUpdateAnswer, profiles.ProfileUpdate(**fields))
+
+    def compress(self, **fields: Any) -> profiles.CompressAnswer:
+        """Summarize the oldest conversations, and lift old items to profiles. `fields` are those of CompressRequest."""
+        asked = profiles.CompressRequest(**fields)
+        return self.with_long_timeout()._request("POST", "/compress", profiles.CompressAnswer, asked)
 
     def reclassify(self, asked: ingestion.ReclassifyRequest) -> ingestion.ReclassifyAnswer:
         """Classify and score again every memory that a rule classified; with `dry_run` only report what would

@@ -277,6 +277,19 @@ ROWS: dict[str, list[Row]] = {
     "GET /v1/facts/conflicts": [Row(one("GET", "/v1/facts/conflicts"))],
     "GET /v1/facts/history": [Row(one("GET", "/v1/facts/history", subject="heron"))],
     "DELETE /v1/facts/{id}": [Row(by_id("DELETE", "/v1/facts/{id}"))],
+    # test_profile_routes.py has what is shown of profiles
+    "GET /v1/profile": [Row(one("GET", "/v1/profile"))],
+    "GET /v1/projects/{name}": [Row(one("GET", "/v1/projects/heron"))],
+    "PUT /v1/profile": [
+        Row(by_id("PUT", "/v1/profile", lambda cell, memory_id: {
+            "preferences": [{"text": "I prefer herons.", "evidence_ids": [memory_id]}]})),
+        Row(by_id("PUT", "/v1/profile", lambda cell, memory_id: {"remove": [memory_id]})),
+    ],
+    "POST /v1/compress": [
+        Row(one("POST", "/v1/compress", {"cutoff_hours": 0, "sessions": 1, "dry_run": True})),
+        Row(one("POST", "/v1/compress", {"cutoff_hours": 0, "sessions": 1}),
+            person_changes={"plain", "former"}, agent_changes={"plain", "former"}),
+    ],
     # test_topic_trees.py has what is shown of topics
     "GET /v1/topics": [Row(one("GET", "/v1/topics"))],
     "POST /v1/topics/expand": [Row(one("POST", "/v1/topics/expand", {"ids": ["kb1"]}))],
@@ -354,6 +367,7 @@ WITH_AGENT_ID = {
     "POST /v1/ingest",
     "POST /v1/extract",
     "POST /v1/turns",
+    "PUT /v1/profile",
     "POST /v1/sessions/{id}/chat",
 }
 TRIES = [(name, route) for name, entry in ENTRY_POINTS.items() for route in ROWS

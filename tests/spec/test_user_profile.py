@@ -217,7 +217,7 @@ def update(text: str, *evidence: str, bucket: Any = "stable_facts", **fields: An
 
 def test_an_entry_by_hand_rests_on_its_evidence_which_stays_visible(desk: CompressionDesk) -> None:
     told = desk.put("Yesterday I moved to Oslo.", kind="episodic")
-    group = desk.profiles.update(OWNER, [update("I live in Oslo.", told)], (), PERSON)
+    group = desk.profiles.update(OWNER, [update("I live in Oslo.", told)], (), PERSON).group
     entry = desk.entry("stable_facts")
     assert (entry.content, entry.derived_from, entry.method, entry.trust) == (
         "I live in Oslo.",
@@ -279,9 +279,19 @@ def test_M17_evidence_must_be_there_and_of_the_user(desk: CompressionDesk) -> No
 
 
 def test_only_an_entry_of_the_profile_is_changed_or_removed(desk: CompressionDesk) -> None:
-    item = desk.put("I moved to Oslo.")
-    assert refusal(desk, update("I live in Oslo.", item, id=item)) == (404, "stable_facts[0].id")
+    item, other = desk.put("I moved to Oslo."), desk.put("It rains in Oslo.")
+    assert refusal(desk, update("I live in Oslo.", other, id=item)) == (404, "stable_facts[0].id")
     assert refusal(desk, update("I live in Oslo.", item), item) == (404, "remove[0]")
+
+
+def test_no_entry_is_evidence_of_itself(desk: CompressionDesk) -> None:
+    item = desk.put("I moved to Oslo.")
+    desk.profiles.update(OWNER, [update("I live in Oslo.", item)], (), PERSON)
+    entry = desk.entry("stable_facts")
+    desk.profiles.update(OWNER, [update("I live in Oslo.", entry.id)], (), PERSON)  # said again, it is known
+    assert desk.entry("stable_facts") == entry
+    changed = update("I live in Bergen.", entry.id, id=entry.id)
+    assert refusal(desk, changed) == (422, "stable_facts[0].evidence_ids")
 
 
 def test_an_agent_leaves_a_pinned_entry_alone_and_lowers_the_trust_of_what_it_changes(desk: CompressionDesk) -> None:

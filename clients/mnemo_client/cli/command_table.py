@@ -15,6 +15,7 @@ from mnemo_client.protocol.choices import (
     IMPORT_TOOLS,
     KINDS,
     LAYERS,
+    PROFILE_LISTS,
     RANKERS,
     SORTS,
     STATES,
@@ -317,6 +318,17 @@ _FORGET = (
     _YES,
 )
 
+_PROJECT = _option("--project", help="the name of a project, as in the tag project:NAME", metavar="NAME")
+_PROFILE = (
+    Command(
+        "add", "write an entry; without --evidence its text is remembered as the evidence",
+        ".commands.profile:profile_add",
+        (Argument(("text",), "the text; - reads it from standard input", {"nargs": "*", "metavar": "TEXT"}), _PROJECT,
+         _option("--list", help="the list; default: stable_facts, of a project next_steps", choices=PROFILE_LISTS),
+         _option("--evidence", help="a memory that it rests on", action="append", default=[], metavar="ID")),
+    ),
+    Command("rm", "move entries to the trash; their evidence stays", ".commands.profile:profile_rm", (_IDS,)),
+)  # fmt: skip
 _LIST_OPTIONS = (
     _COUNT,
     _TAG,
@@ -399,6 +411,14 @@ GROUPS: dict[str, tuple[Command, ...]] = {
                 (_DRY_RUN, _flag("--merge", help="also merge memories that say nearly the same"),
                  _flag("--history", help="list the cycles so far instead"), _COUNT)),
         Command("facts", "show the facts about somebody or something", ".commands.facts:facts", _FACTS),
+        Command("profile", "show what is known about you, or about a project", ".commands.profile:profile",
+                (_PROJECT,), _PROFILE),
+        Command("compress", "summarize the oldest conversations, and lift old items to the profile",
+                ".commands.profile:compress",
+                (_option("--sessions", help="summarize the N oldest; default: those beyond the threshold", type=int,
+                         metavar="N"),
+                 _option("--cutoff-hours", help="lift what was stored longer ago (48)", type=int, metavar="N"),
+                 _DRY_RUN)),
         Command("context", "print the block of memories to put before a prompt", ".commands.recall:context_block",
                 (_WORDS, _COUNT, _TAG, _option("--budget", help="limit of tokens; 0: no limit", type=int, metavar="N"),
                  _option("--max-chars", help="limit of characters", type=int, metavar="N"),

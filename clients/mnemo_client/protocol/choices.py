@@ -30,6 +30,7 @@ Sort = Literal["score", "recent", "accessed"]
 Preferences = Literal["first", "inline"]
 Cut = Literal["none", "gap"]
 GroupBy = Literal["note"]
+ProfileList = Literal["preferences", "stable_facts", "do_not_assume", "goals", "blockers", "next_steps"]
 Verdict = Literal["answered", "filtered", "not_found", "not_ranked", "held_back", "further_down", "earlier_page"]
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -43,4 +44,5 @@ IMPORT_TOOLS: tuple[ImportTool, ...] = get_args(ImportTool)
 RANKERS: tuple[Ranker, ...] = get_args(Ranker)
 SORTS: tuple[Sort, ...] = get_args(Sort)
 CUTS: tuple[Cut, ...] = get_args(Cut)
+PROFILE_LISTS: tuple[ProfileList, ...] = get_args(ProfileList)
 GROUPINGS: tuple[GroupBy, ...] = get_args(GroupBy)

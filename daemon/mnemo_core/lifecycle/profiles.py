@@ -193,8 +193,12 @@ def reworded(before: Memory, entry: Memory, now: int) -> Memory:
 
 
 def with_more_evidence(before: Memory, entry: Memory, now: int) -> Memory:
-    """The next version of an entry that says the same as another, with the evidence of both."""
-    return new_version(before, now, {"derived_from": tuple(dict.fromkeys((*before.derived_from, *entry.derived_from)))})
+    """The entry with its own evidence and that of another which says the same: as its next version, or as it is where
+    it has all of that. No entry is evidence of itself."""
+    sources = dict.fromkeys((*before.derived_from, *entry.derived_from))
+    sources.pop(before.id, None)
+    more = tuple(sources)
+    return before if more == before.derived_from else new_version(before, now, {"derived_from": more})
 
 
 def _lifted(place: ProfilePlace, item: UsedMemory, entry_id: str, now: int, epoch: int, writer: Trust) -> UsedMemory:

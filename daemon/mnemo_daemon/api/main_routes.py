@@ -20,6 +20,7 @@ from mnemo_daemon.api.lifecycle_routes import LifecycleApi
 from mnemo_daemon.api.maintenance_routes import MaintenanceApi
 from mnemo_daemon.api.memory_routes import MemoriesApi
 from mnemo_daemon.api.notes_routes import NotesApi
+from mnemo_daemon.api.profile_routes import ProfilesApi
 from mnemo_daemon.api.recall_routes import RecallApi
 from mnemo_daemon.api.run_routes import RunsApi
 from mnemo_daemon.api.session_routes import SessionsApi
@@ -49,13 +50,14 @@ class Api:
         self._runs = RunsApi(services, workers, ingest)
         self._graph = GraphApi(services, workers)
         self._lifecycle = LifecycleApi(services, workers)
+        self._profiles = ProfilesApi(services, workers)
         self._resources = (
             SessionsApi(services, workers),
             MemoriesApi(services, workers), self._recall, AskApi(services, self._recall),
             context, HookApi(services, workers, self._recall, context, ingest), StateApi(services, workers, report),
             DaemonApi(services, workers, report), NotesApi(services, workers), ingest,
             HistoryApi(services, workers), self._transfer, self._maintenance, self._erasure, self._runs,
-            self._graph, self._lifecycle,
+            self._graph, self._lifecycle, self._profiles,
             ConversationApi(services, workers, self._recall, ingest),
             FactsApi(services, workers),
             TopicsApi(services, workers),
@@ -71,6 +73,7 @@ class Api:
             self._runs,
             self._graph,
             self._lifecycle,
+            self._profiles,
             self._workers,
         ):
             resource.close()

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from mnemo_core.decay import epoch_of
+from mnemo_core.decay import epoch_of, initial_usage
 from mnemo_core.ingest import write_plan
 from mnemo_core.ingest.policies import PolicyName
 from mnemo_core.lifecycle.compression import (
@@ -34,7 +34,7 @@ from mnemo_daemon.models.language.task_runner import TaskRunner
 from mnemo_store.backend import READ_SLICE, Snapshot
 from mnemo_store.batches import batched
 from mnemo_store.indexes.attributes import MemoryFilter
-from mnemo_store.records import STATES, TIERS, Change, Memory, PutMemory, PutUsage, Usage, skip_hash
+from mnemo_store.records import STATES, TIERS, Change, Memory, PutMemory, PutUsage, skip_hash
 from mnemo_store.store import Store, WriteResult
 
 IDLE_MS = 1_800_000  # without a memory, after which a session is over. SPEC 8
@@ -197,7 +197,7 @@ class Compression:
             if is_erased or not is_same or not all(is_compressible(memory, snapshot.now) for memory in now):
                 return WriteResult((), None)
             made = compress_session(now, text, method, summary_id, snapshot.now, caller.trust)
-            usage = Usage(id=summary_id, strength=made.summary.importance, strength_epoch=epoch_of(snapshot))
+            usage = initial_usage(made.summary, epoch_of(snapshot))
             stated = write_plan.put_facts(made.summary, text, facts, snapshot, self._store.new_id)
             changes: list[Change] = [PutMemory(data=each) for each in (made.summary, *made.originals)]
             return WriteResult((*changes, PutUsage(data=usage), *stated), made, COMPRESS, group)

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from msgspec.structs import replace
 
-from mnemo_core.decay import epoch_of
+from mnemo_core.decay import epoch_of, initial_usage
 from mnemo_core.ingest import mutations, write_plan
-from mnemo_core.ingest.write_plan import StatedFact
+from mnemo_core.ingest.write_plan import PendingSnapshot, StatedFact
 from mnemo_core.lifecycle.profiles import (
     HOUR_MS,
     PROFILE_SOURCE,
@@ -41,7 +41,7 @@ from mnemo_daemon.memories.weights import Numbers, by_weight
 from mnemo_store.backend import READ_SLICE, Snapshot
 from mnemo_store.batches import batched
 from mnemo_store.indexes.attributes import MemoryFilter
-from mnemo_store.records import DEFAULT_NAMESPACE, STATES, Change, Memory, PutMemory, PutUsage, Usage
+from mnemo_store.records import DEFAULT_NAMESPACE, STATES, Change, Memory, PutMemory, PutUsage
 from mnemo_store.store import Store, WriteResult
 
 LISTED_STATES = ("active", "archived")
@@ -69,6 +69,13 @@ class EntryUpdate(NamedTuple):
     evidence: tuple[str, ...]
     id: str
     field: str
+
+
+class UpdateResult(NamedTuple):
+    """The ids of the entries that were written, in the order in which they were given, and the group of the change."""
+
+    ids: list[str]
+    group: str
 
 
 class LiftResult(NamedTuple):
@@ -123,8 +130,10 @@ class ProfileService:
 
     # Changes by hand
 
-    def update(self, owner: Owner, updates: Sequence[EntryUpdate], removed: Sequence[str], caller: Caller) -> str:
-        """Write these entries and move others (whole ids) to the trash, all or nothing; return the group of the change.
+    def update(
+        self, owner: Owner, updates: Sequence[EntryUpdate], removed: Sequence[str], caller: Caller
+    ) -> UpdateResult:
+        """Write these entries and move others (whole ids) to the trash, all or nothing.
 
         Where a list holds an entry that says the same, that one gets the evidence. Raises a Refusal: for evidence or an
         entry that is not there, for a pinned entry, and for an erased text.
@@ -133,23 +142,29 @@ class ProfileService:
         facts = {each.text: stated_facts(each.text, "") for each in updates}
         group = self._store.new_id()
 
-        def decide(snapshot: Snapshot) -> WriteResult[None]:
-            changes: list[Change] = []
+        def decide(snapshot: Snapshot) -> WriteResult[UpdateResult]:
+            pending, written = PendingSnapshot(snapshot), UpdateResult([], group)
             for update in updates:
-                changes += self._updated(snapshot, owner, update, index, facts[update.text], caller)
+                entry, others = self._updated(pending, owner, update, index, facts[update.text], caller)
+                if pending.memory(entry.id) != entry:
+                    pending.apply(authorised_changes((PutMemory(data=entry), *others), pending, caller.trust))
+                written.ids.append(entry.id)
             for place, memory_id in enumerate(removed):
-                entry = _entry(snapshot, owner, memory_id, caller, f"remove[{place}]")
-                changes += mutations.move_to_trash(entry, "removed from the profile", snapshot.now)
-            return WriteResult(authorised_changes(changes, snapshot, caller.trust), None, PROFILE, group)
+                entry = _entry(pending, owner, memory_id, caller, f"remove[{place}]")
+                gone = mutations.move_to_trash(entry, "removed from the profile", snapshot.now)
+                pending.apply(authorised_changes(gone, pending, caller.trust))
+            return WriteResult(pending.changes, written, PROFILE, group)
 
-        self._store.transact(decide, by=caller.name).result()
-        return group
+        return self._store.transact(decide, by=caller.name).result().result
 
     def _updated(
-        self, snapshot: Snapshot, owner: Owner, update: EntryUpdate, index: EntryIndex, facts: Sequence[StatedFact],
-        caller: Caller,
-    ) -> list[Change]:  # fmt: skip
+        self, snapshot: PendingSnapshot, owner: Owner, update: EntryUpdate, index: EntryIndex,
+        facts: Sequence[StatedFact], caller: Caller,
+    ) -> tuple[Memory, list[Change]]:  # fmt: skip
+        """The entry as an update makes it, and the changes that go with it."""
         now, field = snapshot.now, f"{update.field}.evidence_ids"
+        if update.id in update.evidence:
+            raise Refusal(422, "no_evidence", f"the entry {update.id} is no evidence of itself", field=field)
         evidence = [_evidence(snapshot, each, owner, caller, field) for each in update.evidence]
         entry_id = update.id or self._store.new_id()
         entry = entry_of(update.place, owner.namespace, update.text, evidence, entry_id, now, caller.trust)
@@ -160,12 +175,12 @@ class ProfileService:
         if update.id:
             entry = reworded(_entry(snapshot, owner, update.id, caller, f"{update.field}.id"), entry, now)
         elif before is not None and before.state in LISTED_STATES and is_visible(before, caller):
-            return [PutMemory(data=with_more_evidence(before, entry, now))]
+            return with_more_evidence(before, entry, now), []
         else:
-            usage = (PutUsage(data=Usage(id=entry.id, strength=entry.importance, strength_epoch=epoch_of(snapshot))),)
+            usage = (PutUsage(data=initial_usage(entry, epoch_of(snapshot))),)
         again = wanted_again(snapshot, entry, caller.trust)
         stated = write_plan.put_facts(entry, entry.content, facts, snapshot, self._store.new_id)
-        return [PutMemory(data=entry), *usage, *again, *stated]
+        return entry, [*usage, *again, *stated]
 
     # Lifting
 
@@ -230,7 +245,7 @@ def _by_place(memories: Iterable[Memory]) -> Entries:
     return found
 
 
-def _evidence(snapshot: Snapshot, memory_id: str, owner: Owner, caller: Caller, field: str) -> Memory:
+def _evidence(snapshot: PendingSnapshot, memory_id: str, owner: Owner, caller: Caller, field: str) -> Memory:
     """The memory that an entry rests on. Raises a Refusal where it is not there, or is not the owner's."""
     memory = snapshot.memory(memory_id)
     is_near = memory is not None and memory.namespace in (owner.namespace, DEFAULT_NAMESPACE)
@@ -242,7 +257,7 @@ def _evidence(snapshot: Snapshot, memory_id: str, owner: Owner, caller: Caller, 
     return memory
 
 
-def _entry(snapshot: Snapshot, owner: Owner, memory_id: str, caller: Caller, field: str) -> Memory:
+def _entry(snapshot: PendingSnapshot, owner: Owner, memory_id: str, caller: Caller, field: str) -> Memory:
     """The entry of an owner's profile. Raises a Refusal where there is none."""
     memory = snapshot.memory(memory_id)
     is_there = memory is not None and memory.state in LISTED_STATES and is_visible(memory, caller)

@@ -1,0 +1,55 @@
+"""Shows profiles, and what a compression did."""
+
+from collections.abc import Sequence
+
+from mnemo_client.cli.format.units import local_date, plural, short_id
+from mnemo_client.cli.terminal import TextStyle, sanitize
+from mnemo_client.protocol.profiles import CompressAnswer, ProfileAnswer, ProfileEntry, ProjectAnswer
+
+
+def profile_lines(profile: ProfileAnswer, style: TextStyle) -> list[str]:
+    """Return the lists of a user's profile under their headings, and the names of the projects; none if all are
+    empty."""
+    lists = {
+        "Preferences": profile.preferences, "Facts": profile.stable_facts, "Do not assume": profile.do_not_assume,
+    }  # fmt: skip
+    lines = [line for heading, entries in lists.items() for line in _list(heading, entries, style)]
+    if profile.projects:
+        lines.append(f"{style.bold('Projects')}: {', '.join(map(sanitize, profile.projects))}")
+    return lines
+
+
+def project_lines(project: ProjectAnswer, style: TextStyle) -> list[str]:
+    """Return the lists of a project under their headings."""
+    lists = {"Goals": project.goals, "Blockers": project.blockers, "Next steps": project.next_steps}
+    return [line for heading, entries in lists.items() for line in _list(heading, entries, style)]
+
+
+def compression_lines(answer: CompressAnswer, style: TextStyle) -> list[str]:
+    """Return a line for each summary, with the session and the number of memories that it stands for, and one for what
+    was lifted."""
+    lines = [
+        f"{style.bold(sanitize(each.session_id))} · {plural(len(each.memories), 'memory', 'memories')} · "
+        f"{sanitize(each.summary)}"
+        for each in answer.sessions
+    ]
+    would = "would be " if answer.dry_run else ""
+    lines.append(f"{plural(len(answer.sessions), 'conversation')} {would}summarized")
+    if answer.under_way:
+        lines.append(f"{plural(answer.under_way, 'conversation')} left alone, because it goes on: mnemo sessions")
+    entries = plural(answer.profile, "entry", "entries")
+    lines.append(
+        f"{plural(answer.compressed, 'item')} {would}lifted to {entries} of the profile"
+        f" and to {plural(answer.projects, 'project')}"
+    )
+    return lines
+
+
+def _list(heading: str, entries: Sequence[ProfileEntry], style: TextStyle) -> list[str]:
+    return [style.bold(heading), *(_line(entry, style) for entry in entries)] if entries else []
+
+
+def _line(entry: ProfileEntry, style: TextStyle) -> str:
+    evidence = ", ".join(map(short_id, entry.evidence_ids))
+    facts = f"{short_id(entry.id)} · {local_date(entry.last_updated)} · evidence {evidence}"
+    return f"  {sanitize(entry.text)}  {style.dim(facts)}"

@@ -1,0 +1,122 @@
+"""The wire types of /v1 for profiles and compression. SPEC 9.6, 13"""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from mnemo_client.protocol.choices import Trust
+from mnemo_client.protocol.primitives import AnswerBody, Namespace, RequestBody, ShortText
+
+ENTRIES_PER_LIST_MAX = 100  # that one request writes
+PROJECT_CHARACTERS_MAX = 24  # with `project:` before it, the name is a tag
+
+
+class ProfileEntry(AnswerBody):
+    """An entry of a profile: a memory, and the memories that it rests on."""
+
+    id: str
+    text: str
+    evidence_ids: list[str]
+    last_updated: int
+    trust: Trust
+    speaker: str | None = None
+    namespace: str = "default"
+
+
+class ProfileAnswer(AnswerBody):
+    """GET /v1/profile: what is known about the user, the last changed first, and the names of the user's projects."""
+
+    preferences: list[ProfileEntry]
+    stable_facts: list[ProfileEntry]
+    do_not_assume: list[ProfileEntry]
+    projects: list[str]
+    last_updated: int | None = None  # null: there is no entry
+    namespace: str = "default"
+
+
+class ProjectAnswer(AnswerBody):
+    """GET /v1/projects/{name}: what is known about a project, the last changed first."""
+
+    project: str
+    goals: list[ProfileEntry]
+    blockers: list[ProfileEntry]
+    next_steps: list[ProfileEntry]
+    last_updated: int
+    namespace: str = "default"
+
+
+class NewProfileEntry(RequestBody):
+    """An entry to write. With `id` it changes that one, which may stand in another list.
+
+    No entry is without evidence: memories of the user, by their ids.
+    """
+
+    text: str
+    evidence_ids: Annotated[list[str], Meta(min_length=1, max_length=64)]
+    id: str | None = None
+
+
+NewEntries = Annotated[list[NewProfileEntry], Meta(max_length=ENTRIES_PER_LIST_MAX)]
+
+
+class ProfileUpdate(RequestBody):
+    """PUT /v1/profile: entries to write, by their lists, and ids of entries to move to the trash; all or nothing.
+
+    The last three lists are those of a `project`, and are given with it; the first three without.
+    """
+
+    preferences: NewEntries = []
+    stable_facts: NewEntries = []
+    do_not_assume: NewEntries = []
+    goals: NewEntries = []
+    blockers: NewEntries = []
+    next_steps: NewEntries = []
+    remove: Annotated[list[str], Meta(max_length=ENTRIES_PER_LIST_MAX)] = []
+    project: Annotated[str, Meta(min_length=1, max_length=PROJECT_CHARACTERS_MAX)] | None = None
+    user_id: ShortText | None = None
+    agent_id: ShortText | None = None
+    namespace: Namespace | None = None
+
+
+class ProfileUpdateAnswer(AnswerBody):
+    """The ids of the entries in the order in which they were given, and of those that were removed; undo of the group
+    takes the update back."""
+
+    ids: list[str]
+    removed: list[str]
+    group: str
+    namespace: str = "default"
+
+
+class CompressRequest(RequestBody):
+    """POST /v1/compress."""
+
+    sessions: Annotated[int, Meta(ge=0, le=100)] | None = None  # the oldest; null: those beyond the threshold
+    cutoff_hours: Annotated[int, Meta(ge=0, le=876_000)] | None = 48  # lift what was stored before; null: nothing
+    dry_run: bool = False
+    user_id: ShortText | None = None
+    namespace: Namespace | None = None
+
+
+class SummarizedSession(AnswerBody):
+    """A session that was compressed. `id`: of the summary; null in a dry run."""
+
+    session_id: str
+    summary: str
+    memories: list[str]  # the ids of those that the summary stands for
+    method: Literal["llm", "rule"]
+    id: str | None = None
+
+
+class CompressAnswer(AnswerBody):
+    """The numbers of the items that were lifted to profiles, of the projects among these, and of the entries of the
+    user's profile; and the sessions that were summarized. Undo of the group takes all of it back."""
+
+    compressed: int
+    projects: int
+    profile: int
+    sessions: list[SummarizedSession]
+    under_way: int  # sessions that are left alone until they end
+    dry_run: bool = False
+    group: str | None = None  # null: a dry run
+    namespace: str = "default"

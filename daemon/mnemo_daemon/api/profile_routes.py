@@ -1,0 +1,186 @@
+"""The routes of profiles, and of compression, which makes them. SPEC 9.6, 13"""
+
+from collections.abc import Iterator
+
+from msgspec import UNSET
+
+from mnemo_client.protocol.memories import NewMemory
+from mnemo_client.protocol.primitives import Namespace, RequestBody, ShortText
+from mnemo_client.protocol.profiles import (
+    PROJECT_CHARACTERS_MAX,
+    CompressAnswer,
+    CompressRequest,
+    NewProfileEntry,
+    ProfileAnswer,
+    ProfileEntry,
+    ProfileUpdate,
+    ProfileUpdateAnswer,
+    ProjectAnswer,
+    SummarizedSession,
+)
+from mnemo_core.lifecycle.profiles import PROJECT_BUCKETS, USER_BUCKETS, Bucket, ProfilePlace
+from mnemo_daemon.api import access, request_codec
+from mnemo_daemon.api.workers import WorkerPool
+from mnemo_daemon.errors import Refusal, bad_value
+from mnemo_daemon.lifecycle.compression import SessionSummary
+from mnemo_daemon.lifecycle.profile_service import LISTED_STATES, Entries, EntryUpdate, Owner
+from mnemo_daemon.memories.memory_service import Caller
+from mnemo_daemon.server.router import Reply, Request, Route
+from mnemo_daemon.services import Services
+from mnemo_store.indexes.attributes import MemoryFilter
+from mnemo_store.records import Memory
+
+
+class ProfileQuery(RequestBody):
+    namespace: Namespace | None = None
+    user_id: ShortText | None = None
+
+
+class ProfilesApi:
+    """The handlers."""
+
+    def __init__(self, services: Services, workers: WorkerPool) -> None:
+        self._services = services
+        self._workers = workers
+        self._compressor = WorkerPool(1, thread_name_prefix="mnemo-compress")
+
+    def close(self) -> None:
+        """End the thread that waits for summaries."""
+        self._compressor.close()
+
+    def routes(self) -> list[Route]:
+        """Return the routes of the resource."""
+        return [
+            Route("GET", "/v1/profile", self.profile, ProfileAnswer, "The lasting facts about the user",
+                  query=ProfileQuery),
+            Route("PUT", "/v1/profile", self.update, ProfileUpdateAnswer, "Write and remove entries of a profile",
+                  ask=ProfileUpdate),
+            Route("GET", "/v1/projects/{name}", self.project, ProjectAnswer, "The lasting facts about a project",
+                  query=ProfileQuery),
+            Route("POST", "/v1/compress", self.compress, CompressAnswer,
+                  "Summarize the oldest conversations, and lift old items to profiles", ask=CompressRequest),
+        ]  # fmt: skip
+
+    async def profile(self, request: Request) -> Reply:
+        return Reply(await self._workers.run(self._profile_answer, request))
+
+    async def project(self, request: Request) -> Reply:
+        return Reply(await self._workers.run(self._project_answer, request))
+
+    async def update(self, request: Request) -> Reply:
+        return Reply(await self._workers.run(self._updated, request))
+
+    async def compress(self, request: Request) -> Reply:
+        return Reply(await self._compressor.run(self._compressed, request))
+
+    def _profile_answer(self, request: Request) -> ProfileAnswer:
+        found = self._entries(request)
+        of_user = {bucket: list(map(_view, found.get(ProfilePlace(bucket), ()))) for bucket in USER_BUCKETS}
+        return ProfileAnswer(
+            **of_user, projects=sorted({place.project for place in found} - {""}),
+            last_updated=max((each.last_updated for some in of_user.values() for each in some), default=None),
+            namespace=access.namespace_of(request),
+        )  # fmt: skip
+
+    def _project_answer(self, request: Request) -> ProjectAnswer:
+        name, found = _project_name(request.path["name"], "name"), self._entries(request)
+        of_project = {bucket: list(map(_view, found.get(ProfilePlace(bucket, name), ()))) for bucket in PROJECT_BUCKETS}
+        changed = [each.last_updated for some in of_project.values() for each in some]
+        if not changed:
+            known = ", ".join(sorted({place.project for place in found} - {""})) or "none yet"
+            raise Refusal(404, "not_found", f"nothing is known about a project {name!r}; known: {known}", field="name")
+        return ProjectAnswer(
+            project=name, **of_project, last_updated=max(changed), namespace=access.namespace_of(request)
+        )
+
+    def _entries(self, request: Request) -> Entries:
+        query: ProfileQuery = request.query
+        return self._services.profiles.entries(MemoryFilter(
+            namespaces=access.visible_namespaces(access.namespace_of(request)), user_id=query.user_id or "local",
+            states=LISTED_STATES, without_tags=access.hidden_tags(request), now=self._services.store.now(),
+        ))  # fmt: skip
+
+    def _updated(self, request: Request) -> ProfileUpdateAnswer:
+        asked: ProfileUpdate = request.ask
+        caller = access.caller_of(request, asked.agent_id)
+        updates = list(self._updates(request, caller))
+        resolve = self._services.memories.resolve
+        removed = [resolve(each, caller, f"remove[{place}]") for place, each in enumerate(asked.remove)]
+        if not updates and not removed:
+            raise bad_value("name at least one entry to write or to remove", "remove")
+        owner = Owner(access.writable_namespace(request), asked.user_id or "local")
+        written = self._services.profiles.update(owner, updates, removed, caller)
+        return ProfileUpdateAnswer(ids=written.ids, removed=removed, group=written.group, namespace=owner.namespace)
+
+    def _updates(self, request: Request, caller: Caller) -> Iterator[EntryUpdate]:
+        """The entries of an update, checked. Raises a Refusal that names the field."""
+        asked: ProfileUpdate = request.ask
+        project = "" if asked.project is None else _project_name(asked.project, "project")
+        buckets: tuple[Bucket, ...] = (*USER_BUCKETS, *PROJECT_BUCKETS)
+        for bucket in buckets:
+            given: list[NewProfileEntry] = getattr(asked, bucket)
+            if given and (bucket in PROJECT_BUCKETS) != bool(project):
+                needed = (
+                    "a list of a project: name the `project`" if not project else "a list of the user, of no project"
+                )
+                raise bad_value(f"`{bucket}` is {needed}", bucket)
+            for place, entry in enumerate(given):
+                yield self._checked(request, entry, ProfilePlace(bucket, project), f"{bucket}[{place}]", caller)
+
+    def _checked(
+        self, request: Request, entry: NewProfileEntry, place: ProfilePlace, field: str, caller: Caller
+    ) -> EntryUpdate:
+        services, asked = self._services, request.ask
+        memory = NewMemory(
+            content=entry.text, user_id=asked.user_id, agent_id=UNSET if asked.agent_id is None else asked.agent_id
+        )
+        try:
+            draft, _ = request_codec.draft_of(request, memory, services.secret_policy(), services.store.now())
+        except Refusal as refused:
+            name = f"{field}.text" if refused.field == "content" else refused.field
+            raise Refusal(refused.status, refused.code, refused.message, field=name) from None
+        evidence = [self._resolved_evidence(each, caller, f"{field}.evidence_ids") for each in entry.evidence_ids]
+        entry_id = services.memories.resolve(entry.id, caller, f"{field}.id") if entry.id is not None else ""
+        return EntryUpdate(place, draft.content, draft.tags, tuple(dict.fromkeys(evidence)), entry_id, field)
+
+    def _resolved_evidence(self, text: str, caller: Caller, field: str) -> str:
+        try:
+            return self._services.memories.resolve(text, caller, field)
+        except Refusal as refused:
+            if refused.status != 404:
+                raise
+            raise Refusal(422, "no_evidence", f"evidence must exist: {refused.message}", field=field) from None
+
+    def _compressed(self, request: Request) -> CompressAnswer:
+        asked: CompressRequest = request.ask
+        owner = Owner(access.writable_namespace(request), asked.user_id or "local")
+        made = self._services.compression.compress(
+            owner, asked.sessions, asked.cutoff_hours, access.caller_of(request), dry_run=asked.dry_run
+        )
+        return CompressAnswer(
+            **made.lifted._asdict(), sessions=[_session_view(each, asked.dry_run) for each in made.sessions],
+            under_way=made.under_way, dry_run=asked.dry_run, group=made.group or None, namespace=owner.namespace,
+        )  # fmt: skip
+
+
+def _project_name(text: str, field: str) -> str:
+    """The name of a project, as it stands in tags. Raises a Refusal."""
+    name = request_codec.clean_text(text, field).strip().lower()
+    if not 0 < len(name) <= PROJECT_CHARACTERS_MAX:
+        raise bad_value(f"a project has a name of 1 to {PROJECT_CHARACTERS_MAX} characters", field)
+    return name
+
+
+def _view(memory: Memory) -> ProfileEntry:
+    return ProfileEntry(
+        id=memory.id, text=memory.content, evidence_ids=list(memory.derived_from), last_updated=memory.modified_at,
+        trust=memory.trust, speaker=memory.speaker or None, namespace=memory.namespace,
+    )  # fmt: skip
+
+
+def _session_view(made: SessionSummary, is_dry: bool) -> SummarizedSession:
+    summary = made.compressed.summary
+    return SummarizedSession(
+        session_id=summary.session_id, summary=summary.content, memories=list(summary.derived_from),
+        method=made.method, id=None if is_dry else summary.id,
+    )  # fmt: skip

@@ -1,0 +1,128 @@
+"""Profiles and compression through the daemon and the command line. SPEC 9.6, 11, 13"""
+
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from mnemo_client.client import Client
+from mnemo_client.errors import RefusalError
+from mnemo_client.protocol.profiles import ProfileEntry
+from tests.running import RunningDaemon
+
+
+@pytest.fixture
+def client(daemon: RunningDaemon) -> Iterator[Client]:
+    """In a namespace of the test's own."""
+    with daemon.client(f"ns-{uuid.uuid4().hex[:8]}") as open_client:
+        yield open_client
+
+
+def remember(client: Client, content: str, **fields: Any) -> str:
+    return client.remember(content, **fields).memory.id
+
+
+def texts(entries: list[ProfileEntry]) -> list[str]:
+    return [entry.text for entry in entries]
+
+
+def refused(client: Client, **fields: Any) -> tuple[int, str, str | None]:
+    with pytest.raises(RefusalError) as refusal:
+        client._request("PUT", "/profile", dict[str, Any], fields)
+    return refusal.value.status, refusal.value.code, refusal.value.field
+
+
+def test_a_profile_is_made_shown_and_taken_back(client: Client) -> None:
+    tea = remember(client, "I prefer tea.", category="preference")
+    home = remember(client, "I live in Oslo.", kind="semantic", category="fact")
+    goal = remember(client, "The web shop opens in May.", category="project", tags=["project:web"])
+    crumb = remember(client, "We talked about the rain.", category="crumb")
+    made = client.compress(cutoff_hours=0)
+    assert (made.compressed, made.projects, made.profile, made.sessions, made.under_way) == (3, 1, 2, [], 0)
+    profile = client.profile()
+    assert [(each.text, each.evidence_ids) for each in profile.preferences] == [("I prefer tea.", [tea])]
+    assert [(each.text, each.evidence_ids) for each in profile.stable_facts] == [("I live in Oslo.", [home])]
+    assert (profile.do_not_assume, profile.projects) == ([], ["web"])
+    assert profile.last_updated == max(each.last_updated for each in profile.preferences + profile.stable_facts)
+    project = client.project("Web")
+    assert [(each.text, each.evidence_ids) for each in project.goals] == [("The web shop opens in May.", [goal])]
+    assert (project.project, project.blockers, project.next_steps) == ("web", [], [])
+    assert [client.get(each).state for each in (tea, home, goal, crumb)] == ["compressed"] * 3 + ["active"]
+    client.undo(group=made.group)
+    assert (client.profile().preferences, client.get(tea).state) == ([], "active")
+
+
+def test_an_unknown_project_is_not_found(client: Client) -> None:
+    with pytest.raises(RefusalError) as refusal:
+        client.project("moon")
+    assert (refusal.value.status, refusal.value.field) == (404, "name")
+
+
+def test_M17_an_update_without_evidence_or_with_an_unknown_key_is_refused_by_name(client: Client) -> None:
+    item = remember(client, "I moved to Oslo.")
+    entry = {"text": "I live in Oslo."}
+    assert refused(client, stable_facts=[entry]) == (400, "missing_field", "stable_facts[0].evidence_ids")
+    assert refused(client, stable_facts=[entry | {"evidence_ids": []}]) == (
+        400, "bad_value", "stable_facts[0].evidence_ids",
+    )  # fmt: skip
+    field = "stable_facts[0].evidence_ids"
+    for evidence in (str(uuid.uuid4()), item[:8] + "0000"):
+        assert refused(client, stable_facts=[entry | {"evidence_ids": [evidence]}]) == (422, "no_evidence", field)
+    with_evidence = entry | {"evidence_ids": [item]}
+    assert refused(client, hobbies=[with_evidence]) == (400, "unknown_field", "hobbies")
+    assert refused(client, stable_facts=[with_evidence | {"sure": 1}]) == (
+        400, "unknown_field", "stable_facts[0].sure",
+    )  # fmt: skip
+    assert refused(client, stable_facts=[entry | {"text": " ", "evidence_ids": [item]}])[2] == "stable_facts[0].text"
+    assert refused(client, goals=[with_evidence]) == (400, "bad_value", "goals")
+    assert refused(client, project="web", stable_facts=[with_evidence]) == (400, "bad_value", "stable_facts")
+    assert refused(client) == (400, "bad_value", "remove")
+    assert client.profile().stable_facts == []
+
+
+def test_entries_are_written_changed_and_removed_by_hand(client: Client) -> None:
+    item = remember(client, "I moved to Oslo.", kind="episodic")
+    (entry_id,) = client.update_profile(stable_facts=[{"text": "I live in Oslo.", "evidence_ids": [item]}]).ids
+    assert client.update_profile(stable_facts=[{"text": "I live in Oslo!", "evidence_ids": [item]}]).ids == [entry_id]
+    assert client.get(entry_id).version == 1
+    client.update_profile(
+        do_not_assume=[{"text": "I live in Oslo now.", "evidence_ids": [item[-8:]], "id": entry_id[-8:]}]
+    )
+    profile = client.profile()
+    assert (texts(profile.stable_facts), texts(profile.do_not_assume)) == ([], ["I live in Oslo now."])
+    client.update_profile(project="web", blockers=[{"text": "The key is lost.", "evidence_ids": [item]}])
+    assert texts(client.project("web").blockers) == ["The key is lost."]
+    assert client.update_profile(remove=[entry_id]).removed == [entry_id]
+    assert (client.profile().do_not_assume, client.get(entry_id).state) == ([], "trashed")
+
+
+def test_an_agent_sees_no_sensitive_entry(client: Client, daemon: RunningDaemon) -> None:
+    item = remember(client, "My account is at the Old Bank.", tags=["sensitive"])
+    client.update_profile(stable_facts=[{"text": "I bank at the Old Bank.", "evidence_ids": [item]}])
+    assert texts(client.profile().stable_facts) == ["I bank at the Old Bank."]
+    with Client(daemon.socket, client.namespace, agent="planner") as agent:
+        assert agent.profile().stable_facts == []
+
+
+def test_a_namespace_sees_the_profile_of_default_and_not_another(client: Client, daemon: RunningDaemon) -> None:
+    with daemon.client("default") as default:
+        item = remember(default, f"I was born in {uuid.uuid4().hex}.")
+        (entry_id,) = default.update_profile(stable_facts=[{"text": "I am Norse.", "evidence_ids": [item]}]).ids
+        seen = [each.id for each in client.profile().stable_facts]
+        default.update_profile(remove=[entry_id])
+    assert seen == [entry_id]
+
+
+def test_L31_sessions_are_compressed_on_request(client: Client) -> None:
+    ids = [remember(client, text, kind="episodic", session_id="s") for text in ("Anna is in Oslo.", "Tom paid 40.")]
+    planned = client.compress(sessions=1, cutoff_hours=None, dry_run=True)
+    assert (planned.group, planned.sessions[0].id, planned.sessions[0].memories) == (None, None, ids)
+    assert client.get(ids[0]).state == "active"
+    made = client.compress(sessions=1, cutoff_hours=None)
+    (session,) = made.sessions
+    assert (session.session_id, session.method, session.summary) == ("s", "rule", "Anna is in Oslo. Tom paid 40.")
+    assert session.id is not None
+    assert client.get(session.id).source_session_id == "s"
+    assert client.get(ids[0]).compressed
+    assert {each.id for each in client.recall("Anna", include_compressed=True).memories} >= {session.id}
