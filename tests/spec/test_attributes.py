@@ -376,3 +376,11 @@ def test_each_has_the_hash_of_the_text_that_is_embedded_for_it(tmp_path: Path) -
     assert int(high[0]).to_bytes(8, "big") + int(low[0]).to_bytes(8, "big") == hashes[0]
     columns.save(tmp_path / "columns.view", {}, Disk())
     assert AttributeStore.load(tmp_path / "columns.view")[0].text_hashes(np.array([0, 1, 2])) == hashes
+
+
+def test_a_memory_without_a_usage_record_is_as_strong_as_it_is_important() -> None:
+    columns = AttributeStore()
+    columns.put(0, sample_memory(0, importance=0.75), None)
+    assert columns.values("strength", np.array([0])).tolist() == [0.75]
+    columns.put(0, sample_memory(0, importance=0.5, version=2), None)  # a new version changes no usage
+    assert columns.values("strength", np.array([0])).tolist() == [0.75]

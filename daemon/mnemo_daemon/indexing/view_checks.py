@@ -15,7 +15,6 @@ from mnemo_store.database.table_access import TableRow, TableSnapshot
 from mnemo_store.disk import Disk
 from mnemo_store.indexes import index_file
 from mnemo_store.maintenance.check import CHECK_SLICE, TableSource, YieldToQueries, decode
-from mnemo_store.records import Usage
 from mnemo_store.tables import StoredMemory
 
 T = TypeVar("T")
@@ -51,7 +50,7 @@ def expected_indexes(
 
     def read(at: TableSnapshot, number: int, stored: StoredMemory) -> TouchedMemory:
         memory_id = stored.memory.id
-        return TouchedMemory(number, stored.memory, at.usage(memory_id) or Usage(id=memory_id))
+        return TouchedMemory(number, stored.memory, at.usage(memory_id))
 
     for rows in slices(source, read, yield_to_queries):
         ids |= {each.number: each.memory.id for each in rows if each.memory is not None}

@@ -30,7 +30,7 @@ from mnemo_store.batches import batched
 from mnemo_store.disk import Disk
 from mnemo_store.errors import IndexMismatch, StoreCorruption, StoreError
 from mnemo_store.indexes.attributes import AttributeStore
-from mnemo_store.records import Memory, Usage
+from mnemo_store.records import Memory
 from mnemo_store.store import Commit, Store, WriteResult
 
 CATCH_UP_SHARE_MAX = 0.5  # with more of the store changed than this, rebuilding is cheaper than catching up
@@ -273,7 +273,7 @@ def _touched(snapshot: Snapshot, memory: Memory) -> TouchedMemory:
     number = snapshot.number(memory.id)
     if number is None:
         raise StoreCorruption(f"memory {memory.id} has lost its number: stop the daemon and run `mnemo repair`")
-    return TouchedMemory(number, memory, snapshot.usage(memory.id) or Usage(id=memory.id))
+    return TouchedMemory(number, memory, snapshot.usage(memory.id))
 
 
 def _drop_vanished(indexes: Indexes, store: Store) -> None:

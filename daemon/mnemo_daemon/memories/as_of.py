@@ -16,7 +16,7 @@ from mnemo_daemon.errors import Refusal
 from mnemo_store.backend import READ_SLICE, Snapshot
 from mnemo_store.batches import batched
 from mnemo_store.indexes.attributes import AttributeStore
-from mnemo_store.records import ChangeEntry, Memory, Usage
+from mnemo_store.records import ChangeEntry, Memory
 from mnemo_store.store import Store
 
 HISTORY_FROM = "history_from"  # meta key of the beginning of the history: the first seq, and a time
@@ -125,7 +125,7 @@ class HistoryReader:
                     memory = version_at(versions, seq)
                     if memory is None or not is_present(memory) or not _shows(versions[-1].memory, without_tags):
                         continue
-                    usage = snapshot.usage(memory_id) or Usage(id=memory_id)
+                    usage = snapshot.usage(memory_id)
                     columns.put(len(memories), memory, usage, text_features.features_of_text(memory.content))
                     memories.append(memory)
         return HistoricalState(seq, np.array(sorted(numbers), np.uint32), columns, tuple(memories))

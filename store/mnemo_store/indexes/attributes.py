@@ -132,7 +132,8 @@ class AttributeStore:
         self._narrowed: tuple[NDArray[np.bool_], bytes, _CachedMask] | None = None  # the last `exclude`
 
     def put(self, number: int, memory: Memory, usage: Usage | None, shape: int = 0) -> None:
-        """Sets the row of a memory and links it into its session; usage None leaves its usage as it is.
+        """Sets the row of a memory and links it into its session; usage None leaves its usage as it is, which in a new
+        row is that of a memory never used.
 
         A chunk of a note that is put for the first time has no neighbours before `link_file`.
         """
@@ -155,6 +156,8 @@ class AttributeStore:
             row["tier"] = 0 if memory.turn is None else 1 + TIERS.index(memory.turn.tier)
             for name in NAMED:
                 row[name] = self._code(name, getattr(memory, name))
+            if usage is None and self._arrays["state"][number] == _NO_STATE:
+                usage = Usage(id=memory.id, strength=memory.importance)
             self._count(number, row["state"])
             for name, value in row.items():
                 self._arrays[name][number] = value
