@@ -187,9 +187,17 @@ def test_equal_fields_are_no_change() -> None:
 
 
 def test_undoing_an_edit_puts_back_the_version_before_as_the_next_one() -> None:
-    before, now = sample_memory(1, "tea", tags=("a",)), sample_memory(1, "milk", version=2)
+    before, now = sample_memory(1, "tea", tags=("a",)), sample_memory(1, "milk", version=2, modified_at=AT + 1)
     assert mutations.revert([PlannedRevert(now, before)], "undo of edit", NOW) == (
         PutMemory(data=replace(before, version=3, modified_at=NOW)),
+    )
+
+
+def test_undoing_a_move_to_another_layer_is_no_modification_either() -> None:
+    before = sample_memory(1, "tea")
+    now = replace(before, version=2, layer="working")
+    assert mutations.revert([PlannedRevert(now, before)], "undo of consolidate", NOW) == (
+        PutMemory(data=replace(before, version=3)),
     )
 
 
@@ -201,7 +209,7 @@ def test_undoing_a_new_memory_moves_it_to_the_trash() -> None:
 
 def test_undoing_a_deletion_brings_it_out_of_the_trash() -> None:
     before = sample_memory(1, state="archived")
-    trashed = replace(before, state="trashed", version=2)
+    trashed = replace(before, state="trashed", version=2, modified_at=AT + 1)
     assert mutations.revert([PlannedRevert(trashed, before)], "undo of rm", NOW) == (
         PutMemory(data=replace(before, version=3, modified_at=NOW)),
         DropTrash(id=ID),
@@ -210,7 +218,7 @@ def test_undoing_a_deletion_brings_it_out_of_the_trash() -> None:
 
 def test_undoing_a_restore_moves_it_back_to_the_trash() -> None:
     trashed = sample_memory(1, state="trashed", version=2)
-    restored = sample_memory(1, version=3, state="archived")
+    restored = sample_memory(1, version=3, state="archived", modified_at=AT + 1)
     assert mutations.revert([PlannedRevert(restored, trashed)], "undo of restore", NOW) == (
         PutMemory(data=replace(trashed, version=4, modified_at=NOW)),
         PutTrash(data=TrashEntry(id=ID, at=NOW, why="undo of restore", state="archived")),
@@ -219,6 +227,6 @@ def test_undoing_a_restore_moves_it_back_to_the_trash() -> None:
 
 def test_undoing_an_edit_within_the_trash_leaves_its_entry() -> None:
     before = sample_memory(1, "a", state="trashed", version=2)
-    now = sample_memory(1, "b", state="trashed", version=3)
+    now = sample_memory(1, "b", state="trashed", version=3, modified_at=AT + 1)
     (change,) = mutations.revert([PlannedRevert(now, before)], "undo", NOW)
     assert change == PutMemory(data=replace(before, version=4, modified_at=NOW))

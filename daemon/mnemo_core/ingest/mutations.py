@@ -237,7 +237,10 @@ class PlannedRevert(NamedTuple):
 
 
 def revert(rows: Sequence[PlannedRevert], why: str, now: int) -> tuple[Change, ...]:
-    """Restore each memory as its next version; a memory that the change made is moved to the trash. SPEC 3.3"""
+    """Restore each memory as its next version; a memory that the change made is moved to the trash. SPEC 3.3
+
+    It was modified now, unless what is taken back was no modification, such as a move to another layer.
+    """
     changes: list[Change] = []
     for row in rows:
         if row.before is None:
@@ -246,7 +249,8 @@ def revert(rows: Sequence[PlannedRevert], why: str, now: int) -> tuple[Change, .
             else:  # it was merged as trash; the revert is recorded by a version
                 changes.append(PutMemory(data=new_version(row.current, now, {})))
             continue
-        fields = {"version": row.current.version + 1, "modified_at": now}
+        is_modified = row.current.modified_at != row.before.modified_at
+        fields = {"version": row.current.version + 1, "modified_at": now if is_modified else row.before.modified_at}
         if row.current.state == "trashed" and row.before.state != "trashed" and has_expired(row.before, now):
             fields["expires_at"] = 0  # as in `restore`
         back = _with_turn_of(msgspec.structs.replace(row.before, **fields), row.current)
