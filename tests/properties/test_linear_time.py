@@ -230,6 +230,7 @@ NO_TEXTS = frozenset((
     "markdown.read_markdown", "markdown.read_plain_text", "markdown.visible_lines", "org.org_metadata", "org.read_org",
     "rst.read_rst", "memory_cues.cue", "session_rows.recorded_sessions", "tiers.condensed", "tiers.in_tier",
     "topic_nodes.co_occurring_pairs", "topic_nodes.moved_edges", "state.retagged",
+    "core_admission.promotion_to_core", "eviction.archive", "eviction.evict",
 ))  # fmt: skip
 
 

@@ -6,9 +6,8 @@ lower. What was said on purpose goes to the working layer.
 
 from msgspec.structs import replace
 
-from mnemo_core.decay import strengths_at
 from mnemo_core.lifecycle.consolidation.cycle import CHANGES_PER_STEP, CycleOperation, Planning, StepPlan
-from mnemo_core.lifecycle.consolidation.state import CycleState, Mask, moved
+from mnemo_core.lifecycle.consolidation.state import CycleState, moved
 from mnemo_store.records import UNREQUESTED_SOURCES, Memory, PutMemory
 
 EVICTED_BELOW = 0.01  # strength in the buffer [G14]
@@ -34,7 +33,8 @@ def plan_drop(state: CycleState) -> Planning:
     live = state.live() & (state.column("pinned") == 0)
     is_working = state.has("kind", "working")
     over = [memory for memory in state.records((live & is_working).nonzero()[0]) if is_over(memory, state)]
-    weak = state.records((live & ~is_working & _weak(state)).nonzero()[0][:CHANGES_PER_STEP])
+    is_weak = state.has("layer", "buffer") & (state.strengths() < EVICTED_BELOW)
+    weak = state.records((live & ~is_working & is_weak).nonzero()[0][:CHANGES_PER_STEP])
     operations = [archive(memory, "its session or its day is over") for memory in over]
     operations += [evict(memory, f"its strength is below {EVICTED_BELOW}") for memory in weak]
     return StepPlan(operations[:CHANGES_PER_STEP])
@@ -48,11 +48,3 @@ def is_over(memory: Memory, state: CycleState) -> bool:
         return True
     session = state.session(memory) if memory.session_id else None
     return session is not None and used_at <= session.ended_at
-
-
-def _weak(state: CycleState) -> Mask:
-    """The mask of the memories in the buffer whose strength is below EVICTED_BELOW."""
-    decaying = ("strength", "strength_epoch", "kind", "layer", "pinned")
-    strength, strength_epoch, kind, layer, pinned = map(state.column, decaying)
-    weak: Mask = strengths_at(strength, strength_epoch, kind, layer, pinned, state.epoch) < EVICTED_BELOW
-    return weak & state.has("layer", "buffer")

@@ -17,8 +17,8 @@ REACHED: dict[State, frozenset[State]] = {
 def violation(before: Memory | None, after: Memory) -> str:
     """The rule that a new version of a memory breaks; "" for none. `before` is None for a memory that a step makes."""
     is_never_core = after.kind == "working" or after.trust in NEVER_CORE_TRUSTS or NEVER_CORE_TAGS & {*after.tags}
-    if after.layer == "core" and is_never_core:
-        return "the memory must not be in core"
+    if after.layer == "core" and is_never_core and (before is None or before.layer != "core"):
+        return "the memory must not enter core"
     if before is None:
         return "" if after.state == "active" else "a new memory is not active"
     if before.managed:

@@ -13,9 +13,10 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from mnemo_core.decay import epoch_of, initial_usage
-from mnemo_core.llm.tasks import AnyTask
+from mnemo_core.decay import REPETITION_FACTOR, epoch_of, initial_usage, strength_at, strengths_at
+from mnemo_core.llm.tasks import AnyTask, MemoryFacts, TaskInputs
 from mnemo_core.similarity.thresholds import Thresholds
+from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_store.records import (
     CATEGORIES,
     KINDS,
@@ -40,6 +41,8 @@ from mnemo_store.records import (
 
 Mask = NDArray[np.bool_]
 
+DAY_MS = 86_400_000
+
 # Columns of the attribute store that a cycle reads. Those of names hold codes.
 COLUMNS = (
     "id_high", "id_low", "state", "kind", "category", "layer", "trust", "namespace", "user_id", "session_id", "source",
@@ -53,10 +56,15 @@ _NAMED = ("namespace", "user_id", "session_id", "source", "managed")
 _COPIED = ("importance", "pinned", "created_at", "modified_at", "event_at", "expires_at")
 _USED = ("strength", "strength_epoch", "last_accessed", "access_count", "repetition_count")
 
+TRIAGED = "_triaged"  # kept in the buffer by triage, and not judged again
+REJECTIONS = ("gate-rejected", "gate-rejected-2", "gate-rejected-final")  # by the gate, each more lasting [G17]
+PROMOTION = "promotion"
+LAYER_TAGS = frozenset({TRIAGED, *REJECTIONS, PROMOTION})  # that the lifecycle gives, and that hold for a layer alone
+
 # Tags by which steps select memories.
 TAGS_READ = (
-    "session", "ephemeral", "lesson", "distilled", "auto-distilled", "project-status", "_triaged", "gate-rejected",
-    "gate-rejected-2", "gate-rejected-final", "promotion",
+    "session", "ephemeral", "lesson", "distilled", "auto-distilled", "project-status", SENSITIVE_TAG, TRIAGED,
+    *REJECTIONS, PROMOTION,
 )  # fmt: skip
 
 
@@ -134,6 +142,7 @@ class CycleState:
         self._source = source
         self._columns = dict(columns)
         self._size = len(self._columns["state"])
+        self._layers = self._columns["layer"].copy()  # at the start
         self._tags = {tag: set(tags.get(tag, ())) for tag in TAGS_READ}
         self._memories: dict[str, Memory] = {}  # that were changed or made in the cycle
         self._usages: dict[str, Usage] = {}
@@ -187,10 +196,33 @@ class CycleState:
 
     def decision(self, action: LifecycleAction, *memories: Memory) -> LifecycleDecision | None:
         """The decision on a memory or a pair with the texts that they have now; None: there is none."""
-        key = (memories[0].id, action, memories[-1].id)
-        found = self._decisions[key] if key in self._decisions else self._source.decision(*key)
+        found = self.last_decision(action, *memories)
         is_current = found is not None and found.digest == decision_digest([each.content for each in memories])
         return found if is_current else None
+
+    def last_decision(self, action: LifecycleAction, *memories: Memory) -> LifecycleDecision | None:
+        """The decision on a memory or a pair, whatever their texts were then."""
+        key = (memories[0].id, action, memories[-1].id)
+        return self._decisions[key] if key in self._decisions else self._source.decision(*key)
+
+    def inputs(self, *memories: Memory) -> TaskInputs:
+        """The inputs of a task that judges memories."""
+        return TaskInputs(tuple(each.content for each in memories), facts=tuple(map(self.facts, memories)))
+
+    def facts(self, memory: Memory) -> MemoryFacts:
+        """The attributes and the usage of a memory that a task judges.
+
+        A memory that waits to be judged is not less important for it, but one whose use has raised its strength is
+        more so.
+        """
+        usage = self.usage(memory)
+        return MemoryFacts(
+            memory.kind, memory.category, memory.layer, memory.trust,
+            tuple(tag for tag in memory.tags if tag not in LAYER_TAGS),
+            max(memory.importance, strength_at(usage, memory, self.epoch)),
+            max(0, self.now - memory.created_at) // DAY_MS,
+            usage.access_count, usage.repetition_count, memory.pinned,
+        )  # fmt: skip
 
     def topics(self) -> Sequence[TopicLeaf]:
         """The leaves of the topic trees as they were at the start, the largest first."""
@@ -227,6 +259,23 @@ class CycleState:
         if self.options.namespace:
             mask &= self.has("namespace", self.options.namespace)
         return mask
+
+    def has_moved(self) -> Mask:
+        """The mask of the memories that have another layer than at the start, or were made since."""
+        moved_rows = np.ones(self._size, np.bool_)
+        moved_rows[: len(self._layers)] = self.column("layer")[: len(self._layers)] != self._layers
+        return moved_rows
+
+    def strengths(self) -> NDArray[np.float32]:
+        """The strength that each memory has in this epoch."""
+        decaying = ("strength", "strength_epoch", "kind", "layer", "pinned")
+        strength, strength_epoch, kind, layer, pinned = map(self.column, decaying)
+        return strengths_at(strength, strength_epoch, kind, layer, pinned, self.epoch)
+
+    def reinforcements(self) -> NDArray[np.float64]:
+        """The reinforcement of each memory: accesses + 2.5 · repetitions. [G11]"""
+        counts: NDArray[np.float64] = self.column("access_count") + REPETITION_FACTOR * self.column("repetition_count")
+        return counts
 
     def ids(self, rows: Iterable[int]) -> list[str]:
         """The ids of the memories in these rows."""
@@ -323,10 +372,14 @@ def _halves(memory_id: str) -> tuple[int, int]:
 
 
 def moved(memory: Memory, layer: Layer) -> Memory:
-    """The version of a memory in another layer. It keeps the time of its last change: its content is the same."""
+    """The version of a memory in another layer, without the tags that hold for its layer alone.
+
+    It keeps the time of its last change, since its content is the same.
+    """
     is_usual = memory.decay_rate == default_decay_rate(memory.layer, memory.kind)
     rate = default_decay_rate(layer, memory.kind) if is_usual else memory.decay_rate
-    return replace(memory, version=memory.version + 1, layer=layer, decay_rate=rate)
+    tags = tuple(tag for tag in memory.tags if tag not in LAYER_TAGS)
+    return replace(memory, version=memory.version + 1, layer=layer, decay_rate=rate, tags=tags)
 
 
 def retagged(memory: Memory, tags: tuple[str, ...]) -> Memory:

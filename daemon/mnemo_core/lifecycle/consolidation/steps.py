@@ -1,6 +1,8 @@
 """The steps of a cycle, in their order. SPEC 9.2"""
 
 from mnemo_core.decay import EPOCH
+from mnemo_core.lifecycle.consolidation.buffer import plan_cap, plan_promotion, plan_triage
+from mnemo_core.lifecycle.consolidation.core_admission import plan_core_hygiene, plan_gate, plan_tag_cleanup
 from mnemo_core.lifecycle.consolidation.cycle import CycleStep, Planning, StepPlan
 from mnemo_core.lifecycle.consolidation.distillation import plan_session_distillation
 from mnemo_core.lifecycle.consolidation.eviction import plan_drop
@@ -21,6 +23,12 @@ def plan_decay(state: CycleState) -> Planning:
 
 
 STEPS: tuple[CycleStep, ...] = (
+    CycleStep("tags", "Remove the tags of rejections and promotions that are over.", plan_tag_cleanup),
+    CycleStep("triage", "Promote, keep or archive what is new in the buffer.", plan_triage),
+    CycleStep("promotion", "Promote from the buffer what was used, and lessons and procedures.", plan_promotion),
+    CycleStep("cap", "Take the weakest memories out of a buffer that is full.", plan_cap),
+    CycleStep("hygiene", "Take notes on sessions and what is ephemeral out of core.", plan_core_hygiene),
+    CycleStep("gate", "Promote to core what the gate admits.", plan_gate),
     CycleStep("session_distillation", "Make a status from new session notes.", plan_session_distillation),
     CycleStep("decay", "Count the epoch, by which strengths decay.", plan_decay),
     CycleStep("drop", "Archive or move what is too weak for the buffer, and what was about a session.", plan_drop),

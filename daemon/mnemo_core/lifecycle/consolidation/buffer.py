@@ -1,0 +1,143 @@
+"""Memories that leave the buffer for the working layer, and what the buffer has no room for. SPEC 9.3, 9.4
+
+Three ways lead to the working layer: the verdict of triage, use, and time for lessons and procedures. Triage archives
+what is passing, but only of what an entry point took in with every text of a stream; what was said on purpose, pinned
+memories and turns, which have tiers of their own, stay. Memories of kind `working` end with their session (`eviction`)
+and are left out here.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mnemo_core.lifecycle.consolidation.cycle import (
+    CHANGES_PER_STEP,
+    CycleOperation,
+    Planning,
+    StepPlan,
+    TaskQuestion,
+)
+from mnemo_core.lifecycle.consolidation.eviction import archive
+from mnemo_core.lifecycle.consolidation.state import TRIAGED, CycleState, Mask, moved, retagged
+from mnemo_core.llm.judging.triage import TRIAGE, TriageAnswer
+from mnemo_store.records import TAGS_MAX, UNREQUESTED_SOURCES, Memory, PutMemory
+
+Rows = NDArray[np.intp]
+
+TRIAGED_MS = 10 * 60_000  # a memory that is older is triaged [G13]
+TRIAGED_MAX = 20  # memories a cycle; where a buffer is full, as many unclear ones again [G13]
+USED_MIN = 5.0  # reinforcement from which a memory is promoted [G12]
+EPOCHS_MIN = 4  # after which a lesson or a procedure is promoted [G12]
+BUFFER_MAX = 200  # memories of a namespace [G14]
+
+_Outcome = CycleOperation | PutMemory  # the latter: it is kept, and not triaged again
+
+
+def plan_triage(state: CycleState) -> Planning:
+    """Promote, keep or archive memories of the buffer, as the task `triage` says: those of each namespace in turn, what
+    was said on purpose first, then the oldest."""
+    created_at = state.column("created_at")
+    waiting = _in_buffer(state) & (created_at < state.now - TRIAGED_MS)
+    waiting &= ~state.tagged(TRIAGED, "distilled", "auto-distilled", "ephemeral")
+    rows, namespaces = waiting.nonzero()[0], state.column("namespace")
+    rows = rows[np.lexsort((created_at[rows], _is_unrequested(state)[rows], namespaces[rows]))]
+    outcomes: list[_Outcome] = []
+    for row in rows[np.argsort(_places(namespaces[rows]), kind="stable")]:
+        for memory in state.records([row]):
+            if len(memory.tags) < TAGS_MAX:  # else there is no room for the mark that it was triaged
+                answer: TriageAnswer = yield TaskQuestion(TRIAGE, state.inputs(memory))
+                outcomes.append(_outcome(memory, answer))
+        if len(outcomes) == TRIAGED_MAX:
+            break
+    return _plan_of(outcomes)
+
+
+def plan_promotion(state: CycleState) -> Planning:
+    """Promote what was used often, and lessons and procedures that have stayed for some epochs."""
+    yield from ()
+    in_buffer, created_at = _in_buffer(state), state.column("created_at")
+    is_used = in_buffer & (state.reinforcements() >= USED_MIN)
+    is_lasting = in_buffer & ~is_used & (state.tagged("lesson") | state.has("kind", "procedural"))
+    is_lasting &= ~state.tagged("distilled", "auto-distilled")
+    used = is_used.nonzero()[0].tolist()
+    ripe = [row for row in is_lasting.nonzero()[0].tolist() if state.epochs_since(int(created_at[row])) >= EPOCHS_MIN]
+    reasons = dict.fromkeys(used, "it was used often") | dict.fromkeys(ripe, f"it is {EPOCHS_MIN} epochs old")
+    rows = list(reasons)[:CHANGES_PER_STEP]
+    return StepPlan([_promote(memory, reasons[row]) for row in rows for memory in state.records([row])])
+
+
+def plan_cap(state: CycleState) -> Planning:
+    """Take the weakest memories out of a buffer that has too many of a namespace.
+
+    What was said on purpose goes to the working layer. The others are triaged: the rules decide clear cases at every
+    level, and kept ones stay.
+    """
+    outcomes: list[_Outcome] = []
+    questions = 0
+    for memory in state.records(_excess(state)[:CHANGES_PER_STEP]):
+        if not _may_archive(memory):
+            outcomes.append(_promote(memory, "the buffer is full"))
+            continue
+        if len(memory.tags) == TAGS_MAX:  # there is no room for the mark that it was triaged
+            continue
+        inputs = state.inputs(memory)
+        if TRIAGE.is_clear(inputs):
+            outcomes.append(_outcome(memory, TRIAGE.fallback(inputs)))
+        elif questions < TRIAGED_MAX:
+            questions += 1
+            answer: TriageAnswer = yield TaskQuestion(TRIAGE, inputs)
+            outcomes.append(_outcome(memory, answer))
+    return _plan_of(outcomes)
+
+
+def _in_buffer(state: CycleState) -> Mask:
+    return state.live() & state.has("layer", "buffer") & ~state.has("kind", "working")
+
+
+def _excess(state: CycleState) -> Rows:
+    """The rows by which namespaces exceed the cap and that triage has not kept: the weakest, of equals the oldest.
+
+    Turns do not count, since each of their tiers has a bound.
+    """
+    rows = (_in_buffer(state) & (state.column("tier") == 0)).nonzero()[0]
+    namespaces = state.column("namespace")
+    weakest_first = rows[np.lexsort((state.column("created_at")[rows], state.strengths()[rows], namespaces[rows]))]
+    strongest_first = weakest_first[::-1]
+    excess = strongest_first[_places(namespaces[strongest_first]) >= BUFFER_MAX][::-1]
+    is_kept = state.tagged(TRIAGED) & _is_unrequested(state)
+    found: Rows = excess[~is_kept[excess]]
+    return found
+
+
+def _is_unrequested(state: CycleState) -> Mask:
+    return state.has("source", *UNREQUESTED_SOURCES)
+
+
+def _places(groups: NDArray[np.int32]) -> NDArray[np.intp]:
+    """The place of each item among those of its group, whose items follow one another."""
+    _, first, group = np.unique(groups, return_index=True, return_inverse=True)
+    places: NDArray[np.intp] = np.arange(len(groups)) - first[group]
+    return places
+
+
+def _may_archive(memory: Memory) -> bool:
+    """Return whether triage may archive a memory: one that nobody wanted to be kept, and that is in no tier."""
+    return memory.source in UNREQUESTED_SOURCES and not memory.pinned and memory.turn is None
+
+
+def _outcome(memory: Memory, answer: TriageAnswer) -> _Outcome:
+    if answer.verdict == "promote":
+        return _promote(memory, "triage promotes it")
+    if answer.verdict == "archive" and _may_archive(memory):
+        return archive(memory, "it is passing")
+    return PutMemory(data=retagged(memory, (*memory.tags, TRIAGED)))
+
+
+def _promote(memory: Memory, reason: str) -> CycleOperation:
+    return CycleOperation("promote", (memory.id,), (PutMemory(data=moved(memory, "working")),), reason)
+
+
+def _plan_of(outcomes: Sequence[_Outcome]) -> StepPlan:
+    kept = [each for each in outcomes if isinstance(each, PutMemory)]
+    return StepPlan([each for each in outcomes if isinstance(each, CycleOperation)], kept, {"keep": len(kept)})
