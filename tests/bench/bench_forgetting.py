@@ -13,7 +13,9 @@ time between two is half an hour.
 
 import argparse
 import itertools
+import pickle
 import random
+import shutil
 import tempfile
 import time
 from collections import Counter, defaultdict
@@ -239,15 +241,18 @@ def consolidating(desk: Desk) -> Iterator[Callable[[], object]]:
 
 
 def lived(folder: Path, plans: Sequence[LifePlan], name: str, embedding: EmbeddingService, seed: int) -> None:
-    """A store with the lives of all namespaces; with the lifecycle where its name is `on`. One that is there stays."""
+    """Make a store with the lives of all namespaces; with the lifecycle where its name is `on`. One that is there
+    stays."""
     if folder.exists():
         return
-    began = time.monotonic()
-    vectors = embedded({each.text for plan in plans for part in plan.parts for each in part}, embedding)
-    print(f"{len(vectors)} texts embedded in {time.monotonic() - began:.0f} s", flush=True)
-    making = folder.with_suffix(".making")
+    kept = folder.with_name("vectors")
+    if not kept.exists():
+        texts = {each.text for plan in plans for part in plan.parts for each in part}
+        kept.write_bytes(pickle.dumps(embedded(texts, embedding)))
+    began, making = time.monotonic(), folder.with_suffix(".making")
+    shutil.rmtree(making, ignore_errors=True)
     with desk_in(making, embedding) as desk, consolidating(desk) as cycle:
-        Life(desk, vectors, seed).live(plans, cycle if name == "on" else lambda: None)
+        Life(desk, pickle.loads(kept.read_bytes()), seed).live(plans, cycle if name == "on" else lambda: None)
         desk.views.save()
     making.rename(folder)
     print(f"the life {name} took {time.monotonic() - began:.0f} s", flush=True)
