@@ -19,6 +19,7 @@ from mnemo_daemon.services import Services
 
 EXPIRY_SECONDS = 1800.0  # [SPEC 3.7]; what has expired is not recalled anyway
 RETENTION_SECONDS = 3600.0
+HISTORY_SECONDS = 86_400.0
 COMPRESSION_SECONDS = 1800.0
 SWEEP_SECONDS = 300.0  # [T6]
 EXPORT_SECONDS = 5.0
@@ -58,6 +59,9 @@ def _jobs_of_memories(s: Services) -> tuple[Job, ...]:
             Interval(RETENTION_SECONDS),
             lambda: s.trash.run_retention_slice(s.settings.trash.keep_days), "1,000 memories",
         ),
+        Job("history_retention", "Compact the store where its history is longer than `history.keep` names.",
+            Interval(HISTORY_SECONDS), _once(lambda: s.maintenance.run_retention(s.settings.history.keep)),
+            "all of the store", is_heavy=True),
     )  # fmt: skip
 
 

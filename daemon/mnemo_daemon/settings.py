@@ -113,7 +113,7 @@ class LlmSettings(Section, frozen=True):
 class HistorySettings(Section, frozen=True):
     """Earlier versions of memories."""
 
-    # Those that `mnemo compact` keeps: all, or those of so many days.
+    # Those that are kept: all, or those of so many days. Others go with `mnemo compact`, a tenth later by themselves.
     keep: Annotated[str, Meta(pattern=r"^(all|[1-9][0-9]{0,4}d)$", examples=["all", "365d"])] = "all"
 
 

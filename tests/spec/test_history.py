@@ -9,6 +9,7 @@ import pytest
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.maintenance.compaction_backup import StoreMaintenance
 from mnemo_daemon.memories import as_of
+from mnemo_daemon.memories.as_of import history_start
 from mnemo_daemon.memories.history import MemoryDifference, SeqRange
 from mnemo_daemon.retrieval.candidates.candidate_retrieval import CANDIDATES_MIN
 from mnemo_store.disk import Disk
@@ -270,6 +271,26 @@ def test_what_compacting_keeps_is_reported_as_before_and_what_it_gave_up_is_refu
         desk.undo(7)
     desk.undo(10)
     assert desk.memory(key).content == "version 6"
+
+
+def test_history_that_is_longer_than_the_days_to_keep_is_given_up_without_a_request(desk: Desk) -> None:
+    day = 86_400_000
+    key, maintenance = desk.add(INES), StoreMaintenance(desk.store, Disk(), lambda: ())
+
+    def begins_after(keep: str) -> int:
+        maintenance.run_retention(keep)
+        with desk.store.snapshot() as snapshot:
+            return history_start(snapshot).at // day
+
+    for number in range(1, 14):
+        desk.at = number * day
+        desk.edit(key, content=f"version {number}")
+        if number <= 11:
+            assert begins_after("10d") == 0  # it began 11 days ago at most
+    assert begins_after("all") == 0
+    assert begins_after("10d") == 3
+    assert begins_after("10d") == 3
+    assert desk.memory(key).content == "version 13"
 
 
 # What became of it

@@ -27,6 +27,7 @@ from mnemo_store.records import Memory, PutMeta
 from mnemo_store.store import Store, WriteResult
 
 MEMORIES_A_SLICE = 200  # whose versions are read under one snapshot
+OVERDUE = 1.1  # times the days of history to keep, from which on the store is rewritten without a request
 
 log = logging.getLogger("mnemo.upkeep")
 
@@ -72,6 +73,16 @@ class StoreMaintenance:
             allocator.trim()
             log.info("compacted: database %d to %d bytes, journal %d to %d", *sizes)
             return CompactionResult(sizes, given_up, start.at or None)
+
+    def run_retention(self, keep: str) -> None:
+        """Compact the store if its history reaches back further than `keep` says, by a tenth of it or more."""
+        days = days_kept(keep)
+        if days is None:
+            return
+        with self._store.snapshot() as snapshot:
+            first = snapshot.entries(history_start(snapshot).seq - 1, 1)
+        if first and first[0][1].at < self._store.now() - OVERDUE * days * DAY_MS:
+            self.compact(keep)
 
     def back_up(
         self, folder: Path | None, progress: backup.Progress = lambda _, __: None
