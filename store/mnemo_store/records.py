@@ -309,13 +309,21 @@ class NodeEdge(Record, frozen=True):
     weight: int = 1  # of co_occurs: the number of recalls in which both nodes were near the query
 
 
+class UsageChange(Record, frozen=True):
+    """The usage of a memory before and after a change."""
+
+    before: Usage
+    after: Usage
+
+
 class StepReport(Record, frozen=True):
-    """The result of one step of a cycle."""
+    """The result of one step of a cycle. A usage has no versions: undo takes it back by what is in `usages`."""
 
     name: str
     counts: dict[str, int]
     milliseconds: int = 0
     skipped: str = ""  # why it was not carried out
+    usages: tuple[UsageChange, ...] = ()
 
 
 class Cycle(Record, frozen=True):

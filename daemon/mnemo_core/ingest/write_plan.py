@@ -406,15 +406,25 @@ def put_facts(
     digest = content_hash(memory.content)
     if digest != content_hash(text):
         return []
-    known = {(fact.subject, fact.predicate, fact.object) for fact in store.facts(memory.id)
-             if fact.content_hash == digest.hex()}  # fmt: skip
+    known = [fact for fact in store.facts(memory.id) if fact.content_hash == digest.hex()]
+    return new_facts(memory, stated, known, store.now, new_id)
+
+
+def new_facts(
+    memory: Memory, stated: Iterable[StatedFact], known: Iterable[Fact], now: int, new_id: Callable[[], str]
+) -> list[Change]:
+    """The changes that store what a memory states: each fact once, and none that is known of its text."""
+    left = {each[:3]: each for each in reversed([*stated])}  # the first of those that say the same
+    for fact in known:
+        left.pop((fact.subject, fact.predicate, fact.object), None)
+    digest = content_hash(memory.content).hex()
     return [
         PutFact(data=Fact(
-            id=new_id(), memory=memory.id, content_hash=digest.hex(), created_at=store.now, subject=each.subject,
+            id=new_id(), memory=memory.id, content_hash=digest, created_at=now, subject=each.subject,
             predicate=each.predicate, object=each.object, method=each.method, namespace=memory.namespace,
             user_id=memory.user_id, valid_from=memory.event_at if each.valid_from is None else each.valid_from,
         ))
-        for each in dict.fromkeys(stated) if each[:3] not in known
+        for each in reversed(left.values())
     ]  # fmt: skip
 
 

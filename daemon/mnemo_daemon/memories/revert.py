@@ -29,8 +29,20 @@ from mnemo_daemon.memories.memory_service import (
 )
 from mnemo_store.backend import Snapshot
 from mnemo_store.batches import batched
-from mnemo_store.records import Change, ChangeEntry, DropEdge, PutMemory, PutSkip, Skip, skip_hash
+from mnemo_store.records import (
+    Change,
+    ChangeEntry,
+    DropEdge,
+    DropFact,
+    PutMemory,
+    PutSkip,
+    PutUsage,
+    Skip,
+    Usage,
+    skip_hash,
+)
 from mnemo_store.store import Store, WriteResult
+from mnemo_store.tables import CYCLES
 
 REVERT_SEARCH = 10_000  # transactions looked back over for the last change to undo
 REVERTED_PER_WRITE = 500  # memories put back in one write turn [SPEC 3.2]
@@ -260,6 +272,8 @@ def _changes(snapshot: Snapshot, chosen: Chosen, rows: Sequence[PlannedRevert]) 
         if memory.managed
     ]
     changes += _edges_made(snapshot, chosen, rows, {memory.id for memory in leaving})
+    changes += _facts_made(snapshot, chosen, rows)
+    changes += _usages_before(snapshot, chosen, {row.current.id for row in rows})
     return changes
 
 
@@ -279,10 +293,56 @@ def _edges_made(
             key = (edge.source, edge.target, edge.relation)
             if (row.current.id, edge.at) not in made or edge.via or not leaving.isdisjoint(key) or key in seen:
                 continue
-            others = (snapshot.entry(seq) for seq, _ in snapshot.versions(row.current.id) if seq not in chosen)
-            if all(entry is None or entry.at != edge.at for entry in others):
+            if _changed_once(snapshot, chosen, row.current.id, edge.at):
                 seen.add(key)
                 yield DropEdge(source=edge.source, target=edge.target, relation=edge.relation)
+
+
+def _changed_once(snapshot: Snapshot, chosen: Chosen, memory_id: str, at: int) -> bool:
+    """Return whether no other transaction changed the memory at that time."""
+    others = (snapshot.entry(seq) for seq, _ in snapshot.versions(memory_id) if seq not in chosen)
+    return all(entry is None or entry.at != at for entry in others)
+
+
+def _facts_made(snapshot: Snapshot, chosen: Chosen, rows: Sequence[PlannedRevert]) -> Iterator[Change]:
+    """The changes that remove the facts which the transactions added to a text that stays. Those of another text hold
+    no more, and come back with it."""
+    made = {(memory_id, entry.at) for entry in chosen.values() for memory_id in entry.ids}
+    for row in rows:
+        if row.before is None or row.before.content != row.current.content:
+            continue
+        for fact in snapshot.facts(row.current.id):
+            at = fact.created_at
+            if (row.current.id, at) in made and _changed_once(snapshot, chosen, row.current.id, at):
+                yield DropFact(id=fact.id, memory=row.current.id)
+
+
+def _usages_before(snapshot: Snapshot, chosen: Chosen, ids: set[str]) -> Iterator[Change]:
+    """The changes that take back what cycles of consolidation did to the usage of these memories; how they were used
+    since still counts."""
+    usages = dict[str, Usage]()
+    for group in {entry.group for entry in chosen.values() if entry.what == CONSOLIDATE}:
+        changed = {one for entry in chosen.values() if entry.group == group for one in entry.used} & ids
+        cycle = snapshot.get(CYCLES, group)
+        steps = reversed(cycle.steps) if cycle is not None else ()
+        for before, after in ((each.before, each.after) for step in steps for each in reversed(step.usages)):
+            now = usages.get(before.id) or snapshot.usage(before.id)
+            if before.id in changed and now is not None:
+                usages[before.id] = _usage_without(now, before, after)
+    yield from (PutUsage(data=usage) for usage in usages.values())
+
+
+def _usage_without(now: Usage, before: Usage, after: Usage) -> Usage:
+    """A usage without the change that made `before` `after`."""
+    is_last = (now.strength, now.strength_epoch) == (after.strength, after.strength_epoch)
+    return msgspec.structs.replace(
+        now,
+        access_count=max(0, now.access_count - after.access_count + before.access_count),
+        repetition_count=max(0, now.repetition_count - after.repetition_count + before.repetition_count),
+        last_accessed=before.last_accessed if now.last_accessed == after.last_accessed else now.last_accessed,
+        strength=before.strength if is_last else max(0.0, now.strength - after.strength + before.strength),
+        strength_epoch=before.strength_epoch if is_last else now.strength_epoch,
+    )
 
 
 def _later(memory_id: str, seq: int, entry: ChangeEntry | None) -> LaterChange:

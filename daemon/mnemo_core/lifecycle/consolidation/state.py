@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from mnemo_core.decay import REPETITION_FACTOR, epoch_of, initial_usage, strength_at, strengths_at
+from mnemo_core.ingest.write_plan import StatedFact
 from mnemo_core.llm.tasks import AnyTask, MemoryFacts, TaskInputs
 from mnemo_core.similarity.thresholds import Thresholds
 from mnemo_core.text.secrets import SENSITIVE_TAG
@@ -25,6 +26,8 @@ from mnemo_store.records import (
     TRUSTS,
     Change,
     DropDecision,
+    Edge,
+    Fact,
     Layer,
     LifecycleAction,
     LifecycleDecision,
@@ -35,6 +38,7 @@ from mnemo_store.records import (
     PutUsage,
     Session,
     Usage,
+    content_hash,
     decision_digest,
     default_decay_rate,
 )
@@ -94,6 +98,13 @@ class CycleSource(Protocol):
     def decision(self, memory: str, action: LifecycleAction, other: str) -> LifecycleDecision | None: ...
 
     def session(self, namespace: str, user_id: str, session_id: str) -> Session | None: ...
+
+    def edges(self, memory_id: str) -> list[Edge]: ...
+
+    def facts(self, memory_id: str) -> list[Fact]: ...
+
+    def stated_facts(self, memory: Memory) -> Sequence[StatedFact]:
+        """The facts that the text of a memory states."""
 
     def meta(self, name: str) -> str: ...
 
@@ -189,6 +200,19 @@ class CycleState:
     def session(self, memory: Memory) -> Session | None:
         """The record of the session of a memory."""
         return self._source.session(memory.namespace, memory.user_id, memory.session_id)
+
+    def edges(self, memory_id: str) -> list[Edge]:
+        """The edges that have a memory at either end, as they were when the step began or later."""
+        return self._source.edges(memory_id)
+
+    def known_facts(self, memory: Memory) -> list[Fact]:
+        """The facts that the present text of a memory states, as far as they are stored."""
+        digest = content_hash(memory.content).hex()
+        return [fact for fact in self._source.facts(memory.id) if fact.content_hash == digest]
+
+    def stated_facts(self, memory: Memory) -> Sequence[StatedFact]:
+        """The facts that the text of a memory states, by the rules."""
+        return self._source.stated_facts(memory)
 
     def epochs_since(self, at: int) -> int:
         """The number of cycles that started after a time (ms), without this one."""

@@ -38,7 +38,20 @@ from mnemo_daemon.models.language.task_runner import TaskRunner
 from mnemo_daemon.priority import QueryPriority
 from mnemo_daemon.settings import LifecycleSettings
 from mnemo_store.backend import Snapshot
-from mnemo_store.records import Change, Cycle, Memory, PutCycle, PutMemory, PutMeta, PutUsage, StepReport, Usage
+from mnemo_store.records import (
+    Change,
+    Cycle,
+    Memory,
+    PutCycle,
+    PutEdge,
+    PutFact,
+    PutMemory,
+    PutMeta,
+    PutUsage,
+    StepReport,
+    Usage,
+    UsageChange,
+)
 from mnemo_store.store import Store, WriteResult
 from mnemo_store.tables import CYCLES
 
@@ -157,12 +170,16 @@ class _CycleRun:
     def _write(self, step: CycleStep, plan: StepPlan, skipped: str, began: float) -> None:
         """Write the changes of a step and its report. Raises _ConflictError."""
         milliseconds = round((time.monotonic() - began) * 1000)
-        report = StepReport(name=step.name, counts=plan.report(), milliseconds=milliseconds, skipped=skipped)
+        changes = plan.all_changes()
+        before = _before(self._state, changes)
+        report = StepReport(
+            name=step.name, counts=plan.report(), milliseconds=milliseconds, skipped=skipped,
+            usages=tuple(UsageChange(before=usage, after=change.data) for change in changes
+                         if isinstance(change, PutUsage) and (usage := before[change.data.id][1]) is not None),
+        )  # fmt: skip
         ended_at = self._store.now() if len(self._left) == 1 else 0
         cycle = replace(self.cycle, steps=(*self.cycle.steps, report), ended_at=ended_at)
-        changes = plan.all_changes()
         if not self._is_dry_run and (changes or ended_at):
-            before = _before(self._state, changes)
 
             def decide(snapshot: Snapshot) -> WriteResult[None]:
                 others = [each for each, (memory, usage) in before.items()
@@ -170,7 +187,8 @@ class _CycleRun:
                 if others:
                     raise _ConflictError(others)
                 record = (PutCycle(data=cycle), PutMeta(name=LAST_CYCLE, value=cycle.id))
-                return WriteResult((*changes, *record), None, CONSOLIDATE, cycle.id)
+                written = (_at_time(change, snapshot.now) for change in changes)
+                return WriteResult((*written, *record), None, CONSOLIDATE, cycle.id)
 
             self._store.transact(decide, by=BY_LIFECYCLE, background=True).result()
         self.cycle = cycle
@@ -322,6 +340,17 @@ class Consolidation:
                     return True
                 count += 1
         return count == ENTRIES_READ
+
+
+def _at_time(change: Change, at: int) -> Change:
+    """The change with the time of its transaction, by which undo knows the edges and facts that it made."""
+    match change:
+        case PutEdge(data=edge):
+            return PutEdge(data=replace(edge, at=at))
+        case PutFact(data=fact):
+            return PutFact(data=replace(fact, created_at=at))
+        case _:
+            return change
 
 
 def _before(state: CycleState, changes: Sequence[Change]) -> dict[str, tuple[Memory | None, Usage | None]]:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from mnemo_core import decay
+from mnemo_core.ingest.write_plan import StatedFact
 from mnemo_core.lifecycle.consolidation.state import (
     COLUMNS,
     TAGS_READ,
@@ -18,12 +19,13 @@ from mnemo_core.similarity.thresholds import SOURCE
 from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.knowledge.topic_trees import TopicTrees
+from mnemo_daemon.memories.memory_service import stated_facts
 from mnemo_daemon.models.embedders.calibration import ModelThresholds
 from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_daemon.priority import QueryPriority
 from mnemo_store.ids import last_key_until, time_of_id
 from mnemo_store.indexes.attributes import NEVER
-from mnemo_store.records import LifecycleAction, LifecycleDecision, Memory, Session, Usage, session_key
+from mnemo_store.records import Edge, Fact, LifecycleAction, LifecycleDecision, Memory, Session, Usage, session_key
 from mnemo_store.store import Store
 from mnemo_store.tables import CYCLES, DECISIONS, SESSIONS
 
@@ -61,6 +63,17 @@ class StoreSource:
     def session(self, namespace: str, user_id: str, session_id: str) -> Session | None:
         with self._store.snapshot() as snapshot:
             return snapshot.get(SESSIONS, session_key(namespace, user_id, session_id))
+
+    def edges(self, memory_id: str) -> list[Edge]:
+        with self._store.snapshot() as snapshot:
+            return snapshot.edges(memory_id)
+
+    def facts(self, memory_id: str) -> list[Fact]:
+        with self._store.snapshot() as snapshot:
+            return snapshot.facts(memory_id)
+
+    def stated_facts(self, memory: Memory) -> Sequence[StatedFact]:
+        return stated_facts(memory.content, memory.speaker)
 
     def meta(self, name: str) -> str:
         with self._store.snapshot() as snapshot:

@@ -1,0 +1,68 @@
+"""The step that finds memories of the buffer which say the same as others, without a language model. SPEC 9.5 [G23]"""
+
+from mnemo_core.lifecycle.consolidation.cycle import CHANGES_PER_STEP, CycleOperation, Planning, StepPlan
+from mnemo_core.lifecycle.consolidation.joining.pairs import PairWalk, is_decided, joinable, near_pairs
+from mnemo_core.lifecycle.consolidation.joining.replacing import absorb_operation
+from mnemo_core.lifecycle.consolidation.state import CycleState
+from mnemo_core.retrieval.result_selection import is_apart
+from mnemo_core.text.canonical import canonical_form, difference, obviously_differ, unchanged_words
+from mnemo_store.records import DEFAULT_NAMESPACE, TRUSTS, Memory
+
+PLACE = "lifecycle_near_duplicates_at"
+
+
+def plan_near_duplicates(state: CycleState) -> Planning:
+    """Plan which memories of the buffer stand for others that say the same."""
+    yield from ()
+    mask = joinable(state) & state.has("layer", "buffer")
+    walk = PairWalk(state, PLACE, mask & state.live())
+    operations: list[CycleOperation] = []
+    taken = set[str]()
+    changes = 0
+    done = len(walk.rows)
+    for place, memory, others in near_pairs(state, walk, mask, state.thresholds.triage):
+        group = [each.memory for each in others if each.memory.id not in taken and repeats(memory, each.memory)]
+        if not group or memory.id in taken:
+            continue
+        winner = min((memory, *group), key=lambda each: _order(state, each))
+        losers = [each for each in (memory, *group) if _may_stand_for(state, winner, each)]
+        if not losers:
+            continue
+        operation = absorb_operation(state, winner, losers, "they say the same", _uncounted(state, winner, losers))
+        changes += len(operation.changes)
+        if changes >= CHANGES_PER_STEP:
+            done = place
+            break
+        operations.append(operation)
+        taken.update(operation.ids)
+    return StepPlan(operations, walk.place_behind(done))
+
+
+def repeats(one: Memory, other: Memory) -> bool:
+    """Return whether two memories differ in no specific, nor in the day they speak of."""
+    texts = one.content, other.content
+    if is_apart(one, other) or obviously_differ(*map(unchanged_words, texts)):
+        return False
+    return difference(*map(canonical_form, texts)) is None
+
+
+def _order(state: CycleState, memory: Memory) -> tuple[bool, int, float, int, int, str]:
+    """The sort key of what stays first: in `default`, trusted, important, used, old."""
+    is_project = memory.namespace != DEFAULT_NAMESPACE
+    used = state.usage(memory).access_count
+    return is_project, TRUSTS.index(memory.trust), -memory.importance, -used, memory.created_at, memory.id
+
+
+def _may_stand_for(state: CycleState, winner: Memory, loser: Memory) -> bool:
+    """Return whether a memory may take the place of one that says the same."""
+    is_less_trusted = TRUSTS.index(winner.trust) > TRUSTS.index(loser.trust)
+    if loser.id == winner.id or is_less_trusted or is_decided(state, winner, loser, "absorb"):
+        return False
+    return repeats(winner, loser)
+
+
+def _uncounted(state: CycleState, winner: Memory, losers: list[Memory]) -> int:
+    """The number of repetitions that were not counted when they were stored."""
+    edges = [edge for edge in state.edges(winner.id) if edge.relation == "repeats"]
+    counted = {end for edge in edges for end in (edge.source, edge.target)}
+    return sum(each.id not in counted for each in losers)

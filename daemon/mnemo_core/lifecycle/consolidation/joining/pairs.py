@@ -1,0 +1,156 @@
+"""Pairs of memories that are compared in a cycle: who is looked at, with whom, and what must stay apart. SPEC 9.5
+
+A step looks for the neighbours of a bounded number of memories: of those that were written since it looked last, and in
+turn of all others, so that a cycle takes the same time however many memories there are.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from mnemo_core.lifecycle.consolidation.state import CycleState, Mask
+from mnemo_core.llm.judging.memory_cues import NEVER_CORE_TAGS, NEVER_CORE_TRUSTS
+from mnemo_core.text.secrets import SENSITIVE_TAG
+from mnemo_store.records import (
+    DEFAULT_NAMESPACE,
+    Change,
+    DecisionStatus,
+    LifecycleAction,
+    LifecycleDecision,
+    Memory,
+    PutDecision,
+    PutMeta,
+    decision_digest,
+)
+
+NEW_MAX, OTHERS_MAX = 200, 100  # memories whose neighbours a step looks for in a cycle
+NEIGHBOURS_MAX = 8  # of one memory
+
+# Tags that two memories both have or both lack: what is said under them is under other rules.
+_SEPARATING_TAGS = NEVER_CORE_TAGS | {SENSITIVE_TAG}
+_STATUS_TAG = "auto-distilled"
+
+
+class NearMemory(NamedTuple):
+    """A memory, and the cosine of its text and another one."""
+
+    memory: Memory
+    similarity: float
+
+
+class PairWalk:
+    """The memories whose neighbours a step looks for: those that were written since, the oldest first, and behind them
+    some of the others. Where more were written, the first of them are left to the turn of the others.
+
+    The place is kept as the meta value `name`: the time up to which all were looked at, and the next row of the others.
+    """
+
+    def __init__(self, state: CycleState, name: str, mask: Mask) -> None:
+        self._state = state
+        self._name = name
+        self._times = state.column("modified_at")
+        self._written, self._next = map(int, (state.meta(name) or "0 0").split())
+        rows = np.flatnonzero(mask)
+        new = rows[self._times[rows] > self._written]
+        self._new = new[np.argsort(self._times[new], kind="stable")][-NEW_MAX:]
+        others = np.setdiff1d(rows, self._new)
+        start = int(np.searchsorted(others, self._next))
+        self._others = others[start : start + OTHERS_MAX]
+        self._ends = start + OTHERS_MAX >= len(others)
+        self.rows: list[int] = [*self._new.tolist(), *self._others.tolist()]
+
+    def place_behind(self, done: int) -> list[Change]:
+        """The change that keeps the place behind so many of the rows; none for a cycle of one namespace."""
+        if self._state.options.namespace:
+            return []
+        written, following = self._written, self._next
+        if done < len(self._new):
+            written = int(self._times[self._new[done]]) - 1
+        elif len(self._new):
+            written = int(self._times[self._new[-1]])
+        if done == len(self.rows):
+            following = 0 if self._ends else self.rows[-1] + 1
+        elif done >= len(self._new):
+            following = self.rows[done]
+        return [PutMeta(name=self._name, value=f"{min(written, self._state.now)} {following}")]
+
+
+def joinable(state: CycleState) -> Mask:
+    """The mask of the memories that may be joined with others, in all namespaces.
+
+    What a person pinned, chunks of notes, sides of conversations, memories of kind `working` and those that expire are
+    left alone.
+    """
+    mask: Mask = state.has("state", "active") & (state.column("managed") == 0) & (state.column("pinned") == 0)
+    mask &= (state.column("expires_at") == 0) & (state.column("tier") == 0) & ~state.has("kind", "working")
+    return mask
+
+
+def near_pairs(
+    state: CycleState, walk: PairWalk, mask: Mask, at_least: float
+) -> Iterator[tuple[int, Memory, list[NearMemory]]]:
+    """The memories of a walk by their place in it, each with those near it that may be joined with it."""
+    scopes: dict[tuple[int, int], Mask] = {}
+    users, namespaces = state.column("user_id"), state.column("namespace")
+    for place, row in enumerate(walk.rows):
+        scope = int(users[row]), int(namespaces[row])
+        if scope not in scopes:
+            scopes[scope] = mask & (users == users[row]) & _namespaces_of(state, row)
+        found = [each for each in state.records([row]) if may_be_joined(state, each)]
+        similar = state.neighbours([row], scopes[scope], at_least, NEIGHBOURS_MAX)[0] if found else []
+        others = [NearMemory(other, each.similarity) for each in similar for other in state.records([each.row])]
+        others = [each for each in others if may_be_joined(state, each.memory)]
+        for memory in found:
+            yield place, memory, [each for each in others if not is_kept_apart(memory, each.memory)]
+
+
+def _namespaces_of(state: CycleState, row: int) -> Mask:
+    """The mask of the namespaces whose memories a memory may be joined with: its own, and across them from a project
+    into `default`. [G44]"""
+    namespaces = state.column("namespace")
+    own: Mask = namespaces == namespaces[row]
+    if state.name("namespace", row) != DEFAULT_NAMESPACE:
+        return own | state.has("namespace", DEFAULT_NAMESPACE)
+    return own if state.options.namespace else np.ones(len(namespaces), np.bool_)
+
+
+def may_be_joined(state: CycleState, memory: Memory) -> bool:
+    """Return whether a memory may be joined with others: not what stands for others (a status, a summary), what its
+    caller has a name for, a step of a run, or a value that a newer one has replaced."""
+    return not (
+        memory.key
+        or memory.trace is not None
+        or memory.compression_source
+        or _STATUS_TAG in memory.tags
+        or any(edge.relation == "updates" and edge.target == memory.id for edge in state.edges(memory.id))
+    )
+
+
+def is_kept_apart(one: Memory, other: Memory) -> bool:
+    """Return whether two memories are never joined, whatever they say: of two speakers, agents or runs, or under rules
+    that only one of them is under."""
+    return (
+        (one.speaker, one.agent_id, one.run_id) != (other.speaker, other.agent_id, other.run_id)
+        or (one.trust in NEVER_CORE_TRUSTS) != (other.trust in NEVER_CORE_TRUSTS)
+        or _SEPARATING_TAGS.intersection(one.tags) != _SEPARATING_TAGS.intersection(other.tags)
+    )
+
+
+def pair_decision(
+    state: CycleState, action: LifecycleAction, one: Memory, other: Memory, status: DecisionStatus
+) -> PutDecision:
+    """The change that remembers what was decided about two memories with the texts that they have."""
+    first, second = sorted((one, other), key=lambda memory: memory.id)
+    digest = decision_digest([first.content, second.content])
+    return PutDecision(
+        data=LifecycleDecision(
+            memory=first.id, action=action, other=second.id, status=status, at=state.now, digest=digest
+        )
+    )
+
+
+def is_decided(state: CycleState, one: Memory, other: Memory, *actions: LifecycleAction) -> bool:
+    """Return whether one of these actions was decided on for two memories with the texts that they have."""
+    pairs = ((one, other), (other, one))  # a proposal names first what would stay
+    return any(state.decision(action, *pair) is not None for action in actions for pair in pairs)
