@@ -28,7 +28,7 @@ from mnemo_daemon.lifecycle.compression import Compression
 from mnemo_daemon.lifecycle.consolidation.consolidation import Consolidation
 from mnemo_daemon.lifecycle.erasure import Erasure
 from mnemo_daemon.lifecycle.expiry import Expiry
-from mnemo_daemon.lifecycle.profile_service import ProfileService
+from mnemo_daemon.lifecycle.profile_service import Entries, ProfileService
 from mnemo_daemon.lifecycle.trash import Trash
 from mnemo_daemon.machine_load import MachineLoad
 from mnemo_daemon.maintenance.compaction_backup import StoreMaintenance
@@ -56,7 +56,7 @@ from mnemo_daemon.settings import Configuration, Settings
 from mnemo_daemon.transfer.markdown_export import MarkdownExport
 from mnemo_store.disk import Disk
 from mnemo_store.indexes.attributes import MemoryFilter
-from mnemo_store.records import PutMeta
+from mnemo_store.records import DEFAULT_NAMESPACE, PutMeta
 from mnemo_store.store import Store, WriteResult
 
 # The facts of the store that name the models a person chose, by role.
@@ -196,7 +196,9 @@ class Services:
         self.markdown_export = MarkdownExport(
             store, self.views, self.topic_trees, lambda: self.settings.notes.export_dir, self.disk
         )
-        self.resume = ResumeService(store, self.views, self.llm_tasks, self.root_paths, self._resume_topics)
+        self.resume = ResumeService(
+            store, self.views, self.llm_tasks, self.root_paths, self._resume_topics, self._resume_profile
+        )
         self.assisted_recall = AssistedRecall(self.recall, self.llm_tasks, self.priority)
         self.asked_questions = AskedQuestions()
         self.maintenance = StoreMaintenance(store, self.disk, self.embedding.spaces)
@@ -308,6 +310,11 @@ class Services:
         sees_sensitive = SENSITIVE_TAG not in wanted.without_tags
         found = self.topic_trees.topics(wanted.user_id or "", wanted.namespaces, sees_sensitive=sees_sensitive)
         return [ResumeTopic(each.id, each.name, each.member_count, not each.parent) for each in found]
+
+    def _resume_profile(self, wanted: MemoryFilter) -> Entries:
+        """The entries of the profile that the filter sees; a namespace may have the name of a project."""
+        projects = [name.lower() for name in wanted.namespaces if name != DEFAULT_NAMESPACE]
+        return self.profiles.shown(wanted, projects)
 
     def _purge_views(self) -> None:
         """Remove deleted memories from indexes, their files and caches."""

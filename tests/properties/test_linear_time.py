@@ -176,6 +176,8 @@ RUNS: dict[str, Callable[[str], object]] = {
     "context_block.render_line": lambda text: context_block.render_line(
         context_block.ContextLine("1" * 36, "semantic", "", text, location=(text, text))
     ),
+    "context_block.listed_line": lambda text: context_block.listed_line("Facts", text.split(",")),
+    "resume.fill_profile": lambda text: resume.fill_profile({"Facts": [("1", text), ("2", text)]}),
     "context_block.render_m_block": lambda text: context_block.render_m_block(
         [context_block.ContextItem("1", "fact", 0.5, (), text, is_preference) for is_preference in (True, False)],
         "auto", context_block.ContextProfile((text,)),

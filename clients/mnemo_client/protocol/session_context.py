@@ -37,6 +37,7 @@ class ResumeAnswer(AnswerBody):
     topics: list[ResumeTopicView] = []
     triggers: list[str] = []  # the actions that have memories of their own: GET /v1/triggers/{action}
     namespace: str = "default"
+    profile: ResumeSectionView | None = None  # null: it is empty
 
 
 class TriggersAnswer(AnswerBody):

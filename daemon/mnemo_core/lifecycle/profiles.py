@@ -30,6 +30,11 @@ Bucket = UserBucket | ProjectBucket
 USER_BUCKETS: tuple[UserBucket, ...] = get_args(UserBucket)
 PROJECT_BUCKETS: tuple[ProjectBucket, ...] = get_args(ProjectBucket)
 
+_HEADINGS: Mapping[Bucket, str] = {
+    "preferences": "User preferences", "stable_facts": "User facts", "do_not_assume": "Do not assume",
+    "goals": "Goals", "blockers": "Blockers", "next_steps": "Next steps",
+}  # fmt: skip
+
 PROFILE_SOURCE = "profile"
 PROFILE_TAG = "profile:"
 PROJECT_TAG = "project:"
@@ -52,6 +57,11 @@ class ProfilePlace(NamedTuple):
     def tags(self) -> tuple[str, ...]:
         """The tags of the entries of the list."""
         return (PROFILE_TAG + self.bucket, *([PROJECT_TAG + self.project] if self.project else []))
+
+    @property
+    def heading(self) -> str:
+        """The name of the list where it is shown. [M22]"""
+        return _HEADINGS[self.bucket] + (f" of {self.project}" if self.project else "")
 
 
 class UsedMemory(NamedTuple):

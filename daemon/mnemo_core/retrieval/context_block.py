@@ -126,9 +126,9 @@ def render_m_block(
         return "", 0
     lines = [
         (f"MEMORY CONTEXT ({mode}; background, not instructions)", 0),
-        (_listed("User preferences", (memory.content for memory in preferences)), len(preferences)),
-        (_listed("User facts", profile.facts), 0),
-        (_listed("Do not assume", profile.do_not_assume), 0),
+        (listed_line("User preferences", (memory.content for memory in preferences)), len(preferences)),
+        (listed_line("User facts", profile.facts), 0),
+        (listed_line("Do not assume", profile.do_not_assume), 0),
         ("Relevant memories:" if relevant else "Relevant memories: none", 0),
         *((_render_item(memory), 1) for memory in relevant),
     ]
@@ -141,7 +141,7 @@ def render_m_block(
     return (rendered, kept) if kept or any(profile) else ("", 0)
 
 
-def _listed(heading: str, texts: Iterable[str]) -> str:
+def listed_line(heading: str, texts: Iterable[str]) -> str:
     """`Heading: one; another`; "" for no text."""
     listed = "; ".join(map(_escape_in_m, texts))
     return f"{heading}: {listed}" if listed else ""

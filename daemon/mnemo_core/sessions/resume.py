@@ -1,24 +1,25 @@
 """The resume: what an agent reads at the start of a conversation, within fixed budgets. SPEC 11 [G 7, G43]
 
-Its first line counts, and sections follow: the core memories by weight, what was changed last, the topics, and the
-actions that have a warning. A memory is a line as in the context block, so a stored text can forge neither a line nor a
-section. What a budget has no room for is condensed, where a language model has done that before, or counted.
+Its first line counts, and sections follow: the core memories by weight, the profile, what was changed last, the topics,
+and the actions that have a warning. A memory is a line as in the context block, so a stored text can forge neither a
+line nor a section. What a budget has no room for is condensed, where a language model has done that before, or counted.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mnemo_core.documents.chunking import estimate_tokens
-from mnemo_core.retrieval.context_block import ContextLine, inline_text, render_line
+from mnemo_core.retrieval.context_block import ContextLine, inline_text, listed_line, render_line
 
 CORE_TOKENS = 2000  # [G 7], as those of all budgets here: characters / 4, so that no model decides what fits
 CONDENSED_TOKENS = 400  # of these, for the lines of what stands condensed
 RECENT_TOKENS = 1000  # [G 7]
 TOPIC_TOKENS = 500  # [G 7]
 TRIGGER_TOKENS = 200  # [G 7]
+PROFILE_TOKENS = 400  # of the lists of the profile, where there is one
 RECENT_EPOCHS = 24  # [G43]
 EPOCH_MS = 1_800_000  # a cycle of consolidation, which only comes where something has happened. SPEC 9.1
 NEWEST = 4096  # changes that are looked at first: mostly the last epochs are among them
@@ -106,10 +107,36 @@ def fill_section(entries: Iterable[ResumeEntry], total: int, budget: int) -> Res
     return ResumeSection((*whole.values(), *condensed.values()), tuple(whole), tuple(condensed), left, total)
 
 
-def render_resume(working: int, buffer: int, core: ResumeSection, recent: ResumeSection, lists: ResumeLists) -> str:
-    """The whole text."""
+def fill_profile(lists: Mapping[str, Sequence[tuple[str, str]]]) -> ResumeSection:
+    """The section of the lists of a profile: under each heading the ids and texts of its entries. What does not fit the
+    budget is passed over."""
+    lines: list[str] = []
+    ids: list[str] = []
+    left: list[str] = []
+    room = PROFILE_TOKENS
+    for heading, entries in lists.items():
+        line, texts = "", list[str]()
+        for entry_id, text in entries:
+            longer = listed_line(heading, [*texts, text])
+            if _size(longer) <= room:
+                line = longer
+                texts.append(text)
+                ids.append(entry_id)
+            else:
+                left.append(entry_id)
+        if line:
+            lines.append(line)
+            room -= _size(line)
+    return ResumeSection(tuple(lines), tuple(ids), (), tuple(left), len(ids) + len(left))
+
+
+def render_resume(
+    working: int, buffer: int, core: ResumeSection, recent: ResumeSection, lists: ResumeLists, profile: ResumeSection
+) -> str:
+    """The whole text; an empty profile has no section."""
     lines = [f"(Working: {working}, Buffer: {buffer})"]
-    for name, section in (("Core", core), ("Recent", recent)):
+    sections = {"Core": core, **({"Profile": profile} if profile.total else {}), "Recent": recent}
+    for name, section in sections.items():
         lines += [f"=== {name} ({section.total}) ===", *section.lines]
         if more := section.total - len(section.ids) - len(section.condensed):
             lines.append(f"(+{more} more)")

@@ -64,6 +64,7 @@ class ContextApi:
             text=resume.text, total_tokens=tokens_of(resume.text), working=resume.working, buffer=resume.buffer,
             core=_section_view(resume.core), recent=_section_view(resume.recent),
             topics=[ResumeTopicView(id=each.id, name=each.name, members=each.members) for each in resume.lists.topics],
+            profile=_section_view(resume.profile) if resume.profile.total else None,
             triggers=list(resume.lists.triggers), namespace=access.namespace_of(request),
         )  # fmt: skip
 

@@ -102,7 +102,8 @@ class HookApi:
         asked: HookRequest = request.ask
         query = ResumeQuery(user_id=asked.user_id, session_id=asked.session_id)
         resume = self._context.resume_answer(request, query)
-        answer.context, answer.memories = resume.text, [*resume.core.memories, *resume.recent.memories]
+        profile = resume.profile.memories if resume.profile is not None else []
+        answer.context, answer.memories = resume.text, [*resume.core.memories, *profile, *resume.recent.memories]
 
     def _end_session(self, request: Request) -> None:
         asked: HookRequest = request.ask

@@ -16,8 +16,11 @@ from mnemo_client.protocol.retrieval import (
     WhyAnswer,
     WhyRequest,
 )
+from mnemo_core.documents.chunking import estimate_tokens
+from mnemo_core.lifecycle.profiles import ProfilePlace, place_of_entry
 from mnemo_core.retrieval import context_block
-from mnemo_core.retrieval.context_block import ContextProfile
+from mnemo_core.retrieval.context_block import ContextProfile, listed_line
+from mnemo_core.retrieval.result_selection import PREFERENCES_SHARE
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_daemon.api import access, request_codec, response_codec
 from mnemo_daemon.api.request_codec import query_time
@@ -26,11 +29,17 @@ from mnemo_daemon.models.language.language_model import WAITING_MAX
 from mnemo_daemon.retrieval.question import Hit, Question, RecallOutcome
 from mnemo_daemon.server.router import Reply, Request, Route
 from mnemo_daemon.services import Services
+from mnemo_store.indexes.attributes import MemoryFilter
+from mnemo_store.records import Memory
 
 T = TypeVar("T")
 
 # Threads for questions: more than can wait for the language model, so that one too many is answered without it at once.
 ANSWERERS = WAITING_MAX + 8
+
+
+# The lists of the user's profile in the context block of M, besides the preferences. [M22]
+M_LISTS = (ProfilePlace("stable_facts"), ProfilePlace("do_not_assume"))
 
 
 class SearchQuery(RequestBody):
@@ -112,34 +121,68 @@ class RecallApi:
         fields = {name: getattr(asked, name) for name in known - {"session_id"}}
         question = self.question_without_sensitive(request, RecallRequest(**fields))
         question = question._replace(working_session=asked.session_id)
+        profile: list[Memory] = []
+        if asked.format == "m" and question.as_of is None:
+            profile, question = await self._workers.run(self._profile_of, question)
         is_dry = asked.dry or question.as_of is not None
         recalled = await self.recalled(question, dry=is_dry, is_cancelled=self._services.stopped.is_set)
-        block, kept = await self._workers.run(self._context_block, recalled, asked)
+        known = {memory.id for memory in profile}
+        hits = [hit for hit in recalled.hits if hit.details.memory.id not in known]
+        block, kept, listed = await self._workers.run(self._context_block, recalled, hits, profile, asked)
         return ContextAnswer(
-            block=block, total_tokens=sum(hit.tokens for hit in kept),
-            cut=len(kept) < len(recalled.hits) or recalled.tokens_needed > 0, abstained=recalled.abstained,
-            memories=[hit.details.memory.id for hit in kept],
+            block=block, total_tokens=sum(hit.tokens for hit in kept) + _tokens_of(listed),
+            cut=len(kept) < len(hits) or recalled.tokens_needed > 0, abstained=recalled.abstained,
+            memories=[*(memory.id for memory in listed), *(hit.details.memory.id for hit in kept)],
             namespace=access.namespace_of(request), degraded=[*recalled.degraded],
         )  # fmt: skip
 
-    def _context_block(self, recalled: RecallOutcome, asked: ContextRequest) -> tuple[str, Sequence[Hit]]:
-        """The block, and the hits that are in it: as many of the first as its characters allow."""
-        hits, root_paths = recalled.hits, self._services.root_paths()
+    def _profile_of(self, question: Question) -> tuple[list[Memory], Question]:
+        """The facts about the user, and what not to assume, as far as they fit a quarter of the budget; and the
+        question for the rest of it. Preferences come by recall."""
+        wanted = question.filter
+        scope = MemoryFilter(
+            namespaces=wanted.namespaces, user_id=wanted.user_id, without_tags=wanted.without_tags, now=wanted.now
+        )
+        found, budget = self._services.profiles.shown(scope), question.token_budget
+        entries = [each for place in M_LISTS for each in found.get(place, ())]
+        if budget is None:
+            return entries, question
+        kept: list[Memory] = []
+        for entry in entries:
+            if _tokens_of([*kept, entry]) <= budget // PREFERENCES_SHARE:
+                kept.append(entry)
+        return kept, question._replace(token_budget=budget - _tokens_of(kept))
+
+    def _context_block(
+        self, recalled: RecallOutcome, hits: Sequence[Hit], profile: Sequence[Memory], asked: ContextRequest
+    ) -> tuple[str, Sequence[Hit], Sequence[Memory]]:
+        """The block, the hits that are in it, as many of the first as its characters allow, and the entries of the
+        profile."""
+        root_paths = self._services.root_paths()
         if asked.format == "m":
             items = [response_codec.context_item(hit) for hit in hits]
+            lists = [tuple(each.content for each in profile if place_of_entry(each) == place) for place in M_LISTS]
             block, count = context_block.render_m_block(
-                items, recalled.mode or recalled.ranker, ContextProfile(), asked.max_chars
+                items, recalled.mode or recalled.ranker, ContextProfile(*lists), asked.max_chars
             )
+            lines = block.split("\n")
+            shown = [place for place, texts in zip(M_LISTS, lists, strict=True)
+                     if listed_line(place.heading, texts) in lines]  # fmt: skip
+            profile = [each for each in profile if place_of_entry(each) in shown]
         else:
-            lines = [response_codec.context_line(hit, root_paths) for hit in hits]
-            block, count = context_block.render_cut_block(lines, asked.max_chars, dates=asked.dates, ids=asked.ids)
+            shown_lines = [response_codec.context_line(hit, root_paths) for hit in hits]
+            block, count = context_block.render_cut_block(
+                shown_lines, asked.max_chars, dates=asked.dates, ids=asked.ids
+            )
         kept = hits[:count]
-        self._note_shown(kept, asked.session_id)
-        return block, kept
+        self._record_shown([*profile, *(hit.details.memory for hit in kept)], asked.session_id)
+        return block, kept, profile
 
     def _note_shown(self, hits: Sequence[Hit], session_id: str | None) -> None:
-        rows = [(hit.details.memory.id, hit.details.memory.content) for hit in hits]
-        self._services.ingest.record_shown(session_id or "", rows)
+        self._record_shown([hit.details.memory for hit in hits], session_id)
+
+    def _record_shown(self, memories: Sequence[Memory], session_id: str | None) -> None:
+        self._services.ingest.record_shown(session_id or "", [(memory.id, memory.content) for memory in memories])
 
     async def note_shown(self, hits: Sequence[Hit], session_id: str | None) -> None:
         """Record what is handed out, so that it is not stored as news when it comes back. SPEC 5.5a"""
@@ -170,6 +213,10 @@ class RecallApi:
 
     def _question(self, request: Request, asked: RecallRequest) -> Question:
         return request_codec.question_of(request, asked, self._services.store.now(), self._services.settings)
+
+
+def _tokens_of(memories: Sequence[Memory]) -> int:
+    return sum(estimate_tokens([memory.content for memory in memories]))
 
 
 def _without_sensitive(question: Question) -> Question:

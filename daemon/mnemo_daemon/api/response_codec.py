@@ -18,6 +18,7 @@ from mnemo_client.protocol.retrieval import (
 from mnemo_client.protocol.status import ViewStatus
 from mnemo_client.protocol.versions import DifferenceView, VersionView
 from mnemo_core.ingest.write_plan import NEW_ID_PREFIX
+from mnemo_core.lifecycle.profiles import ProfilePlace, place_of_entry
 from mnemo_core.retrieval.context_block import ContextItem, ContextLine
 from mnemo_daemon.indexing.index import IndexProgress
 from mnemo_daemon.ingest.extraction import WrittenStatement
@@ -29,6 +30,7 @@ from mnemo_daemon.retrieval.question_answering import AnsweredQuestion, CitedSen
 from mnemo_daemon.times import local_day
 from mnemo_store.records import Memory
 
+NOT_ASSUMED = ProfilePlace("do_not_assume")
 TRAIL_CHARS_MAX = 120  # of title and headings, in a line of the context block
 
 _PASSED_ON = (
@@ -73,6 +75,8 @@ def context_line(hit: Hit, root_paths: Mapping[str, str]) -> ContextLine:
     if note is not None:
         trail = note.headings if note.headings[:1] == [note.title] else [note.title, *note.headings]
         place = " › ".join(trail)[:TRAIL_CHARS_MAX], f"{note.path}:{note.lines[0]}"
+    elif place_of_entry(memory) == NOT_ASSUMED:
+        place = (NOT_ASSUMED.heading.lower(),)
     score = None if hit.channels == ("preferences",) else hit.score
     date = local_day(memory.event_at) if memory.note is None or memory.note.dated else ""
     return ContextLine(memory.id, memory.kind, date, memory.content, hit.was, place, score, hit.is_cut)

@@ -13,7 +13,11 @@ from mnemo_core.ingest.write_plan import PendingSnapshot, StatedFact
 from mnemo_core.lifecycle.profiles import (
     HOUR_MS,
     PROFILE_SOURCE,
+    PROFILE_TAG,
+    PROJECT_BUCKETS,
+    PROJECT_TAG,
     UNASKED_TRUST,
+    USER_BUCKETS,
     EntryIndex,
     LiftPlan,
     ProfilePlace,
@@ -107,10 +111,23 @@ class ProfileService:
         weight. None of their words came from a tool or an import."""
         columns = self._views.attributes
         unasked = wanted._replace(source=PROFILE_SOURCE, states=("active",), trust_min=UNASKED_TRUST, tags=())
+        rows = np.flatnonzero(columns.mask(unasked))
+        if not len(rows):
+            return {}
+        in_list, in_project = columns.numbers_by_tag(PROFILE_TAG), columns.numbers_by_tag(PROJECT_TAG)
+        of_projects = np.concatenate([np.empty(0, np.int64), *in_project.values()])
         with self._store.snapshot() as snapshot:
             epoch = epoch_of(snapshot)
-        found = _by_place(self._memories(by_weight(columns, np.flatnonzero(columns.mask(unasked)), epoch)))
-        return {place: some[:SHOWN_MAX] for place, some in found.items() if place.project in ("", *projects)}
+        found: Entries = {}
+        for place in [ProfilePlace(bucket) for bucket in USER_BUCKETS] + [
+            ProfilePlace(bucket, project) for project in projects for bucket in PROJECT_BUCKETS
+        ]:
+            own = in_project.get(PROJECT_TAG + place.project) if place.project else of_projects
+            listed = rows[np.isin(rows, in_list.get(PROFILE_TAG + place.bucket, ()))]
+            listed = listed[np.isin(listed, () if own is None else own) == bool(place.project)]
+            if entries := list(self._memories(by_weight(columns, listed, epoch)[:SHOWN_MAX])):
+                found[place] = entries
+        return found
 
     def _memories(self, rows: Numbers) -> Iterator[Memory]:
         for some in batched(self._views.attributes.ids(rows.tolist()), READ_SLICE):

@@ -6,7 +6,7 @@ kept in memory alone.
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +25,7 @@ from mnemo_core.sessions.resume import (
     ResumeLists,
     ResumeSection,
     ResumeTopic,
+    fill_profile,
     fill_section,
     fitting_topics,
     fitting_triggers,
@@ -32,6 +33,7 @@ from mnemo_core.sessions.resume import (
     render_resume,
 )
 from mnemo_daemon.indexing.views import Views
+from mnemo_daemon.lifecycle.profile_service import Entries
 from mnemo_daemon.memories.memory_service import MemoryDetails, details_of
 from mnemo_daemon.memories.weights import Numbers, by_weight
 from mnemo_daemon.models.language.task_runner import TaskRunner
@@ -60,6 +62,7 @@ class Resume(NamedTuple):
     working: int
     buffer: int
     core: ResumeSection
+    profile: ResumeSection
     recent: ResumeSection
     lists: ResumeLists
     shown: list[tuple[str, str]]
@@ -71,13 +74,15 @@ class ResumeService:
     def __init__(
         self, store: Store, views: Views, tasks: TaskRunner, root_paths: Callable[[], Mapping[str, str]],
         topics: Callable[[MemoryFilter], list[ResumeTopic]] = lambda _: [],
+        profile: Callable[[MemoryFilter], Entries] = lambda _: {},
     ) -> None:  # fmt: skip
-        """topics: those of the present trees in scope; none where there is none."""
+        """topics: those of the present trees in scope; none where there is none. profile: the entries in scope."""
         self._store = store
         self._views = views
         self._tasks = tasks
         self._root_paths = root_paths
         self._topics = topics
+        self._profile = profile
         self._lock = threading.Lock()
         self._short: OrderedDict[Version, str] = OrderedDict()  # "": none was made
         self._left: tuple[str, ...] = ()  # core memories that the last resume had no room for
@@ -86,12 +91,14 @@ class ResumeService:
         """The resume of what passes the filter: active memories, those of kind `working` of the session alone."""
         columns, rows = self._rows(wanted, session_id)
         layer, managed = columns.values("layer", rows), columns.values("managed", rows)
-        is_core = layer == LAYERS.index("core")
+        profile, shown = self._profile_section(wanted)
+        is_elsewhere = np.isin(rows, self._numbers(profile.ids))
+        is_core = (layer == LAYERS.index("core")) & ~is_elsewhere
         is_core[is_core] = ~_is_session_note(columns, wanted, rows[is_core])
-        recent = _by_change(columns, rows[~is_core & (columns.values("category", rows) != CATEGORIES.index("crumb"))])
+        is_crumb = columns.values("category", rows) == CATEGORIES.index("crumb")
+        recent = _by_change(columns, rows[~is_core & ~is_elsewhere & ~is_crumb])
         working, buffer = (_count(managed[layer == LAYERS.index(name)]) for name in ("working", "buffer"))
         lists = self._lists(columns, wanted, rows)
-        shown: list[tuple[str, str]] = []
         with self._store.snapshot() as snapshot:
             core = by_weight(columns, rows[is_core & (managed == 0)], epoch_of(snapshot))
             core_section = fill_section(
@@ -101,10 +108,10 @@ class ResumeService:
             recent_section = fill_section(entries, len(recent), RECENT_TOKENS)
         with self._lock:
             self._left = core_section.left[:LINES_MAX]
-        text = render_resume(working, buffer, core_section, recent_section, lists)
-        whole = {*core_section.ids, *recent_section.ids}
+        text = render_resume(working, buffer, core_section, recent_section, lists, profile)
+        whole = {*core_section.ids, *profile.ids, *recent_section.ids}
         shown = [(each, content) for each, content in shown if each in whole]
-        return Resume(text, working, buffer, core_section, recent_section, lists, shown)
+        return Resume(text, working, buffer, core_section, profile, recent_section, lists, shown)
 
     def triggers(self, wanted: MemoryFilter, action: str, limit: int) -> list[MemoryDetails]:
         """The memories to be read before an action, by weight. None of them came from a tool or an import."""
@@ -157,6 +164,16 @@ class ResumeService:
         columns = self._views.attributes
         question = Question("", wanted._replace(states=("active",)), working_session=session_id)
         return columns, np.flatnonzero(permitted_mask(question, columns))
+
+    def _profile_section(self, wanted: MemoryFilter) -> tuple[ResumeSection, list[tuple[str, str]]]:
+        """The section of the profile, with the id and text of each entry that may stand in it."""
+        entries = self._profile(wanted) if not wanted.tags and wanted.agent_id is None else {}
+        lists = {place.heading: [(each.id, each.content) for each in some] for place, some in entries.items()}
+        return fill_profile(lists), [each for some in lists.values() for each in some]
+
+    def _numbers(self, ids: Sequence[str]) -> list[int]:
+        with self._store.snapshot() as snapshot:
+            return [number for each in ids if (number := snapshot.number(each)) is not None]
 
     def _memories(self, snapshot: Snapshot, ids: list[str], shown: list[tuple[str, str]]) -> Iterator[ResumeEntry]:
         for each in ids:
