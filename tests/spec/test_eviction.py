@@ -9,7 +9,7 @@ import pytest
 from mnemo_core.lifecycle.consolidation import eviction, steps
 from mnemo_core.lifecycle.consolidation.invariants import violation
 from mnemo_daemon.lifecycle.consolidation import consolidation
-from mnemo_store.records import Memory, PutMeta, Session, Usage, session_key
+from mnemo_store.records import ConversationTurn, Memory, PutMeta, Session, Usage, session_key
 from tests.cycle_desk import CycleDesk, cycle_desk_in
 from tests.samples import AT, WAIT_SECONDS, sample_id, sample_memory, write
 
@@ -99,6 +99,13 @@ def test_a_pinned_memory_stays_where_it_is(desk: CycleDesk) -> None:
     desk.run()
     assert seen(desk, 1) == seen(desk, 2) == ("active", "buffer")
     assert seen(desk, 3) == ("archived", "buffer")
+
+
+def test_a_turn_stays_in_its_tier_which_has_a_bound_of_its_own(desk: CycleDesk) -> None:
+    put(desk, 1, session_id="s", turn=ConversationTurn(role="user", tier="registry"))
+    set_epoch(desk, LAST_EPOCH)
+    desk.run()
+    assert seen(desk, 1) == ("active", "buffer")
 
 
 def test_an_evicted_memory_is_still_recalled_and_then_active_and_strong_enough_to_stay(desk: CycleDesk) -> None:

@@ -1,9 +1,10 @@
 """Memories that leave the buffer because they are weak, and those of kind `working` whose time is over. SPEC 9.3, 9.4
 
 Nothing is deleted. What an entry point took in with every text of a stream is archived: it is still recalled, ranked
-lower. What was said on purpose goes to the working layer.
+lower. What was said on purpose goes to the working layer. Turns stay, since each of their tiers has a bound.
 """
 
+import numpy as np
 from msgspec.structs import replace
 
 from mnemo_core.lifecycle.consolidation.cycle import CHANGES_PER_STEP, CycleOperation, Planning, StepPlan
@@ -32,19 +33,18 @@ def plan_drop(state: CycleState) -> Planning:
     yield from ()
     live = state.live() & (state.column("pinned") == 0)
     is_working = state.has("kind", "working")
-    over = [memory for memory in state.records((live & is_working).nonzero()[0]) if is_over(memory, state)]
-    is_weak = state.has("layer", "buffer") & (state.strengths() < EVICTED_BELOW)
+    is_old = np.maximum(state.column("last_accessed"), state.column("modified_at")) <= state.now - WORKING_MS
+    over = state.records((live & is_working & is_old).nonzero()[0][:CHANGES_PER_STEP])
+    recent = state.records((live & is_working & ~is_old).nonzero()[0])
+    over += [memory for memory in recent if _has_ended(memory, state)]
+    is_weak = state.has("layer", "buffer") & (state.strengths() < EVICTED_BELOW) & (state.column("tier") == 0)
     weak = state.records((live & ~is_working & is_weak).nonzero()[0][:CHANGES_PER_STEP])
     operations = [archive(memory, "its session or its day is over") for memory in over]
     operations += [evict(memory, f"its strength is below {EVICTED_BELOW}") for memory in weak]
     return StepPlan(operations[:CHANGES_PER_STEP])
 
 
-def is_over(memory: Memory, state: CycleState) -> bool:
-    """Return whether the session of a memory of kind `working` has ended since it was used or changed last, or whether
-    that is a day ago."""
-    used_at = max(state.usage(memory).last_accessed, memory.modified_at)
-    if used_at <= state.now - WORKING_MS:
-        return True
+def _has_ended(memory: Memory, state: CycleState) -> bool:
+    """Return whether the session of a memory has ended since it was used or changed last."""
     session = state.session(memory) if memory.session_id else None
-    return session is not None and used_at <= session.ended_at
+    return session is not None and max(state.usage(memory).last_accessed, memory.modified_at) <= session.ended_at
