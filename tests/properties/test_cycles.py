@@ -1,31 +1,47 @@
 """A cycle of consolidation over made stores: a dry run says what the cycle does, undo takes back what it did, a crash
 anywhere in it is made good by the next, and no language model can lose anything. SPEC 9, 17"""
 
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 import pytest
 
+from mnemo_core.lifecycle.consolidation.steps import STEPS
 from mnemo_core.llm.tasks import AnyTask, TaskInputs, parse_answer
 from mnemo_daemon.lifecycle.consolidation.consolidation import CycleResult
+from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING
+from mnemo_daemon.services import Services
 from mnemo_daemon.settings import LifecycleSettings
+from mnemo_daemon.table_walk import records_of
 from mnemo_store.records import KINDS, LAYERS, Memory, PutMemory, Usage
+from mnemo_store.store import Store
+from mnemo_store.tables import CYCLES
 from tests.cycle_desk import Answers, CycleDesk, cycle_desk_in
 from tests.desk import put
 from tests.samples import AT, sample_memory
-from tests.simulation.decade import wrong_step
+from tests.simulation import checks
+from tests.simulation.decade import DecadeWorld, wrong_step
+from tests.simulation.disk import Fault, ProcessKill
+from tests.simulation.embedders import Mood, SimulatedCatalogue, SimulatedEmbedder
 from tests.simulation.person_years import PersonYears, SaidText, YearsPlan
 from tests.simulation.scripted_models import Enemy, Scribbler, Writer, write_well
+from tests.simulation.world import in_simulated_time
 
 MEMORIES = 90
 EPOCHS = 40  # so many have ended before
 DAY_MS = 86_400_000
+CALLS_MAX, CALLS_STEP = 200, 3  # of the disk in a cycle, every so-manieth fails once
+KILLS_MIN = 5
 CHARACTERS = ("absent", "good", "random", "hostile")
 SEEDS = (1, 2)
+
+Contents = dict[str, tuple[Memory, Usage | None]]  # the memories of a store and their usage, by id
 
 
 def answers_of(character: str) -> Answers | None:
@@ -67,13 +83,13 @@ def fill(desk: CycleDesk, seed: int) -> None:
             source="turn" if "turn" in said.entry else "cli",
             session_id=f"s{number // 8}" if "turn" in said.entry else "",
         ))  # fmt: skip
-    put(desk.desk, *memories)
     for memory in memories:
         desk.put(memory, Usage(
             id=memory.id, strength=chance.choice((memory.importance, memory.importance, 0.005)),
             access_count=chance.choice((0, 0, 2, 6)), repetition_count=chance.choice((0, 0, 1, 2)),
             last_accessed=memory.created_at,
         ))  # fmt: skip
+    put(desk.desk)  # waits for the vectors
     desk.topic_trees.is_due()
     while desk.topic_trees.run_slice():
         pass
@@ -87,9 +103,8 @@ def filled(folder: Path, character: str, seed: int) -> Iterator[CycleDesk]:
         yield desk
 
 
-def contents(desk: CycleDesk) -> dict[str, tuple[Memory, Usage | None]]:
-    """Every memory of the store and its usage, by id."""
-    with desk.store.snapshot() as snapshot:
+def contents_of(store: Store) -> Contents:
+    with store.snapshot() as snapshot:
         return {memory.id: (memory, snapshot.usage(memory.id)) for memory in snapshot.memories(limit=10 * MEMORIES)}
 
 
@@ -111,22 +126,20 @@ def test_a_cycle_does_what_its_dry_run_says_and_its_undo_takes_back_whatever_the
     tmp_path: Path, character: str, seed: int
 ) -> None:
     with filled(tmp_path, character, seed) as desk:
-        before = contents(desk)
+        before = contents_of(desk.store)
         seq = desk.store.seq
         foretold = desk.run(is_dry_run=True)
-        assert (desk.store.seq, contents(desk)) == (seq, before)
+        assert (desk.store.seq, contents_of(desk.store)) == (seq, before)
         done = desk.run()
         assert told(done, {*before}) == told(foretold, {*before})
         assert done.operations, "nothing was done"
-        after = contents(desk)
+        after = contents_of(desk.store)
         nothing_is_lost(before, after)
         desk.desk.undo(group=done.cycle.id)
-        is_as_before(before, contents(desk))
+        is_as_before(before, contents_of(desk.store))
 
 
-def nothing_is_lost(
-    before: dict[str, tuple[Memory, Usage | None]], after: dict[str, tuple[Memory, Usage | None]]
-) -> None:
+def nothing_is_lost(before: Contents, after: Contents) -> None:
     """Everything is there, in a layer and a state that the rules allow; what is hidden names what stands for it."""
     memories = {memory_id: memory for memory_id, (memory, _) in after.items()}
     for memory_id, (memory, _) in before.items():
@@ -149,3 +162,72 @@ def is_as_before(before: dict[str, tuple[Memory, Usage | None]], after: dict[str
         times = {"version": memory.version, "modified_at": memory.modified_at} if is_touched else {}
         assert (msgspec.structs.replace(now, **times), used) == (memory, usage)
     assert {after[each][0].state for each in after.keys() - before.keys()} <= {"trashed"}
+
+
+@pytest.fixture(scope="module")
+def filled_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder with memories on which a cycle has much to do."""
+    folder = tmp_path_factory.mktemp("filled") / "data"
+    with filled(folder, "absent", 1):
+        pass
+    return folder
+
+
+def world_on(folder: Path, filled_folder: Path) -> DecadeWorld:
+    shutil.copytree(filled_folder, folder / "data")
+    catalogue = SimulatedCatalogue()
+    catalogue.there.add(DEFAULT_EMBEDDING)
+    manifest = catalogue.installed(DEFAULT_EMBEDDING)
+    assert manifest is not None
+    world = DecadeWorld(folder, Random(1), SimulatedEmbedder(manifest, Mood()), folder / "models")
+    world.scripted.character = "good"
+    world.clock.milliseconds = AT + 400 * DAY_MS
+    return world
+
+
+def test_a_crash_at_any_call_of_the_disk_in_a_cycle_is_made_good_by_the_next_run(
+    tmp_path: Path, filled_folder: Path
+) -> None:
+    killed = 0
+    for call in range(2, CALLS_MAX, CALLS_STEP):
+        world = world_on(tmp_path / f"call {call}", filled_folder)
+        with in_simulated_time(world.clock):
+            try:
+                if not is_killed_at(world, call):
+                    break
+            finally:
+                world.throw_away()
+        killed += 1
+    assert killed >= KILLS_MIN
+
+
+def is_killed_at(world: DecadeWorld, call: int) -> bool:
+    """End the process at that call of a cycle, start it again, and hold what it finishes against what must be; False
+    for a cycle that has fewer calls."""
+    daemon, before = opened_daemon(world), contents_of(world.store)
+    world.watch.settle({memory_id: memory for memory_id, (memory, _) in before.items()})
+    world.disk.set(Fault(at=call, kills=True))
+    try:
+        daemon.consolidation.run()
+    except ProcessKill:
+        world.bury()
+    else:
+        return False
+    daemon = opened_daemon(world)
+    world.settle_watch()
+    unfinished = [each.id for each in records_of(world.store, CYCLES) if not each.ended_at]
+    finished = daemon.consolidation.run().cycle
+    assert unfinished in ([], [finished.id])
+    assert [each.name for each in finished.steps] == [each.name for each in STEPS]
+    nothing_is_lost(before, contents_of(world.store))
+    checks.rules_hold(SimpleNamespace(world=world))  # type: ignore[arg-type]
+    return True
+
+
+def opened_daemon(world: DecadeWorld) -> Services:
+    """The daemon after a start, with every memory's vector."""
+    world.open()
+    world.refresh_model()
+    world.index()
+    assert world.daemon is not None
+    return world.daemon

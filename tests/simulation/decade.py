@@ -52,7 +52,7 @@ CONSOLIDATION = "consolidation"  # the job
 BUFFER_CAP = 200  # memories of a namespace that came in where they may be set aside. SPEC 9.4
 RECALLED = 10
 LATER_JOBS = frozenset({"index_saving", "topic_tree"})  # due by the clock, at every look of a world whose clock jumps
-TOPICS_EVERY = 250  # blocks
+TOPICS_EVERY = 250  # blocks, as are the jobs that are due by the clock
 NEVER_TO_CORE = NEVER_CORE_TAGS | {f"trust {each}" for each in NEVER_CORE_TRUSTS}
 
 
@@ -270,6 +270,16 @@ class DecadeWorld(World):
         assert self.daemon is not None
         self.daemon.consolidation._thread = _SameThread()
 
+    def settle_watch(self) -> None:
+        """Have the watch know what became of the writes during which the process ended."""
+        with self.store.snapshot() as snapshot:
+            self.watch.settle({each: snapshot.memory(each) for each in self.watch.in_doubt})
+
+    def save_views(self) -> None:
+        """Save the indexes, so that a start after a kill reads them."""
+        assert self.daemon is not None
+        self.daemon.views.save()
+
     def build_topics(self) -> None:
         assert self.daemon is not None
         for _ in range(100_000):
@@ -343,6 +353,7 @@ class Decade:
         if number % TOPICS_EVERY == TOPICS_EVERY - 1:
             world.index()
             world.build_topics()
+            world.save_views()
         if chance.random() < self._crashes:
             self._crash()
         world.step(CYCLE_SECONDS)
@@ -456,8 +467,7 @@ class Decade:
             world.close()
         world.choose_settings()
         world.open()
-        with world.store.snapshot() as snapshot:
-            world.watch.settle({each: snapshot.memory(each) for each in world.watch.in_doubt})
+        world.settle_watch()
 
     def _rest(self) -> None:
         for _ in range(3):
