@@ -137,7 +137,7 @@ def test_tomorrow_of_two_days_is_not_the_same(desk: CompressionDesk) -> None:
         {"kind": "procedural", "form": "step", "trace": TraceStep(step_number=1, action="Read")},
         {"turn": ConversationTurn(role="user", tier="registry")}, {"kind": "episodic", "session_id": "s"},
         {"trust": "tool"}, {"trust": "import"}, {"tags": ("sensitive",)}, {"tags": ("lesson",)}, {"source": "ingest"},
-        {"state": "archived"},
+        {"state": "archived"}, {"source": "compress", "compression_source": True},
     ],
 )  # fmt: skip
 def test_M16_what_is_lifted_nowhere_stays_as_it_is(desk: CompressionDesk, fields: dict[str, Any]) -> None:

@@ -84,8 +84,8 @@ def is_liftable(memory: Memory, now: int, cutoff: int) -> bool:
     """Return whether an entry of a profile may take the place of a memory: an item that was stored before the cut-off
     and is still in the buffer.
 
-    What was said in a conversation is left to the summary of its session. What came from a tool or an import is not
-    shown unasked.
+    What was said in a conversation is left to the summary of its session, which is no statement about anybody. What
+    came from a tool or an import is not shown unasked.
     """
     return (
         memory.layer == "buffer"
@@ -95,7 +95,7 @@ def is_liftable(memory: Memory, now: int, cutoff: int) -> bool:
         and memory.form not in _NOT_LIFTED_FORMS
         and memory.turn is None
         and not is_compressible(memory, now)
-        and memory.source != PROFILE_SOURCE
+        and not memory.compression_source
         and TRUSTS.index(memory.trust) <= TRUSTS.index(UNASKED_TRUST)
     )
 
