@@ -233,6 +233,8 @@ NO_TEXTS = frozenset((
     "rst.read_rst", "memory_cues.cue", "session_rows.recorded_sessions", "tiers.condensed", "tiers.in_tier",
     "topic_nodes.co_occurring_pairs", "topic_nodes.moved_edges", "state.retagged",
     "core_admission.promotion_to_core", "eviction.archive", "eviction.evict",
+    "distill.share_words", "replacing.distil_operation", "replacing.merge_operation",
+    "replacing.supersede_operation", "write_plan.new_facts",
 ))  # fmt: skip
 
 

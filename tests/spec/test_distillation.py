@@ -1,19 +1,28 @@
 """Distillation: the status of a project from its session notes, and entries that replace overlapping members of a
 topic. SPEC 9.5, rows G22, G25, G30"""
 
-from collections.abc import Iterator
+import random
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+import numpy as np
 import pytest
 
+from mnemo_core.lifecycle.consolidation.invariants import violation
+from mnemo_core.lifecycle.consolidation.state import TopicLeaf
 from mnemo_core.lifecycle.consolidation.steps import STEPS
+from mnemo_core.llm.grounding import loss_of
+from mnemo_core.llm.tasks import AnyTask, TaskInputs
 from mnemo_core.llm.writing.condense import CondensedText
+from mnemo_core.llm.writing.distill import DistilledEntry, DistilledTopic
+from mnemo_core.text.segmentation import sentences
 from mnemo_daemon.lifecycle.consolidation import consolidation
-from mnemo_store.records import Memory
-from tests.cycle_desk import CycleDesk, cycle_desk_in
+from mnemo_store.records import ConversationTurn, Fact, Layer, Memory, TraceStep, Trust, content_hash
+from tests.cycle_desk import Answers, CycleDesk, cycle_desk_in
 from tests.desk import put
-from tests.samples import AT, sample_memory
+from tests.samples import AT, WAIT_SECONDS, sample_id, sample_memory, write
 
 HOUR = 3_600_000
 DID = (
@@ -23,9 +32,14 @@ DID = (
 )  # fmt: skip
 
 
+def use_distillation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have cycles distil alone."""
+    monkeypatch.setattr(consolidation, "STEPS", [each for each in STEPS if each.name.endswith("distillation")])
+
+
 @pytest.fixture
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[CycleDesk]:
-    monkeypatch.setattr(consolidation, "STEPS", [each for each in STEPS if each.name.endswith("distillation")])
+    use_distillation(monkeypatch)
     with cycle_desk_in(tmp_path) as made:
         yield made
 
@@ -121,7 +135,7 @@ def test_a_note_that_is_left_out_of_a_status(desk: CycleDesk, fields: dict[str, 
 
 
 def test_G22_a_status_that_says_nothing_new_is_not_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(consolidation, "STEPS", [each for each in STEPS if each.name == "session_distillation"])
+    use_distillation(monkeypatch)
     said = ["The import of notes is done and the search is next on the list."]
     with cycle_desk_in(tmp_path, lambda *_: CondensedText(said[-1]), has_vectors=True) as desk:
         counts = list[dict[str, int]]()
@@ -149,3 +163,317 @@ def test_undo_of_the_cycle_takes_the_status_back_and_it_is_not_made_again_of_the
     assert desk.run().operations == []
     desk.put(note(3))
     assert len(desk.run().operations) == 1
+
+
+# Topics
+
+ZOO = ("Anna works at the zoo in Berlin.", "Anna works at the zoo in Berlin and feeds the pandas.")
+OTHERS = (
+    "The kettle is on the shelf.", "Milk costs 2 euros.", "The bus leaves at noon.", "Tom plays chess.",
+    "Snow fell in April.", "The roof leaks.", "Mia likes jazz.", "The shop sells bread.", "A fox crossed our garden.",
+    "The lamp flickers.", "Otto owns two boats.", "Rain is likely.",
+)  # fmt: skip
+
+
+def grow(desk: CycleDesk, monkeypatch: pytest.MonkeyPatch, *topics: Sequence[Memory]) -> None:
+    """Store the memories, as the members of these topics."""
+    leaves = list[TopicLeaf]()
+    with desk.store.snapshot() as snapshot:
+        new = [each for members in topics for each in members if snapshot.memory(each.id) is None]
+    for each in new:
+        desk.put(each)
+    with desk.store.snapshot() as snapshot:
+        for number, members in enumerate(topics):
+            rows = [row for each in members if (row := snapshot.number(each.id)) is not None]
+            leaves.append(TopicLeaf(f"kb{number}", "default", "local", np.array(rows, np.int32)))
+    monkeypatch.setattr(desk.topic_trees, "leaves", lambda: sorted(leaves, key=lambda leaf: -len(leaf.rows)))
+
+
+def topic(first: int, *texts: str, size: int = 10, **fields: Any) -> list[Memory]:
+    """The members of a topic: these texts, and others that overlap with nothing."""
+    members = [sample_memory(first + at, text, **fields) for at, text in enumerate(texts)]
+    return members + [sample_memory(first + at, OTHERS[at]) for at in range(len(texts), size)]
+
+
+def entries(desk: CycleDesk) -> list[Memory]:
+    return [each for each in desk.desk.listed() if each.source == "distill"]
+
+
+def test_G25_an_entry_replaces_the_overlapping_members_of_a_topic_of_ten(
+    desk: CycleDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    members = topic(1, *ZOO)
+    members[1] = msgspec.structs.replace(members[1], layer="working", tags=("animals", "_triaged"), event_at=AT + 5)
+    grow(desk, monkeypatch, members[:9])
+    assert desk.run().operations == []  # a topic of nine
+    grow(desk, monkeypatch, members)
+    cycle = desk.run().cycle
+    (entry,) = entries(desk)
+    assert (entry.content, entry.layer, entry.importance) == (ZOO[1], "working", 0.7)
+    assert ({*entry.tags}, entry.state, entry.event_at) == ({"distilled", "animals"}, "active", AT + 5)
+    assert {*entry.derived_from} == {members[0].id, members[1].id}
+    for each in members[:2]:
+        after = desk.desk.memory(each.id)
+        assert (after.state, after.superseded_by, after.content) == ("superseded", entry.id, each.content)
+    assert [desk.desk.memory(each.id) for each in members[2:]] == members[2:]
+    assert cycle.steps[1].counts == {"distil": 1, "topics": 1}
+    assert desk.run().operations == []
+
+
+def test_G25_a_cycle_distils_the_two_largest_topics(desk: CycleDesk, monkeypatch: pytest.MonkeyPatch) -> None:
+    topics = [topic(100 * size, *ZOO, size=size) for size in (10, 12, 11, 9)]
+    grow(desk, monkeypatch, *topics)
+    desk.run()
+    assert [desk.desk.memory(each[0].id).state for each in topics] == ["active", "superseded", "superseded", "active"]
+    desk.run()
+    assert [desk.desk.memory(each[0].id).state for each in topics] == ["superseded"] * 3 + ["active"]
+
+
+@pytest.mark.parametrize(
+    ("layers", "trust", "layer"),
+    [
+        (("buffer", "buffer"), "user", "buffer"),
+        (("working", "core"), "user", "core"),
+        (("working", "core"), "agent", "core"),
+        (("working", "core"), "import", None),
+        (("working", "working"), "import", "working"),
+    ],
+)
+def test_G25_an_entry_is_in_the_highest_layer_of_its_sources(
+    desk: CycleDesk, monkeypatch: pytest.MonkeyPatch, layers: Sequence[Layer], trust: Trust, layer: Layer | None
+) -> None:
+    members = topic(1, *ZOO, trust=trust)
+    members[:2] = [msgspec.structs.replace(each, layer=of) for each, of in zip(members, layers, strict=False)]
+    grow(desk, monkeypatch, members)
+    assert desk.run().cycle.steps[1].skipped == ""
+    assert [(entry.layer, entry.trust) for entry in entries(desk)] == ([(layer, trust)] if layer else [])
+
+
+def test_an_entry_that_is_made_is_in_core_only_where_a_source_is() -> None:
+    entry, source = (sample_memory(number, ZOO[1], layer="core", tags=("distilled",)) for number in (1, 2))
+    assert violation(None, entry)
+    assert violation(None, entry, [msgspec.structs.replace(source, layer="working")])
+    assert not violation(None, entry, [source])
+    assert violation(None, msgspec.structs.replace(entry, trust="import"), [source])
+    assert violation(None, msgspec.structs.replace(entry, tags=("distilled", "ephemeral")), [source])
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"pinned": True},
+        {"managed": "0" * 32},
+        {"key": "anna"},
+        {"tags": ("sensitive",)},
+        {"tags": ("session",)},
+        {"tags": ("ephemeral",)},
+        {"tags": tuple(f"t{number}" for number in range(20))},
+        {"expires_at": AT * 2},
+        {"kind": "working"},
+        {"kind": "procedural"},
+        {"kind": "procedural", "trace": TraceStep(step_number=1, action="work")},
+        {"turn": ConversationTurn(role="user")},
+        {"trust": "tool"},
+        {"speaker": "Tom"},
+        {"agent_id": "planner"},
+        {"compression_source": True},
+        {"importance": 0.8, "importance_source": "user"},
+        {"state": "archived"},
+        {"derived_from": (sample_memory(2).id,)},
+    ],
+)
+def test_a_member_that_no_entry_replaces(
+    desk: CycleDesk, monkeypatch: pytest.MonkeyPatch, fields: dict[str, Any]
+) -> None:
+    members = topic(1, *ZOO)
+    members[0] = msgspec.structs.replace(members[0], **fields)
+    grow(desk, monkeypatch, members)
+    assert desk.run().operations == []
+
+
+def test_what_happened_on_different_days_is_not_united(desk: CycleDesk, monkeypatch: pytest.MonkeyPatch) -> None:
+    for at, (kind, texts) in enumerate((("episodic", ZOO), ("semantic", [f"{text[:-1]} today." for text in ZOO]))):
+        members = topic(100 * at, *texts, kind=kind)
+        members[1] = msgspec.structs.replace(members[1], event_at=AT + 86_400_000)
+        grow(desk, monkeypatch, members)
+        assert desk.run().operations == []
+        members[1] = desk.put(msgspec.structs.replace(members[1], event_at=AT, version=2, modified_at=AT + 1))
+        grow(desk, monkeypatch, members)
+        assert len(desk.run().operations) == 1
+
+
+def test_G25_a_topic_is_looked_at_again_only_when_a_member_is_new_or_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_distillation(monkeypatch)
+    bridge = ("The old bridge is closed to lorries.", "Trucks may not use the old bridge.")
+    with cycle_desk_in(tmp_path, lambda *_: DistilledTopic(())) as desk:
+        members = topic(1, *bridge)
+        asked = []
+        for change in (None, None, {"content": "Trucks may not use the old narrow bridge."}, {"tags": ("road",)}):
+            if change is not None:
+                desk.desk.edit(members[1].id, **change)
+            grow(desk, monkeypatch, members)
+            desk.run()
+            asked.append(len(desk.tasks.asked))
+        members.append(sample_memory(99, "The old bridge is closed in winter."))
+        grow(desk, monkeypatch, members)
+        desk.run()
+        asked.append(len(desk.tasks.asked))
+        for _ in range(2):
+            desk.run()
+    assert asked == [1, 1, 2, 2, 3]
+    assert len(desk.tasks.asked) == 3
+    assert bridge[0] in desk.tasks.asked[2][1].sources
+
+
+def test_without_a_model_what_only_a_model_can_unite_waits_for_one(
+    desk: CycleDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bridge = ("The old bridge is closed to heavy lorries.", "The old bridge is closed to lorries and to buses.")
+    grow(desk, monkeypatch, topic(1, *bridge))
+    for _ in range(3):
+        assert desk.run().operations == []
+    assert len(desk.tasks.asked) == 1
+    text = "The old bridge is closed to heavy lorries and to buses."
+    desk.tasks.answers = lambda *_: DistilledTopic((DistilledEntry((1, 2), text),))
+    desk.run()
+    (entry,) = entries(desk)
+    assert (entry.content, entry.method) == (text, "llm:scripted")
+
+
+def test_undo_of_the_cycle_takes_an_entry_back_and_it_is_not_made_again(
+    desk: CycleDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    members = topic(1, *ZOO)
+    grow(desk, monkeypatch, members)
+    cycle = desk.run().cycle
+    (entry,) = entries(desk)
+    assert ZOO[0] not in desk.desk.recalled("Where does Anna work?")
+    desk.desk.undo(group=cycle.id)
+    assert desk.desk.memory(entry.id).state == "trashed"
+    assert [desk.desk.memory(each.id).state for each in members[:2]] == ["active", "active"]
+    assert {*ZOO} <= {*desk.desk.recalled("Where does Anna work?")}
+    assert desk.run().operations == []
+
+
+def test_what_an_entry_replaced_is_found_again_when_the_entry_is_in_the_trash(
+    desk: CycleDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grow(desk, monkeypatch, topic(1, *ZOO))
+    desk.run()
+    (entry,) = entries(desk)
+    assert desk.desk.recalled("Where does Anna work?")[0] == ZOO[1]
+    desk.desk.trash(entry.id)
+    assert {*ZOO} <= {*desk.desk.recalled("Where does Anna work?")}
+    desk.desk.restore(entry.id)
+    assert ZOO[0] not in desk.desk.recalled("Where does Anna work?")
+
+
+def test_G30_an_entry_has_the_facts_of_its_sources_and_their_usage(
+    desk: CycleDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    members = topic(1, *ZOO)
+    members[1] = msgspec.structs.replace(members[1], event_at=AT + 9)
+    grow(desk, monkeypatch, members)
+    for number, member in enumerate(members[:2]):
+        digest = content_hash(member.content).hex()
+        stated = Fact(id=sample_id(900 + number), memory=member.id, content_hash=digest, created_at=AT, subject="Anna",
+                      predicate="works at", object="the zoo in Berlin", valid_from=member.event_at)  # fmt: skip
+        write(desk.store, stated)
+    for member in (members[0], *members[:2]):
+        desk.desk.memories.record_use([member.id]).result(WAIT_SECONDS)
+    cycle = desk.run().cycle
+    (entry,) = entries(desk)
+    with desk.store.snapshot() as snapshot:
+        known = [fact for fact in snapshot.facts(entry.id) if fact.predicate == "works at"]
+    assert [(fact.object, fact.valid_from) for fact in known if fact.valid_from == AT] == [("the zoo in Berlin", AT)]
+    usage = desk.usage(entry.id)
+    assert (usage.access_count, usage.strength) == (3, 0.7)
+    desk.desk.undo(group=cycle.id)
+    assert [desk.usage(each.id).access_count for each in members[:2]] == [2, 1]
+
+
+def test_what_an_entry_says_already_is_absorbed_by_it(desk: CycleDesk, monkeypatch: pytest.MonkeyPatch) -> None:
+    members = topic(1, ZOO[1], ZOO[0])
+    members[0] = msgspec.structs.replace(members[0], tags=("distilled",), source="distill", importance=0.7)
+    grow(desk, monkeypatch, members)
+    desk.run()
+    assert [entry.id for entry in entries(desk)] == [members[0].id]
+    assert desk.desk.memory(members[1].id).superseded_by == members[0].id
+
+
+NAMES = ("Anna", "Tom", "Mia", "Otto", "Ines", "Marta")
+PLACES = ("Berlin", "Porto", "Lisbon", "Graz")
+SAID = (
+    "{name} works at the zoo in {place}.", "{name} pays {number} euros of rent in {place}.",
+    "{name} moved to {place} on {day} May 2024.", "{name} has {number} cats and lives in {place}.",
+    "The meeting of {name} in {place} starts at {number}:30.", "{name} does not eat nuts.",
+)  # fmt: skip
+
+
+def random_topic(chance: random.Random, first: int) -> list[Memory]:
+    """Members of which many overlap: sentences about a few people, alone and together."""
+
+    def sentence() -> str:
+        return chance.choice(SAID).format(
+            name=chance.choice(NAMES[:3]), place=chance.choice(PLACES[:2]), number=chance.randint(7, 9),
+            day=chance.randint(1, 3),
+        )  # fmt: skip
+
+    texts = [" ".join(sentence() for _ in range(chance.randint(1, 3))) for _ in range(12)]
+    return [sample_memory(first + at, text) for at, text in enumerate(dict.fromkeys(texts))]
+
+
+def hostile(chance: random.Random) -> Answers:
+    """Answers that lose a word, invent one, name sources twice, or those that do not exist."""
+
+    def answer(task: AnyTask, inputs: TaskInputs) -> DistilledTopic:
+        count = len(inputs.sources)
+        made = []
+        for _ in range(chance.randint(1, 3)):
+            numbers = tuple(chance.randint(1, count) for _ in range(chance.randint(1, 4)))
+            words = " ".join(inputs.sources[number - 1] for number in dict.fromkeys(numbers)).split()
+            if chance.random() < 0.5:
+                words[chance.randrange(len(words))] = chance.choice(("", "Eve", "99", "never"))
+            made.append(DistilledEntry(numbers, " ".join(filter(None, words))[:400] or "-"))
+        return DistilledTopic(tuple(made))
+
+    return answer
+
+
+def honest(_task: AnyTask, inputs: TaskInputs) -> DistilledTopic:
+    """The two sources that share most, as the sentences of both."""
+    numbered = list(enumerate(inputs.sources, start=1))
+    pairs = [(one, other) for one in numbered for other in numbered if one[0] < other[0]]
+    one, other = max(pairs, key=lambda pair: len({*sentences(pair[0][1])} & {*sentences(pair[1][1])}))
+    text = " ".join(dict.fromkeys([*sentences(one[1]), *sentences(other[1])]))
+    return DistilledTopic((DistilledEntry((one[0], other[0]), text),))
+
+
+@pytest.mark.parametrize("model", ["none", "honest", "hostile"])
+def test_G25_no_specific_is_lost_and_no_source_replaced_twice_whatever_the_model_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: str
+) -> None:
+    use_distillation(monkeypatch)
+    chance = random.Random(model)
+    answers: dict[str, Answers] = {"honest": honest, "hostile": hostile(chance)}
+    with cycle_desk_in(tmp_path, answers.get(model)) as desk:
+        topics = [random_topic(chance, 100 * number) for number in range(1, 5)]
+        grow(desk, monkeypatch, *topics)
+        replaced: dict[str, str] = {}
+        for _ in range(5):
+            for _, operation in desk.run().operations:
+                entry, *sources = operation.ids
+                assert len(sources) >= 2
+                assert not replaced.keys() & {*sources}
+                replaced |= dict.fromkeys(sources, entry)
+        assert replaced, "nothing was distilled: the texts show nothing"
+        for source, entry in replaced.items():
+            before, after = desk.desk.memory(source), desk.desk.memory(entry)
+            assert (before.state, before.superseded_by) == ("superseded", entry)
+            assert loss_of([before.content], after.content) == ""
+            assert len(after.content) >= len(before.content)
+        stored = [each for members in topics for each in members]
+        assert all(desk.desk.memory(each.id).content == each.content for each in stored)
+        assert all(each.id in replaced or desk.desk.memory(each.id) == each for each in stored)

@@ -219,11 +219,12 @@ _BOTH = "Anna works at the zoo in Berlin and feeds the pandas."
     ("entries", "reason"),
     [
         ([((1, 3), _BOTH)], ""),
-        ([], "it unites nothing, but some sources overlap"),
+        ([], ""),
         ([((1,), MEMBERS[0])], "an entry replaces a single source"),
         ([((1, 3), _BOTH), ((1, 3), _BOTH)], "it replaces a source twice"),
         ([((1, 4), _BOTH)], "there is no source 4"),
         ([((1, 2, 3), f"{_BOTH} {MEMBERS[1]}")], "source 2 overlaps with no other of its entry"),
+        ([((1, 3), f"{MEMBERS[0]} {MEMBERS[2]}")], "an entry is as long as all its sources together"),
         ([((1, 3), "Anna works at the zoo.")], "an entry is shorter than a source that it replaces"),
         ([((1, 3), _BOTH.replace("Berlin", "Munich"))], "the name 'munich' is in none of the sources"),
         ([((1, 3), _BOTH.replace("feeds", "eats"))], "no word stands for 'eat'"),
@@ -236,7 +237,14 @@ def test_distilled_entries_are_rejected_with_the_reason(
     assert validate_distilled(answer, TaskInputs(MEMBERS)) == reason
 
 
+def test_sources_of_which_one_says_all_of_another_are_distilled() -> None:
+    members = TaskInputs((MEMBERS[0], _BOTH))
+    assert validate_distilled(DistilledTopic(()), members) == "it unites nothing, but some sources overlap"
+    assert unite_overlapping(members) == DistilledTopic((DistilledEntry((1, 2), _BOTH),))
+
+
 def test_where_nothing_overlaps_nothing_is_distilled() -> None:
+    assert unite_overlapping(TaskInputs(MEMBERS)) == DistilledTopic(())
     assert unite_overlapping(TaskInputs(MEMBERS[:2])) == DistilledTopic(())
 
 

@@ -27,6 +27,7 @@ from mnemo_core.text.canonical import (
     obviously_differ,
     unchanged_words,
 )
+from mnemo_core.text.dates.date_words import WEEKDAYS
 from mnemo_core.text.lexicon import listed
 from mnemo_core.text.vocabulary import RELATIVE_DAYS
 from mnemo_store.records import Memory, Relation
@@ -135,6 +136,12 @@ class _TextAnalysis:
     @property
     def is_relative(self) -> bool:
         return not _RELATIVE.isdisjoint(self.specifics.values) or any(word in self.content for word in _RELATIVE_HAN)
+
+
+def names_a_day(content: str) -> bool:
+    """Return whether a text means another day when it is said on another one: `tomorrow`, `next week`, `on Monday`."""
+    text = _TextAnalysis(content, "")
+    return text.is_relative or not text.words.isdisjoint(WEEKDAYS)
 
 
 class _NeighbourText(_TextAnalysis):

@@ -1,17 +1,17 @@
-"""Distillation: the status of a project from its session notes, and fewer, richer entries for a large topic. SPEC 9.5
+"""Session distillation: the status of a project from its session notes. SPEC 9.5
 
-A status stands next to its notes, which keep every specific, and replaces only the former status. The entry of a topic
-replaces its sources, so it holds all that they say.
+A status stands next to its notes, which keep every specific, and replaces only the former status.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 
 from mnemo_core.ingest import mutations
 from mnemo_core.ingest.trust import lowest_trust
 from mnemo_core.lifecycle.consolidation.cycle import CycleOperation, Planning, StepPlan, TaskQuestion
+from mnemo_core.lifecycle.consolidation.invariants import DISTILLED
+from mnemo_core.lifecycle.consolidation.joining.replacing import DISTILL_SOURCE, DISTILLED_IMPORTANCE
 from mnemo_core.lifecycle.consolidation.state import CycleState, Mask, retagged
 from mnemo_core.llm.faithfulness import contradiction_between
 from mnemo_core.llm.grounding import rejection_of
@@ -34,10 +34,7 @@ from mnemo_store.records import (
     default_decay_rate,
 )
 
-SOURCE = "distill"  # of what is made here
-DISTILLED = "distilled"  # the tag of a note that a status was made from, and of the entry of a topic
 STATUS_TAGS = ("project-status", "auto-distilled")
-IMPORTANCE = 0.7  # of what is made here [G22, G25]
 NOTES_MIN, NOTES_MAX = 3, 10  # that a status is made from, the latest [G22]
 STATUSES_MAX = 10  # in a cycle
 SHOWN_CHARACTERS = 6000  # of all notes together that a model is shown
@@ -58,13 +55,11 @@ def plan_session_distillation(state: CycleState) -> Planning:
             changes += tagged
             unchanged += 1
             continue
-        rate = default_decay_rate("working", "episodic")
-        status = _made(
-            state, notes, content=answer.text, kind="episodic", category="project", layer="working", decay_rate=rate,
-            tags=STATUS_TAGS,
-        )  # fmt: skip
+        status = _status(state, notes, answer.text)
+        usage = Usage(id=status.id, strength=status.importance, strength_epoch=state.epoch)
         replaced = [each for each in former if not each.pinned and each.modified_at == each.created_at]
-        made = (*_stored(state, status), *tagged, *mutations.supersede(replaced, status.id, state.now))
+        hidden = mutations.supersede(replaced, status.id, state.now)
+        made = (PutMemory(data=status), PutUsage(data=usage), *tagged, *hidden)
         changes.append(_decided(state, notes))
         ids = (status.id, *(each.id for each in (*notes, *replaced)))
         operations.append(CycleOperation("distil", ids, made, f"status of {len(notes)} session notes", answer.text))
@@ -115,28 +110,24 @@ def _says_nothing_new(state: CycleState, text: str, status: Memory) -> bool:
     return similarity >= state.thresholds.triage
 
 
-def _made(state: CycleState, sources: Sequence[Memory], **fields: Any) -> Memory:
-    """A memory that is made from others: of the time of the latest, with the least trust, and within the scope that
-    all of them have."""
-    latest = max(sources, key=lambda source: source.event_at)
-    in_common = {name: getattr(latest, name) for name in _SCOPE
-                 if all(getattr(each, name) == getattr(latest, name) for each in sources)}  # fmt: skip
+def _status(state: CycleState, notes: Sequence[Memory], text: str) -> Memory:
+    """The status that some notes make: of the time of the latest, with the least trust, and within the scope that all
+    of them have."""
+    latest = notes[-1]
+    scope = {name: getattr(latest, name) for name in _SCOPE
+             if all(getattr(each, name) == getattr(latest, name) for each in notes)}  # fmt: skip
     return Memory(
-        id=state.new_id(), created_at=state.now, modified_at=state.now, event_at=latest.event_at,
-        namespace=latest.namespace, user_id=latest.user_id, trust=lowest_trust(*(each.trust for each in sources)),
-        importance=IMPORTANCE, source=SOURCE, method=state.method, derived_from=tuple(each.id for each in sources),
-        **in_common, **fields,
+        id=state.new_id(), content=text, created_at=state.now, modified_at=state.now, event_at=latest.event_at,
+        kind="episodic", category="project", layer="working", importance=DISTILLED_IMPORTANCE,
+        decay_rate=default_decay_rate("working", "episodic"), trust=lowest_trust(*(each.trust for each in notes)),
+        method=state.method, source=DISTILL_SOURCE, tags=STATUS_TAGS, namespace=latest.namespace,
+        user_id=latest.user_id, derived_from=tuple(each.id for each in notes), **scope,
     )  # fmt: skip
 
 
-def _decided(state: CycleState, memories: Sequence[Memory]) -> PutDecision:
-    """The decision that these memories were distilled together, which stands when that is taken back."""
+def _decided(state: CycleState, notes: Sequence[Memory]) -> PutDecision:
+    """The decision that a status was made from these notes, which stands when the status is taken back."""
     return PutDecision(data=LifecycleDecision(
-        memory=memories[0].id, action="distil", other=memories[-1].id, status="done", at=state.now,
-        digest=decision_digest([each.content for each in memories]), more=tuple(each.id for each in memories[1:-1]),
+        memory=notes[0].id, action="distil", other=notes[-1].id, status="done", at=state.now,
+        digest=decision_digest([each.content for each in notes]), more=tuple(each.id for each in notes[1:-1]),
     ))  # fmt: skip
-
-
-def _stored(state: CycleState, memory: Memory) -> tuple[Change, Change]:
-    usage = Usage(id=memory.id, strength=memory.importance, strength_epoch=state.epoch)
-    return PutMemory(data=memory), PutUsage(data=usage)

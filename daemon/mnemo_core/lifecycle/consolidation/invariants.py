@@ -1,7 +1,11 @@
 """Rules that no step of a cycle may break, whatever it or a language model decides. SPEC 9.4, 17"""
 
+from collections.abc import Sequence
+
 from mnemo_core.llm.judging.memory_cues import NEVER_CORE_TAGS, NEVER_CORE_TRUSTS
 from mnemo_store.records import LAYERS, Memory, State
+
+DISTILLED = "distilled"  # the tag of a note that a status was made from, and of the entry of a topic
 
 REACHED: dict[State, frozenset[State]] = {
     "active": frozenset({"active", "archived", "compressed", "superseded"}),
@@ -14,12 +18,16 @@ REACHED: dict[State, frozenset[State]] = {
 """The states that a step may bring a memory to, by the state that it has."""
 
 
-def violation(before: Memory | None, after: Memory) -> str:
-    """The rule that a new version of a memory breaks; "" for none. `before` is None for a memory that a step makes."""
-    is_never_core = after.kind == "working" or after.trust in NEVER_CORE_TRUSTS or NEVER_CORE_TAGS & {*after.tags}
+def violation(before: Memory | None, after: Memory, sources: Sequence[Memory] = ()) -> str:
+    """The rule that a new version of a memory breaks; "" for none. `before` is None for a memory that a step makes, and
+    `sources` are those that it is derived from."""
+    never_core = NEVER_CORE_TAGS if before is not None else NEVER_CORE_TAGS - {DISTILLED}
+    is_never_core = after.kind == "working" or after.trust in NEVER_CORE_TRUSTS or never_core & {*after.tags}
     if after.layer == "core" and is_never_core and (before is None or before.layer != "core"):
         return "the memory must not enter core"
     if before is None:
+        if after.layer == "core" and all(source.layer != "core" for source in sources):
+            return "a new memory is in core, and none of its sources is"
         return "" if after.state == "active" else "a new memory is not active"
     if before.managed:
         return "a chunk of a note is its file's"

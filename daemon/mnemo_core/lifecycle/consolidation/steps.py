@@ -7,6 +7,7 @@ from mnemo_core.lifecycle.consolidation.cycle import CycleStep, Planning, StepPl
 from mnemo_core.lifecycle.consolidation.distillation import plan_session_distillation
 from mnemo_core.lifecycle.consolidation.eviction import plan_drop
 from mnemo_core.lifecycle.consolidation.joining.near_duplicates import plan_near_duplicates
+from mnemo_core.lifecycle.consolidation.joining.topic_distillation import plan_topic_distillation
 from mnemo_core.lifecycle.consolidation.state import CycleState
 from mnemo_store.records import PutMeta
 
@@ -32,6 +33,7 @@ STEPS: tuple[CycleStep, ...] = (
     CycleStep("gate", "Promote to core what the gate admits.", plan_gate),
     CycleStep("session_distillation", "Make a status from new session notes.", plan_session_distillation),
     CycleStep("near_duplicates", "Keep one of the memories of the buffer that say the same.", plan_near_duplicates),
+    CycleStep("topic_distillation", "Unite the members of large topics that overlap.", plan_topic_distillation),
     CycleStep("decay", "Count the epoch, by which strengths decay.", plan_decay),
     CycleStep("drop", "Archive or move what is too weak for the buffer, and what was about a session.", plan_drop),
 )

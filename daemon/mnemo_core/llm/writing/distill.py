@@ -4,6 +4,7 @@ Each entry replaces at least two members, holds all of them, and is therefore at
 The status of a session, which stands next to its notes and replaces none, is the task `condense`.
 """
 
+import itertools
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -18,7 +19,7 @@ MEMBERS_MAX = 12  # of a topic that one call looks at
 ENTRIES_MAX = 3
 ENTRY_CHARACTERS = 400
 REPLACED_MIN, REPLACED_MAX = 2, 6  # members that an entry replaces [G 5.2]
-SHARED_WORDS_MIN = 0.5  # of the content words of the shorter of two members, to overlap
+SHARED_MIN = 0.5  # of the shorter of two members, to overlap: of its content words; for a rule also of its text
 
 _MemberNumber = Annotated[int, Meta(ge=1, le=MEMBERS_MAX)]
 
@@ -54,13 +55,16 @@ def validate_distilled(answer: DistilledTopic, inputs: TaskInputs) -> str:
                 return f"source {entry.sources[at]} overlaps with no other of its entry"
         if len(entry.text) < max(map(len, members)):
             return "an entry is shorter than a source that it replaces"
+        if len(entry.text) >= sum(map(len, members)):
+            return "an entry is as long as all its sources together"
         if reason := contradiction_in(members) or rejection_of_replacement(entry.text, members):
             return reason
     return ""
 
 
 def unite_overlapping(inputs: TaskInputs) -> DistilledTopic:
-    """Unite each member with the later ones that overlap with it, where they do not contradict each other."""
+    """Unite each member with the later ones that overlap with it, where they do not contradict each other and at least
+    half of the shorter text is said in the longer one: two texts one behind the other say nothing better."""
     members = dict(enumerate(inputs.sources[:MEMBERS_MAX], start=1))
     entries: list[DistilledEntry] = []
     while members and len(entries) < ENTRIES_MAX:
@@ -69,7 +73,8 @@ def unite_overlapping(inputs: TaskInputs) -> DistilledTopic:
         for other, candidate in members.items():
             if other != number and len(group) < REPLACED_MAX and overlap(member, candidate):
                 united = unite_texts([member, *(members[each] for each in group[1:]), candidate], ENTRY_CHARACTERS)
-                if united:
+                shorter, longer = sorted(map(len, (text or member.strip(), candidate.strip())))
+                if united and len(united) <= longer + shorter * (1 - SHARED_MIN):
                     group.append(other)
                     text = united
         if text:
@@ -81,14 +86,19 @@ def unite_overlapping(inputs: TaskInputs) -> DistilledTopic:
 
 def overlap(one: str, other: str) -> bool:
     """Return whether two texts share so many words that they are likely to be about the same."""
-    words = content_words(one), content_words(other)
-    shorter = min(map(len, words))
-    return shorter > 0 and len(words[0] & words[1]) >= shorter * SHARED_WORDS_MIN
+    return share_words(content_words(one), content_words(other))
+
+
+def share_words(one: frozenset[str], other: frozenset[str]) -> bool:
+    """Return whether two texts with these content words overlap."""
+    shorter = min(len(one), len(other))
+    return shorter > 0 and len(one & other) >= shorter * SHARED_MIN
 
 
 def has_no_overlap(inputs: TaskInputs) -> bool:
     """Return whether nothing can be united."""
-    return not unite_overlapping(inputs).entries
+    pairs = itertools.combinations(map(content_words, inputs.sources[:MEMBERS_MAX]), 2)
+    return not any(share_words(*pair) for pair in pairs)
 
 
 def _probe(sources: Sequence[str], *groups: tuple[int, ...]) -> Probe:

@@ -141,10 +141,15 @@ class _CycleRun:
             log.error("the step %s of a cycle makes %d changes", step.name, len(changes))
             return StepPlan(), "it makes too many changes"
         for change in changes:
-            if isinstance(change, PutMemory) and (broken := violation(self._state.memory(change.data.id), change.data)):
+            if isinstance(change, PutMemory) and (broken := self._violation(change.data)):
                 log.error("the step %s of a cycle is left out: %s: %s", step.name, change.data.id, broken)
                 return StepPlan(), f"it breaks a rule: {broken}"
         return plan, ""
+
+    def _violation(self, after: Memory) -> str:
+        """The rule that a version of a memory breaks; "" for none."""
+        sources = (self._state.memory(each) for each in after.derived_from)
+        return violation(self._state.memory(after.id), after, [source for source in sources if source is not None])
 
     def _answered(self, planning: Planning) -> StepPlan:
         """The plan, with every question answered."""

@@ -12,6 +12,7 @@ from mnemo_core.decay import bring_to_epoch
 from mnemo_core.ingest.trust import lowest_trust
 from mnemo_core.ingest.write_plan import StatedFact, new_facts
 from mnemo_core.lifecycle.consolidation.cycle import CycleOperation
+from mnemo_core.lifecycle.consolidation.invariants import DISTILLED
 from mnemo_core.lifecycle.consolidation.joining.pairs import pair_decision
 from mnemo_core.lifecycle.consolidation.state import LAYER_TAGS, CycleState
 from mnemo_store.records import (
@@ -28,6 +29,9 @@ from mnemo_store.records import (
     Usage,
     default_decay_rate,
 )
+
+DISTILL_SOURCE = "distill"  # of what distillation makes
+DISTILLED_IMPORTANCE = 0.7  # [G22, G25]
 
 
 def absorb_operation(
@@ -51,6 +55,27 @@ def merge_operation(state: CycleState, winner: Memory, loser: Memory, text: str,
     return _operation(state, "merge", winner, [loser], text, reason)
 
 
+def distil_operation(state: CycleState, sources: Sequence[Memory], text: str, reason: str = "") -> CycleOperation:
+    """The operation by which the entry of a topic takes the place of its sources. It is as the latest of them is, and
+    as strong as the strongest."""
+    ordered = sorted(sources, key=lambda source: (source.event_at, source.id), reverse=True)
+    written = _written(state, ordered, text)
+    tags = dict.fromkeys((DISTILLED, *(tag for each in ordered for tag in each.tags if tag not in LAYER_TAGS)))
+    entry = replace(
+        written, tags=(*tags,)[:TAGS_MAX], importance=DISTILLED_IMPORTANCE, importance_source="rule",
+        source=DISTILL_SOURCE,
+    )  # fmt: skip
+    usage = _usage(state, entry.id, sources, 0)
+    facts = [*_facts_of(state, ordered[::-1]), *state.stated_facts(entry)]
+    changes = [
+        PutMemory(data=entry),
+        PutUsage(data=replace(usage, strength=max(usage.strength, entry.importance))),
+        *_put_behind(state, entry, sources),
+        *new_facts(entry, facts, (), state.now, state.new_id),
+    ]
+    return CycleOperation("distil", (entry.id, *(each.id for each in sources)), tuple(changes), reason, text)
+
+
 def _operation(
     state: CycleState, action: LifecycleAction, winner: Memory, losers: Sequence[Memory], text: str, reason: str,
     repetitions: int = 0, *, keeps_facts: bool = True,
@@ -68,13 +93,17 @@ def _operation(
     changes = [
         PutMemory(data=result),
         PutUsage(data=_usage(state, result.id, sources, repetitions)),
-        *(PutMemory(data=_superseded(each, result.id)) for each in hidden),
+        *_put_behind(state, result, hidden),
         *new_facts(result, facts, known, state.now, state.new_id),
-        *_updates(state, hidden, result.id),
         *(pair_decision(state, action, winner, each, "done") for each in losers),
     ]
     ids = dict.fromkeys((result.id, *(each.id for each in sources)))
     return CycleOperation(action, (*ids,), tuple(changes), reason, result.content)
+
+
+def _put_behind(state: CycleState, result: Memory, hidden: Sequence[Memory]) -> list[Change]:
+    """The changes by which a memory supersedes others and updates what they update."""
+    return [*(PutMemory(data=_superseded(each, result.id)) for each in hidden), *_updates(state, hidden, result.id)]
 
 
 def _superseded(memory: Memory, replacement: str) -> Memory:
