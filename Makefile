@@ -45,13 +45,13 @@ bench: environment-dev models
 
 # With the embedding model. bench-scores: how often a memory answers that has such a score. bench-decade: ten years of a
 # person in simulated time, with 10,000 cycles of consolidation.
-MODEL_BENCHES := beliefs cli day decade fixtures notes recall scores
+MODEL_BENCHES := beliefs cli cycle day decade fixtures notes recall scores
 $(MODEL_BENCHES:%=bench-%): bench-%: environment-dev models
 	$(PY) -m tests.bench.bench_$* $(BENCH)
 
 # bench-faults: losses of power, refused system calls, a full disk. As root, with strace, mount and a C compiler (Debian:
 # strace, mount, gcc, libc6-dev). It names the parts that it could not run, and fails.
-STORE_BENCHES := crash cycle durability faults growth memory outputs start
+STORE_BENCHES := crash durability faults growth memory outputs start steps
 $(STORE_BENCHES:%=bench-%): bench-%: environment-dev
 	$(PY) -m tests.bench.bench_$* $(BENCH)
 
