@@ -130,7 +130,8 @@ def _sample(name: str, kind: Any, number: int, in_key: str | None = None) -> Any
     if kind is bool:
         return True
     if get_origin(kind) is dict:
-        return {_sample(name, get_args(kind)[0], number): number}
+        key, value = get_args(kind)
+        return {_sample(name, key, number): _sample(name, value, number)}
     if get_origin(kind) is tuple:
         return (_sample(name, get_args(kind)[0], number),)
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):

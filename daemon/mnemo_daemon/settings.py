@@ -129,6 +129,8 @@ class LifecycleSettings(Section, frozen=True):
     # Between two cycles, each only if something has happened since the last; 0: on request alone.
     interval_minutes: Annotated[int, Meta(ge=0, le=10_080)] = 30
     merge: bool = False  # True: memories that say nearly the same become one
+    # The operations that wait for a person's approval: promotions to core; all that hides or rewrites a memory too.
+    review: Literal["off", "core", "all"] = "off"
     # Conversations of a user that stay as they are; of more, the oldest are summarized. 0: all stay.
     compression_threshold: Annotated[int, Meta(ge=0, le=100_000)] = 20
 

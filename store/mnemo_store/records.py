@@ -316,6 +316,13 @@ class UsageChange(Record, frozen=True):
     after: Usage
 
 
+class OperationReport(Record, frozen=True):
+    """An operation of a cycle. `ids`: what stays or was made first."""
+
+    action: LifecycleAction
+    ids: tuple[str, ...]
+
+
 class StepReport(Record, frozen=True):
     """The result of one step of a cycle. A usage has no versions: undo takes it back by what is in `usages`."""
 
@@ -324,6 +331,7 @@ class StepReport(Record, frozen=True):
     milliseconds: int = 0
     skipped: str = ""  # why it was not carried out
     usages: tuple[UsageChange, ...] = ()
+    operations: tuple[OperationReport, ...] = ()
 
 
 class Cycle(Record, frozen=True):
@@ -341,6 +349,10 @@ class Cycle(Record, frozen=True):
     namespace: str = ""  # "": all
     is_requested: bool = False
     steps: tuple[StepReport, ...] = ()
+    undone_at: int = 0  # ms; 0: it stands
+    # What has no versions, and an undo puts back: decisions, and meta values as they were before.
+    decisions: tuple["DecisionChange", ...] = ()
+    metas: tuple["MetaChange", ...] = ()
 
 
 class LifecycleDecision(Record, frozen=True):
@@ -360,6 +372,23 @@ class LifecycleDecision(Record, frozen=True):
     text: str = ""  # proposed for what the action makes
     tag: str = ""  # proposed
     reason: str = ""
+    method: str = ""  # how the proposed text came to be written: rule, llm:MODEL
+
+
+class MetaChange(Record, frozen=True):
+    """A meta value before a cycle that changed it."""
+
+    name: str
+    before: str
+
+
+class DecisionChange(Record, frozen=True):
+    """A decision that a cycle wrote or removed. `before`: what stood there, without texts that were proposed."""
+
+    memory: str
+    action: LifecycleAction
+    other: str
+    before: LifecycleDecision | None = None
 
 
 class PutMemory(Record, frozen=True, tag_field="record_type", tag="memory"):

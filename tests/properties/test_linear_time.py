@@ -232,6 +232,8 @@ NO_TEXTS = frozenset((
     "markdown.read_markdown", "markdown.read_plain_text", "markdown.visible_lines", "org.org_metadata", "org.read_org",
     "rst.read_rst", "memory_cues.cue", "session_rows.recorded_sessions", "tiers.condensed", "tiers.in_tier",
     "topic_nodes.co_occurring_pairs", "topic_nodes.moved_edges", "state.retagged",
+    "cycle_undo.rejection", "cycle_undo.undo_changes", "cycle_undo.with_former_values", "review.decided",
+    "review.needs_approval", "review.proposal", "review.rejected", "review.is_rejected",
     "core_admission.promotion_to_core", "eviction.archive", "eviction.evict",
     "distill.share_words", "replacing.distil_operation", "replacing.merge_operation",
     "replacing.supersede_operation", "write_plan.new_facts",

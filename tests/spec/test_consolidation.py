@@ -15,7 +15,17 @@ from mnemo_core.lifecycle.consolidation.steps import plan_decay
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.lifecycle.consolidation import consolidation
 from mnemo_daemon.scheduler import Job, Scheduler
-from mnemo_store.records import Memory, PutMemory
+from mnemo_store.records import (
+    LifecycleDecision,
+    Memory,
+    OperationReport,
+    PutDecision,
+    PutMemory,
+    PutUsage,
+    Usage,
+    decision_digest,
+)
+from mnemo_store.tables import DECISIONS
 from tests.cycle_desk import CycleDesk, cycle_desk_in
 from tests.samples import WAIT_SECONDS, sample_id, sample_memory
 
@@ -282,3 +292,78 @@ def test_the_last_cycle_and_one_by_the_end_of_its_id_are_undone(
     assert desk.desk.memory(one.id).layer == "buffer"
     with pytest.raises(Refusal):
         desk.desk.undo(cycle="last")
+
+
+def use_all_kinds_of_changes(monkeypatch: pytest.MonkeyPatch, one: Memory, other: Memory) -> None:
+    """Have a cycle merge two memories, with the changes that have no versions."""
+
+    def plan(state: CycleState) -> Planning:
+        yield from ()
+        winner, loser = state.memory(one.id), state.memory(other.id)
+        assert winner is not None
+        assert loser is not None
+        if loser.state == "superseded":
+            return StepPlan()
+        changes = (
+            PutMemory(data=msgspec.structs.replace(winner, version=winner.version + 1, importance=0.9)),
+            PutMemory(
+                data=msgspec.structs.replace(loser, version=loser.version + 1, state="superseded", superseded_by=one.id)
+            ),
+            PutUsage(data=msgspec.structs.replace(state.usage(winner), access_count=7, strength=0.9)),
+            PutDecision(
+                data=LifecycleDecision(memory=one.id, action="overlap", other=other.id, status="apart", at=state.now,
+                                       digest=decision_digest([one.content, other.content]))
+            ),
+        )  # fmt: skip
+        return StepPlan([CycleOperation("absorb", (one.id, other.id), changes)])
+
+    use(monkeypatch, CycleStep("merge", "", plan), CycleStep("decay", "", plan_decay))
+
+
+def unversioned(desk: CycleDesk, *ids: str) -> list[Any]:
+    """The values that undo puts back besides the versions of memories."""
+    with desk.store.snapshot() as snapshot:
+        rows: list[Any] = [snapshot.usage(each) for each in ids]
+        return [*rows, snapshot.meta("epoch"), snapshot.meta("last_cycle"), snapshot.scan(DECISIONS)]
+
+
+def test_undo_of_a_cycle_puts_back_usage_epoch_and_decisions_and_it_is_not_done_again(
+    desk: CycleDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = desk.put(
+        sample_memory(1, "The kettle is on the shelf."), Usage(id=sample_id(1), access_count=2, strength=0.4)
+    )
+    other = desk.put(sample_memory(2, "The kettle is on a shelf."))
+    desk.run()
+    before = unversioned(desk, one.id, other.id)
+    use_all_kinds_of_changes(monkeypatch, one, other)
+    cycle = desk.run().cycle
+    assert cycle.steps[0].operations == (OperationReport(action="absorb", ids=(one.id, other.id)),)
+    assert unversioned(desk, one.id)[0].access_count == 7
+    desk.desk.undo(cycle="last")
+    *after, decisions = unversioned(desk, one.id, other.id)
+    assert after == before[:-1]
+    assert [(each.action, each.status) for each in decisions] == [("absorb", "rejected")]
+    assert [each.undone_at > 0 for each in desk.cycles()] == [False, True]
+    assert (desk.desk.memory(one.id).importance, desk.desk.memory(other.id).state) == (one.importance, "active")
+
+    again = desk.run().cycle
+    assert again.steps[0].counts == {"rejected": 1}
+    assert desk.desk.memory(other.id).state == "active"
+    desk.desk.edit(one.id, content="The kettle is on the shelf, in front.")  # another text is another case
+    assert desk.run().cycle.steps[0].counts == {"absorb": 1}
+
+
+def test_undo_of_a_cycle_keeps_the_uses_since(desk: CycleDesk, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = desk.put(
+        sample_memory(1, "The kettle is on the shelf."), Usage(id=sample_id(1), access_count=2, strength=0.4)
+    )
+    other = desk.put(sample_memory(2, "The kettle is on a shelf."))
+    use_all_kinds_of_changes(monkeypatch, one, other)
+    cycle = desk.run().cycle
+    desk.desk.memories.record_use([one.id]).result()
+    desk.run()  # a later cycle has counted an epoch since: it stays counted
+    desk.desk.undo(group=cycle.id)
+    assert desk.usage(one.id).access_count == 3
+    with desk.store.snapshot() as snapshot:
+        assert snapshot.meta("epoch") == "2"

@@ -6,6 +6,7 @@ more in slices that share a group, and an undo that something stopped half-way i
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
@@ -16,8 +17,10 @@ from mnemo_core.decay import present_usage
 from mnemo_core.ingest import mutations
 from mnemo_core.ingest.mutations import PlannedRevert
 from mnemo_core.lifecycle import versions as timeline
+from mnemo_core.lifecycle.consolidation.cycle_undo import undo_changes
+from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_daemon.errors import Refusal, bad_value
-from mnemo_daemon.history_names import BY_INTAKE, BY_NOTES, CONSOLIDATE, FOR_GOOD, LEFT_ALONE
+from mnemo_daemon.history_names import BY_INTAKE, BY_NOTES, CONSOLIDATE, FOR_GOOD, LAST_CYCLE, LEFT_ALONE
 from mnemo_daemon.memories.as_of import VERSIONS_A_SLICE, HistoryReader
 from mnemo_daemon.memories.memory_service import (
     Caller,
@@ -32,6 +35,7 @@ from mnemo_store.batches import batched
 from mnemo_store.records import (
     Change,
     ChangeEntry,
+    Cycle,
     DropEdge,
     DropFact,
     PutMemory,
@@ -42,13 +46,15 @@ from mnemo_store.records import (
     skip_hash,
 )
 from mnemo_store.store import Store, WriteResult
-from mnemo_store.tables import CYCLES
+from mnemo_store.tables import CYCLES, DECISIONS
 
 REVERT_SEARCH = 10_000  # transactions looked back over for the last change to undo
 REVERTED_PER_WRITE = 500  # memories put back in one write turn [SPEC 3.2]
-LAST_CYCLE = "last"
+NEWEST_CYCLE = "last"
 CYCLE_DIGITS_MIN = 8  # of the end of its id
 LATER_SHOWN = 20  # changes that stand in the way, as far as they are listed
+
+_ID = lazy_pattern(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 Chosen = Mapping[int, ChangeEntry]  # the transactions to take back, by seq, oldest first
 
@@ -94,7 +100,7 @@ class RevertService:
         self, seq: int | None, group: str | None, caller: Caller, *, cycle: str | None = None, dry_run: bool
     ) -> RevertResult:
         """Revert the change of `seq`, those of `group` or of a cycle of consolidation, or the last one that a person
-        or agent made: for an agent, the last one of its own. `cycle`: the end of its id, or LAST_CYCLE.
+        or agent made: for an agent, the last one of its own. `cycle`: the end of its id, or NEWEST_CYCLE.
 
         Raises a Refusal: 404 where there is no such change or the caller does not see what it is about, 409 where
         something came after it, 422 for what is a note's to say or lies before the history that is kept.
@@ -102,6 +108,7 @@ class RevertService:
         if cycle is not None:
             group = self._cycle_group(cycle)
         chosen = dict(self._chosen(seq, group, caller))
+        of_cycle = self._cycle(group) if group is not None else None
         self._history.require_kept(min(chosen) - 1)
         if any(entry.what in FOR_GOOD for entry in chosen.values()):
             raise Refusal(422, "refused", "what left the trash, or was forgotten, is gone for good")
@@ -111,8 +118,8 @@ class RevertService:
         if dry_run:
             return undone
         if len(changed) <= REVERTED_PER_WRITE:
-            return undone._replace(made=self._restore(chosen, changed, caller, ""))
-        return self._in_slices(undone, chosen, caller)
+            return undone._replace(made=self._restore(chosen, changed, caller, "", of_cycle))
+        return self._in_slices(undone, chosen, caller, of_cycle)
 
     def _chosen(self, seq: int | None, group: str | None, caller: Caller) -> list[tuple[int, ChangeEntry]]:
         """The transactions to take back, oldest first."""
@@ -143,17 +150,27 @@ class RevertService:
         """The group of a cycle that changed memories. Raises a Refusal."""
         taken: set[int] = set()
         end = cycle.strip().lower().replace("-", "")
-        if cycle != LAST_CYCLE and len(end) < CYCLE_DIGITS_MIN:
-            raise bad_value(f"give at least {CYCLE_DIGITS_MIN} digits of the id, or `{LAST_CYCLE}`", "cycle")
+        if cycle != NEWEST_CYCLE and len(end) < CYCLE_DIGITS_MIN:
+            raise bad_value(f"give at least {CYCLE_DIGITS_MIN} digits of the id, or `{NEWEST_CYCLE}`", "cycle")
         for number, entry in self._history.changes(0):
             taken |= timeline.undone_seqs(entry.what) if number not in taken else set()
             if (
                 entry.what == CONSOLIDATE
                 and entry.ids
-                and (number not in taken if cycle == LAST_CYCLE else entry.group.replace("-", "").endswith(end))
+                and (number not in taken if cycle == NEWEST_CYCLE else entry.group.replace("-", "").endswith(end))
             ):
                 return entry.group
         raise Refusal(404, "not_found", "there is no such cycle that changed a memory", field="cycle")
+
+    def _cycle(self, group: str) -> Cycle | None:
+        """The cycle of a group, where it is one's. Raises a Refusal for one that is under way."""
+        if not _ID.fullmatch(group):
+            return None
+        with self._store.snapshot() as snapshot:
+            cycle = snapshot.get(CYCLES, group)
+        if cycle is not None and not cycle.ended_at:
+            raise Refusal(409, "conflict", "the cycle is under way: undo it when it has ended", field="cycle")
+        return cycle
 
     def _of_group(self, group: str) -> list[tuple[int, ChangeEntry]]:
         """All of it: others may have written in between."""
@@ -195,8 +212,10 @@ class RevertService:
             raise RevertConflict(message, done[:LATER_SHOWN])
         return changed
 
-    def _restore(self, chosen: Chosen, ids: Sequence[str], caller: Caller, group: str) -> int:
-        """Revert these memories in one write turn; return its seq."""
+    def _restore(
+        self, chosen: Chosen, ids: Sequence[str], caller: Caller, group: str, of_cycle: Cycle | None = None
+    ) -> int:
+        """Revert these memories in one write turn, and with the last ones what else a cycle did; return its seq."""
         of_these = {seq: entry for seq, entry in chosen.items() if not set(entry.ids).isdisjoint(ids)}
 
         def decide(snapshot: Snapshot) -> WriteResult[None]:
@@ -208,16 +227,19 @@ class RevertService:
             changes = authorised_changes(
                 _changes(snapshot, of_these, looked.rows), snapshot, caller.trust, put_back=True
             )
+            if of_cycle is not None:
+                changes += _cycle_changes(snapshot, of_cycle, chosen, looked.rows)
             return WriteResult(changes, None, timeline.undo_label(of_these), group)
 
         return self._store.transact(decide, by=caller.name).result().seq
 
-    def _in_slices(self, undone: RevertResult, chosen: Chosen, caller: Caller) -> RevertResult:
+    def _in_slices(self, undone: RevertResult, chosen: Chosen, caller: Caller, of_cycle: Cycle | None) -> RevertResult:
         group, made = self._store.new_id(), 0
         restored = 0
         for some in batched(undone.ids, REVERTED_PER_WRITE):
             try:
-                made = self._restore(chosen, some, caller, group) or made
+                is_last = restored + len(some) == len(undone.ids)
+                made = self._restore(chosen, some, caller, group, of_cycle if is_last else None) or made
             except RevertConflict as error:
                 so_far = f"{restored} of {len(undone.ids)} were put back before that (group {group})"
                 raise RevertConflict(f"{error.message}; {so_far}", error.later) from error
@@ -275,6 +297,21 @@ def _changes(snapshot: Snapshot, chosen: Chosen, rows: Sequence[PlannedRevert]) 
     changes += _facts_made(snapshot, chosen, rows)
     changes += _usages_before(snapshot, chosen, {row.current.id for row in rows})
     return changes
+
+
+def _cycle_changes(snapshot: Snapshot, cycle: Cycle, chosen: Chosen, rows: Sequence[PlannedRevert]) -> list[Change]:
+    """The changes that take back what a cycle did besides its memories."""
+    before = {row.current.id: row.before for row in rows}
+
+    def text_after(memory_id: str) -> str | None:
+        versions = snapshot.versions(memory_id)
+        if not versions or versions[0].seq in chosen:
+            return None
+        memory = before.get(memory_id, versions[-1].memory)
+        return memory.content if memory is not None else None
+
+    is_last = snapshot.meta(LAST_CYCLE) == cycle.id
+    return undo_changes(cycle, snapshot.now, partial(snapshot.get, DECISIONS), text_after, is_last=is_last)
 
 
 def _edges_made(

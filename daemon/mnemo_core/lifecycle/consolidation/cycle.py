@@ -8,16 +8,13 @@ subject and add a row to `steps.STEPS`.
 from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from mnemo_core.lifecycle.consolidation.state import CycleState
 from mnemo_core.llm.tasks import AnyTask, TaskInputs
 from mnemo_store.records import Change, LifecycleAction
 
 CHANGES_PER_STEP = 400  # in the one transaction of a step; what does not fit waits for the next cycle
-
-Review = Literal["off", "core", "all"]
-"""Operations that a person has to approve: none; promotions to core; merges and supersessions too. SPEC 9.7"""
 
 
 class TaskQuestion(NamedTuple):

@@ -7,7 +7,7 @@ Memories that others store meanwhile are for the next cycle.
 
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 from msgspec.structs import replace
@@ -70,6 +70,10 @@ TAGS_READ = (
     "session", "ephemeral", "lesson", "distilled", "auto-distilled", "project-status", SENSITIVE_TAG, TRIAGED,
     *REJECTIONS, PROMOTION,
 )  # fmt: skip
+
+
+Review = Literal["off", "core", "all"]
+"""Operations that a person has to approve: none; promotions to core; merges and supersessions too. SPEC 9.7"""
 
 
 class TopicLeaf(NamedTuple):
@@ -135,6 +139,7 @@ class CycleOptions(NamedTuple):
     now: int  # ms: its start
     namespace: str = ""  # "": all
     merge: bool = False
+    review: Review = "off"
     may_ask: Callable[[AnyTask], bool] = lambda _: False  # whether a language model may be asked for a task
 
 
@@ -226,7 +231,11 @@ class CycleState:
 
     def last_decision(self, action: LifecycleAction, *memories: Memory) -> LifecycleDecision | None:
         """The decision on a memory or a pair, whatever their texts were then."""
-        key = (memories[0].id, action, memories[-1].id)
+        return self.decision_at(memories[0].id, action, memories[-1].id)
+
+    def decision_at(self, memory: str, action: LifecycleAction, other: str) -> LifecycleDecision | None:
+        """The decision that is kept under these names."""
+        key = (memory, action, other)
         return self._decisions[key] if key in self._decisions else self._source.decision(*key)
 
     def inputs(self, *memories: Memory) -> TaskInputs:

@@ -24,11 +24,13 @@ from mnemo_core.lifecycle.consolidation.cycle import (
     StepPlan,
     TaskQuestion,
 )
+from mnemo_core.lifecycle.consolidation.cycle_undo import with_former_values
 from mnemo_core.lifecycle.consolidation.invariants import violation
-from mnemo_core.lifecycle.consolidation.state import CycleOptions, CycleState
+from mnemo_core.lifecycle.consolidation.review import PROPOSALS_MAX, reviewed
+from mnemo_core.lifecycle.consolidation.state import CycleOptions, CycleState, Review
 from mnemo_core.lifecycle.consolidation.steps import STEPS
 from mnemo_daemon.errors import Refusal
-from mnemo_daemon.history_names import BY_LIFECYCLE, BY_NOTES, BY_RECALL, CONSOLIDATE, LEFT_ALONE
+from mnemo_daemon.history_names import BY_LIFECYCLE, BY_NOTES, BY_RECALL, CONSOLIDATE, LAST_CYCLE, LEFT_ALONE
 from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.knowledge.topic_trees import TopicTrees
@@ -37,11 +39,14 @@ from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_daemon.models.language.task_runner import TaskRunner
 from mnemo_daemon.priority import QueryPriority
 from mnemo_daemon.settings import LifecycleSettings
+from mnemo_daemon.table_walk import records_of
 from mnemo_store.backend import Snapshot
 from mnemo_store.records import (
     Change,
     Cycle,
     Memory,
+    MetaChange,
+    OperationReport,
     PutCycle,
     PutEdge,
     PutFact,
@@ -53,15 +58,13 @@ from mnemo_store.records import (
     UsageChange,
 )
 from mnemo_store.store import Store, WriteResult
-from mnemo_store.tables import CYCLES
+from mnemo_store.tables import CYCLES, DECISIONS
 
 SLICE_SECONDS = 0.5  # how long the scheduler waits for a part of a cycle before other jobs get their turn
 FIRST_SECONDS = 60.0  # after the start of the daemon, before a cycle [G27]
 ATTEMPTS = 3  # at a step whose memories others change
 ENTRIES_READ = 2_000  # of the history, for activity; more than that is activity
 
-# The meta value with the id of the cycle that began last: after a step back of the clock, that is not the greatest id.
-LAST_CYCLE = "last_cycle"
 QUIET = LEFT_ALONE - {BY_NOTES, BY_RECALL}  # authors of changes that are no activity of a person or an agent
 
 log = logging.getLogger("mnemo.lifecycle")
@@ -90,13 +93,15 @@ class _CycleRun:
 
     def __init__(
         self, store: Store, tasks: TaskRunner, state: CycleState, cycle: Cycle, yield_to_queries: Callable[[], None],
-        is_stopping: Callable[[], bool], *, is_dry_run: bool,
+        is_stopping: Callable[[], bool], *, room: int, is_dry_run: bool,
     ) -> None:  # fmt: skip
+        """room: for proposals."""
         self._store = store
         self._tasks = tasks
         self._state = state
         self._yield_to_queries = yield_to_queries
         self._is_stopping = is_stopping
+        self._room = room
         self._is_dry_run = is_dry_run
         done = {report.name for report in cycle.steps}
         self._left = [step for step in STEPS if step.name not in done]
@@ -125,6 +130,7 @@ class _CycleRun:
         self._operations += [(step.name, each) for each in plan.operations]
         self._texts += [tuple(map(self._text_of, each.ids)) for each in plan.operations]
         self._state.apply(plan.all_changes())
+        self._room -= plan.counts.get("proposed", 0)
         del self._left[0]
         return bool(self._left)
 
@@ -135,7 +141,7 @@ class _CycleRun:
     def _planned(self, step: CycleStep) -> tuple[StepPlan, str]:
         """The plan of a step, and why it is left out."""
         self._state.begin_step()
-        plan = self._answered(step.plan(self._state))
+        plan = reviewed(self._answered(step.plan(self._state)), self._state, self._room)
         changes = plan.all_changes()
         if len(changes) > CHANGES_PER_STEP:
             log.error("the step %s of a cycle makes %d changes", step.name, len(changes))
@@ -179,11 +185,13 @@ class _CycleRun:
         before = _before(self._state, changes)
         report = StepReport(
             name=step.name, counts=plan.report(), milliseconds=milliseconds, skipped=skipped,
+            operations=tuple(OperationReport(action=each.action, ids=each.ids) for each in plan.operations),
             usages=tuple(UsageChange(before=usage, after=change.data) for change in changes
                          if isinstance(change, PutUsage) and (usage := before[change.data.id][1]) is not None),
         )  # fmt: skip
         ended_at = self._store.now() if len(self._left) == 1 else 0
-        cycle = replace(self.cycle, steps=(*self.cycle.steps, report), ended_at=ended_at)
+        cycle = replace(with_former_values(self.cycle, plan, self._state), ended_at=ended_at)
+        cycle = replace(cycle, steps=(*cycle.steps, report))
         if not self._is_dry_run and (changes or ended_at):
 
             def decide(snapshot: Snapshot) -> WriteResult[None]:
@@ -306,13 +314,20 @@ class Consolidation:
             cycle = Cycle(
                 id=self._store.new_id(), epoch=int(source.meta("epoch") or 0) + 1, started_at=options.now,
                 seq=self._store.seq, namespace=options.namespace, is_requested=is_requested,
+                metas=(MetaChange(name=LAST_CYCLE, before=source.meta(LAST_CYCLE)),),
             )  # fmt: skip
-        options = options._replace(may_ask=self._tasks.may_ask)
+        options = options._replace(may_ask=self._tasks.may_ask, review=self._settings().review)
         state = read_state(source, self._views, self._embedding, self._indexing, options)
         return _CycleRun(
             self._store, self._tasks, state, cycle, self._priority.yield_to_queries, self._is_closing.is_set,
-            is_dry_run=is_dry_run,
+            room=self._room_for_proposals(options.review), is_dry_run=is_dry_run,
         )  # fmt: skip
+
+    def _room_for_proposals(self, review: Review) -> int:
+        if review == "off":
+            return 0
+        waiting = sum(each.status == "proposed" for each in records_of(self._store, DECISIONS))
+        return max(0, PROPOSALS_MAX - waiting)
 
     def _advanced(self, run: _CycleRun) -> bool:
         """Carry out the next step of the cycle under way; return whether there are more."""

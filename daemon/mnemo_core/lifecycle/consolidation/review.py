@@ -1,0 +1,112 @@
+"""Review of operations by a person: which of them wait for approval, and which were rejected. SPEC 9.7
+
+An operation that has to be approved becomes a proposal: a decision with the memories, the digest of their texts, and
+the text that would be written. It is not proposed again while it waits, nor once it was rejected, until a text changes.
+"""
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from mnemo_core.lifecycle.consolidation.cycle import CycleOperation, StepPlan
+from mnemo_core.lifecycle.consolidation.state import CycleState, Review
+from mnemo_store.records import (
+    Change,
+    LifecycleAction,
+    LifecycleDecision,
+    Memory,
+    PutDecision,
+    PutMemory,
+    decision_digest,
+)
+
+PROPOSALS_MAX = 500  # that wait at once
+STATUS_TAG = "auto-distilled"  # of a status of a project, which a newer one replaces
+
+
+def reviewed(plan: StepPlan, state: CycleState, room: int) -> StepPlan:
+    """The plan without what a person rejected, and with proposals, at most `room`, for what has to be approved."""
+    operations: list[CycleOperation] = []
+    proposals: list[Change] = []
+    counts = dict.fromkeys(("rejected", "waiting", "proposed", "queue full"), 0)
+    for operation in plan.operations:
+        subject = subject_of(operation, state)
+        known = decided(state, operation.action, subject)
+        if known is not None and is_rejected(known):
+            counts["rejected"] += 1
+        elif not needs_approval(operation, state, state.options.review):
+            operations.append(operation)
+        elif known is not None and known.status == "proposed":
+            counts["waiting"] += 1
+        elif len(proposals) == room:
+            counts["queue full"] += 1
+        else:
+            counts["proposed"] += 1
+            written = (each.data for each in operation.changes if isinstance(each, PutMemory))
+            new = next((each for each in written if each.content == operation.text), None)
+            is_new = new is not None and all(new.content != each.content for each in subject)
+            text, method = (new.content, new.method) if is_new and new is not None else ("", "")
+            proposals.append(proposal(state, operation.action, subject, operation.reason, text=text, method=method))
+    return StepPlan(operations, [*plan.changes, *proposals], {**plan.counts, **counts})
+
+
+def subject_of(operation: CycleOperation, state: CycleState) -> list[Memory]:
+    """The memories of an operation that exist before it."""
+    return [memory for each in operation.ids if (memory := state.memory(each)) is not None]
+
+
+def decided(state: CycleState, action: LifecycleAction, subject: Sequence[Memory]) -> LifecycleDecision | None:
+    """The decision on an action with the texts that the memories have; a pair may be decided on in either order."""
+    found = state.decision(action, *subject) if subject else None
+    return state.decision(action, *reversed(subject)) if found is None and len(subject) == 2 else found
+
+
+def is_rejected(decision: LifecycleDecision) -> bool:
+    """Return whether a person has rejected something; the gate leaves a tag where it does."""
+    return decision.status == "rejected" and not decision.tag
+
+
+def needs_approval(operation: CycleOperation, state: CycleState, review: Review) -> bool:
+    """Return whether a person has to approve an operation: one that lifts a memory to core, or, if all are reviewed,
+    one that hides a memory behind another or rewrites it. A status of a project may replace the former one."""
+    if review == "off":
+        return False
+    versions = [(state.memory(each.data.id), each.data) for each in operation.changes if isinstance(each, PutMemory)]
+    for before, after in versions:
+        if before is None:
+            continue
+        if after.layer == "core" and before.layer != "core":
+            return True
+        is_hidden = after.state == "superseded" and before.state != "superseded" and STATUS_TAG not in before.tags
+        if review == "all" and (is_hidden or after.content != before.content):
+            return True
+    return False
+
+
+def proposal(
+    state: CycleState,
+    action: LifecycleAction,
+    subject: Sequence[Memory],
+    reason: str,
+    *,
+    text: str = "",
+    tag: str = "",
+    method: str = "",
+) -> PutDecision:
+    """The change that proposes an action on these memories; what would stay is the first of them."""
+    first, last = subject[0], subject[-1]
+    return PutDecision(data=LifecycleDecision(
+        memory=first.id, action=action, other=last.id, status="proposed", at=state.now, reason=reason, text=text,
+        digest=decision_digest([each.content for each in subject]), more=tuple(each.id for each in subject[1:-1]),
+        tag=tag, method=method,
+    ))  # fmt: skip
+
+
+def ids_of(decision: LifecycleDecision) -> list[str]:
+    """The memories that a decision is on, in the order of its digest."""
+    return [*dict.fromkeys((decision.memory, *decision.more, decision.other))]
+
+
+def rejected(decision: LifecycleDecision, now: int) -> LifecycleDecision:
+    """The decision of a person not to do what is proposed."""
+    return replace(decision, status="rejected", at=now, text="", tag="")
