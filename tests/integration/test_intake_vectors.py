@@ -22,9 +22,10 @@ from mnemo_daemon.models.catalogue import ModelCatalogue
 from mnemo_daemon.models.embedders.embedding import Embedder, EmbeddingService, Floats, RunAll
 from mnemo_daemon.settings import IngestSettings, Settings
 from mnemo_store.disk import Disk
-from mnemo_store.records import text_hash
+from mnemo_store.records import ConversationTurn, text_hash
 from mnemo_store.store import Store
 from tests.grounds import wait_until
+from tests.samples import WAIT_SECONDS, sample_memory, write
 
 PERSON = Caller("cli")
 LETTERS = [f"{a} {b} {c}" for a in "abc" for b in "defg" for c in "hijkl"]
@@ -212,6 +213,25 @@ def test_a_change_is_undone_by_its_number_after_its_memories_were_scored(tmp_pat
     undone = RevertService(ingest_setup.store).revert(written, None, PERSON, dry_run=False)
     assert undone.ids == [stored.id]
     assert ingest_setup.count() == 2
+    ingest_setup.close()
+
+
+def test_a_recalled_turn_that_was_archived_is_not_compared_again(tmp_path: Path, models: Path) -> None:
+    ingest_setup = IngestSetup(tmp_path / "data", models, embed_wait_ms=10)
+    turn = ConversationTurn(role="user")
+    other = sample_memory(2, "a c b", source="turn", turn=turn, state="archived")
+    write(ingest_setup.store, sample_memory(1, "a b c", source="turn", turn=turn), other)
+    ingest_setup.settle()
+    ingest_setup.embedder.go.clear()
+    ingest_setup.take("d e f")  # without its vector: what is written from here on is looked at
+    ingest_setup.memories.record_use([other.id]).result(WAIT_SECONDS)
+    ingest_setup.embedder.go.set()
+    wait_until(lambda: ingest_setup.indexing.waiting() == 0 and ingest_setup.late.waiting() == 0)
+    with ingest_setup.store.snapshot() as snapshot:
+        recalled = snapshot.memory(other.id)
+        assert recalled is not None
+        assert recalled.state == "active"
+        assert [edge for edge in snapshot.edges(other.id) if edge.source == other.id] == []
     ingest_setup.close()
 
 

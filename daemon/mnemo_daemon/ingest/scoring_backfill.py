@@ -19,7 +19,7 @@ from mnemo_core.ingest.write_plan import BACKFILL_CURSOR, IngestItem, PendingSna
 from mnemo_core.lifecycle.versions import TURN_TIER
 from mnemo_core.text.dates.time_mentions import said_at
 from mnemo_core.text.secrets import SENSITIVE_TAG
-from mnemo_daemon.history_names import BY_INTAKE, BY_LIFECYCLE, BY_NOTES
+from mnemo_daemon.history_names import BY_INTAKE, BY_LIFECYCLE, BY_NOTES, BY_RECALL
 from mnemo_daemon.indexing.vectors.centroids import Scope
 from mnemo_daemon.indexing.vectors.embedding_handoff import Rows
 from mnemo_daemon.indexing.vectors.index_phases import ActiveIndex
@@ -113,7 +113,7 @@ class ScoringBackfill:
             if entry_seq > seq_max or len(behind) >= MEMORIES:
                 break
             seq = entry_seq
-            if entry.what == TURN_TIER or entry.by == BY_LIFECYCLE:  # nothing that it wrote came in then
+            if entry.what == TURN_TIER or entry.by in (BY_LIFECYCLE, BY_RECALL):  # nothing of it came in then
                 continue
             with self._store.snapshot() as snapshot:
                 for memory_id in entry.ids:
