@@ -19,7 +19,7 @@ from mnemo_core.llm.writing.condense import CondensedText
 from mnemo_core.llm.writing.distill import DistilledEntry, DistilledTopic
 from mnemo_core.text.segmentation import sentences
 from mnemo_daemon.lifecycle.consolidation import consolidation
-from mnemo_store.records import ConversationTurn, Fact, Layer, Memory, TraceStep, Trust, content_hash
+from mnemo_store.records import ConversationTurn, Edge, Fact, Layer, Memory, TraceStep, Trust, content_hash
 from tests.cycle_desk import Answers, CycleDesk, cycle_desk_in
 from tests.desk import put
 from tests.samples import AT, WAIT_SECONDS, sample_id, sample_memory, write
@@ -125,6 +125,8 @@ def test_a_new_status_replaces_the_former_one_and_what_a_person_pinned_or_edited
         {"tags": ("session", *(f"t{number}" for number in range(19)))},
         {"expires_at": AT * 2},
         {"kind": "working"},
+        {"pinned": True},
+        {"turn": ConversationTurn(role="user")},
         {"state": "archived"},
     ],
 )
@@ -163,6 +165,13 @@ def test_undo_of_the_cycle_takes_the_status_back_and_it_is_not_made_again_of_the
     assert desk.run().operations == []
     desk.put(note(3))
     assert len(desk.run().operations) == 1
+
+
+def test_G26_a_cycle_reports_how_many_memories_stand_in_core(tmp_path: Path) -> None:
+    with cycle_desk_in(tmp_path) as desk:
+        for number, layer in enumerate(("core", "working", "core")):
+            desk.put(sample_memory(number, layer=layer))
+        assert {each.name: each.counts for each in desk.run().cycle.steps}["core_summary"] == {"core": 2}
 
 
 # Topics
@@ -288,6 +297,15 @@ def test_a_member_that_no_entry_replaces(
     members = topic(1, *ZOO)
     members[0] = msgspec.structs.replace(members[0], **fields)
     grow(desk, monkeypatch, members)
+    assert desk.run().operations == []
+
+
+def test_a_value_that_has_a_newer_one_is_not_united_with_others(
+    desk: CycleDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    members = topic(1, *ZOO)
+    grow(desk, monkeypatch, members)
+    write(desk.store, Edge(source=members[5].id, target=members[0].id, relation="updates", at=AT))
     assert desk.run().operations == []
 
 

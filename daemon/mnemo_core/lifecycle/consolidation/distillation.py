@@ -11,6 +11,7 @@ from mnemo_core.ingest import mutations
 from mnemo_core.ingest.trust import lowest_trust
 from mnemo_core.lifecycle.consolidation.cycle import CycleOperation, Planning, StepPlan, TaskQuestion
 from mnemo_core.lifecycle.consolidation.invariants import DISTILLED
+from mnemo_core.lifecycle.consolidation.joining.pairs import joinable
 from mnemo_core.lifecycle.consolidation.joining.replacing import DISTILL_SOURCE, DISTILLED_IMPORTANCE
 from mnemo_core.lifecycle.consolidation.state import CycleState, Mask, retagged
 from mnemo_core.llm.faithfulness import contradiction_between
@@ -72,10 +73,7 @@ def _new_notes(state: CycleState) -> Iterator[tuple[list[Memory], list[Memory]]]
 
     A note that is older than the status says nothing of how things stand.
     """
-    is_note = (
-        session_notes(state) & state.live() & ~state.tagged(DISTILLED, "ephemeral") & ~state.has("kind", "working")
-    )
-    is_note &= (state.column("tier") == 0) & (state.column("expires_at") == 0)
+    is_note = session_notes(state) & state.live() & joinable(state) & ~state.tagged(DISTILLED, "ephemeral")
     is_status = state.live() & state.tagged("auto-distilled")
     namespaces, users, times = (state.column(name) for name in ("namespace", "user_id", "event_at"))
     found = 0

@@ -24,6 +24,13 @@ def plan_decay(state: CycleState) -> Planning:
     return StepPlan(changes=[PutMeta(name=EPOCH, value=str(epoch))], counts={"epoch": epoch})
 
 
+def plan_core_summary(state: CycleState) -> Planning:
+    """Report how many memories stand in core. Their summary is that of the resume, whose job condenses what a resume
+    had no room for (`resume_lines`)."""
+    yield from ()
+    return StepPlan(counts={"core": int((state.live() & state.has("layer", "core")).sum())})
+
+
 STEPS: tuple[CycleStep, ...] = (
     CycleStep("tags", "Remove the tags of rejections and promotions that are over.", plan_tag_cleanup),
     CycleStep("triage", "Promote, keep or archive what is new in the buffer.", plan_triage),
@@ -34,6 +41,7 @@ STEPS: tuple[CycleStep, ...] = (
     CycleStep("session_distillation", "Make a status from new session notes.", plan_session_distillation),
     CycleStep("near_duplicates", "Keep one of the memories of the buffer that say the same.", plan_near_duplicates),
     CycleStep("topic_distillation", "Unite the members of large topics that overlap.", plan_topic_distillation),
+    CycleStep("core_summary", "Count what stands in core, of which resumes are summaries.", plan_core_summary),
     CycleStep("decay", "Count the epoch, by which strengths decay.", plan_decay),
     CycleStep("drop", "Archive or move what is too weak for the buffer, and what was about a session.", plan_drop),
 )

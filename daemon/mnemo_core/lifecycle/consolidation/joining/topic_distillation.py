@@ -15,6 +15,7 @@ from mnemo_core.ingest.deduplication import names_a_day
 from mnemo_core.lifecycle.consolidation.cycle import CycleOperation, Planning, StepPlan, TaskQuestion
 from mnemo_core.lifecycle.consolidation.distillation import session_notes
 from mnemo_core.lifecycle.consolidation.invariants import DISTILLED
+from mnemo_core.lifecycle.consolidation.joining.pairs import joinable, may_be_joined
 from mnemo_core.lifecycle.consolidation.joining.replacing import (
     DISTILLED_IMPORTANCE,
     absorb_operation,
@@ -98,19 +99,17 @@ def plan_topic_distillation(state: CycleState) -> Planning:
 
 def _replaceable(state: CycleState) -> Mask:
     """The mask of the memories that an entry may replace, as far as columns tell."""
-    has_other_home = session_notes(state) | state.tagged("ephemeral", "auto-distilled") | state.has("kind", "working")
-    has_other_home |= (state.column("tier") != 0) | state.column("pinned").astype(np.bool_)
+    has_other_home = session_notes(state) | state.tagged("ephemeral")
     has_low_trust = state.has("trust", *NEVER_CORE_TRUSTS) & state.has("layer", "core")
-    mask: Mask = state.live() & (state.column("expires_at") == 0) & ~has_other_home & ~has_low_trust
-    return mask
+    return joinable(state) & state.live() & ~has_other_home & ~has_low_trust
 
 
-def _is_replaceable(memory: Memory) -> bool:
-    """Return whether an entry may replace a memory: it is not addressed by a key, no step of a run, no summary, no
-    secret, short enough for an entry, and nobody said that it is more important than one."""
-    is_special = memory.key or memory.trace is not None or memory.compression_source or SENSITIVE_TAG in memory.tags
+def _is_replaceable(state: CycleState, memory: Memory) -> bool:
+    """Return whether an entry may replace a memory: it may be joined with others, holds no secret, is short enough for
+    an entry, and nobody said that it is more important than one."""
     is_rated = memory.importance_source == "user" and memory.importance > DISTILLED_IMPORTANCE
-    return not is_special and not is_rated and len(memory.content) <= ENTRY_CHARACTERS
+    is_fit = SENSITIVE_TAG not in memory.tags and len(memory.content) <= ENTRY_CHARACTERS
+    return is_fit and not is_rated and may_be_joined(state, memory)
 
 
 def _attributes(memory: Memory) -> tuple[Any, ...]:
@@ -134,8 +133,9 @@ def _overlapping(state: CycleState, rows: NDArray[np.int32]) -> list[Memory]:
     both were looked at before. None where there are none."""
     newest = rows[np.argsort(state.column("created_at")[rows], kind="stable")][-MEMBERS_READ:]
     alike: dict[tuple[Any, ...], list[Memory]] = {}
-    for memory in filter(_is_replaceable, state.records(newest)):
-        alike.setdefault(_attributes(memory), []).append(memory)
+    for memory in state.records(newest):
+        if _is_replaceable(state, memory):
+            alike.setdefault(_attributes(memory), []).append(memory)
     for members in sorted(alike.values(), key=len, reverse=True):
         partners = _partners(state, members)
         chosen = dict[int, None]()
