@@ -361,7 +361,7 @@ PAST = (
         Give("undo --group g1", out="undone: import (changes 5 to 9: c0ffee01)\n"),
         Give("undo --seq 9 --dry-run", sent=[{"seq": 9, "dry_run": True}]),
         Give("undo 9", sent=[{"seq": 9}]),
-        Give("undo 9 --group g1", code=2, warns=("give one change or one group",)),
+        Give("undo 9 --group g1", code=2, warns=("give one change, one group or one cycle",)),
     )),
 )  # fmt: skip
 
