@@ -509,6 +509,7 @@ class Decade:
         in_buffer = Counter(
             memory.namespace for memory in self.world.watch.memories.values()
             if memory.layer == "buffer" and memory.state == "active" and memory.source in SET_ASIDE_SOURCES
+            and memory.turn is None and "_triaged" not in memory.tags  # turns have bounds of their own; triage may keep
         )  # fmt: skip
         if over := {name: count for name, count in in_buffer.items() if count > BUFFER_CAP}:
             raise Wrong(f"the buffer holds {over}, over its cap of {BUFFER_CAP}")

@@ -151,6 +151,7 @@ def test_a_model_admits_a_memory_only_as_what_its_words_speak_for(text: str, acc
         ("ok, thanks!", {}, "archive"),
         ("What time does the pharmacy close?", {}, "archive"),
         ("What time does the pharmacy close?", {"repetition_count": 2}, "promote"),
+        ("We went to the lake. The water was cold. Are you coming along?", {}, "keep"),
     ],
 )  # fmt: skip
 def test_G13_triage_promotes_what_is_used_or_lasts_and_archives_what_is_passing(

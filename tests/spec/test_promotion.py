@@ -101,6 +101,14 @@ def test_G12_a_lesson_or_a_procedure_is_promoted_after_4_epochs(desk: CycleDesk,
     assert [layer(desk, number) for number in (1, 2, 3)] == ["working", "buffer", "buffer"]
 
 
+def test_a_turn_is_no_lesson_or_procedure_by_its_kind(desk: CycleDesk) -> None:
+    put(desk, 1, kind="procedural", source="turn", turn=ConversationTurn(role="user"))
+    for _ in range(6):
+        desk.desk.at += 1
+        desk.run()
+    assert layer(desk, 1) == "buffer"
+
+
 def test_a_memory_of_kind_working_is_not_promoted(desk: CycleDesk) -> None:
     put(desk, 1, used=usage(access_count=99), kind="working", tags=("lesson",))
     desk.desk.at += DAY
@@ -183,6 +191,13 @@ def test_G14_triage_archives_only_what_came_in_with_a_stream(
     after = desk.desk.memory(sample_id(1))
     assert (after.state, after.layer, after.tags) == (state, "buffer", mark)
     assert result.cycle.steps[1].counts == ({"archive": 1} if state == "archived" else {"keep": 1})
+
+
+def test_G14_what_was_recalled_is_not_archived_by_triage(desk: CycleDesk) -> None:
+    put(desk, 1, PASSING, usage(access_count=1), source="ingest")
+    desk.desk.at += DAY
+    desk.run()
+    assert (desk.desk.memory(sample_id(1)).state, tags(desk, 1)) == ("active", ("_triaged",))
 
 
 def test_a_memory_with_as_many_tags_as_it_may_have_is_not_triaged(desk: CycleDesk) -> None:
@@ -310,6 +325,7 @@ def test_G15_what_counts_is_the_strength_that_is_left(desk: CycleDesk) -> None:
         *({"tags": (tag,)} for tag in ("sensitive", "gate-rejected", "gate-rejected-2", "gate-rejected-final")),
         {"source": "session"}, {"trust": "tool"}, {"trust": "import"}, {"kind": "working"}, {"state": "archived"},
         {"expires_at": AT}, {"managed": "0" * 32},
+        {"trust": "agent", "source": "turn", "turn": ConversationTurn(role="agent")},
     ],
 )  # fmt: skip
 def test_G15_G30_what_is_never_judged_for_core(desk: CycleDesk, fields: dict[str, Any]) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from mnemo_core.decay import reinforcement
 from mnemo_core.lifecycle.consolidation.cycle import (
     CHANGES_PER_STEP,
     CycleOperation,
@@ -47,7 +48,7 @@ def plan_triage(state: CycleState) -> Planning:
         for memory in state.records([row]):
             if len(memory.tags) < TAGS_MAX:  # else there is no room for the mark that it was triaged
                 answer: TriageAnswer = yield TaskQuestion(TRIAGE, state.inputs(memory))
-                outcomes.append(_outcome(memory, answer))
+                outcomes.append(_outcome(state, memory, answer))
         if len(outcomes) == TRIAGED_MAX:
             break
     return _plan_of(outcomes)
@@ -59,7 +60,7 @@ def plan_promotion(state: CycleState) -> Planning:
     in_buffer, created_at = _in_buffer(state), state.column("created_at")
     is_used = in_buffer & (state.reinforcements() >= USED_MIN)
     is_lasting = in_buffer & ~is_used & (state.tagged("lesson") | state.has("kind", "procedural"))
-    is_lasting &= ~state.tagged("distilled", "auto-distilled")
+    is_lasting &= (state.column("tier") == 0) & ~state.tagged("distilled", "auto-distilled")
     used = is_used.nonzero()[0].tolist()
     ripe = [row for row in is_lasting.nonzero()[0].tolist() if state.epochs_since(int(created_at[row])) >= EPOCHS_MIN]
     reasons = dict.fromkeys(used, "it was used often") | dict.fromkeys(ripe, f"it is {EPOCHS_MIN} epochs old")
@@ -83,11 +84,11 @@ def plan_cap(state: CycleState) -> Planning:
             continue
         inputs = state.inputs(memory)
         if TRIAGE.is_clear(inputs):
-            outcomes.append(_outcome(memory, TRIAGE.fallback(inputs)))
+            outcomes.append(_outcome(state, memory, TRIAGE.fallback(inputs)))
         elif questions < TRIAGED_MAX:
             questions += 1
             answer: TriageAnswer = yield TaskQuestion(TRIAGE, inputs)
-            outcomes.append(_outcome(memory, answer))
+            outcomes.append(_outcome(state, memory, answer))
     return _plan_of(outcomes)
 
 
@@ -126,10 +127,11 @@ def _may_archive(memory: Memory) -> bool:
     return memory.source in UNREQUESTED_SOURCES and not memory.pinned and memory.turn is None
 
 
-def _outcome(memory: Memory, answer: TriageAnswer) -> _Outcome:
+def _outcome(state: CycleState, memory: Memory, answer: TriageAnswer) -> _Outcome:
     if answer.verdict == "promote":
         return _promote(memory, "triage promotes it")
-    if answer.verdict == "archive" and _may_archive(memory):
+    was_used = reinforcement(state.usage(memory)) > 0  # it would be active again with the next recall
+    if answer.verdict == "archive" and _may_archive(memory) and not was_used:
         return archive(memory, "it is passing")
     return PutMemory(data=retagged(memory, (*memory.tags, TRIAGED)))
 

@@ -101,6 +101,7 @@ def _candidates(state: CycleState) -> Iterator[Memory]:
     fit &= ~state.has_moved()  # one layer a cycle
     fit &= ~(session_notes(state) | state.tagged(*NEVER_CORE_TAGS, "project-status", SENSITIVE_TAG, FINAL))
     fit &= ~(state.has("kind", "working") | state.has("trust", *NEVER_CORE_TRUSTS))
+    fit &= (state.column("tier") == 0) | state.has("trust", "user")  # what an assistant says is no rule of the person
     rows = fit.nonzero()[0]
     for row in rows[np.lexsort((created_at[rows], -used[rows]))]:
         yield from (memory for memory in state.records([row]) if not _is_waiting(state, memory))

@@ -12,11 +12,13 @@ from mnemo_core.llm.content_words import content_words
 from mnemo_core.llm.judging.memory_cues import MemoryCues, cues_of
 from mnemo_core.llm.tasks import LlmTask, MemoryFacts, Probe, TaskInputs
 from mnemo_core.text.lexicon import listed
+from mnemo_core.text.segmentation import sentences
 from mnemo_core.text.text_features import TextFeature, features_of_text
 
 # From here on a memory is promoted without more ado [G13].
 ACCESSES_MIN, REPETITIONS_MIN, IMPORTANCE_MIN = 4, 2, 0.7
 WORDS_OF_PASSING = 2  # a text of no more words that say something, and without a specific, is passing
+SENTENCES_OF_PASSING = 2  # a longer text says more than that it asks something at its end, or of whom
 _SIGNAL_TAGS = listed("lesson procedural preference constraint")
 _PASSING = listed("crumb request")
 _SPECIFIC = (
@@ -78,6 +80,8 @@ def staying_of(inputs: TaskInputs, cues: MemoryCues) -> Literal["lasting", "pass
     )
     if cues.strong or (not cues.barred and (is_signalled or (facts.kind == "semantic" and has_specific(text)))):
         return "lasting"
+    if facts.kind != "working" and len(sentences(text)) > SENTENCES_OF_PASSING:
+        return "open"
     is_over = facts.kind == "working" or facts.category in _PASSING
     is_bare = facts.kind != "semantic" and len(content_words(text)) <= WORDS_OF_PASSING and not has_specific(text)
     is_asked = features_of_text(text) & TextFeature.ENDS_WITH_QUESTION
