@@ -328,5 +328,6 @@ class Services:
         self.tiered_recall.clear_caches()
         self.topic_trees.remove_deleted()
         self.asked_questions.clear()
+        self.compression.clear_caches()
         self.resume.clear_caches()
         self.markdown_export.remove()

@@ -11,22 +11,16 @@ from typing import NamedTuple
 from mnemo_core.ingest.mutations import has_expired, new_version
 from mnemo_core.ingest.trust import OWNER, lowest_trust
 from mnemo_core.text.secrets import SENSITIVE_TAG
-from mnemo_store.records import LAYERS, TAGS_MAX, ImportanceSource, Memory, Trust, default_decay_rate
+from mnemo_store.records import LAYERS, TAGS_MAX, ImportanceSource, Layer, Memory, Trust, default_decay_rate
 
 SUMMARY_SOURCE = "compress"  # of the memories that stand in the place of a session's
 MEMORIES_MAX = 400  # that one summary stands for: with it and its facts, they are one write turn [SPEC 3.2]
 CHARACTERS_MAX = 100_000  # of these together
 # Whoever looks for these finds them by the tag, and would miss them.
-_KEPT_TAGS = frozenset({"lesson", "session", "ephemeral", SENSITIVE_TAG})
-_KEPT_TAG_PREFIXES = ("trigger:",)
+KEPT_TAGS = frozenset({"lesson", "session", "ephemeral", SENSITIVE_TAG})
+KEPT_TAG_PREFIXES = ("trigger:",)
+HIDDEN_LAYERS: tuple[Layer, ...] = ("buffer", "working")  # what is in core is there to be seen
 _LIFECYCLE_TAG = "_"  # the first character of tags that note where a memory stands in the lifecycle
-
-
-class UncompressedSession(NamedTuple):
-    """The memories of a session that a summary may take the place of. goes_on: not yet."""
-
-    memories: list[Memory]
-    goes_on: bool
 
 
 class CompressedSession(NamedTuple):
@@ -42,20 +36,15 @@ def sessions_due(sessions: int, threshold: int) -> int:
     return max(1, threshold // 2) if sessions > threshold else 0
 
 
-def age_key(memories: Iterable[Memory]) -> tuple[int, str]:
-    """The sort key of a session: the time when its oldest memory was stored, the oldest session first. [L26]"""
-    return min((memory.created_at, memory.session_id) for memory in memories)
-
-
 def may_be_hidden(memory: Memory, now: int) -> bool:
     """Return whether a memory may be hidden behind another that repeats it."""
     return not (
         memory.state != "active"
         or memory.pinned
         or memory.managed
-        or memory.layer == "core"
+        or memory.layer not in HIDDEN_LAYERS
         or has_expired(memory, now)
-        or any(tag in _KEPT_TAGS or tag.startswith(_KEPT_TAG_PREFIXES) for tag in memory.tags)
+        or any(tag in KEPT_TAGS or tag.startswith(KEPT_TAG_PREFIXES) for tag in memory.tags)
     )
 
 

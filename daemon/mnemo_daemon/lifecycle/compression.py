@@ -13,10 +13,11 @@ from mnemo_core.decay import epoch_of, initial_usage
 from mnemo_core.ingest import write_plan
 from mnemo_core.ingest.policies import PolicyName
 from mnemo_core.lifecycle.compression import (
+    HIDDEN_LAYERS,
+    KEPT_TAG_PREFIXES,
+    KEPT_TAGS,
     SUMMARY_SOURCE,
     CompressedSession,
-    UncompressedSession,
-    age_key,
     compress_session,
     first_part,
     is_compressible,
@@ -45,6 +46,13 @@ SUMMARISES: frozenset[PolicyName] = frozenset({"own", "L"})
 LIFTS: frozenset[PolicyName] = frozenset({"M"})
 
 _OPEN_TIERS = [1 + TIERS.index(tier) for tier in ("ring", "recent")]  # of turns of a session that goes on
+
+
+class UncompressedSession(NamedTuple):
+    """The numbers of the memories of a session that may be compressed, the oldest first. goes_on: not yet."""
+
+    rows: Numbers
+    goes_on: bool
 
 
 class SessionSummary(NamedTuple):
@@ -96,9 +104,9 @@ class Compression:
 
     def run_slice(self) -> bool:
         """Compress the next session that is due, or lift what is due of one user; return whether there is more."""
-        self._run = self._run or self._steps()
+        self._run = run = self._run or self._steps()
         try:
-            next(self._run)
+            next(run)
         except StopIteration:
             self._run = None
             return False
@@ -107,14 +115,17 @@ class Compression:
             raise
         return True
 
+    def clear_caches(self) -> None:
+        """Forget which sessions the present run of the job was to compress; it begins again."""
+        self._run = None
+
     def _steps(self) -> Iterator[None]:
         for user_id, namespace in self._views.attributes.scopes():
             owner, policy = Owner(namespace, user_id), self._policy(namespace)
-            if policy in SUMMARISES and self._due(self._session_count(owner)):
-                found = self._sessions(owner)
+            if policy in SUMMARISES and self._threshold():
+                found, created = self._sessions(owner), self._views.attributes.column("created_at")
                 since = self._store.now() - IDLE_MS
-                idle = [each for each in found if all(memory.created_at < since for memory in each.memories)]
-                yield
+                idle = [each for each in found if created[each.rows].max() < since]
                 for _ in self._compressed(idle, self._due(len(found)), LIFECYCLE, self._store.new_id(), dry_run=False):
                     yield
             if policy in LIFTS:
@@ -127,34 +138,35 @@ class Compression:
 
     # What there is to compress
 
-    def _candidates(self, owner: Owner) -> Numbers:
-        """The numbers of the active episodic memories of an owner that belong to a session."""
-        columns = self._views.attributes
-        wanted = self._filter(owner, kinds=("episodic",), states=("active",))
-        rows = np.flatnonzero(columns.uncached_mask(wanted))
-        found: Numbers = rows[columns.values("session_id", rows) != 0]
-        return found
-
-    def _session_count(self, owner: Owner) -> int:
-        """The number of sessions with such memories, some of which may not be compressible."""
-        return len(np.unique(self._views.attributes.values("session_id", self._candidates(owner))))
-
     def _sessions(self, owner: Owner) -> list[UncompressedSession]:
-        """The sessions with what there is to compress of each, the oldest first."""
+        """The sessions with what may be compressed of each, the one whose oldest memory was stored first in front.
+        [L26]"""
         columns = self._views.attributes
-        summaries = np.flatnonzero(columns.uncached_mask(self._filter(owner, source=SUMMARY_SOURCE, states=STATES)))
-        summarised = {each for summary in self._read(summaries) for each in summary.derived_from}
+        rows = np.flatnonzero(columns.uncached_mask(self._filter(
+            owner, kinds=("episodic",), layers=HIDDEN_LAYERS, states=("active",), without_tags=(*KEPT_TAGS,)
+        )))  # fmt: skip
+        is_kept = (columns.values("session_id", rows) == 0) | (columns.values("pinned", rows) != 0)
+        is_kept |= columns.values("managed", rows) != 0
+        for prefix in KEPT_TAG_PREFIXES:
+            for tagged in columns.numbers_by_tag(prefix).values():
+                is_kept |= np.isin(rows, tagged)
+        rows, summarised = rows[~is_kept], self._summarised(owner)
+        rows = rows[[each not in summarised for each in columns.ids(rows.tolist())]]
+        rows = rows[np.lexsort([columns.values(name, rows) for name in ("id_low", "id_high", "created_at")])]
+        sessions = columns.values("session_id", rows)
+        in_groups = np.argsort(sessions, kind="stable")
+        starts = np.flatnonzero(np.diff(sessions[in_groups], prepend=-1))
+        groups = sorted(np.split(in_groups, starts[1:]), key=lambda group: int(group[0])) if len(rows) else []
         turns = np.flatnonzero(columns.uncached_mask(self._filter(owner, states=("active",))))
         open_turns = turns[np.isin(columns.values("tier", turns), _OPEN_TIERS)]
-        rows, now = self._candidates(owner), self._store.now()
-        goes_on = np.isin(columns.values("session_id", rows), columns.values("session_id", open_turns))
-        going_on = set(columns.ids(rows[goes_on].tolist()))
-        found: dict[str, UncompressedSession] = {}
-        for memory in self._read(rows):
-            if is_compressible(memory, now) and memory.id not in summarised:
-                session = found.setdefault(memory.session_id, UncompressedSession([], memory.id in going_on))
-                session.memories.append(memory)
-        return sorted(found.values(), key=lambda session: age_key(session.memories))
+        going_on = set(columns.values("session_id", open_turns).tolist())
+        return [UncompressedSession(rows[group], int(sessions[group[0]]) in going_on) for group in groups]
+
+    def _summarised(self, owner: Owner) -> set[str]:
+        """The memories that a summary was made of, be it in the trash: whoever took it back wants none."""
+        wanted = self._filter(owner, source=SUMMARY_SOURCE, states=STATES)
+        summaries = self._read(np.flatnonzero(self._views.attributes.uncached_mask(wanted)))
+        return {each for summary in summaries for each in summary.derived_from}
 
     def _filter(self, owner: Owner, **fields: Any) -> MemoryFilter:
         return MemoryFilter(namespaces=(owner.namespace,), user_id=owner.user_id, now=self._store.now(), **fields)
@@ -176,8 +188,11 @@ class Compression:
         for session in sessions:
             if count <= 0 or self._is_closing():
                 return
-            made = None if session.goes_on else self._summarise(first_part(session.memories), caller, group, dry_run)
-            if made is not None:
+            if session.goes_on:
+                continue
+            now = self._store.now()
+            memories = first_part(each for each in self._read(session.rows) if is_compressible(each, now))
+            if memories and (made := self._summarise(memories, caller, group, dry_run)):
                 count -= 1
                 yield made
 
