@@ -26,6 +26,7 @@ from mnemo_core.ingest.signals import entities, salience
 from mnemo_core.knowledge import entity_names
 from mnemo_core.knowledge.topic_names import TermStatistics, telling_words
 from mnemo_core.lifecycle import profiles
+from mnemo_core.lifecycle.consolidation.joining import merging
 from mnemo_core.llm import faithfulness, grounding
 from mnemo_core.llm.extraction import statement_support
 from mnemo_core.llm.grammar import CHARACTERS_MAX
@@ -159,6 +160,7 @@ RUNS: dict[str, Callable[[str], object]] = {
         for each in ("absorb", "update")
     ],
     "reconcile.inherited_text": lambda text: reconcile.inherited_text(text, text[: len(text) // 4]),
+    "merging.differ": lambda text: merging.differ(text[::2], text[1::2]),
     "reconcile.holds": lambda text: reconcile.holds(OTHER, text),
     "policies.salience_source_l": salience_source_l,
     "pronouns.in_third_person": lambda text: in_third_person(clauses.words_of(text, 0), "Anna"),
@@ -228,7 +230,8 @@ NO_TEXTS = frozenset((
     "versions.undone_seqs", "write_plan.discard", "write_plan.merge_into_neighbour", "write_plan.relate",
     "blocks.fence_end", "blocks.indented_end", "blocks.list_end", "blocks.block_to",
     "blocks.consists_of", "blocks.paragraph_end", "blocks.read_items", "blocks.rows_end",
-    "fact_chains.find_chains", "replacements.is_replaced", "write_plan.put_facts",
+    "fact_chains.find_chains", "replacements.is_replaced", "write_plan.new_facts", "write_plan.put_facts",
+    "replacing.merge_operation", "replacing.supersede_operation",
     "markdown.read_markdown", "markdown.read_plain_text", "markdown.visible_lines", "org.org_metadata", "org.read_org",
     "rst.read_rst", "memory_cues.cue", "session_rows.recorded_sessions", "tiers.condensed", "tiers.in_tier",
     "topic_nodes.co_occurring_pairs", "topic_nodes.moved_edges", "state.retagged",

@@ -7,9 +7,14 @@ from typing import Any
 import pytest
 
 from mnemo_core.lifecycle.consolidation.joining import pairs
+from mnemo_core.lifecycle.consolidation.joining.merging import differ
 from mnemo_core.lifecycle.consolidation.steps import STEPS
+from mnemo_core.llm.judging.reconcile import ReconcileAnswer, Relation
+from mnemo_core.llm.tasks import AnyTask, TaskInputs
+from mnemo_core.llm.writing.merge import MergedText
 from mnemo_daemon.lifecycle.consolidation import consolidation
 from mnemo_store.records import ConversationTurn, Edge, Fact, Memory, Usage, content_hash
+from mnemo_store.tables import DECISIONS
 from tests.cycle_desk import CycleDesk, cycle_desk_in
 from tests.desk import put
 from tests.samples import AT, sample_id, sample_memory, write
@@ -193,3 +198,258 @@ def test_new_memories_are_looked_at_in_the_next_cycle_and_all_others_in_turn(
     stored(desk, *salt)
     desk.run()
     assert states(desk, *salt) == ["active", "superseded"]
+
+
+# Reconciliation, with a scripted model
+
+
+def scripted(desk: CycleDesk, *relations: Relation, text: str = "") -> None:
+    """Have the model answer these relations in turn, the last of them for ever, and merge into a text."""
+    left = list(relations)
+
+    def answers(task: AnyTask, _: TaskInputs) -> Any:
+        if task.site == "merge":
+            return MergedText(text)
+        return ReconcileAnswer(left.pop(0) if len(left) > 1 else left[0])
+
+    desk.tasks.answers = answers
+
+
+def asked(desk: CycleDesk, site: str) -> int:
+    return [each for each, _ in desk.tasks.asked].count(site)
+
+
+@pytest.fixture
+def reconcile(monkeypatch: pytest.MonkeyPatch) -> None:
+    only(monkeypatch, "reconcile")
+
+
+def told(number: int, text: str, hours: float = 0, **fields: Any) -> Memory:
+    """A memory of the working layer, said so many hours later."""
+    at = AT + round(hours * HOUR)
+    return sample_memory(number, text, created_at=at, modified_at=at, event_at=at, **{"layer": "working", **fields})
+
+
+OLD, NEW = "The standup in the office is at 9:30.", "The standup in the office is at 10:15."
+
+
+@pytest.mark.usefixtures("reconcile")
+@pytest.mark.parametrize(("after_ms", "updates"), [(HOUR - 1, 0), (HOUR, 1)])
+def test_G21_a_newer_memory_replaces_an_older_one_from_an_hour_on(desk: CycleDesk, after_ms: int, updates: int) -> None:
+    scripted(desk, "update")
+    old = told(1, OLD, tags=("office",), importance=0.75, importance_source="user")
+    new = told(2, NEW, after_ms / HOUR, tags=("team",))
+    stored(desk, old, new)
+    desk.put(old, Usage(id=old.id, access_count=4, repetition_count=2, strength=0.75))
+    desk.put(new, Usage(id=new.id, access_count=1, repetition_count=1, strength=0.5))
+    assert desk.run().cycle.steps[0].counts == ({"supersede": 1} if updates else {})
+    winner, loser, usage = desk.desk.memory(new.id), desk.desk.memory(old.id), desk.usage(new.id)
+    if not updates:
+        assert (winner, loser) == (new, old)
+        return
+    assert (loser.state, loser.superseded_by) == ("superseded", new.id)
+    assert (winner.content, winner.tags) == (NEW, ("team", "office"))
+    assert (winner.importance, winner.importance_source) == (0.75, "user")
+    assert (usage.access_count, usage.repetition_count, usage.strength) == (5, 3, 0.75)
+    assert desk.desk.recalled("When is the standup?") == [NEW]
+    assert OLD in desk.desk.recalled("When is the standup?", states=("active", "superseded"))
+
+
+@pytest.mark.usefixtures("reconcile")
+def test_G21_what_the_older_memory_insists_on_is_kept_in_a_new_text_of_both(desk: CycleDesk) -> None:
+    scripted(desk, "update")
+    old = told(1, "Our deploys are on Fridays in the evening. Always tag the release.", layer="core")
+    new = told(2, "Our deploys are on Mondays in the evening.", 2, layer="core")
+    stored(desk, old, new)
+    cycle = desk.run().cycle
+    made = desk.desk.memory(desk.desk.memory(old.id).superseded_by)
+    assert made.content == "Our deploys are on Mondays in the evening. Always tag the release."
+    assert (made.derived_from, made.layer, made.trust, made.method) == (
+        (new.id, old.id),
+        "core",
+        "user",
+        "llm:scripted",
+    )
+    assert states(desk, old, new) == ["superseded", "superseded"]
+    desk.desk.undo(group=cycle.id)
+    assert (states(desk, old, new), desk.desk.memory(made.id).state) == (["active", "active"], "trashed")
+
+
+@pytest.mark.usefixtures("reconcile")
+def test_G21_what_is_kept_apart_is_asked_once_per_pair_of_texts(desk: CycleDesk) -> None:
+    scripted(desk, "keep_both")
+    old, _ = stored(desk, told(1, OLD), told(2, NEW, 2))
+    assert [desk.run().cycle.steps[0].counts for _ in range(3)] == [{"apart": 1}, {}, {}]
+    assert asked(desk, "reconcile") == 1
+    desk.desk.edit(old.id, content="The standup in the office is at 9:00.")
+    desk.desk.at += 1
+    put(desk.desk)
+    assert asked(desk, "reconcile") == 1  # it is the newer one now, and was not an hour ago
+    new = told(3, "The standup in the office is at 11:00.", 30)
+    desk.desk.at = AT + 2 * DAY
+    stored(desk, new)
+    desk.run()
+    assert asked(desk, "reconcile") == 3  # with each of the others
+
+
+@pytest.mark.usefixtures("reconcile")
+def test_G21_a_lower_layer_never_absorbs_a_higher_one(desk: CycleDesk) -> None:
+    scripted(desk, "absorb")
+    fuller = "The vet of our dog is in Mill Lane, next to the chemist."
+    high, low = stored(desk, told(1, fuller.partition(",")[0] + ".", layer="core"), told(2, fuller, 2))
+    desk.run()
+    assert states(desk, high, low) == ["active", "active"]
+    stored(desk, equal := told(3, fuller, 4, layer="core"))
+    desk.run()
+    desk.run()  # in one cycle a memory is in one operation
+    assert states(desk, high, low, equal) == ["superseded", "superseded", "active"]
+
+
+@pytest.mark.usefixtures("reconcile")
+def test_G44_a_project_never_replaces_what_is_said_in_default(desk: CycleDesk) -> None:
+    scripted(desk, "update")
+    general, project = stored(desk, told(1, OLD), told(2, NEW, 2, namespace="work"))
+    desk.run()
+    assert states(desk, general, project) == ["active", "active"]
+    stored(desk, latest := told(3, "The standup in the office is at 11:45.", 4))
+    desk.run()
+    assert "superseded" in states(desk, general, project)
+    assert desk.desk.memory(latest.id).state == "active"
+
+
+@pytest.mark.usefixtures("reconcile")
+def test_a_model_hides_nothing_that_the_newer_memory_does_not_contradict(desk: CycleDesk) -> None:
+    scripted(desk, "update")
+    one, other = stored(
+        desk, told(1, "The cache of the CI is kept for 14 days."), told(2, "The cache of the CI is shared.", 2)
+    )
+    desk.run()
+    assert (asked(desk, "reconcile"), states(desk, one, other)) == (1, ["active", "active"])
+
+
+@pytest.mark.usefixtures("reconcile")
+def test_a_value_that_an_edge_of_intake_calls_outdated_is_left_to_the_edge(desk: CycleDesk) -> None:
+    scripted(desk, "update")
+    old, new = stored(desk, told(1, NEW), told(2, OLD, 2))
+    write(desk.store, Edge(source=old.id, target=new.id, relation="updates", at=AT))  # of an event that came later
+    desk.run()
+    assert (asked(desk, "reconcile"), states(desk, old, new)) == (0, ["active", "active"])
+
+
+@pytest.mark.parametrize("merge", [True, False])
+def test_G28_without_a_language_model_reconcile_and_merge_are_skipped_and_say_so(desk: CycleDesk, merge: bool) -> None:
+    stored(desk, told(1, OLD), told(2, NEW, 2), sample_memory(3, TEA[0]), sample_memory(4, TEA[1]))
+    steps = {each.name: each for each in desk.run(merge=merge).cycle.steps}
+    assert {name for name, each in steps.items() if each.skipped == "no language model"} == {"reconcile", "merge"}
+    assert steps["near_duplicates"].counts == {"absorb": 1}
+
+
+# Merges
+
+
+@pytest.fixture
+def merge(monkeypatch: pytest.MonkeyPatch) -> None:
+    only(monkeypatch, "merge")
+
+
+@pytest.mark.usefixtures("merge")
+def test_G20_a_merged_text_takes_the_place_of_both_with_all_that_they_have(desk: CycleDesk) -> None:
+    old = "The old boat in the harbour of Kiel has an engine of 30 hp."
+    red = "The boat in the harbour of Kiel has a red engine of 30 hp."
+    text = f"{old} It has a red engine."
+    one = sample_memory(1, old, tags=("a", "b"), layer="working", trust="agent")
+    other = sample_memory(2, red, tags=("b", "c"), importance=0.75)
+    scripted(desk, "keep_both", text=text)
+    stored(desk, one, other)
+    desk.put(one, Usage(id=one.id, access_count=3, repetition_count=1, strength=0.25))
+    desk.put(other, Usage(id=other.id, access_count=2, repetition_count=2, strength=0.5))
+    assert desk.run().cycle.steps[0].skipped == "merging is off"
+    cycle = desk.run(merge=True).cycle
+    assert cycle.steps[0].counts == {"merge": 1}
+    made = desk.desk.memory(desk.desk.memory(one.id).superseded_by)
+    assert desk.desk.memory(other.id).superseded_by == made.id
+    assert (made.content, made.method) == (text, "llm:scripted")
+    assert (made.layer, made.importance, made.trust) == ("working", 0.75, "agent")
+    assert (made.tags, made.derived_from) == (("a", "b", "c"), (one.id, other.id))
+    usage = desk.usage(made.id)
+    assert (usage.access_count, usage.repetition_count, usage.strength) == (5, 3, 0.5)
+    put(desk.desk)
+    assert desk.desk.recalled("Which engine has the boat?") == [text]
+    assert [desk.desk.recalled(each, states=("superseded",))[0] for each in (old, red)] == [old, red]
+    desk.desk.undo(group=cycle.id)
+    assert (desk.desk.memory(made.id).state, states(desk, one, other)) == ("trashed", ["active", "active"])
+    assert desk.run(merge=True).operations == []
+
+
+@pytest.mark.usefixtures("merge")
+@pytest.mark.parametrize(
+    ("fields", "winner"),
+    [
+        ({"layer": "core", "importance": 0.25}, 1),  # the higher layer, rather than what is more important
+        ({"importance": 0.75}, 1),
+        ({"importance": 0.25}, 2),
+        ({"namespace": "work", "importance": 0.75}, 2),  # the result stands in `default`
+    ],
+    ids=str,
+)
+def test_G20_the_winner_is_in_the_higher_layer_then_more_important_then_more_accessed(
+    desk: CycleDesk, fields: dict[str, Any], winner: int
+) -> None:
+    scripted(desk, "keep_both", text="The tea is in the blue tin on the upper shelf.")
+    one = sample_memory(1, "The tea is in the blue tin on the upper shelf.", **fields)
+    other = sample_memory(2, one.content)
+    stored(desk, one, other)
+    desk.run(merge=True)
+    assert states(desk, one, other) == (["active", "superseded"] if winner == 1 else ["superseded", "active"])
+
+
+@pytest.mark.usefixtures("merge")
+def test_G20_a_pair_is_remembered_whatever_comes_out_and_not_asked_again(desk: CycleDesk) -> None:
+    scripted(desk, "keep_both", text="The lamp is new.")  # says nothing of what they say
+    texts = ("The old boat in the harbour of Kiel has a keel.", "The boat in the harbour of Kiel has a red keel.")
+    one, other = stored(desk, *(sample_memory(number, text) for number, text in enumerate(texts, start=1)))
+    outcomes = [desk.run(merge=True).cycle.steps[0].counts for _ in range(2)]
+    assert (outcomes[1], asked(desk, "merge")) == ({}, 1)
+    with desk.store.snapshot() as snapshot:
+        assert len(snapshot.under(DECISIONS, one.id)) == 1
+    assert {desk.desk.memory(each.id).content for each in (one, other)} == {*texts}
+
+
+@pytest.mark.parametrize(("one", "other"), DIFFERING)
+def test_G20_memories_that_differ_in_a_specific_are_not_even_asked_about(one: str, other: str) -> None:
+    assert differ(one, other)
+    assert differ(other, one)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Alice reports to Dmitri.", "Dmitri reports to Alice."),  # the same words in another order
+        ("My brother is called Tariq.", "My neighbour is called Tariq."),  # another word in the same place
+        ("Rosa was in Ghent in May.", "Rosa was in Bruges, and it rained."),
+    ],
+)
+def test_texts_about_two_things_differ_and_an_addition_is_no_difference(one: str, other: str) -> None:
+    assert differ(one, other)
+    assert not differ(one, f"{one} It took 3 hours.")
+
+
+# Overlaps in core
+
+
+def test_G24_memories_of_core_that_overlap_are_flagged_once_and_stay(
+    desk: CycleDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    only(monkeypatch, "overlap")
+    near = [
+        told(number, f"The boat in the harbour is {word}.", layer="core") for number, word in ((1, "old"), (2, "red"))
+    ]
+    low = told(3, "The boat in the harbour is big.")
+    stored(desk, *near, low, told(4, "Anna paints the fence.", layer="core"))
+    runs = [desk.run() for _ in range(2)]
+    assert [each.cycle.steps[0].counts for each in runs] == [{"overlap": 1}, {}]
+    assert runs[0].operations[0][1].ids == (near[0].id, near[1].id)
+    assert states(desk, *near, low) == ["active"] * 3
+    desk.desk.edit(near[0].id, content="The boat in the harbour is very old.")
+    put(desk.desk)
+    assert desk.run().cycle.steps[0].counts == {"overlap": 1}  # its text is another one

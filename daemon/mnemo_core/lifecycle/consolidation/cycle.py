@@ -46,6 +46,7 @@ class StepPlan:
     operations: Sequence[CycleOperation] = ()
     changes: Sequence[Change] = ()  # decisions that were made and tags that only the lifecycle reads
     counts: Mapping[str, int] = field(default_factory=dict)
+    skipped: str = ""  # why the step was not carried out
 
     def report(self) -> dict[str, int]:
         """The counts of the report: of each action, and the others."""
@@ -60,9 +61,9 @@ Planning = Generator[TaskQuestion, Any, StepPlan]
 
 
 class CycleStep(NamedTuple):
-    """A step of the cycle. `needs_model`: it is skipped where no language model may be asked. SPEC 12.1"""
+    """A step of the cycle. `needs_model`: the task without whose language model it is skipped. SPEC 12.1"""
 
     name: str
     summary: str
     plan: Callable[[CycleState], Planning]
-    needs_model: bool = False
+    needs_model: AnyTask | None = None

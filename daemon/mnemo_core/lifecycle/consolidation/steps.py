@@ -6,9 +6,14 @@ from mnemo_core.lifecycle.consolidation.core_admission import plan_core_hygiene,
 from mnemo_core.lifecycle.consolidation.cycle import CycleStep, Planning, StepPlan
 from mnemo_core.lifecycle.consolidation.distillation import plan_session_distillation
 from mnemo_core.lifecycle.consolidation.eviction import plan_drop
+from mnemo_core.lifecycle.consolidation.joining.merging import plan_merge
 from mnemo_core.lifecycle.consolidation.joining.near_duplicates import plan_near_duplicates
+from mnemo_core.lifecycle.consolidation.joining.overlaps import plan_overlap_scan
+from mnemo_core.lifecycle.consolidation.joining.reconciliation import plan_reconciliation
 from mnemo_core.lifecycle.consolidation.joining.topic_distillation import plan_topic_distillation
 from mnemo_core.lifecycle.consolidation.state import CycleState
+from mnemo_core.llm.judging.reconcile import RECONCILE
+from mnemo_core.llm.writing.merge import MERGE
 from mnemo_store.records import PutMeta
 
 
@@ -37,9 +42,12 @@ STEPS: tuple[CycleStep, ...] = (
     CycleStep("promotion", "Promote from the buffer what was used, and lessons and procedures.", plan_promotion),
     CycleStep("cap", "Take the weakest memories out of a buffer that is full.", plan_cap),
     CycleStep("hygiene", "Take notes on sessions and what is ephemeral out of core.", plan_core_hygiene),
+    CycleStep("overlap", "Flag memories of core that overlap, once.", plan_overlap_scan),
     CycleStep("gate", "Promote to core what the gate admits.", plan_gate),
+    CycleStep("reconcile", "Let newer memories replace older ones about the same.", plan_reconciliation, RECONCILE),
     CycleStep("session_distillation", "Make a status from new session notes.", plan_session_distillation),
     CycleStep("near_duplicates", "Keep one of the memories of the buffer that say the same.", plan_near_duplicates),
+    CycleStep("merge", "Merge memories that say nearly the same.", plan_merge, MERGE),
     CycleStep("topic_distillation", "Unite the members of large topics that overlap.", plan_topic_distillation),
     CycleStep("core_summary", "Count what stands in core, of which resumes are summaries.", plan_core_summary),
     CycleStep("decay", "Count the epoch, by which strengths decay.", plan_decay),

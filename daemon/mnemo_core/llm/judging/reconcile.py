@@ -86,7 +86,9 @@ def reconcile_by_rule(inputs: TaskInputs) -> ReconcileAnswer:
     if _says_all(*sides) or _says_all(*reversed(sides)):
         return ReconcileAnswer("absorb" if fuller_of(inputs) else "keep_both")
     kept = [each for each in sides[0] if not any(_says(each, other) for other in sides[1])]
-    is_updated = all(any(_replaces(other, each) for other in sides[1]) for each in kept)
+    stays = [each for each in kept if not any(_replaces(other, each) for other in sides[1])]
+    # What the older one forbids or insists on goes into the newer one: see `inherited_text`.
+    is_updated = len(stays) < len(kept) and all(holds_constraint(each.text) for each in stays)
     return ReconcileAnswer("update" if is_updated and not _barred(older, newer, inputs) else "keep_both")
 
 
@@ -193,6 +195,8 @@ def holds(winner: str, loser: str) -> bool:
         return False
     values = [canonical_form(text).values for text in (winner, loser)]
     if not OPPOSITES.keys() & values[1] <= {*values[0]} or _owners(values[0]) != _owners(values[1]):
+        return False
+    if not _subject(winner) - _subject(loser) <= content_words(loser):  # `the loan of my brother` is not the loan
         return False
     return all(
         bool(turns(winner)) == bool(turns(loser)) for turns in (is_conditional, is_temporary, _RESTRICTION.search)

@@ -140,6 +140,8 @@ class _CycleRun:
 
     def _planned(self, step: CycleStep) -> tuple[StepPlan, str]:
         """The plan of a step, and why it is left out."""
+        if step.needs_model is not None and not self._state.options.may_ask(step.needs_model):
+            return StepPlan(), "no language model"
         self._state.begin_step()
         plan = reviewed(self._answered(step.plan(self._state)), self._state, self._room)
         changes = plan.all_changes()
@@ -150,7 +152,7 @@ class _CycleRun:
             if isinstance(change, PutMemory) and (broken := self._violation(change.data)):
                 log.error("the step %s of a cycle is left out: %s: %s", step.name, change.data.id, broken)
                 return StepPlan(), f"it breaks a rule: {broken}"
-        return plan, ""
+        return plan, plan.skipped
 
     def _violation(self, after: Memory) -> str:
         """The rule that a version of a memory breaks; "" for none."""

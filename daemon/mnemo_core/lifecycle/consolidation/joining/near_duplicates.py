@@ -25,10 +25,12 @@ def plan_near_duplicates(state: CycleState) -> Planning:
         if not group or memory.id in taken:
             continue
         winner = min((memory, *group), key=lambda each: _order(state, each))
-        losers = [each for each in (memory, *group) if _may_stand_for(state, winner, each)]
+        losers = [each for each in (memory, *group) if _can_hide(state, winner, each)]
         if not losers:
             continue
         operation = absorb_operation(state, winner, losers, "they say the same", _uncounted(state, winner, losers))
+        if len(operation.changes) > CHANGES_PER_STEP // 2:  # of facts: they stay
+            continue
         changes += len(operation.changes)
         if changes >= CHANGES_PER_STEP:
             done = place
@@ -53,7 +55,7 @@ def _order(state: CycleState, memory: Memory) -> tuple[bool, int, float, int, in
     return is_project, TRUSTS.index(memory.trust), -memory.importance, -used, memory.created_at, memory.id
 
 
-def _may_stand_for(state: CycleState, winner: Memory, loser: Memory) -> bool:
+def _can_hide(state: CycleState, winner: Memory, loser: Memory) -> bool:
     """Return whether a memory may take the place of one that says the same."""
     is_less_trusted = TRUSTS.index(winner.trust) > TRUSTS.index(loser.trust)
     if loser.id == winner.id or is_less_trusted or is_decided(state, winner, loser, "absorb"):

@@ -4,16 +4,18 @@ A step looks for the neighbours of a bounded number of memories: of those that w
 turn of all others, so that a cycle takes the same time however many memories there are.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from mnemo_core.lifecycle.consolidation.cycle import CHANGES_PER_STEP, CycleOperation, StepPlan
 from mnemo_core.lifecycle.consolidation.state import CycleState, Mask
 from mnemo_core.llm.judging.memory_cues import NEVER_CORE_TAGS, NEVER_CORE_TRUSTS
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_store.records import (
     DEFAULT_NAMESPACE,
+    LAYERS,
     Change,
     DecisionStatus,
     LifecycleAction,
@@ -26,6 +28,7 @@ from mnemo_store.records import (
 
 NEW_MAX, OTHERS_MAX = 200, 100  # memories whose neighbours a step looks for in a cycle
 NEIGHBOURS_MAX = 8  # of one memory
+PAIRS_MAX = 40  # that a step decides on in a cycle
 
 # Tags that two memories both have or both lack: what is said under them is under other rules.
 _SEPARATING_TAGS = NEVER_CORE_TAGS | {SENSITIVE_TAG}
@@ -137,6 +140,13 @@ def is_kept_apart(one: Memory, other: Memory) -> bool:
     )
 
 
+def may_stand_for(winner: Memory, loser: Memory) -> bool:
+    """Return whether a memory may take the place of another one: the result of a pair of two namespaces stands in
+    `default`, and one in a lower layer never absorbs what is in a higher one. [G21, G44]"""
+    is_of_scope = winner.namespace in (loser.namespace, DEFAULT_NAMESPACE)
+    return is_of_scope and LAYERS.index(winner.layer) >= LAYERS.index(loser.layer)
+
+
 def pair_decision(
     state: CycleState, action: LifecycleAction, one: Memory, other: Memory, status: DecisionStatus
 ) -> PutDecision:
@@ -154,3 +164,57 @@ def is_decided(state: CycleState, one: Memory, other: Memory, *actions: Lifecycl
     """Return whether one of these actions was decided on for two memories with the texts that they have."""
     pairs = ((one, other), (other, one))  # a proposal names first what would stay
     return any(state.decision(action, *pair) is not None for action in actions for pair in pairs)
+
+
+NearPairs = Iterator[tuple[int, Memory, list[NearMemory]]]
+
+
+class PairPlan:
+    """The plan of a step that decides on pairs, one by one: a memory is in one operation at most, and what is not
+    reached in this cycle is the next one's."""
+
+    def __init__(self, state: CycleState, name: str, mask: Mask) -> None:
+        self.walk = PairWalk(state, name, mask)
+        self._state = state
+        self._place = 0  # of the pair that is decided on
+        self._done = len(self.walk.rows)
+        self._operations: list[CycleOperation] = []
+        self._apart: list[Change] = []
+        self._room = CHANGES_PER_STEP - 1  # for changes; one keeps the place
+        self._decided = set[frozenset[str]]()
+        self._taken = set[str]()
+
+    def pairs(self, near: NearPairs) -> Iterator[tuple[Memory, NearMemory]]:
+        """The pairs to decide on, until there is no room for more."""
+        for self._place, memory, others in near:
+            for each in others:
+                ids = frozenset((memory.id, each.memory.id))
+                if ids in self._decided or not self._taken.isdisjoint(ids):
+                    continue
+                if len(self._decided) == PAIRS_MAX:
+                    self._done = min(self._done, self._place)
+                if self._done <= self._place:
+                    return
+                yield memory, each
+
+    def add(self, action: LifecycleAction, one: Memory, other: Memory, operation: CycleOperation | None) -> None:
+        """Decide on the last pair: an operation, or None to keep the two apart, as where it is too large for a step."""
+        self._decided.add(frozenset((one.id, other.id)))
+        if operation is None or len(operation.changes) > CHANGES_PER_STEP // 2:
+            operation = None
+            changes: Sequence[Change] = [pair_decision(self._state, action, one, other, "apart")]
+        else:
+            changes = operation.changes
+        self._room -= len(changes)
+        if self._room < 0:
+            self._done = self._place
+        elif operation is None:
+            self._apart += changes
+        else:
+            self._operations.append(operation)
+            self._taken.update(operation.ids)
+
+    def result(self) -> StepPlan:
+        """The plan."""
+        counts = {"apart": len(self._apart)}
+        return StepPlan(self._operations, [*self._apart, *self.walk.place_behind(self._done)], counts)
