@@ -51,6 +51,7 @@ CYCLE_SECONDS = 1_860.0  # after which a cycle is due
 CONSOLIDATION = "consolidation"  # the job
 BUFFER_CAP = 200  # memories of a namespace that came in where they may be set aside. SPEC 9.4
 RECALLED = 10
+OTHERS_ASKED = 200  # memories that are looked for by their own text
 LATER_JOBS = frozenset({"index_saving", "topic_tree"})  # due by the clock, at every look of a world whose clock jumps
 TOPICS_EVERY = 250  # blocks, as are the jobs that are due by the clock
 NEVER_TO_CORE = NEVER_CORE_TAGS | {f"trust {each}" for each in NEVER_CORE_TRUSTS}
@@ -480,6 +481,7 @@ class Decade:
         self._check_memories()
         self._check_tables()
         self._check_facts()
+        self._check_others()
 
     def _check_memories(self) -> None:
         """Everything is there, and no history has a step that is not allowed."""
@@ -513,6 +515,21 @@ class Decade:
         )  # fmt: skip
         if over := {name: count for name, count in in_buffer.items() if count > BUFFER_CAP}:
             raise Wrong(f"the buffer holds {over}, over its cap of {BUFFER_CAP}")
+
+    def _check_others(self) -> None:
+        """Of what else was said, a part is looked for by its own text, what is hidden too."""
+        known = [memory for each in self.ids if (memory := self.world.watch.memories[each]).kind != "working"]
+        for memory in self._chance.sample(known, min(OTHERS_ASKED, len(known))):
+            asked = {"query": memory.content, "top_k": RECALLED, "token_budget": None, "dry": True, "min_importance": 0}
+            shown = {"include_superseded": True, "include_compressed": True}
+            answer = self.world.ask("POST", "/v1/recall", {**asked, **shown}, namespace=memory.namespace)
+            self._expect(answer)
+            if any(each["content"] == memory.content for each in answer.value["memories"]):
+                self.report.did["others found by their text"] += 1
+            else:
+                self.report.lost.append(
+                    f"{memory.content!r} ({_place(memory)}, {memory.source}) is not found by its text"
+                )
 
     def _check_facts(self) -> None:
         """Each fact is among the first by its own question, a former value where such are asked for."""
