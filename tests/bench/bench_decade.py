@@ -25,6 +25,7 @@ from tests.simulation.world import place_for_worlds
 
 BANDS = 5  # of the number of memories, for the time of cycles
 LOST_SHOWN = 20
+OTHERS = 500  # memories besides the planted facts that are looked for by their own text
 
 
 def main() -> int:
@@ -42,7 +43,7 @@ def main() -> int:
     cache, models = VectorCache(options.vectors), models_folder(os.environ)
     with tempfile.TemporaryDirectory(prefix="m", dir=place_for_worlds()) as folder:
         embedder = cached_minilm(models, cache)
-        decade = Decade(Path(folder), options.seed, plan, embedder, models, crashes=options.crashes)
+        decade = Decade(Path(folder), options.seed, plan, embedder, models, crashes=options.crashes, others=OTHERS)
         decade.on_progress = _Progress(plan.blocks)
         try:
             report = decade.live()

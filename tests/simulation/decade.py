@@ -29,7 +29,7 @@ from mnemo_daemon.services import Services
 from mnemo_daemon.settings import HistorySettings, LifecycleSettings, LlmSettings, Settings, TrashSettings
 from mnemo_daemon.table_walk import records_of
 from mnemo_daemon.thread_supervision import complete_future
-from mnemo_store.records import LAYERS, Cycle, DropMemory, Memory, PutCycle, PutMemory
+from mnemo_store.records import LAYERS, UNREQUESTED_SOURCES, Cycle, DropMemory, Memory, PutCycle, PutMemory
 from mnemo_store.tables import CYCLES, DECISIONS
 from tests.simulation.disk import Fault, ProcessKill
 from tests.simulation.ledger import LedgerEntry, Wrong
@@ -51,7 +51,6 @@ CYCLE_SECONDS = 1_860.0  # after which a cycle is due
 CONSOLIDATION = "consolidation"  # the job
 BUFFER_CAP = 200  # memories of a namespace that came in where they may be set aside. SPEC 9.4
 RECALLED = 10
-OTHERS_ASKED = 200  # memories that are looked for by their own text
 LATER_JOBS = frozenset({"index_saving", "topic_tree"})  # due by the clock, at every look of a world whose clock jumps
 TOPICS_EVERY = 250  # blocks, as are the jobs that are due by the clock
 NEVER_TO_CORE = NEVER_CORE_TAGS | {f"trust {each}" for each in NEVER_CORE_TRUSTS}
@@ -309,16 +308,17 @@ class Decade:
 
     def __init__(
         self, folder: Path, seed: int, plan: YearsPlan, embedder: Embedder, models: Path, *,
-        crashes: float = 0.01, jumps: float = 0.01, eras: int = 12,
+        crashes: float = 0.01, jumps: float = 0.01, eras: int = 12, others: int = 30,
     ) -> None:  # fmt: skip
-        """crashes, jumps: of the blocks; eras: in each of which the language model has one character."""
+        """crashes, jumps: of the blocks; eras: in each of which the language model has one character; others: memories
+        besides the planted facts that are looked for at the end."""
         self.report = DecadeReport()
         self.person = PersonYears(seed, plan)
         self.world = DecadeWorld(folder, Random(f"world {seed}"), embedder, models)
         self.told: list[tuple[PlantedFact, str]] = []  # each with the id of the memory that holds it
         self.ids: dict[str, str] = {}  # of everything that was acknowledged: its text
         self._chance = Random(f"decade {seed}")
-        self._plan, self._crashes, self._jumps, self._eras = plan, crashes, jumps, eras
+        self._plan, self._crashes, self._jumps, self._eras, self._others = plan, crashes, jumps, eras, others
         self._ahead = 0  # by how many ms the clock is wrong
         self.on_progress: Callable[[int, int], None] = lambda _block, _memories: None
 
@@ -414,6 +414,12 @@ class Decade:
             answer = world.ask("POST", "/v1/memories", body, entry_point=entry_point, namespace=statement.namespace)
             self._expect(answer)
             return answer.value["memory"]["id"], answer.value["outcome"]
+        if statement.entry == "document":
+            body = {"text": statement.text, **dict(statement.fields)}
+            answer = world.ask("POST", "/v1/ingest", body, entry_point="cli", namespace=statement.namespace)
+            self._expect(answer)
+            result = answer.value["results"][0]
+            return (result["memory"]["id"] if result.get("memory") else ""), result["outcome"]
         role = "tool" if "tool" in statement.entry else statement.entry.partition(" ")[0]
         session = block.session or f"run-{self.report.blocks}"
         body = {"session_id": session, "turns": [{"role": role, "content": _sentence(statement.text)}]}
@@ -510,7 +516,7 @@ class Decade:
             raise Wrong(f"the tables hold {report.at_end}, over {bounds}")
         in_buffer = Counter(
             memory.namespace for memory in self.world.watch.memories.values()
-            if memory.layer == "buffer" and memory.state == "active" and memory.source in SET_ASIDE_SOURCES
+            if memory.layer == "buffer" and memory.state == "active" and memory.source in UNREQUESTED_SOURCES
             and memory.turn is None and "_triaged" not in memory.tags  # turns have bounds of their own; triage may keep
         )  # fmt: skip
         if over := {name: count for name, count in in_buffer.items() if count > BUFFER_CAP}:
@@ -519,7 +525,7 @@ class Decade:
     def _check_others(self) -> None:
         """Of what else was said, a part is looked for by its own text, what is hidden too."""
         known = [memory for each in self.ids if (memory := self.world.watch.memories[each]).kind != "working"]
-        for memory in self._chance.sample(known, min(OTHERS_ASKED, len(known))):
+        for memory in self._chance.sample(known, min(self._others, len(known))):
             asked = {"query": memory.content, "top_k": RECALLED, "token_budget": None, "dry": True, "min_importance": 0}
             shown = {"include_superseded": True, "include_compressed": True}
             answer = self.world.ask("POST", "/v1/recall", {**asked, **shown}, namespace=memory.namespace)
@@ -551,9 +557,6 @@ class Decade:
                 f"{memory.content!r} ({_place(memory)}, {memory.trust}, {memory.source}, {memory.tags}"
                 f"{f', superseded by {after.content!r}' if after else ''}) is not found by {fact.question!r} {wanted}"
             )
-
-
-SET_ASIDE_SOURCES = frozenset({"turn", "ingest", "extract", "proxy"})
 
 
 def _sentence(text: str) -> str:

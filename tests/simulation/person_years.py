@@ -24,10 +24,11 @@ CONVERSATION_TURNS = (4, 12)
 IMPORTED = (20, 60)  # memories of one import
 UPDATED_SHARE = 0.3  # of the planted facts whose value changes later
 CONVERSATION_SHARE = 0.35  # of the facts that are said in a conversation
+DOCUMENTS = 6  # every so-manieth event comes in as a document
 PROJECTS = ("atlas", "harbour", "greenhouse")
 
-Entry = Literal["person", "agent", "tool", "import", "user turn", "agent turn", "tool turn"]
-"""Who says it. `tool`: an agent that stores the output of a program."""
+Entry = Literal["person", "agent", "tool", "import", "document", "user turn", "agent turn", "tool turn"]
+"""Who says it. `tool`: an agent that stores the output of a program; `document`: a text that is taken in by pieces."""
 
 ATTRIBUTES = (
     "serial number", "shelf number", "door code", "warranty number", "customer number", "invoice number",
@@ -201,7 +202,7 @@ class PersonYears:
         return statement
 
     def _own_event(self) -> SaidText:
-        return self._event("person")
+        return self._event("document" if self._number % DOCUMENTS == 0 else "person")
 
     def _event(self, entry: Entry) -> SaidText:
         chance = self._chance

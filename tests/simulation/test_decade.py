@@ -10,7 +10,7 @@ import pytest
 from tests.simulation.decade import Decade, VectorCache, cached_minilm
 from tests.simulation.person_years import YearsPlan
 
-PLAN = YearsPlan(blocks=160, memories=240, facts=30, recalls=120, years=1.0)
+PLAN = YearsPlan(blocks=120, memories=180, facts=30, recalls=80, years=1.0)
 
 
 @pytest.fixture(scope="module")
