@@ -523,7 +523,7 @@ class Decade:
             raise Wrong(f"the buffer holds {over}, over its cap of {BUFFER_CAP}")
 
     def _check_others(self) -> None:
-        """Of what else was said, a part is looked for by its own text, what is hidden too."""
+        """Look for some of the other memories by their own text, with what is hidden."""
         known = [memory for each in self.ids if (memory := self.world.watch.memories[each]).kind != "working"]
         for memory in self._chance.sample(known, min(self._others, len(known))):
             asked = {"query": memory.content, "top_k": RECALLED, "token_budget": None, "dry": True, "min_importance": 0}
