@@ -47,7 +47,7 @@ def reviewed(plan: StepPlan, state: CycleState, room: int) -> StepPlan:
             is_new = new is not None and all(new.content != each.content for each in subject)
             text, method = (new.content, new.method) if is_new and new is not None else ("", "")
             proposals.append(proposal(state, operation.action, subject, operation.reason, text=text, method=method))
-    return StepPlan(operations, [*plan.changes, *proposals], {**plan.counts, **counts})
+    return StepPlan(operations, [*plan.changes, *proposals], {**plan.counts, **counts}, plan.skipped)
 
 
 def subject_of(operation: CycleOperation, state: CycleState) -> list[Memory]:
