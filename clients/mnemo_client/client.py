@@ -191,6 +191,17 @@ class Client(ClientConnection):
         asked = profiles.CompressRequest(**fields)
         return self.with_long_timeout()._request("POST", "/compress", profiles.CompressAnswer, asked)
 
+    def review(self, *, limit: int | None = None, cursor: str | None = None) -> lifecycle_types.ReviewAnswer:
+        """Return the operations that wait for a person, the oldest first."""
+        return self._request("GET", "/review", lifecycle_types.ReviewAnswer, query={"limit": limit, "cursor": cursor})
+
+    def decide(
+        self, id: str, verdict: lifecycle_types.Verdict, text: str | None = None, *, force: bool = False  # noqa: A002
+    ) -> lifecycle_types.VerdictAnswer:  # fmt: skip
+        """Approve a proposal, with another text if one is given, or reject it."""
+        asked = lifecycle_types.VerdictRequest(verdict=verdict, text=text, force=force)
+        return self._request("POST", f"/review/{percent_encoded(id)}", lifecycle_types.VerdictAnswer, asked)
+
     def reclassify(self, asked: ingestion.ReclassifyRequest) -> ingestion.ReclassifyAnswer:
         """Classify and score again every memory that a rule classified; with `dry_run` only report what would
         change."""

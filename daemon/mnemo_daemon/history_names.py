@@ -12,6 +12,7 @@ LLM_CALL = "llm call"
 MERGE_TOPICS = "merge topics"
 ABSTRACT_TOPICS = "abstract topics"
 CONSOLIDATE = "consolidate"
+REVIEW = "review"
 
 # The meta value with the id of the cycle that began last: after a step back of the clock, that is not the greatest id.
 LAST_CYCLE = "last_cycle"

@@ -26,6 +26,7 @@ from mnemo_daemon.knowledge.topic_nodes import TopicNodes
 from mnemo_daemon.knowledge.topic_trees import TopicTrees
 from mnemo_daemon.lifecycle.compression import Compression
 from mnemo_daemon.lifecycle.consolidation.consolidation import Consolidation
+from mnemo_daemon.lifecycle.consolidation.review_queue import ReviewQueue
 from mnemo_daemon.lifecycle.erasure import Erasure
 from mnemo_daemon.lifecycle.expiry import Expiry
 from mnemo_daemon.lifecycle.profile_service import Entries, ProfileService
@@ -92,6 +93,7 @@ class Services:
     compression: Compression
     erasure: Erasure
     consolidation: Consolidation
+    review_queue: ReviewQueue
     llm_calls: CallLog
     llm_tasks: TaskRunner
     runs: RunService
@@ -214,6 +216,7 @@ class Services:
             store, self.views, self.indexing, self.embedding, self.llm_tasks, self.topic_trees,
             lambda: self.settings.lifecycle, self.priority, time.monotonic,
         )  # fmt: skip
+        self.review_queue = ReviewQueue(store, self.consolidation)
         self.notes = self._made_notes()
         self.is_open = True
 

@@ -1,4 +1,4 @@
-"""`mnemo consolidate` and `mnemo undo --cycle` on a daemon with canned answers. SPEC 9, 14"""
+"""`mnemo consolidate`, `mnemo review` and `mnemo undo --cycle` on a daemon with canned answers. SPEC 9, 14"""
 
 import msgspec
 import pytest
@@ -9,9 +9,12 @@ from mnemo_client.protocol.lifecycle import (
     CyclesAnswer,
     CycleStepView,
     CycleView,
+    ProposalView,
+    ReviewAnswer,
+    VerdictAnswer,
 )
 from mnemo_client.protocol.versions import UndoAnswer
-from tests.canned import ID, CannedDaemon, CannedPerson, Give, Scenario, play
+from tests.canned import ID, CannedDaemon, CannedPerson, Give, Scenario, play, recalled
 
 OTHER = "01936f2e-7c00-7000-8000-0000deadbeef"
 CYCLE = CycleView(
@@ -27,6 +30,21 @@ DONE = ConsolidateAnswer(
                            texts=["The key is with Ines.", "Ines has it."], text="The spare key is with Ines."),
     ],
 )  # fmt: skip
+MERGE = ProposalView(
+    id="0123456789abcdef", action="merge", reason="nearly the same", at=1, similarity=0.91,
+    memories=[recalled(access_count=3, layer="working"),
+              recalled(id=OTHER, content="The\x1b key is in a box.", access_count=3, layer="working")],
+    text="The key is with Ines, in a box.",
+)  # fmt: skip
+TAGGED = ProposalView(
+    id="89abcdef01234567",
+    action="tag",
+    tag="lesson",
+    reason="it is a lesson",
+    at=2,
+    memories=[recalled(access_count=3, layer="working")],
+    stale="a text was changed",
+)
 FORETOLD = msgspec.structs.replace(DONE, dry_run=True, namespace="*")
 STEPS = ("  triage  promote 1 · keep 2 · 1.5 s\n"
          "  merge   skipped: no language\ufffd model may be asked\n")  # fmt: skip
@@ -54,6 +72,35 @@ SCENARIOS = (
         {"GET /v1/consolidate/history": CyclesAnswer(cycles=[])},
         Give("consolidate --history", code=3, err="there was no cycle yet\n"),
         Give("consolidate --history --dry-run", code=2, warns=("--history lists the cycles so far",)),
+    )),
+    Scenario("what waits for approval is shown with its texts and their use, and the words that change", (
+        {"GET /v1/review": ReviewAnswer(proposals=[MERGE, TAGGED], total=3, cursor="1.x")},
+        Give("review -k 2", sent=[{"limit": ["2"]}],
+             out="01234567 merge · nearly the same · similarity 0.91\n"
+                 "  c0ffee01  The key is with Ines.  working, importance 0.50, recalled 3 times\n"
+                 "  deadbeef  The\ufffd key is in a box.  working, importance 0.50, recalled 3 times\n"
+                 "  becomes   The key is with Ines{+, in a box+}.\n"
+                 "89abcdef tag lesson · it is a lesson · a text was changed\n"
+                 "  c0ffee01  The key is with Ines.  working, importance 0.50, recalled 3 times\n",
+             err="these are 2 of 3\ndecide with: mnemo review approve ID, mnemo review reject ID, "
+                 "or mnemo review --ask\n"),
+        Give("review --ask", code=2, warns=("--ask needs a terminal",)),
+        {"GET /v1/review": ReviewAnswer(proposals=[], total=0)},
+        Give("review", code=3, err="nothing waits for approval in namespace default\n"),
+    )),
+    Scenario("proposals are decided on by their ids, or all that still hold", (
+        {"GET /v1/review": ReviewAnswer(proposals=[MERGE, TAGGED], total=2),
+         f"POST /v1/review/{MERGE.id}": VerdictAnswer(id=MERGE.id, verdict="approve"),
+         "POST /v1/review/01234567": VerdictAnswer(id=MERGE.id, verdict="approve")},
+        Give("review approve 01234567", sent=[{"verdict": "approve"}], out="approved 01234567\n",
+             err="undo the last of them with: mnemo undo\n"),
+        Give("review reject --all", sent=[{"limit": ["500"]}, {"verdict": "reject"}], out="rejected 01234567\n"),
+        Give("review reject", code=2, warns=("name the operations by their ids",)),
+        Give("review edit 01234567 'The key is in a box.' --force", out="approved 01234567\n",
+             sent=[{"verdict": "approve", "text": "The key is in a box.", "force": True}]),
+        Give("review --ask", typed="x\nq\n", at_terminal=True, sent=[{}], warns=("0 operations were decided on",)),
+        Give("review --ask", typed="a\n", at_terminal=True, sent=[{}, {"verdict": "approve"}],
+             warns=("1 operation was decided on",)),
     )),
     Scenario("a cycle is taken back by its id, and the last one without an id", (
         {"POST /v1/undo": UndoAnswer(seq=9, what="consolidate", ids=[ID], total=1, seqs=[9])},

@@ -301,6 +301,19 @@ _TRASH = (
     Command("restore", "restore memories from the trash", ".commands.remember:trash_restore", (_IDS,)),
     Command("empty", "erase everything in the trash for good", ".commands.erase:trash_empty", (_DRY_RUN, _YES)),
 )
+_PROPOSALS = (
+    Argument(("id",), "the id of a proposal, as mnemo review shows it", {"metavar": "ID", "nargs": "*"}),
+    _flag("--all", help="all of the namespace"),
+)
+_REVIEW = (
+    Command("approve", "carry out operations", ".commands.lifecycle:review_approve", _PROPOSALS),
+    Command("reject", "reject operations; they are not proposed again with these texts",
+            ".commands.lifecycle:review_reject", _PROPOSALS),
+    Command("edit", "carry out an operation with another text", ".commands.lifecycle:review_edit",
+            (Argument(("id",), "the id of a proposal", {"metavar": "ID"}),
+             Argument(("text",), "the text; - reads it from standard input", {"nargs": "*", "metavar": "TEXT"}),
+             _flag("--force", help="also if the text loses or adds a number, date or name"))),
+)  # fmt: skip
 _FORGET = (
     Argument(("id",), _ID.help, {"metavar": "ID", "nargs": "*"}),
     _TAG,
@@ -410,6 +423,9 @@ GROUPS: dict[str, tuple[Command, ...]] = {
                 ".commands.lifecycle:consolidate",
                 (_DRY_RUN, _flag("--merge", help="also merge memories that say nearly the same"),
                  _flag("--history", help="list the cycles so far instead"), _COUNT)),
+        Command("review", "list the operations of the lifecycle that wait for your approval",
+                ".commands.lifecycle:review",
+                (_COUNT, _flag("--ask", help="ask about each: approve, reject or later")), _REVIEW),
         Command("facts", "show the facts about somebody or something", ".commands.facts:facts", _FACTS),
         Command("profile", "show what is known about you, or about a project", ".commands.profile:profile",
                 (_PROJECT,), _PROFILE),

@@ -159,10 +159,14 @@ class CommandContext:
 
     def ask(self, question: str) -> bool:
         """Ask a yes-or-no question; return True for yes."""
+        return self.ask_line(f"{question}? [y/N]").lower() in ("y", "yes")
+
+    def ask_line(self, question: str) -> str:
+        """Ask a question; return the line that is typed."""
         self.terminal.flush()
-        self.terminal.out.write(f"{question}? [y/N] ")
+        self.terminal.out.write(f"{question} ")
         self.terminal.out.flush()
-        return self.stdin.readline().strip().lower() in ("y", "yes")
+        return self.stdin.readline().strip()
 
     def _read_standard_input(self, bytes_max: int) -> str:
         if not isinstance(self.stdin, io.TextIOWrapper):

@@ -1,6 +1,13 @@
 """The wire types of /v1 for consolidation: cycles, what they do, and their history. SPEC 9, 13"""
 
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from mnemo_client.protocol.memories import MemoryView
 from mnemo_client.protocol.primitives import AnswerBody, Namespace, RequestBody
+
+Verdict = Literal["approve", "reject"]
 
 
 class ConsolidateRequest(RequestBody):
@@ -31,6 +38,7 @@ class CycleView(AnswerBody):
     namespace: str = "*"
     requested: bool = False
     steps: list[CycleStepView] = []
+    undone_at: int | None = None
 
 
 class CycleOperationView(AnswerBody):
@@ -60,3 +68,46 @@ class CyclesAnswer(AnswerBody):
 
     cycles: list[CycleView]
     cursor: str | None = None
+
+
+class ProposalView(AnswerBody):
+    """An operation that waits for a person. `memories`: what it is about, what would stay first. `text`: what would
+    take their place; `tag`: what the memory would be tagged with. `stale`: why it cannot be approved any more."""
+
+    id: str
+    action: str
+    reason: str
+    at: int
+    memories: list[MemoryView]
+    text: str | None = None
+    tag: str | None = None
+    method: str | None = None
+    similarity: float | None = None
+    stale: str | None = None
+
+
+class ReviewAnswer(AnswerBody):
+    """GET /v1/review and POST /v1/audit: the oldest proposal first. `total`: those that wait, at most 500."""
+
+    proposals: list[ProposalView]
+    total: int
+    namespace: str = "default"
+    cursor: str | None = None
+
+
+class VerdictRequest(RequestBody):
+    """POST /v1/review/{id}. `text`: approve it with this text, which has all specifics of the memories and no others,
+    unless `force` says that it is meant."""
+
+    verdict: Verdict
+    text: Annotated[str, Meta(max_length=8192)] | None = None
+    force: bool = False
+
+
+class VerdictAnswer(AnswerBody):
+    """POST /v1/review/{id}: the memories that were changed; undo takes the `group` back."""
+
+    id: str
+    verdict: Verdict
+    ids: list[str] = []
+    group: str | None = None

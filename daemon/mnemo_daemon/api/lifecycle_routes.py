@@ -1,4 +1,4 @@
-"""The routes of consolidation: a cycle on request, and the cycles so far. SPEC 9, 13"""
+"""The routes of consolidation: a cycle on request, the cycles so far, and the review of operations. SPEC 9, 13"""
 
 import asyncio
 import threading
@@ -10,12 +10,18 @@ from mnemo_client.protocol.lifecycle import (
     CyclesAnswer,
     CycleStepView,
     CycleView,
+    ProposalView,
+    ReviewAnswer,
+    VerdictAnswer,
+    VerdictRequest,
 )
 from mnemo_client.protocol.primitives import LIMIT_DEFAULT, Limit, Namespace, RequestBody
-from mnemo_daemon.api import access
+from mnemo_daemon.api import access, request_codec, response_codec
 from mnemo_daemon.api.workers import WorkerPool
-from mnemo_daemon.errors import Refusal
+from mnemo_daemon.cursors import cursor_at, place_at
+from mnemo_daemon.errors import Refusal, bad_value
 from mnemo_daemon.lifecycle.consolidation.consolidation import Consolidation, CycleResult
+from mnemo_daemon.lifecycle.consolidation.proposals import Proposal
 from mnemo_daemon.models.embedders.embedding import lower_thread_priority
 from mnemo_daemon.server.router import Reply, Request, Route
 from mnemo_daemon.services import Services
@@ -26,6 +32,12 @@ BUSY_SECONDS = 5  # after which a request that met another one may come again
 
 
 class CyclesQuery(RequestBody):
+    namespace: Namespace | None = None
+    limit: Limit = LIMIT_DEFAULT
+    cursor: str = ""
+
+
+class ReviewQuery(RequestBody):
     namespace: Namespace | None = None
     limit: Limit = LIMIT_DEFAULT
     cursor: str = ""
@@ -55,6 +67,10 @@ class LifecycleApi:
                   "Run a cycle of consolidation, or say what one would do", ask=ConsolidateRequest, for_person=True),
             Route("GET", "/v1/consolidate/history", self.history, CyclesAnswer,
                   "The cycles of consolidation, the last one first", query=CyclesQuery),
+            Route("GET", "/v1/review", self.review, ReviewAnswer, "The operations that wait for a person",
+                  query=ReviewQuery, for_person=True),
+            Route("POST", "/v1/review/{id}", self.decide, VerdictAnswer, "Approve an operation, or reject it",
+                  ask=VerdictRequest, for_person=True),
         ]  # fmt: skip
 
     async def consolidate(self, request: Request) -> Reply:
@@ -74,6 +90,50 @@ class LifecycleApi:
         cycles, cursor = await self._workers.run(self._services.consolidation.history, query.limit, query.cursor)
         return Reply(CyclesAnswer(cycles=list(map(cycle_view, cycles)), cursor=cursor or None))
 
+    async def review(self, request: Request) -> Reply:
+        return Reply(await self._workers.run(self._proposals, request))
+
+    async def decide(self, request: Request) -> Reply:
+        return Reply(await self._workers.run(self._decided, request))
+
+    def _proposals(self, request: Request) -> ReviewAnswer:
+        query: ReviewQuery = request.query
+        return self._review_answer(request, query.limit, query.cursor)
+
+    def _review_answer(self, request: Request, limit: int, cursor: str) -> ReviewAnswer:
+        namespaces = access.listed_namespaces(request)
+        found = self._services.review_queue.proposals(lambda memory: not namespaces or memory.namespace in namespaces)
+        after = place_at(cursor)
+        behind = [each for each in found if after is None or (each.decision.at, each.id) > after]
+        page = behind[:limit]
+        return ReviewAnswer(
+            proposals=list(map(self._proposal_view, page)), total=len(found), namespace=access.namespace_of(request),
+            cursor=cursor_at((page[-1].decision.at, page[-1].id)) if len(behind) > len(page) else None,
+        )  # fmt: skip
+
+    def _proposal_view(self, proposal: Proposal) -> ProposalView:
+        decision, roots = proposal.decision, self._services.root_paths()
+        found = [self._services.memories.get(each.id) for each in proposal.memories]
+        return ProposalView(
+            id=proposal.id, action=decision.action, reason=decision.reason, at=decision.at,
+            memories=[response_codec.memory_view(each, roots) for each in found], text=decision.text or None,
+            tag=decision.tag or None, method=decision.method or None, stale=proposal.stale or None,
+            similarity=self._services.consolidation.similarity([each.id for each in proposal.memories]),
+        )  # fmt: skip
+
+    def _decided(self, request: Request) -> VerdictAnswer:
+        asked: VerdictRequest = request.ask
+        queue, by, proposal = self._services.review_queue, access.caller_of(request).name, request.path["id"]
+        if asked.verdict == "reject":
+            if asked.text is not None:
+                raise bad_value("`text` is for an operation that is approved", "text")
+            return VerdictAnswer(id=queue.reject(proposal, by), verdict="reject")
+        text = None if asked.text is None else request_codec.clean_text(asked.text, "text")
+        if text == "":
+            raise bad_value("`text` is empty", "text")
+        done = queue.approve(proposal, text, by, is_forced=asked.force)
+        return VerdictAnswer(id=done.proposal, verdict="approve", ids=list(done.ids), group=done.group)
+
     def _consolidated(self, request: Request) -> ConsolidateAnswer:
         asked: ConsolidateRequest = request.ask
         namespace = access.namespace_of(request)
@@ -91,6 +151,7 @@ def cycle_view(cycle: Cycle) -> CycleView:
     return CycleView(
         id=cycle.id, epoch=cycle.epoch, started_at=cycle.started_at, ended_at=cycle.ended_at or None,
         namespace=cycle.namespace or access.EVERY_NAMESPACE, requested=cycle.is_requested,
+        undone_at=cycle.undone_at or None,
         steps=[
             CycleStepView(name=each.name, counts=each.counts, milliseconds=each.milliseconds,
                           skipped=each.skipped or None)

@@ -12,11 +12,22 @@ from typing import NamedTuple, TypeVar
 from mnemo_core.lifecycle import erasure
 from mnemo_core.lifecycle.erasure import ErasurePlan, MemoryReferences
 from mnemo_daemon.queue_retry import retry_while_full
-from mnemo_daemon.table_walk import all_memories, walk
+from mnemo_daemon.table_walk import all_memories, records_of, walk
 from mnemo_store.backend import Snapshot
 from mnemo_store.batches import batched
-from mnemo_store.records import Change, DropMemory, DropNote, DropSkip, Memory, NoteFile, PutMemory, PutNote
+from mnemo_store.records import (
+    Change,
+    DropDecision,
+    DropMemory,
+    DropNote,
+    DropSkip,
+    Memory,
+    NoteFile,
+    PutMemory,
+    PutNote,
+)
 from mnemo_store.store import Store, WriteResult
+from mnemo_store.tables import DECISIONS
 
 DELETED_PER_WRITE = 100  # memories; with their texts' hashes and notes that stays below 500 changes [SPEC 3.2]
 
@@ -64,12 +75,24 @@ class HardDelete:
         dropped = frozenset(plan.erased)
         for ids in batched(plan.referrers, DELETED_PER_WRITE):
             self._transact(partial(_clean_survivors, ids=ids, plan=plan, dropped=dropped, origin=origin), origin)
+        self._drop_decisions(dropped, origin)
         listing = self._listing(dropped)
         for ids in batched(plan.erased, DELETED_PER_WRITE):
             decide = partial(
                 _drop, ids=ids, dropped=dropped, origin=origin, removal=removal, is_wanted=is_wanted, listing=listing
             )
             yield self._transact(decide, origin)
+
+    def _drop_decisions(self, dropped: Collection[str], origin: ChangeOrigin) -> None:
+        """Remove the decisions on more than two memories of which one goes: a proposed text has words of all of them.
+        Decisions on one or two go with them."""
+        going: list[Change] = [
+            DropDecision(memory=each.memory, action=each.action, other=each.other)
+            for each in records_of(self._store, DECISIONS)
+            if any(one in dropped for one in each.more)
+        ]
+        for some in batched(going, DELETED_PER_WRITE):
+            self._transact(partial(_drop_changes, changes=some, origin=origin), origin)
 
     def _listing(self, ids: Collection[str]) -> dict[str, list[str]]:
         """The note files that list these memories, by memory: a file still lists a memory that was detached from it."""
@@ -85,6 +108,10 @@ class HardDelete:
         return retry_while_full(
             lambda: self._store.transact(decide, by=origin.by, background=True, frees=True).result().result, self._pause
         )
+
+
+def _drop_changes(_: Snapshot, changes: Sequence[Change], origin: ChangeOrigin) -> WriteResult[None]:
+    return WriteResult(changes, None, origin.what, origin.group)
 
 
 def _clean_survivors(

@@ -1,8 +1,10 @@
-"""The commands of the lifecycle: consolidate."""
+"""The commands of the lifecycle: consolidate, review."""
 
 from mnemo_client.cli.context import CommandContext
-from mnemo_client.cli.format.lifecycle import consolidate_lines, cycle_lines
+from mnemo_client.cli.format.lifecycle import consolidate_lines, cycle_lines, proposal_lines
+from mnemo_client.cli.format.units import SHORT_ID_DIGITS, plural
 from mnemo_client.errors import EXIT_DONE, EXIT_NOT_FOUND, UsageError
+from mnemo_client.protocol.lifecycle import ProposalView, ReviewAnswer, Verdict
 
 HISTORY_SHOWN = 10
 
@@ -24,4 +26,83 @@ def consolidate(context: CommandContext) -> int:
         context.page(list(consolidate_lines(done, context.style)))
         if not options.dry_run and done.total:
             context.message("take the cycle back with: mnemo undo --cycle")
+    return EXIT_DONE
+
+
+def review(context: CommandContext) -> int:
+    """List the operations that wait for approval; with --ask, ask about each."""
+    client, options = context.client(), context.options
+    if options.ask and (context.wants_json or not context.has_terminal):
+        raise UsageError("--ask needs a terminal", "decide with: mnemo review approve ID, mnemo review reject ID")
+    answer = client.review(limit=options.top)
+    if context.print_json_if_asked():
+        return EXIT_DONE if answer.proposals else EXIT_NOT_FOUND
+    return _ask_each(context, answer.proposals) if options.ask else show_proposals(context, answer)
+
+
+def show_proposals(context: CommandContext, answer: ReviewAnswer) -> int:
+    """Show proposals and how to decide on them."""
+    context.page([line for each in answer.proposals for line in proposal_lines(each, context.style)])
+    if not answer.proposals:
+        context.message(f"nothing waits for approval in namespace {answer.namespace}")
+        return EXIT_NOT_FOUND
+    if answer.cursor is not None:
+        context.message(f"these are {len(answer.proposals)} of {answer.total}")
+    context.message("decide with: mnemo review approve ID, mnemo review reject ID, or mnemo review --ask")
+    return EXIT_DONE
+
+
+def review_approve(context: CommandContext) -> int:
+    """Approve operations."""
+    return _decide(context, "approve", "approved")
+
+
+def review_reject(context: CommandContext) -> int:
+    """Reject operations, which are not proposed again while the texts stay as they are."""
+    return _decide(context, "reject", "rejected")
+
+
+def review_edit(context: CommandContext) -> int:
+    """Approve an operation with another text."""
+    options = context.options
+    text = context.text(options.text, "write")
+    done = context.client().decide(options.id, "approve", text, force=options.force)
+    if not context.print_json_if_asked():
+        context.print(f"{context.style.good('approved')} {done.id[:SHORT_ID_DIGITS]}")
+        context.message("undo this with: mnemo undo")
+    return EXIT_DONE
+
+
+def _decide(context: CommandContext, verdict: Verdict, done: str) -> int:
+    client, options = context.client(), context.options
+    if bool(options.id) == options.all:
+        raise UsageError("name the operations by their ids, or give --all", "list them with: mnemo review")
+    ids = options.id or [each.id for each in client.review(limit=500).proposals if not each.stale]
+    answers = []
+    for each in ids:
+        answers.append(client.decide(each, verdict))
+        if not context.wants_json:
+            context.print(f"{context.style.good(done)} {answers[-1].id[:SHORT_ID_DIGITS]}")
+    if context.wants_json:
+        import msgspec
+
+        context.print_value(msgspec.to_builtins(answers))
+    elif verdict == "approve" and ids:
+        context.message("undo the last of them with: mnemo undo")
+    return EXIT_DONE if ids else EXIT_NOT_FOUND
+
+
+def _ask_each(context: CommandContext, proposals: list[ProposalView]) -> int:
+    """Show one proposal after the other and carry out what is answered; the end of the input ends it."""
+    decided = 0
+    verdicts: dict[str, Verdict] = {"a": "approve", "r": "reject"}
+    for each in (each for each in proposals if not each.stale):
+        context.print(*proposal_lines(each, context.style))
+        answer = context.ask_line("approve (a), reject (r), later (Enter), quit (q)").lower()
+        if answer in ("q", "quit"):
+            break
+        if answer[:1] in verdicts:
+            context.client().decide(each.id, verdicts[answer[:1]])
+            decided += 1
+    context.message(f"{plural(decided, 'operation was', 'operations were')} decided on")
     return EXIT_DONE

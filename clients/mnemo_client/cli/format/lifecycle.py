@@ -3,9 +3,15 @@
 from collections.abc import Iterator, Sequence
 
 from mnemo_client.cli.format.differences import word_diff
-from mnemo_client.cli.format.units import LISTED_LINE_CELLS, local_minute, plural, short_id
+from mnemo_client.cli.format.units import LISTED_LINE_CELLS, SHORT_ID_DIGITS, local_minute, plural, short_id
 from mnemo_client.cli.terminal import TextStyle, clip, sanitize, table
-from mnemo_client.protocol.lifecycle import ConsolidateAnswer, CycleOperationView, CycleStepView, CycleView
+from mnemo_client.protocol.lifecycle import (
+    ConsolidateAnswer,
+    CycleOperationView,
+    CycleStepView,
+    CycleView,
+    ProposalView,
+)
 
 MILLISECONDS_SHOWN = 100  # of a step that took longer
 
@@ -44,9 +50,32 @@ def cycle_lines(cycles: Sequence[CycleView], style: TextStyle) -> Iterator[str]:
             facts.append(f"namespace {sanitize(cycle.namespace)}")
         if cycle.ended_at is None:
             facts.append(style.warn("not finished"))
+        if cycle.undone_at is not None:
+            facts.append(style.warn("undone"))
         head = f"{style.bold(f'cycle {cycle.epoch}')} {style.location(short_id(cycle.id))}"
         yield f"{head} {style.dim(' · '.join(facts))}"
         yield from step_lines(cycle.steps, style)
+
+
+def proposal_lines(proposal: ProposalView, style: TextStyle) -> Iterator[str]:
+    """Yield a proposal: what would be done and why, the texts with their use, and the changed words of a new text."""
+    facts = [sanitize(proposal.reason)] if proposal.reason else []
+    if proposal.similarity is not None:
+        facts.append(f"similarity {proposal.similarity:.2f}")
+    if proposal.stale:
+        facts.append(style.warn(sanitize(proposal.stale)))
+    head = f"{style.bold(proposal.id[:SHORT_ID_DIGITS])} {style.warn(sanitize(proposal.action))}"
+    if proposal.tag:
+        head += f" {sanitize(proposal.tag)}"
+    yield head + style.dim("".join(f" · {fact}" for fact in facts))
+    for memory in proposal.memories:
+        used = f"{memory.layer}, importance {memory.importance:.2f}, recalled {plural(memory.access_count, 'time')}"
+        yield f"  {style.location(short_id(memory.id))}  {sanitize(memory.content)}  {style.dim(used)}"
+    if proposal.text is not None:
+        before = proposal.memories[0].content if proposal.memories else ""
+        yield f"  {style.dim('becomes')}   {word_diff(before, proposal.text, style)}"
+    elif proposal.action in ("absorb", "supersede", "merge"):
+        yield f"  {style.dim('the first stays')}"
 
 
 def _operation_lines(operation: CycleOperationView, style: TextStyle) -> Iterator[str]:

@@ -8,8 +8,15 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from mnemo_core.ingest import mutations
 from mnemo_core.lifecycle.consolidation.cycle import CycleOperation, StepPlan
-from mnemo_core.lifecycle.consolidation.state import CycleState, Review
+from mnemo_core.lifecycle.consolidation.joining.replacing import (
+    absorb_operation,
+    distil_operation,
+    merge_operation,
+    supersede_operation,
+)
+from mnemo_core.lifecycle.consolidation.state import CycleState, Review, moved, retagged
 from mnemo_store.records import (
     Change,
     LifecycleAction,
@@ -30,7 +37,7 @@ def reviewed(plan: StepPlan, state: CycleState, room: int) -> StepPlan:
     proposals: list[Change] = []
     counts = dict.fromkeys(("rejected", "waiting", "proposed", "queue full"), 0)
     for operation in plan.operations:
-        subject = subject_of(operation, state)
+        subject = state.subject(operation.ids)
         known = decided(state, operation.action, subject)
         if known is not None and is_rejected(known):
             counts["rejected"] += 1
@@ -48,11 +55,6 @@ def reviewed(plan: StepPlan, state: CycleState, room: int) -> StepPlan:
             text, method = (new.content, new.method) if is_new and new is not None else ("", "")
             proposals.append(proposal(state, operation.action, subject, operation.reason, text=text, method=method))
     return StepPlan(operations, [*plan.changes, *proposals], {**plan.counts, **counts}, plan.skipped)
-
-
-def subject_of(operation: CycleOperation, state: CycleState) -> list[Memory]:
-    """The memories of an operation that exist before it."""
-    return [memory for each in operation.ids if (memory := state.memory(each)) is not None]
 
 
 def decided(state: CycleState, action: LifecycleAction, subject: Sequence[Memory]) -> LifecycleDecision | None:
@@ -110,3 +112,34 @@ def ids_of(decision: LifecycleDecision) -> list[str]:
 def rejected(decision: LifecycleDecision, now: int) -> LifecycleDecision:
     """The decision of a person not to do what is proposed."""
     return replace(decision, status="rejected", at=now, text="", tag="")
+
+
+def is_unchanged(decision: LifecycleDecision, memories: Sequence[Memory | None]) -> bool:
+    """Return whether the memories of a decision are active and have the texts that it holds for."""
+    texts = [each.content for each in memories if each is not None and each.state == "active"]
+    return len(texts) == len(memories) and decision.digest == decision_digest(texts)
+
+
+def approved_operation(state: CycleState, decision: LifecycleDecision, text: str) -> CycleOperation:
+    """The operation that a person approves, on the memories as they are now. `text`: the new one, if there is one."""
+    first, *others = state.subject(ids_of(decision))
+    action, reason = decision.action, decision.reason
+    match action:
+        case "merge":
+            operation = merge_operation(state, first, others[0], text or first.content, reason)
+        case "supersede":
+            operation = supersede_operation(state, first, others[0], text or first.content, reason)
+        case "absorb":
+            operation = absorb_operation(state, first, others, reason)
+        case "distil":
+            operation = distil_operation(state, [first, *others], text, reason)
+        case "delete":
+            operation = CycleOperation(action, (first.id,), mutations.move_to_trash(first, reason, state.now), reason)
+        case "tag":
+            after = retagged(first, tuple(dict.fromkeys((*first.tags, decision.tag))))
+            operation = CycleOperation(action, (first.id,), (PutMemory(data=after),), reason)
+        case _:
+            after = moved(first, "working" if action == "demote" else "core")
+            operation = CycleOperation(action, (first.id,), (PutMemory(data=after),), reason)
+    done = replace(decision, status="done", at=state.now, text="", tag="")
+    return operation._replace(changes=(*operation.changes, PutDecision(data=done)))

@@ -195,6 +195,10 @@ class CycleState:
             self._read[memory_id] = self._memories.get(memory_id) or self._source.memory(memory_id)
         return self._read[memory_id]
 
+    def subject(self, memory_ids: Iterable[str]) -> list[Memory]:
+        """Those of these memories that exist."""
+        return [memory for each in memory_ids if (memory := self.memory(each)) is not None]
+
     def usage(self, memory: Memory) -> Usage:
         """The usage of a memory; that of one which nobody has used where there is none."""
         if memory.id not in self._read_usages:
@@ -317,7 +321,7 @@ class CycleState:
 
     def records(self, rows: Iterable[int]) -> list[Memory]:
         """The memories in these rows, as far as they exist."""
-        return [memory for each in self.ids(rows) if (memory := self.memory(each)) is not None]
+        return self.subject(self.ids(rows))
 
     def row(self, memory_id: str) -> int | None:
         """The row of a memory; None for one that was stored since the start."""

@@ -10,10 +10,11 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import NamedTuple
 
+import numpy as np
 from msgspec.structs import replace
 
 from mnemo_core.lifecycle.consolidation.cycle import (
@@ -27,7 +28,7 @@ from mnemo_core.lifecycle.consolidation.cycle import (
 from mnemo_core.lifecycle.consolidation.cycle_undo import with_former_values
 from mnemo_core.lifecycle.consolidation.invariants import violation
 from mnemo_core.lifecycle.consolidation.review import PROPOSALS_MAX, reviewed
-from mnemo_core.lifecycle.consolidation.state import CycleOptions, CycleState, Review
+from mnemo_core.lifecycle.consolidation.state import CycleOptions, CycleState
 from mnemo_core.lifecycle.consolidation.steps import STEPS
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.history_names import BY_LIFECYCLE, BY_NOTES, BY_RECALL, CONSOLIDATE, LAST_CYCLE, LEFT_ALONE
@@ -35,11 +36,11 @@ from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.knowledge.topic_trees import TopicTrees
 from mnemo_daemon.lifecycle.consolidation.cycle_source import StoreSource, read_state
+from mnemo_daemon.lifecycle.consolidation.proposals import waiting_proposals
 from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_daemon.models.language.task_runner import TaskRunner
 from mnemo_daemon.priority import QueryPriority
 from mnemo_daemon.settings import LifecycleSettings
-from mnemo_daemon.table_walk import records_of
 from mnemo_store.backend import Snapshot
 from mnemo_store.records import (
     Change,
@@ -58,7 +59,7 @@ from mnemo_store.records import (
     UsageChange,
 )
 from mnemo_store.store import Store, WriteResult
-from mnemo_store.tables import CYCLES, DECISIONS
+from mnemo_store.tables import CYCLES
 
 SLICE_SECONDS = 0.5  # how long the scheduler waits for a part of a cycle before other jobs get their turn
 FIRST_SECONDS = 60.0  # after the start of the daemon, before a cycle [G27]
@@ -197,9 +198,7 @@ class _CycleRun:
         if not self._is_dry_run and (changes or ended_at):
 
             def decide(snapshot: Snapshot) -> WriteResult[None]:
-                others = [each for each, (memory, usage) in before.items()
-                          if (snapshot.memory(each), snapshot.usage(each) or usage) != (memory, usage)]  # fmt: skip
-                if others:
+                if others := _changed_since(snapshot, before):
                     raise _ConflictError(others)
                 record = (PutCycle(data=cycle), PutMeta(name=LAST_CYCLE, value=cycle.id))
                 written = (_at_time(change, snapshot.now) for change in changes)
@@ -296,6 +295,37 @@ class Consolidation:
                 if run.cycle.namespace == namespace:  # else it was another one, which had been interrupted
                     return run.result()
 
+    def state(self) -> CycleState:
+        """The memories as they are now, to plan an operation that a person asks for."""
+        options = CycleOptions(self._store.now(), may_ask=self._tasks.may_ask)
+        return read_state(self._source(), self._views, self._embedding, self._indexing, options)
+
+    def similarity(self, memory_ids: Sequence[str]) -> float | None:
+        """The cosine of the first two of these memories; None where one has no vector."""
+        with self._store.snapshot() as snapshot:
+            rows = [snapshot.number(each) for each in memory_ids[:2]]
+        serving = self._indexing.serving()
+        if serving is None or len(rows) < 2:
+            return None
+        one, other = (serving.view.vectors_of(row) if row is not None else None for row in rows)
+        if one is None or other is None:
+            return None
+        return round(float((one.astype(np.float32) @ other.astype(np.float32).T).max()), 3)
+
+    def carry_out(self, operation: CycleOperation, state: CycleState, what: str, by: str) -> str:
+        """Write an operation that was planned from a state; return its group. Raises a Refusal if its memories were
+        changed meanwhile."""
+        before, group = _before(state, operation.changes), self._store.new_id()
+
+        def decide(snapshot: Snapshot) -> WriteResult[None]:
+            if _changed_since(snapshot, before):
+                raise Refusal(409, "conflict", "its memories were changed meanwhile: look at it again")
+            changes = [_at_time(change, snapshot.now) for change in operation.changes]
+            return WriteResult(changes, None, what, group)
+
+        self._store.transact(decide, by=by).result()
+        return group
+
     def history(self, limit: int, cursor: str) -> tuple[list[Cycle], str]:
         """The cycles so far, the last one first, behind the cursor; and where to go on ("" at the end)."""
         with self._store.snapshot() as snapshot:
@@ -303,11 +333,12 @@ class Consolidation:
             rows = list(itertools.islice(behind, limit + 1))
         return rows[:limit], rows[limit - 1].id if len(rows) > limit else ""
 
+    def _source(self) -> StoreSource:
+        return StoreSource(self._store, self._views, self._indexing, self._embedding, self._topic_trees, self._priority)
+
     def _begun(self, options: CycleOptions, *, is_requested: bool = False, is_dry_run: bool = False) -> _CycleRun:
         """A cycle that starts now, or the one that was interrupted."""
-        source = StoreSource(
-            self._store, self._views, self._indexing, self._embedding, self._topic_trees, self._priority
-        )
+        source = self._source()
         last = self._last_cycle()
         if last is not None and not last.ended_at and not is_dry_run:
             cycle = last
@@ -322,14 +353,14 @@ class Consolidation:
         state = read_state(source, self._views, self._embedding, self._indexing, options)
         return _CycleRun(
             self._store, self._tasks, state, cycle, self._priority.yield_to_queries, self._is_closing.is_set,
-            room=self._room_for_proposals(options.review), is_dry_run=is_dry_run,
+            room=self._room(options, is_dry_run=is_dry_run), is_dry_run=is_dry_run,
         )  # fmt: skip
 
-    def _room_for_proposals(self, review: Review) -> int:
-        if review == "off":
+    def _room(self, options: CycleOptions, *, is_dry_run: bool) -> int:
+        """The number of proposals that a cycle may make."""
+        if options.review == "off":
             return 0
-        waiting = sum(each.status == "proposed" for each in records_of(self._store, DECISIONS))
-        return max(0, PROPOSALS_MAX - waiting)
+        return max(0, PROPOSALS_MAX - waiting_proposals(self._store, is_cleaned=not is_dry_run))
 
     def _advanced(self, run: _CycleRun) -> bool:
         """Carry out the next step of the cycle under way; return whether there are more."""
@@ -373,6 +404,12 @@ def _at_time(change: Change, at: int) -> Change:
             return PutFact(data=replace(fact, created_at=at))
         case _:
             return change
+
+
+def _changed_since(snapshot: Snapshot, before: Mapping[str, tuple[Memory | None, Usage | None]]) -> list[str]:
+    """The memories that are other ones by now, or have another usage."""
+    return [each for each, (memory, usage) in before.items()
+            if (snapshot.memory(each), snapshot.usage(each) or usage) != (memory, usage)]  # fmt: skip
 
 
 def _before(state: CycleState, changes: Sequence[Change]) -> dict[str, tuple[Memory | None, Usage | None]]:

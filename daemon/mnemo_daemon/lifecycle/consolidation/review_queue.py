@@ -1,0 +1,91 @@
+"""The proposals that wait for a person: listed, approved, edited, rejected. SPEC 9.7
+
+A proposal is a decision of the store with the status `proposed`. What is approved is planned again from the memories as
+they are now, and written in one transaction together with the decision.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from mnemo_core.lifecycle.consolidation.review import approved_operation, ids_of, is_unchanged, rejected
+from mnemo_core.llm.grounding import loss_of, rejection_of
+from mnemo_daemon.errors import Refusal
+from mnemo_daemon.history_names import REVIEW
+from mnemo_daemon.lifecycle.consolidation.consolidation import Consolidation
+from mnemo_daemon.lifecycle.consolidation.proposals import STALE, Proposal, proposal_id, read_proposal
+from mnemo_daemon.table_walk import records_of
+from mnemo_store.backend import Snapshot
+from mnemo_store.records import Memory, PutDecision
+from mnemo_store.store import Store, WriteResult
+from mnemo_store.tables import DECISIONS
+
+ID_DIGITS_MIN = 8
+
+
+class ApprovedProposal(NamedTuple):
+    """A proposal that was approved, by its id: the memories that it changed, and the group of the changes."""
+
+    proposal: str
+    ids: Sequence[str]
+    group: str
+
+
+class ReviewQueue:
+    """The service. Every method reads the table of decisions, and runs on a worker thread."""
+
+    def __init__(self, store: Store, consolidation: Consolidation) -> None:
+        self._store = store
+        self._consolidation = consolidation
+
+    def proposals(self, wanted: Callable[[Memory], bool] = lambda _: True) -> list[Proposal]:
+        """The proposals whose first memory is wanted, the oldest first."""
+        waiting = sorted(
+            (each for each in records_of(self._store, DECISIONS) if each.status == "proposed"),
+            key=lambda each: (each.at, proposal_id(each)),
+        )
+        with self._store.snapshot() as snapshot:
+            found = [read_proposal(snapshot, each) for each in waiting]
+        return [each for each in found if each.memories and wanted(each.memories[0])]
+
+    def find(self, text: str) -> Proposal:
+        """The proposal with this id, or with 8 or more digits of its beginning. Raises a Refusal."""
+        found = [each for each in self.proposals() if each.id.startswith(text)] if len(text) >= ID_DIGITS_MIN else []
+        if len(found) != 1:
+            raise Refusal(404, "not_found", f"there is no proposal {text[:32]!r}", field="id")
+        return found[0]
+
+    def approve(self, text: str, new_text: str | None, by: str, *, is_forced: bool = False) -> ApprovedProposal:
+        """Carry out a proposal, with another text where one is given.
+
+        Raises a Refusal: 404 for none, 409 where a text was changed since, 422 for a text that loses or adds something,
+        unless it is forced.
+        """
+        proposal = self.find(text)
+        if proposal.stale:
+            raise Refusal(409, "conflict", proposal.stale)
+        if new_text is not None:
+            self._check_text(proposal, new_text, is_forced=is_forced)
+        state = self._consolidation.state()
+        if not is_unchanged(proposal.decision, [state.memory(each) for each in ids_of(proposal.decision)]):
+            raise Refusal(409, "conflict", STALE)
+        state.method = "said" if new_text is not None else proposal.decision.method or state.method
+        operation = approved_operation(state, proposal.decision, new_text or proposal.decision.text)
+        group = self._consolidation.carry_out(operation, state, REVIEW, by)
+        return ApprovedProposal(proposal.id, operation.ids, group)
+
+    def reject(self, text: str, by: str) -> str:
+        """Reject a proposal, which is not made again with these texts; return its id. Raises a Refusal."""
+        proposal = self.find(text)
+
+        def decide(snapshot: Snapshot) -> WriteResult[None]:
+            return WriteResult([PutDecision(data=rejected(proposal.decision, snapshot.now))], None, REVIEW)
+
+        self._store.transact(decide, by=by).result()
+        return proposal.id
+
+    def _check_text(self, proposal: Proposal, text: str, *, is_forced: bool) -> None:
+        if not proposal.decision.text:
+            raise Refusal(422, "refused", f"`{proposal.decision.action}` writes no text to edit", field="text")
+        texts = [each.content for each in proposal.memories]
+        if not is_forced and (reason := rejection_of(text, texts) or loss_of(texts, text)):
+            raise Refusal(422, "refused", f"{reason}; send it with `force` if that is meant", field="text")

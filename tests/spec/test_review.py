@@ -1,0 +1,245 @@
+"""Operations that wait for a person: which do, and what becomes of them. SPEC 9.7"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from mnemo_core.lifecycle.consolidation import review
+from mnemo_core.lifecycle.consolidation.cycle import CycleOperation, CycleStep, Planning, StepPlan
+from mnemo_core.lifecycle.consolidation.joining.replacing import absorb_operation, distil_operation, merge_operation
+from mnemo_core.lifecycle.consolidation.state import CycleState, moved
+from mnemo_core.lifecycle.erasure import plan_erasure
+from mnemo_daemon.errors import Refusal
+from mnemo_daemon.lifecycle.consolidation import consolidation
+from mnemo_daemon.lifecycle.consolidation.review_queue import ReviewQueue
+from mnemo_daemon.lifecycle.hard_delete import ChangeOrigin, HardDelete, drop
+from mnemo_daemon.settings import LifecycleSettings
+from mnemo_store.records import LifecycleDecision, Memory, PutMemory
+from mnemo_store.tables import DECISIONS
+from tests.cycle_desk import CycleDesk, cycle_desk_in
+from tests.desk import PERSON
+from tests.samples import sample_memory
+
+SHELF = sample_memory(1, "The kettle is on the shelf since 2 May.", layer="working")
+KITCHEN = sample_memory(2, "The kettle is in the kitchen.", layer="working")
+BOTH = "The kettle is on the shelf in the kitchen since 2 May."
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[CycleDesk]:
+    with cycle_desk_in(tmp_path, settings=LifecycleSettings(review="all")) as made:
+        yield made
+
+
+@pytest.fixture
+def queue(desk: CycleDesk) -> ReviewQueue:
+    for memory in (SHELF, KITCHEN):
+        desk.put(memory)
+    return ReviewQueue(desk.store, desk.consolidation)
+
+
+def use(monkeypatch: pytest.MonkeyPatch, *plan: Any) -> None:
+    """Have cycles make the operations that these functions give for the two memories."""
+
+    def step(state: CycleState) -> Planning:
+        yield from ()
+        shelf, kitchen = (state.memory(each.id) for each in (SHELF, KITCHEN))
+        assert shelf is not None
+        assert kitchen is not None
+        return StepPlan([make(state, shelf, kitchen) for make in plan])
+
+    monkeypatch.setattr(consolidation, "STEPS", (CycleStep("step", "", step),))
+
+
+def merge(state: CycleState, one: Memory, other: Memory) -> CycleOperation:
+    return merge_operation(state, one, other, BOTH, "nearly the same")
+
+
+def promote(_: CycleState, one: Memory, __: Memory) -> CycleOperation:
+    return CycleOperation("promote", (one.id,), (PutMemory(data=moved(one, "core")),), "a lesson")
+
+
+def counts(desk: CycleDesk) -> dict[str, int]:
+    return desk.run().cycle.steps[0].counts
+
+
+@pytest.mark.parametrize(
+    ("level", "waiting", "done"),
+    [
+        ("off", [], {"promote": 1, "absorb": 1}),
+        ("core", ["promote"], {"absorb": 1}),
+        ("all", ["promote", "absorb"], {}),
+    ],
+)
+def test_the_setting_says_what_waits(
+    desk: CycleDesk, queue: ReviewQueue, monkeypatch: pytest.MonkeyPatch, level: Any, waiting: list[str],
+    done: dict[str, int],
+) -> None:  # fmt: skip
+    third, fourth = sample_memory(3, "The tap is old."), sample_memory(4, "The tap is quite old.")
+    for memory in (third, fourth):
+        desk.put(memory)
+
+    def absorb(state: CycleState, *_: Memory) -> CycleOperation:
+        return absorb_operation(state, _existing(state, third)[0], _existing(state, fourth), "the same")
+
+    desk.settings = LifecycleSettings(review=level)
+    use(monkeypatch, promote, absorb)
+    assert counts(desk) == {**done, **({"proposed": len(waiting)} if waiting else {})}
+    assert sorted(each.decision.action for each in queue.proposals()) == sorted(waiting)
+
+
+def _existing(state: CycleState, memory: Memory) -> list[Memory]:
+    return state.subject([memory.id])
+
+
+def test_what_waits_is_not_proposed_again_and_a_dry_run_proposes_nothing(
+    desk: CycleDesk, queue: ReviewQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(monkeypatch, merge)
+    assert desk.run(is_dry_run=True).cycle.steps[0].counts == {"proposed": 1}
+    assert not queue.proposals()
+    assert [counts(desk), counts(desk)] == [{"proposed": 1}, {"waiting": 1}]
+    (proposal,) = queue.proposals()
+    assert ([each.id for each in proposal.memories], proposal.decision.text, proposal.decision.reason) == (
+        [SHELF.id, KITCHEN.id], BOTH, "nearly the same",
+    )  # fmt: skip
+    assert desk.desk.memory(KITCHEN.id) == KITCHEN
+
+
+def test_an_approved_merge_is_made_from_the_memories_as_they_are_and_is_undone_as_a_change(
+    desk: CycleDesk, queue: ReviewQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(monkeypatch, merge)
+    counts(desk)
+    desk.desk.edit(KITCHEN.id, tags=("kitchen",))  # no other text: it still holds
+    done = queue.approve(queue.proposals()[0].id[:8], None, "cli")
+    made = desk.desk.memory(done.ids[0])
+    assert (made.content, made.tags, made.derived_from) == (BOTH, ("kitchen",), (SHELF.id, KITCHEN.id))
+    assert desk.desk.memory(SHELF.id).state == "superseded"
+    assert not queue.proposals()
+    desk.desk.undo()
+    assert [desk.desk.memory(each).state for each in (made.id, SHELF.id)] == ["trashed", "active"]
+
+
+def test_an_approved_promotion_is_in_core(desk: CycleDesk, queue: ReviewQueue, monkeypatch: pytest.MonkeyPatch) -> None:
+    use(monkeypatch, promote)
+    counts(desk)
+    queue.approve(queue.proposals()[0].id, None, "cli")
+    assert desk.desk.memory(SHELF.id).layer == "core"
+
+
+def test_an_entry_of_three_memories_waits_with_all_of_them(
+    desk: CycleDesk, queue: ReviewQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    third = desk.put(sample_memory(3, "The kettle is red.", layer="working"))
+
+    def distil(state: CycleState, *two: Memory) -> CycleOperation:
+        return distil_operation(state, [*two, *_existing(state, third)], f"{BOTH} It is red.", "they overlap")
+
+    use(monkeypatch, distil)
+    assert [counts(desk), counts(desk)] == [{"proposed": 1}, {"waiting": 1}]
+    done = queue.approve(queue.proposals()[0].id, None, "cli")
+    assert desk.desk.memory(done.ids[0]).content == f"{BOTH} It is red."
+    assert desk.desk.memory(third.id).superseded_by == done.ids[0]
+
+
+def test_a_proposal_goes_with_any_memory_that_is_erased(
+    desk: CycleDesk, queue: ReviewQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    third = desk.put(sample_memory(3, "The kettle is red.", layer="working"))
+    use(monkeypatch, lambda state, *two: distil_operation(
+        state, [two[0], *_existing(state, third), two[1]], f"{BOTH} It is red.", "they overlap"
+    ))  # fmt: skip
+    counts(desk)
+    plan = plan_erasure([third.id], [])
+    for _ in HardDelete(desk.store).execute(plan, ChangeOrigin("purge", "cli", ""), drop):
+        pass
+    with desk.store.snapshot() as snapshot:
+        assert not snapshot.scan(DECISIONS)
+
+
+def test_a_rejected_operation_is_not_proposed_again_until_a_text_changes(
+    desk: CycleDesk, queue: ReviewQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(monkeypatch, merge)
+    counts(desk)
+    queue.reject(queue.proposals()[0].id, "cli")
+    desk.settings = LifecycleSettings(review="off")
+    assert counts(desk) == {"rejected": 1}  # nor made, where nothing has to be approved
+    desk.settings = LifecycleSettings(review="all")
+    desk.desk.edit(KITCHEN.id, content="The kettle is in the kitchen of the office.")
+    assert counts(desk) == {"proposed": 1}
+
+
+def test_a_text_of_a_person_keeps_every_specific_unless_it_is_forced(
+    desk: CycleDesk, queue: ReviewQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(monkeypatch, merge)
+    counts(desk)
+    (proposal,) = queue.proposals()
+    for text in ("The kettle is on the shelf in the kitchen.", "The kettle is in the kitchen since 2 May 1999."):
+        with pytest.raises(Refusal) as refused:
+            queue.approve(proposal.id, text, "cli")
+        assert (refused.value.status, refused.value.field) == (422, "text")
+    done = queue.approve(proposal.id, "The kettle is in the kitchen.", "cli", is_forced=True)
+    made = desk.desk.memory(done.ids[0])
+    assert made.content == "The kettle is in the kitchen."
+
+
+def test_a_proposal_whose_text_was_changed_is_stale_and_the_next_cycle_removes_it(
+    desk: CycleDesk, queue: ReviewQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(monkeypatch, merge)
+    counts(desk)
+    desk.desk.memories.delete([KITCHEN.id], "", PERSON).result()
+    (proposal,) = queue.proposals()
+    assert proposal.stale
+    with pytest.raises(Refusal) as refused:
+        queue.approve(proposal.id, None, "cli")
+    assert refused.value.status == 409
+    use(monkeypatch)
+    counts(desk)
+    with desk.store.snapshot() as snapshot:
+        assert not snapshot.scan(DECISIONS)
+
+
+def test_the_queue_is_bounded_and_the_report_says_so(
+    desk: CycleDesk, queue: ReviewQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consolidation, "PROPOSALS_MAX", 1)
+    use(monkeypatch, promote, merge)
+    assert counts(desk) == {"proposed": 1, "queue full": 1}
+    assert counts(desk) == {"waiting": 1, "queue full": 1}
+
+
+def test_undo_of_a_cycle_takes_its_proposals_back(
+    desk: CycleDesk, queue: ReviewQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    third = desk.put(sample_memory(3, "The tap is old."))
+    use(monkeypatch, merge, lambda state, *_: CycleOperation(
+        "promote", (third.id,), tuple(PutMemory(data=moved(each, "working")) for each in _existing(state, third))
+    ))  # fmt: skip
+    cycle = desk.run().cycle
+    assert cycle.steps[0].counts == {"promote": 1, "proposed": 1}
+    desk.desk.undo(cycle="last")
+    assert not queue.proposals()
+
+
+def test_an_unknown_proposal_is_not_found(queue: ReviewQueue) -> None:
+    for name in ("", "0123456", "0123456789abcdef"):
+        with pytest.raises(Refusal) as refused:
+            queue.reject(name, "cli")
+        assert refused.value.status == 404
+
+
+def test_a_rejection_of_the_gate_is_not_a_persons() -> None:
+    decision = review.rejected(
+        msgspec.convert({"memory": SHELF.id, "action": "promote", "other": SHELF.id, "status": "proposed", "at": 1,
+                         "digest": "", "text": "x", "tag": "lesson"}, LifecycleDecision), 2,
+    )  # fmt: skip
+    assert review.is_rejected(decision)
+    assert not decision.text
+    assert not review.is_rejected(msgspec.structs.replace(decision, tag="gate-rejected"))
