@@ -145,7 +145,7 @@ def test_G22_a_status_that_says_nothing_new_is_not_made(tmp_path: Path, monkeypa
             said[0],
             "The search is next on the list, the import of notes is done.",  # in other words
             "The import of notes is done and the search is not next on the list.",
-            "The import of notes is done and the search is next on the list of Anna.",
+            "The import of notes is done and the search is not next on the list of Anna.",
         ):
             said.append(again)
             put(desk.desk, *(note(len(counts) * 3 + number, f"{again} {DID[number]}.") for number in range(3)))
@@ -156,15 +156,21 @@ def test_G22_a_status_that_says_nothing_new_is_not_made(tmp_path: Path, monkeypa
 
 def test_undo_of_the_cycle_takes_the_status_back_and_it_is_not_made_again_of_the_same_notes(desk: CycleDesk) -> None:
     notes = [desk.put(note(number)) for number in range(3)]
-    cycle = desk.run().cycle
-    status = status_of(desk)
-    assert status is not None
-    desk.desk.undo(group=cycle.id)
-    assert desk.desk.memory(status.id).state == "trashed"
-    assert [desk.desk.memory(each.id).tags for each in notes] == [("session",)] * 3
-    assert desk.run().operations == []
-    desk.put(note(3))
-    assert len(desk.run().operations) == 1
+    desk.run()
+    former = status_of(desk)
+    assert former is not None
+    for first in (3, 6):
+        notes = [desk.put(note(number)) for number in range(first, first + 3)]
+        cycle = desk.run().cycle
+        status = status_of(desk)
+        assert status is not None
+        desk.desk.undo(group=cycle.id)
+        assert desk.desk.memory(status.id).state == "trashed"
+        assert desk.desk.memory(former.id).state == "active"
+        assert [desk.desk.memory(each.id).tags for each in notes] == [("session",)] * 3
+        asked = len(desk.tasks.asked)
+        assert desk.run().operations == []
+        assert len(desk.tasks.asked) == asked
 
 
 def test_G26_a_cycle_reports_how_many_memories_stand_in_core(tmp_path: Path) -> None:

@@ -25,13 +25,10 @@ from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_store.records import (
     TAGS_MAX,
     Change,
-    LifecycleDecision,
     Memory,
-    PutDecision,
     PutMemory,
     PutUsage,
     Usage,
-    decision_digest,
     default_decay_rate,
 )
 
@@ -48,6 +45,9 @@ def plan_session_distillation(state: CycleState) -> Planning:
     changes: list[Change] = []
     unchanged = 0
     for notes, former in _new_notes(state):
+        replaced = [each for each in former if not each.pinned and each.modified_at == each.created_at]
+        if state.decision("distil", *notes, *replaced):  # it was made, and a person took it back
+            continue
         last = max(former, key=lambda status: (status.created_at, status.id), default=None)
         shown = shorten_sources([note.content for note in notes], SHOWN_CHARACTERS)
         answer = yield TaskQuestion(CONDENSE, TaskInputs(shown))
@@ -58,10 +58,8 @@ def plan_session_distillation(state: CycleState) -> Planning:
             continue
         status = _status(state, notes, answer.text)
         usage = Usage(id=status.id, strength=status.importance, strength_epoch=state.epoch)
-        replaced = [each for each in former if not each.pinned and each.modified_at == each.created_at]
         hidden = mutations.supersede(replaced, status.id, state.now)
         made = (PutMemory(data=status), PutUsage(data=usage), *tagged, *hidden)
-        changes.append(_decided(state, notes))
         ids = (status.id, *(each.id for each in (*notes, *replaced)))
         operations.append(CycleOperation("distil", ids, made, f"status of {len(notes)} session notes", answer.text))
     return StepPlan(operations, changes, {"unchanged": unchanged})
@@ -85,7 +83,7 @@ def _new_notes(state: CycleState) -> Iterator[tuple[list[Memory], list[Memory]]]
         latest = rows[np.argsort(times[rows], kind="stable")][-2 * NOTES_MAX :]
         notes = [note for note in state.records(latest) if SENSITIVE_TAG not in note.tags and len(note.tags) < TAGS_MAX]
         notes = notes[-NOTES_MAX:]
-        if len(notes) < NOTES_MIN or state.decision("distil", *notes):  # it was made, and taken back
+        if len(notes) < NOTES_MIN:
             continue
         yield notes, former
         found += 1
@@ -121,11 +119,3 @@ def _status(state: CycleState, notes: Sequence[Memory], text: str) -> Memory:
         method=state.method, source=DISTILL_SOURCE, tags=STATUS_TAGS, namespace=latest.namespace,
         user_id=latest.user_id, derived_from=tuple(each.id for each in notes), **scope,
     )  # fmt: skip
-
-
-def _decided(state: CycleState, notes: Sequence[Memory]) -> PutDecision:
-    """The decision that a status was made from these notes, which stands when the status is taken back."""
-    return PutDecision(data=LifecycleDecision(
-        memory=notes[0].id, action="distil", other=notes[-1].id, status="done", at=state.now,
-        digest=decision_digest([each.content for each in notes]), more=tuple(each.id for each in notes[1:-1]),
-    ))  # fmt: skip
