@@ -9,6 +9,7 @@ import pytest
 from mnemo_core.lifecycle.compression import CHARACTERS_MAX, MEMORIES_MAX, first_part, sessions_due
 from mnemo_core.llm.tasks import AnyTask, TaskInputs
 from mnemo_core.llm.writing.summarize import SummaryAnswer
+from mnemo_core.text.segmentation import sentences
 from mnemo_daemon.lifecycle.compression import IDLE_MS
 from mnemo_daemon.lifecycle.profile_service import Owner
 from mnemo_daemon.memories.memory_service import Caller
@@ -170,6 +171,15 @@ def test_L27_without_a_model_sentences_of_the_session_are_its_summary(desk: Comp
     (made,) = desk.compress(sessions=1).sessions
     assert made.compressed.summary.content == "Anna booked Oslo for May. Tom paid 40 euros."
     assert (made.method, made.compressed.summary.method) == ("rule", "rule")
+
+
+def test_L27_without_a_model_three_sentences_of_a_long_session_are_its_summary(desk: CompressionDesk) -> None:
+    told = [f"On day {day} Anna walked {day * 10} kilometres from Oslo towards the town of Bergen." for day in range(9)]
+    desk.talk("s", *(text for pair in zip(told, ["Nice!", "See you."] * 5, strict=False) for text in pair))
+    (made,) = desk.compress(sessions=1).sessions
+    said = sentences(made.compressed.summary.content)
+    assert len(said) == 3
+    assert set(said) <= set(told)
 
 
 def test_L27_a_session_without_a_summary_is_passed_over(tmp_path: Path) -> None:

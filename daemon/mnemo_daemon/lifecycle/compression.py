@@ -25,7 +25,7 @@ from mnemo_core.lifecycle.compression import (
 )
 from mnemo_core.lifecycle.profiles import CUTOFF_HOURS
 from mnemo_core.llm.tasks import TaskInputs
-from mnemo_core.llm.writing.summarize import SUMMARIZE, shorten_sources
+from mnemo_core.llm.writing.summarize import SUMMARIZE_SESSION, shorten_sources
 from mnemo_daemon.history_names import BY_LIFECYCLE, COMPRESS
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.lifecycle.profile_service import LiftResult, Owner, ProfileService
@@ -199,7 +199,7 @@ class Compression:
     def _summarise(self, memories: list[Memory], caller: Caller, group: str, dry_run: bool) -> SessionSummary | None:
         """Put a summary in the place of some memories of a session, if there is one and they are what they were."""
         texts = shorten_sources([memory.content for memory in memories], READ_CHARACTERS)
-        result = self._tasks.run(SUMMARIZE, TaskInputs(texts), is_cancelled=self._is_closing)
+        result = self._tasks.run(SUMMARIZE_SESSION, TaskInputs(texts), is_cancelled=self._is_closing)
         text, method = result.answer.summary.strip(), f"llm:{result.model}" if result.model else "rule"
         if not text or self._is_closing():
             return None

@@ -1,5 +1,6 @@
 """The task `summarize`: a few sentences that stand for several texts in the order of time. SPEC 12.2"""
 
+import dataclasses
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Annotated
@@ -17,6 +18,7 @@ from mnemo_core.text.segmentation import sentences
 
 SUMMARY_CHARACTERS = 400
 SENTENCES_MAX = 400  # of all sources together that the fallback reads
+SESSION_SENTENCES_MAX = 3  # of a summary of a session: more of them would be greetings and thanks [L27]
 _ELLIPSIS = "…"
 _PROBE_SHARE_MAX = 0.6  # of the characters of its sources, for the summary of a probe to be right
 
@@ -49,6 +51,13 @@ def rejection_of_digest(text: str, sources: Sequence[str]) -> str:
 def extract_summary(inputs: TaskInputs) -> SummaryAnswer:
     """Select whole sentences of the sources, as many as fit: two or three of a conversation, more of short steps."""
     return SummaryAnswer(select_sentences(inputs.sources, SUMMARY_CHARACTERS, SENTENCES_MAX))
+
+
+def extract_session_summary(inputs: TaskInputs) -> SummaryAnswer:
+    """Select the two or three sentences of a conversation that cover most of it; all of a short one. [L27]"""
+    if is_short(inputs):
+        return extract_summary(inputs)
+    return SummaryAnswer(select_sentences(inputs.sources, SUMMARY_CHARACTERS, SESSION_SENTENCES_MAX))
 
 
 def select_sentences(texts: Sequence[str], characters: int, most: int) -> str:
@@ -175,3 +184,5 @@ SUMMARIZE = LlmTask(
     max_tokens=400,
     probes=PROBES,
 )
+
+SUMMARIZE_SESSION = dataclasses.replace(SUMMARIZE, fallback=extract_session_summary)
