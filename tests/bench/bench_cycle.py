@@ -131,6 +131,7 @@ def main() -> None:
             with filled(options.size, embedder, kept, is_made=False):
                 pass
         shutil.copytree(kept, Path(scratch) / own, ignore=shutil.ignore_patterns("run"))
+        os.environ["MNEMO_LLM_LEVEL"] = "off"  # it works in a process of its own: bench_recall --llm
         os.environ["MNEMO_LIFECYCLE_INTERVAL_MINUTES"] = "1" if options.idle else "0"
         with filled(options.size, embedder, Path(scratch) / own, is_made=False) as (daemon, _):
             measure(daemon, options)

@@ -47,7 +47,7 @@ from tests.desk import SHOWN, Desk, desk_in
 from tests.samples import AT, sample_id
 
 EPOCH_MS = 1_800_000
-IMPORTANCE = {"turn": 0.5, "proxy": 0.4}  # of a turn as it is stored; of the output of tools, typical of what is kept
+IMPORTANCE = {"ingest": 0.5, "proxy": 0.4}  # of what is said, and of the output of tools
 WRITTEN_TOGETHER = 500
 METRICS = ("R@1", "R@5", "R@10", "nDCG@10")
 
@@ -110,7 +110,7 @@ class Life:
             cycle()
 
     def store(self, arriving: Sequence[tuple[str, StreamedMemory]]) -> None:
-        """Store memories as the entry points of conversations and of tools do, and wait for the indexes."""
+        """Store memories as the entry points do that take in whatever is said, and wait for the indexes."""
         desk, changes, waiting = self.desk, list[Change](), list[Future[Any]]()
         with desk.store.snapshot() as snapshot:
             epoch = decay.epoch_of(snapshot)

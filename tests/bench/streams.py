@@ -96,7 +96,7 @@ def _drawn_sessions(conversation: Any, others: Sequence[Any], chance: random.Ran
 
 def _turn(conversation: Any, turn: Any, name: str = "") -> StreamedMemory:
     session = f"{conversation.name}-{turn.session}"
-    return StreamedMemory(name, turn.text, turn.speaker, session, round(turn.at.timestamp() * 1000), "turn", "user")
+    return StreamedMemory(name, turn.text, turn.speaker, session, round(turn.at.timestamp() * 1000), "ingest", "user")
 
 
 def _chatter(conversation: Any, number: int, at: int, chance: random.Random) -> Iterator[StreamedMemory]:
@@ -110,5 +110,5 @@ def _chatter(conversation: Any, number: int, at: int, chance: random.Random) -> 
         speaker = "" if is_tool else chance.choice(conversation.speakers)
         yield StreamedMemory(
             "", text, speaker, f"{conversation.name}-chatter-{number}", at + place * MINUTE_MS,
-            "proxy" if is_tool else "turn", "tool" if is_tool else "user",
+            "proxy" if is_tool else "ingest", "tool" if is_tool else "user",
         )  # fmt: skip
