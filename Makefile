@@ -66,6 +66,9 @@ bench-documents bench-projects: bench-%: environment-dev models
 bench-quality: environment-dev models
 	$(PY) -m tests.bench.quality $(DATA) $(BENCH)
 
+bench-forgetting: environment-dev models
+	$(PY) -m tests.bench.bench_forgetting $(DATA) $(BENCH)
+
 # What every pattern and text function costs on every nasty text; the suite takes a part of them.
 linear-time: environment-dev
 	MNEMO_SWEEP=1 $(PY) -m pytest -q tests/properties/test_linear_time.py

@@ -244,7 +244,8 @@ def _auto(asked: RankingRequest, candidates: Candidates) -> RankerOutput:
     """The learned ranker; without it half the share of the best BM25, half the share of the best cosine, which counts
     as 0.45 at least.
 
-    A memory that has no vector yet is judged by its words alone, so that it is found at once.
+    A memory that has no vector yet is judged by its words alone, so that it is found at once. Strength, uses and layer
+    are no terms: none of them helps to find what was not asked for before (daemon/SPEC.md 9.3).
     """
     if candidates.learned is not None:
         return RankerOutput(candidates.learned if candidates.chances is None else candidates.chances, {})
