@@ -126,6 +126,12 @@ def test_promotion_changes_the_layer_and_the_rate_that_follows_from_it(desk: Cyc
     assert desk.desk.memory(sample_id(2)).decay_rate == 0.25  # somebody set it
 
 
+def test_a_memory_that_rises_loses_the_tags_that_hold_for_its_layer(desk: CycleDesk) -> None:
+    put(desk, 1, used=usage(access_count=5), tags=("fence", "_triaged"))
+    desk.run()
+    assert (layer(desk, 1), tags(desk, 1)) == ("working", ("fence",))
+
+
 # Triage
 
 
@@ -217,6 +223,16 @@ def test_G28_a_model_decides_what_the_rules_leave_open(desk: CycleDesk) -> None:
     assert [desk.desk.memory(sample_id(number)).state for number in (1, 2)] == ["archived", "active"]
 
 
+@pytest.mark.parametrize(("importance", "strength"), [(0.7, 0.1), (0.1, 0.7)])
+def test_G13_a_memory_is_as_important_as_it_was_said_to_be_or_as_its_use_has_made_it(
+    desk: CycleDesk, importance: float, strength: float
+) -> None:
+    put(desk, 1, PLAIN, usage(strength=strength), importance=importance)
+    desk.desk.at += DAY
+    desk.run()
+    assert layer(desk, 1) == "working"
+
+
 # The cap
 
 
@@ -258,6 +274,11 @@ def test_G14_what_triage_keeps_is_not_evicted(desk: CycleDesk) -> None:
     assert [each.id for each in desk.desk.listed(states=("archived",))] == [sample_id(200)]
     assert desk.run().operations == []
     assert desk.desk.memory(weakest.id).state == "active"
+
+
+def test_a_memory_that_has_no_room_for_the_mark_of_triage_stays_in_a_full_buffer(desk: CycleDesk) -> None:
+    fill(desk, 201, source="ingest", tags=tuple(f"tag{number}" for number in range(20)))
+    assert desk.run().operations == []
 
 
 def test_turns_and_memories_of_kind_working_do_not_count_for_the_cap(desk: CycleDesk) -> None:

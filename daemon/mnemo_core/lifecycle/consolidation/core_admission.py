@@ -118,7 +118,7 @@ def _is_waiting(state: CycleState, memory: Memory) -> bool:
 def _is_stale(state: CycleState, memory: Memory, tag: str) -> bool:
     """Return whether a tag says of a memory what does not hold any more."""
     if tag == PROMOTION:
-        return memory.layer != "buffer" and not _is_proposed(state, memory)
+        return not _is_proposed(state, memory)
     if tag not in EPOCHS_REJECTED:
         return False
     standing, at = _rejection_of(state, memory)
