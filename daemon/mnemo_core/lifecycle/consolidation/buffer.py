@@ -75,7 +75,7 @@ def plan_cap(state: CycleState) -> Planning:
     level, and kept ones stay.
     """
     outcomes: list[_Outcome] = []
-    questions = 0
+    questions_left = TRIAGED_MAX if state.options.may_ask(TRIAGE) else CHANGES_PER_STEP
     for memory in state.records(_excess(state)[:CHANGES_PER_STEP]):
         if not _may_archive(memory):
             outcomes.append(_promote(memory, "the buffer is full"))
@@ -85,8 +85,8 @@ def plan_cap(state: CycleState) -> Planning:
         inputs = state.inputs(memory)
         if TRIAGE.is_clear(inputs):
             outcomes.append(_outcome(state, memory, TRIAGE.fallback(inputs)))
-        elif questions < TRIAGED_MAX:
-            questions += 1
+        elif questions_left:
+            questions_left -= 1
             answer: TriageAnswer = yield TaskQuestion(TRIAGE, inputs)
             outcomes.append(_outcome(state, memory, answer))
     return _plan_of(outcomes)
