@@ -196,8 +196,8 @@ def test_L27_a_session_without_a_summary_is_passed_over(tmp_path: Path) -> None:
 
 def test_L28_the_summary_is_a_semantic_memory_that_names_its_session_and_its_sources(desk: CompressionDesk) -> None:
     ids = [
-        *desk.talk("s", "Anna booked Oslo.", importance=0.4, layer="working", tags=("trip", "_triaged"), agent_id="a"),
-        *desk.talk("s", "Anna paid 40 euros.", importance=0.8, trust="agent", tags=("money", "trip"), agent_id="b"),
+        *desk.talk("s", "Anna booked Oslo.", importance=0.8, trust="agent", tags=("trip", "_triaged"), agent_id="a"),
+        *desk.talk("s", "Anna paid 40 euros.", importance=0.4, layer="working", tags=("money", "trip"), agent_id="b"),
     ]
     desk.compress(sessions=1)
     (summary,) = desk.desk.listed(source="compress")
