@@ -161,9 +161,12 @@ def test_M22_the_block_of_M_has_the_facts_and_what_not_to_assume(client: Client)
 
 
 def test_an_entry_that_is_recalled_too_is_shown_once(client: Client) -> None:
-    ids = profiled(client, stable_facts=["The spare key is in the tin."])
+    told = remember(client, "The spare key is in the tin.")
+    fact = {"text": "The spare key is in the tin.", "evidence_ids": [told]}
+    (entry_id,) = client.update_profile(stable_facts=[fact]).ids
     answer = client.context("where is the spare key?", format="m")
-    assert (answer.block.count("The spare key"), answer.memories) == (1, [*ids.values()])
+    assert (answer.block.count("The spare key"), answer.memories) == (1, [entry_id])
+    assert client.resume().text.count("The spare key") == 1
 
 
 def test_the_profile_takes_a_quarter_of_the_budget_and_stays_within_the_characters(client: Client) -> None:

@@ -27,7 +27,7 @@ def replaced(desk: Desk, **fields: Any) -> tuple[str, str]:
     """The ids of a memory and of one that supersedes it."""
     old = desk.add(OLD)
     new = desk.add(NEW, supersedes=(old,), **fields)
-    put(desk)  # whether an answer is cut depends on vectors
+    put(desk)  # where an answer ends depends on the vectors
     return old, new
 
 

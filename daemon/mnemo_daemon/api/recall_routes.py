@@ -30,7 +30,7 @@ from mnemo_daemon.retrieval.question import Hit, Question, RecallOutcome
 from mnemo_daemon.server.router import Reply, Request, Route
 from mnemo_daemon.services import Services
 from mnemo_store.indexes.attributes import MemoryFilter
-from mnemo_store.records import Memory
+from mnemo_store.records import Memory, content_hash
 
 T = TypeVar("T")
 
@@ -126,8 +126,8 @@ class RecallApi:
             profile, question = await self._workers.run(self._profile_of, question)
         is_dry = asked.dry or question.as_of is not None
         recalled = await self.recalled(question, dry=is_dry, is_cancelled=self._services.stopped.is_set)
-        known = {memory.id for memory in profile}
-        hits = [hit for hit in recalled.hits if hit.details.memory.id not in known]
+        listed_texts = {content_hash(memory.content) for memory in profile}
+        hits = [hit for hit in recalled.hits if content_hash(hit.details.memory.content) not in listed_texts]
         block, kept, listed = await self._workers.run(self._context_block, recalled, hits, profile, asked)
         return ContextAnswer(
             block=block, total_tokens=sum(hit.tokens for hit in kept) + _tokens_of(listed),

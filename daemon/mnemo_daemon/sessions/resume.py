@@ -92,7 +92,7 @@ class ResumeService:
         columns, rows = self._rows(wanted, session_id)
         layer, managed = columns.values("layer", rows), columns.values("managed", rows)
         profile, shown = self._profile_section(wanted)
-        is_elsewhere = np.isin(rows, self._numbers(profile.ids))
+        is_elsewhere = self._has_text_of(columns, rows, profile.ids)
         is_core = (layer == LAYERS.index("core")) & ~is_elsewhere
         is_core[is_core] = ~_is_session_note(columns, wanted, rows[is_core])
         is_crumb = columns.values("category", rows) == CATEGORIES.index("crumb")
@@ -171,9 +171,14 @@ class ResumeService:
         lists = {place.heading: [(each.id, each.content) for each in some] for place, some in entries.items()}
         return fill_profile(lists), [each for some in lists.values() for each in some]
 
-    def _numbers(self, ids: Sequence[str]) -> list[int]:
+    def _has_text_of(self, columns: AttributeStore, rows: Numbers, ids: Sequence[str]) -> NDArray[np.bool_]:
+        """A mask of those rows whose text is that of one of these memories."""
         with self._store.snapshot() as snapshot:
-            return [number for each in ids if (number := snapshot.number(each)) is not None]
+            numbers = [number for each in ids if (number := snapshot.number(each)) is not None]
+        has_text = np.full(len(rows), bool(numbers))
+        for name in ("text_high", "text_low"):
+            has_text &= np.isin(columns.values(name, rows), columns.values(name, np.array(numbers, np.intp), clip=True))
+        return has_text
 
     def _memories(self, snapshot: Snapshot, ids: list[str], shown: list[tuple[str, str]]) -> Iterator[ResumeEntry]:
         for each in ids:
