@@ -37,6 +37,7 @@ READ_KEPT = 1024  # texts whose analysis is cached
 
 _STRENGTH: dict[Relation, int] = {"updates": 0, "repeats": 1, "related": 2}
 _RELATIVE = RELATIVE_DAYS | {"next", "last", "this", "ago", "now", "soon", "later", "nächste", "letzte", "prochain"}
+_DAYS = _RELATIVE | WEEKDAYS.keys()
 _RELATIVE_HAN = ("今", "明", "昨", "下周", "上周", "来週", "先週")
 _FIRST_PERSON = listed("i my me mine myself we our us ours ich mein meine mir wir unser je mon ma mes nous 我 私")
 
@@ -140,8 +141,7 @@ class _TextAnalysis:
 
 def names_a_day(content: str) -> bool:
     """Return whether a text means another day when it is said on another one: `tomorrow`, `next week`, `on Monday`."""
-    text = _TextAnalysis(content, "")
-    return text.is_relative or not text.words.isdisjoint(WEEKDAYS)
+    return not kept_words(content).isdisjoint(_DAYS) or any(word in content for word in _RELATIVE_HAN)
 
 
 class _NeighbourText(_TextAnalysis):

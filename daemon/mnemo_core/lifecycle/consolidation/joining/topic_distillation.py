@@ -47,8 +47,8 @@ from mnemo_store.records import (
 
 TOPIC_MEMBERS_MIN = 10  # of a topic that is distilled [G25]
 TOPICS_MAX = 2  # that are distilled in a cycle [G25]
-TOPICS_READ = 8  # in a cycle, until two have members that overlap
-MEMBERS_READ = 1000  # of a topic, the newest
+TOPICS_READ = 4  # in a cycle, until two have members that overlap
+MEMBERS_READ = 500  # of a topic, the newest
 COMPARED_MAX = 100  # others that a member is compared with
 BY_RULE = "rule"  # the reason of a decision that no language model could be asked about
 LOOKED_AT = "distilled_topics"  # meta key: digests of the topics in which nothing is left to be distilled
