@@ -45,7 +45,7 @@ bench: environment-dev models
 
 # With the embedding model. bench-scores: how often a memory answers that has such a score. bench-decade: ten years of a
 # person in simulated time, with 10,000 cycles of consolidation.
-MODEL_BENCHES := beliefs cli cycle day decade fixtures notes recall scores
+MODEL_BENCHES := beliefs cli cycle day decade fixtures joined notes recall scores
 $(MODEL_BENCHES:%=bench-%): bench-%: environment-dev models
 	$(PY) -m tests.bench.bench_$* $(BENCH)
 

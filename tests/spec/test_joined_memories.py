@@ -9,6 +9,7 @@ import pytest
 from mnemo_core.lifecycle.consolidation.joining import pairs
 from mnemo_core.lifecycle.consolidation.joining.merging import differ
 from mnemo_core.lifecycle.consolidation.steps import STEPS
+from mnemo_core.lifecycle.erasure import plan_erasure, references_of
 from mnemo_core.llm.judging.reconcile import ReconcileAnswer, Relation
 from mnemo_core.llm.tasks import AnyTask, TaskInputs
 from mnemo_core.llm.writing.merge import MergedText
@@ -453,3 +454,33 @@ def test_G24_memories_of_core_that_overlap_are_flagged_once_and_stay(
     desk.desk.edit(near[0].id, content="The boat in the harbour is very old.")
     put(desk.desk)
     assert desk.run().cycle.steps[0].counts == {"overlap": 1}  # its text is another one
+
+
+# What is made of several
+
+
+@pytest.mark.usefixtures("merge")
+def test_a_merged_text_states_the_facts_of_both_and_goes_with_each_of_them_and_the_other_comes_back(
+    desk: CycleDesk,
+) -> None:
+    old = "The old boat in the harbour of Kiel has an engine of 30 hp."
+    red = "The boat in the harbour of Kiel has a red engine of 30 hp."
+    scripted(desk, "keep_both", text=f"{old} It has a red engine.")
+    one, other = stored(desk, sample_memory(1, old), sample_memory(2, red))
+    for number, memory, colour in ((8, one, "grey"), (9, other, "red")):
+        digest = content_hash(memory.content).hex()
+        fact = Fact(
+            id=sample_id(number), memory=memory.id, content_hash=digest, subject="boat", predicate="is", object=colour,
+            created_at=AT, valid_from=AT - DAY, method="said",
+        )  # fmt: skip
+        write(desk.store, fact)
+    desk.run(merge=True)
+    made = desk.desk.memory(one.id).superseded_by
+    with desk.store.snapshot() as snapshot:
+        facts = [fact for fact in snapshot.facts(made) if fact.subject == "boat" and fact.predicate == "is"]
+        assert [(each.object, each.valid_from, each.method) for each in facts] == [
+            ("grey", AT - DAY, "said"), ("red", AT - DAY, "said"),
+        ]  # fmt: skip
+        references = [found for each in snapshot.memories() if (found := references_of(each)) is not None]
+    plan = plan_erasure([other.id], references)
+    assert (plan.derived, plan.unhidden) == ((made,), frozenset([one.id]))

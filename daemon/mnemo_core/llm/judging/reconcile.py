@@ -20,6 +20,7 @@ from mnemo_core.text import lexicon
 from mnemo_core.text.canonical import CanonicalForm, canonical_form, difference
 from mnemo_core.text.characters import WORD
 from mnemo_core.text.dates.date_words import WEEKDAYS
+from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.lexicon import listed
 from mnemo_core.text.segmentation import sentences
 from mnemo_core.text.vocabulary import NEGATIONS, OPPOSITES
@@ -34,6 +35,7 @@ _STATE, _COUNTED, _DENIED, _ENDED, _MOVED, _ADDITION, _RESTRICTION = map(
 )
 _NOW = listed("now currently jetzt inzwischen")
 _DENIAL_STEMS = frozenset(word[:STEM_LETTERS] for word in listed("don doesn didn not isn aren won can"))
+_OWNERS = lazy_pattern(r"(\w+s)['’](?=\s)")  # several: the members' children
 _OWNED = listed("my our your the his her their mein meine unser unsere der die das den dem am")
 _WEEKDAYS = frozenset(WEEKDAYS).union(lexicon.words("calendar", "weekly_en"), lexicon.words("calendar", "weekly_de"))
 _LAYERS = ("buffer", "working", "core")
@@ -195,6 +197,8 @@ def holds(winner: str, loser: str) -> bool:
         return False
     values = [canonical_form(text).values for text in (winner, loser)]
     if not OPPOSITES.keys() & values[1] <= {*values[0]} or _owners(values[0]) != _owners(values[1]):
+        return False
+    if {*_OWNERS.findall(winner)} != {*_OWNERS.findall(loser)}:
         return False
     if not _subject(winner) - _subject(loser) <= content_words(loser):  # `the loan of my brother` is not the loan
         return False

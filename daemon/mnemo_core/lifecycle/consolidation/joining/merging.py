@@ -5,7 +5,7 @@ from mnemo_core.lifecycle.consolidation.joining.pairs import PairPlan, is_decide
 from mnemo_core.lifecycle.consolidation.joining.replacing import merge_operation
 from mnemo_core.lifecycle.consolidation.state import CycleState
 from mnemo_core.llm.grounding import find_specifics
-from mnemo_core.llm.judging.reconcile import holds
+from mnemo_core.llm.judging.reconcile import holds, reconcile_by_rule
 from mnemo_core.llm.tasks import TaskInputs
 from mnemo_core.llm.writing.merge import MERGE
 from mnemo_core.retrieval.result_selection import is_apart
@@ -31,7 +31,7 @@ def plan_merge(state: CycleState) -> Planning:
         if not is_candidate or is_decided(state, memory, other, "merge"):
             continue
         winner, loser = sorted((memory, other), key=lambda each: _order(state, each, memory, other))
-        if not may_stand_for(winner, loser) or is_apart(winner, loser) or differ(winner.content, loser.content):
+        if not may_stand_for(winner, loser) or is_apart(winner, loser) or _is_barred(winner.content, loser.content):
             plan.add("merge", winner, loser, None)
             continue
         answer = yield TaskQuestion(MERGE, TaskInputs((winner.content, loser.content)))
@@ -54,6 +54,12 @@ def _operation(state: CycleState, winner: Memory, loser: Memory, text: str) -> C
     if text in pair and not all(holds(text, each) for each in pair):
         return None
     return merge_operation(state, winner, loser, text, "they say nearly the same")
+
+
+def _is_barred(one: str, other: str) -> bool:
+    """Return whether two texts differ, or one of them replaces the other by what it says."""
+    orders = ((one, other), (other, one))
+    return differ(one, other) or any(reconcile_by_rule(TaskInputs(each)).relation == "update" for each in orders)
 
 
 def differ(one: str, other: str) -> bool:
