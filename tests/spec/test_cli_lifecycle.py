@@ -23,8 +23,10 @@ CYCLE = CycleView(
            CycleStepView(name="gate"), CycleStepView(name="merge", skipped="no language\x1b model may be asked")],
 )  # fmt: skip
 DONE = ConsolidateAnswer(
-    cycle=CYCLE, total=502, operations=[
+    cycle=CYCLE, total=503, operations=[
         CycleOperationView(step="triage", action="promote", ids=[ID], texts=["The key\x1b is\nwith Ines."],
+                           reason="reinforcement 5.0"),
+        CycleOperationView(step="triage", action="promote", ids=[OTHER], texts=["Ines has it."],
                            reason="reinforcement 5.0"),
         CycleOperationView(step="merge", action="merge", ids=[ID, OTHER],
                            texts=["The key is with Ines.", "Ines has it."], text="The spare key is with Ines."),
@@ -54,13 +56,16 @@ SCENARIOS = (
         {"POST /v1/consolidate": DONE},
         Give("consolidate --merge", sent=[{"merge": True}],
              out="cycle 7 · namespace default\n" + STEPS +
-                 "promote · reinforcement 5.0\n  c0ffee01  The key\ufffd is with Ines.\n"
-                 "merge\n  c0ffee01  The key is with Ines.\n  deadbeef  Ines has it.\n"
+                 "promote · triage · reinforcement 5.0\n  c0ffee01  The key\ufffd is with Ines.\n"
+                 "  deadbeef  Ines has it.\nmerge\n  c0ffee01  The key is with Ines.\n  deadbeef  Ines has it.\n"
                  "  becomes   The {+spare+} key is with Ines.\nand 500 more operations\n",
              err="take the cycle back with: mnemo undo --cycle\n"),
         {"POST /v1/consolidate": FORETOLD},
         Give("consolidate --dry-run -n '*'", sent=[{"dry_run": True}], headers={"x-namespace": "*"},
              says=("a cycle would do this · all namespaces\n",), err=""),
+        {"POST /v1/consolidate": msgspec.structs.replace(DONE, operations=[], total=0)},
+        Give("consolidate", out="cycle 7 · namespace default\n" + STEPS + "no memory needs a change\n", err=""),
+        {"POST /v1/consolidate": FORETOLD},
         Give("consolidate --json", json=msgspec.to_builtins(FORETOLD)),
     )),
     Scenario("the cycles so far are listed with their steps", (

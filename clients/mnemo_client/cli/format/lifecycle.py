@@ -1,6 +1,7 @@
 """Shows cycles of consolidation: the counts of their steps, and each operation with the beginning of its texts."""
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 from mnemo_client.cli.format.differences import word_diff
 from mnemo_client.cli.format.units import LISTED_LINE_CELLS, SHORT_ID_DIGITS, local_minute, plural, short_id
@@ -22,8 +23,12 @@ def consolidate_lines(answer: ConsolidateAnswer, style: TextStyle) -> Iterator[s
     verb = "a cycle would do this" if answer.dry_run else f"cycle {answer.cycle.epoch}"
     yield f"{style.bold(verb)} {style.dim(f'· {scope}')}"
     yield from step_lines(answer.cycle.steps, style)
-    for operation in answer.operations:
-        yield from _operation_lines(operation, style)
+    if not answer.total:
+        yield style.dim("no memory needs a change")
+    for head, operations in groupby(answer.operations, lambda each: (each.step, each.action, each.reason)):
+        yield _operation_head(*head, style)
+        for operation in operations:
+            yield from _operation_lines(operation, style)
     if len(answer.operations) < answer.total:
         yield style.dim(f"and {plural(answer.total - len(answer.operations), 'more operation')}")
 
@@ -78,10 +83,14 @@ def proposal_lines(proposal: ProposalView, style: TextStyle) -> Iterator[str]:
         yield f"  {style.dim('the first stays')}"
 
 
+def _operation_head(step: str, action: str, reason: str, style: TextStyle) -> str:
+    """The step and the action of operations, with their reason."""
+    facts = style.dim("".join(f" · {sanitize(each)}" for each in (step, reason) if each not in ("", action)))
+    return f"{style.warn(sanitize(action))}{facts}"
+
+
 def _operation_lines(operation: CycleOperationView, style: TextStyle) -> Iterator[str]:
-    """Yield the action with its reason, then the texts that it is about, and the changed words of a new text."""
-    reason = style.dim(f" · {sanitize(operation.reason)}") if operation.reason else ""
-    yield f"{style.warn(sanitize(operation.action))}{reason}"
+    """Yield the texts that an operation is about, and the changed words of a new text."""
     known = [(each, text) for each, text in zip(operation.ids, operation.texts, strict=True) if text is not None]
     for memory_id, text in known:
         yield f"  {style.location(short_id(memory_id))}  {clip(sanitize(text), LISTED_LINE_CELLS)}"
