@@ -191,6 +191,11 @@ class Client(ClientConnection):
         asked = profiles.CompressRequest(**fields)
         return self.with_long_timeout()._request("POST", "/compress", profiles.CompressAnswer, asked)
 
+    def audit(self, **fields: Any) -> lifecycle_types.AuditPlanAnswer:
+        """Look through core and working memories; return what is proposed. `fields` are those of AuditRequest."""
+        asked = lifecycle_types.AuditRequest(**fields)
+        return self.with_long_timeout()._request("POST", "/audit", lifecycle_types.AuditPlanAnswer, asked)
+
     def review(self, *, limit: int | None = None, cursor: str | None = None) -> lifecycle_types.ReviewAnswer:
         """Return the operations that wait for a person, the oldest first."""
         return self._request("GET", "/review", lifecycle_types.ReviewAnswer, query={"limit": limit, "cursor": cursor})

@@ -13,6 +13,7 @@ MERGE_TOPICS = "merge topics"
 ABSTRACT_TOPICS = "abstract topics"
 CONSOLIDATE = "consolidate"
 REVIEW = "review"
+AUDIT = "audit"
 
 # The meta value with the id of the cycle that began last: after a step back of the clock, that is not the greatest id.
 LAST_CYCLE = "last_cycle"

@@ -298,6 +298,7 @@ ROWS: dict[str, list[Row]] = {
         Row(one("POST", "/v1/consolidate", {"dry_run": True}), refused=True),
         Row(one("POST", "/v1/consolidate", {}), refused=True),
     ],
+    "POST /v1/audit": [Row(one("POST", "/v1/audit", {}), refused=True)],
     "GET /v1/review": [Row(one("GET", "/v1/review"), refused=True)],  # test_consolidate.py has what is shown
     "POST /v1/review/{id}": [Row(one("POST", "/v1/review/0123456789abcdef", {"verdict": "approve"}), refused=True)],
     "GET /v1/consolidate/history": [Row(one("GET", "/v1/consolidate/history"))],

@@ -237,7 +237,7 @@ NO_TEXTS = frozenset((
     "topic_nodes.co_occurring_pairs", "topic_nodes.moved_edges", "state.retagged",
     "cycle_undo.rejection", "cycle_undo.undo_changes", "cycle_undo.with_former_values", "review.decided",
     "review.needs_approval", "review.proposal", "review.rejected", "review.is_rejected", "review.approved_operation",
-    "review.is_unchanged", "review.ids_of",
+    "review.is_unchanged", "audit.plan_audit", "review.ids_of",
     "core_admission.promotion_to_core", "eviction.archive", "eviction.evict",
     "distill.share_words", "replacing.distil_operation", "replacing.merge_operation",
     "replacing.supersede_operation", "write_plan.new_facts",

@@ -1,9 +1,10 @@
-"""`mnemo consolidate`, `mnemo review` and `mnemo undo --cycle` on a daemon with canned answers. SPEC 9, 14"""
+"""`mnemo consolidate`, `audit`, `review` and `undo --cycle` on a daemon with canned answers. SPEC 9, 14"""
 
 import msgspec
 import pytest
 
 from mnemo_client.protocol.lifecycle import (
+    AuditPlanAnswer,
     ConsolidateAnswer,
     CycleOperationView,
     CyclesAnswer,
@@ -92,6 +93,16 @@ SCENARIOS = (
         Give("review --ask", code=2, warns=("--ask needs a terminal",)),
         {"GET /v1/review": ReviewAnswer(proposals=[], total=0)},
         Give("review", code=3, err="nothing waits for approval in namespace default\n"),
+    )),
+    Scenario("an audit says how much it looked through, and shows what is proposed", (
+        {"POST /v1/audit": AuditPlanAnswer(proposals=[TAGGED], total=1, reviewed=240, left=7, proposed=1)},
+        Give("audit", sent=[{}], says=("89abcdef tag lesson",),
+             err="240 memories were looked through, 1 new proposal; 7 are left for the next audit\n"
+                 "decide with: mnemo review approve ID, mnemo review reject ID, or mnemo review --ask\n"),
+        Give("audit --apply", code=2, warns=("--apply asks about each",)),
+        {"POST /v1/audit": AuditPlanAnswer(proposals=[MERGE], total=1, reviewed=2, proposed=1),
+         f"POST /v1/review/{MERGE.id}": VerdictAnswer(id=MERGE.id, verdict="reject")},
+        Give("audit --apply", typed="r\n", at_terminal=True, sent=[{}, {"verdict": "reject"}]),
     )),
     Scenario("proposals are decided on by their ids, or all that still hold", (
         {"GET /v1/review": ReviewAnswer(proposals=[MERGE, TAGGED], total=2),

@@ -423,6 +423,8 @@ GROUPS: dict[str, tuple[Command, ...]] = {
                 ".commands.lifecycle:consolidate",
                 (_DRY_RUN, _flag("--merge", help="also merge memories that say nearly the same"),
                  _flag("--history", help="list the cycles so far instead"), _COUNT)),
+        Command("audit", "look through core and working memories, and propose what to merge, demote, delete or tag",
+                ".commands.lifecycle:audit", (_flag("--apply", help="ask about each proposal, and carry it out"),)),
         Command("review", "list the operations of the lifecycle that wait for your approval",
                 ".commands.lifecycle:review",
                 (_COUNT, _flag("--ask", help="ask about each: approve, reject or later")), _REVIEW),

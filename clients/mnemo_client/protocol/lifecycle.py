@@ -87,12 +87,27 @@ class ProposalView(AnswerBody):
 
 
 class ReviewAnswer(AnswerBody):
-    """GET /v1/review and POST /v1/audit: the oldest proposal first. `total`: those that wait, at most 500."""
+    """GET /v1/review: the oldest proposal first. `total`: those that wait, at most 500."""
 
     proposals: list[ProposalView]
     total: int
     namespace: str = "default"
     cursor: str | None = None
+
+
+class AuditRequest(RequestBody):
+    """POST /v1/audit. `namespace`: `*` for all."""
+
+    namespace: Namespace | None = None
+
+
+class AuditPlanAnswer(ReviewAnswer):
+    """POST /v1/audit: what waits for a person afterwards. `reviewed` memories were looked through, `left` are for the
+    next audit, `proposed` operations are new."""
+
+    reviewed: int = 0
+    left: int = 0
+    proposed: int = 0
 
 
 class VerdictRequest(RequestBody):

@@ -2,8 +2,13 @@
 
 import asyncio
 import threading
+from collections.abc import Callable
+
+import msgspec
 
 from mnemo_client.protocol.lifecycle import (
+    AuditPlanAnswer,
+    AuditRequest,
     ConsolidateAnswer,
     ConsolidateRequest,
     CycleOperationView,
@@ -15,7 +20,8 @@ from mnemo_client.protocol.lifecycle import (
     VerdictAnswer,
     VerdictRequest,
 )
-from mnemo_client.protocol.primitives import LIMIT_DEFAULT, Limit, Namespace, RequestBody
+from mnemo_client.protocol.primitives import LIMIT_DEFAULT, AnswerBody, Limit, Namespace, RequestBody
+from mnemo_core.lifecycle.consolidation.review import PROPOSALS_MAX
 from mnemo_daemon.api import access, request_codec, response_codec
 from mnemo_daemon.api.workers import WorkerPool
 from mnemo_daemon.cursors import cursor_at, place_at
@@ -67,6 +73,9 @@ class LifecycleApi:
                   "Run a cycle of consolidation, or say what one would do", ask=ConsolidateRequest, for_person=True),
             Route("GET", "/v1/consolidate/history", self.history, CyclesAnswer,
                   "The cycles of consolidation, the last one first", query=CyclesQuery),
+            Route("POST", "/v1/audit", self.audit, AuditPlanAnswer,
+                  "Look through core and working memories, and propose what should be done",
+                  ask=AuditRequest, for_person=True),
             Route("GET", "/v1/review", self.review, ReviewAnswer, "The operations that wait for a person",
                   query=ReviewQuery, for_person=True),
             Route("POST", "/v1/review/{id}", self.decide, VerdictAnswer, "Approve an operation, or reject it",
@@ -74,11 +83,18 @@ class LifecycleApi:
         ]  # fmt: skip
 
     async def consolidate(self, request: Request) -> Reply:
+        return await self._alone(self._consolidated, request)
+
+    async def audit(self, request: Request) -> Reply:
+        return await self._alone(self._audited, request)
+
+    async def _alone(self, answer: Callable[[Request], AnswerBody], request: Request) -> Reply:
+        """The answer of what takes long, of which one is done at a time. Raises a Refusal."""
         if not self._is_busy.acquire(blocking=False):
-            message = "a cycle that was asked for is under way: ask again when it has ended"
+            message = "a cycle or an audit that was asked for is under way: ask again when it has ended"
             raise Refusal(429, "busy", message, retry_after=BUSY_SECONDS)
         try:
-            running = self._thread.submit(self._consolidated, request)
+            running = self._thread.submit(answer, request)
         except RuntimeError:
             self._is_busy.release()
             raise Refusal(503, "stopping", "the daemon is stopping", retry_after=1) from None
@@ -133,6 +149,16 @@ class LifecycleApi:
             raise bad_value("`text` is empty", "text")
         done = queue.approve(proposal, text, by, is_forced=asked.force)
         return VerdictAnswer(id=done.proposal, verdict="approve", ids=list(done.ids), group=done.group)
+
+    def _audited(self, request: Request) -> AuditPlanAnswer:
+        consolidation = self._at_work = self._services.consolidation
+        namespaces = access.listed_namespaces(request)
+        counts = consolidation.audit("".join(namespaces), access.caller_of(request).name)
+        plan = self._review_answer(request, PROPOSALS_MAX, "")
+        return AuditPlanAnswer(
+            **msgspec.structs.asdict(plan), reviewed=counts["reviewed"], left=counts["left"],
+            proposed=counts["proposed"],
+        )  # fmt: skip
 
     def _consolidated(self, request: Request) -> ConsolidateAnswer:
         asked: ConsolidateRequest = request.ask

@@ -1,4 +1,4 @@
-"""The commands of the lifecycle: consolidate, review."""
+"""The commands of the lifecycle: consolidate, audit, review."""
 
 from mnemo_client.cli.context import CommandContext
 from mnemo_client.cli.format.lifecycle import consolidate_lines, cycle_lines, proposal_lines
@@ -26,6 +26,23 @@ def consolidate(context: CommandContext) -> int:
         context.page(list(consolidate_lines(done, context.style)))
         if not options.dry_run and done.total:
             context.message("take the cycle back with: mnemo undo --cycle")
+    return EXIT_DONE
+
+
+def audit(context: CommandContext) -> int:
+    """Look through core and working memories and show what is proposed; with --apply, ask about each."""
+    options = context.options
+    if options.apply and (context.wants_json or not context.has_terminal):
+        raise UsageError("--apply asks about each, and needs a terminal", "see: mnemo review --help")
+    answer = context.client().audit()
+    if context.print_json_if_asked():
+        return EXIT_DONE
+    left = f"; {plural(answer.left, 'is', 'are')} left for the next audit" if answer.left else ""
+    looked = plural(answer.reviewed, "memory was", "memories were")
+    context.message(f"{looked} looked through, {plural(answer.proposed, 'new proposal')}{left}")
+    if options.apply:
+        return _ask_each(context, answer.proposals)
+    show_proposals(context, answer)
     return EXIT_DONE
 
 

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from msgspec.structs import replace
 
+from mnemo_core.lifecycle.consolidation.audit import plan_audit
 from mnemo_core.lifecycle.consolidation.cycle import (
     CHANGES_PER_STEP,
     CycleOperation,
@@ -31,7 +32,7 @@ from mnemo_core.lifecycle.consolidation.review import PROPOSALS_MAX, reviewed
 from mnemo_core.lifecycle.consolidation.state import CycleOptions, CycleState
 from mnemo_core.lifecycle.consolidation.steps import STEPS
 from mnemo_daemon.errors import Refusal
-from mnemo_daemon.history_names import BY_LIFECYCLE, BY_NOTES, BY_RECALL, CONSOLIDATE, LAST_CYCLE, LEFT_ALONE
+from mnemo_daemon.history_names import AUDIT, BY_LIFECYCLE, BY_NOTES, BY_RECALL, CONSOLIDATE, LAST_CYCLE, LEFT_ALONE
 from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.knowledge.topic_trees import TopicTrees
@@ -93,15 +94,13 @@ class _CycleRun:
     """One cycle under way. `advance` carries out one step."""
 
     def __init__(
-        self, store: Store, tasks: TaskRunner, state: CycleState, cycle: Cycle, yield_to_queries: Callable[[], None],
-        is_stopping: Callable[[], bool], *, room: int, is_dry_run: bool,
+        self, store: Store, state: CycleState, cycle: Cycle, answered: Callable[[Planning, CycleState], StepPlan], *,
+        room: int, is_dry_run: bool,
     ) -> None:  # fmt: skip
-        """room: for proposals."""
+        """answered: the plan of a step, with its questions answered. room: for proposals."""
         self._store = store
-        self._tasks = tasks
+        self._answered = answered
         self._state = state
-        self._yield_to_queries = yield_to_queries
-        self._is_stopping = is_stopping
         self._room = room
         self._is_dry_run = is_dry_run
         done = {report.name for report in cycle.steps}
@@ -144,7 +143,7 @@ class _CycleRun:
         if step.needs_model is not None and not self._state.options.may_ask(step.needs_model):
             return StepPlan(), "no language model"
         self._state.begin_step()
-        plan = reviewed(self._answered(step.plan(self._state)), self._state, self._room)
+        plan = reviewed(self._answered(step.plan(self._state), self._state), self._state, self._room)
         changes = plan.all_changes()
         if len(changes) > CHANGES_PER_STEP:
             log.error("the step %s of a cycle makes %d changes", step.name, len(changes))
@@ -159,27 +158,6 @@ class _CycleRun:
         """The rule that a version of a memory breaks; "" for none."""
         sources = (self._state.memory(each) for each in after.derived_from)
         return violation(self._state.memory(after.id), after, [source for source in sources if source is not None])
-
-    def _answered(self, planning: Planning) -> StepPlan:
-        """The plan, with every question answered."""
-        self._require_running()
-        self._yield_to_queries()
-        try:
-            question: TaskQuestion = next(planning)
-            while True:
-                result = self._tasks.run(question.task, question.inputs, is_cancelled=self._is_stopping)
-                self._require_running()
-                self._state.method = f"llm:{result.model}" if result.method == "llm" else "rule"
-                question = planning.send(result.answer)
-        except StopIteration as end:
-            plan: StepPlan = end.value
-            return plan
-
-    def _require_running(self) -> None:
-        if self._is_stopping():
-            raise Refusal(
-                503, "stopping", "the daemon is stopping; the cycle goes on after its next start", retry_after=1
-            )
 
     def _write(self, step: CycleStep, plan: StepPlan, skipped: str, began: float) -> None:
         """Write the changes of a step and its report. Raises _ConflictError."""
@@ -295,9 +273,9 @@ class Consolidation:
                 if run.cycle.namespace == namespace:  # else it was another one, which had been interrupted
                     return run.result()
 
-    def state(self) -> CycleState:
-        """The memories as they are now, to plan an operation that a person asks for."""
-        options = CycleOptions(self._store.now(), may_ask=self._tasks.may_ask)
+    def state(self, namespace: str = "") -> CycleState:
+        """The memories as they are now, to plan what a person asks for."""
+        options = CycleOptions(self._store.now(), namespace, self._settings().merge, may_ask=self._tasks.may_ask)
         return read_state(self._source(), self._views, self._embedding, self._indexing, options)
 
     def similarity(self, memory_ids: Sequence[str]) -> float | None:
@@ -311,6 +289,15 @@ class Consolidation:
         if one is None or other is None:
             return None
         return round(float((one.astype(np.float32) @ other.astype(np.float32).T).max()), 3)
+
+    def audit(self, namespace: str, by: str) -> dict[str, int]:
+        """Look through core and working memories of a namespace ("": of all), and propose what should be done; return
+        the counts. Raises a Refusal where the daemon ends."""
+        state = self.state(namespace)
+        room = min(CHANGES_PER_STEP, PROPOSALS_MAX - waiting_proposals(self._store, is_cleaned=True))
+        plan = self._answered(plan_audit(state, max(0, room)), state)
+        self._store.transact(lambda _: WriteResult(plan.changes, None, AUDIT), by=by).result()
+        return dict(plan.counts)
 
     def carry_out(self, operation: CycleOperation, state: CycleState, what: str, by: str) -> str:
         """Write an operation that was planned from a state; return its group. Raises a Refusal if its memories were
@@ -333,6 +320,27 @@ class Consolidation:
             rows = list(itertools.islice(behind, limit + 1))
         return rows[:limit], rows[limit - 1].id if len(rows) > limit else ""
 
+    def _answered(self, planning: Planning, state: CycleState) -> StepPlan:
+        """The plan, with every question answered. Raises a Refusal where the daemon ends."""
+        self._require_running()
+        self._priority.yield_to_queries()
+        try:
+            question: TaskQuestion = next(planning)
+            while True:
+                result = self._tasks.run(question.task, question.inputs, is_cancelled=self._is_closing.is_set)
+                self._require_running()
+                state.method = f"llm:{result.model}" if result.method == "llm" else "rule"
+                question = planning.send(result.answer)
+        except StopIteration as end:
+            plan: StepPlan = end.value
+            return plan
+
+    def _require_running(self) -> None:
+        if self._is_closing.is_set():
+            raise Refusal(
+                503, "stopping", "the daemon is stopping; a cycle goes on after its next start", retry_after=1
+            )
+
     def _source(self) -> StoreSource:
         return StoreSource(self._store, self._views, self._indexing, self._embedding, self._topic_trees, self._priority)
 
@@ -352,7 +360,7 @@ class Consolidation:
         options = options._replace(may_ask=self._tasks.may_ask, review=self._settings().review)
         state = read_state(source, self._views, self._embedding, self._indexing, options)
         return _CycleRun(
-            self._store, self._tasks, state, cycle, self._priority.yield_to_queries, self._is_closing.is_set,
+            self._store, state, cycle, self._answered,
             room=self._room(options, is_dry_run=is_dry_run), is_dry_run=is_dry_run,
         )  # fmt: skip
 
