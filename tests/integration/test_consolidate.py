@@ -41,6 +41,8 @@ def test_a_cycle_on_request_is_reported_and_is_in_the_history(client: Client) ->
     rest = client.cycles(limit=1, cursor=first.cursor)
     assert ([each.id for each in rest.cycles], rest.cursor) == ([done.id], None)
     assert client.consolidate().cycle.namespace == "default"  # none given. SPEC 2.4
+    with pytest.raises(RefusalError, match="a cursor is what the page before gave"):
+        client.cycles(cursor="last")
 
 
 def test_a_cycle_that_changed_nothing_is_not_undone(client: Client) -> None:

@@ -312,7 +312,7 @@ def use_all_kinds_of_changes(monkeypatch: pytest.MonkeyPatch, one: Memory, other
             PutUsage(data=msgspec.structs.replace(state.usage(winner), access_count=7, strength=0.9)),
             PutDecision(
                 data=LifecycleDecision(memory=one.id, action="overlap", other=other.id, status="apart", at=state.now,
-                                       digest=decision_digest([one.content, other.content]))
+                                       digest=decision_digest([winner.content, loser.content]))
             ),
         )  # fmt: skip
         return StepPlan([CycleOperation("absorb", (one.id, other.id), changes)])

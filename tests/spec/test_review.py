@@ -10,14 +10,15 @@ import pytest
 from mnemo_core.lifecycle.consolidation import review
 from mnemo_core.lifecycle.consolidation.cycle import CycleOperation, CycleStep, Planning, StepPlan
 from mnemo_core.lifecycle.consolidation.joining.replacing import absorb_operation, distil_operation, merge_operation
-from mnemo_core.lifecycle.consolidation.state import CycleState, moved
+from mnemo_core.lifecycle.consolidation.state import CycleState, moved, retagged
 from mnemo_core.lifecycle.erasure import plan_erasure
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.lifecycle.consolidation import consolidation
 from mnemo_daemon.lifecycle.consolidation.review_queue import ReviewQueue
 from mnemo_daemon.lifecycle.hard_delete import ChangeOrigin, HardDelete, drop
 from mnemo_daemon.settings import LifecycleSettings
-from mnemo_store.records import LifecycleDecision, Memory, PutMemory
+from mnemo_store.records import LifecycleDecision, Memory, PutDecision, PutMemory
+from mnemo_store.store import WriteResult
 from mnemo_store.tables import DECISIONS
 from tests.cycle_desk import CycleDesk, cycle_desk_in
 from tests.desk import PERSON
@@ -159,6 +160,62 @@ def test_a_proposal_goes_with_any_memory_that_is_erased(
         pass
     with desk.store.snapshot() as snapshot:
         assert not snapshot.scan(DECISIONS)
+
+
+def test_what_is_proposed_while_a_memory_is_erased_goes_with_it(desk: CycleDesk, queue: ReviewQueue) -> None:
+    third = desk.put(sample_memory(3, "The kettle is red.", layer="working"))
+    decision = LifecycleDecision(
+        memory=SHELF.id, action="distil", other=KITCHEN.id, status="proposed", at=1, digest="", text="It is red.",
+        more=(third.id,),
+    )  # fmt: skip
+    erasing = HardDelete(desk.store).execute(plan_erasure([third.id], []), ChangeOrigin("purge", "cli", ""), drop)
+    next(erasing)
+    desk.store.transact(lambda _: WriteResult([PutDecision(data=decision)], None), by="lifecycle").result()
+    assert [*erasing] == []
+    with desk.store.snapshot() as snapshot:
+        assert not snapshot.scan(DECISIONS)
+
+
+@pytest.mark.parametrize("is_changed_before", [False, True])
+def test_nothing_is_proposed_of_a_memory_that_was_erased_while_its_step_was_planned(
+    desk: CycleDesk, queue: ReviewQueue, monkeypatch: pytest.MonkeyPatch, is_changed_before: bool
+) -> None:
+    planned = list[int]()
+
+    def earlier(state: CycleState) -> Planning:
+        yield from ()
+        memories = state.subject([SHELF.id] if is_changed_before else [])
+        return StepPlan(changes=[PutMemory(data=retagged(each, ("seen",))) for each in memories])
+
+    def plan(state: CycleState) -> Planning:
+        yield from ()
+        found = state.subject([SHELF.id, KITCHEN.id])
+        planned.append(len(found))
+        if len(planned) == 1:
+            erased = plan_erasure([SHELF.id], [])
+            assert [*HardDelete(desk.store).execute(erased, ChangeOrigin("purge", "cli", ""), drop)]
+        return StepPlan([merge(state, *found)] if len(found) == 2 else [])
+
+    monkeypatch.setattr(consolidation, "STEPS", (CycleStep("tag", "", earlier), CycleStep("merge", "", plan)))
+    report = desk.run().cycle.steps[-1]
+    assert (planned, report.counts, report.skipped) == ([2, 1], {}, "")
+    with desk.store.snapshot() as snapshot:
+        assert not snapshot.scan(DECISIONS)
+
+
+def test_a_proposal_that_was_approved_meanwhile_is_not_rejected(
+    desk: CycleDesk, queue: ReviewQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(monkeypatch, merge)
+    counts(desk)
+    found = queue.proposals()[0]
+    queue.approve(found.id, None, "cli")
+    monkeypatch.setattr(queue, "find", lambda _: found)
+    with pytest.raises(Refusal) as refused:
+        queue.reject(found.id, "cli")
+    assert refused.value.code == "conflict"
+    with desk.store.snapshot() as snapshot:
+        assert {each.status for each in snapshot.scan(DECISIONS)} == {"done"}
 
 
 def test_a_rejected_operation_is_not_proposed_again_until_a_text_changes(

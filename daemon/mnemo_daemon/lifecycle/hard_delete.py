@@ -82,6 +82,7 @@ class HardDelete:
                 _drop, ids=ids, dropped=dropped, origin=origin, removal=removal, is_wanted=is_wanted, listing=listing
             )
             yield self._transact(decide, origin)
+        self._drop_decisions(dropped, origin)  # proposed by a cycle while some of the memories were still there
 
     def _drop_decisions(self, dropped: Collection[str], origin: ChangeOrigin) -> None:
         """Remove the decisions on more than two memories of which one goes: a proposed text has words of all of them.

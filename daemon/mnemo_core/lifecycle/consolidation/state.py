@@ -371,11 +371,15 @@ class CycleState:
                     pass
 
     def refresh(self, memory_ids: Iterable[str]) -> None:
-        """Read memories again that were changed by others since the start."""
+        """Read memories again that were changed or erased by others since the start."""
         for memory_id in memory_ids:
             memory, usage = self._source.memory(memory_id), self._source.usage(memory_id)
             self.apply([PutMemory(data=memory)] if memory is not None else [])
             self.apply([PutUsage(data=usage)] if usage is not None else [])
+            if memory is None:
+                self._memories.pop(memory_id, None)
+                if (row := self.row(memory_id)) is not None:
+                    self._columns["state"][row] = STATES.index("trashed")
 
     def _put(self, memory: Memory) -> None:
         before, row = self.memory(memory.id), self.row(memory.id)

@@ -28,9 +28,10 @@ from mnemo_core.lifecycle.consolidation.cycle import (
 )
 from mnemo_core.lifecycle.consolidation.cycle_undo import with_former_values
 from mnemo_core.lifecycle.consolidation.invariants import violation
-from mnemo_core.lifecycle.consolidation.review import PROPOSALS_MAX, reviewed
+from mnemo_core.lifecycle.consolidation.review import PROPOSALS_MAX, ids_of, reviewed
 from mnemo_core.lifecycle.consolidation.state import CycleOptions, CycleState
 from mnemo_core.lifecycle.consolidation.steps import STEPS
+from mnemo_daemon.cursors import cursor_at, place_at
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.history_names import AUDIT, BY_LIFECYCLE, BY_NOTES, BY_RECALL, CONSOLIDATE, LAST_CYCLE, LEFT_ALONE
 from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
@@ -50,6 +51,7 @@ from mnemo_store.records import (
     MetaChange,
     OperationReport,
     PutCycle,
+    PutDecision,
     PutEdge,
     PutFact,
     PutMemory,
@@ -58,6 +60,7 @@ from mnemo_store.records import (
     StepReport,
     Usage,
     UsageChange,
+    decision_digest,
 )
 from mnemo_store.store import Store, WriteResult
 from mnemo_store.tables import CYCLES
@@ -176,7 +179,7 @@ class _CycleRun:
         if not self._is_dry_run and (changes or ended_at):
 
             def decide(snapshot: Snapshot) -> WriteResult[None]:
-                if others := _changed_since(snapshot, before):
+                if others := _changed_since(snapshot, before, changes):
                     raise _ConflictError(others)
                 record = (PutCycle(data=cycle), PutMeta(name=LAST_CYCLE, value=cycle.id))
                 written = (_at_time(change, snapshot.now) for change in changes)
@@ -305,7 +308,7 @@ class Consolidation:
         before, group = _before(state, operation.changes), self._store.new_id()
 
         def decide(snapshot: Snapshot) -> WriteResult[None]:
-            if _changed_since(snapshot, before):
+            if _changed_since(snapshot, before, operation.changes):
                 raise Refusal(409, "conflict", "its memories were changed meanwhile: look at it again")
             changes = [_at_time(change, snapshot.now) for change in operation.changes]
             return WriteResult(changes, None, what, group)
@@ -314,11 +317,15 @@ class Consolidation:
         return group
 
     def history(self, limit: int, cursor: str) -> tuple[list[Cycle], str]:
-        """The cycles so far, the last one first, behind the cursor; and where to go on ("" at the end)."""
+        """The cycles so far, the last one first, behind the cursor; and where to go on ("" at the end).
+        Raises a Refusal."""
+        after = place_at(cursor)
         with self._store.snapshot() as snapshot:
-            behind = (cycle for cycle in snapshot.scan_back(CYCLES, sys.maxsize) if not cursor or cycle.id < cursor)
+            cycles = snapshot.scan_back(CYCLES, sys.maxsize)
+            behind = (cycle for cycle in cycles if after is None or cycle.id < after[1])
             rows = list(itertools.islice(behind, limit + 1))
-        return rows[:limit], rows[limit - 1].id if len(rows) > limit else ""
+        last = rows[limit - 1] if len(rows) > limit else None
+        return rows[:limit], "" if last is None else cursor_at((last.started_at, last.id))
 
     def _answered(self, planning: Planning, state: CycleState) -> StepPlan:
         """The plan, with every question answered. Raises a Refusal where the daemon ends."""
@@ -414,10 +421,19 @@ def _at_time(change: Change, at: int) -> Change:
             return change
 
 
-def _changed_since(snapshot: Snapshot, before: Mapping[str, tuple[Memory | None, Usage | None]]) -> list[str]:
-    """The memories that are other ones by now, or have another usage."""
-    return [each for each, (memory, usage) in before.items()
-            if (snapshot.memory(each), snapshot.usage(each) or usage) != (memory, usage)]  # fmt: skip
+def _changed_since(
+    snapshot: Snapshot, before: Mapping[str, tuple[Memory | None, Usage | None]], changes: Sequence[Change]
+) -> list[str]:
+    """The memories that are other ones by now, or have another usage, and those whose texts are not the ones that a
+    decision among the changes holds for: a proposed text must not outlive a memory that is erased."""
+    found = [each for each, (memory, usage) in before.items()
+             if (snapshot.memory(each), snapshot.usage(each) or usage) != (memory, usage)]  # fmt: skip
+    for decision in (change.data for change in changes if isinstance(change, PutDecision)):
+        ids = ids_of(decision)
+        texts = [memory.content for each in ids if (memory := snapshot.memory(each)) is not None]
+        if len(texts) < len(ids) or decision_digest(texts) != decision.digest:
+            found += ids
+    return [*dict.fromkeys(found)]
 
 
 def _before(state: CycleState, changes: Sequence[Change]) -> dict[str, tuple[Memory | None, Usage | None]]:

@@ -78,7 +78,10 @@ class ReviewQueue:
         proposal = self.find(text)
 
         def decide(snapshot: Snapshot) -> WriteResult[None]:
-            return WriteResult([PutDecision(data=rejected(proposal.decision, snapshot.now))], None, REVIEW)
+            decision = proposal.decision
+            if snapshot.get(DECISIONS, decision.memory, decision.action, decision.other) != decision:
+                raise Refusal(409, "conflict", "it was decided on meanwhile, or a memory of it is gone")
+            return WriteResult([PutDecision(data=rejected(decision, snapshot.now))], None, REVIEW)
 
         self._store.transact(decide, by=by).result()
         return proposal.id
