@@ -97,7 +97,7 @@ class CycleStore:
             noise = drawn.standard_normal((count, DIMENSIONS), np.float32) * (SPREAD / math.sqrt(DIMENSIONS))
             self.add(count, _unit(centres[places] + noise))
         self.desk.indexing.start()
-        self.cycles = CycleDesk(self.desk, settings=LifecycleSettings(merge=True))
+        self.cycles = CycleDesk(self.desk, lambda task, inputs: task.fallback(inputs), LifecycleSettings(merge=True))
         self.settle()
 
     def add(self, count: int, rows: NDArray[np.float32] | None = None) -> None:

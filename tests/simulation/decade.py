@@ -138,18 +138,15 @@ class LayerWatch:
 
     def __init__(self) -> None:
         self.memories: dict[str, Memory] = {}
-        self.in_doubt: set[str] = set()  # memories whose last write has an unknown outcome
         self.moves: Counter[str] = Counter()
         self.under_way = ""  # the id of the cycle that has not ended
 
     def take(self, group: Sequence[LedgerEntry]) -> None:
         for written in group:
             for change in written.changes:
-                if written.error is not None:
-                    if isinstance(change, PutMemory) and not isinstance(written.error, Exception):
-                        self.in_doubt.add(change.data.id)
-                    elif isinstance(change, PutCycle):
-                        self.under_way = ""  # whether it has begun or ended is not known
+                if written.error is not None:  # until it settles, nobody knows what became of it
+                    if isinstance(change, PutCycle):
+                        self.under_way = ""
                 elif isinstance(change, PutMemory):
                     self._put(change.data, written)
                 elif isinstance(change, DropMemory):
@@ -158,11 +155,8 @@ class LayerWatch:
                     self._carry_on(change.data)
 
     def settle(self, memories: Mapping[str, Memory | None]) -> None:
-        """Take the memories in doubt as the store has them."""
-        for memory_id, memory in memories.items():
-            if memory is not None:
-                self.memories[memory_id] = memory
-        self.in_doubt.clear()
+        """Take memories as the store has them."""
+        self.memories |= {memory_id: memory for memory_id, memory in memories.items() if memory is not None}
 
     def _put(self, memory: Memory, written: LedgerEntry) -> None:
         before = self.memories.get(memory.id)
@@ -273,7 +267,7 @@ class DecadeWorld(World):
     def settle_watch(self) -> None:
         """Have the watch know what became of the writes during which the process ended."""
         with self.store.snapshot() as snapshot:
-            self.watch.settle({each: snapshot.memory(each) for each in self.watch.in_doubt})
+            self.watch.settle({each: snapshot.memory(each) for each in self.watch.memories})
 
     def save_views(self) -> None:
         """Save the indexes, so that a start after a kill reads them."""

@@ -145,6 +145,31 @@ def test_an_interrupted_cycle_goes_on_behind_its_last_report(desk: CycleDesk, mo
     assert (desk.desk.memory(one.id).layer, desk.desk.memory(one.id).importance) == ("working", 0.9)
 
 
+def test_an_interrupted_cycle_moves_no_memory_twice(desk: CycleDesk, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = desk.put(sample_memory(1, "The kettle is on the shelf."))
+    seen = list[bool]()
+
+    def look(state: CycleState) -> Planning:
+        yield from ()
+        seen.append(bool(state.has_moved().any()))
+        return StepPlan()
+
+    def fail(_: CycleState) -> Planning:
+        raise KeyboardInterrupt
+
+    use(monkeypatch, step("first", [one], layer="working"), CycleStep("second", "", fail))
+    with pytest.raises(KeyboardInterrupt):
+        desk.run()
+    use(monkeypatch, step("first", [one], layer="core"), CycleStep("second", "", look))
+    desk.restarted()
+    desk.run()
+    desk.run()
+    assert seen == [True, True]  # the second cycle moves it itself
+    use(monkeypatch, CycleStep("second", "", look))
+    desk.run()
+    assert seen[-1] is False
+
+
 def test_the_last_cycle_is_found_after_a_step_back_of_the_clock(tmp_path: Path) -> None:
     with cycle_desk_in(tmp_path) as desk:
         desk.desk.at = 10**12

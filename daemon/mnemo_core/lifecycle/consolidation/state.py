@@ -303,6 +303,13 @@ class CycleState:
         moved_rows[: len(self._layers)] = self.column("layer")[: len(self._layers)] != self._layers
         return moved_rows
 
+    def mark_moved(self, memory_ids: Iterable[str]) -> None:
+        """Take memories for such as have moved: an earlier run of the same cycle changed them."""
+        for memory_id in memory_ids:
+            row = self.row(memory_id)
+            if row is not None:
+                self._layers[row] = len(LAYERS)  # none that a memory has
+
     def strengths(self) -> NDArray[np.float32]:
         """The strength that each memory has in this epoch."""
         decaying = ("strength", "strength_epoch", "kind", "layer", "pinned")

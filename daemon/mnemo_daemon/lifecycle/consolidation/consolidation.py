@@ -366,10 +366,18 @@ class Consolidation:
             )  # fmt: skip
         options = options._replace(may_ask=self._tasks.may_ask, review=self._settings().review)
         state = read_state(source, self._views, self._embedding, self._indexing, options)
+        if cycle is last:
+            state.mark_moved(self._changed_by(cycle))
         return _CycleRun(
             self._store, state, cycle, self._answered,
             room=self._room(options, is_dry_run=is_dry_run), is_dry_run=is_dry_run,
         )  # fmt: skip
+
+    def _changed_by(self, cycle: Cycle) -> set[str]:
+        """The memories that an interrupted cycle has changed so far."""
+        with self._store.snapshot() as snapshot:
+            rows = snapshot.entries(cycle.seq, ENTRIES_READ)
+        return {memory_id for _, entry in rows if entry.group == cycle.id for memory_id in entry.ids}
 
     def _room(self, options: CycleOptions, *, is_dry_run: bool) -> int:
         """The number of proposals that a cycle may make."""
