@@ -15,6 +15,7 @@ from mnemo_core.lifecycle.consolidation.steps import plan_decay
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.lifecycle.consolidation import consolidation
 from mnemo_daemon.scheduler import Job, Scheduler
+from mnemo_daemon.settings import LifecycleSettings
 from mnemo_store.records import (
     LifecycleDecision,
     Memory,
@@ -183,7 +184,7 @@ def test_the_last_cycle_is_found_after_a_step_back_of_the_clock(tmp_path: Path) 
         assert not job.is_due()
 
 
-def test_a_step_that_breaks_a_rule_is_left_out_and_the_others_are_not(
+def test_G30_a_step_that_breaks_a_rule_is_left_out_and_the_others_are_not(
     desk: CycleDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = desk.put(sample_memory(1, "The kettle is on the shelf."))
@@ -200,7 +201,7 @@ def test_undo_of_the_group_of_a_cycle_takes_it_back(desk: CycleDesk, monkeypatch
     assert desk.desk.memory(one.id).layer == "buffer"
 
 
-def test_the_job_runs_a_cycle_after_activity_alone(desk: CycleDesk) -> None:
+def test_G27_the_job_runs_a_cycle_after_activity_alone(desk: CycleDesk) -> None:
     desk.settings = msgspec.structs.replace(desk.settings, interval_minutes=1)
     job = desk.restarted()
     desk.seconds = 61.0
@@ -278,6 +279,10 @@ def test_a_cycle_that_was_interrupted_is_finished_before_one_of_another_namespac
     desk.restarted()
     assert desk.run(namespace="work").cycle.namespace == "work"
     assert [(each.namespace, len(each.steps)) for each in desk.cycles()] == [("default", 2), ("work", 2)]
+
+
+def test_G27_a_cycle_is_every_30_minutes_and_not_in_the_first_60_seconds() -> None:
+    assert (LifecycleSettings().interval_minutes, consolidation.FIRST_SECONDS) == (30, 60.0)
 
 
 def test_the_texts_of_an_operation_are_those_before_it(desk: CycleDesk, monkeypatch: pytest.MonkeyPatch) -> None:
