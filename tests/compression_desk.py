@@ -29,10 +29,11 @@ class CompressionDesk:
         desk.at = 1_700_000_000_000 + 100 * HOUR
         self.tasks = ScriptedAnswers(answers)
         self.profiles = ProfileService(desk.store, desk.views)
+        self.is_unasked = True  # the setting lifecycle.compress_sessions
         self.policies: dict[str, PolicyName] = {}
         self.compression = Compression(
             desk.store, desk.views, cast(TaskRunner, self.tasks), self.profiles, lambda: threshold,
-            lambda namespace: self.policies.get(namespace, "own"),
+            lambda namespace: self.policies.get(namespace, "own"), is_unasked=lambda: self.is_unasked,
         )  # fmt: skip
         self._count = 0
 

@@ -204,12 +204,20 @@ class Services:
         self.assisted_recall = AssistedRecall(self.recall, self.llm_tasks, self.priority)
         self.asked_questions = AskedQuestions()
         self.maintenance = StoreMaintenance(store, self.disk, self.embedding.spaces)
+        self._open_lifecycle()
+        self.notes = self._made_notes()
+        self.is_open = True
+
+    def _open_lifecycle(self) -> None:
+        """Make what moves, hides and removes memories."""
+        store = self.store
         self.trash = Trash(store, self.views)
         self.expiry = Expiry(store, self.views)
         self.profiles = ProfileService(store, self.views)
         self.compression = Compression(
             store, self.views, self.llm_tasks, self.profiles, lambda: self.settings.lifecycle.compression_threshold,
             lambda namespace: self.settings.profile_of(namespace).name, self.closing.is_set,
+            lambda: self.settings.lifecycle.compress_sessions,
         )  # fmt: skip
         self.erasure = Erasure(store, self.disk, self.embedding.spaces, self._purge_views)
         self.consolidation = Consolidation(
@@ -217,8 +225,6 @@ class Services:
             lambda: self.settings.lifecycle, self.priority, time.monotonic,
         )  # fmt: skip
         self.review_queue = ReviewQueue(store, self.consolidation)
-        self.notes = self._made_notes()
-        self.is_open = True
 
     def on_store_replaced(self) -> None:
         """Return once indexes and notes are those of the store, after it was replaced by a whole export."""

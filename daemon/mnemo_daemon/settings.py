@@ -131,6 +131,8 @@ class LifecycleSettings(Section, frozen=True):
     merge: bool = False  # True: memories that say nearly the same become one
     # The operations that wait for a person's approval: promotions to core; all that hides or rewrites a memory too.
     review: Literal["off", "core", "all"] = "off"
+    # True: old conversations are summarized in the background, and hidden behind their summaries; else on request.
+    compress_sessions: bool = False
     # Conversations of a user that stay as they are; of more, the oldest are summarized. 0: all stay.
     compression_threshold: Annotated[int, Meta(ge=0, le=100_000)] = 20
 

@@ -104,6 +104,16 @@ def test_the_job_follows_the_profile_of_the_namespace(desk: CompressionDesk) -> 
     assert desk.texts(owner=Owner("milton", "local")) == {"preferences": ["I prefer tea."]}
 
 
+def test_without_the_setting_the_job_compresses_sessions_under_the_profile_of_l_alone(desk: CompressionDesk) -> None:
+    desk.is_unasked = False
+    talks(desk, 5)
+    desk.run_job()
+    assert desk.tasks.asked == []
+    desk.policies["default"] = "L"
+    desk.run_job()
+    assert len(desk.tasks.asked) == 2
+
+
 def test_a_threshold_of_nothing_leaves_all_sessions_as_they_are(tmp_path: Path) -> None:
     with compression_desk_in(tmp_path, threshold=0) as desk:
         talks(desk, 5)

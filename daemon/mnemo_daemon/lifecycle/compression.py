@@ -42,7 +42,6 @@ IDLE_MS = 1_800_000  # without a memory, after which a session is over. SPEC 8
 READ_CHARACTERS = 6000  # of a session that a summary is made of: what a context of 4,096 tokens holds
 LIFECYCLE = Caller(BY_LIFECYCLE)
 # What each profile compresses by itself; the others, and what is not named here, on request alone. [L 3.1, M]
-SUMMARISES: frozenset[PolicyName] = frozenset({"own", "L"})
 LIFTS: frozenset[PolicyName] = frozenset({"M"})
 
 _OPEN_TIERS = [1 + TIERS.index(tier) for tier in ("ring", "recent")]  # of turns of a session that goes on
@@ -77,14 +76,17 @@ class Compression:
     def __init__(
         self, store: Store, views: Views, tasks: TaskRunner, profiles: ProfileService, threshold: Callable[[], int],
         policy: Callable[[str], PolicyName], is_closing: Callable[[], bool] = lambda: False,
+        is_unasked: Callable[[], bool] = lambda: False,
     ) -> None:  # fmt: skip
-        """threshold: how many sessions of a user are left as they are; 0: all. policy: of a namespace."""
+        """threshold: how many sessions of a user are left as they are; 0: all. policy: of a namespace. is_unasked:
+        whether the job compresses sessions in namespaces with the profile `own` too."""
         self._store = store
         self._views = views
         self._tasks = tasks
         self._profiles = profiles
         self._threshold = threshold
         self._policy = policy
+        self._is_unasked = is_unasked
         self._is_closing = is_closing
         self._run: Iterator[None] | None = None  # the job's, under way
 
@@ -122,7 +124,7 @@ class Compression:
     def _steps(self) -> Iterator[None]:
         for user_id, namespace in self._views.attributes.scopes():
             owner, policy = Owner(namespace, user_id), self._policy(namespace)
-            if policy in SUMMARISES and self._threshold():
+            if (policy == "L" or (policy == "own" and self._is_unasked())) and self._threshold():
                 found, created = self._sessions(owner), self._views.attributes.column("created_at")
                 since = self._store.now() - IDLE_MS
                 idle = [each for each in found if created[each.rows].max() < since]
