@@ -40,8 +40,8 @@ MEMORIES = 60
 REPEATED = 6  # every so-manieth says what the one before it says
 EPOCHS = 40  # so many have ended before
 DAY_MS = 86_400_000
-CALLS_MAX, CALLS_STEP = 200, 9  # of the disk in a cycle, every so-manieth fails once
-KILLS_MIN = 4
+CALLS_MAX, CALLS_STEP = 200, 14  # of the disk in a cycle, every so-manieth fails once
+KILLS_MIN = 3
 CHARACTERS = (("absent", 1), ("good", 2), ("random", 1), ("hostile", 2))  # each with a seed
 
 ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
