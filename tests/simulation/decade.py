@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mnemo_core.lifecycle.consolidation.joining.pairs import NEIGHBOURS_MAX
 from mnemo_core.llm.judging.memory_cues import NEVER_CORE_TAGS, NEVER_CORE_TRUSTS
 from mnemo_daemon.history_names import BY_LIFECYCLE
 from mnemo_daemon.jobs import jobs_of
@@ -499,7 +500,7 @@ class Decade:
                     self.report.at_end[_place(before)] += 1
 
     def _check_tables(self) -> None:
-        report, bounds = self.report, self._plan.blocks + len(self.world.watch.memories)
+        report, bounds = self.report, self._plan.blocks + NEIGHBOURS_MAX * len(self.world.watch.memories)
         for cycle in records_of(self.world.store, CYCLES):
             report.at_end["cycles"] += 1
             for step in cycle.steps:
