@@ -146,6 +146,23 @@ def test_an_interrupted_cycle_goes_on_behind_its_last_report(desk: CycleDesk, mo
     assert (desk.desk.memory(one.id).layer, desk.desk.memory(one.id).importance) == ("working", 0.9)
 
 
+def test_an_interrupted_cycle_whose_other_steps_are_no_more_ends(
+    desk: CycleDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = desk.put(sample_memory(1, "The kettle is on the shelf."))
+
+    def fail(_: CycleState) -> Planning:
+        raise KeyboardInterrupt
+
+    use(monkeypatch, step("first", [one], layer="working"), CycleStep("second", "", fail))
+    with pytest.raises(KeyboardInterrupt):
+        desk.run()
+    use(monkeypatch, step("first", [one], layer="core"))
+    desk.restarted()
+    desk.run(namespace="work")  # ends the interrupted one first
+    assert [(len(each.steps), each.ended_at) for each in desk.cycles()] == [(1, desk.desk.at)] * 2
+
+
 def test_an_interrupted_cycle_moves_no_memory_twice(desk: CycleDesk, monkeypatch: pytest.MonkeyPatch) -> None:
     one = desk.put(sample_memory(1, "The kettle is on the shelf."))
     seen = list[bool]()

@@ -118,6 +118,9 @@ class _CycleRun:
 
     def advance(self) -> bool:
         """Carry out the next step; return whether there are more. Raises a Refusal where the daemon ends."""
+        if not self._left:  # an interrupted cycle, the rest of which another version had
+            self._end()
+            return False
         step = self._left[0]
         began = time.monotonic()
         plan, skipped = self._planned(step)
@@ -136,6 +139,12 @@ class _CycleRun:
         self._room -= plan.counts.get("proposed", 0)
         del self._left[0]
         return bool(self._left)
+
+    def _end(self) -> None:
+        cycle = replace(self.cycle, ended_at=self._store.now())
+        ended = WriteResult((PutCycle(data=cycle),), None, CONSOLIDATE, cycle.id)
+        self._store.transact(lambda _: ended, by=BY_LIFECYCLE, background=True).result()
+        self.cycle = cycle
 
     def _text_of(self, memory_id: str) -> str | None:
         memory = self._state.memory(memory_id)
