@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mnemo_core.lifecycle.consolidation import steps
+from mnemo_core.lifecycle.consolidation import buffer, core_admission, eviction, steps
 from mnemo_core.llm.judging.gate import GateAnswer
 from mnemo_core.llm.judging.triage import TriageAnswer
 from mnemo_daemon.lifecycle.consolidation import consolidation
@@ -534,3 +534,28 @@ def test_G26_a_tag_of_a_promotion_that_is_not_under_way_is_removed(desk: CycleDe
         ("spring",),
         ("promotion",),
     ]
+
+
+@pytest.mark.parametrize("name", ["triage", "promotion", "cap", "hygiene", "drop"])
+def test_what_a_person_took_back_does_not_stand_in_the_way_of_others(
+    desk: CycleDesk, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(consolidation, "STEPS", [step for step in steps.STEPS if step.name in (name, "decay")])
+    for module in (buffer, core_admission, eviction):
+        monkeypatch.setattr(module, "CHANGES_PER_STEP", 2)
+    monkeypatch.setattr(buffer, "TRIAGED_MAX", 2)
+    monkeypatch.setattr(buffer, "BUFFER_MAX", 0)
+    cases: dict[str, dict[str, Any]] = {
+        "triage": {"content": RULE}, "promotion": {"used": usage(access_count=5)}, "cap": {},
+        "hygiene": {"layer": "core", "tags": ("session",)}, "drop": {"used": usage(strength=0.001)},
+    }  # fmt: skip
+    for number in range(1, 6):
+        put(desk, number, created_at=AT - DAY + number, **cases[name])
+    start = layer(desk, 1)
+    desk.run()
+    assert [layer(desk, number) == start for number in range(1, 6)] == [False, False, True, True, True]
+    desk.desk.undo(cycle="last")
+    for _ in range(3):
+        desk.desk.at += MINUTE
+        desk.run()
+    assert [layer(desk, number) == start for number in range(1, 6)] == [True, True, False, False, False]

@@ -20,6 +20,7 @@ from mnemo_core.lifecycle.consolidation.cycle import (
     TaskQuestion,
 )
 from mnemo_core.lifecycle.consolidation.eviction import archive
+from mnemo_core.lifecycle.consolidation.review import first_open, was_rejected
 from mnemo_core.lifecycle.consolidation.state import TRIAGED, CycleState, Mask, moved, retagged
 from mnemo_core.llm.judging.triage import TRIAGE, TriageAnswer
 from mnemo_store.records import TAGS_MAX, UNREQUESTED_SOURCES, Memory, PutMemory
@@ -63,9 +64,10 @@ def plan_promotion(state: CycleState) -> Planning:
     is_lasting &= (state.column("tier") == 0) & ~state.tagged("distilled", "auto-distilled")
     used = is_used.nonzero()[0].tolist()
     ripe = [row for row in is_lasting.nonzero()[0].tolist() if state.epochs_since(int(created_at[row])) >= EPOCHS_MIN]
-    reasons = dict.fromkeys(used, "it was used often") | dict.fromkeys(ripe, f"it is {EPOCHS_MIN} epochs old")
-    rows = list(reasons)[:CHANGES_PER_STEP]
-    return StepPlan([_promote(memory, reasons[row]) for row in rows for memory in state.records([row])])
+    reasons = dict.fromkeys(state.ids(used), "it was used often")
+    reasons |= dict.fromkeys(state.ids(ripe), f"it is {EPOCHS_MIN} epochs old")
+    memories = first_open(state, "promote", [*used, *ripe], CHANGES_PER_STEP)
+    return StepPlan([_promote(memory, reasons[memory.id]) for memory in memories])
 
 
 def plan_cap(state: CycleState) -> Planning:
@@ -76,7 +78,7 @@ def plan_cap(state: CycleState) -> Planning:
     """
     outcomes: list[_Outcome] = []
     questions_left = TRIAGED_MAX if state.options.may_ask(TRIAGE) else CHANGES_PER_STEP
-    for memory in state.records(_excess(state)[:CHANGES_PER_STEP]):
+    for memory in first_open(state, "promote", _excess(state), CHANGES_PER_STEP):
         if not _may_archive(memory):
             outcomes.append(_promote(memory, "the buffer is full"))
             continue
@@ -128,10 +130,12 @@ def _may_archive(memory: Memory) -> bool:
 
 
 def _outcome(state: CycleState, memory: Memory, answer: TriageAnswer) -> _Outcome:
-    if answer.verdict == "promote":
+    """The operation of a verdict; one that a person took back is not planned again, and the memory is kept."""
+    if answer.verdict == "promote" and not was_rejected(state, "promote", memory):
         return _promote(memory, "triage promotes it")
     was_used = reinforcement(state.usage(memory)) > 0  # it would be active again with the next recall
-    if answer.verdict == "archive" and _may_archive(memory) and not was_used:
+    is_passing = answer.verdict == "archive" and _may_archive(memory) and not was_used
+    if is_passing and not was_rejected(state, "archive", memory):
         return archive(memory, "it is passing")
     return PutMemory(data=retagged(memory, (*memory.tags, TRIAGED)))
 

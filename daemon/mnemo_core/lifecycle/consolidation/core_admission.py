@@ -16,6 +16,7 @@ from mnemo_core.lifecycle.consolidation.cycle import (
     TaskQuestion,
 )
 from mnemo_core.lifecycle.consolidation.distillation import session_notes
+from mnemo_core.lifecycle.consolidation.review import first_open
 from mnemo_core.lifecycle.consolidation.state import (
     DAY_MS,
     PROMOTION,
@@ -63,7 +64,7 @@ def plan_core_hygiene(state: CycleState) -> Planning:
     """Take notes on sessions and what is ephemeral out of core."""
     yield from ()
     misplaced = state.live() & state.has("layer", "core") & (session_notes(state) | state.tagged("ephemeral"))
-    memories = state.records(misplaced.nonzero()[0][:CHANGES_PER_STEP])
+    memories = first_open(state, "demote", misplaced.nonzero()[0], CHANGES_PER_STEP)
     reason = "notes on sessions and what is ephemeral are not for core"
     return StepPlan([CycleOperation("demote", (each.id,), (PutMemory(data=moved(each, "working")),), reason)
                      for each in memories])  # fmt: skip

@@ -8,6 +8,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from mnemo_core.lifecycle.consolidation.cycle import CHANGES_PER_STEP, CycleOperation, Planning, StepPlan
+from mnemo_core.lifecycle.consolidation.review import first_open, was_rejected
 from mnemo_core.lifecycle.consolidation.state import CycleState, moved
 from mnemo_store.records import UNREQUESTED_SOURCES, Memory, PutMemory
 
@@ -34,11 +35,14 @@ def plan_drop(state: CycleState) -> Planning:
     live = state.live() & (state.column("pinned") == 0)
     is_working = state.has("kind", "working")
     is_old = np.maximum(state.column("last_accessed"), state.column("modified_at")) <= state.now - WORKING_MS
-    over = state.records((live & is_working & is_old).nonzero()[0][:CHANGES_PER_STEP])
+    over = first_open(state, "archive", (live & is_working & is_old).nonzero()[0], CHANGES_PER_STEP)
     recent = state.records((live & is_working & ~is_old).nonzero()[0])
-    over += [memory for memory in recent if _has_ended(memory, state)]
+    over += [each for each in recent if _has_ended(each, state) and not was_rejected(state, "archive", each)]
     is_weak = state.has("layer", "buffer") & (state.strengths() < EVICTED_BELOW) & (state.column("tier") == 0)
-    weak = state.records((live & ~is_working & is_weak).nonzero()[0][:CHANGES_PER_STEP])
+    is_weak &= live & ~is_working
+    is_unrequested = state.has("source", *UNREQUESTED_SOURCES)
+    weak = first_open(state, "archive", (is_weak & is_unrequested).nonzero()[0], CHANGES_PER_STEP)
+    weak += first_open(state, "promote", (is_weak & ~is_unrequested).nonzero()[0], CHANGES_PER_STEP)
     operations = [archive(memory, "its session or its day is over") for memory in over]
     operations += [evict(memory, f"its strength is below {EVICTED_BELOW}") for memory in weak]
     return StepPlan(operations[:CHANGES_PER_STEP])

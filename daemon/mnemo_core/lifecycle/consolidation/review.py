@@ -4,7 +4,8 @@ An operation that has to be approved becomes a proposal: a decision with the mem
 the text that would be written. It is not proposed again while it waits, nor once it was rejected, until a text changes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import islice
 
 from msgspec.structs import replace
 
@@ -66,6 +67,18 @@ def decided(state: CycleState, action: LifecycleAction, subject: Sequence[Memory
 def is_rejected(decision: LifecycleDecision) -> bool:
     """Return whether a person has rejected something; the gate leaves a tag where it does."""
     return decision.status == "rejected" and not decision.tag
+
+
+def was_rejected(state: CycleState, action: LifecycleAction, memory: Memory) -> bool:
+    """Return whether a person has rejected an action on a memory with its present text, or took it back."""
+    decision = state.decision(action, memory)
+    return decision is not None and is_rejected(decision)
+
+
+def first_open(state: CycleState, action: LifecycleAction, rows: Iterable[int], limit: int) -> list[Memory]:
+    """The memories in the first of these rows on which a person has not rejected an action, at most `limit`."""
+    memories = (memory for row in rows for memory in state.records([row]))
+    return list(islice((memory for memory in memories if not was_rejected(state, action, memory)), limit))
 
 
 def needs_approval(operation: CycleOperation, state: CycleState, review: Review) -> bool:
