@@ -35,7 +35,7 @@ _STATE, _COUNTED, _DENIED, _ENDED, _MOVED, _ADDITION, _RESTRICTION = map(
 )
 _NOW = listed("now currently jetzt inzwischen")
 _DENIAL_STEMS = frozenset(word[:STEM_LETTERS] for word in listed("don doesn didn not isn aren won can"))
-_OWNERS = lazy_pattern(r"(\w+s)['’](?=\s)")  # several: the members' children
+_OWNERS = lazy_pattern(r"\b(\w+s)['’](?=\s)")  # several: the members' children
 _OWNED = listed("my our your the his her their mein meine unser unsere der die das den dem am")
 _WEEKDAYS = frozenset(WEEKDAYS).union(lexicon.words("calendar", "weekly_en"), lexicon.words("calendar", "weekly_de"))
 _LAYERS = ("buffer", "working", "core")
