@@ -211,7 +211,8 @@ RUNS: dict[str, Callable[[str], object]] = {
 # Functions whose texts are names, ids, words or numbers, or parts of what another function here has read.
 NO_TEXTS = frozenset((
     "grading.grade", "site_models.key_of_model", "tasks.parse_answer",
-    "compression.common", "compression.compress_session", "compression.hidden_by", "profiles.entry_of",
+    "compression.common", "compression.compress_session", "compression.first_tags", "compression.hidden_by",
+    "profiles.entry_of",
     "abstention.of_model", "attribute_claims.speaker_of", "chunking.bounded_count", "chunking.split_blocks",
     "date_words.one_of", "english.is_adverb", "english.is_base", "english.is_finite", "english.is_inflected",
     "english.third_person", "languages.identify_language", "erasure.erase_memory", "erasure.plan_erasure",

@@ -17,7 +17,7 @@ from mnemo_daemon.lifecycle.consolidation import consolidation
 from mnemo_daemon.lifecycle.consolidation.review_queue import ReviewQueue
 from mnemo_daemon.lifecycle.hard_delete import ChangeOrigin, HardDelete, drop
 from mnemo_daemon.settings import LifecycleSettings
-from mnemo_store.records import LifecycleDecision, Memory, PutDecision, PutMemory
+from mnemo_store.records import TAGS_MAX, LifecycleDecision, Memory, PutDecision, PutMemory
 from mnemo_store.store import WriteResult
 from mnemo_store.tables import DECISIONS
 from tests.cycle_desk import CycleDesk, cycle_desk_in
@@ -216,6 +216,18 @@ def test_a_proposal_that_was_approved_meanwhile_is_not_rejected(
     assert refused.value.code == "conflict"
     with desk.store.snapshot() as snapshot:
         assert {each.status for each in snapshot.scan(DECISIONS)} == {"done"}
+
+
+def test_what_became_sensitive_while_a_merge_waited_stays_so_in_the_merged_memory(
+    desk: CycleDesk, queue: ReviewQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(monkeypatch, merge)
+    counts(desk)
+    desk.desk.edit(SHELF.id, tags=tuple(f"tag-{number}" for number in range(TAGS_MAX)))
+    desk.desk.edit(KITCHEN.id, tags=("sensitive",))
+    approved = queue.approve(queue.proposals()[0].id, None, "cli")
+    tags = desk.desk.memory(approved.ids[0]).tags
+    assert (len(tags), "sensitive" in tags) == (TAGS_MAX, True)
 
 
 def test_a_rejected_operation_is_not_proposed_again_until_a_text_changes(

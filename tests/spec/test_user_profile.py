@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from mnemo_core.lifecycle.profiles import ProfilePlace, place_of_entry, places_of
+from mnemo_core.lifecycle.profiles import ProfilePlace, entry_of, place_of_entry, places_of
 from mnemo_core.retrieval.result_selection import is_preference
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.lifecycle.profile_service import EntryUpdate, LiftResult, Owner
 from mnemo_daemon.memories.memory_service import Caller
-from mnemo_store.records import ConversationTurn, TraceStep, Usage
+from mnemo_store.records import TAGS_MAX, ConversationTurn, TraceStep, Usage
 from tests.compression_desk import HOUR, OWNER, CompressionDesk, compression_desk_in
 from tests.desk import PERSON
-from tests.samples import sample_memory, write
+from tests.samples import sample_id, sample_memory, write
 
 
 @pytest.fixture
@@ -303,3 +303,11 @@ def test_an_agent_leaves_a_pinned_entry_alone_and_lowers_the_trust_of_what_it_ch
     assert desk.entry("stable_facts").trust == "agent"
     desk.desk.edit(entry_id, pinned=True)
     assert refusal(desk, update("I live in Rome.", item, id=entry_id), caller=agent)[0] == 422
+
+
+def test_an_entry_of_sensitive_evidence_is_sensitive_however_many_tags_that_has() -> None:
+    tags = (*(f"tag-{number}" for number in range(TAGS_MAX - 1)), "sensitive")
+    evidence = sample_memory(1, "The code of the door is 4711.", tags=tags)
+    entry = entry_of(ProfilePlace("goals", "house"), "default", "A new code.", [evidence], sample_id(2), 1, "user")
+    assert (len(entry.tags), "sensitive" in entry.tags) == (TAGS_MAX, True)
+    assert place_of_entry(entry) == ProfilePlace("goals", "house")

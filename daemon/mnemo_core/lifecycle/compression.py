@@ -96,10 +96,17 @@ def combined_importance(memories: Sequence[Memory], writer: Trust) -> tuple[floa
     return top.importance, source
 
 
+def first_tags(tags: Iterable[str]) -> tuple[str, ...]:
+    """The first of these tags, each once, as many as a memory may have. `sensitive` is never left out for others."""
+    found = dict.fromkeys(tags)
+    if len(found) > TAGS_MAX and SENSITIVE_TAG in found:
+        found = dict.fromkeys((SENSITIVE_TAG, *found))
+    return tuple(found)[:TAGS_MAX]
+
+
 def united_tags(memories: Iterable[Memory]) -> tuple[str, ...]:
     """The tags of some memories, each once and as many as one may have, without those of the lifecycle."""
-    found = dict.fromkeys(tag for memory in memories for tag in memory.tags if not tag.startswith(_LIFECYCLE_TAG))
-    return tuple(found)[:TAGS_MAX]
+    return first_tags(tag for memory in memories for tag in memory.tags if not tag.startswith(_LIFECYCLE_TAG))
 
 
 def common(values: Sequence[str]) -> str:

@@ -15,6 +15,7 @@ from mnemo_core.ingest.trust import lowest_trust
 from mnemo_core.lifecycle.compression import (
     combined_importance,
     common,
+    first_tags,
     hidden_by,
     is_compressible,
     may_be_hidden,
@@ -22,7 +23,7 @@ from mnemo_core.lifecycle.compression import (
 )
 from mnemo_core.retrieval.result_selection import IMPERSONAL_SOURCES, is_apart, is_preference
 from mnemo_core.text.canonical import canonical_form
-from mnemo_store.records import TAGS_MAX, TRUSTS, Kind, Memory, Trust, Usage, default_decay_rate
+from mnemo_store.records import TRUSTS, Kind, Memory, Trust, Usage, default_decay_rate
 
 UserBucket = Literal["preferences", "stable_facts", "do_not_assume"]
 ProjectBucket = Literal["goals", "blockers", "next_steps"]
@@ -191,7 +192,7 @@ def entry_of(
         layer="working", importance=importance, importance_source=source, method="rule",
         trust=lowest_trust(writer, *(each.trust for each in evidence)), decay_rate=default_decay_rate("working", kind),
         speaker=common([each.speaker for each in evidence]), source=PROFILE_SOURCE,
-        tags=(*place.tags, *tags)[:TAGS_MAX], namespace=namespace, user_id=evidence[0].user_id,
+        tags=first_tags((*place.tags, *tags)), namespace=namespace, user_id=evidence[0].user_id,
         derived_from=tuple(each.id for each in evidence),
     )  # fmt: skip
 

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from mnemo_core.decay import bring_to_epoch
 from mnemo_core.ingest.trust import lowest_trust
 from mnemo_core.ingest.write_plan import StatedFact, new_facts
+from mnemo_core.lifecycle.compression import first_tags
 from mnemo_core.lifecycle.consolidation.cycle import CycleOperation
 from mnemo_core.lifecycle.consolidation.invariants import DISTILLED
 from mnemo_core.lifecycle.consolidation.joining.pairs import pair_decision
@@ -18,7 +19,6 @@ from mnemo_core.lifecycle.consolidation.state import LAYER_TAGS, CycleState
 from mnemo_store.records import (
     EVIDENCE_MAX,
     LAYERS,
-    TAGS_MAX,
     Change,
     Edge,
     LifecycleAction,
@@ -60,9 +60,9 @@ def distil_operation(state: CycleState, sources: Sequence[Memory], text: str, re
     as strong as the strongest."""
     ordered = sorted(sources, key=lambda source: (source.event_at, source.id), reverse=True)
     written = _written(state, ordered, text)
-    tags = dict.fromkeys((DISTILLED, *(tag for each in ordered for tag in each.tags if tag not in LAYER_TAGS)))
+    tags = (DISTILLED, *(tag for each in ordered for tag in each.tags if tag not in LAYER_TAGS))
     entry = replace(
-        written, tags=(*tags,)[:TAGS_MAX], importance=DISTILLED_IMPORTANCE, importance_source="rule",
+        written, tags=first_tags(tags), importance=DISTILLED_IMPORTANCE, importance_source="rule",
         source=DISTILL_SOURCE,
     )  # fmt: skip
     usage = _usage(state, entry.id, sources, 0)
@@ -136,7 +136,7 @@ def _inheriting(sources: Sequence[Memory]) -> Memory:
     top = max(sources, key=lambda each: each.importance)
     tags = [*winner.tags, *(tag for each in sources[1:] for tag in each.tags if tag not in LAYER_TAGS)]
     return replace(
-        winner, version=winner.version + 1, tags=tuple(dict.fromkeys(tags))[:TAGS_MAX],
+        winner, version=winner.version + 1, tags=first_tags(tags),
         evidence=tuple(dict.fromkeys(each for source in sources for each in source.evidence))[:EVIDENCE_MAX],
         importance=top.importance, importance_source=top.importance_source,
     )  # fmt: skip
