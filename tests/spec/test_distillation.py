@@ -89,6 +89,17 @@ def test_G22_the_latest_ten_notes_make_the_status(desk: CycleDesk) -> None:
     assert desk.run().operations == []  # three undistilled ones are older than the status
 
 
+def test_a_status_does_not_say_what_a_later_note_updates(desk: CycleDesk) -> None:
+    texts = ("The check of girder 7 fails with 1.08.", "The check of girder 7 passes with 0.91.", "Chapter 4 is done.")
+    notes = [desk.put(note(number, text)) for number, text in enumerate(texts)]
+    write(desk.store, Edge(source=notes[1].id, target=notes[0].id, relation="updates", at=AT))
+    desk.run()
+    status = status_of(desk)
+    assert status is not None
+    assert status.content == " ".join(texts[1:])
+    assert status.derived_from == tuple(each.id for each in notes)
+
+
 def test_G22_a_status_is_of_one_namespace_and_user(desk: CycleDesk) -> None:
     for number in range(6):
         scope = {"namespace": "work"} if number % 3 == 0 else {"user_id": "mia"} if number % 3 == 1 else {}

@@ -11,7 +11,7 @@ from mnemo_core.retrieval.result_selection import is_preference
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.lifecycle.profile_service import EntryUpdate, LiftResult, Owner
 from mnemo_daemon.memories.memory_service import Caller
-from mnemo_store.records import TAGS_MAX, ConversationTurn, TraceStep, Usage
+from mnemo_store.records import TAGS_MAX, ConversationTurn, Edge, TraceStep, Usage
 from tests.compression_desk import HOUR, OWNER, CompressionDesk, compression_desk_in
 from tests.desk import PERSON
 from tests.samples import sample_id, sample_memory, write
@@ -76,6 +76,15 @@ def test_M13_what_is_older_than_the_cutoff_is_lifted_and_counted(desk: Compressi
     )  # fmt: skip
     assert desk.lift(47) == (1, 0, 1)
     assert desk.lift(0) == (0, 0, 0)
+
+
+def test_a_value_that_has_a_newer_one_is_not_lifted_unless_that_is_in_the_trash(desk: CompressionDesk) -> None:
+    old, new = desk.put("My best time is 54 minutes."), desk.put("My best time is 52 minutes now.")
+    write(desk.desk.store, Edge(source=new, target=old, relation="updates", at=1))
+    assert (desk.lift(), desk.states(old, new)) == ((1, 0, 1), ["active", "compressed"])
+    assert desk.lift() == (0, 0, 0)
+    desk.desk.trash(new)
+    assert (desk.lift(), desk.states(old)) == ((1, 0, 1), ["compressed"])
 
 
 def test_an_entry_is_a_memory_in_layer_working_that_names_its_evidence(desk: CompressionDesk) -> None:

@@ -231,6 +231,8 @@ class ProfileService:
             and places_of(item.memory)
             and item.memory.id not in evidence
         ]
+        with self._store.snapshot() as snapshot:
+            items = [item for item in items if not _is_outdated(snapshot, item.memory)]
         items.sort(key=lambda item: (item.memory.created_at, item.memory.id))
         for some in batched(items, LIFTED_PER_WRITE):
             yield lift(some, index, self._store.new_id, now, epoch, caller.trust)
@@ -252,6 +254,14 @@ class ProfileService:
             return WriteResult(changes, True, COMPRESS, group)
 
         return self._store.transact(decide, by=caller.name, background=True).result().result
+
+
+def _is_outdated(snapshot: Snapshot, item: Memory) -> bool:
+    """Return whether an active memory has a newer value of what an item says."""
+    newer = (edge.source for edge in snapshot.edges(item.id) if edge.relation == "updates" and edge.target == item.id)
+    return any(
+        found is not None and found.state not in ("trashed", "discarded") for found in map(snapshot.memory, newer)
+    )
 
 
 def _by_place(memories: Iterable[Memory]) -> Entries:

@@ -49,7 +49,7 @@ def plan_session_distillation(state: CycleState) -> Planning:
         if state.decision("distil", *notes, *replaced):  # it was made, and a person took it back
             continue
         last = max(former, key=lambda status: (status.created_at, status.id), default=None)
-        shown = shorten_sources([note.content for note in notes], SHOWN_CHARACTERS)
+        shown = shorten_sources([note.content for note in _still_true(state, notes)], SHOWN_CHARACTERS)
         answer = yield TaskQuestion(CONDENSE, TaskInputs(shown))
         tagged = [PutMemory(data=retagged(note, (*note.tags, DISTILLED))) for note in notes]
         if last is not None and _says_nothing_new(state, answer.text, last):
@@ -89,6 +89,14 @@ def _new_notes(state: CycleState) -> Iterator[tuple[list[Memory], list[Memory]]]
         found += 1
         if found == STATUSES_MAX:
             return
+
+
+def _still_true(state: CycleState, notes: Sequence[Memory]) -> list[Memory]:
+    """The notes without those that a later one of them updates: a status says how things stand."""
+    ids = {note.id for note in notes}
+    edges = (edge for note in notes for edge in state.edges(note.id) if edge.relation == "updates")
+    outdated = {edge.target for edge in edges if edge.source in ids}
+    return [note for note in notes if note.id not in outdated or note is notes[-1]]
 
 
 def session_notes(state: CycleState) -> Mask:
