@@ -48,6 +48,16 @@ TAGGED = ProposalView(
     memories=[recalled(access_count=3, layer="working")],
     stale="a text was changed",
 )
+WAITING = ConsolidateAnswer(
+    cycle=msgspec.structs.replace(CYCLE, steps=[CycleStepView(name="gate", counts={"proposed": 1, "waiting": 1})]),
+    total=0, operations=[],
+)  # fmt: skip
+DISTILLED = ConsolidateAnswer(
+    cycle=CYCLE, total=1, operations=[
+        CycleOperationView(step="session_distillation", action="distil", ids=[ID], texts=["The key is with Ines."],
+                           text="Ines has it."),
+    ],
+)  # fmt: skip
 FORETOLD = msgspec.structs.replace(DONE, dry_run=True, namespace="*")
 STEPS = ("  triage  promote 1 · keep 2 · 1.5 s\n"
          "  merge   skipped: no language\ufffd model may be asked\n")  # fmt: skip
@@ -56,8 +66,8 @@ SCENARIOS = (
     Scenario("a cycle is shown by its steps, and each operation with its texts and the words that change", (
         {"POST /v1/consolidate": DONE},
         Give("consolidate --merge", sent=[{"merge": True}],
-             out="cycle 7 · namespace default\n" + STEPS +
-                 "promote · triage · reinforcement 5.0\n  c0ffee01  The key\ufffd is with Ines.\n"
+             out="cycle deadbeef · namespace default\n" + STEPS +
+                 "promote to working · triage · reinforcement 5.0\n  c0ffee01  The key\ufffd is with Ines.\n"
                  "  deadbeef  Ines has it.\nmerge\n  c0ffee01  The key is with Ines.\n  deadbeef  Ines has it.\n"
                  "  becomes   The {+spare+} key is with Ines.\nand 500 more operations\n",
              err="take the cycle back with: mnemo undo --cycle\n"),
@@ -65,7 +75,14 @@ SCENARIOS = (
         Give("consolidate --dry-run -n '*'", sent=[{"dry_run": True}], headers={"x-namespace": "*"},
              says=("a cycle would do this · all namespaces\n",), err=""),
         {"POST /v1/consolidate": msgspec.structs.replace(DONE, operations=[], total=0)},
-        Give("consolidate", out="cycle 7 · namespace default\n" + STEPS + "no memory needs a change\n", err=""),
+        Give("consolidate", out="cycle deadbeef · namespace default\n" + STEPS + "no memory needs a change\n", err=""),
+        {"POST /v1/consolidate": WAITING},
+        Give("consolidate", out="cycle deadbeef · namespace default\n  gate  proposed 1 · waiting 1\n",
+             err="2 operations wait for your approval: mnemo review\n"),
+        {"POST /v1/consolidate": DISTILLED},
+        Give("consolidate", says=("distil · session_distillation\n  c0ffee01  The key is with Ines.\n"
+                                  "  new       Ines has it.\n",)),
+        Give("consolidate -k 2", code=2, warns=("-k is the number of cycles that --history lists",)),
         {"POST /v1/consolidate": FORETOLD},
         Give("consolidate --json", json=msgspec.to_builtins(FORETOLD)),
     )),
@@ -73,8 +90,8 @@ SCENARIOS = (
         {"GET /v1/consolidate/history": CyclesAnswer(cycles=[CYCLE, msgspec.structs.replace(
             CYCLE, requested=False, namespace="*", ended_at=None, steps=[])])},
         Give("consolidate --history -k 2", sent=[{"limit": ["2"]}],
-             out="cycle 7 deadbeef 2025-12-01 00:00 · on request · namespace default\n" + STEPS +
-                 "cycle 7 deadbeef 2025-12-01 00:00 · after activity · not finished\n"),
+             out="cycle deadbeef 2025-12-01 00:00 · on request · namespace default\n" + STEPS +
+                 "cycle deadbeef 2025-12-01 00:00 · after activity · not finished\n"),
         {"GET /v1/consolidate/history": CyclesAnswer(cycles=[])},
         Give("consolidate --history", code=3, err="there was no cycle yet\n"),
         Give("consolidate --history --dry-run", code=2, warns=("--history lists the cycles so far",)),
@@ -93,11 +110,13 @@ SCENARIOS = (
         Give("review --ask", code=2, warns=("--ask needs a terminal",)),
         {"GET /v1/review": ReviewAnswer(proposals=[], total=0)},
         Give("review", code=3, err="nothing waits for approval in namespace default\n"),
+        {"GET /v1/review": ReviewAnswer(proposals=[], total=0, namespace="*")},
+        Give("review -n '*'", code=3, err="nothing waits for approval in any namespace\n"),
     )),
     Scenario("an audit says how much it looked through, and shows what is proposed", (
         {"POST /v1/audit": AuditPlanAnswer(proposals=[TAGGED], total=1, reviewed=240, left=7, proposed=1)},
         Give("audit", sent=[{}], says=("89abcdef tag lesson",),
-             err="240 memories were looked through, 1 new proposal; 7 are left for the next audit\n"
+             err="240 memories of core and working were looked through, 1 new proposal; 7 are left for the next audit\n"
                  "decide with: mnemo review approve ID, mnemo review reject ID, or mnemo review --ask\n"),
         Give("audit --apply", code=2, warns=("--apply asks about each",)),
         {"POST /v1/audit": AuditPlanAnswer(proposals=[MERGE], total=1, reviewed=2, proposed=1),

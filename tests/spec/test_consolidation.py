@@ -395,7 +395,7 @@ def test_undo_of_a_cycle_puts_back_usage_epoch_and_decisions_and_it_is_not_done_
     assert (desk.desk.memory(one.id).importance, desk.desk.memory(other.id).state) == (one.importance, "active")
 
     again = desk.run().cycle
-    assert again.steps[0].counts == {"rejected": 1}
+    assert again.steps[0].counts == {"rejected before": 1}
     assert desk.desk.memory(other.id).state == "active"
     desk.desk.edit(one.id, content="The kettle is on the shelf, in front.")  # another text is another case
     assert desk.run().cycle.steps[0].counts == {"absorb": 1}

@@ -237,7 +237,7 @@ def test_a_rejected_operation_is_not_proposed_again_until_a_text_changes(
     counts(desk)
     queue.reject(queue.proposals()[0].id, "cli")
     desk.settings = LifecycleSettings(review="off")
-    assert counts(desk) == {"rejected": 1}  # nor made, where nothing has to be approved
+    assert counts(desk) == {"rejected before": 1}  # nor made, where nothing has to be approved
     desk.settings = LifecycleSettings(review="all")
     desk.desk.edit(KITCHEN.id, content="The kettle is in the kitchen of the office.")
     assert counts(desk) == {"proposed": 1}

@@ -87,8 +87,8 @@ class ProfilesApi:
         of_project = {bucket: list(map(_view, found.get(ProfilePlace(bucket, name), ()))) for bucket in PROJECT_BUCKETS}
         changed = [each.last_updated for some in of_project.values() for each in some]
         if not changed:
-            known = ", ".join(sorted({place.project for place in found} - {""})) or "none yet"
-            raise Refusal(404, "not_found", f"nothing is known about a project {name!r}; known: {known}", field="name")
+            known = ", ".join(sorted({place.project for place in found} - {""})) or "none"
+            raise Refusal(404, "not_found", f"the profile has no project {name!r}; it has: {known}", field="name")
         return ProjectAnswer(
             project=name, **of_project, last_updated=max(changed), namespace=access.namespace_of(request)
         )

@@ -1,7 +1,7 @@
 """The commands of the lifecycle: consolidate, audit, review."""
 
 from mnemo_client.cli.context import CommandContext
-from mnemo_client.cli.format.lifecycle import consolidate_lines, cycle_lines, proposal_lines
+from mnemo_client.cli.format.lifecycle import consolidate_lines, cycle_lines, proposal_lines, waiting_operations
 from mnemo_client.cli.format.units import SHORT_ID_DIGITS, plural
 from mnemo_client.errors import EXIT_DONE, EXIT_NOT_FOUND, UsageError
 from mnemo_client.protocol.lifecycle import ProposalView, ReviewAnswer, Verdict
@@ -21,11 +21,16 @@ def consolidate(context: CommandContext) -> int:
             if not answer.cycles:
                 context.message("there was no cycle yet")
         return EXIT_DONE if answer.cycles else EXIT_NOT_FOUND
+    if options.top is not None:
+        raise UsageError("-k is the number of cycles that --history lists", "give it together with --history")
     done = client.consolidate(dry_run=options.dry_run, merge=options.merge or None)
     if not context.print_json_if_asked():
         context.page(list(consolidate_lines(done, context.style)))
         if not options.dry_run and done.total:
             context.message("take the cycle back with: mnemo undo --cycle")
+        if waiting := waiting_operations(done.cycle):
+            would = "would wait" if options.dry_run else "waits" if waiting == 1 else "wait"
+            context.message(f"{plural(waiting, 'operation')} {would} for your approval: mnemo review")
     return EXIT_DONE
 
 
@@ -38,7 +43,7 @@ def audit(context: CommandContext) -> int:
     if context.print_json_if_asked():
         return EXIT_DONE
     left = f"; {plural(answer.left, 'is', 'are')} left for the next audit" if answer.left else ""
-    looked = plural(answer.reviewed, "memory was", "memories were")
+    looked = plural(answer.reviewed, "memory of core and working was", "memories of core and working were")
     context.message(f"{looked} looked through, {plural(answer.proposed, 'new proposal')}{left}")
     if options.apply:
         return _ask_each(context, answer.proposals)
@@ -61,7 +66,8 @@ def show_proposals(context: CommandContext, answer: ReviewAnswer) -> int:
     """Show proposals and how to decide on them."""
     context.page([line for each in answer.proposals for line in proposal_lines(each, context.style)])
     if not answer.proposals:
-        context.message(f"nothing waits for approval in namespace {answer.namespace}")
+        where = "any namespace" if answer.namespace == "*" else f"namespace {answer.namespace}"
+        context.message(f"nothing waits for approval in {where}")
         return EXIT_NOT_FOUND
     if answer.cursor is not None:
         context.message(f"these are {len(answer.proposals)} of {answer.total}")

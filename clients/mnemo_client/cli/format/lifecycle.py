@@ -20,10 +20,10 @@ MILLISECONDS_SHOWN = 100  # of a step that took longer
 def consolidate_lines(answer: ConsolidateAnswer, style: TextStyle) -> Iterator[str]:
     """Yield what a cycle did, or would do: a line for each step that did anything, then its operations."""
     scope = "all namespaces" if answer.namespace == "*" else f"namespace {sanitize(answer.namespace)}"
-    verb = "a cycle would do this" if answer.dry_run else f"cycle {answer.cycle.epoch}"
-    yield f"{style.bold(verb)} {style.dim(f'· {scope}')}"
+    title = style.bold("a cycle would do this") if answer.dry_run else _cycle_name(answer.cycle, style)
+    yield f"{title} {style.dim(f'· {scope}')}"
     yield from step_lines(answer.cycle.steps, style)
-    if not answer.total:
+    if not answer.total and not waiting_operations(answer.cycle):
         yield style.dim("no memory needs a change")
     for head, operations in groupby(answer.operations, lambda each: (each.step, each.action, each.reason)):
         yield _operation_head(*head, style)
@@ -31,6 +31,15 @@ def consolidate_lines(answer: ConsolidateAnswer, style: TextStyle) -> Iterator[s
             yield from _operation_lines(operation, style)
     if len(answer.operations) < answer.total:
         yield style.dim(f"and {plural(answer.total - len(answer.operations), 'more operation')}")
+
+
+def waiting_operations(cycle: CycleView) -> int:
+    """Return the number of operations of a cycle that wait for approval."""
+    return sum(step.counts.get(name, 0) for step in cycle.steps for name in ("proposed", "waiting"))
+
+
+def _cycle_name(cycle: CycleView, style: TextStyle) -> str:
+    return f"{style.bold('cycle')} {style.location(short_id(cycle.id))}"
 
 
 def step_lines(steps: Sequence[CycleStepView], style: TextStyle) -> list[str]:
@@ -57,8 +66,7 @@ def cycle_lines(cycles: Sequence[CycleView], style: TextStyle) -> Iterator[str]:
             facts.append(style.warn("not finished"))
         if cycle.undone_at is not None:
             facts.append(style.warn("undone"))
-        head = f"{style.bold(f'cycle {cycle.epoch}')} {style.location(short_id(cycle.id))}"
-        yield f"{head} {style.dim(' · '.join(facts))}"
+        yield f"{_cycle_name(cycle, style)} {style.dim(' · '.join(facts))}"
         yield from step_lines(cycle.steps, style)
 
 
@@ -69,7 +77,8 @@ def proposal_lines(proposal: ProposalView, style: TextStyle) -> Iterator[str]:
         facts.append(f"similarity {proposal.similarity:.2f}")
     if proposal.stale:
         facts.append(style.warn(sanitize(proposal.stale)))
-    head = f"{style.bold(proposal.id[:SHORT_ID_DIGITS])} {style.warn(sanitize(proposal.action))}"
+    action = _aim(proposal.action, "core")  # no other promotion has to be approved
+    head = f"{style.bold(proposal.id[:SHORT_ID_DIGITS])} {style.warn(sanitize(action))}"
     if proposal.tag:
         head += f" {sanitize(proposal.tag)}"
     yield head + style.dim("".join(f" · {fact}" for fact in facts))
@@ -86,7 +95,11 @@ def proposal_lines(proposal: ProposalView, style: TextStyle) -> Iterator[str]:
 def _operation_head(step: str, action: str, reason: str, style: TextStyle) -> str:
     """The step and the action of operations, with their reason."""
     facts = style.dim("".join(f" · {sanitize(each)}" for each in (step, reason) if each not in ("", action)))
-    return f"{style.warn(sanitize(action))}{facts}"
+    return f"{style.warn(sanitize(_aim(action, 'core' if step == 'gate' else 'working')))}{facts}"
+
+
+def _aim(action: str, layer: str) -> str:
+    return f"promote to {layer}" if action == "promote" else action
 
 
 def _operation_lines(operation: CycleOperationView, style: TextStyle) -> Iterator[str]:
@@ -94,6 +107,8 @@ def _operation_lines(operation: CycleOperationView, style: TextStyle) -> Iterato
     known = [(each, text) for each, text in zip(operation.ids, operation.texts, strict=True) if text is not None]
     for memory_id, text in known:
         yield f"  {style.location(short_id(memory_id))}  {clip(sanitize(text), LISTED_LINE_CELLS)}"
-    if operation.text is not None:
+    if operation.text is not None and operation.step == "session_distillation":  # nothing becomes it: the notes stay
+        yield f"  {style.dim('new')}       {sanitize(operation.text)}"
+    elif operation.text is not None:
         before = known[0][1] if known else ""
         yield f"  {style.dim('becomes')}   {word_diff(before, operation.text, style)}"

@@ -132,7 +132,7 @@ def _may_archive(memory: Memory) -> bool:
 def _outcome(state: CycleState, memory: Memory, answer: TriageAnswer) -> _Outcome:
     """The operation of a verdict; one that a person took back is not planned again, and the memory is kept."""
     if answer.verdict == "promote" and not was_rejected(state, "promote", memory):
-        return _promote(memory, "triage promotes it")
+        return _promote(memory, "it is worth keeping")
     was_used = reinforcement(state.usage(memory)) > 0  # it would be active again with the next recall
     is_passing = answer.verdict == "archive" and _may_archive(memory) and not was_used
     if is_passing and not was_rejected(state, "archive", memory):

@@ -36,12 +36,12 @@ def reviewed(plan: StepPlan, state: CycleState, room: int) -> StepPlan:
     """The plan without what a person rejected, and with proposals, at most `room`, for what has to be approved."""
     operations: list[CycleOperation] = []
     proposals: list[Change] = []
-    counts = dict.fromkeys(("rejected", "waiting", "proposed", "queue full"), 0)
+    counts = dict.fromkeys(("rejected before", "waiting", "proposed", "queue full"), 0)
     for operation in plan.operations:
         subject = state.subject(operation.ids)
         known = decided(state, operation.action, subject)
         if known is not None and is_rejected(known):
-            counts["rejected"] += 1
+            counts["rejected before"] += 1
         elif not needs_approval(operation, state, state.options.review):
             operations.append(operation)
         elif known is not None and known.status == "proposed":

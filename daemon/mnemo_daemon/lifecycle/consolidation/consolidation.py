@@ -153,7 +153,7 @@ class _CycleRun:
     def _planned(self, step: CycleStep) -> tuple[StepPlan, str]:
         """The plan of a step, and why it is left out."""
         if step.needs_model is not None and not self._state.options.may_ask(step.needs_model):
-            return StepPlan(), "no language model"
+            return StepPlan(), "no language model that is good enough"
         self._state.begin_step()
         plan = reviewed(self._answered(step.plan(self._state), self._state), self._state, self._room)
         changes = plan.all_changes()
