@@ -297,6 +297,23 @@ def test_undo_of_a_cycle_takes_its_proposals_back(
     assert not queue.proposals()
 
 
+def test_proposals_are_followed_and_those_from_before_the_start_are_read(
+    desk: CycleDesk, queue: ReviewQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(monkeypatch, merge, promote)
+    assert desk.consolidation.proposals.count() == 0
+    counts(desk)
+    seen = [each.action for each in desk.consolidation.proposals.read()]
+    desk.restarted()
+    proposals = desk.consolidation.proposals
+    assert sorted(seen) == sorted(each.action for each in proposals.read()) == ["merge", "promote"]
+    monkeypatch.setattr("mnemo_daemon.lifecycle.consolidation.proposals.records_of", None)  # the table is read once
+    desk.desk.edit(KITCHEN.id, content="The kettle is in the office.")
+    assert (proposals.count(), len(proposals.read())) == (1, 2)
+    proposals.remove_stale()
+    assert [each.action for each in proposals.read()] == ["promote"]
+
+
 def test_an_unknown_proposal_is_not_found(queue: ReviewQueue) -> None:
     for name in ("", "0123456", "0123456789abcdef"):
         with pytest.raises(Refusal) as refused:

@@ -38,7 +38,7 @@ from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.knowledge.topic_trees import TopicTrees
 from mnemo_daemon.lifecycle.consolidation.cycle_source import StoreSource, read_state
-from mnemo_daemon.lifecycle.consolidation.proposals import waiting_proposals
+from mnemo_daemon.lifecycle.consolidation.proposals import Proposals
 from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_daemon.models.language.task_runner import TaskRunner
 from mnemo_daemon.priority import QueryPriority
@@ -206,6 +206,7 @@ class Consolidation:
         topic_trees: TopicTrees, settings: Callable[[], LifecycleSettings], priority: QueryPriority,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
+        self.proposals = Proposals(store)
         self._store = store
         self._views = views
         self._indexing = indexing
@@ -306,8 +307,9 @@ class Consolidation:
         """Look through core and working memories of a namespace ("": of all), and propose what should be done; return
         the counts. Raises a Refusal where the daemon ends."""
         state = self.state(namespace)
-        room = min(CHANGES_PER_STEP, PROPOSALS_MAX - waiting_proposals(self._store, is_cleaned=True))
-        plan = self._answered(plan_audit(state, max(0, room)), state)
+        self.proposals.remove_stale()
+        room = max(0, PROPOSALS_MAX - self.proposals.count())
+        plan = self._answered(plan_audit(state, min(CHANGES_PER_STEP, room)), state)
         self._store.transact(lambda _: WriteResult(plan.changes, None, AUDIT), by=by).result()
         return dict(plan.counts)
 
@@ -392,7 +394,9 @@ class Consolidation:
         """The number of proposals that a cycle may make."""
         if options.review == "off":
             return 0
-        return max(0, PROPOSALS_MAX - waiting_proposals(self._store, is_cleaned=not is_dry_run))
+        if not is_dry_run:
+            self.proposals.remove_stale()
+        return max(0, PROPOSALS_MAX - self.proposals.count())
 
     def _advanced(self, run: _CycleRun) -> bool:
         """Carry out the next step of the cycle under way; return whether there are more."""

@@ -13,7 +13,6 @@ from mnemo_daemon.errors import Refusal
 from mnemo_daemon.history_names import REVIEW
 from mnemo_daemon.lifecycle.consolidation.consolidation import Consolidation
 from mnemo_daemon.lifecycle.consolidation.proposals import STALE, Proposal, proposal_id, read_proposal
-from mnemo_daemon.table_walk import records_of
 from mnemo_store.backend import Snapshot
 from mnemo_store.records import Memory, PutDecision
 from mnemo_store.store import Store, WriteResult
@@ -31,7 +30,7 @@ class ApprovedProposal(NamedTuple):
 
 
 class ReviewQueue:
-    """The service. Every method reads the table of decisions, and runs on a worker thread."""
+    """The service. Its methods run on a worker thread."""
 
     def __init__(self, store: Store, consolidation: Consolidation) -> None:
         self._store = store
@@ -39,10 +38,7 @@ class ReviewQueue:
 
     def proposals(self, wanted: Callable[[Memory], bool] = lambda _: True) -> list[Proposal]:
         """The proposals whose first memory is wanted, the oldest first."""
-        waiting = sorted(
-            (each for each in records_of(self._store, DECISIONS) if each.status == "proposed"),
-            key=lambda each: (each.at, proposal_id(each)),
-        )
+        waiting = sorted(self._consolidation.proposals.read(), key=lambda each: (each.at, proposal_id(each)))
         with self._store.snapshot() as snapshot:
             found = [read_proposal(snapshot, each) for each in waiting]
         return [each for each in found if each.memories and wanted(each.memories[0])]
