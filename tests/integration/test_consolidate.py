@@ -11,6 +11,7 @@ import pytest
 from mnemo_client.client import Client
 from mnemo_client.errors import RefusalError
 from mnemo_client.protocol.lifecycle import ConsolidateRequest
+from mnemo_client.protocol.status import LifecycleStatus
 from mnemo_daemon.api.lifecycle_routes import LifecycleApi
 from mnemo_daemon.api.workers import WorkerPool
 from mnemo_daemon.errors import Refusal
@@ -35,6 +36,8 @@ def test_a_cycle_on_request_is_reported_and_is_in_the_history(client: Client) ->
     done = client.consolidate(namespace="*").cycle
     of_one = client.consolidate(namespace="work").cycle
     assert (done.epoch, done.requested, done.namespace, of_one.namespace) == (1, True, "*", "work")
+    assert client.status().lifecycle == LifecycleStatus(last_cycle=of_one)
+    assert client.jobs().last_cycle == of_one
     assert [step.name for step in done.steps] == [step.name for step in foretold.cycle.steps]
     first = client.cycles(limit=1)
     assert [each.id for each in first.cycles] == [of_one.id]

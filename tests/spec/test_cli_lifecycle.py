@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from mnemo_client.protocol.jobs import JobsAnswer, JobStatus
 from mnemo_client.protocol.lifecycle import (
     AuditPlanAnswer,
     ConsolidateAnswer,
@@ -14,8 +15,9 @@ from mnemo_client.protocol.lifecycle import (
     ReviewAnswer,
     VerdictAnswer,
 )
+from mnemo_client.protocol.status import LifecycleStatus
 from mnemo_client.protocol.versions import UndoAnswer
-from tests.canned import ID, CannedDaemon, CannedPerson, Give, Scenario, play, recalled
+from tests.canned import ID, CannedDaemon, CannedPerson, Give, Scenario, play, recalled, status
 
 OTHER = "01936f2e-7c00-7000-8000-0000deadbeef"
 CYCLE = CycleView(
@@ -58,6 +60,10 @@ DISTILLED = ConsolidateAnswer(
                            text="Ines has it."),
     ],
 )  # fmt: skip
+JOB = JobStatus(
+    name="consolidation", summary="Does it.", state="idle", reason=None, slice="", heavy=True, runs=0, slices=0,
+    started_at=None, finished_at=None,
+)  # fmt: skip
 FORETOLD = msgspec.structs.replace(DONE, dry_run=True, namespace="*")
 STEPS = ("  triage  promote 1 · keep 2 · 1.5 s\n"
          "  merge   skipped: no language\ufffd model may be asked\n")  # fmt: skip
@@ -85,6 +91,20 @@ SCENARIOS = (
         Give("consolidate -k 2", code=2, warns=("-k is the number of cycles that --history lists",)),
         {"POST /v1/consolidate": FORETOLD},
         Give("consolidate --json", json=msgspec.to_builtins(FORETOLD)),
+    )),
+    Scenario("status and jobs show the last cycle, and status what waits", (
+        {"GET /v1/status": status(lifecycle=LifecycleStatus(last_cycle=CYCLE, reason="on\x1b battery", proposals=3))},
+        Give("status", says=("  last cycle       7 · 2025-12-01 00:00 · promote 1 · keep 2\n"
+                             "  next cycle       on\ufffd battery\n"
+                             "  review           3 operations wait: mnemo review\n",)),
+        {"GET /v1/status": status(lifecycle=LifecycleStatus(
+            last_cycle=msgspec.structs.replace(CYCLE, undone_at=1), proposals=1))},
+        Give("status", says=("7 · 2025-12-01 00:00 · undone\n  review           1 operation waits: mnemo review\n",)),
+        {"GET /v1/jobs": JobsAnswer(jobs=[JOB], last_cycle=msgspec.structs.replace(CYCLE, steps=[]))},
+        Give("jobs", out="consolidation  idle  has not run yet, next when needed\n    Does it.\n"
+                         "    last cycle: 7 · 2025-12-01 00:00 · no memory needed a change\n"),
+        {"GET /v1/jobs": JobsAnswer(jobs=[JOB], last_cycle=msgspec.structs.replace(CYCLE, ended_at=None, steps=[]))},
+        Give("jobs", says=("last cycle: 7 · 2025-12-01 00:00 · not finished\n",)),
     )),
     Scenario("the cycles so far are listed with their steps", (
         {"GET /v1/consolidate/history": CyclesAnswer(cycles=[CYCLE, msgspec.structs.replace(

@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+from mnemo_client.protocol.lifecycle import CycleView
 from mnemo_client.protocol.primitives import AnswerBody
 
 
@@ -28,3 +29,4 @@ class JobsAnswer(AnswerBody):
     """GET /v1/jobs."""
 
     jobs: list[JobStatus]
+    last_cycle: CycleView | None = None  # of the job `consolidation`, or on request

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from mnemo_client.protocol.choices import DaemonState
+from mnemo_client.protocol.lifecycle import CycleView
 from mnemo_client.protocol.primitives import API_VERSION, AnswerBody, Namespace, RequestBody
 
 
@@ -75,6 +76,15 @@ class NewRootRequest(RequestBody):
     namespace: Namespace | None = None
 
 
+class LifecycleStatus(AnswerBody):
+    """`last_cycle` is the newest one, which may have been undone. `reason`: why the next one waits or fails.
+    `proposals`: operations that wait for a person."""
+
+    last_cycle: CycleView | None = None
+    reason: str | None = None
+    proposals: int = 0
+
+
 class StatusAnswer(AnswerBody):
     """GET /v1/status: the state of every part."""
 
@@ -99,6 +109,7 @@ class StatusAnswer(AnswerBody):
     uptime_seconds: float = 0.0
     protocol: str = API_VERSION
     threads: dict[str, ThreadStatus] = {}  # by name, once the store is open
+    lifecycle: LifecycleStatus | None = None  # once the store is open
 
 
 class SiteGrade(AnswerBody):

@@ -74,7 +74,8 @@ class DaemonApi:
         return Reply(ConfigAnswer(values=values, file=str(configuration.folders.config_file)))
 
     async def jobs(self, _: Request) -> Reply:
-        return Reply(JobsAnswer(jobs=[job_status(report) for report in self._report.job_reports()]))
+        last_cycle = await self._workers.run(self._report.last_cycle)
+        return Reply(JobsAnswer(jobs=list(map(job_status, self._report.job_reports())), last_cycle=last_cycle))
 
     async def llm_usage(self, request: Request) -> Reply:
         since = query_time(request.query.since)

@@ -13,8 +13,6 @@ from mnemo_client.protocol.lifecycle import (
     ConsolidateRequest,
     CycleOperationView,
     CyclesAnswer,
-    CycleStepView,
-    CycleView,
     ProposalView,
     ReviewAnswer,
     VerdictAnswer,
@@ -31,7 +29,6 @@ from mnemo_daemon.lifecycle.consolidation.proposals import Proposal
 from mnemo_daemon.models.embedders.embedding import lower_thread_priority
 from mnemo_daemon.server.router import Reply, Request, Route
 from mnemo_daemon.services import Services
-from mnemo_store.records import Cycle
 
 OPERATIONS_SHOWN = 500
 BUSY_SECONDS = 5  # after which a request that met another one may come again
@@ -104,7 +101,7 @@ class LifecycleApi:
     async def history(self, request: Request) -> Reply:
         query: CyclesQuery = request.query
         cycles, cursor = await self._workers.run(self._services.consolidation.history, query.limit, query.cursor)
-        return Reply(CyclesAnswer(cycles=list(map(cycle_view, cycles)), cursor=cursor or None))
+        return Reply(CyclesAnswer(cycles=list(map(response_codec.cycle_view, cycles)), cursor=cursor or None))
 
     async def review(self, request: Request) -> Reply:
         return Reply(await self._workers.run(self._proposals, request))
@@ -167,23 +164,9 @@ class LifecycleApi:
         only = "" if namespace == access.EVERY_NAMESPACE else namespace
         done = consolidation.run(only, is_dry_run=asked.dry_run, merge=asked.merge)
         return ConsolidateAnswer(
-            cycle=cycle_view(done.cycle), operations=_operation_views(done), total=len(done.operations),
+            cycle=response_codec.cycle_view(done.cycle), operations=_operation_views(done), total=len(done.operations),
             dry_run=asked.dry_run, namespace=namespace,
         )  # fmt: skip
-
-
-def cycle_view(cycle: Cycle) -> CycleView:
-    """A cycle as it is answered."""
-    return CycleView(
-        id=cycle.id, epoch=cycle.epoch, started_at=cycle.started_at, ended_at=cycle.ended_at or None,
-        namespace=cycle.namespace or access.EVERY_NAMESPACE, requested=cycle.is_requested,
-        undone_at=cycle.undone_at or None,
-        steps=[
-            CycleStepView(name=each.name, counts=each.counts, milliseconds=each.milliseconds,
-                          skipped=each.skipped or None)
-            for each in cycle.steps
-        ],
-    )  # fmt: skip
 
 
 def _operation_views(done: CycleResult) -> list[CycleOperationView]:

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from mnemo_client.protocol.ingestion import IngestExplanation, NeighbourView, ScoresView, StatementView
+from mnemo_client.protocol.lifecycle import CycleStepView, CycleView
 from mnemo_client.protocol.memories import EdgeView, MemoryView, NoteView, ProcedureTrace, TurnView
 from mnemo_client.protocol.retrieval import (
     AskAnswer,
@@ -28,7 +29,7 @@ from mnemo_daemon.memories.memory_service import MemoryDetails, MemoryEdge
 from mnemo_daemon.retrieval.question import Hit, Question, RecallOutcome, shown_score
 from mnemo_daemon.retrieval.question_answering import AnsweredQuestion, CitedSentence
 from mnemo_daemon.times import local_day
-from mnemo_store.records import Memory
+from mnemo_store.records import Cycle, Memory
 
 NOT_ASSUMED = ProfilePlace("do_not_assume")
 TRAIL_CHARS_MAX = 120  # of title and headings, in a line of the context block
@@ -251,3 +252,17 @@ def _note(memory: Memory, found: MemoryDetails, root_paths: Mapping[str, str]) -
                 dated=memory.note.dated,
             )
     return None
+
+
+def cycle_view(cycle: Cycle) -> CycleView:
+    """A cycle as it is answered."""
+    return CycleView(
+        id=cycle.id, epoch=cycle.epoch, started_at=cycle.started_at, ended_at=cycle.ended_at or None,
+        namespace=cycle.namespace or "*", requested=cycle.is_requested,
+        undone_at=cycle.undone_at or None,
+        steps=[
+            CycleStepView(name=each.name, counts=each.counts, milliseconds=each.milliseconds,
+                          skipped=each.skipped or None)
+            for each in cycle.steps
+        ],
+    )  # fmt: skip

@@ -10,8 +10,10 @@ from pathlib import Path
 import msgspec
 
 from mnemo_client.protocol.choices import DaemonState
+from mnemo_client.protocol.lifecycle import CycleView
 from mnemo_client.protocol.status import (
     CatalogueModel,
+    LifecycleStatus,
     ModelsAnswer,
     ModelStatus,
     NotesStatus,
@@ -20,7 +22,7 @@ from mnemo_client.protocol.status import (
     ThreadStatus,
 )
 from mnemo_client.version import VERSION
-from mnemo_daemon.api.response_codec import view_status
+from mnemo_daemon.api.response_codec import cycle_view, view_status
 from mnemo_daemon.indexing.registry import BACKGROUND_INDEXES
 from mnemo_daemon.models.catalogue import ModelListing
 from mnemo_daemon.scheduler import JobReport
@@ -159,9 +161,22 @@ class StatusReport:
             services.scoring_backfill.waiting() if services.indexing.serving() is not None else 0
         )
         status.queue = {"writes": services.store.queue_length(), "vectors": waiting}
+        status.lifecycle = self._lifecycle()
         with contextlib.suppress(FileNotFoundError):  # removed under the daemon's feet, which `state` tells
             status.disk = services.store.disk_bytes()
         status.disk = {**status.disk, "views": _folder_bytes(services.store.folder / "views")}
+
+    def last_cycle(self) -> CycleView | None:
+        """The newest cycle of consolidation."""
+        cycles, _ = self._services.consolidation.history(1, "")
+        return cycle_view(cycles[0]) if cycles else None
+
+    def _lifecycle(self) -> LifecycleStatus:
+        reasons = {each.job.name: each.reason for each in self.job_reports()}
+        proposals = self._services.consolidation.proposals.count()
+        return LifecycleStatus(
+            last_cycle=self.last_cycle(), reason=reasons.get("consolidation") or None, proposals=proposals
+        )
 
     def _trash_size(self) -> dict[str, int]:
         """Memories in the trash and the bytes of their texts; counted again when the store has changed."""

@@ -1,10 +1,18 @@
 """Shows cycles of consolidation: the counts of their steps, and each operation with the beginning of its texts."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from mnemo_client.cli.format.differences import word_diff
-from mnemo_client.cli.format.units import LISTED_LINE_CELLS, SHORT_ID_DIGITS, local_minute, plural, short_id
+from mnemo_client.cli.format.units import (
+    LISTED_LINE_CELLS,
+    SHORT_ID_DIGITS,
+    local_minute,
+    number_text,
+    plural,
+    short_id,
+)
 from mnemo_client.cli.terminal import TextStyle, clip, sanitize, table
 from mnemo_client.protocol.lifecycle import (
     ConsolidateAnswer,
@@ -54,6 +62,19 @@ def step_lines(steps: Sequence[CycleStepView], style: TextStyle) -> list[str]:
         if parts:
             rows.append([style.dim(sanitize(step.name)), " · ".join(parts)])
     return table(rows, "  ", style.width)
+
+
+def cycle_summary(cycle: CycleView, style: TextStyle) -> str:
+    """Return a cycle in a line: its epoch, its time, and what it did."""
+    counts = Counter[str]()
+    for step in cycle.steps:
+        counts.update(step.counts)
+    did = [f"{sanitize(name)} {number_text(count)}" for name, count in counts.items() if count]
+    if cycle.undone_at is not None:
+        did = [style.warn("undone")]
+    elif cycle.ended_at is None:
+        did.append(style.warn("not finished"))
+    return " · ".join([str(cycle.epoch), local_minute(cycle.started_at), *(did or ["no memory needed a change"])])
 
 
 def cycle_lines(cycles: Sequence[CycleView], style: TextStyle) -> Iterator[str]:

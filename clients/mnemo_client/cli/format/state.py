@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from mnemo_client.cli.format.lifecycle import cycle_summary
 from mnemo_client.cli.format.units import (
     duration_text,
     local_minute,
@@ -19,6 +20,7 @@ from mnemo_client.protocol.jobs import JobsAnswer, JobStatus
 from mnemo_client.protocol.llm import LlmUsage, LlmUsageAnswer
 from mnemo_client.protocol.status import (
     ConfigAnswer,
+    LifecycleStatus,
     ModelsAnswer,
     ModelStatus,
     NotesStatus,
@@ -66,6 +68,7 @@ def status_lines(status: StatusAnswer, style: TextStyle, home: Path) -> list[str
             "waiting",
             " · ".join(f"{sanitize(name)} {number_text(count)}" for name, count in status.queue.items() if count),
         ],
+        *(_lifecycle_rows(status.lifecycle, style) if status.lifecycle is not None else ()),
         ["trash", f"{number_text(status.trash.get('count', 0))}, {size_text(status.trash.get('bytes', 0))}"],
         ["disk", _disk_text(status.disk)],
         ["data", sanitize(short_path(status.data_dir, None, home))],
@@ -82,6 +85,15 @@ def status_lines(status: StatusAnswer, style: TextStyle, home: Path) -> list[str
 def _other_states_text(by_state: Mapping[str, int]) -> str:
     others = [f"{number_text(count)} {name}" for name, count in by_state.items() if count and name != "active"]
     return f" ({', '.join(others)})" if others else ""
+
+
+def _lifecycle_rows(lifecycle: LifecycleStatus, style: TextStyle) -> list[list[str]]:
+    proposals = plural(lifecycle.proposals, "operation waits", "operations wait")
+    return [
+        ["last cycle", cycle_summary(lifecycle.last_cycle, style) if lifecycle.last_cycle is not None else ""],
+        ["next cycle", style.warn(sanitize(lifecycle.reason)) if lifecycle.reason else ""],
+        ["review", f"{proposals}: mnemo review" if lifecycle.proposals else ""],
+    ]
 
 
 def _index_text(view: ViewStatus, style: TextStyle) -> str:
@@ -212,6 +224,8 @@ def job_lines(answer: JobsAnswer, style: TextStyle) -> list[str]:
     lines = []
     for job, head in zip(answer.jobs, heads, strict=True):
         lines += [head, *_indented(sanitize(job.summary), style)]
+        if job.name == "consolidation" and answer.last_cycle is not None:
+            lines += _indented(f"last cycle: {cycle_summary(answer.last_cycle, style)}", style)
         if job.reason is not None:
             again = "; it is tried again" if job.state == "failing" else ""
             lines += map(style.warn, _indented(f"! {job.state}: {sanitize(job.reason)}{again}", style))
