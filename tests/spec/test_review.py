@@ -307,7 +307,6 @@ def test_proposals_are_followed_and_those_from_before_the_start_are_read(
     desk.restarted()
     proposals = desk.consolidation.proposals
     assert sorted(seen) == sorted(each.action for each in proposals.read()) == ["merge", "promote"]
-    monkeypatch.setattr("mnemo_daemon.lifecycle.consolidation.proposals.records_of", None)  # the table is read once
     desk.desk.edit(KITCHEN.id, content="The kettle is in the office.")
     assert (proposals.count(), len(proposals.read())) == (1, 2)
     proposals.remove_stale()
