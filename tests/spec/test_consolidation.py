@@ -414,3 +414,37 @@ def test_undo_of_a_cycle_keeps_the_uses_since(desk: CycleDesk, monkeypatch: pyte
     assert desk.usage(one.id).access_count == 3
     with desk.store.snapshot() as snapshot:
         assert snapshot.meta("epoch") == "2"
+
+
+def test_an_undone_cycle_is_no_epoch_once_none_after_it_stands(
+    desk: CycleDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = desk.put(sample_memory(1, "The kettle is on the shelf."))
+    other = desk.put(sample_memory(2, "The window is open."))
+    seen = list[list[int]]()
+
+    def look(state: CycleState) -> Planning:
+        yield from ()
+        seen.append([state.epochs_since(at) for at in (500, 1500, 2500, 3500)])
+        return StepPlan()
+
+    def run(at: int, memory: Memory, layer: str) -> str:
+        desk.desk.at = at
+        use(monkeypatch, CycleStep("look", "", look), step("move", [memory], layer=layer),
+            CycleStep("decay", "", plan_decay))  # fmt: skip
+        return desk.run().cycle.id
+
+    def epoch() -> str:
+        with desk.store.snapshot() as snapshot:
+            return snapshot.meta("epoch")
+
+    run(1000, one, "working")
+    second, third = run(2000, one, "core"), run(3000, other, "working")
+    desk.desk.undo(group=second)
+    assert epoch() == "3"  # the third one stands
+    desk.desk.undo(group=third)
+    assert epoch() == "1"
+    run(4000, one, "core")
+    run(5000, other, "working")
+    run(6000, other, "core")
+    assert seen[-1] == [3, 2, 2, 2]

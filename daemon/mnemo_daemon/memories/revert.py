@@ -39,6 +39,7 @@ from mnemo_store.records import (
     DropEdge,
     DropFact,
     PutMemory,
+    PutMeta,
     PutSkip,
     PutUsage,
     Skip,
@@ -311,7 +312,19 @@ def _cycle_changes(snapshot: Snapshot, cycle: Cycle, chosen: Chosen, rows: Seque
         return memory.content if memory is not None else None
 
     is_last = snapshot.meta(LAST_CYCLE) == cycle.id
-    return undo_changes(cycle, snapshot.now, partial(snapshot.get, DECISIONS), text_after, is_last=is_last)
+    changes = undo_changes(cycle, snapshot.now, partial(snapshot.get, DECISIONS), text_after, is_last=is_last)
+    return [*changes, *(_metas_of_undone(snapshot, cycle) if is_last else ())]
+
+
+def _metas_of_undone(snapshot: Snapshot, cycle: Cycle) -> Iterator[Change]:
+    """The changes that put back the epoch and the like of the cycles before one that were undone while it stood."""
+    before: Cycle | None = cycle
+    while before is not None:
+        name = next((each.before for each in before.metas if each.name == LAST_CYCLE), "")
+        before = snapshot.get(CYCLES, name) if name else None
+        if before is None or not before.undone_at:
+            return
+        yield from (PutMeta(name=each.name, value=each.before) for each in before.metas)
 
 
 def _edges_made(

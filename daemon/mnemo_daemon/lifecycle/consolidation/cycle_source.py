@@ -23,9 +23,20 @@ from mnemo_daemon.memories.memory_service import stated_facts
 from mnemo_daemon.models.embedders.calibration import ModelThresholds
 from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_daemon.priority import QueryPriority
+from mnemo_store.backend import Snapshot
 from mnemo_store.ids import last_key_until, time_of_id
 from mnemo_store.indexes.attributes import NEVER
-from mnemo_store.records import Edge, Fact, LifecycleAction, LifecycleDecision, Memory, Session, Usage, session_key
+from mnemo_store.records import (
+    Cycle,
+    Edge,
+    Fact,
+    LifecycleAction,
+    LifecycleDecision,
+    Memory,
+    Session,
+    Usage,
+    session_key,
+)
 from mnemo_store.store import Store
 from mnemo_store.tables import CYCLES, DECISIONS, SESSIONS
 
@@ -83,8 +94,9 @@ class StoreSource:
         begin, end, found = self._last_epochs  # memories of one time are mostly asked about together
         if not begin <= at < end:
             with self._store.snapshot() as snapshot:
-                later = snapshot.scan(CYCLES, last_key_until(at), 1)
-            found = max(0, self._epoch + 1 - later[0].epoch) if later else 0
+                later = _cycles_until_one_stands(snapshot, last_key_until(at))
+            # An undone cycle gives its epoch to the next one, unless a later one stood then.
+            found = max(0, self._epoch + 1 - min(each.epoch for each in later)) if later else 0
             self._last_epochs = at, time_of_id(later[0].id) if later else NEVER, found
         return found
 
@@ -128,6 +140,15 @@ class StoreSource:
 
     def new_id(self) -> str:
         return self._store.new_id()
+
+
+def _cycles_until_one_stands(snapshot: Snapshot, after: bytes) -> list[Cycle]:
+    """The cycles behind a key, as far as they are undone, and the next one."""
+    found: list[Cycle] = []
+    while (not found or found[-1].undone_at) and (rows := snapshot.scan(CYCLES, after, 1)):
+        found += rows
+        after = CYCLES.key.of(rows[0])
+    return found
 
 
 def read_state(
