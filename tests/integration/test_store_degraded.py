@@ -128,3 +128,34 @@ def test_a_full_disk_answers_507_takes_deletions_and_goes_on_when_there_is_room(
         wait_until(lambda: not any("disk is full" in reason for reason in client.status().reasons))
         client.remember("The bicycle is blue.")
         assert texts(client) == ["The bicycle is blue."]
+
+
+def test_a_cycle_on_a_full_disk_writes_no_half_step_and_the_next_one_goes_on(
+    scratch_daemon: RunningDaemon, faults: Path
+) -> None:
+    scratch_daemon.start()
+    with scratch_daemon.client() as client:
+        kept = client.remember("The kettle is red.").memory
+        before = client.status().seq
+        fail(faults, "writing", "committing", error="ENOSPC")
+        with pytest.raises(RefusalError) as full:
+            client.consolidate(namespace="*")
+        assert (full.value.status, full.value.code) == (507, "disk_full")
+        assert (client.status().seq, client.cycles().cycles, client.get(kept.id)) == (before, [], kept)
+        mend(faults)
+        wait_until(lambda: not any("disk is full" in reason for reason in client.status().reasons))
+        cycle = client.consolidate(namespace="*").cycle
+        assert (cycle.epoch, [each.id for each in client.cycles().cycles]) == (1, [cycle.id])
+
+
+def test_a_cycle_without_a_database_is_kept_like_every_write(scratch_daemon: RunningDaemon, faults: Path) -> None:
+    scratch_daemon.start()
+    with scratch_daemon.client() as client:
+        client.remember("The kettle is red.")
+        fail(faults, "committing", "opening")
+        first = client.consolidate(namespace="*").cycle
+        assert client.status().state == "degraded"
+        mend(faults)
+        wait_until(lambda: "the database" not in " ".join(client.status().reasons))
+        second = client.consolidate(namespace="*").cycle
+        assert [(each.id, each.epoch) for each in client.cycles().cycles] == [(second.id, 2), (first.id, 1)]
