@@ -129,7 +129,9 @@ def test_a_bad_answer_is_replaced_by_the_fallback_and_recorded(
 
 
 @EVERY_TASK
-def test_G29_a_grounded_answer_is_used_and_its_call_is_recorded(task: AnyTask, scripted: ScriptedModel, store: Store) -> None:
+def test_G29_a_grounded_answer_is_used_and_its_call_is_recorded(
+    task: AnyTask, scripted: ScriptedModel, store: Store
+) -> None:
     good = task.fallback(INPUTS)  # made of the sources alone
     result = run(scripted.answering(encoded(good)), store, task)
     assert result == TaskResult(good, "llm")

@@ -284,7 +284,10 @@ def _can_plainly_be_undone(state: State, seq: int) -> bool | None:
         if versions is None or any(version.managed for _, version in versions):
             return None
         entries = [state.entries.get(by) for by, _ in versions]
-        if any(each is None or each.what.startswith("undo:") or each.by == "notes" for each in entries):
+        if any(
+            each is None or each.what.startswith(("undo:", "recall")) or each.by in ("notes", "intake")
+            for each in entries
+        ):
             return None
     return all(state.memories[memory_id][-1][0] == seq for memory_id in entry.ids)
 
