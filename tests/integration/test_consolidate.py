@@ -3,6 +3,8 @@
 import asyncio
 import threading
 from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,7 +21,9 @@ from mnemo_daemon.lifecycle.consolidation.consolidation import CycleResult
 from mnemo_daemon.server.router import Request
 from mnemo_daemon.server.sockets import Peer
 from mnemo_store.records import Cycle
-from tests.samples import WAIT_SECONDS, sample_id
+from mnemo_store.store import Store
+from tests.running import running
+from tests.samples import WAIT_SECONDS, sample_id, sample_memory, write
 
 
 @pytest.fixture(scope="module")
@@ -92,3 +96,23 @@ def test_a_second_request_does_not_wait_for_the_first(tmp_path: Any) -> None:
     asyncio.run(ask())
     api.close()
     workers.close()
+
+
+def test_operations_that_an_audit_proposes_are_decided_on_and_leave_no_trace_of_what_is_forgotten(
+    tmp_path: Path,
+) -> None:
+    with closing(Store.open(tmp_path)) as store:
+        texts = ("For now the parcels go to Wendelgard.", "For now the bins go to Ottokar.", "For now Ada has the key.")
+        for number, text in enumerate(texts, start=1):
+            write(store, sample_memory(number, text, layer="core"))
+    with running(tmp_path) as daemon, daemon.client(entry_point="cli") as client:
+        assert client.audit().proposed == 3
+        demoted, rejected, forgotten = client.review().proposals
+        client.decide(demoted.id, "approve")
+        client.decide(rejected.id, "reject")
+        assert [client.get(each.memories[0].id).layer for each in (demoted, rejected)] == ["working", "core"]
+        client.erase(forgotten.memories[0].id)
+        assert client.review().proposals == []
+        assert "demote" not in {each.action for each in client.audit().proposals}
+        name = forgotten.memories[0].content.split()[-1].strip(".")
+    assert not [path for path in tmp_path.rglob("*") if path.is_file() and name.encode() in path.read_bytes()]
