@@ -368,7 +368,7 @@ def test_an_idle_model_is_unloaded_and_comes_back_when_asked(model_of: ModelOf) 
     model = model_of("ready()\nwhile True:\n    answer(prompt().text + str(os.getpid()))", idle_s=0.2)
     first = int(model.answer("", 8, 10).text)
     wait_until(lambda: model.status().state == "off")
-    assert is_gone(first)
+    wait_until(lambda: is_gone(first))
     assert int(model.answer("", 8, 10).text) != first
 
 
