@@ -280,3 +280,12 @@ def test_a_long_memory_is_kept_next_to_the_other() -> None:
     long = " ".join(f"Room {number} is empty." for number in range(reconcile.SENTENCES_MAX + 1))
     assert related(long, long.replace("empty", "full")) == "keep_both"
     assert audit.MEMORIES_MAX >= audit.OPERATIONS_MAX
+
+
+def test_G21_no_model_may_replace_the_value_of_another_attribute() -> None:
+    number = "The invoice number of the invoice in Izmir is B82."
+    other = "The customer number of the invoice in Izmir is L12."
+    later = "The invoice number of the invoice in Izmir is C91."
+    answer = ReconcileAnswer("update")
+    assert validate_reconciliation(answer, TaskInputs((number, other)))
+    assert not validate_reconciliation(answer, TaskInputs((number, later)))

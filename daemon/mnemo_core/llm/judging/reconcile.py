@@ -71,7 +71,9 @@ def validate_reconciliation(answer: ReconcileAnswer, inputs: TaskInputs) -> str:
     ruled = reconcile_by_rule(inputs).relation
     if ruled == "absorb":
         return "one of them says all that the other says"
-    is_about_one = _subject(older) <= content_words(newer) and _shared(older, newer) >= SHARED_MIN
+    # Both ways: the customer number of the invoice is not its invoice number.
+    is_about_one = _subject(older) <= content_words(newer) and _subject(newer) <= content_words(older)
+    is_about_one = is_about_one and _shared(older, newer) >= SHARED_MIN
     if ruled != "update" and not (_subject(older) and is_about_one):
         return "the older memory states nothing that the newer one is about"
     return ""
