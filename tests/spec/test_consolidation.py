@@ -54,6 +54,10 @@ def nothing() -> Planning:
     return StepPlan()
 
 
+def fail(_: CycleState) -> Planning:
+    raise KeyboardInterrupt  # an error that nothing in a step handles
+
+
 def use(monkeypatch: pytest.MonkeyPatch, *steps: CycleStep) -> None:
     """Have cycles carry out these steps alone."""
     monkeypatch.setattr(consolidation, "STEPS", steps)
@@ -131,9 +135,6 @@ def test_a_step_is_planned_again_if_its_memory_was_changed_meanwhile(
 def test_an_interrupted_cycle_goes_on_behind_its_last_report(desk: CycleDesk, monkeypatch: pytest.MonkeyPatch) -> None:
     one = desk.put(sample_memory(1, "The kettle is on the shelf."))
 
-    def fail(_: CycleState) -> Planning:
-        raise KeyboardInterrupt  # what nothing in a step handles
-
     use(monkeypatch, step("first", [one], layer="working"), CycleStep("second", "", fail))
     with pytest.raises(KeyboardInterrupt):
         desk.run()
@@ -150,9 +151,6 @@ def test_an_interrupted_cycle_whose_other_steps_are_no_more_ends(
     desk: CycleDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = desk.put(sample_memory(1, "The kettle is on the shelf."))
-
-    def fail(_: CycleState) -> Planning:
-        raise KeyboardInterrupt
 
     use(monkeypatch, step("first", [one], layer="working"), CycleStep("second", "", fail))
     with pytest.raises(KeyboardInterrupt):
@@ -171,9 +169,6 @@ def test_an_interrupted_cycle_moves_no_memory_twice(desk: CycleDesk, monkeypatch
         yield from ()
         seen.append(bool(state.has_moved().any()))
         return StepPlan()
-
-    def fail(_: CycleState) -> Planning:
-        raise KeyboardInterrupt
 
     use(monkeypatch, step("first", [one], layer="working"), CycleStep("second", "", fail))
     with pytest.raises(KeyboardInterrupt):
@@ -285,9 +280,6 @@ def test_a_cycle_that_was_interrupted_is_finished_before_one_of_another_namespac
     desk: CycleDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = desk.put(sample_memory(1, "The kettle is on the shelf."))
-
-    def fail(_: CycleState) -> Planning:
-        raise KeyboardInterrupt
 
     use(monkeypatch, step("first", [one], layer="working"), CycleStep("second", "", fail))
     with pytest.raises(KeyboardInterrupt):

@@ -436,7 +436,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
                 ".commands.profile:compress",
                 (_option("--sessions", help="summarize the N oldest; default: those beyond the threshold", type=int,
                          metavar="N"),
-                 _option("--cutoff-hours", help="lift what was stored longer ago (48)", type=int, metavar="N"),
+                 _option("--cutoff-hours", help="lift memories stored longer ago (48)", type=int, metavar="N"),
                  _DRY_RUN)),
         Command("context", "print the block of memories to put before a prompt", ".commands.recall:context_block",
                 (_WORDS, _COUNT, _TAG, _option("--budget", help="limit of tokens; 0: no limit", type=int, metavar="N"),

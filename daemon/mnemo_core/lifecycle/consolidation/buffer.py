@@ -56,7 +56,7 @@ def plan_triage(state: CycleState) -> Planning:
 
 
 def plan_promotion(state: CycleState) -> Planning:
-    """Promote what was used often, and lessons and procedures that have stayed for some epochs."""
+    """Promote memories that were used often, and lessons and procedures that are some epochs old."""
     yield from ()
     in_buffer, created_at = _in_buffer(state), state.column("created_at")
     is_used = in_buffer & (state.reinforcements() >= USED_MIN)

@@ -61,11 +61,11 @@ def plan_tag_cleanup(state: CycleState) -> Planning:
 
 
 def plan_core_hygiene(state: CycleState) -> Planning:
-    """Take notes on sessions and what is ephemeral out of core."""
+    """Demote session notes and ephemeral memories from core to working."""
     yield from ()
     misplaced = state.live() & state.has("layer", "core") & (session_notes(state) | state.tagged("ephemeral"))
     memories = first_open(state, "demote", misplaced.nonzero()[0], CHANGES_PER_STEP)
-    reason = "notes on sessions and what is ephemeral are not for core"
+    reason = "session notes and ephemeral memories do not belong to core"
     return StepPlan([CycleOperation("demote", (each.id,), (PutMemory(data=moved(each, "working")),), reason)
                      for each in memories])  # fmt: skip
 

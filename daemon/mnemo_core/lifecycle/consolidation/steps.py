@@ -38,10 +38,10 @@ def plan_core_summary(state: CycleState) -> Planning:
 
 STEPS: tuple[CycleStep, ...] = (
     CycleStep("tags", "Remove the tags of rejections and promotions that are over.", plan_tag_cleanup),
-    CycleStep("triage", "Promote, keep or archive what is new in the buffer.", plan_triage),
-    CycleStep("promotion", "Promote from the buffer what was used, and lessons and procedures.", plan_promotion),
+    CycleStep("triage", "Promote, keep or archive new memories of the buffer.", plan_triage),
+    CycleStep("promotion", "Promote used memories, lessons and procedures from the buffer.", plan_promotion),
     CycleStep("cap", "Take the weakest memories out of a buffer that is full.", plan_cap),
-    CycleStep("hygiene", "Take notes on sessions and what is ephemeral out of core.", plan_core_hygiene),
+    CycleStep("hygiene", "Demote session notes and ephemeral memories from core to working.", plan_core_hygiene),
     CycleStep("overlap", "Flag memories of core that overlap, once.", plan_overlap_scan),
     CycleStep("gate", "Promote to core what the gate admits.", plan_gate),
     CycleStep("reconcile", "Let newer memories replace older ones about the same.", plan_reconciliation, RECONCILE),
@@ -51,5 +51,5 @@ STEPS: tuple[CycleStep, ...] = (
     CycleStep("topic_distillation", "Unite the members of large topics that overlap.", plan_topic_distillation),
     CycleStep("core_summary", "Count what stands in core, of which resumes are summaries.", plan_core_summary),
     CycleStep("decay", "Count the epoch, by which strengths decay.", plan_decay),
-    CycleStep("drop", "Archive or move what is too weak for the buffer, and what was about a session.", plan_drop),
+    CycleStep("drop", "Archive or promote weak memories of the buffer; archive those of ended sessions.", plan_drop),
 )
