@@ -16,7 +16,9 @@ import pytest
 from mnemo_client.paths import models_folder
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue, find_known
 from tests.canned import CannedDaemon, CannedPerson
+from tests.protocol_page import page_examples
 from tests.samples import quick_folder
+from tests.transcripts import ReplayServer, TranscriptExchange, recorded, write_transcripts
 
 # After mnemo_daemon, which silences it, and before usearch, whichever test comes first: the other way round its import
 # crashes.
@@ -66,6 +68,22 @@ def canned(short_folder: Path) -> Iterator[CannedDaemon]:
 @pytest.fixture
 def person(canned: CannedDaemon, short_folder: Path) -> CannedPerson:
     return CannedPerson(canned, short_folder)
+
+
+@pytest.fixture(scope="session")
+def transcripts() -> list[TranscriptExchange]:
+    """The examples of clients/PROTOCOL.md, as a real daemon answered them; tests/transcripts.py says more."""
+    return recorded(page_examples())
+
+
+@pytest.fixture
+def replay_server(transcripts: list[TranscriptExchange], short_folder: Path) -> Iterator[ReplayServer]:
+    """A server that answers the documented requests with the documented answers, and nothing else."""
+    file = short_folder / "transcripts.json"
+    write_transcripts(transcripts, file)
+    server = ReplayServer(transcripts, file, short_folder / "replay.sock")
+    yield server
+    server.close()
 
 
 @pytest.fixture

@@ -1,177 +1,31 @@
-"""The examples of clients/PROTOCOL.md, replayed in order against one real daemon, are what it answers. SPEC 13.
+"""The examples of clients/PROTOCOL.md, replayed in order against one real daemon, are what it answers. SPEC 13."""
 
-How an example is written stands on that page, under "Examples".
-"""
-
+import http.client
 import json
 import re
-import tempfile
-import time
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any, NamedTuple, cast
+import socket
+from typing import Any, cast
 
 import pytest
 
-from mnemo_client.http import SocketConnection
 from mnemo_daemon.api.main_routes import Api
 from mnemo_daemon.api.status_report import StatusReport
 from mnemo_daemon.server import openapi
 from mnemo_daemon.services import Services
-from tests.running import RunningDaemon, running
+from tests.protocol_page import Mismatch, PageExample, compare, examples, page_examples
+from tests.transcripts import ReplayServer, RequestParts, TranscriptExchange
 
-PAGE = Path(__file__).parents[2] / "clients" / "PROTOCOL.md"
-ANY = "…"
 STOPS_THE_DAEMON = ("POST", "/v1/shutdown")
 
-_BLOCK = re.compile(r"^```http\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-_STATUS = re.compile(r"^([1-5]\d\d)\n", re.MULTILINE)
-_NAME = re.compile(r"\{([a-z]+)\}")
 
-Names = dict[str, Any]
-
-
-class PageExample(NamedTuple):
-    """A request and its answer. `body` and `answers` are JSON with placeholders; an answer may be several values."""
-
-    line: int  # of the page
-    method: str
-    target: str
-    headers: dict[str, str]
-    body: Any
-    status: int
-    answers: list[Any]
-
-
-class Mismatch(AssertionError):
-    """The answer differs from the page; the message names the place."""
-
-
-def examples(page: str) -> list[PageExample]:
-    """The examples of a page, in order."""
-    return [_example(match[1], page.count("\n", 0, match.start()) + 1) for match in _BLOCK.finditer(page)]
-
-
-def _example(text: str, line: int) -> PageExample:
-    asked, status, answered = _STATUS.split(text, maxsplit=1)
-    head, _, body = asked.strip().partition("\n\n")
-    request, *headers = head.split("\n")
-    method, target = request.split(" ")
-    named = dict(header.split(": ", 1) for header in headers)
-    return PageExample(
-        line, method, target, named, json.loads(body) if body else None, int(status), json_values(answered)
-    )
-
-
-def json_values(text: str) -> list[Any]:
-    """The JSON values that stand one after the other in a text."""
-    values, decoder, text = [], json.JSONDecoder(), text.strip()
-    while text:
-        value, end = decoder.raw_decode(text)
-        values.append(value)
-        text = text[end:].lstrip()
-    return values
-
-
-def filled(wanted: Any, names: Names) -> Any:
-    """A request's part with its names replaced by what they stand for."""
-    match wanted:
-        case dict():
-            return {key: filled(value, names) for key, value in wanted.items()}
-        case list():
-            return [filled(value, names) for value in wanted]
-        case str() if whole := _NAME.fullmatch(wanted):
-            return names[whole[1]]
-        case str():
-            return _NAME.sub(lambda found: str(names[found[1]]), wanted)
-        case _:
-            return wanted
-
-
-def compare(wanted: Any, got: Any, names: Names, at: str = "$") -> None:
-    """Raises Mismatch unless `got` is as wanted; a name met for the first time is learnt."""
-    if wanted == ANY:
-        return
-    match wanted:
-        case dict():
-            _compare_objects(wanted, got, names, at)
-        case list():
-            _compare_lists(wanted, got, names, at)
-        case str() if whole := _NAME.fullmatch(wanted):
-            known = names.setdefault(whole[1], got)
-            if known != got:
-                raise Mismatch(f"{at} is {got!r}, and {{{whole[1]}}} was {known!r}")
-        case str() if _NAME.search(wanted):
-            pieces = re.split(r"\{[a-z]+\}", wanted)
-            if not isinstance(got, str) or not re.fullmatch(".+".join(map(re.escape, pieces)), got):
-                raise Mismatch(f"{at} is {got!r}, not {wanted!r}")
-        case _:
-            if type(wanted) is not type(got) or wanted != got:
-                raise Mismatch(f"{at} is {got!r}, not {wanted!r}")
-
-
-def _compare_objects(wanted: dict[str, Any], got: Any, names: Names, at: str) -> None:
-    if not isinstance(got, dict):
-        raise Mismatch(f"{at} is {got!r}, not an object")
-    named = [key for key in wanted if key != ANY]
-    if missing := [key for key in named if key not in got]:
-        raise Mismatch(f"{at} has no {', '.join(missing)}")
-    if ANY not in wanted and (more := [key for key in got if key not in wanted]):
-        raise Mismatch(f"{at} has {', '.join(more)}, which the page does not tell of")
-    for key in named:
-        compare(wanted[key], got[key], names, f"{at}.{key}")
-
-
-def _compare_lists(wanted: list[Any], got: Any, names: Names, at: str) -> None:
-    """A last element "…" beside others stands for any number of further ones."""
-    if not isinstance(got, list):
-        raise Mismatch(f"{at} is {got!r}, not a list")
-    is_open = len(wanted) > 1 and wanted[-1] == ANY
-    expected = wanted[:-1] if is_open else wanted
-    if len(got) < len(expected) or (len(got) > len(expected) and not is_open):
-        raise Mismatch(f"{at} has {len(got)} elements, not {len(expected)}: {got!r}")
-    for index, value in enumerate(expected):
-        compare(value, got[index], names, f"{at}[{index}]")
-
-
-def replay(example: PageExample, daemon: RunningDaemon, names: Names) -> None:
-    """Asks as the example asks. Raises Mismatch unless the answer is the one it tells of."""
-    body = None if example.body is None else json.dumps(filled(example.body, names)).encode()
-    connection = SocketConnection(daemon.socket, 20.0)
-    try:
-        headers = {name: value.encode() for name, value in example.headers.items()}
-        answer = connection.exchange(example.method, filled(example.target, names), headers, body)
-        values = json_values(answer.read().decode())
-    finally:
-        connection.close()
-    if answer.status != example.status:
-        raise Mismatch(f"status {answer.status}, not {example.status}: {values}")
-    compare(example.answers, values, names)
-
-
-@pytest.fixture
-def daemon() -> Iterator[RunningDaemon]:
-    """A new one without a model, which has noticed that there is none."""
-    with tempfile.TemporaryDirectory() as folder:
-        scratch = Path(folder)
-        with (
-            running(scratch / "data", {"XDG_CACHE_HOME": str(scratch / "cache")}) as started,
-            started.client() as client,
-        ):
-            deadline = time.monotonic() + 20.0
-            while client.status().state == "warming" and time.monotonic() < deadline:
-                time.sleep(0.02)
-            yield started
-
-
-def test_the_daemon_answers_every_example_as_the_page_says(daemon: RunningDaemon, tmp_path: Path) -> None:
-    (tmp_path / "garden.md").write_text("# Garden\n\nPrune the apple trees in late February.\n")
-    names: Names = {"notes": str(tmp_path.resolve())}
-    for example in examples(PAGE.read_text(encoding="utf-8")):
-        try:
-            replay(example, daemon, names)
-        except Mismatch as mismatch:
-            pytest.fail(f"PROTOCOL.md:{example.line}: {example.method} {example.target}: {mismatch}")
+def test_the_daemon_answers_every_example_as_the_page_says(transcripts: list[TranscriptExchange]) -> None:
+    shown = page_examples()
+    assert len(transcripts) == len(shown) > 100
+    names: dict[str, Any] = {}
+    for example, exchange in zip(shown, transcripts, strict=True):
+        assert exchange.status == example.status
+        if exchange.answer is not None:
+            compare(example.answers, [exchange.answer], names)
 
 
 def test_every_route_that_does_not_stop_the_daemon_has_an_example() -> None:
@@ -180,7 +34,7 @@ def test_every_route_that_does_not_stop_the_daemon_has_an_example() -> None:
         made = [(route.method, route.path) for route in openapi.with_document(handlers.routes(), "0")]
     finally:
         handlers.close()
-    shown = [(each.method, each.target.partition("?")[0]) for each in examples(PAGE.read_text(encoding="utf-8"))]
+    shown = [(each.method, each.target.partition("?")[0]) for each in page_examples()]
     patterns = {route: re.compile(re.sub(r"\\\{\w+\\\}", r"[^/]+", re.escape(route[1]))) for route in made}
     missing = [
         f"{method} {path}"
@@ -225,3 +79,66 @@ def test_an_answer_that_differs_but_for_placeholders_is_seen(wanted: Any, got: A
     else:
         with pytest.raises(Mismatch):
             compare(wanted, got, {})
+
+
+class UnixConnection(http.client.HTTPConnection):
+    """An independent HTTP client, the standard library's, on a Unix socket."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__("localhost", timeout=20.0)
+        self.path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.connect(self.path)
+
+
+def test_the_replay_server_answers_every_documented_request_with_its_answer(replay_server: ReplayServer) -> None:
+    with open(replay_server.environ["MNEMO_TRANSCRIPTS"], encoding="utf-8") as file:
+        exchanges = json.load(file)
+    connection = UnixConnection(replay_server.environ["MNEMO_SOCKET"])
+    assert replay_server.unasked() == [each["name"] for each in exchanges]
+    for exchange in exchanges:
+        connection.request(exchange["method"], exchange["path"], exchange["body_text"], exchange["headers"])
+        answer = connection.getresponse()
+        text = answer.read().decode()
+        assert (answer.status, text) == (exchange["status"], exchange["text"]), exchange["name"]
+        assert exchange["answer"] is None or json.loads(text) == exchange["answer"]
+    connection.close()
+    assert replay_server.unasked() == replay_server.undocumented == []
+
+
+def test_a_request_that_the_page_does_not_have_is_answered_599(replay_server: ReplayServer) -> None:
+    connection = UnixConnection(replay_server.environ["MNEMO_SOCKET"])
+    connection.request("POST", "/v1/recall", b'{"query": "something else"}')
+    answer = connection.getresponse()
+    assert answer.status == 599
+    assert json.loads(answer.read())["error"]["code"] == "not_documented"
+    connection.close()
+    assert len(replay_server.undocumented) == 1
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "headers", "body", "is_documented"),
+    [
+        ("GET", "/v1/memories?namespace=boat&limit=1", {}, None, True),
+        ("GET", "/v1/memories?limit=1&namespace=boat", {}, None, True),
+        ("GET", "/v1/memories?limit=1&namespace=bo%61t", {"x-mnemo-door": "cli", "accept": "*/*"}, None, True),
+        ("GET", "/v1/memories?namespace=boat&limit=1", {"x-mnemo-door": "mcp"}, None, False),
+        ("GET", "/v1/memories?namespace=boat&limit=1", {"x-namespace": "boat"}, None, False),
+        ("GET", "/v1/memories?namespace=boat&limit=2", {}, None, False),
+        ("POST", "/v1/undo", {}, {}, True),
+        ("POST", "/v1/undo", {}, None, False),
+        ("GET", "/v1/undo", {}, {}, False),
+    ],
+)
+def test_a_request_is_recognised_by_its_parts(
+    replay_server: ReplayServer, method: str, target: str, headers: dict[str, str], body: Any, is_documented: bool
+) -> None:
+    assert (replay_server.find(RequestParts(method, target, headers, body)) is not None) is is_documented
+
+
+def test_equal_requests_are_answered_in_the_order_of_the_page(replay_server: ReplayServer) -> None:
+    request = RequestParts("POST", "/v1/undo", {}, {})
+    documented = [each for each in replay_server.exchanges if (each.path, each.body) == ("/v1/undo", {})]
+    assert [replay_server.find(request) for _ in range(len(documented) + 1)] == [*documented, documented[-1]]
