@@ -1,5 +1,6 @@
 # `make run` shows mnemod at work, on NOTES=folder or on the project's own documents; `make test` proves it.
-# Both set up .venv by themselves, and need python3 (3.11 or newer) with pip, make, and for `make test` a C compiler.
+# Both set up .venv by themselves, and need python3 (3.11 or newer) with pip, make, and for `make test` a C compiler,
+# Node.js, and the programs of packaging/programs.py, which root gets installed.
 
 PYTHON ?= python3
 PY := .venv/bin/python
@@ -18,7 +19,7 @@ export CMAKE_ARGS ?= -DGGML_NATIVE=OFF -DLLAVA_BUILD=OFF
 
 .PHONY: run test check bench bench-quality bench-documents bench-projects bench-peers bench-topics linear-time
 .PHONY: simulate format
-.PHONY: models environment-core environment-dev clean
+.PHONY: models programs environment-core environment-dev clean
 .DEFAULT_GOAL := run
 
 run: environment-core
@@ -27,7 +28,7 @@ run: environment-core
 	@$(PY) -m mnemo_daemon.offline pull $(EMBEDDING_MODEL) >.run/pull.log 2>&1 </dev/null & echo $$! >.run/pull.pid; \
 	$(PY) packaging/demonstration.py "$(NOTES)"
 
-test: environment-dev models
+test: environment-dev programs models
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
@@ -102,6 +103,9 @@ models: environment-dev
 	@$(PY) -m mnemo_daemon.offline pull $(EMBEDDING_MODEL)
 	@$(PY) -m mnemo_daemon.offline pull $(LANGUAGE_MODEL)
 
+programs: environment-dev
+	@$(PY) packaging/programs.py
+
 environment-core:
 	@$(PYTHON) packaging/environment.py core
 
@@ -109,5 +113,5 @@ environment-dev:
 	@$(PYTHON) packaging/environment.py dev
 
 clean:
-	rm -rf .venv .venv-peers .run dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf .venv .venv-peers .run dist clients/vscode/node_modules clients/vscode/out .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
