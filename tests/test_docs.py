@@ -5,7 +5,9 @@ What there is comes from the tables that the program itself works by: its comman
 
 import ast
 import importlib
+import itertools
 import re
+import shlex
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
@@ -13,7 +15,11 @@ from typing import NamedTuple, cast
 
 import pytest
 
-from mnemo_client.cli import command_table
+from mnemo_client.cli import command_table, help_pages
+from mnemo_client.cli.command_examples import EXAMPLES
+from mnemo_client.cli.main import parse
+from mnemo_client.cli.terminal import TextStyle
+from mnemo_client.errors import UsageError
 from mnemo_daemon import settings
 from mnemo_daemon.api.main_routes import Api
 from mnemo_daemon.api.status_report import StatusReport
@@ -81,6 +87,26 @@ def undocumented_commands(text: str) -> Iterator[str]:
         if not any(whole.search(line) and part.search(line[match.end() :] if len(name) > 1 else line)
                    for line in lines if (match := whole.search(line))):  # fmt: skip
             yield "mnemo " + " ".join(name)
+
+
+def bad_examples() -> Iterator[str]:
+    """The commands without an example, examples of no command, and examples that the command line would refuse."""
+    names = {" ".join(name) for name, _ in command_table.all_commands()}
+    yield from (
+        f"{name}: it needs one to three examples" for name in names if not 1 <= len(EXAMPLES.get(name, ())) <= 3
+    )
+    yield from (f"{name}: there is no such command" for name in EXAMPLES.keys() - names)
+    for name, examples in EXAMPLES.items():
+        for example in examples:
+            words = list(itertools.takewhile(lambda word: word not in "<|", shlex.split(example, comments=True)))
+            found = command_table.find_command(words)
+            try:
+                if found is None or found[1][0] != name.split()[0]:
+                    yield f"{name}: {example}: it is of another command"
+                else:
+                    parse(*found)
+            except UsageError as error:
+                yield f"{name}: {example}: {error.message}"
 
 
 def undocumented_keys(text: str) -> Iterator[str]:
@@ -261,6 +287,22 @@ def test_every_command_line_in_the_pages_would_be_accepted() -> None:
         for each in unknown_commands(block)
     ]
     assert not unknown, "\n".join(unknown)
+
+
+def test_every_command_has_examples_that_it_accepts_in_its_help(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not list(bad_examples())
+    for name, examples in EXAMPLES.items():
+        page_of_it = help_pages.topic_lines(name.split(), TextStyle()) or []
+        assert {f"  mnemo {example}" for example in examples} <= set(page_of_it), name
+    monkeypatch.setitem(EXAMPLES, "down", ("down --now",))
+    monkeypatch.setitem(EXAMPLES, "up", ())
+    monkeypatch.setitem(EXAMPLES, "fly", ("up",))
+    assert sorted(each.partition(":")[0] for each in bad_examples()) == ["down", "fly", "fly", "up"]
+
+
+def test_the_readme_has_every_exit_code_with_its_meaning() -> None:
+    in_readme = dict(re.findall(r"^\| (\d+) \| (.*) \|$", page("README.md"), re.MULTILINE))
+    assert in_readme == {str(code): meaning for code, meaning in help_pages.EXIT_CODES.items()}
 
 
 def test_every_variable_in_the_pages_is_one_that_is_read() -> None:

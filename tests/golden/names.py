@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 
 from mnemo_client.cli import command_table
+from mnemo_client.cli.command_types import Argument, Command
 from mnemo_client.mcp.tools import descriptions
 from mnemo_client.protocol.ingestion import PieceAnswer, RememberAnswer
 from mnemo_client.protocol.maintenance import ImportAnswer, ImportProgress
@@ -189,11 +190,11 @@ def _route(route: Route, place: str, describer: Describer) -> dict[str, Any]:
     return {"is": _plain_route(route), **parts}
 
 
-def _arguments(command: command_table.Command) -> list[Any]:
+def _arguments(command: Command) -> list[Any]:
     return [_argument(each) for each in command.arguments]
 
 
-def _argument(argument: command_table.Argument) -> dict[str, Any]:
+def _argument(argument: Argument) -> dict[str, Any]:
     kept = {name: value for name, value in argument.settings.items() if name != "metavar"}
     if kind := kept.get("type"):
         kept["type"] = kind.__name__

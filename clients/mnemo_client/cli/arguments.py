@@ -4,9 +4,13 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from mnemo_client import process
+from mnemo_client.cli.command_table import OPTION_FIELDS
 from mnemo_client.cli.context import CommandContext
 from mnemo_client.cli.format.answers import best_line
 from mnemo_client.cli.format.records import choice_lines
@@ -20,6 +24,8 @@ if TYPE_CHECKING:
     from mnemo_client.client import Client
 
 
+_TIME_FIELDS = frozenset({"since", "until", "as_of", "now"})
+_NO_OPTIONS = frozenset({"id", "limit", "namespace", "query", "question"})
 LAST_FILE = "last.json"
 HIT_NUMBER_DIGITS_MAX = 3  # ids need 8 digits or more, so a short number is a place in the last answer
 
@@ -29,6 +35,27 @@ def time_argument(text: str | None) -> int | str | None:
     if text is not None and text.lstrip("-").isdigit() and len(text) > 4:
         return int(text)
     return text
+
+
+def request_fields(options: SimpleNamespace, request: type[msgspec.Struct]) -> dict[str, Any]:
+    """Return the fields of a question that the options of a command name, each as the request has it.
+
+    A field has the option of its own name, else that of OPTION_FIELDS. The words are no option, and the namespace goes
+    into a header. Raises UsageError for an option that contradicts another.
+    """
+    fields: dict[str, Any] = {}
+    for field in request.__struct_fields__:
+        option = field if hasattr(options, field) else OPTION_FIELDS.get(field, field)
+        value = getattr(options, option, None)
+        if field not in _NO_OPTIONS and value is not None and value is not False and value != []:
+            fields[field] = time_argument(value) if field in _TIME_FIELDS else value
+        if getattr(options, f"no_{field}", False):
+            if value:
+                raise UsageError(f"--{field} and --no-{field} exclude each other")
+            fields[field] = False
+    if "token_budget" in fields:
+        fields["token_budget"] = fields["token_budget"] or None
+    return fields
 
 
 def save_hit_numbers(context: CommandContext, memories: Sequence[MemoryView], first: int) -> None:

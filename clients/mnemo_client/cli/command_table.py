@@ -3,77 +3,35 @@
 The parser, the help and the shell completions are generated from this table. `run` names a function as
 "module:function", with the module relative to this package; the module is imported only when its command is run."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterator
 
+from mnemo_client.cli import recall_options
+from mnemo_client.cli.command_types import Argument, Command, with_heading
+from mnemo_client.cli.command_types import flag as _flag
+from mnemo_client.cli.command_types import option as _option
 from mnemo_client.protocol.choices import (
     CATEGORIES,
-    CUTS,
     DEDUPS,
-    GROUPINGS,
     HOOK_EVENTS,
     IMPORT_TOOLS,
     KINDS,
     LAYERS,
     PROFILE_LISTS,
     RANKERS,
-    SORTS,
     STATES,
-    TRUSTS,
 )
-
-
-class Argument(NamedTuple):
-    """An argument or option. `names` is one bare name (positional) or the option strings; `settings` go to argparse.
-
-    `files` and `values` tell the shell completion what to offer: files, or the output of `mnemo completion values`.
-    """
-
-    names: tuple[str, ...]
-    help: str
-    settings: Mapping[str, Any] = {}
-    files: bool = False
-    values: str = ""
-
-    @property
-    def choices(self) -> tuple[str, ...]:
-        return tuple(self.settings.get("choices", ()))
-
-    @property
-    def is_option(self) -> bool:
-        return self.names[0].startswith("-")
-
-    @property
-    def is_flag(self) -> bool:
-        return self.settings.get("action") == "store_true"
-
-    @property
-    def field(self) -> str:
-        """The name of its value among the options: its first long name, as argparse derives it."""
-        long_names = [name for name in self.names if name.startswith("--")]
-        return (long_names or list(self.names))[0].lstrip("-").replace("-", "_")
-
-
-class Command(NamedTuple):
-    name: str
-    help: str
-    run: str = ""
-    arguments: tuple[Argument, ...] = ()
-    subcommands: tuple["Command", ...] = ()  # `run` is then the command without a subcommand
-
-
-def _flag(*names: str, help: str) -> Argument:  # noqa: A002 - argparse's own word
-    return Argument(names, help, {"action": "store_true"})
-
-
-def _option(*names: str, help: str, files: bool = False, values: str = "", **settings: Any) -> Argument:  # noqa: A002
-    return Argument(names, help, settings, files, values)
-
 
 # Names under which other tools have a command, for the hint of one that is unknown.
 OTHER_NAMES = {
     "answer": "ask", "delete": "rm", "erase": "forget", "find": "recall", "get": "show", "query": "recall",
     "remember": "add", "remove": "rm", "save": "add", "start": "up", "stop": "down", "store": "add", "update": "edit",
+}  # fmt: skip
+
+# Fields of a request whose option has another name.
+OPTION_FIELDS = {
+    "agent_id": "agent", "categories": "category", "ids": "id", "kinds": "kind", "layers": "layer", "limit": "top",
+    "query": "words", "question": "words", "run_id": "run", "session_id": "session", "tags": "tag",
+    "token_budget": "budget", "top_k": "top", "trust_min": "trust", "user_id": "user",
 }  # fmt: skip
 
 # Every command takes these.
@@ -171,34 +129,46 @@ _TURNS = (
     _TAG,
     _EXPLAIN,
 )  # fmt: skip
+_RECALL_SCOPE = (_TAG, _ONLY_KIND, _ONLY_CATEGORY, _ONLY_LAYER, _SINCE, _UNTIL, _AS_OF, _SPEAKER, _SOURCE)
 _RECALL_OPTIONS = (
     _COUNT,
-    _option("--offset", help="skip the first N", type=int, default=0, metavar="N"),
-    _TAG,
-    _ONLY_KIND,
-    _ONLY_CATEGORY,
-    _ONLY_LAYER,
-    _SINCE,
-    _UNTIL,
-    _AS_OF,
-    _SPEAKER,
-    _SOURCE,
-    _option("--trust", help="only memories of at least this trust", choices=TRUSTS),
-    _option("--min-score", help="only results of at least this score, 0 to 1", type=float, metavar="X"),
-    _option("--sort", help="the order of the results", choices=SORTS),
-    _option("--ranker", help="how to rank the results", choices=RANKERS),
-    _option("--group-by", help="one result for each note, its best passage", choices=GROUPINGS),
-    _option("--cut", help="gap: only what is close enough to be an answer (default on a terminal); none: the best N, "
-            "however close (default in a pipe)", choices=CUTS),
-    _option("--budget", help="limit of tokens for all results together; 0: no limit", type=int, metavar="N"),
-    _flag("--rerank", help="have each result scored against the question, and drop what does not bear on it"),
-    _flag("--expand", help="also search for other phrasings of the question, which the language model writes"),
-)  # fmt: skip
+    recall_options.OFFSET,
+    recall_options.BUDGET,
+    *with_heading("which memories", *_RECALL_SCOPE, *recall_options.FILTERS, recall_options.SESSION),
+    *with_heading("their order", *recall_options.RANKING),
+)
 _RECALL = (
     _WORDS,
     *_RECALL_OPTIONS,
-    _flag("--dry", help="do not count this as a use of the memories found"),
+    recall_options.DRY,
     _flag("--explain", help="show how each result was ranked"),
+)
+_CONTEXT = (
+    _WORDS,
+    _COUNT,
+    recall_options.OFFSET,
+    recall_options.BUDGET,
+    _option("--max-chars", help="limit of characters", type=int, metavar="N"),
+    _option("--session", help="the session that the prompt belongs to", metavar="ID"),
+    _option("--dates", help="the memories to date", choices=("episodic", "all", "none")),
+    _option("--format", help="block: one line a memory; m: lists of preferences and of memories",
+            choices=("block", "m")),
+    _flag("--ids", help="include the ids"),
+    recall_options.DRY,
+    *with_heading("which memories", *_RECALL_SCOPE, *recall_options.FILTERS),
+    *with_heading("their order", *recall_options.RANKING),
+)  # fmt: skip
+_ASK = (
+    _WORDS,
+    _COUNT,
+    _TAG,
+    _SINCE,
+    _UNTIL,
+    _AS_OF,
+    recall_options.USER,
+    _option("--session", help="a name for a series of questions: a follow-up knows the ones before it", metavar="ID"),
+    recall_options.CUT,
+    *recall_options.RERANK,
 )
 _EDIT = (
     _ID,
@@ -367,7 +337,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("why", "explain why a memory is, or is not, among the answers to a question", ".commands.recall:why",
                 (_ID, _WORDS, *_RECALL_OPTIONS)),
         Command("search", "find memories by word only", ".commands.recall:search",
-                (_WORDS, _COUNT, _TAG, _SINCE, _UNTIL, _AS_OF)),
+                (_WORDS, _COUNT, _TAG, _SINCE, _UNTIL, _AS_OF, recall_options.USER)),
         Command("list", "list the memories of the namespace, the last stored first", ".commands.browse:list_memories",
                 _LIST_OPTIONS),
         Command("recent", "list what happened last, in the namespace and in default", ".commands.browse:recent",
@@ -402,10 +372,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
                  _flag("--end", help="end it first: all of its turns are filed in pairs"),
                  _option("--explain", help="show instead what a message would recall in it, stage by stage",
                          metavar="TEXT"))),
-        Command("ask", "answer a question from your memories alone, and cite them", ".commands.recall:ask",
-                (_WORDS, _COUNT, _TAG, _SINCE, _UNTIL, _AS_OF,
-                 _option("--session", help="a name for a series of questions: a follow-up knows the ones before it",
-                         metavar="ID"))),
+        Command("ask", "answer a question from your memories alone, and cite them", ".commands.recall:ask", _ASK),
         Command("topics", "show the topics as a tree, or the members of some", ".commands.browse:topics",
                 (Argument(("id",), "the id of a topic, such as kb3", {"nargs": "*", "metavar": "ID"}), _COUNT,
                  _flag("--rebuild", help="build the tree from the beginning, in the background"))),
@@ -439,13 +406,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
                  _option("--cutoff-hours", help="lift memories stored longer ago (48)", type=int, metavar="N"),
                  _DRY_RUN)),
         Command("context", "print the block of memories to put before a prompt", ".commands.recall:context_block",
-                (_WORDS, _COUNT, _TAG, _option("--budget", help="limit of tokens; 0: no limit", type=int, metavar="N"),
-                 _option("--max-chars", help="limit of characters", type=int, metavar="N"),
-                 _option("--session", help="the session that the prompt belongs to", metavar="ID"),
-                 _option("--dates", help="the memories to date", choices=("episodic", "all", "none")),
-                 _option("--format", help="block: one line a memory; m: lists of preferences and of memories",
-                         choices=("block", "m")),
-                 _flag("--ids", help="include the ids"))),
+                _CONTEXT),
         Command("resume", "print what an agent is to know at the start of a session", ".commands.agents:resume",
                 (_TAG, _option("--session", help="the session that starts", metavar="ID"))),
         Command("hook", "run a hook of an agent or editor; it never fails", ".commands.agents:hook",

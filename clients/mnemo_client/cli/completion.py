@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from mnemo_client.cli.command_table import COMMANDS, COMMON, Argument, Command, all_commands
+from mnemo_client.cli.command_table import COMMANDS, COMMON, all_commands
+from mnemo_client.cli.command_types import Argument, Command
 from mnemo_client.cli.context import CommandContext
 from mnemo_client.errors import EXIT_DONE
 

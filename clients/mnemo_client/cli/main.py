@@ -1,6 +1,6 @@
 """The command `mnemo`: finds the command, parses its options, runs it, and reports errors in plain words.
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 3 nothing found, 4 daemon unreachable, 130 interrupted by ^C. SPEC 14.
+The exit codes are in `errors`, and explained by `mnemo help exit-codes`. SPEC 14.
 """
 
 import os
@@ -12,11 +12,18 @@ from types import SimpleNamespace
 from typing import TextIO
 
 from mnemo_client.cli import command_table, terminal
-from mnemo_client.errors import EXIT_DONE, EXIT_FAILED, EXIT_USAGE, MnemoError, RefusalError, UsageError
+from mnemo_client.cli.command_types import Command
+from mnemo_client.errors import (
+    EXIT_BROKEN_PIPE,
+    EXIT_DONE,
+    EXIT_FAILED,
+    EXIT_STOPPED,
+    EXIT_USAGE,
+    MnemoError,
+    RefusalError,
+    UsageError,
+)
 from mnemo_client.version import VERSION
-
-EXIT_STOPPED = 130  # 128 + SIGINT, as shells count
-EXIT_BROKEN_PIPE = 141  # 128 + SIGPIPE
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -54,9 +61,7 @@ def run(words: list[str], screen: terminal.Terminal, environ: Mapping[str, str],
 def _run(words: list[str], screen: terminal.Terminal, environ: Mapping[str, str], stdin: TextIO) -> int:
     words = _move_common_options_last(words)
     if not words or words[0] in ("-h", "--help", "help"):
-        named = command_table.find_command(words[1:]) if words else None
-        for line in [_help_text(*named[:2])] if named is not None else _overview(screen.style):
-            screen.print(line)
+        _print_help(words[1:], screen)
         return EXIT_DONE if words else EXIT_USAGE
     if words[0] == "--version":
         screen.print(f"mnemo {VERSION}")
@@ -66,7 +71,7 @@ def _run(words: list[str], screen: terminal.Terminal, environ: Mapping[str, str]
         raise _unknown_command(words[0])
     command, name, rest = found
     if "-h" in rest or "--help" in rest:
-        screen.print(_help_text(command, name))
+        _print_help(name, screen)
         return EXIT_DONE
     if command.subcommands and rest and not rest[0].startswith("-") and not command.arguments:
         raise _unknown_subcommand(command, rest[0])
@@ -83,7 +88,7 @@ def _run(words: list[str], screen: terminal.Terminal, environ: Mapping[str, str]
         context.close()
 
 
-def parse(command: command_table.Command, name: list[str], rest: list[str]) -> SimpleNamespace:
+def parse(command: Command, name: list[str], rest: list[str]) -> SimpleNamespace:
     """Parse the options of one command. Raises UsageError."""
     if not rest and all(argument.is_flag for argument in command.arguments):
         # The commonest commands have no arguments; they need not wait for argparse to be imported.
@@ -93,17 +98,10 @@ def parse(command: command_table.Command, name: list[str], rest: list[str]) -> S
     return build_parser(command, name).parse_intermixed_args(rest, SimpleNamespace())
 
 
-# Fields of a request whose option has another name.
-_OPTION_FIELDS = {
-    "categories": "category", "ids": "id", "kinds": "kind", "layers": "layer", "limit": "top", "query": "words",
-    "session_id": "session", "tags": "tag", "token_budget": "budget", "top_k": "top", "trust_min": "trust",
-}  # fmt: skip
-
-
-def _with_option_name(message: str, field: str, command: command_table.Command) -> str:
+def _with_option_name(message: str, field: str, command: Command) -> str:
     """Return the message about a field of the request with the name of the option or argument that gave it."""
     name = field.partition("[")[0]
-    meant = _OPTION_FIELDS.get(name, name)
+    meant = command_table.OPTION_FIELDS.get(name, name)
     found = next((each for each in command.arguments if each.field == meant), None)
     if found is None:
         return message
@@ -112,10 +110,16 @@ def _with_option_name(message: str, field: str, command: command_table.Command) 
     return (message if rest == message else f"{shown}: {rest}").replace(f"`{field}`", shown)
 
 
-def _help_text(command: command_table.Command, name: list[str]) -> str:
-    from mnemo_client.cli.option_parser import build_parser
+def _print_help(words: list[str], screen: terminal.Terminal) -> None:
+    """Print the page of help that the words name. Raises UsageError."""
+    from mnemo_client.cli import help_pages
 
-    return build_parser(command, name).format_help().rstrip()
+    lines = help_pages.topic_lines(words, screen.style)
+    if lines is None:
+        found = command_table.find_command(words)
+        raise _unknown_subcommand(found[0], words[1]) if found is not None else _unknown_command(words[0])
+    for line in lines:
+        screen.print(line)
 
 
 def _move_common_options_last(words: list[str]) -> list[str]:
@@ -130,7 +134,7 @@ def _move_common_options_last(words: list[str]) -> list[str]:
     return words[:1] + words[1:] + moved if words else moved
 
 
-def _load_function(command: command_table.Command) -> "Callable[..., int]":
+def _load_function(command: Command) -> "Callable[..., int]":
     module, _, name = command.run.partition(":")
     function: Callable[..., int] = getattr(import_module(module, __package__), name)
     return function
@@ -146,17 +150,11 @@ def _unknown_command(word: str) -> UsageError:
     )
 
 
-def _unknown_subcommand(command: command_table.Command, word: str) -> UsageError:
+def _unknown_subcommand(command: Command, word: str) -> UsageError:
     names = ", ".join(part.name for part in command.subcommands)
+    if not names:
+        return UsageError(f"there is no command 'mnemo {command.name} {word}'", f"see: mnemo help {command.name}")
     return UsageError(f"there is no command 'mnemo {command.name} {word}'", f"there are: {names}")
-
-
-def _overview(style: terminal.TextStyle) -> list[str]:
-    lines = ["One long-term memory for your agents, editors and notes, on your own machine.", ""]
-    lines += [f"{style.bold('usage')}: mnemo COMMAND …    mnemo COMMAND --help"]
-    for heading, commands in command_table.GROUPS.items():
-        lines += ["", style.bold(heading), *(f"  {each.name:<12}{each.help}" for each in commands)]
-    return lines
 
 
 if __name__ == "__main__":

@@ -3,7 +3,8 @@
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from typing import NoReturn
 
-from mnemo_client.cli.command_table import COMMON, Argument, Command
+from mnemo_client.cli.command_table import COMMON
+from mnemo_client.cli.command_types import Argument, Command
 from mnemo_client.errors import UsageError
 
 
@@ -46,8 +47,12 @@ def build_parser(command: Command, name: list[str]) -> ArgumentParser:
         formatter_class=RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+    groups = {"": made}
     for argument in (*command.arguments, *COMMON):
-        made.add_argument(*argument.names, help=argument.help, **argument.settings)
+        heading = argument.heading
+        if heading not in groups:
+            groups[heading] = made.add_argument_group(heading)  # type: ignore[assignment]
+        groups[heading].add_argument(*argument.names, help=argument.help, **argument.settings)
     return made
 
 

@@ -7,6 +7,7 @@ from mnemo_client.cli.arguments import (
     list_candidates,
     memory_id_argument,
     numbered_hit,
+    request_fields,
     save_hit_numbers,
     time_argument,
 )
@@ -24,7 +25,14 @@ from mnemo_client.cli.format.answers import (
 from mnemo_client.cli.format.records import memory_lines
 from mnemo_client.cli.terminal import sanitize
 from mnemo_client.errors import EXIT_DONE, EXIT_NOT_FOUND, InterruptedAnswerError, MnemoError, NotFoundError
-from mnemo_client.protocol.retrieval import AskAnswer, AskRequest, AskSentence, ContextRequest, RecallRequest
+from mnemo_client.protocol.retrieval import (
+    AskAnswer,
+    AskRequest,
+    AskSentence,
+    ContextRequest,
+    RecallRequest,
+    WhyRequest,
+)
 
 if TYPE_CHECKING:
     from mnemo_client.client import Client
@@ -32,7 +40,8 @@ if TYPE_CHECKING:
 
 def recall(context: CommandContext) -> int:
     options = context.options
-    request = RecallRequest(**_recall_fields(context), dry=options.dry, explain=options.explain, highlight=True)
+    asked = _with_cut_for_terminal(context, request_fields(options, RecallRequest))
+    request = RecallRequest(**asked, query=context.text(options.words, "look for"), highlight=True)
     client = context.reading_client()
     answer = client.recall(request)
     body = client.last_body.decode()
@@ -53,41 +62,18 @@ def recall(context: CommandContext) -> int:
     return EXIT_DONE
 
 
-def _recall_fields(context: CommandContext) -> dict[str, Any]:
-    """Return the request fields that `recall` and `why` share."""
-    options = context.options
-    fields: dict[str, Any] = {
-        "query": context.text(options.words, "look for"),
-        "top_k": options.top,
-        "offset": options.offset,
-        "tags": options.tag,
-        "kinds": options.kind,
-        "categories": options.category,
-        "layers": options.layer,
-        "since": time_argument(options.since),
-        "until": time_argument(options.until),
-        "as_of": time_argument(options.as_of),
-        "speaker": options.speaker,
-        "source": options.source,
-        "trust_min": options.trust,
-        "min_score": options.min_score,
-        "sort": options.sort or "score",
-        "ranker": options.ranker,
-        "group_by": options.group_by,
-        "cut": options.cut or ("gap" if context.is_for_terminal else None),
-        "expand": options.expand or "auto",
-        "rerank": options.rerank or None,
-    }
-    if options.budget is not None:
-        fields["token_budget"] = options.budget or None
-    return fields
+def _with_cut_for_terminal(context: CommandContext, fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields with the default of `cut` where a person reads the answer."""
+    return {"cut": "gap", **fields} if context.is_for_terminal else fields
 
 
 def why(context: CommandContext) -> int:
     """Exit 0 whatever the reason is: the explanation is the answer."""
-    asked, client = _recall_fields(context), context.reading_client()
+    options = context.options
+    asked = _with_cut_for_terminal(context, request_fields(options, WhyRequest))
+    question, client = context.text(options.words, "look for"), context.reading_client()
     with list_candidates(client):
-        answer = client.why(memory_id_argument(context, context.options.id), **asked)
+        answer = client.why(memory_id_argument(context, options.id), question, **asked)
     if context.print_json_if_asked():
         return EXIT_DONE
     context.print(*traces.why_lines(answer, context.style))
@@ -103,6 +89,7 @@ def search(context: CommandContext) -> int:
     answer = client.search(
         context.text(options.words, "look for"), limit=options.top, highlight=True, tag=options.tag or None,
         since=time_argument(options.since), until=time_argument(options.until), as_of=time_argument(options.as_of),
+        user_id=options.user,
     )  # fmt: skip
     save_hit_numbers(context, answer.memories, 1)
     if context.print_json_if_asked():
@@ -116,12 +103,7 @@ def search(context: CommandContext) -> int:
 
 def ask(context: CommandContext) -> int:
     options = context.options
-    request = AskRequest(
-        question=context.text(options.words, "ask"), tags=options.tag, since=time_argument(options.since),
-        until=time_argument(options.until), as_of=time_argument(options.as_of), session_id=options.session,
-    )  # fmt: skip
-    if options.top is not None:
-        request.top_k = options.top
+    request = AskRequest(question=context.text(options.words, "ask"), **request_fields(options, AskRequest))
     client = context.reading_client()
     shown: list[AskSentence] = []
     answer = _streamed_answer(context, client, request, shown) if context.is_for_terminal else client.ask(request)
@@ -158,20 +140,7 @@ def _streamed_answer(
 
 def context_block(context: CommandContext) -> int:
     options = context.options
-    request = ContextRequest(
-        query=context.text(options.words, "look for"),
-        top_k=options.top,
-        tags=options.tag,
-        max_chars=options.max_chars,
-        session_id=options.session,
-        ids=options.ids,
-    )
-    if options.dates is not None:
-        request.dates = options.dates
-    if options.format is not None:
-        request.format = options.format
-    if options.budget is not None:
-        request.token_budget = options.budget or None
+    request = ContextRequest(query=context.text(options.words, "look for"), **request_fields(options, ContextRequest))
     client = context.reading_client()
     answer = client.context(request)
     if context.wants_json:
