@@ -46,10 +46,10 @@ class RunningDaemon:
 
     def begin(self) -> subprocess.Popen[bytes]:
         """Starts the process, and waits for nothing."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         config = self.folder / "config.toml"
         if not config.exists():
-            config.write_text("")
+            config.touch(0o600)
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 [sys.executable, *self.program], stdin=subprocess.DEVNULL, stdout=log, stderr=log,

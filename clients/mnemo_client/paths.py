@@ -48,6 +48,11 @@ def run_folder(environ: Mapping[str, str]) -> Path:
     return data_folder(environ) / "run"
 
 
+def log_file(environ: Mapping[str, str]) -> Path:
+    """Return the log of a daemon that was started by a client."""
+    return run_folder(environ) / "mnemod.log"
+
+
 def socket_path(environ: Mapping[str, str]) -> Path:
     """Return the socket on which this user's daemon listens.
 

@@ -5,6 +5,7 @@ loads anything, so its first answer is awaited: only that shows that it came up.
 second daemon finds the data folder locked and ends, and both clients use the first.
 """
 
+import contextlib
 import os
 import sys
 import time
@@ -12,8 +13,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mnemo_client import path_safety
 from mnemo_client.errors import InterruptedAnswerError, MnemoError, StartError, UnreachableError
-from mnemo_client.paths import config_file, data_folder, run_folder, socket_path
+from mnemo_client.paths import config_file, data_folder, socket_path
+from mnemo_client.paths import log_file as log_file
 
 if TYPE_CHECKING:
     from subprocess import Popen
@@ -58,11 +61,6 @@ def ensure_running(environ: Mapping[str, str], notify: Notify, *, is_asked_for: 
     return True
 
 
-def log_file(environ: Mapping[str, str]) -> Path:
-    """Return the log of a daemon that was started by a client."""
-    return run_folder(environ) / "mnemod.log"
-
-
 def start(
     environ: Mapping[str, str], path: Path, notify: Notify, on_process: Callable[[int], object] = lambda _: None
 ) -> int:
@@ -79,7 +77,7 @@ def start(
     if began_at > LOG_BYTES_MAX:
         log.unlink()
         began_at = 0
-    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    descriptor = _open_log(log)
     try:
         child = subprocess.Popen(
             [sys.executable, "-m", "mnemo_daemon"],
@@ -98,6 +96,18 @@ def start(
     # The daemon outlives this process on purpose; without this line Popen would warn that nobody waited for it.
     child.returncode = 0
     return child.pid
+
+
+def _open_log(log: Path) -> int:
+    """Open the log for appending. Raises StartError unless it is a regular file that only we can access."""
+    problem = path_safety.parents_problem(log)
+    if problem is None and os.path.lexists(log):
+        with contextlib.suppress(OSError):  # what stays wrong is the problem
+            path_safety.make_private(log, 0o600)
+        problem = path_safety.file_problem(log)
+    if problem is not None:
+        raise StartError(f"the daemon's log is not safe: {problem.problem}", problem.fix)
+    return os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
 
 
 def _await_listening(child: "Popen[bytes]", path: Path, log: Path, began_at: int, notify: Notify) -> None:

@@ -12,9 +12,10 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from mnemo_client import paths
 from mnemo_client.version import VERSION
 from mnemo_daemon import allocator
-from mnemo_daemon.server import sockets
+from mnemo_daemon.server import private_files, sockets
 from mnemo_daemon.server.systemd import Notifier
 
 if TYPE_CHECKING:
@@ -44,11 +45,14 @@ def main() -> int:
     )
     allocator.limit_arenas()
     try:
+        folders = configuration.folders
+        for repair in private_files.secure(folders.data, folders.config_file, paths.log_file(os.environ)):
+            logging.getLogger("mnemo.daemon").warning("%s", repair)
         sockets.raise_open_files_limit()
         listener = sockets.listen(configuration.folders.socket, os.environ)
     except sockets.SocketInUse as error:
         return _fail(f"another daemon holds the data folder: {error}", 3)
-    except (sockets.SocketError, OSError) as error:
+    except (sockets.SocketError, private_files.UnsafeFileError, OSError) as error:
         return _fail(str(error), 1)
     notifier = Notifier.from_environ(os.environ)
     return _serve(configuration, listener, notifier)

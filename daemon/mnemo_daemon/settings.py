@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args
 import msgspec
 from msgspec import Meta, inspect
 
-from mnemo_client import paths
+from mnemo_client import path_safety, paths
 from mnemo_client.protocol.validation import describe
 from mnemo_core.ingest.policies import OWN_POLICY, POLICIES, IngestPolicy, PolicyName
 from mnemo_core.llm.site_models import ModelKey
@@ -362,6 +362,9 @@ def _origins_of_folders(environ: Mapping[str, str], origins: Mapping[str, str]) 
 def _from_file(path: Path, *, must_exist: bool) -> Iterator[tuple[SettingKey, Any, str] | ConfigError]:
     """The settings in the file, each checked by its own type."""
     try:
+        if problem := path_safety.writers_problem(path):
+            yield ConfigError(f"{path} is not used: {problem}")
+            return
         text = path.read_text(encoding="utf-8")
         parsed = tomllib.loads(text)
     except FileNotFoundError:

@@ -1,8 +1,9 @@
 """The daemon's Unix socket: bound, handed over by the service manager, and who is at the other end. SPEC 16.
 
-Standard library alone: the socket is bound before anything heavy is imported, and what is asked meanwhile waits in
-its backlog. Three checks guard it: the folder is the owner's alone, so is the socket, and the user id of every
-peer is checked (the first two are not honoured by every system, and root can hand a connected socket to anybody).
+Standard library and little else: the socket is bound before anything heavy is imported, and what is asked meanwhile
+waits in its backlog. Three checks guard it: the folder is the owner's alone and nobody else can replace it, the socket
+is the owner's alone, and the user id of every peer is checked (the first two are not honoured by every system, and root
+can hand a connected socket to anybody).
 """
 
 import contextlib
@@ -15,7 +16,10 @@ import struct
 import sys
 from collections.abc import Iterator, MutableMapping
 from pathlib import Path
+from shlex import quote
 from typing import NamedTuple
+
+from mnemo_client import path_safety
 
 # Connections that wait to be accepted. 128, a common default, lost 871 of 1,000 simultaneous ones.
 BACKLOG = 4096
@@ -93,24 +97,18 @@ def bind(path: Path) -> Listener:
 
 
 def make_private(folder: Path) -> None:
-    """The folder exists, is no symbolic link, is ours, and nobody else can enter it. Raises SocketError otherwise."""
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        folder.mkdir(mode=0o700, exist_ok=True)
-        found = folder.lstat()
-    except OSError as failed:
-        raise SocketError(f"cannot make the socket's folder {folder}: {failed.strerror}") from failed
-    if not stat.S_ISDIR(found.st_mode):
-        raise SocketError(
-            f"the socket's folder {folder} is a symbolic link or a file; use a real folder (MNEMO_SOCKET)"
-        )
-    if found.st_uid != os.geteuid():
-        raise SocketError(
-            f"the socket's folder {folder} belongs to user {found.st_uid}; use one of yours (MNEMO_SOCKET)"
-        )
-    if found.st_mode & 0o077:
-        mode = stat.S_IMODE(found.st_mode)
-        raise SocketError(f"others can enter the socket's folder {folder} (mode {mode:04o}); run: chmod 700 {folder}")
+    """Make sure that the folder exists, is no symbolic link, is ours, that nobody else can enter it, and that nobody
+    else can replace it or a folder above it. Raises SocketError otherwise."""
+    problem = path_safety.parents_problem(folder)
+    if problem is None:
+        try:
+            folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            folder.mkdir(mode=0o700, exist_ok=True)
+            problem = path_safety.link_problem(folder) or path_safety.folder_problem(folder)
+        except OSError as failed:
+            raise SocketError(f"cannot make the socket's folder {folder}: {failed.strerror}") from failed
+    if problem is not None:
+        raise SocketError(f"the socket's folder {folder} is not safe: {problem}; or set MNEMO_SOCKET to another path")
 
 
 def _clear(path: Path) -> None:
@@ -121,6 +119,10 @@ def _clear(path: Path) -> None:
         return
     if not stat.S_ISSOCK(found.st_mode):
         raise SocketError(f"{path} is in the way and is no socket; move it, or set MNEMO_SOCKET")
+    if found.st_uid != os.geteuid():
+        raise SocketError(
+            f"the socket {path} was made by user {found.st_uid}; run: sudo rm {quote(str(path))}, or set MNEMO_SOCKET"
+        )
     if not is_stale(path):
         raise SocketInUse(f"another process listens on {path}; stop it with `mnemo down`, or set MNEMO_SOCKET")
     path.unlink(missing_ok=True)

@@ -35,6 +35,7 @@ def init(context: CommandContext) -> int:
     process.make_private_folder(data_folder(context.environ))
     if not config.exists():
         config.parent.mkdir(parents=True, exist_ok=True)
+        config.touch(mode=0o600)
         config.write_text(CONFIG_TEMPLATE, encoding="utf-8")
     client = context.client()
     watched = {root.path for root in client.notes_roots()}
