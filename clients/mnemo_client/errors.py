@@ -29,6 +29,7 @@ class MnemoError(Exception):
     """Base of all errors: `message` says what went wrong, `hint` what to do next."""
 
     exit_code = EXIT_FAILED
+    code = "failed"  # for programs
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -40,6 +41,7 @@ class UsageError(MnemoError):
     """The request cannot be right as it was given."""
 
     exit_code = EXIT_USAGE
+    code = "usage"
 
 
 class SocketPathError(UsageError):
@@ -50,12 +52,14 @@ class NotFoundError(MnemoError):
     """There is no such memory, or nothing that answers the question."""
 
     exit_code = EXIT_NOT_FOUND
+    code = "not_found"
 
 
 class UnreachableError(MnemoError):
     """No daemon answers on the socket."""
 
     exit_code = EXIT_UNREACHABLE
+    code = "unreachable"
 
 
 class StartError(UnreachableError):

@@ -101,6 +101,10 @@ def test_bash_completes_as_the_script_says(tmp_path: Path) -> None:
 
     assert complete("rec") == ["recall", "recent", "reclassify"]
     assert complete("rei") == ["reindex"]
+    assert complete("he") == ["help"]
+    assert complete("help", "exi") == ["exit-codes"]
+    assert complete("recall", "--include-s") == ["--include-superseded"]
+    assert complete("why", "x", "--preferences", "") == ["first", "inline"]
     assert complete("notes", "r") == ["rm", "rescan"]
     assert complete("add", "--kind", "e") == ["episodic"]
     assert complete("models", "reindex", "--d") == ["--dry-run"]

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from mnemo_client.cli.command_table import COMMANDS, COMMON, all_commands
 from mnemo_client.cli.command_types import Argument, Command
 from mnemo_client.cli.context import CommandContext
+from mnemo_client.cli.help_pages import EXIT_CODES_TOPIC
 from mnemo_client.errors import EXIT_DONE
 
 
@@ -42,7 +43,7 @@ def bash() -> str:
     lines += ['  local name=${COMP_WORDS[1]} offered="" files=""', '  case "$name ${COMP_WORDS[2]}" in']
     lines += [f'    "{" ".join(name)}") name="{" ".join(name)}";;' for name, _ in all_commands() if len(name) == 2]
     lines += ["  esac", "  if (( COMP_CWORD == 1 )); then"]
-    lines += [f'    offered="{" ".join(command.name for command in COMMANDS)}"', "  else", '    case "$name" in']
+    lines += [f'    offered="{" ".join(command.name for command in COMMANDS)} help"', "  else", '    case "$name" in']
     lines += [
         *_cases("      "),
         "    esac",
@@ -60,7 +61,7 @@ def zsh() -> str:
     """For zsh, after compinit: eval "$(mnemo completion zsh)"."""
     lines = ["_mnemo() {", '  local name=${words[2]} before=${words[CURRENT-1]} offered="" files=""']
     lines += ["  if (( CURRENT == 2 )); then", "    local -a commands"]
-    lines += [f"    commands=({' '.join(_quoted(f'{c.name}:{c.help}') for c in COMMANDS)})"]
+    lines += [f"    commands=({' '.join(_quoted(f'{c.name}:{c.help}') for c in COMMANDS)} 'help:explain a command')"]
     lines += ["    _describe command commands; return", "  fi", '  case "$name ${words[3]}" in']
     lines += [f'    "{" ".join(name)}") name="{" ".join(name)}";;' for name, _ in all_commands() if len(name) == 2]
     lines += ["  esac", '  case "$name" in', *_cases("    "), "  esac", '  case "$name:$before" in']
@@ -68,9 +69,14 @@ def zsh() -> str:
     return "\n".join([*lines, "}", "compdef _mnemo mnemo", ""])
 
 
+def _help_pages() -> str:
+    """The words after `mnemo help`."""
+    return " ".join([*(command.name for command in COMMANDS), EXIT_CODES_TOPIC])
+
+
 def _cases(indent: str) -> list[str]:
     """For each command, what may stand at the cursor."""
-    cases = []
+    cases = [f'{indent}"help") offered="{_help_pages()}";;']
     for name, command in all_commands():
         files = "; files=1" if takes_files(command) else ""
         cases.append(f'{indent}"{" ".join(name)}") offered="{" ".join(words_of(command))}"{files};;')
@@ -92,6 +98,8 @@ def fish() -> str:
     """For fish: mnemo completion fish > ~/.config/fish/completions/mnemo.fish."""
     lines = ["complete -c mnemo -f"]
     lines += [f"complete -c mnemo -n __fish_use_subcommand -a {c.name} -d {_quoted(c.help)}" for c in COMMANDS]
+    lines += ["complete -c mnemo -n __fish_use_subcommand -a help -d 'explain a command'"]
+    lines += [f"complete -c mnemo -n '__fish_seen_subcommand_from help' -a '{_help_pages()}'"]
     for name, command in all_commands():
         seen = "; and ".join(f"__fish_seen_subcommand_from {word}" for word in name)
         lines += [f"complete -c mnemo -n '{seen}' {rest}" for rest in _fish_rules(command)]

@@ -16,7 +16,6 @@ from mnemo_client.cli.command_types import Command
 from mnemo_client.errors import (
     EXIT_BROKEN_PIPE,
     EXIT_DONE,
-    EXIT_FAILED,
     EXIT_STOPPED,
     EXIT_USAGE,
     MnemoError,
@@ -48,14 +47,23 @@ def run(words: list[str], screen: terminal.Terminal, environ: Mapping[str, str],
     try:
         return _run(words, screen, environ, stdin)
     except MnemoError as error:
-        screen.error(error.message, error.hint)
-        return error.exit_code
+        return _report(error, words, screen)
     except BrokenPipeError:
         raise
     except OSError as failed:
         place = f" ({failed.filename})" if failed.filename else ""
-        screen.error(f"the operating system reports: {failed.strerror or failed}{place}")
-        return EXIT_FAILED
+        return _report(MnemoError(f"the operating system reports: {failed.strerror or failed}{place}"), words, screen)
+
+
+def _report(error: MnemoError, words: list[str], screen: terminal.Terminal) -> int:
+    """Report an error to a person, and with --json also on standard output to a program; return its exit code."""
+    screen.error(error.message, error.hint)
+    if "--json" in words:
+        import json
+
+        shown = {"code": error.code, "message": error.message, "hint": error.hint, "exit_code": error.exit_code}
+        screen.print(json.dumps({"error": shown}, ensure_ascii=False))
+    return error.exit_code
 
 
 def _run(words: list[str], screen: terminal.Terminal, environ: Mapping[str, str], stdin: TextIO) -> int:

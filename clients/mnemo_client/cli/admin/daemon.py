@@ -91,12 +91,13 @@ def status(context: CommandContext) -> int:
 def _watch_status(context: CommandContext) -> int:
     """Show the status until ^C; on a terminal each one replaces the one before."""
     while True:
+        problem = None
         try:
             answer = context.connect().status()
             lines = status_lines(answer, context.style, context.home)
         except UnreachableError as error:
-            lines = [error.message]
-        if not context.print_json_if_asked():
+            lines, problem = [error.message], {"error": {"code": error.code, "message": error.message}}
+        if not context.print_json_if_asked(problem):
             if context.style.width is not None:
                 context.terminal.out.write("\x1b[H\x1b[2J")
             context.print(*lines)

@@ -10,7 +10,7 @@ from typing import Literal
 
 from mnemo_client import process
 from mnemo_client.cli.context import CommandContext
-from mnemo_client.errors import EXIT_DONE, EXIT_NOT_FOUND, MnemoError, UsageError
+from mnemo_client.errors import EXIT_DONE, EXIT_NOT_FOUND, MnemoError, NotFoundError, UsageError
 from mnemo_client.paths import home_folder, socket_path
 
 SERVICE, SOCKET = "mnemod.service", "mnemod.socket"
@@ -191,16 +191,20 @@ def logs(context: CommandContext) -> int:
     """Show the journal of the service, or the log of a daemon that was started by a command."""
     environ, follow = context.environ, context.options.follow
     context.terminal.flush()
+    if context.wants_json and follow:
+        raise UsageError("--follow and --json exclude each other", "leave one of them out")
     if sys.platform != "darwin" and (units_folder(environ) / SERVICE).exists():
         words = ["journalctl", "--user", "-u", SERVICE, "-n", str(LOG_LINES), *(["-f"] if follow else ["--no-pager"])]
+        words += ["-o", "json"] if context.wants_json else []
         return _run_in_foreground(words, environ)
     log = process.log_file(environ)
     if not log.exists():
-        context.message(f"there is no log yet: {log}")
-        return EXIT_NOT_FOUND
+        raise NotFoundError(f"there is no log yet: {log}", "it begins with the first start: mnemo up")
     if follow:
         return _run_in_foreground(["tail", "-n", str(LOG_LINES), "-F", str(log)], environ)
-    context.print(*process.last_lines(log, count=LOG_LINES))
+    lines = process.last_lines(log, count=LOG_LINES)
+    if not context.print_json_if_asked({"file": str(log), "lines": lines}):
+        context.print(*lines)
     return EXIT_DONE
 
 

@@ -6,9 +6,11 @@ meaning as soon as the vectors exist. At the end, and on ^C, the daemon stops an
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
+
+import msgspec
 
 from mnemo_client.cli import scratch_daemon
 from mnemo_client.cli.context import CommandContext
@@ -16,9 +18,10 @@ from mnemo_client.cli.format.answers import hit_lines, recall_summary
 from mnemo_client.cli.format.units import plural, short_path
 from mnemo_client.cli.terminal import sanitize
 from mnemo_client.client import Client
-from mnemo_client.errors import EXIT_DONE, EXIT_NOT_FOUND
+from mnemo_client.errors import EXIT_DONE, NotFoundError
 from mnemo_client.protocol.choices import Ranker
 from mnemo_client.protocol.memories import MemoryView
+from mnemo_client.protocol.retrieval import RecallAnswer
 from mnemo_client.protocol.status import StatusAnswer
 
 QUESTIONS = 3
@@ -41,24 +44,33 @@ class TrialQuestion(NamedTuple):
 
 
 def run(context: CommandContext) -> int:
-    folder = context.folder(context.options.folder)
+    folder, style = context.folder(context.options.folder), context.style
     began = time.monotonic()
     with scratch_daemon.scratch_daemon(context, "try") as client:
         client.add_root(folder)
         status = _wait_for_notes(context, client)
         questions = make_questions(client.list_memories(limit=PASSAGES_SAMPLED).memories)
         if not questions:
-            context.message(f"there is nothing to ask in {folder}: it has no notes with text")
-            return EXIT_NOT_FOUND
-        read = f"{plural(status.memories, 'passage')} of {plural(_files(status), 'file')}"
-        context.print(context.style.bold(f"By words, {time.monotonic() - began:.1f} s after the start ({read}):"))
-        _ask_questions(context, client, questions, "words")
+            raise NotFoundError(f"there is nothing to ask in {folder}: it has no notes with text")
+        passages, files = plural(status.memories, "passage"), plural(_files(status), "file")
+        trials = {"words": _ask_questions(client, questions, "words")}
+        if not context.wants_json:
+            seconds = time.monotonic() - began
+            context.print(style.bold(f"By words, {seconds:.1f} s after the start ({passages} of {files}):"))
+            context.print(*_trial_lines(context, questions, trials["words"]))
         if scratch_daemon.wait_for_vectors(context, client, VECTORS_SECONDS):
-            after = time.monotonic() - began
-            context.print(context.style.bold(f"By meaning and by words, {after:.1f} s after the start:"))
-            _ask_questions(context, client, questions, "auto")
-    shown = short_path(str(folder), context.cwd, context.home)
-    context.print("Nothing of this was stored. Next:", f"  mnemo init {shown}", "  mnemo recall WORDS")
+            trials["auto"] = _ask_questions(client, questions, "auto")
+            if not context.wants_json:
+                seconds = time.monotonic() - began
+                context.print(style.bold(f"By meaning and by words, {seconds:.1f} s after the start:"))
+                context.print(*_trial_lines(context, questions, trials["auto"]))
+    report = {
+        "passages": status.memories, "files": _files(status), "questions": [each._asdict() for each in questions],
+        "answers": msgspec.to_builtins(trials),
+    }  # fmt: skip
+    if not context.print_json_if_asked(report):
+        shown = short_path(str(folder), context.cwd, context.home)
+        context.print("Nothing of this was stored. Next:", f"  mnemo init {shown}", "  mnemo recall WORDS")
     return EXIT_DONE
 
 
@@ -80,15 +92,20 @@ def _wait_for_notes(context: CommandContext, client: Client) -> StatusAnswer:
         time.sleep(POLL_SECONDS)
 
 
-def _ask_questions(context: CommandContext, client: Client, questions: Sequence[TrialQuestion], ranker: Ranker) -> None:
+def _ask_questions(client: Client, questions: Sequence[TrialQuestion], ranker: Ranker) -> list[RecallAnswer]:
+    return [client.recall(each.text, top_k=HITS, highlight=True, dry=True, ranker=ranker) for each in questions]
+
+
+def _trial_lines(
+    context: CommandContext, questions: Sequence[TrialQuestion], answers: Sequence[RecallAnswer]
+) -> Iterator[str]:
     style = context.style
-    for question in questions:
-        answer = client.recall(question.text, top_k=HITS, highlight=True, dry=True, ranker=ranker)
+    for question, answer in zip(questions, answers, strict=True):
         origin = style.dim(f"(from {sanitize(question.origin)})")
-        context.print("", f"{style.bold('?')} {sanitize(question.text)}  {origin}")
-        context.print(*hit_lines(answer.memories, style, context.cwd, context.home))
-        context.print(recall_summary(answer, None, style))
-    context.print("")
+        yield from ("", f"{style.bold('?')} {sanitize(question.text)}  {origin}")
+        yield from hit_lines(answer.memories, style, context.cwd, context.home)
+        yield recall_summary(answer, None, style)
+    yield ""
 
 
 # Questions from the notes' own text

@@ -152,5 +152,7 @@ def values(context: CommandContext) -> int:
     except MnemoError:
         names = []
     # A shell would split a value at white space, and expand one that looks like a command.
-    context.print(*(name for name in names if name.isprintable() and not set(name) & set(" \t'\"`$\\;&|<>()*?!")))
+    offered = [name for name in names if name.isprintable() and not set(name) & set(" \t'\"`$\\;&|<>()*?!")]
+    if not context.print_json_if_asked(offered):
+        context.print(*offered)
     return EXIT_DONE

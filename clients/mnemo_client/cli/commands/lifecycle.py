@@ -110,7 +110,9 @@ def _decide(context: CommandContext, verdict: Verdict, done: str) -> int:
         import msgspec
 
         context.print_value(msgspec.to_builtins(answers))
-    elif verdict == "approve" and ids:
+    elif not ids:
+        context.message(f"nothing waits for approval in namespace {context.namespace.name or 'default'}")
+    elif verdict == "approve":
         context.message("undo the last of them with: mnemo undo")
     return EXIT_DONE if ids else EXIT_NOT_FOUND
 

@@ -165,6 +165,8 @@ def _report_nothing(context: CommandContext, namespace: str, missing: str, *, is
 
 def open_hit(context: CommandContext) -> int:
     hit = numbered_hit(context, context.options.number)
+    if context.print_json_if_asked(hit):
+        return EXIT_DONE
     if hit["path"] is None:
         memory = context.client().get(str(hit["id"]))
         context.print(*memory_lines(memory, context.style, context.cwd, context.home))

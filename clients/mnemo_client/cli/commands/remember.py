@@ -87,8 +87,10 @@ def edit(context: CommandContext) -> int:
     changed = client.patch(memory.id, change) if change is not None else _edit_text(context, memory)
     if changed is None:
         context.message("nothing changed")
-    elif context.wants_json:
+    if context.wants_json:
         context.print_answer()
+    elif changed is None:
+        return EXIT_DONE
     else:
         context.print(f"{context.style.good('changed')}: {short_id(changed.id)}, version {changed.version}")
     return EXIT_DONE

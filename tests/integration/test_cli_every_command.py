@@ -1,0 +1,214 @@
+"""Every command on a real daemon: its answer with --json is JSON, and so is its error. SPEC 14"""
+
+import io
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mnemo_client.cli import command_table, main
+from mnemo_client.cli.terminal import Terminal
+from mnemo_client.client import Client
+from tests.running import RunningDaemon
+
+# By the name of each command, its words; {…} is filled in.
+WALK: dict[str, tuple[str, ...]] = {
+    "add": ("The spare key is with Ines.", "--tag", "home"),
+    "ingest": ("{folder}/article.txt",),
+    "turns": ("{folder}/turns.jsonl", "--session", "monday"),
+    "recall": ("spare", "key"),
+    "why": ("{id}", "spare", "key"),
+    "search": ("spare",),
+    "list": (),
+    "recent": (),
+    "tags": (),
+    "namespaces": (),
+    "open": ("1",),
+    "show": ("{id}",),
+    "history": ("{id}",),
+    "diff": ("3d",),
+    "edit": ("{id}", "--importance", "0.7"),
+    "rm": ("{other}",),
+    "trash": (),
+    "trash restore": ("{other}",),
+    "trash empty": ("--dry-run",),
+    "forget": ("{other}", "--yes"),
+    "undo": ("--dry-run",),
+    "sessions": (),
+    "ask": ("who", "has", "the", "spare", "key"),
+    "topics": (),
+    "chat": (),
+    "runs": ("no-such-run",),
+    "graph": (),
+    "consolidate": ("--dry-run",),
+    "audit": (),
+    "review": (),
+    "review approve": ("--all",),
+    "review reject": ("--all",),
+    "review edit": ("{id}", "x"),
+    "facts": (),
+    "profile": (),
+    "profile add": ("prefers", "tea"),
+    "profile rm": ("{id}",),
+    "compress": ("--dry-run",),
+    "context": ("spare", "key"),
+    "resume": (),
+    "hook": ("session-start",),
+    "triggers": ("deploy",),
+    "reclassify": ("--dry-run",),
+    "export": ("{folder}/all.jsonl",),
+    "import": ("{folder}/all.jsonl", "--dry-run"),
+    "notes": (),
+    "notes status": (),
+    "notes add": ("{folder}/notes",),
+    "notes rm": ("{folder}/notes",),
+    "notes rescan": (),
+    "models": (),
+    "models list": (),
+    "models pull": ("no-such-model",),
+    "models import": ("{folder}/article.txt",),
+    "models use": ("no-such-model",),
+    "models calibrate": ("no-such-model",),
+    "models reindex": ("--stats",),
+    "llm": (),
+    "llm usage": (),
+    "reindex": ("--dry-run",),
+    "backup": ("{folder}/kept",),
+    "check": (),
+    "repair": ("--dry-run",),
+    "restore": ("{folder}/no-backup",),
+    "compact": ("--dry-run",),
+    "init": (),
+    "try": ("{folder}/no-notes",),
+    "bench": (),
+    "bench quality": ("--data", "{folder}/no-data"),
+    "bench speed": ("--sizes", "none"),
+    "up": (),
+    "status": (),
+    "jobs": (),
+    "doctor": (),
+    "config": (),
+    "service": (),
+    "service status": (),
+    "service uninstall": (),
+    "service logs": (),
+    "completion": ("bash",),
+    "completion values": ("tags",),
+    "api": ("GET", "/v1/status"),
+    "down": (),
+}
+WITHOUT = {
+    "mcp": "its output is the Model Context Protocol",
+    "service install": "it would install a service on this machine",
+}
+
+
+class Walker:
+    """Runs commands in this process, on a real daemon."""
+
+    def __init__(self, daemon: RunningDaemon, folder: Path) -> None:
+        self.folder = folder
+        kept = {name: value for name, value in daemon.environ.items() if not name.startswith("XDG_")}
+        self.environ = {**kept, "HOME": str(folder), "XDG_CONFIG_HOME": str(folder), "MNEMO_AUTOSTART": "off"}
+        self.err = ""
+
+    def give(self, words: Sequence[str], typed: str = "") -> tuple[int, str]:
+        """The exit code of a command and its output."""
+        out, err = io.StringIO(), io.StringIO()
+        code = main.run(list(words), Terminal(out, err, self.environ), self.environ, io.StringIO(typed))
+        self.err = err.getvalue()
+        return code, out.getvalue()
+
+
+@pytest.fixture(scope="module")
+def walker(daemon: RunningDaemon, tmp_path_factory: pytest.TempPathFactory) -> Walker:
+    folder = tmp_path_factory.mktemp("walk")
+    for name in ("notes", "no-notes"):
+        (folder / name).mkdir()
+    (folder / "article.txt").write_text("The reactor was started on 3 May 2024.\n")
+    (folder / "turns.jsonl").write_text('{"role": "user", "content": "Which port has the service?"}\n')
+    return Walker(daemon, folder)
+
+
+@pytest.fixture(scope="module")
+def names(walker: Walker, daemon: RunningDaemon) -> Iterator[dict[str, str]]:
+    with daemon.client(entry_point="cli") as client:
+        yield {"folder": str(walker.folder), "id": _stored(client, "The boiler is serviced in March."),
+               "other": _stored(client, "The oven needs 240 degrees.")}  # fmt: skip
+
+
+def _stored(client: Client, text: str) -> str:
+    return client.remember(text).memory.id
+
+
+def parsed(text: str) -> list[Any]:
+    """The JSON values of an output, one a line."""
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_every_command_answers_in_json(walker: Walker, names: dict[str, str]) -> None:
+    known = {" ".join(name) for name, _ in command_table.all_commands()}
+    assert WALK.keys() | WITHOUT.keys() == known
+    for name, given in WALK.items():
+        words = [*name.split(), *(word.format(**names) for word in given), "--json"]
+        typed = "Which port?\n" if name == "chat" else ""
+        code, out = walker.give(words, typed)
+        assert code in (0, 1, 2, 3), (words, walker.err)
+        values = parsed(out)
+        assert values, (words, walker.err)
+        if code == 2 or (code == 1 and "ok" not in values[-1]):  # a report of faults has `ok`
+            assert values[-1]["error"]["exit_code"] == code, (words, out)
+            assert values[-1]["error"]["message"] in walker.err, words
+
+
+def test_without_a_daemon_a_command_that_needs_one_says_so_in_json(walker: Walker, names: dict[str, str]) -> None:
+    """`down` was the last command of the walk."""
+    walker.give(["down"])
+    for words in (["status"], ["recall", "x"], ["backup"], ["compact", "--dry-run"]):
+        code, out = walker.give([*words, "--json"])
+        assert code == 4, words
+        assert parsed(out)[0]["error"]["code"] == "unreachable"
+
+
+# The commands that need no daemon, with their exit code in this walk when none runs.
+WITHOUT_A_DAEMON = {
+    "open": 3, "hook": 0, "export": 2, "check": 0, "repair": 0, "models pull": 1, "models import": 1,
+    "models calibrate": 1, "restore": 2, "try": 3, "bench": 2, "bench quality": 2, "bench speed": 2, "doctor": 1,
+    "service": 3, "service status": 3, "service uninstall": 0, "service logs": 3, "completion": 0,
+    "completion values": 0, "down": 0,
+}  # fmt: skip
+
+
+def test_every_command_has_the_exit_code_of_wrong_usage_and_of_no_daemon(walker: Walker, names: dict[str, str]) -> None:
+    walker.give(["down"])
+    for name, given in WALK.items():
+        assert walker.give([*name.split(), "--no-such-option"])[0] == 2, name
+        if name != "up":
+            code, _ = walker.give([*name.split(), *(word.format(**names) for word in given)], "x\n")
+            assert code == WITHOUT_A_DAEMON.get(name, 4), (name, walker.err)
+
+
+def test_an_exit_code_tells_a_failure_from_nothing_found(walker: Walker, names: dict[str, str]) -> None:
+    walker.environ["MNEMO_AUTOSTART"] = "on"
+    expected = [
+        (0, ("add", "The kettle is red.")),
+        (0, ("recall", "kettle")),
+        (1, ("undo", "--seq", "1")),  # later changes stand in the way
+        (3, ("models", "use", "no-such-model")),
+        (2, ("recall", "x", "--min-score", "7")),  # refused by the daemon
+        (2, ("recall",)),
+        (0, ("rm", names["id"])),
+        (2, ("trash", "empty")),  # nobody can be asked
+        (2, ("xyz",)),
+        (2, ()),
+        (3, ("recall", "zebra")),
+        (3, ("show", "00000000")),
+        (3, ("list", "--tag", "none")),
+        (3, ("forget", "--tag", "none", "--yes")),
+        (3, ("facts", "nobody")),
+    ]
+    for code, words in expected:
+        assert walker.give(words)[0] == code, (words, walker.err)
+    walker.give(["down"])
