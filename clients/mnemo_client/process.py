@@ -55,10 +55,15 @@ def ensure_running(environ: Mapping[str, str], notify: Notify, *, is_asked_for: 
     path = socket_path(environ)
     if is_listening(path):
         return False
-    if not is_asked_for and environ.get("MNEMO_AUTOSTART", "").lower() in ("0", "false", "no", "off"):
+    if not is_asked_for and not starts_by_itself(environ):
         raise UnreachableError(f"no daemon listens on {path}", "MNEMO_AUTOSTART is off; start it with: mnemo up")
     start(environ, path, notify)
     return True
+
+
+def starts_by_itself(environ: Mapping[str, str]) -> bool:
+    """Return True if a command may start the daemon that it needs: unless MNEMO_AUTOSTART is off."""
+    return environ.get("MNEMO_AUTOSTART", "").lower() not in ("0", "false", "no", "off")
 
 
 def start(

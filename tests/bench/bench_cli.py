@@ -1,9 +1,10 @@
 """Latency of the command line and the bridge for a person and an agent: whole processes, start to end.
 
-    python tests/bench/bench_cli.py [RUNS]
+    python tests/bench/bench_cli.py [RUNS] [--hooks]
 
 Asks the daemon that the environment leads to (start one first with `mnemo up`). Aims: `mnemo status` under 150 ms in
-all; the bridge answers `initialize` within 150 ms of its start and holds under 20 MB.
+all; the bridge answers `initialize` within 150 ms of its start and holds under 20 MB; the hooks of agents end within
+300 ms, `session-start` within 2 s, also if the daemon hangs: `kill -STOP` it and give --hooks to measure that.
 """
 
 import json
@@ -24,12 +25,19 @@ INITIALIZE = {
 STATUS = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "memory_status", "arguments": {}}}
 
 
-def time_command(words: list[str], runs: int) -> list[float]:
+# As Claude Code gives it; each hook takes the fields that it knows.
+AGENT_EVENT = {
+    "session_id": "bench", "transcript_path": "/dev/null", "cwd": "/", "permission_mode": "default",
+    "prompt": "which port does the payments service listen on?", "last_assistant_message": "It listens on 8443.",
+}  # fmt: skip
+
+
+def time_command(words: list[str], runs: int, given: bytes = b"") -> list[float]:
     """Milliseconds of each run."""
     taken = []
     for _ in range(runs):
         began = time.perf_counter()
-        ended = subprocess.run([_mnemo(), *words], capture_output=True, check=False)
+        ended = subprocess.run([_mnemo(), *words], input=given, capture_output=True, check=False)
         taken.append((time.perf_counter() - began) * 1000)
         if ended.returncode not in (0, 3):
             sys.exit(f"mnemo {' '.join(words)} ended with {ended.returncode}: {ended.stderr.decode()}")
@@ -72,8 +80,14 @@ def report(name: str, values: list[float], unit: str) -> None:
 
 
 def main() -> None:
-    runs = int(sys.argv[1]) if len(sys.argv) > 1 else RUNS
+    words = [word for word in sys.argv[1:] if word != "--hooks"]
+    runs = int(words[0]) if words else RUNS
     print(f"{runs} runs each, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
+    given = json.dumps(AGENT_EVENT).encode()
+    for hook in (["session-start"], ["prompt", "--keep"], ["stop"], ["session-end"]):
+        report(f"mnemo hook {hook[0]}", time_command(["hook", *hook], runs, given), "ms")
+    if "--hooks" in sys.argv:
+        return
     report("mnemo --version", time_command(["--version"], runs), "ms")
     report("mnemo status", time_command(["status"], runs), "ms")
     report("mnemo recall (whole process)", time_command(["recall", "memory"], runs), "ms")

@@ -10,9 +10,9 @@ from mnemo_client.cli.command_types import Argument, Command, with_heading
 from mnemo_client.cli.command_types import flag as _flag
 from mnemo_client.cli.command_types import option as _option
 from mnemo_client.protocol.choices import (
+    AGENT_HOOKS,
     CATEGORIES,
     DEDUPS,
-    HOOK_EVENTS,
     IMPORT_TOOLS,
     KINDS,
     LAYERS,
@@ -267,6 +267,18 @@ _RESTORE = (
     _flag("--allow-forgotten", help="also restore memories that were erased since the backup"),
     _YES,
 )  # fmt: skip
+_HOOK = (
+    Argument(("event",), "prompt and session-start print what to inject; stop stores the exchange in the background, "
+             "reply stores it at once; session-end ends the session; standard input has JSON (session_id, cwd, prompt, "
+             "reply), or text", {"choices": AGENT_HOOKS}),
+    _option("--session", help="the session, unless the JSON names it", metavar="ID"),
+    _option("--agent", help="the name of the agent", metavar="NAME"),
+    _flag("--keep", help="with prompt: keep the prompt for the hook stop, which stores it"),
+    _option("--format", help="print plain text (default), or JSON with hookSpecificOutput.additionalContext",
+            choices=("text", "json"), default="text"),
+    _option("--budget-ms", help="time limit in milliseconds: default 300; session-start 2000; reply 10000", type=int,
+            metavar="N"),
+)  # fmt: skip
 _TRASH = (
     Command("restore", "restore memories from the trash", ".commands.remember:trash_restore", (_IDS,)),
     Command("empty", "erase everything in the trash for good", ".commands.erase:trash_empty", (_DRY_RUN, _YES)),
@@ -409,12 +421,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
                 _CONTEXT),
         Command("resume", "print what an agent is to know at the start of a session", ".commands.agents:resume",
                 (_TAG, _option("--session", help="the session that starts", metavar="ID"))),
-        Command("hook", "run a hook of an agent or editor; it never fails", ".commands.agents:hook",
-                (Argument(("event",), "prompt and session-start print what to inject, reply stores the turn, and "
-                          "session-end ends the session; standard input has JSON (session_id, prompt, reply), or text",
-                          {"choices": HOOK_EVENTS}),
-                 _option("--session", help="the session, unless the JSON names it", metavar="ID"),
-                 _option("--agent", help="the name of the agent", metavar="NAME"))),
+        Command("hook", "run a hook of an agent or editor; it never fails", ".agent_hooks.hook_command:hook", _HOOK),
         Command("triggers", "list the memories to read before an action", ".commands.agents:triggers",
                 (Argument(("action",), "the action, such as deploy, as in the tag trigger:deploy",
                           {"metavar": "ACTION"}), _COUNT)),

@@ -2,6 +2,7 @@
 
 import io
 import json
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,11 +21,21 @@ STANDARD_INPUT_BYTES_MAX = 1024 * 1024  # the daemon's body limit (SPEC 16)
 
 
 class CommandContext:
-    """The argument of every command's function. Namespace and client are made on first use."""
+    """The argument of every command's function. Namespace and client are made on first use.
+
+    `began` is the start of the command on the monotonic clock.
+    """
 
     def __init__(
-        self, options: SimpleNamespace, terminal: Terminal, environ: Mapping[str, str], here: Path, stdin: TextIO
+        self,
+        options: SimpleNamespace,
+        terminal: Terminal,
+        environ: Mapping[str, str],
+        here: Path,
+        stdin: TextIO,
+        began: float | None = None,
     ) -> None:
+        self.began = time.monotonic() if began is None else began
         self.options = options
         self.terminal = terminal
         self.environ = environ

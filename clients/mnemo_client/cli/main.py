@@ -5,6 +5,7 @@ The exit codes are in `errors`, and explained by `mnemo help exit-codes`. SPEC 1
 
 import os
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -24,13 +25,15 @@ from mnemo_client.errors import (
 )
 from mnemo_client.version import VERSION
 
+AGE_SECONDS_MAX = 30.0  # of this process: one that seems older runs where the clocks do not agree
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command of this process and return its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
     screen = terminal.standard_terminal(os.environ)
     try:
-        code = run(words, screen, os.environ, sys.stdin)
+        code = run(words, screen, os.environ, sys.stdin, _process_start())
         screen.flush()
     except KeyboardInterrupt:
         screen.clear_progress()
@@ -42,10 +45,29 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
-def run(words: list[str], screen: terminal.Terminal, environ: Mapping[str, str], stdin: TextIO) -> int:
+def _process_start() -> float:
+    """Return the start of this process on the monotonic clock, to 10 ms on Linux; elsewhere the processor time that it
+    used is taken for its age."""
+    age = time.process_time()
+    try:
+        fields = Path("/proc/self/stat").read_bytes().rpartition(b")")[2].split()
+        of_system = time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[19]) / os.sysconf("SC_CLK_TCK")
+        age = of_system if age <= of_system <= AGE_SECONDS_MAX else age
+    except (OSError, ValueError, IndexError, AttributeError):
+        pass
+    return time.monotonic() - age
+
+
+def run(
+    words: list[str],
+    screen: terminal.Terminal,
+    environ: Mapping[str, str],
+    stdin: TextIO,
+    began: float | None = None,
+) -> int:
     """Run the command that `words` name. An error is reported in a line or two; only bugs raise."""
     try:
-        return _run(words, screen, environ, stdin)
+        return _run(words, screen, environ, stdin, began)
     except MnemoError as error:
         return _report(error, words, screen)
     except BrokenPipeError:
@@ -63,10 +85,13 @@ def _report(error: MnemoError, words: list[str], screen: terminal.Terminal) -> i
 
         shown = {"code": error.code, "message": error.message, "hint": error.hint, "exit_code": error.exit_code}
         screen.print(json.dumps({"error": shown}, ensure_ascii=False))
-    return error.exit_code
+    # An agent takes exit code 2 of a hook for an order to refuse the prompt.
+    return EXIT_DONE if words[:1] == ["hook"] else error.exit_code
 
 
-def _run(words: list[str], screen: terminal.Terminal, environ: Mapping[str, str], stdin: TextIO) -> int:
+def _run(
+    words: list[str], screen: terminal.Terminal, environ: Mapping[str, str], stdin: TextIO, began: float | None
+) -> int:
     words = _move_common_options_last(words)
     if not words or words[0] in ("-h", "--help", "help"):
         _print_help(words[1:], screen)
@@ -86,7 +111,7 @@ def _run(words: list[str], screen: terminal.Terminal, environ: Mapping[str, str]
     options = parse(command, name, rest)
     from mnemo_client.cli.context import CommandContext
 
-    context = CommandContext(options, screen, environ, Path.cwd(), stdin)
+    context = CommandContext(options, screen, environ, Path.cwd(), stdin, began)
     try:
         return _load_function(command)(context)
     except RefusalError as error:

@@ -21,6 +21,7 @@ Wait = Literal["stored", "indexed", "extracted"]
 DaemonState = Literal["ready", "warming", "degraded"]
 TurnRole = Literal["user", "agent", "assistant", "system", "tool"]
 HookEvent = Literal["prompt", "reply", "session-start", "session-end"]
+AgentHook = Literal[HookEvent, "stop"]  # of `mnemo hook`
 ImportTool = Literal["mnemo", "mem0", "mcp-memory", "engram"]
 
 # The names of the table in mnemo_core/retrieval/ranking/rankers.py, in its order; a test compares the two.
@@ -40,6 +41,7 @@ STATES: tuple[State, ...] = get_args(State)
 TRUSTS: tuple[Trust, ...] = get_args(Trust)
 DEDUPS: tuple[Dedup, ...] = get_args(Dedup)
 HOOK_EVENTS: tuple[HookEvent, ...] = get_args(HookEvent)
+AGENT_HOOKS: tuple[AgentHook, ...] = get_args(AgentHook)
 IMPORT_TOOLS: tuple[ImportTool, ...] = get_args(ImportTool)
 RANKERS: tuple[Ranker, ...] = get_args(Ranker)
 SORTS: tuple[Sort, ...] = get_args(Sort)

@@ -2,17 +2,19 @@
 
 from mnemo_client.protocol.choices import HookEvent
 from mnemo_client.protocol.ingestion import PieceAnswer
-from mnemo_client.protocol.primitives import AnswerBody, Namespace, RequestBody, ShortText
+from mnemo_client.protocol.primitives import AnswerBody, Namespace, RequestBody, ShortText, Time
 
 
 class HookRequest(RequestBody):
     """POST /v1/hooks/{event}. Before a prompt: `prompt`. After a reply: `session_id`, and `prompt` and `reply` as far
-    as they are to be stored. At the start and end of a session: `session_id`."""
+    as they are to be stored, and `at` if they were said earlier than now. At the start and end of a session:
+    `session_id`."""
 
     session_id: ShortText | None = None
     prompt: str | None = None
     reply: str | None = None
     speaker: ShortText | None = None  # of the prompt
+    at: Time | None = None  # of prompt and reply; null: now
     agent_id: ShortText | None = None
     user_id: ShortText | None = None
     namespace: Namespace | None = None

@@ -81,9 +81,12 @@ class HookApi:
         no hook. [M23]"""
         asked: HookRequest = request.ask
         session_id = _session_of(asked)
-        turns = [Turn(role="user", content=part, speaker=asked.speaker) for part in _turn_parts(asked.prompt or "")]
+        turns = [
+            Turn(role="user", content=part, speaker=asked.speaker, at=asked.at)
+            for part in _turn_parts(asked.prompt or "")
+        ]
         if self._services.settings.hooks.store_responses:
-            turns += [Turn(role="agent", content=part) for part in _turn_parts(asked.reply or "")]
+            turns += [Turn(role="agent", content=part, at=asked.at) for part in _turn_parts(asked.reply or "")]
         if not turns:
             answer.skipped = "there is nothing to store: replies are stored with `hooks.store_responses`"
             return

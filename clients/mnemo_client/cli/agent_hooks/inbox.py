@@ -1,0 +1,152 @@
+"""The inbox of hooks: what agents said and the daemon has not stored yet, in private files below the run folder.
+
+A hook writes an exchange here before it does anything else, so that a daemon that is down or hangs loses no text; a
+background process delivers it (delivery.py). `pending-*.json` is the prompt of a session whose reply has not come;
+`entry-*.json` is an exchange or the end of a session that waits for delivery, named in the order of events;
+`*.refused` is an entry that the daemon turned down. A file is renamed into place whole. It is not synced to the disk:
+that would cost more than the hook has, and the agent keeps a transcript of its own.
+"""
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from mnemo_client.errors import MnemoError
+from mnemo_client.process import make_private_folder
+
+FOLDER_NAME = "hooks"  # below the run folder
+ENTRIES_MAX = 1000
+BYTES_MAX = 32 * 1024 * 1024
+REFUSED_MAX = 20
+SESSION_BYTES_MAX = 100  # of a session's name that name its file
+PENDING_SECONDS_MAX = 24 * 3600.0  # after which a prompt without a reply is stored alone
+
+JsonObject = dict[str, Any]
+
+
+class InboxFullError(MnemoError):
+    """The inbox has no room for another entry."""
+
+
+class HookInbox:
+    """The inbox in `folder`, which is below the run folder and created when the first file is written."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def make_folder(self) -> None:
+        """Create the folder, and the data and run folders around it, for their owner only."""
+        for folder in (self.folder.parent.parent, self.folder.parent, self.folder):
+            make_private_folder(folder)
+
+    def keep_prompt(self, session: str, entry: JsonObject) -> None:
+        """Keep the prompt of a session until its reply; an earlier one without a reply becomes an entry."""
+        self.file_pending(session)
+        self._write(self._pending_path(session), entry)
+
+    def take_prompt(self, session: str) -> JsonObject | None:
+        """Remove and return the prompt that a session has pending."""
+        return self._take(self._pending_path(session))
+
+    def file_pending(self, session: str | None = None) -> None:
+        """Make entries of pending prompts: that of a session, or without one those that are older than a day."""
+        if session is not None:
+            paths = [self._pending_path(session)]
+        else:
+            oldest = time.time() - PENDING_SECONDS_MAX
+            found = [*self._paths("pending-"), *self._paths("pending-", ".taken")]
+            paths = [path for path in found if _modified_at(path) < oldest]
+        for path in paths:
+            if (entry := self._take(path)) is not None:
+                self.add(entry)
+
+    def add(self, entry: JsonObject) -> None:
+        """Add an entry. Raises InboxFullError."""
+        waiting = self.entries()
+        if len(waiting) >= ENTRIES_MAX or sum(_size(path) for path in waiting) > BYTES_MAX:
+            raise InboxFullError(
+                f"this exchange is not stored: {len(waiting)} others wait in {self.folder}",
+                "see why the daemon does not take them: mnemo doctor",
+            )
+        self._write(self.folder / f"entry-{time.time_ns():020d}-{os.getpid()}.json", entry)
+
+    def entries(self) -> list[Path]:
+        """Return the files of the entries, the oldest first."""
+        return self._paths("entry-")
+
+    def read(self, path: Path) -> JsonObject | None:
+        """Return an entry; None if it is gone or cannot be read."""
+        try:
+            entry = json.loads(path.read_bytes())
+        except (OSError, ValueError):
+            return None
+        return entry if isinstance(entry, dict) else None
+
+    def refuse(self, path: Path) -> None:
+        """Put an entry aside that can never be delivered; the last ones of these are kept for a person to read."""
+        path.replace(path.with_suffix(".refused"))
+        for old in self.refused()[:-REFUSED_MAX]:
+            old.unlink(missing_ok=True)
+
+    def refused(self) -> list[Path]:
+        return self._paths("entry-", ".refused")
+
+    def seconds_waiting(self) -> float:
+        """Return the age of the oldest entry; 0 if there is none."""
+        waiting = self.entries()
+        return max(0.0, time.time() - _modified_at(waiting[0])) if waiting else 0.0
+
+    def _paths(self, beginning: str, ending: str = ".json") -> list[Path]:
+        try:
+            found = sorted(self.folder.iterdir())
+        except OSError:
+            return []
+        return [path for path in found if path.name.startswith(beginning) and path.suffix == ending]
+
+    def _pending_path(self, session: str) -> Path:
+        return self.folder / f"pending-{session.encode()[:SESSION_BYTES_MAX].hex()}.json"
+
+    def _take(self, path: Path) -> JsonObject | None:
+        taken = path.with_name(f"{path.stem}-{os.getpid()}.taken")
+        try:
+            path.rename(taken)  # of two hooks at once, one has it
+        except OSError:
+            return None
+        entry = self.read(taken)
+        taken.unlink(missing_ok=True)
+        return entry
+
+    def _write(self, path: Path, entry: JsonObject) -> None:
+        self.make_folder()
+        partial = path.with_suffix(f".{os.getpid()}.part")
+        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+        with open(descriptor, "wb") as file:
+            file.write(json.dumps(entry, ensure_ascii=False).encode())
+        partial.rename(path)
+
+
+def _modified_at(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return time.time()
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def entries_of(inbox: HookInbox) -> Iterator[tuple[Path, JsonObject]]:
+    """Yield the entries that can be read, the oldest first; those that cannot are put aside as refused."""
+    for path in inbox.entries():
+        entry = inbox.read(path)
+        if entry is not None:
+            yield path, entry
+        elif path.exists():
+            inbox.refuse(path)
