@@ -45,6 +45,8 @@ class CannedAnswer(NamedTuple):
 
 
 class _QuietServer(socketserver.ThreadingUnixStreamServer):
+    request_queue_size = 128
+
     def handle_error(self, *unused: Any) -> None:
         """A client that hangs up early is part of what is tested."""
 

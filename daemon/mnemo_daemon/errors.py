@@ -19,12 +19,16 @@ ModelError
 └── UndiscriminatingModel  the model does not tell texts apart
 """
 
+import logging
+import secrets
 from typing import NamedTuple
 
 from msgspec import UNSET
 
 from mnemo_client.protocol.primitives import ErrorBody, FailureAnswer
 from mnemo_store import errors
+
+log = logging.getLogger("mnemo.daemon")
 
 
 class Refusal(Exception):
@@ -178,6 +182,13 @@ def refusal_of(error: Exception) -> Refusal | None:
         if rule := ERROR_ANSWERS.get(ancestor):
             return Refusal(rule.status, rule.code, _message(error), retry_after=rule.retry_after)
     return None
+
+
+def logged_fault(error: Exception, place: str) -> Refusal:
+    """Log an error that no class of the table stands for, and return the refusal that names its place in the log."""
+    number = secrets.token_hex(4)
+    log.error("error %s in %s", number, place, exc_info=error)
+    return Refusal(500, "internal", f"this is a fault of the daemon; its log has it under {number}")
 
 
 def _message(error: Exception) -> str:

@@ -20,13 +20,13 @@ import msgspec
 
 from mnemo_client.cli import command_table
 from mnemo_client.cli.command_types import Argument, Command
-from mnemo_client.mcp.tools import descriptions
 from mnemo_client.protocol.ingestion import PieceAnswer, RememberAnswer
 from mnemo_client.protocol.maintenance import ImportAnswer, ImportProgress
 from mnemo_client.protocol.primitives import FailureAnswer
 from mnemo_core.retrieval.ranking.rankers import RANKERS
 from mnemo_daemon import settings
 from mnemo_daemon.lifecycle.erasure import ErasureMark as ForgettingMark
+from mnemo_daemon.mcp.tools import descriptions
 from mnemo_daemon.models.catalogue import ModelManifest as ModelManifest
 from mnemo_daemon.models.embedders.calibration import CalibrationFile
 from mnemo_daemon.models.language.capability_probe import GradesFile

@@ -147,7 +147,42 @@ def asked(path: str) -> list[Row]:  # fmt: skip
     ]
 
 
+def tool(name: str, **arguments: Any) -> list[Ask]:
+    """The call of a tool over MCP, which is an agent's whatever its headers say."""
+    call = {"name": name, "arguments": arguments}
+    return [Ask("POST", "/mcp", {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call})]
+
+
+def resource(uri: str) -> list[Ask]:
+    return [Ask("POST", "/mcp", {"jsonrpc": "2.0", "id": 1, "method": "resources/read", "params": {"uri": uri}})]
+
+
+def for_each_id(make: Callable[[str], list[Ask]]) -> Callable[[Cell], list[Ask]]:
+    return lambda cell: [ask for memory_id in cell.ids.values() for ask in make(memory_id)]
+
+
+def of_agents(
+    asks: Callable[[Cell], Sequence[Ask]],
+    seen: AbstractSet[str] = frozenset(),
+    changed: AbstractSet[str] = frozenset(),
+) -> Row:
+    """A row of requests that are an agent's, whoever makes them."""
+    return Row(asks, seen, seen, changed, changed)
+
+
 ROWS: dict[str, list[Row]] = {
+    "POST /mcp": [
+        of_agents(lambda cell: tool("memory_list", limit=50), OURS - SECRET),
+        of_agents(lambda cell: tool("memory_list", limit=50, tags=["sensitive"]), {"sensitive"}),
+        of_agents(for_each_id(lambda text: tool("memory_get", id=text)), HELD - SECRET),
+        of_agents(for_each_id(lambda text: resource(f"memory://{text}")), HELD - SECRET),
+        of_agents(for_each_id(lambda text: tool("memory_explain", id=text, query="heron"))),
+        of_agents(for_each_id(lambda text: tool("memory_update", id=text, event_at="2020-01-01")),
+                  ACTIVE - SECRET - {"pinned"}, NOT_PINNED),
+        of_agents(for_each_id(lambda text: tool("memory_delete", id=text)), changed=NOT_PINNED),
+        of_agents(for_each_id(lambda text: tool("memory_restore", id=text)), TRASHED - SECRET, TRASHED - SECRET),
+        of_agents(lambda cell: tool("memory_remember", content="A heron.", tags=["sensitive"])),
+    ],
     "GET /v1/memories": [
         Row(one("GET", "/v1/memories"), OURS, OURS - SECRET),
         Row(one("GET", "/v1/memories", state=ALL_STATES), OURS_THEN - FORMER, AGENTS_THEN),
@@ -481,6 +516,8 @@ def _exchange(cell: Cell, entry: EntryPoint, ask: Ask) -> tuple[int, bytes]:
             given["agent_id"] = entry.agent_id
         body = json.dumps(given).encode()
     headers = {"X-Namespace": cell.namespace, **entry.headers}
+    if ask.target == "/mcp":
+        headers |= {"Content-Type": "application/json", "Accept": "application/json"}
     with contextlib.closing(http.client.HTTPConnection("localhost")) as connection:
         connection.sock = socket.socket(socket.AF_UNIX)
         connection.sock.settimeout(60)

@@ -1,4 +1,4 @@
-"""The tools of the MCP bridge against a real daemon, called by the official client. SPEC 2.1, 14"""
+"""The tools of MCP against a real daemon, called by the official client. SPEC 2.1, 14"""
 
 import asyncio
 import sys
@@ -40,8 +40,8 @@ def test_an_agent_keeps_changes_lists_and_forgets_a_memory(daemon: RunningDaemon
         ("memory_update", {"id": memory_id, "content": "The ferry leaves at ten."}),
         ("memory_list", {"since": "2 days ago", "limit": "5"}),
         ("memory_list", {"until": "last year"}),
-        ("memory_forget", {"id": memory_id, "why": "it sank"}),
-        ("memory_forget", {"id": memory_id}),
+        ("memory_delete", {"id": memory_id, "why": "it sank"}),
+        ("memory_delete", {"id": memory_id}),
         ("memory_list", {}),
     )  # fmt: skip
     assert (changed.structured_content["version"], changed.structured_content["trust"]) == (2, "agent")
@@ -64,7 +64,7 @@ def test_an_agent_that_would_change_a_pinned_memory_is_refused_with_the_reason(d
         results = call(
             daemon, namespace,
             ("memory_update", {"id": kept.id, "content": "Deploy on Fridays."}),
-            ("memory_forget", {"id": kept.id}),
+            ("memory_delete", {"id": kept.id}),
             ("memory_remember", {"content": "Deploy on Fridays.", "key": "deploy"}),
         )  # fmt: skip
         assert all(result.is_error and kept.id in text(result) and "pinned" in text(result) for result in results)

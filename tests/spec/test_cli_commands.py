@@ -5,14 +5,10 @@ import stat
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from mnemo_client.cli import command_table, editor, main
 from mnemo_client.cli.option_parser import build_parser
-from mnemo_client.client import Client
-from mnemo_client.mcp.tool_types import RecallArguments
-from mnemo_client.mcp.tools import recall
 from mnemo_client.protocol.hooks import HookAnswer
 from mnemo_client.protocol.ingestion import IngestAnswer, PieceAnswer
 from mnemo_client.protocol.memories import TagsAnswer
@@ -207,14 +203,6 @@ def test_a_shell_without_a_daemon_is_offered_nothing(person: CannedPerson, canne
     canned.stop()
     assert person.give("completion", "values", "models") == 0
     assert (person.out, person.err) == ("", "")
-
-
-def test_an_agent_may_give_dates_in_words(canned: CannedDaemon) -> None:
-    canned.say("POST /v1/recall", recall_answer(recalled()))
-    arguments = msgspec.convert({"query": "key", "since": "last week", "until": "2h"}, RecallArguments)
-    with Client(canned.path) as client:
-        recall(client, arguments)
-    assert (canned.asked[0].body["since"], canned.asked[0].body["until"]) == ("last week", "2h")
 
 
 # What goes wrong

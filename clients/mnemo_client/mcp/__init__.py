@@ -1,1 +1,1 @@
-"""The Model Context Protocol bridge and its tools."""
+"""The bridge from an agent to the daemon over the Model Context Protocol."""

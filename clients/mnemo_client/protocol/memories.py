@@ -39,6 +39,11 @@ class NoteView(AnswerBody):
     lines: tuple[int, int]  # first and last, 1-based, inclusive
     dated: bool = True  # False: the note has no date, and `event_at` is only the time of its file
 
+    @property
+    def trail(self) -> str:
+        """Title and headings above the chunk; a title that is also the top heading appears once."""
+        return " › ".join(self.headings if self.headings[:1] == [self.title] else [self.title, *self.headings])
+
 
 class TurnView(AnswerBody):
     role: Literal["user", "agent"]

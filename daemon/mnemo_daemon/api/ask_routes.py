@@ -19,8 +19,7 @@ from mnemo_daemon.api.recall_routes import RecallApi
 from mnemo_daemon.errors import bad_value, refusal_of
 from mnemo_daemon.retrieval.question import Question
 from mnemo_daemon.retrieval.question_answering import AnsweredQuestion, CitedSentence, answer_question
-from mnemo_daemon.server.http_server import STORE
-from mnemo_daemon.server.router import Reply, Request, Route
+from mnemo_daemon.server.router import STORE, Reply, Request, Route
 from mnemo_daemon.services import Services
 
 SILENCE_SECONDS = 0.5  # between two pieces of a stream: whether its reader is still there is seen by writing to it

@@ -29,7 +29,8 @@ from mnemo_daemon.api.status_report import StatusReport
 from mnemo_daemon.api.topic_routes import TopicsApi
 from mnemo_daemon.api.transfer_routes import TransferApi
 from mnemo_daemon.api.workers import WorkerPool
-from mnemo_daemon.server.router import Reply, Request, Route
+from mnemo_daemon.mcp.endpoint import McpEndpoint
+from mnemo_daemon.server.router import Reply, Request, Route, RouteTable
 from mnemo_daemon.services import Services
 
 THREADS = 4  # for what reads or waits off the loop; recall has threads of its own
@@ -45,6 +46,8 @@ class Api:
         self._transfer = TransferApi(services)
         self._maintenance = MaintenanceApi(services)
         self._erasure = ErasureApi(services)
+        self._notes = NotesApi(services, workers)
+        self._mcp: McpEndpoint | None = None
         ingest = IngestApi(services)
         context = ContextApi(services, workers)
         self._runs = RunsApi(services, workers, ingest)
@@ -55,7 +58,7 @@ class Api:
             SessionsApi(services, workers),
             MemoriesApi(services, workers), self._recall, AskApi(services, self._recall),
             context, HookApi(services, workers, self._recall, context, ingest), StateApi(services, workers, report),
-            DaemonApi(services, workers, report), NotesApi(services, workers), ingest,
+            DaemonApi(services, workers, report), self._notes, ingest,
             HistoryApi(services, workers), self._transfer, self._maintenance, self._erasure, self._runs,
             self._graph, self._lifecycle, self._profiles,
             ConversationApi(services, workers, self._recall, ingest),
@@ -65,6 +68,8 @@ class Api:
 
     def close(self) -> None:
         """End the threads of all resources; that of erasures first, which is told to stop early."""
+        if self._mcp is not None:
+            self._mcp.close()
         for resource in (
             self._erasure,
             self._transfer,
@@ -80,7 +85,12 @@ class Api:
 
     def routes(self) -> list[Route]:
         """Return the route table. The preconditions of each route are checked before its handler runs."""
-        return [self._guarded(route) for resource in self._resources for route in resource.routes()]
+        routes = [self._guarded(route) for resource in self._resources for route in resource.routes()]
+        self._mcp = McpEndpoint(RouteTable(routes), self._problem, self._notes.passages)
+        return [*routes, self._mcp.route()]
+
+    def _problem(self) -> str:
+        return self._services.problem()
 
     def _guarded(self, route: Route) -> Route:
         @functools.wraps(route.handler)

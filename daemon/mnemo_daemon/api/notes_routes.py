@@ -5,9 +5,12 @@ import asyncio
 from mnemo_client.protocol.memories import BulkDeleteAnswer
 from mnemo_client.protocol.primitives import RequestBody
 from mnemo_client.protocol.status import NewRootRequest, NotesRootStatus, NotesStatus
-from mnemo_daemon.api import access
+from mnemo_daemon.api import access, response_codec
 from mnemo_daemon.api.workers import WorkerPool
-from mnemo_daemon.errors import bad_value
+from mnemo_daemon.errors import Refusal, bad_value
+from mnemo_daemon.lifecycle.profile_service import LISTED_STATES
+from mnemo_daemon.mcp.resources import NotePassages
+from mnemo_daemon.memories.memory_service import details_of, is_visible
 from mnemo_daemon.server.router import Reply, Request, Route
 from mnemo_daemon.services import Services
 
@@ -63,6 +66,27 @@ class NotesApi:
                 break
             await asyncio.sleep(RESCAN_POLL_SECONDS)  # no thread waits here: recalls need those
         return Reply(await self._workers.run(self._status))
+
+    async def passages(self, request: Request, path: str) -> NotePassages:
+        """Return the passages of a note, by its absolute path, as far as the request sees them. Raises a Refusal with
+        404."""
+        await self._services.wait_until_open()
+        return await self._workers.run(self._passages, request, path)
+
+    def _passages(self, request: Request, path: str) -> NotePassages:
+        services, caller = self._services, access.caller_of(request)
+        namespaces = access.visible_namespaces(access.namespace_of(request))
+        file_id = services.notes.find_file(path)
+        with services.store.snapshot() as snapshot:
+            file = snapshot.note(file_id) if file_id is not None else None
+            found = [details_of(snapshot, memory) for chunk in (file.chunks if file is not None else ())
+                     if (memory := snapshot.memory(chunk.memory)) is not None and memory.state in LISTED_STATES
+                     and (not namespaces or memory.namespace in namespaces)]  # fmt: skip
+        visible = [row for row in found if is_visible(row.memory, caller)]
+        if not found:
+            raise Refusal(404, "not_found", f"no watched folder has the note {path}", field="path")
+        roots = services.root_paths()
+        return NotePassages([response_codec.memory_view(row, roots) for row in visible], len(found) - len(visible))
 
     def _status(self) -> NotesStatus:
         return self._services.notes.status()

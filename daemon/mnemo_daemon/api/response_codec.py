@@ -74,8 +74,7 @@ def context_line(hit: Hit, root_paths: Mapping[str, str]) -> ContextLine:
     memory, note = hit.details.memory, _note(hit.details.memory, hit.details, root_paths)
     place: tuple[str, ...] = ()
     if note is not None:
-        trail = note.headings if note.headings[:1] == [note.title] else [note.title, *note.headings]
-        place = " › ".join(trail)[:TRAIL_CHARS_MAX], f"{note.path}:{note.lines[0]}"
+        place = note.trail[:TRAIL_CHARS_MAX], f"{note.path}:{note.lines[0]}"
     elif place_of_entry(memory) == NOT_ASSUMED:
         place = (NOT_ASSUMED.heading.lower(),)
     score = None if hit.channels == ("preferences",) else hit.score

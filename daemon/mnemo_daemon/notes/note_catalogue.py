@@ -36,7 +36,7 @@ class KnownFile(NamedTuple):
 
 
 class NoteCatalogue:
-    """The catalogue. Used by one thread, except `counts`."""
+    """The catalogue. Used by one thread, except `counts` and `id_at`."""
 
     def __init__(self) -> None:
         self._files: dict[str, KnownFile] = {}
@@ -94,6 +94,10 @@ class NoteCatalogue:
         """The file that is known to be there."""
         file_id = self._by_path[root].get(path)
         return self._files[file_id] if file_id is not None else None
+
+    def id_at(self, root: str, path: str) -> str | None:
+        """The id of the file that is known to be there. Safe in any thread."""
+        return self._by_path.get(root, {}).get(path)
 
     def by_inode(self, root: str, inode: int) -> KnownFile | None:
         file_id = self._by_inode.get((root, inode))

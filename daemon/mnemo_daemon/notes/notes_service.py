@@ -112,6 +112,14 @@ class NotesService:
         """The folders by the ids of their roots."""
         return {root_id: root.record.path for root_id, root in list(self._roots.items())}
 
+    def find_file(self, path: str) -> str | None:
+        """The id of the note at an absolute path, None if no watched folder is known to have it. No file is opened."""
+        for root in self._roots.copy().values():
+            folder = root.record.path.rstrip("/") + "/"
+            if path.startswith(folder) and (file_id := self._catalogue.id_at(root.record.id, path[len(folder) :])):
+                return file_id
+        return None
+
     def add_root(self, path: str, namespace: str = "default") -> NoteRoot:
         """Watch a folder from now on. Raises a Refusal that says what is wrong with it."""
         folder = self._validated_path(path)

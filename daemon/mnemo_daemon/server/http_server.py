@@ -13,7 +13,6 @@ import asyncio
 import contextlib
 import logging
 import os
-import secrets
 import signal
 import socket
 from asyncio import transports
@@ -24,7 +23,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from mnemo_daemon.errors import Refusal, refusal_of
+from mnemo_daemon.errors import Refusal, logged_fault, refusal_of
 from mnemo_daemon.server.router import (
     EVENT_STREAM,
     Reply,
@@ -35,6 +34,7 @@ from mnemo_daemon.server.router import (
     decode_body,
     decode_query,
     entry_point_of,
+    name_store,
     namespace_of,
 )
 from mnemo_daemon.server.sockets import BACKLOG, Listener, Peer, peer_of
@@ -52,7 +52,6 @@ LINGER_SECONDS = 2.0  # reading on after an early answer, so that a client that 
 CONNECTIONS_MAX = 1024
 DEGRADED_HEADER = "X-Mnemo-Degraded"
 HEADER_CHARS_MAX = 512
-STORE = "store"  # in an answer's `degraded`: it comes from the journal alone, or nothing can be written
 HEAD_BYTES_MAX = 16 * 1024  # one line of a head, the request line included: long filters travel there
 
 log = logging.getLogger(__name__)
@@ -230,11 +229,11 @@ class HttpServer:
             route, reply = await self._handled(raw)
             if hasattr(reply.value, "__aiter__"):
                 return await self._stream(raw, route, reply.value, reply.status)
-            degraded = getattr(reply.value, "degraded", None)
-            if isinstance(degraded, list) and self.degraded() and STORE not in degraded:
-                degraded.append(STORE)
+            if self.degraded():
+                name_store(reply)
             body = reply.value if isinstance(reply.value, bytes) else _encode(reply.value)
             response = _WholeResponse(self.reader_seconds, body, reply.status, route.content_type)
+            response.headers.update(reply.headers or {})
         except Exception as error:  # whatever went wrong, the client gets our shape and no traceback
             is_gone = raw.transport is None or raw.transport.is_closing()
             if is_gone and isinstance(error, ConnectionError):
@@ -255,7 +254,7 @@ class HttpServer:
         route, parts = self.table.find(raw.method, url.raw_path)
         whole = b"" if route.streams or not raw.can_read_body else await self._read_body(raw, route.body_max)
         headers = raw.headers
-        ask = decode_body(whole, route)
+        ask = whole if route.forwards else decode_body(whole, route)
         query = decode_query(url.raw_query_string, route)
         connection = raw.protocol
         request = Request(
@@ -263,10 +262,11 @@ class HttpServer:
             query=query,
             path=parts,
             namespace=namespace_of(headers.get("X-Namespace"), ask, query),
-            entry_point=entry_point_of(headers.get("X-Mnemo-Door")),
+            entry_point=route.entry_point or entry_point_of(headers.get("X-Mnemo-Door")),
             agent=agent_of(headers.get("X-Mnemo-Agent")),
             peer=connection.peer if isinstance(connection, ServerConnection) else Peer(uid=-1),
             body=self._pieces(raw) if route.streams else None,
+            headers=headers if route.forwards else {},
         )
         return route, await route.handler(request)
 
@@ -346,9 +346,7 @@ class HttpServer:
             )  # its threads take no more work
         refusal = refusal_of(error)
         if refusal is None:
-            number = secrets.token_hex(4)
-            log.error("error %s in %s %s", number, raw.method, raw.path, exc_info=error)
-            refusal = Refusal(500, "internal", f"this is a fault of the daemon; its log has it under {number}")
+            refusal = logged_fault(error, f"{raw.method} {raw.path}")
         response = _failed(refusal)
         if refusal.status in (408, 413):
             response.force_close()  # the rest of the body would be taken for the next request

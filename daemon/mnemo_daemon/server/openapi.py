@@ -95,8 +95,9 @@ def _operation(route: Route, schema_of: dict[Any, Any]) -> dict[str, Any]:
             "required": required,
             "content": {"application/json": {"schema": schema_of[route.ask]}},
         }
-    elif route.streams:
-        operation["requestBody"] = {"required": True, "content": {"application/octet-stream": {}}}
+    elif route.streams or route.forwards:
+        kind = "application/octet-stream" if route.streams else "application/json"
+        operation["requestBody"] = {"required": True, "content": {kind: {}}}
     return operation
 
 

@@ -6,7 +6,7 @@ document is made from them. Here everything that comes in is parsed once, strict
 
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin
 from urllib.parse import parse_qsl, unquote
@@ -46,7 +46,8 @@ class Request:
 
     `ask` is the body and `query` the query string, each of its route's own type; `path` holds the parts of the path
     that the route names in braces. `namespace` is the one asked for, by body, query or X-Namespace, None where none
-    was; `agent` the program on whose behalf the client speaks. `body` is there for a route that streams.
+    was; `agent` the program on whose behalf the client speaks. `body` is there for a route that streams, `headers` for
+    one that `forwards`.
     """
 
     ask: Any
@@ -57,13 +58,28 @@ class Request:
     agent: str | None = None
     peer: Peer
     body: AsyncIterator[bytes] | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 class Reply(NamedTuple):
-    """The reply of a handler: a value of its route's type, bytes ready to be sent, or an async iterator of bytes."""
+    """The reply of a handler: a value of its route's type, bytes ready to be sent, or an async iterator of bytes.
+
+    `headers` replace those that the answer would have; only a route that `forwards` sets any.
+    """
 
     value: Any
     status: int = 200
+    headers: Mapping[str, str] | None = None
+
+
+STORE = "store"  # in an answer's `degraded`: it comes from the journal alone, or nothing can be written
+
+
+def name_store(reply: Reply) -> None:
+    """Add the store to the parts that an answer did without, where it names such parts. SPEC 3.4"""
+    degraded = getattr(reply.value, "degraded", None)
+    if isinstance(degraded, list) and STORE not in degraded:
+        degraded.append(STORE)
 
 
 Handler = Callable[[Request], Awaitable[Reply]]
@@ -77,6 +93,8 @@ class Route(NamedTuple):
     itself, piece by piece and without a limit on the whole, and has no `ask`. One that `sends_events` may answer with
     a stream of server-sent events instead of its answer. `before_open`: answers while the store is
     being opened; every other route waits for it. `for_person`: refused to agents. Whoever makes the table checks both.
+    A route that `forwards` gets the bytes of the body as `ask`, and the headers: another protocol decodes them.
+    `entry_point`: that of all its requests, whatever their headers say.
     """
 
     method: str
@@ -94,6 +112,8 @@ class Route(NamedTuple):
     sends_events: bool = False
     before_open: bool = False
     for_person: bool = False
+    forwards: bool = False
+    entry_point: EntryPoint | None = None
 
 
 class RouteTable:

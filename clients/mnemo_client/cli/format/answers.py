@@ -105,11 +105,8 @@ def best_line(memory: MemoryView) -> int:
 
 
 def heading_trail(memory: MemoryView) -> str:
-    """Return title and headings above a passage of a note; a title that is also the top heading appears once."""
-    if memory.note is None:
-        return ""
-    title, headings = memory.note.title, memory.note.headings
-    return " › ".join(headings if headings[:1] == [title] else [title, *headings])
+    """Return title and headings above a passage of a note."""
+    return "" if memory.note is None else memory.note.trail
 
 
 def best_sentence_lines(memory: RecalledMemory, style: TextStyle, indent: int) -> list[str]:

@@ -13,6 +13,8 @@ from mnemo_client.protocol import choices
 CONTENT_CHARS_MAX = 8192  # SPEC 2.1
 RECALLED_DEFAULT = 8
 RECALLED_MAX = 50  # an agent that needs more should ask more precisely
+CONTEXT_TOKENS_DEFAULT = 2000  # SPEC 7.1
+CONTEXT_TOKENS_MAX = 20_000
 
 Tag = Annotated[str, Meta(min_length=1, max_length=32)]
 Tags = Annotated[list[Tag], Meta(max_length=20)]
@@ -58,11 +60,11 @@ Category = Annotated[
 ]
 
 
-class _Arguments(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+class ToolArguments(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     pass
 
 
-class RecallArguments(_Arguments):
+class RecallArguments(ToolArguments):
     query: Annotated[
         str, Meta(min_length=1, max_length=CONTENT_CHARS_MAX, description="What you want to know, in plain words.")
     ]
@@ -81,7 +83,7 @@ class RecallArguments(_Arguments):
     namespace: Namespace | UnsetType = UNSET
 
 
-class RememberArguments(_Arguments):
+class RememberArguments(ToolArguments):
     content: Content
     tags: Tags | UnsetType = UNSET
     kind: Kind | UnsetType = UNSET
@@ -100,11 +102,11 @@ class RememberArguments(_Arguments):
     namespace: Namespace | UnsetType = UNSET
 
 
-class ListArguments(_Arguments):
+class ListArguments(ToolArguments):
     limit: Annotated[int, Meta(ge=1, le=RECALLED_MAX, description="The maximum number of memories.")] = RECALLED_DEFAULT
     tags: Annotated[Tags, Meta(description="Only memories with all of these tags.")] | UnsetType = UNSET
-    kind: Kind | UnsetType = UNSET
-    category: Category | UnsetType = UNSET
+    kind: choices.Kind | UnsetType = UNSET
+    category: choices.Category | UnsetType = UNSET
     since: Bound | UnsetType = UNSET
     until: Bound | UnsetType = UNSET
     cursor: (
@@ -114,7 +116,7 @@ class ListArguments(_Arguments):
     namespace: Namespace | UnsetType = UNSET
 
 
-class UpdateArguments(_Arguments):
+class UpdateArguments(ToolArguments):
     id: Id
     content: Annotated[Content, Meta(description="The new text, in full.")] | UnsetType = UNSET
     tags: Annotated[Tags, Meta(description="The complete new list of tags.")] | UnsetType = UNSET
@@ -129,18 +131,46 @@ class UpdateArguments(_Arguments):
     ) = UNSET
 
 
-class ForgetArguments(_Arguments):
+class ContextArguments(ToolArguments):
+    query: Annotated[
+        str, Meta(min_length=1, max_length=CONTENT_CHARS_MAX, description="The prompt or the subject of the work.")
+    ]
+    token_budget: (
+        Annotated[
+            int,
+            Meta(ge=50, le=CONTEXT_TOKENS_MAX, description="The size of the block.",
+                 extra_json_schema={"default": CONTEXT_TOKENS_DEFAULT}),
+        ]
+        | UnsetType
+    ) = UNSET  # fmt: skip
+    tags: Annotated[Tags, Meta(description="Only memories with all of these tags.")] | UnsetType = UNSET
+    namespace: Namespace | UnsetType = UNSET
+
+
+class DeleteArguments(ToolArguments):
     id: Id
     why: (
         Annotated[str, Meta(min_length=1, max_length=256, description="The reason, for the user to read.")] | UnsetType
     ) = UNSET
 
 
-class GetArguments(_Arguments):
+class GetArguments(ToolArguments):
     id: Id
 
 
-class StatusArguments(_Arguments):
+class RestoreArguments(ToolArguments):
+    id: Id
+
+
+class ExplainArguments(ToolArguments):
+    id: Id
+    query: Annotated[
+        str, Meta(min_length=1, max_length=CONTENT_CHARS_MAX, description="The query of the memory_recall to explain.")
+    ]
+    namespace: Namespace | UnsetType = UNSET
+
+
+class StatusArguments(ToolArguments):
     pass
 
 
@@ -162,6 +192,7 @@ class FoundMemory(msgspec.Struct, kw_only=True, omit_defaults=True):
     was: bool = False  # an older value of a memory before it
     preference: bool = False  # a preference, returned whatever was asked
     content_cut: bool = False  # only the lines around the best sentence: memory_get returns the full text
+    state: str | UnsetType = UNSET  # unset: active
 
 
 class RecallToolResult(msgspec.Struct, kw_only=True):
@@ -190,11 +221,31 @@ class ListResult(msgspec.Struct, kw_only=True):
     cursor: str | UnsetType = UNSET
 
 
-class ForgetResult(msgspec.Struct, kw_only=True):
+class ContextToolResult(msgspec.Struct, kw_only=True):
+    block: str  # empty if nothing is close enough
+    memories: list[str]
+    total_tokens: int
+    namespace: str
+    degraded: list[str]
+
+
+class DeleteToolResult(msgspec.Struct, kw_only=True):
     id: str
     state: str
     changed: bool  # false if it was in the trash already
-    undo: str  # the command that restores it
+    undo: str  # the command by which the user restores it
+
+
+class ExplainToolResult(msgspec.Struct, kw_only=True):
+    id: str
+    verdict: str
+    sentence: str  # the reason, in words
+    found_words: list[str]  # words of the query that the memory contains
+    missing_words: list[str]
+    failed_filters: list[str]
+    instead: str | UnsetType = UNSET  # the id of the result that it is a copy or an older value of
+    namespace: str
+    degraded: list[str]
 
 
 class StatusResult(msgspec.Struct, kw_only=True):

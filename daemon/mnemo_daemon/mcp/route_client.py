@@ -1,0 +1,75 @@
+"""Requests of one agent, run in process by the handlers of the daemon's routes. SPEC 2.1, 13
+
+They are encoded and decoded as over HTTP, so that values, defaults, namespaces and access follow the same rules.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from mnemo_daemon.errors import logged_fault, refusal_of
+from mnemo_daemon.server.router import Request, RouteTable, decode_body, decode_query, name_store, namespace_of
+from mnemo_store.records import DEFAULT_NAMESPACE
+
+T = TypeVar("T")
+
+Parameter = str | int | float | bool | Sequence[str]
+
+
+class RouteClient:
+    """A client of the route table on behalf of `agent`, None where it did not say its name.
+
+    `request` is the one that came in: who is at the other end of its connection, its entry point and its namespace
+    hold for every request that is made here. `problem` says why the store is degraded, "" when it is not.
+    """
+
+    def __init__(self, table: RouteTable, problem: Callable[[], str], request: Request, agent: str | None) -> None:
+        self._table = table
+        self._problem = problem
+        self.request = replace(request, agent=agent)
+
+    @property
+    def agent(self) -> str | None:
+        return self.request.agent
+
+    @property
+    def namespace(self) -> str:
+        return self.request.namespace or DEFAULT_NAMESPACE
+
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        answer: type[T],
+        body: msgspec.Struct | None = None,
+        query: Mapping[str, Parameter] | None = None,
+    ) -> T:
+        """Return the answer of a route. A namespace in body or query string holds instead of the request's own.
+
+        Raises a Refusal, also for errors that no Refusal was meant for, which are then in the log.
+        """
+        route, parts = self._table.find(method, path)
+        asked = decode_body(b"" if body is None else msgspec.json.encode(body), route)
+        parameters = decode_query(urlencode(_texts(query or {}), doseq=True), route)
+        namespace = namespace_of(None, asked, parameters) or self.request.namespace
+        inner = replace(self.request, ask=asked, query=parameters, path=parts, namespace=namespace)
+        try:
+            reply = await route.handler(inner)
+        except Exception as error:
+            raise refusal_of(error) or logged_fault(error, f"{method} {route.path} for an agent") from error
+        if self._problem():
+            name_store(reply)
+        value: T = msgspec.json.decode(reply.value, type=answer) if isinstance(reply.value, bytes) else reply.value
+        return value
+
+
+def segment(text: str) -> str:
+    """The text as a segment of a path."""
+    return quote(text, safe="")
+
+
+def _texts(query: Mapping[str, Parameter]) -> dict[str, Any]:
+    return {name: str(value).lower() if isinstance(value, bool) else value for name, value in query.items()}

@@ -1,0 +1,302 @@
+"""The official client against the bridge and against the daemon's own socket, in both eras of the protocol. SPEC 13, 14
+
+The client itself checks each result against the schema that the tool announced.
+"""
+
+import asyncio
+import contextlib
+import io
+import json
+import sys
+import uuid
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mcp.client.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
+
+from mnemo_client.http import SocketConnection
+from mnemo_client.mcp.bridge import Bridge
+from tests.mcp_lines import LINES, answered_ids
+from tests.running import RunningDaemon
+
+TOOLS = ["memory_recall", "memory_context", "memory_remember", "memory_list", "memory_get", "memory_update",
+         "memory_delete", "memory_restore", "memory_status", "memory_explain"]  # fmt: skip
+ERAS = [("legacy", "2025-11-25"), ("auto", "2026-07-28"), ("2026-07-28", "2026-07-28")]
+SECRET = "AKIA" + "J3HD7QLPZ5XW2VBN"  # the shape of an access key, and nobody's
+SECONDS_MAX = 120.0
+
+
+@contextlib.asynccontextmanager
+async def over_the_bridge(daemon: RunningDaemon, namespace: str, mode: str) -> AsyncIterator[Client]:
+    words = ["-m", "mnemo_client.cli.main", "-n", namespace, "mcp"]
+    parameters = StdioServerParameters(command=sys.executable, args=words, env=daemon.environ)
+    async with Client(stdio_client(parameters), mode=mode) as client:
+        yield client
+
+
+@contextlib.asynccontextmanager
+async def over_the_socket(daemon: RunningDaemon, namespace: str, mode: str) -> AsyncIterator[Client]:
+    transport = httpx2.AsyncHTTPTransport(uds=str(daemon.socket))
+    headers = {"X-Namespace": namespace, "X-Mnemo-Door": "cli"}
+    async with httpx2.AsyncClient(transport=transport, headers=headers, timeout=SECONDS_MAX) as http_client:
+        streams = streamable_http_client("http://localhost/mcp", http_client=http_client)
+        async with Client(streams, mode=mode) as client:
+            yield client
+
+
+WAYS = {"bridge": over_the_bridge, "socket": over_the_socket}
+
+
+def text(result: Any) -> str:
+    return str(result.content[0].text)
+
+
+@pytest.fixture
+def namespace() -> str:
+    return f"ns-{uuid.uuid4().hex[:8]}"
+
+
+def finish(steps: Any) -> Any:
+    return asyncio.run(asyncio.wait_for(steps, SECONDS_MAX))
+
+
+async def use_every_tool(client: Client, namespace: str) -> None:
+    listed = (await client.list_tools()).tools
+    assert [tool.name for tool in listed] == TOOLS
+    assert all(tool.annotations is not None and tool.annotations.open_world_hint is False for tool in listed)
+    kept = await client.call_tool("memory_remember", {"content": "The key of the boat is with Ines.", "tags": ["key"]})
+    assert kept.structured_content is not None
+    memory_id = kept.structured_content["id"]
+    assert kept.structured_content["namespace"] == namespace
+
+    async def structured(tool: str, **arguments: Any) -> Any:
+        result = await client.call_tool(tool, arguments)
+        assert not result.is_error, text(result)
+        return result.structured_content
+
+    found = await structured("memory_recall", query="who has the key of the boat", limit="3")
+    assert [each["id"] for each in found["memories"]] == [memory_id]
+    assert "is with Ines" in (await structured("memory_context", query="the key of the boat"))["block"]
+    assert (await structured("memory_get", id=memory_id))["trust"] == "agent"
+    assert (await structured("memory_update", id=memory_id, content="Tom has the key of the boat."))["version"] == 2
+    assert (await structured("memory_list", since="last week"))["memories"][0]["content"].startswith("Tom")
+    explained = await structured("memory_explain", id=memory_id, query="the key of the boat")
+    assert explained["verdict"] == "answered"
+    assert (await structured("memory_delete", id=memory_id, why="it sank"))["state"] == "trashed"
+    assert (await structured("memory_get", id=memory_id))["state"] == "trashed"
+    assert (await structured("memory_restore", id=memory_id))["id"] == memory_id
+    assert (await structured("memory_status"))["namespace"] == namespace
+    wrong = await client.call_tool("memory_recall", {"query": "key", "limit": 1000})
+    assert wrong.is_error
+    assert text(wrong) == "memory_recall: `limit` must be a whole number from 1 to 50, not 1000"
+    absent = await client.call_tool("memory_get", {"id": "00000000-0000-7000-8000-000000000000"})
+    assert absent.is_error
+    assert "there is no memory" in text(absent)
+    with pytest.raises(MCPError, match="there is no tool 'memory_wipe'; there are memory_recall"):
+        await client.call_tool("memory_wipe", {})
+
+
+async def read_every_resource(client: Client, note: Path) -> None:
+    assert [str(each.uri) for each in (await client.list_resources()).resources] == [
+        "memory://profile", "memory://status",
+    ]  # fmt: skip
+    templates = (await client.list_resource_templates()).resource_templates
+    assert [each.uri_template for each in templates] == ["memory://{id}", "note://{+path}"]
+
+    async def read(uri: str) -> str:
+        (content,) = (await client.read_resource(uri)).contents
+        return str(content.text)  # type: ignore[union-attr]
+
+    assert json.loads(await read("memory://profile"))["preferences"] == []
+    assert json.loads(await read("memory://status"))["memories"] > 0
+    kept = await client.call_tool("memory_remember", {"content": "The dog is called Rex."})
+    assert kept.structured_content is not None
+    assert json.loads(await read(f"memory://{kept.structured_content['id']}"))["content"] == "The dog is called Rex."
+    shown = await read(f"note://{note}")
+    assert shown.startswith("# Garden\n\nPrune the apple trees in late February.\n\n# Garden › Gate\n\n")
+    assert SECRET not in shown
+    assert "(1 more passages are not shown to agents)" in shown
+    for uri in ("note:///etc/passwd", f"note://{note.parent}/../{note.parent.name}/{note.name}", "note:///n/%00",
+                f"note://{note.parent}", "memory://00000000-0000-7000-8000-000000000000"):  # fmt: skip
+        with pytest.raises(MCPError, match=r"no watched folder has the note|there is no memory"):
+            await read(uri)
+
+
+async def choose_every_prompt(client: Client) -> None:
+    assert [each.name for each in (await client.list_prompts()).prompts] == ["resume", "remember_session"]
+    resumed = await client.get_prompt("resume", {"task": "the boat"})
+    shown = str(resumed.messages[0].content.text)  # type: ignore[union-attr]
+    assert shown.startswith("Let us continue this work: the boat.")
+    assert "Rex" in shown
+    assert SECRET not in shown
+    remembered = await client.get_prompt("remember_session", {})
+    assert "memory_remember" in remembered.messages[0].content.text  # type: ignore[union-attr]
+    with pytest.raises(MCPError, match="the prompts are resume, remember_session"):
+        await client.get_prompt("dance", {})
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(("mode", "version"), ERAS)
+def test_the_official_client_uses_every_tool_resource_and_prompt(
+    daemon: RunningDaemon, namespace: str, tmp_path: Path, way: str, mode: str, version: str
+) -> None:
+    note = tmp_path.resolve() / "garden.md"
+    note.write_text(
+        "# Garden\n\nPrune the apple trees in late February.\n\n## Gate\n\nIt is painted green.\n\n"
+        f"## Account\n\nThe access key of the camera is {SECRET}, of last year.\n"
+    )
+
+    async def steps() -> str:
+        async with WAYS[way](daemon, namespace, mode) as client:
+            await use_every_tool(client, namespace)
+            await read_every_resource(client, note)
+            await choose_every_prompt(client)
+            return client.protocol_version or ""
+
+    with daemon.client(entry_point="cli") as person:
+        root = person.add_root(note.parent, namespace)
+        person.rescan()
+        assert finish(steps()) == version
+        person.remove_root(root.id)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+def test_a_memory_carries_the_name_that_the_client_gave_itself(
+    daemon: RunningDaemon, namespace: str, way: str, mode: str
+) -> None:
+    async def steps() -> Any:
+        async with WAYS[way](daemon, namespace, mode) as client:
+            return await client.call_tool("memory_remember", {"content": "The ferry leaves at nine."})
+
+    memory_id = finish(steps()).structured_content["id"]
+    with daemon.client(namespace, entry_point="cli") as person:
+        memory = person.get(memory_id)
+        (version,) = person.history(memory_id).versions
+    assert (memory.agent_id, memory.trust, memory.source) == ("mcp", "agent", "mcp")  # the client's default name
+    assert version.by == "mcp:mcp"
+
+
+def post(daemon: RunningDaemon, message: Any, **headers: str) -> tuple[int, Any]:
+    """Status and answer of one message, sent with these headers alone."""
+    connection = SocketConnection(daemon.socket, SECONDS_MAX)
+    try:
+        sent = {name.replace("_", "-"): value.encode() for name, value in headers.items()}
+        sent = {"Content-Type": b"application/json", "Accept": b"application/json", **sent}
+        body = message if isinstance(message, bytes) else json.dumps(message).encode()
+        answer = connection.exchange("POST", "/mcp", sent, body)
+        read = answer.read()
+        return answer.status, json.loads(read) if read else None
+    finally:
+        connection.close()
+
+
+def tool_call(name: str, **arguments: Any) -> Any:
+    return {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "arguments": arguments}}
+
+
+@pytest.mark.parametrize("door", ["cli", "api", "hook", "no such door"])
+def test_no_header_makes_more_of_an_agent(daemon: RunningDaemon, namespace: str, door: str) -> None:
+    with daemon.client(namespace, entry_point="cli") as person:
+        pinned = person.remember("Never deploy on a Friday.", pinned=True).memory
+        secret = person.remember("The code of the safe is 9876.", tags=["sensitive"]).memory
+        headers = {"X_Mnemo_Door": door, "X_Namespace": namespace}
+        _, edited = post(daemon, tool_call("memory_update", id=pinned.id, content="Deploy on Fridays."), **headers)
+        _, deleted = post(daemon, tool_call("memory_delete", id=pinned.id), **headers)
+        for answer in (edited, deleted):
+            assert answer["result"]["isError"] is True
+            assert "pinned" in answer["result"]["content"][0]["text"]
+        _, hidden = post(daemon, tool_call("memory_get", id=secret.id), **headers)
+        assert "there is no memory" in hidden["result"]["content"][0]["text"]
+        _, kept = post(daemon, tool_call("memory_remember", content=f"A key: {SECRET}."), **headers)
+        assert kept["result"]["structuredContent"]["masked"] == ["aws_key"]
+        assert person.get(kept["result"]["structuredContent"]["id"]).trust == "agent"
+        assert person.get(pinned.id) == pinned
+
+
+@pytest.mark.parametrize(
+    ("headers", "name"),
+    [
+        ({"Mcp_Session_Id": "agent.cGxhbm5lcg"}, "mcp:planner"),
+        ({"Mcp_Session_Id": "agent.%%%"}, "mcp"),
+        ({"Mcp_Session_Id": "agent.___"}, "mcp"),
+        ({"Mcp_Session_Id": "01234567"}, "mcp"),
+        ({"X_Mnemo_Agent": "editor"}, "mcp:editor"),
+    ],
+)
+def test_the_name_of_an_agent_comes_from_its_session_or_from_nowhere(
+    daemon: RunningDaemon, namespace: str, headers: dict[str, str], name: str
+) -> None:
+    _, kept = post(daemon, tool_call("memory_remember", content="A boat."), X_Namespace=namespace, **headers)
+    with daemon.client(entry_point="cli") as person:
+        assert person.history(kept["result"]["structuredContent"]["id"]).versions[0].by == name
+
+
+def test_a_handshake_gets_the_name_of_the_agent_for_an_id_of_the_session(daemon: RunningDaemon) -> None:
+    info = {"name": "the\nplanner", "version": "1"}
+    params = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": info}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
+    connection = SocketConnection(daemon.socket, SECONDS_MAX)
+    headers = {"Content-Type": b"application/json", "Accept": b"application/json"}
+    answer = connection.exchange("POST", "/mcp", headers, json.dumps(message).encode())
+    result = json.loads(answer.read())["result"]
+    connection.close()
+    assert answer.headers["mcp-session-id"] == "agent.dGhlcGxhbm5lcg"
+    assert result["protocolVersion"] == "2025-06-18"
+    assert result["serverInfo"]["name"] == "mnemod"
+    assert "Call memory_recall before" in result["instructions"]
+
+
+def test_notifications_are_accepted_and_other_methods_of_http_are_not(daemon: RunningDaemon) -> None:
+    assert post(daemon, {"jsonrpc": "2.0", "method": "notifications/initialized"}) == (202, None)
+    for method in ("GET", "DELETE"):
+        connection = SocketConnection(daemon.socket, SECONDS_MAX)
+        assert connection.exchange(method, "/mcp", {"Accept": b"text/event-stream"}, None).status == 405
+        connection.close()
+
+
+def test_a_body_above_the_limit_is_refused_before_it_is_read(daemon: RunningDaemon) -> None:
+    status, answer = post(daemon, b" " * (4 * 1024 * 1024 + 1))
+    assert (status, answer["error"]["code"]) == (413, "too_large")
+
+
+@given(st.lists(LINES, min_size=1, max_size=4))
+@settings(max_examples=40, deadline=None)
+def check_lines(daemon: RunningDaemon, lines: list[bytes]) -> None:
+    out = io.BytesIO()
+    bridge = Bridge(out, daemon.environ, Path("/"), "lines")
+    for line in lines:
+        bridge.handle_line(line)
+    bridge.finish()
+    answers = [json.loads(line) for line in out.getvalue().splitlines()]
+    assert sorted(json.dumps(answer["id"]) for answer in answers) == answered_ids(lines)
+
+
+def test_whatever_the_lines_are_a_real_daemon_answers_each_request_once(daemon: RunningDaemon) -> None:
+    """The fixture sees to it that nothing of it is a fault in the daemon's log."""
+    check_lines(daemon)
+    assert post(daemon, {"jsonrpc": "2.0", "id": 1, "method": "ping"}) == (
+        200, {"jsonrpc": "2.0", "id": 1, "result": {}},
+    )  # fmt: skip
+
+
+def test_many_sessions_at_once_get_each_its_own_answers(daemon: RunningDaemon, namespace: str) -> None:
+    async def session(number: int) -> str:
+        async with over_the_bridge(daemon, f"{namespace}-{number}", "legacy" if number % 2 else "auto") as client:
+            kept = await client.call_tool("memory_remember", {"content": f"The number of this boat is {number}."})
+            assert not kept.is_error
+            found = await client.call_tool("memory_recall", {"query": "the number of this boat"})
+            return text(found).rpartition("\n")[2]
+
+    async def steps() -> list[str]:
+        return await asyncio.gather(*map(session, range(6)))
+
+    assert finish(steps()) == [f"The number of this boat is {number}." for number in range(6)]
