@@ -125,6 +125,15 @@ def test_a_handshake_settles_the_headers_of_what_follows(agent: McpAgent, canned
     assert "mcp-method" not in last.headers
 
 
+def test_lines_that_do_not_wait_for_the_handshake_have_what_it_settles_all_the_same(
+    agent: McpAgent, canned: CannedDaemon
+) -> None:
+    hello = json.dumps({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": HELLO}).encode()
+    out, _ = agent.process.communicate(hello + b"\n" + ping(), timeout=60)
+    assert [json.loads(line)["id"] for line in out.splitlines()] == [0, 1]
+    assert canned.asked[1].headers["mcp-session-id"] == "agent.x"
+
+
 def test_a_stateless_request_repeats_its_version_method_and_name_in_headers(
     agent: McpAgent, canned: CannedDaemon
 ) -> None:

@@ -212,19 +212,19 @@ def test_bad_values_are_refused_in_the_daemons_words(person: Person) -> None:
 
 
 def test_an_agent_speaks_through_the_bridge_and_is_known_as_one(person: Person) -> None:
-    lines = [
-        {"jsonrpc": "2.0", "id": 1, "method": "initialize",
-         "params": {"protocolVersion": "2025-11-25", "capabilities": {},
-                    "clientInfo": {"name": "tester", "version": "1"}}},
-        {"jsonrpc": "2.0", "id": 2, "method": "tools/call",
-         "params": {"name": "memory_remember", "arguments": {"content": "The build takes nine minutes."}}},
-        {"jsonrpc": "2.0", "id": 3, "method": "tools/call",
-         "params": {"name": "memory_recall", "arguments": {"query": "how long does the build take"}}},
-    ]  # fmt: skip
-    out = person.give("mcp", typed="".join(json.dumps(line) + "\n" for line in lines))
-    answers = {answer["id"]: answer["result"] for answer in map(json.loads, out.splitlines())}
-    assert answers[2]["isError"] is False
-    found = answers[3]["structuredContent"]["memories"][0]
+    about = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "tester", "version": "1"}}
+    hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": about}
+
+    def call(name: str, **arguments: str) -> Any:
+        asked = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": name, "arguments": arguments}}
+        greeted, called = map(
+            json.loads, person.give("mcp", typed=f"{json.dumps(hello)}\n{json.dumps(asked)}\n").split("\n", 1)
+        )
+        assert greeted["result"]["protocolVersion"] == "2025-11-25"
+        return called["result"]["structuredContent"]
+
+    assert call("memory_remember", content="The build takes nine minutes.")["outcome"] == "stored"
+    found = call("memory_recall", query="how long does the build take")["memories"][0]
     assert (found["content"], found["trust"]) == ("The build takes nine minutes.", "agent")
     memory = person.answer("show", found["id"])
     assert (memory["agent_id"], memory["source"]) == ("tester", "mcp")

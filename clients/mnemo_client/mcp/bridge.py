@@ -93,6 +93,9 @@ class Bridge:
         self._send_error(None, JsonRpcError(INVALID_REQUEST, f"a message is limited to {LINE_BYTES_MAX} bytes"))
 
     def _begin(self, line: bytes, message: JsonObject) -> None:
+        if message["method"] == "initialize":
+            self._carry(line, message)  # all that follows has the headers that it settles
+            return
         if len(self._open) >= MESSAGES_OPEN_MAX:
             if "id" in message:
                 raise JsonRpcError(INTERNAL_ERROR, "too many requests are open; try again in a moment")
@@ -121,7 +124,7 @@ class Bridge:
                 self._send(answer)
             elif "id" in message and failure is not None:
                 self._send_error(message["id"], failure)
-        except (BrokenPipeError, ValueError):
+        except (BrokenPipeError, ValueError):  # ValueError: the output is closed
             pass  # the agent has ended, which the reading thread notices too
         finally:
             self._open.discard(threading.current_thread())
