@@ -7,6 +7,8 @@ import asyncio
 import contextlib
 import io
 import json
+import os
+import subprocess
 import sys
 import uuid
 from collections.abc import AsyncIterator
@@ -62,6 +64,15 @@ def text(result: Any) -> str:
 @pytest.fixture
 def namespace() -> str:
     return f"ns-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture
+def newcomer(short_folder: Path) -> dict[str, str]:
+    """The environment of a user whose daemon has never run."""
+    places = {"MNEMO_DATA_DIR": "data", "MNEMO_CONFIG": "config.toml", "MNEMO_SOCKET": "run/d.sock",
+              "MNEMO_MODELS_FOLDER": "models"}  # fmt: skip
+    (short_folder / "config.toml").touch()
+    return {**os.environ, **{name: str(short_folder / place) for name, place in places.items()}}
 
 
 def finish(steps: Any) -> Any:
@@ -288,6 +299,51 @@ def test_whatever_the_lines_are_a_real_daemon_answers_each_request_once(daemon: 
     )  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    "params",
+    [
+        '{"name": "memory_recall", "arguments": {"query": "\\ud800"}}',  # no text, though it is JSON
+        '{"name": "memory_recall", "arguments": {"query": ' + "[" * 500 + "]" * 500 + "}}",
+        '{"arguments": {}}',
+        '{"name": 7}',
+        '{"name": "memory_recall", "arguments": [1]}',
+        '{"name": "memory_recall", "arguments": {"query": "x", "limit": 1e400}}',
+        '{"_meta": {"io.modelcontextprotocol/protocolVersion": "2099-01-01"}}',
+        '{"_meta": {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}, "name": "memory_status"}',
+        '{"_meta": {"io.modelcontextprotocol/protocolVersion": "x\\r\\nX-Namespace: y"}, "name": "\\u00e9"}',
+    ],
+)
+def test_a_call_that_the_daemon_cannot_read_is_an_error_with_the_id_of_the_call(
+    daemon: RunningDaemon, params: str
+) -> None:
+    out = io.BytesIO()
+    bridge = Bridge(out, daemon.environ, Path("/"), "lines")
+    bridge.handle_line(b'{"jsonrpc": "2.0", "id": "seven", "method": "tools/call", "params": %s}' % params.encode())
+    bridge.finish()
+    answer = json.loads(out.getvalue())
+    assert answer["id"] == "seven"
+    assert "error" in answer or answer["result"]["isError"] is True
+
+
+def test_a_note_is_read_from_its_own_namespace_alone(daemon: RunningDaemon, namespace: str, tmp_path: Path) -> None:
+    note = tmp_path.resolve() / "garden.md"
+    note.write_text("# Garden\n\nPrune the apple trees.\n")
+    message = {"jsonrpc": "2.0", "id": 1, "method": "resources/read", "params": {"uri": f"note://{note}"}}
+    with daemon.client(entry_point="cli") as person:
+        root = person.add_root(note.parent, namespace)
+        person.rescan()
+        _, own = post(daemon, message, X_Namespace=namespace)
+        assert "Prune" in own["result"]["contents"][0]["text"]
+        for headers in ({}, {"X_Namespace": "another"}):
+            _, other = post(daemon, message, **headers)
+            assert other["error"] == {
+                "code": -32602, "message": f"no watched folder has the note {note}", "data": {"uri": f"note://{note}"},
+            }  # fmt: skip
+        person.remove_root(root.id)
+        _, gone = post(daemon, message, X_Namespace=namespace)
+        assert "no watched folder has the note" in gone["error"]["message"]
+
+
 def test_many_sessions_at_once_get_each_its_own_answers(daemon: RunningDaemon, namespace: str) -> None:
     async def session(number: int) -> str:
         async with over_the_bridge(daemon, f"{namespace}-{number}", "legacy" if number % 2 else "auto") as client:
@@ -300,3 +356,37 @@ def test_many_sessions_at_once_get_each_its_own_answers(daemon: RunningDaemon, n
         return await asyncio.gather(*map(session, range(6)))
 
     assert finish(steps()) == [f"The number of this boat is {number}." for number in range(6)]
+
+
+def test_a_bridge_starts_the_daemon_and_finds_it_again_after_a_restart(newcomer: dict[str, str]) -> None:
+    def ask(number: int, method: str, params: dict[str, Any]) -> Any:
+        assert bridge.stdin is not None
+        assert bridge.stdout is not None
+        bridge.stdin.write(json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}) + "\n")
+        bridge.stdin.flush()
+        answer = json.loads(bridge.stdout.readline())
+        assert "result" in answer, answer
+        return answer["result"]
+
+    words = [sys.executable, "-m", "mnemo_client.cli.main"]
+    bridge = subprocess.Popen(
+        [*words, "mcp"], env=newcomer, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        text=True,
+    )  # fmt: skip
+    try:
+        info = {"name": "planner", "version": "1"}
+        hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": info}
+        assert ask(1, "initialize", hello)["serverInfo"]["name"] == "mnemod"
+        arguments = {"content": "The ferry leaves at nine."}
+        kept = ask(2, "tools/call", {"name": "memory_remember", "arguments": arguments})["structuredContent"]
+        for number in (3, 4):
+            subprocess.run([*words, "down"], env=newcomer, check=True, capture_output=True)
+            found = ask(number, "tools/call", {"name": "memory_get", "arguments": {"id": kept["id"]}})
+            assert found["structuredContent"]["content"] == "The ferry leaves at nine."
+        arguments = {"content": "The ferry leaves at ten."}
+        ask(5, "tools/call", {"name": "memory_remember", "arguments": arguments})
+        shown = subprocess.run([*words, "list", "--json"], env=newcomer, check=True, capture_output=True)
+        assert {each["agent_id"] for each in json.loads(shown.stdout)["memories"]} == {"planner"}
+    finally:
+        bridge.communicate(timeout=SECONDS_MAX)
+        subprocess.run([*words, "down"], env=newcomer, check=True, capture_output=True)
