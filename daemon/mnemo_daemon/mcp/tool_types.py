@@ -120,8 +120,8 @@ class UpdateArguments(ToolArguments):
     id: Id
     content: Annotated[Content, Meta(description="The new text, in full.")] | UnsetType = UNSET
     tags: Annotated[Tags, Meta(description="The complete new list of tags.")] | UnsetType = UNSET
-    kind: Kind | UnsetType = UNSET
-    category: Category | UnsetType = UNSET
+    kind: choices.Kind | UnsetType = UNSET
+    category: choices.Category | UnsetType = UNSET
     importance: Importance | UnsetType = UNSET
     event_at: Time | UnsetType = UNSET
     evidence: EvidenceList | UnsetType = UNSET
@@ -263,6 +263,7 @@ def schema(kind: type[msgspec.Struct]) -> dict[str, Any]:
     """Return the type's JSON schema with every reference resolved: some agents do not follow references."""
     (_,), parts = msgspec.json.schema_components([kind])
     written: dict[str, Any] = _without_references(parts[kind.__name__], parts)
+    written.pop("title", None)  # the name of a Python class
     return written
 
 
