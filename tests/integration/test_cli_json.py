@@ -8,10 +8,12 @@ import pytest
 
 from tests.integration.test_cli import Person
 
-CHECK = {"name": "str", "outcome": "str", "found": "str", "fix": "str"}
+CHECK = {"name": "str", "outcome": "str", "found": "str", "fix": "str", "fixed": "str"}
 CHECKS = (
-    "data folder", "disk", "telemetry", "watching", "socket", "daemon", "version", "store", "model", "columns", "words",
-    "vectors", "threads", "notes", "round trip",
+    "python", "extras", "configuration", "settings", "folders above", "data folder", "models folder", "model files",
+    "log", "disk", "inodes", "file system", "clock", "telemetry", "watching", "open files", "leftovers", "service",
+    "completion", "socket path", "socket", "daemon", "version", "store", "integrity", "model", "language model",
+    "columns", "words", "vectors", "threads", "jobs", "queue", "notes", "trash", "backups", "round trip",
 )  # fmt: skip
 EXPECTED: list[tuple[tuple[str, ...], int, Any]] = [
     (("doctor",), 0, {"ok": "bool", "checks": [CHECK]}),

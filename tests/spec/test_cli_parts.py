@@ -1,26 +1,16 @@
 """The parts behind the commands: editors, the service, completion, the doctor, questions of a trial. SPEC 14."""
 
-import json
 import os
 from pathlib import Path
-from typing import Any
 
-import msgspec
 import pytest
 
 from mnemo_client.cli import command_table, completion, editor
-from mnemo_client.cli.admin import doctor, service
+from mnemo_client.cli.admin import service
 from mnemo_client.cli.admin.try_notes import make_questions
 from mnemo_client.errors import MnemoError, UsageError
-from mnemo_client.protocol.ingestion import RememberAnswer
-from mnemo_client.protocol.memories import DeleteAnswer, MemoryView
-from mnemo_client.protocol.status import (
-    ModelStatus,
-    NotesRootStatus,
-    NotesStatus,
-    ThreadStatus,
-)
-from tests.canned import ID, CannedDaemon, CannedPerson, note, recall_answer, recalled, status, view
+from mnemo_client.protocol.memories import MemoryView
+from tests.canned import note, recalled
 
 pytestmark = pytest.mark.usefixtures("utc")
 
@@ -111,144 +101,6 @@ def test_bash_completes_as_the_script_says(tmp_path: Path) -> None:
     assert complete("recall", "--tag", "") == ["tags-one", "tags-two"]
     assert complete("recall", "-n", "namespaces-t") == ["namespaces-two"]
     assert complete("models", "use", "models-") == ["models-one", "models-two"]
-
-
-@pytest.mark.parametrize(
-    ("mode", "outcome"), [(0o700, "ok"), (0o750, "fail"), (0o500, "ok" if os.getuid() == 0 else "fail")]
-)
-def test_the_doctor_wants_the_data_folder_private(tmp_path: Path, mode: int, outcome: str) -> None:
-    folder = tmp_path / "data"
-    folder.mkdir()
-    folder.chmod(mode)
-    check = doctor.data_check(folder)
-    folder.chmod(0o700)
-    assert check.outcome == outcome
-    assert bool(check.fix) is (outcome != "ok")
-
-
-def write_telemetry(cache: Path) -> Path:
-    folder = cache / "Microsoft" / "DeveloperTools" / ".onnxruntime"
-    folder.mkdir(parents=True)
-    for name in ("deviceid", "onnxruntime.db", "onnxruntime.db-wal", "deviceid.tmp.a94eb234"):
-        (folder / name).write_text("0f5c")
-    return folder
-
-
-def test_the_doctor_deletes_what_telemetry_left_behind_and_says_so(person: CannedPerson, canned: CannedDaemon) -> None:
-    caches = [Path(person.environ["HOME"]) / ".cache", Path(person.environ["HOME"]) / "other"]
-    folders = [write_telemetry(cache) for cache in caches]
-    (caches[1] / "Microsoft" / "kept").write_text("of another program")
-    (folders[1].parent / "deviceid").write_text("of another program")
-    person.environ["XDG_CACHE_HOME"] = str(caches[1])
-    canned.stop()
-    person.give("doctor", "--json")
-    found = {check["name"]: check for check in json.loads(person.out)["checks"]}["telemetry"]
-    assert found["outcome"] == "ok"
-    assert all(str(folder) in found["found"] for folder in folders)
-    assert list(caches[0].iterdir()) == []
-    assert sorted(path.name for path in caches[1].rglob("*")) == ["DeveloperTools", "Microsoft", "deviceid", "kept"]
-    person.give("doctor", "--json")
-    found = {check["name"]: check for check in json.loads(person.out)["checks"]}["telemetry"]
-    assert found["found"].startswith("none")
-
-
-def test_the_doctor_deletes_nothing_else_in_that_folder_and_follows_no_link(tmp_path: Path) -> None:
-    folder = write_telemetry(tmp_path / "one")
-    (folder / "models").mkdir()
-    (folder / "notes.txt").write_text("mine")
-    assert doctor.telemetry_check([folder]).found.startswith("deleted")
-    assert sorted(path.name for path in folder.iterdir()) == ["models", "notes.txt"]
-    linked = tmp_path / "two" / "Microsoft" / "DeveloperTools" / ".onnxruntime"
-    linked.parent.mkdir(parents=True)
-    (folder / "deviceid").write_text("0f5c")
-    linked.symlink_to(folder)
-    assert doctor.telemetry_check([linked]).found.startswith("none")
-    assert (folder / "deviceid").exists()
-
-
-def test_the_doctor_knows_where_each_system_keeps_it() -> None:
-    environ = {"HOME": "/people/ines"}
-    (linux,) = doctor.telemetry_folders(environ, "linux")
-    assert linux == Path("/people/ines/.cache/Microsoft/DeveloperTools/.onnxruntime")
-    (mac,) = doctor.telemetry_folders(environ, "darwin")
-    assert mac == Path("/people/ines/Library/Application Support/Microsoft/DeveloperTools/.onnxruntime")
-
-
-def test_the_doctor_warns_of_files_that_could_not_be_read_and_not_of_pictures() -> None:
-    root = NotesRootStatus(id="r", path="/n", namespace="default", state="watching", files=1, chunks=2, waiting=0)
-
-    def found(**reasons: int) -> tuple[str, str]:
-        by_reason = {f"not a kind of note: .{name}" if name != "locked" else name: reasons[name] for name in reasons}
-        notes = NotesStatus(roots=[root], skipped_total=sum(reasons.values()), skipped_by_reason=by_reason)
-        (check,) = (each for each in doctor.status_checks(status(notes=notes)) if each.name == "notes")
-        return check.outcome, check.found
-
-    assert found() == ("ok", "1 folder")
-    assert found(jpg=3, bin=1) == ("ok", "1 folder, 4 files of other kinds skipped")
-    assert found(jpg=3, locked=1) == ("warn", "1 file could not be read")
-
-
-def test_the_doctor_names_each_fault_and_the_command_that_fixes_it() -> None:
-    ill = status(
-        version="0.0.9", models={"embedding": ModelStatus(name=None, state="absent")},
-        views={"words": view("stale", 1.0), "vectors": view("building", 0.5)},
-    )  # fmt: skip
-    checks = {check.name: check for check in doctor.status_checks(ill)}
-    assert checks["version"].outcome == "warn"
-    assert checks["version"].fix == "mnemo down; mnemo up"
-    assert (checks["model"].outcome, checks["model"].fix) == ("warn", "mnemo models pull all-MiniLM-L6-v2")
-    assert checks["words"].outcome == "fail"
-    assert checks["vectors"].outcome == "ok"  # there are none without a model, which has its own check
-    assert checks["notes"].outcome == "ok"
-
-
-def test_the_doctor_reports_threads_that_failed() -> None:
-    quiet = ThreadStatus(failing=False, restarts=0)
-    mended = ThreadStatus(failing=False, restarts=2, last_failure="IndexError: 5", failed_at=1)
-    ill = ThreadStatus(failing=True, restarts=9, last_failure="KeyError: 7", failed_at=2)
-
-    def found(**threads: ThreadStatus) -> doctor.DoctorCheck:
-        (check,) = (each for each in doctor.status_checks(status(threads=threads)) if each.name == "threads")
-        return check
-
-    assert (found(notes=quiet).outcome, found().outcome) == ("ok", "ok")
-    assert found(notes=quiet, house=mended).outcome == "warn"
-    assert found(house=mended).found == "house was restarted 2 times and works again; last: IndexError: 5"
-    assert (found(house=mended, notes=ill).outcome, found(notes=ill).found) == ("fail", "notes fails: KeyError: 7")
-    assert found(notes=ill).fix.endswith("mnemod.log")
-
-
-def test_the_doctor_prints_a_line_for_each_check_and_one_for_its_fix(
-    person: CannedPerson, canned: CannedDaemon
-) -> None:
-    canned.stop()
-    assert person.give("doctor") == 1
-    assert f"fail  daemon       no daemon listens on {canned.path}\n" in person.out
-    assert "→ start it with: mnemo up" in person.out
-    assert person.give("doctor", "--json") == 1
-    assert json.loads(person.out)["ok"] is False
-
-
-def test_the_doctor_remembers_finds_and_removes(person: CannedPerson, canned: CannedDaemon) -> None:
-    kept: list[Any] = []
-
-    def remember(asked: Any) -> Any:
-        kept.append(asked.body)
-        return msgspec.to_builtins(RememberAnswer(outcome="stored", memory=recalled(content=asked.body["content"])))
-
-    canned.answers["POST /v1/memories"] = remember
-    canned.say("POST /v1/recall", recall_answer(recalled()))
-    canned.say(f"DELETE /v1/memories/{ID}", DeleteAnswer(deleted=1, id=ID))
-    canned.say("GET /v1/status", status())
-    person.give("doctor", "--json")
-    checks = {check["name"]: check for check in json.loads(person.out)["checks"]}
-    assert checks["round trip"]["outcome"] == "ok"
-    assert kept[0]["key"] == "doctor round trip"
-    assert {asked.headers.get("x-namespace") for asked in canned.asked} == {"doctor"}
-    canned.say("POST /v1/recall", recall_answer())
-    person.give("doctor", "--json")
-    checks = {check["name"]: check for check in json.loads(person.out)["checks"]}
-    assert checks["round trip"]["outcome"] == "fail"
 
 
 @pytest.mark.parametrize(

@@ -124,7 +124,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "down": ("down",),
     "status": ("status", "status --watch"),
     "jobs": ("jobs",),
-    "doctor": ("doctor", "doctor --json"),
+    "doctor": ("doctor", "doctor --fix", "doctor --bundle report.tar.gz"),
     "config": ("config", "config recall.top_k"),
     "service": ("service", "service install"),
     "service install": ("service install",),

@@ -127,6 +127,11 @@ def _service_files(environ: Mapping[str, str]) -> dict[Path, bytes]:
     return {units_folder(environ) / name: text.encode() for name, text in texts.items()}
 
 
+def service_file(environ: Mapping[str, str]) -> Path:
+    """Return the file that an installed service has."""
+    return _job_file(environ) if sys.platform == "darwin" else units_folder(environ) / SERVICE
+
+
 def _manager_commands(what: Literal["start", "stop", "forget"], files: Iterable[Path]) -> list[list[str]]:
     """Return the commands for the service manager: after the files are written, before and after they are removed."""
     if sys.platform == "darwin":
@@ -175,7 +180,7 @@ def _remove_service(environ: Mapping[str, str]) -> tuple[list[Path], str]:
 def status(context: CommandContext) -> int:
     """Show if the service is installed and answers; exit 3 if none is installed."""
     environ = context.environ
-    file = _job_file(environ) if sys.platform == "darwin" else units_folder(environ) / SERVICE
+    file = service_file(environ)
     installed = file.exists()
     answers = process.is_listening(socket_path(environ))
     if not context.print_json_if_asked({"installed": installed, "daemon_answers": answers, "file": str(file)}):

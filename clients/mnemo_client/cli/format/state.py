@@ -306,15 +306,17 @@ def _toml_text(value: object) -> str:
     return "none" if value is None else str(value)
 
 
-def doctor_lines(checks: Sequence[tuple[str, str, str, str]], style: TextStyle) -> list[str]:
-    """Return the lines for rows of (name, ok | warn | fail, result, the command that fixes it)."""
+def doctor_lines(checks: Sequence[tuple[str, str, str, str, str]], style: TextStyle) -> list[str]:
+    """Return the lines for rows of (name, ok | warn | fail, result, the command that fixes it, what --fix did)."""
     paint = {"ok": style.good, "warn": style.warn, "fail": style.bad}
     width = max((cell_width(name) for name, *_ in checks), default=0)
     lines = []
-    for name, outcome, found, fix in checks:
+    for name, outcome, found, fix, fixed in checks:
         lines.append(f"{paint[outcome](pad(outcome, 4))}  {pad(name, width)}  {sanitize(found)}".rstrip())
         if fix and outcome != "ok":
-            lines.append(f"{' ' * (width + 8)}{style.dim('→')} {fix}")
+            lines.append(f"{' ' * (width + 8)}{style.dim('→')} {sanitize(fix)}")
+        if fixed:
+            lines.append(f"{' ' * (width + 8)}{style.good('fixed')}: {sanitize(fixed)}")
     return lines
 
 

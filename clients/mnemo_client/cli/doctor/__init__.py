@@ -1,0 +1,1 @@
+"""`mnemo doctor`: named checks with their fixes, and the support bundle."""

@@ -1,0 +1,300 @@
+"""Checks of a running daemon: version, store, models, indexes, jobs, notes, copies."""
+
+import contextlib
+import secrets
+import time
+from pathlib import Path
+
+from mnemo_client import process
+from mnemo_client.cli.admin.models import DEFAULT_MODEL
+from mnemo_client.cli.doctor.doctor_checks import DoctorCheck, Examination, Outcome
+from mnemo_client.cli.format.units import number_text, percent, plural, size_text
+from mnemo_client.client import Client
+from mnemo_client.errors import MnemoError
+from mnemo_client.protocol.retrieval import RecallRequest
+from mnemo_client.protocol.status import ModelStatus, NotesStatus, StatusAnswer
+from mnemo_client.version import VERSION
+
+NAMESPACE = "doctor"
+OTHER_KIND_OF_FILE = "not a kind of note"  # begins the reason for which pictures and programs are skipped
+CHECKED_MEMORIES_MAX = 20_000  # a check of more takes seconds, and `mnemo check` does it
+WAITING_WRITES_WARN = 1_000
+BACKUP_DAYS_WARN = 30
+BACKUP_MEMORIES_MIN = 100  # a store with fewer is still being tried
+TRASH_BYTES_WARN = 500_000_000
+DAY_SECONDS = 86_400
+
+
+def check_daemon(examined: Examination) -> list[DoctorCheck]:
+    """Report if a daemon answers; it is not started for that."""
+    if (status := examined.status) is not None:
+        return [DoctorCheck("daemon", "ok", f"runs, pid {status.pid}, {status.state}")]
+    error = examined.error or MnemoError("no daemon answers", "start it with: mnemo up")
+    return [
+        DoctorCheck("daemon", "fail", error.message, error.hint or f"its log: {process.log_file(examined.environ)}")
+    ]
+
+
+def check_settings(examined: Examination) -> list[DoctorCheck]:
+    """Check that every setting is known and valid, also without a daemon."""
+    if examined.settings_faults:
+        return [DoctorCheck("settings", "fail", fault, f"correct it in {examined.config} or the environment")
+                for fault in examined.settings_faults]  # fmt: skip
+    values = examined.settings.values if examined.settings is not None else []
+    changed = sum(value.origin != "default" for value in values)
+    return [DoctorCheck("settings", "ok", f"all valid, {number_text(changed)} not at the default")]
+
+
+def check_holder(examined: Examination) -> list[DoctorCheck]:
+    """Check that no process holds the data folder while none answers on the socket."""
+    if examined.status is not None or not examined.data.is_dir():
+        return []
+    holder = folder_holder(examined.data)
+    if holder is None:
+        return [DoctorCheck("lock", "ok", "no process holds the data folder")]
+    found = f"{holder} holds the data folder, and no daemon answers on the socket"
+    return [DoctorCheck("lock", "fail", found, "wait until it has started; if it hangs: kill " + holder.split()[-1])]
+
+
+def folder_holder(folder: Path) -> str | None:
+    """Return the process that has locked a data folder; None if it is free. The lock is not kept."""
+    import fcntl
+    import os
+
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        with contextlib.suppress(OSError, ValueError):
+            return f"process {int((folder / 'lock').read_text(encoding='ascii'))}"
+        return "another process"
+    except OSError:  # a file system without locks of folders
+        return None
+    finally:
+        os.close(descriptor)
+    return None
+
+
+def check_version(examined: Examination) -> list[DoctorCheck]:
+    """Check that command and daemon are of one version."""
+    status = examined.require_status()
+    if status.version == VERSION:
+        return [DoctorCheck("version", "ok", VERSION)]
+    found = f"the daemon is {status.version}, this command {VERSION}"
+    return [DoctorCheck("version", "warn", found, "mnemo down; mnemo up")]
+
+
+def restart_daemon(examined: Examination) -> str:
+    """Stop the daemon and start it again, which also builds a stale index again."""
+    process.stop(examined.require_client())
+    process.ensure_running(examined.environ, examined.context.message, is_asked_for=True)
+    return "restarted the daemon"
+
+
+def check_store(examined: Examination) -> list[DoctorCheck]:
+    """Check that the store can be read and written."""
+    status = examined.require_status()
+    # Without a model everything is stored and found by words: the check `model` reports that, and it is no fault.
+    if status.state == "degraded" and not _lacks_model(status):
+        log = f"its log: {status.data_dir}/run/mnemod.log"
+        return [DoctorCheck("store", "fail", "; ".join(status.reasons) or "degraded", log)]
+    return [DoctorCheck("store", "ok", f"{plural(status.memories, 'memory', 'memories')}, change {status.seq}")]
+
+
+def check_integrity(examined: Examination) -> list[DoctorCheck]:
+    """Check every record, and that journal, database and indexes agree."""
+    status = examined.require_status()
+    if status.memories > CHECKED_MEMORIES_MAX:
+        return [
+            DoctorCheck("integrity", "ok", f"not checked: {number_text(status.memories)} memories; see: mnemo check")
+        ]
+    answer = examined.require_client().check()
+    if not answer.ok:
+        faults = plural(sum(answer.totals.values()), "fault")
+        return [DoctorCheck("integrity", "fail", f"{faults}: {', '.join(answer.totals)}", "mnemo repair")]
+    return [DoctorCheck("integrity", "ok", f"journal, database and indexes agree ({answer.seconds:.1f} s)")]
+
+
+def repair_store(examined: Examination) -> str:
+    """Repair what the check found; nothing is deleted."""
+    answer = examined.require_client().repair()
+    return "; ".join(f"{step.what} ({step.how_many})" for step in answer.steps)
+
+
+def check_model(examined: Examination) -> list[DoctorCheck]:
+    return [_model_check(examined.require_status().models.get("embedding"))]
+
+
+def check_language_model(examined: Examination) -> list[DoctorCheck]:
+    """Check the language model, if there is one: without it every task has a stand-in."""
+    model = examined.require_status().models.get("llm")
+    if model is None or model.state == "absent":
+        return [DoctorCheck("language model", "ok", "none: answers quote the memories")]
+    if model.state == "failed":
+        fix = model.hint or "mnemo models list"
+        return [DoctorCheck("language model", "fail", model.reason or "it cannot be loaded", fix)]
+    return [DoctorCheck("language model", "ok", f"{model.name}, {model.state}")]
+
+
+def check_views(examined: Examination) -> list[DoctorCheck]:
+    """Check that every index is complete."""
+    status, checks = examined.require_status(), []
+    for name, view in status.views.items():
+        is_complete = view.share >= 1 or _lacks_model(status)
+        outcome: Outcome = "fail" if view.state == "stale" else "ok" if is_complete else "warn"
+        found = f"{view.state.replace('_', ' ')}, {percent(view.share)}{': ' + view.reason if view.reason else ''}"
+        fix = "mnemo status --watch" if outcome == "warn" else "mnemo down; mnemo up"
+        checks.append(DoctorCheck(name, outcome, found, fix))
+    return checks
+
+
+def repair_views(examined: Examination) -> str:
+    """Have missing vectors computed, and stale indexes built again."""
+    status = examined.require_status()
+    done = []
+    if any(view.state == "stale" for view in status.views.values()):
+        done.append(restart_daemon(examined))
+    vectors = status.views.get("vectors")
+    if vectors is not None and vectors.share < 1 and not _lacks_model(status):
+        queued = examined.require_client().reindex().queued
+        done.append(f"queued {plural(queued, 'missing vector')}" if queued else "")
+    return "; ".join(filter(None, done))
+
+
+def _lacks_model(status: StatusAnswer) -> bool:
+    model = status.models.get("embedding")
+    return model is None or model.state in ("absent", "failed")
+
+
+def check_threads(examined: Examination) -> list[DoctorCheck]:
+    return [_threads_check(examined.require_status())]
+
+
+def check_jobs(examined: Examination) -> list[DoctorCheck]:
+    """Check that no background job fails."""
+    jobs = examined.jobs.jobs if examined.jobs is not None else []
+    failing = [f"{job.name}: {job.last_failure or job.reason}" for job in jobs if job.state == "failing"]
+    if failing:
+        return [DoctorCheck("jobs", "fail", "; ".join(failing), "mnemo jobs; it is tried again by itself")]
+    return [DoctorCheck("jobs", "ok", f"{len(jobs)}, none fails")]
+
+
+def check_queue(examined: Examination) -> list[DoctorCheck]:
+    """Check that writes do not pile up."""
+    waiting = examined.require_status().queue.get("writes", 0)
+    if waiting > WAITING_WRITES_WARN:
+        return [DoctorCheck("queue", "warn", f"{number_text(waiting)} writes wait", "mnemo status --watch")]
+    return [DoctorCheck("queue", "ok", f"{plural(waiting, 'write')} waiting")]
+
+
+def check_notes(examined: Examination) -> list[DoctorCheck]:
+    return [_notes_check(examined.require_status().notes)]
+
+
+def rescan_notes(examined: Examination) -> str:
+    """Have the folders scanned again: files that could not be read may be readable now."""
+    examined.require_client().rescan()
+    return "scanned the folders of notes again"
+
+
+def check_trash(examined: Examination) -> list[DoctorCheck]:
+    """Report how much the trash holds, and for how long."""
+    trash = examined.require_status().trash
+    count, size = trash.get("count", 0), trash.get("bytes", 0)
+    days = examined.setting("trash.keep_days")
+    found = f"{plural(count, 'memory', 'memories')}, {size_text(size)}; kept {f'{days} days' if days else 'for ever'}"
+    if size > TRASH_BYTES_WARN:
+        return [DoctorCheck("trash", "warn", found, "mnemo trash empty, or set trash.keep_days")]
+    return [DoctorCheck("trash", "ok", found)]
+
+
+def check_backups(examined: Examination) -> list[DoctorCheck]:
+    """Report the age of the newest backup in the data folder; backups elsewhere are not known."""
+    made = [file.stat().st_mtime for file in (examined.data / "backups").glob("*/backup.json")]
+    age = int((time.time() - max(made)) / DAY_SECONDS) if made else None
+    memories = examined.require_status().memories
+    if age is not None and age <= BACKUP_DAYS_WARN:
+        return [DoctorCheck("backups", "ok", f"{len(made)}, the newest {plural(age, 'day')} old")]
+    found = "none in the data folder" if age is None else f"the newest is {plural(age, 'day')} old"
+    outcome: Outcome = "warn" if memories >= BACKUP_MEMORIES_MIN else "ok"
+    return [DoctorCheck("backups", outcome, found, "mnemo backup FOLDER, on another disk")]
+
+
+def check_network(examined: Examination) -> list[DoctorCheck]:
+    """Report if the kernel keeps the daemon from the network, where the daemon says so."""
+    network = getattr(examined.require_status(), "network", None)
+    if network is None:
+        return []
+    shown = str(getattr(network, "state", network))
+    if "blocked" in shown and "not" not in shown:
+        return [DoctorCheck("network", "ok", shown)]
+    return [
+        DoctorCheck("network", "ok", f"{shown}; the daemon makes no connections, and the kernel does not enforce it")
+    ]
+
+
+def _threads_check(status: StatusAnswer) -> DoctorCheck:
+    """Check that every background thread of the daemon works."""
+    log = f"its log: {status.data_dir}/run/mnemod.log"
+    failures = {name: thread for name, thread in status.threads.items() if thread.last_failure}
+    failing = [f"{name} fails: {each.last_failure}" for name, each in failures.items() if each.failing]
+    if failing:
+        return DoctorCheck("threads", "fail", "; ".join(failing), log)
+    if failures:
+        reports = [
+            f"{name} was restarted {plural(each.restarts, 'time')} and works again; last: {each.last_failure}"
+            for name, each in failures.items()
+        ]
+        return DoctorCheck("threads", "warn", "; ".join(reports), log)
+    return DoctorCheck("threads", "ok", "all of them work")
+
+
+def _model_check(model: ModelStatus | None) -> DoctorCheck:
+    if model is None or model.state == "absent":
+        return DoctorCheck(
+            "model", "warn", "none is installed: answers are by words only", f"mnemo models pull {DEFAULT_MODEL}"
+        )
+    if model.state == "failed":
+        return DoctorCheck(
+            "model", "fail", model.reason or "it cannot be loaded", model.hint or f"mnemo models pull {model.name}"
+        )
+    return DoctorCheck("model", "ok", f"{model.name}, {model.state}")
+
+
+def _notes_check(notes: NotesStatus) -> DoctorCheck:
+    missing = [root.path for root in notes.roots if root.state == "missing"]
+    polled = [root.path for root in notes.roots if root.state == "polling"]
+    if missing:
+        return DoctorCheck(
+            "notes", "warn", f"missing: {', '.join(missing)}", f"mount it, or: mnemo notes rm {missing[0]}"
+        )
+    if polled:
+        return DoctorCheck(
+            "notes", "warn", f"polled, not watched: {', '.join(polled)}", "mnemo notes status shows the reason"
+        )
+    others = sum(count for why, count in notes.skipped_by_reason.items() if why.startswith(OTHER_KIND_OF_FILE))
+    if unread := notes.skipped_total - others:
+        return DoctorCheck("notes", "warn", f"{plural(unread, 'file')} could not be read", "mnemo notes status")
+    skipped = f", {plural(others, 'file')} of other kinds skipped" if others else ""
+    return DoctorCheck("notes", "ok", plural(len(notes.roots), "folder") + skipped)
+
+
+def check_round_trip(examined: Examination) -> list[DoctorCheck]:
+    return [round_trip(examined.require_client())]
+
+
+def round_trip(client: Client) -> DoctorCheck:
+    """Store, find and delete a new text. It is the same memory, under one key, each time."""
+    word = f"roundtrip{secrets.token_hex(4)}"
+    try:
+        kept = client.remember(f"The doctor looks for {word}.", key="doctor round trip")
+        found = client.recall(RecallRequest(query=word, top_k=1, ranker="words", dry=True))
+        client.delete(kept.memory.id)
+    except MnemoError as error:
+        return DoctorCheck("round trip", "fail", error.message, error.hint or "mnemo status")
+    if [memory.id for memory in found.memories] != [kept.memory.id]:
+        return DoctorCheck(
+            "round trip", "fail", "the memory that was just stored was not found", "mnemo down; mnemo up"
+        )
+    where = f"in namespace {NAMESPACE}, and moved to its trash"
+    return DoctorCheck("round trip", "ok", f"remembered, found in {found.took_ms:.1f} ms, {where}")

@@ -1,0 +1,129 @@
+"""Removes what is private from the texts of a support bundle: paths, names, quotations, and the contents of log lines.
+
+A log line keeps its time, its level, and the words that stand in the program itself: the message is compared with the
+templates of all log calls in the installed source. What a template inserts is masked unless it is a number, and so is
+every line that no template matches. So no text of a memory can be in the result, whatever a message quotes.
+"""
+
+import ast
+import importlib.util
+import re
+import socket
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+from mnemo_client.paths import home_folder
+
+MASK = "…"
+PACKAGES = ("mnemo_daemon", "mnemo_store", "mnemo_core", "mnemo_client")
+LOG_METHODS = frozenset({"debug", "info", "warning", "error", "exception", "critical"})
+NAME_CHARS_MIN = 2  # a shorter name of a user or machine is in too many words to be replaced
+
+_RECORD = re.compile(r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} [A-Z]+) (.*)$")
+_FILE_LINE = re.compile(r'^  File ".*?((?:mnemo_\w+|site-packages)/[\w./-]+)", line (\d+), in [\w<>]+$')
+_EXCEPTION = re.compile(r"\b([A-Za-z_][\w.]*(?:Error|Exception|Warning|Interrupt|Refusal))\b: .*")
+_EXCEPTION_LINE = re.compile(r"^([A-Za-z_][\w.]*(?:Error|Exception|Warning|Interrupt|Refusal))(?::.*)?$")
+_INSERTED = re.compile(r"%[-+ #0]*\d*(?:\.\d+)?([a-zA-Z])")
+_PATH = re.compile(r"(?<![\w.>~])(~?)/(?:[^\s'\"`,;:()]+/?)")
+_QUOTED = re.compile(r"""(?<!\w)'[^']*'|"[^"]*"|“[^”]*”""")
+
+
+class Redactor:
+    """Replaces known paths by names such as DATA, then every other path, quotation and exception text by a mask."""
+
+    def __init__(self, environ: Mapping[str, str], places: Mapping[str, Path | str]) -> None:
+        """places: the words that stand for known paths."""
+        home, user = home_folder(environ), environ.get("USER") or environ.get("LOGNAME") or ""
+        self._exact = sorted(((str(path), f"<{name}>") for name, path in places.items() if str(path) not in ("", "/")),
+                             key=lambda each: -len(each[0]))  # fmt: skip
+        self._exact.append((str(home), "~"))
+        names = {home.name: "USER", user: "USER", socket.gethostname(): "HOST"}
+        self._names = [(re.compile(rf"\b{re.escape(name)}\b", re.IGNORECASE), word)
+                       for name, word in names.items() if len(name) >= NAME_CHARS_MIN]  # fmt: skip
+
+    def text(self, text: str) -> str:
+        """Return a text of the program without paths, names and quotations."""
+        for path, name in self._exact:
+            text = text.replace(path, name)
+        text = _EXCEPTION.sub(rf"\1: {MASK}", _QUOTED.sub(MASK, text))
+        text = _PATH.sub(lambda found: f"{found[1]}/{MASK}", text)
+        for pattern, word in self._names:
+            text = pattern.sub(word, text)
+        return text
+
+
+def masked_log(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the lines of a log, each with nothing but the words of the program and numbers."""
+    for line in lines:
+        if record := _RECORD.match(line):
+            yield f"{record[1]} {_masked_message(record[2])}"
+        elif line == "Traceback (most recent call last):":
+            yield line
+        elif found := _FILE_LINE.match(line):
+            yield f"  File {found[1]}, line {found[2]}"
+        elif found := _EXCEPTION_LINE.match(line):
+            yield f"{found[1]}: {MASK}"
+        else:
+            yield f"{MASK} ({len(line)} characters)"
+
+
+def _masked_message(message: str) -> str:
+    for pattern, kinds in log_patterns():
+        if found := pattern.fullmatch(message):
+            parts = [value if kind in "dif" else MASK for value, kind in zip(found.groups(), kinds, strict=True)]
+            return _filled(pattern, parts)
+    return f"{MASK} ({len(message)} characters)"
+
+
+def _filled(pattern: re.Pattern[str], parts: list[str]) -> str:
+    """Return the template of a pattern with its inserted values."""
+    template = _templates()[pattern.pattern]
+    values = iter(parts)
+    return _INSERTED.sub(lambda found: next(values), template).replace("%%", "%")
+
+
+@cache
+def log_patterns() -> list[tuple[re.Pattern[str], str]]:
+    """Return for each log call of the installed source a pattern of its messages and the kinds of the inserted values;
+    those with the most words of their own come first."""
+    found = [(re.compile(pattern, re.DOTALL), "".join(_INSERTED.findall(template)))
+             for pattern, template in _templates().items()]  # fmt: skip
+    return sorted(found, key=lambda each: -len(_INSERTED.sub("", _templates()[each[0].pattern])))
+
+
+@cache
+def _templates() -> dict[str, str]:
+    """Return the templates of all log calls by the patterns of their messages."""
+    made = {}
+    for template in sorted({each for folder in _source_folders() for each in _templates_of(folder)}):
+        if not _INSERTED.sub("", template).strip():
+            continue  # it has no words of its own, and would match every message
+        pieces, begin = [], 0
+        for inserted in _INSERTED.finditer(template):
+            pieces.append(re.escape(template[begin : inserted.start()].replace("%%", "%")))
+            pieces.append(r"(-?[\d.]+)" if inserted[1] in "dif" else "(.*?)")
+            begin = inserted.end()
+        made["".join([*pieces, re.escape(template[begin:].replace("%%", "%"))])] = template
+    return made
+
+
+def _source_folders() -> Iterator[Path]:
+    for package in PACKAGES:
+        spec = importlib.util.find_spec(package)
+        for place in spec.submodule_search_locations or () if spec is not None else ():
+            yield Path(place)
+
+
+def _templates_of(folder: Path) -> Iterator[str]:
+    """Yield the first argument of each log call in the source of a package."""
+    for file in folder.rglob("*.py"):
+        text = file.read_text(encoding="utf-8")
+        if "log." not in text and "getLogger" not in text:
+            continue
+        for node in ast.walk(ast.parse(text)):
+            if (
+                isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in LOG_METHODS
+                and node.args and isinstance(node.args[0], ast.Constant) and isinstance(node.args[0].value, str)
+            ):  # fmt: skip
+                yield node.args[0].value
