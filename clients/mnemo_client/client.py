@@ -545,14 +545,16 @@ class Client(ClientConnection):
         user_id: str | None = None,
         allow_forgotten: bool = False,
         dry_run: bool = False,
+        group: str | None = None,
         watch: Callable[[int, int], None] = lambda done, of: None,
     ) -> maintenance.ImportAnswer:
-        """Import an export of mnemo or of another tool from its bytes, into one namespace if it is given.
+        """Import an export of mnemo or of another tool from its bytes, into one namespace if it is given, and as part
+        of the import with that group.
 
         The client's own namespace is not used. `watch` is called with the progress of a long import: done, total.
         Raises InterruptedAnswerError if the connection ends: what was imported by then stays, and can be imported
         again."""
-        flags = {"from": tool, "user_id": user_id, "allow_forgotten": allow_forgotten or None}
+        flags = {"from": tool, "user_id": user_id, "allow_forgotten": allow_forgotten or None, "group": group}
         try:
             response = self._send(
                 "POST", target_of("/import", {**flags, "dry_run": dry_run or None}), pieces, namespace, repeatable=False

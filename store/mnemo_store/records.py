@@ -264,8 +264,8 @@ class Session(Record, frozen=True):
 
     id: str  # session_key of its namespace, user_id and session_id
     session_id: str
-    started_at: int  # ms: when its first turn was stored
-    last_at: int  # ms: when its last turn was stored
+    started_at: int  # ms: when its first turn was stored; of an imported one, when it was said
+    last_at: int  # ms: the same of its last turn
     namespace: str = "default"
     user_id: str = "local"
     agent_id: str = ""  # of its last turn

@@ -48,7 +48,9 @@ from mnemo_core.text.lazy_patterns import LazyPattern
 from mnemo_core.text.syntax import clauses
 from mnemo_core.text.syntax.pronouns import in_third_person
 from mnemo_core.transfer import markdown_export
+from mnemo_core.transfer.transcripts import chatgpt, claude_code, codex, parts
 from mnemo_store.records import Usage
+from tests import transcript_files
 from tests.growth import (
     NASTY,
     USUAL,
@@ -107,6 +109,15 @@ RUNS: dict[str, Callable[[str], object]] = {
     "chunking.estimate_tokens": lambda text: chunking.estimate_tokens([text]),
     "chunking.split_text": lambda text: chunking.split_text(text, chunking.estimate_tokens),
     "entity_names.query_entities": lambda text: entity_names.query_entities(text, bool),
+    "parts.turn_parts": lambda text: list(parts.turn_parts("user", text, None, "line 1")),
+    "parts.decoder_message": lambda text: parts.decoder_message(ValueError(text)),
+    "claude_code.parse": lambda text: list(
+        claude_code.parse([("line 1", transcript_files.claude("s", [transcript_files.asked(text)]))], zone)
+    ),
+    "codex.parse": lambda text: list(
+        codex.parse([("line 2", transcript_files.jsonl([transcript_files.codex_message("assistant", text)]))], zone)
+    ),
+    "chatgpt.parse": lambda text: list(chatgpt.parse("[0]", text.encode(errors="replace"), zone)),
     "clauses.words_of": lambda text: clauses.words_of(text, 0),
     "cleaning.clean_tags": lambda text: cleaning.valid_tags(text.split()),
     "cleaning.valid_tags": lambda text: cleaning.valid_tags(text.split(",")),

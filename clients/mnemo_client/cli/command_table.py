@@ -251,8 +251,9 @@ _EXPORT = (
     _flag("--vectors", help="with the vectors of the model in use"),
 )  # fmt: skip
 _IMPORT = (
-    Argument(("file",), "the file of an export; - reads standard input", {"metavar": "FILE"}, True),
-    _option("--from", help="the tool that made the export, if it is not recognized", dest="source",
+    Argument(("file",), "the file of an export, a folder of transcripts, or the zip of ChatGPT; - reads standard input",
+             {"metavar": "PATH", "nargs": "?"}, True),
+    _option("--from", help="the tool that made it, if it is not recognized", dest="source",
             choices=IMPORT_TOOLS),
     _option("--user", help="the user who gets the memories, whatever the export says", metavar="NAME"),
     _flag("--allow-forgotten", help="also import memories that were erased here"),
@@ -428,7 +429,8 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("reclassify", "classify and score again the memories that a rule classified",
                 ".commands.ingest:reclassify", (_DRY_RUN,)),
         Command("export", "write everything as JSON lines", ".commands.transfer:export", _EXPORT),
-        Command("import", "read an export of mnemo or of another tool", ".commands.transfer:import_", _IMPORT),
+        Command("import", "read an export of mnemo or of another tool, or the transcripts of agents",
+                ".commands.transfer:import_", _IMPORT),
     ),
     "Notes, models, agents": (
         Command("notes", "manage watched folders of notes", ".admin.notes:notes_status", (), _NOTES),

@@ -22,7 +22,8 @@ DaemonState = Literal["ready", "warming", "degraded"]
 TurnRole = Literal["user", "agent", "assistant", "system", "tool"]
 HookEvent = Literal["prompt", "reply", "session-start", "session-end"]
 AgentHook = Literal[HookEvent, "stop"]  # of `mnemo hook`
-ImportTool = Literal["mnemo", "mem0", "mcp-memory", "engram"]
+TranscriptTool = Literal["claude-code", "codex", "chatgpt"]
+ImportTool = Literal["mnemo", "mem0", "mcp-memory", "engram", "claude-code", "codex", "chatgpt"]
 
 # The names of the table in mnemo_core/retrieval/ranking/rankers.py, in its order; a test compares the two.
 Ranker = Literal["auto", "words", "cosine", "deterministic", "hybrid", "layered", "fused", "rerank"]
@@ -42,6 +43,7 @@ TRUSTS: tuple[Trust, ...] = get_args(Trust)
 DEDUPS: tuple[Dedup, ...] = get_args(Dedup)
 HOOK_EVENTS: tuple[HookEvent, ...] = get_args(HookEvent)
 AGENT_HOOKS: tuple[AgentHook, ...] = get_args(AgentHook)
+TRANSCRIPT_TOOLS: tuple[TranscriptTool, ...] = get_args(TranscriptTool)
 IMPORT_TOOLS: tuple[ImportTool, ...] = get_args(ImportTool)
 RANKERS: tuple[Ranker, ...] = get_args(Ranker)
 SORTS: tuple[Sort, ...] = get_args(Sort)

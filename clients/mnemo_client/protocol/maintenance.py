@@ -1,6 +1,6 @@
 """The wire types of /v1 for the whole store: import, backup, compact, check, repair. SPEC 3, 13"""
 
-from mnemo_client.protocol.choices import ImportTool
+from mnemo_client.protocol.choices import ImportTool, TurnRole
 from mnemo_client.protocol.primitives import AnswerBody, RequestBody
 
 
@@ -9,6 +9,15 @@ class ImportProblem(AnswerBody):
 
     place: str  # "line 3", "results[0]"
     why: str
+
+
+class ImportExample(AnswerBody):
+    """A turn that an import would store; `text` is its beginning."""
+
+    session_id: str
+    role: TurnRole
+    at: int
+    text: str
 
 
 class ImportAnswer(AnswerBody):
@@ -30,6 +39,11 @@ class ImportAnswer(AnswerBody):
     masked: dict[str, int] = {}  # kinds of secrets, with their numbers of memories
     users: dict[str, int] = {}  # users other than `local`, with their numbers of memories
     not_kept: dict[str, int] = {}  # parts of the export that cannot be stored
+    conversations: int = 0  # with turns that were stored
+    left_out: dict[str, int] = {}  # parts of conversations that were not stored, by reason
+    first_at: int | None = None  # ms: the time of the first turn that was stored
+    last_at: int | None = None
+    examples: list[ImportExample] = []  # of a dry run
     dry_run: bool = False
 
 

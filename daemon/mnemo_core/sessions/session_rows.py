@@ -13,14 +13,17 @@ def recorded_sessions(
 ) -> tuple[PutSession, ...]:
     """The records of the sessions that these changes store turns of; a session that had ended goes on.
 
-    read: the present record of a session by its id.
+    read: the present record of a session by its id. Imported turns count at the time that they were said.
     """
     written = {change.data.id: change.data for change in changes if isinstance(change, PutMemory)}
     sessions: dict[str, Session] = {}
     for turn in filter(_is_new_turn, written.values()):
         session = _session_of(turn, sessions, read, now)
-        agent = turn.agent_id or session.agent_id
-        sessions[session.id] = replace(session, last_at=now, ended_at=0, turns=session.turns + 1, agent_id=agent)
+        agent, said_at = turn.agent_id or session.agent_id, min(turn.created_at, now)
+        sessions[session.id] = replace(
+            session, started_at=min(session.started_at, said_at), last_at=max(session.last_at, said_at), ended_at=0,
+            turns=session.turns + 1, agent_id=agent,
+        )  # fmt: skip
     return tuple(PutSession(data=session) for session in sessions.values())
 
 
@@ -37,7 +40,8 @@ def _is_new_turn(memory: Memory) -> bool:
 def _session_of(turn: Memory, known: dict[str, Session], read: Callable[[str], Session | None], now: int) -> Session:
     scope = scope_of(turn)
     found = known.get(key_of(scope)) or read(key_of(scope))
-    return found or Session(id=key_of(scope), started_at=now, last_at=now, **scope._asdict())
+    said_at = min(turn.created_at, now)
+    return found or Session(id=key_of(scope), started_at=said_at, last_at=said_at, **scope._asdict())
 
 
 def session_of_turns(turns: Sequence[Memory]) -> Session:

@@ -18,6 +18,7 @@ import msgspec
 
 from mnemo_core.text import cleaning
 from mnemo_core.text.lazy_patterns import lazy_pattern
+from mnemo_core.transfer.transcripts.parts import decoder_message
 from mnemo_store.records import (
     Kind,
 )
@@ -85,7 +86,7 @@ def read_document(data: Any, tool: Tool | None = None) -> ExportDocument:
     try:
         whole = msgspec.json.decode(data, type=_ExportEnvelope | list[msgspec.Raw])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise ImportFormatError(f"the file is not an export: {_decoder_message(error)}") from None
+        raise ImportFormatError(f"the file is not an export: {decoder_message(error)}") from None
     name = ""
     if isinstance(whole, list):
         whole = _ExportEnvelope(results=whole)
@@ -106,13 +107,24 @@ def read_document(data: Any, tool: Tool | None = None) -> ExportDocument:
     return ExportDocument(found, placed)
 
 
+def read_conversations(data: Any) -> list[msgspec.Raw]:
+    """The conversations of an export in one piece: a list of them, or one. Raises ImportFormatError."""
+    try:
+        whole = msgspec.json.decode(data, type=_ConversationList | list[msgspec.Raw])
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise ImportFormatError(f"the file is not an export: {decoder_message(error)}") from None
+    if isinstance(whole, list):
+        return whole
+    return whole.conversations if whole.mapping is None else [msgspec.Raw(bytes(data))]
+
+
 def parse(tool: Tool, item: bytes | msgspec.Raw, moment: TimeParser) -> Iterator[ImportedMemory]:
     """Parse one item of an export into memories: one, or for an entity one for each observation. Raises
     ImportItemError."""
     try:
         yield from _PARSERS[tool](item, moment)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise ImportItemError(_decoder_message(error)) from None
+        raise ImportItemError(decoder_message(error)) from None
 
 
 def _tool_of(items: list[msgspec.Raw]) -> Tool | None:
@@ -143,6 +155,11 @@ class _ExportEnvelope(msgspec.Struct):
     count: Any = None
 
 
+class _ConversationList(msgspec.Struct):
+    conversations: list[msgspec.Raw] = []
+    mapping: msgspec.Raw | None = None
+
+
 class _ItemProbe(msgspec.Struct):
     type: Any = None
     memory: Any = None
@@ -152,16 +169,6 @@ class _ItemProbe(msgspec.Struct):
 
 
 _peek = msgspec.json.Decoder(_ItemProbe).decode
-
-
-def _decoder_message(error: Exception) -> str:
-    """Rephrase the error of a decoder as a sentence of this program."""
-    if isinstance(error, UnicodeDecodeError):
-        return "it is not UTF-8"
-    if isinstance(error, RecursionError):
-        return "it is nested too deeply"
-    text = str(error)
-    return text[:1].lower() + text[1:] if text[1:2].islower() else text
 
 
 # mem0

@@ -19,6 +19,7 @@ from mnemo_daemon.api.workers import WorkerPool
 from mnemo_daemon.errors import Refusal, refusal_of
 from mnemo_daemon.server.router import Reply, Request, Route
 from mnemo_daemon.services import Services
+from mnemo_daemon.sessions.transcript_import import TranscriptImport, transcript_tool
 from mnemo_daemon.transfer import store_export
 from mnemo_daemon.transfer.store_export import VectorSpace
 from mnemo_daemon.transfer.store_merge import StoreMerge
@@ -49,6 +50,7 @@ class ImportQuery(RequestBody, rename={"tool": "from"}):
     user_id: Annotated[str, Meta(min_length=1, max_length=128)] | None = None
     allow_forgotten: bool = False
     dry_run: bool = False
+    group: Annotated[str, Meta(pattern="^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")] | None = None
 
 
 class TransferApi:
@@ -128,6 +130,7 @@ class TransferApi:
             into=ImportTarget(namespace, query.user_id),
             allow_forgotten=query.allow_forgotten,
             dry_run=query.dry_run,
+            group=query.group or "",
         )
 
     async def _spooled(self, body: AsyncIterator[bytes]) -> BinaryIO:
@@ -170,6 +173,11 @@ class TransferApi:
                 return StoreMerge(services.store, wanted, progress, self._space(), services.on_store_replaced).run(
                     spooled
                 )
+            if (tool := transcript_tool(wanted.tool, first_line)) is not None:
+                transcripts = TranscriptImport(
+                    services.store, services.ingest, services.memories, services.turn_tiers, guard, wanted, progress
+                )
+                return transcripts.run(spooled, tool, first_line)
             return ToolImport(services.store, guard, wanted, progress).run(spooled, first_line)
 
 

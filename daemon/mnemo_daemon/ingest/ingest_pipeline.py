@@ -145,6 +145,7 @@ class IngestPipeline:
         self._embedders = ThreadPoolExecutor(EMBEDDING_THREADS, "mnemo-embed")
         self._lock = threading.Lock()
         self._shown = HandoutLog()
+        self.shown_since = store.now()  # ms; what was said before then repeats nothing that was shown
         self._rarities: tuple[int, dict[str, float]] = (0, {})
 
     def close(self) -> None:

@@ -232,7 +232,7 @@ class MemoryService:
         return self._store.transact(decide, by=caller.name)
 
     def write_slice(
-        self, items: Sequence[IngestItem], caller: Caller, group: str, made: dict[str, str]
+        self, items: Sequence[IngestItem], caller: Caller, group: str, made: dict[str, str], *, background: bool = False
     ) -> "Future[WriteReceipt[list[Decision | Refusal]]]":
         """Write some items of a batch in one write turn, in order; a refusal of one does not stop the others.
 
@@ -253,7 +253,7 @@ class MemoryService:
                 settled.append(decision)
             return WriteResult(_with_sessions(snapshot, pending.changes), settled, ADD, group)
 
-        return self._store.transact(decide, by=caller.name)
+        return self._store.transact(decide, by=caller.name, background=background)
 
     def edit(
         self, text: str, fields: Mapping[str, Any], if_version: int | None, caller: Caller

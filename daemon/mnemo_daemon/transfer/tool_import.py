@@ -35,7 +35,10 @@ NAMES_SHOWN = 100  # of what was not kept
 SECONDS_BELOW = 100_000_000_000  # a smaller number is in seconds: in ms it would be a day before 1973
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 PINNED = "pinned: "  # begins the outcome of what an import may not change
-KNOWN = "mnemo's own export, mem0 (JSON), mcp-memory (the JSON lines of the MCP memory server), engram (JSON)"
+KNOWN = (
+    "mnemo's own export, mem0 (JSON), mcp-memory (the JSON lines of the MCP memory server), engram (JSON), transcripts"
+    " of claude-code and codex (JSON lines), and the conversations.json of chatgpt"
+)
 
 T = TypeVar("T")
 
@@ -49,6 +52,7 @@ class ImportRequest(NamedTuple):
     into: ImportTarget = ImportTarget()
     allow_forgotten: bool = False
     dry_run: bool = False
+    group: str = ""  # of an import that this one continues
 
 
 class ImportState:
@@ -102,7 +106,7 @@ class ToolImport:
         asked = self._request.tool
         if asked == "mnemo":
             raise unknown_export("it is no export of our own", first_line)
-        tool = asked or importers.tool_of_line(first_line)
+        tool = next((each for each in importers.TOOLS if each == asked), None) or importers.tool_of_line(first_line)
         if tool == "mcp-memory":
             return tool, self._lines(spooled)
         try:

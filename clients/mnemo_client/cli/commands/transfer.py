@@ -11,6 +11,7 @@ from typing import IO, TYPE_CHECKING
 from mnemo_client.cli.context import CommandContext
 from mnemo_client.cli.terminal import sanitize
 from mnemo_client.errors import EXIT_DONE, EXIT_FAILED, MnemoError, UsageError
+from mnemo_client.protocol.choices import TRANSCRIPT_TOOLS
 from mnemo_client.protocol.maintenance import ImportAnswer
 
 if TYPE_CHECKING:
@@ -53,6 +54,12 @@ def export(context: CommandContext) -> int:
 def import_(context: CommandContext) -> int:
     """Import an export; skipped rows are reported. Exit 1 if every row was skipped."""
     options = context.options
+    if options.source in TRANSCRIPT_TOOLS:
+        from mnemo_client.cli.commands.transcripts import import_transcripts
+
+        return import_transcripts(context, options.source)
+    if options.file is None:
+        raise UsageError("name the file of an export", "transcripts are found by themselves: --from claude-code")
     client = context.client()
     with _open_input(context) as file:
         found = client.import_from(

@@ -1,0 +1,1 @@
+"""Parsers of the transcripts that agents and chat programs keep, one module a program."""
