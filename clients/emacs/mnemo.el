@@ -138,7 +138,7 @@ line above them.  Return nil if there is none."
 
 (defun mnemo-current-namespace ()
   "Return the namespace of the current buffer; see `mnemo-namespace'."
-  (let* ((folder (expand-file-name default-directory))
+  (let* ((folder (expand-file-name (if (file-remote-p default-directory) "~/" default-directory)))
          (named (locate-dominating-file folder ".mnemo.toml"))
          (file (and named (expand-file-name ".mnemo.toml" named)))
          (written (and file (mnemo--toml-value file "namespace")))
@@ -286,23 +286,29 @@ install mnemod, or set `mnemo-command'" why mnemo-command)))
       (kill-buffer (process-buffer process))
       (dolist (each waiting) (funcall each err)))))
 
-(defun mnemo--encode (method path body)
-  "Return the bytes of a request with METHOD, PATH and BODY, an alist or nil."
+(defun mnemo--encode (method path body headers)
+  "Return the bytes of a request with METHOD, PATH, BODY and HEADERS."
   (let ((data (and body (condition-case nil (json-serialize body)
                           (error (user-error "The text has bytes that are not characters"))))))
-    (concat (encode-coding-string (format "%s /v1%s HTTP/1.1\r\n" method path) 'utf-8)
-            "Host: localhost\r\nConnection: close\r\nX-Mnemo-Door: cli\r\n"
+    (unless (assoc "X-Mnemo-Door" headers) (push '("X-Mnemo-Door" . "cli") headers))
+    (concat (encode-coding-string
+             (concat (format "%s %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n" method path)
+                     (mapconcat (lambda (each) (format "%s: %s\r\n" (car each) (cdr each))) headers ""))
+             'utf-8)
             (and data (format "Content-Type: application/json\r\nContent-Length: %d\r\n" (string-bytes data)))
             "\r\n" data)))
 
 (defun mnemo--decode (answer done)
-  "Call DONE with the error of ANSWER, or with nil and its JSON value."
+  "Call DONE with the error of ANSWER, or with nil and its value.
+That is text if the answer is not one of JSON."
   (let* ((status (car answer))
          (fault (cdr (assoc "x-mnemo-degraded" (cadr answer))))
-         (value (condition-case nil
-                    (json-parse-string (decode-coding-string (nth 2 answer) 'utf-8)
-                                       :object-type 'alist :array-type 'list :null-object nil :false-object nil)
-                  (error 'malformed)))
+         (text (decode-coding-string (nth 2 answer) 'utf-8))
+         (value (if (string-prefix-p "application/json" (or (cdr (assoc "content-type" (cadr answer))) ""))
+                    (condition-case nil
+                        (json-parse-string text :object-type 'alist :array-type 'list :null-object nil :false-object nil)
+                      (error 'malformed))
+                  text))
          (err (and (consp value) (alist-get 'error value))))
     (when fault (mnemo--message "the store has a fault: %s" fault))
     (cond ((>= status 400)
@@ -312,17 +318,17 @@ install mnemod, or set `mnemo-command'" why mnemo-command)))
           ((eq value 'malformed) (funcall done (mnemo--failure "malformed" "the daemon's answer is not JSON") nil))
           (t (funcall done nil value)))))
 
-(cl-defun mnemo-request (method path body done &key slot repeatable timeout)
+(cl-defun mnemo-request (method path body done &key headers slot repeatable timeout)
   "Send a request and call DONE once, with an error or nil and the answer.
-METHOD is an HTTP method, PATH is below /v1, BODY an alist or nil.
+METHOD is an HTTP method, BODY an alist or nil, HEADERS an alist.
 The error is an alist with `code', `message' and, if the daemon
-answered, `status'; the answer is an alist.
+answered, `status'; the answer is an alist.  PATH is the target.
 
 A new request with the SLOT of one under way drops that one: its
 DONE is never called.  One that is REPEATABLE is sent again if
 the connection ends before the answer, which is awaited for
 TIMEOUT seconds.  Return a function that drops the request."
-  (let ((bytes (mnemo--encode method path body))
+  (let ((bytes (mnemo--encode method path body headers))
         (starts 0) (repeats 0) over drop-exchange slow)
     (cl-labels
         ((end () (setq over t) (when slow (cancel-timer slow)))
@@ -437,7 +443,7 @@ An error is shown as a message."
 (defun mnemo-show (id)
   "Show the memory with ID: the whole id, or 8 or more digits of its start or end."
   (interactive "sMemory: ")
-  (mnemo-request "GET" (concat "/memories/" (url-hexify-string id)) nil
+  (mnemo-request "GET" (concat "/v1/memories/" (url-hexify-string id)) nil
                  (lambda (err memory)
                    (if err (mnemo--message "%s" (alist-get 'message err))
                      (display-buffer (mnemo--memory-buffer memory))))
@@ -520,7 +526,7 @@ xref buffer.  So does a recall that takes longer than
   (let* ((waits (not list)) found
          (deadline (+ (float-time) mnemo-patience))
          (drop (mnemo--ask-daemon
-                "/recall" `((query . ,query) (namespace . ,(mnemo-current-namespace)) (top_k . ,mnemo-top-k)
+                "/v1/recall" `((query . ,query) (namespace . ,(mnemo-current-namespace)) (top_k . ,mnemo-top-k)
                             (cut . "gap") (highlight . t))
                 (lambda (answer)
                   (let ((memories (alist-get 'memories answer)))
@@ -548,7 +554,7 @@ xref buffer.  So does a recall that takes longer than
   "Remember TEXT, with EVIDENCE such as a file and line."
   (interactive "sRemember: ")
   (mnemo--ask-daemon
-   "/memories" `((content . ,text) (namespace . ,(mnemo-current-namespace))
+   "/v1/memories" `((content . ,text) (namespace . ,(mnemo-current-namespace))
                  ,@(and evidence `((evidence . [,evidence]))))
    (lambda (answer)
      (let-alist answer
@@ -591,7 +597,7 @@ xref buffer.  So does a recall that takes longer than
   "Answer QUESTION from the memories, in a buffer with the sources."
   (interactive (list (mnemo--read "Ask: ")))
   (mnemo--ask-daemon
-   "/ask" `((question . ,question) (namespace . ,(mnemo-current-namespace)))
+   "/v1/ask" `((question . ,question) (namespace . ,(mnemo-current-namespace)))
    (lambda (answer)
      (if (alist-get 'abstained answer)
          (mnemo--message "the memories of namespace %s do not hold the answer%s"
@@ -606,7 +612,7 @@ With KILL, interactively with a prefix argument, put it into the kill ring."
   (interactive (list (mnemo--read "Context for: ") current-prefix-arg))
   (let ((marker (point-marker)))
     (mnemo--ask-daemon
-     "/context" `((query . ,query) (namespace . ,(mnemo-current-namespace)))
+     "/v1/context" `((query . ,query) (namespace . ,(mnemo-current-namespace)))
      (lambda (answer)
        (let ((block (alist-get 'block answer)) (buffer (marker-buffer marker)))
          (cond ((string-empty-p block)

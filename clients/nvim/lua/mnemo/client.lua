@@ -59,24 +59,29 @@ local function refusal(answer, value)
   return { code = err.code or "status", message = message, field = err.field, status = answer.status }
 end
 
-local function decoded(answer)
+--- Return the error in an answer, or nil and the value of its body, which is text if it is not one of JSON.
+local function decode(answer)
+  if not vim.startswith(answer.headers["content-type"] or "", "application/json") then
+    return refusal(answer), answer.body
+  end
   local is_json, value = pcall(vim.json.decode, answer.body, { luanil = { object = true, array = true } })
   local err = refusal(answer, is_json and value or nil)
   if not err and not is_json then
     err = { code = "malformed", message = "the daemon's answer is not JSON" }
   end
-  return err, { status = answer.status, headers = answer.headers, value = value }
+  return err, not err and value or nil
 end
 
 --- Send a request and call `done(err, value, answer)` once, on the main loop. Return a function that drops the request.
 ---
---- `spec`: `method`, `path` (below `/v1`), `body` (a table, or nil), `timeout_ms`. A new request with the `slot` of one
---- under way drops that one: its `done` is never called. One that `is_repeatable` is sent again if the connection ends
---- before the answer.
+--- `spec`: `method`, `path`, `body` (a table, or nil), `headers`, `timeout_ms`. A new request with the `slot` of one under
+--- way drops that one: its `done` is never called. One that `is_repeatable` is sent again if the connection ends before
+--- the answer. `err` has `code`, `message` and, if the daemon answered, `status`.
 function M.request(spec, done)
   local socket, state = config.socket_path(), { starts = 0, repeats = 0 }
   local body = spec.body and vim.json.encode(spec.body)
-  local bytes = http.encode(spec.method, "/v1" .. spec.path, { ["X-Mnemo-Door"] = "cli" }, body)
+  local headers = vim.tbl_extend("keep", spec.headers or {}, { ["X-Mnemo-Door"] = "cli" })
+  local bytes = http.encode(spec.method, spec.path, headers, body)
   local function over(err, value, answer)
     state.is_over = true
     if spec.slot and current[spec.slot] == state then
@@ -108,8 +113,8 @@ function M.request(spec, done)
       elseif err then
         over(err)
       else
-        local refused, got = decoded(answer)
-        over(refused, got.value, got)
+        local refused, value = decode(answer)
+        over(refused, value, answer)
       end
     end)
   end

@@ -31,7 +31,7 @@ function M.check()
     failed(why)
   end
   local err, status
-  local drop = client.request({ method = "GET", path = "/status", timeout_ms = WAIT_MS, is_repeatable = true }, function(e, value)
+  local drop = client.request({ method = "GET", path = "/v1/status", timeout_ms = WAIT_MS, is_repeatable = true }, function(e, value)
     err, status = e, value
   end)
   vim.wait(WAIT_MS * 2, function()

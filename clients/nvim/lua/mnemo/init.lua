@@ -60,7 +60,7 @@ function M.recall(query, as_list)
   with_text(query, "Recall: ", function(text, namespace)
     local began = vim.loop.now()
     local body = { query = text, namespace = namespace, top_k = config.options.top_k, cut = "gap", highlight = true }
-    local spec = { method = "POST", path = "/recall", body = body, slot = "recall", is_repeatable = true }
+    local spec = { method = "POST", path = "/v1/recall", body = body, slot = "recall", is_repeatable = true }
     client.request(spec, function(err, answer)
       if err then
         return report(err)
@@ -89,7 +89,7 @@ end
 function M.remember(text, evidence)
   with_text(text, "Remember: ", function(content, namespace)
     local body = { content = content, namespace = namespace, evidence = evidence and { evidence } or nil }
-    client.request({ method = "POST", path = "/memories", body = body }, function(err, answer)
+    client.request({ method = "POST", path = "/v1/memories", body = body }, function(err, answer)
       if err then
         return report(err)
       end
@@ -108,7 +108,7 @@ end
 --- Answer a question from the memories, in a window with the sources.
 function M.ask(question)
   with_text(question, "Ask: ", function(text, namespace)
-    local spec = { method = "POST", path = "/ask", body = { question = text, namespace = namespace }, slot = "ask" }
+    local spec = { method = "POST", path = "/v1/ask", body = { question = text, namespace = namespace }, slot = "ask" }
     spec.timeout_ms, spec.is_repeatable = config.options.ask_timeout_ms, true
     client.request(spec, function(err, answer)
       if err then
@@ -126,14 +126,15 @@ function M.ask(question)
   end)
 end
 
---- Insert the block of memories for a query below the cursor; with `as_yank` put it into the unnamed register.
-function M.context(query, as_yank)
+--- Insert the block of memories for a query below the cursor, or the line `row` (counted from 1); with `as_yank` put it
+--- into the unnamed register.
+function M.context(query, as_yank, row)
   local buffer, space = vim.api.nvim_get_current_buf(), vim.api.nvim_create_namespace("mnemo")
-  local row = vim.api.nvim_win_get_cursor(0)[1]
+  row = row or vim.api.nvim_win_get_cursor(0)[1]
   with_text(query, "Context for: ", function(text, namespace)
     -- The mark follows the line while the user goes on editing.
     local mark = vim.api.nvim_buf_set_extmark(buffer, space, row - 1, 0, {})
-    local spec = { method = "POST", path = "/context", body = { query = text, namespace = namespace }, slot = "context" }
+    local spec = { method = "POST", path = "/v1/context", body = { query = text, namespace = namespace }, slot = "context" }
     spec.is_repeatable = true
     client.request(spec, function(err, answer)
       if err then
@@ -159,7 +160,7 @@ end
 --- Read the memory of a buffer `mnemo://ID`.
 function M.load(buffer)
   ui.load(buffer, function(id, done)
-    client.request({ method = "GET", path = "/memories/" .. id, is_repeatable = true }, done)
+    client.request({ method = "GET", path = "/v1/memories/" .. id, is_repeatable = true }, done)
   end)
 end
 
@@ -188,7 +189,7 @@ function M.run(name, given)
     text, line = selection(given.line1, given.line2)
   end
   if name ~= "remember" then
-    return M[name](ui.one_line(text), given.bang)
+    return M[name](ui.one_line(text), given.bang, given.line2)
   end
   local path = vim.api.nvim_buf_get_name(0)
   local is_file = line and path ~= "" and vim.bo.buftype == ""
