@@ -1,0 +1,71 @@
+"""The client of Emacs in batch mode: against a real daemon, prepared answers, and the page's transcripts.
+
+The cases are in clients/emacs/test/mnemo-test.el; tests/editors.py describes their kinds.
+"""
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.canned import CannedDaemon
+from tests.editors import EditorHome, home_of_daemon, make_faulty
+from tests.running import RunningDaemon
+from tests.samples import quick_folder
+from tests.transcripts import ReplayServer
+
+CLIENT = Path(__file__).parents[2] / "clients" / "emacs"
+COMMAND = ["emacs", "-Q", "--batch", "-l", f"{CLIENT}/test/mnemo-test.el"]
+# Fails with the first warning of the compiler; then prints those of checkdoc.
+LINT = """(progn (setq byte-compile-error-on-warn t)
+  (unless (byte-compile-file "mnemo.el") (kill-emacs 1))
+  (require 'checkdoc)
+  (checkdoc-file "mnemo.el"))"""
+
+
+@pytest.fixture(scope="module")
+def home(daemon: RunningDaemon) -> Iterator[EditorHome]:
+    with quick_folder() as folder, home_of_daemon(folder, daemon) as home:
+        yield home
+
+
+def test_a_person_remembers_recalls_and_asks_in_emacs(home: EditorHome, daemon: RunningDaemon) -> None:
+    home.run(COMMAND, "live")
+    with daemon.client("boat") as client:
+        memories = client.list_memories().memories
+    lines = Path(home.places["project"]).read_text().splitlines()
+    wanted = {
+        f"{lines[2]}\n{lines[3]}": [f"{home.places['project']}:3"],
+        "The engine was serviced at 520 hours.": [],
+    }
+    assert {memory.content: memory.evidence for memory in memories} == wanted
+    assert {(memory.source, memory.trust) for memory in memories} == {("cli", "user")}
+
+
+def test_emacs_starts_the_daemon_and_survives_its_restart(home: EditorHome, daemon: RunningDaemon) -> None:
+    with daemon.client("boat") as client:
+        client.remember("The engine was serviced at 520 hours.")
+    home.run(COMMAND, "restart")
+
+
+def test_every_fault_of_a_daemon_is_reported_and_none_blocks_emacs(canned: CannedDaemon, tmp_path: Path) -> None:
+    make_faulty(canned)
+    EditorHome(tmp_path, canned.path, {}).run(COMMAND, "faults")
+    assert [asked.headers["x-mnemo-door"] for asked in canned.asked] == ["cli"] * len(canned.asked)
+
+
+def test_the_client_of_emacs_replays_the_page(replay_server: ReplayServer, tmp_path: Path) -> None:
+    EditorHome(tmp_path, replay_server.socket, {}).run(COMMAND, "transcripts", **replay_server.environ)
+    assert not replay_server.undocumented
+    assert not replay_server.unasked()
+
+
+def test_the_file_compiles_and_its_documentation_is_in_order(tmp_path: Path) -> None:
+    shutil.copy(CLIENT / "mnemo.el", tmp_path)
+    done = subprocess.run(
+        ["emacs", "-Q", "--batch", "--eval", LINT], cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "Warning" not in done.stderr
