@@ -7,6 +7,7 @@ kind: `live` (a real daemon), `restart` (the same, ended and started again), `fa
 
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -85,15 +86,15 @@ class EditorHome:
         chosen[str(self.folder)] = choose_namespace(None, self.folder, self.environ).name
         return chosen
 
-    def run(self, command: Sequence[str], kind: str, **environ: str) -> str:
-        """Run the editor on the cases of a kind, and return its output. Fails with it if a case did."""
+    def run(self, command: Sequence[str], kind: str, **environ: str) -> None:
+        """Run the editor on the cases of a kind. Fails with its output if a case failed, or if there is none."""
         given = {**self.environ, **environ, "MNEMO_TEST": json.dumps({**self.places, "kind": kind})}
         done = subprocess.run(
             command, env=given, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, text=True, timeout=SECONDS_MAX,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout
-        return done.stdout
+        assert re.search(r"^(?:Ran )?[1-9]\d* (?:cases|tests), ", done.stdout, re.MULTILINE), done.stdout
 
 
 @contextmanager

@@ -193,7 +193,7 @@ ENDED is non-nil when the connection was closed."
                             (cdr (split-string head "\r\n" t))))
            (length (cdr (assoc "content-length" headers)))
            (body (cond ((equal (downcase (or (cdr (assoc "transfer-encoding" headers)) "")) "chunked")
-                        (mnemo--chunks start))
+                        (and ended (mnemo--chunks start)))
                        ((not length) (and ended (buffer-substring start (point-max))))
                        ((not (string-match-p "\\`[0-9]+\\'" length)) 'malformed)
                        ((<= (+ start (string-to-number length)) (point-max))
