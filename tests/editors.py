@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from mnemo_client import process
 from mnemo_client.errors import UsageError
 from mnemo_client.namespace import choose_namespace
 from tests.canned import CannedAnswer, CannedDaemon, CannedRequest, recall_answer, recalled, refusal
@@ -105,7 +106,7 @@ def home_of_daemon(folder: Path, daemon: RunningDaemon) -> Iterator[EditorHome]:
         client.add_root(home.garden.parent, "default")
     yield home
     with daemon.client() as client:
-        client.shutdown()
+        process.stop(client)
 
 
 def make_faulty(canned: CannedDaemon) -> None:

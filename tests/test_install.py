@@ -167,11 +167,16 @@ def test_a_python_that_is_too_old_is_refused_with_the_version_that_is_needed(
     assert "needs Python 3.11 or newer" in capsys.readouterr().err
 
 
-def test_the_wheel_holds_the_word_lists(tmp_path: Path) -> None:
+def test_the_wheel_holds_the_word_lists_and_the_clients_of_editors(tmp_path: Path) -> None:
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
     subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
     (wheel,) = tmp_path.glob("*.whl")
     lists = {path.relative_to(ROOT / "daemon").as_posix() for path in (ROOT / "daemon").rglob("lexicon/*.txt")}
     assert len(lists) > 5
+    plugin = {"nvim/plugin/mnemo.lua", "nvim/lua/mnemo/init.lua", "nvim/lua/mnemo/http.lua", "nvim/doc/mnemo.txt"}
     with zipfile.ZipFile(wheel) as archive:
-        assert lists <= set(archive.namelist())
+        names = set(archive.namelist())
+    assert lists <= names
+    shared = {name.partition(".data/data/share/mnemo/")[2] for name in names}
+    assert plugin | {"emacs/mnemo.el"} <= shared
+    assert not [name for name in shared if "test" in name]
