@@ -295,8 +295,8 @@
     (should (equal (mnemo-socket-path) "/run/user/7/mnemo/mnemo.sock"))
     (setenv "MNEMO_DATA_DIR" "~/elsewhere")
     (should (equal (mnemo-socket-path) (expand-file-name "elsewhere/run/mnemo.sock" (mnemo-test-place 'home))))
-    (setenv "MNEMO_SOCKET" "/tmp/m.sock")
-    (should (equal (mnemo-socket-path) "/tmp/m.sock"))))
+    (setenv "MNEMO_SOCKET" "/run/m.sock")
+    (should (equal (mnemo-socket-path) "/run/m.sock"))))
 
 ;;;; The page of the protocol
 

@@ -348,8 +348,8 @@ case("faults", "the socket is where the daemon listens", function()
   equal(config.socket_path(), "/run/user/7/mnemo/mnemo.sock")
   vim.env.MNEMO_DATA_DIR = "~/elsewhere"
   equal(config.socket_path(), given.home .. "/elsewhere/run/mnemo.sock")
-  vim.env.MNEMO_SOCKET = "/tmp/m.sock"
-  equal(config.socket_path(), "/tmp/m.sock")
+  vim.env.MNEMO_SOCKET = "/run/m.sock"
+  equal(config.socket_path(), "/run/m.sock")
 end)
 
 case("faults", "the help names every command and setting", function()
