@@ -18,6 +18,7 @@ from mnemo_client.protocol.choices import (
     LAYERS,
     PROFILE_LISTS,
     RANKERS,
+    SETUP_CLIENTS,
     STATES,
 )
 
@@ -280,6 +281,15 @@ _HOOK = (
     _option("--budget-ms", help="time limit in milliseconds: default 300; session-start 2000; reply 10000", type=int,
             metavar="N"),
 )  # fmt: skip
+_SETUP = (
+    Argument(("client",), "the agent or editor; without one, all are listed",
+             {"metavar": "CLIENT", "nargs": "?", "choices": SETUP_CLIENTS}),
+    _flag("--project", help="only for the project in this folder, instead of for you"),
+    _flag("--no-hooks", help="the MCP server alone"),
+    _flag("--print", help="print the entries, and write nothing"),
+    _DRY_RUN,
+    _flag("--remove", help="take the entries out again"),
+)  # fmt: skip
 _TRASH = (
     Command("restore", "restore memories from the trash", ".commands.remember:trash_restore", (_IDS,)),
     Command("empty", "erase everything in the trash for good", ".commands.erase:trash_empty", (_DRY_RUN, _YES)),
@@ -437,6 +447,8 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("models", "manage embedding and language models", ".admin.models:models_list", (), _MODELS),
         Command("llm", "show what the language model was asked for", ".admin.models:llm_usage", _LLM_OPTIONS, _LLM),
         Command("reindex", "compute missing vectors", ".admin.models:reindex", _REINDEX),
+        Command("setup", "connect an agent or editor by its own configuration files",
+                ".agent_setup.setup_command:setup", _SETUP),
         Command("mcp", "serve an agent over standard input and output", "..mcp.bridge:run"),
     ),
     "The daemon": (

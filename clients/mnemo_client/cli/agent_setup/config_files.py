@@ -1,0 +1,288 @@
+"""Changes of configuration files: planned together, then written one by one, each with a backup.
+
+A file is read and written through symbolic links, which stay links. What a setup found and wrote is recorded in the
+folder `setup` of the data folder, with a backup of each file: if a file is still as the setup left it, `--remove` puts
+the former bytes back, and otherwise it takes out the entries alone.
+"""
+
+import hashlib
+import json
+import os
+import stat
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from mnemo_client.cli.agent_setup.editors import BlockEditor, JsonEditor
+from mnemo_client.cli.agent_setup.setup_errors import ConfigFileError
+from mnemo_client.errors import MnemoError
+from mnemo_client.paths import data_folder
+from mnemo_client.process import make_private_folder
+
+FILE_BYTES_MAX = 32 * 1024 * 1024
+RECORDS_FILE = "records.json"
+
+Editor = JsonEditor | BlockEditor
+
+
+class ConfigFile(NamedTuple):
+    """A file of a client, and the editor that knows the entries for it."""
+
+    path: Path
+    editor: Editor
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """A change of one file: None stands for no file. `target` is the file that the path leads to through links."""
+
+    file: ConfigFile
+    target: Path
+    before: bytes | None
+    after: bytes | None
+
+    @property
+    def is_needed(self) -> bool:
+        return self.before != self.after
+
+    @property
+    def is_linked(self) -> bool:
+        return self.file.path.is_symlink()
+
+
+class SetupRecords:
+    """The record of every file that a setup has changed, by its path, and the backups."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._folder = data_folder(environ) / "setup"
+        try:
+            found = json.loads((self._folder / RECORDS_FILE).read_bytes())
+        except (OSError, ValueError):
+            found = {}
+        self._records: dict[str, dict[str, Any]] = found if isinstance(found, dict) else {}
+
+    def get(self, target: Path) -> dict[str, Any] | None:
+        record = self._records.get(str(target))
+        return record if isinstance(record, dict) else None
+
+    def former(self, target: Path) -> bytes | None:
+        """Return the bytes of a file before the setup; None if there was no such file, or no record of it."""
+        name = (self.get(target) or {}).get("backup")
+        try:
+            return (self._folder / str(name)).read_bytes() if name else None
+        except OSError:
+            return None
+
+    def back_up(self, target: Path, data: bytes) -> Path:
+        """Keep a copy of a file for its owner alone; return its path."""
+        make_private_folder(self._folder.parent)
+        make_private_folder(self._folder)
+        moment = time.strftime("%Y-%m-%dT%H%M%S")
+        for number in range(1000):
+            path = self._folder / f"{moment}{f'-{number}' if number else ''}-{target.name.lstrip('.')}"
+            try:
+                descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            except FileExistsError:
+                continue
+            with open(descriptor, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            return path
+        raise MnemoError(f"{self._folder} has too many backups of this second")
+
+    def set(self, target: Path, record: dict[str, Any] | None) -> None:
+        """Record what was found and written; None forgets the file."""
+        if record is None:
+            self._records.pop(str(target), None)
+        else:
+            self._records[str(target)] = record
+        make_private_folder(self._folder.parent)
+        make_private_folder(self._folder)
+        write_file(self._folder / RECORDS_FILE, json.dumps(self._records, indent=1).encode(), 0o600)
+
+
+def plan_addition(file: ConfigFile) -> FileChange:
+    """Return the change that adds the entries. Raises ConfigFileError, ForeignEntryError."""
+    target, before = _read(file.path)
+    try:
+        after = file.editor.add(_decode(before or b"")).encode()
+    except MnemoError as error:
+        raise _with_path(error, file.path) from error
+    change = FileChange(file, target, before, before if before is not None and after == before else after)
+    if change.is_needed:
+        _check_writable(file.path, target)
+    return change
+
+
+def plan_removal(file: ConfigFile, records: SetupRecords) -> FileChange:
+    """Return the change that takes the entries out. Raises ConfigFileError."""
+    target, before = _read(file.path)
+    if before is None:
+        return FileChange(file, target, None, None)
+    record, former = records.get(target), records.former(target)
+    is_as_left = record is not None and record.get("written") == digest(before)
+    if record is not None and is_as_left and (former is not None or record.get("created")):
+        after = former
+    else:
+        try:
+            text = file.editor.remove(_decode(before), _decode(former) if former is not None else None)
+        except MnemoError as error:
+            raise _with_path(error, file.path) from error
+        was_created = record is not None and record.get("created") and former is None
+        after = None if was_created and file.editor.is_bare(text) else text.encode()
+    change = FileChange(file, target, before, after)
+    if change.is_needed:
+        _check_writable(file.path, target)
+    return change
+
+
+def is_set_up(file: ConfigFile) -> bool:
+    """Return True if the file has entries of mnemo; a file that cannot be read has none that are known."""
+    try:
+        _, before = _read(file.path)
+        return before is not None and file.editor.has_entries(_decode(before))
+    except MnemoError:
+        return False
+
+
+def apply_addition(change: FileChange, records: SetupRecords, client: str) -> Path | None:
+    """Write the file; return its backup, if there was a file."""
+    assert change.after is not None
+    record = records.get(change.target)
+    is_as_left = record is not None and change.before is not None and record["written"] == digest(change.before)
+    backup = records.back_up(change.target, change.before) if change.before is not None else None
+    folders = _make_folders(change.target.parent)
+    _write_change(change)
+    if record is None or not is_as_left:
+        # The former bytes of a file that has entries of an earlier setup are not known.
+        had_entries = change.before is not None and change.file.editor.has_entries(_decode(change.before))
+        record = {
+            "client": client, "created": change.before is None, "folders": [str(each) for each in folders],
+            "backup": backup.name if backup is not None and not had_entries else (record or {}).get("backup"),
+        }  # fmt: skip
+        written = "" if had_entries else digest(change.after)
+    else:
+        written = digest(change.after)  # the record still names what was there before the first setup
+    records.set(change.target, {**record, "written": written})
+    return backup
+
+
+def apply_removal(change: FileChange, records: SetupRecords) -> Path | None:
+    """Write or delete the file; return a backup of it, if something else in it had changed since the setup."""
+    assert change.before is not None
+    record = records.get(change.target) or {}
+    is_as_left = record.get("written") == digest(change.before)
+    backup = None if is_as_left else records.back_up(change.target, change.before)
+    if change.after is None:
+        _check_unchanged(change)
+        change.target.unlink()
+        for folder in reversed(record.get("folders", [])):
+            try:
+                Path(folder).rmdir()
+            except OSError:
+                break  # something else is in it now
+    else:
+        _write_change(change)
+    records.set(change.target, None)
+    return backup
+
+
+def digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _read(path: Path) -> tuple[Path, bytes | None]:
+    """Return the file that the path leads to, and its bytes; None if there is none. Raises ConfigFileError."""
+    target = Path(os.path.realpath(path))
+    try:
+        found = target.stat()
+        if not stat.S_ISREG(found.st_mode):
+            raise ConfigFileError(f"{path} is not a file")
+        if found.st_size > FILE_BYTES_MAX:
+            raise ConfigFileError(f"{path} has more than {FILE_BYTES_MAX} bytes")
+        return target, target.read_bytes()
+    except FileNotFoundError:
+        if path.is_symlink():
+            raise ConfigFileError(
+                f"{path} is a link to {target}, which does not exist", "create that file, or remove the link"
+            ) from None
+        return target, None
+    except OSError as failed:
+        raise ConfigFileError(f"{path} cannot be read: {failed.strerror or failed}") from failed
+
+
+def _decode(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as wrong:
+        line = data.count(b"\n", 0, wrong.start) + 1
+        raise ConfigFileError(f"line {line}: this is not UTF-8 text") from wrong
+
+
+def _with_path(error: MnemoError, path: Path) -> MnemoError:
+    error.message = f"{path}: {error.message}"
+    error.hint = error.hint or "correct the file, then run the command again; to add the entry by hand: --print"
+    return error
+
+
+def _check_writable(path: Path, target: Path) -> None:
+    """Raise ConfigFileError if the file or its folder is not the user's to write. A rename would replace a file that is
+    read-only, so its mode is looked at, too."""
+    hint = "to add the entry by hand: --print"
+    shown = f"{path} (a link to {target})" if path.is_symlink() else str(path)
+    if target.exists():
+        found = target.stat()
+        if found.st_uid != os.geteuid():
+            raise ConfigFileError(f"{shown} belongs to another user (uid {found.st_uid}); nothing was changed", hint)
+        if not found.st_mode & stat.S_IWUSR:
+            raise ConfigFileError(f"{shown} is read-only; nothing was changed", hint)
+    folder = target.parent
+    while not folder.exists():
+        folder = folder.parent
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise ConfigFileError(f"the folder of {shown} is read-only; nothing was changed", hint)
+
+
+def _make_folders(folder: Path) -> list[Path]:
+    """Create the folder and those above it that are missing; return them, the outermost first."""
+    missing = []
+    while not folder.exists():
+        missing.append(folder)
+        folder = folder.parent
+    for each in reversed(missing):
+        each.mkdir()
+    return missing[::-1]
+
+
+def _write_change(change: FileChange) -> None:
+    assert change.after is not None
+    _check_unchanged(change)
+    mode = stat.S_IMODE(change.target.stat().st_mode) if change.before is not None else None
+    write_file(change.target, change.after, mode)
+
+
+def _check_unchanged(change: FileChange) -> None:
+    if _read(change.file.path)[1] != change.before:
+        raise ConfigFileError(f"{change.file.path} was changed by another program meanwhile", "run the command again")
+
+
+def write_file(target: Path, data: bytes, mode: int | None) -> None:
+    """Replace a file at once and durably; without a mode a new one gets that of the user's umask."""
+    partial = target.with_name(f"{target.name}.{os.getpid()}.mnemo")
+    descriptor = os.open(
+        partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o666 if mode is None else 0o600
+    )
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(data)
+            if mode is not None:
+                os.fchmod(file.fileno(), mode)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(target)
+    except OSError:
+        partial.unlink(missing_ok=True)
+        raise

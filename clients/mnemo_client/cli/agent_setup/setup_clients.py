@@ -1,0 +1,278 @@
+"""The table of the clients that `mnemo setup` knows: their files, the form of their entries, and how to go on.
+
+Paths and forms are those of each client's documentation in November 2026.
+"""
+
+import shlex
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mnemo_client.cli.agent_setup.config_files import ConfigFile
+from mnemo_client.cli.agent_setup.editors import PROGRAM, BlockEditor, JsonEditor, JsonEntry, check_toml
+from mnemo_client.errors import MnemoError, UsageError
+from mnemo_client.paths import home_folder
+
+FORWARDED_VARIABLES = ("MNEMO_DATA_DIR", "MNEMO_SOCKET", "MNEMO_CONFIG")  # locations that the user has changed
+HOOK_SECONDS_MAX = 5  # after which the agent ends a hook; a hook itself ends within 2 s
+# The clients for editors are in the installation, or in the clients folder of a working copy.
+EDITOR_FOLDERS = (Path(sys.prefix) / "share" / "mnemo", Path(__file__).parents[3])
+
+
+@dataclass(frozen=True, slots=True)
+class SetupPlaces:
+    """The folders that a setup applies to, the user's or with `project` those of a project; and the program to run."""
+
+    environ: Mapping[str, str]
+    program: str
+    project: Path | None = None
+
+    @property
+    def home(self) -> Path:
+        return home_folder(self.environ)
+
+    @property
+    def config(self) -> Path:
+        return self.of_variable("XDG_CONFIG_HOME", self.home / ".config")
+
+    @property
+    def applications(self) -> Path:
+        """The folder for the settings of graphical programs."""
+        return self.home / "Library" / "Application Support" if sys.platform == "darwin" else self.config
+
+    def of_variable(self, name: str, otherwise: Path) -> Path:
+        """Return the folder that a variable names as an absolute path."""
+        chosen = self.environ.get(name, "")
+        return Path(chosen) if chosen.startswith("/") else otherwise
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The locations that a program which an agent starts would not find by itself."""
+        return {name: self.environ[name] for name in FORWARDED_VARIABLES if self.environ.get(name)}
+
+    def hook_command(self, *words: str) -> str:
+        variables = [f"{name}={value}" for name, value in self.variables.items()]
+        return shlex.join([*(["env", *variables] if variables else []), self.program, "hook", *words])
+
+
+Files = Callable[[SetupPlaces, bool], list[ConfigFile]]
+
+
+@dataclass(frozen=True, slots=True)
+class SetupClient:
+    """An agent or editor. `files` returns its files, with those for hooks if asked; `traces` are paths below the home
+    or configuration folder, or commands, that show that it is installed; `next_steps` are for the person."""
+
+    name: str
+    title: str
+    files: Files
+    traces: tuple[str, ...]
+    next_steps: str
+    serves_projects: bool = True
+    uses_mcp: bool = True
+    plugin: str = ""  # the folder of our own client for it
+
+    def check_installation(self) -> None:
+        """Raise MnemoError if our own client for it is missing."""
+        if self.plugin and not _editor_folder(self.plugin).is_dir():
+            raise MnemoError(f"the client for {self.title} is missing from this installation", "install mnemod again")
+
+    def is_found(self, places: SetupPlaces) -> bool:
+        """Return True if the client seems to be installed."""
+        from shutil import which
+
+        path = places.environ.get("PATH")
+        for trace in self.traces:
+            if trace.startswith((".", "/")):
+                found = (places.home / trace).exists()
+            elif trace.endswith("/"):
+                found = (places.config / trace).exists() or (places.applications / trace).exists()
+            else:
+                found = which(trace, path=path) is not None
+            if found:
+                return True
+        return False
+
+
+def _server(places: SetupPlaces) -> dict[str, Any]:
+    variables = {"env": places.variables} if places.variables else {}
+    return {"command": places.program, "args": ["mcp"], **variables}
+
+
+def _json_file(path: Path, *entries: JsonEntry) -> ConfigFile:
+    return ConfigFile(path, JsonEditor(entries))
+
+
+def _hook_entries(
+    places: SetupPlaces, agent: str, events: Mapping[str, tuple[str, ...]], **more: Any
+) -> list[JsonEntry]:
+    """Return the entries of hooks, in the form that Claude Code, Codex and Gemini CLI share."""
+    entries = []
+    for event, words in events.items():
+        command = places.hook_command(*words, "--agent", agent)
+        hook = {"type": "command", "command": command, "timeout": HOOK_SECONDS_MAX, **more}
+        entries.append(JsonEntry(("hooks", event), {"hooks": [hook]}, is_element=True))
+    return entries
+
+
+_CLAUDE_HOOKS = {
+    "SessionStart": ("session-start",), "UserPromptSubmit": ("prompt", "--keep"), "Stop": ("stop",),
+    "SessionEnd": ("session-end",),
+}  # fmt: skip
+_CODEX_HOOKS = {event: words for event, words in _CLAUDE_HOOKS.items() if event != "SessionEnd"}  # it has no such event
+_GEMINI_HOOKS = {
+    "SessionStart": ("session-start", "--format", "json"), "BeforeAgent": ("prompt", "--keep", "--format", "json"),
+    "AfterAgent": ("stop",), "SessionEnd": ("session-end",),
+}  # fmt: skip
+
+
+def _claude_code(places: SetupPlaces, with_hooks: bool) -> list[ConfigFile]:
+    server = JsonEntry(("mcpServers", PROGRAM), {"type": "stdio", **_server(places)})
+    folder = places.of_variable("CLAUDE_CONFIG_DIR", places.home / ".claude")
+    if places.project is not None:
+        servers, settings = places.project / ".mcp.json", places.project / ".claude" / "settings.local.json"
+    else:
+        is_moved = bool(places.environ.get("CLAUDE_CONFIG_DIR", ""))
+        servers, settings = (folder if is_moved else places.home) / ".claude.json", folder / "settings.json"
+    hooks = _hook_entries(places, "claude-code", _CLAUDE_HOOKS)
+    return [_json_file(servers, server), *([_json_file(settings, *hooks)] if with_hooks else [])]
+
+
+def _codex(places: SetupPlaces, with_hooks: bool) -> list[ConfigFile]:
+    folder = places.of_variable("CODEX_HOME", places.home / ".codex")
+    folder = places.project / ".codex" if places.project is not None else folder
+    variables = [f"{name} = {_toml_text(value)}" for name, value in places.variables.items()]
+    lines = (
+        f"[mcp_servers.{PROGRAM}]",
+        f"command = {_toml_text(places.program)}",
+        'args = ["mcp"]',
+        *([f"env = {{ {', '.join(variables)} }}"] if variables else []),
+    )
+    server = ConfigFile(folder / "config.toml", BlockEditor("#", "codex", lines, check_toml))
+    hooks = _hook_entries(places, "codex", _CODEX_HOOKS)
+    return [server, *([_json_file(folder / "hooks.json", *hooks)] if with_hooks else [])]
+
+
+def _toml_text(text: str) -> str:
+    """Return a basic string of TOML; its escapes are among those of JSON."""
+    import json
+
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _cursor(places: SetupPlaces, with_hooks: bool) -> list[ConfigFile]:
+    folder = (places.project or places.home) / ".cursor"
+    return [_json_file(folder / "mcp.json", JsonEntry(("mcpServers", PROGRAM), _server(places)))]
+
+
+def _vscode(places: SetupPlaces, with_hooks: bool) -> list[ConfigFile]:
+    """Return the command, not the daemon's socket, which VS Code could use, too: the command starts a daemon that does
+    not run, and knows the folder that it is started in, which names the namespace."""
+    folder = places.applications / "Code" / "User"
+    folder = places.project / ".vscode" if places.project is not None else folder
+    return [_json_file(folder / "mcp.json", JsonEntry(("servers", PROGRAM), {"type": "stdio", **_server(places)}))]
+
+
+def _zed(places: SetupPlaces, with_hooks: bool) -> list[ConfigFile]:
+    server = JsonEntry(("context_servers", PROGRAM), {**_server(places), "env": places.variables})
+    return [_json_file(places.config / "zed" / "settings.json", server)]
+
+
+def _gemini(places: SetupPlaces, with_hooks: bool) -> list[ConfigFile]:
+    hooks = _hook_entries(places, "gemini-cli", _GEMINI_HOOKS, name=PROGRAM) if with_hooks else []
+    for entry in hooks:
+        entry.value["hooks"][0]["timeout"] *= 1000  # in milliseconds here
+    server = JsonEntry(("mcpServers", PROGRAM), _server(places))
+    return [_json_file((places.project or places.home) / ".gemini" / "settings.json", server, *hooks)]
+
+
+def _opencode(places: SetupPlaces, with_hooks: bool) -> list[ConfigFile]:
+    folder = places.project or places.config / "opencode"
+    file = next((path for path in (folder / "opencode.jsonc",) if path.exists()), folder / "opencode.json")
+    variables = {"environment": places.variables} if places.variables else {}
+    server = {"type": "local", "command": [places.program, "mcp"], "enabled": True, **variables}
+    return [_json_file(file, JsonEntry(("mcp", PROGRAM), server))]
+
+
+def _neovim(places: SetupPlaces, with_hooks: bool) -> list[ConfigFile]:
+    folder = places.config / (places.environ.get("NVIM_APPNAME") or "nvim") / "plugin"
+    plugin = _editor_folder("nvim")
+    lines = (
+        f"vim.opt.runtimepath:append({_lua_text(str(plugin))})",
+        f"vim.cmd.source(vim.fn.fnameescape({_lua_text(str(plugin / 'plugin' / 'mnemo.lua'))}))",
+        'local options = require("mnemo.config").options',
+        f'if options.command == "{PROGRAM}" then',
+        f"  options.command = {_lua_text(places.program)}",
+        "end",
+    )
+    return [ConfigFile(folder / "mnemo-setup.lua", BlockEditor("--", "neovim", lines))]
+
+
+def _emacs(places: SetupPlaces, with_hooks: bool) -> list[ConfigFile]:
+    home = places.home
+    known = (home / ".emacs.el", home / ".emacs", home / ".emacs.d" / "init.el", places.config / "emacs" / "init.el")
+    is_new = not (home / ".emacs.d").exists() and (places.config / "emacs").exists()
+    file = next((path for path in known if path.exists()), known[3] if is_new else known[2])
+    lines = (
+        f"(add-to-list 'load-path {_lisp_text(str(_editor_folder('emacs')))})",
+        f"(defvar mnemo-command {_lisp_text(places.program)})",
+        "(require 'mnemo)",
+    )
+    return [ConfigFile(file, BlockEditor(";;", "emacs", lines))]
+
+
+def _lua_text(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
+
+
+def _lisp_text(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _editor_folder(name: str) -> Path:
+    return next((place / name for place in EDITOR_FOLDERS if (place / name).is_dir()), EDITOR_FOLDERS[0] / name)
+
+
+CLIENTS = (
+    SetupClient(
+        "claude-code", "Claude Code", _claude_code, (".claude", ".claude.json", "claude"),
+        "start Claude Code again; /mcp lists the server, and /hooks the hooks",
+    ),
+    SetupClient(
+        "codex", "Codex", _codex, (".codex", "codex"),
+        "start Codex again, and trust the hooks when it asks, or with /hooks; /mcp lists the server",
+    ),
+    SetupClient("cursor", "Cursor", _cursor, (".cursor", "cursor"), "enable the server in Cursor Settings › MCP"),
+    SetupClient(
+        "vscode", "VS Code", _vscode, ("Code/", "code"),
+        "run `MCP: List Servers` in VS Code, and start mnemo; the tools appear in agent mode",
+    ),
+    SetupClient(
+        "zed", "Zed", _zed, ("zed/", "zed", "zeditor"), "the agent panel's settings list the server",
+        serves_projects=False,
+    ),
+    SetupClient(
+        "gemini", "Gemini CLI", _gemini, (".gemini", "gemini"), "start Gemini CLI again; /mcp lists the server",
+    ),
+    SetupClient("opencode", "OpenCode", _opencode, ("opencode/", "opencode"), "start OpenCode again"),
+    SetupClient(
+        "neovim", "Neovim", _neovim, ("nvim/", "nvim"), "start Neovim again; :MnemoRecall finds memories",
+        serves_projects=False, uses_mcp=False, plugin="nvim",
+    ),
+    SetupClient(
+        "emacs", "Emacs", _emacs, (".emacs", ".emacs.el", ".emacs.d", "emacs/", "emacs"),
+        "start Emacs again; M-x mnemo-recall finds memories", serves_projects=False, uses_mcp=False, plugin="emacs",
+    ),
+)  # fmt: skip
+
+
+def find_client(name: str) -> SetupClient:
+    """Return the client of that name. Raises UsageError."""
+    found = next((client for client in CLIENTS if client.name == name), None)
+    if found is None:
+        raise UsageError(f"there is no client {name!r}", f"there are: {', '.join(each.name for each in CLIENTS)}")
+    return found

@@ -1,0 +1,423 @@
+"""`mnemo setup`: every file of every client, before and after, and all that can be in the way. SPEC 14"""
+
+import io
+import json
+import os
+import stat
+import sys
+import tomllib
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from mnemo_client.cli import main
+from mnemo_client.cli.agent_setup import setup_clients
+from mnemo_client.cli.terminal import Terminal
+from mnemo_client.protocol.choices import SETUP_CLIENTS
+
+PROGRAM = str(Path(sys.executable).with_name("mnemo"))
+# The clients that need no part of the installation besides the command
+CONFIGURED = [client.name for client in setup_clients.CLIENTS if not client.plugin]
+
+
+class ConfigOwner(NamedTuple):
+    """Somebody with a home folder of their own, who works in the folder `work` in it."""
+
+    home: Path
+    environ: dict[str, str]
+
+    def give(self, *words: str) -> tuple[int, str, str]:
+        """Exit code, output and messages of a command."""
+        out, err = io.StringIO(), io.StringIO()
+        code = main.run(["setup", *words], Terminal(out, err, self.environ), self.environ, io.StringIO())
+        return code, out.getvalue(), err.getvalue()
+
+    def tree(self) -> dict[str, bytes | str]:
+        """Every file with its bytes, and every link, but for the data folder."""
+        found: dict[str, bytes | str] = {}
+        for path in sorted(self.home.rglob("*")):
+            name = str(path.relative_to(self.home))
+            if path.is_symlink():
+                found[name] = str(path.readlink())
+            elif path.is_file() and not name.startswith(".local"):
+                found[name] = path.read_bytes()
+        return found
+
+    def write(self, name: str, text: str, mode: int = 0o640) -> Path:
+        path = self.home / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text.encode())
+        path.chmod(mode)
+        return path
+
+
+@pytest.fixture
+def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ConfigOwner:
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    return ConfigOwner(tmp_path, {"HOME": str(tmp_path), "PATH": ""})
+
+
+# A file that a person has, and the same file afterwards. PROGRAM stands for the path of the command.
+EXISTING = {
+    "claude-code": (".claude.json", '{\n  "numStartups": 7,\n  "mcpServers": {}\n}\n', """\
+{
+  "numStartups": 7,
+  "mcpServers": {
+    "mnemo": {
+      "type": "stdio",
+      "command": "PROGRAM",
+      "args": [
+        "mcp"
+      ]
+    }
+  }
+}
+"""),
+    "codex": (".codex/config.toml", '# mine\nmodel = "o5"  # the large one\n\n[mcp_servers.files]\ncommand = "f"', """\
+# mine
+model = "o5"  # the large one
+
+[mcp_servers.files]
+command = "f"
+# >>> mnemo: written by `mnemo setup codex`, which replaces these lines; `mnemo setup codex --remove` removes them
+[mcp_servers.mnemo]
+command = "PROGRAM"
+args = ["mcp"]
+# <<< mnemo
+"""),
+    "cursor": (".cursor/mcp.json", '{"mcpServers": {"files": {"command": "f"}}}', """\
+{"mcpServers": {"files": {"command": "f"}, "mnemo": {"command": "PROGRAM", "args": ["mcp"]}}}"""),
+    "vscode": (
+        f"{'Library/Application Support' if sys.platform == 'darwin' else '.config'}/Code/User/mcp.json",
+        '{\r\n\t// my servers\r\n\t"servers": {\r\n\t\t"files": {"command": "f"}, // of the team\r\n\t},\r\n}\r\n',
+        '{\r\n\t// my servers\r\n\t"servers": {\r\n\t\t"files": {"command": "f"}, // of the team\r\n'
+        '\t\t"mnemo": {\r\n\t\t\t"type": "stdio",\r\n\t\t\t"command": "PROGRAM",\r\n\t\t\t"args": [\r\n'
+        '\t\t\t\t"mcp"\r\n\t\t\t]\r\n\t\t},\r\n\t},\r\n}\r\n',
+    ),
+    "zed": (".config/zed/settings.json", """\
+// Zed settings
+{
+    "theme": "One", // {not a brace
+    "context_servers": {
+        "files": { "command": "f" } /* the last */
+    },
+    "vim_mode": true,
+}
+""", """\
+// Zed settings
+{
+    "theme": "One", // {not a brace
+    "context_servers": {
+        "files": { "command": "f" }, /* the last */
+        "mnemo": {
+            "command": "PROGRAM",
+            "args": [
+                "mcp"
+            ],
+            "env": {}
+        }
+    },
+    "vim_mode": true,
+}
+"""),
+    "gemini": (".gemini/settings.json", '\ufeff{\n  "a": "\\u007b"\n}', None),
+    "opencode": (".config/opencode/opencode.jsonc", '{\n  "mcp": {\n    // none yet\n  }\n}\n', """\
+{
+  "mcp": {
+    // none yet
+    "mnemo": {
+      "type": "local",
+      "command": [
+        "PROGRAM",
+        "mcp"
+      ],
+      "enabled": true
+    }
+  }
+}
+"""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("client", EXISTING)
+def test_entries_join_what_a_file_has_and_leave_it_to_the_byte(user: ConfigOwner, client: str) -> None:
+    name, before, after = EXISTING[client]
+    file = user.write(name, before)
+    untouched = user.tree()
+    code, out, _ = user.give(client)
+    assert (code, str(name) in out) == (0, True)
+    if after is not None:
+        assert file.read_bytes().decode().replace(PROGRAM, "PROGRAM") == after
+    assert stat.S_IMODE(file.stat().st_mode) == 0o640
+    (backup,) = [path for path in (user.home / ".local/share/mnemo/setup").iterdir() if path.name != "records.json"]
+    assert backup.read_bytes() == before.encode()
+    assert stat.S_IMODE(backup.stat().st_mode) == 0o600
+    written = user.tree()
+    assert user.give(client)[1].endswith("is set up already; nothing was changed\n")
+    assert user.tree() == written
+    assert user.give(client, "--remove")[0] == 0
+    assert user.tree() == untouched
+    assert user.give(client, "--remove")[0] == 3
+
+
+@pytest.mark.parametrize("client", CONFIGURED)
+def test_a_client_without_files_gets_them_and_loses_them(user: ConfigOwner, client: str) -> None:
+    assert user.give(client)[0] == 0
+    written = user.tree()
+    for name, data in written.items():
+        assert isinstance(data, bytes)
+        assert PROGRAM in str((tomllib.loads if name.endswith(".toml") else json.loads)(data.decode()))
+    assert user.give(client)[1].endswith("nothing was changed\n")
+    assert user.tree() == written
+    assert user.give(client, "--remove")[0] == 0
+    assert user.tree() == {}
+    assert not [path for path in user.home.iterdir() if path.name not in {"work", ".local", ".config", "Library"}]
+
+
+@pytest.mark.parametrize("client", CONFIGURED)
+def test_a_dry_run_and_printing_write_nothing(user: ConfigOwner, client: str) -> None:
+    if client in EXISTING:
+        user.write(*EXISTING[client][:2])
+    untouched = user.tree()
+    code, out, err = user.give(client, "--dry-run")
+    assert (code, err) == (0, "nothing was written\n")
+    assert [line for line in out.splitlines() if line.startswith("+") and PROGRAM in line]
+    code, out, _ = user.give(client, "--print")
+    assert code == 0
+    assert PROGRAM in out
+    assert user.tree() == untouched
+    assert not (user.home / ".local").exists()
+
+
+def hooks_of(file: Path) -> dict[str, list[str]]:
+    """The commands of each event."""
+    events = json.loads(file.read_text())["hooks"]
+    return {event: [hook["command"] for group in groups for hook in group["hooks"]] for event, groups in events.items()}
+
+
+def test_hooks_are_written_for_the_agents_that_have_them(user: ConfigOwner) -> None:
+    for client in ("claude-code", "codex", "gemini"):
+        user.give(client)
+    assert hooks_of(user.home / ".claude" / "settings.json") == {
+        "SessionStart": [f"{PROGRAM} hook session-start --agent claude-code"],
+        "UserPromptSubmit": [f"{PROGRAM} hook prompt --keep --agent claude-code"],
+        "Stop": [f"{PROGRAM} hook stop --agent claude-code"],
+        "SessionEnd": [f"{PROGRAM} hook session-end --agent claude-code"],
+    }
+    assert list(hooks_of(user.home / ".codex" / "hooks.json")) == ["SessionStart", "UserPromptSubmit", "Stop"]
+    assert hooks_of(user.home / ".gemini" / "settings.json") == {
+        "SessionStart": [f"{PROGRAM} hook session-start --format json --agent gemini-cli"],
+        "BeforeAgent": [f"{PROGRAM} hook prompt --keep --format json --agent gemini-cli"],
+        "AfterAgent": [f"{PROGRAM} hook stop --agent gemini-cli"],
+        "SessionEnd": [f"{PROGRAM} hook session-end --agent gemini-cli"],
+    }
+
+
+def test_without_hooks_only_the_server_is_written_and_both_are_removed(user: ConfigOwner) -> None:
+    user.give("claude-code", "--no-hooks")
+    assert list(user.tree()) == [".claude.json"]
+    user.give("claude-code")
+    assert set(user.tree()) == {".claude.json", ".claude/settings.json"}
+    user.give("claude-code", "--remove", "--no-hooks")
+    assert user.tree() == {}
+
+
+OTHER_HOOKS = """\
+{
+  "permissions": {"allow": ["Bash"]},
+  "hooks": {
+    "Stop": [
+      {"hooks": [{"type": "command", "command": "say done"}]}
+    ]
+  }
+}
+"""
+
+
+def test_only_our_own_entries_are_removed_from_a_file_that_changed_since(user: ConfigOwner) -> None:
+    file = user.write(".claude/settings.json", OTHER_HOOKS)
+    user.give("claude-code")
+    assert hooks_of(file)["Stop"] == ["say done", f"{PROGRAM} hook stop --agent claude-code"]
+    file.write_text(file.read_text().replace('["Bash"]', '["Bash", "Edit"]'))
+    code, out, _ = user.give("claude-code", "--remove")
+    assert code == 0
+    assert "its former text:" in out
+    assert file.read_text() == OTHER_HOOKS.replace('["Bash"]', '["Bash", "Edit"]')
+
+
+def test_an_object_that_was_empty_before_the_setup_stays(user: ConfigOwner) -> None:
+    user.write(".cursor/mcp.json", '{"mcpServers": {}, "x": 1}')
+    user.write(".gemini/settings.json", '{"x": 1}')
+    for client in ("cursor", "gemini"):
+        user.give(client)
+    for name in (".cursor/mcp.json", ".gemini/settings.json"):
+        file = user.home / name
+        file.write_text(file.read_text().replace('"x": 1', '"x": 2'))
+    for client in ("cursor", "gemini"):
+        user.give(client, "--remove")
+    assert user.tree() == {".cursor/mcp.json": b'{"mcpServers": {}, "x": 2}', ".gemini/settings.json": b'{"x": 2}'}
+
+
+def test_a_second_setup_renews_the_path_of_the_command_and_keeps_what_a_person_added(user: ConfigOwner) -> None:
+    own = f'{{"mcpServers": {{"mnemo": {{"command": "{PROGRAM}", "args": ["mcp"], "env": {{"A": "b"}}}}}}}}'
+    file = user.write(".cursor/mcp.json", own)
+    assert user.give("cursor")[1] == "Cursor is set up already; nothing was changed\n"
+    assert file.read_text() == own
+    file.write_text(own.replace(PROGRAM, "/old/bin/mnemo"))
+    assert user.give("cursor")[0] == 0
+    assert json.loads(file.read_text())["mcpServers"]["mnemo"]["command"] == PROGRAM
+    settings = user.write(".claude/settings.json", OTHER_HOOKS)
+    user.give("claude-code")
+    settings.write_text(settings.read_text().replace(PROGRAM, "/old/bin/mnemo"))
+    user.give("claude-code")
+    assert hooks_of(settings)["Stop"] == ["say done", f"{PROGRAM} hook stop --agent claude-code"]
+    block = user.home / ".codex" / "config.toml"
+    user.give("codex")
+    block.write_text("a = 1\n" + block.read_text().replace(PROGRAM, "/old/bin/mnemo"))
+    user.give("codex")
+    assert tomllib.loads(block.read_text()) == {"a": 1, "mcp_servers": {"mnemo": {"command": PROGRAM, "args": ["mcp"]}}}
+
+
+@pytest.mark.parametrize(
+    ("client", "name", "text", "reason"),
+    [
+        ("cursor", ".cursor/mcp.json", '{\n  "a": 1\n  "b": 2\n}', "line 3: a comma or } is missing"),
+        ("cursor", ".cursor/mcp.json", '{"a": tru}', "line 1: tru is not a JSON value"),
+        ("cursor", ".cursor/mcp.json", '{"a": "x\n"}', "line 1: a string does not end on its line"),
+        ("cursor", ".cursor/mcp.json", '{"a": 1}}', "line 1: there is text after the end of the value"),
+        ("cursor", ".cursor/mcp.json", '{"a": 1 /* x', "line 1: a comma or } is missing"),
+        ("cursor", ".cursor/mcp.json", "[" * 5000, "line 1: the values are nested too deeply"),
+        ("cursor", ".cursor/mcp.json", '{"mcpServers": []}', "mcpServers is not an object"),
+        ("cursor", ".cursor/mcp.json", "[]", "the whole file is not an object"),
+        ("claude-code", ".claude/settings.json", '{"hooks": {"Stop": {}}}', "hooks.Stop is not an array"),
+        ("zed", ".config/zed/settings.json", "{1: 2}", "line 1: a name in quotes is missing"),
+        ("codex", ".codex/config.toml", "a = 1\nb = \n", "(at line 2, column 5)"),
+        ("codex", ".codex/config.toml", "mcp_servers = { files = { command = 'f' } }\n", "written on one line"),
+        ("codex", ".codex/config.toml", "# >>> mnemo\n[a]\n", "line 1: the block of mnemo has lost one of its"),
+        ("codex", ".codex/config.toml", "[mcp_servers.mnemo]\ncommand = 'x'\n", "mcp_servers.mnemo is there already"),
+        ("cursor", ".cursor/mcp.json", '{"mcpServers":\n{"mnemo": {"command": "x"}}}', "line 2: mcpServers.mnemo is"),
+    ],
+)
+def test_a_file_that_is_not_understood_is_not_touched(
+    user: ConfigOwner, client: str, name: str, text: str, reason: str
+) -> None:
+    user.write(name, text)
+    before = user.tree()
+    code, out, err = user.give(client)
+    assert (code, out) == (1, "")
+    assert str(user.home / name) in err
+    assert reason in err
+    assert len(err.splitlines()) == 2, "what is wrong, and what to do"
+    assert user.tree() == before
+
+
+def test_a_file_that_is_not_text_is_not_touched(user: ConfigOwner) -> None:
+    (user.home / ".cursor").mkdir()
+    (user.home / ".cursor" / "mcp.json").write_bytes(b'{\n"a": "\xff"}')
+    code, _, err = user.give("cursor")
+    assert code == 1
+    assert "line 2: this is not UTF-8 text" in err
+
+
+@pytest.mark.parametrize("words", [(), ("--remove",)])
+def test_a_read_only_file_is_not_replaced(user: ConfigOwner, words: tuple[str, ...]) -> None:
+    if words:
+        user.give("cursor")
+    else:
+        user.write(".cursor/mcp.json", "{}")
+    file = user.home / ".cursor" / "mcp.json"
+    file.chmod(0o444)
+    before = user.tree()
+    code, _, err = user.give("cursor", *words)
+    assert code == 1
+    assert f"{file} is read-only; nothing was changed" in err
+    assert "--print" in err
+    assert user.tree() == before
+
+
+def test_a_link_stays_a_link_and_its_file_is_changed(user: ConfigOwner) -> None:
+    kept = user.write("dotfiles/cursor.json", "{}", 0o600)
+    (user.home / ".cursor").mkdir()
+    link = user.home / ".cursor" / "mcp.json"
+    link.symlink_to(kept)
+    code, _, err = user.give("cursor")
+    assert code == 0
+    assert f"{link} is a link; the file that was changed is {kept}" in err
+    assert link.is_symlink()
+    assert "mnemo" in kept.read_text()
+    code, _, err = user.give("cursor", "--remove")
+    assert f"{link} is a link" in err
+    assert link.is_symlink()
+    assert kept.read_text() == "{}"
+
+
+def test_a_link_to_nothing_is_reported(user: ConfigOwner) -> None:
+    (user.home / ".cursor").mkdir()
+    (user.home / ".cursor" / "mcp.json").symlink_to(user.home / "gone.json")
+    code, _, err = user.give("cursor")
+    assert code == 1
+    assert f"is a link to {user.home / 'gone.json'}, which does not exist" in err
+
+
+@pytest.mark.parametrize("client", [client for client in CONFIGURED if client != "zed"])
+def test_a_project_gets_files_of_its_own(user: ConfigOwner, client: str) -> None:
+    assert user.give(client, "--project")[0] == 0
+    files = list(user.tree())
+    assert files
+    assert all(name.startswith("work/") for name in files)
+    assert user.give(client, "--remove", "--project")[0] == 0
+    assert user.tree() == {}
+
+
+def test_what_cannot_be_asked_for_is_refused(user: ConfigOwner) -> None:
+    assert user.give("zed", "--project")[0] == 2
+    code, _, err = user.give("vim")
+    assert code == 2
+    assert "must be one of" in err
+    assert user.tree() == {}
+
+
+def test_the_list_shows_which_clients_are_there_and_which_are_set_up(user: ConfigOwner) -> None:
+    (user.home / ".codex").mkdir()
+    user.give("cursor")
+    code, out, _ = user.give("--json")
+    assert code == 0
+    states = {each["client"]: (each["found"], each["set_up"]) for each in json.loads(out)["clients"]}
+    assert tuple(states) == SETUP_CLIENTS
+    assert [name for name, (found, _) in states.items() if found] == ["codex", "cursor"]
+    assert [name for name, (_, is_set_up) in states.items() if is_set_up] == ["cursor"]
+    assert "cursor       set up" in user.give()[1]
+
+
+def test_locations_that_were_chosen_are_given_to_the_programs(user: ConfigOwner) -> None:
+    user.environ["MNEMO_DATA_DIR"] = str(user.home / "my data")
+    user.environ["CODEX_HOME"] = str(user.home / "cx")
+    user.environ["CLAUDE_CONFIG_DIR"] = str(user.home / "cl")
+    for client in ("codex", "claude-code"):
+        user.give(client)
+    codex = tomllib.loads((user.home / "cx" / "config.toml").read_text())["mcp_servers"]["mnemo"]
+    assert codex["env"] == {"MNEMO_DATA_DIR": str(user.home / "my data")}
+    server = json.loads((user.home / "cl" / ".claude.json").read_text())["mcpServers"]["mnemo"]
+    assert server["env"] == {"MNEMO_DATA_DIR": str(user.home / "my data")}
+    (stop,) = hooks_of(user.home / "cl" / "settings.json")["Stop"]
+    assert stop == f"env 'MNEMO_DATA_DIR={user.home}/my data' {PROGRAM} hook stop --agent claude-code"
+    for client in ("codex", "claude-code"):
+        user.give(client, "--remove")
+    assert [name for name in user.tree() if not name.startswith("my data")] == []
+
+
+def test_a_file_that_changes_while_it_is_edited_is_not_overwritten(user: ConfigOwner) -> None:
+    from mnemo_client.cli.agent_setup.config_files import SetupRecords, apply_addition, plan_addition
+    from mnemo_client.errors import MnemoError
+
+    file = user.write(".cursor/mcp.json", "{}")
+    places = setup_clients.SetupPlaces(user.environ, PROGRAM)
+    (wanted,) = setup_clients.find_client("cursor").files(places, True)
+    change = plan_addition(wanted)
+    file.write_text('{"new": 1}')
+    with pytest.raises(MnemoError, match="changed by another program"):
+        apply_addition(change, SetupRecords(user.environ), "cursor")
+    assert file.read_text() == '{"new": 1}'
+    assert os.listdir(file.parent) == ["mcp.json"]
