@@ -472,6 +472,11 @@ class Client(ClientConnection):
         asked = maintenance.BackupRequest(folder=None if folder is None else str(folder))
         return self.with_long_timeout()._request("POST", "/backup", maintenance.BackupAnswer, asked)
 
+    def reset(self, *, confirm: bool = False) -> maintenance.ResetAnswer:
+        """Empty the store after a verified backup; without `confirm` only report what would be removed."""
+        asked = maintenance.ResetRequest(confirm=confirm)
+        return self.with_long_timeout()._request("POST", "/reset", maintenance.ResetAnswer, asked)
+
     def compact(self, *, dry_run: bool = False) -> maintenance.CompactAnswer:
         """Remove the history that `history.keep` does not ask for, and free its space."""
         asked = maintenance.CompactRequest(dry_run=dry_run)

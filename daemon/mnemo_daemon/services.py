@@ -7,6 +7,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Literal
 
 from mnemo_core.sessions.resume import ResumeTopic
@@ -57,6 +58,7 @@ from mnemo_daemon.settings import Configuration, Settings
 from mnemo_daemon.transfer.markdown_export import MarkdownExport
 from mnemo_store.disk import Disk
 from mnemo_store.indexes.attributes import MemoryFilter
+from mnemo_store.maintenance.backup import BackupManifest
 from mnemo_store.records import DEFAULT_NAMESPACE, PutMeta
 from mnemo_store.store import Store, WriteResult
 
@@ -237,6 +239,22 @@ class Services:
         self.notes.stop()
         self.notes = self._made_notes()
         self.notes.start()
+
+    def reset(self) -> tuple[Path, BackupManifest]:
+        """Empty the store after a backup, which is returned. Watched folders and the models in use stay, and the notes
+        are read again."""
+        self.notes.stop()
+        try:
+            self.usage_recorder.write()
+            self.topic_nodes.write_recalls()
+            made = self.maintenance.reset(tuple(MODELS_IN_USE.values()))
+        except BaseException:
+            self.notes = self._made_notes()
+            self.notes.start()
+            raise
+        self._purge_views()
+        self.on_store_replaced()
+        return made
 
     def chosen_model(self, role: Literal["embedding", "llm"]) -> str:
         """The model that a person chose; "" where none was."""

@@ -271,3 +271,13 @@ def test_no_memory_controls_the_terminal_through_a_block(
     words = {"resume": ["resume"], "context": ["context", "colours"], "hook": ["hook", "prompt"]}[command]
     assert person.give(*words, typed='{"prompt": "colours"}') == 0
     assert person.out == "one \ufffd[31mred\nand \ufffdback\ufffd\n"
+
+
+def test_a_reset_asks_for_its_word(person: CannedPerson, canned: CannedDaemon) -> None:
+    canned.say("POST /v1/reset", {"memories": 7, "roots": 1, "dry_run": True})
+    person.sits_at_a_terminal = True
+    assert person.give("reset", typed="yes\n") == 2
+    assert "type the word reset" in person.out
+    assert [asked.body for asked in canned.asked] == [{}]
+    person.give("reset", typed="reset\n")
+    assert canned.asked[-1].body == {"confirm": True}

@@ -115,6 +115,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "restore --at 2h",
         "restore ~/usb-disk/mnemo-2026-05 --to ~/copy-of-mnemo",
     ),
+    "reset": ("reset --dry-run", "reset"),
     "compact": ("compact --dry-run", "compact"),
     "init": ("init ~/notes",),
     "try": ("try ~/notes",),

@@ -459,6 +459,8 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("repair", "repair what a check finds; nothing is deleted", ".admin.check:repair", (_DRY_RUN,)),
         Command("restore", "replace the store by a backup, or take it back to an earlier time",
                 ".admin.backup:restore", _RESTORE),
+        Command("reset", "empty the store, after a backup; settings and watched folders stay", ".admin.backup:reset",
+                (_DRY_RUN, _YES)),
         Command("compact", "free space, and remove history beyond `history.keep`", ".admin.backup:compact",
                 (_DRY_RUN,)),
         Command("init", "set up folders, configuration and notes", ".admin.daemon:init",

@@ -72,6 +72,22 @@ class BackupAnswer(AnswerBody):
     has_database: bool
 
 
+class ResetRequest(RequestBody):
+    """POST /v1/reset: empty the store, after a backup; without `confirm` only report what would be removed."""
+
+    confirm: bool = False
+
+
+class ResetAnswer(AnswerBody):
+    """The number of memories removed, or that would be; the backup that has them, and the number of watched folders,
+    whose notes are read again."""
+
+    memories: int
+    roots: int
+    dry_run: bool
+    backup: BackupAnswer | None = None  # null for a dry run
+
+
 class CompactRequest(RequestBody):
     """POST /v1/compact."""
 

@@ -15,6 +15,8 @@ from mnemo_client.protocol.maintenance import (
     RepairAnswer,
     RepairRequest,
     RepairStep,
+    ResetAnswer,
+    ResetRequest,
     ViolationView,
 )
 from mnemo_daemon.api.workers import WorkerPool
@@ -24,8 +26,10 @@ from mnemo_daemon.maintenance.store_repair import RepairReport, StoreRepair
 from mnemo_daemon.models.embedders.embedding import lower_thread_priority
 from mnemo_daemon.server.router import Reply, Request, Route
 from mnemo_daemon.services import Services
+from mnemo_store.maintenance.backup import BackupManifest
 from mnemo_store.maintenance.compaction import CompactionSizes
 from mnemo_store.maintenance.repair import REPAIR_STEPS
+from mnemo_store.records import STATES
 
 T = TypeVar("T")
 
@@ -45,12 +49,16 @@ class MaintenanceApi:
         self._thread.close()
 
     def routes(self) -> list[Route]:
+        """Return the routes of the store as a whole."""
         return [
             Route("POST", "/v1/check", self.check, CheckAnswer, "Whether everything is as it should be"),
             Route("POST", "/v1/repair", self.repair, RepairAnswer,
                   "Mend what a check finds; delete nothing", ask=RepairRequest, for_person=True),
             Route("POST", "/v1/backup", self.create_backup, BackupAnswer, "Copy the store, while it is in use",
                   ask=BackupRequest, for_person=True),
+            Route("POST", "/v1/reset", self.reset, ResetAnswer,
+                  "Empty the store, after a backup; without `confirm` only report what would be removed",
+                  ask=ResetRequest, for_person=True),
             Route("POST", "/v1/compact", self.compact, CompactAnswer,
                   "Give up room, and the history that `history.keep` does not ask for", ask=CompactRequest,
                   for_person=True),
@@ -60,11 +68,18 @@ class MaintenanceApi:
         asked: BackupRequest = request.ask
         wanted = None if asked.folder is None else Path(asked.folder)
         folder, made = await asyncio.to_thread(self._services.maintenance.back_up, wanted)
-        size = sum(file.bytes for file in made.files)
-        return Reply(BackupAnswer(
-            folder=str(folder), seq=made.seq, at=made.at, bytes=size, files=len(made.files),
-            has_database=made.has_database,
-        ))  # fmt: skip
+        return Reply(_backup_answer(folder, made))
+
+    async def reset(self, request: Request) -> Reply:
+        asked: ResetRequest = request.ask
+        services = self._services
+        answer = ResetAnswer(
+            memories=services.views.attributes.count_states(STATES), roots=len(services.root_paths()),
+            dry_run=not asked.confirm,
+        )  # fmt: skip
+        if asked.confirm:
+            answer.backup = _backup_answer(*await asyncio.to_thread(services.reset))
+        return Reply(answer)
 
     async def compact(self, request: Request) -> Reply:
         asked: CompactRequest = request.ask
@@ -99,6 +114,13 @@ class MaintenanceApi:
             return await self._thread.run(work)
         finally:
             self._is_busy = False
+
+
+def _backup_answer(folder: Path, made: BackupManifest) -> BackupAnswer:
+    return BackupAnswer(
+        folder=str(folder), seq=made.seq, at=made.at, bytes=sum(file.bytes for file in made.files),
+        files=len(made.files), has_database=made.has_database,
+    )  # fmt: skip
 
 
 def check_answer(report: CheckReport) -> CheckAnswer:

@@ -7,8 +7,10 @@ meanwhile, reads go on. A backup is a copy that can be opened by itself; it is v
 import contextlib
 import datetime as dt
 import logging
+import shutil
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,13 +22,15 @@ from mnemo_daemon.table_walk import walk
 from mnemo_store.backend import Snapshot
 from mnemo_store.database.migrations import BACKUPS_FOLDER
 from mnemo_store.disk import Disk
-from mnemo_store.maintenance import backup, compaction
+from mnemo_store.maintenance import backup, compaction, reset
 from mnemo_store.maintenance.backup import BackupManifest
 from mnemo_store.maintenance.compaction import CompactionSizes
+from mnemo_store.maintenance.reset import ChangedSinceBackup
 from mnemo_store.records import Memory, PutMeta
 from mnemo_store.store import Store, WriteResult
 
 MEMORIES_A_SLICE = 200  # whose versions are read under one snapshot
+RESET_AT = "reset_at"  # the fact whose change announces a reset: a time
 OVERDUE = 1.1  # times the days of history to keep, from which on the store is rewritten without a request
 
 log = logging.getLogger("mnemo.upkeep")
@@ -89,20 +93,55 @@ class StoreMaintenance:
     ) -> tuple[Path, BackupManifest]:
         """A backup in a folder that is new or empty; without one, in the data folder's `backups`."""
         with self._exclusively():
-            if folder is None:
-                stamp = dt.datetime.fromtimestamp(self._store.now() / 1000, dt.UTC).strftime("%Y%m%dT%H%M%S")
-                folder = first = self._store.folder / BACKUPS_FOLDER / f"backup-{stamp}"
-                number = 1
-                while folder.exists():  # another one of this second
-                    number += 1
-                    folder = first.with_name(f"{first.name}-{number}")
-            elif not folder.is_absolute():
-                raise bad_value("`folder` must be an absolute path", "folder")
-            elif self._store.folder.resolve() in (folder.resolve(), *folder.resolve().parents):
-                raise bad_value(
-                    "inside the data folder, backups have a place of their own: leave `folder` out", "folder"
-                )
-            return folder, backup.create_backup(self._store, folder, self._disk, progress)
+            return self._back_up(folder, progress)
+
+    def reset(self, kept_facts: Sequence[str]) -> tuple[Path, BackupManifest]:
+        """Empty the store, after a backup in the data folder's `backups` that has its last change; return the backup.
+
+        Raises ChangedSinceBackup where the store was changed during each of a few backups: nothing was removed then.
+        """
+        with self._exclusively():
+            for is_last in (False, False, True):
+                folder, made = self._back_up(None)
+                try:
+                    self._empty(made.seq, kept_facts)
+                except ChangedSinceBackup:
+                    shutil.rmtree(folder, ignore_errors=True)
+                    if is_last:
+                        raise
+                else:
+                    break
+            allocator.trim()
+            log.warning("the store was emptied; its backup ends at change %d", made.seq)
+            return folder, made
+
+    def _empty(self, backup_seq: int, kept_facts: Sequence[str]) -> None:
+        """Announce the reset by a change of its own, which must follow the backup at once, then empty the store."""
+
+        def announce(snapshot: Snapshot) -> WriteResult[None]:
+            if snapshot.seq != backup_seq:
+                raise ChangedSinceBackup(f"the backup ends at change {backup_seq}, the store at {snapshot.seq}")
+            return WriteResult((PutMeta(name=RESET_AT, value=str(self._store.now())),), None, "reset")
+
+        announced = self._store.transact(announce, by="reset", frees=True).result().seq
+        act = partial(reset.reset, announced=announced, kept_facts=(*kept_facts, RESET_AT), history_from=HISTORY_FROM)
+        self._store.run_exclusively(act).result()
+
+    def _back_up(
+        self, folder: Path | None, progress: backup.Progress = lambda _, __: None
+    ) -> tuple[Path, BackupManifest]:
+        if folder is None:
+            stamp = dt.datetime.fromtimestamp(self._store.now() / 1000, dt.UTC).strftime("%Y%m%dT%H%M%S")
+            folder = first = self._store.folder / BACKUPS_FOLDER / f"backup-{stamp}"
+            number = 1
+            while folder.exists():  # another one of this second
+                number += 1
+                folder = first.with_name(f"{first.name}-{number}")
+        elif not folder.is_absolute():
+            raise bad_value("`folder` must be an absolute path", "folder")
+        elif self._store.folder.resolve() in (folder.resolve(), *folder.resolve().parents):
+            raise bad_value("inside the data folder, backups have a place of their own: leave `folder` out", "folder")
+        return folder, backup.create_backup(self._store, folder, self._disk, progress)
 
     def _start(self, keep: str, known: HistoryStart) -> HistoryStart:
         days = days_kept(keep)

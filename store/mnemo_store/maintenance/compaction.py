@@ -56,7 +56,7 @@ def compact(supervisor: StateSupervisor, oldest: int, spaces: Sequence[str] | No
 def _compact_once(supervisor: StateSupervisor, oldest: int, spaces: Sequence[str] | None) -> None:
     database = supervisor.database()
     with supervisor.files.new_database() as target:
-        _copy(supervisor, database, target, _kept(supervisor, database, oldest, spaces))
+        copy_rows(supervisor, database, target, _kept(supervisor, database, oldest, spaces))
     with supervisor.journal_rewrite_pending():
         supervisor.swap_in_new_database()
         rewrite_journal(supervisor)
@@ -150,7 +150,7 @@ def _replaced_at(here: TableSnapshot, version: TableRow, following: TableRow | N
     return seq_of(current[:8]) if current else 0
 
 
-def _copy(supervisor: StateSupervisor, source: Database, target: Database, keep: RowFilter) -> None:
+def copy_rows(supervisor: StateSupervisor, source: Database, target: Database, keep: RowFilter) -> None:
     """Copies row by row and in order, so that no page of the copy has ever held anything else."""
     with source.table_snapshot(supervisor.now()) as here:
         for table in TABLE_NAMES:

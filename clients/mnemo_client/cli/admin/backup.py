@@ -87,6 +87,35 @@ def _daemon_stopped(context: CommandContext) -> Iterator[None]:
             signal.signal(ending, handler)
 
 
+def reset(context: CommandContext) -> int:
+    """Empty the store, after the user typed the word; the daemon makes a backup first."""
+    client = context.client()
+    planned = client.reset()
+    what = plural(planned.memories, "memory", "memories")
+    if not context.options.yes and not context.options.dry_run:
+        question = f"this removes {what} from all namespaces, after a backup; type the word reset to go on:"
+        if not context.has_terminal:
+            raise UsageError("confirmation is needed, and there is no terminal to ask", "confirm with --yes")
+        if context.ask_line(question) != "reset":
+            raise UsageError("nothing was changed")
+    if context.options.dry_run:
+        if not context.print_json_if_asked():
+            context.print(
+                f"would remove {what}, after a backup; {plural(planned.roots, 'folder')} of notes stay watched"
+            )
+        return EXIT_DONE
+    context.terminal.progress("backing up, then emptying the store …")
+    done = client.reset(confirm=True)
+    if context.print_json_if_asked() or done.backup is None:
+        return EXIT_DONE
+    shown = short_path(done.backup.folder, context.cwd, context.home)
+    context.print(f"{context.style.good('reset')}: {plural(done.memories, 'memory', 'memories')} removed")
+    if done.roots:
+        context.message(f"the notes of {plural(done.roots, 'folder')} are read again; mnemo notes rm stops that")
+    context.message(f"everything is in the backup {shown}; take it back with: mnemo restore {shown}")
+    return EXIT_DONE
+
+
 def compact(context: CommandContext) -> int:
     answer = context.client().compact(dry_run=context.options.dry_run)
     if context.print_json_if_asked():
