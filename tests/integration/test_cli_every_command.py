@@ -58,8 +58,9 @@ WALK: dict[str, tuple[str, ...]] = {
     "resume": (),
     "hook": ("session-start",),
     "triggers": ("deploy",),
+    "setup": (),
     "reclassify": ("--dry-run",),
-    "export": ("{folder}/all.jsonl",),
+    "export": ("{folder}/all.jsonl", "--force"),
     "import": ("{folder}/all.jsonl", "--dry-run"),
     "notes": (),
     "notes status": (),
@@ -176,7 +177,7 @@ def test_without_a_daemon_a_command_that_needs_one_says_so_in_json(walker: Walke
 
 # The commands that need no daemon, with their exit code in this walk when none runs.
 WITHOUT_A_DAEMON = {
-    "open": 3, "hook": 0, "export": 2, "check": 0, "repair": 0, "models pull": 1, "models import": 1,
+    "open": 3, "hook": 0, "setup": 0, "check": 0, "repair": 0, "models pull": 1, "models import": 1,
     "models calibrate": 1, "restore": 2, "try": 3, "bench": 2, "bench quality": 2, "bench speed": 2, "doctor": 1,
     "service": 3, "service status": 3, "service uninstall": 0, "service logs": 3, "completion": 0,
     "completion values": 0, "down": 0,
@@ -199,7 +200,7 @@ def test_an_exit_code_tells_a_failure_from_nothing_found(walker: Walker, names: 
     expected = [
         (0, ("add", "The kettle is red.")),
         (0, ("recall", "kettle")),
-        (1, ("undo", "--seq", "1")),  # later changes stand in the way
+        (1, ("backup", names["folder"])),  # the folder is not empty
         (3, ("models", "use", "no-such-model")),
         (2, ("recall", "x", "--min-score", "7")),  # refused by the daemon
         (2, ("recall",)),
