@@ -42,7 +42,10 @@ async def serve_until_stopped(
     api = Api(services, report)
     routes = openapi.with_document(api.routes(), report.version)
     server = HttpServer(
-        routes, connections_max=configuration.settings.daemon.connections_max, degraded=services.problem
+        routes,
+        connections_max=configuration.settings.daemon.connections_max,
+        degraded=services.problem,
+        requests=services.requests,
     )
 
     async def close() -> None:

@@ -49,6 +49,7 @@ from mnemo_daemon.retrieval.asked_questions import AskedQuestions
 from mnemo_daemon.retrieval.assisted_recall import AssistedRecall
 from mnemo_daemon.retrieval.recall import Recall
 from mnemo_daemon.retrieval.usage_recorder import UsageRecorder
+from mnemo_daemon.server.request_metrics import RequestMetrics
 from mnemo_daemon.sessions.resume import ResumeService
 from mnemo_daemon.sessions.session_service import SessionService
 from mnemo_daemon.sessions.tiered_recall import TieredRecall
@@ -117,6 +118,7 @@ class Services:
         self.configuration = configuration
         self.disk = disk
         self.priority = QueryPriority()
+        self.requests = RequestMetrics()
         self.catalogue = ModelCatalogue(configuration.folders.models)
         models = configuration.settings.models
         self.embedding = EmbeddingService(

@@ -19,6 +19,7 @@ from mnemo_daemon.api.ingest_routes import IngestApi
 from mnemo_daemon.api.lifecycle_routes import LifecycleApi
 from mnemo_daemon.api.maintenance_routes import MaintenanceApi
 from mnemo_daemon.api.memory_routes import MemoriesApi
+from mnemo_daemon.api.metrics_routes import MetricsApi
 from mnemo_daemon.api.notes_routes import NotesApi
 from mnemo_daemon.api.profile_routes import ProfilesApi
 from mnemo_daemon.api.recall_routes import RecallApi
@@ -64,6 +65,7 @@ class Api:
             ConversationApi(services, workers, self._recall, ingest),
             FactsApi(services, workers),
             TopicsApi(services, workers),
+            MetricsApi(services, workers, report),
         )  # fmt: skip
 
     def close(self) -> None:

@@ -15,6 +15,7 @@ import logging
 import os
 import signal
 import socket
+import time
 from asyncio import transports
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from http import HTTPStatus
@@ -24,6 +25,7 @@ import msgspec
 from aiohttp import web
 
 from mnemo_daemon.errors import Refusal, logged_fault, refusal_of
+from mnemo_daemon.server.request_metrics import RequestMetrics
 from mnemo_daemon.server.router import (
     EVENT_STREAM,
     Reply,
@@ -50,6 +52,7 @@ DRAIN_POLL_SECONDS = 0.02
 CANCEL_SECONDS = 0.1  # for a handler to take notice that it is cancelled
 LINGER_SECONDS = 2.0  # reading on after an early answer, so that a client that still sends gets to see it
 CONNECTIONS_MAX = 1024
+ROUTE = web.RequestKey("route", str)  # of a request: the template of its route, once it is found
 DEGRADED_HEADER = "X-Mnemo-Degraded"
 HEADER_CHARS_MAX = 512
 HEAD_BYTES_MAX = 16 * 1024  # one line of a head, the request line included: long filters travel there
@@ -176,7 +179,9 @@ class HttpServer:
         body_seconds: float = BODY_SECONDS,
         reader_seconds: float = READER_SECONDS,
         drain_seconds: float = DRAIN_SECONDS,
+        requests: RequestMetrics | None = None,
     ) -> None:
+        self.requests = requests or RequestMetrics()
         self.table = RouteTable(routes)
         self.loop = asyncio.get_running_loop()
         self.connections_max = connections_max
@@ -223,6 +228,17 @@ class HttpServer:
         return len(connections) - len(idle)
 
     async def answer(self, raw: web.BaseRequest) -> web.StreamResponse:
+        """One request, answered and counted."""
+        began = time.perf_counter()
+        self.requests.in_flight += 1
+        try:
+            response = await self._answer(raw)
+        finally:
+            self.requests.in_flight -= 1
+        self.requests.record(raw.method, raw.get(ROUTE, ""), response.status, time.perf_counter() - began)
+        return response
+
+    async def _answer(self, raw: web.BaseRequest) -> web.StreamResponse:
         """One request, answered; every error in our shape."""
         response: web.StreamResponse
         try:
@@ -252,6 +268,7 @@ class HttpServer:
     async def _handled(self, raw: web.BaseRequest) -> tuple[Route, Reply]:
         url = raw.rel_url
         route, parts = self.table.find(raw.method, url.raw_path)
+        raw[ROUTE] = route.path
         whole = b"" if route.streams or not raw.can_read_body else await self._read_body(raw, route.body_max)
         headers = raw.headers
         ask = whole if route.forwards else decode_body(whole, route)
