@@ -4,6 +4,7 @@ import io
 import json
 import os
 import stat
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -224,6 +225,38 @@ def test_without_hooks_only_the_server_is_written_and_both_are_removed(user: Con
     assert user.tree() == {}
 
 
+EDITORS = {
+    "neovim": (
+        ".config/nvim/plugin/mnemo-setup.lua",
+        ["nvim", "--headless", "-i", "NONE", "-c", "lua io.stdout:write(vim.fn.exists(':MnemoRecall') .. ' ' .. "
+         "require('mnemo.config').options.command)", "-c", "qa!"],
+        "2 ",
+    ),
+    "emacs": (
+        ".emacs.d/init.el",
+        ["emacs", "--batch", "-l", "HOME/.emacs.d/init.el", "--eval",
+         "(princ (format \"%s %s\" (commandp 'mnemo-recall) mnemo-command))"],
+        "t ",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("client", EDITORS)
+def test_an_editor_loads_our_client_with_the_lines_of_the_setup(user: ConfigOwner, client: str) -> None:
+    name, command, answer = EDITORS[client]
+    environ = {**user.environ, "PATH": os.environ["PATH"]}
+    before = "" if client == "neovim" else ";; mine\n(setq x 1)"
+    if before:
+        user.write(name, before)
+    assert user.give(client)[0] == 0
+    words = [word.replace("HOME", str(user.home)) for word in command]
+    done = subprocess.run(words, capture_output=True, text=True, env=environ, check=True, timeout=60)
+    assert done.stdout == answer + PROGRAM, done.stderr
+    assert user.give(client)[1].endswith("nothing was changed\n")
+    assert user.give(client, "--remove")[0] == 0
+    assert user.tree().get(name, b"") == before.encode()
+
+
 OTHER_HOOKS = """\
 {
   "permissions": {"allow": ["Bash"]},
@@ -298,6 +331,12 @@ def test_a_second_setup_renews_the_path_of_the_command_and_keeps_what_a_person_a
         ("codex", ".codex/config.toml", "# >>> mnemo\n[a]\n", "line 1: the block of mnemo has lost one of its"),
         ("codex", ".codex/config.toml", "[mcp_servers.mnemo]\ncommand = 'x'\n", "mcp_servers.mnemo is there already"),
         ("cursor", ".cursor/mcp.json", '{"mcpServers":\n{"mnemo": {"command": "x"}}}', "line 2: mcpServers.mnemo is"),
+        (
+            "cursor",
+            ".cursor/mcp.json",
+            '{"mcpServers": {"memory": {"command": "mnemo", "args": ["mcp"]}}}',
+            "line 1: mcpServers.memory runs `mnemo mcp` already",
+        ),
     ],
 )
 def test_a_file_that_is_not_understood_is_not_touched(

@@ -74,7 +74,17 @@ class JsonEditor:
 
 
 def _add_member(text: str, entry: JsonEntry) -> str:
-    found = find(read_json(text), entry.path) if text.strip("\ufeff \t\r\n") else None
+    root = read_json(text) if text.strip("\ufeff \t\r\n") else None
+    found = find(root, entry.path) if root is not None else None
+    if root is not None and found is None:
+        servers = find(root, entry.path[:-1])
+        for item in servers.items if servers is not None else ():
+            if is_own_server(item.node.value):
+                line = text.count("\n", 0, item.start) + 1
+                raise ForeignEntryError(
+                    f"line {line}: {'.'.join(entry.path[:-1])}.{item.key} runs `mnemo mcp` already",
+                    f"rename it to {entry.path[-1]} or remove it, then run the command again",
+                )
     if found is None:
         return insert_value(text, entry.path, entry.value, is_element=False)
     if not is_own_server(found.value):

@@ -201,7 +201,7 @@ def _neovim(places: SetupPlaces, with_hooks: bool) -> list[ConfigFile]:
     plugin = _editor_folder("nvim")
     lines = (
         f"vim.opt.runtimepath:append({_lua_text(str(plugin))})",
-        f"vim.cmd.source(vim.fn.fnameescape({_lua_text(str(plugin / 'plugin' / 'mnemo.lua'))}))",
+        f'vim.cmd("source " .. vim.fn.fnameescape({_lua_text(str(plugin / "plugin" / "mnemo.lua"))}))',
         'local options = require("mnemo.config").options',
         f'if options.command == "{PROGRAM}" then',
         f"  options.command = {_lua_text(places.program)}",
