@@ -132,6 +132,7 @@ def recall(life: WholeLife) -> None:
     life.give("open", "1", VISUAL="cat")
     life.give("context", "what about the boat", "--budget", "200")
     life.give("why", "1", "spare", "key", codes=(0, 1, 2, 3))
+    life.give("ask", "what does the mooring cost", codes=(0, 3))
     life.give("reindex", "--stats")
     life.give("try", str(life.notes))
 
@@ -184,7 +185,9 @@ def look_after(life: WholeLife) -> None:
     life.give("doctor", codes=(0, 1))
     life.give("check")
     life.give("compact")
-    life.give("status")
+    life.give("consolidate")
+    if "not blocked: switched off" not in life.give("status"):
+        sys.exit("the kernel blocks the network, and hides from the trace what the program tries")
     life.give("notes", "status")
     life.give("config")
     life.give("completion", "bash")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from mnemo_client import paths
 from mnemo_client.version import VERSION
 from mnemo_daemon import allocator
-from mnemo_daemon.server import private_files, sockets
+from mnemo_daemon.server import network_filter, private_files, sockets
 from mnemo_daemon.server.systemd import Notifier
 
 if TYPE_CHECKING:
@@ -54,18 +54,26 @@ def main() -> int:
         return _fail(f"another daemon holds the data folder: {error}", 3)
     except (sockets.SocketError, private_files.UnsafeFileError, OSError) as error:
         return _fail(str(error), 1)
+    try:
+        network = network_filter.block(configuration.settings.daemon.network_block)
+    except network_filter.NetworkFilterError as error:
+        listener.close()
+        return _fail(str(error), 2)
     notifier = Notifier.from_environ(os.environ)
-    return _serve(configuration, listener, notifier)
+    return _serve(configuration, listener, notifier, network)
 
 
-def _serve(configuration: "Configuration", listener: sockets.Listener, notifier: Notifier) -> int:
+def _serve(
+    configuration: "Configuration", listener: sockets.Listener, notifier: Notifier, network: network_filter.NetworkBlock
+) -> int:
+    """Load everything else, which the network block holds for, and serve until the end."""
     import asyncio
 
     with _cheap_imports():
         from mnemo_daemon.lifespan import serve_until_stopped
         from mnemo_store.errors import FolderInUse
 
-    failure = asyncio.run(serve_until_stopped(configuration, listener, notifier))
+    failure = asyncio.run(serve_until_stopped(configuration, listener, notifier, network))
     if failure is None:
         return 0
     if isinstance(failure, FolderInUse):

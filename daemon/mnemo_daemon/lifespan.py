@@ -17,6 +17,7 @@ from mnemo_daemon.errors import Refusal
 from mnemo_daemon.priority import SWITCH_SECONDS
 from mnemo_daemon.server import openapi
 from mnemo_daemon.server.http_server import HttpServer, serve
+from mnemo_daemon.server.network_filter import NetworkBlock
 from mnemo_daemon.server.sockets import Listener
 from mnemo_daemon.server.systemd import Notifier
 from mnemo_store.errors import StoreError
@@ -31,14 +32,14 @@ log = logging.getLogger("mnemo.daemon")
 
 
 async def serve_until_stopped(
-    configuration: settings.Configuration, listener: Listener, notifier: Notifier
+    configuration: settings.Configuration, listener: Listener, notifier: Notifier, network: NetworkBlock
 ) -> Exception | None:
     """Serve until told to stop, or until the store fails to open; return that failure."""
     sys.setswitchinterval(SWITCH_SECONDS)
     daemon = Daemon(configuration)
     daemon.start_opening()
     services = daemon.services
-    report = StatusReport(services, daemon.thread_reports, daemon.job_reports)
+    report = StatusReport(services, daemon.thread_reports, daemon.job_reports, network)
     api = Api(services, report)
     routes = openapi.with_document(api.routes(), report.version)
     server = HttpServer(

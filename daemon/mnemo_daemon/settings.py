@@ -41,6 +41,8 @@ class DaemonSettings(Section, frozen=True):
 
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     connections_max: Annotated[int, Meta(ge=16, le=65536, extra=RESTART)] = 1024  # more are answered 503
+    # The kernel refuses the daemon all sockets but Unix ones; require: without that it does not start.
+    network_block: Annotated[Literal["auto", "require", "off"], Meta(extra=RESTART)] = "auto"
 
 
 class NotesSettings(Section, frozen=True):

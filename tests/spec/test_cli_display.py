@@ -34,6 +34,7 @@ from mnemo_client.protocol.status import (
     ConfigValue,
     ModelsAnswer,
     ModelStatus,
+    NetworkStatus,
     NotesRootStatus,
     NotesStatus,
     SiteGrade,
@@ -267,6 +268,18 @@ def test_the_status_is_a_line_a_part() -> None:
         "  data             ~/.local/share/mnemo",
         "  socket           /run/user/1000/mnemo/mnemo.sock",
     ]
+
+
+def test_the_status_says_if_the_kernel_blocks_the_network() -> None:
+    def shown(network: NetworkStatus | None) -> list[str]:
+        lines = status_lines(status(network=network), PLAIN, HOME)
+        return [line.strip() for line in lines if line.startswith("  network ")]
+
+    assert shown(NetworkStatus(blocked=True)) == ["network          blocked by the kernel"]
+    assert shown(NetworkStatus(blocked=False, reason="no such filter here")) == [
+        "network          not blocked: no such filter here"
+    ]
+    assert shown(None) == []  # a daemon of an earlier version
 
 
 def test_notes_show_their_folders_and_the_skipped_files() -> None:

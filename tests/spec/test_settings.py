@@ -64,6 +64,7 @@ def test_the_file_wins_over_the_default_and_the_environment_over_the_file(enviro
 def test_every_key_can_be_set_by_file_and_by_variable(environ: dict[str, str]) -> None:
     other = {int: "11", str: "other"}
     particular = {"privacy.mask": "all", "daemon.log_level": "debug", "daemon.connections_max": "77",
+                  "daemon.network_block": "require",
                   "history.keep": "90d", "recall.ranker": "words", "recall.cut": "gap",
                   "models.numerics": "int8", "jobs.on_battery": "run",
                   "llm.level": "full", "llm.models": '{answer = "other"}',

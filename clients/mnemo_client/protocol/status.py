@@ -85,6 +85,14 @@ class LifecycleStatus(AnswerBody):
     proposals: int = 0
 
 
+class NetworkStatus(AnswerBody):
+    """`blocked`: the kernel refuses the daemon and its children every socket but Unix sockets, as an attempt at the
+    start has shown. `reason`: why it does not."""
+
+    blocked: bool
+    reason: str | None = None
+
+
 class StatusAnswer(AnswerBody):
     """GET /v1/status: the state of every part."""
 
@@ -110,6 +118,7 @@ class StatusAnswer(AnswerBody):
     protocol: str = API_VERSION
     threads: dict[str, ThreadStatus] = {}  # by name, once the store is open
     lifecycle: LifecycleStatus | None = None  # once the store is open
+    network: NetworkStatus | None = None
 
 
 class SiteGrade(AnswerBody):

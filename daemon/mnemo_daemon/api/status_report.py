@@ -16,6 +16,7 @@ from mnemo_client.protocol.status import (
     LifecycleStatus,
     ModelsAnswer,
     ModelStatus,
+    NetworkStatus,
     NotesStatus,
     SiteGrade,
     StatusAnswer,
@@ -26,6 +27,7 @@ from mnemo_daemon.api.response_codec import cycle_view, view_status
 from mnemo_daemon.indexing.registry import BACKGROUND_INDEXES
 from mnemo_daemon.models.catalogue import ModelListing
 from mnemo_daemon.scheduler import JobReport
+from mnemo_daemon.server.network_filter import NetworkBlock
 from mnemo_daemon.services import Services
 from mnemo_daemon.thread_supervision import ThreadReport
 from mnemo_store.records import STATES
@@ -39,11 +41,15 @@ class StatusReport:
         services: Services,
         thread_reports: Callable[[], Sequence[ThreadReport]],
         job_reports: Callable[[], Sequence[JobReport]],
+        network: NetworkBlock | None = None,
     ) -> None:
         self.version = VERSION
         self._services = services
         self._thread_reports = thread_reports
         self.job_reports = job_reports
+        self._network = (
+            None if network is None else NetworkStatus(blocked=network.is_blocked, reason=network.reason or None)
+        )
         self._started_at = time.time_ns() // 1_000_000
         self._trash_size_at: tuple[int, dict[str, int]] = (-1, {"count": 0, "bytes": 0})  # by seq
 
@@ -112,7 +118,7 @@ class StatusReport:
             trash={"count": 0, "bytes": 0}, seq=0, models=self._model_statuses(), views={},
             notes=NotesStatus(roots=[]), queue={"writes": 0, "vectors": 0}, disk={},
             memory_private_bytes=_private_bytes(),
-            uptime_seconds=round(time.time() - self._started_at / 1000, 1),
+            uptime_seconds=round(time.time() - self._started_at / 1000, 1), network=self._network,
         )  # fmt: skip
         if services.is_open:
             self._fill(status)

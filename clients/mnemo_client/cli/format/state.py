@@ -23,6 +23,7 @@ from mnemo_client.protocol.status import (
     LifecycleStatus,
     ModelsAnswer,
     ModelStatus,
+    NetworkStatus,
     NotesStatus,
     SiteGrade,
     StatusAnswer,
@@ -73,6 +74,7 @@ def status_lines(status: StatusAnswer, style: TextStyle, home: Path) -> list[str
         ["disk", _disk_text(status.disk)],
         ["data", sanitize(short_path(status.data_dir, None, home))],
         ["socket", sanitize(short_path(status.socket, None, home))],
+        ["network", _network_text(status.network, style) if status.network is not None else ""],
     ]
     reasons = [f"  {style.warn('!')} {sanitize(reason)}" for reason in status.reasons]
     return [
@@ -94,6 +96,12 @@ def _lifecycle_rows(lifecycle: LifecycleStatus, style: TextStyle) -> list[list[s
         ["next cycle", style.warn(sanitize(lifecycle.reason)) if lifecycle.reason else ""],
         ["review", f"{proposals}: mnemo review" if lifecycle.proposals else ""],
     ]
+
+
+def _network_text(network: NetworkStatus, style: TextStyle) -> str:
+    if network.blocked:
+        return style.good("blocked by the kernel")
+    return f"{style.warn('not blocked')}: {sanitize(network.reason or 'for no known reason')}"
 
 
 def _index_text(view: ViewStatus, style: TextStyle) -> str:
