@@ -28,7 +28,7 @@ START_UP = textwrap.dedent(
     listening = socket.create_server(("127.0.0.1", 0))
     before = threading.Event()  # of a thread that is there when the filter comes
     answers = {}
-    thread = threading.Thread(target=lambda: (before.wait(), answers.update(thread=attempts())))
+    thread = threading.Thread(target=lambda: (before.wait(), answers.update(thread=attempts())), daemon=True)
 
     def serve(configuration, listener, notifier, network):
         import json, subprocess
@@ -95,7 +95,8 @@ ATTEMPTS = textwrap.dedent(
 @pytest.fixture
 def environ() -> Iterator[dict[str, str]]:
     with quick_folder() as folder:
-        yield {**os.environ, "MNEMO_DATA_DIR": str(folder), "MNEMO_CONFIG": os.devnull,
+        (folder / "config.toml").touch(0o600)
+        yield {**os.environ, "MNEMO_DATA_DIR": str(folder), "MNEMO_CONFIG": str(folder / "config.toml"),
                "MNEMO_SOCKET": str(folder / "run" / "mnemo.sock")}  # fmt: skip
 
 
