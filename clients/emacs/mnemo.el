@@ -506,6 +506,7 @@ An error is shown as a message."
                                          (when-let ((memory (cdr (assoc candidate candidates))))
                                            (format "  %.2f %s" (alist-get 'score memory) (mnemo--heading memory))))))
                       (complete-with-action action candidates string predicate))))))
+    (setq prompt (format-prompt prompt (truncate-string-to-width (caar candidates) 50 nil nil "…")))
     (cdr (assoc (completing-read prompt table nil t nil nil (caar candidates)) candidates))))
 
 ;;;; Commands
@@ -547,7 +548,7 @@ xref buffer.  So does a recall that takes longer than
     (setq waits nil)
     (when found
       (mnemo--visit (mnemo--choose (alist-get 'memories found)
-                                   (format "Memories%s: " (mnemo--missing found)))))))
+                                   (concat "Memories" (mnemo--missing found)))))))
 
 ;;;###autoload
 (defun mnemo-remember (text &optional evidence)

@@ -232,7 +232,7 @@
 (mnemo-test-case mnemo-test-faults-picker faults
   "An answer that comes at once is chosen from."
   (should (equal (mnemo-test-choosing (mnemo-recall "at once"))
-                 '("Memories: " "The *late* answer. It has two lines." "  0.82 c0ffee01 · 2025-12-01"))))
+                 '("Memories (default The *late* answer. It has two lines.): " "The *late* answer. It has two lines." "  0.82 c0ffee01 · 2025-12-01"))))
 
 (mnemo-test-case mnemo-test-faults-refusal faults
   "An error of the daemon is shown with its message."
