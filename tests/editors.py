@@ -30,6 +30,7 @@ The garden is behind the house.
 
 ## Trees
 
+The ladder is in the shed.
 Prune the apple trees in late February.
 """
 # .mnemo.toml by folder; None: the top of a git work tree
@@ -132,6 +133,7 @@ def make_faulty(canned: CannedDaemon) -> None:
         "POST /v1/memories": CannedAnswer(hang_up=True),
         "GET /v1/big": {"text": BIG_TEXT},
         "GET /v1/chunked": CannedAnswer({"text": BIG_TEXT}, chunked=True),
+        "GET /v1/kept": CannedAnswer({}, headers={"Connection": "keep-alive"}),
         "GET /v1/cut": CannedAnswer({"text": BIG_TEXT}, hang_up=70_000),
         "GET /v1/nothing": CannedAnswer(b"", 500),
         "GET /v1/no-json": CannedAnswer(b"<html>"),

@@ -94,8 +94,8 @@
       (setq offered (mnemo-test-choosing (mnemo-recall "when to prune the apple trees")))
       buffer-file-name
       (equal (mnemo-test-place 'garden) (buffer-file-name (window-buffer))))
-     (should (equal "Prune the apple trees in late February." (nth 1 offered)))
-     (should (string-search "apple trees.md:7 · Garden › Trees" (nth 2 offered)))
+     (should (equal "The ladder is in the shed. Prune the apple trees in late February." (nth 1 offered)))
+     (should (string-search "apple trees.md:8 · Garden › Trees" (nth 2 offered)))
      (with-current-buffer (window-buffer)
        (should (looking-at "Prune the apple trees"))
        (xref-pop-marker-stack))
@@ -119,13 +119,13 @@
   (mnemo-test-in-project
    (mnemo-recall "prune the apple trees" t)
    (with-current-buffer (mnemo-test-wait (get-buffer "*xref*"))
-     (should (string-match-p "apple trees\\.md\n *7: Prune the apple trees" (buffer-string)))
+     (should (string-match-p "apple trees\\.md\n *8: The ladder is in the shed. Prune the apple trees" (buffer-string)))
      (goto-char (point-min))
-     (search-forward "Prune")
+     (search-forward "8: ")
      (xref-goto-xref))
    (with-current-buffer (window-buffer)
      (should (equal (mnemo-test-place 'garden) buffer-file-name))
-     (should (= 7 (line-number-at-pos))))))
+     (should (= 8 (line-number-at-pos))))))
 
 (mnemo-test-case mnemo-test-live-e-ask live
   "An answer names its sources, and a button opens one."
@@ -143,7 +143,8 @@
 (mnemo-test-case mnemo-test-live-f-context live
   "The block of memories is inserted where the command was given, or put into the kill ring."
   (with-temp-buffer
-    (insert "Question:\n")
+    (insert "Question:\n" "The end.\n")
+    (forward-line -1)
     (mnemo-context "prune the apple trees")
     (goto-char (point-min))
     (insert "A new first line\n")
@@ -220,7 +221,10 @@
     (mnemo-test-wait (equal code "timeout")))
   (let* ((mnemo-patience 0.02) (window (selected-window)) listed
          (xref-show-xrefs-function (lambda (fetcher _) (push (mapcar #'xref-item-summary (funcall fetcher)) listed))))
-    (should-not (mnemo-test-choosing (mnemo-recall "dropped") (mnemo-recall "late")))
+    (should-not (mnemo-test-choosing
+                 (let ((mnemo-patience 1000) (unread-command-events '(?x))) ; a key ends the wait
+                   (mnemo-recall "dropped"))
+                 (mnemo-recall "late")))
     (mnemo-test-message "still waiting")
     (should-not listed)
     (mnemo-test-request "POST" "/v1/release" '((any . 1)))
@@ -257,7 +261,8 @@
     (let ((text (alist-get 'text (cadr (mnemo-test-request "GET" path)))))
       (should (= (length text) (* 8 100000)))
       (should (string-prefix-p "Größe 🚀 Größe" text))))
-  (should (equal "interrupted" (car (mnemo-test-failure "/v1/cut")))))
+  (should (equal "interrupted" (car (mnemo-test-failure "/v1/cut"))))
+  (should-not (car (mnemo-test-request "GET" "/v1/kept")))) ; although the connection stays open
 
 (mnemo-test-case mnemo-test-faults-answers faults
   "Answers that are not as they should be are errors, and a fault of the store is shown."
@@ -275,6 +280,7 @@
              ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n" . malformed)
              ("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nab" . nil)
              ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n" . nil)
+             ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r" . nil)
              ("HTTP/1.1 200 OK\r\n" . nil))
            do (with-temp-buffer (insert bytes) (should (equal wanted (mnemo--parse t)))))
   (with-temp-buffer

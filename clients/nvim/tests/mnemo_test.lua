@@ -104,7 +104,7 @@ case("live", "recall jumps to the line of a note", function()
   end)
   equal(vim.api.nvim_buf_get_name(0), given.garden)
   contains(vim.api.nvim_get_current_line(), "Prune the apple trees")
-  contains(picked[1], "apple trees.md:7 · Garden › Trees")
+  contains(picked[1], "apple trees.md:8 · Garden › Trees")
   equal(vim.api.nvim_get_current_win(), window)
   vim.cmd('execute "normal! \\<C-o>"')
   equal(vim.api.nvim_buf_get_name(0), given.project)
@@ -139,7 +139,7 @@ case("live", "recall! fills the quickfix list", function()
     return vim.fn.getqflist({ title = true }).title:find("apple")
   end)
   local item = vim.fn.getqflist()[1]
-  equal({ vim.api.nvim_buf_get_name(item.bufnr), item.lnum }, { given.garden, 7 })
+  equal({ vim.api.nvim_buf_get_name(item.bufnr), item.lnum }, { given.garden, 8 })
   vim.cmd("cclose")
 end)
 
@@ -307,6 +307,10 @@ case("faults", "large answers arrive whole, in chunks or not", function()
     equal({ #answer.text, answer.text:sub(1, 13) }, { 13 * 100000, "Größe 🚀 " })
   end
   equal(request("GET", "/v1/cut").code, "interrupted")
+end)
+
+case("faults", "an answer with its length is read although the connection stays open", function()
+  equal(request("GET", "/v1/kept"), nil)
 end)
 
 case("faults", "answers that are not as they should be are errors", function()
