@@ -28,6 +28,7 @@ BUDGET_MS: dict[AgentHook, int] = {
     "reply": 10_000,
 }
 INPUT_SECONDS_MIN = 0.05  # to read standard input, however late the process was started
+EXIT_SECONDS = 0.02  # of the time limit, for the end of the process
 START_POLL_SECONDS = 0.02
 EVENT_NAMES = {"prompt": "UserPromptSubmit", "session-start": "SessionStart"}  # of Claude Code and Codex
 WAITING_SECONDS = 60.0  # after which an exchange that is not delivered is reported
@@ -64,7 +65,7 @@ class AgentHookRun:
     def __init__(self, context: CommandContext) -> None:
         self._context = context
         self._environ = context.environ
-        self._deadline = context.began + _budget_ms(context) / 1000
+        self._deadline = context.began + _budget_ms(context) / 1000 - EXIT_SECONDS
         self._name: AgentHook = context.options.event
         self._agent = "".join(filter(str.isprintable, context.options.agent or "")).strip() or None
         self._inbox = inbox_of(context.environ)
