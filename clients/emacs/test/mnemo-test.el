@@ -35,7 +35,8 @@
   `(ert-deftest ,name ()
      ,doc
      :tags '(,kind)
-     (let ((mnemo-test-messages nil))
+     (let ((mnemo-test-messages nil)
+           (mnemo-patience mnemo-test-seconds)) ; on a busy machine no answer is late
        (cl-letf (((symbol-function 'mnemo--message)
                   (lambda (&rest arguments) (push (apply #'format arguments) mnemo-test-messages))))
          ,@body))))
