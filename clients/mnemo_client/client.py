@@ -29,6 +29,7 @@ from mnemo_client.protocol import (
     sessions,
     versions,
 )
+from mnemo_client.protocol import events as event_types
 from mnemo_client.protocol import facts as fact_types
 from mnemo_client.protocol import hooks as hook_types
 from mnemo_client.protocol import jobs as job_types
@@ -37,7 +38,7 @@ from mnemo_client.protocol import llm as llm_types
 from mnemo_client.protocol import session_context as context_types
 from mnemo_client.protocol import status as status_types
 from mnemo_client.protocol import topics as topic_types
-from mnemo_client.protocol.choices import HookEvent, ImportTool
+from mnemo_client.protocol.choices import EventType, HookEvent, ImportTool
 from mnemo_client.protocol.primitives import AnswerBody, FailureAnswer
 
 
@@ -450,6 +451,25 @@ class Client(ClientConnection):
                 elif field == b"data":
                     self.last_body = value
                     yield decode(value, _ASK_EVENTS[name])
+
+    def events(
+        self, *, types: Sequence[EventType] = (), since: int | None = None, follow: bool = True
+    ) -> Generator[tuple[str, event_types.Event]]:
+        """Follow what happens in the namespace: yield each event with its name. `since` is the number of a change;
+        without `follow` the events end with the present one."""
+        query: dict[str, Filter] = {"types": list(types), "since": since, "follow": None if follow else False}
+        response = self._send("GET", target_of("/events", query), None, self.namespace, repeatable=True)
+        if response.status != 200:
+            self._read_body(response)
+        with self._reading(response):
+            name = ""
+            for line in response.lines():
+                field, _, value = line.partition(b": ")
+                if field == b"event":
+                    name = value.decode()
+                elif field == b"data" and (kind := event_types.EVENTS.get(name)) is not None:
+                    self.last_body = value
+                    yield name, decode(value, kind)
 
     # The daemon and its parts
 

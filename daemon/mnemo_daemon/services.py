@@ -34,6 +34,7 @@ from mnemo_daemon.lifecycle.profile_service import Entries, ProfileService
 from mnemo_daemon.lifecycle.trash import Trash
 from mnemo_daemon.machine_load import MachineLoad
 from mnemo_daemon.maintenance.compaction_backup import StoreMaintenance
+from mnemo_daemon.memories.change_feed import ChangeFeed
 from mnemo_daemon.memories.memory_service import MemoryService
 from mnemo_daemon.memories.run_steps import RunService
 from mnemo_daemon.models.catalogue import ModelCatalogue
@@ -74,6 +75,7 @@ class Services:
 
     store: Store
     views: Views
+    change_feed: ChangeFeed
     indexing: VectorIndexer
     memories: MemoryService
     ingest: IngestPipeline
@@ -160,6 +162,8 @@ class Services:
         self.mask_key = self._mask_key()
         self.views = Views(store, self.disk)
         self.views.open()
+        self.change_feed = ChangeFeed(store.seq)
+        self.views.add_listener(self.change_feed.on_commit)
         neighbours = NeighbourSearch(store, self.views, self.embedding)
         self.scoring_backfill = ScoringBackfill(
             store, neighbours, lambda namespace: self.settings.profile_of(namespace)

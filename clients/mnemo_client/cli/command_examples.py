@@ -88,8 +88,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "import": (
         "import memories.jsonl --dry-run",
-        "import mem0.json --from mem0 --user local",
-        "import - < memories.jsonl",
+        "import --from claude-code --dry-run",
+        "import export.zip --from chatgpt -n private",
     ),
     "notes": ("notes", "notes add ~/notes"),
     "notes status": ("notes status",),
@@ -126,6 +126,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "down": ("down",),
     "status": ("status", "status --watch"),
     "jobs": ("jobs",),
+    "events": ("events", "events --type change --since 40 --json"),
     "doctor": ("doctor", "doctor --fix", "doctor --bundle report.tar.gz"),
     "config": ("config", "config recall.top_k"),
     "service": ("service", "service install"),

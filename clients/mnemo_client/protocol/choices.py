@@ -23,6 +23,7 @@ TurnRole = Literal["user", "agent", "assistant", "system", "tool"]
 HookEvent = Literal["prompt", "reply", "session-start", "session-end"]
 AgentHook = Literal[HookEvent, "stop"]  # of `mnemo hook`
 TranscriptTool = Literal["claude-code", "codex", "chatgpt"]
+EventType = Literal["change", "job", "progress"]
 ImportTool = Literal["mnemo", "mem0", "mcp-memory", "engram", "claude-code", "codex", "chatgpt"]
 
 # The names of the table in mnemo_core/retrieval/ranking/rankers.py, in its order; a test compares the two.
@@ -45,6 +46,7 @@ HOOK_EVENTS: tuple[HookEvent, ...] = get_args(HookEvent)
 AGENT_HOOKS: tuple[AgentHook, ...] = get_args(AgentHook)
 TRANSCRIPT_TOOLS: tuple[TranscriptTool, ...] = get_args(TranscriptTool)
 SETUP_CLIENTS = ("claude-code", "codex", "cursor", "vscode", "zed", "gemini", "opencode", "neovim", "emacs")
+EVENT_TYPES: tuple[EventType, ...] = get_args(EventType)
 IMPORT_TOOLS: tuple[ImportTool, ...] = get_args(ImportTool)
 RANKERS: tuple[Ranker, ...] = get_args(Ranker)
 SORTS: tuple[Sort, ...] = get_args(Sort)

@@ -11,6 +11,7 @@ from mnemo_daemon.api.context_routes import ContextApi
 from mnemo_daemon.api.conversation_routes import ConversationApi
 from mnemo_daemon.api.daemon_routes import DaemonApi
 from mnemo_daemon.api.erasure_routes import ErasureApi
+from mnemo_daemon.api.event_routes import EventsApi
 from mnemo_daemon.api.fact_routes import FactsApi
 from mnemo_daemon.api.graph_routes import GraphApi
 from mnemo_daemon.api.history_routes import HistoryApi
@@ -66,6 +67,7 @@ class Api:
             FactsApi(services, workers),
             TopicsApi(services, workers),
             MetricsApi(services, workers, report),
+            EventsApi(services, workers, report),
         )  # fmt: skip
 
     def close(self) -> None:

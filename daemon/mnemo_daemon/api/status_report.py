@@ -21,6 +21,7 @@ from mnemo_client.protocol.status import (
     SiteGrade,
     StatusAnswer,
     ThreadStatus,
+    ViewStatus,
 )
 from mnemo_client.version import VERSION
 from mnemo_daemon.api.response_codec import cycle_view, view_status
@@ -146,15 +147,13 @@ class StatusReport:
 
     def _fill(self, status: StatusAnswer) -> None:
         services = self._services
-        columns, seq, now = services.views.attributes, services.store.seq, time.monotonic()
+        columns, seq = services.views.attributes, services.store.seq
         status.memories = columns.count_states(("active", "archived"))
         status.by_state = {state: n for state in STATES if (n := columns.count_states((state,)))}
         status.namespaces = columns.count_by("namespace")
         status.trash = self._trash_size()
         status.seq = seq
-        background = {entry.name: entry.of(services.indexing).progress() for entry in BACKGROUND_INDEXES}
-        progress = services.views.progress() | {name: each for name, each in background.items() if each is not None}
-        status.views = {name: view_status(each, seq, now) for name, each in progress.items()}
+        status.views = self.view_statuses()
         status.notes = services.notes.status()
         status.threads = {
             each.name: ThreadStatus(
@@ -171,6 +170,14 @@ class StatusReport:
         with contextlib.suppress(FileNotFoundError):  # removed under the daemon's feet, which `state` tells
             status.disk = services.store.disk_bytes()
         status.disk = {**status.disk, "views": _folder_bytes(services.store.folder / "views")}
+
+    def view_statuses(self) -> dict[str, ViewStatus]:
+        """The state of each index, by its name."""
+        services = self._services
+        background = {entry.name: entry.of(services.indexing).progress() for entry in BACKGROUND_INDEXES}
+        progress = services.views.progress() | {name: each for name, each in background.items() if each is not None}
+        seq, now = services.store.seq, time.monotonic()
+        return {name: view_status(each, seq, now) for name, each in progress.items()}
 
     def last_cycle(self) -> CycleView | None:
         """The newest cycle of consolidation."""

@@ -283,7 +283,7 @@ class HttpServer:
             agent=agent_of(headers.get("X-Mnemo-Agent")),
             peer=connection.peer if isinstance(connection, ServerConnection) else Peer(uid=-1),
             body=self._pieces(raw) if route.streams else None,
-            headers=headers if route.forwards else {},
+            headers=headers if route.forwards or route.sends_events else {},
         )
         return route, await route.handler(request)
 

@@ -12,6 +12,15 @@ from mnemo_client.cli.format.records import operation_text
 from mnemo_client.cli.format.units import first_line, local_minute, local_time, short_id
 from mnemo_client.cli.terminal import TextStyle, sanitize, table
 from mnemo_client.errors import EXIT_DONE, UsageError
+from mnemo_client.protocol.events import (
+    ChangeEvent,
+    EndEvent,
+    Event,
+    GapEvent,
+    JobEvent,
+    ProgressEvent,
+    StartEvent,
+)
 from mnemo_client.protocol.memories import MemoryView
 from mnemo_client.protocol.versions import DifferenceView, HistoryAnswer
 
@@ -62,6 +71,42 @@ def diff(context: CommandContext) -> int:
         since = sanitize(options.since)
         context.message(f"there is more; show it with: mnemo diff {since} --top 500, or narrow it with --until")
     return EXIT_DONE
+
+
+def events(context: CommandContext) -> int:
+    """Follow the events of the namespace; with `--json` a line each."""
+    options = context.options
+    client = context.reading_client()
+    try:
+        for name, event in client.events(types=options.type, since=options.since, follow=not options.no_follow):
+            if context.wants_json:
+                context.print(f'{{"event": "{name}", "data": {client.last_body.decode()}}}')
+            else:
+                context.print(*_event_lines(event))
+            context.terminal.flush()
+    except KeyboardInterrupt:
+        context.close()
+    return EXIT_DONE
+
+
+def _event_lines(event: Event) -> Iterator[str]:
+    """Yield an event in words."""
+    match event:
+        case ChangeEvent():
+            for each in event.memories:
+                namespace = f"  {sanitize(each.namespace)}" if each.namespace else ""
+                yield f"{local_time(event.at)}  change {event.seq}  {each.change} {short_id(each.id)}{namespace}"
+        case JobEvent():
+            reason = f": {sanitize(event.reason)}" if event.reason else ""
+            yield f"job {sanitize(event.name)} is {event.state}{reason}"
+        case ProgressEvent():
+            yield f"{sanitize(event.view)} is {event.state} ({event.share:.0%})"
+        case GapEvent():
+            yield f"the changes from {event.since + 1} to {event.until} are not shown: mnemo diff seq:{event.since}"
+        case StartEvent():
+            yield f"the last change is {event.seq}"
+        case EndEvent():
+            yield f"the end: {event.reason}"
 
 
 def _point_in_time(text: str) -> str:

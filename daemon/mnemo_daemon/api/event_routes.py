@@ -1,0 +1,218 @@
+"""GET /v1/events: changes, jobs and progress as server-sent events. SPEC 13
+
+An event has ids, never a text. A reader sees the changes of the memories that it could list: of one namespace and user,
+without sensitive ones for agents. The seq of a change is the id of its event, so that a reader that comes back goes on
+behind it; what is not kept any more is one event `gap`.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
+
+import msgspec
+
+from mnemo_client.protocol.choices import EventType
+from mnemo_client.protocol.events import (
+    ChangedMemory,
+    ChangeEvent,
+    EndEvent,
+    Event,
+    GapEvent,
+    JobEvent,
+    ProgressEvent,
+    StartEvent,
+)
+from mnemo_client.protocol.primitives import Namespace, RequestBody, ShortText
+from mnemo_daemon.api import access
+from mnemo_daemon.api.status_report import StatusReport
+from mnemo_daemon.api.workers import WorkerPool
+from mnemo_daemon.errors import Refusal, bad_value
+from mnemo_daemon.memories.change_feed import FeedChange, MemoryChange
+from mnemo_daemon.server.router import Reply, Request, Route
+from mnemo_daemon.services import Services
+
+STREAMS_MAX = 256  # at once
+LOOK_SECONDS = 1.0  # between two looks at jobs and progress, and at whether the daemon stops
+SILENCE_SECONDS = 15.0  # after which a comment shows that the stream is alive
+SEQ_DIGITS_MAX = 19
+LAST_EVENT_ID = "Last-Event-ID"
+
+
+class EventsQuery(RequestBody):
+    namespace: Namespace | None = None
+    user_id: ShortText | None = None
+    types: list[EventType] = []
+    since: int | None = None
+    follow: bool = True
+
+
+class _EventFilter:
+    """The events that a request may see, and asks for."""
+
+    def __init__(self, request: Request) -> None:
+        query: EventsQuery = request.query
+        self.types = frozenset(query.types) or frozenset(("change", "job", "progress"))
+        self._namespaces = access.listed_namespaces(request)
+        self._user_id = query.user_id or "local"
+        self._sees_sensitive = access.caller_of(request).sees_sensitive
+
+    def change_event(self, change: FeedChange) -> ChangeEvent | None:
+        """The change as the reader sees it; None where it sees nothing of it."""
+        seen = [ChangedMemory(each.id, each.kind, each.namespace or None)
+                for each in change.memories if self._is_visible(each)]  # fmt: skip
+        return ChangeEvent(change.seq, change.at, seen) if seen else None
+
+    def _is_visible(self, change: MemoryChange) -> bool:
+        if change.kind == "erased":  # whose it was is not known any more: only a person may learn of it
+            return self._sees_sensitive
+        if self._namespaces and change.namespace not in self._namespaces:
+            return False
+        return change.user_id == self._user_id and (self._sees_sensitive or not change.is_sensitive)
+
+
+class EventsApi:
+    """The handler."""
+
+    def __init__(self, services: Services, workers: WorkerPool, report: StatusReport) -> None:
+        self._services = services
+        self._workers = workers
+        self._report = report
+        self._streams = 0
+        self._looked_at = 0.0
+        self._state: dict[tuple[str, str], JobEvent | ProgressEvent] = {}
+
+    def routes(self) -> list[Route]:
+        """Return the routes of the resource."""
+        return [
+            Route("GET", "/v1/events", self.events, bytes, "Changes, jobs and progress, as they happen",
+                  query=EventsQuery, sends_events=True),
+        ]  # fmt: skip
+
+    async def events(self, request: Request) -> Reply:
+        if self._streams >= STREAMS_MAX:
+            message = f"{STREAMS_MAX} streams of events are open already: close one"
+            raise Refusal(429, "busy", message, retry_after=1)
+        since = _since(request)
+        return Reply(self._stream(_EventFilter(request), since, follows=request.query.follow))
+
+    async def _stream(self, wanted: _EventFilter, since: int | None, *, follows: bool) -> AsyncIterator[bytes]:
+        feed, stopped = self._services.change_feed, self._services.stopped
+        self._streams += 1
+        try:
+            start = feed.seq
+            place = start if since is None else since
+            yield _encoded("start", StartEvent(start), start if since is None else None)
+            known: dict[tuple[str, str], Event] = {}
+            written = time.monotonic()
+            while True:
+                changed = asyncio.Event()
+                wake = _Waker(asyncio.get_running_loop(), changed)
+                feed.wake_on_change(wake)
+                try:
+                    found = feed.read(place)
+                    pieces = list(_change_pieces(found.changes, wanted, place, found.seq, has_gap=found.has_gap))
+                    place = found.seq
+                    pieces += [_encoded(name, event) for name, event in await self._news(wanted, known)]
+                    if pieces:
+                        yield b"".join(pieces)
+                        written = time.monotonic()
+                    elif time.monotonic() - written > SILENCE_SECONDS:
+                        yield b":\n\n"
+                        written = time.monotonic()
+                    if place != feed.seq and found.changes:
+                        continue
+                    if not follows or stopped.is_set():
+                        reason = "the daemon stops" if stopped.is_set() else "all events were sent"
+                        yield _encoded("end", EndEvent(reason))
+                        return
+                    await _wait(changed, stopped)
+                finally:
+                    feed.forget_waker(wake)
+        finally:
+            self._streams -= 1
+
+    async def _news(self, wanted: _EventFilter, known: dict[tuple[str, str], Event]) -> list[tuple[str, Event]]:
+        """The jobs and views that are in another state than the reader knows."""
+        if not wanted.types & {"job", "progress"}:
+            return []
+        if time.monotonic() - self._looked_at >= LOOK_SECONDS:
+            self._looked_at = time.monotonic()  # one look serves all streams
+            self._state = await self._workers.run(self._present_state)
+        news = [
+            (key, event) for key, event in self._state.items() if key[0] in wanted.types and known.get(key) != event
+        ]
+        is_first = not known
+        known.update(self._state)
+        # At the beginning only what goes on is news.
+        return [(name, event) for (name, _), event in news if not is_first or _goes_on(event)]
+
+    def _present_state(self) -> dict[tuple[str, str], JobEvent | ProgressEvent]:
+        state: dict[tuple[str, str], JobEvent | ProgressEvent] = {}
+        for each in self._report.job_reports():
+            event = JobEvent(each.job.name, each.condition, each.reason or None, each.state.runs)
+            state["job", each.job.name] = event
+        for name, view in self._report.view_statuses().items():
+            is_whole = view.state in ("ready", "off")
+            state["progress", name] = ProgressEvent(
+                name, view.state, view.share, 0 if is_whole else view.lag, None if is_whole else view.seconds_left
+            )
+        return state
+
+
+def _goes_on(event: JobEvent | ProgressEvent) -> bool:
+    return event.state not in ("idle", "ready", "off")
+
+
+def _since(request: Request) -> int | None:
+    """The seq behind which the reader goes on: of its last event, or of the query. Raises a Refusal."""
+    text = request.headers.get(LAST_EVENT_ID)
+    if text is None:
+        query: EventsQuery = request.query
+        if query.since is not None and query.since < 0:
+            raise bad_value("`since` is the number of a change", "since")
+        return query.since
+    if not text.isdecimal() or len(text) > SEQ_DIGITS_MAX:
+        raise bad_value(f"{LAST_EVENT_ID} is the id of an event of this stream: a number", LAST_EVENT_ID)
+    return int(text)
+
+
+def _change_pieces(
+    changes: Sequence[FeedChange], wanted: _EventFilter, place: int, seq: int, *, has_gap: bool
+) -> Iterator[bytes]:
+    if "change" not in wanted.types:
+        return
+    if has_gap:
+        until = changes[0].seq - 1 if changes else seq
+        yield _encoded("gap", GapEvent(place, until), until)
+    for change in changes:
+        event = wanted.change_event(change)
+        if event is not None:
+            yield _encoded("change", event, change.seq)
+
+
+class _Waker:
+    """Sets an event of the loop from another thread."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, changed: asyncio.Event) -> None:
+        self._loop = loop
+        self._changed = changed
+
+    def __call__(self) -> None:
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._changed.set)
+
+
+async def _wait(changed: asyncio.Event, stopped: asyncio.Event) -> None:
+    """Return once a memory was changed, the daemon stops, or it is time to look again."""
+    waits = [asyncio.ensure_future(changed.wait()), asyncio.ensure_future(stopped.wait())]
+    try:
+        await asyncio.wait(waits, timeout=LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for each in waits:
+            each.cancel()
+
+
+def _encoded(name: str, event: Event, seq: int | None = None) -> bytes:
+    """A server-sent event; JSON has no line break outside of its texts, where it is escaped."""
+    head = b"" if seq is None else b"id: %d\n" % seq
+    return head + b"event: %b\ndata: %b\n\n" % (name.encode(), msgspec.json.encode(event))
