@@ -15,6 +15,7 @@ from mnemo_daemon.api.status_report import StatusReport
 from mnemo_daemon.app import Daemon
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.priority import SWITCH_SECONDS
+from mnemo_daemon.self_check import SelfCheck
 from mnemo_daemon.server import openapi
 from mnemo_daemon.server.http_server import HttpServer, serve
 from mnemo_daemon.server.network_filter import NetworkBlock
@@ -39,7 +40,10 @@ async def serve_until_stopped(
     daemon = Daemon(configuration)
     daemon.start_opening()
     services = daemon.services
-    report = StatusReport(services, daemon.thread_reports, daemon.job_reports, network)
+    report = StatusReport(
+        services, lambda: [*daemon.thread_reports(), *self_check.reports()], daemon.job_reports, network
+    )
+    self_check = SelfCheck(services, report.state, notifier)
     api = Api(services, report)
     routes = openapi.with_document(api.routes(), report.version)
     server = HttpServer(
@@ -51,6 +55,7 @@ async def serve_until_stopped(
 
     async def close() -> None:
         faulthandler.dump_traceback_later(CLOSE_SECONDS_MAX, exit=True)
+        await asyncio.to_thread(self_check.stop)
         api.close()
         await asyncio.to_thread(daemon.close)
 
@@ -70,6 +75,8 @@ async def serve_until_stopped(
             await services.wait_until_open()
             await freeze_long_lived(lambda: report.state()[0] == "warming")
 
+    faulthandler.enable()  # a watchdog ends the process by SIGABRT: its log then shows where the threads hang
+    self_check.start()
     settling = asyncio.create_task(settle())
     try:
         await serve(server, listener, notifier=notifier, close=close, reload=reload, stop=services.stopped)

@@ -182,6 +182,11 @@ class Store:
                 raise StoreCorruption(f"the database could not be read: {error}") from error
 
     @property
+    def is_writer_alive(self) -> bool:
+        """True until the thread that writes has ended, after `close` or a failure."""
+        return self._writer is not None and self._writer.is_alive()
+
+    @property
     def is_blocked(self) -> bool:
         """True while snapshots have to wait, for seconds even, because the store is being recovered."""
         return self._supervisor.state_lock.is_exclusive

@@ -42,6 +42,7 @@ def test_the_service_tells_when_it_is_ready_comes_back_after_a_crash_and_stops_i
     assert int(section["WatchdogSec"]) >= 30
     assert int(section["TimeoutStopSec"]) > 10  # the 10 s for what was begun, SPEC 16
     assert unit("mnemod.service")["Unit"]["Requires"] == "mnemod.socket"
+    assert section["OOMPolicy"] == "continue"  # it does without a language model that was too large
 
 
 def test_the_service_can_open_no_network_socket_and_gain_no_privilege() -> None:
@@ -49,7 +50,7 @@ def test_the_service_can_open_no_network_socket_and_gain_no_privilege() -> None:
     assert section["RestrictAddressFamilies"] == "AF_UNIX"
     assert section["NoNewPrivileges"] == "yes"
     assert section["UMask"] == "0077"
-    assert section["SystemCallFilter"] == "@system-service"
+    assert section["SystemCallFilter"].split() == ["@system-service", "seccomp"]  # with which it blocks the network
     assert section["SystemCallErrorNumber"] == "EPERM"
     # These need privileges that a user's service manager does not have, and would only look like protection.
     assert not {"ProtectSystem", "PrivateTmp", "ProtectHome", "IPAddressDeny"} & set(section)
@@ -84,10 +85,12 @@ def test_the_service_manager_hears_of_every_turn(manager: socket.socket) -> None
     notifier = Notifier(manager.getsockname())
     notifier.ready("12 memories")
     assert manager.recv(4096) == b"READY=1\nSTATUS=12 memories"
-    notifier.status("indexing\nhalf done")
-    assert manager.recv(4096) == b"STATUS=indexing half done"
     notifier.keep_alive()
     assert manager.recv(4096) == b"WATCHDOG=1"
+    notifier.keep_alive("indexing\nhalf done")
+    assert manager.recv(4096) == b"WATCHDOG=1\nSTATUS=indexing half done"
+    notifier.reloading()
+    assert manager.recv(4096).startswith(b"RELOADING=1\nMONOTONIC_USEC=")
     notifier.stopping()
     assert manager.recv(4096) == b"STOPPING=1"
 

@@ -10,7 +10,6 @@ the daemon stops and it takes longer than DRAIN_SECONDS.
 """
 
 import asyncio
-import contextlib
 import logging
 import os
 import signal
@@ -420,33 +419,30 @@ async def serve(
 ) -> None:
     """Serve until SIGTERM, SIGINT or `stop`; then finish what was begun, and run `close` before returning.
 
-    `reload` is called on SIGHUP. While it serves, the service manager's watchdog hears from this loop.
+    `reload` is called on SIGHUP. The service manager hears of the beginning, the end and every reload.
     """
     stopped = stop or asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
     if reload is not None:
-        loop.add_signal_handler(signal.SIGHUP, reload)
+        loop.add_signal_handler(signal.SIGHUP, _reload_and_report, reload, notifier)
     await server.start(listener.socket)
-    notifier.ready()
-    watchdog = asyncio.create_task(_send_watchdog(notifier), name="watchdog")
+    notifier.ready("serving")
     try:
         await stopped.wait()
     finally:
-        notifier.stopping()
+        notifier.stopping("finishing the requests under way")
         try:
             await server.drain()
         finally:
             listener.close()
             await close()
-            watchdog.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await watchdog
 
 
-async def _send_watchdog(notifier: Notifier) -> None:
-    """The watchdog's signs of life, for as long as the loop turns."""
-    while notifier.watchdog_seconds is not None:
-        notifier.keep_alive()
-        await asyncio.sleep(notifier.watchdog_seconds)
+def _reload_and_report(reload: Callable[[], None], notifier: Notifier) -> None:
+    notifier.reloading()
+    try:
+        reload()
+    finally:
+        notifier.ready()

@@ -5,6 +5,7 @@ Without NOTIFY_SOCKET every call does nothing, so that the daemon need not know 
 
 import contextlib
 import socket
+import time
 from collections.abc import MutableMapping
 
 NOTIFY_BYTES_MAX = 4096  # a status line is cut; systemd shows one line anyway
@@ -31,17 +32,17 @@ class Notifier:
         """Report that the daemon serves."""
         self._send("READY=1", status)
 
-    def status(self, status: str) -> None:
-        """One line for `systemctl status`."""
-        self._send("", status)
-
     def stopping(self, status: str = "") -> None:
         """Report that the daemon ends."""
         self._send("STOPPING=1", status)
 
-    def keep_alive(self) -> None:
+    def reloading(self) -> None:
+        """Report that the settings are read again; `ready` ends it."""
+        self._send(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}", "")
+
+    def keep_alive(self, status: str = "") -> None:
         """The watchdog's sign of life: to be sent by the event loop, so that a loop that hangs is noticed."""
-        self._send("WATCHDOG=1", "")
+        self._send("WATCHDOG=1", status)
 
     def _send(self, assignment: str, status: str) -> None:
         if not self.address:
