@@ -44,7 +44,7 @@ from tests.simulation.person_years import (
     zipf_place,
 )
 from tests.simulation.scripted_models import CHARACTERS, Character, SimulatedLanguageModels
-from tests.simulation.world import LEFT_OUT, World, in_simulated_time
+from tests.simulation.world import LEFT_OUT, SimulatedAnswer, World, in_simulated_time
 
 Floats = NDArray[np.float32]
 
@@ -194,12 +194,15 @@ def wrong_step(before: Memory | None, after: Memory, others: Mapping[str, Memory
             return f"from {before.layer} to {after.layer} at once"
         if steps < 0 and before.layer != "core":
             return f"from {before.layer} back to {after.layer}"
-    elif after.layer == "core" and not any(
-        others[each].layer == "core" for each in after.derived_from if each in others
-    ):
-        return "made in core of sources that stand lower"
+    elif after.layer == "core":
+        sources = [others[each] for each in after.derived_from if each in others]
+        if all(each.layer != "core" for each in sources):
+            return "made in core of sources that stand lower"
+        if any(each.layer != "core" and NEVER_TO_CORE & {*each.tags, f"trust {each.trust}"} for each in sources):
+            return "made in core of a source that can never be promoted to it"
     if after.layer == "core":
         barred = NEVER_TO_CORE & {*after.tags, f"trust {after.trust}", f"trust {before.trust if before else ''}"}
+        barred -= {"distilled"} if before is None else set()  # the entry of a topic, whose sources were looked at above
         return f"core admits what it must not ({sorted(barred)})" if barred else ""
     return ""
 
@@ -528,9 +531,16 @@ class Decade:
             if any(each["content"] == memory.content for each in answer.value["memories"]):
                 self.report.did["others found by their text"] += 1
             else:
+                why = self.world.ask("POST", "/v1/why", {**asked, **shown, "id": memory.id}, namespace=memory.namespace)
                 self.report.lost.append(
-                    f"{memory.content!r} ({_place(memory)}, {memory.source}) is not found by its text"
+                    f"{memory.content!r} ({_place(memory)}, {memory.source}) is not found by its text: "
+                    f"{self._reason(why)}"
                 )
+
+    def _reason(self, why: SimulatedAnswer) -> str:
+        """The explanation of POST /v1/why, with the text of the memory that was answered instead."""
+        instead = self.world.watch.memories.get(why.value["instead"] or "")
+        return f"{why.value['sentence']}{f' ({instead.content!r})' if instead else ''}"
 
     def _check_facts(self) -> None:
         """Each fact is among the first by its own question, a former value where such are asked for."""

@@ -280,6 +280,8 @@ def test_an_entry_that_is_made_is_in_core_only_where_a_source_is() -> None:
     assert violation(None, entry)
     assert violation(None, entry, [msgspec.structs.replace(source, layer="working")])
     assert not violation(None, entry, [source])
+    assert violation(None, entry, [source, msgspec.structs.replace(source, layer="working")])  # it is barred from core
+    assert not violation(None, entry, [source, msgspec.structs.replace(source, layer="working", tags=())])
     assert violation(None, msgspec.structs.replace(entry, trust="import"), [source])
     assert violation(None, msgspec.structs.replace(entry, tags=("distilled", "ephemeral")), [source])
 

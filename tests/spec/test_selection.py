@@ -155,6 +155,18 @@ def test_of_near_copies_the_best_comes() -> None:
     assert found.dropped == {1: "near_copy"}
 
 
+def test_a_replaced_text_that_was_asked_for_comes_behind_the_one_that_contains_it() -> None:
+    texts = ["The limiter needs Redis, as the audit asks. It saves two servers.", "The limiter needs Redis."]
+    for state, expected in (("superseded", [0, 1]), ("active", [0])):
+        old = sample_memory(
+            1, texts[1], state=state, superseded_by=sample_memory(0, "").id if state != "active" else ""
+        )
+        shelf = Memories(sample_memory(0, texts[0]), old, vectors={0: [1, 0], 1: [1, 0]}, updates=[(0, 1)])
+        assert numbers(answer(shelf, ranked=[1, 0])) == expected
+    shelf = Memories(sample_memory(0, texts[0]), old, vectors={0: [1, 0], 1: [1, 0]}, updates=[(0, 1)])
+    assert numbers(answer(shelf, ranked=[0, 1])) == [0]
+
+
 def test_a_copy_that_adds_a_specific_comes_too() -> None:
     texts = ["My sister lives in Lisbon.", "My sister lives in Lisbon, in Alfama."]
     shelf = Memories(*(sample_memory(n, text) for n, text in enumerate(texts)), vectors={0: [1, 0], 1: [1, 0]})

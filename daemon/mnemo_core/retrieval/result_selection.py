@@ -27,6 +27,7 @@ WAS_SHARE = 4  # at most a quarter of top_k are earlier values of an answer befo
 COMPARED_MAX = 48  # answers that a candidate is compared with to find near copies
 IMPERSONAL_SOURCES = ("note", "ingest")  # whose passages say how somebody wants things, and not whose memory it is
 COMPARED_CHARS_MAX = 120_000  # of all pairs of near answers together: beyond it none is called a copy of another
+REPLACED_STATES = ("superseded", "compressed")  # of what is found only where a request asks for it
 CHAIN_MAX = 32  # values of one thing that are followed from one to the next
 REWORDED_VALUES_MAX = 400  # a longer text is a near copy only where the other contains all of it
 
@@ -243,10 +244,13 @@ class _CandidateSequence:
             together = [] if current in self._seen else [current, *older[:was_max]]
             for each in dict.fromkeys([*together, number]):
                 through = number if each == current else each
-                if each not in self._seen and (entry := self._admitted(each, through, each in older)):
+                is_found = bool(together) and each == number
+                if each not in self._seen and (entry := self._admitted(each, through, each in older, is_found)):
                     yield entry
 
-    def _admitted(self, number: int, through: int, was: bool = False) -> SelectedMemory | None:
+    def _admitted(self, number: int, through: int, was: bool = False, is_found: bool = False) -> SelectedMemory | None:
+        """The candidate as an answer; None where it is left out. is_found: the ones before it came only because it was
+        found, so that a replaced value that the request asks for is no near copy of them."""
         self._seen.add(number)
         memory = self._source.memory(number)
         if memory is None:
@@ -259,7 +263,8 @@ class _CandidateSequence:
             if not was:
                 self.oversized = self.oversized or SelectedMemory(number, tokens, through)
             return None
-        if why := self._copies.why_not(number, memory):
+        why = self._copies.why_not(number, memory)
+        if why and not (why == "near_copy" and is_found and memory.state in REPLACED_STATES):
             self.dropped[number] = why
             return None
         return SelectedMemory(number, tokens, through, was)

@@ -1,6 +1,6 @@
 """Rules that no step of a cycle may break, whatever it or a language model decides. SPEC 9.4, 17"""
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from mnemo_core.llm.judging.memory_cues import NEVER_CORE_TAGS, NEVER_CORE_TRUSTS
 from mnemo_store.records import LAYERS, Memory, State
@@ -22,12 +22,13 @@ def violation(before: Memory | None, after: Memory, sources: Sequence[Memory] = 
     """The rule that a new version of a memory breaks; "" for none. `before` is None for a memory that a step makes, and
     `sources` are those that it is derived from."""
     never_core = NEVER_CORE_TAGS if before is not None else NEVER_CORE_TAGS - {DISTILLED}
-    is_never_core = after.kind == "working" or after.trust in NEVER_CORE_TRUSTS or never_core & {*after.tags}
-    if after.layer == "core" and is_never_core and (before is None or before.layer != "core"):
+    if after.layer == "core" and is_never_core(after, never_core) and (before is None or before.layer != "core"):
         return "the memory must not enter core"
     if before is None:
         if after.layer == "core" and all(source.layer != "core" for source in sources):
             return "a new memory is in core, and none of its sources is"
+        if after.layer == "core" and brings_into_core(sources):
+            return "a new memory is in core, and one of its sources must not enter core"
         return "" if after.state == "active" else "a new memory is not active"
     if before.managed:
         return "a chunk of a note is its file's"
@@ -43,3 +44,17 @@ def violation(before: Memory | None, after: Memory, sources: Sequence[Memory] = 
     if after.version != before.version + 1:
         return "it is not the next version"
     return ""
+
+
+def is_never_core(memory: Memory, tags: Set[str] = NEVER_CORE_TAGS) -> bool:
+    """Return whether a memory can never be promoted to core. tags: those that keep it out. [G15]"""
+    return memory.kind == "working" or memory.trust in NEVER_CORE_TRUSTS or bool(tags & {*memory.tags})
+
+
+def brings_into_core(sources: Sequence[Memory]) -> bool:
+    """Return whether a text made of these sources, which takes the highest of their layers, would bring one into core
+    that can never be promoted to it."""
+    in_core = [source.layer == "core" for source in sources]
+    return any(in_core) and any(
+        is_never_core(source) for source, is_core in zip(sources, in_core, strict=True) if not is_core
+    )

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from mnemo_core.ingest.deduplication import names_a_day
 from mnemo_core.lifecycle.consolidation.cycle import CycleOperation, Planning, StepPlan, TaskQuestion
 from mnemo_core.lifecycle.consolidation.distillation import session_notes
-from mnemo_core.lifecycle.consolidation.invariants import DISTILLED
+from mnemo_core.lifecycle.consolidation.invariants import DISTILLED, brings_into_core
 from mnemo_core.lifecycle.consolidation.joining.pairs import joinable, may_be_joined
 from mnemo_core.lifecycle.consolidation.joining.replacing import (
     DISTILLED_IMPORTANCE,
@@ -86,7 +86,8 @@ def plan_topic_distillation(state: CycleState) -> Planning:
             for entry in answer.entries:
                 sources = [members[number - 1] for number in entry.sources]
                 decided = [*decided, *sources]
-                if len({tag for source in sources for tag in source.tags} | {DISTILLED}) <= TAGS_MAX:
+                has_room = len({tag for source in sources for tag in source.tags} | {DISTILLED}) <= TAGS_MAX
+                if has_room and not brings_into_core(sources):
                     operations.append(_replacement(state, sources, entry.text))
             changes += [_looked_at(state, each) for each in {each.id: each for each in decided}.values()]
     if state.options.namespace:
