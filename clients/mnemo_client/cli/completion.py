@@ -10,7 +10,7 @@ from mnemo_client.errors import EXIT_DONE
 
 
 def run(context: CommandContext) -> int:
-    script = {"bash": bash, "zsh": zsh, "fish": fish}[context.options.shell]()
+    script = SCRIPTS[context.options.shell]()
     if not context.print_json_if_asked({"shell": context.options.shell, "script": script}):
         context.print(script.rstrip("\n"))
     return EXIT_DONE
@@ -123,6 +123,16 @@ def _fish_rules(command: Command) -> Iterator[str]:
 
 def _fish_words(argument: Argument) -> str:
     return " ".join(argument.choices) or (f"({_values(argument)[2:-1]})" if argument.values else "")
+
+
+SCRIPTS = {"bash": bash, "zsh": zsh, "fish": fish}
+
+
+def file_text(shell: str) -> str:
+    """Return the script as a file that the shell loads by itself from its folder of completions."""
+    if shell == "zsh":  # such a file is the body of a function of its own name
+        return f'#compdef mnemo\n{zsh()}_mnemo "$@"\n'
+    return SCRIPTS[shell]()
 
 
 def _quoted(text: str) -> str:
