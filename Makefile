@@ -18,7 +18,7 @@ PEERS := chromadb==1.5.9 mem0ai==2.2.1 onnxruntime tokenizers numpy scikit-learn
 export CMAKE_ARGS ?= -DGGML_NATIVE=OFF -DLLAVA_BUILD=OFF
 
 .PHONY: run test check bench bench-quality bench-documents bench-projects bench-peers bench-topics linear-time
-.PHONY: simulate format
+.PHONY: simulate format deb deb-check
 .PHONY: models programs environment-core environment-dev clean
 .DEFAULT_GOAL := run
 
@@ -94,6 +94,13 @@ SEEDS ?= 10000
 simulate: environment-dev
 	$(PY) -m tests.bench.bench_simulation --seeds $(SEEDS) $(BENCH)
 	$(if $(SEED),,$(PY) -m tests.bench.bench_simulation --days)
+
+# dist/mnemod_VERSION_ARCH.deb, of this machine's Python and processor; deb-check, as root, installs, uses and removes it.
+deb: environment-dev
+	$(PY) packaging/debian.py
+
+deb-check: deb
+	$(PY) -m tests.bench.bench_deb dist/mnemod_*.deb
 
 format: environment-dev
 	$(PY) -m ruff check --fix .

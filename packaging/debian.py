@@ -1,6 +1,6 @@
 """Builds a Debian package of the wheel with everything that it needs: `python packaging/debian.py [--payload FOLDER]`.
 
-The package installs a virtual environment of the system's Python to /opt/mnemod, links `mnemo` and `mnemod` into
+The package installs a virtual environment of the system's Python to /usr/lib/mnemod, links `mnemo` and `mnemod` into
 /usr/bin, and puts manual pages, completions and the units of the service where the system looks for them. Its
 dependencies are wheels, so it is built for one version of Python and one processor architecture, those of this machine.
 Installing or removing it neither starts a daemon nor touches anyone's memories.
@@ -18,7 +18,7 @@ import tempfile
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parent.parent
-PREFIX = "opt/mnemod"
+PREFIX = "usr/lib/mnemod"
 SYSTEM_PYTHON = Path("/usr/bin/python3")
 EXTRAS = "mcp,pdf"  # whose dependencies have wheels
 MAINTAINER = "mnemod maintainers <mnemod@localhost>"
@@ -42,7 +42,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--payload", type=Path)
     parser.add_argument("--to", type=Path, default=PROJECT / "dist")
-    parser.add_argument("--compression", choices=("xz", "none"), default="xz")
+    parser.add_argument("--compression", choices=("xz", "gzip", "none"), default="xz")
     options = parser.parse_args()
     if shutil.which("dpkg-deb") is None or not SYSTEM_PYTHON.exists():
         sys.stderr.write("this needs a Debian system: dpkg-deb and /usr/bin/python3\n")
@@ -70,12 +70,15 @@ def build(work: Path, target: Path, payload: Path | None, compression: str) -> P
         if not path.is_symlink():
             path.chmod(0o755 if path.is_dir() or os.access(path, os.X_OK) else 0o644)
     package = target / f"mnemod_{version}_{architecture}.deb"
-    run(["dpkg-deb", "--root-owner-group", f"-Z{compression}", "--build", root, package])
+    run(["dpkg-deb", "--root-owner-group", f"-Z{compression}", "-z1", "--build", root, package])
     return package
 
 
 def build_wheel(folder: Path) -> Path:
-    run([sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, PROJECT])
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder], cwd=PROJECT, check=True,
+        capture_output=True,
+    )  # fmt: skip
     (wheel,) = folder.glob("mnemod-*.whl")
     return wheel
 

@@ -11,18 +11,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "clients"))
 
-from mnemo_client.cli.command_table import COMMON, GROUPS, Argument, Command
+from mnemo_client.cli.command_examples import EXAMPLES
+from mnemo_client.cli.command_table import COMMON, GROUPS
+from mnemo_client.cli.command_types import Argument, Command
+from mnemo_client.cli.help_pages import EXIT_CODES
 from mnemo_client.version import VERSION
 
-EXIT_CODES = (
-    (0, "The command did what it was asked for."),
-    (1, "It failed; the message on standard error gives the reason and what to do."),
-    (2, "Wrong usage: an unknown option, a missing argument, an invalid value."),
-    (3, "Nothing was found."),
-    (4, "The daemon cannot be reached or started."),
-    (130, "It was interrupted by ^C."),
-    (141, "The reader of its output ended."),
-)
 FILES = (
     ("~/.config/mnemo/config.toml", "The settings; \\fBmnemo config\\fR lists them with their origin."),
     ("~/.local/share/mnemo", "The memories: database, journal and indexes."),
@@ -52,7 +46,7 @@ def command_page() -> str:
             for part in command.subcommands:
                 lines += _command((command.name, part.name), part)
     lines += [".SH EXIT STATUS"]
-    for code, meaning in EXIT_CODES:
+    for code, meaning in EXIT_CODES.items():
         lines += [".TP", f".B {code}", roff(meaning)]
     return "\n".join([*lines, *_foot("mnemod")])
 
@@ -92,8 +86,8 @@ def _command(name: Sequence[str], command: Command) -> Iterator[str]:
     yield f".SS mnemo {roff(' '.join(name))} {positional}".rstrip()
     yield roff(command.help[:1].upper() + command.help[1:] + ".")
     yield from _arguments(command.arguments)
-    for example in getattr(command, "examples", ()):
-        yield from (".PP", ".EX", roff(example), ".EE")
+    for example in EXAMPLES.get(" ".join(name), ()):
+        yield from (".PP", ".EX", roff(f"mnemo {example}"), ".EE")
 
 
 def _arguments(arguments: Sequence[Argument]) -> Iterator[str]:
