@@ -252,7 +252,8 @@ def test_of_a_conversation_of_chatgpt_the_branch_that_is_shown_is_taken() -> Non
         ("q2", "ctx", said("user", "How long is the old pier?")),
         ("t1", "q2", said("assistant", "search('pier')", kind="code", recipient="web")),
         ("t2", "t1", said("tool", "40 m")),
-        ("th", "t2", said("assistant", kind="thoughts")),
+        ("t3", "t2", said("assistant", "Remember the pier.", recipient="bio")),
+        ("th", "t3", said("assistant", kind="thoughts")),
         ("a1", "th", said("assistant", "It is 39 m long.")),
         ("a2", "th", said("assistant", "It is 40 m long.")),
         ("q3", "a2", said("user", {"content_type": "image_asset_pointer"}, "And this one?", kind="multimodal_text")),
@@ -267,7 +268,7 @@ def test_of_a_conversation_of_chatgpt_the_branch_that_is_shown_is_taken() -> Non
     first = next(part for part in parts if isinstance(part, TranscriptTurn))
     assert (first.at, first.place) == (START + 3 * MINUTE, "[0].mapping[q2]")
     assert left_out(parts) == {
-        "other_branch": 2, "system": 2, "tool_call": 1, "tool_output": 1, "thinking": 1, "attachment": 2,
+        "other_branch": 2, "system": 2, "tool_call": 2, "tool_output": 1, "thinking": 1, "attachment": 2,
     }  # fmt: skip
 
 
