@@ -19,6 +19,7 @@ from mnemo_daemon.thread_supervision import ThreadReport, ThreadSupervisor
 from mnemo_store.errors import StoreError
 
 STATUS_SECONDS = 30.0  # between two checks where the service manager has no watchdog, and only shows the line
+WARMING_SECONDS = 2.0  # between two checks after the start, so that the line does not stay behind
 RETRY_SECONDS = 1.0  # after a check that failed
 STOP_SECONDS_MAX = 1.0  # a check that hangs is not waited for at the end
 
@@ -79,7 +80,7 @@ class SelfCheck:
             line = self.status_line()
             self._supervisor.note_success()
             self._loop.call_soon_threadsafe(self._report, line)
-            self._stopping.wait(interval)
+            self._stopping.wait(min(interval, WARMING_SECONDS) if line.startswith("warming") else interval)
 
     def _report(self, line: str) -> None:
         """Runs on the event loop."""

@@ -428,7 +428,7 @@ async def serve(
     if reload is not None:
         loop.add_signal_handler(signal.SIGHUP, _reload_and_report, reload, notifier)
     await server.start(listener.socket)
-    notifier.ready("serving")
+    notifier.ready()
     try:
         await stopped.wait()
     finally:

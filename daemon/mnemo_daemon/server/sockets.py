@@ -14,12 +14,13 @@ import socket
 import stat
 import struct
 import sys
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, MutableMapping, Sequence
 from pathlib import Path
 from shlex import quote
 from typing import NamedTuple
 
 from mnemo_client import path_safety
+from mnemo_daemon.server import launchd
 
 # Connections that wait to be accepted. 128, a common default, lost 871 of 1,000 simultaneous ones.
 BACKLOG = 4096
@@ -147,20 +148,36 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def inherit(environ: MutableMapping[str, str]) -> socket.socket | None:
-    """The listening socket that systemd handed over (sd_listen_fds(3)), or None where it did not.
+    """The listening socket that the service manager handed over, or None where it did not.
 
-    LISTEN_PID, LISTEN_FDS and LISTEN_FDNAMES are taken out of `environ`, so that no child believes they are meant for
-    it. The socket's mode is set to 0600 where its file is ours: activation makes it by its own umask.
+    That is systemd (sd_listen_fds(3)) or launchd. LISTEN_PID, LISTEN_FDS and LISTEN_FDNAMES are taken out of `environ`,
+    so that no child believes they are meant for it. The socket's mode is set to 0600 where its file is ours: activation
+    makes it by its own umask.
     """
     meant_for = environ.pop("LISTEN_PID", "")
     count = environ.pop("LISTEN_FDS", "")
     environ.pop("LISTEN_FDNAMES", None)
-    if meant_for != str(os.getpid()) or not count.isdigit() or int(count) == 0:
+    descriptors: Sequence[int]
+    if meant_for == str(os.getpid()) and count.isdigit():
+        descriptors = range(FIRST_INHERITED_FD, FIRST_INHERITED_FD + int(count))
+    else:
+        try:
+            descriptors = launchd.activated_sockets()
+        except launchd.LaunchdError as error:
+            raise SocketError(str(error)) from error
+    if not descriptors:
         return None
-    if int(count) != 1:
-        raise SocketError(f"the service manager handed over {count} sockets; mnemod.socket must name exactly one")
+    if len(descriptors) != 1:
+        raise SocketError(
+            f"the service manager handed over {len(descriptors)} sockets; mnemod.socket must name exactly one"
+        )
+    return _adopt(descriptors[0])
+
+
+def _adopt(descriptor: int) -> socket.socket:
+    """The listening Unix socket of this descriptor, of mode 0600. Raises SocketError where it is none."""
     try:
-        listening = socket.socket(fileno=FIRST_INHERITED_FD)
+        listening = socket.socket(fileno=descriptor)
         is_listening = listening.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) == 1
     except OSError as failed:
         raise SocketError(f"what the service manager handed over is no socket: {failed.strerror}") from failed

@@ -10,19 +10,26 @@ from typing import Literal
 
 from mnemo_client import process
 from mnemo_client.cli.context import CommandContext
+from mnemo_client.cli.offline_process import run_offline
 from mnemo_client.errors import EXIT_DONE, EXIT_NOT_FOUND, MnemoError, NotFoundError, UsageError
 from mnemo_client.paths import home_folder, socket_path
 
 SERVICE, SOCKET = "mnemod.service", "mnemod.socket"
 LABEL = "mnemod"  # of launchd
+LAUNCHD_SOCKET = "api"  # the name by which the daemon asks launchd for it
+FAMILIES = "RestrictAddressFamilies="
+TCP_PORT = "daemon.tcp_port"
 FORWARDED_VARIABLES = ("MNEMO_DATA_DIR", "MNEMO_SOCKET", "MNEMO_CONFIG")  # locations that the user may have changed
 LOG_LINES = 50
-# The unit files are in the installation, or in the systemd folder of a working copy.
-TEMPLATES = (Path(sys.prefix) / "share" / "mnemo" / "systemd", Path(__file__).parents[4] / "systemd")
+# The unit files are in the systemd folder of a working copy, or in the installation.
+TEMPLATES = (Path(__file__).parents[4] / "systemd", Path(sys.prefix) / "share" / "mnemo" / "systemd")
 
 
-def units(program: Path, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the systemd units by name: the templates of the distribution with this program and these locations."""
+def units(program: Path, environ: Mapping[str, str], *, uses_tcp: bool = False) -> dict[str, str]:
+    """Return the systemd units by name: the templates of the distribution with this program and these locations.
+
+    uses_tcp: the daemon listens on loopback TCP too, so the unit must let it open such a socket at its start.
+    """
     folder = next((folder for folder in TEMPLATES if (folder / SERVICE).is_file()), None)
     if folder is None:
         raise MnemoError("the unit files of the service are missing from this installation", "install mnemod again")
@@ -31,18 +38,24 @@ def units(program: Path, environ: Mapping[str, str]) -> dict[str, str]:
     )
     start = f'{passed_on}ExecStart="{_escaped(str(program))}"\n'
     path = str(socket_path(environ)).replace("%", "%%")
+    changed = {"ExecStart=": start}
+    if uses_tcp:
+        changed[FAMILIES] = f"{FAMILIES}AF_UNIX AF_INET AF_INET6\n"
     return {
-        SERVICE: _with_line(folder / SERVICE, "ExecStart=", start),
-        SOCKET: _with_line(folder / SOCKET, "ListenStream=", f"ListenStream={path}\n"),
+        SERVICE: _with_lines(folder / SERVICE, changed),
+        SOCKET: _with_lines(folder / SOCKET, {"ListenStream=": f"ListenStream={path}\n"}),
     }
 
 
-def _with_line(template: Path, beginning: str, line: str) -> str:
-    """Return the template with its one line of that beginning replaced."""
+def _with_lines(template: Path, changed: Mapping[str, str]) -> str:
+    """Return the template with other lines in the place of the one with each beginning."""
     lines = template.read_text(encoding="utf-8").splitlines(keepends=True)
-    if sum(each.startswith(beginning) for each in lines) != 1:
-        raise MnemoError(f"{template} must have one line that begins with {beginning}", "install mnemod again")
-    return "".join(line if each.startswith(beginning) else each for each in lines)
+    for beginning, line in changed.items():
+        positions = [position for position, each in enumerate(lines) if each.startswith(beginning)]
+        if len(positions) != 1:
+            raise MnemoError(f"{template} must have one line that begins with {beginning}", "install mnemod again")
+        lines[positions[0]] = line
+    return "".join(lines)
 
 
 def property_list(executable: str, environ: Mapping[str, str], log: Path) -> bytes:
@@ -54,6 +67,7 @@ def property_list(executable: str, environ: Mapping[str, str], log: Path) -> byt
         "ProgramArguments": [executable, "-m", "mnemo_daemon"],
         "EnvironmentVariables": {name: environ[name] for name in FORWARDED_VARIABLES if environ.get(name)},
         "RunAtLoad": True,
+        "Sockets": {LAUNCHD_SOCKET: {"SockPathName": str(socket_path(environ)), "SockPathMode": 0o600}},
         "KeepAlive": {"SuccessfulExit": False},
         "Umask": 0o077,
         "StandardOutPath": str(log),
@@ -83,8 +97,8 @@ def install(context: CommandContext) -> int:
     On failure everything is removed again. Raises MnemoError.
     """
     environ = context.environ
-    texts = _service_files(environ)
     _check_manager(environ)
+    texts = _service_files(environ, uses_tcp=_uses_tcp(context))
     _remove_service(environ)  # of an earlier installation
     try:
         for path, text in texts.items():
@@ -117,13 +131,20 @@ def _service_paths(environ: Mapping[str, str]) -> list[Path]:
     return [units_folder(environ) / name for name in (SERVICE, SOCKET)]
 
 
-def _service_files(environ: Mapping[str, str]) -> dict[Path, bytes]:
+def _uses_tcp(context: CommandContext) -> bool:
+    """Return whether the settings make the daemon listen on TCP. Raises MnemoError where they cannot be read."""
+    values = {each["key"]: each["value"] for each in run_offline(context, "config")["values"]}
+    return bool(values.get(TCP_PORT))
+
+
+def _service_files(environ: Mapping[str, str], *, uses_tcp: bool) -> dict[Path, bytes]:
     """Return the files of the service with their contents."""
     if sys.platform == "darwin":
         log = process.log_file(environ)
         process.make_private_folder(log.parent)
+        process.make_private_folder(socket_path(environ).parent)  # launchd makes the socket, and no folder
         return {_job_file(environ): property_list(sys.executable, environ, log)}
-    texts = units(Path(sys.executable).with_name("mnemod"), environ)
+    texts = units(Path(sys.executable).with_name("mnemod"), environ, uses_tcp=uses_tcp)
     return {units_folder(environ) / name: text.encode() for name, text in texts.items()}
 
 
