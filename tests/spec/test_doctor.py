@@ -27,6 +27,7 @@ from mnemo_client.protocol.status import (
     ConfigAnswer,
     ConfigValue,
     ModelStatus,
+    NetworkStatus,
     NotesRootStatus,
     NotesStatus,
     StatusAnswer,
@@ -342,6 +343,15 @@ def test_failing_jobs_old_backups_a_full_trash_and_waiting_writes_are_found(tmp_
     assert outcome("backups", seen) == "ok"
     os.utime(made, (time.time() - 40 * 86_400,) * 2)
     assert row("backups").run(seen)[0].found == "the newest is 40 days old"
+
+
+def test_a_daemon_that_the_kernel_does_not_keep_from_the_network_is_reported_with_the_reason() -> None:
+    (kept,) = row("network").run(examined(status(network=NetworkStatus(blocked=True))))
+    assert kept.outcome == "ok"
+    (free,) = row("network").run(examined(status(network=NetworkStatus(blocked=False, reason="it is switched off"))))
+    assert (free.outcome, free.fix) == ("warn", "mnemo config daemon.network_block")
+    assert "it is switched off" in free.found
+    assert row("network").run(examined(status())) == []
 
 
 def test_the_trash_is_kept_as_long_as_the_settings_say(tmp_path: Path) -> None:

@@ -221,16 +221,14 @@ def check_backups(examined: Examination) -> list[DoctorCheck]:
 
 
 def check_network(examined: Examination) -> list[DoctorCheck]:
-    """Report if the kernel keeps the daemon from the network, where the daemon says so."""
-    network = getattr(examined.require_status(), "network", None)
+    """Report if the kernel keeps the daemon from the network. A daemon of an earlier version does not say so."""
+    network = examined.require_status().network
     if network is None:
         return []
-    shown = str(getattr(network, "state", network))
-    if "blocked" in shown and "not" not in shown:
-        return [DoctorCheck("network", "ok", shown)]
-    return [
-        DoctorCheck("network", "ok", f"{shown}; the daemon makes no connections, and the kernel does not enforce it")
-    ]
+    if network.blocked:
+        return [DoctorCheck("network", "ok", "the kernel refuses the daemon every socket but Unix sockets")]
+    found = f"the kernel does not keep the daemon from the network: {network.reason or 'for no known reason'}"
+    return [DoctorCheck("network", "warn", found, "mnemo config daemon.network_block")]
 
 
 def _threads_check(status: StatusAnswer) -> DoctorCheck:
