@@ -19,6 +19,7 @@ from mnemo_daemon.server import network_filter, private_files, sockets
 from mnemo_daemon.server.systemd import Notifier
 
 if TYPE_CHECKING:
+    from mnemo_daemon.server.extra_listeners import ExtraListeners
     from mnemo_daemon.settings import Configuration
 
 USAGE = """usage: mnemod [--help | --version]
@@ -35,6 +36,7 @@ def main() -> int:
         return _answer_argument(arguments)
     with _cheap_imports():
         from mnemo_daemon import settings
+        from mnemo_daemon.server.extra_listeners import ExtraListeners
 
     try:
         configuration = settings.load(os.environ)
@@ -49,7 +51,15 @@ def main() -> int:
         for repair in private_files.secure(folders.data, folders.config_file, paths.log_file(os.environ)):
             logging.getLogger("mnemo.daemon").warning("%s", repair)
         sockets.raise_open_files_limit()
-        listener = sockets.listen(configuration.folders.socket, os.environ)
+        listener = sockets.listen(folders.socket, os.environ)
+        with contextlib.ExitStack() as bound:
+            bound.callback(listener.close)
+            daemon, access = configuration.settings.daemon, configuration.settings.access
+            extra = ExtraListeners(
+                access.shared_socket, daemon.tcp_port, access.tcp_right, paths.run_folder(os.environ),
+                tcp_ipv6=daemon.tcp_ipv6,
+            )  # fmt: skip
+            bound.pop_all()
     except sockets.SocketInUse as error:
         return _fail(f"another daemon holds the data folder: {error}", 3)
     except (sockets.SocketError, private_files.UnsafeFileError, OSError) as error:
@@ -58,13 +68,18 @@ def main() -> int:
         network = network_filter.block(configuration.settings.daemon.network_block)
     except network_filter.NetworkFilterError as error:
         listener.close()
+        extra.close()
         return _fail(str(error), 2)
     notifier = Notifier.from_environ(os.environ)
-    return _serve(configuration, listener, notifier, network)
+    return _serve(configuration, listener, extra, notifier, network)
 
 
 def _serve(
-    configuration: "Configuration", listener: sockets.Listener, notifier: Notifier, network: network_filter.NetworkBlock
+    configuration: "Configuration",
+    listener: sockets.Listener,
+    extra: "ExtraListeners",
+    notifier: Notifier,
+    network: network_filter.NetworkBlock,
 ) -> int:
     """Load everything else, which the network block holds for, and serve until the end."""
     import asyncio
@@ -73,7 +88,10 @@ def _serve(
         from mnemo_daemon.lifespan import serve_until_stopped
         from mnemo_store.errors import FolderInUse
 
-    failure = asyncio.run(serve_until_stopped(configuration, listener, notifier, network))
+    try:
+        failure = asyncio.run(serve_until_stopped(configuration, listener, extra.listeners, notifier, network))
+    finally:
+        extra.close()
     if failure is None:
         return 0
     if isinstance(failure, FolderInUse):

@@ -7,7 +7,7 @@ import gc
 import logging
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from mnemo_daemon import settings
 from mnemo_daemon.api.main_routes import Api
@@ -17,6 +17,8 @@ from mnemo_daemon.errors import Refusal
 from mnemo_daemon.priority import SWITCH_SECONDS
 from mnemo_daemon.self_check import SelfCheck
 from mnemo_daemon.server import openapi
+from mnemo_daemon.server.access_table import AccessTable
+from mnemo_daemon.server.extra_listeners import ExtraListener
 from mnemo_daemon.server.http_server import HttpServer, serve
 from mnemo_daemon.server.network_filter import NetworkBlock
 from mnemo_daemon.server.sockets import Listener
@@ -33,7 +35,11 @@ log = logging.getLogger("mnemo.daemon")
 
 
 async def serve_until_stopped(
-    configuration: settings.Configuration, listener: Listener, notifier: Notifier, network: NetworkBlock
+    configuration: settings.Configuration,
+    listener: Listener,
+    extra: Sequence[ExtraListener],
+    notifier: Notifier,
+    network: NetworkBlock,
 ) -> Exception | None:
     """Serve until told to stop, or until the store fails to open; return that failure."""
     sys.setswitchinterval(SWITCH_SECONDS)
@@ -49,6 +55,8 @@ async def serve_until_stopped(
     server = HttpServer(
         routes,
         connections_max=configuration.settings.daemon.connections_max,
+        access=AccessTable(configuration.settings.access.allow),
+        extra=extra,
         degraded=services.problem,
         requests=services.requests,
     )
@@ -66,6 +74,7 @@ async def serve_until_stopped(
             log.error("the configuration stays as it was: %s", error)
             return
         daemon.reconfigure(configuration)
+        server.set_access(AccessTable(configuration.settings.access.allow))
         for change in changed:
             when = "at the next start" if change.needs_restart else "now"
             log.info("%s is %r %s (%s)", change.key, change.after, when, change.origin)

@@ -9,7 +9,7 @@ variable can name.
 import difflib
 import itertools
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, get_args
 
@@ -22,6 +22,7 @@ from mnemo_core.ingest.policies import OWN_POLICY, POLICIES, IngestPolicy, Polic
 from mnemo_core.llm.site_models import ModelKey
 from mnemo_core.retrieval.ranking.rankers import Ranker
 from mnemo_core.retrieval.recall_defaults import LIST_TOP_K, RECALL_DEFAULTS, RecallDefaults
+from mnemo_daemon.server.access_table import ENTRIES_EXPECTED, AccessEntry, Right, check_entries
 
 Numerics = Literal["auto", "int8", "float32"]  # the form of a model that is used; auto: the fastest that is accurate
 
@@ -43,6 +44,17 @@ class DaemonSettings(Section, frozen=True):
     connections_max: Annotated[int, Meta(ge=16, le=65536, extra=RESTART)] = 1024  # more are answered 503
     # The kernel refuses the daemon all sockets but Unix ones; require: without that it does not start.
     network_block: Annotated[Literal["auto", "require", "off"], Meta(extra=RESTART)] = "auto"
+    # Of this machine's loopback, for clients that have no Unix sockets; 0: none.
+    tcp_port: Annotated[int, Meta(ge=0, le=65535, extra=RESTART)] = 0
+    tcp_ipv6: Annotated[bool, Meta(extra=RESTART)] = False  # True: on ::1, too
+
+
+class AccessSettings(Section, frozen=True):
+    """The access of others than the owner."""
+
+    allow: Annotated[tuple[AccessEntry, ...], Meta(description=ENTRIES_EXPECTED, extra={"check": check_entries})] = ()
+    shared_socket: Annotated[str, Meta(extra=RESTART)] = ""  # the path of a socket for other users; empty: none
+    tcp_right: Annotated[Right, Meta(extra=RESTART)] = "write"  # of who has the token
 
 
 class NotesSettings(Section, frozen=True):
@@ -163,6 +175,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Every value in use."""
 
     daemon: DaemonSettings = DaemonSettings()
+    access: AccessSettings = AccessSettings()
     notes: NotesSettings = NotesSettings()
     intake: IngestSettings = IngestSettings()
     recall: RecallSettings = RecallSettings()
@@ -252,6 +265,7 @@ class SettingKey(NamedTuple):
     kind: Any  # the annotated type
     default: Any
     needs_restart: bool
+    check: Callable[[Any], None] | None = None  # raises a ValueError for a value of the right type that cannot be
 
     @property
     def path(self) -> str:
@@ -274,9 +288,12 @@ def _sections() -> list[Any]:
 def _keys() -> Iterator[SettingKey]:
     for section in _sections():
         for field in msgspec.structs.fields(section.type):
-            needs_restart = any(isinstance(part, Meta) and part.extra == RESTART for part in get_args(field.type))
+            extra = {name: value for part in get_args(field.type) if isinstance(part, Meta)
+                     for name, value in (part.extra or {}).items()}  # fmt: skip
             default = {} if field.default is msgspec.NODEFAULT else field.default
-            yield SettingKey(section.name, field.name, field.type, default, needs_restart)
+            yield SettingKey(
+                section.name, field.name, field.type, default, "restart" in extra, extra.get("check")
+            )  # fmt: skip
 
 
 KEYS: Mapping[str, SettingKey] = {key.path: key for key in _keys()}
@@ -296,11 +313,13 @@ def load(environ: Mapping[str, str], faults: list[ConfigError] | None = None) ->
     values: dict[str, dict[str, Any]] = {section: {} for section in (*SECTIONS, PROFILES_TABLE)}
     origins = dict.fromkeys(KEYS, "default")
     for each in itertools.chain(_from_file(path, must_exist="MNEMO_CONFIG" in environ), _from_environment(environ)):
-        if isinstance(each, ConfigError):
+        fault = each if isinstance(each, ConfigError) else _checked(*each)
+        if fault is not None:
             if faults is None:
-                raise each
-            faults.append(each)
+                raise fault
+            faults.append(fault)
             continue
+        assert not isinstance(each, ConfigError)
         key, value, origin = each
         values[key.section][key.name] = value
         origins[key.path] = origin
@@ -308,6 +327,16 @@ def load(environ: Mapping[str, str], faults: list[ConfigError] | None = None) ->
     settings = Settings(**sections, profiles=values[PROFILES_TABLE])
     folders = _folders(environ, path, settings)
     return Configuration(settings, folders, origins | _origins_of_folders(environ, origins))
+
+
+def _checked(key: SettingKey, value: Any, origin: str) -> ConfigError | None:
+    """The fault that the key's own check finds in a value of the right type."""
+    try:
+        if key.check is not None:
+            key.check(value)
+    except ValueError as wrong:
+        return ConfigError(f"{origin}: {wrong}")
+    return None
 
 
 def reload(old: Configuration, environ: Mapping[str, str]) -> tuple[Configuration, list[ChangedValue]]:
@@ -421,7 +450,7 @@ def _from_environment(environ: Mapping[str, str]) -> Iterator[tuple[SettingKey, 
                 yield ConfigError(f"there is no setting {variable}{_did_you_mean(variable, list(by_variable))}")
             continue
         try:
-            value = tomllib.loads(f"table = {text}")["table"] if key.default == {} else text
+            value = tomllib.loads(f"value = {text}")["value"] if isinstance(key.default, (dict, tuple)) else text
             yield key, msgspec.convert(value, key.kind, strict=False), variable
         except (msgspec.ValidationError, tomllib.TOMLDecodeError):
             yield ConfigError(f"{variable} must be {expected(key)}, not {text!r}")
@@ -434,6 +463,9 @@ def _did_you_mean(word: str, known: tuple[str, ...] | list[str]) -> str:
 
 def expected(key: SettingKey) -> str:
     """A description of the valid values of this key."""
+    described = [part.description for part in get_args(key.kind) if isinstance(part, Meta) and part.description]
+    if described:
+        return described[0]
     kind = inspect.type_info(key.kind)
     inner = kind.type if isinstance(kind, inspect.Metadata) else kind
     if isinstance(inner, inspect.StrType) and inner.pattern is not None:

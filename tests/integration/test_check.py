@@ -30,6 +30,7 @@ from mnemo_daemon.maintenance.store_check import CheckReport, StoreCheck
 from mnemo_daemon.maintenance.store_repair import StoreRepair
 from mnemo_daemon.memories.memory_service import Caller
 from mnemo_daemon.models import installation
+from mnemo_daemon.server.access_table import OWNER_GRANT
 from mnemo_daemon.server.router import Request
 from mnemo_daemon.server.sockets import Peer
 from mnemo_store.codec import id_key
@@ -427,7 +428,7 @@ def both_keys_of(memory_id: str) -> Callable[[TableWriter], None]:
 def test_a_second_check_is_refused_while_one_runs_and_accepted_afterwards(house: House) -> None:
     house.serving()
     api = MaintenanceApi(house.services)
-    request = Request(ask=RepairRequest(dry_run=True), query=None, path={}, peer=Peer(uid=0))
+    request = Request(ask=RepairRequest(dry_run=True), query=None, path={}, peer=Peer(uid=0), grant=OWNER_GRANT)
 
     async def ask() -> list[Any]:
         together = await asyncio.gather(api.check(request), api.repair(request), return_exceptions=True)

@@ -16,6 +16,7 @@ from mnemo_client.protocol.retrieval import RecallRequest
 from mnemo_daemon.api import request_codec
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING
 from mnemo_daemon.retrieval.question import RecallOutcome
+from mnemo_daemon.server.access_table import OWNER_GRANT
 from mnemo_daemon.server.router import Request
 from mnemo_daemon.server.sockets import Peer
 from mnemo_store.records import TRUSTS, Memory, Usage
@@ -99,7 +100,7 @@ class KeptMemory:
         desk.at = NOW
 
     def ask(self, asked: RecallRequest) -> RecallOutcome:
-        request = Request(ask=asked, query=None, path={}, namespace=asked.namespace, peer=Peer(0))
+        request = Request(ask=asked, query=None, path={}, namespace=asked.namespace, peer=Peer(0), grant=OWNER_GRANT)
         return self.desk.recalling.answer(request_codec.question_of(request, asked, NOW))
 
     def allowed(self, asked: RecallRequest) -> set[str]:

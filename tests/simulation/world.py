@@ -30,6 +30,7 @@ from mnemo_daemon.jobs import jobs_of
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING
 from mnemo_daemon.notes.notes_service import NotesService
 from mnemo_daemon.scheduler import Job, Scheduler
+from mnemo_daemon.server.access_table import OWNER_GRANT
 from mnemo_daemon.server.router import (
     Request,
     RouteTable,
@@ -494,7 +495,7 @@ class World:
 
     def has_route(self, method: str, path: str) -> bool:
         try:
-            self.table.find(method, path)
+            self.table.find(method, path, OWNER_GRANT)
         except Refusal:
             return False
         return True
@@ -518,12 +519,13 @@ class World:
         query: dict[str, Any],
     ) -> SimulatedAnswer:  # fmt: skip
         try:
-            route, parts = self.table.find(method, path)
+            route, parts = self.table.find(method, path, OWNER_GRANT)
             asked = decode_body(b"" if body is None else msgspec.json.encode(body), route)
             wanted = decode_query(urlencode(query, doseq=True), route)
             request = Request(
                 ask=asked, query=wanted, path=parts, namespace=namespace_of(namespace, asked, wanted),
                 entry_point=entry_point_of(entry_point), agent=agent_of(None), peer=Peer(uid=os.geteuid()),
+                grant=OWNER_GRANT,
                 body=_pieces(raw or b"") if route.streams else None,
             )  # fmt: skip
             reply = await route.handler(request)

@@ -22,6 +22,7 @@ from mnemo_daemon.mcp.resources import NotePassages, read_resource
 from mnemo_daemon.mcp.route_client import RouteClient
 from mnemo_daemon.mcp.tool_types import RememberArguments, schema
 from mnemo_daemon.mcp.tools import TOOLS, ToolCallResult
+from mnemo_daemon.server.access_table import OWNER_GRANT
 from mnemo_daemon.server.router import Reply, Request, Route, RouteTable
 from mnemo_daemon.server.sockets import Peer
 from tests.canned import ID, best, note, recalled, view
@@ -40,7 +41,9 @@ class CannedRoutes:
         self.table = RouteTable(route._replace(handler=self._handler(route)) for route in routes())
 
     def client(self, agent: str | None = "planner", namespace: str | None = None) -> RouteClient:
-        request = Request(ask=b"", query=None, path={}, namespace=namespace, entry_point="mcp", peer=Peer(uid=7))
+        request = Request(
+            ask=b"", query=None, path={}, namespace=namespace, entry_point="mcp", peer=Peer(uid=7), grant=OWNER_GRANT
+        )
         return RouteClient(self.table, lambda: self.problem, request, agent)
 
     def call(self, tool: str, arguments: dict[str, Any], **client: Any) -> ToolCallResult:

@@ -10,6 +10,7 @@ import msgspec
 
 from mnemo_daemon.mcp.endpoint import AppMaker, McpEndpoint
 from mnemo_daemon.mcp.resources import NotePassages
+from mnemo_daemon.server.access_table import OWNER_GRANT
 from mnemo_daemon.server.router import Reply, Request, RouteTable
 from mnemo_daemon.server.sockets import Peer
 
@@ -54,7 +55,9 @@ async def no_note(request: Request, path: str) -> NotePassages:
 
 
 def ask(body: bytes = CALL, headers: Mapping[str, str] = MappingProxyType({})) -> Request:
-    return Request(ask=body, query=None, path={}, entry_point="mcp", peer=Peer(uid=0), headers=headers)
+    return Request(
+        ask=body, query=None, path={}, entry_point="mcp", peer=Peer(uid=0), grant=OWNER_GRANT, headers=headers
+    )
 
 
 def with_endpoint(sdk: FakeSdk, steps: Callable[[McpEndpoint], Any]) -> Any:

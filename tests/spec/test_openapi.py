@@ -13,6 +13,7 @@ from mnemo_client.protocol.primitives import Limit, RequestBody
 from mnemo_client.protocol.retrieval import RecallAnswer, RecallRequest
 from mnemo_client.protocol.status import ConfigAnswer, HealthAnswer
 from mnemo_client.protocol.versions import HistoryAnswer, UndoAnswer, UndoRequest
+from mnemo_daemon.server.access_table import OWNER_GRANT
 from mnemo_daemon.server.openapi import document, with_document
 from mnemo_daemon.server.router import Reply, Request, Route
 from mnemo_daemon.server.sockets import Peer
@@ -146,7 +147,7 @@ def test_the_document_is_served_and_lists_itself() -> None:
     assert every[:-1] == ROUTES
     route = every[-1]
     assert (route.method, route.path) == ("GET", "/v1/openapi.json")
-    request = Request(ask=None, query=None, path={}, peer=Peer(uid=0))
+    request = Request(ask=None, query=None, path={}, peer=Peer(uid=0), grant=OWNER_GRANT)
     first = asyncio.run(_answer(route, request))
     assert first == asyncio.run(_answer(route, request))
     assert "/v1/openapi.json" in msgspec.json.decode(first)["paths"]

@@ -68,7 +68,8 @@ def test_every_key_can_be_set_by_file_and_by_variable(environ: dict[str, str]) -
                   "history.keep": "90d", "recall.ranker": "words", "recall.cut": "gap",
                   "models.numerics": "int8", "jobs.on_battery": "run",
                   "llm.level": "full", "llm.models": '{answer = "other"}',
-                  "llm.context_tokens": "8192", "llm.on_battery": "run", "lifecycle.review": "all"}  # fmt: skip
+                  "llm.context_tokens": "8192", "llm.on_battery": "run", "lifecycle.review": "all",
+                  "access.allow": '[{user = 1, right = "read"}]', "access.tcp_right": "admin"}  # fmt: skip
     for key in KEYS.values():
         value = key.default
         text = str(not value).lower() if isinstance(value, bool) else other.get(type(value), "")

@@ -1,6 +1,6 @@
 """The rights of a request: its trust, and the namespaces and memories that it reaches. SPEC 2.1, 2.4, 5.1"""
 
-from mnemo_core.ingest.trust import OWNER
+from mnemo_core.ingest.trust import OWNER, lowest_trust
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_daemon.errors import Refusal, bad_value
 from mnemo_daemon.memories.memory_service import Caller
@@ -13,29 +13,44 @@ EVERY_NAMESPACE = "*"  # recall and search in all of them, read only. SPEC 2.4
 def trust_of(request: Request, agent_id: str | None = None) -> Trust:
     """The trust of what comes in with a request. SPEC 2.1
 
-    The connection decides: the socket is its owner's alone, and so is the word of whoever may connect to it. Headers
+    The connection decides: a person's on the owner's socket, at most what the access table says on any other. Headers
     and `agent_id` only lower that; nothing in a request raises it.
     """
-    return "agent" if request.entry_point in ("mcp", "hook") or request.agent or agent_id else OWNER
+    return lowest_trust(request.grant.trust, "agent" if _is_of_agent(request) or agent_id else OWNER)
+
+
+def _is_of_agent(request: Request) -> bool:
+    """Return whether the request itself says that no person asks."""
+    return request.entry_point in ("mcp", "hook") or request.agent is not None
 
 
 def caller_of(request: Request, agent_id: str | None = None) -> Caller:
     """The caller of a request that reads or writes memories; `agent_id` is the one that a write names as its own."""
-    name = f"{request.entry_point}:{request.agent}" if request.agent else request.entry_point
+    name = ":".join(filter(None, (request.entry_point, request.grant.name, request.agent)))
     trust = trust_of(request, agent_id)
     return Caller(name, trust == OWNER, trust)
 
 
-def refuse_agents(request: Request) -> None:
-    """Raise a Refusal unless a person asks: for what gives up history, erases, repairs or copies everything."""
-    if trust_of(request) != OWNER:
+def refuse_agents(request: Request, *, for_owner: bool = False) -> None:
+    """Raise a Refusal unless a person asks: for what gives up history, erases, repairs or copies everything.
+
+    A peer that the access table lets administer counts as one, except `for_owner`: for what erases, for what shows
+    sensitive memories, and for what has the daemon read files of its owner.
+    """
+    if trust_of(request) == OWNER:
+        return
+    if _is_of_agent(request) or request.grant.is_owner or request.grant.right != "admin":
         raise Refusal(422, "refused", "only a person may ask for this: use the command line")
+    if for_owner:
+        raise Refusal(422, "refused", "only the owner of this daemon may ask for this")
 
 
 def hidden_tags(request: Request, asked: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """The tags whose memories the request does not see: `sensitive`, unless a person asks or it is asked for by tag.
-    SPEC 5.1"""
-    return () if trust_of(request) == OWNER or SENSITIVE_TAG in asked else (SENSITIVE_TAG,)
+    """The tags whose memories the request does not see: `sensitive`, unless a person asks, or an agent of the owner
+    asks for it by tag. SPEC 5.1"""
+    if trust_of(request) == OWNER:
+        return ()
+    return () if SENSITIVE_TAG in asked and not request.grant.is_foreign else (SENSITIVE_TAG,)
 
 
 def namespace_of(request: Request) -> str:

@@ -50,7 +50,7 @@ class AskApi:
     def routes(self) -> list[Route]:
         return [
             Route("POST", path, self.ask, AskAnswer, "A question answered from memories alone", ask=AskRequest,
-                  sends_events=True)
+                  sends_events=True, right="read")
             for path in ("/v1/ask", "/v1/answer")
         ]  # fmt: skip
 

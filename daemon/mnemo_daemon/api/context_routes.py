@@ -78,14 +78,14 @@ class ContextApi:
         return TriggersAnswer(action=action, count=len(views), memories=views, namespace=access.namespace_of(request))
 
     def _filter(self, request: Request, query: ScopeQuery) -> MemoryFilter:
-        """The active memories in the scope of a request, and nothing sensitive unless it asks for that tag. Raises a
-        Refusal."""
+        """The active memories in the scope of a request, and nothing sensitive unless it asks for that tag and may see
+        it. Raises a Refusal."""
         tags = tuple(tag.strip().lower() for tag in query.tag)
         now = self._services.store.now() if query.now is None else parse_time(query.now, "now")
         return MemoryFilter(
             namespaces=access.visible_namespaces(access.namespace_of(request)), user_id=query.user_id or "local",
             agent_id=query.agent_id, states=("active",), tags=tags,
-            without_tags=() if SENSITIVE_TAG in tags else (SENSITIVE_TAG,), now=now,
+            without_tags=access.hidden_tags(request, tags) if SENSITIVE_TAG in tags else (SENSITIVE_TAG,), now=now,
         )  # fmt: skip
 
 

@@ -48,7 +48,8 @@ class ConversationApi:
         """Return the routes of a conversation."""
         return [
             Route("POST", "/v1/sessions/{id}/explain", self.explain, SessionTrace,
-                  "Explain what a message would recall in a session; nothing is changed", ask=ExplainSessionRequest),
+                  "Explain what a message would recall in a session; nothing is changed", ask=ExplainSessionRequest,
+                  right="read"),
             Route("POST", "/v1/sessions/{id}/chat", self.chat, ChatAnswer,
                   "Reply to a message from memories alone, and store both turns", ask=ChatRequest),
         ]  # fmt: skip

@@ -47,7 +47,7 @@ class DaemonApi:
             *(Route("GET", path, self.health, HealthAnswer, "Whether it is alive", before_open=True)
               for path in health),
             Route("GET", "/v1/config", self.config, ConfigAnswer, "Each setting and where it came from",
-                  before_open=True),
+                  before_open=True, right="admin"),
             Route("GET", "/v1/jobs", self.jobs, JobsAnswer, "The background jobs and how each stands"),
             Route("GET", "/v1/llm/usage", self.llm_usage, LlmUsageAnswer, "The calls of the language model, by task",
                   query=LlmUsageQuery),

@@ -44,11 +44,12 @@ class ErasureApi:
     def routes(self) -> list[Route]:
         return [
             Route("POST", "/v1/memories/{id}/purge", self.erase_one, EraseAnswer, "Forget it, every trace",
-                  ask=EraseOneRequest, for_person=True),
+                  ask=EraseOneRequest, for_person=True, for_owner=True),
             Route("POST", "/v1/purge", self.erase_many, EraseAnswer, "Forget many, every trace",
-                  ask=EraseRequest, for_person=True),
+                  ask=EraseRequest, for_person=True, for_owner=True),
             Route("DELETE", "/v1/trash", self.empty_trash, EmptyTrashAnswer,
-                  "Empty the trash; without `confirm` a dry run", query=EmptyTrashQuery, for_person=True),
+                  "Empty the trash; without `confirm` a dry run", query=EmptyTrashQuery, for_person=True,
+                  for_owner=True),
         ]  # fmt: skip
 
     async def erase_one(self, request: Request) -> Reply:

@@ -102,7 +102,7 @@ class Api:
             if not route.before_open:
                 await self._services.wait_until_open()
             if route.for_person:
-                access.refuse_agents(request)
+                access.refuse_agents(request, for_owner=route.for_owner)
             return await route.handler(request)
 
         return route._replace(handler=answer)

@@ -70,12 +70,12 @@ class RecallApi:
         """Return the routes of questions."""
         return [
             Route("POST", "/v1/recall", self.recall, RecallAnswer, "What is known about a question",
-                  ask=RecallRequest),
+                  ask=RecallRequest, right="read"),
             Route("POST", "/v1/why", self.why, WhyAnswer, "Why one is, or is not, among the answers",
-                  ask=WhyRequest),
+                  ask=WhyRequest, right="read"),
             Route("GET", "/v1/search", self.search, SearchAnswer, "By words alone", query=SearchQuery),
             Route("POST", "/v1/context", self.context, ContextAnswer,
-                  "The block to put before a prompt", ask=ContextRequest),
+                  "The block to put before a prompt", ask=ContextRequest, right="read"),
         ]  # fmt: skip
 
     async def recall(self, request: Request) -> Reply:

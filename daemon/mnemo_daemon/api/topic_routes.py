@@ -35,9 +35,11 @@ class TopicsApi:
         """Return the routes of the resource."""
         return [
             Route("GET", "/v1/topics", self.topics, TopicsAnswer, "The tree of topics", query=TopicsQuery),
-            Route("POST", "/v1/topics/expand", self.expand, ExpandAnswer, "The members of topics", ask=ExpandRequest),
+            Route("POST", "/v1/topics/expand", self.expand, ExpandAnswer, "The members of topics", ask=ExpandRequest,
+                  right="read"),
             Route("POST", "/v1/topics/rebuild", self.rebuild, TopicsAnswer,
-                  "Build the tree of topics from the beginning, behind the answer", ask=RebuildTopicsRequest),
+                  "Build the tree of topics from the beginning, behind the answer", ask=RebuildTopicsRequest,
+                  right="admin"),
         ]  # fmt: skip
 
     async def topics(self, request: Request) -> Reply:

@@ -68,7 +68,7 @@ class TransferApi:
     def routes(self) -> list[Route]:
         return [
             Route("GET", "/v1/export", self.export, bytes, "Everything, as JSON lines", query=ExportQuery,
-                  for_person=True, content_type=JSON_LINES),
+                  for_person=True, for_owner=True, content_type=JSON_LINES),
             Route("POST", "/v1/import", self.import_export, bytes, "An export of ours, or of another tool",
                   query=ImportQuery, content_type=JSON_LINES, streams=True),
         ]  # fmt: skip

@@ -73,7 +73,7 @@ class McpEndpoint:
     def route(self) -> Route:
         return Route(
             "POST", PATH, self.answer, bytes, "The Model Context Protocol", body_max=BODY_BYTES_MAX, forwards=True,
-            entry_point="mcp",
+            entry_point="mcp", right="read",  # the route that a tool uses asks for its own right
         )  # fmt: skip
 
     def close(self) -> None:

@@ -22,8 +22,8 @@ Parameter = str | int | float | bool | Sequence[str]
 class RouteClient:
     """A client of the route table on behalf of `agent`, None where it did not say its name.
 
-    `request` is the one that came in: who is at the other end of its connection, its entry point and its namespace
-    hold for every request that is made here. `problem` says why the store is degraded, "" when it is not.
+    `request` is the one that came in: who is at the other end of its connection, its rights, its entry point and its
+    namespace hold for every request that is made here. `problem` says why the store is degraded, "" when it is not.
     """
 
     def __init__(self, table: RouteTable, problem: Callable[[], str], request: Request, agent: str | None) -> None:
@@ -51,7 +51,7 @@ class RouteClient:
 
         Raises a Refusal, also for errors that no Refusal was meant for, which are then in the log.
         """
-        route, parts = self._table.find(method, path)
+        route, parts = self._table.find(method, path, self.request.grant)
         asked = decode_body(b"" if body is None else msgspec.json.encode(body), route)
         parameters = decode_query(urlencode(_texts(query or {}), doseq=True), route)
         namespace = namespace_of(None, asked, parameters) or self.request.namespace

@@ -10,12 +10,13 @@ the daemon stops and it takes longer than DRAIN_SECONDS.
 """
 
 import asyncio
+import functools
 import logging
-import os
 import signal
 import socket
 import time
 from asyncio import transports
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from http import HTTPStatus
 from typing import Any
@@ -24,6 +25,9 @@ import msgspec
 from aiohttp import web
 
 from mnemo_daemon.errors import Refusal, logged_fault, refusal_of
+from mnemo_daemon.server.access_table import AccessTable, Grant
+from mnemo_daemon.server.extra_listeners import ExtraListener
+from mnemo_daemon.server.loopback import SECURITY_HEADERS, Loopback, RequestHead, check_body_type
 from mnemo_daemon.server.request_metrics import RequestMetrics
 from mnemo_daemon.server.router import (
     EVENT_STREAM,
@@ -38,7 +42,7 @@ from mnemo_daemon.server.router import (
     name_store,
     namespace_of,
 )
-from mnemo_daemon.server.sockets import BACKLOG, Listener, Peer, peer_of
+from mnemo_daemon.server.sockets import BACKLOG, Listener, Peer, peer_of, program_of
 from mnemo_daemon.server.systemd import Notifier
 from mnemo_store.errors import ClosedStoreError
 
@@ -52,6 +56,8 @@ CANCEL_SECONDS = 0.1  # for a handler to take notice that it is cancelled
 LINGER_SECONDS = 2.0  # reading on after an early answer, so that a client that still sends gets to see it
 CONNECTIONS_MAX = 1024
 ROUTE = web.RequestKey("route", str)  # of a request: the template of its route, once it is found
+OTHERS_CONNECTIONS_MAX = 64  # of each other user, of a program with rights of its own, and of TCP
+NOT_ALLOWED = "this socket belongs to another user, who can grant access by `access.allow` in config.toml"
 DEGRADED_HEADER = "X-Mnemo-Degraded"
 HEADER_CHARS_MAX = 512
 HEAD_BYTES_MAX = 16 * 1024  # one line of a head, the request line included: long filters travel there
@@ -63,25 +69,38 @@ _encode = msgspec.json.Encoder().encode
 class ServerConnection(web.RequestHandler):
     """One client's connection, from the check of who it is to the end of its last request."""
 
-    def __init__(self, server: "HttpServer", **options: Any) -> None:
+    def __init__(self, server: "HttpServer", loopback: Loopback | None, **options: Any) -> None:
         super().__init__(server.http, loop=server.loop, **options)
         self.server = server
+        self.loopback = loopback  # on TCP
         self.peer = Peer(uid=-1)
+        self._slot: str | None = None
         self._head_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Refuse other users than the daemon's own, and connections above the limit."""
+        """Refuse peers that nothing grants a right, and connections above the limits."""
         super().connection_made(transport)
+        server = self.server
         try:
-            self.peer = self.server.credentials(transport.get_extra_info("socket"))
+            if self.loopback is None:
+                self.peer = server.peer_of(transport.get_extra_info("socket"))
         except OSError as unknown:
             self._hang_up(Refusal(403, "forbidden", f"the system does not say who you are: {unknown.strerror}"))
             return
-        if self.peer.uid != self.server.uid:
+        grant = self.grant
+        if grant is None:
             log.warning("refused a connection of user %d, process %d", self.peer.uid, self.peer.pid)
-            self._hang_up(Refusal(403, "forbidden", "this socket belongs to another user"))
-        elif len(self.server.http.connections) > self.server.connections_max:
+            self._hang_up(Refusal(403, "forbidden", NOT_ALLOWED))
+        elif not server.takes_connection(grant):
             self._hang_up(Refusal(503, "busy", "too many connections are open; try again", retry_after=1))
+        else:
+            self._slot = grant.name
+            server.slots[self._slot] += 1
+
+    @property
+    def grant(self) -> Grant | None:
+        """The rights of the peer by the access table in use; None where it has none."""
+        return self.loopback.grant if self.loopback is not None else self.server.access.grant_of(self.peer)
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -94,6 +113,9 @@ class ServerConnection(web.RequestHandler):
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self._stop_head_timer()
+        if self._slot is not None:
+            self.server.slots[self._slot] -= 1
+            self._slot = None
         super().connection_lost(exc)
 
     def handle_error(
@@ -155,15 +177,18 @@ class _LowLevelServer(web.Server):
         self._options = options
 
     def __call__(self) -> ServerConnection:
-        return ServerConnection(self._ours, **self._options)
+        return self.connection(None)
+
+    def connection(self, loopback: Loopback | None) -> ServerConnection:
+        return ServerConnection(self._ours, loopback, **self._options)
 
 
 class HttpServer:
     """An HTTP server on a listening socket, with a route table.
 
-    `credentials` reads who is at the other end of a connection, `uid` is who it must be. `degraded` says why the store
-    is not as it should be, "" when it is: every answer then carries it in X-Mnemo-Degraded, and "store" in its
-    `degraded` where it has one. SPEC 3.4
+    `credentials` reads who is at the other end of a connection, `access` has the rights of each; `extra` listens next
+    to the owner's socket. `degraded` says why the store is not as it should be, "" when it is: every answer then
+    carries it in X-Mnemo-Degraded, and "store" in its `degraded` where it has one. SPEC 3.4
     """
 
     def __init__(
@@ -172,7 +197,8 @@ class HttpServer:
         *,
         connections_max: int = CONNECTIONS_MAX,
         credentials: Callable[[socket.socket], Peer] = peer_of,
-        uid: int | None = None,
+        access: AccessTable | None = None,
+        extra: Sequence[ExtraListener] = (),
         degraded: Callable[[], str] = lambda: "",
         head_seconds: float = HEAD_SECONDS,
         body_seconds: float = BODY_SECONDS,
@@ -185,7 +211,8 @@ class HttpServer:
         self.loop = asyncio.get_running_loop()
         self.connections_max = connections_max
         self.credentials = credentials
-        self.uid = os.geteuid() if uid is None else uid
+        self.access = access or AccessTable()
+        self.slots: Counter[str] = Counter()  # open connections, by whose they are
         self.degraded = degraded
         self.head_seconds = head_seconds
         self.body_seconds = body_seconds
@@ -202,17 +229,45 @@ class HttpServer:
             max_field_size=HEAD_BYTES_MAX,
             auto_decompress=False,
         )
-        self._acceptor: asyncio.Server | None = None
+        self._extra = extra
+        self._acceptors: list[asyncio.Server] = []
+
+    def peer_of(self, connection: socket.socket) -> Peer:
+        """The peer of a connection, with its program where its rights depend on that. Raises OSError."""
+        peer = self.credentials(connection)
+        if self.access.names_programs_of(peer.uid):
+            peer = peer._replace(program=program_of(connection, peer.pid))
+        return peer
+
+    def takes_connection(self, grant: Grant) -> bool:
+        """Return whether there is room for one more: other users and programs cannot take that of the owner."""
+        slot_max = self.connections_max if grant.is_owner else min(self.connections_max, OTHERS_CONNECTIONS_MAX)
+        return self.slots[grant.name] < slot_max
+
+    def set_access(self, access: AccessTable) -> None:
+        """Use other rights from here on. Connections end whose rights changed, or depend now on a program that was not
+        read when they began. What they asked for is finished; a stream is cut off."""
+        before, self.access = self.access, access
+        for connection in self.http.connections:
+            if not isinstance(connection, ServerConnection) or connection.loopback is not None:
+                continue
+            peer = connection.peer
+            was_judged = bool(peer.program) or not access.names_programs_of(peer.uid)
+            if not was_judged or before.grant_of(peer) != access.grant_of(peer):
+                connection.force_close()
 
     async def start(self, listening: socket.socket) -> None:
         """Begin to answer requests, those in the backlog first."""
-        self._acceptor = await self.loop.create_server(self.http, sock=listening, backlog=BACKLOG)
+        self._acceptors.append(await self.loop.create_server(self.http, sock=listening, backlog=BACKLOG))
+        for extra in self._extra:
+            factory = functools.partial(self.http.connection, extra.loopback)
+            self._acceptors.append(await self.loop.create_server(factory, sock=extra.listener.socket, backlog=BACKLOG))
 
     async def drain(self) -> None:
         """Accept nothing more; requests under way are answered, or cancelled after `drain_seconds`."""
         self.is_draining = True
-        if self._acceptor is not None:
-            self._acceptor.close()
+        for acceptor in self._acceptors:
+            acceptor.close()
         deadline = self.loop.time() + self.drain_seconds
         while self._close_idle() and self.loop.time() < deadline:  # noqa: ASYNC110 - aiohttp has no event for it
             await asyncio.sleep(DRAIN_POLL_SECONDS)
@@ -254,25 +309,36 @@ class HttpServer:
             if is_gone and isinstance(error, ConnectionError):
                 raise  # the client is gone; an error of a connection that a handler made itself is answered
             response = self._refused(raw, error)
-        self._add_headers(response)
+        self._add_headers(raw, response)
         return response
 
-    def _add_headers(self, response: web.StreamResponse) -> None:
+    def _add_headers(self, raw: web.BaseRequest, response: web.StreamResponse) -> None:
         """Add the headers of every answer."""
         if cause := self.degraded():
             response.headers[DEGRADED_HEADER] = _header_text(cause)
         if self.is_draining:
             response.force_close()
+        connection = raw.protocol
+        if isinstance(connection, ServerConnection) and connection.loopback is not None:
+            response.headers.update(SECURITY_HEADERS)
 
     async def _handled(self, raw: web.BaseRequest) -> tuple[Route, Reply]:
         url = raw.rel_url
-        route, parts = self.table.find(raw.method, url.raw_path)
+        connection = raw.protocol
+        assert isinstance(connection, ServerConnection), "the server makes no others"
+        grant = connection.grant
+        if grant is None:
+            raise Refusal(403, "forbidden", NOT_ALLOWED)
+        if connection.loopback is not None:
+            connection.loopback.check(RequestHead(raw.headers, raw.headers.getall("Host", []), raw.host))
+            if raw.can_read_body:
+                check_body_type(raw.headers.get("Content-Type", ""))
+        route, parts = self.table.find(raw.method, url.raw_path, grant)
         raw[ROUTE] = route.path
         whole = b"" if route.streams or not raw.can_read_body else await self._read_body(raw, route.body_max)
         headers = raw.headers
         ask = whole if route.forwards else decode_body(whole, route)
         query = decode_query(url.raw_query_string, route)
-        connection = raw.protocol
         request = Request(
             ask=ask,
             query=query,
@@ -280,7 +346,8 @@ class HttpServer:
             namespace=namespace_of(headers.get("X-Namespace"), ask, query),
             entry_point=route.entry_point or entry_point_of(headers.get("X-Mnemo-Door")),
             agent=agent_of(headers.get("X-Mnemo-Agent")),
-            peer=connection.peer if isinstance(connection, ServerConnection) else Peer(uid=-1),
+            peer=connection.peer,
+            grant=grant,
             body=self._pieces(raw) if route.streams else None,
             headers=headers if route.forwards or route.sends_events else {},
         )
@@ -329,7 +396,7 @@ class HttpServer:
         response = web.StreamResponse(status=status)
         response.content_type = EVENT_STREAM if route.sends_events else route.content_type
         response.enable_chunked_encoding()
-        self._add_headers(response)
+        self._add_headers(raw, response)
         await response.prepare(raw)
         try:
             await self._send(response, first)
@@ -364,7 +431,7 @@ class HttpServer:
         if refusal is None:
             refusal = logged_fault(error, f"{raw.method} {raw.path}")
         response = _failed(refusal)
-        if refusal.status in (408, 413):
+        if refusal.status in (401, 408, 413, 421):
             response.force_close()  # the rest of the body would be taken for the next request
         return response
 
@@ -376,6 +443,8 @@ def _header_text(text: str) -> str:
 
 def _failed(refusal: Refusal) -> web.Response:
     response = web.Response(body=_encode(refusal.answer()), status=refusal.status, content_type="application/json")
+    if refusal.status == 401:
+        response.headers["WWW-Authenticate"] = "Bearer"
     if refusal.retry_after is not None:
         response.headers["Retry-After"] = str(refusal.retry_after)
     return response

@@ -17,6 +17,7 @@ from mnemo_client.protocol import validation
 from mnemo_client.protocol.primitives import Namespace, RequestBody
 from mnemo_client.protocol.validation import printable
 from mnemo_daemon.errors import Refusal, bad_value
+from mnemo_daemon.server.access_table import Grant, Right
 from mnemo_daemon.server.sockets import Peer
 
 BODY_BYTES_MAX = 1 << 20  # SPEC 16
@@ -46,8 +47,8 @@ class Request:
 
     `ask` is the body and `query` the query string, each of its route's own type; `path` holds the parts of the path
     that the route names in braces. `namespace` is the one asked for, by body, query or X-Namespace, None where none
-    was; `agent` the program on whose behalf the client speaks. `body` is there for a route that streams, `headers` for
-    one that `forwards`.
+    was; `agent` the program on whose behalf the client speaks, `grant` the rights of the connection. `body` is there
+    for a route that streams, `headers` for one that `forwards`.
     """
 
     ask: Any
@@ -57,6 +58,7 @@ class Request:
     entry_point: EntryPoint = "api"
     agent: str | None = None
     peer: Peer
+    grant: Grant
     body: AsyncIterator[bytes] | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
 
@@ -92,9 +94,10 @@ class Route(NamedTuple):
     them as `content_type`, from a Reply of bytes or of a stream. The handler of one that `streams` reads the body
     itself, piece by piece and without a limit on the whole, and has no `ask`. One that `sends_events` may answer with
     a stream of server-sent events instead of its answer. `before_open`: answers while the store is
-    being opened; every other route waits for it. `for_person`: refused to agents. Whoever makes the table checks both.
-    A route that `forwards` gets the bytes of the body as `ask`, and the headers: another protocol decodes them.
-    `entry_point`: that of all its requests, whatever their headers say.
+    being opened; every other route waits for it. `for_person`: refused to agents. `for_owner`: also to a peer that the
+    access table lets administer. Whoever makes the table checks these three. `right`: the one that a peer needs, where
+    it is not that of the method. A route that `forwards` gets the bytes of the body as `ask`, and the headers: another
+    protocol decodes them. `entry_point`: that of all its requests, whatever their headers say.
     """
 
     method: str
@@ -114,6 +117,18 @@ class Route(NamedTuple):
     for_person: bool = False
     forwards: bool = False
     entry_point: EntryPoint | None = None
+    for_owner: bool = False
+    right: Right | None = None
+
+    @property
+    def needed_right(self) -> Right:
+        """The right that a peer needs: `right`, else `admin` for what only a person may ask for, `read` for GET, and
+        `write` for every other method."""
+        if self.right is not None:
+            return self.right
+        if self.for_person or self.for_owner:
+            return "admin"
+        return "read" if self.method == "GET" else "write"
 
 
 class RouteTable:
@@ -133,14 +148,19 @@ class RouteTable:
                 raise ValueError(f"two routes for {route.method} {route.path}")
             methods[route.method] = route
 
-    def find(self, method: str, raw_path: str) -> tuple[Route, dict[str, str]]:
-        """The route and the parts of its path, unquoted. Raises a Refusal with 404 or 405."""
+    def find(self, method: str, raw_path: str, grant: Grant) -> tuple[Route, dict[str, str]]:
+        """The route and the parts of its path, unquoted. Raises a Refusal with 403, 404 or 405.
+
+        This is where rights are enforced: no request gets to a handler but by this table.
+        """
         methods, parts = self._methods(raw_path)
         if methods is None:
             raise Refusal(
                 404, "no_route", f"there is no {printable(raw_path)}; GET /v1/openapi.json lists what there is"
             )
         if route := methods.get(method):
+            if not grant.allows(route.needed_right):
+                raise _not_granted(route.needed_right, grant)
             return route, parts
         allowed = ", ".join(sorted(methods))
         raise Refusal(405, "method_not_allowed", f"{printable(raw_path)} takes {allowed}, not {printable(method)}")
@@ -154,6 +174,14 @@ class RouteTable:
                 named = zip(pattern, segments, strict=True)
                 return methods, {part[1:-1]: _unquoted(found) for part, found in named if part[:1] == "{"}
         return None, {}
+
+
+def _not_granted(needed: Right, grant: Grant) -> Refusal:
+    return Refusal(
+        403, "forbidden",
+        f"this needs the right `{needed}`, and {grant.name} has `{grant.right}`; "
+        f"the owner of this daemon can grant it by `{grant.key}` in config.toml",
+    )  # fmt: skip
 
 
 def decode_body(body: bytes, route: Route) -> Any:

@@ -10,6 +10,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import select
 import socket
 import stat
 import struct
@@ -20,6 +21,7 @@ from shlex import quote
 from typing import NamedTuple
 
 from mnemo_client import path_safety
+from mnemo_client.paths import SOCKET_PATH_BYTES_MAX
 from mnemo_daemon.server import launchd
 
 # Connections that wait to be accepted. 128, a common default, lost 871 of 1,000 simultaneous ones.
@@ -29,6 +31,8 @@ BACKLOG = 4096
 OPEN_FILES_WANTED = 8192
 
 FIRST_INHERITED_FD = 3  # sd_listen_fds(3)
+
+_SO_PEERPIDFD = 77  # asm-generic/socket.h, Linux 6.5
 
 _XUCRED_BYTES = 76  # struct xucred of macOS: version, uid, group count, 16 groups
 _LOCAL_PEERCRED = 1  # sys/un.h of macOS
@@ -44,10 +48,11 @@ class SocketInUse(SocketError):
 
 
 class Peer(NamedTuple):
-    """The other end of a connection, as the kernel reports it. `pid` is 0 if it is not known."""
+    """The other end of a connection, as the kernel reports it. `pid` is 0 and `program` is "" if it is not known."""
 
     uid: int
     pid: int = 0
+    program: str = ""  # the path of its executable
 
 
 class Listener(NamedTuple):
@@ -81,18 +86,43 @@ def bind(path: Path) -> Listener:
     """
     make_private(path.parent)
     with _locked(path.parent):
-        _clear(path)
-        listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        umask = os.umask(0o177)
-        try:
-            listening.bind(bytes(path))
-            inode = path.lstat().st_ino
-            listening.listen(BACKLOG)
-        except OSError as failed:
-            listening.close()
-            raise SocketError(f"cannot listen on {path}: {failed.strerror}") from failed
-        finally:
-            os.umask(umask)
+        return _bound(path, 0o177)
+
+
+def bind_shared(path: Path) -> Listener:
+    """Listening on `path`, mode 0666, for other users too: the access table decides what each of them may do.
+
+    The folder must be there, and nobody else may be able to replace it or the socket in it.
+    """
+    if not path.is_absolute() or len(bytes(path)) > SOCKET_PATH_BYTES_MAX:
+        raise SocketError(
+            f"access.shared_socket must be an absolute path of at most {SOCKET_PATH_BYTES_MAX} bytes, not {path}"
+        )
+    if problem := path_safety.parents_problem(path):
+        raise SocketError(f"the shared socket {path} is not safe: {problem}; or change access.shared_socket")
+    if not path.parent.is_dir():
+        folder = quote(str(path.parent))
+        raise SocketError(
+            f"the folder of the shared socket {path} does not exist; "
+            f"run: sudo install -d -m 755 -o {os.geteuid()} {folder}"
+        )
+    return _bound(path, 0o111)
+
+
+def _bound(path: Path, umask: int) -> Listener:
+    """A listening socket of the mode that this umask leaves, in the place of one that nobody listens on any more."""
+    _clear(path)
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    before = os.umask(umask)
+    try:
+        listening.bind(bytes(path))
+        inode = path.lstat().st_ino
+        listening.listen(BACKLOG)
+    except OSError as failed:
+        listening.close()
+        raise SocketError(f"cannot listen on {path}: {failed.strerror}") from failed
+    finally:
+        os.umask(before)
     listening.setblocking(False)
     return Listener(listening, path, inode)
 
@@ -200,6 +230,31 @@ def peer_of(connection: socket.socket) -> Peer:
         return Peer(uid=struct.unpack_from("I", raw, 4)[0], pid=pid)
     pid, uid, _gid = struct.unpack("iII", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
     return Peer(uid=uid, pid=pid)
+
+
+def program_of(connection: socket.socket, pid: int) -> str:
+    """Return the path of the executable that the peer runs now; "" if it is not known or the peer has ended.
+
+    A process that ends frees its number for another one. The descriptor stands for the process itself (from Linux 6.5
+    on for the one that connected), so if that has not ended after the path was read, the path is its own.
+    """
+    if sys.platform != "linux":
+        return ""
+    try:
+        try:
+            descriptor = connection.getsockopt(socket.SOL_SOCKET, _SO_PEERPIDFD)
+        except OSError:
+            descriptor = os.pidfd_open(pid)
+        try:
+            program = str(Path(f"/proc/{pid}/exe").readlink())
+            poll = select.poll()
+            poll.register(descriptor, select.POLLIN)
+            has_ended = bool(poll.poll(0))
+        finally:
+            os.close(descriptor)
+    except (OSError, ValueError):
+        return ""
+    return "" if has_ended else program
 
 
 def raise_open_files_limit() -> int:
