@@ -382,6 +382,10 @@ ROWS: dict[str, list[Row]] = {
     ],
     "GET /status": [Row(one("GET", "/status"))],
     "GET /v1/status": [Row(one("GET", "/v1/status"))],
+    "GET /v1/metrics": [Row(one("GET", "/v1/metrics"))],
+    "GET /metrics": [Row(one("GET", "/metrics"))],
+    "GET /v1/events": [Row(one("GET", "/v1/events", follow=False, since=0))],
+    "POST /v1/reset": [Row(one("POST", "/v1/reset", {}), refused=True)],
     "GET /health": [Row(one("GET", "/health"))],
     "GET /v1/health": [Row(one("GET", "/v1/health"))],
     "GET /v1/config": [Row(one("GET", "/v1/config"))],
@@ -411,9 +415,8 @@ WITH_AGENT_ID = {
 TRIES = [(name, route) for name, entry in ENTRY_POINTS.items() for route in ROWS
          if not entry.agent_id or route in WITH_AGENT_ID]  # fmt: skip
 # Which read memories, and which write something else.
-READING = {"POST /v1/recall", "POST /v1/why", "POST /v1/context", "POST /v1/ask", "POST /v1/answer"}
 WITHOUT_MEMORIES = {
-    "POST /v1/check", "POST /v1/backup", "POST /v1/compact", "POST /v1/repair", "POST /v1/models/use",
+    "POST /v1/reset", "POST /v1/check", "POST /v1/backup", "POST /v1/compact", "POST /v1/repair", "POST /v1/models/use",
     "POST /v1/models/reindex", "POST /v1/notes/roots", "DELETE /v1/notes/roots", "POST /v1/notes/rescan",
 }  # fmt: skip
 READING = {"POST /v1/recall", "POST /v1/why", "POST /v1/context", "POST /v1/ask", "POST /v1/answer",
