@@ -4,6 +4,7 @@ The option of the command, else `namespace = "…"` in the `.mnemo.toml` of the 
 name of the git work tree's top folder where `client.project_namespaces` is on, else `default`.
 """
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,12 +34,14 @@ def choose_namespace(option: str | None, folder: Path, environ: Mapping[str, str
     folders = [folder, *folder.parents]
     for place in folders:
         named = place / FILE_NAME
-        if named.is_file():
+        # Not Path.is_file, which raises for a folder that cannot be entered, or whose name is too long: a transcript
+        # can come from another user or machine.
+        if os.path.isfile(named):  # noqa: PTH113
             return NamespaceChoice(_from_file(named), str(named))
     if _project_namespaces(environ):
         for place in folders:
             # A work tree's top holds `.git`: a folder, or a file where it is a submodule or a linked work tree.
-            if (place / ".git").exists() and place.name:
+            if os.path.exists(place / ".git") and place.name:  # noqa: PTH110
                 return NamespaceChoice(_valid_name(place.name[:CHARS_MAX], str(place)), str(place))
     return NamespaceChoice(DEFAULT, "default")
 

@@ -1,6 +1,7 @@
 """`mnemo import --from claude-code|codex|chatgpt`: conversations on the disk become sessions of turns. SPEC 5, 8"""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -164,6 +165,30 @@ def test_damaged_lines_and_files_are_named_and_stop_nothing(importer: Importer) 
     assert found["skipped"] == 1
     importer.give("--from", "claude-code", "not-there", code=2)
     assert "there are no conversations of claude-code in" in importer.messages
+
+
+def test_a_pipe_a_folder_and_a_directory_that_cannot_be_entered_stop_nothing(importer: Importer) -> None:
+    os.mkfifo(importer.home / "pipe.jsonl")
+    (importer.home / "folder.jsonl").mkdir()
+    importer.write("long.jsonl", claude("s-1", TALK, cwd="/" + 300 * "a"))
+    found = importer.answer("--from", "claude-code", ".")
+    assert (found["files"], found["stored"], found["problems"]) == (1, 4, [])
+    importer.give("--from", "claude-code", "long.jsonl", "--json")  # the namespace is that of the working directory
+
+
+@pytest.mark.parametrize(("offsets", "value", "why"), [((6, 8), 1, "encrypted"), ((8, 10), 99, "compression method")])
+def test_a_zip_that_cannot_be_unpacked_is_named(
+    importer: Importer, offsets: tuple[int, int], value: int, why: str
+) -> None:
+    talk = chatgpt("c-1", [("q", None, said("user", "How tall is the lighthouse of Tarifa?"))], "q")
+    path = importer.home / "export.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("conversations.json", json.dumps([talk]))
+    data = bytearray(path.read_bytes())
+    data[offsets[0]] = data[data.index(b"PK\x01\x02") + offsets[1]] = value
+    path.write_bytes(data)
+    found = importer.answer("--from", "chatgpt", "export.zip", code=1)
+    assert why in found["problems"][0]["why"]
 
 
 def test_rollouts_of_codex_and_the_zip_of_chatgpt_are_imported(importer: Importer) -> None:

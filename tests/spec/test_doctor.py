@@ -451,6 +451,13 @@ def test_a_text_keeps_no_path_name_or_quotation() -> None:
         "~/private/plan.md": "~/…",
         "of user Ines on /srv/data": "of user USER on /…",
         "KeyError: 'the key is with Otto'": "KeyError: …",
+        "ValueError: line 1\nThe key is with Otto": "ValueError: …",
+        "DiskFull: the key is with Otto": "DiskFull: …",
+        "zlib.error: the key is with Otto": "zlib.error: …",
+        "there is no 'key of Otto": "there is no …",
+        "/srv/The key, with Otto (his)/plan.md is missing": "/…",
+        "access.allow[0].user: this machine has no user `otto`": "access.allow[0].user: this machine has no user …",
+        "set `daemon.tcp_port`, or run `mnemo models pull`": "set `daemon.tcp_port`, or run `mnemo models pull`",
         "there is no setting 'x' here": "there is no setting … here",
         "up to 192,536 folders": "up to 192,536 folders",
     }

@@ -4,7 +4,9 @@ Each file is one request, so that neither side holds more than one of them; all 
 skips what it has: an import that was interrupted is given again.
 """
 
+import os
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, NamedTuple
@@ -62,7 +64,7 @@ def import_transcripts(context: CommandContext, tool: TranscriptTool) -> int:
                 raise
             failed += 1
             _add_problem(total, source.name, refused.message)
-        except (OSError, zipfile.BadZipFile) as unreadable:
+        except (OSError, EOFError, zipfile.BadZipFile, zlib.error) as unreadable:
             failed += 1
             _add_problem(total, source.name, f"it cannot be read: {unreadable}")
         sent += source.size
@@ -113,7 +115,8 @@ def _sources(context: CommandContext, tool: TranscriptTool) -> list[_TranscriptF
     for place in places:
         if place.is_dir():
             pattern = "conversations*.json" if tool == "chatgpt" else "*.jsonl"
-            found += map(_file_source, sorted(place.rglob(pattern), key=_age))
+            # A pipe with such a name would never end.
+            found += map(_file_source, sorted(filter(os.path.isfile, place.rglob(pattern)), key=_age))
             found += [part for path in sorted(place.glob("*.zip")) if tool == "chatgpt" for part in _zip_sources(path)]
         elif place.suffix == ".zip":
             found += _zip_sources(place)
@@ -166,7 +169,13 @@ def _has_conversations(name: str) -> bool:
 
 
 def _opener(path: Path, member: str) -> Callable[[], IO[bytes]]:
-    return lambda: zipfile.ZipFile(path).open(member)
+    def opened() -> IO[bytes]:
+        try:
+            return zipfile.ZipFile(path).open(member)
+        except RuntimeError as unusable:  # also NotImplementedError: encrypted, or packed by a method not known here
+            raise zipfile.BadZipFile(str(unusable)) from unusable
+
+    return opened
 
 
 def _namespace(context: CommandContext, head: bytes) -> str | None:

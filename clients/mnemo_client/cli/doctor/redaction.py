@@ -22,15 +22,21 @@ NAME_CHARS_MIN = 2  # a shorter name of a user or machine is in too many words t
 
 _RECORD = re.compile(r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} [A-Z]+) (.*)$")
 _FILE_LINE = re.compile(r'^  File ".*?((?:mnemo_\w+|site-packages)/[\w./-]+)", line (\d+), in [\w<>]+$')
-_EXCEPTION = re.compile(r"\b([A-Za-z_][\w.]*(?:Error|Exception|Warning|Interrupt|Refusal))\b: .*")
+# The name of an exception ends in Error or the like, or has capitals inside. Its message can have several lines.
+_EXCEPTION = re.compile(
+    r"\b((?:[A-Za-z_][\w.]*(?:[Ee]rror|Exception|Warning|Interrupt|Refusal))|[A-Z]+[a-z]+\w*[A-Z]\w*): .*", re.DOTALL
+)
 _EXCEPTION_LINE = re.compile(r"^([A-Za-z_][\w.]*(?:Error|Exception|Warning|Interrupt|Refusal))(?::.*)?$")
 _INSERTED = re.compile(r"%[-+ #0]*\d*(?:\.\d+)?([a-zA-Z])")
-_PATH = re.compile(r"(?<![\w.>~])(~?)/(?:[^\s'\"`,;:()]+/?)")
-_QUOTED = re.compile(r"""(?<!\w)'[^']*'|"[^"]*"|“[^”]*”""")
+_PATH = re.compile(r"(?<![\w.>~])(~?)/\S.*", re.DOTALL)  # a name can have blanks and commas: nobody knows where it ends
+_QUOTED = re.compile(r"""(?<!\w)'[^']*(?:'|\Z)|"[^"]*(?:"|\Z)|“[^”]*(?:”|\Z)""")
+_IN_BACKTICKS = re.compile(r"`([^`]*)(?:`|\Z)")
+_OWN_WORDS = re.compile(r"mnemo [a-z -]+|[a-z_]+(?:\.[a-z_]+)+")  # a command, or the key of a setting
 
 
 class Redactor:
-    """Replaces known paths by names such as DATA, then every other path, quotation and exception text by a mask."""
+    """Replaces known paths by names such as DATA, then quotations, exception texts and whatever follows another path by
+    a mask."""
 
     def __init__(self, environ: Mapping[str, str], places: Mapping[str, Path | str]) -> None:
         """places: the words that stand for known paths."""
@@ -46,6 +52,7 @@ class Redactor:
         """Return a text of the program without paths, names and quotations."""
         for path, name in self._exact:
             text = text.replace(path, name)
+        text = _IN_BACKTICKS.sub(lambda found: found[0] if _OWN_WORDS.fullmatch(found[1]) else MASK, text)
         text = _EXCEPTION.sub(rf"\1: {MASK}", _QUOTED.sub(MASK, text))
         text = _PATH.sub(lambda found: f"{found[1]}/{MASK}", text)
         for pattern, word in self._names:
