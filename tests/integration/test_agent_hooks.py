@@ -288,6 +288,16 @@ def test_wrong_input_never_fails_a_hook(
     assert reason in error
 
 
+def test_the_name_of_an_agents_folder_cannot_control_the_terminal(listening: RunningDaemon, tmp_path: Path) -> None:
+    folder = tmp_path / "a\x1b]0;title\x07"
+    folder.mkdir()
+    (folder / ".mnemo.toml").write_text("namespace = 5\n")
+    code, out, error = hook(listening, "prompt", given=claude("UserPromptSubmit", folder, prompt="Where is it?"))
+    assert (code, out) == (0, "")
+    assert "names no namespace" in error
+    assert error.strip().isprintable()
+
+
 def test_a_broken_namespace_file_does_not_fail_a_hook(listening: RunningDaemon, tmp_path: Path) -> None:
     (tmp_path / ".mnemo.toml").write_text("namespace = [")
     code, out, error = hook(listening, "prompt", given=claude("UserPromptSubmit", tmp_path, prompt="one"))

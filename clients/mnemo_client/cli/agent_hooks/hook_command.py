@@ -44,13 +44,13 @@ def hook(context: CommandContext) -> int:
     try:
         AgentHookRun(context).run()
     except MnemoError as failed:
-        context.message(f"the hook did nothing: {' '.join(f'{failed.message} {failed.hint}'.split())}")
+        context.message(f"the hook did nothing: {sanitize(' '.join(f'{failed.message} {failed.hint}'.split()))}")
     except TimeoutError as late:
         context.message(f"the hook did nothing within its {_budget_ms(context)} ms: {late}")
     except OSError as failed:
-        context.message(f"the hook did nothing: {failed.strerror or failed}")
+        context.message(f"the hook did nothing: {sanitize(failed.strerror or str(failed))}")
     except Exception as bug:  # noqa: BLE001 - an agent whose hook fails may refuse the prompt
-        context.message(f"the hook did nothing: a bug in it: {type(bug).__name__}: {bug}")
+        context.message(f"the hook did nothing: a bug in it: {type(bug).__name__}: {sanitize(str(bug))}")
     return EXIT_DONE
 
 

@@ -172,7 +172,7 @@ def _opener(path: Path, member: str) -> Callable[[], IO[bytes]]:
     def opened() -> IO[bytes]:
         try:
             return zipfile.ZipFile(path).open(member)
-        except RuntimeError as unusable:  # also NotImplementedError: encrypted, or packed by a method not known here
+        except RuntimeError as unusable:  # it is encrypted, or packed by a method that is not known here
             raise zipfile.BadZipFile(str(unusable)) from unusable
 
     return opened
