@@ -45,6 +45,7 @@ from mnemo_daemon.models.language.capability_probe import CapabilityProbe
 from mnemo_daemon.models.language.language_model_service import LanguageModelService
 from mnemo_daemon.models.language.task_runner import TaskRunner
 from mnemo_daemon.notes.notes_service import NotesService
+from mnemo_daemon.operations import OperationRegistry
 from mnemo_daemon.priority import QueryPriority
 from mnemo_daemon.retrieval.asked_questions import AskedQuestions
 from mnemo_daemon.retrieval.assisted_recall import AssistedRecall
@@ -61,6 +62,7 @@ from mnemo_daemon.transfer.markdown_export import MarkdownExport
 from mnemo_store.disk import Disk
 from mnemo_store.indexes.attributes import MemoryFilter
 from mnemo_store.maintenance.backup import BackupManifest
+from mnemo_store.progress import Progress, unreported
 from mnemo_store.records import DEFAULT_NAMESPACE, PutMeta
 from mnemo_store.store import Store, WriteResult
 
@@ -121,6 +123,7 @@ class Services:
         self.disk = disk
         self.priority = QueryPriority()
         self.requests = RequestMetrics()
+        self.operations = OperationRegistry()
         self.catalogue = ModelCatalogue(configuration.folders.models)
         models = configuration.settings.models
         self.embedding = EmbeddingService(
@@ -246,14 +249,14 @@ class Services:
         self.notes = self._made_notes()
         self.notes.start()
 
-    def reset(self) -> tuple[Path, BackupManifest]:
+    def reset(self, progress: Progress = unreported) -> tuple[Path, BackupManifest]:
         """Empty the store after a backup, which is returned. Watched folders and the models in use stay, and the notes
         are read again."""
         self.notes.stop()
         try:
             self.usage_recorder.write()
             self.topic_nodes.write_recalls()
-            made = self.maintenance.reset(tuple(MODELS_IN_USE.values()))
+            made = self.maintenance.reset(tuple(MODELS_IN_USE.values()), progress)
         except BaseException:
             self.notes = self._made_notes()
             self.notes.start()

@@ -15,6 +15,7 @@ from mnemo_store.errors import BadBackup, FolderInUse, HistoryUnavailable, Store
 from mnemo_store.maintenance import backup
 from mnemo_store.maintenance import restore as restoring
 from mnemo_store.maintenance.restore import RestoreResult
+from mnemo_store.progress import Amount
 from mnemo_store.records import DropMemory, ErasedText, skip_hash
 from mnemo_store.store import Store, TextVectors
 from tests.golden.make import fill, state_of
@@ -283,8 +284,8 @@ def test_a_start_does_not_finish_a_restore_that_is_still_running(tmp_path: Path)
 
 
 def test_a_backup_that_cannot_be_made_leaves_no_file_open(tmp_path: Path) -> None:
-    def in_the_way(what: str, _: float) -> None:
-        if what == "journal":
+    def in_the_way(step: str, _: Amount, __: int) -> None:
+        if step == "copying the database":
             (tmp_path / "kept" / "journal").write_bytes(b"")
 
     with opened(tmp_path / "data") as store:

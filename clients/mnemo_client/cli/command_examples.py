@@ -105,7 +105,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "models reindex": ("models reindex --stats", "models reindex"),
     "llm": ("llm --since 7d",),
     "llm usage": ("llm usage --since 2026-05-01",),
-    "reindex": ("reindex --stats", "reindex --force --batch-size 16"),
+    "reindex": ("reindex --stats", "reindex --force --batch-size 16", "reindex --wait"),
     "mcp": ("mcp   # an agent starts it, and speaks with it over standard input",),
     "backup": ("backup", "backup ~/usb-disk/mnemo-2026-05"),
     "check": ("check", "check --json"),

@@ -187,6 +187,7 @@ _REINDEX = (
     _DRY_RUN,
     _flag("--force", help="compute every vector again, even those that are there"),
     _flag("--stats", help="only show how many memories have a vector"),
+    _flag("--wait", help="return once the vectors are computed"),
     _option("--batch-size", help="number of texts in a batch", type=int, metavar="N"),
 )
 _NOTES = (

@@ -25,8 +25,22 @@ class JobStatus(AnswerBody):
     failed_at: int | None = None
 
 
+class OperationView(AnswerBody):
+    """A long request under way. Its steps follow each other; `done` and `total` count what the step works on."""
+
+    name: str  # of the request: backup, check, compact, consolidate, export, forget, import, reindex, repair, reset
+    step: str
+    done: int
+    total: int  # 0: not known
+    started_at: int
+    seconds: float  # since then
+    rate: float | None = None  # of `done`, a second
+    seconds_left: float | None = None  # of the step
+
+
 class JobsAnswer(AnswerBody):
     """GET /v1/jobs."""
 
     jobs: list[JobStatus]
+    operations: list[OperationView] = []
     last_cycle: CycleView | None = None  # of the job `consolidation`, or on request

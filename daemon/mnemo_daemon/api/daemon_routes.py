@@ -3,7 +3,7 @@
 import os
 from typing import Any
 
-from mnemo_client.protocol.jobs import JobsAnswer, JobStatus
+from mnemo_client.protocol.jobs import JobsAnswer, JobStatus, OperationView
 from mnemo_client.protocol.llm import LlmUsageAnswer
 from mnemo_client.protocol.primitives import RequestBody
 from mnemo_client.protocol.status import (
@@ -19,6 +19,7 @@ from mnemo_client.protocol.status import (
 from mnemo_daemon.api.request_codec import query_time
 from mnemo_daemon.api.status_report import StatusReport
 from mnemo_daemon.api.workers import WorkerPool
+from mnemo_daemon.operations import LongOperation, OperationProgress
 from mnemo_daemon.scheduler import JobReport
 from mnemo_daemon.server.router import Reply, Request, Route
 from mnemo_daemon.services import Services
@@ -75,7 +76,10 @@ class DaemonApi:
 
     async def jobs(self, _: Request) -> Reply:
         last_cycle = await self._workers.run(self._report.last_cycle)
-        return Reply(JobsAnswer(jobs=list(map(job_status, self._report.job_reports())), last_cycle=last_cycle))
+        return Reply(JobsAnswer(
+            jobs=list(map(job_status, self._report.job_reports())), last_cycle=last_cycle,
+            operations=list(map(operation_view, self._services.operations.progress())),
+        ))  # fmt: skip
 
     async def llm_usage(self, request: Request) -> Reply:
         since = query_time(request.query.since)
@@ -103,10 +107,25 @@ class DaemonApi:
         serving, waiting, total = indexing.serving(), indexing.waiting(), indexing.eligible()
         if not asked.dry_run:
             indexing.reindex(recompute=asked.force, batch=asked.batch_size)
+            operation = LongOperation("reindex")
+            operation.report("computing vectors", lambda: total - indexing.waiting(), total)
+            self._services.operations.follow(
+                operation, lambda: not indexing.waiting() or indexing.progress().state == "off"
+            )
         return ReindexAnswer(
             total=total, with_vectors=total - waiting, queued=total if asked.force else waiting,
             dimensions=serving.embedder.dimensions if serving else None, dry_run=asked.dry_run,
         )  # fmt: skip
+
+
+def operation_view(progress: OperationProgress) -> OperationView:
+    """An operation as it is answered."""
+    name, step, done, total, started_at, seconds, rate, seconds_left = progress
+    return OperationView(
+        name=name, step=step, done=done, total=total, started_at=started_at, seconds=round(seconds, 1),
+        rate=None if rate is None else round(rate, 1),
+        seconds_left=None if seconds_left is None else round(seconds_left, 1),
+    )  # fmt: skip
 
 
 def job_status(report: JobReport) -> JobStatus:

@@ -88,8 +88,12 @@ class ErasureApi:
         if request.ask.dry_run:
             return Reply(await self._thread.run(forgetting.plan, ids))
         by, asked = access.caller_of(request).name, request.ask
-        purge = partial(forgetting.erase, ids, by, quoting=asked.quoting, everywhere=asked.everywhere)
-        return Reply(await self._thread.run(purge))
+        with self._services.operations.running("forget") as operation:
+            purge = partial(
+                forgetting.erase, ids, by, quoting=asked.quoting, everywhere=asked.everywhere,
+                progress=operation.report,
+            )  # fmt: skip
+            return Reply(await self._thread.run(purge))
 
     def _resolved(self, texts: Sequence[str], caller: Caller) -> list[str]:
         resolve = self._services.memories.resolve

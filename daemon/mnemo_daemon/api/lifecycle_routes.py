@@ -162,7 +162,8 @@ class LifecycleApi:
         namespace = access.namespace_of(request)
         consolidation = self._at_work = self._services.consolidation
         only = "" if namespace == access.EVERY_NAMESPACE else namespace
-        done = consolidation.run(only, is_dry_run=asked.dry_run, merge=asked.merge)
+        with self._services.operations.running("consolidate") as operation:
+            done = consolidation.run(only, is_dry_run=asked.dry_run, merge=asked.merge, progress=operation.report)
         return ConsolidateAnswer(
             cycle=response_codec.cycle_view(done.cycle), operations=_operation_views(done), total=len(done.operations),
             dry_run=asked.dry_run, namespace=namespace,

@@ -24,6 +24,7 @@ from mnemo_daemon.errors import Refusal
 from mnemo_daemon.maintenance.store_check import CheckReport, StoreCheck
 from mnemo_daemon.maintenance.store_repair import RepairReport, StoreRepair
 from mnemo_daemon.models.embedders.embedding import lower_thread_priority
+from mnemo_daemon.operations import LongOperation
 from mnemo_daemon.server.router import Reply, Request, Route
 from mnemo_daemon.services import Services
 from mnemo_store.maintenance.backup import BackupManifest
@@ -68,7 +69,8 @@ class MaintenanceApi:
     async def create_backup(self, request: Request) -> Reply:
         asked: BackupRequest = request.ask
         wanted = None if asked.folder is None else Path(asked.folder)
-        folder, made = await asyncio.to_thread(self._services.maintenance.back_up, wanted)
+        with self._services.operations.running("backup") as operation:
+            folder, made = await asyncio.to_thread(self._services.maintenance.back_up, wanted, operation.report)
         return Reply(_backup_answer(folder, made))
 
     async def reset(self, request: Request) -> Reply:
@@ -79,33 +81,39 @@ class MaintenanceApi:
             dry_run=not asked.confirm,
         )  # fmt: skip
         if asked.confirm:
-            answer.backup = _backup_answer(*await asyncio.to_thread(services.reset))
+            with services.operations.running("reset") as operation:
+                answer.backup = _backup_answer(*await asyncio.to_thread(services.reset, operation.report))
         return Reply(answer)
 
     async def compact(self, request: Request) -> Reply:
         asked: CompactRequest = request.ask
-        done = await asyncio.to_thread(
-            self._services.maintenance.compact, self._services.settings.history.keep, dry_run=asked.dry_run
-        )
+        services = self._services
+        with services.operations.running("compact") as operation:
+            done = await asyncio.to_thread(
+                services.maintenance.compact, services.settings.history.keep, dry_run=asked.dry_run,
+                progress=operation.report,
+            )  # fmt: skip
         sizes = done.sizes
         if sizes is None:  # of a dry run: as they are
-            now = self._services.store.disk_bytes()
+            now = services.store.disk_bytes()
             sizes = CompactionSizes(now["database"], now["database"], now["journal"], now["journal"])
         return Reply(CompactAnswer(
             versions=done.versions, history_from=done.history_from, dry_run=asked.dry_run, **sizes._asdict()
         ))  # fmt: skip
 
     async def check(self, _: Request) -> Reply:
-        return Reply(check_answer(await self._exclusively(self._store_check().run)))
+        with self._services.operations.running("check") as operation:
+            return Reply(check_answer(await self._exclusively(self._store_check(operation).run)))
 
     async def repair(self, request: Request) -> Reply:
         asked: RepairRequest = request.ask
-        repairing = StoreRepair(self._store_check())
-        return Reply(repair_answer(await self._exclusively(lambda: repairing.repair(dry_run=asked.dry_run))))
+        with self._services.operations.running("repair") as operation:
+            repairing = StoreRepair(self._store_check(operation))
+            return Reply(repair_answer(await self._exclusively(lambda: repairing.repair(dry_run=asked.dry_run))))
 
-    def _store_check(self) -> StoreCheck:
+    def _store_check(self, operation: LongOperation) -> StoreCheck:
         s = self._services
-        return StoreCheck(s.store, s.views, s.indexing, s.stopped.is_set, s.disk)
+        return StoreCheck(s.store, s.views, s.indexing, s.stopped.is_set, s.disk, operation.report)
 
     async def _exclusively(self, work: Callable[[], T]) -> T:
         if self._is_busy:

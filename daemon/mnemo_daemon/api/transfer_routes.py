@@ -97,8 +97,12 @@ class TransferApi:
 
     async def _pieces(self, lines: Iterator[bytes]) -> AsyncIterator[bytes]:
         """The lines, many at once; each bundle is made off the loop."""
-        while piece := await self._workers.run(_bundle, lines):
-            yield piece
+        with self._services.operations.running("export") as operation:
+            sent = 0
+            while piece := await self._workers.run(_bundle, lines):
+                yield piece
+                sent += len(piece)
+                operation.report("sending", sent, 0)
 
     # In
 
@@ -167,7 +171,8 @@ class TransferApi:
     def _import(
         self, spooled: BinaryIO, guard: SecretPolicy, wanted: ImportRequest, progress: ImportState
     ) -> ImportAnswer:
-        with spooled:
+        with spooled, self._services.operations.running(progress):
+            progress.set_total(os.fstat(spooled.fileno()).st_size)
             services, first_line = self._services, _first_line(spooled)
             if dump.is_dump(first_line):
                 return StoreMerge(services.store, wanted, progress, self._space(), services.on_store_replaced).run(

@@ -38,6 +38,7 @@ from mnemo_store.disk import Disk, is_disk_full
 from mnemo_store.errors import ClosedStoreError, DiskFull, StoreError
 from mnemo_store.journal.dump import MemoryRow, VersionRow
 from mnemo_store.maintenance import compaction
+from mnemo_store.progress import Progress, unreported
 from mnemo_store.records import Change, ErasedText, Memory, PutMemory, PutMeta, skip_hash
 from mnemo_store.recovery.supervisor import StateSupervisor
 from mnemo_store.store import Store, WriteResult
@@ -74,6 +75,7 @@ class Erasure:
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._retry_at = 0.0  # monotonic
+        self._progress: Progress = unreported  # of the erasure under way
         self._unsearched: list[Memory] = []  # what was dropped and whose traces are not yet gone
         if self._mark() != ErasureMark():
             self.pending = "it was cut short, and goes on"
@@ -99,7 +101,10 @@ class Erasure:
             with self._store.snapshot() as snapshot:
                 yield from (stored.memory for stored in snapshot.versions(memory_id))
 
-    def erase(self, ids: Sequence[str], by: str, *, quoting: bool = False, everywhere: bool = False) -> EraseAnswer:
+    def erase(
+        self, ids: Sequence[str], by: str, *, quoting: bool = False, everywhere: bool = False,
+        progress: Progress = unreported,
+    ) -> EraseAnswer:  # fmt: skip
         """Erase these memories (whole ids) and what was derived from them; with `quoting` also memories that quote one
         of their texts in full, and with `everywhere` also from the known copies of the store.
 
@@ -109,19 +114,31 @@ class Erasure:
         began = time.monotonic()
         with self._lock:
             self._refuse_degraded()
-            before = self._load_marked()
-            if quoting:
-                planned = erasure.plan_erasure(tuple(ids), self._hard_delete.relations())
-                ids = [*ids, *(each.id for each in self._quotations(planned.erased))]
-            mark = ErasureMark((*before.asked, *ids), before.derived, before.everywhere or everywhere)
-            planned = self._delete_marked(mark, by)
-            report = _report(planned._replace(asked=tuple(ids)))
-            self._erase_and_report(report, everywhere=mark.everywhere)
+            self._progress = progress
+            try:
+                planned, report = self._erase_named(ids, by, quoting=quoting, everywhere=everywhere)
+            finally:
+                self._progress = unreported
         report.seconds = round(time.monotonic() - began, 3)
         log.info(
-            "forgot %d memories and %d derived from them in %.1f s", len(ids), len(planned.derived), report.seconds
-        )
+            "forgot %d memories and %d derived from them in %.1f s",
+            len(report.purged), len(planned.derived), report.seconds,
+        )  # fmt: skip
         return report
+
+    def _erase_named(
+        self, ids: Sequence[str], by: str, *, quoting: bool, everywhere: bool
+    ) -> tuple[ErasurePlan, EraseAnswer]:
+        before = self._load_marked()
+        if quoting:
+            planned = erasure.plan_erasure(tuple(ids), self._hard_delete.relations())
+            ids = [*ids, *(each.id for each in self._quotations(planned.erased))]
+        mark = ErasureMark((*before.asked, *ids), before.derived, before.everywhere or everywhere)
+        self._progress("deleting the memories", 0, 0)
+        planned = self._delete_marked(mark, by)
+        report = _report(planned._replace(asked=tuple(ids)))
+        self._erase_and_report(report, everywhere=mark.everywhere)
+        return planned, report
 
     def resume_if_due(self) -> None:
         """Continue an interrupted erasure, at most every RETRY_SECONDS."""
@@ -229,13 +246,16 @@ class Erasure:
 
     def _erase(self, report: EraseAnswer, *, everywhere: bool) -> None:
         folder = self._store.folder
+        self._progress("reading the texts that stay", 0, 0)
         sought = residue_scan.distinctive_texts(self._store, residue_patterns(self._unsearched), self._continue)
         report.candidates = residue_scan.quotations(self._store, whole_texts_of(self._unsearched), self._continue)
         clear_names(self._store, [memory.content for memory in self._unsearched])
+        self._progress("rebuilding the indexes", 0, 0)
         self._rebuild_views()
+        self._progress("removing left-over files", 0, 0)
         report.places += residue_scan.remove_leftovers(folder, sought, self._disk, self._continue)
         sizes = self._store.run_exclusively(self._rewrite_journal).result()
-        looked = residue_scan.scan_folder(folder, sought, self._continue)
+        looked = residue_scan.scan_folder(folder, sought, self._continue, self._progress)
         if looked.found:  # it may have been said again meanwhile, in what stays
             still = residue_scan.distinctive_texts(
                 self._store, sought.only(set().union(*looked.found.values())), self._continue
@@ -264,6 +284,7 @@ class Erasure:
             )
             for each in report.candidates[:NAMED_MAX]
         ]
+        self._progress("searching backups and other copies", 0, 0)
         self._check_copies(report, sought, everywhere=everywhere)
         report.searched = ResidueSearch(
             files=looked.files, bytes=looked.bytes, needles=len(sought), found=[str(path) for path in looked.found]
@@ -301,7 +322,7 @@ class Erasure:
         retry_while_full(self._rebuild_all_views, self._pause)
 
     def _rewrite_journal(self, supervisor: StateSupervisor) -> compaction.CompactionSizes:
-        return compaction.compact(supervisor, 1, self._spaces())
+        return compaction.compact(supervisor, 1, self._spaces(), self._progress)
 
     def _pause(self, seconds: float = PAUSE_SECONDS) -> None:
         self._stopping.wait(seconds)

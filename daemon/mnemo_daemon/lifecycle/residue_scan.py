@@ -26,6 +26,7 @@ from mnemo_store.codec import encode_json
 from mnemo_store.database.migrations import BACKUPS_FOLDER
 from mnemo_store.disk import Disk
 from mnemo_store.maintenance.repair import QUARANTINE
+from mnemo_store.progress import Progress, unreported
 from mnemo_store.records import Memory, normalized_text
 from mnemo_store.store import Store
 from mnemo_store.tables import TABLES
@@ -112,21 +113,33 @@ def program_text() -> bytes:
     return b"\n".join(path.read_bytes() for folder in folders for path in sorted(folder.rglob("*.py")))
 
 
-def scan_folder(folder: Path, sought: ResiduePatterns, pause: Pause, *, with_backups: bool = False) -> ResidueReport:
+def scan_folder(
+    folder: Path, sought: ResiduePatterns, pause: Pause, progress: Progress = unreported, *, with_backups: bool = False
+) -> ResidueReport:
     """Search every file of a data folder, its backups only if asked for."""
     finder = ResidueFinder(sought)
     found: dict[Path, set[str]] = {}
     files = size = 0
-    for path in _files(folder, with_backups=with_backups):
+    paths = list(_files(folder, with_backups=with_backups))
+    total = sum(_size_of(folder / path) for path in paths)
+    for path in paths:
         files += 1
         names: set[str] = set()
         for piece in _pieces(folder / path, finder.overlap):
             size += len(piece)
             names |= finder.find(piece)
+            progress("searching every file", size, total)
             pause()
         if names:
             found[path] = names
     return ResidueReport(files, size, found)
+
+
+def _size_of(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:  # removed meanwhile
+        return 0
 
 
 def remove_leftovers(folder: Path, sought: ResiduePatterns, disk: Disk, pause: Pause) -> list[SearchedPlace]:

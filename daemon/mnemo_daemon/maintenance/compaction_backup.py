@@ -26,6 +26,7 @@ from mnemo_store.maintenance import backup, compaction, reset
 from mnemo_store.maintenance.backup import BackupManifest
 from mnemo_store.maintenance.compaction import CompactionSizes
 from mnemo_store.maintenance.reset import ChangedSinceBackup
+from mnemo_store.progress import Progress, unreported
 from mnemo_store.records import Memory, PutMeta
 from mnemo_store.store import Store, WriteResult
 
@@ -58,13 +59,13 @@ class StoreMaintenance:
         self._spaces = spaces  # whose vectors are kept
         self._lock = threading.Lock()
 
-    def compact(self, keep: str, *, dry_run: bool = False) -> CompactionResult:
+    def compact(self, keep: str, *, dry_run: bool = False, progress: Progress = unreported) -> CompactionResult:
         """Delete the versions that were replaced longer ago than `keep` says, and return free room to the disk."""
         with self._exclusively():
             with self._store.snapshot() as snapshot:
                 known = history_start(snapshot)
             start = self._start(keep, known)
-            given_up = self._count_given_up(start.seq)
+            given_up = self._count_given_up(start.seq, progress)
             if dry_run:
                 return CompactionResult(None, given_up, start.at or None)
             if start.seq > known.seq:
@@ -72,7 +73,7 @@ class StoreMaintenance:
                 self._store.transact(lambda _: WriteResult((fact,), None, "compact"), by="compact", frees=True).result()
             spaces = self._spaces() or None  # with no model at hand, nobody can tell which vectors are of use
             sizes = self._store.run_exclusively(
-                lambda supervisor: compaction.compact(supervisor, start.seq, spaces)
+                lambda supervisor: compaction.compact(supervisor, start.seq, spaces, progress)
             ).result()
             allocator.trim()
             log.info("compacted: database %d to %d bytes, journal %d to %d", *sizes)
@@ -88,23 +89,21 @@ class StoreMaintenance:
         if first and first[0][1].at < self._store.now() - OVERDUE * days * DAY_MS:
             self.compact(keep)
 
-    def back_up(
-        self, folder: Path | None, progress: backup.Progress = lambda _, __: None
-    ) -> tuple[Path, BackupManifest]:
+    def back_up(self, folder: Path | None, progress: Progress = unreported) -> tuple[Path, BackupManifest]:
         """A backup in a folder that is new or empty; without one, in the data folder's `backups`."""
         with self._exclusively():
             return self._back_up(folder, progress)
 
-    def reset(self, kept_facts: Sequence[str]) -> tuple[Path, BackupManifest]:
+    def reset(self, kept_facts: Sequence[str], progress: Progress = unreported) -> tuple[Path, BackupManifest]:
         """Empty the store, after a backup in the data folder's `backups` that has its last change; return the backup.
 
         Raises ChangedSinceBackup where the store was changed during each of a few backups: nothing was removed then.
         """
         with self._exclusively():
             for is_last in (False, False, True):
-                folder, made = self._back_up(None)
+                folder, made = self._back_up(None, progress)
                 try:
-                    self._empty(made.seq, kept_facts)
+                    self._empty(made.seq, kept_facts, progress)
                 except ChangedSinceBackup:
                     shutil.rmtree(folder, ignore_errors=True)
                     if is_last:
@@ -115,7 +114,7 @@ class StoreMaintenance:
             log.warning("the store was emptied; its backup ends at change %d", made.seq)
             return folder, made
 
-    def _empty(self, backup_seq: int, kept_facts: Sequence[str]) -> None:
+    def _empty(self, backup_seq: int, kept_facts: Sequence[str], progress: Progress) -> None:
         """Announce the reset by a change of its own, which must follow the backup at once, then empty the store."""
 
         def announce(snapshot: Snapshot) -> WriteResult[None]:
@@ -124,12 +123,13 @@ class StoreMaintenance:
             return WriteResult((PutMeta(name=RESET_AT, value=str(self._store.now())),), None, "reset")
 
         announced = self._store.transact(announce, by="reset", frees=True).result().seq
-        act = partial(reset.reset, announced=announced, kept_facts=(*kept_facts, RESET_AT), history_from=HISTORY_FROM)
+        act = partial(
+            reset.reset, announced=announced, kept_facts=(*kept_facts, RESET_AT), history_from=HISTORY_FROM,
+            progress=progress,
+        )  # fmt: skip
         self._store.run_exclusively(act).result()
 
-    def _back_up(
-        self, folder: Path | None, progress: backup.Progress = lambda _, __: None
-    ) -> tuple[Path, BackupManifest]:
+    def _back_up(self, folder: Path | None, progress: Progress = unreported) -> tuple[Path, BackupManifest]:
         if folder is None:
             stamp = dt.datetime.fromtimestamp(self._store.now() / 1000, dt.UTC).strftime("%Y%m%dT%H%M%S")
             folder = first = self._store.folder / BACKUPS_FOLDER / f"backup-{stamp}"
@@ -160,10 +160,15 @@ class StoreMaintenance:
                 return start
             after = rows[-1][0]
 
-    def _count_given_up(self, oldest: int) -> int:
+    def _count_given_up(self, oldest: int, progress: Progress) -> int:
         """The number of versions that were replaced before the change `oldest`."""
 
+        done = 0
+
         def count(snapshot: Snapshot, memories: Sequence[Memory]) -> int:
+            nonlocal done
+            progress("counting earlier versions", done, snapshot.count())
+            done += len(memories)
             return sum(following.seq < oldest for memory in memories for following in snapshot.versions(memory.id)[1:])
 
         return sum(walk(self._store, lambda snapshot, *at: snapshot.memories(*at), count, MEMORIES_A_SLICE))

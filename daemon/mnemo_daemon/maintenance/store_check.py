@@ -5,6 +5,7 @@ one change, and differences are checked again in one snapshot; in the indexes, m
 """
 
 import contextlib
+import itertools
 import tempfile
 import time
 from collections import Counter
@@ -23,6 +24,7 @@ from mnemo_store.disk import Disk
 from mnemo_store.errors import ClosedStoreError, StoreCorruption
 from mnemo_store.indexes.attributes import AttributeStore
 from mnemo_store.maintenance.check import (
+    CHECK_SLICE,
     InvariantViolation,
     Remedy,
     TableSource,
@@ -30,7 +32,9 @@ from mnemo_store.maintenance.check import (
     check,
 )
 from mnemo_store.maintenance.journal_diff import JournalChangeError, JournalOwner, check_journal
+from mnemo_store.progress import Progress, unreported
 from mnemo_store.store import Store
+from mnemo_store.tables import TABLE_NAMES, TABLES
 
 KEPT_MAX = 10_000  # violations of one rule that are kept; the rest is counted
 PAUSE_SECONDS = 0.001  # between two slices, for those who want an answer
@@ -73,12 +77,16 @@ class StoreCheck:
     indexing: VectorIndexer | None = None
     stopping: Callable[[], bool] = lambda: False
     disk: Disk = field(default_factory=Disk)
+    progress: Progress = unreported
 
     def run(self) -> CheckReport:
         """Everything there is to find. Raises ClosedStoreError when the daemon stops meanwhile."""
         began, report = time.monotonic(), CheckReport()
         try:
-            report.add(check(self.source, report.checked, self.yield_to_queries))
+            with self.source() as at:
+                rows = sum(map(at.row_count, TABLE_NAMES))
+            slices = self._reported("reading the rows", report.checked.total, rows)
+            report.add(check(self.source, report.checked, slices))
             report.add(self._journal_violations(report))
             report.add(self._view_violations(report))
         except StoreCorruption as error:
@@ -106,9 +114,30 @@ class StoreCheck:
             raise ClosedStoreError("the daemon is shutting down")
         time.sleep(PAUSE_SECONDS)
 
+    def _reported(self, step: str, count: Callable[[], int], total: int) -> YieldToQueries:
+        """A `yield_to_queries` that reports the progress of a step after each of its slices."""
+
+        def end_slice() -> None:
+            self.progress(step, count(), total)
+            self.yield_to_queries()
+
+        return end_slice
+
+    def _memories_reported(self, name: str) -> YieldToQueries:
+        """As `_reported`, for a check of an index, which reads the memories."""
+        with self.source() as at:
+            memories = at.row_count("memories")
+        checked = itertools.count(CHECK_SLICE, CHECK_SLICE)
+        return self._reported(f"checking the index: {name}", checked.__next__, memories)
+
     def _journal_violations(self, report: CheckReport) -> Iterator[InvariantViolation]:
         try:
-            yield from check_journal(self.source, self.store_identity(), self.yield_to_queries)
+            with self.source() as at:
+                rows = sum(at.row_count(table.name) for table in TABLES)
+            compared = itertools.count(READ_SLICE, READ_SLICE)
+            self.progress("reading the journal", 0, 0)
+            slices = self._reported("comparing the journal", compared.__next__, rows)
+            yield from check_journal(self.source, self.store_identity(), slices)
             report.checked["journal"] = self.store.seq
         except JournalChangeError as error:
             report.notes.append(str(error))
@@ -133,7 +162,9 @@ class StoreCheck:
         seq, indexes = views.applied_seq, views.indexes
         with tempfile.TemporaryDirectory(prefix=SCRATCH, dir=folder) as scratch:
             live = as_files(indexes, Path(scratch), self.disk)
-            truth = expected_indexes(self.source, Path(scratch), self.disk, self.yield_to_queries)
+            truth = expected_indexes(
+                self.source, Path(scratch), self.disk, self._memories_reported("words and columns")
+            )
         report.checked |= dict.fromkeys(live, len(truth.ids))
         yield from find_differences(live, truth, touched_since(self.source, seq), views.attributes)
 
@@ -147,7 +178,7 @@ class StoreCheck:
         if (caught_up := self._caught_up(index)) is None:
             report.notes.append(f"{name} are being computed: they were not checked")
             return
-        found = list(index.verify(self.source, self.yield_to_queries))
+        found = list(index.verify(self.source, self._memories_reported(name)))
         report.checked[name] = caught_up.items
         if found and self._caught_up(index) is not None:
             again = {wrong.number for wrong in index.verify(self.source, self.yield_to_queries)}

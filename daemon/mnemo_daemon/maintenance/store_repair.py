@@ -118,7 +118,8 @@ class StoreRepair:
         for _ in range(ROUNDS_MAX):
             if not steps:
                 break
-            for step in steps:
+            for number, step in enumerate(steps):
+                self._checking.progress(f"repairing: {step.what}", number, len(steps))
                 log.warning("repair: %s (%d): %s", step.what, step.how_many, step.why)
                 self._act[step.remedy](step.violations)
                 self._wait_for_indexes()

@@ -170,7 +170,7 @@ class TranscriptImport:
             items = importers.read_conversations(whole)
         except ImportFormatError as malformed:
             raise unknown_export(str(malformed), first_line) from None
-        self._progress.of = len(items)
+        self._progress.set_total(len(items))
         for number, item in enumerate(items):
             self._progress.done = number
             yield from chatgpt.parse(f"[{number}]", item, parse_export_time)

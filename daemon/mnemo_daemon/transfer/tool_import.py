@@ -22,6 +22,7 @@ from mnemo_core.transfer.import_plan import ImportCandidate, ImportTarget, Secre
 from mnemo_core.transfer.importers import ImportFormatError, ImportItemError, Tool
 from mnemo_daemon.errors import Refusal, refusal_of
 from mnemo_daemon.memories.memory_service import INGESTED_PER_WRITE, Caller
+from mnemo_daemon.operations import LongOperation
 from mnemo_daemon.queue_retry import retry_while_full
 from mnemo_daemon.times import MS_MAX, parse_time
 from mnemo_store.backend import Snapshot
@@ -55,13 +56,20 @@ class ImportRequest(NamedTuple):
     group: str = ""  # of an import that this one continues
 
 
-class ImportState:
+class ImportState(LongOperation):
     """The progress of an import; `stop` ends it after the current slice."""
 
     def __init__(self) -> None:
+        super().__init__("import")
         self.done = 0
         self.of = 0
+        self.set_total(0)
         self.stop = threading.Event()
+
+    def set_total(self, total: int) -> None:
+        """Set what `done` counts up to."""
+        self.of = total
+        self.report("importing", lambda: self.done, total)
 
 
 class ImportInterruption(Exception):
@@ -125,7 +133,7 @@ class ToolImport:
                 yield f"line {number}", line
 
     def _elements(self, items: Sequence[tuple[str, msgspec.Raw]]) -> Iterator[tuple[str, msgspec.Raw]]:
-        self._progress.of = len(items)
+        self._progress.set_total(len(items))
         for number, item in enumerate(items):
             self._progress.done = number
             yield item

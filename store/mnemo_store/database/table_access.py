@@ -62,6 +62,10 @@ class TableSnapshot(Snapshot):
 
     # The rows as they are on the disk, for checks and repairs
 
+    def row_count(self, table: str) -> int:
+        """The number of rows of a table."""
+        return self._row_count(table)
+
     def row(self, table: str, key: bytes) -> bytes | None:
         value: bytes | None = self._value(table, key)
         return value

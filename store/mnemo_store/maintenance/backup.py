@@ -10,22 +10,23 @@ import hashlib
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 import msgspec
 
+from mnemo_store.database.environment import DATABASE_FILE
 from mnemo_store.database.integrity import is_intact
 from mnemo_store.disk import PIECE_BYTES, Disk, is_disk_full
 from mnemo_store.errors import BadBackup, DiskFull, StoreError
+from mnemo_store.progress import Progress, unreported
 from mnemo_store.records import FORMAT
 from mnemo_store.recovery import manifest
 from mnemo_store.recovery.supervisor import StateSupervisor
 from mnemo_store.store import Store
 
 BACKUP_FILE = "backup.json"
-
-Progress = Callable[[str, float], None]  # the current step, and the share of all work that is done
 
 
 class FileChecksum(msgspec.Struct, frozen=True):
@@ -56,7 +57,7 @@ class _JournalCopy(NamedTuple):
     manifest: manifest.StoreManifest
 
 
-def create_backup(store: Store, folder: Path, disk: Disk, progress: Progress = lambda _, __: None) -> BackupManifest:
+def create_backup(store: Store, folder: Path, disk: Disk, progress: Progress = unreported) -> BackupManifest:
     """Copies the store into a new or empty folder and verifies the copy. Writes go on meanwhile.
 
     Raises BadBackup where the copy fails verification or cannot be made there, and DiskFull; the incomplete copy is
@@ -70,19 +71,19 @@ def create_backup(store: Store, folder: Path, disk: Disk, progress: Progress = l
     if any(folder.iterdir()):
         raise BadBackup(f"{folder} is not empty: choose a new folder")
     try:
-        progress("database", 0.0)
         (folder / "db").mkdir(mode=0o700)
+        copy = folder / "db" / DATABASE_FILE
+        progress("copying the database", lambda: _file_size(copy), store.disk_bytes()["database"])
         has_database = store.copy_database(folder / "db")
-        progress("journal", 0.4)
         moment = store.run_exclusively(_open_segments).result()
-        _copy_segments(moment, folder, disk)
+        _copy_segments(moment, folder, disk, progress)
         moment.manifest.write(folder, disk)
-        progress("reading it back", 0.7)
+        progress("verifying the database", 0, 0)
         if has_database and not is_intact(folder / "db"):
             raise BadBackup("the copy of the database fails verification")
         listed = BackupManifest(
             mnemo_backup=1, format=FORMAT, store_id=moment.manifest.store_id, seq=moment.seq, at=store.now(),
-            has_database=has_database, files=list(file_checksums(folder)),
+            has_database=has_database, files=list(file_checksums(folder, progress)),
         )  # fmt: skip
         disk.replace_file(folder / BACKUP_FILE, [msgspec.json.format(msgspec.json.encode(listed), indent=1)])
         for place in (folder / "db", folder / "journal", folder, folder.parent):
@@ -94,7 +95,6 @@ def create_backup(store: Store, folder: Path, disk: Disk, progress: Progress = l
         if isinstance(error, OSError):
             raise _refusal(folder, error) from error
         raise
-    progress("done", 1.0)
     return listed
 
 
@@ -131,28 +131,53 @@ def _open_segments(supervisor: StateSupervisor) -> _JournalCopy:
     return _JournalCopy(seq, [(file, os.fstat(file.fileno()).st_size) for file in files], fresh)
 
 
-def _copy_segments(moment: _JournalCopy, folder: Path, disk: Disk) -> None:
+def _copy_segments(moment: _JournalCopy, folder: Path, disk: Disk, progress: Progress) -> None:
+    total = sum(size for _, size in moment.segments)
+    done = 0
     try:
         (folder / "journal").mkdir(mode=0o700)
         for file, size in moment.segments:
-            disk.replace_file(folder / "journal" / Path(file.name).name, _pieces(file, size))
+            report = partial(_report_piece, progress, "copying the journal", done, total)
+            disk.replace_file(folder / "journal" / Path(file.name).name, _pieces(file, size, report))
+            done += size
     finally:
         for file, _ in moment.segments:
             file.close()
 
 
-def _pieces(file: BinaryIO, size: int) -> Iterator[bytes]:
-    while size > 0:
-        piece = file.read(min(PIECE_BYTES, size))
+def _report_piece(progress: Progress, step: str, before: int, total: int, done: int) -> None:
+    progress(step, before + done, total)
+
+
+def _pieces(file: BinaryIO, size: int, report: Callable[[int], None]) -> Iterator[bytes]:
+    """The first bytes of a file; `report` is called with the number of those that were read."""
+    done = 0
+    while done < size:
+        report(done)
+        piece = file.read(min(PIECE_BYTES, size - done))
         if not piece:
             raise BadBackup(f"{Path(file.name).name} became shorter while it was copied")
-        size -= len(piece)
+        done += len(piece)
         yield piece
 
 
-def file_checksums(folder: Path) -> Iterator[FileChecksum]:
-    for path in sorted(folder.rglob("*")):
-        if path.is_file() and path.name not in (BACKUP_FILE, "lock.mdb", "lock"):
-            with path.open("rb") as file:
-                digest = hashlib.file_digest(file, "sha256").hexdigest()
-            yield FileChecksum(str(path.relative_to(folder)), path.stat().st_size, digest)
+def file_checksums(folder: Path, progress: Progress = unreported) -> Iterator[FileChecksum]:
+    """Yield size and checksum of every file of a backup."""
+    paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    sizes = {path: path.stat().st_size for path in paths if path.name not in (BACKUP_FILE, "lock.mdb", "lock")}
+    done = 0
+    for path, size in sizes.items():
+        digest = hashlib.sha256()
+        with path.open("rb") as file:
+            while piece := file.read(PIECE_BYTES):
+                progress("computing checksums", done, sum(sizes.values()))
+                digest.update(piece)
+                done += len(piece)
+        yield FileChecksum(str(path.relative_to(folder)), size, digest.hexdigest())
+
+
+def _file_size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0

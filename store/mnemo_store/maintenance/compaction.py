@@ -5,6 +5,7 @@ removes it. All of this runs alone on the writer thread (`Store.run_exclusively`
 interruption at any step leaves a complete store.
 """
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, pairwise
@@ -18,11 +19,13 @@ from mnemo_store.database.environment import Database, is_full
 from mnemo_store.database.table_access import TableRow, TableSnapshot, TableWriter
 from mnemo_store.errors import StoreError, StoreNotEmpty, UnknownOutcome
 from mnemo_store.journal import dump
+from mnemo_store.progress import Progress, unreported
 from mnemo_store.records import embedded_text, pair_text, text_hash
 from mnemo_store.recovery.supervisor import StateSupervisor
 from mnemo_store.tables import EMBEDDINGS, TABLE_NAMES, TURN_PAIRS
 
 ROWS = 5000  # copied in one commit
+ROWS_REPORTED = 500  # between two reports of the progress
 
 RowFilter = Callable[[str, TableRow], bool]  # of a table and a row: True if it is copied
 
@@ -36,7 +39,9 @@ class CompactionSizes(NamedTuple):
     journal: int
 
 
-def compact(supervisor: StateSupervisor, oldest: int, spaces: Sequence[str] | None) -> CompactionSizes:
+def compact(
+    supervisor: StateSupervisor, oldest: int, spaces: Sequence[str] | None, progress: Progress = unreported
+) -> CompactionSizes:
     """Rewrites database and journal with everything that is needed for any time from the change `oldest` on, and with
     the vectors of these spaces for texts that a memory or a pair of turns has (None: all vectors). The rest is removed.
 
@@ -44,21 +49,23 @@ def compact(supervisor: StateSupervisor, oldest: int, spaces: Sequence[str] | No
     """
     before = _sizes(supervisor)
     try:
-        _compact_once(supervisor, oldest, spaces)
+        _compact_once(supervisor, oldest, spaces, progress)
     except (OSError, lmdb.Error, StoreError) as error:
         if not (is_full(error) and supervisor.reserve.release()):
             raise
-        _compact_once(supervisor, oldest, spaces)
+        _compact_once(supervisor, oldest, spaces, progress)
     after = _sizes(supervisor)
     return CompactionSizes(before[0], after[0], before[1], after[1])
 
 
-def _compact_once(supervisor: StateSupervisor, oldest: int, spaces: Sequence[str] | None) -> None:
+def _compact_once(supervisor: StateSupervisor, oldest: int, spaces: Sequence[str] | None, progress: Progress) -> None:
     database = supervisor.database()
+    progress("reading the history", 0, 0)
     with supervisor.files.new_database() as target:
-        copy_rows(supervisor, database, target, _kept(supervisor, database, oldest, spaces))
+        copy_rows(supervisor, database, target, _kept(supervisor, database, oldest, spaces), progress)
     with supervisor.journal_rewrite_pending():
         supervisor.swap_in_new_database()
+        progress("rewriting the journal", 0, 0)
         rewrite_journal(supervisor)
 
 
@@ -150,11 +157,23 @@ def _replaced_at(here: TableSnapshot, version: TableRow, following: TableRow | N
     return seq_of(current[:8]) if current else 0
 
 
-def copy_rows(supervisor: StateSupervisor, source: Database, target: Database, keep: RowFilter) -> None:
+def copy_rows(
+    supervisor: StateSupervisor, source: Database, target: Database, keep: RowFilter, progress: Progress = unreported
+) -> None:
     """Copies row by row and in order, so that no page of the copy has ever held anything else."""
     with source.table_snapshot(supervisor.now()) as here:
+        total = sum(map(here.row_count, TABLE_NAMES))
+        read = itertools.count()
+
+        def kept(table: str) -> Iterator[TableRow]:
+            for row, number in zip(here.all_rows(table), read, strict=False):
+                if number % ROWS_REPORTED == 0:
+                    progress("rewriting the database", number, total)
+                if keep(table, row):
+                    yield row
+
         for table in TABLE_NAMES:
-            for rows in batched((row for row in here.all_rows(table) if keep(table, row)), ROWS):
+            for rows in batched(kept(table), ROWS):
                 target.write(supervisor.now(), partial(TableWriter.append_rows, table=table, rows=rows))
 
 

@@ -12,6 +12,7 @@ from mnemo_store.codec import seq_of
 from mnemo_store.database.table_access import TableRow
 from mnemo_store.errors import StoreError
 from mnemo_store.maintenance.compaction import copy_rows, rewrite_journal
+from mnemo_store.progress import Progress, unreported
 from mnemo_store.recovery.supervisor import StateSupervisor
 from mnemo_store.tables import BOOKKEEPING, CHANGES, FORGOTTEN, META, ROOTS
 
@@ -25,7 +26,10 @@ class ChangedSinceBackup(StoreError):
     hint = "try again when nothing writes to the store"
 
 
-def reset(supervisor: StateSupervisor, announced: int, kept_facts: Iterable[str], history_from: str) -> None:
+def reset(
+    supervisor: StateSupervisor, announced: int, kept_facts: Iterable[str], history_from: str,
+    progress: Progress = unreported,
+) -> None:  # fmt: skip
     """Empties the store, whose last change must be the one that announced the reset. Raises ChangedSinceBackup.
 
     kept_facts: names of facts that stay, such as the models in use. history_from: the name of the fact that holds the
@@ -43,7 +47,7 @@ def reset(supervisor: StateSupervisor, announced: int, kept_facts: Iterable[str]
         return table in (ROOTS.name, FORGOTTEN.name) or (table == META.name and row.key in facts)
 
     with supervisor.files.new_database() as target:
-        copy_rows(supervisor, database, target, keep)
+        copy_rows(supervisor, database, target, keep, progress)
         beginning = TableRow(history_from.encode(), f"{announced} {supervisor.now()}".encode())
         target.write(supervisor.now(), lambda writing: writing.put_row(META.name, beginning))
     for file in (supervisor.folder / VIEWS_FOLDER).glob("*"):  # by their change they would fit the emptied store

@@ -23,8 +23,8 @@ from mnemo_store.journal import dump
 from mnemo_store.journal.journal import JOURNAL_FILES, Journal
 from mnemo_store.journal.line_codec import SegmentHeader, seal
 from mnemo_store.maintenance import backup
-from mnemo_store.maintenance.backup import Progress
 from mnemo_store.maintenance.compaction import put_vectors
+from mnemo_store.progress import Progress, unreported
 from mnemo_store.records import FORMAT, ErasedText, PutErasedText, is_long_term, skip_hash
 from mnemo_store.recovery import folder_swap, manifest
 from mnemo_store.recovery.folder_lock import FolderLock
@@ -74,7 +74,7 @@ def restore(
     at: int | None = None,
     keep_forgotten: bool = True,
     finish: Callable[[Store, tuple[str, ...]], None] = lambda _, __: None,
-    progress: Progress = lambda _, __: None,
+    progress: Progress = unreported,
 ) -> RestoreResult:
     """Replaces `data` by the store of `source`: a backup, or a data folder, also `data` itself.
 
@@ -83,7 +83,7 @@ def restore(
     `keep_forgotten` off they come back. Raises FolderInUse, BadBackup, HistoryUnavailable, StoreError, OSError;
     `data` is then as it was.
     """
-    progress("reading what is there", 0.0)
+    progress("reading what is there", 0, 0)
     _refuse_backup_as_target(data)
     folder_swap.finish_swap(data, disk)
     replaced = _read_replaced(data) if keep_forgotten else _ReplacedStore({}, frozenset())
@@ -94,14 +94,14 @@ def restore(
             backup.verify_backup(source)
         shutil.rmtree(stage, ignore_errors=True)
         stage.mkdir(mode=0o700, parents=True)
-        progress("copying", 0.2)
+        progress("copying", 0, 0)
         copy_parts(source, stage, disk)
         if at is not None:
-            progress("going back", 0.4)
+            progress("going back", 0, 0)
             _go_back(stage, at, disk)
-        progress("opening", 0.6)
+        progress("opening", 0, 0)
         seq, memories, unwanted, recovered = _open_and_verify(stage, disk, now, replaced, finish)
-        progress("putting it in place", 0.9)
+        progress("putting it in place", 0, 0)
         kept = folder_swap.swap_in(data, disk, now())
     except BaseException:
         shutil.rmtree(stage, ignore_errors=True)
@@ -109,7 +109,6 @@ def restore(
     finally:
         if lock is not None:
             lock.release()
-    progress("done", 1.0)
     return RestoreResult(seq, memories, kept, unwanted, recovered)
 
 

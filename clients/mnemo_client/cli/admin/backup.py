@@ -8,6 +8,7 @@ from mnemo_client import process
 from mnemo_client.cli import offline_process
 from mnemo_client.cli.context import CommandContext
 from mnemo_client.cli.format.units import plural, short_path, size_text
+from mnemo_client.cli.operation_progress import shown_progress
 from mnemo_client.errors import EXIT_DONE, UsageError
 from mnemo_client.paths import data_folder, socket_path
 
@@ -17,7 +18,9 @@ BACKUP_MANIFEST = "backup.json"  # a file that a backup has and a data folder do
 def backup(context: CommandContext) -> int:
     asked = context.options.folder
     folder = None if asked is None else context.path(asked)
-    made = context.client().back_up(folder)
+    client = context.client()
+    with shown_progress(context, "backup"):
+        made = client.back_up(folder)
     if context.print_json_if_asked():
         return EXIT_DONE
     shown = short_path(made.folder, context.cwd, context.home)
@@ -104,8 +107,8 @@ def reset(context: CommandContext) -> int:
                 f"would remove {what}, after a backup; {plural(planned.roots, 'folder')} of notes stay watched"
             )
         return EXIT_DONE
-    context.terminal.progress("backing up, then emptying the store …")
-    done = client.reset(confirm=True)
+    with shown_progress(context, "reset"):
+        done = client.reset(confirm=True)
     if context.print_json_if_asked() or done.backup is None:
         return EXIT_DONE
     shown = short_path(done.backup.folder, context.cwd, context.home)
@@ -117,7 +120,9 @@ def reset(context: CommandContext) -> int:
 
 
 def compact(context: CommandContext) -> int:
-    answer = context.client().compact(dry_run=context.options.dry_run)
+    client = context.client()
+    with shown_progress(context, "compact"):
+        answer = client.compact(dry_run=context.options.dry_run)
     if context.print_json_if_asked():
         return EXIT_DONE
     given_up = plural(answer.versions, "earlier version", "earlier versions")

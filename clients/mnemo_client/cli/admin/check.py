@@ -14,6 +14,7 @@ from mnemo_client import process
 from mnemo_client.cli import offline_process
 from mnemo_client.cli.context import CommandContext
 from mnemo_client.cli.format.units import number_text, plural, short_id
+from mnemo_client.cli.operation_progress import shown_progress
 from mnemo_client.cli.terminal import TextStyle, sanitize, table
 from mnemo_client.errors import EXIT_DONE, EXIT_FAILED
 from mnemo_client.paths import socket_path
@@ -64,7 +65,8 @@ def _ask_or_run_offline(
 ) -> T:
     """Return the daemon's answer or, if none runs, that of the offline program."""
     if process.is_listening(socket_path(context.environ)):
-        answer = ask(context.connect())
+        with shown_progress(context, words[0]):
+            answer = ask(context.connect())
         context.print_json_if_asked()
         return answer
     answer_json = offline_process.run_offline(context, *words)

@@ -6,6 +6,7 @@ from mnemo_client.cli import offline_process
 from mnemo_client.cli.context import CommandContext
 from mnemo_client.cli.format.state import calibration_lines, model_lines, usage_lines
 from mnemo_client.cli.format.units import number_text
+from mnemo_client.cli.operation_progress import wait_for_operation
 from mnemo_client.errors import EXIT_DONE, UnreachableError, UsageError
 
 DEFAULT_MODEL = "all-MiniLM-L6-v2"  # SPEC 4.1
@@ -99,15 +100,20 @@ def _model_in_use(context: CommandContext) -> str:
 
 def reindex(context: CommandContext) -> int:
     options = context.options
-    answer = context.client().reindex(
+    client = context.client()
+    answer = client.reindex(
         dry_run=options.dry_run or options.stats, force=options.force, batch_size=options.batch_size
     )
+    if options.wait and answer.queued and not answer.dry_run:
+        wait_for_operation(context, "reindex")
     if context.print_json_if_asked():
         return EXIT_DONE
     dimensions = f", {answer.dimensions} dimensions" if answer.dimensions else ""
     share = f"{number_text(answer.with_vectors)} of {number_text(answer.total)}"
     context.print(f"memories with a vector: {share}{dimensions}")
-    if not options.stats:
+    if options.wait and answer.queued and not answer.dry_run:
+        context.print(f"{number_text(answer.queued)} computed")
+    elif not options.stats:
         verb = "would be" if answer.dry_run else "are being"
         context.print(f"{number_text(answer.queued)} {verb} computed" if answer.queued else "none is missing")
     return EXIT_DONE

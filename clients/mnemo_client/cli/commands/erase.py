@@ -6,6 +6,7 @@ from mnemo_client.cli.arguments import list_candidates, memory_id_argument, time
 from mnemo_client.cli.context import CommandContext
 from mnemo_client.cli.format.records import choice_lines
 from mnemo_client.cli.format.units import number_text, plural, short_id, size_text
+from mnemo_client.cli.operation_progress import shown_progress
 from mnemo_client.cli.terminal import TextStyle, sanitize
 from mnemo_client.errors import EXIT_DONE, EXIT_FAILED, NotFoundError, UsageError
 from mnemo_client.protocol.erasure import EraseAnswer, EraseFilter
@@ -44,7 +45,8 @@ def forget(context: CommandContext) -> int:
         if planned.backups and not everywhere:
             context.print(*_copy_lines(planned, context.style))
             everywhere = context.ask("rewrite these copies without it")
-    report = client.erase_many(planned.purged, quoting=quoting, everywhere=everywhere)
+    with shown_progress(context, "forget"):
+        report = client.erase_many(planned.purged, quoting=quoting, everywhere=everywhere)
     if not context.print_json_if_asked():
         context.print(*report_lines(report, context.style))
     return EXIT_DONE if report.complete else EXIT_FAILED

@@ -3,6 +3,7 @@
 from mnemo_client.cli.context import CommandContext
 from mnemo_client.cli.format.lifecycle import consolidate_lines, cycle_lines, proposal_lines, waiting_operations
 from mnemo_client.cli.format.units import SHORT_ID_DIGITS, plural
+from mnemo_client.cli.operation_progress import shown_progress
 from mnemo_client.errors import EXIT_DONE, EXIT_NOT_FOUND, UsageError
 from mnemo_client.protocol.lifecycle import ProposalView, ReviewAnswer, Verdict
 
@@ -23,7 +24,8 @@ def consolidate(context: CommandContext) -> int:
         return EXIT_DONE if answer.cycles else EXIT_NOT_FOUND
     if options.top is not None:
         raise UsageError("-k is the number of cycles that --history lists", "give it together with --history")
-    done = client.consolidate(dry_run=options.dry_run, merge=options.merge or None)
+    with shown_progress(context, "consolidate"):
+        done = client.consolidate(dry_run=options.dry_run, merge=options.merge or None)
     if not context.print_json_if_asked():
         context.page(list(consolidate_lines(done, context.style)))
         if not options.dry_run and done.total:

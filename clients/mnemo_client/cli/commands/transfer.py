@@ -4,11 +4,13 @@ import io
 import os
 import stat
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from mnemo_client.cli.context import CommandContext
+from mnemo_client.cli.operation_progress import shown_progress
 from mnemo_client.cli.terminal import sanitize
 from mnemo_client.errors import EXIT_DONE, EXIT_FAILED, MnemoError, UsageError
 from mnemo_client.protocol.choices import TRANSCRIPT_TOOLS
@@ -61,7 +63,7 @@ def import_(context: CommandContext) -> int:
     if options.file is None:
         raise UsageError("name the file of an export", "transcripts are found by themselves: --from claude-code")
     client = context.client()
-    with _open_input(context) as file:
+    with _open_input(context) as file, shown_progress(context, "import"):
         found = client.import_from(
             _read_pieces(context, file, _input_size(file)),
             tool=options.source,
@@ -69,7 +71,6 @@ def import_(context: CommandContext) -> int:
             user_id=options.user,
             allow_forgotten=options.allow_forgotten,
             dry_run=options.dry_run,
-            watch=lambda done, of: _show_progress(context, "importing", done, of),
         )
     if not context.print_json_if_asked():
         context.print(*_import_lines(found))
@@ -82,9 +83,11 @@ def import_(context: CommandContext) -> int:
 def _export_lines(context: CommandContext, client: "Client") -> Iterator[bytes]:
     options = context.options
     lines = client.export(options.namespace, history=not options.no_history, vectors=options.vectors)
+    began = time.monotonic()
     for number, line in enumerate(lines):
         if options.file is not None and number % SHOWN_EVERY_LINES == 0:
-            context.terminal.progress(f"{number} lines")
+            rate = number / max(time.monotonic() - began, 0.001)
+            context.terminal.progress(f"exporting: {number:,} lines, {rate:,.0f} a second")
         yield line
 
 

@@ -44,6 +44,7 @@ from mnemo_daemon.models.language.task_runner import TaskRunner
 from mnemo_daemon.priority import QueryPriority
 from mnemo_daemon.settings import LifecycleSettings
 from mnemo_store.backend import Snapshot
+from mnemo_store.progress import Progress, unreported
 from mnemo_store.records import (
     Change,
     Cycle,
@@ -115,6 +116,10 @@ class _CycleRun:
     def result(self) -> CycleResult:
         """The cycle and its operations so far."""
         return CycleResult(self.cycle, self._operations, self._texts, self._is_dry_run)
+
+    def report(self, progress: Progress) -> None:
+        """Report how many steps of the cycle are done."""
+        progress("steps of the cycle", len(STEPS) - len(self._left), len(STEPS))
 
     def advance(self) -> bool:
         """Carry out the next step; return whether there are more. Raises a Refusal where the daemon ends."""
@@ -267,22 +272,30 @@ class Consolidation:
 
     # On request
 
-    def run(self, namespace: str = "", *, is_dry_run: bool = False, merge: bool | None = None) -> CycleResult:
+    def run(
+        self, namespace: str = "", *, is_dry_run: bool = False, merge: bool | None = None,
+        progress: Progress = unreported,
+    ) -> CycleResult:  # fmt: skip
         """Run a cycle, behind the one that is under way, or say what one would do now."""
         wanted = self._settings().merge if merge is None else merge
         options = CycleOptions(self._store.now(), namespace, wanted)
         if is_dry_run:
+            progress("reading the memories", 0, 0)
             run = self._begun(options, is_requested=True, is_dry_run=True)
+            run.report(progress)
             while run.advance():
-                pass
+                run.report(progress)
             return run.result()
         with self._lock:
             while self._run is not None:
+                self._run.report(progress)
                 self._advanced(self._run)
             while True:
+                progress("reading the memories", 0, 0)
                 self._run = run = self._begun(options._replace(now=self._store.now()), is_requested=True)
+                run.report(progress)
                 while self._advanced(run):
-                    pass
+                    run.report(progress)
                 if run.cycle.namespace == namespace:  # else it was another one, which had been interrupted
                     return run.result()
 
