@@ -15,7 +15,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from mnemo_client.errors import SocketPathError
+from mnemo_client.errors import SocketPathError, UsageError
+from mnemo_client.namespace import choose_namespace
 from mnemo_client.paths import socket_path
 from tests.running import RunningDaemon
 from tests.transcripts import ReplayServer
@@ -36,7 +37,7 @@ PLACES: tuple[dict[str, str], ...] = (
     {"HOME": "/h", "XDG_DATA_HOME": "x", "MNEMO_SOCKET": ""},
     {"HOME": "/h", "MNEMO_SOCKET": "/s.sock", "MNEMO_DATA_DIR": "/d"},
     {"HOME": "/h", "MNEMO_SOCKET": "/" + "ä" * 53},
-    {"HOME": "/h", "MNEMO_SOCKET": "/" + "ä" * 54},
+    {"HOME": "/h", "MNEMO_SOCKET": "/" + "ä" * 53 + "x"},
     {"HOME": "/h", "XDG_RUNTIME_DIR": "/" + "r" * 95},
 )
 
@@ -88,7 +89,7 @@ def test_the_socket_path_is_found_by_the_same_rules_as_in_python(compiled: Path)
         console.log(JSON.stringify(JSON.parse(process.argv[2]).map(found)));
     """
     done = subprocess.run(
-        ["node", "-e", script, compiled / "src" / "socket-path.js", json.dumps(PLACES)],
+        ["node", "-e", script, compiled / "src" / "places.js", json.dumps(PLACES)],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     expected = []
@@ -99,6 +100,55 @@ def test_the_socket_path_is_found_by_the_same_rules_as_in_python(compiled: Path)
             expected.append(type(error).__name__)
     assert json.loads(done.stdout) == expected
     assert expected.count("SocketPathError") == 2
+
+
+def test_the_namespace_of_a_folder_is_found_by_the_same_rules_as_in_python(compiled: Path, tmp_path: Path) -> None:
+    on = {"MNEMO_CLIENT_PROJECT_NAMESPACES": "on"}
+    cases = [(str(folder), environ) for folder in project_folders(tmp_path) for environ in ({}, on)]
+    cases += [(str(tmp_path), {"MNEMO_CLIENT_PROJECT_NAMESPACES": "perhaps"})]
+    cases += [(str(tmp_path / "work" / "tree"), {"MNEMO_CONFIG": str(config)}) for config in tmp_path.glob("*.toml")]
+    cases = [(folder, {"HOME": str(tmp_path), **environ}) for folder, environ in cases]
+    script = """
+        const { folderNamespace } = require(process.argv[1]);
+        const found = ([folder, environ]) => {
+            try { return folderNamespace(folder, environ) ?? "default"; } catch (error) { return error.name; }
+        };
+        console.log(JSON.stringify(JSON.parse(process.argv[2]).map(found)));
+    """
+    done = subprocess.run(
+        ["node", "-e", script, compiled / "src" / "namespace.js", json.dumps(cases)],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    expected = []
+    for folder, environ in cases:
+        try:
+            expected.append(choose_namespace(None, Path(folder), environ).name)
+        except UsageError:
+            expected.append("MnemoError")
+    assert json.loads(done.stdout) == expected
+    assert {"default", "harbour", "häfen", "tree", "MnemoError"} == set(expected)
+
+
+def project_folders(root: Path) -> list[Path]:
+    """Make folders with files that name a namespace, work trees of git, and configuration files; return the folders."""
+    files = {
+        "a": '# of the port\nnamespace = "harbour"  # here\n',
+        "b": "[other]\nnamespace = 'x'\n",
+        "c": "namespace = 7\n",
+        "d": f'namespace = "{"x" * 65}"\n',
+        "e": "namespace = ' häfen '\n[other]\nnamespace = 'x'\n",
+        "f": 'namespace = ""\n',
+    }
+    folders = []
+    for name, text in files.items():
+        (root / name / "deep").mkdir(parents=True)
+        (root / name / ".mnemo.toml").write_text(text)
+        folders += [root / name, root / name / "deep"]
+    (root / "work" / "tree" / ".git").mkdir(parents=True)
+    (root / "work" / "tree" / "src").mkdir()
+    (root / "on.toml").write_text("[client]\nproject_namespaces = true\n")
+    (root / "off.toml").write_text("[client]\nproject_namespaces = false\n[other]\nproject_namespaces = true\n")
+    return [*folders, root / "work", root / "work" / "tree" / "src"]
 
 
 def test_every_field_that_the_client_declares_is_one_of_the_protocol() -> None:

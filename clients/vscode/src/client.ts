@@ -19,6 +19,8 @@ import {
   StartError,
   UnreachableError,
 } from "./errors";
+import { checkedNamespace } from "./namespace";
+import { chosenSocketPath, socketPath, type Environment } from "./places";
 import type {
   AskAnswer,
   AskRequest,
@@ -32,7 +34,6 @@ import type {
   SearchAnswer,
   StatusAnswer,
 } from "./protocol";
-import { chosenSocketPath, socketPath, type Environment } from "./socket-path";
 
 /** For one answer: enough for a daemon that has just been started. */
 export const TIMEOUT_MS = 30_000;
@@ -81,13 +82,14 @@ export interface RawAnswer {
 type CallOptions = Pick<RequestOptions, "signal" | "mayStart">;
 
 export class MnemoClient {
+  /** The starts that are under way, by socket. */
+  private static readonly starts = new Map<string, Promise<void>>();
   readonly socketPath: string;
   private readonly environ: Environment;
   private readonly namespace: string | undefined;
   private readonly command: string;
   private readonly timeoutMs: number;
   private readonly hasChosenSocket: boolean;
-  private starting: Promise<void> | undefined;
 
   /** Throws MnemoError for a socket path or namespace that cannot be used. */
   constructor(options: ClientOptions = {}) {
@@ -96,10 +98,7 @@ export class MnemoClient {
     this.socketPath = options.socketPath
       ? chosenSocketPath(options.socketPath, this.environ)
       : socketPath(this.environ);
-    this.namespace = options.namespace || undefined;
-    if (/\p{Cc}/u.test(this.namespace ?? "")) {
-      throw new MnemoError("a namespace has printable characters only", "give another namespace");
-    }
+    this.namespace = options.namespace ? checkedNamespace(options.namespace, "the option") : undefined;
     this.command = options.command || "mnemo";
     this.timeoutMs = options.timeoutMs ?? TIMEOUT_MS;
   }
@@ -173,15 +172,18 @@ export class MnemoClient {
     }
   }
 
-  /** Start the daemon with `mnemo up`; callers that wait at the same time share one start. Throws `cause`, StartError. */
+  /** Start the daemon with `mnemo up`; all who wait for it share one start. Throws UnreachableError. */
   private start(cause: UnreachableError): Promise<void> {
     if (OFF.has((this.environ["MNEMO_AUTOSTART"] ?? "").toLowerCase())) {
       return Promise.reject(new UnreachableError(cause.message, "MNEMO_AUTOSTART is off; start it with: mnemo up"));
     }
-    this.starting ??= this.runUp().finally(() => {
-      this.starting = undefined;
-    });
-    return this.starting;
+    const underWay = MnemoClient.starts.get(this.socketPath);
+    if (underWay !== undefined) {
+      return underWay;
+    }
+    const started = this.runUp().finally(() => MnemoClient.starts.delete(this.socketPath));
+    MnemoClient.starts.set(this.socketPath, started);
+    return started;
   }
 
   private runUp(): Promise<void> {

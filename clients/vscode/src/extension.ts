@@ -1,5 +1,7 @@
 /** The extension: commands, sidebar and status bar over the client. */
 
+import * as path from "node:path";
+
 import * as vscode from "vscode";
 
 import { MnemoClient } from "./client";
@@ -15,6 +17,7 @@ import {
 } from "./display";
 import { DocumentStore, SCHEME } from "./documents";
 import { CancelledError } from "./errors";
+import { folderNamespace } from "./namespace";
 import type { MemoryView, RecalledMemory } from "./protocol";
 import { MemoryTree } from "./sidebar";
 import { StatusBar } from "./status-bar";
@@ -42,7 +45,6 @@ export function activate(context: vscode.ExtensionContext): void {
     vscode.window.registerTreeDataProvider("mnemod.memories", extension.tree),
     vscode.workspace.onDidChangeConfiguration((change) => {
       if (change.affectsConfiguration("mnemod")) {
-        extension.forgetClient();
         void extension.refresh(false).catch(() => undefined);
       }
     }),
@@ -67,22 +69,15 @@ class Extension {
   readonly documents = new DocumentStore();
   readonly tree = new MemoryTree();
   readonly statusBar = new StatusBar(() => this.client());
-  private current: MnemoClient | undefined;
 
-  /** Return the client for the present settings. Throws MnemoError. */
+  /** Return a client for the present settings and folder. Throws MnemoError. */
   private client(): MnemoClient {
     const settings = vscode.workspace.getConfiguration("mnemod");
-    this.current ??= new MnemoClient({
+    return new MnemoClient({
       socketPath: settings.get<string>("socketPath"),
-      namespace: settings.get<string>("namespace"),
+      namespace: settings.get<string>("namespace") || presentNamespace(),
       command: settings.get<string>("command"),
     });
-    return this.current;
-  }
-
-  /** Have the next request read the settings again. */
-  forgetClient(): void {
-    this.current = undefined;
   }
 
   async recall(): Promise<void> {
@@ -217,6 +212,13 @@ class Extension {
   private top(): number {
     return vscode.workspace.getConfiguration("mnemod").get<number>("top") ?? 10;
   }
+}
+
+/** Return the namespace of the folder of the current file, else of the workspace. Throws MnemoError. */
+function presentNamespace(): string | undefined {
+  const uri = vscode.window.activeTextEditor?.document.uri;
+  const folder = uri?.scheme === "file" ? path.dirname(uri.fsPath) : vscode.workspace.workspaceFolders?.[0]?.uri.fsPath;
+  return folder === undefined ? undefined : folderNamespace(folder, process.env);
 }
 
 /** Return the selection, else the word at the cursor, else its line. */

@@ -45,6 +45,8 @@ test("a memory from a note leads to its file and line", async () => {
   const [found] = (await reader.recall({ query: "where is the router?", highlight: true })).memories;
   assert.ok(found);
   assert.deepEqual(jumpTarget(found), { path: file, line: 9 });
+  const [second] = (await reader.recall({ query: "password on the fridge", highlight: true })).memories;
+  assert.deepEqual(second && jumpTarget(second), { path: file, line: 10 });
 });
 
 test("a question is answered with the memories that say it", async () => {

@@ -9,7 +9,7 @@ import type { ExtensionContext } from "vscode";
 import { MnemoClient } from "../src/client";
 import { activate } from "../src/extension";
 import { given, newFolder, withNotes } from "./setup";
-import { openEditor, registered, shown, user, window } from "./vscode";
+import { openEditor, registered, shown, Uri, user, window, workspace } from "./vscode";
 
 const client = new MnemoClient({ environ: process.env });
 const context = { subscriptions: [] as Array<{ dispose(): void }> };
@@ -45,7 +45,7 @@ test("every command, view and setting of package.json exists, and no other", () 
 test("recall shows the results, and opens the note at its line", async () => {
   user.inputs = ["where is the router?"];
   await run("mnemod.recall");
-  assert.equal(shown.picks[0]?.items[0]?.label, "The router is below the stairs.");
+  assert.match(shown.picks[0]?.items[0]?.label ?? "", /^The router is below the stairs\./);
   assert.match(shown.picks[0]?.items[0]?.description ?? "", /^\d\.\d\d · house\.md:9$/);
   assert.equal(shown.documents[0]?.document.uri.path, note);
   assert.deepEqual(shown.documents[0]?.selection?.start.line, 8);
@@ -81,6 +81,29 @@ test("the selection is remembered", async () => {
   assert.deepEqual(shown.messages, ["mnemod: Remembered: The gate code is 4711."]);
   await run("mnemod.remember");
   assert.deepEqual(shown.messages[1], "mnemod: Known already: The gate code is 4711.");
+});
+
+test("the namespace is that of the setting, of the file's folder, or of the workspace", async () => {
+  const project = newFolder();
+  fs.writeFileSync(`${project}/.mnemo.toml`, 'namespace = "harbour"\n');
+  const stored = async (content: string): Promise<string | undefined> => {
+    openEditor(content, 0, 0, content.length, content.includes("file") ? `${project}/deep/a.md` : "/untitled");
+    await run("mnemod.remember");
+    const answer = await client.call<{ memories: Array<{ namespace: string }> }>("GET", "/v1/memories?namespace=*&limit=1");
+    return answer.memories[0]?.namespace;
+  };
+  assert.equal(await stored("The pier of this file is closed."), "harbour");
+  assert.equal(await stored("The pier outside is closed."), "default");
+  window.activeTextEditor = undefined;
+  workspace.workspaceFolders = [{ uri: Uri.file(project) }];
+  user.inputs = ["The crane of the workspace is closed."];
+  await run("mnemod.remember");
+  assert.equal((await client.recall({ query: "crane of the workspace" })).memories.length, 0);
+  workspace.workspaceFolders = [];
+  user.settings["namespace"] = "set";
+  assert.equal(await stored("The gate of this file is closed."), "set");
+  await run("mnemod.status");
+  assert.deepEqual(shown.errors, []);
 });
 
 test("a memory outside notes opens as a document of its own", async () => {

@@ -62,7 +62,9 @@ async function listening(
 export async function withNotes(client: MnemoClient): Promise<string> {
   const folder = fs.realpathSync(newFolder());
   const file = path.join(folder, "house.md");
-  fs.writeFileSync(file, "# House\n\n## Garden\n\nPrune the apple trees in late February.\n\n## Wifi\n\nThe router is below the stairs.\n");
+  const garden = ["## Garden", "", "Prune the apple trees in late February.", ""];
+  const wifi = ["## Wifi", "", "The router is below the stairs.", "Its password hangs on the fridge.", ""];
+  fs.writeFileSync(file, ["# House", "", ...garden, ...wifi].join("\n"));
   await client.call("POST", "/v1/notes/roots", { body: { path: folder } });
   await client.call("POST", "/v1/notes/rescan");
   return file;

@@ -54,6 +54,10 @@ export class Uri {
     readonly path: string,
   ) {}
 
+  get fsPath(): string {
+    return this.path;
+  }
+
   static file(path: string): Uri {
     return new Uri("file", path);
   }
@@ -183,6 +187,7 @@ export const window = {
 };
 
 export const workspace = {
+  workspaceFolders: [] as Array<{ uri: Uri }>,
   getConfiguration: () => ({ get: (name: string): unknown => user.settings[name] }),
   onDidChangeConfiguration: (listener: (typeof registered.onConfiguration)[number]): typeof nothing => {
     registered.onConfiguration.push(listener);
@@ -208,8 +213,8 @@ export const env = {
 };
 
 /** Show an editor with this text and selection (a line and two columns). */
-export function openEditor(text: string, line: number, start: number, end: number): TextDocument {
-  const document = new TextDocument(Uri.file("/untitled"), text);
+export function openEditor(text: string, line: number, start: number, end: number, file = "/untitled"): TextDocument {
+  const document = new TextDocument(Uri.file(file), text);
   window.activeTextEditor = {
     document,
     selection: new Range(new Position(line, start), new Position(line, end)),

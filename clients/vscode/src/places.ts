@@ -1,4 +1,4 @@
-/** The path of the daemon's socket, by the rules of clients/PROTOCOL.md, "Socket path". Reads no file. */
+/** The paths of the daemon's socket (clients/PROTOCOL.md, "Socket path") and configuration. Reads no file. */
 
 import * as os from "node:os";
 import * as path from "node:path";
@@ -48,6 +48,18 @@ function checked(found: string, platform: NodeJS.Platform): string {
   return found;
 }
 
+/** Return the configuration file, which need not exist. */
+export function configFile(environ: Environment, platform: NodeJS.Platform = process.platform): string {
+  const chosen = environ["MNEMO_CONFIG"];
+  if (chosen) {
+    return absolute(chosen, environ);
+  }
+  if (platform === "darwin") {
+    return path.join(homeFolder(environ), "Library", "Application Support", "mnemo", "config.toml");
+  }
+  return path.join(xdgFolder(environ, "XDG_CONFIG_HOME", ".config"), "mnemo", "config.toml");
+}
+
 function dataFolder(environ: Environment, platform: NodeJS.Platform): string {
   const chosen = environ["MNEMO_DATA_DIR"];
   if (chosen) {
@@ -56,8 +68,13 @@ function dataFolder(environ: Environment, platform: NodeJS.Platform): string {
   if (platform === "darwin") {
     return path.join(homeFolder(environ), "Library", "Application Support", "mnemo");
   }
-  const data = environ["XDG_DATA_HOME"] ?? "";
-  return path.join(data.startsWith("/") ? data : path.join(homeFolder(environ), ".local", "share"), "mnemo");
+  return path.join(xdgFolder(environ, "XDG_DATA_HOME", ".local/share"), "mnemo");
+}
+
+/** Return the folder of an XDG variable; one that is not absolute is ignored, as its specification requires. */
+function xdgFolder(environ: Environment, variable: string, belowHome: string): string {
+  const chosen = environ[variable] ?? "";
+  return chosen.startsWith("/") ? chosen : path.join(homeFolder(environ), belowHome);
 }
 
 function homeFolder(environ: Environment): string {
