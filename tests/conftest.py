@@ -11,6 +11,7 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from mnemo_client.paths import models_folder
@@ -23,6 +24,10 @@ from tests.transcripts import ReplayServer, TranscriptExchange, recorded, write_
 # After mnemo_daemon, which silences it, and before usearch, whichever test comes first: the other way round its import
 # crashes.
 importlib.import_module("onnxruntime")
+
+# No example is late on a slow or busy machine.
+hypothesis.settings.register_profile("any machine", deadline=None)
+hypothesis.settings.load_profile("any machine")
 
 # Hundreds of programs are started, most of them daemons: one that has to compile all its modules takes twice as long.
 # This process itself compiles the modules of tests, which takes it 8 s.

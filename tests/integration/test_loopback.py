@@ -297,4 +297,4 @@ def test_a_process_that_may_open_no_network_socket_says_so(short_folder: Path) -
         "except loopback.SocketError as error: print(error)\n"
     )
     said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
-    assert "may open Unix sockets alone: set daemon.tcp_port to 0, or allow it AF_INET" in said
+    assert "may open Unix sockets alone: run `mnemo service install` again" in said

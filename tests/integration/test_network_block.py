@@ -30,7 +30,7 @@ START_UP = textwrap.dedent(
     answers = {}
     thread = threading.Thread(target=lambda: (before.wait(), answers.update(thread=attempts())), daemon=True)
 
-    def serve(configuration, listener, notifier, network):
+    def serve(configuration, listener, extra, notifier, network):
         import json, subprocess
         answers.update(main=attempts(), network=list(network), unix=attempts_on_unix_sockets())
         before.set()

@@ -91,7 +91,10 @@ def _bound(family: socket.AddressFamily, address: str, port: int) -> socket.sock
     except OSError as failed:
         hint = ""
         if failed.errno in (EAFNOSUPPORT, EACCES, EPERM):
-            hint = "; the service may open Unix sockets alone: set daemon.tcp_port to 0, or allow it AF_INET"
+            hint = (
+                "; the service may open Unix sockets alone: run `mnemo service install` again, "
+                "or set daemon.tcp_port to 0"
+            )
         raise SocketError(f"cannot listen on {address}: {failed.strerror}{hint}") from failed
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
