@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, cast
 
 import pytest
 
+from mnemo_client.protocol.retrieval import RecallRequest
 from mnemo_daemon.api.main_routes import Api
 from mnemo_daemon.api.status_report import StatusReport
 from mnemo_daemon.server import openapi
@@ -24,6 +25,7 @@ from mnemo_daemon.server.access_table import AccessEntry, AccessTable
 from mnemo_daemon.server.router import Route
 from mnemo_daemon.server.sockets import Peer
 from mnemo_daemon.services import Services
+from tests.grounds import wait_until
 from tests.http_running import RunningServer, parsed, until
 from tests.running import RunningDaemon
 
@@ -232,6 +234,21 @@ def test_another_user_never_sees_what_is_sensitive_not_even_by_its_tag(shared: S
         assert by_id.status == 404
     with shared.daemon.client() as owner:
         assert owner.get(secret.id).content == secret.content
+
+
+def test_what_a_peer_that_may_only_read_finds_does_not_count_as_used(shared: SharedDaemon) -> None:
+    with shared.daemon.client(entry_point="cli") as owner:
+        kept = owner.remember("The attic hatch sticks in winter.", tags=["trigger:attic"]).memory
+        asks = [
+            post("/v1/recall", query="attic hatch"),
+            post("/v1/context", query="attic hatch"),
+            post("/v1/ask", question="when does the attic hatch stick?"),
+            PeerRequest("GET", "/v1/triggers/attic"),
+        ]
+        assert [answer.status for answer in answers_to(READER, shared.path, asks)] == [200] * 4
+        owner.recall(RecallRequest(query="attic hatch"))
+        wait_until(lambda: bool(owner.get(kept.id).access_count))
+        assert owner.get(kept.id).access_count == 1  # the owner's, recorded after those of the others would be
 
 
 def test_who_may_administer_runs_the_daemon_and_neither_erases_nor_copies_memories(shared: SharedDaemon) -> None:

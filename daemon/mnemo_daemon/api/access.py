@@ -24,6 +24,11 @@ def _is_of_agent(request: Request) -> bool:
     return request.entry_point in ("mcp", "hook") or request.agent is not None
 
 
+def counts_use(request: Request) -> bool:
+    """Return whether what the request reads counts as used. A peer that may only read changes nothing at all."""
+    return request.grant.right != "read"
+
+
 def caller_of(request: Request, agent_id: str | None = None) -> Caller:
     """The caller of a request that reads or writes memories; `agent_id` is the one that a write names as its own."""
     name = ":".join(filter(None, (request.entry_point, request.grant.name, request.agent)))

@@ -92,7 +92,8 @@ class AskApi:
     ) -> AskAnswer:
         """Recall and answer; with `emit`, events are reported meanwhile."""
         services, question = self._services, asked.question
-        recalled = await self._recall.recalled(question, dry=question.as_of is not None, is_cancelled=is_cancelled)
+        is_dry = question.as_of is not None or not access.counts_use(request)
+        recalled = await self._recall.recalled(question, dry=is_dry, is_cancelled=is_cancelled)
         if asked.asked.rerank is None and not question.rerank:
             recalled = await self._recall.on_answerer(
                 services.assisted_recall.rerank_for_answer, question, recalled, asked.until, is_cancelled

@@ -72,7 +72,8 @@ class ContextApi:
         services, query = self._services, request.query
         action = request_codec.clean_text(request.path["action"], "action").lower()
         found = services.resume.triggers(self._filter(request, query), action, query.limit)
-        services.usage_recorder.record([Hit(each, 1.0, 1.0, ("trigger",)) for each in found])
+        if access.counts_use(request):
+            services.usage_recorder.record([Hit(each, 1.0, 1.0, ("trigger",)) for each in found])
         roots = services.root_paths()
         views = [response_codec.memory_view(each, roots) for each in found]
         return TriggersAnswer(action=action, count=len(views), memories=views, namespace=access.namespace_of(request))

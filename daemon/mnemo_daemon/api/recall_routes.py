@@ -81,9 +81,10 @@ class RecallApi:
     async def recall(self, request: Request) -> Reply:
         asked: RecallRequest = request.ask
         question = self._question(request, asked)
-        is_dry = asked.dry or asked.explain or question.as_of is not None
+        is_dry = asked.dry or asked.explain or question.as_of is not None or not access.counts_use(request)
         recalled = await self.recalled(question, dry=is_dry, is_cancelled=self._services.stopped.is_set)
-        await self.note_shown(recalled.hits, asked.session_id)
+        if access.counts_use(request):
+            await self.note_shown(recalled.hits, asked.session_id)
         namespace, roots = access.namespace_of(request), self._services.root_paths()
         return Reply(response_codec.recall_answer(question, recalled, namespace, roots))
 
@@ -124,7 +125,7 @@ class RecallApi:
         profile: list[Memory] = []
         if asked.format == "m" and question.as_of is None:
             profile, question = await self._workers.run(self._profile_of, question)
-        is_dry = asked.dry or question.as_of is not None
+        is_dry = asked.dry or question.as_of is not None or not access.counts_use(request)
         recalled = await self.recalled(question, dry=is_dry, is_cancelled=self._services.stopped.is_set)
         listed_texts = {content_hash(memory.content) for memory in profile}
         hits = [hit for hit in recalled.hits if content_hash(hit.details.memory.content) not in listed_texts]
