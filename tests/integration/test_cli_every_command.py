@@ -91,6 +91,7 @@ WALK: dict[str, tuple[str, ...]] = {
     "up": (),
     "status": (),
     "jobs": (),
+    "events": ("--no-follow",),
     "doctor": (),
     "config": (),
     "service": (),
