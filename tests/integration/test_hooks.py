@@ -147,4 +147,4 @@ def test_the_command_fails_open(short_folder: Path, daemon: RunningDaemon) -> No
     assert "the hook did nothing" in error
     code, out, error = command(daemon, "prompt", stdin="")
     assert (code, out) == (0, "")
-    assert "the hook did nothing" in error
+    assert error.startswith("the hook did nothing: standard input has no prompt; give it as {"), "reason; remedy"

@@ -44,7 +44,8 @@ def hook(context: CommandContext) -> int:
     try:
         AgentHookRun(context).run()
     except MnemoError as failed:
-        context.message(f"the hook did nothing: {sanitize(' '.join(f'{failed.message} {failed.hint}'.split()))}")
+        reason = "; ".join(filter(None, (failed.message, failed.hint)))
+        context.message(f"the hook did nothing: {sanitize(' '.join(reason.split()))}")
     except TimeoutError as late:
         context.message(f"the hook did nothing within its {_budget_ms(context)} ms: {late}")
     except OSError as failed:
