@@ -460,3 +460,18 @@ def test_a_file_that_changes_while_it_is_edited_is_not_overwritten(user: ConfigO
         apply_addition(change, SetupRecords(user.environ), "cursor")
     assert file.read_text() == '{"new": 1}'
     assert os.listdir(file.parent) == ["mcp.json"]
+
+
+@pytest.mark.parametrize("name", ["claude-code", "codex", "cursor", "zed", "gemini", "opencode", "vscode"])
+def test_a_server_that_is_started_without_the_runtime_folder_is_given_the_socket(user: ConfigOwner, name: str) -> None:
+    user.environ["XDG_RUNTIME_DIR"] = str(user.home / "run")
+    assert user.give(name, "--no-hooks")[0] == 0
+    written = "".join(str(text) for text in user.tree().values())
+    assert written.count(str(user.home / "run" / "mnemo" / "mnemo.sock")) == 1
+    assert written.count("MNEMO_SOCKET") == 1
+
+
+def test_the_files_of_a_project_name_no_socket_of_one_user(user: ConfigOwner) -> None:
+    user.environ["XDG_RUNTIME_DIR"] = str(user.home / "run")
+    assert user.give("claude-code", "--project", "--no-hooks")[0] == 0
+    assert "MNEMO_SOCKET" not in "".join(str(text) for text in user.tree().values())

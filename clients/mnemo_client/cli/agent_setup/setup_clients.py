@@ -13,12 +13,14 @@ from typing import Any
 from mnemo_client.cli.agent_setup.config_files import ConfigFile
 from mnemo_client.cli.agent_setup.editors import PROGRAM, BlockEditor, JsonEditor, JsonEntry, check_toml
 from mnemo_client.errors import MnemoError, UsageError
-from mnemo_client.paths import home_folder
+from mnemo_client.paths import home_folder, socket_path
 
 FORWARDED_VARIABLES = ("MNEMO_DATA_DIR", "MNEMO_SOCKET", "MNEMO_CONFIG")  # locations that the user has changed
 HOOK_SECONDS_MAX = 5  # after which the agent ends a hook; a hook itself ends within 2 s
 # The clients for editors are in the installation, or in the clients folder of a working copy.
 EDITOR_FOLDERS = (Path(sys.prefix) / "share" / "mnemo", Path(__file__).parents[3])
+
+_NAMES_OF_THE_SOCKET = {"MNEMO_SOCKET", "MNEMO_DATA_DIR"}  # variables that decide where it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,18 @@ class SetupPlaces:
     def variables(self) -> dict[str, str]:
         """The locations that a program which an agent starts would not find by itself."""
         return {name: self.environ[name] for name in FORWARDED_VARIABLES if self.environ.get(name)}
+
+    @property
+    def server_variables(self) -> dict[str, str]:
+        """The locations that an MCP server would not find by itself.
+
+        Some agents start servers without XDG_RUNTIME_DIR, by which the socket is found, so that it is named in the
+        user's own files. Files of a project are shared with others.
+        """
+        runtime = self.environ.get("XDG_RUNTIME_DIR", "")
+        if self.project is not None or not runtime.startswith("/") or self.variables.keys() & _NAMES_OF_THE_SOCKET:
+            return self.variables
+        return {**self.variables, "MNEMO_SOCKET": str(socket_path(self.environ))}
 
     def hook_command(self, *words: str) -> str:
         variables = [f"{name}={value}" for name, value in self.variables.items()]
@@ -97,7 +111,7 @@ class SetupClient:
 
 
 def _server(places: SetupPlaces) -> dict[str, Any]:
-    variables = {"env": places.variables} if places.variables else {}
+    variables = {"env": places.server_variables} if places.server_variables else {}
     return {"command": places.program, "args": ["mcp"], **variables}
 
 
@@ -143,7 +157,7 @@ def _claude_code(places: SetupPlaces, with_hooks: bool) -> list[ConfigFile]:
 def _codex(places: SetupPlaces, with_hooks: bool) -> list[ConfigFile]:
     folder = places.of_variable("CODEX_HOME", places.home / ".codex")
     folder = places.project / ".codex" if places.project is not None else folder
-    variables = [f"{name} = {_toml_text(value)}" for name, value in places.variables.items()]
+    variables = [f"{name} = {_toml_text(value)}" for name, value in places.server_variables.items()]
     lines = (
         f"[mcp_servers.{PROGRAM}]",
         f"command = {_toml_text(places.program)}",
@@ -176,7 +190,7 @@ def _vscode(places: SetupPlaces, with_hooks: bool) -> list[ConfigFile]:
 
 
 def _zed(places: SetupPlaces, with_hooks: bool) -> list[ConfigFile]:
-    server = JsonEntry(("context_servers", PROGRAM), {**_server(places), "env": places.variables})
+    server = JsonEntry(("context_servers", PROGRAM), {**_server(places), "env": places.server_variables})
     return [_json_file(places.config / "zed" / "settings.json", server)]
 
 
@@ -191,7 +205,7 @@ def _gemini(places: SetupPlaces, with_hooks: bool) -> list[ConfigFile]:
 def _opencode(places: SetupPlaces, with_hooks: bool) -> list[ConfigFile]:
     folder = places.project or places.config / "opencode"
     file = next((path for path in (folder / "opencode.jsonc",) if path.exists()), folder / "opencode.json")
-    variables = {"environment": places.variables} if places.variables else {}
+    variables = {"environment": places.server_variables} if places.server_variables else {}
     server = {"type": "local", "command": [places.program, "mcp"], "enabled": True, **variables}
     return [_json_file(file, JsonEntry(("mcp", PROGRAM), server))]
 
