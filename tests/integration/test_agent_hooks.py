@@ -259,7 +259,7 @@ def test_a_hook_fails_open_whatever_answers(
     short_folder: Path, act: Callable[[socket.socket], None], reason: str
 ) -> None:
     place = RunningDaemon(short_folder / "data")
-    budget = "60000" if act is endless else "300"
+    budget = "300" if act is slow_drip else "60000"
     with impostor(place.socket, act):
         code, out, error = hook(place, "prompt", "--budget-ms", budget, given={"prompt": "one"})
     assert (code, out) == (0, "")
