@@ -18,6 +18,7 @@ from mnemo_daemon.api.lifecycle_routes import LifecycleApi
 from mnemo_daemon.api.workers import WorkerPool
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.lifecycle.consolidation.consolidation import CycleResult
+from mnemo_daemon.operations import OperationRegistry
 from mnemo_daemon.server.access_table import OWNER_GRANT
 from mnemo_daemon.server.router import Request
 from mnemo_daemon.server.sockets import Peer
@@ -72,7 +73,9 @@ def test_a_second_request_does_not_wait_for_the_first(tmp_path: Any) -> None:
         ended.wait(WAIT_SECONDS)
         return CycleResult(cycle, [], [])
 
-    services: Any = SimpleNamespace(is_open=True, consolidation=SimpleNamespace(run=run, stop=ended.set))
+    services: Any = SimpleNamespace(
+        is_open=True, consolidation=SimpleNamespace(run=run, stop=ended.set), operations=OperationRegistry()
+    )
     request = Request(ask=ConsolidateRequest(), query=None, path={}, peer=Peer(1, 1), grant=OWNER_GRANT)
     workers = WorkerPool(1)
     api = LifecycleApi(services, workers)
