@@ -1,4 +1,4 @@
-"""Checks that no other user can read, replace or redirect a file or folder of ours. SPEC 16.
+"""Checks that no other user can read, replace or redirect a file or folder of ours, and safe writing. SPEC 16.
 
 A private folder is no protection if somebody can rename it away and put another one in its place. So each component of
 a path counts, as in ssh and gpg: every folder above, and every symbolic link on the way, must belong to us or to root,
@@ -98,6 +98,27 @@ def make_private(path: Path, mode: int) -> bool:
         os.close(descriptor)
 
 
+def replace_file(path: Path, data: bytes, mode: int | None = 0o600, *, is_durable: bool = False) -> None:
+    """Write a file that appears at `path` whole, in the place of an earlier one; a failure leaves that.
+
+    Without a mode it gets that of the user's umask. A durable one is on the disk after the call.
+    """
+    partial = path.with_name(f"{path.name}.{os.getpid()}.part")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+    try:
+        with open(os.open(partial, flags, 0o666 if mode is None else 0o600), "wb") as file:
+            file.write(data)
+            if mode is not None:
+                os.fchmod(file.fileno(), mode)
+            if is_durable:
+                file.flush()
+                os.fsync(file.fileno())
+        partial.replace(path)
+    except OSError:
+        partial.unlink(missing_ok=True)
+        raise
+
+
 def _components_above(path: Path) -> Iterator[tuple[Path, os.stat_result]]:
     """Yield every folder and symbolic link on the way to `path` with its own status; those that are missing, and all
     below them, are left out. The last component is only followed if it is a link."""
@@ -146,7 +167,7 @@ def _parent_problem(folder: Path, status: os.stat_result, own: int) -> PathProbl
 
 
 def _others_write(path: Path, status: os.stat_result) -> bool:
-    """Return whether another user may write. A group that nobody else is in does not count: many systems give each
+    """Return True if another user may write. A group that nobody else is in does not count: many systems give each
     user one, and let it write by default."""
     if not status.st_mode & OTHERS_WRITE:
         return False
@@ -170,7 +191,7 @@ def _is_group_of_one(path: Path, status: os.stat_result) -> bool:
 
 
 def _is_unmapped(uid: int) -> bool:
-    """Return whether this is the id that stands for every user from outside of this user namespace: root, mostly."""
+    """Return True for the id that stands for every user from outside of this user namespace: root, mostly."""
     try:
         with open("/proc/sys/fs/overflowuid") as overflow, open("/proc/self/uid_map") as mapped:
             ranges = [(int(row.split()[0]), int(row.split()[2])) for row in mapped]

@@ -11,6 +11,8 @@ from mnemo_client.errors import SocketPathError
 
 # sockaddr_un holds 108 bytes on Linux and 104 on macOS, the closing zero byte included.
 SOCKET_PATH_BYTES_MAX = 103 if sys.platform == "darwin" else 107
+# By these a user moves them; a program that is started elsewhere does not have the variables of the user's shell.
+LOCATION_VARIABLES = ("MNEMO_DATA_DIR", "MNEMO_SOCKET", "MNEMO_CONFIG")
 
 
 def home_folder(environ: Mapping[str, str]) -> Path:
@@ -24,14 +26,14 @@ def data_folder(environ: Mapping[str, str]) -> Path:
         return Path(chosen).expanduser().absolute()
     if sys.platform == "darwin":
         return home_folder(environ) / "Library" / "Application Support" / "mnemo"
-    return _xdg(environ, "XDG_DATA_HOME", ".local/share") / "mnemo"
+    return chosen_folder(environ, "XDG_DATA_HOME", ".local/share") / "mnemo"
 
 
 def models_folder(environ: Mapping[str, str]) -> Path:
     """Return the folder of models unless the settings name another one: in the platform's folder for caches."""
     if sys.platform == "darwin":
         return home_folder(environ) / "Library" / "Caches" / "mnemo" / "models"
-    return _xdg(environ, "XDG_CACHE_HOME", ".cache") / "mnemo" / "models"
+    return chosen_folder(environ, "XDG_CACHE_HOME", ".cache") / "mnemo" / "models"
 
 
 def config_file(environ: Mapping[str, str]) -> Path:
@@ -40,7 +42,7 @@ def config_file(environ: Mapping[str, str]) -> Path:
         return Path(chosen).expanduser().absolute()
     if sys.platform == "darwin":
         return home_folder(environ) / "Library" / "Application Support" / "mnemo" / "config.toml"
-    return _xdg(environ, "XDG_CONFIG_HOME", ".config") / "mnemo" / "config.toml"
+    return chosen_folder(environ, "XDG_CONFIG_HOME", ".config") / "mnemo" / "config.toml"
 
 
 def run_folder(environ: Mapping[str, str]) -> Path:
@@ -75,7 +77,25 @@ def socket_path(environ: Mapping[str, str]) -> Path:
     return path
 
 
-def _xdg(environ: Mapping[str, str], variable: str, below_home: str) -> Path:
-    """Return the folder of an XDG variable; one that is not absolute is ignored, as its specification requires."""
+def chosen_folder(environ: Mapping[str, str], variable: str, below_home: str) -> Path:
+    """Return the folder that a variable names as an absolute path, else the one below the home folder.
+
+    A relative path is ignored, as the specification of the XDG variables requires.
+    """
     chosen = environ.get(variable, "")
     return Path(chosen) if chosen.startswith("/") else home_folder(environ) / below_home
+
+
+def chosen_locations(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return those of LOCATION_VARIABLES that are set."""
+    return {name: environ[name] for name in LOCATION_VARIABLES if environ.get(name)}
+
+
+def claude_code_folder(environ: Mapping[str, str]) -> Path:
+    """Return the folder in which Claude Code keeps its settings and transcripts."""
+    return chosen_folder(environ, "CLAUDE_CONFIG_DIR", ".claude")
+
+
+def codex_folder(environ: Mapping[str, str]) -> Path:
+    """Return the folder in which Codex keeps its settings and transcripts."""
+    return chosen_folder(environ, "CODEX_HOME", ".codex")

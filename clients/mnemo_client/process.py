@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from mnemo_client import path_safety
 from mnemo_client.errors import InterruptedAnswerError, MnemoError, StartError, UnreachableError
-from mnemo_client.paths import config_file, data_folder, socket_path
+from mnemo_client.paths import chosen_locations, config_file, data_folder, socket_path
 from mnemo_client.paths import log_file as log_file
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def _await_first_answer(child: "Popen[bytes]", path: Path, log: Path, began_at: 
 def _absolute(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the environment with the paths in it made absolute."""
     places = {"MNEMO_DATA_DIR": data_folder, "MNEMO_CONFIG": config_file, "MNEMO_SOCKET": socket_path}
-    return {**environ, **{name: str(place(environ)) for name, place in places.items() if environ.get(name)}}
+    return {**environ, **{name: str(places[name](environ)) for name in chosen_locations(environ)}}
 
 
 def stop(client: "Client", seconds_max: float = STOP_SECONDS_MAX) -> bool:

@@ -276,7 +276,7 @@ def test_only_our_own_entries_are_removed_from_a_file_that_changed_since(user: C
     file.write_text(file.read_text().replace('["Bash"]', '["Bash", "Edit"]'))
     code, out, _ = user.give("claude-code", "--remove")
     assert code == 0
-    assert "its former text:" in out
+    assert "(backup: ~" in out
     assert file.read_text() == OTHER_HOOKS.replace('["Bash"]', '["Bash", "Edit"]')
 
 
@@ -453,7 +453,7 @@ def test_a_file_that_changes_while_it_is_edited_is_not_overwritten(user: ConfigO
 
     file = user.write(".cursor/mcp.json", "{}")
     places = setup_clients.SetupPlaces(user.environ, PROGRAM)
-    (wanted,) = setup_clients.find_client("cursor").files(places, True)
+    (wanted,) = setup_clients.find_client("cursor").files(places)
     change = plan_addition(wanted)
     file.write_text('{"new": 1}')
     with pytest.raises(MnemoError, match="changed by another program"):

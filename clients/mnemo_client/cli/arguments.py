@@ -1,7 +1,6 @@
 """Arguments of commands: times, and memories named by an id or by their number in the last answer."""
 
 import json
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -17,6 +16,7 @@ from mnemo_client.cli.format.records import choice_lines
 from mnemo_client.cli.format.units import SHORT_ID_DIGITS
 from mnemo_client.cli.terminal import TextStyle
 from mnemo_client.errors import NotFoundError, RefusalError, UsageError
+from mnemo_client.path_safety import replace_file
 from mnemo_client.paths import run_folder
 from mnemo_client.protocol.memories import MemoryView
 
@@ -74,11 +74,7 @@ def save_hit_numbers(context: CommandContext, memories: Sequence[MemoryView], fi
     folder = run_folder(context.environ)
     try:
         process.make_private_folder(folder)
-        partial = folder / f"{LAST_FILE}.{os.getpid()}"
-        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump(hits, file)
-        partial.replace(folder / LAST_FILE)
+        replace_file(folder / LAST_FILE, json.dumps(hits).encode())
     except OSError as failed:
         context.message(f"the numbers of this answer could not be saved for `mnemo open`: {failed.strerror}")
 

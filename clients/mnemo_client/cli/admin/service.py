@@ -12,14 +12,14 @@ from mnemo_client import process
 from mnemo_client.cli.context import CommandContext
 from mnemo_client.cli.offline_process import run_offline
 from mnemo_client.errors import EXIT_DONE, EXIT_NOT_FOUND, MnemoError, NotFoundError, UsageError
-from mnemo_client.paths import home_folder, socket_path
+from mnemo_client.path_safety import replace_file
+from mnemo_client.paths import chosen_folder, chosen_locations, home_folder, socket_path
 
 SERVICE, SOCKET = "mnemod.service", "mnemod.socket"
 LABEL = "mnemod"  # of launchd
 LAUNCHD_SOCKET = "api"  # the name by which the daemon asks launchd for it
 FAMILIES = "RestrictAddressFamilies="
 TCP_PORT = "daemon.tcp_port"
-FORWARDED_VARIABLES = ("MNEMO_DATA_DIR", "MNEMO_SOCKET", "MNEMO_CONFIG")  # locations that the user may have changed
 LOG_LINES = 50
 # The unit files are in the systemd folder of a working copy, or in the installation.
 TEMPLATES = (Path(__file__).parents[4] / "systemd", Path(sys.prefix) / "share" / "mnemo" / "systemd")
@@ -33,9 +33,8 @@ def units(program: Path, environ: Mapping[str, str], *, uses_tcp: bool = False) 
     folder = next((folder for folder in TEMPLATES if (folder / SERVICE).is_file()), None)
     if folder is None:
         raise MnemoError("the unit files of the service are missing from this installation", "install mnemod again")
-    passed_on = "".join(
-        f'Environment="{name}={_escaped(environ[name])}"\n' for name in FORWARDED_VARIABLES if environ.get(name)
-    )
+    chosen = chosen_locations(environ).items()
+    passed_on = "".join(f'Environment="{name}={_escaped(value)}"\n' for name, value in chosen)
     start = f'{passed_on}ExecStart="{_escaped(str(program))}"\n'
     path = str(socket_path(environ)).replace("%", "%%")
     changed = {"ExecStart=": start}
@@ -65,7 +64,7 @@ def property_list(executable: str, environ: Mapping[str, str], log: Path) -> byt
     job = {
         "Label": LABEL,
         "ProgramArguments": [executable, "-m", "mnemo_daemon"],
-        "EnvironmentVariables": {name: environ[name] for name in FORWARDED_VARIABLES if environ.get(name)},
+        "EnvironmentVariables": chosen_locations(environ),
         "RunAtLoad": True,
         "Sockets": {LAUNCHD_SOCKET: {"SockPathName": str(socket_path(environ)), "SockPathMode": 0o600}},
         "KeepAlive": {"SuccessfulExit": False},
@@ -82,9 +81,7 @@ def _escaped(text: str) -> str:
 
 
 def units_folder(environ: Mapping[str, str]) -> Path:
-    chosen = environ.get("XDG_CONFIG_HOME", "")
-    base = Path(chosen) if chosen.startswith("/") else home_folder(environ) / ".config"
-    return base / "systemd" / "user"
+    return chosen_folder(environ, "XDG_CONFIG_HOME", ".config") / "systemd" / "user"
 
 
 def _job_file(environ: Mapping[str, str]) -> Path:
@@ -102,7 +99,8 @@ def install(context: CommandContext) -> int:
     _remove_service(environ)  # of an earlier installation
     try:
         for path, text in texts.items():
-            _write(path, text)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            replace_file(path, text, mode=None)
         process.stop(context.connect())
         for words in _manager_commands("start", texts):
             _run(words, environ)
@@ -132,7 +130,7 @@ def _service_paths(environ: Mapping[str, str]) -> list[Path]:
 
 
 def _uses_tcp(context: CommandContext) -> bool:
-    """Return whether the settings make the daemon listen on TCP. Raises MnemoError where they cannot be read."""
+    """Return True if the settings make the daemon listen on TCP. Raises MnemoError where they cannot be read."""
     values = {each["key"]: each["value"] for each in run_offline(context, "config")["values"]}
     return bool(values.get(TCP_PORT))
 
@@ -232,13 +230,6 @@ def logs(context: CommandContext) -> int:
     if not context.print_json_if_asked({"file": str(log), "lines": lines}):
         context.print(*lines)
     return EXIT_DONE
-
-
-def _write(path: Path, data: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".new")
-    partial.write_bytes(data)
-    partial.replace(path)
 
 
 def _run(words: list[str], environ: Mapping[str, str]) -> None:

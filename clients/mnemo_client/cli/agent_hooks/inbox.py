@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from mnemo_client.errors import MnemoError
+from mnemo_client.path_safety import replace_file
 from mnemo_client.process import make_private_folder
 
 FOLDER_NAME = "hooks"  # below the run folder
@@ -86,7 +87,7 @@ class HookInbox:
         return entry if isinstance(entry, dict) else None
 
     def refuse(self, path: Path) -> None:
-        """Put an entry aside that can never be delivered; the last ones of these are kept for a person to read."""
+        """Rename an entry that can never be delivered; the last REFUSED_MAX of these stay for a person to read."""
         path.replace(path.with_suffix(".refused"))
         for old in self.refused()[:-REFUSED_MAX]:
             old.unlink(missing_ok=True)
@@ -121,11 +122,7 @@ class HookInbox:
 
     def _write(self, path: Path, entry: JsonObject) -> None:
         self.make_folder()
-        partial = path.with_suffix(f".{os.getpid()}.part")
-        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-        with open(descriptor, "wb") as file:
-            file.write(json.dumps(entry, ensure_ascii=False).encode())
-        partial.rename(path)
+        replace_file(path, json.dumps(entry, ensure_ascii=False).encode())
 
 
 def _modified_at(path: Path) -> float:
@@ -143,7 +140,7 @@ def _size(path: Path) -> int:
 
 
 def entries_of(inbox: HookInbox) -> Iterator[tuple[Path, JsonObject]]:
-    """Yield the entries that can be read, the oldest first; those that cannot are put aside as refused."""
+    """Yield the entries that can be read, the oldest first; refuse those that cannot."""
     for path in inbox.entries():
         entry = inbox.read(path)
         if entry is not None:

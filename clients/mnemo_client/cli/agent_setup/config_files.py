@@ -1,8 +1,8 @@
 """Changes of configuration files: planned together, then written one by one, each with a backup.
 
-A file is read and written through symbolic links, which stay links. What a setup found and wrote is recorded in the
-folder `setup` of the data folder, with a backup of each file: if a file is still as the setup left it, `--remove` puts
-the former bytes back, and otherwise it takes out the entries alone.
+A file is read and written through symbolic links, which stay links. The folder `setup` of the data folder has a record
+of every file that was changed, and a backup of it. `--remove` restores the backup of a file that nobody has changed
+since the setup; out of any other file it takes the entries alone.
 """
 
 import hashlib
@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from mnemo_client.cli.agent_setup.editors import BlockEditor, JsonEditor
 from mnemo_client.cli.agent_setup.setup_errors import ConfigFileError
 from mnemo_client.errors import MnemoError
+from mnemo_client.path_safety import replace_file
 from mnemo_client.paths import data_folder
 from mnemo_client.process import make_private_folder
 
@@ -67,6 +68,10 @@ class SetupRecords:
         record = self._records.get(str(target))
         return record if isinstance(record, dict) else None
 
+    def is_unchanged(self, target: Path, data: bytes | None) -> bool:
+        """Return True if these are the bytes that a setup wrote."""
+        return data is not None and (self.get(target) or {}).get("written") == digest(data)
+
     def former(self, target: Path) -> bytes | None:
         """Return the bytes of a file before the setup; None if there was no such file, or no record of it."""
         name = (self.get(target) or {}).get("backup")
@@ -77,8 +82,7 @@ class SetupRecords:
 
     def back_up(self, target: Path, data: bytes) -> Path:
         """Keep a copy of a file for its owner alone; return its path."""
-        make_private_folder(self._folder.parent)
-        make_private_folder(self._folder)
+        self._make_folder()
         moment = time.strftime("%Y-%m-%dT%H%M%S")
         for number in range(1000):
             path = self._folder / f"{moment}{f'-{number}' if number else ''}-{target.name.lstrip('.')}"
@@ -94,14 +98,17 @@ class SetupRecords:
         raise MnemoError(f"{self._folder} has too many backups of this second")
 
     def set(self, target: Path, record: dict[str, Any] | None) -> None:
-        """Record what was found and written; None forgets the file."""
+        """Keep the record of a file; None removes it."""
         if record is None:
             self._records.pop(str(target), None)
         else:
             self._records[str(target)] = record
+        self._make_folder()
+        replace_file(self._folder / RECORDS_FILE, json.dumps(self._records, indent=1).encode(), is_durable=True)
+
+    def _make_folder(self) -> None:
         make_private_folder(self._folder.parent)
         make_private_folder(self._folder)
-        write_file(self._folder / RECORDS_FILE, json.dumps(self._records, indent=1).encode(), 0o600)
 
 
 def plan_addition(file: ConfigFile) -> FileChange:
@@ -122,16 +129,15 @@ def plan_removal(file: ConfigFile, records: SetupRecords) -> FileChange:
     target, before = _read(file.path)
     if before is None:
         return FileChange(file, target, None, None)
-    record, former = records.get(target), records.former(target)
-    is_as_left = record is not None and record.get("written") == digest(before)
-    if record is not None and is_as_left and (former is not None or record.get("created")):
+    former = records.former(target)
+    was_created = former is None and (records.get(target) or {}).get("created")
+    if records.is_unchanged(target, before) and (former is not None or was_created):
         after = former
     else:
         try:
             text = file.editor.remove(_decode(before), _decode(former) if former is not None else None)
         except MnemoError as error:
             raise _with_path(error, file.path) from error
-        was_created = record is not None and record.get("created") and former is None
         after = None if was_created and file.editor.is_bare(text) else text.encode()
     change = FileChange(file, target, before, after)
     if change.is_needed:
@@ -151,21 +157,20 @@ def is_set_up(file: ConfigFile) -> bool:
 def apply_addition(change: FileChange, records: SetupRecords, client: str) -> Path | None:
     """Write the file; return its backup, if there was a file."""
     assert change.after is not None
-    record = records.get(change.target)
-    is_as_left = record is not None and change.before is not None and record["written"] == digest(change.before)
+    record = records.get(change.target) or {}
     backup = records.back_up(change.target, change.before) if change.before is not None else None
     folders = _make_folders(change.target.parent)
     _write_change(change)
-    if record is None or not is_as_left:
-        # The former bytes of a file that has entries of an earlier setup are not known.
+    written = digest(change.after)
+    # The record of a file that nobody has changed still names the bytes from before the first setup.
+    if not records.is_unchanged(change.target, change.before):
+        # Those of a file that has entries of an earlier setup are not known.
         had_entries = change.before is not None and change.file.editor.has_entries(_decode(change.before))
         record = {
             "client": client, "created": change.before is None, "folders": [str(each) for each in folders],
-            "backup": backup.name if backup is not None and not had_entries else (record or {}).get("backup"),
+            "backup": backup.name if backup is not None and not had_entries else record.get("backup"),
         }  # fmt: skip
-        written = "" if had_entries else digest(change.after)
-    else:
-        written = digest(change.after)  # the record still names what was there before the first setup
+        written = "" if had_entries else written
     records.set(change.target, {**record, "written": written})
     return backup
 
@@ -173,13 +178,12 @@ def apply_addition(change: FileChange, records: SetupRecords, client: str) -> Pa
 def apply_removal(change: FileChange, records: SetupRecords) -> Path | None:
     """Write or delete the file; return a backup of it, if something else in it had changed since the setup."""
     assert change.before is not None
-    record = records.get(change.target) or {}
-    is_as_left = record.get("written") == digest(change.before)
-    backup = None if is_as_left else records.back_up(change.target, change.before)
+    is_unchanged = records.is_unchanged(change.target, change.before)
+    backup = None if is_unchanged else records.back_up(change.target, change.before)
     if change.after is None:
         _check_unchanged(change)
         change.target.unlink()
-        for folder in reversed(record.get("folders", [])):
+        for folder in reversed((records.get(change.target) or {}).get("folders", [])):
             try:
                 Path(folder).rmdir()
             except OSError:
@@ -261,28 +265,9 @@ def _write_change(change: FileChange) -> None:
     assert change.after is not None
     _check_unchanged(change)
     mode = stat.S_IMODE(change.target.stat().st_mode) if change.before is not None else None
-    write_file(change.target, change.after, mode)
+    replace_file(change.target, change.after, mode, is_durable=True)
 
 
 def _check_unchanged(change: FileChange) -> None:
     if _read(change.file.path)[1] != change.before:
         raise ConfigFileError(f"{change.file.path} was changed by another program meanwhile", "run the command again")
-
-
-def write_file(target: Path, data: bytes, mode: int | None) -> None:
-    """Replace a file at once and durably; without a mode a new one gets that of the user's umask."""
-    partial = target.with_name(f"{target.name}.{os.getpid()}.mnemo")
-    descriptor = os.open(
-        partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o666 if mode is None else 0o600
-    )
-    try:
-        with open(descriptor, "wb") as file:
-            file.write(data)
-            if mode is not None:
-                os.fchmod(file.fileno(), mode)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(target)
-    except OSError:
-        partial.unlink(missing_ok=True)
-        raise

@@ -13,12 +13,13 @@ from pathlib import PurePath
 from typing import Any
 
 from mnemo_client.cli.agent_setup.json_text import (
-    find,
     insert_value,
+    is_blank,
+    line_number,
     newline_of,
-    read_json,
     remove_value,
     replace_value,
+    value_at,
 )
 from mnemo_client.cli.agent_setup.setup_errors import ConfigFileError, ForeignEntryError
 
@@ -50,66 +51,60 @@ class JsonEditor:
     def remove(self, text: str, former: str | None) -> str:
         """Return the text without the entries, and without objects that they alone made necessary: those that
         `former`, the text before they were added, does not have either."""
-        if not text.strip("\ufeff \t\r\n"):
-            return text
-        kept = read_json(former) if former and former.strip("\ufeff \t\r\n") else None
         for entry in self.entries:
             for path in _owned_paths(text, entry):
                 text = remove_value(text, path)
                 parent = path[:-1]
-                while parent and _is_empty(text, parent) and (kept is None or find(kept, parent) is None):
+                while parent and _is_empty(text, parent) and value_at(former or "", parent) is None:
                     text = remove_value(text, parent)
                     parent = parent[:-1]
         return text
 
     def has_entries(self, text: str) -> bool:
         """Return True if one of the entries is there, in this form or an earlier one."""
-        is_empty = not text.strip("\ufeff \t\r\n")
-        return not is_empty and any(True for entry in self.entries for _ in _owned_paths(text, entry))
+        return any(True for entry in self.entries for _ in _owned_paths(text, entry))
 
     @staticmethod
     def is_bare(text: str) -> bool:
         """Return True if the text has no content of its own."""
-        return text.strip("\ufeff \t\r\n") in ("", "{}")
+        return is_blank(text.replace("{}", "", 1))
 
 
 def _add_member(text: str, entry: JsonEntry) -> str:
-    root = read_json(text) if text.strip("\ufeff \t\r\n") else None
-    found = find(root, entry.path) if root is not None else None
-    if root is not None and found is None:
-        servers = find(root, entry.path[:-1])
+    found = value_at(text, entry.path)
+    if found is None:
+        servers = value_at(text, entry.path[:-1])
         for item in servers.items if servers is not None else ():
             if is_own_server(item.node.value):
-                line = text.count("\n", 0, item.start) + 1
+                name = ".".join((*entry.path[:-1], item.key or ""))
                 raise ForeignEntryError(
-                    f"line {line}: {'.'.join(entry.path[:-1])}.{item.key} runs `mnemo mcp` already",
+                    f"line {line_number(text, item.start)}: {name} runs `mnemo mcp` already",
                     f"rename it to {entry.path[-1]} or remove it, then run the command again",
                 )
-    if found is None:
         return insert_value(text, entry.path, entry.value, is_element=False)
     if not is_own_server(found.value):
-        line = text.count("\n", 0, found.start) + 1
+        name = ".".join(entry.path)
         raise ForeignEntryError(
-            f"line {line}: {'.'.join(entry.path)} is there already, and runs something else than `mnemo mcp`",
+            f"line {line_number(text, found.start)}: {name} is there already, and does not run `mnemo mcp`",
             "rename or remove that entry, then run the command again",
         )
-    is_current = _command_of(found.value) == _command_of(entry.value)  # what a person added to it stays
+    is_current = _command_of(found.value) == _command_of(entry.value)  # other fields that a person added stay
     return text if is_current else replace_value(text, entry.path, entry.value)
 
 
 def _add_element(text: str, entry: JsonEntry) -> str:
-    owned = list(_owned_paths(text, entry)) if text.strip("\ufeff \t\r\n") else []
+    owned = list(_owned_paths(text, entry))
     if not owned:
         return insert_value(text, entry.path, entry.value, is_element=True)
     for path in owned[:-1]:  # the last first: the others keep their places
         text = remove_value(text, path)
-    found = find(read_json(text), owned[-1])
+    found = value_at(text, owned[-1])
     return text if found is not None and found.value == entry.value else replace_value(text, owned[-1], entry.value)
 
 
 def _owned_paths(text: str, entry: JsonEntry) -> Iterator[tuple[str | int, ...]]:
-    """Yield the paths of what this or an earlier `mnemo setup` wrote for an entry; of elements the last first."""
-    found = find(read_json(text), entry.path)
+    """Yield the paths of the values that this or an earlier setup wrote for an entry, the last element first."""
+    found = value_at(text, entry.path)
     if found is None:
         return
     if not entry.is_element:
@@ -154,7 +149,7 @@ def _command_of(value: Any) -> list[str]:
 
 
 def _is_empty(text: str, path: tuple[str | int, ...]) -> bool:
-    found = find(read_json(text), path)
+    found = value_at(text, path)
     return found is not None and found.value in ({}, [])
 
 
@@ -194,12 +189,7 @@ class BlockEditor:
         place = self._place(text)
         if place is None:
             return text
-        before = text[: place[0]]
-        for newline in ("\r\n", "\n"):
-            if before.endswith(newline):
-                before = before.removesuffix(newline)
-                break
-        return before + text[place[1] :]
+        return text[: place[0]].removesuffix("\n").removesuffix("\r") + text[place[1] :]
 
     def has_entries(self, text: str) -> bool:
         return self._place(text) is not None
@@ -218,9 +208,8 @@ class BlockEditor:
         if begin is None or end is None or end.start() < begin.end():
             place = begin or end
             assert place is not None
-            line = text.count("\n", 0, place.start()) + 1
             raise ConfigFileError(
-                f"line {line}: the block of mnemo has lost one of its two marks",
+                f"line {line_number(text, place.start())}: the block of mnemo has lost one of its two marks",
                 f"remove its lines by hand: from `{self.comment} {BEGIN_MARK}` to `{self.comment} {END_MARK}`",
             )
         return begin.start(), end.end()

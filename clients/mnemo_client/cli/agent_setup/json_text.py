@@ -1,6 +1,6 @@
 """Edits of JSON text that change nothing else in it: comments, trailing commas, order and spacing stay.
 
-The reader takes what editors take for their settings: JSON with // and /* */ comments and trailing commas.
+As in the settings of editors, the text may have // and /* */ comments and trailing commas.
 """
 
 import json
@@ -112,8 +112,23 @@ class _JsonReader:
         return is_there
 
     def _error(self, what: str, at: int | None = None) -> ConfigFileError:
-        line = self._text.count("\n", 0, self._at if at is None else at) + 1
+        line = line_number(self._text, self._at if at is None else at)
         return ConfigFileError(f"line {line}: {what}")
+
+
+def is_blank(text: str) -> bool:
+    """Return True for a text without any value, as of a new file."""
+    return not text.strip("\ufeff \t\r\n")
+
+
+def value_at(text: str, path: Sequence[Step]) -> JsonNode | None:
+    """Return the value at a path in the text; None if there is none. Raises ConfigFileError."""
+    return None if is_blank(text) else find(read_json(text), path)
+
+
+def line_number(text: str, at: int) -> int:
+    """Return the line of a position, counted from 1."""
+    return text.count("\n", 0, at) + 1
 
 
 def read_json(text: str) -> JsonNode:
@@ -151,7 +166,7 @@ def insert_value(text: str, path: Sequence[str], value: Any, *, is_element: bool
 
     Missing objects and arrays on the way are created. Raises ConfigFileError if something else is in their place.
     """
-    text = text if text.strip("\ufeff \t\r\n") else text + "{}\n"
+    text = text + "{}\n" if is_blank(text) else text
     container, depth = read_json(text), 0
     while depth < len(path) and isinstance(container.value, dict) and (item := _item_at(container, path[depth])):
         container, depth = item.node, depth + 1

@@ -13,14 +13,20 @@ from typing import Any
 from mnemo_client.cli.agent_setup.config_files import ConfigFile
 from mnemo_client.cli.agent_setup.editors import PROGRAM, BlockEditor, JsonEditor, JsonEntry, check_toml
 from mnemo_client.errors import MnemoError, UsageError
-from mnemo_client.paths import home_folder, socket_path
+from mnemo_client.paths import (
+    chosen_folder,
+    chosen_locations,
+    claude_code_folder,
+    codex_folder,
+    home_folder,
+    socket_path,
+)
 
-FORWARDED_VARIABLES = ("MNEMO_DATA_DIR", "MNEMO_SOCKET", "MNEMO_CONFIG")  # locations that the user has changed
 HOOK_SECONDS_MAX = 5  # after which the agent ends a hook; a hook itself ends within 2 s
 # The clients for editors are in the installation, or in the clients folder of a working copy.
 EDITOR_FOLDERS = (Path(sys.prefix) / "share" / "mnemo", Path(__file__).parents[3])
 
-_NAMES_OF_THE_SOCKET = {"MNEMO_SOCKET", "MNEMO_DATA_DIR"}  # variables that decide where it is
+_SOCKET_VARIABLES = {"MNEMO_SOCKET", "MNEMO_DATA_DIR"}  # that take precedence over XDG_RUNTIME_DIR
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,22 +43,12 @@ class SetupPlaces:
 
     @property
     def config(self) -> Path:
-        return self.of_variable("XDG_CONFIG_HOME", self.home / ".config")
+        return chosen_folder(self.environ, "XDG_CONFIG_HOME", ".config")
 
     @property
     def applications(self) -> Path:
         """The folder for the settings of graphical programs."""
         return self.home / "Library" / "Application Support" if sys.platform == "darwin" else self.config
-
-    def of_variable(self, name: str, otherwise: Path) -> Path:
-        """Return the folder that a variable names as an absolute path."""
-        chosen = self.environ.get(name, "")
-        return Path(chosen) if chosen.startswith("/") else otherwise
-
-    @property
-    def variables(self) -> dict[str, str]:
-        """The locations that a program which an agent starts would not find by itself."""
-        return {name: self.environ[name] for name in FORWARDED_VARIABLES if self.environ.get(name)}
 
     @property
     def server_variables(self) -> dict[str, str]:
@@ -61,27 +57,26 @@ class SetupPlaces:
         Some agents start servers without XDG_RUNTIME_DIR, by which the socket is found, so that it is named in the
         user's own files. Files of a project are shared with others.
         """
+        variables = chosen_locations(self.environ)
         runtime = self.environ.get("XDG_RUNTIME_DIR", "")
-        if self.project is not None or not runtime.startswith("/") or self.variables.keys() & _NAMES_OF_THE_SOCKET:
-            return self.variables
-        return {**self.variables, "MNEMO_SOCKET": str(socket_path(self.environ))}
+        if self.project is not None or not runtime.startswith("/") or variables.keys() & _SOCKET_VARIABLES:
+            return variables
+        return {**variables, "MNEMO_SOCKET": str(socket_path(self.environ))}
 
     def hook_command(self, *words: str) -> str:
-        variables = [f"{name}={value}" for name, value in self.variables.items()]
+        variables = [f"{name}={value}" for name, value in chosen_locations(self.environ).items()]
         return shlex.join([*(["env", *variables] if variables else []), self.program, "hook", *words])
-
-
-Files = Callable[[SetupPlaces, bool], list[ConfigFile]]
 
 
 @dataclass(frozen=True, slots=True)
 class SetupClient:
-    """An agent or editor. `files` returns its files, with those for hooks if asked; `traces` are paths below the home
-    or configuration folder, or commands, that show that it is installed; `next_steps` are for the person."""
+    """An agent or editor. `files` returns its files; the entries of hooks in them are elements of arrays. `traces` are
+    paths below the home or configuration folder, or commands, that show that it is installed; `next_steps` are for the
+    person."""
 
     name: str
     title: str
-    files: Files
+    files: Callable[[SetupPlaces], list[ConfigFile]]
     traces: tuple[str, ...]
     next_steps: str
     serves_projects: bool = True
@@ -108,6 +103,18 @@ class SetupClient:
             if found:
                 return True
         return False
+
+
+def without_hooks(files: list[ConfigFile]) -> list[ConfigFile]:
+    """Return the files with the entries of the server alone."""
+    kept = []
+    for file in files:
+        editor = file.editor
+        if isinstance(editor, JsonEditor):
+            editor = JsonEditor(tuple(entry for entry in editor.entries if not entry.is_element))
+        if editor != JsonEditor(()):
+            kept.append(file._replace(editor=editor))
+    return kept
 
 
 def _server(places: SetupPlaces) -> dict[str, Any]:
@@ -142,21 +149,19 @@ _GEMINI_HOOKS = {
 }  # fmt: skip
 
 
-def _claude_code(places: SetupPlaces, with_hooks: bool) -> list[ConfigFile]:
+def _claude_code(places: SetupPlaces) -> list[ConfigFile]:
     server = JsonEntry(("mcpServers", PROGRAM), {"type": "stdio", **_server(places)})
-    folder = places.of_variable("CLAUDE_CONFIG_DIR", places.home / ".claude")
     if places.project is not None:
         servers, settings = places.project / ".mcp.json", places.project / ".claude" / "settings.local.json"
     else:
-        is_moved = bool(places.environ.get("CLAUDE_CONFIG_DIR", ""))
-        servers, settings = (folder if is_moved else places.home) / ".claude.json", folder / "settings.json"
+        servers = chosen_folder(places.environ, "CLAUDE_CONFIG_DIR", "") / ".claude.json"
+        settings = claude_code_folder(places.environ) / "settings.json"
     hooks = _hook_entries(places, "claude-code", _CLAUDE_HOOKS)
-    return [_json_file(servers, server), *([_json_file(settings, *hooks)] if with_hooks else [])]
+    return [_json_file(servers, server), _json_file(settings, *hooks)]
 
 
-def _codex(places: SetupPlaces, with_hooks: bool) -> list[ConfigFile]:
-    folder = places.of_variable("CODEX_HOME", places.home / ".codex")
-    folder = places.project / ".codex" if places.project is not None else folder
+def _codex(places: SetupPlaces) -> list[ConfigFile]:
+    folder = places.project / ".codex" if places.project is not None else codex_folder(places.environ)
     variables = [f"{name} = {_toml_text(value)}" for name, value in places.server_variables.items()]
     lines = (
         f"[mcp_servers.{PROGRAM}]",
@@ -166,7 +171,7 @@ def _codex(places: SetupPlaces, with_hooks: bool) -> list[ConfigFile]:
     )
     server = ConfigFile(folder / "config.toml", BlockEditor("#", "codex", lines, check_toml))
     hooks = _hook_entries(places, "codex", _CODEX_HOOKS)
-    return [server, *([_json_file(folder / "hooks.json", *hooks)] if with_hooks else [])]
+    return [server, _json_file(folder / "hooks.json", *hooks)]
 
 
 def _toml_text(text: str) -> str:
@@ -176,74 +181,70 @@ def _toml_text(text: str) -> str:
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _cursor(places: SetupPlaces, with_hooks: bool) -> list[ConfigFile]:
+def _cursor(places: SetupPlaces) -> list[ConfigFile]:
     folder = (places.project or places.home) / ".cursor"
     return [_json_file(folder / "mcp.json", JsonEntry(("mcpServers", PROGRAM), _server(places)))]
 
 
-def _vscode(places: SetupPlaces, with_hooks: bool) -> list[ConfigFile]:
-    """Return the command, not the daemon's socket, which VS Code could use, too: the command starts a daemon that does
-    not run, and knows the folder that it is started in, which names the namespace."""
-    folder = places.applications / "Code" / "User"
-    folder = places.project / ".vscode" if places.project is not None else folder
+def _vscode(places: SetupPlaces) -> list[ConfigFile]:
+    # VS Code could also connect to the daemon's socket. But the command starts the daemon if it does not run, and
+    # chooses the namespace by the folder in which it is started.
+    folder = places.project / ".vscode" if places.project is not None else places.applications / "Code" / "User"
     return [_json_file(folder / "mcp.json", JsonEntry(("servers", PROGRAM), {"type": "stdio", **_server(places)}))]
 
 
-def _zed(places: SetupPlaces, with_hooks: bool) -> list[ConfigFile]:
+def _zed(places: SetupPlaces) -> list[ConfigFile]:
     server = JsonEntry(("context_servers", PROGRAM), {**_server(places), "env": places.server_variables})
     return [_json_file(places.config / "zed" / "settings.json", server)]
 
 
-def _gemini(places: SetupPlaces, with_hooks: bool) -> list[ConfigFile]:
-    hooks = _hook_entries(places, "gemini-cli", _GEMINI_HOOKS, name=PROGRAM) if with_hooks else []
+def _gemini(places: SetupPlaces) -> list[ConfigFile]:
+    hooks = _hook_entries(places, "gemini-cli", _GEMINI_HOOKS, name=PROGRAM)
     for entry in hooks:
         entry.value["hooks"][0]["timeout"] *= 1000  # in milliseconds here
     server = JsonEntry(("mcpServers", PROGRAM), _server(places))
     return [_json_file((places.project or places.home) / ".gemini" / "settings.json", server, *hooks)]
 
 
-def _opencode(places: SetupPlaces, with_hooks: bool) -> list[ConfigFile]:
+def _opencode(places: SetupPlaces) -> list[ConfigFile]:
     folder = places.project or places.config / "opencode"
-    file = next((path for path in (folder / "opencode.jsonc",) if path.exists()), folder / "opencode.json")
+    with_comments = folder / "opencode.jsonc"
+    file = with_comments if with_comments.exists() else folder / "opencode.json"
     variables = {"environment": places.server_variables} if places.server_variables else {}
     server = {"type": "local", "command": [places.program, "mcp"], "enabled": True, **variables}
     return [_json_file(file, JsonEntry(("mcp", PROGRAM), server))]
 
 
-def _neovim(places: SetupPlaces, with_hooks: bool) -> list[ConfigFile]:
+def _neovim(places: SetupPlaces) -> list[ConfigFile]:
     folder = places.config / (places.environ.get("NVIM_APPNAME") or "nvim") / "plugin"
     plugin = _editor_folder("nvim")
     lines = (
-        f"vim.opt.runtimepath:append({_lua_text(str(plugin))})",
-        f'vim.cmd("source " .. vim.fn.fnameescape({_lua_text(str(plugin / "plugin" / "mnemo.lua"))}))',
+        f"vim.opt.runtimepath:append({_string_literal(str(plugin))})",
+        f'vim.cmd("source " .. vim.fn.fnameescape({_string_literal(str(plugin / "plugin" / "mnemo.lua"))}))',
         'local options = require("mnemo.config").options',
         f'if options.command == "{PROGRAM}" then',
-        f"  options.command = {_lua_text(places.program)}",
+        f"  options.command = {_string_literal(places.program)}",
         "end",
     )
     return [ConfigFile(folder / "mnemo-setup.lua", BlockEditor("--", "neovim", lines))]
 
 
-def _emacs(places: SetupPlaces, with_hooks: bool) -> list[ConfigFile]:
+def _emacs(places: SetupPlaces) -> list[ConfigFile]:
     home = places.home
     known = (home / ".emacs.el", home / ".emacs", home / ".emacs.d" / "init.el", places.config / "emacs" / "init.el")
     is_new = not (home / ".emacs.d").exists() and (places.config / "emacs").exists()
     file = next((path for path in known if path.exists()), known[3] if is_new else known[2])
     lines = (
-        f"(add-to-list 'load-path {_lisp_text(str(_editor_folder('emacs')))})",
-        f"(defvar mnemo-command {_lisp_text(places.program)})",
+        f"(add-to-list 'load-path {_string_literal(str(_editor_folder('emacs')))})",
+        f"(defvar mnemo-command {_string_literal(places.program)})",
         "(require 'mnemo)",
     )
     return [ConfigFile(file, BlockEditor(";;", "emacs", lines))]
 
 
-def _lua_text(text: str) -> str:
+def _string_literal(text: str) -> str:
+    """Return a string of Lua or Emacs Lisp, which have these escapes in common."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return f'"{escaped}"'
-
-
-def _lisp_text(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
 

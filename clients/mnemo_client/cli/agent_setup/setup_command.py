@@ -3,7 +3,7 @@
 import difflib
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -17,8 +17,9 @@ from mnemo_client.cli.agent_setup.config_files import (
     plan_addition,
     plan_removal,
 )
-from mnemo_client.cli.agent_setup.setup_clients import CLIENTS, SetupClient, SetupPlaces, find_client
+from mnemo_client.cli.agent_setup.setup_clients import CLIENTS, SetupClient, SetupPlaces, find_client, without_hooks
 from mnemo_client.cli.context import CommandContext
+from mnemo_client.cli.format.units import short_path
 from mnemo_client.cli.terminal import sanitize, table
 from mnemo_client.errors import EXIT_DONE, EXIT_NOT_FOUND, MnemoError, UsageError
 
@@ -32,12 +33,12 @@ def setup(context: CommandContext) -> int:
         return _list_clients(context, places)
     client = find_client(options.client)
     if project is not None and not client.serves_projects:
-        raise UsageError(f"{client.title} has no such configuration of a project", "leave --project out")
-    files = client.files(places, not options.no_hooks)
+        raise UsageError(f"{client.title} has no configuration of a single project", "leave --project out")
+    files = client.files(places)
     if options.remove:
-        # Those for hooks, too, whatever the setup was asked for. The last file comes first: the folder of several was
-        # created for the first.
-        return _remove(context, client, client.files(places, True)[::-1])
+        # The hooks too, even with --no-hooks. The first file comes last: the folder was created for it.
+        return _remove(context, client, files[::-1])
+    files = without_hooks(files) if options.no_hooks else files
     client.check_installation()
     if options.print:
         return _print_entries(context, files)
@@ -49,14 +50,14 @@ def _program(context: CommandContext) -> str:
     sibling = Path(sys.executable).with_name("mnemo")
     found = str(sibling) if sibling.is_file() else shutil.which("mnemo", path=context.environ.get("PATH"))
     if found is None:
-        raise MnemoError("the command mnemo is not beside its Python, and not in PATH", "install mnemod again")
+        raise MnemoError("the command mnemo is neither next to its Python nor in PATH", "install mnemod again")
     return found
 
 
 def _list_clients(context: CommandContext, places: SetupPlaces) -> int:
     listed, rows = [], []
     for client in CLIENTS:
-        files = client.files(places, True)
+        files = client.files(places)
         found, is_connected = client.is_found(places), any(map(is_set_up, files))
         listed.append({
             "client": client.name, "title": client.title, "found": found, "set_up": is_connected,
@@ -71,7 +72,7 @@ def _list_clients(context: CommandContext, places: SetupPlaces) -> int:
 
 
 def _print_entries(context: CommandContext, files: list[ConfigFile]) -> int:
-    """Print the entries as they would be in new files, for a person who adds them by hand."""
+    """Print the entries as they would stand in new files, for a person who adds them by hand."""
     shown = {str(file.path): file.editor.add("") for file in files}
     if not context.print_json_if_asked({"files": [{"path": path, "text": text} for path, text in shown.items()]}):
         for path, text in shown.items():
@@ -85,19 +86,10 @@ def _add(context: CommandContext, client: SetupClient, files: list[ConfigFile]) 
     if context.options.dry_run:
         return _show(context, client, needed)
     records = SetupRecords(context.environ)
-    backups = {str(change.file.path): apply_addition(change, records, client.name) for change in needed}
-    for line in _link_notes(needed):
-        context.message(line)
-    if warning := _warning(client):
-        context.message(warning)
-    written = [{"path": path, "backup": str(backup) if backup else None} for path, backup in backups.items()]
-    answer = {"client": client.name, "changed": written, "warnings": [warning] if warning else []}
-    if context.print_json_if_asked(answer):
-        return EXIT_DONE
-    if not needed:
-        context.print(f"{client.title} is set up already; nothing was changed")
-        return EXIT_DONE
-    context.print(f"{client.title} is set up", *_file_lines(context, backups), f"next: {client.next_steps}")
+    backups = [apply_addition(change, records, client.name) for change in needed]
+    head = "is set up" if needed else "is set up already; nothing was changed"
+    next_steps = [f"next: {client.next_steps}"] if needed else []
+    _report(context, client, head, list(zip(needed, backups, strict=True)), next_steps, _warnings(client))
     return EXIT_DONE
 
 
@@ -107,20 +99,28 @@ def _remove(context: CommandContext, client: SetupClient, files: list[ConfigFile
     needed = [change for change in changes if change.is_needed]
     if context.options.dry_run:
         return _show(context, client, needed)
-    backups = {str(change.file.path): apply_removal(change, records) for change in needed}
-    for line in _link_notes(needed):
-        context.message(line)
-    written = [{"path": path, "backup": str(backup) if backup else None} for path, backup in backups.items()]
-    if not context.print_json_if_asked({"client": client.name, "changed": written, "warnings": []}):
-        head = f"{client.title} is no longer set up" if needed else f"{client.title} was not set up"
-        context.print(head, *_file_lines(context, backups))
+    backups = [apply_removal(change, records) for change in needed]
+    head = "is no longer set up" if needed else "was not set up"
+    _report(context, client, head, list(zip(needed, backups, strict=True)))
     return EXIT_DONE if needed else EXIT_NOT_FOUND
 
 
-def _file_lines(context: CommandContext, backups: dict[str, Path | None]) -> Iterator[str]:
-    for path, backup in backups.items():
-        kept = f" (its former text: {_short(context, backup)})" if backup is not None else ""
-        yield f"  {_short(context, Path(path))}{kept}"
+def _report(
+    context: CommandContext, client: SetupClient, head: str, written: list[tuple[FileChange, Path | None]],
+    next_steps: Sequence[str] = (), warnings: Sequence[str] = (),
+) -> None:  # fmt: skip
+    """Print the files that were written with their backups, and the warnings as messages."""
+    changed, lines = [], []
+    for change, backup in written:
+        path = change.file.path
+        changed.append({"path": str(path), "backup": str(backup) if backup else None})
+        lines.append(f"  {_short(context, path)}" + (f" (backup: {_short(context, backup)})" if backup else ""))
+        if change.is_linked:
+            context.message(f"{path} is a link; the file that was changed is {change.target}")
+    for warning in warnings:
+        context.message(warning)
+    if not context.print_json_if_asked({"client": client.name, "changed": changed, "warnings": list(warnings)}):
+        context.print(f"{client.title} {head}", *lines, *next_steps)
 
 
 def _show(context: CommandContext, client: SetupClient, changes: list[FileChange]) -> int:
@@ -140,19 +140,11 @@ def _show(context: CommandContext, client: SetupClient, changes: list[FileChange
     return EXIT_DONE
 
 
-def _link_notes(changes: list[FileChange]) -> Iterator[str]:
-    for change in changes:
-        if change.is_linked:
-            yield f"{change.file.path} is a link; the file that was changed is {change.target}"
-
-
-def _warning(client: SetupClient) -> str:
+def _warnings(client: SetupClient) -> list[str]:
     """Return the warning that the daemon cannot serve MCP yet, if so."""
-    if client.uses_mcp and find_spec("mcp") is None:
-        return "the tools of the server need the extra `mcp`: pip install 'mnemod[mcp]'"
-    return ""
+    is_missing = client.uses_mcp and find_spec("mcp") is None
+    return ["the tools of the server need the extra `mcp`: pip install 'mnemod[mcp]'"] if is_missing else []
 
 
 def _short(context: CommandContext, path: Path) -> str:
-    home = context.home
-    return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)
+    return short_path(str(path), None, context.home)

@@ -19,6 +19,7 @@ from mnemo_client.cli.format.units import local_date, number_text, plural
 from mnemo_client.cli.terminal import clip, sanitize
 from mnemo_client.errors import EXIT_DONE, EXIT_FAILED, MnemoError, RefusalError, UsageError
 from mnemo_client.namespace import choose_namespace
+from mnemo_client.paths import claude_code_folder, codex_folder
 from mnemo_client.protocol.choices import TranscriptTool
 from mnemo_client.protocol.maintenance import ImportAnswer, ImportProblem
 
@@ -29,8 +30,8 @@ PROBLEMS_KEPT = 100  # as many as the daemon names for one file
 _SUMMED = ("stored", "duplicate", "forgotten", "skipped", "conversations")
 _COUNTED = ("masked", "left_out")
 _USUAL_PLACES = {
-    "claude-code": ("CLAUDE_CONFIG_DIR", ".claude", ("projects",)),
-    "codex": ("CODEX_HOME", ".codex", ("sessions", "archived_sessions")),
+    "claude-code": (claude_code_folder, ("projects",)),
+    "codex": (codex_folder, ("sessions", "archived_sessions")),
 }
 
 
@@ -131,9 +132,8 @@ def _sources(context: CommandContext, tool: TranscriptTool) -> list[_TranscriptF
 def _usual_places(context: CommandContext, tool: TranscriptTool) -> list[Path]:
     if tool not in _USUAL_PLACES:
         raise UsageError("name the export", "ChatGPT sends it as a zip: Settings, Data controls, Export data")
-    variable, hidden, folders = _USUAL_PLACES[tool]
-    home = Path(context.environ[variable]) if context.environ.get(variable) else context.home / hidden
-    return [home / folder for folder in folders]
+    folder_of, names = _USUAL_PLACES[tool]
+    return [folder_of(context.environ) / name for name in names]
 
 
 def _age(path: Path) -> tuple[float, str]:
