@@ -302,7 +302,7 @@ def test_chinese_sentences_are_cut_at_their_full_stops() -> None:
 
 def test_an_introductory_line_stays_with_the_list_it_announces() -> None:
     # the first is long enough; its short end stays with it, and a signature goes with what it does
-    first, end, does = say(60), say(10), say(45)
+    first, end, does = say(60), say(10), say(50)
     signature = ".. function:: compress(data, selectors)"
     text = f"{first}\n\n{end}\n\n{signature}\n\n   {does}"
     assert [chunk.text for chunk in split_text(text, words, ".rst")] == [
@@ -312,7 +312,7 @@ def test_an_introductory_line_stays_with_the_list_it_announces() -> None:
 
 
 def test_a_heading_and_its_label_do_not_end_the_piece_before_them() -> None:
-    first, end, below = say(60), say(10), say(45)
+    first, end, below = say(60), say(10), say(50)
     head = ".. _below:\n\nBelow\n-----"
     text = f"{first}\n\n{end}\n\n{head}\n\n{below}"
     assert [chunk.text for chunk in split_text(text, words, ".rst")] == [f"{first}\n\n{end}", f"{head}\n\n{below}"]

@@ -108,8 +108,12 @@ def split_blocks(source: str | Sequence[TextBlock], count_tokens: CountTokens = 
 
 def _chunk(piece: _ChunkPiece, headings: tuple[str, ...], tags: tuple[str, ...] = ()) -> list[Chunk]:
     """The chunk of a piece; none where it is blank."""
-    text = _MANY_NEWLINES.sub("\n\n", piece.text).strip()
+    text = _stored_text(piece)
     return [Chunk(text, headings, piece.first, piece.last, tags)] if text else []
+
+
+def _stored_text(piece: _ChunkPiece) -> str:
+    return _MANY_NEWLINES.sub("\n\n", piece.text).strip()
 
 
 def split_text(text: str, count_tokens: CountTokens, suffix: str = ".md") -> list[Chunk]:
@@ -240,7 +244,7 @@ def _joined(pieces: Sequence[_ChunkPiece], count_tokens: CountTokens) -> list[_C
             done[-1] = _join(done[-1], pending)
             pending = piece
         elif (pending.is_short and _fits(pending, piece)) or _is_announced(piece, pending):
-            pending = _join(pending, piece)
+            pending = _counted(_join(pending, piece), max(pending.tokens, piece.tokens), count_tokens)
         elif pending.tokens < TOKENS_MIN and not done and not (pending.whole or piece.whole):
             *cut, pending = _shared_out(pending, piece, count_tokens)
             done += cut
@@ -307,6 +311,14 @@ def _join(one: _ChunkPiece, other: _ChunkPiece) -> _ChunkPiece:
     tokens = one.tokens + other.tokens + 1
     text, whole = one.text + gap + other.text, one.whole or other.whole
     return _ChunkPiece(text, tokens, one.first, other.last, whole, one.says or other.says)
+
+
+def _counted(piece: _ChunkPiece, most: int, count_tokens: CountTokens) -> _ChunkPiece:
+    """Return a joined piece with its true count, if its parts, of at most `most` tokens, are short and it seems not to
+    be: their sum, in which each part is rounded up, can be over the limit where the text is still under it."""
+    if not most < TOKENS_MIN <= piece.tokens:
+        return piece
+    return piece._replace(tokens=count_tokens([_stored_text(piece)])[0])
 
 
 def _shared_out(one: _ChunkPiece, other: _ChunkPiece, count_tokens: CountTokens) -> list[_ChunkPiece]:

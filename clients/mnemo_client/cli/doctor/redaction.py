@@ -12,6 +12,7 @@ import socket
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from mnemo_client.paths import home_folder
 
@@ -22,11 +23,11 @@ NAME_CHARS_MIN = 2  # a shorter name of a user or machine is in too many words t
 
 _RECORD = re.compile(r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} [A-Z]+) (.*)$")
 _FILE_LINE = re.compile(r'^  File ".*?((?:mnemo_\w+|site-packages)/[\w./-]+)", line (\d+), in [\w<>]+$')
-# The name of an exception ends in Error or the like, or has capitals inside. Its message can have several lines.
-_EXCEPTION = re.compile(
-    r"\b((?:[A-Za-z_][\w.]*(?:[Ee]rror|Exception|Warning|Interrupt|Refusal))|[A-Z]+[a-z]+\w*[A-Z]\w*): .*", re.DOTALL
-)
+_NAMED = re.compile(r"(?<![\w.])([\w.]++): ")
+_MIXED_CASE = re.compile(r"[A-Z]+[a-z]\w*[A-Z]\w*")
+EXCEPTION_ENDS = ("Error", "error", "Exception", "Warning", "Interrupt", "Refusal")
 _EXCEPTION_LINE = re.compile(r"^([A-Za-z_][\w.]*(?:Error|Exception|Warning|Interrupt|Refusal))(?::.*)?$")
+_NUMBER = re.compile(r"-?[\d.]+")
 _INSERTED = re.compile(r"%[-+ #0]*\d*(?:\.\d+)?([a-zA-Z])")
 _PATH = re.compile(r"(?<![\w.>~])(~?)/\S.*", re.DOTALL)  # a name can have blanks and commas: nobody knows where it ends
 _QUOTED = re.compile(r"""(?<!\w)'[^']*(?:'|\Z)|"[^"]*(?:"|\Z)|“[^”]*(?:”|\Z)""")
@@ -53,11 +54,19 @@ class Redactor:
         for path, name in self._exact:
             text = text.replace(path, name)
         text = _IN_BACKTICKS.sub(lambda found: found[0] if _OWN_WORDS.fullmatch(found[1]) else MASK, text)
-        text = _EXCEPTION.sub(rf"\1: {MASK}", _QUOTED.sub(MASK, text))
+        text = _without_exception_text(_QUOTED.sub(MASK, text))
         text = _PATH.sub(lambda found: f"{found[1]}/{MASK}", text)
         for pattern, word in self._names:
             text = pattern.sub(word, text)
         return text
+
+
+def _without_exception_text(text: str) -> str:
+    """Mask everything behind the first name of an exception: its message can have several lines."""
+    for found in _NAMED.finditer(text):
+        if found[1].endswith(EXCEPTION_ENDS) or _MIXED_CASE.fullmatch(found[1].rpartition(".")[2]):
+            return text[: found.end()] + MASK
+    return text
 
 
 def masked_log(lines: Iterable[str]) -> Iterator[str]:
@@ -76,43 +85,46 @@ def masked_log(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _masked_message(message: str) -> str:
-    for pattern, kinds in log_patterns():
-        if found := pattern.fullmatch(message):
-            parts = [value if kind in "dif" else MASK for value, kind in zip(found.groups(), kinds, strict=True)]
-            return _filled(pattern, parts)
+    for template in log_templates():
+        if (shown := template.masked(message)) is not None:
+            return shown
     return f"{MASK} ({len(message)} characters)"
 
 
-def _filled(pattern: re.Pattern[str], parts: list[str]) -> str:
-    """Return the template of a pattern with its inserted values."""
-    template = _templates()[pattern.pattern]
-    values = iter(parts)
-    return _INSERTED.sub(lambda found: next(values), template).replace("%%", "%")
+class LogTemplate(NamedTuple):
+    """The words of one log call, and between each two of them the kind of the inserted value."""
+
+    words: tuple[str, ...]
+    kinds: str
+
+    def masked(self, message: str) -> str | None:
+        """Return the message with its inserted texts masked and its numbers kept; None if it is of another call.
+
+        Each word is looked for once, behind the one before, so that no message costs more than its length.
+        """
+        if not (message.startswith(self.words[0]) and message.endswith(self.words[-1])):
+            return None
+        shown, at, end = self.words[0], len(self.words[0]), len(message) - len(self.words[-1])
+        for number, (kind, word) in enumerate(zip(self.kinds, self.words[1:], strict=True), 2):
+            stop = end if number == len(self.words) else message.find(word, at, end)
+            value = message[at:stop]
+            if stop < at or (kind in "dif" and not _NUMBER.fullmatch(value)):
+                return None
+            shown += (value if kind in "dif" else MASK) + word
+            at = stop + len(word)
+        return shown if self.kinds or message == self.words[0] else None
 
 
 @cache
-def log_patterns() -> list[tuple[re.Pattern[str], str]]:
-    """Return for each log call of the installed source a pattern of its messages and the kinds of the inserted values;
-    those with the most words of their own come first."""
-    found = [(re.compile(pattern, re.DOTALL), "".join(_INSERTED.findall(template)))
-             for pattern, template in _templates().items()]  # fmt: skip
-    return sorted(found, key=lambda each: -len(_INSERTED.sub("", _templates()[each[0].pattern])))
-
-
-@cache
-def _templates() -> dict[str, str]:
-    """Return the templates of all log calls by the patterns of their messages."""
-    made = {}
+def log_templates() -> list[LogTemplate]:
+    """Return the templates of all log calls of the installed source, those with the most words of their own first."""
+    made = []
     for template in sorted({each for folder in _source_folders() for each in _templates_of(folder)}):
-        if not _INSERTED.sub("", template).strip():
-            continue  # it has no words of its own, and would match every message
-        pieces, begin = [], 0
-        for inserted in _INSERTED.finditer(template):
-            pieces.append(re.escape(template[begin : inserted.start()].replace("%%", "%")))
-            pieces.append(r"(-?[\d.]+)" if inserted[1] in "dif" else "(.*?)")
-            begin = inserted.end()
-        made["".join([*pieces, re.escape(template[begin:].replace("%%", "%"))])] = template
-    return made
+        words = _INSERTED.split(template)
+        own = tuple(each.replace("%%", "%") for each in words[::2])
+        if "".join(own).strip():  # otherwise it would match every message
+            made.append(LogTemplate(own, "".join(words[1::2])))
+    return sorted(made, key=lambda each: -len("".join(each.words)))
 
 
 def _source_folders() -> Iterator[Path]:
