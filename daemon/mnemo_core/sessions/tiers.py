@@ -4,14 +4,14 @@ A turn enters the ring of its session. Pushed out, it becomes recent, or is arch
 Cold or crowded out, and at the end of its session, it is filed: paired with its answer in the registry.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
 from mnemo_core.sessions.tiered_recall import recency
 from mnemo_core.sessions.turn_pairs import Exchange
-from mnemo_store.records import Memory, Session, Tier
+from mnemo_store.records import CONTENT_CHARS_MAX, Memory, Session, Tier
 
 RING_ITEMS = 20  # [T1]
 KEPT_IMPORTANCE = 0.5  # from which on a turn that is pushed out of the ring becomes recent [T1]
@@ -22,6 +22,7 @@ STAY_MS = 300_000  # that a turn is at least kept before it is filed as cold [T6
 RECENT_MAX = 40  # turns of a session [T5]
 REGISTRY_MAX = 10_000  # pairs of a user in a namespace
 IDLE_MS = 1_800_000  # without a turn, after which a session has ended
+AGENT_TAG = "agent:"  # begins the tag that names the agent of a turn, with hooks and imported transcripts [M, M23]
 
 T = TypeVar("T")
 
@@ -37,6 +38,19 @@ class SessionScope(NamedTuple):
 def scope_of(record: Memory | Session) -> SessionScope:
     """The session of a memory, or of its own record."""
     return SessionScope(record.namespace, record.user_id, record.session_id)
+
+
+def split_turn(text: str) -> Iterator[str]:
+    """Yield the text in pieces that fit into a memory, cut between lines where there are any; blank pieces are left
+    out."""
+    start = 0
+    while start < len(text):
+        limit = end = start + CONTENT_CHARS_MAX
+        if limit < len(text):
+            end = text.rfind("\n", start, limit) + 1 or limit
+        if not text[start:end].isspace():
+            yield text[start:end]
+        start = end
 
 
 def is_live_turn(memory: Memory) -> bool:

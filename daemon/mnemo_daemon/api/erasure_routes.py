@@ -9,11 +9,9 @@ import numpy as np
 from mnemo_client.protocol.erasure import EmptyTrashAnswer, EraseAnswer, EraseOneRequest, EraseRequest
 from mnemo_client.protocol.primitives import Namespace, RequestBody, ShortText
 from mnemo_daemon.api import access, request_codec
-from mnemo_daemon.api.workers import WorkerPool
+from mnemo_daemon.api.workers import LongRequestThread
 from mnemo_daemon.errors import Refusal, bad_value
-from mnemo_daemon.lifecycle.erasure import Erasure
 from mnemo_daemon.memories.memory_service import Caller
-from mnemo_daemon.models.embedders.embedding import lower_thread_priority
 from mnemo_daemon.server.router import Reply, Request, Route
 from mnemo_daemon.services import Services
 from mnemo_store.indexes.attributes import MemoryFilter
@@ -28,17 +26,16 @@ class EmptyTrashQuery(RequestBody):
 
 
 class ErasureApi:
-    """The handlers, for a person alone. What they start takes long, and runs one at a time on a thread of its own."""
+    """The handlers, for a person alone. Their work takes long: one request after the other runs on a thread."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._at_work: Erasure | None = None
-        self._thread = WorkerPool(1, thread_name_prefix="mnemo-forget", initializer=lower_thread_priority)
+        self._thread = LongRequestThread("mnemo-forget")
 
     def close(self) -> None:
-        """Have an erasure that is under way end before its next step; the next start finishes it."""
-        if self._at_work is not None:
-            self._at_work.stop()
+        """End an erasure that is under way before its next step; the next start finishes it."""
+        if self._services.is_open:
+            self._services.erasure.stop()
         self._thread.close()
 
     def routes(self) -> list[Route]:
@@ -68,32 +65,25 @@ class ErasureApi:
 
     async def empty_trash(self, request: Request) -> Reply:
         query: EmptyTrashQuery = request.query
-        by = access.caller_of(request).name
-        trash, namespaces, is_stopping = (
-            self._services.trash,
-            access.listed_namespaces(request),
-            self._services.stopped.is_set,
-        )
-        user_id = query.user_id or "local"
-        return Reply(
-            await self._thread.run(
-                lambda: trash.empty(namespaces, by, user_id, confirm=query.confirm, is_stopping=is_stopping)
-            )
-        )
+        empty = partial(
+            self._services.trash.empty, access.listed_namespaces(request), access.caller_of(request).name,
+            query.user_id or "local", confirm=query.confirm, is_stopping=self._services.stopped.is_set,
+        )  # fmt: skip
+        return Reply(await self._thread.run(empty))
 
     async def _erase(self, request: Request, ids: Sequence[str]) -> Reply:
-        forgetting = self._at_work = self._services.erasure
+        asked: EraseRequest | EraseOneRequest = request.ask
+        erasure = self._services.erasure
         if not ids:
-            return Reply(EraseAnswer(purged=[], derived=[], dry_run=request.ask.dry_run))
-        if request.ask.dry_run:
-            return Reply(await self._thread.run(forgetting.plan, ids))
-        by, asked = access.caller_of(request).name, request.ask
+            return Reply(EraseAnswer(purged=[], derived=[], dry_run=asked.dry_run))
+        if asked.dry_run:
+            return Reply(await self._thread.run(erasure.plan, ids))
+        by = access.caller_of(request).name
         with self._services.operations.running("forget") as operation:
-            purge = partial(
-                forgetting.erase, ids, by, quoting=asked.quoting, everywhere=asked.everywhere,
-                progress=operation.report,
-            )  # fmt: skip
-            return Reply(await self._thread.run(purge))
+            erase = partial(
+                erasure.erase, ids, by, quoting=asked.quoting, everywhere=asked.everywhere, progress=operation.report
+            )
+            return Reply(await self._thread.run(erase))
 
     def _resolved(self, texts: Sequence[str], caller: Caller) -> list[str]:
         resolve = self._services.memories.resolve

@@ -2,13 +2,12 @@
 
 import dataclasses
 import logging
-from collections.abc import Iterator
 
 from mnemo_client.protocol.choices import HOOK_EVENTS, HookEvent
 from mnemo_client.protocol.hooks import HookAnswer, HookRequest
 from mnemo_client.protocol.ingestion import Turn, TurnsRequest
 from mnemo_client.protocol.retrieval import ContextRequest
-from mnemo_core.sessions.tiers import SessionScope
+from mnemo_core.sessions.tiers import AGENT_TAG, SessionScope, split_turn
 from mnemo_daemon.api import access, request_codec
 from mnemo_daemon.api.context_routes import ContextApi, ResumeQuery
 from mnemo_daemon.api.ingest_routes import IngestApi
@@ -18,9 +17,7 @@ from mnemo_daemon.errors import Refusal, bad_value
 from mnemo_daemon.server.router import Reply, Request, Route
 from mnemo_daemon.services import Services
 from mnemo_daemon.settings import HooksSettings
-from mnemo_store.records import CONTENT_CHARS_MAX, TAG_CHARS_MAX
-
-AGENT_TAG = "agent:"  # and the name of the agent: on each turn that a hook stored [M, M23]
+from mnemo_store.records import TAG_CHARS_MAX
 
 log = logging.getLogger("mnemo.hooks")
 
@@ -83,10 +80,10 @@ class HookApi:
         session_id = _session_of(asked)
         turns = [
             Turn(role="user", content=part, speaker=asked.speaker, at=asked.at)
-            for part in _turn_parts(asked.prompt or "")
+            for part in split_turn(asked.prompt or "")
         ]
         if self._services.settings.hooks.store_responses:
-            turns += [Turn(role="agent", content=part, at=asked.at) for part in _turn_parts(asked.reply or "")]
+            turns += [Turn(role="agent", content=part, at=asked.at) for part in split_turn(asked.reply or "")]
         if not turns:
             answer.skipped = "there is nothing to store: replies are stored with `hooks.store_responses`"
             return
@@ -119,17 +116,6 @@ def _switched_off(hooks: HooksSettings, event: HookEvent) -> str:
     key = event.replace("-", "_")
     names = [name for name in ("enabled", key) if not getattr(hooks, name)]
     return f"`hooks.{names[0]}` is off" if names else ""
-
-
-def _turn_parts(text: str) -> Iterator[str]:
-    """The text in parts that a turn can hold, cut between lines where there are any: nobody can cut it for a hook."""
-    while len(text) > CONTENT_CHARS_MAX:
-        end = text.rfind("\n", 0, CONTENT_CHARS_MAX) + 1 or CONTENT_CHARS_MAX
-        if text[:end].strip():
-            yield text[:end]
-        text = text[end:]
-    if text:
-        yield text
 
 
 def _session_of(asked: HookRequest) -> str:

@@ -1,7 +1,5 @@
 """The routes of consolidation: a cycle on request, the cycles so far, and the review of operations. SPEC 9, 13"""
 
-import asyncio
-import threading
 from collections.abc import Callable
 
 import msgspec
@@ -21,12 +19,11 @@ from mnemo_client.protocol.lifecycle import (
 from mnemo_client.protocol.primitives import LIMIT_DEFAULT, AnswerBody, Limit, Namespace, RequestBody
 from mnemo_core.lifecycle.consolidation.review import PROPOSALS_MAX
 from mnemo_daemon.api import access, request_codec, response_codec
-from mnemo_daemon.api.workers import WorkerPool
+from mnemo_daemon.api.workers import LongRequestThread, WorkerPool
 from mnemo_daemon.cursors import cursor_at, place_at
 from mnemo_daemon.errors import Refusal, bad_value
-from mnemo_daemon.lifecycle.consolidation.consolidation import Consolidation, CycleResult
+from mnemo_daemon.lifecycle.consolidation.consolidation import CycleResult
 from mnemo_daemon.lifecycle.consolidation.proposals import Proposal
-from mnemo_daemon.models.embedders.embedding import lower_thread_priority
 from mnemo_daemon.server.router import Reply, Request, Route
 from mnemo_daemon.services import Services
 
@@ -47,20 +44,17 @@ class ReviewQuery(RequestBody):
 
 
 class LifecycleApi:
-    """The handlers. A cycle takes long: it runs on a thread of its own, one at a time, and goes on if its client goes
-    away."""
+    """The handlers. Cycles and audits that are requested run one at a time on a thread of their own."""
 
     def __init__(self, services: Services, workers: WorkerPool) -> None:
         self._services = services
         self._workers = workers
-        self._thread = WorkerPool(1, thread_name_prefix="mnemo-cycle", initializer=lower_thread_priority)
-        self._is_busy = threading.Lock()
-        self._at_work: Consolidation | None = None
+        self._thread = LongRequestThread("mnemo-cycle")
 
     def close(self) -> None:
-        """End the cycle under way before its next step, which follows after the next start."""
-        if self._at_work is not None:
-            self._at_work.stop()
+        """End a requested cycle or audit before its next step; a cycle continues after the next start."""
+        if self._thread.is_busy:
+            self._services.consolidation.stop()
         self._thread.close()
 
     def routes(self) -> list[Route]:
@@ -86,17 +80,10 @@ class LifecycleApi:
         return await self._alone(self._audited, request)
 
     async def _alone(self, answer: Callable[[Request], AnswerBody], request: Request) -> Reply:
-        """The answer of what takes long, of which one is done at a time. Raises a Refusal."""
-        if not self._is_busy.acquire(blocking=False):
-            message = "a cycle or an audit that was asked for is under way: ask again when it has ended"
-            raise Refusal(429, "busy", message, retry_after=BUSY_SECONDS)
-        try:
-            running = self._thread.submit(answer, request)
-        except RuntimeError:
-            self._is_busy.release()
-            raise Refusal(503, "stopping", "the daemon is stopping", retry_after=1) from None
-        running.add_done_callback(lambda _: self._is_busy.release())
-        return Reply(await asyncio.wrap_future(running))
+        """Answer a request that takes long. Raises a Refusal while another one is under way."""
+        message = "a cycle or an audit that was asked for is under way: ask again when it has ended"
+        busy = Refusal(429, "busy", message, retry_after=BUSY_SECONDS)
+        return Reply(await self._thread.run_alone(busy, answer, request))
 
     async def history(self, request: Request) -> Reply:
         query: CyclesQuery = request.query
@@ -148,9 +135,8 @@ class LifecycleApi:
         return VerdictAnswer(id=done.proposal, verdict="approve", ids=list(done.ids), group=done.group)
 
     def _audited(self, request: Request) -> AuditPlanAnswer:
-        consolidation = self._at_work = self._services.consolidation
         namespaces = access.listed_namespaces(request)
-        counts = consolidation.audit("".join(namespaces), access.caller_of(request).name)
+        counts = self._services.consolidation.audit("".join(namespaces), access.caller_of(request).name)
         plan = self._review_answer(request, PROPOSALS_MAX, "")
         return AuditPlanAnswer(
             **msgspec.structs.asdict(plan), reviewed=counts["reviewed"], left=counts["left"],
@@ -160,10 +146,11 @@ class LifecycleApi:
     def _consolidated(self, request: Request) -> ConsolidateAnswer:
         asked: ConsolidateRequest = request.ask
         namespace = access.namespace_of(request)
-        consolidation = self._at_work = self._services.consolidation
         only = "" if namespace == access.EVERY_NAMESPACE else namespace
         with self._services.operations.running("consolidate") as operation:
-            done = consolidation.run(only, is_dry_run=asked.dry_run, merge=asked.merge, progress=operation.report)
+            done = self._services.consolidation.run(
+                only, is_dry_run=asked.dry_run, merge=asked.merge, progress=operation.report
+            )
         return ConsolidateAnswer(
             cycle=response_codec.cycle_view(done.cycle), operations=_operation_views(done), total=len(done.operations),
             dry_run=asked.dry_run, namespace=namespace,

@@ -2,9 +2,8 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
 from mnemo_client.protocol.maintenance import (
     BackupAnswer,
@@ -19,11 +18,10 @@ from mnemo_client.protocol.maintenance import (
     ResetRequest,
     ViolationView,
 )
-from mnemo_daemon.api.workers import WorkerPool
+from mnemo_daemon.api.workers import LongRequestThread
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.maintenance.store_check import CheckReport, StoreCheck
 from mnemo_daemon.maintenance.store_repair import RepairReport, StoreRepair
-from mnemo_daemon.models.embedders.embedding import lower_thread_priority
 from mnemo_daemon.operations import LongOperation
 from mnemo_daemon.server.router import Reply, Request, Route
 from mnemo_daemon.services import Services
@@ -31,8 +29,6 @@ from mnemo_store.maintenance.backup import BackupManifest
 from mnemo_store.maintenance.compaction import CompactionSizes
 from mnemo_store.maintenance.repair import REPAIR_STEPS
 from mnemo_store.records import STATES
-
-T = TypeVar("T")
 
 SHOWN_MAX = 100  # violations of one rule
 
@@ -43,8 +39,7 @@ class MaintenanceApi:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._thread = WorkerPool(1, thread_name_prefix="mnemo-upkeep", initializer=lower_thread_priority)
-        self._is_busy = False
+        self._thread = LongRequestThread("mnemo-upkeep")
 
     def close(self) -> None:
         self._thread.close()
@@ -103,26 +98,21 @@ class MaintenanceApi:
 
     async def check(self, _: Request) -> Reply:
         with self._services.operations.running("check") as operation:
-            return Reply(check_answer(await self._exclusively(self._store_check(operation).run)))
+            return Reply(check_answer(await self._thread.run_alone(_busy(), self._store_check(operation).run)))
 
     async def repair(self, request: Request) -> Reply:
         asked: RepairRequest = request.ask
         with self._services.operations.running("repair") as operation:
-            repairing = StoreRepair(self._store_check(operation))
-            return Reply(repair_answer(await self._exclusively(lambda: repairing.repair(dry_run=asked.dry_run))))
+            repair = partial(StoreRepair(self._store_check(operation)).repair, dry_run=asked.dry_run)
+            return Reply(repair_answer(await self._thread.run_alone(_busy(), repair)))
 
     def _store_check(self, operation: LongOperation) -> StoreCheck:
         s = self._services
         return StoreCheck(s.store, s.views, s.indexing, s.stopped.is_set, s.disk, operation.report)
 
-    async def _exclusively(self, work: Callable[[], T]) -> T:
-        if self._is_busy:
-            raise Refusal(409, "conflict", "a check or a repair is under way: wait until it is done")
-        self._is_busy = True
-        try:
-            return await self._thread.run(work)
-        finally:
-            self._is_busy = False
+
+def _busy() -> Refusal:
+    return Refusal(409, "conflict", "a check or a repair is under way: wait until it is done")
 
 
 def _backup_answer(folder: Path, made: BackupManifest) -> BackupAnswer:

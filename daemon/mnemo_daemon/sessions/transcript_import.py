@@ -16,7 +16,7 @@ from mnemo_core.ingest.policies import IngestPolicy
 from mnemo_core.ingest.signals.noise_filter import reject_reason
 from mnemo_core.ingest.write_plan import IngestItem
 from mnemo_core.sessions.session_rows import key_of
-from mnemo_core.sessions.tiers import SessionScope, is_over
+from mnemo_core.sessions.tiers import AGENT_TAG, SessionScope, is_over, split_turn
 from mnemo_core.text import cleaning, secrets
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_core.transfer import importers
@@ -65,7 +65,6 @@ TURNS_PER_SLICE = 64  # that are embedded and written together
 EXAMPLES_SHOWN = 5
 EXAMPLE_CHARS_MAX = 200
 SOURCE = "turn"
-AGENT_TAG = "agent:"  # and the tool: the same tag as of the turns that its hooks store
 _KNOWN_STATES = ("active", "archived", "compressed", "superseded")
 
 
@@ -359,14 +358,3 @@ class TranscriptImport:
 
 def _unless_stored(policy: IngestPolicy) -> Literal["stored", "skipped"]:
     return "stored" if policy.on_equal == "stored" else "skipped"
-
-
-def split_turn(text: str) -> Iterator[str]:
-    """The text in parts that a turn can hold, cut between lines where there are any."""
-    while len(text) > CONTENT_CHARS_MAX:
-        end = text.rfind("\n", 0, CONTENT_CHARS_MAX) + 1 or CONTENT_CHARS_MAX
-        if text[:end].strip():
-            yield text[:end]
-        text = text[end:]
-    if text.strip():
-        yield text
