@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, cast
 
 import pytest
 
+from mnemo_client.protocol.ingestion import PieceAnswer, Turn, TurnsRequest
 from mnemo_client.protocol.retrieval import RecallRequest
 from mnemo_daemon.api.main_routes import Api
 from mnemo_daemon.api.status_report import StatusReport
@@ -249,6 +250,24 @@ def test_what_a_peer_that_may_only_read_finds_does_not_count_as_used(shared: Sha
         owner.recall(RecallRequest(query="attic hatch"))
         wait_until(lambda: bool(owner.get(kept.id).access_count))
         assert owner.get(kept.id).access_count == 1  # the owner's, recorded after those of the others would be
+
+
+def test_what_a_peer_that_may_only_read_is_shown_is_news_when_somebody_else_says_it(shared: SharedDaemon) -> None:
+    text = "The boathouse key hangs behind the blue door."
+    with shared.daemon.client(entry_point="cli") as owner:
+        kept = owner.remember(text).memory
+        asks = [
+            post("/v1/recall", query="boathouse key"),
+            post("/v1/context", query="boathouse key", session_id="boats"),
+            post("/v1/ask", question="where is the boathouse key?", session_id="boats"),
+            PeerRequest("GET", "/v1/resume?session_id=boats"),
+        ]
+        shown = answers_to(READER, shared.path, asks)
+        assert [text in json.dumps(answer.body) for answer in shown] == [True] * 4
+        said = owner.turns(TurnsRequest(session_id="boats", turns=[Turn(role="user", content=text)])).results[0]
+        assert isinstance(said, PieceAnswer)
+        assert (said.outcome, said.reason) == ("duplicate", None)
+        assert owner.get(kept.id).repetition_count == 1
 
 
 def test_who_may_administer_runs_the_daemon_and_neither_erases_nor_copies_memories(shared: SharedDaemon) -> None:

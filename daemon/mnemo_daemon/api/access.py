@@ -25,7 +25,8 @@ def _is_of_agent(request: Request) -> bool:
 
 
 def counts_use(request: Request) -> bool:
-    """Return whether what the request reads counts as used. A peer that may only read changes nothing at all."""
+    """Return whether what the request reads counts as used and as handed out (SPEC 5.5a). A peer that may only read
+    changes neither what is remembered nor what counts as an echo of it."""
     return request.grant.right != "read"
 
 

@@ -59,7 +59,8 @@ class ContextApi:
         wanted = self._filter(request, query)._replace(min_importance_unasked=MIN_IMPORTANCE_UNASKED)
         with services.priority.query_running():
             resume = services.resume.resume(wanted, query.session_id)
-        services.ingest.record_shown(query.session_id or "", resume.shown)
+        if access.counts_use(request):
+            services.ingest.record_shown(query.session_id or "", resume.shown)
         return ResumeAnswer(
             text=resume.text, total_tokens=tokens_of(resume.text), working=resume.working, buffer=resume.buffer,
             core=_section_view(resume.core), recent=_section_view(resume.recent),

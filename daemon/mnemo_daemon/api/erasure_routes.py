@@ -11,6 +11,7 @@ from mnemo_client.protocol.primitives import Namespace, RequestBody, ShortText
 from mnemo_daemon.api import access, request_codec
 from mnemo_daemon.api.workers import LongRequestThread
 from mnemo_daemon.errors import Refusal, bad_value
+from mnemo_daemon.lifecycle.erasure import Erasure
 from mnemo_daemon.memories.memory_service import Caller
 from mnemo_daemon.server.router import Reply, Request, Route
 from mnemo_daemon.services import Services
@@ -31,11 +32,12 @@ class ErasureApi:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._thread = LongRequestThread("mnemo-forget")
+        self._erasure: Erasure | None = None  # once a request has used it
 
     def close(self) -> None:
         """End an erasure that is under way before its next step; the next start finishes it."""
-        if self._services.is_open:
-            self._services.erasure.stop()
+        if self._erasure is not None:
+            self._erasure.stop()
         self._thread.close()
 
     def routes(self) -> list[Route]:
@@ -73,7 +75,7 @@ class ErasureApi:
 
     async def _erase(self, request: Request, ids: Sequence[str]) -> Reply:
         asked: EraseRequest | EraseOneRequest = request.ask
-        erasure = self._services.erasure
+        erasure = self._erasure = self._services.erasure
         if not ids:
             return Reply(EraseAnswer(purged=[], derived=[], dry_run=asked.dry_run))
         if asked.dry_run:

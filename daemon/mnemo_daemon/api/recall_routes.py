@@ -83,8 +83,7 @@ class RecallApi:
         question = self._question(request, asked)
         is_dry = asked.dry or asked.explain or question.as_of is not None or not access.counts_use(request)
         recalled = await self.recalled(question, dry=is_dry, is_cancelled=self._services.stopped.is_set)
-        if access.counts_use(request):
-            await self.note_shown(recalled.hits, asked.session_id)
+        await self.note_shown(request, recalled.hits, asked.session_id)
         namespace, roots = access.namespace_of(request), self._services.root_paths()
         return Reply(response_codec.recall_answer(question, recalled, namespace, roots))
 
@@ -129,7 +128,7 @@ class RecallApi:
         recalled = await self.recalled(question, dry=is_dry, is_cancelled=self._services.stopped.is_set)
         listed_texts = {content_hash(memory.content) for memory in profile}
         hits = [hit for hit in recalled.hits if content_hash(hit.details.memory.content) not in listed_texts]
-        block, kept, listed = await self._workers.run(self._context_block, recalled, hits, profile, asked)
+        block, kept, listed = await self._workers.run(self._context_block, request, recalled, hits, profile, asked)
         return ContextAnswer(
             block=block, total_tokens=sum(hit.tokens for hit in kept) + _tokens_of(listed),
             cut=len(kept) < len(hits) or recalled.tokens_needed > 0, abstained=recalled.abstained,
@@ -155,8 +154,9 @@ class RecallApi:
         return kept, question._replace(token_budget=budget - _tokens_of(kept))
 
     def _context_block(
-        self, recalled: RecallOutcome, hits: Sequence[Hit], profile: Sequence[Memory], asked: ContextRequest
-    ) -> tuple[str, Sequence[Hit], Sequence[Memory]]:
+        self, request: Request, recalled: RecallOutcome, hits: Sequence[Hit], profile: Sequence[Memory],
+        asked: ContextRequest,
+    ) -> tuple[str, Sequence[Hit], Sequence[Memory]]:  # fmt: skip
         """The block, the hits that are in it, as many of the first as its characters allow, and the entries of the
         profile."""
         root_paths = self._services.root_paths()
@@ -176,18 +176,16 @@ class RecallApi:
                 shown_lines, asked.max_chars, dates=asked.dates, ids=asked.ids
             )
         kept = hits[:count]
-        self._record_shown([*profile, *(hit.details.memory for hit in kept)], asked.session_id)
+        self._record_shown(request, [*profile, *(hit.details.memory for hit in kept)], asked.session_id)
         return block, kept, profile
 
-    def _note_shown(self, hits: Sequence[Hit], session_id: str | None) -> None:
-        self._record_shown([hit.details.memory for hit in hits], session_id)
-
-    def _record_shown(self, memories: Sequence[Memory], session_id: str | None) -> None:
-        self._services.ingest.record_shown(session_id or "", [(memory.id, memory.content) for memory in memories])
-
-    async def note_shown(self, hits: Sequence[Hit], session_id: str | None) -> None:
+    async def note_shown(self, request: Request, hits: Sequence[Hit], session_id: str | None) -> None:
         """Record what is handed out, so that it is not stored as news when it comes back. SPEC 5.5a"""
-        await self._workers.run(self._note_shown, hits, session_id)
+        await self._workers.run(self._record_shown, request, [hit.details.memory for hit in hits], session_id)
+
+    def _record_shown(self, request: Request, memories: Sequence[Memory], session_id: str | None) -> None:
+        if access.counts_use(request):
+            self._services.ingest.record_shown(session_id or "", [(memory.id, memory.content) for memory in memories])
 
     async def recalled(
         self, question: Question, *, dry: bool, is_cancelled: Callable[[], bool] | None = None
