@@ -12,8 +12,8 @@ CHECK = {"name": "str", "outcome": "str", "found": "str", "fix": "str", "fixed":
 CHECKS = (
     "python", "extras", "configuration", "settings", "folders above", "data folder", "models folder", "model files",
     "log", "disk", "inodes", "file system", "clock", "telemetry", "watching", "open files", "leftovers", "service",
-    "completion", "socket path", "socket", "daemon", "version", "network", "store", "integrity", "model",
-    "language model", "columns", "words", "vectors", "threads", "jobs", "queue", "notes", "trash", "backups",
+    "completion", "agents", "socket path", "socket", "daemon", "version", "hooks", "network", "store", "integrity",
+    "model", "language model", "columns", "words", "vectors", "threads", "jobs", "queue", "notes", "trash", "backups",
     "round trip",
 )  # fmt: skip
 EXPECTED: list[tuple[tuple[str, ...], int, Any]] = [

@@ -54,15 +54,16 @@ class HookInbox:
 
     def file_pending(self, session: str | None = None) -> None:
         """Make entries of pending prompts: that of a session, or without one those that are older than a day."""
-        if session is not None:
-            paths = [self._pending_path(session)]
-        else:
-            oldest = time.time() - PENDING_SECONDS_MAX
-            found = [*self._paths("pending-"), *self._paths("pending-", ".taken")]
-            paths = [path for path in found if _modified_at(path) < oldest]
+        paths = [self._pending_path(session)] if session is not None else self.unanswered()
         for path in paths:
             if (entry := self._take(path)) is not None:
                 self.add(entry)
+
+    def unanswered(self) -> list[Path]:
+        """Return the prompts whose reply has not come within a day."""
+        oldest = time.time() - PENDING_SECONDS_MAX
+        found = [*self._paths("pending-"), *self._paths("pending-", ".taken")]
+        return [path for path in found if _modified_at(path) < oldest]
 
     def add(self, entry: JsonObject) -> None:
         """Add an entry. Raises InboxFullError."""

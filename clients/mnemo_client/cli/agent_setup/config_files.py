@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mnemo_client.cli.agent_setup.editors import BlockEditor, JsonEditor
+from mnemo_client.cli.agent_setup.editors import PROGRAM, BlockEditor, JsonEditor
 from mnemo_client.cli.agent_setup.setup_errors import ConfigFileError
 from mnemo_client.errors import MnemoError
 from mnemo_client.path_safety import replace_file
@@ -152,6 +152,27 @@ def is_set_up(file: ConfigFile) -> bool:
         return before is not None and file.editor.has_entries(_decode(before))
     except MnemoError:
         return False
+
+
+class InstalledEntries(NamedTuple):
+    """A file that has entries of mnemo: the programs that they run, and if they are those of this version."""
+
+    programs: set[str]
+    is_current: bool
+
+
+def installed_file(file: ConfigFile) -> InstalledEntries | None:
+    """Return the state of the entries in a file; None if it has none. Raises ConfigFileError, ForeignEntryError."""
+    _, before = _read(file.path)
+    if before is None or PROGRAM.encode() not in before:  # large files of other programs are not parsed for nothing
+        return None
+    try:
+        text = _decode(before)
+        if not file.editor.has_entries(text):
+            return None
+        return InstalledEntries(file.editor.programs(text), file.editor.installed_part(text).add(text) == text)
+    except MnemoError as error:
+        raise _with_path(error, file.path) from error
 
 
 def apply_addition(change: FileChange, records: SetupRecords, client: str) -> Path | None:

@@ -25,6 +25,7 @@ from mnemo_client.cli.agent_setup.setup_errors import ConfigFileError, ForeignEn
 
 PROGRAM = "mnemo"
 BEGIN_MARK, END_MARK = ">>> mnemo", "<<< mnemo"
+_BLOCK_PROGRAM = re.compile(r'command[ =]+"(/[^"\n]+)"')  # as TOML, Lua and Lisp name it
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,16 @@ class JsonEditor:
     def has_entries(self, text: str) -> bool:
         """Return True if one of the entries is there, in this form or an earlier one."""
         return any(True for entry in self.entries for _ in _owned_paths(text, entry))
+
+    def installed_part(self, text: str) -> "JsonEditor":
+        """Return the editor of the entries that a setup wrote: those of the server, those of hooks, or both."""
+        kinds = {entry.is_element for entry in self.entries if any(True for _ in _owned_paths(text, entry))}
+        return JsonEditor(tuple(entry for entry in self.entries if entry.is_element in kinds))
+
+    def programs(self, text: str) -> set[str]:
+        """Return the programs that the entries in the text run."""
+        values = [value_at(text, path) for entry in self.entries for path in _owned_paths(text, entry)]
+        return {words[0] for node in values if node is not None for words in _commands_in(node.value)}
 
     @staticmethod
     def is_bare(text: str) -> bool:
@@ -129,14 +140,25 @@ def is_own_hook(value: Any) -> bool:
 
 
 def _runs_hook(hook: Any) -> bool:
+    words = _hook_words(hook)
+    return len(words) > 1 and PurePath(words[0]).name == PROGRAM and words[1] == "hook"
+
+
+def _hook_words(hook: Any) -> list[str]:
+    """Return the words of a hook's command, without the variables before it."""
     command = hook.get("command") if isinstance(hook, dict) else None
     try:
         words = shlex.split(command) if isinstance(command, str) else []
     except ValueError:
-        return False
+        return []
     while words and (words[0] == "env" or re.match(r"[A-Z_]+=", words[0])):
         del words[0]
-    return len(words) > 1 and PurePath(words[0]).name == PROGRAM and words[1] == "hook"
+    return words
+
+
+def _commands_in(value: Any) -> list[list[str]]:
+    """Return the words of each command in an entry of ours: a server, or a group of hooks."""
+    return list(map(_hook_words, value["hooks"])) if is_own_hook(value) else [_command_of(value)]
 
 
 def _command_of(value: Any) -> list[str]:
@@ -193,6 +215,15 @@ class BlockEditor:
 
     def has_entries(self, text: str) -> bool:
         return self._place(text) is not None
+
+    def installed_part(self, _: str) -> "BlockEditor":
+        return self
+
+    def programs(self, text: str) -> set[str]:
+        """Return the programs that the block in the text runs."""
+        place = self._place(text)
+        block = text[place[0] : place[1]] if place is not None else ""
+        return {re.sub(r"\\(.)", r"\1", found) for found in _BLOCK_PROGRAM.findall(block)}
 
     @staticmethod
     def is_bare(text: str) -> bool:

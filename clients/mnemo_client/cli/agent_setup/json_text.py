@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from mnemo_client.cli.agent_setup.setup_errors import ConfigFileError
@@ -131,8 +132,9 @@ def line_number(text: str, at: int) -> int:
     return text.count("\n", 0, at) + 1
 
 
+@lru_cache(maxsize=2)  # an edit reads its text several times, and a file of an agent can have megabytes
 def read_json(text: str) -> JsonNode:
-    """Return the value of the text. Raises ConfigFileError with the line."""
+    """Return the value of the text, which the caller does not change. Raises ConfigFileError with the line."""
     return _JsonReader(text).read()
 
 

@@ -291,3 +291,14 @@ def find_client(name: str) -> SetupClient:
     if found is None:
         raise UsageError(f"there is no client {name!r}", f"there are: {', '.join(each.name for each in CLIENTS)}")
     return found
+
+
+def find_program(environ: Mapping[str, str]) -> str:
+    """Return the absolute path of the command: agents do not have the user's PATH. Raises MnemoError."""
+    from shutil import which
+
+    sibling = Path(sys.executable).with_name(PROGRAM)
+    found = str(sibling) if sibling.is_file() else which(PROGRAM, path=environ.get("PATH"))
+    if found is None:
+        raise MnemoError("the command mnemo is neither next to its Python nor in PATH", "install mnemod again")
+    return found

@@ -1,8 +1,6 @@
 """`mnemo setup`: lists the clients, connects one, or disconnects it."""
 
 import difflib
-import shutil
-import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,18 +15,25 @@ from mnemo_client.cli.agent_setup.config_files import (
     plan_addition,
     plan_removal,
 )
-from mnemo_client.cli.agent_setup.setup_clients import CLIENTS, SetupClient, SetupPlaces, find_client, without_hooks
+from mnemo_client.cli.agent_setup.setup_clients import (
+    CLIENTS,
+    SetupClient,
+    SetupPlaces,
+    find_client,
+    find_program,
+    without_hooks,
+)
 from mnemo_client.cli.context import CommandContext
 from mnemo_client.cli.format.units import short_path
 from mnemo_client.cli.terminal import sanitize, table
-from mnemo_client.errors import EXIT_DONE, EXIT_NOT_FOUND, MnemoError, UsageError
+from mnemo_client.errors import EXIT_DONE, EXIT_NOT_FOUND, UsageError
 
 
 def setup(context: CommandContext) -> int:
     """Connect a client, or show, check or undo that; without a client list all of them."""
     options = context.options
     project = context.cwd if options.project else None
-    places = SetupPlaces(context.environ, _program(context), project)
+    places = SetupPlaces(context.environ, find_program(context.environ), project)
     if options.client is None:
         return _list_clients(context, places)
     client = find_client(options.client)
@@ -43,15 +48,6 @@ def setup(context: CommandContext) -> int:
     if options.print:
         return _print_entries(context, files)
     return _add(context, client, files)
-
-
-def _program(context: CommandContext) -> str:
-    """Return the absolute path of the command: agents do not have the user's PATH. Raises MnemoError."""
-    sibling = Path(sys.executable).with_name("mnemo")
-    found = str(sibling) if sibling.is_file() else shutil.which("mnemo", path=context.environ.get("PATH"))
-    if found is None:
-        raise MnemoError("the command mnemo is neither next to its Python nor in PATH", "install mnemod again")
-    return found
 
 
 def _list_clients(context: CommandContext, places: SetupPlaces) -> int:

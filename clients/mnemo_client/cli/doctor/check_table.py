@@ -1,6 +1,6 @@
 """The table of all checks of `mnemo doctor`, in the order in which they run and are shown."""
 
-from mnemo_client.cli.doctor import daemon_checks, machine_checks, place_checks
+from mnemo_client.cli.doctor import agent_checks, daemon_checks, machine_checks, place_checks
 from mnemo_client.cli.doctor.doctor_checks import CheckRow
 
 CHECKS = (
@@ -23,11 +23,13 @@ CHECKS = (
     CheckRow("leftovers", place_checks.check_leftovers, repair=place_checks.repair_leftovers),
     CheckRow("service", machine_checks.check_service),
     CheckRow("completion", machine_checks.check_completion),
+    CheckRow("agents", agent_checks.check_agents),
     CheckRow("socket path", place_checks.check_socket_path),
     CheckRow("socket", place_checks.check_socket, repair=place_checks.repair_socket),
     CheckRow("lock", daemon_checks.check_holder),
     CheckRow("daemon", daemon_checks.check_daemon),
     CheckRow("version", daemon_checks.check_version, needs_daemon=True, repair=daemon_checks.restart_daemon),
+    CheckRow("hooks", agent_checks.check_hooks, repair=agent_checks.deliver_hooks),
     CheckRow("network", daemon_checks.check_network, needs_daemon=True),
     CheckRow("store", daemon_checks.check_store, needs_daemon=True),
     CheckRow("integrity", daemon_checks.check_integrity, needs_daemon=True, repair=daemon_checks.repair_store),
