@@ -39,6 +39,7 @@ PROJECTS = {
     "commented": "# a comment\nnamespace = 'the boat'   # another\n[other]\nnamespace = \"no\"\n",
     "unicode": 'namespace = "größe 日本"\n',
     "tree": None,
+    "庭" * 70: None,  # of which the first 64 characters count, each two columns wide
     "unnamed": 'name = "boat"\n',
     "long": f'namespace = "{"x" * 65}"\n',
 }

@@ -150,7 +150,7 @@ line above them.  Return nil if there is none."
           (file (user-error "%s names no namespace; write this line in it: namespace = \"NAME\"" file))
           ((and (mnemo--project-namespaces-p) (setq top (locate-dominating-file folder ".git")))
            (let ((name (file-name-nondirectory (directory-file-name (expand-file-name top)))))
-             (mnemo--valid-namespace (truncate-string-to-width name 64) top)))
+             (mnemo--valid-namespace (substring name 0 (min 64 (length name))) top)))
           (t "default"))))
 
 ;;;; HTTP/1.1 on the socket: one request on each connection

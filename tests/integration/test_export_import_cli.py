@@ -169,7 +169,7 @@ def test_our_own_export_comes_back_through_the_command_line(
     other = ExportingPerson(started_daemon, person.here)
     lines = other.give("import", "all.jsonl").splitlines()
     assert lines[0].startswith("export of mnemo: ")
-    assert lines[1] == "the store was empty: everything was restored as it was, with history and watched folders"
+    assert lines[1] == "the store was empty: everything was restored, with the history and the watched folders"
     other.give("export", "again.jsonl")
     assert (person.here / "again.jsonl").read_bytes() == (person.here / "all.jsonl").read_bytes()
     cut = (person.here / "all.jsonl").read_bytes()[:-2]

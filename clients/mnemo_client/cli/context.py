@@ -147,10 +147,6 @@ class CommandContext:
             self.print_answer() if value is None else self.print_value(value)
         return self.wants_json
 
-    def standard_input(self, bytes_max: int = STANDARD_INPUT_BYTES_MAX) -> str:
-        """Return all of standard input; "" if it is a terminal. Raises UsageError."""
-        return "" if self.stdin.isatty() else self._read_standard_input(bytes_max)
-
     def text(self, words: list[str], what: str, bytes_max: int = STANDARD_INPUT_BYTES_MAX) -> str:
         """Return the words as one text; `-`, or no words if standard input is not a terminal, reads standard input."""
         if words == ["-"] or (not words and not self.stdin.isatty()):

@@ -36,7 +36,6 @@ def init(context: CommandContext) -> int:
     if not config.exists():
         config.parent.mkdir(parents=True, exist_ok=True)
         config.touch(mode=0o600)
-        config.touch(0o600)
         config.write_text(CONFIG_TEMPLATE, encoding="utf-8")
     client = context.client()
     watched = {root.path for root in client.notes_roots()}

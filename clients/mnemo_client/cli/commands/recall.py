@@ -78,8 +78,7 @@ def why(context: CommandContext) -> int:
         return EXIT_DONE
     context.print(*traces.why_lines(answer, context.style))
     if answer.degraded:
-        status = client.status() if "vectors" in answer.degraded else None
-        context.message(degraded_text(answer.degraded, status))
+        context.message(_missing_text(client, answer.degraded))
     return EXIT_DONE
 
 
@@ -119,8 +118,7 @@ def ask(context: CommandContext) -> int:
         context.message(f"the language model found no answer in {where}; show them with: mnemo recall")
         return EXIT_NOT_FOUND
     if answer.abstained:
-        status = client.status() if "vectors" in answer.degraded else None
-        return _report_nothing(context, answer.namespace, degraded_text(answer.degraded, status))
+        return _report_nothing(context, answer.namespace, _missing_text(client, answer.degraded))
     return EXIT_DONE
 
 
@@ -148,11 +146,15 @@ def context_block(context: CommandContext) -> int:
     elif answer.block:
         context.print(sanitize(answer.block.rstrip("\n"), lines=True))
     elif not answer.cut:
-        status = client.status() if "vectors" in answer.degraded else None
-        return _report_nothing(context, answer.namespace, degraded_text(answer.degraded, status))
+        return _report_nothing(context, answer.namespace, _missing_text(client, answer.degraded))
     if answer.cut and not answer.block:
         raise MnemoError("memories were found, but none fits the limit", "raise the limit: --max-chars, --budget")
     return EXIT_DONE if answer.block else EXIT_NOT_FOUND
+
+
+def _missing_text(client: "Client", degraded: list[str]) -> str:
+    """Return what was missing for an answer; the daemon's status has the reason for missing vectors."""
+    return degraded_text(degraded, client.status() if "vectors" in degraded else None)
 
 
 def _report_nothing(context: CommandContext, namespace: str, missing: str, *, is_cut: bool = False) -> int:

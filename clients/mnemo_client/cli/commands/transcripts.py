@@ -1,23 +1,24 @@
-"""`mnemo import --from claude-code|codex|chatgpt`: the conversations that are on the disk already.
+"""`mnemo import --from claude-code|codex|chatgpt`: imports the conversations that these tools keep on the disk.
 
-Each file is one request, so that neither side holds more than one of them; all are one group for `undo`. The daemon
-skips what it has: an import that was interrupted is given again.
+Each file is one request, so that neither side holds more than one of them in memory; all are one group for `undo`. The
+daemon skips what it has, so an import that was interrupted can be repeated.
 """
 
 import os
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import IO, NamedTuple
 
 import msgspec
 
-from mnemo_client.cli.commands.transfer import PIECE_BYTES, PROBLEMS_SHOWN
+from mnemo_client.cli.commands.transfer import problem_lines, read_pieces
 from mnemo_client.cli.context import CommandContext
 from mnemo_client.cli.format.units import local_date, number_text, plural
 from mnemo_client.cli.terminal import clip, sanitize
-from mnemo_client.errors import EXIT_DONE, EXIT_FAILED, MnemoError, RefusalError, UsageError
+from mnemo_client.errors import EXIT_DONE, EXIT_FAILED, RefusalError, UsageError
 from mnemo_client.namespace import choose_namespace
 from mnemo_client.paths import claude_code_folder, codex_folder
 from mnemo_client.protocol.choices import TranscriptTool
@@ -36,11 +37,23 @@ _USUAL_PLACES = {
 
 
 class _TranscriptFile(NamedTuple):
-    """One file to import; `open` opens it for reading."""
+    """One file to import, or the file `member` of a zip."""
 
-    name: str
+    path: Path
     size: int
-    open: Callable[[], IO[bytes]]
+    member: str = ""
+
+    @property
+    def name(self) -> str:
+        return f"{self.path}:{self.member}" if self.member else str(self.path)
+
+    def open(self) -> IO[bytes]:
+        if not self.member:
+            return self.path.open("rb")
+        try:
+            return zipfile.ZipFile(self.path).open(self.member)
+        except RuntimeError as unusable:  # it is encrypted, or packed by a method that is not known here
+            raise zipfile.BadZipFile(str(unusable)) from unusable
 
 
 class _TranscriptHead(msgspec.Struct):
@@ -82,7 +95,7 @@ def _import_one(
     with source.open() as file:
         head = file.read(HEAD_BYTES)
         return context.client().import_from(
-            _pieces(head, file),
+            chain([head] if head else [], read_pieces(file)),
             tool=tool,
             namespace=_namespace(context, head),
             user_id=options.user,
@@ -92,22 +105,11 @@ def _import_one(
         )
 
 
-def _pieces(head: bytes, file: IO[bytes]) -> Iterator[bytes]:
-    """Yield the file. Raises MnemoError, not a connection's error, if it cannot be read to its end."""
-    piece = head
-    while piece:
-        yield piece
-        try:
-            piece = file.read(PIECE_BYTES)
-        except OSError as failed:
-            raise MnemoError(f"the file cannot be read to its end: {failed.strerror}") from failed
-
-
 # The files
 
 
 def _sources(context: CommandContext, tool: TranscriptTool) -> list[_TranscriptFile]:
-    """The files to import, the oldest first. Raises UsageError if there are none."""
+    """Return the files to import, the oldest first. Raises UsageError if there are none."""
     named = context.options.file
     if named == "-":
         raise UsageError("transcripts are not read from standard input", "name a file or folder")
@@ -148,19 +150,17 @@ def _file_source(path: Path) -> _TranscriptFile:
         size = path.stat().st_size
     except OSError:
         size = 0
-    return _TranscriptFile(str(path), size, lambda: path.open("rb"))
+    return _TranscriptFile(path, size)
 
 
 def _zip_sources(path: Path) -> list[_TranscriptFile]:
-    """The files with conversations in ChatGPT's zip. Raises UsageError if it is none."""
+    """Return the files with conversations in ChatGPT's zip. Raises UsageError if it is not a zip."""
     try:
         with zipfile.ZipFile(path) as archive:
             members = [each for each in archive.infolist() if _has_conversations(each.filename)]
     except (OSError, zipfile.BadZipFile) as wrong:
         raise UsageError(f"{path} cannot be read: {wrong}", "name the zip that ChatGPT sent, or its folder") from wrong
-    return [
-        _TranscriptFile(f"{path}:{each.filename}", each.file_size, _opener(path, each.filename)) for each in members
-    ]
+    return [_TranscriptFile(path, each.file_size, each.filename) for each in members]
 
 
 def _has_conversations(name: str) -> bool:
@@ -168,18 +168,8 @@ def _has_conversations(name: str) -> bool:
     return base.startswith("conversations") and base.endswith(".json")
 
 
-def _opener(path: Path, member: str) -> Callable[[], IO[bytes]]:
-    def opened() -> IO[bytes]:
-        try:
-            return zipfile.ZipFile(path).open(member)
-        except RuntimeError as unusable:  # it is encrypted, or packed by a method that is not known here
-            raise zipfile.BadZipFile(str(unusable)) from unusable
-
-    return opened
-
-
 def _namespace(context: CommandContext, head: bytes) -> str | None:
-    """The namespace that a command in the transcript's working directory has."""
+    """Return the namespace that a command in the transcript's working directory has."""
     folder = _working_directory(head)
     named = context.options.namespace
     return choose_namespace(named, folder, context.environ).name if folder is not None else named
@@ -203,7 +193,7 @@ def _working_directory(head: bytes) -> Path | None:
 
 
 def _add(total: ImportAnswer, found: ImportAnswer, name: str) -> None:
-    """Add the result of one file; its problems are named by the file."""
+    """Add the result of one file to the total; the place of each of its problems begins with the file's name."""
     for field in _SUMMED:
         setattr(total, field, getattr(total, field) + getattr(found, field))
     for field in _COUNTED:
@@ -239,10 +229,7 @@ def _lines(total: ImportAnswer, files: int) -> Iterator[str]:
     ):
         if number:
             yield f"{number_text(number)} {words}"
-    for problem in total.problems[:PROBLEMS_SHOWN]:
-        yield f"  {sanitize(problem.place)}: {sanitize(problem.why)}"
-    if total.skipped > PROBLEMS_SHOWN:
-        yield f"  and {total.skipped - min(PROBLEMS_SHOWN, len(total.problems))} more"
+    yield from problem_lines(total)
     for words, numbers in (("left out", total.left_out), ("masked", total.masked)):
         if numbers:
             most = sorted(numbers.items(), key=lambda each: (-each[1], each[0]))
@@ -251,6 +238,6 @@ def _lines(total: ImportAnswer, files: int) -> Iterator[str]:
         text = sanitize(" ".join(example.text.split()))
         yield f"  {local_date(example.at)} {example.role}: {clip(text, EXAMPLE_CELLS)}"
     if total.dry_run and total.stored:
-        yield "near copies of a turn are found only by the import itself, which leaves them out too"
+        yield "the import itself also leaves out near copies of a turn, which a dry run does not find"
     if total.group is not None:
         yield f"undo this with: mnemo undo --group {total.group}"

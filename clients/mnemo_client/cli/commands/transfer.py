@@ -65,7 +65,7 @@ def import_(context: CommandContext) -> int:
     client = context.client()
     with _open_input(context) as file, shown_progress(context, "import"):
         found = client.import_from(
-            _read_pieces(context, file, _input_size(file)),
+            _sent_pieces(context, file),
             tool=options.source,
             namespace=options.namespace,
             user_id=options.user,
@@ -129,24 +129,30 @@ def _input_size(file: IO[bytes]) -> int:
     return status.st_size if stat.S_ISREG(status.st_mode) else 0
 
 
-def _read_pieces(context: CommandContext, file: IO[bytes], size: int) -> Iterator[bytes]:
-    """Yield the file in pieces. Raises MnemoError for a file that cannot be read to its end, not a connection error."""
-    sent = 0
-    while True:
-        try:
-            piece = file.read(PIECE_BYTES)
-        except OSError as failed:
-            raise MnemoError(f"the file cannot be read to its end: {failed.strerror}") from failed
-        if not piece:
-            return
+def _sent_pieces(context: CommandContext, file: IO[bytes]) -> Iterator[bytes]:
+    """Yield the file in pieces, and show how much of it was sent."""
+    size, sent = _input_size(file), 0
+    for piece in read_pieces(file):
         yield piece
         sent += len(piece)
-        _show_progress(context, "sending", sent, size)
+        context.terminal.progress(f"sending {100 * sent // size} %" if size else f"sending {sent >> 20} MiB")
 
 
-def _show_progress(context: CommandContext, what: str, done: int, of: int) -> None:
-    share = f"{100 * done // of} %" if of else f"{done >> 20} MiB"
-    context.terminal.progress(f"{what} {share}")
+def read_pieces(file: IO[bytes]) -> Iterator[bytes]:
+    """Yield a file in pieces. Raises MnemoError, not an error of the connection, if it cannot be read to its end."""
+    try:
+        while piece := file.read(PIECE_BYTES):
+            yield piece
+    except OSError as failed:
+        raise MnemoError(f"the file cannot be read to its end: {failed.strerror}") from failed
+
+
+def problem_lines(found: ImportAnswer) -> Iterator[str]:
+    """Yield the places that were skipped in an import with the reasons, at most PROBLEMS_SHOWN."""
+    for problem in found.problems[:PROBLEMS_SHOWN]:
+        yield f"  {sanitize(problem.place)}: {sanitize(problem.why)}"
+    if found.skipped > PROBLEMS_SHOWN:
+        yield f"  and {found.skipped - min(PROBLEMS_SHOWN, len(found.problems))} more"
 
 
 def _import_lines(found: ImportAnswer) -> Iterator[str]:
@@ -155,11 +161,8 @@ def _import_lines(found: ImportAnswer) -> Iterator[str]:
     dry = "nothing was changed; an import would give: " if found.dry_run and counts else ""
     yield f"export of {found.tool}: {dry}{', '.join(counts) or 'it has no memories'}"
     if found.whole:
-        yield "the store was empty: everything was restored as it was, with history and watched folders"
-    for problem in found.problems[:PROBLEMS_SHOWN]:
-        yield f"  {sanitize(problem.place)}: {sanitize(problem.why)}"
-    if found.skipped > PROBLEMS_SHOWN:
-        yield f"  and {found.skipped - min(PROBLEMS_SHOWN, len(found.problems))} more"
+        yield "the store was empty: everything was restored, with the history and the watched folders"
+    yield from problem_lines(found)
     if found.freed:
         yield f"{found.freed} were chunks of notes and are now independent memories"
     for words, numbers in (("masked", found.masked), ("not kept", found.not_kept), ("of other users", found.users)):
