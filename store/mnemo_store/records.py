@@ -373,6 +373,9 @@ class LifecycleDecision(Record, frozen=True):
     tag: str = ""  # proposed
     reason: str = ""
     method: str = ""  # how the proposed text came to be written: rule, llm:MODEL
+    # Of a decision that carried out a proposal, for undo, since a usage has no versions.
+    group: str = ""  # of its changes
+    usages: tuple[UsageChange, ...] = ()
 
 
 class MetaChange(Record, frozen=True):

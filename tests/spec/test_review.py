@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from mnemo_core.ingest.mutations import RECALL_STRENGTH_GAIN
 from mnemo_core.lifecycle.consolidation import review
 from mnemo_core.lifecycle.consolidation.cycle import CycleOperation, CycleStep, Planning, StepPlan
 from mnemo_core.lifecycle.consolidation.joining.replacing import absorb_operation, distil_operation, merge_operation
@@ -17,12 +18,12 @@ from mnemo_daemon.lifecycle.consolidation import consolidation
 from mnemo_daemon.lifecycle.consolidation.review_queue import ReviewQueue
 from mnemo_daemon.lifecycle.hard_delete import ChangeOrigin, HardDelete, drop
 from mnemo_daemon.settings import LifecycleSettings
-from mnemo_store.records import TAGS_MAX, LifecycleDecision, Memory, PutDecision, PutMemory
+from mnemo_store.records import TAGS_MAX, LifecycleDecision, Memory, PutDecision, PutMemory, Usage
 from mnemo_store.store import WriteResult
 from mnemo_store.tables import DECISIONS
 from tests.cycle_desk import CycleDesk, cycle_desk_in
 from tests.desk import PERSON
-from tests.samples import sample_memory
+from tests.samples import sample_id, sample_memory
 
 SHELF = sample_memory(1, "The kettle is on the shelf since 2 May.", layer="working")
 KITCHEN = sample_memory(2, "The kettle is in the kitchen.", layer="working")
@@ -123,6 +124,31 @@ def test_an_approved_merge_is_made_from_the_memories_as_they_are_and_is_undone_a
     assert not queue.proposals()
     desk.desk.undo()
     assert [desk.desk.memory(each).state for each in (made.id, SHELF.id)] == ["trashed", "active"]
+
+
+def test_undo_of_an_approved_operation_takes_back_its_usage_and_counts_as_a_rejection(
+    desk: CycleDesk, queue: ReviewQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    winner = desk.put(sample_memory(3, "The tap is old."), Usage(id=sample_id(3), access_count=2, strength=0.5))
+    loser = desk.put(sample_memory(4, "The tap is old now."), Usage(id=sample_id(4), access_count=5, strength=0.75))
+    before = desk.usage(winner.id)
+
+    def absorb(state: CycleState, *_: Memory) -> CycleOperation:
+        return absorb_operation(state, _existing(state, winner)[0], _existing(state, loser), "the same")
+
+    use(monkeypatch, absorb)
+    counts(desk)
+    done = queue.approve(queue.proposals()[0].id, None, "cli")
+    assert (desk.usage(winner.id).access_count, desk.usage(winner.id).strength) == (7, 0.75)
+    desk.desk.memories.record_use([winner.id]).result()
+    desk.desk.undo(group=done.group)
+    after = desk.usage(winner.id)
+    assert (after.access_count, after.repetition_count) == (before.access_count + 1, before.repetition_count)
+    assert after.strength == pytest.approx(before.strength + RECALL_STRENGTH_GAIN)
+    with desk.store.snapshot() as snapshot:
+        assert [each.status for each in snapshot.scan(DECISIONS)] == ["rejected"]
+    desk.settings = LifecycleSettings(review="off")
+    assert counts(desk) == {"rejected before": 1}
 
 
 def test_an_approved_promotion_is_in_core(desk: CycleDesk, queue: ReviewQueue, monkeypatch: pytest.MonkeyPatch) -> None:

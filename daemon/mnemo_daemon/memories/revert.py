@@ -17,10 +17,11 @@ from mnemo_core.decay import present_usage
 from mnemo_core.ingest import mutations
 from mnemo_core.ingest.mutations import PlannedRevert
 from mnemo_core.lifecycle import versions as timeline
+from mnemo_core.lifecycle.consolidation import review
 from mnemo_core.lifecycle.consolidation.cycle_undo import undo_changes
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_daemon.errors import Refusal, bad_value
-from mnemo_daemon.history_names import BY_INTAKE, BY_NOTES, CONSOLIDATE, FOR_GOOD, LAST_CYCLE, LEFT_ALONE
+from mnemo_daemon.history_names import BY_INTAKE, BY_NOTES, CONSOLIDATE, FOR_GOOD, LAST_CYCLE, LEFT_ALONE, REVIEW
 from mnemo_daemon.memories.as_of import VERSIONS_A_SLICE, HistoryReader
 from mnemo_daemon.memories.memory_service import (
     Caller,
@@ -38,12 +39,15 @@ from mnemo_store.records import (
     Cycle,
     DropEdge,
     DropFact,
+    LifecycleDecision,
+    PutDecision,
     PutMemory,
     PutMeta,
     PutSkip,
     PutUsage,
     Skip,
     Usage,
+    UsageChange,
     skip_hash,
 )
 from mnemo_store.store import Store, WriteResult
@@ -296,7 +300,10 @@ def _changes(snapshot: Snapshot, chosen: Chosen, rows: Sequence[PlannedRevert]) 
     ]
     changes += _edges_made(snapshot, chosen, rows, {memory.id for memory in leaving})
     changes += _facts_made(snapshot, chosen, rows)
-    changes += _usages_before(snapshot, chosen, {row.current.id for row in rows})
+    ids = {row.current.id for row in rows}
+    approvals = _approvals(snapshot, chosen, ids)
+    changes += _usages_before(snapshot, [*_usage_changes(snapshot, chosen, approvals, ids)])
+    changes += [PutDecision(data=review.rejected(each, snapshot.now)) for each in approvals]
     return changes
 
 
@@ -367,18 +374,35 @@ def _facts_made(snapshot: Snapshot, chosen: Chosen, rows: Sequence[PlannedRevert
                 yield DropFact(id=fact.id, memory=row.current.id)
 
 
-def _usages_before(snapshot: Snapshot, chosen: Chosen, ids: set[str]) -> Iterator[Change]:
-    """The changes that take back what cycles of consolidation did to the usage of these memories; how they were used
-    since still counts."""
-    usages = dict[str, Usage]()
+def _approvals(snapshot: Snapshot, chosen: Chosen, ids: set[str]) -> list[LifecycleDecision]:
+    """The decisions by which approved proposals changed these memories."""
+    groups = {entry.group for entry in chosen.values() if entry.what == REVIEW}
+    if not groups:
+        return []
+    found = (each for memory_id in sorted(ids) for each in snapshot.under(DECISIONS, memory_id))
+    return list({(each.memory, each.action, each.other): each for each in found if each.group in groups}.values())
+
+
+def _usage_changes(
+    snapshot: Snapshot, chosen: Chosen, approvals: Sequence[LifecycleDecision], ids: set[str]
+) -> Iterator[UsageChange]:
+    """The changes that cycles and approved proposals made to the usage of these memories, newest first."""
     for group in {entry.group for entry in chosen.values() if entry.what == CONSOLIDATE}:
         changed = {one for entry in chosen.values() if entry.group == group for one in entry.used} & ids
         cycle = snapshot.get(CYCLES, group)
         steps = reversed(cycle.steps) if cycle is not None else ()
-        for before, after in ((each.before, each.after) for step in steps for each in reversed(step.usages)):
-            now = usages.get(before.id) or snapshot.usage(before.id)
-            if before.id in changed and now is not None:
-                usages[before.id] = _usage_without(now, before, after)
+        yield from (each for step in steps for each in reversed(step.usages) if each.before.id in changed)
+    for usages in {each.group: each.usages for each in approvals}.values():  # each decision of a group has all of them
+        yield from (each for each in usages if each.before.id in ids)
+
+
+def _usages_before(snapshot: Snapshot, newest_first: Sequence[UsageChange]) -> Iterator[Change]:
+    """The changes that take back these changes of usage; how the memories were used since still counts."""
+    usages = dict[str, Usage]()
+    for before, after in ((each.before, each.after) for each in newest_first):
+        now = usages.get(before.id) or snapshot.usage(before.id)
+        if now is not None:
+            usages[before.id] = _usage_without(now, before, after)
     yield from (PutUsage(data=usage) for usage in usages.values())
 
 

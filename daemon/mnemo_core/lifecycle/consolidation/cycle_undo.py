@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
 
+from mnemo_core.lifecycle.consolidation import review
 from mnemo_core.lifecycle.consolidation.cycle import StepPlan
 from mnemo_core.lifecycle.consolidation.state import CycleState
 from mnemo_store.records import (
@@ -71,7 +72,7 @@ def undo_changes(
         if key in rejected or standing is None or standing.at > max(cycle.ended_at, cycle.started_at):
             continue  # a person has decided since
         if standing.status == "done":
-            rejected[key] = replace(standing, status="rejected", tag="", text="", at=now)
+            rejected[key] = review.rejected(standing, now)
         elif made.before is not None:
             changes.append(PutDecision(data=made.before))
         else:

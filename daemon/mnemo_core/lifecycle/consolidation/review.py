@@ -123,8 +123,8 @@ def ids_of(decision: LifecycleDecision) -> list[str]:
 
 
 def rejected(decision: LifecycleDecision, now: int) -> LifecycleDecision:
-    """The decision of a person not to do what is proposed."""
-    return replace(decision, status="rejected", at=now, text="", tag="")
+    """The decision of a person against an operation that is proposed, or that was carried out and is undone."""
+    return replace(decision, status="rejected", at=now, text="", tag="", group="", usages=())
 
 
 def is_unchanged(decision: LifecycleDecision, memories: Sequence[Memory | None]) -> bool:

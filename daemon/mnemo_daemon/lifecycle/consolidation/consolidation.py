@@ -182,11 +182,13 @@ class _CycleRun:
         changes = plan.all_changes()
         before = _before(self._state, changes)
         report = StepReport(
-            name=step.name, counts=plan.report(), milliseconds=milliseconds, skipped=skipped,
+            name=step.name,
+            counts=plan.report(),
+            milliseconds=milliseconds,
+            skipped=skipped,
             operations=tuple(OperationReport(action=each.action, ids=each.ids) for each in plan.operations),
-            usages=tuple(UsageChange(before=usage, after=change.data) for change in changes
-                         if isinstance(change, PutUsage) and (usage := before[change.data.id][1]) is not None),
-        )  # fmt: skip
+            usages=_usage_changes(before, changes),
+        )
         ended_at = self._store.now() if len(self._left) == 1 else 0
         cycle = replace(with_former_values(self.cycle, plan, self._state), ended_at=ended_at)
         cycle = replace(cycle, steps=(*cycle.steps, report))
@@ -327,15 +329,22 @@ class Consolidation:
         return dict(plan.counts)
 
     def carry_out(self, operation: CycleOperation, state: CycleState, what: str, by: str) -> str:
-        """Write an operation that was planned from a state; return its group. Raises a Refusal if its memories were
-        changed meanwhile."""
+        """Write an operation that was planned from a state; return its group, by which it can be undone. Raises a
+        Refusal if its memories were changed meanwhile."""
         before, group = _before(state, operation.changes), self._store.new_id()
+        usages = _usage_changes(before, operation.changes)
 
         def decide(snapshot: Snapshot) -> WriteResult[None]:
             if _changed_since(snapshot, before, operation.changes):
                 raise Refusal(409, "conflict", "its memories were changed meanwhile: look at it again")
-            changes = [_at_time(change, snapshot.now) for change in operation.changes]
-            return WriteResult(changes, None, what, group)
+            changes = (_at_time(change, snapshot.now) for change in operation.changes)
+            written = [
+                PutDecision(data=replace(change.data, group=group, usages=usages))
+                if isinstance(change, PutDecision)
+                else change
+                for change in changes
+            ]
+            return WriteResult(written, None, what, group)
 
         self._store.transact(decide, by=by).result()
         return group
@@ -468,6 +477,16 @@ def _changed_since(
         if len(texts) < len(ids) or decision_digest(texts) != decision.digest:
             found += ids
     return [*dict.fromkeys(found)]
+
+
+def _usage_changes(
+    before: Mapping[str, tuple[Memory | None, Usage | None]], changes: Sequence[Change]
+) -> tuple[UsageChange, ...]:
+    """Return the usages that the changes replace, each with its replacement."""
+    written = [change.data for change in changes if isinstance(change, PutUsage)]
+    return tuple(
+        UsageChange(before=usage, after=after) for after in written if (usage := before[after.id][1]) is not None
+    )
 
 
 def _before(state: CycleState, changes: Sequence[Change]) -> dict[str, tuple[Memory | None, Usage | None]]:
