@@ -21,9 +21,7 @@ def examination(context: CommandContext) -> Iterator[Examination]:
     """Yield what the checks look at, with a connection to the daemon if one answers."""
     with contextlib.ExitStack() as stack:
         try:
-            client = stack.enter_context(
-                Client(socket_path(context.environ), NAMESPACE, entry_point="cli", agent="doctor")
-            )
+            client = stack.enter_context(Client(socket_path(context.environ), NAMESPACE, entry_point="cli"))
             status = client.status()
         except MnemoError as error:
             examined = Examination(context, error=error)
