@@ -437,20 +437,10 @@ class Client(ClientConnection):
         asked = retrieval.AskRequest(question=question, **fields) if isinstance(question, str) else question
         body = encode(msgspec.structs.replace(asked, stream=True))
         namespace = None if asked.namespace is not None else self.namespace
-        response = self._send("POST", "/ask", body, namespace, repeatable=True)
-        if response.status != 200:
-            self._read_body(response)
-        with self._reading(response):
-            name = ""
-            for line in response.lines():
-                field, _, value = line.partition(b": ")
-                if field == b"event":
-                    name = value.decode()
-                elif field == b"data" and name == "error":
-                    raise RefusalError(503, decode(value, dict[str, dict[str, Any]])["error"])
-                elif field == b"data":
-                    self.last_body = value
-                    yield decode(value, _ASK_EVENTS[name])
+        for name, value in self._event_stream(self._send("POST", "/ask", body, namespace, repeatable=True)):
+            if name == "error":
+                raise RefusalError(503, decode(value, dict[str, dict[str, Any]])["error"])
+            yield decode(value, _ASK_EVENTS[name])
 
     def events(
         self, *, types: Sequence[EventType] = (), since: int | None = None, follow: bool = True
@@ -459,17 +449,9 @@ class Client(ClientConnection):
         without `follow` the events end with the present one."""
         query: dict[str, Filter] = {"types": list(types), "since": since, "follow": None if follow else False}
         response = self._send("GET", target_of("/events", query), None, self.namespace, repeatable=True)
-        if response.status != 200:
-            self._read_body(response)
-        with self._reading(response):
-            name = ""
-            for line in response.lines():
-                field, _, value = line.partition(b": ")
-                if field == b"event":
-                    name = value.decode()
-                elif field == b"data" and (kind := event_types.EVENTS.get(name)) is not None:
-                    self.last_body = value
-                    yield name, decode(value, kind)
+        for name, value in self._event_stream(response):
+            if (kind := event_types.EVENTS.get(name)) is not None:  # a newer daemon may send others
+                yield name, decode(value, kind)
 
     # The daemon and its parts
 

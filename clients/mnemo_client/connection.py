@@ -177,6 +177,20 @@ class ClientConnection:
             if not response.is_reusable:
                 self.close()
 
+    def _event_stream(self, response: Response) -> Iterator[tuple[str, bytes]]:
+        """Yield the name and data of each server-sent event. Raises RefusalError if the answer is an error."""
+        if response.status != 200:
+            self._read_body(response)
+        with self._reading(response):
+            name = ""
+            for line in response.lines():
+                field, _, value = line.partition(b": ")
+                if field == b"event":
+                    name = value.decode()
+                elif field == b"data":
+                    self.last_body = value
+                    yield name, value
+
     def _read_body(self, response: Response) -> bytes:
         """Read and return the whole body. Raises RefusalError if it is an error."""
         with self._reading(response):

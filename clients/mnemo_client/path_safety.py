@@ -31,48 +31,44 @@ class PathProblem(NamedTuple):
         return f"{self.problem}; {self.fix}"
 
 
-def parents_problem(path: Path, uid: int | None = None) -> PathProblem | None:
+def parents_problem(path: Path) -> PathProblem | None:
     """Return why another user could replace `path`: the first folder or symbolic link above it that is not safe."""
-    own = os.geteuid() if uid is None else uid
     try:
         for folder, status in _components_above(path):
-            if problem := _parent_problem(folder, status, own):
+            if problem := _parent_problem(folder, status):
                 return problem
     except OSError as failed:
         return PathProblem(path, f"{path} cannot be examined: {failed.strerror}", "choose another path")
     return None
 
 
-def folder_problem(folder: Path, uid: int | None = None) -> PathProblem | None:
+def folder_problem(folder: Path) -> PathProblem | None:
     """Return why a folder that exists is not private to us, apart from the folders above it. Symbolic links are
     followed: `parents_problem` judges those above it, and `link_problem` the last one."""
-    own = os.geteuid() if uid is None else uid
     status = folder.stat()
     if not stat.S_ISDIR(status.st_mode):
         return PathProblem(folder, f"{folder} is not a folder", f"move it elsewhere: mv {_named(folder)} NEW_NAME")
-    return _owner_problem(folder, status, own) or _mode_problem(folder, status, "700")
+    return _owner_problem(folder, status) or _mode_problem(folder, status, "700")
 
 
-def file_problem(file: Path, uid: int | None = None) -> PathProblem | None:
+def file_problem(file: Path) -> PathProblem | None:
     """Return why a file that exists is not private to us: it is none, it belongs to somebody else, or others read
     it."""
-    own = os.geteuid() if uid is None else uid
     status = file.lstat()
     if not stat.S_ISREG(status.st_mode):
         return PathProblem(file, f"{file} is not a regular file", f"remove it: rm {_named(file)}")
-    return _owner_problem(file, status, own) or _mode_problem(file, status, "600")
+    return _owner_problem(file, status) or _mode_problem(file, status, "600")
 
 
-def writers_problem(file: Path, uid: int | None = None) -> PathProblem | None:
+def writers_problem(file: Path) -> PathProblem | None:
     """Return why somebody else could change the content of a file that exists: for one that others may read."""
-    own = os.geteuid() if uid is None else uid
     status = file.stat()
-    if status.st_uid not in (0, own) and not _is_unmapped(status.st_uid):
-        return _owner_problem(file, status, own)
+    if status.st_uid not in (0, os.geteuid()) and not _is_unmapped(status.st_uid):
+        return _owner_problem(file, status)
     if _others_write(file, status):
         problem = f"other users can write to {file} (mode {stat.S_IMODE(status.st_mode):04o})"
         return PathProblem(file, problem, f"run: chmod go-w {_named(file)}")
-    return parents_problem(file, own)
+    return parents_problem(file)
 
 
 def link_problem(path: Path) -> PathProblem | None:
@@ -148,13 +144,13 @@ def _components_above(path: Path) -> Iterator[tuple[Path, os.stat_result]]:
             yield done, status
 
 
-def _parent_problem(folder: Path, status: os.stat_result, own: int) -> PathProblem | None:
-    if status.st_uid not in (0, own) and not _is_unmapped(status.st_uid):
+def _parent_problem(folder: Path, status: os.stat_result) -> PathProblem | None:
+    if status.st_uid not in (0, os.geteuid()) and not _is_unmapped(status.st_uid):
         kind = "symbolic link" if stat.S_ISLNK(status.st_mode) else "folder"
         return PathProblem(
             folder,
             f"the {kind} {folder} belongs to user {status.st_uid}, who could replace what is in it",
-            f"use a path below a folder of your own, or run: sudo chown {own} {_named(folder)}",
+            f"use a path below a folder of your own, or run: sudo chown {os.geteuid()} {_named(folder)}",
         )
     if stat.S_ISDIR(status.st_mode) and not status.st_mode & stat.S_ISVTX and _others_write(folder, status):
         mode = stat.S_IMODE(status.st_mode)
@@ -200,11 +196,13 @@ def _is_unmapped(uid: int) -> bool:
         return False
 
 
-def _owner_problem(path: Path, status: os.stat_result, own: int) -> PathProblem | None:
-    if status.st_uid == own:
+def _owner_problem(path: Path, status: os.stat_result) -> PathProblem | None:
+    if status.st_uid == os.geteuid():
         return None
     return PathProblem(
-        path, f"{path} belongs to user {status.st_uid}", f"use one of yours, or run: sudo chown -R {own} {_named(path)}"
+        path,
+        f"{path} belongs to user {status.st_uid}",
+        f"use one of yours, or run: sudo chown -R {os.geteuid()} {_named(path)}",
     )
 
 

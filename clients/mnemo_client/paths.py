@@ -24,25 +24,19 @@ def data_folder(environ: Mapping[str, str]) -> Path:
     """Return the folder that holds the store: MNEMO_DATA_DIR, else the platform's folder for data."""
     if chosen := environ.get("MNEMO_DATA_DIR"):
         return Path(chosen).expanduser().absolute()
-    if sys.platform == "darwin":
-        return home_folder(environ) / "Library" / "Application Support" / "mnemo"
-    return chosen_folder(environ, "XDG_DATA_HOME", ".local/share") / "mnemo"
+    return _platform_folder(environ, "XDG_DATA_HOME", ".local/share", "Application Support")
 
 
 def models_folder(environ: Mapping[str, str]) -> Path:
     """Return the folder of models unless the settings name another one: in the platform's folder for caches."""
-    if sys.platform == "darwin":
-        return home_folder(environ) / "Library" / "Caches" / "mnemo" / "models"
-    return chosen_folder(environ, "XDG_CACHE_HOME", ".cache") / "mnemo" / "models"
+    return _platform_folder(environ, "XDG_CACHE_HOME", ".cache", "Caches") / "models"
 
 
 def config_file(environ: Mapping[str, str]) -> Path:
     """Return the configuration file, which need not exist: MNEMO_CONFIG, else the platform's location."""
     if chosen := environ.get("MNEMO_CONFIG"):
         return Path(chosen).expanduser().absolute()
-    if sys.platform == "darwin":
-        return home_folder(environ) / "Library" / "Application Support" / "mnemo" / "config.toml"
-    return chosen_folder(environ, "XDG_CONFIG_HOME", ".config") / "mnemo" / "config.toml"
+    return _platform_folder(environ, "XDG_CONFIG_HOME", ".config", "Application Support") / "config.toml"
 
 
 def run_folder(environ: Mapping[str, str]) -> Path:
@@ -75,6 +69,13 @@ def socket_path(environ: Mapping[str, str]) -> Path:
             "set MNEMO_SOCKET to a shorter path",
         )
     return path
+
+
+def _platform_folder(environ: Mapping[str, str], variable: str, below_home: str, on_macos: str) -> Path:
+    """Return the folder of mnemo: on macOS in ~/Library, elsewhere in the folder of an XDG variable."""
+    if sys.platform == "darwin":
+        return home_folder(environ) / "Library" / on_macos / "mnemo"
+    return chosen_folder(environ, variable, below_home) / "mnemo"
 
 
 def chosen_folder(environ: Mapping[str, str], variable: str, below_home: str) -> Path:

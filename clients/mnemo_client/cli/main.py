@@ -164,7 +164,7 @@ def _move_common_options_last(words: list[str]) -> list[str]:
         if not takes:
             break
         moved, words = moved + words[:takes], words[takes:]
-    return words[:1] + words[1:] + moved if words else moved
+    return words + moved
 
 
 def _load_function(command: Command) -> "Callable[..., int]":

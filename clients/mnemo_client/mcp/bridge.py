@@ -44,7 +44,11 @@ class JsonRpcError(Exception):
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
-        self.error: JsonObject = {"code": code, "message": message}
+        self._error = {"code": code, "message": message}
+
+    def answer(self, id: Any) -> bytes:  # noqa: A002 - JSON-RPC's own name
+        """Return the error as the answer to the request with this id; None for one that could not be read."""
+        return json.dumps({"jsonrpc": "2.0", "id": id, "error": self._error}).encode()
 
 
 class Bridge:
@@ -63,7 +67,7 @@ class Bridge:
         self._writing = threading.Lock()
         self._starting = threading.Lock()
         self._open: set[threading.Thread] = set()
-        self._session: dict[str, bytes] = {}  # the headers of the version and the session that a handshake settled
+        self._session: dict[str, bytes] = {}  # headers for all messages after a handshake: its version and session
 
     def finish(self) -> None:
         """Wait for the open messages, at most LAST_ANSWERS_SECONDS."""
@@ -78,7 +82,7 @@ class Bridge:
         try:
             message = json.loads(line, parse_constant=_refuse_constant)
         except (ValueError, RecursionError):
-            self._send_error(None, JsonRpcError(PARSE_ERROR, "the line is not JSON"))
+            self._send(JsonRpcError(PARSE_ERROR, "the line is not JSON").answer(None))
             return
         if isinstance(message, dict) and "method" not in message and ("result" in message or "error" in message):
             return  # an answer, though the daemon sends no requests
@@ -87,14 +91,14 @@ class Bridge:
             _check(message)
             self._begin(line, message)
         except JsonRpcError as failure:
-            self._send_error(id if _is_id(id) else None, failure)
+            self._send(failure.answer(id if _is_id(id) else None))
 
     def refuse_long_line(self) -> None:
-        self._send_error(None, JsonRpcError(INVALID_REQUEST, f"a message is limited to {LINE_BYTES_MAX} bytes"))
+        self._send(JsonRpcError(INVALID_REQUEST, f"a message is limited to {LINE_BYTES_MAX} bytes").answer(None))
 
     def _begin(self, line: bytes, message: JsonObject) -> None:
         if message["method"] == "initialize":
-            self._carry(line, message)  # all that follows has the headers that it settles
+            self._carry(line, message)  # not in a thread: all later messages have headers from its answer
             return
         if len(self._open) >= MESSAGES_OPEN_MAX:
             if "id" in message:
@@ -106,24 +110,22 @@ class Bridge:
 
     def _carry(self, line: bytes, message: JsonObject) -> None:
         """Send a message to the daemon and write its answer; that of a notification is not for the agent."""
-        failure: JsonRpcError | None = None
-        answer = b""
+        id = message.get("id")  # noqa: A001 - JSON-RPC's own name
         try:
             answer = self._answer(line, message)
         except JsonRpcError as refused:
-            failure = refused
+            answer = refused.answer(id)
         except MnemoError as error:
-            failure = JsonRpcError(INTERNAL_ERROR, f"{error.message} ({error.hint})" if error.hint else error.message)
+            reason = f"{error.message} ({error.hint})" if error.hint else error.message
+            answer = JsonRpcError(INTERNAL_ERROR, reason).answer(id)
         except OSError as failed:
-            failure = JsonRpcError(INTERNAL_ERROR, f"the operating system reports: {failed}")
+            answer = JsonRpcError(INTERNAL_ERROR, f"the operating system reports: {failed}").answer(id)
         except Exception as bug:  # noqa: BLE001 - a bug in one message must not leave its request without an answer
             _log_message(f"mnemo: {type(bug).__name__} in a message: {bug}")
-            failure = JsonRpcError(INTERNAL_ERROR, f"a bug in the bridge: {type(bug).__name__}")
+            answer = JsonRpcError(INTERNAL_ERROR, f"a bug in the bridge: {type(bug).__name__}").answer(id)
         try:
-            if "id" in message and failure is None:
+            if "id" in message:
                 self._send(answer)
-            elif "id" in message and failure is not None:
-                self._send_error(message["id"], failure)
         except (BrokenPipeError, ValueError):  # ValueError: the output is closed
             pass  # the agent has ended, which the reading thread notices too
         finally:
@@ -137,10 +139,10 @@ class Bridge:
             return b""
         answer = _decoded(body)
         if "jsonrpc" not in answer:
-            raise JsonRpcError(INTERNAL_ERROR, _explained(status, answer))
+            raise JsonRpcError(INTERNAL_ERROR, _refusal_text(status, answer))
         if method == "initialize":
             self._keep_session(answer, headers)
-        if answer.get("id") != message["id"]:  # the daemon could not read so far
+        if answer.get("id") != message["id"]:  # the daemon refused the message before it read the id
             return json.dumps({**answer, "id": message["id"]}).encode()
         return body
 
@@ -158,13 +160,13 @@ class Bridge:
             return {**headers, **self._session}
         version = meta[VERSION_KEY]
         if not isinstance(version, str):
-            raise JsonRpcError(INVALID_PARAMS, f"params._meta: {VERSION_KEY} must be a text")
+            raise JsonRpcError(INVALID_PARAMS, f"params._meta: {VERSION_KEY} must be a string")
         headers |= {"MCP-Protocol-Version": _header_value(version), "Mcp-Method": _header_value(method)}
         named = params.get(NAMED_BY.get(method, ""))
         return {**headers, "Mcp-Name": _header_value(named)} if isinstance(named, str) else headers
 
     def _keep_session(self, answer: JsonObject, headers: Mapping[str, str]) -> None:
-        """Keep what a handshake settled, for the headers of all later messages."""
+        """Keep the version and session of a handshake for the headers of all later messages."""
         result = answer.get("result")
         version = result.get("protocolVersion") if isinstance(result, dict) else None
         given = {"MCP-Protocol-Version": version, "Mcp-Session-Id": headers.get("mcp-session-id")}
@@ -207,9 +209,6 @@ class Bridge:
 
     # Standard output
 
-    def _send_error(self, id: Any, failure: JsonRpcError) -> None:  # noqa: A002 - JSON-RPC's own name
-        self._send(json.dumps({"jsonrpc": "2.0", "id": id, "error": failure.error}).encode())
-
     def _send(self, message: bytes) -> None:
         line = message.replace(b"\r", b" ").replace(b"\n", b" ")
         with self._writing:
@@ -225,13 +224,13 @@ def _check(message: Any) -> None:
     if not is_whole or not isinstance(message.get("method"), str):
         raise JsonRpcError(INVALID_REQUEST, 'a message must be an object with "jsonrpc": "2.0" and a "method"')
     if "id" in message and not _is_id(message["id"]):
-        raise JsonRpcError(INVALID_REQUEST, "an id must be text or a whole number")
+        raise JsonRpcError(INVALID_REQUEST, "an id must be a string or a whole number")
     if not isinstance(message.get("params", {}), dict):
         raise JsonRpcError(INVALID_PARAMS, "params must be an object")
 
 
 def _decoded(body: bytes) -> JsonObject:
-    """Return the object that an answer holds, an empty one if it holds none."""
+    """Return the JSON object of an answer; an empty one if it is not an object."""
     try:
         answer = json.loads(body)
     except (ValueError, RecursionError):
@@ -239,8 +238,8 @@ def _decoded(body: bytes) -> JsonObject:
     return answer if isinstance(answer, dict) else {}
 
 
-def _explained(status: int, answer: JsonObject) -> str:
-    """Return the reason of an answer that is no JSON-RPC: the daemon's own error, or another program's."""
+def _refusal_text(status: int, answer: JsonObject) -> str:
+    """Return the reason of an answer that is not JSON-RPC: the message of an error of the daemon, or the status."""
     error = answer.get("error")
     message = error.get("message") if isinstance(error, dict) else None
     return message if isinstance(message, str) else f"the daemon answered with the HTTP status {status} and no message"

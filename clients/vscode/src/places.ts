@@ -51,30 +51,23 @@ function checked(found: string, platform: NodeJS.Platform): string {
 /** Return the configuration file, which need not exist. */
 export function configFile(environ: Environment, platform: NodeJS.Platform = process.platform): string {
   const chosen = environ["MNEMO_CONFIG"];
-  if (chosen) {
-    return absolute(chosen, environ);
-  }
-  if (platform === "darwin") {
-    return path.join(homeFolder(environ), "Library", "Application Support", "mnemo", "config.toml");
-  }
-  return path.join(xdgFolder(environ, "XDG_CONFIG_HOME", ".config"), "mnemo", "config.toml");
+  return chosen
+    ? absolute(chosen, environ)
+    : path.join(ownFolder(environ, platform, "XDG_CONFIG_HOME", ".config"), "config.toml");
 }
 
 function dataFolder(environ: Environment, platform: NodeJS.Platform): string {
   const chosen = environ["MNEMO_DATA_DIR"];
-  if (chosen) {
-    return absolute(chosen, environ);
-  }
+  return chosen ? absolute(chosen, environ) : ownFolder(environ, platform, "XDG_DATA_HOME", ".local/share");
+}
+
+/** Return the folder of mnemo in that of an XDG variable, which must be absolute; macOS has one for data and settings. */
+function ownFolder(environ: Environment, platform: NodeJS.Platform, variable: string, belowHome: string): string {
   if (platform === "darwin") {
     return path.join(homeFolder(environ), "Library", "Application Support", "mnemo");
   }
-  return path.join(xdgFolder(environ, "XDG_DATA_HOME", ".local/share"), "mnemo");
-}
-
-/** Return the folder of an XDG variable; one that is not absolute is ignored, as its specification requires. */
-function xdgFolder(environ: Environment, variable: string, belowHome: string): string {
   const chosen = environ[variable] ?? "";
-  return chosen.startsWith("/") ? chosen : path.join(homeFolder(environ), belowHome);
+  return path.join(chosen.startsWith("/") ? chosen : path.join(homeFolder(environ), belowHome), "mnemo");
 }
 
 function homeFolder(environ: Environment): string {

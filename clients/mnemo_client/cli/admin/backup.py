@@ -1,4 +1,4 @@
-"""The commands that copy, restore and compact the store: backup, restore, compact."""
+"""The commands that copy, replace, empty and compact the store: backup, restore, reset, compact."""
 
 import contextlib
 import signal

@@ -1,4 +1,4 @@
-"""The commands about the past: history, diff; and the readable differences between versions of a memory."""
+"""The commands about changes: history, diff, events; and the readable differences between versions of a memory."""
 
 import json
 import re

@@ -44,29 +44,23 @@ local function absolute(path)
   return (vim.fn.fnamemodify(path, ":p"):gsub("(.)/$", "%1"))
 end
 
-local function xdg(name, below_home)
-  local value = variable(name)
-  return value and value:sub(1, 1) == "/" and value or vim.fn.expand("~") .. "/" .. below_home
+--- Return the folder of mnemo in that of an XDG variable; macOS has one for data and settings.
+local function own_folder(name, below_home)
+  local home, value = vim.fn.expand("~") .. "/", variable(name)
+  if vim.fn.has("mac") == 1 then
+    return home .. "Library/Application Support/mnemo"
+  end
+  return (value and value:sub(1, 1) == "/" and value or home .. below_home) .. "/mnemo"
 end
 
 local function data_folder()
   local chosen = variable("MNEMO_DATA_DIR")
-  if chosen then
-    return absolute(chosen)
-  elseif vim.fn.has("mac") == 1 then
-    return vim.fn.expand("~") .. "/Library/Application Support/mnemo"
-  end
-  return xdg("XDG_DATA_HOME", ".local/share") .. "/mnemo"
+  return chosen and absolute(chosen) or own_folder("XDG_DATA_HOME", ".local/share")
 end
 
 local function config_file()
   local chosen = variable("MNEMO_CONFIG")
-  if chosen then
-    return absolute(chosen)
-  elseif vim.fn.has("mac") == 1 then
-    return vim.fn.expand("~") .. "/Library/Application Support/mnemo/config.toml"
-  end
-  return xdg("XDG_CONFIG_HOME", ".config") .. "/mnemo/config.toml"
+  return chosen and absolute(chosen) or own_folder("XDG_CONFIG_HOME", ".config") .. "/config.toml"
 end
 
 --- Return the path of the daemon's socket, by the rules of PROTOCOL.md.
