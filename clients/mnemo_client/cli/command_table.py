@@ -6,7 +6,8 @@ The parser, the help and the shell completions are generated from this table. `r
 from collections.abc import Iterator
 
 from mnemo_client.cli import recall_options
-from mnemo_client.cli.command_types import Argument, Command, with_heading
+from mnemo_client.cli.command_types import Command, with_heading
+from mnemo_client.cli.command_types import argument as _argument
 from mnemo_client.cli.command_types import flag as _flag
 from mnemo_client.cli.command_types import option as _option
 from mnemo_client.protocol.choices import (
@@ -43,13 +44,10 @@ COMMON = (
             values="namespaces"),
 )  # fmt: skip
 
-_WORDS = Argument(
-    ("words",), "the question or words; - reads them from standard input", {"nargs": "*", "metavar": "WORDS"}
-)
-_ID = Argument(
-    ("id",), "an id, at least 8 digits of its end or start, or a number of the last answer", {"metavar": "ID"}
-)
-_IDS = Argument(("id",), _ID.help, {"metavar": "ID", "nargs": "+"})
+_TEXT = _argument("text", help="the text; - reads it from standard input", nargs="*", metavar="TEXT")
+_WORDS = _argument("words", help="the question or words; - reads them from standard input", nargs="*", metavar="WORDS")
+_ID = _argument("id", help="an id, at least 8 digits of its end or start, or a number of the last answer", metavar="ID")
+_IDS = _argument("id", help=_ID.help, metavar="ID", nargs="+")
 _TAG = _option("-t", "--tag", help="a tag; may be given several times", action="append", default=[], metavar="TAG",
                values="tags")  # fmt: skip
 _SPEAKER = _option("--speaker", help="who said it", metavar="NAME")
@@ -69,7 +67,7 @@ _ONLY_STATE = _option(
     "--state", help="only in this state, such as trashed", choices=STATES, action="append", default=[]
 )
 _SOURCE = _option("--source", help="only from this source, such as note or cli", metavar="NAME")
-_FOLDER = Argument(("folder",), "a folder of notes", {"metavar": "FOLDER"}, True)
+_FOLDER = _argument("folder", help="a folder of notes", metavar="FOLDER", files=True)
 
 _KIND_AND_CATEGORY = (
     _option("--kind", help="its kind", choices=KINDS),
@@ -84,7 +82,7 @@ _INFER = _flag("--infer", help="also store each statement in it as a memory")
 _DEDUP = _option("--dedup", help="what to do with a text that resembles a known memory", choices=DEDUPS)
 _EXPLAIN = _flag("--explain", help="show each decision and its reason")
 _ADD = (
-    Argument(("text",), "the text; - reads it from standard input", {"nargs": "*", "metavar": "TEXT"}),
+    _TEXT,
     _TAG,
     _option("--key", help="your own name for it: the same key again replaces the text", metavar="KEY"),
     *_KIND_AND_CATEGORY,
@@ -100,9 +98,7 @@ _ADD = (
     _EXPLAIN,
 )
 _FACTS = (
-    Argument(
-        ("entity",), "the name of somebody or something; without one, all facts", {"nargs": "*", "metavar": "NAME"}
-    ),
+    _argument("entity", help="the name of somebody or something; without one, all facts", nargs="*", metavar="NAME"),
     _flag("--graph", help="the chains of facts that lead from it to others"),
     _option("--hops", help="facts in a chain, 1 to 3 (2)", type=int, metavar="N"),
     _flag("--conflicts", help="the facts that contradict each other"),
@@ -112,7 +108,7 @@ _FACTS = (
     _COUNT,
     _option("--rm", help="remove the fact with this id, or the 8 digits shown of it; its memory stays", metavar="ID"),
 )
-_FILES = Argument(("file",), "text files; without one, or -, standard input", {"nargs": "*", "metavar": "FILE"}, True)
+_FILES = _argument("file", help="text files; without one, or -, standard input", nargs="*", metavar="FILE", files=True)
 _INGEST = (
     _FILES,
     _TAG,
@@ -125,8 +121,8 @@ _INGEST = (
     _EXPLAIN,
 )
 _TURNS = (
-    Argument(("file",), 'JSON lines: {"role": "user", "content": "…", "speaker": "…", "at": "…"}; - reads them from '
-             "standard input", {"metavar": "FILE", "nargs": "?", "default": "-"}, True),
+    _argument("file", help='JSON lines: {"role": "user", "content": "…", "speaker": "…", "at": "…"}; - reads them from '
+              "standard input", metavar="FILE", nargs="?", default="-", files=True),
     _option("--session", help="the conversation's id", metavar="ID", required=True),
     _TAG,
     _EXPLAIN,
@@ -196,7 +192,7 @@ _NOTES = (
     Command("rm", "stop watching a folder; its files stay as they are", ".admin.notes:notes_rm", (_FOLDER,)),
     Command("rescan", "scan every watched folder now", ".admin.notes:notes_rescan"),
 )
-_MODEL = Argument(("name",), "the model's name", {"metavar": "NAME"}, values="models")
+_MODEL = _argument("name", help="the model's name", metavar="NAME", values="models")
 _ALLOW_UNVERIFIED = _flag("--allow-unverified", help="accept files with an unknown hash")
 _LLM_OPTIONS = (_option("--since", help="only calls since: 2026-05-01 or 3d", metavar="TIME"),)
 _LLM = (Command("usage", "the calls of each task, what they came to, and their tokens", ".admin.models:llm_usage",
@@ -205,21 +201,20 @@ _MODELS = (
     Command("list", "all known models, and which are installed and in use", ".admin.models:models_list"),
     Command(
         "pull", "download a model; the only command that uses the network", ".admin.models:models_pull",
-        (Argument(("name",), "the model's name; default: all-MiniLM-L6-v2", {"metavar": "NAME", "nargs": "?"},
-                  values="models"), _ALLOW_UNVERIFIED),
+        (_argument("name", help="the model's name; default: all-MiniLM-L6-v2", metavar="NAME", nargs="?",
+                   values="models"), _ALLOW_UNVERIFIED),
     ),
     Command(
         "import", "install a model from a local file or folder", ".admin.models:models_import",
-        (Argument(("path",), "the file or folder", {"metavar": "PATH"}, True),
+        (_argument("path", help="the file or folder", metavar="PATH", files=True),
          _option("--name", help="a name for it; known weights keep their own name", metavar="NAME"),
          _ALLOW_UNVERIFIED),
     ),
     Command("use", "switch to a model", ".admin.models:models_use", (_MODEL,)),
     Command(
-        "calibrate", "measure the similarity thresholds of your own model",
-        ".admin.models:models_calibrate",
-        (Argument(("name",), "the model's name; default: the one in use", {"metavar": "NAME", "nargs": "?"},
-                  values="models"),),
+        "calibrate", "measure the similarity thresholds of your own model", ".admin.models:models_calibrate",
+        (_argument("name", help="the model's name; default: the one in use", metavar="NAME", nargs="?",
+                   values="models"),),
     ),
     Command("reindex", "compute missing vectors", ".admin.models:reindex", _REINDEX),
 )  # fmt: skip
@@ -247,15 +242,14 @@ _BENCH = (
     ),
 )  # fmt: skip
 _EXPORT = (
-    Argument(("file",), "the file to write; default, or -: standard output",
-             {"metavar": "FILE", "nargs": "?"}, True),
+    _argument("file", help="the file to write; default, or -: standard output", metavar="FILE", nargs="?", files=True),
     _flag("--force", help="replace the file"),
     _flag("--no-history", help="without earlier versions"),
     _flag("--vectors", help="with the vectors of the model in use"),
 )  # fmt: skip
 _IMPORT = (
-    Argument(("file",), "the file of an export, a folder of transcripts, or the zip of ChatGPT; - reads standard input",
-             {"metavar": "PATH", "nargs": "?"}, True),
+    _argument("file", help="the file of an export, a folder of transcripts, or the zip of ChatGPT; - reads standard "
+              "input", metavar="PATH", nargs="?", files=True),
     _option("--from", help="the tool that made it, if it is not recognized", dest="source",
             choices=IMPORT_TOOLS),
     _option("--user", help="the user who gets the memories, whatever the export says", metavar="NAME"),
@@ -263,8 +257,8 @@ _IMPORT = (
     _DRY_RUN,
 )  # fmt: skip
 _RESTORE = (
-    Argument(("folder",), "a backup; without one, --at takes the store itself back",
-             {"metavar": "BACKUP", "nargs": "?"}, True),
+    _argument("folder", help="a backup; without one, --at takes the store itself back", metavar="BACKUP", nargs="?",
+              files=True),
     _option("--at", help="the time to go back to: 2026-05-01, 2026-05-01T18:30, or 2h or 3d before now",
             metavar="TIME"),
     _option("--to", help="create this data folder instead of replacing the one in use", files=True, metavar="FOLDER"),
@@ -272,9 +266,9 @@ _RESTORE = (
     _YES,
 )  # fmt: skip
 _HOOK = (
-    Argument(("event",), "prompt and session-start print what to inject; stop stores the exchange in the background, "
-             "reply stores it at once; session-end ends the session; standard input has JSON (session_id, cwd, prompt, "
-             "reply), or text", {"choices": AGENT_HOOKS}),
+    _argument("event", help="prompt and session-start print what to inject; stop stores the exchange in the "
+              "background, reply stores it at once; session-end ends the session; standard input has JSON (session_id, "
+              "cwd, prompt, reply), or text", choices=AGENT_HOOKS),
     _option("--session", help="the session, unless the JSON names it", metavar="ID"),
     _option("--agent", help="the name of the agent", metavar="NAME"),
     _flag("--keep", help="with prompt: keep the prompt for the hook stop, which stores it"),
@@ -284,8 +278,8 @@ _HOOK = (
             metavar="N"),
 )  # fmt: skip
 _SETUP = (
-    Argument(("client",), "the agent or editor; without one, all are listed",
-             {"metavar": "CLIENT", "nargs": "?", "choices": SETUP_CLIENTS}),
+    _argument("client", help="the agent or editor; without one, all are listed", metavar="CLIENT", nargs="?",
+              choices=SETUP_CLIENTS),
     _flag("--project", help="only for the project in this folder, instead of for you"),
     _flag("--no-hooks", help="the MCP server alone"),
     _flag("--print", help="print the entries, and write nothing"),
@@ -297,7 +291,7 @@ _TRASH = (
     Command("empty", "erase everything in the trash for good", ".commands.erase:trash_empty", (_DRY_RUN, _YES)),
 )
 _PROPOSALS = (
-    Argument(("id",), "the id of a proposal, as mnemo review shows it", {"metavar": "ID", "nargs": "*"}),
+    _argument("id", help="the id of a proposal, as mnemo review shows it", metavar="ID", nargs="*"),
     _flag("--all", help="all of the namespace"),
 )
 _REVIEW = (
@@ -305,20 +299,13 @@ _REVIEW = (
     Command("reject", "reject operations; they are not proposed again with these texts",
             ".commands.lifecycle:review_reject", _PROPOSALS),
     Command("edit", "carry out an operation with another text", ".commands.lifecycle:review_edit",
-            (Argument(("id",), "the id of a proposal", {"metavar": "ID"}),
-             Argument(("text",), "the text; - reads it from standard input", {"nargs": "*", "metavar": "TEXT"}),
+            (_argument("id", help="the id of a proposal", metavar="ID"),
+             _TEXT,
              _flag("--force", help="also if the text loses or adds a number, date or name"))),
 )  # fmt: skip
 _FORGET = (
-    Argument(("id",), _ID.help, {"metavar": "ID", "nargs": "*"}),
-    _TAG,
-    _ONLY_KIND,
-    _ONLY_CATEGORY,
-    _ONLY_STATE,
-    _SOURCE,
-    _SPEAKER,
-    _SINCE,
-    _UNTIL,
+    _argument("id", help=_ID.help, metavar="ID", nargs="*"),
+    *(_TAG, _ONLY_KIND, _ONLY_CATEGORY, _ONLY_STATE, _SOURCE, _SPEAKER, _SINCE, _UNTIL),
     _flag("--all", help="all memories of the namespace"),
     _flag("--quoting", help="also erase memories that quote it"),
     _flag("--everywhere", help="also erase it from backups and other copies of the store, by rewriting them"),
@@ -331,25 +318,15 @@ _PROFILE = (
     Command(
         "add", "write an entry; without --evidence its text is remembered as the evidence",
         ".commands.profile:profile_add",
-        (Argument(("text",), "the text; - reads it from standard input", {"nargs": "*", "metavar": "TEXT"}), _PROJECT,
+        (_TEXT, _PROJECT,
          _option("--list", help="the list; default: stable_facts, of a project next_steps", choices=PROFILE_LISTS),
          _option("--evidence", help="a memory that it rests on", action="append", default=[], metavar="ID")),
     ),
     Command("rm", "move entries to the trash; their evidence stays", ".commands.profile:profile_rm", (_IDS,)),
 )  # fmt: skip
 _LIST_OPTIONS = (
-    _COUNT,
-    _TAG,
-    _ONLY_KIND,
-    _ONLY_CATEGORY,
-    _ONLY_LAYER,
-    _ONLY_STATE,
-    _SOURCE,
-    _SPEAKER,
-    _SINCE,
-    _UNTIL,
-    _AS_OF,
-)
+    _COUNT, _TAG, _ONLY_KIND, _ONLY_CATEGORY, _ONLY_LAYER, _ONLY_STATE, _SOURCE, _SPEAKER, _SINCE, _UNTIL, _AS_OF,
+)  # fmt: skip
 
 # By their headings in `mnemo --help`.
 GROUPS: dict[str, tuple[Command, ...]] = {
@@ -371,14 +348,14 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("namespaces", "list the namespaces, with the number of memories of each",
                 ".commands.browse:namespaces"),
         Command("open", "open a result of the last answer in your editor, at its line", ".commands.recall:open_hit",
-                (Argument(("number",), "its number in the last answer",
-                          {"type": int, "nargs": "?", "default": 1, "metavar": "N"}),)),
+                (_argument("number", help="its number in the last answer", type=int, nargs="?", default=1,
+                           metavar="N"),)),
         Command("show", "show one memory in full", ".commands.remember:show",
                 (_ID, _AS_OF, _flag("--edges", help="with its edges to other memories"))),
         Command("history", "list the versions of a memory and their changes", ".commands.changes:history",
                 (_ID, _COUNT)),
         Command("diff", "list what was added, changed and removed since a time", ".commands.changes:diff",
-                (Argument(("since",), "a time (2026-05-01, 2h, yesterday) or a change (seq:12)", {"metavar": "SINCE"}),
+                (_argument("since", help="a time (2026-05-01, 2h, yesterday) or a change (seq:12)", metavar="SINCE"),
                  _option("--until", help="until then instead of until now", metavar="TIME"), _COUNT)),
         Command("edit", "change a memory in your editor, or by options", ".commands.remember:edit", _EDIT),
         Command("rm", "move memories to the trash", ".commands.remember:rm", (_IDS,)),
@@ -386,26 +363,25 @@ GROUPS: dict[str, tuple[Command, ...]] = {
                 (_COUNT, _flag("--set-aside", help="list instead what ingestion rejected")), _TRASH),
         Command("forget", "erase memories and every trace of them, for good", ".commands.erase:forget", _FORGET),
         Command("undo", "undo the last change", ".commands.remember:undo",
-                (Argument(("change",), "the number of an earlier change",
-                          {"type": int, "nargs": "?", "metavar": "CHANGE"}),
+                (_argument("change", help="the number of an earlier change", type=int, nargs="?", metavar="CHANGE"),
                  _option("--seq", help="the same", type=int, metavar="CHANGE"),
                  _option("--group", help="undo every change of a group", metavar="GROUP"),
                  _option("--cycle", help="undo a cycle of consolidation: its id, or without one the last that changed "
                          "a memory", nargs="?", const="last", metavar="ID"), _DRY_RUN)),
         Command("sessions", "list the conversations, or the turns of one by tier", ".commands.sessions:sessions",
-                (Argument(("session",), "the name of one", {"nargs": "?", "metavar": "NAME"}), _COUNT,
+                (_argument("session", help="the name of one", nargs="?", metavar="NAME"), _COUNT,
                  _flag("--end", help="end it first: all of its turns are filed in pairs"),
                  _option("--explain", help="show instead what a message would recall in it, stage by stage",
                          metavar="TEXT"))),
         Command("ask", "answer a question from your memories alone, and cite them", ".commands.recall:ask", _ASK),
         Command("topics", "show the topics as a tree, or the members of some", ".commands.browse:topics",
-                (Argument(("id",), "the id of a topic, such as kb3", {"nargs": "*", "metavar": "ID"}), _COUNT,
+                (_argument("id", help="the id of a topic, such as kb3", nargs="*", metavar="ID"), _COUNT,
                  _flag("--rebuild", help="build the tree from the beginning, in the background"))),
         Command("chat", "talk with your memories, a message a line; what you say is remembered",
                 ".commands.chat:chat", (_option("--session", help="the conversation's id; default: a new one",
                                                 metavar="ID"), _SPEAKER)),
         Command("runs", "show the steps of an agent's run, and its summary", ".commands.runs:runs",
-                (Argument(("run",), "the name that the agent gave the run", {"metavar": "RUN"}), _COUNT,
+                (_argument("run", help="the name that the agent gave the run", metavar="RUN"), _COUNT,
                  _flag("--summarize", help="summarize the run first, unless nothing has changed since"))),
         Command("graph", "show the topics of conversations, and which were recalled together",
                 ".commands.graph:graph",
@@ -436,8 +412,8 @@ GROUPS: dict[str, tuple[Command, ...]] = {
                 (_TAG, _option("--session", help="the session that starts", metavar="ID"))),
         Command("hook", "run a hook of an agent or editor; it never fails", ".agent_hooks.hook_command:hook", _HOOK),
         Command("triggers", "list the memories to read before an action", ".commands.agents:triggers",
-                (Argument(("action",), "the action, such as deploy, as in the tag trigger:deploy",
-                          {"metavar": "ACTION"}), _COUNT)),
+                (_argument("action", help="the action, such as deploy, as in the tag trigger:deploy", metavar="ACTION"),
+                 _COUNT)),
         Command("reclassify", "classify and score again the memories that a rule classified",
                 ".commands.ingest:reclassify", (_DRY_RUN,)),
         Command("export", "write everything as JSON lines", ".commands.transfer:export", _EXPORT),
@@ -455,8 +431,8 @@ GROUPS: dict[str, tuple[Command, ...]] = {
     ),
     "The daemon": (
         Command("backup", "copy the whole store, while it is in use", ".admin.backup:backup",
-                (Argument(("folder",), "a new folder for the copy; default: in the data folder",
-                          {"metavar": "FOLDER", "nargs": "?"}, True),)),
+                (_argument("folder", help="a new folder for the copy; default: in the data folder", metavar="FOLDER",
+                           nargs="?", files=True),)),
         Command("check", "check the integrity of the store and its indexes", ".admin.check:check"),
         Command("repair", "repair what a check finds; nothing is deleted", ".admin.check:repair", (_DRY_RUN,)),
         Command("restore", "replace the store by a backup, or take it back to an earlier time",
@@ -466,7 +442,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("compact", "free space, and remove history beyond `history.keep`", ".admin.backup:compact",
                 (_DRY_RUN,)),
         Command("init", "set up folders, configuration and notes", ".admin.daemon:init",
-                (Argument(("folder",), "folders of notes to watch", {"nargs": "*", "metavar": "FOLDER"}, True),)),
+                (_argument("folder", help="folders of notes to watch", nargs="*", metavar="FOLDER", files=True),)),
         Command("try", "try it on a folder of notes; nothing is installed or stored", ".admin.try_notes:run",
                 (_FOLDER,)),
         Command("bench", "measure the rankers or this machine on a temporary store",
@@ -486,17 +462,17 @@ GROUPS: dict[str, tuple[Command, ...]] = {
                  _option("--bundle", help="write a file for a report of a problem, without memories, names or paths",
                          nargs="?", const="", files=True, metavar="FILE"), _YES)),
         Command("config", "show every setting, its value and its origin", ".admin.daemon:config",
-                (Argument(("key",), "show only the value of this setting", {"metavar": "KEY", "nargs": "?"}),)),
+                (_argument("key", help="show only the value of this setting", metavar="KEY", nargs="?"),)),
         Command("service", "start the daemon with your session", ".admin.service:status", (), _SERVICE),
         Command("completion", "print the completion script for a shell", ".completion:run",
-                (Argument(("shell",), "the shell", {"choices": ("bash", "zsh", "fish")}),),
+                (_argument("shell", help="the shell", choices=("bash", "zsh", "fish")),),
                 (Command("values", "list the tags, namespaces or models, for such a script", ".commands.browse:values",
-                         (Argument(("of",), "what to list", {"choices": ("tags", "namespaces", "models")}),)),)),
+                         (_argument("of", help="what to list", choices=("tags", "namespaces", "models")),)),)),
         Command("api", "send a request to the daemon, and print its answer", ".admin.request:call",
-                (Argument(("method",), "GET, POST, PATCH or DELETE", {"metavar": "METHOD"}),
-                 Argument(("path",), "the route, such as /v1/status", {"metavar": "PATH"}),
-                 Argument(("data",), "the body, as JSON; - reads it from standard input",
-                          {"metavar": "BODY", "nargs": "?"}))),
+                (_argument("method", help="GET, POST, PATCH or DELETE", metavar="METHOD"),
+                 _argument("path", help="the route, such as /v1/status", metavar="PATH"),
+                 _argument("data", help="the body, as JSON; - reads it from standard input", metavar="BODY",
+                           nargs="?"))),
     ),
 }  # fmt: skip
 COMMANDS = tuple(command for group in GROUPS.values() for command in group)

@@ -47,6 +47,10 @@ class Command(NamedTuple):
     subcommands: tuple["Command", ...] = ()  # `run` is then the command without a subcommand
 
 
+def argument(name: str, *, help: str, files: bool = False, values: str = "", **settings: Any) -> Argument:  # noqa: A002
+    return Argument((name,), help, settings, files, values)
+
+
 def flag(*names: str, help: str) -> Argument:  # noqa: A002 - argparse's own word
     return Argument(names, help, {"action": "store_true"})
 
