@@ -7,8 +7,9 @@ import socket
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -20,6 +21,7 @@ from mnemo_daemon.server.router import BULK_BYTES_MAX, Reply, Request, Route
 from mnemo_daemon.server.sockets import bind
 from mnemo_store.errors import DiskFull, QueueFull
 
+T = TypeVar("T")
 Answer = tuple[int, dict[str, Any]]
 
 
@@ -45,6 +47,7 @@ class Application:
 
     def __init__(self) -> None:
         self.written: list[str] = []
+        self.shown: list[str] = []
         self.begun = threading.Event()
         self.finished = threading.Event()
         self.cancelled = threading.Event()
@@ -67,6 +70,7 @@ class Application:
         return Reply(Echo(content=str(len(request.ask.memories))))
 
     async def show(self, request: Request) -> Reply:
+        self.shown.append(request.path.get("id", ""))
         return Reply({"id": request.path["id"], **msgspec.to_builtins(request.query)})
 
     async def slow(self, request: Request) -> Reply:
@@ -139,6 +143,7 @@ class RunningServer:
 
     def __init__(self, folder: Path, **options: Any) -> None:
         self.application = Application()
+        self.process = 0  # for `credentials` that read it
         self.path = folder / "mnemo.sock"
         self._listener = bind(self.path)
         self._options = options
@@ -164,6 +169,12 @@ class RunningServer:
             self._loop.call_soon_threadsafe(self._stop.set)
             self._thread.join()
         return time.monotonic() - began
+
+    def on_loop(self, function: Callable[..., T], *arguments: Any) -> T:
+        """Call a function on the server's loop; return what it returns."""
+        called: Future[T] = Future()
+        self._loop.call_soon_threadsafe(lambda: called.set_result(function(*arguments)))
+        return called.result(10)
 
     def connections(self) -> int:
         return len(self.server.http.connections)

@@ -17,7 +17,7 @@ from mnemo_daemon.errors import Refusal
 from mnemo_daemon.priority import SWITCH_SECONDS
 from mnemo_daemon.self_check import SelfCheck
 from mnemo_daemon.server import openapi
-from mnemo_daemon.server.access_table import AccessTable
+from mnemo_daemon.server.admission.access_table import AccessTable
 from mnemo_daemon.server.extra_listeners import ExtraListener
 from mnemo_daemon.server.http_server import HttpServer, serve
 from mnemo_daemon.server.network_filter import NetworkBlock

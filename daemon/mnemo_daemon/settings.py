@@ -22,7 +22,7 @@ from mnemo_core.ingest.policies import OWN_POLICY, POLICIES, IngestPolicy, Polic
 from mnemo_core.llm.site_models import ModelKey
 from mnemo_core.retrieval.ranking.rankers import Ranker
 from mnemo_core.retrieval.recall_defaults import LIST_TOP_K, RECALL_DEFAULTS, RecallDefaults
-from mnemo_daemon.server.access_table import ENTRIES_EXPECTED, AccessEntry, Right, check_entries
+from mnemo_daemon.server.admission.access_table import ENTRIES_EXPECTED, AccessEntry, Right, check_entries
 
 Numerics = Literal["auto", "int8", "float32"]  # the form of a model that is used; auto: the fastest that is accurate
 

@@ -22,7 +22,7 @@ from mnemo_client.protocol.retrieval import RecallRequest
 from mnemo_daemon.api.main_routes import Api
 from mnemo_daemon.api.status_report import StatusReport
 from mnemo_daemon.server import openapi
-from mnemo_daemon.server.access_table import AccessEntry, AccessTable
+from mnemo_daemon.server.admission.access_table import AccessEntry, AccessTable
 from mnemo_daemon.server.router import Route
 from mnemo_daemon.server.sockets import Peer
 from mnemo_daemon.services import Services

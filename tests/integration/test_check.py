@@ -30,7 +30,7 @@ from mnemo_daemon.maintenance.store_check import CheckReport, StoreCheck
 from mnemo_daemon.maintenance.store_repair import StoreRepair
 from mnemo_daemon.memories.memory_service import Caller
 from mnemo_daemon.models import installation
-from mnemo_daemon.server.access_table import OWNER_GRANT
+from mnemo_daemon.server.admission.access_table import OWNER_GRANT
 from mnemo_daemon.server.router import Request
 from mnemo_daemon.server.sockets import Peer
 from mnemo_store.codec import id_key

@@ -1,6 +1,8 @@
 """The HTTP server on a real Unix socket, with a small application of its own: limits, errors, peers, its end."""
 
+import asyncio
 import contextlib
+import errno
 import http.client
 import logging
 import os
@@ -17,7 +19,10 @@ from typing import Any
 
 import pytest
 
-from mnemo_daemon.server.sockets import Peer, raise_open_files_limit
+from mnemo_daemon.server.admission import acceptor
+from mnemo_daemon.server.admission.access_table import OWNER_GRANT
+from mnemo_daemon.server.http_server import HttpServer
+from mnemo_daemon.server.sockets import Peer, bind, raise_open_files_limit
 from tests.http_running import RunningServer, parsed, received, until
 
 Answer = tuple[int, dict[str, Any]]
@@ -370,22 +375,148 @@ def test_a_thousand_clients_at_once_are_all_answered(running: RunningServer) -> 
         assert all(client.recv(100).startswith(b"HTTP/1.1 200 ") for client in clients)
 
 
-def test_one_connection_too_many_is_refused_with_the_reason(tmp_path: Path) -> None:
-    running = RunningServer(tmp_path, connections_max=3)
+@pytest.fixture
+def of_processes(tmp_path: Path) -> Iterator[RunningServer]:
+    """A server of six connections, which takes each for one of the process that `process` names."""
+    process_of: list[RunningServer] = []
+    server = RunningServer(
+        tmp_path, connections_max=6, credentials=lambda connection: Peer(os.geteuid(), process_of[0].process)
+    )
+    process_of.append(server)
+    server.process = 1
+    yield server
+    server.stop()
+
+
+def refused_answer(running: RunningServer) -> bytes:
+    with running.connect() as client:
+        return received(client, 10)
+
+
+def test_a_process_leaves_a_connection_to_others_and_one_too_many_is_refused_with_the_reason(
+    of_processes: RunningServer,
+) -> None:
+    running = of_processes
+    with contextlib.ExitStack() as stack:
+
+        def connect_and_ask() -> None:
+            client = stack.enter_context(running.connect())
+            client.sendall(b"GET /v1/memories/1 HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert client.recv(1000).startswith(b"HTTP/1.1 200 ")
+
+        for _ in range(5):
+            connect_and_ask()
+        answer = refused_answer(running)
+        assert refusal(parsed(answer)) == (503, "busy", None)
+        assert b"this process has 5 connections open, the most that one process may have" in answer
+        running.process = 2
+        connect_and_ask()
+        answer = refused_answer(running)
+        assert refusal(parsed(answer)) == (503, "busy", None)
+        assert b"too many connections are open" in answer
+        assert b"\r\nRetry-After: 1\r\n" in answer
+    # Those are gone, and there is room again.
+    until(lambda: running.ask("GET", "/v1/memories/1")[0] == 200)
+
+
+def test_large_bodies_wait_for_room_and_others_are_answered_meanwhile(tmp_path: Path) -> None:
+    running = RunningServer(tmp_path)
+    room = running.server.bodies.room
+    batch = b'{"memories": ["a"]}'.ljust(32 << 20)
+    head = b"POST /v1/memories/batch HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n"
+    head %= len(batch)
     try:
-        with contextlib.ExitStack() as stack:
-            for _ in range(3):
-                client = stack.enter_context(running.connect())
-                client.sendall(b"GET /v1/memories/1 HTTP/1.1\r\nHost: x\r\n\r\n")
-                assert client.recv(1000).startswith(b"HTTP/1.1 200 ")
-            with running.connect() as refused:
-                answer = received(refused)
-            assert refusal(parsed(answer)) == (503, "busy", None)
-            assert b"\r\nRetry-After: 1\r\n" in answer
-        # Those are gone, and there is room again.
-        until(lambda: running.ask("GET", "/v1/memories/1")[0] == 200)
+        with running.connect() as first, running.connect() as second, running.connect() as third:
+            first.sendall(head + batch[:1000])
+            second.sendall(head + batch[:1000])
+            until(lambda: running.server.requests.in_flight == 2)
+            third.sendall(head + batch[:1000])
+            until(lambda: running.on_loop(lambda: room.waiting) == 1)
+            assert running.ask("POST", "/v1/memories", b'{"content": "small"}')[0] == 201
+            assert running.ask("GET", "/v1/memories/1")[0] == 200
+            first.close()
+            third.sendall(batch[1000:])
+            assert parsed(received(third, 10))[0] == 200
     finally:
         running.stop()
+
+
+def test_a_large_body_for_which_there_is_no_room_in_time_is_refused_unread(tmp_path: Path) -> None:
+    running = RunningServer(tmp_path, body_seconds=0.2)
+    room, client = running.server.bodies.room, (OWNER_GRANT.name, os.getpid())
+    try:
+        running.on_loop(lambda: asyncio.ensure_future(room.enter(client, 64 << 20)))
+        with running.connect() as large:
+            large.sendall(b"POST /v1/memories HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n" + b"a" * 1000)
+            answer = received(large, 10)
+        assert refusal(parsed(answer)) == (429, "busy", None)
+        assert b"\r\nRetry-After: 5\r\n" in answer
+        assert b"\r\nConnection: close\r\n" in answer
+    finally:
+        running.stop()
+
+
+def test_a_client_that_reads_none_of_its_large_answers_gets_no_more_until_it_reads(of_processes: RunningServer) -> None:
+    running, server = of_processes, of_processes.server
+    server.slots.connections_max = 40
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(running.connect()) for _ in range(12)]
+        for client in clients:
+            client.sendall(b"GET /v1/large HTTP/1.1\r\nHost: x\r\n\r\n")
+        until(lambda: running.on_loop(lambda: server.reads.waiting) >= 12 - 4 - 3)  # 32 MiB, and three that ran then
+        running.process = 2
+        assert running.ask("GET", "/v1/memories/1")[0] == 200
+        assert 32 << 20 <= server.unread.bytes <= 60 << 20
+        for client in clients:
+            unread = 8 << 20
+            while unread > 0:
+                unread -= len(client.recv(1 << 20))
+        until(lambda: server.unread.bytes == 0)
+
+
+def test_a_read_whose_client_left_before_its_turn_is_not_begun_and_a_write_is(running: RunningServer) -> None:
+    unread, client = running.server.unread, (OWNER_GRANT.name, os.getpid())
+    count = running.on_loop(unread.add, client, 32 << 20)
+    for sent in (
+        b"GET /v1/memories/never HTTP/1.1\r\nHost: x\r\n\r\n",
+        b'POST /v1/memories HTTP/1.1\r\nHost: x\r\nContent-Length: 16\r\n\r\n{"content": "a"}',
+    ):
+        in_flight = running.server.requests.in_flight
+        with running.connect() as leaving:
+            leaving.sendall(sent)
+            until(lambda in_flight=in_flight: running.server.requests.in_flight == in_flight + 1)  # type: ignore[misc]
+    until(lambda: running.on_loop(lambda: all(one.transport is None for one in running.server.http.connections)))
+    running.on_loop(unread.give_back, client, count)
+    until(lambda: running.server.requests.in_flight == 0)
+    assert (running.application.shown, running.application.written) == ([], ["a"])
+
+
+def test_a_daemon_without_files_left_accepts_again_when_it_has_some(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(acceptor, "PAUSE_SECONDS", 0.01)
+    refused = [OSError(errno.EMFILE, "Too many open files")]
+    listener = bind(tmp_path / "mnemo.sock")
+
+    class WithoutFiles(socket.socket):
+        def accept(self) -> Any:
+            if refused:
+                raise refused.pop()
+            return super().accept()
+
+    async def main() -> None:
+        server = HttpServer([])
+        await server.start(WithoutFiles(fileno=listener.socket.detach()))
+        reader, writer = await asyncio.open_unix_connection(listener.path)
+        writer.write(b"GET /v1/x HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert (await reader.readline()).startswith(b"HTTP/1.1 404 ")
+        writer.close()
+        await server.drain()
+
+    asyncio.run(main())
+    assert [record.getMessage() for record in caplog.records] == [
+        "no connection can be accepted now: Too many open files"
+    ]
 
 
 def test_another_users_connection_is_refused(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -16,7 +16,7 @@ from mnemo_client.protocol.retrieval import RecallRequest
 from mnemo_daemon.api import request_codec
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING
 from mnemo_daemon.retrieval.question import RecallOutcome
-from mnemo_daemon.server.access_table import OWNER_GRANT
+from mnemo_daemon.server.admission.access_table import OWNER_GRANT
 from mnemo_daemon.server.router import Request
 from mnemo_daemon.server.sockets import Peer
 from mnemo_store.records import TRUSTS, Memory, Usage

@@ -30,7 +30,7 @@ from mnemo_daemon.jobs import jobs_of
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING
 from mnemo_daemon.notes.notes_service import NotesService
 from mnemo_daemon.scheduler import Job, Scheduler
-from mnemo_daemon.server.access_table import OWNER_GRANT
+from mnemo_daemon.server.admission.access_table import OWNER_GRANT
 from mnemo_daemon.server.router import (
     Request,
     RouteTable,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mnemo_daemon.server.access_table import (
+from mnemo_daemon.server.admission.access_table import (
     OWNER_GRANT,
     RIGHTS,
     AccessEntry,

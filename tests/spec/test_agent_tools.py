@@ -22,7 +22,7 @@ from mnemo_daemon.mcp.resources import NotePassages, read_resource
 from mnemo_daemon.mcp.route_client import RouteClient
 from mnemo_daemon.mcp.tool_types import RememberArguments, schema
 from mnemo_daemon.mcp.tools import TOOLS, ToolCallResult
-from mnemo_daemon.server.access_table import OWNER_GRANT
+from mnemo_daemon.server.admission.access_table import OWNER_GRANT
 from mnemo_daemon.server.router import Reply, Request, Route, RouteTable
 from mnemo_daemon.server.sockets import Peer
 from tests.canned import ID, best, note, recalled, view

@@ -10,7 +10,7 @@ import msgspec
 
 from mnemo_daemon.mcp.endpoint import AppMaker, McpEndpoint
 from mnemo_daemon.mcp.resources import NotePassages
-from mnemo_daemon.server.access_table import OWNER_GRANT
+from mnemo_daemon.server.admission.access_table import OWNER_GRANT
 from mnemo_daemon.server.router import Reply, Request, RouteTable
 from mnemo_daemon.server.sockets import Peer
 

@@ -13,7 +13,7 @@ from mnemo_client.protocol.primitives import Limit, RequestBody
 from mnemo_client.protocol.retrieval import RecallAnswer, RecallRequest
 from mnemo_client.protocol.status import ConfigAnswer, HealthAnswer
 from mnemo_client.protocol.versions import HistoryAnswer, UndoAnswer, UndoRequest
-from mnemo_daemon.server.access_table import OWNER_GRANT
+from mnemo_daemon.server.admission.access_table import OWNER_GRANT
 from mnemo_daemon.server.openapi import document, with_document
 from mnemo_daemon.server.router import Reply, Request, Route
 from mnemo_daemon.server.sockets import Peer

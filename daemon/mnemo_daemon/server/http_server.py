@@ -2,8 +2,8 @@
 
 aiohttp reads and writes the protocol; its low-level server is used and not its Application, because the route table
 here is a dict and every error, the protocol's own included, must leave in our shape. What aiohttp does not bound by
-itself is bounded here: the time for the head of a request and for its body, the size of a body, the number of
-connections, the time a reader may take over a stream.
+itself is bounded here and in `admission`: the time for the head of a request and for its body, the size of a body, the
+number of connections and of requests that run, the memory of bodies and answers, the time a reader may take.
 
 A handler is never cancelled because its client went away: a write that was begun is finished. It is cancelled when
 the daemon stops and it takes longer than DRAIN_SECONDS.
@@ -16,16 +16,19 @@ import signal
 import socket
 import time
 from asyncio import transports
-from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from http import HTTPStatus
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from aiohttp import web
 
 from mnemo_daemon.errors import Refusal, logged_fault, refusal_of
-from mnemo_daemon.server.access_table import AccessTable, Grant
+from mnemo_daemon.server.admission.acceptor import Acceptor, Arrival, ConnectionSlots, bare_response
+from mnemo_daemon.server.admission.access_table import AccessTable, Grant
+from mnemo_daemon.server.admission.fair_queue import FairQueue, RecentClients, RequestTurn, TurnLimits
+from mnemo_daemon.server.admission.request_body import BODY_SECONDS, BodyReader
+from mnemo_daemon.server.admission.unread_answers import UnreadAnswers
 from mnemo_daemon.server.extra_listeners import ExtraListener
 from mnemo_daemon.server.loopback import SECURITY_HEADERS, Loopback, RequestHead, check_body_type
 from mnemo_daemon.server.request_metrics import RequestMetrics
@@ -42,21 +45,25 @@ from mnemo_daemon.server.router import (
     name_store,
     namespace_of,
 )
-from mnemo_daemon.server.sockets import BACKLOG, Listener, Peer, peer_of, program_of
+from mnemo_daemon.server.sockets import Listener, Peer, peer_of, program_of
 from mnemo_daemon.server.systemd import Notifier
 from mnemo_store.errors import ClosedStoreError
 
 KEEPALIVE_SECONDS = 75.0  # an idle connection; clients reopen after less
 HEAD_SECONDS = 10.0  # from the first byte of a request to the end of its head
-BODY_SECONDS = 30.0  # for the whole of a body, however large
 READER_SECONDS = 30.0  # for a client to take in an answer, or a piece of a streamed one
 DRAIN_SECONDS = 10.0  # SPEC 16: what was begun, after SIGTERM
 DRAIN_POLL_SECONDS = 0.02
 CANCEL_SECONDS = 0.1  # for a handler to take notice that it is cancelled
 LINGER_SECONDS = 2.0  # reading on after an early answer, so that a client that still sends gets to see it
 CONNECTIONS_MAX = 1024
+# Requests that run at a time. Reads compute, and gain nothing from being many; writes wait for the disk together;
+# what may answer with a stream of events waits for a model, or for changes.
+READS = TurnLimits(alone=4, shared=1, total=8)
+WRITES = TurnLimits(alone=64, shared=2, total=256)
+STREAMS = TurnLimits(alone=8, shared=2, total=16)
+READ_BYTES = 32 << 10  # at once; a connection that is not read from keeps up to three times as much
 ROUTE = web.RequestKey("route", str)  # of a request: the template of its route, once it is found
-OTHERS_CONNECTIONS_MAX = 64  # of each other user, of a program with rights of its own, and of TCP
 NOT_ALLOWED = "this socket belongs to another user, who can grant access by `access.allow` in config.toml"
 DEGRADED_HEADER = "X-Mnemo-Degraded"
 HEADER_CHARS_MAX = 512
@@ -69,33 +76,21 @@ _encode = msgspec.json.Encoder().encode
 class ServerConnection(web.RequestHandler):
     """One client's connection, from the check of who it is to the end of its last request."""
 
-    def __init__(self, server: "HttpServer", loopback: Loopback | None, **options: Any) -> None:
+    def __init__(self, server: "HttpServer", arrival: Arrival, **options: Any) -> None:
         super().__init__(server.http, loop=server.loop, **options)
         self.server = server
-        self.loopback = loopback  # on TCP
-        self.peer = Peer(uid=-1)
-        self._slot: str | None = None
+        self.peer = arrival.peer
+        self.client = arrival.client
+        self.loopback = arrival.loopback  # on TCP
+        self._holds_slot = True
+        self._unread_bytes = 0
         self._head_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Refuse peers that nothing grants a right, and connections above the limits."""
+        """Have asyncio read in small pieces: what a client sends faster than it is taken stays with the kernel."""
         super().connection_made(transport)
-        server = self.server
-        try:
-            if self.loopback is None:
-                self.peer = server.peer_of(transport.get_extra_info("socket"))
-        except OSError as unknown:
-            self._hang_up(Refusal(403, "forbidden", f"the system does not say who you are: {unknown.strerror}"))
-            return
-        grant = self.grant
-        if grant is None:
-            log.warning("refused a connection of user %d, process %d", self.peer.uid, self.peer.pid)
-            self._hang_up(Refusal(403, "forbidden", NOT_ALLOWED))
-        elif not server.takes_connection(grant):
-            self._hang_up(Refusal(503, "busy", "too many connections are open; try again", retry_after=1))
-        else:
-            self._slot = grant.name
-            server.slots[self._slot] += 1
+        if hasattr(transport, "max_size"):
+            transport.max_size = READ_BYTES
 
     @property
     def grant(self) -> Grant | None:
@@ -113,10 +108,22 @@ class ServerConnection(web.RequestHandler):
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self._stop_head_timer()
-        if self._slot is not None:
-            self.server.slots[self._slot] -= 1
-            self._slot = None
+        self.end_answer()
+        if self._holds_slot:
+            self._holds_slot = False
+            self.server.slots.give_back(self.client)
         super().connection_lost(exc)
+
+    def begin_answer(self, size: int) -> None:
+        """Count an answer, or the next piece of one, as unread until `end_answer`."""
+        self.end_answer()
+        if self.transport is not None:
+            self._unread_bytes = self.server.unread.add(self.client, size)
+
+    def end_answer(self) -> None:
+        """Count what `begin_answer` counted as read, or given up."""
+        count, self._unread_bytes = self._unread_bytes, 0
+        self.server.unread.give_back(self.client, count)
 
     def handle_error(
         self,
@@ -131,6 +138,10 @@ class ServerConnection(web.RequestHandler):
         response.force_close()
         return response
 
+    def end_at_once(self) -> None:
+        """End the connection after the answer, without reading on what the client still sends."""
+        self._lingering_time = 0.0
+
     def _head_is_late(self) -> None:
         self._head_timer = None
         self._hang_up(Refusal(408, "timeout", "the request was not whole in time"))
@@ -143,29 +154,42 @@ class ServerConnection(web.RequestHandler):
     def _hang_up(self, refusal: Refusal) -> None:
         """Send an answer outside of any request, and close."""
         if isinstance(self.transport, transports.WriteTransport):
-            self.transport.write(_bare_response(refusal))
+            self.transport.write(bare_response(refusal))
         self.force_close()
 
     @property
     def is_idle(self) -> bool:
-        return not self._request_in_progress and not self._messages
+        """Return whether no request is under way, not even one of which nothing ran yet."""
+        if self._request_in_progress or self._messages:
+            return False
+        return self._task_handler is None or (self._waiter is not None and not self._waiter.done())
+
+
+class _Target(NamedTuple):
+    """The route that a request is for, the parts of its path, and the rights that it is made with."""
+
+    route: Route
+    parts: dict[str, str]
+    grant: Grant
 
 
 class _WholeResponse(web.Response):
     """An answer in one piece, for a client that takes it in in time."""
 
-    def __init__(self, seconds: float, body: bytes, status: int, content_type: str) -> None:
+    def __init__(self, connection: ServerConnection, body: bytes, status: int, content_type: str) -> None:
         super().__init__(body=body, status=status, content_type=content_type)
-        self._seconds = seconds
+        self._connection = connection
 
     async def write_eof(self, data: bytes = b"") -> None:
         try:
-            async with asyncio.timeout(self._seconds):
+            async with asyncio.timeout(self._connection.server.reader_seconds):
                 await super().write_eof(data)
         except TimeoutError:
-            if self._req is not None and self._req.transport is not None:
-                self._req.transport.abort()  # closing would wait for the same client
+            if self._connection.transport is not None:
+                self._connection.transport.abort()  # closing would wait for the same client
             raise ConnectionResetError("the client does not read") from None
+        finally:
+            self._connection.end_answer()
 
 
 class _LowLevelServer(web.Server):
@@ -176,11 +200,8 @@ class _LowLevelServer(web.Server):
         self._ours = server
         self._options = options
 
-    def __call__(self) -> ServerConnection:
-        return self.connection(None)
-
-    def connection(self, loopback: Loopback | None) -> ServerConnection:
-        return ServerConnection(self._ours, loopback, **self._options)
+    def connection(self, arrival: Arrival) -> ServerConnection:
+        return ServerConnection(self._ours, arrival, **self._options)
 
 
 class HttpServer:
@@ -209,13 +230,11 @@ class HttpServer:
         self.requests = requests or RequestMetrics()
         self.table = RouteTable(routes)
         self.loop = asyncio.get_running_loop()
-        self.connections_max = connections_max
+        self.slots = ConnectionSlots(connections_max)
         self.credentials = credentials
         self.access = access or AccessTable()
-        self.slots: Counter[str] = Counter()  # open connections, by whose they are
         self.degraded = degraded
         self.head_seconds = head_seconds
-        self.body_seconds = body_seconds
         self.reader_seconds = reader_seconds
         self.drain_seconds = drain_seconds
         self.is_draining = False
@@ -223,14 +242,21 @@ class HttpServer:
             self,
             access_log=None,
             tcp_keepalive=False,
+            read_bufsize=READ_BYTES,
             keepalive_timeout=KEEPALIVE_SECONDS,
             lingering_time=LINGER_SECONDS,
             max_line_size=HEAD_BYTES_MAX,
             max_field_size=HEAD_BYTES_MAX,
             auto_decompress=False,
         )
+        clients, self.unread = RecentClients(), UnreadAnswers()
+        self.bodies = BodyReader(clients, body_seconds)
+        self.reads, self.writes, self.streams = (
+            FairQueue(limits, clients, is_held_back=self.unread.are_too_many) for limits in (READS, WRITES, STREAMS)
+        )
+        self.unread.on_read = self._begin_waiting
         self._extra = extra
-        self._acceptors: list[asyncio.Server] = []
+        self._acceptors: list[Acceptor] = []
 
     def peer_of(self, connection: socket.socket) -> Peer:
         """The peer of a connection, with its program where its rights depend on that. Raises OSError."""
@@ -239,10 +265,20 @@ class HttpServer:
             peer = peer._replace(program=program_of(connection, peer.pid))
         return peer
 
-    def takes_connection(self, grant: Grant) -> bool:
-        """Return whether there is room for one more: other users and programs cannot take that of the owner."""
-        slot_max = self.connections_max if grant.is_owner else min(self.connections_max, OTHERS_CONNECTIONS_MAX)
-        return self.slots[grant.name] < slot_max
+    def identify(self, connection: socket.socket, loopback: Loopback | None) -> Arrival:
+        """Return the connection with its peer and rights. Raises a Refusal for a peer that nothing grants a right."""
+        if loopback is not None:
+            return Arrival(connection, Peer(uid=-1), loopback.grant, loopback)
+        try:
+            peer = self.peer_of(connection)
+        except OSError as unknown:
+            said = f"the system does not say who you are: {unknown.strerror}"
+            raise Refusal(403, "forbidden", said) from unknown
+        grant = self.access.grant_of(peer)
+        if grant is None:
+            log.warning("refused a connection of user %d, process %d", peer.uid, peer.pid)
+            raise Refusal(403, "forbidden", NOT_ALLOWED)
+        return Arrival(connection, peer, grant, None)
 
     def set_access(self, access: AccessTable) -> None:
         """Use other rights from here on. Connections end whose rights changed, or depend now on a program that was not
@@ -258,10 +294,9 @@ class HttpServer:
 
     async def start(self, listening: socket.socket) -> None:
         """Begin to answer requests, those in the backlog first."""
-        self._acceptors.append(await self.loop.create_server(self.http, sock=listening, backlog=BACKLOG))
-        for extra in self._extra:
-            factory = functools.partial(self.http.connection, extra.loopback)
-            self._acceptors.append(await self.loop.create_server(factory, sock=extra.listener.socket, backlog=BACKLOG))
+        for extra in (ExtraListener(Listener(listening)), *self._extra):
+            identify = functools.partial(self.identify, loopback=extra.loopback)
+            self._acceptors.append(Acceptor(extra.listener.socket, self.slots, identify, self.http.connection))
 
     async def drain(self) -> None:
         """Accept nothing more; requests under way are answered, or cancelled after `drain_seconds`."""
@@ -294,38 +329,36 @@ class HttpServer:
 
     async def _answer(self, raw: web.BaseRequest) -> web.StreamResponse:
         """One request, answered; every error in our shape."""
+        connection = raw.protocol
+        assert isinstance(connection, ServerConnection), "the server makes no others"
         response: web.StreamResponse
         try:
-            route, reply = await self._handled(raw)
-            if hasattr(reply.value, "__aiter__"):
-                return await self._stream(raw, route, reply.value, reply.status)
-            if self.degraded():
-                name_store(reply)
-            body = reply.value if isinstance(reply.value, bytes) else _encode(reply.value)
-            response = _WholeResponse(self.reader_seconds, body, reply.status, route.content_type)
-            response.headers.update(reply.headers or {})
+            target = self._target_of(raw, connection)
+            if target.route.streams or not raw.can_read_body:
+                response = await self._run(raw, connection, target, b"")
+            else:
+                async with self.bodies.whole(raw, target.route.body_max, connection.client) as body:
+                    response = await self._run(raw, connection, target, body)
         except Exception as error:  # whatever went wrong, the client gets our shape and no traceback
             is_gone = raw.transport is None or raw.transport.is_closing()
             if is_gone and isinstance(error, ConnectionError):
                 raise  # the client is gone; an error of a connection that a handler made itself is answered
-            response = self._refused(raw, error)
-        self._add_headers(raw, response)
+            response = self._refused(raw, connection, error)
+        if not response.prepared:
+            self._add_headers(connection, response)
         return response
 
-    def _add_headers(self, raw: web.BaseRequest, response: web.StreamResponse) -> None:
+    def _add_headers(self, connection: ServerConnection, response: web.StreamResponse) -> None:
         """Add the headers of every answer."""
         if cause := self.degraded():
             response.headers[DEGRADED_HEADER] = _header_text(cause)
         if self.is_draining:
-            response.force_close()
-        connection = raw.protocol
-        if isinstance(connection, ServerConnection) and connection.loopback is not None:
+            response.force_close()  # there was no room for its body
+        if connection.loopback is not None:
             response.headers.update(SECURITY_HEADERS)
 
-    async def _handled(self, raw: web.BaseRequest) -> tuple[Route, Reply]:
-        url = raw.rel_url
-        connection = raw.protocol
-        assert isinstance(connection, ServerConnection), "the server makes no others"
+    def _target_of(self, raw: web.BaseRequest, connection: ServerConnection) -> _Target:
+        """Find the route of a request. Raises a Refusal where there is none, or the client lacks the right."""
         grant = connection.grant
         if grant is None:
             raise Refusal(403, "forbidden", NOT_ALLOWED)
@@ -333,75 +366,72 @@ class HttpServer:
             connection.loopback.check(RequestHead(raw.headers, raw.headers.getall("Host", []), raw.host))
             if raw.can_read_body:
                 check_body_type(raw.headers.get("Content-Type", ""))
-        route, parts = self.table.find(raw.method, url.raw_path, grant)
+        route, parts = self.table.find(raw.method, raw.rel_url.raw_path, grant)
         raw[ROUTE] = route.path
-        whole = b"" if route.streams or not raw.can_read_body else await self._read_body(raw, route.body_max)
+        return _Target(route, parts, grant)
+
+    async def _run(
+        self, raw: web.BaseRequest, connection: ServerConnection, target: _Target, body: bytes
+    ) -> web.StreamResponse:
+        """Run the handler of a request in its client's turn, which lasts until the answer is made."""
+        request, route = self._decoded(raw, connection, target, body), target.route
+        is_read = route.method == "GET" or route.needed_right == "read"
+        queue = self.streams if route.sends_events else self.reads if is_read else self.writes
+        turn = await queue.enter(connection.client)
+        try:
+            if is_read and (raw.transport is None or raw.transport.is_closing()):
+                raise ConnectionResetError("the client is gone, and nothing was begun for it")
+            reply = await route.handler(request)
+            if hasattr(reply.value, "__aiter__"):
+                return await self._stream(raw, connection, route, reply, turn)
+            if self.degraded():
+                name_store(reply)
+            encoded = reply.value if isinstance(reply.value, bytes) else _encode(reply.value)
+            connection.begin_answer(len(encoded))
+        finally:
+            turn.end()
+        response = _WholeResponse(connection, encoded, reply.status, route.content_type)
+        response.headers.update(reply.headers or {})
+        return response
+
+    def _decoded(self, raw: web.BaseRequest, connection: ServerConnection, target: _Target, body: bytes) -> Request:
+        """The request as its handler gets it. Raises a Refusal for a bad one."""
+        route = target.route
         headers = raw.headers
-        ask = whole if route.forwards else decode_body(whole, route)
-        query = decode_query(url.raw_query_string, route)
-        request = Request(
+        ask = body if route.forwards else decode_body(body, route)
+        query = decode_query(raw.rel_url.raw_query_string, route)
+        return Request(
             ask=ask,
             query=query,
-            path=parts,
+            path=target.parts,
             namespace=namespace_of(headers.get("X-Namespace"), ask, query),
             entry_point=route.entry_point or entry_point_of(headers.get("X-Mnemo-Door")),
             agent=agent_of(headers.get("X-Mnemo-Agent")),
             peer=connection.peer,
-            grant=grant,
-            body=self._pieces(raw) if route.streams else None,
+            grant=target.grant,
+            body=self.bodies.pieces(raw) if route.streams else None,
             headers=headers if route.forwards or route.sends_events else {},
         )
-        return route, await route.handler(request)
-
-    async def _read_body(self, raw: web.BaseRequest, bytes_max: int) -> bytes:
-        """The whole body. Raises a Refusal where it is too large, too slow, packed or broken off."""
-        if (raw.content_length or 0) > bytes_max:
-            raise _too_large(bytes_max)
-        _send_continue(raw)
-        pieces: list[bytes] = []
-        size = 0
-        try:
-            async with asyncio.timeout(self.body_seconds):
-                while piece := await raw.content.readany():
-                    size += len(piece)
-                    if size > bytes_max:
-                        raise _too_large(bytes_max)
-                    pieces.append(piece)
-        except TimeoutError:
-            raise Refusal(408, "timeout", f"the body was not whole within {self.body_seconds:g} seconds") from None
-        except (web.RequestPayloadError, web.HTTPException, ValueError) as broken:
-            raise _unreadable(broken) from None
-        return b"".join(pieces)
-
-    async def _pieces(self, raw: web.BaseRequest) -> AsyncIterator[bytes]:
-        """The body as it comes in. Raises a Refusal where a piece is too slow, packed or broken off."""
-        _send_continue(raw)
-        try:
-            while True:
-                async with asyncio.timeout(self.body_seconds):
-                    piece = await raw.content.readany()
-                if not piece:
-                    return
-                yield piece
-        except TimeoutError:
-            raise Refusal(408, "timeout", f"nothing of the body came for {self.body_seconds:g} seconds") from None
-        except (web.RequestPayloadError, web.HTTPException, ValueError) as broken:
-            raise _unreadable(broken) from None
 
     async def _stream(
-        self, raw: web.BaseRequest, route: Route, pieces: AsyncIterator[bytes], status: int
+        self, raw: web.BaseRequest, connection: ServerConnection, route: Route, reply: Reply, turn: RequestTurn
     ) -> web.StreamResponse:
         """Send the pieces as they come. An error after the first one visibly cuts the answer off."""
+        pieces: AsyncIterator[bytes] = reply.value
+        if route.sends_events:
+            turn.end()  # nobody knows when the first event comes
         first = await anext(pieces, b"")
-        response = web.StreamResponse(status=status)
+        connection.begin_answer(len(first))
+        turn.end()
+        response = web.StreamResponse(status=reply.status)
         response.content_type = EVENT_STREAM if route.sends_events else route.content_type
         response.enable_chunked_encoding()
-        self._add_headers(raw, response)
+        self._add_headers(connection, response)
         await response.prepare(raw)
         try:
-            await self._send(response, first)
+            await self._send(connection, response, first)
             async for piece in pieces:
-                await self._send(response, piece)
+                await self._send(connection, response, piece)
         except (ConnectionError, TimeoutError):
             self._cut_off(raw)
         except Exception:
@@ -412,9 +442,13 @@ class HttpServer:
                 await aclose()
         return response
 
-    async def _send(self, response: web.StreamResponse, piece: bytes) -> None:
-        async with asyncio.timeout(self.reader_seconds):
-            await response.write(piece)
+    async def _send(self, connection: ServerConnection, response: web.StreamResponse, piece: bytes) -> None:
+        connection.begin_answer(len(piece))
+        try:
+            async with asyncio.timeout(self.reader_seconds):
+                await response.write(piece)
+        finally:
+            connection.end_answer()
 
     def _cut_off(self, raw: web.BaseRequest) -> None:
         """The connection is gone, without the end mark of its answer, so that the client knows it is not whole."""
@@ -422,7 +456,11 @@ class HttpServer:
             raw.transport.abort()
         raise ConnectionResetError("the answer broke off")
 
-    def _refused(self, raw: web.BaseRequest, error: Exception) -> web.StreamResponse:
+    def _begin_waiting(self) -> None:
+        for queue in (self.reads, self.writes, self.streams):
+            queue.begin_waiting()
+
+    def _refused(self, raw: web.BaseRequest, connection: ServerConnection, error: Exception) -> web.StreamResponse:
         if self.is_draining and isinstance(error, RuntimeError) and "after shutdown" in str(error):
             error = ClosedStoreError(
                 "the daemon is shutting down: ask again when it is back"
@@ -433,6 +471,8 @@ class HttpServer:
         response = _failed(refusal)
         if refusal.status in (401, 408, 413, 421):
             response.force_close()  # the rest of the body would be taken for the next request
+        if refusal.status == 429 and not raw.content.is_eof():
+            response.force_close()  # there was no room for its body
         return response
 
 
@@ -448,33 +488,6 @@ def _failed(refusal: Refusal) -> web.Response:
     if refusal.retry_after is not None:
         response.headers["Retry-After"] = str(refusal.retry_after)
     return response
-
-
-def _bare_response(refusal: Refusal) -> bytes:
-    """A whole HTTP answer, for a connection that has no request."""
-    body = _encode(refusal.answer())
-    retry = f"Retry-After: {refusal.retry_after}\r\n" if refusal.retry_after is not None else ""
-    head = (
-        f"HTTP/1.1 {refusal.status} {HTTPStatus(refusal.status).phrase}\r\nContent-Type: application/json\r\n"
-        f"Content-Length: {len(body)}\r\n{retry}Connection: close\r\n\r\n"
-    )
-    return head.encode() + body
-
-
-def _send_continue(raw: web.BaseRequest) -> None:
-    """Answer `Expect: 100-continue`. Raises a Refusal for a compressed body."""
-    if raw.headers.get("Content-Encoding", "identity") != "identity":
-        raise Refusal(400, "bad_request", "bodies are taken as they are, not packed", field="Content-Encoding")
-    if raw.headers.get("Expect", "").lower() == "100-continue" and raw.transport is not None:
-        raw.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-
-
-def _unreadable(broken: Exception) -> Refusal:
-    return Refusal(400, "bad_request", f"the body cannot be read: {type(broken).__name__}")
-
-
-def _too_large(bytes_max: int) -> Refusal:
-    return Refusal(413, "too_large", f"the body is larger than {bytes_max >> 10} KiB, the most that is taken here")
 
 
 async def serve(

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mnemo_daemon.errors import Refusal
-from mnemo_daemon.server.access_table import Grant, Right
+from mnemo_daemon.server.admission.access_table import Grant, Right
 from mnemo_daemon.server.sockets import BACKLOG, Listener, SocketError
 
 TOKEN_BYTES = 32

@@ -17,7 +17,7 @@ from mnemo_client.protocol import validation
 from mnemo_client.protocol.primitives import Namespace, RequestBody
 from mnemo_client.protocol.validation import printable
 from mnemo_daemon.errors import Refusal, bad_value
-from mnemo_daemon.server.access_table import Grant, Right
+from mnemo_daemon.server.admission.access_table import Grant, Right
 from mnemo_daemon.server.sockets import Peer
 
 BODY_BYTES_MAX = 1 << 20  # SPEC 16
