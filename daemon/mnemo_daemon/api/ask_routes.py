@@ -16,6 +16,8 @@ from mnemo_core.llm.tasks import EarlierQuestion
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_daemon.api import access, response_codec
 from mnemo_daemon.api.recall_routes import RecallApi
+from mnemo_daemon.api.resource import Resource
+from mnemo_daemon.api.workers import WorkerPool
 from mnemo_daemon.errors import bad_value, refusal_of
 from mnemo_daemon.retrieval.question import Question
 from mnemo_daemon.retrieval.question_answering import AnsweredQuestion, CitedSentence, answer_question
@@ -40,11 +42,11 @@ class ResolvedQuestion(NamedTuple):
     until: float
 
 
-class AskApi:
+class AskApi(Resource):
     """The handlers."""
 
-    def __init__(self, services: Services, recall: RecallApi) -> None:
-        self._services = services
+    def __init__(self, services: Services, workers: WorkerPool, recall: RecallApi) -> None:
+        super().__init__(services, workers)
         self._recall = recall
 
     def routes(self) -> list[Route]:

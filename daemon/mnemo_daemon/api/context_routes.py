@@ -6,10 +6,9 @@ from mnemo_core.sessions.resume import ResumeSection, tokens_of
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_daemon.api import access, request_codec, response_codec
 from mnemo_daemon.api.request_codec import MIN_IMPORTANCE_UNASKED
-from mnemo_daemon.api.workers import WorkerPool
+from mnemo_daemon.api.resource import Resource
 from mnemo_daemon.retrieval.question import Hit
 from mnemo_daemon.server.router import Reply, Request, Route
-from mnemo_daemon.services import Services
 from mnemo_daemon.times import parse_time
 from mnemo_store.indexes.attributes import MemoryFilter
 
@@ -30,28 +29,21 @@ class TriggersQuery(ScopeQuery):
     limit: Limit = LIMIT_DEFAULT
 
 
-class ContextApi:
+class ContextApi(Resource):
     """The handlers."""
-
-    def __init__(self, services: Services, workers: WorkerPool) -> None:
-        self._services = services
-        self._workers = workers
 
     def routes(self) -> list[Route]:
         """Return the routes of the resource."""
         return [
             Route("GET", "/v1/resume", self.resume, ResumeAnswer, "What to know at the start of a session",
                   query=ResumeQuery),
-            Route("GET", "/v1/triggers/{action}", self.triggers, TriggersAnswer,
+            Route("GET", "/v1/triggers/{action}", self.on_worker(self.triggers), TriggersAnswer,
                   "The memories to be read before an action", query=TriggersQuery),
         ]  # fmt: skip
 
     async def resume(self, request: Request) -> Reply:
         query: ResumeQuery = request.query
         return Reply(await self._workers.run(self.resume_answer, request, query))
-
-    async def triggers(self, request: Request) -> Reply:
-        return Reply(await self._workers.run(self._triggers_answer, request))
 
     def resume_answer(self, request: Request, query: ResumeQuery) -> ResumeAnswer:
         """The resume of the namespace of a request."""
@@ -69,7 +61,7 @@ class ContextApi:
             triggers=list(resume.lists.triggers), namespace=access.namespace_of(request),
         )  # fmt: skip
 
-    def _triggers_answer(self, request: Request) -> TriggersAnswer:
+    def triggers(self, request: Request) -> TriggersAnswer:
         services, query = self._services, request.query
         action = request_codec.clean_text(request.path["action"], "action").lower()
         found = services.resume.triggers(self._filter(request, query), action, query.limit)

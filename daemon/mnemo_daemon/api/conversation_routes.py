@@ -23,6 +23,7 @@ from mnemo_core.sessions.tiers import SessionScope
 from mnemo_daemon.api import access, request_codec, response_codec
 from mnemo_daemon.api.ingest_routes import IngestApi
 from mnemo_daemon.api.recall_routes import RecallApi
+from mnemo_daemon.api.resource import Resource
 from mnemo_daemon.api.session_routes import scope_of_request
 from mnemo_daemon.api.workers import WorkerPool
 from mnemo_daemon.retrieval.question import Question, RecallOutcome, shown_score
@@ -35,12 +36,11 @@ from mnemo_daemon.sessions.tiered_recall import TieredOutcome
 RECALLED = 5  # memories that a message gets by ordinary recall
 
 
-class ConversationApi:
+class ConversationApi(Resource):
     """The handlers."""
 
     def __init__(self, services: Services, workers: WorkerPool, recall: RecallApi, ingest: IngestApi) -> None:
-        self._services = services
-        self._workers = workers
+        super().__init__(services, workers)
         self._recall = recall
         self._ingest = ingest
 

@@ -17,6 +17,7 @@ from mnemo_client.protocol.status import (
     UseModelRequest,
 )
 from mnemo_daemon.api.request_codec import query_time
+from mnemo_daemon.api.resource import Resource
 from mnemo_daemon.api.status_report import StatusReport
 from mnemo_daemon.api.workers import WorkerPool
 from mnemo_daemon.operations import LongOperation, OperationProgress
@@ -30,12 +31,11 @@ class LlmUsageQuery(RequestBody):
     since: str | None = None
 
 
-class DaemonApi:
+class DaemonApi(Resource):
     """The handlers."""
 
     def __init__(self, services: Services, workers: WorkerPool, report: StatusReport) -> None:
-        self._services = services
-        self._workers = workers
+        super().__init__(services, workers)
         self._report = report
 
     def routes(self) -> list[Route]:

@@ -9,6 +9,7 @@ import numpy as np
 from mnemo_client.protocol.erasure import EmptyTrashAnswer, EraseAnswer, EraseOneRequest, EraseRequest
 from mnemo_client.protocol.primitives import Namespace, RequestBody, ShortText
 from mnemo_daemon.api import access, request_codec
+from mnemo_daemon.api.resource import Resource
 from mnemo_daemon.api.workers import LongRequestThread
 from mnemo_daemon.errors import Refusal, bad_value
 from mnemo_daemon.lifecycle.erasure import Erasure
@@ -26,19 +27,18 @@ class EmptyTrashQuery(RequestBody):
     confirm: bool = False
 
 
-class ErasureApi:
+class ErasureApi(Resource):
     """The handlers, for a person alone. Their work takes long: one request after the other runs on a thread."""
 
     def __init__(self, services: Services) -> None:
-        self._services = services
-        self._thread = LongRequestThread("mnemo-forget")
+        super().__init__(services, LongRequestThread("mnemo-forget"))
         self._erasure: Erasure | None = None  # once a request has used it
 
     def close(self) -> None:
         """End an erasure that is under way before its next step; the next start finishes it."""
         if self._erasure is not None:
             self._erasure.stop()
-        self._thread.close()
+        self._workers.close()
 
     def routes(self) -> list[Route]:
         return [
@@ -71,7 +71,7 @@ class ErasureApi:
             self._services.trash.empty, access.listed_namespaces(request), access.caller_of(request).name,
             query.user_id or "local", confirm=query.confirm, is_stopping=self._services.stopped.is_set,
         )  # fmt: skip
-        return Reply(await self._thread.run(empty))
+        return Reply(await self._workers.run(empty))
 
     async def _erase(self, request: Request, ids: Sequence[str]) -> Reply:
         asked: EraseRequest | EraseOneRequest = request.ask
@@ -79,13 +79,13 @@ class ErasureApi:
         if not ids:
             return Reply(EraseAnswer(purged=[], derived=[], dry_run=asked.dry_run))
         if asked.dry_run:
-            return Reply(await self._thread.run(erasure.plan, ids))
+            return Reply(await self._workers.run(erasure.plan, ids))
         by = access.caller_of(request).name
         with self._services.operations.running("forget") as operation:
             erase = partial(
                 erasure.erase, ids, by, quoting=asked.quoting, everywhere=asked.everywhere, progress=operation.report
             )
-            return Reply(await self._thread.run(erase))
+            return Reply(await self._workers.run(erase))
 
     def _resolved(self, texts: Sequence[str], caller: Caller) -> list[str]:
         resolve = self._services.memories.resolve

@@ -24,6 +24,7 @@ from mnemo_client.protocol.events import (
 )
 from mnemo_client.protocol.primitives import Namespace, RequestBody, ShortText
 from mnemo_daemon.api import access
+from mnemo_daemon.api.resource import Resource
 from mnemo_daemon.api.status_report import StatusReport
 from mnemo_daemon.api.workers import WorkerPool
 from mnemo_daemon.errors import Refusal, bad_value
@@ -70,12 +71,11 @@ class _EventFilter:
         return change.user_id == self._user_id and (self._sees_sensitive or not change.is_sensitive)
 
 
-class EventsApi:
+class EventsApi(Resource):
     """The handler."""
 
     def __init__(self, services: Services, workers: WorkerPool, report: StatusReport) -> None:
-        self._services = services
-        self._workers = workers
+        super().__init__(services, workers)
         self._report = report
         self._streams = 0
         self._looked_at = 0.0

@@ -17,6 +17,7 @@ from mnemo_client.protocol.graph import (
 )
 from mnemo_client.protocol.primitives import LIMIT_DEFAULT, Limit, Namespace, RequestBody, ShortText
 from mnemo_daemon.api import access
+from mnemo_daemon.api.resource import Resource
 from mnemo_daemon.api.workers import WorkerPool
 from mnemo_daemon.knowledge.topic_graph import GraphFilter, GraphNode, NodeGroup
 from mnemo_daemon.server.router import Reply, Request, Route
@@ -34,12 +35,11 @@ class GraphQuery(RequestBody):
     cursor: str = ""
 
 
-class GraphApi:
+class GraphApi(Resource):
     """The handlers."""
 
     def __init__(self, services: Services, workers: WorkerPool) -> None:
-        self._services = services
-        self._workers = workers
+        super().__init__(services, workers)
         self._namers = WorkerPool(1, thread_name_prefix="mnemo-graph")
 
     def close(self) -> None:
@@ -49,16 +49,13 @@ class GraphApi:
     def routes(self) -> list[Route]:
         """Return the routes of the resource."""
         return [
-            Route("GET", "/v1/graph", self.graph, GraphAnswer, "Topic nodes, and the edges between them",
-                  query=GraphQuery),
+            Route("GET", "/v1/graph", self.on_worker(self.graph), GraphAnswer,
+                  "Topic nodes, and the edges between them", query=GraphQuery),
             Route("POST", "/v1/graph/abstract", self.abstract, AbstractAnswer, "Group topic nodes under a common name",
                   ask=AbstractRequest),
             Route("POST", "/v1/graph/dedupe", self.dedupe, DedupeAnswer, "Merge topic nodes that are one",
                   ask=DedupeRequest),
         ]  # fmt: skip
-
-    async def graph(self, request: Request) -> Reply:
-        return Reply(await self._workers.run(self._page, request))
 
     async def abstract(self, request: Request) -> Reply:
         asked: AbstractRequest = request.ask
@@ -77,7 +74,7 @@ class GraphApi:
         merged = sum(len(group.others) for group in groups)
         return Reply(DedupeAnswer(groups=list(map(_group_view, groups)), merged=merged, dry_run=asked.dry_run))
 
-    def _page(self, request: Request) -> GraphAnswer:
+    def graph(self, request: Request) -> GraphAnswer:
         query: GraphQuery = request.query
         namespaces = access.visible_namespaces(access.namespace_of(request))
         wanted = GraphFilter(namespaces, query.user_id or "local", query.relation, query.min_weight)

@@ -5,12 +5,11 @@ from typing import Literal
 from mnemo_client.protocol.primitives import LIMIT_DEFAULT, Limit, Namespace, RequestBody, ShortText
 from mnemo_client.protocol.versions import DiffAnswer, HistoryAnswer, UndoAnswer, UndoRequest
 from mnemo_daemon.api import access, request_codec, response_codec
-from mnemo_daemon.api.workers import WorkerPool
+from mnemo_daemon.api.resource import Resource
 from mnemo_daemon.errors import bad_value
 from mnemo_daemon.memories.history import SEQ_DIGITS_MAX, History, SeqRange
 from mnemo_daemon.memories.revert import RevertService
 from mnemo_daemon.server.router import Reply, Request, Route
-from mnemo_daemon.services import Services
 from mnemo_daemon.times import parse_bound
 
 VERSIONS_MAX = 500  # of one page
@@ -33,19 +32,15 @@ class DiffQuery(RequestBody):
     cursor: str = ""
 
 
-class HistoryApi:
+class HistoryApi(Resource):
     """The handlers. Whole histories are read, so everything goes to a thread."""
-
-    def __init__(self, services: Services, workers: WorkerPool) -> None:
-        self._services = services
-        self._workers = workers
 
     def routes(self) -> list[Route]:
         return [
             Route("GET", "/v1/memories/{id}/history", self.history, HistoryAnswer,
                 "Every version, newest first",
                   query=HistoryQuery),
-            Route("GET", "/v1/diff", self.diff, DiffAnswer, "What became of each memory since then",
+            Route("GET", "/v1/diff", self.on_worker(self.diff), DiffAnswer, "What became of each memory since then",
                   query=DiffQuery),
             Route("POST", "/v1/undo", self.undo, UndoAnswer,
                 "Take back a change, the last one when none is named",
@@ -61,9 +56,6 @@ class HistoryApi:
         return Reply(
             HistoryAnswer(versions=[response_codec.version(row, roots) for row in rows], cursor=cursor or None)
         )
-
-    async def diff(self, request: Request) -> Reply:
-        return Reply(await self._workers.run(self._diff, request))
 
     async def undo(self, request: Request) -> Reply:
         asked: UndoRequest = request.ask
@@ -84,7 +76,7 @@ class HistoryApi:
     def _history(self) -> History:
         return History(self._services.store, self._services.memories)
 
-    def _diff(self, request: Request) -> DiffAnswer:
+    def diff(self, request: Request) -> DiffAnswer:
         query: DiffQuery = request.query
         rows, span, cursor = self._history.differences(
             self._span(query), access.listed_namespaces(request), query.user_id or "local",

@@ -12,6 +12,7 @@ from mnemo_daemon.api import access, request_codec
 from mnemo_daemon.api.context_routes import ContextApi, ResumeQuery
 from mnemo_daemon.api.ingest_routes import IngestApi
 from mnemo_daemon.api.recall_routes import RecallApi
+from mnemo_daemon.api.resource import Resource
 from mnemo_daemon.api.workers import WorkerPool
 from mnemo_daemon.errors import Refusal, bad_value
 from mnemo_daemon.server.router import Reply, Request, Route
@@ -22,14 +23,13 @@ from mnemo_store.records import TAG_CHARS_MAX
 log = logging.getLogger("mnemo.hooks")
 
 
-class HookApi:
+class HookApi(Resource):
     """The handlers. What comes in by a hook was not said to the daemon by a person: its trust is an agent's at most."""
 
     def __init__(
         self, services: Services, workers: WorkerPool, recall: RecallApi, context: ContextApi, ingest: IngestApi
     ) -> None:
-        self._services = services
-        self._workers = workers
+        super().__init__(services, workers)
         self._recall = recall
         self._context = context
         self._ingest = ingest

@@ -29,13 +29,13 @@ from mnemo_core.documents import chunking, markup
 from mnemo_core.ingest.policies import IngestPolicy
 from mnemo_core.text import secrets
 from mnemo_daemon.api import access, request_codec, response_codec
+from mnemo_daemon.api.resource import Resource
 from mnemo_daemon.errors import Refusal, bad_value
 from mnemo_daemon.ingest.extraction import WrittenStatement
 from mnemo_daemon.ingest.ingest_pipeline import IngestPipeline, IngestResult, Submission
 from mnemo_daemon.ingest.reclassification import Reclassification
 from mnemo_daemon.memories.memory_service import Caller
 from mnemo_daemon.server.router import BULK_BYTES_MAX, Reply, Request, Route, decode
-from mnemo_daemon.services import Services
 from mnemo_store.records import CONTENT_CHARS_MAX
 
 INDEXED_SECONDS_MAX = 10.0  # how long `wait: indexed` waits for the vectors of all texts of a request
@@ -63,11 +63,8 @@ class _EmptyText(NamedTuple):
 _Read = _BatchEntry | _EmptyText | Refusal
 
 
-class IngestApi:
+class IngestApi(Resource):
     """The handlers. Texts are cleaned, masked and split on threads."""
-
-    def __init__(self, services: Services) -> None:
-        self._services = services
 
     def routes(self) -> list[Route]:
         """Return the routes of the resource."""

@@ -19,6 +19,7 @@ from mnemo_client.protocol.lifecycle import (
 from mnemo_client.protocol.primitives import LIMIT_DEFAULT, AnswerBody, Limit, Namespace, RequestBody
 from mnemo_core.lifecycle.consolidation.review import PROPOSALS_MAX
 from mnemo_daemon.api import access, request_codec, response_codec
+from mnemo_daemon.api.resource import Resource
 from mnemo_daemon.api.workers import LongRequestThread, WorkerPool
 from mnemo_daemon.cursors import cursor_at, place_at
 from mnemo_daemon.errors import Refusal, bad_value
@@ -43,12 +44,11 @@ class ReviewQuery(RequestBody):
     cursor: str = ""
 
 
-class LifecycleApi:
+class LifecycleApi(Resource):
     """The handlers. Cycles and audits that are requested run one at a time on a thread of their own."""
 
     def __init__(self, services: Services, workers: WorkerPool) -> None:
-        self._services = services
-        self._workers = workers
+        super().__init__(services, workers)
         self._thread = LongRequestThread("mnemo-cycle")
 
     def close(self) -> None:
@@ -67,10 +67,10 @@ class LifecycleApi:
             Route("POST", "/v1/audit", self.audit, AuditPlanAnswer,
                   "Look through core and working memories, and propose what should be done",
                   ask=AuditRequest, for_person=True),
-            Route("GET", "/v1/review", self.review, ReviewAnswer, "The operations that wait for a person",
-                  query=ReviewQuery, for_person=True),
-            Route("POST", "/v1/review/{id}", self.decide, VerdictAnswer, "Approve an operation, or reject it",
-                  ask=VerdictRequest, for_person=True),
+            Route("GET", "/v1/review", self.on_worker(self.review), ReviewAnswer,
+                  "The operations that wait for a person", query=ReviewQuery, for_person=True),
+            Route("POST", "/v1/review/{id}", self.on_worker(self.decide), VerdictAnswer,
+                  "Approve an operation, or reject it", ask=VerdictRequest, for_person=True),
         ]  # fmt: skip
 
     async def consolidate(self, request: Request) -> Reply:
@@ -90,13 +90,7 @@ class LifecycleApi:
         cycles, cursor = await self._workers.run(self._services.consolidation.history, query.limit, query.cursor)
         return Reply(CyclesAnswer(cycles=list(map(response_codec.cycle_view, cycles)), cursor=cursor or None))
 
-    async def review(self, request: Request) -> Reply:
-        return Reply(await self._workers.run(self._proposals, request))
-
-    async def decide(self, request: Request) -> Reply:
-        return Reply(await self._workers.run(self._decided, request))
-
-    def _proposals(self, request: Request) -> ReviewAnswer:
+    def review(self, request: Request) -> ReviewAnswer:
         query: ReviewQuery = request.query
         return self._review_answer(request, query.limit, query.cursor)
 
@@ -121,7 +115,7 @@ class LifecycleApi:
             similarity=self._services.consolidation.similarity([each.id for each in proposal.memories]),
         )  # fmt: skip
 
-    def _decided(self, request: Request) -> VerdictAnswer:
+    def decide(self, request: Request) -> VerdictAnswer:
         asked: VerdictRequest = request.ask
         queue, by, proposal = self._services.review_queue, access.caller_of(request).name, request.path["id"]
         if asked.verdict == "reject":

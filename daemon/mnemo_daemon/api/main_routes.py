@@ -24,6 +24,7 @@ from mnemo_daemon.api.metrics_routes import MetricsApi
 from mnemo_daemon.api.notes_routes import NotesApi
 from mnemo_daemon.api.profile_routes import ProfilesApi
 from mnemo_daemon.api.recall_routes import RecallApi
+from mnemo_daemon.api.resource import Resource
 from mnemo_daemon.api.run_routes import RunsApi
 from mnemo_daemon.api.session_routes import SessionsApi
 from mnemo_daemon.api.state_routes import StateApi
@@ -44,26 +45,19 @@ class Api:
     def __init__(self, services: Services, report: StatusReport) -> None:
         self._services = services
         self._workers = workers = WorkerPool(THREADS, thread_name_prefix="mnemo-api")
-        self._recall = RecallApi(services, workers)
-        self._transfer = TransferApi(services)
-        self._maintenance = MaintenanceApi(services)
         self._erasure = ErasureApi(services)
         self._notes = NotesApi(services, workers)
         self._mcp: McpEndpoint | None = None
-        ingest = IngestApi(services)
+        recall = RecallApi(services, workers)
+        ingest = IngestApi(services, workers)
         context = ContextApi(services, workers)
-        self._runs = RunsApi(services, workers, ingest)
-        self._graph = GraphApi(services, workers)
-        self._lifecycle = LifecycleApi(services, workers)
-        self._profiles = ProfilesApi(services, workers)
-        self._resources = (
-            SessionsApi(services, workers),
-            MemoriesApi(services, workers), self._recall, AskApi(services, self._recall),
-            context, HookApi(services, workers, self._recall, context, ingest), StateApi(services, workers, report),
-            DaemonApi(services, workers, report), self._notes, ingest,
-            HistoryApi(services, workers), self._transfer, self._maintenance, self._erasure, self._runs,
-            self._graph, self._lifecycle, self._profiles,
-            ConversationApi(services, workers, self._recall, ingest),
+        self._resources: tuple[Resource, ...] = (
+            SessionsApi(services, workers), MemoriesApi(services, workers), recall,
+            AskApi(services, workers, recall), context, HookApi(services, workers, recall, context, ingest),
+            StateApi(services, workers, report), DaemonApi(services, workers, report), self._notes, ingest,
+            HistoryApi(services, workers), TransferApi(services), MaintenanceApi(services), self._erasure,
+            RunsApi(services, workers, ingest), GraphApi(services, workers), LifecycleApi(services, workers),
+            ProfilesApi(services, workers), ConversationApi(services, workers, recall, ingest),
             FactsApi(services, workers),
             TopicsApi(services, workers),
             MetricsApi(services, workers, report),
@@ -71,21 +65,12 @@ class Api:
         )  # fmt: skip
 
     def close(self) -> None:
-        """End the threads of all resources; that of erasures first, which is told to stop early."""
+        """End the threads of all resources, first that of erasures, which can take longest."""
         if self._mcp is not None:
             self._mcp.close()
-        for resource in (
-            self._erasure,
-            self._transfer,
-            self._maintenance,
-            self._recall,
-            self._runs,
-            self._graph,
-            self._lifecycle,
-            self._profiles,
-            self._workers,
-        ):
+        for resource in (self._erasure, *self._resources):
             resource.close()
+        self._workers.close()
 
     def routes(self) -> list[Route]:
         """Return the route table. The preconditions of each route are checked before its handler runs."""

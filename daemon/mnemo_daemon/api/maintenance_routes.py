@@ -18,6 +18,7 @@ from mnemo_client.protocol.maintenance import (
     ResetRequest,
     ViolationView,
 )
+from mnemo_daemon.api.resource import Resource
 from mnemo_daemon.api.workers import LongRequestThread
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.maintenance.store_check import CheckReport, StoreCheck
@@ -33,13 +34,13 @@ from mnemo_store.records import STATES
 SHOWN_MAX = 100  # violations of one rule
 
 
-class MaintenanceApi:
+class MaintenanceApi(Resource):
     """The handlers. A backup or compaction has a thread of its own while it runs; checks and repairs run one at a time
     on a thread with a low priority."""
 
     def __init__(self, services: Services) -> None:
-        self._services = services
         self._thread = LongRequestThread("mnemo-upkeep")
+        super().__init__(services, self._thread)
 
     def close(self) -> None:
         self._thread.close()

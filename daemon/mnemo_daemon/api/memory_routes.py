@@ -22,13 +22,12 @@ from mnemo_client.protocol.primitives import LIMIT_DEFAULT, Limit, Namespace, Re
 from mnemo_client.protocol.retrieval import RecalledMemory, SearchAnswer
 from mnemo_daemon.api import access, request_codec, response_codec
 from mnemo_daemon.api.request_codec import ListFilter, ListQuery
-from mnemo_daemon.api.workers import WorkerPool
+from mnemo_daemon.api.resource import Resource
 from mnemo_daemon.errors import Refusal, bad_value
 from mnemo_daemon.memories.as_of import HistoryReader
 from mnemo_daemon.memories.history import History
 from mnemo_daemon.memories.memory_service import MemoryDetails, MemoryService
 from mnemo_daemon.server.router import Reply, Request, Route
-from mnemo_daemon.services import Services
 from mnemo_daemon.times import parse_past_time
 from mnemo_store.indexes.attributes import MemoryFilter
 
@@ -84,12 +83,8 @@ class _MemoryRows(NamedTuple):
     total: int = 0
 
 
-class MemoriesApi:
+class MemoriesApi(Resource):
     """The handlers of single memories and of lists of them."""
-
-    def __init__(self, services: Services, workers: WorkerPool) -> None:
-        self._services = services
-        self._workers = workers
 
     def routes(self) -> list[Route]:
         """Return the routes of the resource."""

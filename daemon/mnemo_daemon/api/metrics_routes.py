@@ -11,6 +11,7 @@ from typing import get_args
 
 from mnemo_client.protocol.choices import DaemonState
 from mnemo_client.protocol.status import StatusAnswer
+from mnemo_daemon.api.resource import Resource
 from mnemo_daemon.api.status_report import StatusReport
 from mnemo_daemon.api.workers import WorkerPool
 from mnemo_daemon.scheduler import JobCondition, JobReport
@@ -23,12 +24,11 @@ MODEL_STATES = ("absent", "loading", "ready", "failed")
 VIEW_STATES = ("ready", "building", "catching_up", "stale", "off")
 
 
-class MetricsApi:
+class MetricsApi(Resource):
     """The handler."""
 
     def __init__(self, services: Services, workers: WorkerPool, report: StatusReport) -> None:
-        self._services = services
-        self._workers = workers
+        super().__init__(services, workers)
         self._report = report
 
     def routes(self) -> list[Route]:

@@ -6,13 +6,12 @@ from mnemo_client.protocol.memories import BulkDeleteAnswer
 from mnemo_client.protocol.primitives import RequestBody
 from mnemo_client.protocol.status import NewRootRequest, NotesRootStatus, NotesStatus
 from mnemo_daemon.api import access, response_codec
-from mnemo_daemon.api.workers import WorkerPool
+from mnemo_daemon.api.resource import Resource
 from mnemo_daemon.errors import Refusal, bad_value
 from mnemo_daemon.lifecycle.profile_service import LISTED_STATES
 from mnemo_daemon.mcp.resources import NotePassages
 from mnemo_daemon.memories.memory_service import details_of, is_visible
 from mnemo_daemon.server.router import Reply, Request, Route
-from mnemo_daemon.services import Services
 
 IDS_SHOWN = 500  # of the memories that went to the trash with a folder
 RESCAN_SECONDS_MAX = 50.0  # how long a rescan is waited for; clients wait 60 s for an answer
@@ -24,12 +23,8 @@ class RootQuery(RequestBody):
     id: str | None = None
 
 
-class NotesApi:
+class NotesApi(Resource):
     """The handlers."""
-
-    def __init__(self, services: Services, workers: WorkerPool) -> None:
-        self._services = services
-        self._workers = workers
 
     def routes(self) -> list[Route]:
         return [

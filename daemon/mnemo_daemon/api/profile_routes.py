@@ -20,6 +20,7 @@ from mnemo_client.protocol.profiles import (
 )
 from mnemo_core.lifecycle.profiles import PROJECT_BUCKETS, USER_BUCKETS, Bucket, ProfilePlace
 from mnemo_daemon.api import access, request_codec
+from mnemo_daemon.api.resource import Resource
 from mnemo_daemon.api.workers import WorkerPool
 from mnemo_daemon.errors import Refusal, bad_value
 from mnemo_daemon.lifecycle.compression import SessionSummary
@@ -36,12 +37,11 @@ class ProfileQuery(RequestBody):
     user_id: ShortText | None = None
 
 
-class ProfilesApi:
+class ProfilesApi(Resource):
     """The handlers."""
 
     def __init__(self, services: Services, workers: WorkerPool) -> None:
-        self._services = services
-        self._workers = workers
+        super().__init__(services, workers)
         self._compressor = WorkerPool(1, thread_name_prefix="mnemo-compress")
 
     def close(self) -> None:
@@ -51,29 +51,20 @@ class ProfilesApi:
     def routes(self) -> list[Route]:
         """Return the routes of the resource."""
         return [
-            Route("GET", "/v1/profile", self.profile, ProfileAnswer, "The lasting facts about the user",
+            Route("GET", "/v1/profile", self.on_worker(self.profile), ProfileAnswer, "The lasting facts about the user",
                   query=ProfileQuery),
-            Route("PUT", "/v1/profile", self.update, ProfileUpdateAnswer, "Write and remove entries of a profile",
-                  ask=ProfileUpdate),
-            Route("GET", "/v1/projects/{name}", self.project, ProjectAnswer, "The lasting facts about a project",
-                  query=ProfileQuery),
+            Route("PUT", "/v1/profile", self.on_worker(self.update), ProfileUpdateAnswer,
+                  "Write and remove entries of a profile", ask=ProfileUpdate),
+            Route("GET", "/v1/projects/{name}", self.on_worker(self.project), ProjectAnswer,
+                  "The lasting facts about a project", query=ProfileQuery),
             Route("POST", "/v1/compress", self.compress, CompressAnswer,
                   "Summarize the oldest conversations, and lift old items to profiles", ask=CompressRequest),
         ]  # fmt: skip
 
-    async def profile(self, request: Request) -> Reply:
-        return Reply(await self._workers.run(self._profile_answer, request))
-
-    async def project(self, request: Request) -> Reply:
-        return Reply(await self._workers.run(self._project_answer, request))
-
-    async def update(self, request: Request) -> Reply:
-        return Reply(await self._workers.run(self._updated, request))
-
     async def compress(self, request: Request) -> Reply:
         return Reply(await self._compressor.run(self._compressed, request))
 
-    def _profile_answer(self, request: Request) -> ProfileAnswer:
+    def profile(self, request: Request) -> ProfileAnswer:
         found = self._entries(request)
         of_user = {bucket: list(map(_view, found.get(ProfilePlace(bucket), ()))) for bucket in USER_BUCKETS}
         return ProfileAnswer(
@@ -82,7 +73,7 @@ class ProfilesApi:
             namespace=access.namespace_of(request),
         )  # fmt: skip
 
-    def _project_answer(self, request: Request) -> ProjectAnswer:
+    def project(self, request: Request) -> ProjectAnswer:
         name, found = _project_name(request.path["name"], "name"), self._entries(request)
         of_project = {bucket: list(map(_view, found.get(ProfilePlace(bucket, name), ()))) for bucket in PROJECT_BUCKETS}
         changed = [each.last_updated for some in of_project.values() for each in some]
@@ -100,7 +91,7 @@ class ProfilesApi:
             states=LISTED_STATES, without_tags=access.hidden_tags(request), now=self._services.store.now(),
         ))  # fmt: skip
 
-    def _updated(self, request: Request) -> ProfileUpdateAnswer:
+    def update(self, request: Request) -> ProfileUpdateAnswer:
         asked: ProfileUpdate = request.ask
         caller = access.caller_of(request, asked.agent_id)
         updates = list(self._updates(request, caller))

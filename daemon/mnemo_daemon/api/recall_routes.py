@@ -24,6 +24,7 @@ from mnemo_core.retrieval.result_selection import PREFERENCES_SHARE
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_daemon.api import access, request_codec, response_codec
 from mnemo_daemon.api.request_codec import query_time
+from mnemo_daemon.api.resource import Resource
 from mnemo_daemon.api.workers import WorkerPool
 from mnemo_daemon.models.language.language_model import WAITING_MAX
 from mnemo_daemon.retrieval.question import Hit, Question, RecallOutcome
@@ -54,12 +55,11 @@ class SearchQuery(RequestBody):
     highlight: bool = False
 
 
-class RecallApi:
+class RecallApi(Resource):
     """The handlers."""
 
     def __init__(self, services: Services, workers: WorkerPool) -> None:
-        self._services = services
-        self._workers = workers
+        super().__init__(services, workers)
         self._answerers = WorkerPool(ANSWERERS, thread_name_prefix="mnemo-ask")
 
     def close(self) -> None:

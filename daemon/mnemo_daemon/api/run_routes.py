@@ -13,6 +13,7 @@ from mnemo_client.protocol.runs import NewStep, RunSummaryAnswer, RunSummaryRequ
 from mnemo_core.llm.writing.summarize import SUMMARIZE
 from mnemo_daemon.api import access, request_codec, response_codec
 from mnemo_daemon.api.ingest_routes import IngestApi
+from mnemo_daemon.api.resource import Resource
 from mnemo_daemon.api.workers import WorkerPool
 from mnemo_daemon.cursors import bad_cursor
 from mnemo_daemon.errors import bad_value
@@ -32,12 +33,11 @@ class StepsQuery(RequestBody):
     cursor: str = ""
 
 
-class RunsApi:
+class RunsApi(Resource):
     """The handlers. A step is remembered like every other memory."""
 
     def __init__(self, services: Services, workers: WorkerPool, ingest: IngestApi) -> None:
-        self._services = services
-        self._workers = workers
+        super().__init__(services, workers)
         self._ingest = ingest
         self._summarizers = WorkerPool(SUMMARIES, thread_name_prefix="mnemo-summary")
 
@@ -50,8 +50,8 @@ class RunsApi:
         return [
             Route("POST", "/v1/runs/{run}/steps", self.add_step, RememberAnswer,
                   "Remember a step of an agent's run, or change it", ask=NewStep, statuses=(200, 201)),
-            Route("GET", "/v1/runs/{run}/steps", self.steps, StepsAnswer, "The steps of a run, in order",
-                  query=StepsQuery),
+            Route("GET", "/v1/runs/{run}/steps", self.on_worker(self.steps), StepsAnswer,
+                  "The steps of a run, in order", query=StepsQuery),
             Route("POST", "/v1/runs/{run}/summary", self.summarize, RunSummaryAnswer,
                   "Summarize a run, unless that was done and no step has changed", ask=RunSummaryRequest,
                   statuses=(200, 201)),
@@ -60,14 +60,11 @@ class RunsApi:
     async def add_step(self, request: Request) -> Reply:
         return await self._ingest.remember(dataclasses.replace(request, ask=_memory_of(request)))
 
-    async def steps(self, request: Request) -> Reply:
-        return Reply(await self._workers.run(self._page, request))
-
     async def summarize(self, request: Request) -> Reply:
         run, until = _run_of(request), time.monotonic() + SUMMARIZE.deadline_s
         return await self._summarizers.run(self._summarized, request, run, until)
 
-    def _page(self, request: Request) -> StepsAnswer:
+    def steps(self, request: Request) -> StepsAnswer:
         query: StepsQuery = request.query
         run = _run_of(request)
         wanted = MemoryFilter(

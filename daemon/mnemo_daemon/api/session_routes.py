@@ -14,12 +14,11 @@ from mnemo_client.protocol.sessions import (
 )
 from mnemo_core.sessions.tiers import SessionScope
 from mnemo_daemon.api import access, request_codec, response_codec
-from mnemo_daemon.api.workers import WorkerPool
+from mnemo_daemon.api.resource import Resource
 from mnemo_daemon.cursors import cursor_at, place_at
 from mnemo_daemon.errors import Refusal, bad_value
 from mnemo_daemon.memories.memory_service import is_visible
 from mnemo_daemon.server.router import Reply, Request, Route
-from mnemo_daemon.services import Services
 from mnemo_store.indexes.attributes import MemoryFilter
 from mnemo_store.records import SCOPE_CHARS_MAX, Session, TurnPair
 
@@ -33,31 +32,21 @@ class SessionsQuery(RequestBody):
     cursor: str = ""
 
 
-class SessionsApi:
+class SessionsApi(Resource):
     """The handlers."""
-
-    def __init__(self, services: Services, workers: WorkerPool) -> None:
-        self._services = services
-        self._workers = workers
 
     def routes(self) -> list[Route]:
         """Return the routes of the resource."""
         return [
-            Route("GET", "/v1/sessions", self.sessions, SessionsAnswer, "The conversations, latest first",
-                  query=SessionsQuery),
-            Route("GET", "/v1/sessions/{id}", self.session, SessionAnswer, "A conversation with its turns by tier",
-                  query=SessionsQuery),
+            Route("GET", "/v1/sessions", self.on_worker(self.sessions), SessionsAnswer,
+                  "The conversations, latest first", query=SessionsQuery),
+            Route("GET", "/v1/sessions/{id}", self.on_worker(self.session), SessionAnswer,
+                  "A conversation with its turns by tier", query=SessionsQuery),
             Route("POST", "/v1/sessions/{id}/end", self.end, SessionFiledAnswer,
                   "End a conversation: all of its turns are filed in pairs", ask=SessionRequest),
             Route("POST", "/v1/sessions/{id}/consolidate", self.consolidate, SessionFiledAnswer,
                   "File the recent turns of a conversation in pairs, however young they are", ask=SessionRequest),
         ]  # fmt: skip
-
-    async def sessions(self, request: Request) -> Reply:
-        return Reply(await self._workers.run(self._listed, request))
-
-    async def session(self, request: Request) -> Reply:
-        return Reply(await self._workers.run(self._shown, request))
 
     async def end(self, request: Request) -> Reply:
         return Reply(await self._workers.run(self._filed, request, self._services.turn_tiers.end))
@@ -65,7 +54,7 @@ class SessionsApi:
     async def consolidate(self, request: Request) -> Reply:
         return Reply(await self._workers.run(self._filed, request, self._services.turn_tiers.consolidate))
 
-    def _listed(self, request: Request) -> SessionsAnswer:
+    def sessions(self, request: Request) -> SessionsAnswer:
         query: SessionsQuery = request.query
         sessions, more = self._services.sessions.listed(
             access.listed_namespaces(request), query.user_id or "local", query.limit, place_at(query.cursor)
@@ -73,7 +62,7 @@ class SessionsApi:
         cursor = cursor_at((sessions[-1].last_at, sessions[-1].id)) if more else None
         return SessionsAnswer(sessions=list(map(session_view, sessions)), cursor=cursor)
 
-    def _shown(self, request: Request) -> SessionAnswer:
+    def session(self, request: Request) -> SessionAnswer:
         query: SessionsQuery = request.query
         services, scope = self._services, scope_of_request(request, access.namespace_of(request), query.user_id)
         session = self._existing(scope)

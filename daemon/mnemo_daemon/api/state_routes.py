@@ -10,12 +10,13 @@ from mnemo_daemon.api import access
 from mnemo_daemon.api.conversation_routes import ring_view
 from mnemo_daemon.api.daemon_routes import job_status
 from mnemo_daemon.api.graph_routes import node_view
+from mnemo_daemon.api.resource import Resource
 from mnemo_daemon.api.session_routes import session_view
 from mnemo_daemon.api.status_report import StatusReport
 from mnemo_daemon.api.workers import WorkerPool
 from mnemo_daemon.knowledge.topic_graph import GraphFilter
 from mnemo_daemon.memories.memory_service import is_visible
-from mnemo_daemon.server.router import Reply, Request, Route
+from mnemo_daemon.server.router import Request, Route
 from mnemo_daemon.services import Services
 from mnemo_store.indexes.attributes import MemoryFilter
 from mnemo_store.records import LAYERS
@@ -31,25 +32,21 @@ class StateQuery(RequestBody):
     session_id: ShortText | None = None
 
 
-class StateApi:
+class StateApi(Resource):
     """The handler."""
 
     def __init__(self, services: Services, workers: WorkerPool, report: StatusReport) -> None:
-        self._services = services
-        self._workers = workers
+        super().__init__(services, workers)
         self._report = report
 
     def routes(self) -> list[Route]:
         """Return the route."""
         return [
-            Route("GET", "/v1/state", self.state, StateAnswer, "The tiers, topic nodes and jobs at present",
-                  query=StateQuery),
+            Route("GET", "/v1/state", self.on_worker(self.state), StateAnswer,
+                  "The tiers, topic nodes and jobs at present", query=StateQuery),
         ]  # fmt: skip
 
-    async def state(self, request: Request) -> Reply:
-        return Reply(await self._workers.run(self._answer, request))
-
-    def _answer(self, request: Request) -> StateAnswer:
+    def state(self, request: Request) -> StateAnswer:
         query: StateQuery = request.query
         services, caller = self._services, access.caller_of(request)
         namespace, user_id = access.namespace_of(request), query.user_id or "local"

@@ -10,12 +10,11 @@ from mnemo_client.protocol.topics import (
     TopicView,
 )
 from mnemo_daemon.api import access, response_codec
-from mnemo_daemon.api.workers import WorkerPool
+from mnemo_daemon.api.resource import Resource
 from mnemo_daemon.cursors import cursor_at, place_at
 from mnemo_daemon.errors import bad_value
 from mnemo_daemon.knowledge.topic_trees import TopicMembers, TopicSummary
 from mnemo_daemon.server.router import Reply, Request, Route
-from mnemo_daemon.services import Services
 from mnemo_store.indexes.attributes import MemoryFilter
 
 
@@ -24,32 +23,22 @@ class TopicsQuery(RequestBody):
     user_id: ShortText | None = None
 
 
-class TopicsApi:
+class TopicsApi(Resource):
     """The handlers."""
-
-    def __init__(self, services: Services, workers: WorkerPool) -> None:
-        self._services = services
-        self._workers = workers
 
     def routes(self) -> list[Route]:
         """Return the routes of the resource."""
         return [
             Route("GET", "/v1/topics", self.topics, TopicsAnswer, "The tree of topics", query=TopicsQuery),
-            Route("POST", "/v1/topics/expand", self.expand, ExpandAnswer, "The members of topics", ask=ExpandRequest,
-                  right="read"),
-            Route("POST", "/v1/topics/rebuild", self.rebuild, TopicsAnswer,
+            Route("POST", "/v1/topics/expand", self.on_worker(self.expand), ExpandAnswer,
+                  "The members of topics", ask=ExpandRequest, right="read"),
+            Route("POST", "/v1/topics/rebuild", self.on_worker(self.rebuild), TopicsAnswer,
                   "Build the tree of topics from the beginning, behind the answer", ask=RebuildTopicsRequest,
                   right="admin"),
         ]  # fmt: skip
 
     async def topics(self, request: Request) -> Reply:
         return Reply(await self._workers.run(self._listed, request, request.query.user_id))
-
-    async def expand(self, request: Request) -> Reply:
-        return Reply(await self._workers.run(self._expanded, request))
-
-    async def rebuild(self, request: Request) -> Reply:
-        return Reply(await self._workers.run(self._rebuilt, request))
 
     def _listed(self, request: Request, user_id: str | None) -> TopicsAnswer:
         namespace, trees = access.namespace_of(request), self._services.topic_trees
@@ -58,13 +47,13 @@ class TopicsApi:
         )
         return TopicsAnswer(topics=list(map(_view, found)), current=trees.is_current(), namespace=namespace)
 
-    def _rebuilt(self, request: Request) -> TopicsAnswer:
+    def rebuild(self, request: Request) -> TopicsAnswer:
         user_id = request.ask.user_id
         namespaces = (access.writable_namespace(request),)
         self._services.topic_trees.rebuild(user_id or "local", namespaces)
         return self._listed(request, user_id)
 
-    def _expanded(self, request: Request) -> ExpandAnswer:
+    def expand(self, request: Request) -> ExpandAnswer:
         asked: ExpandRequest = request.ask
         if asked.cursor and len(asked.ids) > 1:
             raise bad_value("a cursor continues one topic: give one id", "cursor")

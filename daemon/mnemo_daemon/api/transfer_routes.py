@@ -15,6 +15,7 @@ from mnemo_client.protocol.maintenance import ImportAnswer, ImportProgress
 from mnemo_client.protocol.primitives import Namespace, RequestBody
 from mnemo_core.transfer.import_plan import ImportTarget, SecretPolicy
 from mnemo_daemon.api import access
+from mnemo_daemon.api.resource import Resource
 from mnemo_daemon.api.workers import WorkerPool
 from mnemo_daemon.errors import Refusal, refusal_of
 from mnemo_daemon.server.router import Reply, Request, Route
@@ -53,12 +54,11 @@ class ImportQuery(RequestBody, rename={"tool": "from"}):
     group: Annotated[str, Meta(pattern="^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")] | None = None
 
 
-class TransferApi:
+class TransferApi(Resource):
     """The handlers. What reads or writes much has threads of its own, so that recalls do not wait for it."""
 
     def __init__(self, services: Services) -> None:
-        self._services = services
-        self._workers = WorkerPool(THREADS, thread_name_prefix="mnemo-export")
+        super().__init__(services, WorkerPool(THREADS, thread_name_prefix="mnemo-export"))
         self._imports = WorkerPool(1, thread_name_prefix="mnemo-import")  # one at a time; others wait
 
     def close(self) -> None:
