@@ -5,7 +5,7 @@ The package installs a virtual environment of the system's Python to /usr/lib/mn
 dependencies are wheels, so it is built for one version of Python and one processor architecture, those of this machine.
 Installing or removing it neither starts a daemon nor touches anyone's memories.
 
-FOLDER holds packages that are there already, in place of those that pip would install.
+FOLDER has the installed dependencies; without it pip installs them.
 """
 
 import argparse
@@ -22,7 +22,7 @@ PREFIX = "usr/lib/mnemod"
 SYSTEM_PYTHON = Path("/usr/bin/python3")
 EXTRAS = "mcp,pdf"  # whose dependencies have wheels
 MAINTAINER = "mnemod maintainers <mnemod@localhost>"
-PLACES = {  # of the files that a wheel brings, below the prefix and in the system
+PLACES = {  # folders of the wheel's shared files: in the wheel, and in the system
     "share/man/man1": "usr/share/man/man1",
     "share/bash-completion/completions": "usr/share/bash-completion/completions",
     "share/zsh/site-functions": "usr/share/zsh/vendor-completions",
@@ -95,7 +95,7 @@ def install(wheel: Path, packages: Path, python: str, payload: Path | None) -> N
 
 
 def make_environment(prefix: Path, python: str) -> None:
-    """Write what makes a folder a virtual environment of the system's Python, and the two programs."""
+    """Write the files of a virtual environment of the system's Python, and the two programs."""
     programs = prefix / "bin"
     programs.mkdir()
     (programs / "python").symlink_to(f"/usr/bin/python{python}")
@@ -107,7 +107,7 @@ def make_environment(prefix: Path, python: str) -> None:
 
 
 def place_shared_files(root: Path, packages: Path) -> None:
-    """Move what the wheel shares to where the system looks for it, the rest below the prefix."""
+    """Move the shared files of the wheel to the folders of the system, and the rest below the prefix."""
     for source, place in PLACES.items():
         shutil.copytree(packages / source, root / place)
         shutil.rmtree(packages / source)
@@ -125,12 +125,12 @@ def place_shared_files(root: Path, packages: Path) -> None:
     for unit in (root / PREFIX / "share/mnemo/systemd").iterdir():
         text = unit.read_text(encoding="utf-8").replace("%h/.local/bin/mnemod", "/usr/bin/mnemod")
         (units / unit.name).write_text(text, encoding="utf-8")
-    papers = root / "usr/share/doc/mnemod"
-    papers.mkdir(parents=True)
-    shutil.copy(PROJECT / "LICENSE", papers / "copyright")
-    shutil.copy(PROJECT / "README.md", papers)
+    documents = root / "usr/share/doc/mnemod"
+    documents.mkdir(parents=True)
+    shutil.copy(PROJECT / "LICENSE", documents / "copyright")
+    shutil.copy(PROJECT / "README.md", documents)
     changes = (PROJECT / "packaging/CHANGELOG.md").read_bytes()
-    (papers / "changelog.gz").write_bytes(gzip.compress(changes, mtime=0))
+    (documents / "changelog.gz").write_bytes(gzip.compress(changes, mtime=0))
 
 
 def write_control(root: Path, version: str, architecture: str, python: str) -> None:
@@ -152,7 +152,7 @@ def write_control(root: Path, version: str, architecture: str, python: str) -> N
     control = root / "DEBIAN"
     control.mkdir()
     (control / "control").write_text("".join(f"{name}: {value}\n" for name, value in fields.items()))
-    # Python writes bytecode next to the modules if root runs it; nothing of that stays behind.
+    # Python writes bytecode next to the modules if root runs it; the removal of the package must remove that, too.
     (control / "prerm").write_text(
         f"#!/bin/sh\nset -e\nfind /{PREFIX} -name __pycache__ -type d -prune -exec rm -rf {{}} +\n"
     )

@@ -2,8 +2,8 @@
 
 The editors and tracers come from Debian's packages, installed if the user is root, and otherwise named with the command
 that installs them. The TypeScript compiler comes from npm, as clients/vscode/package-lock.json pins it, into
-clients/vscode/node_modules; a stamp there names the lock file it was installed from. If everything is there, nothing is
-done and nothing is printed.
+clients/vscode/node_modules; a stamp there has the hash of that file. The program does and prints nothing if nothing is
+missing.
 """
 
 import hashlib

@@ -493,7 +493,7 @@ An error is shown as a message."
                                (cons (truncate-string-to-width (mnemo--excerpt memory) 100 nil nil "…") memory))
                              memories))
          (table (progn
-                  (dolist (each candidates) ; equal excerpts are told apart by their ids
+                  (dolist (each candidates) ; equal excerpts get their ids
                     (when (cl-find-if (lambda (other) (and (not (eq each other)) (equal (car each) (car other))))
                                       candidates)
                       (setcar each (format "%s %s" (car each) (substring (alist-get 'id (cdr each)) -8)))))

@@ -197,7 +197,7 @@ def test_no_daemon_is_started_if_that_is_switched_off(short_folder: Path, tmp_pa
     assert [json.loads(path.read_bytes())["prompt"] for path in inbox(absent)] == ["two"]
     os.utime(inbox(absent)[0], (0, 0))
     _, _, error = hook(absent, "stop", given=claude("Stop", tmp_path, prompt="three"))
-    assert error.startswith("2 exchanges wait for the daemon since")
+    assert error.startswith("exchanges that wait for the daemon: 2, for ")
 
 
 def slow_drip(connection: socket.socket) -> None:
@@ -344,7 +344,7 @@ def test_what_the_daemon_refuses_is_kept_and_reported_and_holds_up_nothing(
     assert [each.content for each in stored(listening, "late")] == ["The boom is made of ash."]
     assert [path.suffix for path in inbox(listening)] == [".refused", ".refused"]
     _, _, error = hook(listening, "stop", "-n", "late", given=claude("Stop", tmp_path, prompt="seven"))
-    assert error == f"the daemon refused 2 exchanges; they are in {folder}\n"
+    assert error == f"exchanges that the daemon refused: 2, in {folder}/*.refused\n"
     wait_until(lambda: len(inbox(listening)) == 2)
     for path in inbox(listening):
         path.unlink()

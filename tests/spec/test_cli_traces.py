@@ -65,7 +65,7 @@ def test_a_trace_shows_each_candidate_with_its_reasons_and_what_became_of_the_ot
         "found     2 by words · 64 by vectors",
         "dropped   60 further down · 1 a near copy",
         "ms        filter 0.02 · embed 2.40 · fetch 0.11",
-        "by: w words, v vectors, n beside the best in session or note, c core, f facts",
+        "by: w words, v vectors, n next to the best in session or note, c core, f facts",
     ]
 
 

@@ -1,4 +1,4 @@
-"""`mnemo completion`: what a shell needs to complete commands and options, made from the table of commands."""
+"""`mnemo completion`: the scripts by which shells complete commands and options, made from the table of commands."""
 
 from collections.abc import Iterator
 
@@ -25,7 +25,7 @@ def takes_files(command: Command) -> bool:
 
 
 def words_of(command: Command) -> list[str]:
-    """Possible words at the cursor: subcommands, choices of positional arguments, options."""
+    """Return the words to offer at the cursor: subcommands, choices of positional arguments, options."""
     words = [part.name for part in command.subcommands]
     words += [word for argument in command.arguments if not argument.is_option for word in argument.choices]
     words += [_values(argument) for argument in command.arguments if not argument.is_option and argument.values]
@@ -33,12 +33,12 @@ def words_of(command: Command) -> list[str]:
 
 
 def _values(argument: Argument) -> str:
-    """A shell's substitution by what there is when it is asked: tags, namespaces, models."""
+    """Return a command substitution for the shell, which lists the tags, namespaces or models of that moment."""
     return f"$(mnemo completion values {argument.values} 2>/dev/null)"
 
 
 def bash() -> str:
-    """For bash 4 and later: eval "$(mnemo completion bash)"."""
+    """Return the script for bash 4 and later: eval "$(mnemo completion bash)"."""
     lines = ["_mnemo() {", "  local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]}"]
     lines += ['  local name=${COMP_WORDS[1]} offered="" files=""', '  case "$name ${COMP_WORDS[2]}" in']
     lines += [f'    "{" ".join(name)}") name="{" ".join(name)}";;' for name, _ in all_commands() if len(name) == 2]
@@ -58,7 +58,7 @@ def bash() -> str:
 
 
 def zsh() -> str:
-    """For zsh, after compinit: eval "$(mnemo completion zsh)"."""
+    """Return the script for zsh, after compinit: eval "$(mnemo completion zsh)"."""
     lines = ["_mnemo() {", '  local name=${words[2]} before=${words[CURRENT-1]} offered="" files=""']
     lines += ["  if (( CURRENT == 2 )); then", "    local -a commands"]
     lines += [f"    commands=({' '.join(_quoted(f'{c.name}:{c.help}') for c in COMMANDS)} 'help:explain a command')"]
@@ -75,7 +75,7 @@ def _help_pages() -> str:
 
 
 def _cases(indent: str) -> list[str]:
-    """For each command, what may stand at the cursor."""
+    """Yield for each command the words to offer at the cursor."""
     cases = [f'{indent}"help") offered="{_help_pages()}";;']
     for name, command in all_commands():
         files = "; files=1" if takes_files(command) else ""
@@ -84,7 +84,7 @@ def _cases(indent: str) -> list[str]:
 
 
 def _choice_cases(indent: str) -> list[str]:
-    """For each option that takes one of a few words, those words."""
+    """Yield the words of each option that takes one of a few."""
     cases = []
     for name, command in all_commands():
         for option in options_of(command):
@@ -95,7 +95,7 @@ def _choice_cases(indent: str) -> list[str]:
 
 
 def fish() -> str:
-    """For fish: mnemo completion fish > ~/.config/fish/completions/mnemo.fish."""
+    """Return the script for fish: mnemo completion fish > ~/.config/fish/completions/mnemo.fish."""
     lines = ["complete -c mnemo -f"]
     lines += [f"complete -c mnemo -n __fish_use_subcommand -a {c.name} -d {_quoted(c.help)}" for c in COMMANDS]
     lines += ["complete -c mnemo -n __fish_use_subcommand -a help -d 'explain a command'"]

@@ -324,7 +324,7 @@ case("faults", "a fault of the store is shown", function()
   contains(messages[1], "the disk is full")
 end)
 
-case("faults", "bytes that are no answer are told from an answer that is not complete", function()
+case("faults", "bytes that are no answer are distinguished from an answer that is not complete", function()
   local parse = require("mnemo.http").parse
   equal(parse("SSH-2.0-OpenSSH\r\n\r\n").code, "malformed")
   equal(parse("HTTP/1.1 200 OK\r\nContent-Length: ten\r\n\r\n").code, "malformed")

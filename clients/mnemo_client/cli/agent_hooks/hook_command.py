@@ -1,6 +1,6 @@
-"""`mnemo hook`: does what belongs to an event of an agent within a time limit, and never fails. SPEC 11
+"""`mnemo hook`: handles an event of an agent within a time limit, and never fails. SPEC 11
 
-`prompt` and `session-start` print the context to inject; `stop` and `session-end` put what was said into the inbox and
+`prompt` and `session-start` print the context to inject; `stop` and `session-end` put the exchange into the inbox and
 leave the delivery to a background process; `reply` waits until the daemon has stored the turn.
 """
 
@@ -201,9 +201,10 @@ class AgentHookRun:
         start_delivery(self._environ)
         context, inbox = self._context, self._inbox
         if (seconds := inbox.seconds_waiting()) > WAITING_SECONDS:
-            context.message(f"{len(inbox.entries())} exchanges wait for the daemon since {seconds / 60:.0f} min")
+            count, minutes = len(inbox.entries()), seconds / 60
+            context.message(f"exchanges that wait for the daemon: {count}, for {minutes:.0f} min; see: mnemo doctor")
         if refused := inbox.refused():
-            context.message(f"the daemon refused {len(refused)} exchanges; they are in {inbox.folder}")
+            context.message(f"exchanges that the daemon refused: {len(refused)}, in {inbox.folder}/*.refused")
 
 
 def _now_ms() -> int:

@@ -1,10 +1,10 @@
-"""The inbox of hooks: what agents said and the daemon has not stored yet, in private files below the run folder.
+"""The inbox of hooks: exchanges that the daemon has not stored yet, in private files below the run folder.
 
-A hook writes an exchange here before it does anything else, so that a daemon that is down or hangs loses no text; a
-background process delivers it (delivery.py). `pending-*.json` is the prompt of a session whose reply has not come;
+A hook writes an exchange here before it does anything else, so that no text is lost if the daemon is down or hangs; a
+background process delivers it (delivery.py). `pending-*.json` is the prompt of a session without its reply;
 `entry-*.json` is an exchange or the end of a session that waits for delivery, named in the order of events;
-`*.refused` is an entry that the daemon turned down. A file is renamed into place whole. It is not synced to the disk:
-that would cost more than the hook has, and the agent keeps a transcript of its own.
+`*.refused` is an entry that the daemon refused. A file is not synced to the disk: that would take longer than a hook
+may run, and the agent keeps a transcript of its own.
 """
 
 import json

@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import stat
+import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from mnemo_client.process import make_private_folder
 
 FILE_BYTES_MAX = 32 * 1024 * 1024
 RECORDS_FILE = "records.json"
+BY_HAND = "to add the entry by hand: --print"
 
 Editor = JsonEditor | BlockEditor
 
@@ -83,19 +85,13 @@ class SetupRecords:
     def back_up(self, target: Path, data: bytes) -> Path:
         """Keep a copy of a file for its owner alone; return its path."""
         self._make_folder()
-        moment = time.strftime("%Y-%m-%dT%H%M%S")
-        for number in range(1000):
-            path = self._folder / f"{moment}{f'-{number}' if number else ''}-{target.name.lstrip('.')}"
-            try:
-                descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            except FileExistsError:
-                continue
-            with open(descriptor, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            return path
-        raise MnemoError(f"{self._folder} has too many backups of this second")
+        moment = time.strftime("%Y-%m-%dT%H%M%S-")
+        descriptor, path = tempfile.mkstemp(f"-{target.name.lstrip('.')}", moment, self._folder)
+        with open(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        return Path(path)
 
     def set(self, target: Path, record: dict[str, Any] | None) -> None:
         """Keep the record of a file; None removes it."""
@@ -225,9 +221,9 @@ def _read(path: Path) -> tuple[Path, bytes | None]:
     try:
         found = target.stat()
         if not stat.S_ISREG(found.st_mode):
-            raise ConfigFileError(f"{path} is not a file")
+            raise ConfigFileError(f"{path} is not a regular file", BY_HAND)
         if found.st_size > FILE_BYTES_MAX:
-            raise ConfigFileError(f"{path} has more than {FILE_BYTES_MAX} bytes")
+            raise ConfigFileError(f"{path} has {found.st_size} bytes; at most {FILE_BYTES_MAX} can be changed", BY_HAND)
         return target, target.read_bytes()
     except FileNotFoundError:
         if path.is_symlink():
@@ -236,7 +232,7 @@ def _read(path: Path) -> tuple[Path, bytes | None]:
             ) from None
         return target, None
     except OSError as failed:
-        raise ConfigFileError(f"{path} cannot be read: {failed.strerror or failed}") from failed
+        raise ConfigFileError(f"{path} cannot be read: {failed.strerror or failed}", BY_HAND) from failed
 
 
 def _decode(data: bytes) -> str:
@@ -249,26 +245,25 @@ def _decode(data: bytes) -> str:
 
 def _with_path(error: MnemoError, path: Path) -> MnemoError:
     error.message = f"{path}: {error.message}"
-    error.hint = error.hint or "correct the file, then run the command again; to add the entry by hand: --print"
+    error.hint = error.hint or f"correct the file, then run the command again; {BY_HAND}"
     return error
 
 
 def _check_writable(path: Path, target: Path) -> None:
-    """Raise ConfigFileError if the file or its folder is not the user's to write. A rename would replace a file that is
-    read-only, so its mode is looked at, too."""
-    hint = "to add the entry by hand: --print"
+    """Raise ConfigFileError if the user may not write the file or its folder. The mode of the file counts, although a
+    rename could replace a read-only file."""
     shown = f"{path} (a link to {target})" if path.is_symlink() else str(path)
     if target.exists():
         found = target.stat()
         if found.st_uid != os.geteuid():
-            raise ConfigFileError(f"{shown} belongs to another user (uid {found.st_uid}); nothing was changed", hint)
+            raise ConfigFileError(f"{shown} belongs to another user (uid {found.st_uid}); nothing was changed", BY_HAND)
         if not found.st_mode & stat.S_IWUSR:
-            raise ConfigFileError(f"{shown} is read-only; nothing was changed", hint)
+            raise ConfigFileError(f"{shown} is read-only; nothing was changed", BY_HAND)
     folder = target.parent
     while not folder.exists():
         folder = folder.parent
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise ConfigFileError(f"the folder of {shown} is read-only; nothing was changed", hint)
+        raise ConfigFileError(f"the folder of {shown} is read-only; nothing was changed", BY_HAND)
 
 
 def _make_folders(folder: Path) -> list[Path]:

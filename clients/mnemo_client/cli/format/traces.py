@@ -54,7 +54,7 @@ def trace_lines(trace: RecallTrace, style: TextStyle) -> Iterator[str]:
         rows.append(["not compared", f"{plural(trace.uncompared, 'pair', 'pairs')} of similar large texts"])
     rows.append(["ms", " · ".join(f"{name} {took:.2f}" for name, took in trace.stages_ms.items())])
     yield from _labelled_rows(rows, style)
-    yield style.dim("by: w words, v vectors, n beside the best in session or note, c core, f facts")
+    yield style.dim("by: w words, v vectors, n next to the best in session or note, c core, f facts")
 
 
 def _scope_text(trace: RecallTrace) -> str:
