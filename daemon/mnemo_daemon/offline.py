@@ -24,6 +24,8 @@ from mnemo_daemon.times import parse_past_time
 from mnemo_store.disk import Disk
 from mnemo_store.errors import StoreError
 from mnemo_store.maintenance import restore
+from mnemo_store.progress import Amount, unreported
+from mnemo_store.progress import Progress as StepProgress
 from mnemo_store.store import Store
 
 EXIT_DONE, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
@@ -161,7 +163,7 @@ def _check(asked: argparse.Namespace, configuration: settings.Configuration) -> 
     from mnemo_daemon.api import maintenance_routes  # with them comes half the daemon
     from mnemo_daemon.maintenance import offline_maintenance
 
-    answer = maintenance_routes.check_answer(offline_maintenance.check_folder(configuration.folders.data))
+    answer = maintenance_routes.check_answer(offline_maintenance.check_folder(configuration.folders.data, _steps()))
     _print(asked, answer, [f"{each.table} {each.subject}: {each.what}" for each in answer.violations])
     return EXIT_DONE if answer.ok else EXIT_FAILED
 
@@ -170,7 +172,7 @@ def _repair(asked: argparse.Namespace, configuration: settings.Configuration) ->
     from mnemo_daemon.api import maintenance_routes
     from mnemo_daemon.maintenance import offline_maintenance
 
-    done = offline_maintenance.repair_folder(configuration.folders.data, dry_run=asked.dry_run)
+    done = offline_maintenance.repair_folder(configuration.folders.data, dry_run=asked.dry_run, progress=_steps())
     answer = maintenance_routes.repair_answer(done)
     _print(asked, answer, [f"{step.what}: {step.why}" for step in answer.steps])
     return EXIT_DONE if asked.dry_run or answer.check.ok else EXIT_FAILED
@@ -226,6 +228,18 @@ def _fail(asked: argparse.Namespace, code: str, message: str, hint: str = "", ex
 def _progress() -> Progress | None:
     """Draws a bar on a terminal; nothing elsewhere."""
     return _draw if sys.stderr.isatty() else None
+
+
+def _steps() -> StepProgress:
+    """Return a function that shows the steps of long work on a terminal; nothing elsewhere."""
+    return _show_step if sys.stderr.isatty() else unreported
+
+
+def _show_step(step: str, done: Amount, total: int) -> None:
+    count = done() if callable(done) else done
+    amount = f" {min(count, total):,} of {total:,} ({min(count, total) * 100 // total}%)" if total else " …"
+    sys.stderr.write(f"{ERASE_LINE}{step}{amount}")
+    sys.stderr.flush()
 
 
 def _draw(what: str, done: int, total: int) -> None:

@@ -7,7 +7,7 @@ import pty
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +15,19 @@ import msgspec
 import pytest
 
 from mnemo_client.cli import main
-from mnemo_client.cli.operation_progress import progress_text
-from mnemo_client.cli.terminal import Terminal
+from mnemo_client.cli.format.state import job_lines
+from mnemo_client.cli.format.units import progress_text
+from mnemo_client.cli.terminal import Terminal, TextStyle
 from mnemo_client.client import Client
-from mnemo_client.protocol.jobs import OperationView
+from mnemo_client.protocol.events import OperationEvent, StartEvent
+from mnemo_client.protocol.jobs import JobsAnswer, OperationView
 from mnemo_client.protocol.maintenance import CheckAnswer
 from mnemo_daemon.operations import LongOperation
 from tests.canned import CannedDaemon
 from tests.grounds import wait_until
 from tests.running import Ahead, RunningDaemon
+from tests.samples import opened, quick_folder
+from tests.spec.test_check import fill
 
 MEMORIES = 2000
 VIEW = OperationView(
@@ -139,16 +143,16 @@ def checking(canned: CannedDaemon, polls: int) -> None:
 
 def test_the_terminal_shows_the_progress_and_clears_it_at_the_end(canned: CannedDaemon, short_folder: Path) -> None:
     checking(canned, polls=3)
-    shown = run_on_a_terminal(canned, short_folder, "check")
+    shown = run_on_a_terminal({"MNEMO_SOCKET": str(canned.path)}, short_folder, "check")
     assert f"\r\x1b[K{progress_text(VIEW)}" in shown
     assert "1,500 of 6,000 (25%), 500 a second, 9 s left" in shown
     assert shown.rindex("\r\x1b[K") > shown.rindex("9 s left")
 
 
-def run_on_a_terminal(canned: CannedDaemon, folder: Path, *words: str) -> str:
+def run_on_a_terminal(places: Mapping[str, str], folder: Path, *words: str) -> str:
     """The standard error of a command whose standard error is a terminal."""
     ours, its = pty.openpty()
-    environ = {**os.environ, "MNEMO_SOCKET": str(canned.path), "HOME": str(folder), "TERM": "xterm", "COLUMNS": "120"}
+    environ = {**os.environ, **places, "HOME": str(folder), "TERM": "xterm", "COLUMNS": "120"}
     command = subprocess.Popen(
         [sys.executable, "-m", "mnemo_client.cli.main", *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
         stderr=its, env=environ,
@@ -176,3 +180,95 @@ def test_in_a_pipe_the_progress_is_neither_shown_nor_asked_for(
     assert main.run(words, Terminal(io.StringIO(), err, environ), environ, io.StringIO()) == 0
     assert err.getvalue() == ""
     assert "GET /v1/jobs" not in canned.paths()
+
+
+# A daemon whose long work goes on only after somebody asked for its progress: no step is too fast to be seen.
+OBSERVED = """
+import sys, threading
+from mnemo_daemon.operations import LongOperation, OperationRegistry
+report, progress, reported = LongOperation.report, OperationRegistry.progress, []
+
+def report_and_wait(self, step, done, total):
+    report(self, step, done, total)
+    reported.append(threading.Event())
+    reported[-1].wait(60)
+
+def note_progress(self):
+    waiting = list(reported)
+    found = progress(self)
+    for each in waiting:
+        each.set()
+    return found
+
+LongOperation.report, OperationRegistry.progress = report_and_wait, note_progress
+from mnemo_daemon.__main__ import main
+sys.exit(main())
+"""
+
+
+@pytest.fixture(scope="module")
+def observed() -> Iterator[RunningDaemon]:
+    with quick_folder() as scratch:
+        daemon = RunningDaemon(scratch / "data")
+        daemon.program = ["-c", OBSERVED]
+        daemon.start()
+        yield daemon
+        daemon.stop()
+
+
+def test_audit_compression_and_emptying_the_trash_are_listed_while_they_run(observed: RunningDaemon) -> None:
+    with observed.client(entry_point="cli") as client:
+        for number in range(3):
+            client.delete(client.remember(f"Note {number} is about boat {number * 7}.").memory.id)
+        for session in range(2):
+            for turn in range(3):
+                client.remember(f"Boat {turn} of harbour {session} is blue.", session_id=f"s{session}", kind="episodic")
+    found = {
+        "audit": amounts(followed(observed, "audit", lambda client: client.audit())),
+        "compress": amounts(followed(observed, "compress", lambda client: client.compress(sessions=2))),
+        "trash empty": amounts(followed(observed, "trash empty", lambda client: client.empty_trash(confirm=True))),
+    }
+    assert found["audit"]["reading the memories"]
+    assert set(found["compress"]["summarizing conversations"]) == {0, 1, 2}
+    assert set(found["trash empty"]["deleting"]) == {0, 3}
+
+
+def test_the_events_have_the_progress_of_a_long_request_and_its_end(observed: RunningDaemon) -> None:
+    seen: list[OperationEvent] = []
+
+    def read() -> None:
+        with observed.client() as reader:
+            for _, event in reader.events(types=["operation"]):
+                if isinstance(event, StartEvent):
+                    begun.set()
+                if isinstance(event, OperationEvent):
+                    seen.append(event)
+                    if event.state == "ended":
+                        return
+
+    begun = threading.Event()
+    thread = threading.Thread(target=read)
+    thread.start()
+    assert begun.wait(60)
+    with observed.client(entry_point="cli") as client:
+        client.audit()
+    thread.join()
+    assert {(each.name, each.started_at) for each in seen} == {("audit", seen[0].started_at)}
+    assert [each.state for each in seen] == ["running"] * (len(seen) - 1) + ["ended"]
+    assert seen[0].step == "reading the memories"
+
+
+def test_the_list_of_jobs_begins_with_the_long_requests() -> None:
+    lines = job_lines(JobsAnswer(jobs=[], operations=[VIEW]), TextStyle())
+    assert lines == [progress_text(VIEW)]
+
+
+@pytest.mark.parametrize("words", [["check"], ["repair", "--dry-run"]])
+def test_a_check_without_a_daemon_shows_its_steps_on_a_terminal(short_folder: Path, words: list[str]) -> None:
+    with opened(short_folder / "data") as store:
+        fill(store)
+    environ = {"MNEMO_SOCKET": str(short_folder / "none"), "MNEMO_DATA_DIR": str(short_folder / "data")}
+    shown = run_on_a_terminal(environ, short_folder, *words)
+    assert "reading the rows 0 of " in shown
+    assert "comparing the journal …" in shown
+    assert shown.endswith("\r\x1b[K")

@@ -22,10 +22,12 @@ SECRET = "The tomatoes are paid for with the key of the vault."
 def current(client: Client) -> TopicsAnswer:
     """The topics, once they are those of the present memories."""
     client.rebuild_topics()
+    assert {each.name for each in client.jobs().operations} <= {"topics"}
     deadline = time.monotonic() + WAIT_SECONDS
     while not (answer := client.topics()).current:
         assert time.monotonic() < deadline, "the topics do not become current"
         time.sleep(0.05)
+    assert client.jobs().operations == []
     return answer
 
 

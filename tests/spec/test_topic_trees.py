@@ -300,6 +300,8 @@ def test_a_rebuild_from_the_beginning_keeps_ids_of_topics_that_are_the_same(tmp_
         leaves = topics.leaves()
         topics.service.rebuild("local", ("default",))
         assert not topics.service.is_current()
+        assert topics.service.waiting() == 1
         topics.run()
         assert topics.service.is_current()
+        assert topics.service.waiting() == 0
         assert topics.leaves() == leaves

@@ -452,7 +452,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("status", "show the state of every part", ".admin.daemon:status",
                 (_flag("-w", "--watch", help="keep updating it until ^C"),)),
         Command("jobs", "list the background jobs, and how each stands", ".admin.daemon:jobs"),
-        Command("events", "follow what changes in the namespace, jobs and progress, until ^C",
+        Command("events", "follow what changes in the namespace, jobs, progress and long requests, until ^C",
                 ".commands.changes:events",
                 (_option("--type", help="only events of this type", choices=EVENT_TYPES, action="append", default=[]),
                  _option("--since", help="begin behind this change", type=int, metavar="CHANGE"),

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 
 from mnemo_client.cli.context import CommandContext
-from mnemo_client.cli.format.units import duration_text, number_text, percent
+from mnemo_client.cli.format.units import progress_text
 from mnemo_client.errors import MnemoError
 from mnemo_client.paths import socket_path
 from mnemo_client.protocol.jobs import OperationView
@@ -69,20 +69,3 @@ class _ProgressLine:
         with self._lock:
             self._ended.set()
             self._context.terminal.clear_progress()
-
-
-def progress_text(operation: OperationView) -> str:
-    """Return an operation as one line: its step, how much of it is done, at what rate, and the time left."""
-    parts = [f"{operation.name}: {operation.step}"]
-    if operation.total:
-        share = percent(operation.done / operation.total)
-        parts.append(f"{number_text(operation.done)} of {number_text(operation.total)} ({share})")
-    elif operation.done:
-        parts.append(number_text(operation.done))
-    if operation.rate is not None:
-        parts.append(f"{number_text(round(operation.rate))} a second")
-    if operation.seconds_left is None:
-        parts.append(f"for {duration_text(operation.seconds)}")
-    else:
-        parts.append(f"{duration_text(operation.seconds_left)} left")
-    return ", ".join(parts)

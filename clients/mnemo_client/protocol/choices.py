@@ -23,7 +23,7 @@ TurnRole = Literal["user", "agent", "assistant", "system", "tool"]
 HookEvent = Literal["prompt", "reply", "session-start", "session-end"]
 AgentHook = Literal[HookEvent, "stop"]  # of `mnemo hook`
 TranscriptTool = Literal["claude-code", "codex", "chatgpt"]
-EventType = Literal["change", "job", "progress"]
+EventType = Literal["change", "job", "progress", "operation"]
 ImportTool = Literal["mnemo", "mem0", "mcp-memory", "engram", "claude-code", "codex", "chatgpt"]
 
 # The names of the table in mnemo_core/retrieval/ranking/rankers.py, in its order; a test compares the two.

@@ -55,14 +55,25 @@ class ProgressEvent(AnswerBody):
     seconds_left: float | None = None
 
 
+class OperationEvent(AnswerBody):
+    """The progress of a long request, or its end. One that takes less than a second may have no event."""
+
+    name: str
+    started_at: int  # tells two of one name apart
+    state: Literal["running", "ended"]
+    step: str
+    done: int
+    total: int  # 0: not known
+
+
 class EndEvent(AnswerBody):
     """The daemon ends the stream."""
 
     reason: str
 
 
-Event = StartEvent | ChangeEvent | GapEvent | JobEvent | ProgressEvent | EndEvent
+Event = StartEvent | ChangeEvent | GapEvent | JobEvent | ProgressEvent | OperationEvent | EndEvent
 EVENTS: dict[str, type[Event]] = {
     "start": StartEvent, "change": ChangeEvent, "gap": GapEvent, "job": JobEvent, "progress": ProgressEvent,
-    "end": EndEvent,
+    "operation": OperationEvent, "end": EndEvent,
 }  # fmt: skip

@@ -28,7 +28,9 @@ class JobStatus(AnswerBody):
 class OperationView(AnswerBody):
     """A long request under way. Its steps follow each other; `done` and `total` count what the step works on."""
 
-    name: str  # of the request: backup, check, compact, consolidate, export, forget, import, reindex, repair, reset
+    # Of the request: audit, backup, check, compact, compress, consolidate, export, forget, import, reindex, repair,
+    # reset, topics, trash empty
+    name: str
     step: str
     done: int
     total: int  # 0: not known

@@ -67,11 +67,13 @@ class ErasureApi(Resource):
 
     async def empty_trash(self, request: Request) -> Reply:
         query: EmptyTrashQuery = request.query
-        empty = partial(
-            self._services.trash.empty, access.listed_namespaces(request), access.caller_of(request).name,
-            query.user_id or "local", confirm=query.confirm, is_stopping=self._services.stopped.is_set,
-        )  # fmt: skip
-        return Reply(await self._workers.run(empty))
+        with self._services.operations.running("trash empty") as operation:
+            empty = partial(
+                self._services.trash.empty, access.listed_namespaces(request), access.caller_of(request).name,
+                query.user_id or "local", confirm=query.confirm, is_stopping=self._services.stopped.is_set,
+                progress=operation.report,
+            )  # fmt: skip
+            return Reply(await self._workers.run(empty))
 
     async def _erase(self, request: Request, ids: Sequence[str]) -> Reply:
         asked: EraseRequest | EraseOneRequest = request.ask

@@ -1,4 +1,4 @@
-"""GET /v1/events: changes, jobs and progress as server-sent events. SPEC 13
+"""GET /v1/events: changes, jobs, progress and long requests as server-sent events. SPEC 13
 
 An event has ids, never a text. A reader sees the changes of the memories that it could list: of one namespace and user,
 without sensitive ones for agents. The seq of a change is the id of its event, so that a reader that comes back goes on
@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 
 import msgspec
 
-from mnemo_client.protocol.choices import EventType
+from mnemo_client.protocol.choices import EVENT_TYPES, EventType
 from mnemo_client.protocol.events import (
     ChangedMemory,
     ChangeEvent,
@@ -19,6 +19,7 @@ from mnemo_client.protocol.events import (
     Event,
     GapEvent,
     JobEvent,
+    OperationEvent,
     ProgressEvent,
     StartEvent,
 )
@@ -38,6 +39,8 @@ SILENCE_SECONDS = 15.0  # after which a comment shows that the stream is alive
 SEQ_DIGITS_MAX = 19
 LAST_EVENT_ID = "Last-Event-ID"
 
+StateEvent = JobEvent | ProgressEvent | OperationEvent
+
 
 class EventsQuery(RequestBody):
     namespace: Namespace | None = None
@@ -52,7 +55,7 @@ class _EventFilter:
 
     def __init__(self, request: Request) -> None:
         query: EventsQuery = request.query
-        self.types = frozenset(query.types) or frozenset(("change", "job", "progress"))
+        self.types = frozenset(query.types) or frozenset(EVENT_TYPES)
         self._namespaces = access.listed_namespaces(request)
         self._user_id = query.user_id or "local"
         self._sees_sensitive = access.caller_of(request).sees_sensitive
@@ -79,12 +82,12 @@ class EventsApi(Resource):
         self._report = report
         self._streams = 0
         self._looked_at = 0.0
-        self._state: dict[tuple[str, str], JobEvent | ProgressEvent] = {}
+        self._state: dict[tuple[str, str], StateEvent] = {}
 
     def routes(self) -> list[Route]:
         """Return the routes of the resource."""
         return [
-            Route("GET", "/v1/events", self.events, bytes, "Changes, jobs and progress, as they happen",
+            Route("GET", "/v1/events", self.events, bytes, "Changes, jobs, progress and long requests, as they happen",
                   query=EventsQuery, sends_events=True),
         ]  # fmt: skip
 
@@ -102,7 +105,7 @@ class EventsApi(Resource):
             start = feed.seq
             place = start if since is None else since
             yield _encoded("start", StartEvent(start), start if since is None else None)
-            known: dict[tuple[str, str], Event] = {}
+            known: dict[tuple[str, str], StateEvent] = {}
             written = time.monotonic()
             while True:
                 changed = asyncio.Event()
@@ -131,9 +134,11 @@ class EventsApi(Resource):
         finally:
             self._streams -= 1
 
-    async def _news(self, wanted: _EventFilter, known: dict[tuple[str, str], Event]) -> list[tuple[str, Event]]:
-        """The jobs and views that are in another state than the reader knows."""
-        if not wanted.types & {"job", "progress"}:
+    async def _news(
+        self, wanted: _EventFilter, known: dict[tuple[str, str], StateEvent]
+    ) -> list[tuple[str, StateEvent]]:
+        """The jobs, views and long requests that are in another state than the reader knows."""
+        if wanted.types == {"change"}:
             return []
         if time.monotonic() - self._looked_at >= LOOK_SECONDS:
             self._looked_at = time.monotonic()  # one look serves all streams
@@ -142,12 +147,14 @@ class EventsApi(Resource):
             (key, event) for key, event in self._state.items() if key[0] in wanted.types and known.get(key) != event
         ]
         is_first = not known
+        gone = [(key, known.pop(key)) for key in list(known) if key not in self._state]  # long requests alone end
+        news += [(key, msgspec.structs.replace(event, state="ended")) for key, event in gone if key[0] in wanted.types]
         known.update(self._state)
         # At the beginning only what goes on is news.
         return [(name, event) for (name, _), event in news if not is_first or _goes_on(event)]
 
-    def _present_state(self) -> dict[tuple[str, str], JobEvent | ProgressEvent]:
-        state: dict[tuple[str, str], JobEvent | ProgressEvent] = {}
+    def _present_state(self) -> dict[tuple[str, str], StateEvent]:
+        state: dict[tuple[str, str], StateEvent] = {}
         for each in self._report.job_reports():
             event = JobEvent(each.job.name, each.condition, each.reason or None, each.state.runs)
             state["job", each.job.name] = event
@@ -156,10 +163,15 @@ class EventsApi(Resource):
             state["progress", name] = ProgressEvent(
                 name, view.state, view.share, 0 if is_whole else view.lag, None if is_whole else view.seconds_left
             )
+        for operation in self._services.operations.progress():
+            name, started_at = operation.name, operation.started_at
+            state["operation", f"{name} {started_at}"] = OperationEvent(
+                name, started_at, "running", operation.step, operation.done, operation.total
+            )
         return state
 
 
-def _goes_on(event: JobEvent | ProgressEvent) -> bool:
+def _goes_on(event: StateEvent) -> bool:
     return event.state not in ("idle", "ready", "off")
 
 

@@ -130,7 +130,10 @@ class LifecycleApi(Resource):
 
     def _audited(self, request: Request) -> AuditPlanAnswer:
         namespaces = access.listed_namespaces(request)
-        counts = self._services.consolidation.audit("".join(namespaces), access.caller_of(request).name)
+        with self._services.operations.running("audit") as operation:
+            counts = self._services.consolidation.audit(
+                "".join(namespaces), access.caller_of(request).name, operation.report
+            )
         plan = self._review_answer(request, PROPOSALS_MAX, "")
         return AuditPlanAnswer(
             **msgspec.structs.asdict(plan), reviewed=counts["reviewed"], left=counts["left"],

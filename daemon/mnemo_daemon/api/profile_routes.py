@@ -145,9 +145,11 @@ class ProfilesApi(Resource):
     def _compressed(self, request: Request) -> CompressAnswer:
         asked: CompressRequest = request.ask
         owner = Owner(access.writable_namespace(request), asked.user_id or "local")
-        made = self._services.compression.compress(
-            owner, asked.sessions, asked.cutoff_hours, access.caller_of(request), dry_run=asked.dry_run
-        )
+        with self._services.operations.running("compress") as operation:
+            made = self._services.compression.compress(
+                owner, asked.sessions, asked.cutoff_hours, access.caller_of(request), dry_run=asked.dry_run,
+                progress=operation.report,
+            )  # fmt: skip
         return CompressAnswer(
             **made.lifted._asdict(), sessions=[_session_view(each, asked.dry_run) for each in made.sessions],
             under_way=made.under_way, dry_run=asked.dry_run, group=made.group or None, namespace=owner.namespace,

@@ -14,6 +14,7 @@ from mnemo_daemon.api.resource import Resource
 from mnemo_daemon.cursors import cursor_at, place_at
 from mnemo_daemon.errors import bad_value
 from mnemo_daemon.knowledge.topic_trees import TopicMembers, TopicSummary
+from mnemo_daemon.operations import LongOperation
 from mnemo_daemon.server.router import Reply, Request, Route
 from mnemo_store.indexes.attributes import MemoryFilter
 
@@ -50,7 +51,11 @@ class TopicsApi(Resource):
     def rebuild(self, request: Request) -> TopicsAnswer:
         user_id = request.ask.user_id
         namespaces = (access.writable_namespace(request),)
-        self._services.topic_trees.rebuild(user_id or "local", namespaces)
+        trees, operation = self._services.topic_trees, LongOperation("topics")
+        trees.rebuild(user_id or "local", namespaces)
+        total = trees.waiting()
+        operation.report("building the trees", lambda: max(0, total - trees.waiting()), total)
+        self._services.operations.follow(operation, lambda: not trees.waiting())
         return self._listed(request, user_id)
 
     def expand(self, request: Request) -> ExpandAnswer:

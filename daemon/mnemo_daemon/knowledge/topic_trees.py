@@ -162,6 +162,10 @@ class TopicTrees:
             self._fresh |= {each for each in scopes if each.user_id == user_id
                             and (not namespaces or each.namespace in namespaces)}  # fmt: skip
 
+    def waiting(self) -> int:
+        """Return how many trees are still to be built from the beginning; 0 while there is no model to build them."""
+        return len(self._fresh) + self._is_building if self._indexing.serving() is not None else 0
+
     def remove_deleted(self) -> None:
         """Remove from trees, names and the file what is left of memories that are deleted for good. The file is removed
         where it cannot be replaced."""

@@ -35,6 +35,7 @@ from mnemo_daemon.models.language.task_runner import TaskRunner
 from mnemo_store.backend import READ_SLICE, Snapshot
 from mnemo_store.batches import batched
 from mnemo_store.indexes.attributes import MemoryFilter
+from mnemo_store.progress import Progress, unreported
 from mnemo_store.records import STATES, TIERS, Change, Memory, PutMemory, PutUsage, skip_hash
 from mnemo_store.store import Store, WriteResult
 
@@ -91,16 +92,22 @@ class Compression:
         self._run: Iterator[None] | None = None  # the job's, under way
 
     def compress(
-        self, owner: Owner, sessions: int | None, cutoff_hours: int | None, caller: Caller, *, dry_run: bool
-    ) -> CompressionResult:
+        self, owner: Owner, sessions: int | None, cutoff_hours: int | None, caller: Caller, *, dry_run: bool,
+        progress: Progress = unreported,
+    ) -> CompressionResult:  # fmt: skip
         """Compress the oldest sessions of a user, as many as are due where no number is given, and lift what is older
         than the cut-off, where there is one. A dry run answers the same and writes nothing."""
         group = "" if dry_run else self._store.new_id()
         found = self._sessions(owner)
         count = self._due(len(found)) if sessions is None else sessions
-        made = list(self._compressed(found, count, caller, group, dry_run=dry_run))
+        made: list[SessionSummary] = []
+        progress("summarizing conversations", 0, count)
+        for summary in self._compressed(found, count, caller, group, dry_run=dry_run):
+            made.append(summary)
+            progress("summarizing conversations", len(made), count)
         lifted = LiftResult(0, 0, 0)
         if cutoff_hours is not None:
+            progress("reading for the profile", 0, 0)
             lifted = self._profiles.lift(owner, cutoff_hours, caller, group, dry_run=dry_run)
         return CompressionResult(made, lifted, sum(each.goes_on for each in found), group)
 

@@ -19,6 +19,7 @@ from mnemo_daemon.lifecycle import hard_delete
 from mnemo_daemon.lifecycle.hard_delete import ChangeOrigin, HardDelete
 from mnemo_daemon.table_walk import walk
 from mnemo_store.errors import ClosedStoreError
+from mnemo_store.progress import Progress, unreported
 from mnemo_store.records import STATES, Memory, TrashEntry
 from mnemo_store.store import Store
 
@@ -38,19 +39,20 @@ class Trash:
 
     def empty(
         self, namespaces: Sequence[str], by: str, user_id: str = "local", *, confirm: bool,
-        is_stopping: Callable[[], bool] = lambda: False,
+        is_stopping: Callable[[], bool] = lambda: False, progress: Progress = unreported,
     ) -> EmptyTrashAnswer:  # fmt: skip
         """Delete what is in the user's trash in these namespaces (none named: all); without `confirm` only count it.
 
         Raises ClosedStoreError between two slices when the daemon stops."""
         ids: list[str] = []
         size = 0
+        progress("reading the trash", lambda: len(ids), 0)
         for memory, _ in self.trashed():
             if memory.user_id == user_id and (not namespaces or memory.namespace in namespaces):
                 ids.append(memory.id)
                 size += len(memory.content.encode())
         if confirm:
-            self._delete(ids, by, is_stopping)
+            self._delete(ids, by, is_stopping, progress)
         return EmptyTrashAnswer(dropped=len(ids), bytes=size, dry_run=not confirm)
 
     def run_retention_slice(self, keep_days: int) -> bool:
@@ -80,12 +82,18 @@ class Trash:
         rows = chain.from_iterable(slices)
         return ((memory, entry) for memory, entry in rows if memory is not None and memory.state == "trashed")
 
-    def _delete(self, ids: Sequence[str], by: str, is_stopping: Callable[[], bool] = lambda: False) -> None:
+    def _delete(
+        self, ids: Sequence[str], by: str, is_stopping: Callable[[], bool] = lambda: False,
+        progress: Progress = unreported,
+    ) -> None:  # fmt: skip
         """Drop these; a memory restored in the meantime stays."""
         plan = erasure.plan_without_derived(ids, self._hard_delete.relations())
         origin = ChangeOrigin(EMPTY_TRASH, by, self._store.new_id())
-        for _ in self._hard_delete.execute(
+        progress("deleting", 0, len(ids))
+        slices = self._hard_delete.execute(
             plan, origin, hard_delete.drop, lambda memory: memory.state in ("trashed", "discarded")
-        ):
+        )
+        for number, _ in enumerate(slices, start=1):
+            progress("deleting", number * hard_delete.DELETED_PER_WRITE, len(ids))
             if is_stopping():
                 raise ClosedStoreError("the daemon is shutting down: empty the trash again for what is left of it")

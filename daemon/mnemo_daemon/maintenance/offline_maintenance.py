@@ -45,6 +45,7 @@ from mnemo_store.maintenance.journal_diff import (
     check_journal,
     unreadable_stretches,
 )
+from mnemo_store.progress import Progress, unreported
 from mnemo_store.records import FORMAT
 from mnemo_store.recovery import manifest
 from mnemo_store.recovery.folder_lock import FolderLock
@@ -79,17 +80,17 @@ class OlderFormat(StoreError):
     hint = "start the daemon once (mnemo up), which keeps a copy and brings it up to date"
 
 
-def check_folder(folder: Path) -> CheckReport:
+def check_folder(folder: Path, progress: Progress = unreported) -> CheckReport:
     """Check a store that nobody has open. Raises FolderInUse, NoStore, OlderFormat or NewerFormat."""
     with _locked_folder(folder):
-        return _check_open(folder)
+        return _check_open(folder, progress)
 
 
-def repair_folder(folder: Path, *, dry_run: bool) -> RepairReport:
+def repair_folder(folder: Path, *, dry_run: bool, progress: Progress = unreported) -> RepairReport:
     """Repair the store, or report what would be done. Raises as `check_folder`, UnreadableStore, and what opening the
     store raises."""
     with _locked_folder(folder):
-        before = _check_open(folder)
+        before = _check_open(folder, progress)
         steps = repair.plan(before.violations)
         if any(step.remedy == "database" for step in steps) and newest_header(folder / "journal") is None:
             raise UnreadableStore("the database cannot be read, and there is no journal to restore it from")
@@ -98,14 +99,14 @@ def repair_folder(folder: Path, *, dry_run: bool) -> RepairReport:
         aside = _move_database_away(folder) if any(step.remedy == "database" for step in steps) else None
     store = Store.open(folder)
     try:
-        done = StoreRepair(StoreCheck(store)).repair(dry_run=False)
+        done = StoreRepair(StoreCheck(store, progress=progress)).repair(dry_run=False)
     finally:
         store.close()
     done.steps = [*(step for step in steps if step.remedy == "database"), *done.steps]
     if aside is not None:
         done.quarantine.insert(0, aside.name)
     with _locked_folder(folder):
-        return _delete_bad_views(folder, done)
+        return _delete_bad_views(folder, done, progress)
 
 
 @contextlib.contextmanager
@@ -120,7 +121,7 @@ def _locked_folder(folder: Path) -> Iterator[None]:
         held.release()
 
 
-def _check_open(folder: Path) -> CheckReport:
+def _check_open(folder: Path, progress: Progress) -> CheckReport:
     began, report = time.monotonic(), CheckReport()
     _check_manifest(folder, report)
     problem = _database_problem(folder / "db" / DATABASE_FILE)
@@ -130,8 +131,15 @@ def _check_open(folder: Path) -> CheckReport:
         report.add(_check_journal_alone(folder, report))
     else:
         with _open_database(folder) as source:
-            report.add(check(source, report.checked))
+            with source() as at:
+                rows = sum(map(at.row_count, TABLE_NAMES))
+            progress("reading the rows", 0, rows)
+            report.add(
+                check(source, report.checked, lambda: progress("reading the rows", report.checked.total(), rows))
+            )
+            progress("comparing the journal", 0, 0)
             report.add(_journal_violations(folder, source, report))
+            progress("checking the indexes", 0, 0)
             report.add(_view_violations(folder, source, report))
     report.seconds = time.monotonic() - began
     return report
@@ -269,9 +277,9 @@ def _move_database_away(folder: Path) -> Path | None:
     return aside
 
 
-def _delete_bad_views(folder: Path, done: RepairReport) -> RepairReport:
+def _delete_bad_views(folder: Path, done: RepairReport, progress: Progress) -> RepairReport:
     """Delete index files that have faults: the next start rebuilds them from the database."""
-    done.report = _check_open(folder)
+    done.report = _check_open(folder, progress)
     for remedy, patterns in VIEW_FILES.items():
         wrong = [step for step in repair.plan(done.report.violations) if step.remedy == remedy]
         for pattern in patterns if wrong else ():
@@ -279,5 +287,5 @@ def _delete_bad_views(folder: Path, done: RepairReport) -> RepairReport:
                 path.unlink()
         done.steps += wrong
     if done.report.totals:
-        done.report = _check_open(folder)
+        done.report = _check_open(folder, progress)
     return done

@@ -9,7 +9,7 @@ from mnemo_client.cli.arguments import list_candidates, memory_id_argument, time
 from mnemo_client.cli.context import CommandContext
 from mnemo_client.cli.format.differences import word_diff
 from mnemo_client.cli.format.records import operation_text
-from mnemo_client.cli.format.units import first_line, local_minute, local_time, short_id
+from mnemo_client.cli.format.units import first_line, local_minute, local_time, number_text, short_id
 from mnemo_client.cli.terminal import TextStyle, sanitize, table
 from mnemo_client.errors import EXIT_DONE, UsageError
 from mnemo_client.protocol.events import (
@@ -18,6 +18,7 @@ from mnemo_client.protocol.events import (
     Event,
     GapEvent,
     JobEvent,
+    OperationEvent,
     ProgressEvent,
     StartEvent,
 )
@@ -101,6 +102,12 @@ def _event_lines(event: Event) -> Iterator[str]:
             yield f"job {sanitize(event.name)} is {event.state}{reason}"
         case ProgressEvent():
             yield f"{sanitize(event.view)} is {event.state} ({event.share:.0%})"
+        case OperationEvent(state="ended"):
+            yield f"{sanitize(event.name)} has ended"
+        case OperationEvent():
+            amount = f", {number_text(event.done)}" if event.done else ""
+            total = f" of {number_text(event.total)}" if event.total else ""
+            yield f"{sanitize(event.name)}: {sanitize(event.step)}{amount}{total}"
         case GapEvent():
             yield f"the changes from {event.since + 1} to {event.until} are not shown: mnemo diff seq:{event.since}"
         case StartEvent():

@@ -58,7 +58,8 @@ def trash_empty(context: CommandContext) -> int:
     if counted.dropped and not options.dry_run:
         if not options.yes:
             context.confirm(f"erase {_memory_count(counted.dropped)} in the trash for good")
-        counted = client.empty_trash(confirm=True)
+        with shown_progress(context, "trash empty"):
+            counted = client.empty_trash(confirm=True)
     if context.wants_json:
         context.print_answer()
     elif not counted.dropped:

@@ -41,7 +41,9 @@ def audit(context: CommandContext) -> int:
     options = context.options
     if options.apply and (context.wants_json or not context.has_terminal):
         raise UsageError("--apply asks about each, and needs a terminal", "see: mnemo review --help")
-    answer = context.client().audit()
+    client = context.client()
+    with shown_progress(context, "audit"):
+        answer = client.audit()
     if context.print_json_if_asked():
         return EXIT_DONE
     left = f"; {plural(answer.left, 'is', 'are')} left for the next audit" if answer.left else ""

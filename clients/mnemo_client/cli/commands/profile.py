@@ -6,6 +6,7 @@ from mnemo_client.cli.arguments import memory_id_argument
 from mnemo_client.cli.context import CommandContext
 from mnemo_client.cli.format.profiles import compression_lines, profile_lines, project_lines
 from mnemo_client.cli.format.units import plural, short_id
+from mnemo_client.cli.operation_progress import shown_progress
 from mnemo_client.cli.terminal import sanitize
 from mnemo_client.errors import EXIT_DONE, EXIT_NOT_FOUND
 
@@ -58,7 +59,9 @@ def compress(context: CommandContext) -> int:
     options = context.options
     fields = {"sessions": options.sessions, "cutoff_hours": options.cutoff_hours}
     given = {name: value for name, value in fields.items() if value is not None}
-    answer = context.client().compress(dry_run=options.dry_run, **given)
+    client = context.client()
+    with shown_progress(context, "compress"):
+        answer = client.compress(dry_run=options.dry_run, **given)
     if context.print_json_if_asked():
         return EXIT_DONE
     context.page(compression_lines(answer, context.style))

@@ -12,6 +12,7 @@ from mnemo_client.cli.format.units import (
     number_text,
     percent,
     plural,
+    progress_text,
     short_path,
     size_text,
 )
@@ -223,13 +224,14 @@ def calibration_lines(measured: Mapping[str, Any], style: TextStyle) -> list[str
 
 
 def job_lines(answer: JobsAnswer, style: TextStyle) -> list[str]:
-    """Return for each background job its state with its last and next run, its purpose, and why it waits or fails."""
+    """Return the long requests under way, and for each background job its state with its last and next run, its
+    purpose, and why it waits or fails."""
     styles = {"failing": TextStyle.warn, "waiting": TextStyle.warn, "running": TextStyle.good}
     heads = table([
         [style.bold(sanitize(job.name)), styles.get(job.state, TextStyle.dim)(style, job.state), _runs_text(job)]
         for job in answer.jobs
     ])  # fmt: skip
-    lines = []
+    lines = [style.good(sanitize(progress_text(each))) for each in answer.operations]
     for job, head in zip(answer.jobs, heads, strict=True):
         lines += [head, *_indented(sanitize(job.summary), style)]
         if job.name == "consolidation" and answer.last_cycle is not None:

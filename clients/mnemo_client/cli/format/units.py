@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from mnemo_client.cli.terminal import clip, sanitize
+from mnemo_client.protocol.jobs import OperationView
 from mnemo_client.protocol.memories import MemoryView
 
 LISTED_LINE_CELLS = 72  # of a memory in a list of many
@@ -92,3 +93,20 @@ def first_line(memory: MemoryView, width: int | None = LISTED_LINE_CELLS) -> str
     """Return the first line of the text."""
     line = next((line for line in memory.content.splitlines() if line.strip()), "")
     return clip(sanitize(line.strip()), width)
+
+
+def progress_text(operation: OperationView) -> str:
+    """Return an operation as one line: its step, how much of it is done, at what rate, and the time left."""
+    parts = [f"{operation.name}: {operation.step}"]
+    if operation.total:
+        share = percent(operation.done / operation.total)
+        parts.append(f"{number_text(operation.done)} of {number_text(operation.total)} ({share})")
+    elif operation.done:
+        parts.append(number_text(operation.done))
+    if operation.rate is not None:
+        parts.append(f"{number_text(round(operation.rate))} a second")
+    if operation.seconds_left is None:
+        parts.append(f"for {duration_text(operation.seconds)}")
+    else:
+        parts.append(f"{duration_text(operation.seconds_left)} left")
+    return ", ".join(parts)

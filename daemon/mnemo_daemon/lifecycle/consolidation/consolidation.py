@@ -318,13 +318,14 @@ class Consolidation:
             return None
         return round(float((one.astype(np.float32) @ other.astype(np.float32).T).max()), 3)
 
-    def audit(self, namespace: str, by: str) -> dict[str, int]:
+    def audit(self, namespace: str, by: str, progress: Progress = unreported) -> dict[str, int]:
         """Look through core and working memories of a namespace ("": of all), and propose what should be done; return
         the counts. Raises a Refusal where the daemon ends."""
+        progress("reading the memories", 0, 0)
         state = self.state(namespace)
         self.proposals.remove_stale()
         room = max(0, PROPOSALS_MAX - self.proposals.count())
-        plan = self._answered(plan_audit(state, min(CHANGES_PER_STEP, room)), state)
+        plan = self._answered(plan_audit(state, min(CHANGES_PER_STEP, room)), state, progress)
         self._store.transact(lambda _: WriteResult(plan.changes, None, AUDIT), by=by).result()
         return dict(plan.counts)
 
@@ -360,13 +361,15 @@ class Consolidation:
         last = rows[limit - 1] if len(rows) > limit else None
         return rows[:limit], "" if last is None else cursor_at((last.started_at, last.id))
 
-    def _answered(self, planning: Planning, state: CycleState) -> StepPlan:
+    def _answered(self, planning: Planning, state: CycleState, progress: Progress = unreported) -> StepPlan:
         """The plan, with every question answered. Raises a Refusal where the daemon ends."""
         self._require_running()
         self._priority.yield_to_queries()
         try:
             question: TaskQuestion = next(planning)
+            answered = itertools.count()
             while True:
+                progress("questions answered", next(answered), 0)
                 result = self._tasks.run(question.task, question.inputs, is_cancelled=self._is_closing.is_set)
                 self._require_running()
                 state.method = f"llm:{result.model}" if result.method == "llm" else "rule"
