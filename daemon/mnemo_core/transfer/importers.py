@@ -18,17 +18,13 @@ import msgspec
 
 from mnemo_core.text import cleaning
 from mnemo_core.text.lazy_patterns import lazy_pattern
-from mnemo_core.transfer.transcripts.parts import decoder_message
-from mnemo_store.records import (
-    Kind,
-)
+from mnemo_core.transfer.transcripts.parts import DECODER_ERRORS, TimeReader, decoder_message
+from mnemo_store.records import Kind
 
 Tool = Literal["mem0", "mcp-memory", "engram"]
 TOOLS: tuple[Tool, ...] = get_args(Tool)
 COUNT_MAX = 1 << 31  # of accesses and repetitions, as the columns hold them
 FIRST_SHOWN = 10  # items read to detect the tool
-# From a number or a text to ms since the epoch, or None where it is no time. The zone is the daemon's to know.
-TimeParser = Callable[[Any], int | None]
 
 
 class ImportItemError(ValueError):
@@ -76,7 +72,7 @@ def tool_of_line(line: bytes) -> Tool | None:
     """Return the tool whose line-by-line export begins with this line, None where it is none."""
     try:
         return "mcp-memory" if _peek(line).type in ("entity", "relation") else None
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except DECODER_ERRORS:
         return None
 
 
@@ -85,7 +81,7 @@ def read_document(data: Any, tool: Tool | None = None) -> ExportDocument:
     given. Raises ImportFormatError."""
     try:
         whole = msgspec.json.decode(data, type=_ExportEnvelope | list[msgspec.Raw])
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except DECODER_ERRORS as error:
         raise ImportFormatError(f"the file is not an export: {decoder_message(error)}") from None
     name = ""
     if isinstance(whole, list):
@@ -111,19 +107,19 @@ def read_conversations(data: Any) -> list[msgspec.Raw]:
     """The conversations of an export in one piece: a list of them, or one. Raises ImportFormatError."""
     try:
         whole = msgspec.json.decode(data, type=_ConversationList | list[msgspec.Raw])
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except DECODER_ERRORS as error:
         raise ImportFormatError(f"the file is not an export: {decoder_message(error)}") from None
     if isinstance(whole, list):
         return whole
     return whole.conversations if whole.mapping is None else [msgspec.Raw(bytes(data))]
 
 
-def parse(tool: Tool, item: bytes | msgspec.Raw, moment: TimeParser) -> Iterator[ImportedMemory]:
+def parse(tool: Tool, item: bytes | msgspec.Raw, moment: TimeReader) -> Iterator[ImportedMemory]:
     """Parse one item of an export into memories: one, or for an entity one for each observation. Raises
     ImportItemError."""
     try:
         yield from _PARSERS[tool](item, moment)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except DECODER_ERRORS as error:
         raise ImportItemError(decoder_message(error)) from None
 
 
@@ -132,7 +128,7 @@ def _tool_of(items: list[msgspec.Raw]) -> Tool | None:
     for item in items[:FIRST_SHOWN]:
         try:
             peek = _peek(item)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        except DECODER_ERRORS:
             continue
         if isinstance(peek.memory, str):
             return "mem0"
@@ -199,7 +195,7 @@ _mem0 = msgspec.json.Decoder(_Mem0).decode
 _mem0_relation = msgspec.json.Decoder(_Mem0Relation).decode
 
 
-def _parse_mem0(item: bytes | msgspec.Raw, moment: TimeParser) -> Iterator[ImportedMemory]:
+def _parse_mem0(item: bytes | msgspec.Raw, moment: TimeReader) -> Iterator[ImportedMemory]:
     """Times of mem0: created_at is the time of storage, a later updated_at the time of the last statement."""
     peek = _peek(item)
     if peek.memory is None and peek.relationship is not None:
@@ -260,7 +256,7 @@ _relation = msgspec.json.Decoder(_Relation).decode
 _BETWEEN_WORDS = lazy_pattern(r"(?<=\w)_+(?=\w)")
 
 
-def _parse_graph(item: bytes | msgspec.Raw, moment: TimeParser) -> Iterator[ImportedMemory]:
+def _parse_graph(item: bytes | msgspec.Raw, moment: TimeReader) -> Iterator[ImportedMemory]:
     """Each observation is found by itself, so it says whom it is about, unless it does already. An entity nobody
     observed anything about is still known to be there."""
     match _peek(item).type:
@@ -318,7 +314,7 @@ _engram = msgspec.json.Decoder(_Engram).decode
 _ENGRAM_KINDS: Mapping[str, Kind] = {"semantic": "semantic", "episodic": "episodic", "procedural": "procedural"}
 
 
-def _parse_engram(item: bytes | msgspec.Raw, moment: TimeParser) -> Iterator[ImportedMemory]:
+def _parse_engram(item: bytes | msgspec.Raw, moment: TimeReader) -> Iterator[ImportedMemory]:
     """Its layer is not taken over: another tool's export enters the buffer. SPEC 5.4"""
     found = _engram(item)
     created, modified = moment(found.created_at), moment(found.modified_at)
@@ -340,7 +336,7 @@ def _parse_engram(item: bytes | msgspec.Raw, moment: TimeParser) -> Iterator[Imp
     )
 
 
-_PARSERS: Mapping[Tool, Callable[[bytes | msgspec.Raw, TimeParser], Iterator[ImportedMemory]]] = {
+_PARSERS: Mapping[Tool, Callable[[bytes | msgspec.Raw, TimeReader], Iterator[ImportedMemory]]] = {
     "mem0": _parse_mem0,
     "mcp-memory": _parse_graph,
     "engram": _parse_engram,

@@ -11,17 +11,7 @@ from typing import Any
 
 import msgspec
 
-from mnemo_core.transfer.transcripts.parts import (
-    DECODER_ERRORS,
-    ConversationStart,
-    DamagedPart,
-    LeftOut,
-    LeftOutReason,
-    TimeReader,
-    TranscriptPart,
-    decoder_message,
-    turn_parts,
-)
+from mnemo_core.transfer.transcripts import parts
 
 FIRST_BYTES = 4096  # of an export, in which its first conversation shows what it is
 
@@ -64,7 +54,7 @@ class _ExportedConversation(msgspec.Struct):
 
 _conversation = msgspec.json.Decoder(_ExportedConversation).decode
 _message = msgspec.json.Decoder(_TreeMessage).decode
-_CONTENT_REASONS: dict[str, LeftOutReason] = {
+_CONTENT_REASONS: dict[str, parts.LeftOutReason] = {
     "code": "tool_call", "execution_output": "tool_output", "tether_browsing_display": "tool_output",
     "tether_quote": "tool_output", "computer_output": "tool_output", "thoughts": "thinking",
     "reasoning_recap": "thinking", "user_editable_context": "system", "model_editable_context": "system",
@@ -78,31 +68,31 @@ def is_export(line: bytes) -> bool:
     return line.lstrip().startswith((b"[", b"{")) and b'"mapping"' in line[:FIRST_BYTES]
 
 
-def parse(place: str, item: Any, moment: TimeReader) -> Iterator[TranscriptPart]:
+def parse(place: str, item: Any, moment: parts.TimeReader) -> Iterator[parts.TranscriptPart]:
     """Yield the parts of one conversation, given as JSON."""
     try:
         found = _conversation(item)
-    except DECODER_ERRORS as error:
-        yield DamagedPart(place, decoder_message(error))
+    except parts.DECODER_ERRORS as error:
+        yield parts.damaged_part(place, error)
         return
     name = next((each for each in (found.conversation_id, found.id) if isinstance(each, str) and each), "")
     if not name:
-        yield DamagedPart(place, "the conversation has no id")
+        yield parts.DamagedPart(place, "the conversation has no id")
         return
-    yield ConversationStart(name, moment(found.create_time))
+    yield parts.ConversationStart(name, moment(found.create_time))
     branch = _branch(found)
     shown = {*branch}
     for node_id, node in found.mapping.items():
         if node_id not in shown and bytes(node.message) != b"null":
-            yield LeftOut("other_branch")
+            yield parts.LeftOut("other_branch")
     for node_id in branch:
         at = f"{place}.mapping[{node_id}]"
         try:
             message = None if node_id not in found.mapping else _message_of(found.mapping[node_id])
             if message is not None:
                 yield from _message_parts(message, moment(message.create_time), at)
-        except DECODER_ERRORS as error:
-            yield DamagedPart(at, decoder_message(error))
+        except parts.DECODER_ERRORS as error:
+            yield parts.damaged_part(at, error)
 
 
 def _branch(found: _ExportedConversation) -> list[str]:
@@ -128,19 +118,19 @@ def _message_of(node: _TreeNode) -> _TreeMessage | None:
     return None if bytes(node.message) == b"null" else _message(node.message)
 
 
-def _message_parts(message: _TreeMessage, at: int | None, place: str) -> Iterator[TranscriptPart]:
+def _message_parts(message: _TreeMessage, at: int | None, place: str) -> Iterator[parts.TranscriptPart]:
     reason = _reason_of(message)
     if reason is not None:
-        yield LeftOut(reason)
+        yield parts.LeftOut(reason)
         return
-    parts = message.content.parts if message.content is not None and message.content.parts else []
-    said = [part if isinstance(part, str) else _text_of(part) for part in parts]
-    yield from (LeftOut("attachment") for text in said if text is None)
+    pieces = message.content.parts if message.content is not None and message.content.parts else []
+    said = [piece if isinstance(piece, str) else _text_of(piece) for piece in pieces]
+    yield from (parts.LeftOut("attachment") for text in said if text is None)
     role = "user" if message.author.role == "user" else "agent"
-    yield from turn_parts(role, "\n\n".join(filter(None, said)), at, place)  # type: ignore[arg-type]
+    yield from parts.turn_parts(role, "\n\n".join(filter(None, said)), at, place)  # type: ignore[arg-type]
 
 
-def _reason_of(message: _TreeMessage) -> LeftOutReason | None:
+def _reason_of(message: _TreeMessage) -> parts.LeftOutReason | None:
     """The reason why a message is left out as a whole."""
     role, metadata = message.author.role, message.metadata
     if metadata is not None and (metadata.is_visually_hidden_from_conversation or metadata.is_user_system_message):

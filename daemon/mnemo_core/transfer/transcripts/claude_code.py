@@ -11,18 +11,7 @@ from typing import Any
 
 import msgspec
 
-from mnemo_core.transfer.transcripts.parts import (
-    DECODER_ERRORS,
-    AgentText,
-    ConversationStart,
-    DamagedPart,
-    LeftOut,
-    LeftOutReason,
-    TimeReader,
-    TranscriptPart,
-    decoder_message,
-    turn_parts,
-)
+from mnemo_core.transfer.transcripts import parts
 
 SYNTHETIC_MODEL = "<synthetic>"  # of messages that the program wrote in the model's place
 _SIDES = frozenset({"user", "human", "assistant"})
@@ -54,7 +43,7 @@ class _EventMessage(msgspec.Struct):
 _event = msgspec.json.Decoder(_TranscriptEvent).decode
 _message = msgspec.json.Decoder(_EventMessage).decode
 _block = msgspec.json.Decoder(_ContentBlock).decode
-_BLOCK_REASONS: dict[str, LeftOutReason] = {
+_BLOCK_REASONS: dict[str, parts.LeftOutReason] = {
     "thinking": "thinking", "redacted_thinking": "thinking", "tool_use": "tool_call", "server_tool_use": "tool_call",
     "tool_result": "tool_output", "web_search_tool_result": "tool_output",
 }  # fmt: skip
@@ -64,15 +53,15 @@ def is_event(line: bytes) -> bool:
     """Return whether this is a line of such a transcript."""
     try:
         found = _event(line)
-    except DECODER_ERRORS:
+    except parts.DECODER_ERRORS:
         return False
     is_named = isinstance(found.sessionId, str) or isinstance(found.leafUuid, str)
     return isinstance(found.type, str) and found.type in _TYPES and (is_named or bytes(found.message) != b"null")
 
 
-def parse(lines: Iterable[tuple[str, bytes]], moment: TimeReader) -> Iterator[TranscriptPart]:
+def parse(lines: Iterable[tuple[str, bytes]], moment: parts.TimeReader) -> Iterator[parts.TranscriptPart]:
     """Yield the parts of a transcript, given its lines with their places."""
-    text = AgentText()
+    text = parts.AgentText()
     session = ""
     for place, line in lines:
         try:
@@ -80,21 +69,23 @@ def parse(lines: Iterable[tuple[str, bytes]], moment: TimeReader) -> Iterator[Tr
             if isinstance(event.sessionId, str) and event.sessionId not in ("", session):
                 yield from text.release()
                 session = event.sessionId
-                yield ConversationStart(session, moment(event.timestamp))
+                yield parts.ConversationStart(session, moment(event.timestamp))
             yield from _parts_of(event, text, moment(event.timestamp), place)
-        except DECODER_ERRORS as error:
-            yield DamagedPart(place, decoder_message(error))
+        except parts.DECODER_ERRORS as error:
+            yield parts.damaged_part(place, error)
     yield from text.release()
 
 
-def _parts_of(event: _TranscriptEvent, text: AgentText, at: int | None, place: str) -> Iterator[TranscriptPart]:
+def _parts_of(
+    event: _TranscriptEvent, text: parts.AgentText, at: int | None, place: str
+) -> Iterator[parts.TranscriptPart]:
     reason = _reason_of(event)
     if reason is not None:
-        yield LeftOut(reason)
+        yield parts.LeftOut(reason)
         return
     message = _message(event.message)
     if message.model == SYNTHETIC_MODEL:
-        yield LeftOut("system")
+        yield parts.LeftOut("system")
         return
     if isinstance(message.content, str):
         blocks = [_ContentBlock("text", message.content)]
@@ -104,13 +95,13 @@ def _parts_of(event: _TranscriptEvent, text: AgentText, at: int | None, place: s
         yield from _answer_parts(blocks, text, at, place)
         return
     said = [block.text for block in blocks if block.type == "text"]
-    yield from (LeftOut(_BLOCK_REASONS.get(block.type, "attachment")) for block in blocks if block.type != "text")
+    yield from (parts.LeftOut(_BLOCK_REASONS.get(block.type, "attachment")) for block in blocks if block.type != "text")
     if said:
         yield from text.release()
-        yield from turn_parts("user", "\n\n".join(said), at, place)
+        yield from parts.turn_parts("user", "\n\n".join(said), at, place)
 
 
-def _reason_of(event: _TranscriptEvent) -> LeftOutReason | None:
+def _reason_of(event: _TranscriptEvent) -> parts.LeftOutReason | None:
     """The reason why an event is left out as a whole."""
     if event.isSidechain:
         return "sidechain"
@@ -123,7 +114,9 @@ def _reason_of(event: _TranscriptEvent) -> LeftOutReason | None:
     return "injected" if event.isMeta else None
 
 
-def _answer_parts(blocks: list[_ContentBlock], text: AgentText, at: int | None, place: str) -> Iterator[TranscriptPart]:
+def _answer_parts(
+    blocks: list[_ContentBlock], text: parts.AgentText, at: int | None, place: str
+) -> Iterator[parts.TranscriptPart]:
     for block in blocks:
         if block.type == "text":
             yield from text.hold(block.text, at, place)
@@ -131,4 +124,4 @@ def _answer_parts(blocks: list[_ContentBlock], text: AgentText, at: int | None, 
         reason = _BLOCK_REASONS.get(block.type, "attachment")
         if reason == "tool_call":
             yield from text.tool_called()
-        yield LeftOut(reason)
+        yield parts.LeftOut(reason)

@@ -12,18 +12,7 @@ from typing import Any
 
 import msgspec
 
-from mnemo_core.transfer.transcripts.parts import (
-    DECODER_ERRORS,
-    AgentText,
-    ConversationStart,
-    DamagedPart,
-    LeftOut,
-    LeftOutReason,
-    TimeReader,
-    TranscriptPart,
-    decoder_message,
-    turn_parts,
-)
+from mnemo_core.transfer.transcripts import parts
 
 
 class _RolloutLine(msgspec.Struct):
@@ -60,15 +49,15 @@ def is_line(line: bytes) -> bool:
     """Return whether a rollout begins with this line."""
     try:
         found = _line(line)
-    except DECODER_ERRORS:
+    except parts.DECODER_ERRORS:
         return False
     is_bare = found.type is None and isinstance(found.id, str) and isinstance(found.timestamp, str)
     return (isinstance(found.type, str) and found.type in _ENVELOPES and bytes(found.payload) != b"null") or is_bare
 
 
-def parse(lines: Iterable[tuple[str, bytes]], moment: TimeReader) -> Iterator[TranscriptPart]:
+def parse(lines: Iterable[tuple[str, bytes]], moment: parts.TimeReader) -> Iterator[parts.TranscriptPart]:
     """Yield the parts of a rollout, given its lines with their places."""
-    text = AgentText()
+    text = parts.AgentText()
     has_begun = False
     for place, line in lines:
         try:
@@ -78,43 +67,45 @@ def parse(lines: Iterable[tuple[str, bytes]], moment: TimeReader) -> Iterator[Tr
                 meta = _item(found.payload) if is_meta else _item(line)
                 if not has_begun and isinstance(meta.id, str):
                     has_begun = True
-                    yield ConversationStart(meta.id, moment(meta.timestamp or found.timestamp))
-                yield LeftOut("system")
+                    yield parts.ConversationStart(meta.id, moment(meta.timestamp or found.timestamp))
+                yield parts.LeftOut("system")
             elif found.type == "compacted":
-                yield LeftOut("summary")
+                yield parts.LeftOut("summary")
             elif found.type in _SHOWN or found.record_type is not None:
-                yield LeftOut("system")
+                yield parts.LeftOut("system")
             else:
                 item = _item(found.payload) if found.type == "response_item" else _item(line)
                 yield from _item_parts(item, text, moment(found.timestamp), place)
-        except DECODER_ERRORS as error:
-            yield DamagedPart(place, decoder_message(error))
+        except parts.DECODER_ERRORS as error:
+            yield parts.damaged_part(place, error)
     yield from text.release()
 
 
-def _item_parts(item: _RolloutItem, text: AgentText, at: int | None, place: str) -> Iterator[TranscriptPart]:
+def _item_parts(
+    item: _RolloutItem, text: parts.AgentText, at: int | None, place: str
+) -> Iterator[parts.TranscriptPart]:
     if item.type != "message":
         reason = _reason_of(item.type)
         if reason == "tool_call":
             yield from text.tool_called()
-        yield LeftOut(reason)
+        yield parts.LeftOut(reason)
         return
     if item.role not in ("user", "assistant"):
-        yield LeftOut("system")
+        yield parts.LeftOut("system")
         return
     content = item.content or []
-    parts = [_ItemContent("text", content)] if isinstance(content, str) else [_content(each) for each in content]
-    yield from (LeftOut("attachment") for part in parts if part.type not in _TEXTS)
-    said = [part.text for part in parts if part.type in _TEXTS]
+    pieces = [_ItemContent("text", content)] if isinstance(content, str) else [_content(each) for each in content]
+    yield from (parts.LeftOut("attachment") for piece in pieces if piece.type not in _TEXTS)
+    said = [piece.text for piece in pieces if piece.type in _TEXTS]
     if item.role == "assistant":
         yield from text.hold("\n\n".join(said), at, place)
         return
     yield from text.release()
-    for part in said:  # instructions and environment are parts of their own
-        yield from turn_parts("user", part, at, place)
+    for each in said:  # instructions and environment are pieces of their own
+        yield from parts.turn_parts("user", each, at, place)
 
 
-def _reason_of(kind: Any) -> LeftOutReason:
+def _reason_of(kind: Any) -> parts.LeftOutReason:
     """The reason why an item is left out. A tool's call is named function_call, local_shell_call, web_search_call …"""
     name = kind if isinstance(kind, str) else ""
     if name == "reasoning":

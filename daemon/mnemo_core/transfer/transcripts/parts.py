@@ -36,7 +36,7 @@ LeftOutReason = Literal[
 NARRATION_CHARS_MAX = 240  # of a text before a tool call that only announces it
 PASTED_LINES_MIN = 30  # of a fenced block in a person's turn that counts as pasted
 
-# From an ISO text, or seconds or ms since the epoch, to ms; None for what is no time.
+# From an ISO text, or seconds or ms since the epoch, to ms; None for what is no time. The daemon knows the time zone.
 TimeReader = Callable[[Any], int | None]
 
 
@@ -215,6 +215,11 @@ class AgentText:
         """Yield the text."""
         held, self._held, self._is_short = self._held, [], False
         yield from held
+
+
+def damaged_part(place: str, error: Exception) -> DamagedPart:
+    """Return the part at a place that a decoder could not read."""
+    return DamagedPart(place, decoder_message(error))
 
 
 def decoder_message(error: Exception) -> str:
