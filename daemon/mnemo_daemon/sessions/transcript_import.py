@@ -6,7 +6,6 @@ time of its last turn: those up to it are known, so that a transcript that has g
 goes on behind it. What the gate rejects is counted and not stored: it is still in the transcript.
 """
 
-import mmap
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO, Literal, NamedTuple
 
@@ -35,7 +34,6 @@ from mnemo_core.transfer.transcripts.parts import (
 from mnemo_daemon.errors import Refusal, bad_value
 from mnemo_daemon.ingest.ingest_pipeline import IngestPipeline, Submission
 from mnemo_daemon.memories.memory_service import FORGOTTEN, MemoryService
-from mnemo_daemon.queue_retry import retry_while_full
 from mnemo_daemon.sessions.turn_tiers import TurnTiers
 from mnemo_daemon.transfer.tool_import import (
     LINE_BYTES_MAX,
@@ -44,6 +42,7 @@ from mnemo_daemon.transfer.tool_import import (
     ImportState,
     count_name,
     lines,
+    mapped,
     note_problem,
     parse_export_time,
     unfinished,
@@ -128,8 +127,7 @@ class TranscriptImport:
         parts = self._parts(spooled, tool, first_line)
         try:
             for part in parts:
-                if self._progress.stop.is_set():
-                    raise ImportInterruption
+                self._progress.require_running()
                 self._take(part, tool, answer)
             self._finish_conversation(answer)
         except (StoreError, ImportInterruption) as error:
@@ -164,9 +162,7 @@ class TranscriptImport:
 
     def _exported_parts(self, spooled: BinaryIO, first_line: bytes) -> Iterator[TranscriptPart]:
         try:
-            # Mapped, so that the system holds as much of it in memory as it likes, and no more.
-            whole = memoryview(mmap.mmap(spooled.fileno(), 0, access=mmap.ACCESS_READ))[spooled.tell() :]
-            items = importers.read_conversations(whole)
+            items = importers.read_conversations(mapped(spooled))
         except ImportFormatError as malformed:
             raise unknown_export(str(malformed), first_line) from None
         self._progress.set_total(len(items))
@@ -338,22 +334,11 @@ class TranscriptImport:
         return [outcomes[place] for place in range(len(pending))]
 
     def _transact(self, items: Sequence[IngestItem]) -> Sequence[Decision | Refusal]:
-        if not items:
-            return ()
-
-        def pause(seconds: float) -> None:
-            if self._progress.stop.wait(seconds):
-                raise ImportInterruption
-
         def attempt() -> list[Decision | Refusal]:
-            made: dict[str, str] = {}
-            return (
-                self._memories.write_slice(items, self._request.caller, self._group, made, background=True)
-                .result()
-                .result
-            )
+            write = self._memories.write_slice
+            return write(items, self._request.caller, self._group, {}, background=True).result().result
 
-        return retry_while_full(attempt, pause)
+        return self._progress.retry_while_full(attempt) if items else ()
 
 
 def _unless_stored(policy: IngestPolicy) -> Literal["stored", "skipped"]:

@@ -133,8 +133,7 @@ class StoreMerge:
 
     def _lines(self, spooled: BinaryIO) -> Iterator[bytes]:
         for number, line in lines(spooled):
-            if self._progress.stop.is_set():
-                raise ImportInterruption
+            self._progress.require_running()
             self._progress.done = spooled.tell()
             if line is None:
                 raise dump.MalformedDump(number, f"it is longer than {LINE_BYTES_MAX >> 20} MiB")
@@ -317,9 +316,8 @@ class StoreMerge:
         return WriteResult(changes, result, "import", self._group)
 
     def _write(self, decide: Callable[[Snapshot], WriteResult[T]]) -> T:
-        if self._progress.stop.is_set():
-            raise ImportInterruption
-        return write_slice(self._store, decide, self._request.caller, self._progress.stop)
+        self._progress.require_running()
+        return write_slice(self._store, decide, self._request.caller, self._progress)
 
 
 def _read_summary(rows: Iterable[DumpRow]) -> _StreamSummary:

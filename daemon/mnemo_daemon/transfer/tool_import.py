@@ -66,6 +66,20 @@ class ImportState(LongOperation):
         self.set_total(0)
         self.stop = threading.Event()
 
+    def require_running(self) -> None:
+        """Raise ImportInterruption if the import is to stop."""
+        if self.stop.is_set():
+            raise ImportInterruption
+
+    def retry_while_full(self, attempt: Callable[[], T]) -> T:
+        """Return the result of an attempt to write, which is repeated while the queue is full."""
+
+        def pause(seconds: float) -> None:
+            self.stop.wait(seconds)
+            self.require_running()
+
+        return retry_while_full(attempt, pause)
+
     def set_total(self, total: int) -> None:
         """Set what `done` counts up to."""
         self.of = total
@@ -102,8 +116,7 @@ class ToolImport:
         group = self._store.new_id()
         try:
             for slice_ in slices(self._read(tool, items, answer), _key):
-                if self._progress.stop.is_set():
-                    raise ImportInterruption
+                self._progress.require_running()
                 self._commit(slice_, group, answer)
         except (StoreError, ImportInterruption) as error:
             raise unfinished(error, answer) from error
@@ -118,9 +131,7 @@ class ToolImport:
         if tool == "mcp-memory":
             return tool, self._lines(spooled)
         try:
-            # Mapped, so that the system holds as much of it in memory as it likes, and no more.
-            whole = memoryview(mmap.mmap(spooled.fileno(), 0, access=mmap.ACCESS_READ))[spooled.tell() :]
-            found = importers.read_document(whole, tool)
+            found = importers.read_document(mapped(spooled), tool)
         except ImportFormatError as malformed:
             raise unknown_export(str(malformed), first_line) from None
         return found.tool, self._elements(found.items)
@@ -168,7 +179,7 @@ class ToolImport:
             with self._store.snapshot() as snapshot:
                 outcomes = decide(snapshot).result
         else:
-            outcomes = write_slice(self._store, decide, self._request.caller, self._progress.stop)
+            outcomes = write_slice(self._store, decide, self._request.caller, self._progress)
         for item, outcome in zip(items, outcomes, strict=True):
             if outcome == "hidden":
                 note_problem(answer, item.place, f"the key {item.new.draft.key!r} is in use")
@@ -256,15 +267,15 @@ def slices(parts: Iterable[T], mark: Callable[[T], object]) -> Iterator[list[T]]
         yield pending
 
 
-def write_slice(store: Store, decide: Callable[[Snapshot], WriteResult[T]], caller: Caller, stop: threading.Event) -> T:
+def mapped(spooled: BinaryIO) -> memoryview:
+    """Map the rest of a file into memory, of which the system then keeps no more than it has room for."""
+    return memoryview(mmap.mmap(spooled.fileno(), 0, access=mmap.ACCESS_READ))[spooled.tell() :]
+
+
+def write_slice(store: Store, decide: Callable[[Snapshot], WriteResult[T]], caller: Caller, progress: ImportState) -> T:
     """Return the result of the decision once it is durable. Waits while the queue is full. Raises ImportInterruption
     and the errors of the store."""
-
-    def pause(seconds: float) -> None:
-        if stop.wait(seconds):
-            raise ImportInterruption
-
-    return retry_while_full(lambda: store.transact(decide, by=caller.name, background=True).result().result, pause)
+    return progress.retry_while_full(lambda: store.transact(decide, by=caller.name, background=True).result().result)
 
 
 def note_problem(answer: ImportAnswer, place: str, why: str) -> None:
