@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from mnemo_daemon.server.admission import acceptor
-from mnemo_daemon.server.admission.access_table import OWNER_GRANT
+from mnemo_daemon.server.admission.access_table import OWNER_GRANT, AccessEntry, AccessTable
 from mnemo_daemon.server.http_server import HttpServer
 from mnemo_daemon.server.sockets import Peer, bind, raise_open_files_limit
 from tests.http_running import RunningServer, parsed, received, until
@@ -513,6 +513,22 @@ def test_a_daemon_without_files_left_accepts_again_when_it_has_some(
     assert [record.getMessage() for record in caplog.records] == [
         "no connection can be accepted now: Too many open files"
     ]
+
+
+def test_a_changed_table_also_holds_for_connections_that_were_accepted_and_not_begun(
+    running: RunningServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(acceptor, "BEGUN_AT_ONCE", 0)
+    with running.connect() as client:
+        client.sendall(b"GET /v1/memories/1 HTTP/1.1\r\nHost: x\r\n\r\n")
+        until(lambda: running.server.slots.open_of(OWNER_GRANT.name) == 1)
+        access = AccessTable([AccessEntry(user=os.geteuid(), program="/bin/sh", right="read")])
+        running.on_loop(running.server.set_access, access)
+        monkeypatch.undo()
+        assert received(client, 10) == b""
+    until(lambda: running.server.slots.open_of(OWNER_GRANT.name) == 0)
+    assert running.application.shown == []
+    assert running.ask("GET", "/v1/memories/1")[0] == 200
 
 
 def test_another_users_connection_is_refused(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -82,6 +82,7 @@ class ServerConnection(web.RequestHandler):
         self.peer = arrival.peer
         self.client = arrival.client
         self.loopback = arrival.loopback  # on TCP
+        self.access = arrival.access  # the table by which it was let in
         self._holds_slot = True
         self._unread_bytes = 0
         self._head_timer: asyncio.TimerHandle | None = None
@@ -91,11 +92,23 @@ class ServerConnection(web.RequestHandler):
         super().connection_made(transport)
         if hasattr(transport, "max_size"):
             transport.max_size = READ_BYTES
+        self.check_access()
 
     @property
     def grant(self) -> Grant | None:
         """The rights of the peer by the access table in use; None where it has none."""
         return self.loopback.grant if self.loopback is not None else self.server.access.grant_of(self.peer)
+
+    def check_access(self) -> None:
+        """End the connection if the table in use is another one and gives it other rights, or makes them depend on a
+        program that was not read. What it asked for is finished; a stream is cut off."""
+        before, after = self.access, self.server.access
+        if before is after or self.loopback is not None:
+            return
+        was_judged = bool(self.peer.program) or not after.names_programs_of(self.peer.uid)
+        if not was_judged or before.grant_of(self.peer) != after.grant_of(self.peer):
+            self.force_close()
+        self.access = after
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -268,7 +281,7 @@ class HttpServer:
     def identify(self, connection: socket.socket, loopback: Loopback | None) -> Arrival:
         """Return the connection with its peer and rights. Raises a Refusal for a peer that nothing grants a right."""
         if loopback is not None:
-            return Arrival(connection, Peer(uid=-1), loopback.grant, loopback)
+            return Arrival(connection, Peer(uid=-1), loopback.grant, self.access, loopback)
         try:
             peer = self.peer_of(connection)
         except OSError as unknown:
@@ -278,19 +291,14 @@ class HttpServer:
         if grant is None:
             log.warning("refused a connection of user %d, process %d", peer.uid, peer.pid)
             raise Refusal(403, "forbidden", NOT_ALLOWED)
-        return Arrival(connection, peer, grant, None)
+        return Arrival(connection, peer, grant, self.access, None)
 
     def set_access(self, access: AccessTable) -> None:
-        """Use other rights from here on. Connections end whose rights changed, or depend now on a program that was not
-        read when they began. What they asked for is finished; a stream is cut off."""
-        before, self.access = self.access, access
+        """Use other rights from here on, and end the connections whose rights change by that."""
+        self.access = access
         for connection in self.http.connections:
-            if not isinstance(connection, ServerConnection) or connection.loopback is not None:
-                continue
-            peer = connection.peer
-            was_judged = bool(peer.program) or not access.names_programs_of(peer.uid)
-            if not was_judged or before.grant_of(peer) != access.grant_of(peer):
-                connection.force_close()
+            if isinstance(connection, ServerConnection):
+                connection.check_access()
 
     async def start(self, listening: socket.socket) -> None:
         """Begin to answer requests, those in the backlog first."""

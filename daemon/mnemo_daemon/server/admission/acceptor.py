@@ -18,7 +18,7 @@ from typing import NamedTuple
 import msgspec
 
 from mnemo_daemon.errors import Refusal
-from mnemo_daemon.server.admission.access_table import Grant
+from mnemo_daemon.server.admission.access_table import AccessTable, Grant
 from mnemo_daemon.server.loopback import Loopback
 from mnemo_daemon.server.sockets import Peer
 
@@ -39,11 +39,13 @@ log = logging.getLogger(__name__)
 
 
 class Arrival(NamedTuple):
-    """A connection that was accepted: who is at its other end, by whose rights, and the check of requests over TCP."""
+    """A connection that was accepted: who is at its other end, with which rights by which table, and the check of
+    requests over TCP."""
 
     socket: socket.socket
     peer: Peer
     grant: Grant
+    access: AccessTable
     loopback: Loopback | None
 
     @property
@@ -59,6 +61,10 @@ class ConnectionSlots:
         self.connections_max = connections_max
         self._by_name: Counter[str] = Counter()
         self._by_client: Counter[tuple[str, int]] = Counter()
+
+    def open_of(self, name: str) -> int:
+        """Return the number of connections of those who have the grant of this name."""
+        return self._by_name[name]
 
     def take(self, grant: Grant, client: tuple[str, int]) -> None:
         """Count one more. Raises a Refusal where there is no room."""

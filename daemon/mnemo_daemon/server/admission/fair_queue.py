@@ -137,6 +137,8 @@ class FairQueue:
         while has_begun and self._waiting:
             has_begun = False
             for client in list(self._waiting):
+                if self._running_in_all >= self._limits.total:
+                    return
                 has_begun |= self._begin_next(client)
 
     async def _begun(self, turn: "asyncio.Future[RequestTurn]") -> RequestTurn:
