@@ -234,7 +234,7 @@ def test_a_body_that_comes_in_slowly_is_waited_for_piece_by_piece(
     served: ServedDaemon, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The time is for a piece, not for the whole."""
-    monkeypatch.setattr(served.server.bodies, "_seconds", 0.5)
+    monkeypatch.setattr(served.server.bodies, "seconds", 0.5)
     (data,) = memories(30)
 
     def slowly() -> Iterator[bytes]:

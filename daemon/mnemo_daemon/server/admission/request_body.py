@@ -20,7 +20,7 @@ class BodyReader:
     """Reads bodies of requests. What it raises is a Refusal, or a ConnectionError where the client is gone."""
 
     def __init__(self, clients: RecentClients, seconds: float = BODY_SECONDS) -> None:
-        self._seconds = seconds
+        self.seconds = seconds
         self.room = FairQueue(ROOM, clients, turn_seconds=None, wait_seconds_max=seconds)
 
     @asynccontextmanager
@@ -43,13 +43,13 @@ class BodyReader:
         _send_continue(raw)
         try:
             while True:
-                async with asyncio.timeout(self._seconds):
+                async with asyncio.timeout(self.seconds):
                     piece = await raw.content.readany()
                 if not piece:
                     return
                 yield piece
         except TimeoutError:
-            raise Refusal(408, "timeout", f"nothing of the body came for {self._seconds:g} seconds") from None
+            raise Refusal(408, "timeout", f"nothing of the body came for {self.seconds:g} seconds") from None
         except (web.RequestPayloadError, web.HTTPException, ValueError) as broken:
             raise _unreadable(broken) from None
 
@@ -58,14 +58,14 @@ class BodyReader:
         pieces: list[bytes] = []
         size = 0
         try:
-            async with asyncio.timeout(self._seconds):
+            async with asyncio.timeout(self.seconds):
                 while piece := await raw.content.readany():
                     size += len(piece)
                     if size > bytes_max:
                         raise _too_large(bytes_max)
                     pieces.append(piece)
         except TimeoutError:
-            raise Refusal(408, "timeout", f"the body was not whole within {self._seconds:g} seconds") from None
+            raise Refusal(408, "timeout", f"the body was not whole within {self.seconds:g} seconds") from None
         except (web.RequestPayloadError, web.HTTPException, ValueError) as broken:
             raise _unreadable(broken) from None
         return b"".join(pieces)
