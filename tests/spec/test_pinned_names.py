@@ -101,6 +101,23 @@ class AnotherClassName(msgspec.Struct, tag_field="record_type", tag="was", omit_
     more: list["AnotherClassName"] = []
 
 
+class OtherOrder(msgspec.Struct, tag_field="record_type", tag="was", omit_defaults=True):
+    id: str
+    of: Literal["a", "b"] = "a"
+    at: int = 0
+    more: list["OtherOrder"] = []
+
+
+def test_only_the_body_of_a_request_may_have_its_fields_in_another_order() -> None:
+    for place, count in (("POST /v1/x body", 0), ("POST /v1/x answer", 1), ("stored", 1)):
+        describer = Describer()
+        form = describer.describe(Was, place)
+        assert len(list(differences(form, OtherOrder, describer.shapes, place))) == count
+    describer = Describer()
+    form = describer.describe(Was, "x body")
+    assert list(differences(form, OtherFieldName, describer.shapes, "x body"))
+
+
 @pytest.mark.parametrize(
     ("kind", "seen"),
     [

@@ -5,27 +5,15 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from mnemo_client.protocol.choices import Category, Kind, Layer, State
-from mnemo_client.protocol.primitives import AnswerBody, Namespace, RequestBody, ShortText, Time
+from mnemo_client.protocol.choices import State
+from mnemo_client.protocol.memories import FilterParameters
+from mnemo_client.protocol.primitives import AnswerBody, RequestBody
 
 
-class EraseFilter(RequestBody):
+class EraseFilter(FilterParameters):
     """A filter of memories to erase: all that pass, in any state, of one namespace."""
 
-    namespace: Namespace | None = None
-    user_id: ShortText | None = None
-    agent_id: ShortText | None = None
-    run_id: ShortText | None = None
-    session_id: ShortText | None = None
-    kinds: list[Kind] = []
-    categories: list[Category] = []
-    layers: list[Layer] = []
     states: list[State] = []  # empty: every state
-    tags: list[str] = []  # all of them
-    source: str | None = None
-    speaker: str | None = None
-    since: Time | None = None
-    until: Time | None = None
 
 
 class EraseRequest(RequestBody):

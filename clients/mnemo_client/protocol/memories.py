@@ -18,6 +18,24 @@ READ_ONLY = frozenset({  # fields that only the daemon sets: 400 `read_only`; `l
 })  # fmt: skip
 
 
+class FilterParameters(RequestBody, kw_only=True):
+    """The parameters that choose memories: those that pass all of them, of one namespace."""
+
+    namespace: Namespace | None = None
+    user_id: ShortText | None = None
+    agent_id: ShortText | None = None
+    run_id: ShortText | None = None
+    session_id: ShortText | None = None
+    kinds: list[Kind] = []
+    categories: list[Category] = []
+    layers: list[Layer] = []
+    tags: list[str] = []  # all of them
+    source: str | None = None
+    speaker: str | None = None
+    since: Time | None = None
+    until: Time | None = None
+
+
 class ProcedureTrace(RequestBody):
     """A step of an agent's run: what it did, what for and where, what came of it, and what it learned by it."""
 

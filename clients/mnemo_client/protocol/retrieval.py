@@ -5,11 +5,8 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, UnsetType
 
 from mnemo_client.protocol.choices import (
-    Category,
     Cut,
     GroupBy,
-    Kind,
-    Layer,
     Mode,
     Preferences,
     Ranker,
@@ -17,35 +14,20 @@ from mnemo_client.protocol.choices import (
     Trust,
     Verdict,
 )
-from mnemo_client.protocol.memories import MemoryView
+from mnemo_client.protocol.memories import FilterParameters, MemoryView
 from mnemo_client.protocol.primitives import AnswerBody, Namespace, RequestBody, ShortText, Time, Unit
 
 TopK = Annotated[int, Meta(ge=1, le=100)]
 
 
-class RecallRequest(RequestBody):
-    """POST /v1/recall. SPEC 7.1"""
+class RecallParameters(FilterParameters, kw_only=True):
+    """The parameters that a recall and a context block have in common. SPEC 7.1"""
 
-    query: str
     top_k: TopK | None = None
     limit: TopK | None = None  # alias of top_k; both is an error
-    default_top_k: TopK | None = None  # instead of the default of top_k; a query that asks for a list may get more
     offset: Annotated[int, Meta(ge=0, le=10_000)] = 0
     token_budget: Annotated[int, Meta(ge=1)] | UnsetType | None = UNSET  # null: no limit; absent: the default, 2000
-    namespace: Namespace | None = None
-    user_id: ShortText | None = None
-    agent_id: ShortText | None = None
-    run_id: ShortText | None = None
-    session_id: ShortText | None = None
-    kinds: list[Kind] = []
-    categories: list[Category] = []
-    layers: list[Layer] = []
-    tags: list[str] = []  # all of them
-    source: str | None = None
-    speaker: str | None = None
     trust_min: Trust | None = None
-    since: Time | None = None
-    until: Time | None = None
     min_importance: Unit | None = None
     min_score: Unit | None = None
     sort: Sort = "score"
@@ -56,17 +38,24 @@ class RecallRequest(RequestBody):
     mode: Mode = "hybrid"
     recency_bias: Unit = 0.35
     semantic_weight: Unit = 0.5
-    preferences: Preferences | None = None
-    cut: Cut | None = None
     group_by: GroupBy | None = None  # one result for each file of notes: its best passage
     expand: Literal["auto"] | bool = "auto"
     rerank: bool | None = None  # score each result against the question, and drop those that do not bear on it
     exact: bool = False
-    as_of: Time | None = None  # as it was known then; also a span before now: 2h, 3d
+    as_of: Time | None = None  # the state of the store at that time; also a span before now: 2h, 3d
     dry: bool = False
+    now: Time | None = None
+
+
+class RecallRequest(RecallParameters):
+    """POST /v1/recall. SPEC 7.1"""
+
+    query: str
+    default_top_k: TopK | None = None  # instead of the default of top_k; a query that asks for a list may get more
+    preferences: Preferences | None = None
+    cut: Cut | None = None
     explain: bool = False
     highlight: bool = False  # add `best`: the sentences that answer best, with the query's words marked
-    now: Time | None = None
 
 
 class BestSentence(AnswerBody):
@@ -194,54 +183,19 @@ class SearchAnswer(AnswerBody):
     cursor: str | None = None  # of /v1/recent: the next page; null at the end
 
 
-class ContextRequest(RequestBody):
+class ContextRequest(RecallParameters):
     """POST /v1/context: the block to put before a prompt, by the parameters of a recall. SPEC 11 [L 4]
 
     `session_id` is the session that the prompt belongs to; it does not filter.
     """
 
     query: str
-    top_k: TopK | None = None
-    token_budget: Annotated[int, Meta(ge=1)] | UnsetType | None = UNSET
     max_chars: Annotated[int, Meta(ge=1)] | None = None
-    namespace: Namespace | None = None
-    user_id: ShortText | None = None
-    session_id: ShortText | None = None
     dates: Literal["episodic", "all", "none"] = "all"
     ids: bool = False
-    tags: list[str] = []
     preferences: Preferences = "first"
     cut: Cut = "gap"
     format: Literal["block", "m"] = "block"  # m: the block of [M], with lists of preferences and of memories
-    limit: TopK | None = None
-    offset: Annotated[int, Meta(ge=0, le=10_000)] = 0
-    agent_id: ShortText | None = None
-    run_id: ShortText | None = None
-    kinds: list[Kind] = []
-    categories: list[Category] = []
-    layers: list[Layer] = []
-    source: str | None = None
-    speaker: str | None = None
-    trust_min: Trust | None = None
-    since: Time | None = None
-    until: Time | None = None
-    min_importance: Unit | None = None
-    min_score: Unit | None = None
-    sort: Sort = "score"
-    include_compressed: bool = False
-    include_superseded: bool = False
-    include_discarded: bool = False
-    ranker: Ranker | None = None
-    mode: Mode = "hybrid"
-    recency_bias: Unit = 0.35
-    semantic_weight: Unit = 0.5
-    group_by: GroupBy | None = None
-    expand: Literal["auto"] | bool = "auto"
-    rerank: bool | None = None
-    exact: bool = False
-    as_of: Time | None = None
-    dry: bool = False
-    now: Time | None = None
 
 
 class ContextAnswer(AnswerBody):
