@@ -1,7 +1,7 @@
 """The long requests under way, for those who wait for them: GET /v1/jobs. SPEC 14
 
 An operation is written by the thread that does the work and read by requests, without a lock: each report replaces one
-tuple. Nothing is counted for those who do not ask.
+tuple. An amount given as a function is computed only when it is requested.
 """
 
 import contextlib

@@ -1,9 +1,9 @@
 """The daemon's check of itself, and what the service manager learns of it: a sign of life and a line on the state.
 
 systemd ends and restarts a service that gives no sign of life for WatchdogSec. A sign is therefore given only where
-three things work together: a thread of the daemon reads the store, the thread that writes is alive, and the event loop
-turns, which sends it. If one of them hangs, there is no sign. What a restart would not change is no reason to withhold
-it: a store that answers with an error recovers by itself, and one that is being opened or recovered takes its time.
+three things work together: a thread of the daemon reads the store, the writer thread is alive, and the event loop runs,
+which sends the sign. If one of them hangs, there is no sign. A failure that a restart would not end does not withhold
+it: a store that answers with an error recovers by itself, and opening or recovering a store can take long.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from mnemo_daemon.thread_supervision import ThreadReport, ThreadSupervisor
 from mnemo_store.errors import StoreError
 
 STATUS_SECONDS = 30.0  # between two checks where the service manager has no watchdog, and only shows the line
-WARMING_SECONDS = 2.0  # between two checks after the start, so that the line does not stay behind
+WARMING_SECONDS = 2.0  # between two checks after the start, so that the line is current
 RETRY_SECONDS = 1.0  # after a check that failed
 STOP_SECONDS_MAX = 1.0  # a check that hangs is not waited for at the end
 

@@ -9,4 +9,4 @@ Progress = Callable[[str, Amount, int], None]
 
 
 def unreported(step: str, done: Amount, total: int) -> None:
-    """A `Progress` for work that nobody follows."""
+    """Ignore a report of progress: the default where none is requested."""

@@ -51,7 +51,7 @@ class AskApi(Resource):
 
     def routes(self) -> list[Route]:
         return [
-            Route("POST", path, self.ask, AskAnswer, "A question answered from memories alone", ask=AskRequest,
+            Route("POST", path, self.ask, AskAnswer, "Answer a question from memories alone", ask=AskRequest,
                   sends_events=True, right="read")
             for path in ("/v1/ask", "/v1/answer")
         ]  # fmt: skip

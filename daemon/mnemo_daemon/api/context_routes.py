@@ -35,10 +35,10 @@ class ContextApi(Resource):
     def routes(self) -> list[Route]:
         """Return the routes of the resource."""
         return [
-            Route("GET", "/v1/resume", self.resume, ResumeAnswer, "What to know at the start of a session",
+            Route("GET", "/v1/resume", self.resume, ResumeAnswer, "Return a summary for the start of a session",
                   query=ResumeQuery),
             Route("GET", "/v1/triggers/{action}", self.on_worker(self.triggers), TriggersAnswer,
-                  "The memories to be read before an action", query=TriggersQuery),
+                  "Return the memories to be read before an action", query=TriggersQuery),
         ]  # fmt: skip
 
     async def resume(self, request: Request) -> Reply:

@@ -43,18 +43,18 @@ class DaemonApi(Resource):
         status = ("/status", "/v1/status")
         health = ("/health", "/v1/health")
         return [
-            *(Route("GET", path, self.status, StatusAnswer, "The state of every part", before_open=True)
+            *(Route("GET", path, self.status, StatusAnswer, "Return the state of every part", before_open=True)
               for path in status),
-            *(Route("GET", path, self.health, HealthAnswer, "Whether it is alive", before_open=True)
+            *(Route("GET", path, self.health, HealthAnswer, "Return whether the daemon works", before_open=True)
               for path in health),
-            Route("GET", "/v1/config", self.config, ConfigAnswer, "Each setting and where it came from",
+            Route("GET", "/v1/config", self.config, ConfigAnswer, "Return each setting and its origin",
                   before_open=True, right="admin"),
-            Route("GET", "/v1/jobs", self.jobs, JobsAnswer, "The background jobs and how each stands"),
-            Route("GET", "/v1/llm/usage", self.llm_usage, LlmUsageAnswer, "The calls of the language model, by task",
-                  query=LlmUsageQuery),
-            Route("POST", "/v1/shutdown", self.shutdown, dict[str, Any], "Finish what was begun, and stop",
+            Route("GET", "/v1/jobs", self.jobs, JobsAnswer, "Return the state of each background job and long request"),
+            Route("GET", "/v1/llm/usage", self.llm_usage, LlmUsageAnswer,
+                  "Count the calls of the language model by task", query=LlmUsageQuery),
+            Route("POST", "/v1/shutdown", self.shutdown, dict[str, Any], "Finish the requests under way, and stop",
                   before_open=True, for_person=True),
-            Route("GET", "/v1/models", self.models, ModelsAnswer, "The catalogue, and what is in use",
+            Route("GET", "/v1/models", self.models, ModelsAnswer, "List the models of the catalogue and those in use",
                   before_open=True),
             Route("POST", "/v1/models/use", self.use_model, ModelsAnswer, "Switch to an installed model",
                   ask=UseModelRequest, for_person=True),

@@ -42,9 +42,9 @@ class ErasureApi(Resource):
 
     def routes(self) -> list[Route]:
         return [
-            Route("POST", "/v1/memories/{id}/purge", self.erase_one, EraseAnswer, "Forget it, every trace",
-                  ask=EraseOneRequest, for_person=True, for_owner=True),
-            Route("POST", "/v1/purge", self.erase_many, EraseAnswer, "Forget many, every trace",
+            Route("POST", "/v1/memories/{id}/purge", self.erase_one, EraseAnswer,
+                  "Erase a memory permanently, with every trace", ask=EraseOneRequest, for_person=True, for_owner=True),
+            Route("POST", "/v1/purge", self.erase_many, EraseAnswer, "Erase memories permanently, with every trace",
                   ask=EraseRequest, for_person=True, for_owner=True),
             Route("DELETE", "/v1/trash", self.empty_trash, EmptyTrashAnswer,
                   "Empty the trash; without `confirm` a dry run", query=EmptyTrashQuery, for_person=True,

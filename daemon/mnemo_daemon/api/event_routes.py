@@ -1,8 +1,8 @@
 """GET /v1/events: changes, jobs, progress and long requests as server-sent events. SPEC 13
 
 An event has ids, never a text. A reader sees the changes of the memories that it could list: of one namespace and user,
-without sensitive ones for agents. The seq of a change is the id of its event, so that a reader that comes back goes on
-behind it; what is not kept any more is one event `gap`.
+without sensitive ones for agents. The seq of a change is the id of its event, from which a reader continues when it
+connects again; one event `gap` stands for all changes that are no longer kept.
 """
 
 import asyncio
@@ -67,7 +67,7 @@ class _EventFilter:
         return ChangeEvent(change.seq, change.at, seen) if seen else None
 
     def _is_visible(self, change: MemoryChange) -> bool:
-        if change.kind == "erased":  # whose it was is not known any more: only a person may learn of it
+        if change.kind == "erased":  # its owner is no longer known: only a person may see it
             return self._sees_sensitive
         if self._namespaces and change.namespace not in self._namespaces:
             return False
@@ -87,8 +87,9 @@ class EventsApi(Resource):
     def routes(self) -> list[Route]:
         """Return the routes of the resource."""
         return [
-            Route("GET", "/v1/events", self.events, bytes, "Changes, jobs, progress and long requests, as they happen",
-                  query=EventsQuery, sends_events=True),
+            Route("GET", "/v1/events", self.events, bytes,
+                  "Stream changes, jobs, progress and long requests as they happen", query=EventsQuery,
+                  sends_events=True),
         ]  # fmt: skip
 
     async def events(self, request: Request) -> Reply:
@@ -150,7 +151,7 @@ class EventsApi(Resource):
         gone = [(key, known.pop(key)) for key in list(known) if key not in self._state]  # long requests alone end
         news += [(key, msgspec.structs.replace(event, state="ended")) for key, event in gone if key[0] in wanted.types]
         known.update(self._state)
-        # At the beginning only what goes on is news.
+        # At the beginning, only jobs under way and unfinished views are reported.
         return [(name, event) for (name, _), event in news if not is_first or _goes_on(event)]
 
     def _present_state(self) -> dict[tuple[str, str], StateEvent]:
@@ -176,7 +177,7 @@ def _goes_on(event: StateEvent) -> bool:
 
 
 def _since(request: Request) -> int | None:
-    """The seq behind which the reader goes on: of its last event, or of the query. Raises a Refusal."""
+    """Return the seq after which the reader continues: that of its last event, or of the query. Raises a Refusal."""
     text = request.headers.get(LAST_EVENT_ID)
     if text is None:
         query: EventsQuery = request.query
@@ -215,7 +216,7 @@ class _Waker:
 
 
 async def _wait(changed: asyncio.Event, stopped: asyncio.Event) -> None:
-    """Return once a memory was changed, the daemon stops, or it is time to look again."""
+    """Return once a memory was changed, the daemon stops, or LOOK_SECONDS have passed."""
     waits = [asyncio.ensure_future(changed.wait()), asyncio.ensure_future(stopped.wait())]
     try:
         await asyncio.wait(waits, timeout=LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)

@@ -51,13 +51,13 @@ class FactsApi(Resource):
         """Return the routes of the resource."""
         return [
             Route("POST", "/v1/facts", self.insert, NewFactsAnswer, "Insert facts", ask=NewFacts, statuses=(201,)),
-            Route("GET", "/v1/facts", self.find, FactsAnswer, "The facts that name an entity", query=FactsQuery),
-            Route("GET", "/v1/facts/graph", self.graph, FactGraphAnswer, "Chains of facts from an entity",
+            Route("GET", "/v1/facts", self.find, FactsAnswer, "Return the facts that name an entity", query=FactsQuery),
+            Route("GET", "/v1/facts/graph", self.graph, FactGraphAnswer, "Return chains of facts from an entity",
                   query=FactGraphQuery),
             Route("GET", "/v1/facts/conflicts", self.conflicts, FactConflictsAnswer,
-                  "Facts that contradict each other", query=FactConflictsQuery),
+                  "Return facts that contradict each other", query=FactConflictsQuery),
             Route("GET", "/v1/facts/history", self.history, FactHistoryAnswer,
-                  "The facts of a subject, with those that have ended", query=FactHistoryQuery),
+                  "Return the facts of a subject, including those that have ended", query=FactHistoryQuery),
             Route("DELETE", "/v1/facts/{id}", self.delete, FactDeletedAnswer, "Remove a fact; its memory stays",
                   query=FactScopeQuery),
         ]  # fmt: skip

@@ -50,11 +50,11 @@ class GraphApi(Resource):
         """Return the routes of the resource."""
         return [
             Route("GET", "/v1/graph", self.on_worker(self.graph), GraphAnswer,
-                  "Topic nodes, and the edges between them", query=GraphQuery),
+                  "Return topic nodes and the edges between them", query=GraphQuery),
             Route("POST", "/v1/graph/abstract", self.abstract, AbstractAnswer, "Group topic nodes under a common name",
                   ask=AbstractRequest),
-            Route("POST", "/v1/graph/dedupe", self.dedupe, DedupeAnswer, "Merge topic nodes that are one",
-                  ask=DedupeRequest),
+            Route("POST", "/v1/graph/dedupe", self.dedupe, DedupeAnswer,
+                  "Merge topic nodes that are about the same topic", ask=DedupeRequest),
         ]  # fmt: skip
 
     async def abstract(self, request: Request) -> Reply:

@@ -38,12 +38,12 @@ class HistoryApi(Resource):
     def routes(self) -> list[Route]:
         return [
             Route("GET", "/v1/memories/{id}/history", self.history, HistoryAnswer,
-                "Every version, newest first",
+                "Return the versions of a memory, the newest first",
                   query=HistoryQuery),
-            Route("GET", "/v1/diff", self.on_worker(self.diff), DiffAnswer, "What became of each memory since then",
-                  query=DiffQuery),
+            Route("GET", "/v1/diff", self.on_worker(self.diff), DiffAnswer,
+                  "Return the changes of memories since a time or change", query=DiffQuery),
             Route("POST", "/v1/undo", self.undo, UndoAnswer,
-                "Take back a change, the last one when none is named",
+                "Undo a change, by default the last one",
                   ask=UndoRequest),
         ]  # fmt: skip
 

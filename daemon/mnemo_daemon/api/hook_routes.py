@@ -38,7 +38,7 @@ class HookApi(Resource):
         """Return the route of all events."""
         return [
             Route("POST", "/v1/hooks/{event}", self.hook, HookAnswer,
-                  "What an agent does before a prompt, after a reply, and around a session", ask=HookRequest),
+                  "Report an event of an agent: a prompt, a reply, the start or end of a session", ask=HookRequest),
         ]  # fmt: skip
 
     async def hook(self, request: Request) -> Reply:

@@ -69,19 +69,19 @@ class IngestApi(Resource):
     def routes(self) -> list[Route]:
         """Return the routes of the resource."""
         return [
-            Route("POST", "/v1/memories", self.remember, RememberAnswer, "Remember one thing",
+            Route("POST", "/v1/memories", self.remember, RememberAnswer, "Remember one text",
                   ask=NewMemory, statuses=(200, 201), read_only=READ_ONLY),
-            Route("POST", "/v1/memories/batch", self.remember_many, BatchAnswer, "Remember up to 1,000",
+            Route("POST", "/v1/memories/batch", self.remember_many, BatchAnswer, "Remember up to 1,000 texts",
                   ask=NewMemories, body_max=BULK_BYTES_MAX),
             Route("POST", "/v1/ingest", self.ingest, IngestAnswer, "Remember a text, piece by piece",
                   ask=IngestRequest, body_max=BULK_BYTES_MAX),
             Route("POST", "/v1/extract", self.extract, ExtractAnswer,
                   "Remember a text or conversation with its statements, and return these",
                   ask=ExtractRequest, body_max=BULK_BYTES_MAX),
-            Route("POST", "/v1/turns", self.turns, IngestAnswer, "Remember what was said in a conversation",
+            Route("POST", "/v1/turns", self.turns, IngestAnswer, "Remember the turns of a conversation",
                   ask=TurnsRequest, body_max=BULK_BYTES_MAX),
             Route("POST", "/v1/reclassify", self.reclassify, ReclassifyAnswer,
-                  "Classify and score again what a rule did; without `dry_run: false` report what would change",
+                  "Classify and score memories again where a rule did it; without `dry_run: false` a dry run",
                   ask=ReclassifyRequest, for_person=True),
         ]  # fmt: skip
 

@@ -61,16 +61,16 @@ class LifecycleApi(Resource):
         """Return the routes of the resource."""
         return [
             Route("POST", "/v1/consolidate", self.consolidate, ConsolidateAnswer,
-                  "Run a cycle of consolidation, or say what one would do", ask=ConsolidateRequest, for_person=True),
+                  "Run a cycle of consolidation, or report what one would do", ask=ConsolidateRequest, for_person=True),
             Route("GET", "/v1/consolidate/history", self.history, CyclesAnswer,
-                  "The cycles of consolidation, the last one first", query=CyclesQuery),
+                  "List the cycles of consolidation, the last one first", query=CyclesQuery),
             Route("POST", "/v1/audit", self.audit, AuditPlanAnswer,
-                  "Look through core and working memories, and propose what should be done",
+                  "Review core and working memories, and propose operations",
                   ask=AuditRequest, for_person=True),
             Route("GET", "/v1/review", self.on_worker(self.review), ReviewAnswer,
-                  "The operations that wait for a person", query=ReviewQuery, for_person=True),
+                  "List the operations that wait for approval", query=ReviewQuery, for_person=True),
             Route("POST", "/v1/review/{id}", self.on_worker(self.decide), VerdictAnswer,
-                  "Approve an operation, or reject it", ask=VerdictRequest, for_person=True),
+                  "Approve or reject an operation", ask=VerdictRequest, for_person=True),
         ]  # fmt: skip
 
     async def consolidate(self, request: Request) -> Reply:

@@ -48,17 +48,18 @@ class MaintenanceApi(Resource):
     def routes(self) -> list[Route]:
         """Return the routes of the store as a whole."""
         return [
-            Route("POST", "/v1/check", self.check, CheckAnswer, "Whether everything is as it should be",
+            Route("POST", "/v1/check", self.check, CheckAnswer, "Check the store and its indexes",
                   right="admin"),
             Route("POST", "/v1/repair", self.repair, RepairAnswer,
-                  "Mend what a check finds; delete nothing", ask=RepairRequest, for_person=True),
-            Route("POST", "/v1/backup", self.create_backup, BackupAnswer, "Copy the store, while it is in use",
+                  "Repair the faults that a check finds, without deleting anything", ask=RepairRequest,
+                  for_person=True),
+            Route("POST", "/v1/backup", self.create_backup, BackupAnswer, "Back up the store while it is in use",
                   ask=BackupRequest, for_person=True),
             Route("POST", "/v1/reset", self.reset, ResetAnswer,
                   "Empty the store, after a backup; without `confirm` only report what would be removed",
                   ask=ResetRequest, for_person=True, for_owner=True),
             Route("POST", "/v1/compact", self.compact, CompactAnswer,
-                  "Give up room, and the history that `history.keep` does not ask for", ask=CompactRequest,
+                  "Compact the store, and delete history beyond `history.keep`", ask=CompactRequest,
                   for_person=True),
         ]  # fmt: skip
 

@@ -90,18 +90,21 @@ class MemoriesApi(Resource):
         """Return the routes of the resource."""
         one = MemoryView
         return [
-            Route("GET", "/v1/memories", self.list_memories, MemoryPage, "The newest first", query=ListQuery),
+            Route("GET", "/v1/memories", self.list_memories, MemoryPage, "List memories, the newest first",
+                  query=ListQuery),
             Route("DELETE", "/v1/memories", self.delete_many, BulkDeleteAnswer,
-                  "Move to the trash by ids or filter; without `confirm` a dry run", query=DeleteQuery),
-            Route("GET", _ID_PATH, self.get, one, "One memory", query=GetQuery),
-            Route("GET", f"{_ID_PATH}/edges", self.edges, EdgesAnswer, "The edges of a memory", query=EdgesQuery),
-            Route("PATCH", _ID_PATH, self.edit, one, "Edit", ask=Patch, read_only=READ_ONLY | _NOT_EDITED),
-            Route("DELETE", _ID_PATH, self.delete, DeleteAnswer, "Move to the trash", query=DeleteByIdQuery),
-            Route("POST", f"{_ID_PATH}/restore", self.restore, one, "Back from the trash, discarded or archived"),
-            Route("POST", "/v1/trash/{id}/restore", self.restore, one, "Back from the trash"),
-            Route("GET", "/v1/trash", self.trash, TrashPage, "What is in the trash", query=TrashQuery),
-            Route("GET", "/v1/recent", self.recent, SearchAnswer, "By when it happened", query=RecentQuery),
-            Route("GET", "/v1/tags", self.tags, TagsAnswer, "How many memories have each tag", query=TagsQuery),
+                  "Move memories to the trash by ids or filter; without `confirm` a dry run", query=DeleteQuery),
+            Route("GET", _ID_PATH, self.get, one, "Return one memory", query=GetQuery),
+            Route("GET", f"{_ID_PATH}/edges", self.edges, EdgesAnswer, "Return the edges of a memory",
+                  query=EdgesQuery),
+            Route("PATCH", _ID_PATH, self.edit, one, "Edit a memory", ask=Patch, read_only=READ_ONLY | _NOT_EDITED),
+            Route("DELETE", _ID_PATH, self.delete, DeleteAnswer, "Move a memory to the trash", query=DeleteByIdQuery),
+            Route("POST", f"{_ID_PATH}/restore", self.restore, one, "Restore a trashed, discarded or archived memory"),
+            Route("POST", "/v1/trash/{id}/restore", self.restore, one, "Restore a memory from the trash"),
+            Route("GET", "/v1/trash", self.trash, TrashPage, "List the memories in the trash", query=TrashQuery),
+            Route("GET", "/v1/recent", self.recent, SearchAnswer, "List memories by the time of their event",
+                  query=RecentQuery),
+            Route("GET", "/v1/tags", self.tags, TagsAnswer, "Count the memories of each tag", query=TagsQuery),
         ]  # fmt: skip
 
     async def list_memories(self, request: Request) -> Reply:

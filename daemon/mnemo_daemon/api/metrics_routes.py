@@ -1,7 +1,7 @@
-"""GET /metrics: the state of the daemon in numbers, for Prometheus. SPEC 13
+"""GET /metrics: metrics of the daemon in the text format of Prometheus. SPEC 13
 
-No label has a text, a namespace, a path or anything else that a person or program wrote: states, the names of the
-program's own parts, and the templates of routes are all there is.
+The values of labels are states, names of the daemon's own parts, and templates of routes: never a text, a namespace, a
+path or anything else that a person or program wrote.
 """
 
 import os
@@ -34,7 +34,7 @@ class MetricsApi(Resource):
     def routes(self) -> list[Route]:
         """Return the routes of the resource."""
         return [
-            Route("GET", path, self.metrics, bytes, "The state in numbers, for Prometheus", before_open=True,
+            Route("GET", path, self.metrics, bytes, "Return the metrics for Prometheus", before_open=True,
                   content_type="text/plain")
             for path in ("/metrics", "/v1/metrics")
         ]  # fmt: skip

@@ -27,14 +27,17 @@ class NotesApi(Resource):
     """The handlers."""
 
     def routes(self) -> list[Route]:
+        """Return the routes of the resource."""
         return [
-            Route("GET", "/v1/notes/roots", self.notes_status, NotesStatus, "The watched folders"),
+            Route("GET", "/v1/notes/roots", self.notes_status, NotesStatus, "Return the watched folders"),
             Route("POST", "/v1/notes/roots", self.add_root, NotesRootStatus, "Watch a folder",
                   ask=NewRootRequest, for_person=True, for_owner=True),
             Route("DELETE", "/v1/notes/roots", self.remove_root, BulkDeleteAnswer,
-                  "Watch it no more; its memories go to the trash", query=RootQuery, for_person=True),
-            Route("GET", "/v1/notes/status", self.notes_status, NotesStatus, "Folders, and what was skipped"),
-            Route("POST", "/v1/notes/rescan", self.rescan, NotesStatus, "Compare every folder now", right="admin"),
+                  "Stop watching a folder, and move its memories to the trash", query=RootQuery, for_person=True),
+            Route("GET", "/v1/notes/status", self.notes_status, NotesStatus,
+                  "Return the watched folders and the files that were skipped"),
+            Route("POST", "/v1/notes/rescan", self.rescan, NotesStatus, "Compare all folders with the store now",
+                  right="admin"),
         ]  # fmt: skip
 
     async def notes_status(self, _: Request) -> Reply:

@@ -51,12 +51,12 @@ class ProfilesApi(Resource):
     def routes(self) -> list[Route]:
         """Return the routes of the resource."""
         return [
-            Route("GET", "/v1/profile", self.on_worker(self.profile), ProfileAnswer, "The lasting facts about the user",
+            Route("GET", "/v1/profile", self.on_worker(self.profile), ProfileAnswer, "Return the profile of the user",
                   query=ProfileQuery),
             Route("PUT", "/v1/profile", self.on_worker(self.update), ProfileUpdateAnswer,
                   "Write and remove entries of a profile", ask=ProfileUpdate),
             Route("GET", "/v1/projects/{name}", self.on_worker(self.project), ProjectAnswer,
-                  "The lasting facts about a project", query=ProfileQuery),
+                  "Return the profile of a project", query=ProfileQuery),
             Route("POST", "/v1/compress", self.compress, CompressAnswer,
                   "Summarize the oldest conversations, and lift old items to profiles", ask=CompressRequest),
         ]  # fmt: skip

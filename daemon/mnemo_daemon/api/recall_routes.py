@@ -69,13 +69,13 @@ class RecallApi(Resource):
     def routes(self) -> list[Route]:
         """Return the routes of questions."""
         return [
-            Route("POST", "/v1/recall", self.recall, RecallAnswer, "What is known about a question",
+            Route("POST", "/v1/recall", self.recall, RecallAnswer, "Return the memories that answer a question best",
                   ask=RecallRequest, right="read"),
-            Route("POST", "/v1/why", self.why, WhyAnswer, "Why one is, or is not, among the answers",
+            Route("POST", "/v1/why", self.why, WhyAnswer, "Explain why a memory is, or is not, among the answers",
                   ask=WhyRequest, right="read"),
-            Route("GET", "/v1/search", self.search, SearchAnswer, "By words alone", query=SearchQuery),
+            Route("GET", "/v1/search", self.search, SearchAnswer, "Search by words alone", query=SearchQuery),
             Route("POST", "/v1/context", self.context, ContextAnswer,
-                  "The block to put before a prompt", ask=ContextRequest, right="read"),
+                  "Return the block of memories to put before a prompt", ask=ContextRequest, right="read"),
         ]  # fmt: skip
 
     async def recall(self, request: Request) -> Reply:

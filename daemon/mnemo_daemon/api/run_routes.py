@@ -51,7 +51,7 @@ class RunsApi(Resource):
             Route("POST", "/v1/runs/{run}/steps", self.add_step, RememberAnswer,
                   "Remember a step of an agent's run, or change it", ask=NewStep, statuses=(200, 201)),
             Route("GET", "/v1/runs/{run}/steps", self.on_worker(self.steps), StepsAnswer,
-                  "The steps of a run, in order", query=StepsQuery),
+                  "Return the steps of a run in order", query=StepsQuery),
             Route("POST", "/v1/runs/{run}/summary", self.summarize, RunSummaryAnswer,
                   "Summarize a run, unless that was done and no step has changed", ask=RunSummaryRequest,
                   statuses=(200, 201)),

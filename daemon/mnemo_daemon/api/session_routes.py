@@ -39,9 +39,9 @@ class SessionsApi(Resource):
         """Return the routes of the resource."""
         return [
             Route("GET", "/v1/sessions", self.on_worker(self.sessions), SessionsAnswer,
-                  "The conversations, latest first", query=SessionsQuery),
+                  "List the conversations, the latest first", query=SessionsQuery),
             Route("GET", "/v1/sessions/{id}", self.on_worker(self.session), SessionAnswer,
-                  "A conversation with its turns by tier", query=SessionsQuery),
+                  "Return a conversation with its turns by tier", query=SessionsQuery),
             Route("POST", "/v1/sessions/{id}/end", self.end, SessionFiledAnswer,
                   "End a conversation: all of its turns are filed in pairs", ask=SessionRequest),
             Route("POST", "/v1/sessions/{id}/consolidate", self.consolidate, SessionFiledAnswer,

@@ -43,7 +43,7 @@ class StateApi(Resource):
         """Return the route."""
         return [
             Route("GET", "/v1/state", self.on_worker(self.state), StateAnswer,
-                  "The tiers, topic nodes and jobs at present", query=StateQuery),
+                  "Return the present tiers, topic nodes and jobs", query=StateQuery),
         ]  # fmt: skip
 
     def state(self, request: Request) -> StateAnswer:

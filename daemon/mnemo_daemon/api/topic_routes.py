@@ -30,11 +30,11 @@ class TopicsApi(Resource):
     def routes(self) -> list[Route]:
         """Return the routes of the resource."""
         return [
-            Route("GET", "/v1/topics", self.topics, TopicsAnswer, "The tree of topics", query=TopicsQuery),
+            Route("GET", "/v1/topics", self.topics, TopicsAnswer, "Return the tree of topics", query=TopicsQuery),
             Route("POST", "/v1/topics/expand", self.on_worker(self.expand), ExpandAnswer,
-                  "The members of topics", ask=ExpandRequest, right="read"),
+                  "Return the members of topics", ask=ExpandRequest, right="read"),
             Route("POST", "/v1/topics/rebuild", self.on_worker(self.rebuild), TopicsAnswer,
-                  "Build the tree of topics from the beginning, behind the answer", ask=RebuildTopicsRequest,
+                  "Build the tree of topics from the beginning, in the background", ask=RebuildTopicsRequest,
                   right="admin"),
         ]  # fmt: skip
 

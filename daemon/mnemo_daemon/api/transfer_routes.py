@@ -67,10 +67,11 @@ class TransferApi(Resource):
 
     def routes(self) -> list[Route]:
         return [
-            Route("GET", "/v1/export", self.export, bytes, "Everything, as JSON lines", query=ExportQuery,
+            Route("GET", "/v1/export", self.export, bytes, "Export all memories as JSON lines", query=ExportQuery,
                   for_person=True, for_owner=True, content_type=JSON_LINES),
-            Route("POST", "/v1/import", self.import_export, bytes, "An export of ours, or of another tool",
-                  query=ImportQuery, content_type=JSON_LINES, streams=True),
+            Route("POST", "/v1/import", self.import_export, bytes,
+                  "Import an export of mnemo or another tool, or transcripts", query=ImportQuery,
+                  content_type=JSON_LINES, streams=True),
         ]  # fmt: skip
 
     # Out

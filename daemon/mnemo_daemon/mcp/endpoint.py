@@ -1,7 +1,7 @@
 """POST /mcp: the route that hands requests of agents over to the official SDK, which its first request loads. SPEC 13
 
-The SDK takes a second and 40 MB to import, so a daemon that no agent uses does without it; a thread imports it, while
-other requests are answered. What arrives here has the entry point `mcp`, and so at most the trust of an agent.
+The SDK takes a second and 40 MB to import. It is therefore imported by the first request, on a thread, while other
+requests are answered. Requests of this route have the entry point `mcp`, and so at most the trust of an agent.
 
 The handshake of the older protocol names the agent once, and no session is kept: the id of the session is the name
 itself, encoded, which the client sends along from then on.
@@ -123,7 +123,7 @@ def load_sdk() -> AppMaker:
     importlib.invalidate_caches()
     from mnemo_daemon.mcp.sdk_server import running_app
 
-    gc.freeze()  # thousands of classes, which no collection needs to look at
+    gc.freeze()  # excludes thousands of classes from garbage collection
     return running_app
 
 

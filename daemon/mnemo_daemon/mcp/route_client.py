@@ -22,8 +22,8 @@ Parameter = str | int | float | bool | Sequence[str]
 class RouteClient:
     """A client of the route table on behalf of `agent`, None where it did not say its name.
 
-    `request` is the one that came in: who is at the other end of its connection, its rights, its entry point and its
-    namespace hold for every request that is made here. `problem` says why the store is degraded, "" when it is not.
+    Every request that is made here has the peer, the rights, the entry point and the namespace of `request`, which came
+    in. `problem` returns the reason why the store is degraded, "" when it is not.
     """
 
     def __init__(self, table: RouteTable, problem: Callable[[], str], request: Request, agent: str | None) -> None:
@@ -47,9 +47,9 @@ class RouteClient:
         body: msgspec.Struct | None = None,
         query: Mapping[str, Parameter] | None = None,
     ) -> T:
-        """Return the answer of a route. A namespace in body or query string holds instead of the request's own.
+        """Return the answer of a route. A namespace in body or query string replaces the request's own.
 
-        Raises a Refusal, also for errors that no Refusal was meant for, which are then in the log.
+        Raises a Refusal, also for an unexpected error, which is then in the log.
         """
         route, parts = self._table.find(method, path, self.request.grant)
         asked = decode_body(b"" if body is None else msgspec.json.encode(body), route)
@@ -67,7 +67,7 @@ class RouteClient:
 
 
 def segment(text: str) -> str:
-    """The text as a segment of a path."""
+    """Return the text as a segment of a path."""
     return quote(text, safe="")
 
 

@@ -1,7 +1,7 @@
 """The latest changes of the store, for readers that follow them. SPEC 13
 
-The feed keeps the last FEED_CHANGES changes, and each reader only its place in them: a slow reader costs nothing, and
-learns that it missed some. Contents are not kept: ids, namespaces and the kinds of changes are.
+The feed keeps the last FEED_CHANGES changes, and each reader keeps its place in them, so that a slow reader occupies no
+memory and learns that it has missed changes. The feed has ids, namespaces and kinds of changes, no contents.
 """
 
 import threading
@@ -21,7 +21,7 @@ ChangeKind = Literal["added", "changed", "trashed", "discarded", "erased"]
 
 
 class MemoryChange(NamedTuple):
-    """The change of one memory; of an erased one nothing but the id is known."""
+    """The change of one memory. Of an erased memory, only the id is known."""
 
     id: str
     kind: ChangeKind
@@ -39,7 +39,7 @@ class FeedChange(NamedTuple):
 
 
 class FeedSlice(NamedTuple):
-    """The changes behind a place, the seq to go on from, and whether changes between both are not kept any more."""
+    """The changes after a place, the seq to continue from, and whether changes between both are missing."""
 
     changes: list[FeedChange]
     seq: int
@@ -88,7 +88,7 @@ class ChangeFeed:
                 self._wakers.remove(wake)
 
     def read(self, seq: int) -> FeedSlice:
-        """The next changes behind a seq."""
+        """Return the next changes after a seq."""
         with self._lock:
             has_gap = seq < self._before or seq > self.seq
             start = self._before if has_gap else seq

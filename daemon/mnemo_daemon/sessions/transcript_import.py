@@ -1,9 +1,9 @@
 """Import of the transcripts that agents and chat programs keep, through the same intake as any turn. SPEC 5, 8
 
-A turn comes in with its own time, trust `import`, and the session `TOOL:ID`; a session whose last turn is old has
-ended, and is filed. Turns are committed in slices, in the order of the conversation. The record of a session knows the
-time of its last turn: those up to it are known, so that a transcript that has grown, or an import that was interrupted,
-goes on behind it. What the gate rejects is counted and not stored: it is still in the transcript.
+A turn has its own time, trust `import`, and the session `TOOL:ID`; a session whose last turn is old has ended, and is
+filed. Turns are committed in slices, in the order of the conversation. The record of a session has the time of its last
+turn. Turns up to that time are skipped, so that a repeated import of a transcript adds only its later turns, and an
+interrupted import continues. Turns that the gate rejects are counted and not stored: they are still in the transcript.
 """
 
 from collections.abc import Iterator, Sequence
@@ -318,7 +318,7 @@ class TranscriptImport:
         def write(items: Sequence[IngestItem]) -> list[Decision | None]:
             kept = [(place, item) for place, item in enumerate(items) if not item.discard_reason]
             outcomes.update({place: item.discard_reason for place, item in enumerate(items) if item.discard_reason})
-            # What a transcript repeats, such as the beginning of a forked conversation, is no repetition.
+            # A turn that several transcripts contain, as forks of a conversation do, does not count as repeated.
             policies = [item.policy._replace(on_equal=_unless_stored(item.policy)) for _, item in kept]
             asked = [item._replace(policy=policy) for (_, item), policy in zip(kept, policies, strict=True)]
             decisions: list[Decision | None] = [None] * len(items)

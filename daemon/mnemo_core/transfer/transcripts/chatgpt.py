@@ -96,7 +96,7 @@ def parse(place: str, item: Any, moment: parts.TimeReader) -> Iterator[parts.Tra
 
 
 def _branch(found: _ExportedConversation) -> list[str]:
-    """The nodes from the first to the current one; without a current one, the newest branch."""
+    """Return the nodes from the first to the current one; without a current one, the newest branch."""
     nodes = found.mapping
     last = found.current_node
     if last not in nodes:
@@ -146,7 +146,7 @@ def _reason_of(message: _TreeMessage) -> parts.LeftOutReason | None:
 
 
 def _text_of(part: Any) -> str | None:
-    """The words of a part that is no text; None for a picture or file. What was spoken is there as a transcription."""
+    """Return the transcription of a spoken part; None for a picture or file."""
     if isinstance(part, dict) and part.get("content_type") == "audio_transcription":
         text = part.get("text")
         return text if isinstance(text, str) else None

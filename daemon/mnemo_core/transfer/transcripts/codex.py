@@ -1,7 +1,7 @@
 """Parser of Codex's rollouts: ~/.codex/sessions/YYYY/MM/DD/rollout-TIME-ID.jsonl.
 
 Present files have an envelope a line, {"timestamp", "type", "payload"}: `session_meta` (the first is the file's own;
-a forked conversation has those of its ancestors behind it), `response_item` (message, reasoning, function_call and its
+in a forked conversation those of its ancestors follow), `response_item` (message, reasoning, function_call and its
 output, …), `turn_context`, `compacted`, and `event_msg`, which shows on the screen what the items say. Files of 2025
 begin with a bare {"id", "timestamp", "instructions"} and have the items without an envelope and without times, between
 {"record_type": "state"}.
@@ -41,7 +41,7 @@ _item = msgspec.json.Decoder(_RolloutItem).decode
 _content = msgspec.json.Decoder(_ItemContent).decode
 _TEXTS = frozenset({"input_text", "output_text", "text"})
 _ENVELOPES = frozenset({"session_meta", "response_item", "turn_context", "event_msg", "compacted"})
-# What the screen showed repeats the items, or counts tokens; a `turn_context` is the program's state.
+# An `event_msg` repeats items as the screen showed them, or counts tokens; a `turn_context` is the program's state.
 _SHOWN = frozenset({"event_msg", "turn_context"})
 
 

@@ -1,8 +1,8 @@
-"""The parts of a transcript: conversations, turns, and all that is no turn. SPEC 5
+"""The parts of a transcript: conversations, turns, and everything else. SPEC 5
 
-A parser reads a transcript part by part, in the order of the file, and keeps nothing of it. What it cannot read is a
-`DamagedPart`; it goes on behind it. Text that a program, and neither side of the conversation, put into a turn is
-removed from it, and each removal is one `LeftOut` with its reason.
+A parser yields the parts of a transcript in the order of the file, and keeps none of them. A part that it cannot read
+is a `DamagedPart`, after which it continues. Text that a program inserted into a turn is removed from it, and each
+removal is one `LeftOut` with its reason.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -41,14 +41,14 @@ TimeReader = Callable[[Any], int | None]
 
 
 class ConversationStart(NamedTuple):
-    """The turns behind it belong to this conversation; `at` (ms) is when it began, where that is known."""
+    """The conversation to which the following turns belong; `at` (ms) is its beginning, where that is known."""
 
     id: str
     at: int | None = None
 
 
 class TranscriptTurn(NamedTuple):
-    """One side of a conversation at one time; `place` says where it stands in the file."""
+    """A turn of one side of a conversation; `place` is its location in the file."""
 
     role: Literal["user", "agent"]
     text: str
@@ -57,13 +57,13 @@ class TranscriptTurn(NamedTuple):
 
 
 class LeftOut(NamedTuple):
-    """A part of the transcript that is no turn, or a part of a turn that none of its sides wrote."""
+    """A part of the transcript that is not a turn, or a part of a turn that neither side wrote."""
 
     reason: LeftOutReason
 
 
 class DamagedPart(NamedTuple):
-    """A part that cannot be read, and why."""
+    """A part that cannot be read, and the reason."""
 
     place: str
     why: str
