@@ -5,18 +5,16 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from mnemo_client.protocol.ingestion import PieceAnswer
-from mnemo_client.protocol.primitives import AnswerBody, Namespace, RequestBody, ShortText, Time
+from mnemo_client.protocol.primitives import AnswerBody, ScopedRequest, ShortText, Time
 from mnemo_client.protocol.retrieval import AskAnswer
 
 Message = Annotated[str, Meta(min_length=1, max_length=8192)]
 
 
-class ExplainSessionRequest(RequestBody):
+class ExplainSessionRequest(ScopedRequest):
     """POST /v1/sessions/{id}/explain. [T]"""
 
     query: Message
-    namespace: Namespace | None = None
-    user_id: ShortText | None = None
     tags: list[str] = []  # all of them
     now: Time | None = None
 
@@ -72,13 +70,11 @@ class SessionTrace(AnswerBody):
     degraded: list[str] = []
 
 
-class ChatRequest(RequestBody):
+class ChatRequest(ScopedRequest):
     """POST /v1/sessions/{id}/chat. [T]"""
 
     message: Message
     speaker: ShortText | None = None
-    namespace: Namespace | None = None
-    user_id: ShortText | None = None
     agent_id: ShortText | None = None
     explain: bool = False  # with `trace`
 

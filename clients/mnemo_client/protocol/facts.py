@@ -4,7 +4,16 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from mnemo_client.protocol.primitives import LIMIT_DEFAULT, AnswerBody, Limit, Namespace, RequestBody, ShortText, Time
+from mnemo_client.protocol.primitives import (
+    LIMIT_DEFAULT,
+    AnswerBody,
+    Limit,
+    Namespace,
+    RequestBody,
+    ScopedRequest,
+    ShortText,
+    Time,
+)
 from mnemo_client.protocol.retrieval import FactChainView
 
 FACTS_PER_REQUEST_MAX = 100
@@ -72,11 +81,9 @@ class NewFactsAnswer(AnswerBody):
     namespace: str = "default"
 
 
-class FactsQuery(RequestBody):
+class FactsQuery(ScopedRequest):
     """GET /v1/facts: those that name the entity, the latest first; without one, all."""
 
-    namespace: Namespace | None = None
-    user_id: ShortText | None = None
     entity: str = ""
     include_superseded: bool = False
     as_of: str | None = None
@@ -92,13 +99,11 @@ class FactsAnswer(AnswerBody):
     degraded: list[str] = []  # `facts`: there are more than are kept in memory
 
 
-class FactGraphQuery(RequestBody):
+class FactGraphQuery(ScopedRequest):
     """GET /v1/facts/graph."""
 
     entity: Annotated[str, Meta(min_length=1, max_length=512)]
     hops: Hops = 2
-    namespace: Namespace | None = None
-    user_id: ShortText | None = None
 
 
 class FactGraphAnswer(AnswerBody):
@@ -110,11 +115,9 @@ class FactGraphAnswer(AnswerBody):
     namespace: str = "default"
 
 
-class FactConflictsQuery(RequestBody):
+class FactConflictsQuery(ScopedRequest):
     """GET /v1/facts/conflicts."""
 
-    namespace: Namespace | None = None
-    user_id: ShortText | None = None
     subject: str = ""
     predicate: str = ""
 
@@ -124,13 +127,11 @@ class FactConflictsAnswer(AnswerBody):
     namespace: str = "default"
 
 
-class FactHistoryQuery(RequestBody):
+class FactHistoryQuery(ScopedRequest):
     """GET /v1/facts/history."""
 
     subject: Annotated[str, Meta(min_length=1, max_length=512)]
     predicate: str = ""
-    namespace: Namespace | None = None
-    user_id: ShortText | None = None
 
 
 class FactHistoryAnswer(AnswerBody):

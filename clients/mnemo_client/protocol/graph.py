@@ -1,7 +1,7 @@
 """The wire types of /v1/graph: topic nodes, and the edges between them. SPEC 10.2, 13"""
 
 from mnemo_client.protocol.choices import NodeRelation
-from mnemo_client.protocol.primitives import AnswerBody, Namespace, RequestBody, ShortText
+from mnemo_client.protocol.primitives import AnswerBody, ScopedRequest
 
 
 class GraphNodeView(AnswerBody):
@@ -46,11 +46,8 @@ class GroupView(AnswerBody):
     named: bool = False  # by a language model
 
 
-class AbstractRequest(RequestBody):
+class AbstractRequest(ScopedRequest):
     """POST /v1/graph/abstract."""
-
-    user_id: ShortText | None = None
-    namespace: Namespace | None = None
 
 
 class AbstractAnswer(AnswerBody):
@@ -59,12 +56,10 @@ class AbstractAnswer(AnswerBody):
     groups: list[GroupView]
 
 
-class DedupeRequest(RequestBody):
+class DedupeRequest(ScopedRequest):
     """POST /v1/graph/dedupe."""
 
     dry_run: bool = False
-    user_id: ShortText | None = None
-    namespace: Namespace | None = None
 
 
 class DedupeAnswer(AnswerBody):

@@ -2,10 +2,10 @@
 
 from mnemo_client.protocol.choices import HookEvent
 from mnemo_client.protocol.ingestion import PieceAnswer
-from mnemo_client.protocol.primitives import AnswerBody, Namespace, RequestBody, ShortText, Time
+from mnemo_client.protocol.primitives import AnswerBody, ScopedRequest, ShortText, Time
 
 
-class HookRequest(RequestBody):
+class HookRequest(ScopedRequest):
     """POST /v1/hooks/{event}. Before a prompt: `prompt`. After a reply: `session_id`, and `prompt` and `reply` as far
     as they are to be stored, and `at` if they were said earlier than now. At the start and end of a session:
     `session_id`."""
@@ -16,8 +16,6 @@ class HookRequest(RequestBody):
     speaker: ShortText | None = None  # of the prompt
     at: Time | None = None  # of prompt and reply; null: now
     agent_id: ShortText | None = None
-    user_id: ShortText | None = None
-    namespace: Namespace | None = None
 
 
 class HookAnswer(AnswerBody):

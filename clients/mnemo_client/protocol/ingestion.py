@@ -7,7 +7,7 @@ from msgspec import Meta
 
 from mnemo_client.protocol.choices import Category, Dedup, Kind, Outcome, Relation, TurnRole, Wait
 from mnemo_client.protocol.memories import MemoryView
-from mnemo_client.protocol.primitives import AnswerBody, Namespace, RequestBody, ShortText, Time, Unit
+from mnemo_client.protocol.primitives import AnswerBody, Namespace, RequestBody, ScopedRequest, ShortText, Time, Unit
 
 
 class ScoresView(AnswerBody):
@@ -84,7 +84,7 @@ class NewMemories(RequestBody):
     namespace: Namespace | None = None
 
 
-class IngestRequest(RequestBody):
+class IngestRequest(ScopedRequest):
     """POST /v1/ingest: a text that is split into pieces, which may be rejected. Fields as in NewMemory. [L 1]"""
 
     text: str
@@ -96,8 +96,6 @@ class IngestRequest(RequestBody):
     expires_at: Time | None = None
     speaker: ShortText | None = None
     tags: list[str] = []
-    namespace: Namespace | None = None
-    user_id: ShortText | None = None
     agent_id: ShortText | None = None
     run_id: ShortText | None = None
     session_id: ShortText | None = None
@@ -121,13 +119,11 @@ class Turn(RequestBody):
     at: Time | None = None
 
 
-class TurnsRequest(RequestBody):
+class TurnsRequest(ScopedRequest):
     """POST /v1/turns. [T]"""
 
     session_id: Annotated[str, Meta(min_length=1, max_length=128)]
     turns: Annotated[list[Turn], Meta(min_length=1, max_length=1000)]
-    namespace: Namespace | None = None
-    user_id: ShortText | None = None
     agent_id: ShortText | None = None
     run_id: ShortText | None = None
     tags: list[str] = []
@@ -136,7 +132,7 @@ class TurnsRequest(RequestBody):
     explain: bool = False
 
 
-class ExtractRequest(RequestBody):
+class ExtractRequest(ScopedRequest):
     """POST /v1/extract: a text, or the turns of a conversation, of those roles alone. [E16, G]"""
 
     text: str | None = None
@@ -146,8 +142,6 @@ class ExtractRequest(RequestBody):
     speaker: ShortText | None = None  # of the text
     source: Annotated[str, Meta(max_length=64)] | None = None  # of the text
     tags: list[str] = []
-    namespace: Namespace | None = None
-    user_id: ShortText | None = None
     agent_id: ShortText | None = None
     run_id: ShortText | None = None
     session_id: ShortText | None = None
@@ -175,11 +169,9 @@ class IngestAnswer(AnswerBody):
     degraded: list[str] = []
 
 
-class ReclassifyRequest(RequestBody):
+class ReclassifyRequest(ScopedRequest):
     """POST /v1/reclassify: classifies and scores again every memory that a rule classified and scored."""
 
-    namespace: Namespace | None = None
-    user_id: ShortText | None = None
     dry_run: bool = True
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, UnsetType
 
 from mnemo_client.protocol.choices import Category, Dedup, Form, Kind, Layer, Relation, State, Trust, Wait
-from mnemo_client.protocol.primitives import AnswerBody, Namespace, RequestBody, ShortText, Time, Unit
+from mnemo_client.protocol.primitives import AnswerBody, RequestBody, ScopedRequest, ShortText, Time, Unit
 
 READ_ONLY = frozenset({  # fields that only the daemon sets: 400 `read_only`; `layer` is accepted and ignored
     "id", "modified_at", "version", "decay_rate", "importance_source", "trust", "method", "compressed",
@@ -18,11 +18,9 @@ READ_ONLY = frozenset({  # fields that only the daemon sets: 400 `read_only`; `l
 })  # fmt: skip
 
 
-class FilterParameters(RequestBody, kw_only=True):
+class FilterParameters(ScopedRequest, kw_only=True):
     """The parameters that choose memories: those that pass all of them, of one namespace."""
 
-    namespace: Namespace | None = None
-    user_id: ShortText | None = None
     agent_id: ShortText | None = None
     run_id: ShortText | None = None
     session_id: ShortText | None = None
@@ -117,7 +115,7 @@ class MemoryView(AnswerBody):
     turn: TurnView | None = None
 
 
-class NewMemory(RequestBody):
+class NewMemory(ScopedRequest):
     """POST /v1/memories. Only `content` is required.
 
     Under a known `key` an absent field stays as it is; null or an empty list clears it, and lets the rules decide kind,
@@ -135,8 +133,6 @@ class NewMemory(RequestBody):
     speaker: ShortText | UnsetType | None = UNSET
     source: Annotated[str, Meta(max_length=64)] | UnsetType | None = UNSET
     tags: list[str] | UnsetType = UNSET
-    namespace: Namespace | None = None
-    user_id: ShortText | None = None
     agent_id: ShortText | UnsetType | None = UNSET
     run_id: ShortText | UnsetType | None = UNSET
     session_id: ShortText | UnsetType | None = UNSET

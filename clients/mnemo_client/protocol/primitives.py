@@ -21,6 +21,13 @@ class RequestBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit
     """A request body. An unknown field is an error that names it."""
 
 
+class ScopedRequest(RequestBody, kw_only=True):
+    """A request about the memories of a namespace (null: that of X-Namespace, else `default`) and a user (`local`)."""
+
+    namespace: Namespace | None = None
+    user_id: ShortText | None = None
+
+
 class AnswerBody(msgspec.Struct, kw_only=True):
     """An answer body. Unknown fields, as a newer daemon may send, are ignored."""
 

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from mnemo_client.protocol.choices import Trust
-from mnemo_client.protocol.primitives import AnswerBody, Namespace, RequestBody, ShortText
+from mnemo_client.protocol.primitives import AnswerBody, RequestBody, ScopedRequest, ShortText
 
 ENTRIES_PER_LIST_MAX = 100  # that one request writes
 PROJECT_CHARACTERS_MAX = 24  # with `project:` before it, the name is a tag
@@ -59,7 +59,7 @@ class NewProfileEntry(RequestBody):
 NewEntries = Annotated[list[NewProfileEntry], Meta(max_length=ENTRIES_PER_LIST_MAX)]
 
 
-class ProfileUpdate(RequestBody):
+class ProfileUpdate(ScopedRequest):
     """PUT /v1/profile: entries to write, by their lists, and ids of entries to move to the trash; all or nothing.
 
     The last three lists are those of a `project`, and are given with it; the first three without.
@@ -73,9 +73,7 @@ class ProfileUpdate(RequestBody):
     next_steps: NewEntries = []
     remove: Annotated[list[str], Meta(max_length=ENTRIES_PER_LIST_MAX)] = []
     project: Annotated[str, Meta(min_length=1, max_length=PROJECT_CHARACTERS_MAX)] | None = None
-    user_id: ShortText | None = None
     agent_id: ShortText | None = None
-    namespace: Namespace | None = None
 
 
 class ProfileUpdateAnswer(AnswerBody):
@@ -88,14 +86,12 @@ class ProfileUpdateAnswer(AnswerBody):
     namespace: str = "default"
 
 
-class CompressRequest(RequestBody):
+class CompressRequest(ScopedRequest):
     """POST /v1/compress."""
 
     sessions: Annotated[int, Meta(ge=0, le=100)] | None = None  # the oldest; null: those beyond the threshold
     cutoff_hours: Annotated[int, Meta(ge=0, le=876_000)] | None = 48  # lift what was stored before; null: nothing
     dry_run: bool = False
-    user_id: ShortText | None = None
-    namespace: Namespace | None = None
 
 
 class SummarizedSession(AnswerBody):

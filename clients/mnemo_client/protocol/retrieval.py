@@ -15,7 +15,7 @@ from mnemo_client.protocol.choices import (
     Verdict,
 )
 from mnemo_client.protocol.memories import FilterParameters, MemoryView
-from mnemo_client.protocol.primitives import AnswerBody, Namespace, RequestBody, ShortText, Time, Unit
+from mnemo_client.protocol.primitives import AnswerBody, ScopedRequest, ShortText, Time, Unit
 
 TopK = Annotated[int, Meta(ge=1, le=100)]
 
@@ -208,13 +208,11 @@ class ContextAnswer(AnswerBody):
     abstained: bool = False  # no result is close enough to be an answer
 
 
-class AskRequest(RequestBody):
+class AskRequest(ScopedRequest):
     """POST /v1/ask: a question answered from memories alone. SPEC 11 [E]"""
 
     question: str
     top_k: Annotated[int, Meta(ge=1, le=8)] = 5  # memories that the answer may rest on
-    namespace: Namespace | None = None
-    user_id: ShortText | None = None
     session_id: ShortText | None = None
     tags: list[str] = []
     since: Time | None = None

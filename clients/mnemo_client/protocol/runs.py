@@ -6,10 +6,10 @@ from msgspec import Meta
 
 from mnemo_client.protocol.choices import Outcome
 from mnemo_client.protocol.memories import MemoryView
-from mnemo_client.protocol.primitives import AnswerBody, Namespace, RequestBody, ShortText, Time
+from mnemo_client.protocol.primitives import AnswerBody, ScopedRequest, ShortText, Time
 
 
-class NewStep(RequestBody):
+class NewStep(ScopedRequest):
     """POST /v1/runs/{run}/steps. A number that the run has already changes that step as a whole."""
 
     step_number: Annotated[int, Meta(ge=0, le=1_000_000)]
@@ -21,8 +21,6 @@ class NewStep(RequestBody):
     event_at: Time | None = None
     agent_id: ShortText | None = None
     session_id: ShortText | None = None
-    user_id: ShortText | None = None
-    namespace: Namespace | None = None
 
 
 class StepsAnswer(AnswerBody):
@@ -35,11 +33,8 @@ class StepsAnswer(AnswerBody):
     namespace: str = "default"
 
 
-class RunSummaryRequest(RequestBody):
+class RunSummaryRequest(ScopedRequest):
     """POST /v1/runs/{run}/summary."""
-
-    user_id: ShortText | None = None
-    namespace: Namespace | None = None
 
 
 class RunSummaryAnswer(AnswerBody):

@@ -1,7 +1,7 @@
 """The wire types of /v1 for sessions: the tiers of their turns, the pairs in the registry, and their end. SPEC 8, 13"""
 
 from mnemo_client.protocol.memories import MemoryView
-from mnemo_client.protocol.primitives import AnswerBody, Namespace, RequestBody, ShortText
+from mnemo_client.protocol.primitives import AnswerBody, ScopedRequest
 
 
 class SessionView(AnswerBody):
@@ -55,11 +55,8 @@ class SessionAnswer(AnswerBody):
     cursor: str | None = None
 
 
-class SessionRequest(RequestBody):
+class SessionRequest(ScopedRequest):
     """POST /v1/sessions/{id}/end and /consolidate."""
-
-    user_id: ShortText | None = None
-    namespace: Namespace | None = None
 
 
 class SessionFiledAnswer(AnswerBody):

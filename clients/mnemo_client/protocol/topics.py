@@ -5,7 +5,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from mnemo_client.protocol.memories import MemoryView
-from mnemo_client.protocol.primitives import AnswerBody, Namespace, RequestBody, ShortText
+from mnemo_client.protocol.primitives import AnswerBody, ScopedRequest
 
 MEMBERS_DEFAULT = 20
 
@@ -34,14 +34,12 @@ class TopicsAnswer(AnswerBody):
     namespace: str = "default"
 
 
-class ExpandRequest(RequestBody):
+class ExpandRequest(ScopedRequest):
     """POST /v1/topics/expand. `limit`: members of each topic; a `cursor` continues the only one of `ids`."""
 
     ids: Annotated[list[TopicId], Meta(min_length=1, max_length=20)]
     limit: Annotated[int, Meta(ge=1, le=100)] = MEMBERS_DEFAULT
     cursor: str = ""
-    user_id: ShortText | None = None
-    namespace: Namespace | None = None
 
 
 class TopicMembersView(AnswerBody):
@@ -62,8 +60,5 @@ class ExpandAnswer(AnswerBody):
     namespace: str = "default"
 
 
-class RebuildTopicsRequest(RequestBody):
+class RebuildTopicsRequest(ScopedRequest):
     """POST /v1/topics/rebuild."""
-
-    user_id: ShortText | None = None
-    namespace: Namespace | None = None
