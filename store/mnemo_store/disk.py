@@ -128,6 +128,14 @@ def is_disk_full(error: OSError) -> bool:
     return error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
+def file_size(path: Path) -> int:
+    """Return the size of a file; 0 if it does not exist, or no longer."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
 def file_identity(stat: os.stat_result) -> tuple[int, int]:
     """Device and inode, which distinguish a file from another one with the same name."""
     return stat.st_dev, stat.st_ino

@@ -31,6 +31,7 @@ from mnemo_daemon.scheduler import JobReport
 from mnemo_daemon.server.network_filter import NetworkBlock
 from mnemo_daemon.services import Services
 from mnemo_daemon.thread_supervision import ThreadReport
+from mnemo_store.disk import file_size
 from mnemo_store.records import STATES
 
 
@@ -208,7 +209,7 @@ class StatusReport:
 
 
 def _private_bytes() -> int:
-    """Memory that is this process's alone and cannot be given back by reading a file again; 0 where nobody tells."""
+    """Return the memory of this process alone, without what can be read again from files; 0 if it is not known."""
     try:
         text = Path("/proc/self/smaps_rollup").read_text()
     except OSError:
@@ -217,9 +218,5 @@ def _private_bytes() -> int:
 
 
 def _folder_bytes(folder: Path) -> int:
-    """The size of the files in a folder, except one that is being replaced."""
-    size = 0
-    for path in folder.glob("*"):
-        with contextlib.suppress(FileNotFoundError):
-            size += path.stat().st_size
-    return size
+    """Return the size of the files in a folder, without one that is being replaced."""
+    return sum(map(file_size, folder.glob("*")))

@@ -24,7 +24,7 @@ from mnemo_core.lifecycle.residue_scan import PatternKind, ResidueFinder, Residu
 from mnemo_daemon.table_walk import walk, walk_table
 from mnemo_store.codec import encode_json
 from mnemo_store.database.migrations import BACKUPS_FOLDER
-from mnemo_store.disk import Disk
+from mnemo_store.disk import Disk, file_size
 from mnemo_store.maintenance.repair import QUARANTINE
 from mnemo_store.progress import Progress, unreported
 from mnemo_store.records import Memory, normalized_text
@@ -121,7 +121,7 @@ def scan_folder(
     found: dict[Path, set[str]] = {}
     files = size = 0
     paths = list(_files(folder, with_backups=with_backups))
-    total = sum(_size_of(folder / path) for path in paths)
+    total = sum(file_size(folder / path) for path in paths)
     for path in paths:
         files += 1
         names: set[str] = set()
@@ -133,13 +133,6 @@ def scan_folder(
         if names:
             found[path] = names
     return ResidueReport(files, size, found)
-
-
-def _size_of(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except FileNotFoundError:  # removed meanwhile
-        return 0
 
 
 def remove_leftovers(folder: Path, sought: ResiduePatterns, disk: Disk, pause: Pause) -> list[SearchedPlace]:

@@ -9,8 +9,7 @@ import contextlib
 import hashlib
 import os
 import shutil
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -18,7 +17,7 @@ import msgspec
 
 from mnemo_store.database.environment import DATABASE_FILE
 from mnemo_store.database.integrity import is_intact
-from mnemo_store.disk import PIECE_BYTES, Disk, is_disk_full
+from mnemo_store.disk import PIECE_BYTES, Disk, file_size, is_disk_full
 from mnemo_store.errors import BadBackup, DiskFull, StoreError
 from mnemo_store.progress import Progress, unreported
 from mnemo_store.records import FORMAT
@@ -73,7 +72,7 @@ def create_backup(store: Store, folder: Path, disk: Disk, progress: Progress = u
     try:
         (folder / "db").mkdir(mode=0o700)
         copy = folder / "db" / DATABASE_FILE
-        progress("copying the database", lambda: _file_size(copy), store.disk_bytes()["database"])
+        progress("copying the database", lambda: file_size(copy), store.disk_bytes()["database"])
         has_database = store.copy_database(folder / "db")
         moment = store.run_exclusively(_open_segments).result()
         _copy_segments(moment, folder, disk, progress)
@@ -134,30 +133,30 @@ def _open_segments(supervisor: StateSupervisor) -> _JournalCopy:
 def _copy_segments(moment: _JournalCopy, folder: Path, disk: Disk, progress: Progress) -> None:
     total = sum(size for _, size in moment.segments)
     done = 0
+
+    def reported(pieces: Iterator[bytes]) -> Iterator[bytes]:
+        nonlocal done
+        for piece in pieces:
+            progress("copying the journal", done, total)
+            done += len(piece)
+            yield piece
+
     try:
         (folder / "journal").mkdir(mode=0o700)
         for file, size in moment.segments:
-            report = partial(_report_piece, progress, "copying the journal", done, total)
-            disk.replace_file(folder / "journal" / Path(file.name).name, _pieces(file, size, report))
-            done += size
+            disk.replace_file(folder / "journal" / Path(file.name).name, reported(_pieces(file, size)))
     finally:
         for file, _ in moment.segments:
             file.close()
 
 
-def _report_piece(progress: Progress, step: str, before: int, total: int, done: int) -> None:
-    progress(step, before + done, total)
-
-
-def _pieces(file: BinaryIO, size: int, report: Callable[[int], None]) -> Iterator[bytes]:
-    """The first bytes of a file; `report` is called with the number of those that were read."""
-    done = 0
-    while done < size:
-        report(done)
-        piece = file.read(min(PIECE_BYTES, size - done))
+def _pieces(file: BinaryIO, size: int) -> Iterator[bytes]:
+    """Yield the first bytes of a file."""
+    while size > 0:
+        piece = file.read(min(PIECE_BYTES, size))
         if not piece:
             raise BadBackup(f"{Path(file.name).name} became shorter while it was copied")
-        done += len(piece)
+        size -= len(piece)
         yield piece
 
 
@@ -165,19 +164,12 @@ def file_checksums(folder: Path, progress: Progress = unreported) -> Iterator[Fi
     """Yield size and checksum of every file of a backup."""
     paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
     sizes = {path: path.stat().st_size for path in paths if path.name not in (BACKUP_FILE, "lock.mdb", "lock")}
-    done = 0
+    done, total = 0, sum(sizes.values())
     for path, size in sizes.items():
         digest = hashlib.sha256()
         with path.open("rb") as file:
             while piece := file.read(PIECE_BYTES):
-                progress("computing checksums", done, sum(sizes.values()))
+                progress("computing checksums", done, total)
                 digest.update(piece)
                 done += len(piece)
         yield FileChecksum(str(path.relative_to(folder)), size, digest.hexdigest())
-
-
-def _file_size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except FileNotFoundError:
-        return 0

@@ -83,7 +83,7 @@ def restore(
     `keep_forgotten` off they come back. Raises FolderInUse, BadBackup, HistoryUnavailable, StoreError, OSError;
     `data` is then as it was.
     """
-    progress("reading what is there", 0, 0)
+    progress("reading the store to be replaced", 0, 0)
     _refuse_backup_as_target(data)
     folder_swap.finish_swap(data, disk)
     replaced = _read_replaced(data) if keep_forgotten else _ReplacedStore({}, frozenset())
@@ -94,14 +94,14 @@ def restore(
             backup.verify_backup(source)
         shutil.rmtree(stage, ignore_errors=True)
         stage.mkdir(mode=0o700, parents=True)
-        progress("copying", 0, 0)
+        progress("copying the backup", 0, 0)
         copy_parts(source, stage, disk)
         if at is not None:
-            progress("going back", 0, 0)
+            progress("restoring the earlier time", 0, 0)
             _go_back(stage, at, disk)
-        progress("opening", 0, 0)
+        progress("opening the copy", 0, 0)
         seq, memories, unwanted, recovered = _open_and_verify(stage, disk, now, replaced, finish)
-        progress("putting it in place", 0, 0)
+        progress("replacing the store", 0, 0)
         kept = folder_swap.swap_in(data, disk, now())
     except BaseException:
         shutil.rmtree(stage, ignore_errors=True)
