@@ -43,14 +43,21 @@ class TcpDaemon(NamedTuple):
         return {"Authorization": f"Bearer {self.token}"}
 
     def ask(
-        self, method: str, target: str, headers: Mapping[str, str] | None = None, body: Any = None, host: str = ""
+        self,
+        method: str,
+        target: str,
+        headers: Mapping[str, str] | None = None,
+        body: Any = None,
+        host: str = "",
+        more: tuple[tuple[str, str], ...] = (),
     ) -> tuple[int, dict[str, Any]]:
-        """One request with these headers and no others but Host and Content-Length; `host` is the value of Host."""
+        """One request with these headers and no others but Host and Content-Length; `host` is the value of Host;
+        `more` can repeat a header."""
         data = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
         with contextlib.closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)) as connection:
             connection.putrequest(method, target, skip_host=True, skip_accept_encoding=True)
             connection.putheader("Host", host or f"127.0.0.1:{self.port}")
-            for name, value in (headers or {}).items():
+            for name, value in (*(headers or {}).items(), *more):
                 connection.putheader(name, value)
             if data:
                 connection.putheader("Content-Length", str(len(data)))
@@ -202,6 +209,16 @@ def test_a_page_of_this_server_itself_may_ask(served: TcpDaemon) -> None:
         headers = {**served.bearer, "Origin": f"http://{name}:{served.port}", "Sec-Fetch-Site": "same-origin"}
         assert served.ask("GET", "/v1/health", headers, host=f"{name}:{served.port}")[0] == 200
     assert served.ask("GET", "/v1/health", {**served.bearer, "Sec-Fetch-Site": "none"})[0] == 200
+
+
+@pytest.mark.parametrize("name", ["Origin", "Sec-Fetch-Site", "Authorization"])
+def test_a_header_that_decides_is_refused_if_it_comes_twice(served: TcpDaemon, name: str) -> None:
+    """The second one, which nobody would compare, could be that of another page."""
+    headers = {**served.bearer, "Origin": f"http://127.0.0.1:{served.port}", "Sec-Fetch-Site": "same-origin"}
+    assert served.ask("GET", "/v1/health", headers)[0] == 200
+    for second in (headers[name], "http://evil.example"):
+        answer = served.refusal("GET", "/v1/health", headers, more=((name.lower(), second),))
+        assert answer == (403, "forbidden", name)
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site", "anything"])

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from mnemo_daemon.notes.folder_scan import OTHERS_NAMED_MAX, FolderListing
+from mnemo_daemon.notes.folder_scan import OTHERS_NAMED_MAX, WITHOUT_PASSAGE, FolderListing
 from mnemo_daemon.notes.folder_watch import Watch
 from mnemo_daemon.notes.notes_service import SLICE_FILES
 from mnemo_store.records import PutUsage
@@ -171,7 +171,7 @@ def test_other_formats_are_read_and_what_they_are_not_is_said(vault: Vault) -> N
     assert (page.note.title, page.note.headings) == ("Trees", ("Pears",))
     assert vault.texts("people.csv") == ["name: Ines; phone: +43 1 555\nname: Ada"]
     assert vault.texts("work.ipynb") == ["Nine kilos."]
-    reasons = {Path(skip.path).name: skip.reason for skip in vault.notes.status().skipped}
+    reasons = skip_reasons(vault)
     assert reasons["broken.ipynb"].startswith("not a Jupyter notebook")
     assert reasons["deep.canvas"].startswith("not a canvas file")
 
@@ -534,15 +534,23 @@ def test_counts_survive_an_edit_and_strength_begins_again(vault: Vault) -> None:
 # What a file says of itself
 
 
+def skip_reasons(vault: Vault) -> dict[str, str]:
+    return {Path(skip.path).name: skip.reason for skip in vault.notes.status().skipped}
+
+
 def test_memory_false_takes_a_note_away_and_its_end_brings_it_back(vault: Vault) -> None:
     vault.write("a.md", "---\nmemory: true\n---\ntext")
     vault.watch()
     [memory_id] = vault.ids("a.md")
     vault.write("a.md", "---\nmemory: false\n---\ntext")
     vault.wait(lambda: vault.memory(memory_id).state == "trashed")
+    vault.wait(lambda: skip_reasons(vault) == {"a.md": WITHOUT_PASSAGE})
     vault.write("a.md", "---\nmemory: true\n---\ntext")
     vault.wait(lambda: vault.memory(memory_id).state == "active")
     assert vault.count() == 1
+    vault.wait(lambda: skip_reasons(vault) == {})
+    vault.write("b.md", "---\nmemory: false\n---\ntext")
+    vault.wait(lambda: skip_reasons(vault) == {"b.md": WITHOUT_PASSAGE})
 
 
 def test_a_changed_front_matter_reaches_every_chunk(vault: Vault) -> None:

@@ -1,6 +1,7 @@
 """The display for a person: lines, colours, widths. SPEC 14."""
 
 import io
+import json
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +118,13 @@ def test_a_long_path_leaves_half_of_a_listed_line_to_the_text() -> None:
     ], "the time of a file is not shown as a day on which something happened"
     whole = listed_lines(memories, TextStyle(), HERE, HOME)[1]
     assert "projects/2026/decisions/0007-blue-green-deployment-of-all-services.md:2" in whole
+
+
+def test_json_escapes_what_could_control_a_terminal_and_stays_the_same_value() -> None:
+    value = {"text": "a\x1b[31m\x7f\x85\x9be\u202ef\u2028g 台所 é"}
+    shown = terminal.escape_json(json.dumps(value, ensure_ascii=False, indent=1))
+    assert shown == '{\n "text": "a\\u001b[31m\\u007f\\u0085\\u009be\\u202ef\\u2028g 台所 é"\n}'
+    assert json.loads(shown) == value
 
 
 def test_wide_characters_take_two_columns_and_colour_takes_none() -> None:

@@ -92,13 +92,15 @@ ASKING = (
     )),
     Scenario("recall asks for a cut answer where a person reads it", (
         {RECALL: recall_answer(total=3, abstained=True)},
-        Give("recall x", code=3, at_terminal=True, sent=[{"query": "x", "highlight": True, "cut": "gap"}],
+        Give("recall x", code=3, at_terminal=True,
+             sent=[{"query": "x", "highlight": True, "cut": "gap"}, {"query": "x", "dry": True}],
              err="nothing in namespace default is close enough to be an answer; show the closest with: --cut none\n"),
         Give("recall x --cut none", code=3, at_terminal=True,
              sent=[{"query": "x", "highlight": True, "cut": "none"}]),
         Give("recall x --json", code=3, at_terminal=True, sent=[{"query": "x", "highlight": True}]),
         Give("recall x", code=3, sent=[{"query": "x", "highlight": True}]),
         Give("recall x --cut gap", code=3, sent=[{"query": "x", "highlight": True, "cut": "gap"}]),
+        Give("recall x --cut gap", code=3, at_terminal=True, sent=[{"query": "x", "highlight": True, "cut": "gap"}]),
     )),
     Scenario("a named namespace without memories is reported, at the cost of one request", (
         KNOWN,
@@ -109,6 +111,9 @@ ASKING = (
         Give("recall x -n boat", err="", sent=[{}, {"query": "x", "highlight": True}]),
         Give("recall x -n '*'", err="", sent=[{"query": "x", "highlight": True}]),
         Give("recall x", err="", sent=[{"query": "x", "highlight": True}]),
+    )),
+    Scenario("JSON has no character that controls a terminal", (
+        {ONE: recalled(content="a\x9b31mb")}, Give(f"show {ID} --json", says=("a\\u009b31mb",)),
     )),
     Scenario("nothing found is said and is exit code 3", (
         {RECALL: recall_answer(total=0)},

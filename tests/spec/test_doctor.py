@@ -129,7 +129,7 @@ def test_the_doctor_warns_of_files_that_could_not_be_read_and_not_of_pictures() 
         return check.outcome, check.found
 
     assert found() == ("ok", "1 folder")
-    assert found(jpg=3, bin=1) == ("ok", "1 folder, 4 files of other kinds skipped")
+    assert found(jpg=3, bin=1) == ("ok", "1 folder, 4 files without text or of other kinds skipped")
     assert found(jpg=3, locked=1) == ("warn", "1 file could not be read")
 
 

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, TextIO
 
 from mnemo_client import namespace, process
-from mnemo_client.cli.terminal import Terminal, TextStyle, sanitize
+from mnemo_client.cli.terminal import Terminal, TextStyle, escape_json, sanitize
 from mnemo_client.errors import UsageError
 from mnemo_client.paths import home_folder, socket_path
 
@@ -135,11 +135,15 @@ class CommandContext:
 
     def print_answer(self) -> None:
         """Print the last answer as the daemon sent it."""
-        self.terminal.print(self.connect().last_body.decode().rstrip("\n"))
+        self.print_json(self.connect().last_body.decode())
 
     def print_value(self, value: object) -> None:
         """Print a value as JSON."""
-        self.terminal.print(json.dumps(value, ensure_ascii=False))
+        self.print_json(json.dumps(value, ensure_ascii=False))
+
+    def print_json(self, text: str) -> None:
+        """Print a JSON text. Characters that could control a terminal are escaped."""
+        self.terminal.print(escape_json(text.rstrip("\n")))
 
     def print_json_if_asked(self, value: object = None) -> bool:
         """Print the value, or the last answer, as JSON if the command has `--json`; return True if it was printed."""

@@ -84,7 +84,7 @@ def _report(error: MnemoError, words: list[str], screen: terminal.Terminal) -> i
         import json
 
         shown = {"code": error.code, "message": error.message, "hint": error.hint, "exit_code": error.exit_code}
-        screen.print(json.dumps({"error": shown}, ensure_ascii=False))
+        screen.print(terminal.escape_json(json.dumps({"error": shown}, ensure_ascii=False)))
     # An agent takes exit code 2 of a hook for an order to refuse the prompt.
     return EXIT_DONE if words[:1] == ["hook"] else error.exit_code
 

@@ -166,6 +166,15 @@ def sanitize(text: str, *, lines: bool = False) -> str:
     return "".join(map(shown, text))
 
 
+def escape_json(text: str) -> str:
+    """Return a JSON text with escapes for the characters that `sanitize` replaces; its values stay the same."""
+    if text.isascii() and "\x7f" not in text:
+        return text
+    shown = sanitize(text, lines=True)
+    changed = {ord(one): f"\\u{ord(one):04x}" for one, other in zip(text, shown, strict=True) if one != other}
+    return text.translate(changed)
+
+
 def cell_width(text: str) -> int:
     """Return the columns that the text takes on a terminal; colour codes take none."""
     if "\x1b" in text:

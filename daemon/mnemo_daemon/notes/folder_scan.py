@@ -43,6 +43,7 @@ LINKS_MAX = 1000  # of one file
 OTHERS_NAMED_MAX = 5_000  # files of one root that are no notes: further ones are counted by what they are
 SUFFIX_CHARS_MAX = 16
 EXCLUDED_NAMES = "left out by a rule"  # of an ignore file, or by default
+WITHOUT_PASSAGE = "no passage: it is empty, or its front matter says `memory: false`"
 READER = 1  # grows with what is read of a file: those that were read by an older one are read again
 WITH_INLINE_TAGS = frozenset({".md", ".markdown", ".txt", ".canvas", ".ipynb"})
 

@@ -36,7 +36,7 @@ class KnownFile(NamedTuple):
 
 
 class NoteCatalogue:
-    """The catalogue. Used by one thread, except `counts` and `id_at`."""
+    """The catalogue. Used by one thread, except `counts`, `id_at` and `without_chunks`."""
 
     def __init__(self) -> None:
         self._files: dict[str, KnownFile] = {}
@@ -46,6 +46,7 @@ class NoteCatalogue:
         self._by_link: defaultdict[str, set[str]] = defaultdict(set)
         self._files_linking_to: defaultdict[str, set[str]] = defaultdict(set)
         self._by_inode: dict[tuple[str, int], str] = {}
+        self._without_chunks: defaultdict[str, set[str]] = defaultdict(set)  # root → paths
         self._counts: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
 
     def put(self, file: NoteFile) -> None:
@@ -65,6 +66,8 @@ class NoteCatalogue:
         count = self._counts[known.root]
         count[0] += 1
         count[1] += known.chunks
+        if not known.chunks:
+            self._without_chunks[known.root].add(known.path)
 
     def drop(self, file_id: str) -> None:
         """Remove a file."""
@@ -78,6 +81,7 @@ class NoteCatalogue:
             return
         if self._by_path[known.root].get(known.path) == file_id:
             del self._by_path[known.root][known.path]
+            self._without_chunks[known.root].discard(known.path)
         if self._by_inode.get((known.root, known.inode)) == file_id:
             del self._by_inode[known.root, known.inode]
         self._by_link[link_key(known.path)].discard(file_id)
@@ -98,6 +102,10 @@ class NoteCatalogue:
     def id_at(self, root: str, path: str) -> str | None:
         """The id of the file that is known to be there. Safe in any thread."""
         return self._by_path.get(root, {}).get(path)
+
+    def without_chunks(self, root: str) -> list[str]:
+        """The paths of the files that were read and are no memory. Safe in any thread."""
+        return list(self._without_chunks.get(root, ()))
 
     def by_inode(self, root: str, inode: int) -> KnownFile | None:
         file_id = self._by_inode.get((root, inode))

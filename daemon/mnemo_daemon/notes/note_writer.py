@@ -18,6 +18,7 @@ from mnemo_core.ingest.note_sync import MEMORIES_A_TURN, NoteChanges, NotePlan, 
 from mnemo_daemon.history_names import BY_NOTES
 from mnemo_daemon.notes.folder_scan import (
     READER,
+    WITHOUT_PASSAGE,
     FileContent,
     FileStat,
     Folder,
@@ -209,7 +210,8 @@ class NoteWriter:
         except UnreadableNote as error:
             self._on_skipped(found.root, path, str(error), content.seen)
             return
-        self._on_skipped(found.root, path, None, None)
+        is_memory = reading.remembered and bool(reading.chunks)
+        self._on_skipped(found.root, path, None if is_memory else WITHOUT_PASSAGE, content.seen)
         self._add(note_sync.plan_note(reading, before, self._texts(before)), len(content.data))
 
     def _add_gone(self, known: KnownFile, why: str) -> None:

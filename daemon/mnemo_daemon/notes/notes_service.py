@@ -22,7 +22,7 @@ from mnemo_client.protocol.status import NotesRootStatus, NotesStatus, SkippedFi
 from mnemo_core.ingest import note_sync
 from mnemo_daemon.errors import Refusal, bad_value
 from mnemo_daemon.history_names import BY_NOTES
-from mnemo_daemon.notes.folder_scan import EXCLUDED_NAMES, FileStat, Folder, FolderListing
+from mnemo_daemon.notes.folder_scan import EXCLUDED_NAMES, WITHOUT_PASSAGE, FileStat, Folder, FolderListing
 from mnemo_daemon.notes.folder_watch import CannotWatch, Watch
 from mnemo_daemon.notes.note_catalogue import KnownFile, NoteCatalogue
 from mnemo_daemon.notes.note_writer import NoteWriter, ScanChanges
@@ -201,6 +201,8 @@ class NotesService:
             roots.append(root.status(*self._catalogue.counts(root.record.id)))
             skipped = [(0, path, why) for path, (why, _) in list(root.skipped.items())]
             skipped += [(1 + (why == EXCLUDED_NAMES), path, why) for path, why in root.others.items()]
+            without = set(self._catalogue.without_chunks(root.record.id)) - {path for _, path, _ in skipped}
+            skipped += [(1, path, WITHOUT_PASSAGE) for path in without]
             for order, path, why in skipped:
                 passed.append((order, reasons[why] if order else 0, f"{root.record.path}/{path}", why))
                 reasons[why] += 1

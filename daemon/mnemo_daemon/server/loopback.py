@@ -25,6 +25,7 @@ TOKEN_BYTES = 32
 TOKEN_FILE = "token"  # in the run folder
 RIGHT_KEY = "access.tcp_right"
 BODY_TYPES = ("application/json", "application/x-ndjson", "application/octet-stream")  # none that a form can send
+SINGLE_HEADERS = ("Origin", "Sec-Fetch-Site", "Authorization")  # each decides; a second one could say otherwise
 SAFE_FETCH_SITES = ("same-origin", "none")  # of Sec-Fetch-Site
 SECURITY_HEADERS = {
     "Cache-Control": "no-store",
@@ -54,6 +55,9 @@ class Loopback:
         if len(head.hosts) != 1 or head.hosts[0] not in self._hosts or head.target_host != head.hosts[0]:
             names = ", ".join(sorted(self._hosts))
             raise Refusal(421, "misdirected", f"this server is none of that Host; it is {names}", field="Host")
+        for name in SINGLE_HEADERS:
+            if (count := sum(each.lower() == name.lower() for each, _ in head.headers.items())) > 1:
+                raise Refusal(403, "forbidden", f"{count} headers {name}: send one at most", field=name)
         origin = head.headers.get("Origin")
         if origin is not None and origin != f"http://{head.hosts[0]}":
             raise Refusal(403, "forbidden", "no page of another origin may ask this server", field="Origin")

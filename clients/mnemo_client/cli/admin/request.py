@@ -3,6 +3,7 @@
 import json
 
 from mnemo_client.cli.context import CommandContext
+from mnemo_client.cli.terminal import escape_json, sanitize
 from mnemo_client.errors import EXIT_DONE, RefusalError, UsageError
 from mnemo_client.protocol.primitives import API_VERSION
 
@@ -34,6 +35,6 @@ def _shown(context: CommandContext, line: bytes) -> str:
     if not context.is_for_terminal:
         return text
     try:
-        return json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+        return escape_json(json.dumps(json.loads(text), indent=2, ensure_ascii=False))
     except ValueError:
-        return text
+        return sanitize(text, lines=True)

@@ -130,7 +130,7 @@ class AgentHookRun:
         answer = decode_answer(body)
         context, text = self._context, sanitize(answer.get("context", ""), lines=True)
         if context.wants_json:
-            context.print(body.decode().rstrip("\n"))
+            context.print_json(body.decode())
         elif context.options.format == "json":
             if text:
                 name = event.agent_event or EVENT_NAMES[self._name]

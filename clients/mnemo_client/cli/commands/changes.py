@@ -81,7 +81,7 @@ def events(context: CommandContext) -> int:
     try:
         for name, event in client.events(types=options.type, since=options.since, follow=not options.no_follow):
             if context.wants_json:
-                context.print(f'{{"event": "{name}", "data": {client.last_body.decode()}}}')
+                context.print_json(f'{{"event": "{name}", "data": {client.last_body.decode()}}}')
             else:
                 context.print(*_event_lines(event))
             context.terminal.flush()

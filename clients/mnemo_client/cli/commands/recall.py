@@ -40,14 +40,15 @@ if TYPE_CHECKING:
 
 def recall(context: CommandContext) -> int:
     options = context.options
-    asked = _with_cut_for_terminal(context, request_fields(options, RecallRequest))
+    given = request_fields(options, RecallRequest)
+    asked = _with_cut_for_terminal(context, given)
     request = RecallRequest(**asked, query=context.text(options.words, "look for"), highlight=True)
     client = context.reading_client()
     answer = client.recall(request)
     body = client.last_body.decode()
     save_hit_numbers(context, answer.memories, options.offset + 1)
     if context.wants_json:
-        context.print(body.rstrip("\n"))
+        context.print_json(body)
         return EXIT_DONE if answer.memories else EXIT_NOT_FOUND
     # The status has the reason why an answer is by words only; it is requested only then.
     status = client.status() if "vectors" in answer.degraded else None
@@ -56,8 +57,12 @@ def recall(context: CommandContext) -> int:
     if options.explain and answer.trace is not None:
         context.print("", *traces.trace_lines(answer.trace, context.style))
     if not answer.memories:
-        missing = degraded_text(answer.degraded, status)
-        return _report_nothing(context, answer.namespace, missing, is_cut=answer.abstained and answer.total > 0)
+        missing, is_cut = degraded_text(answer.degraded, status), answer.abstained and answer.total > 0
+        code = _report_nothing(context, answer.namespace, missing, is_cut=is_cut)
+        if is_cut and asked != given:  # the exit code is that of the same command in a pipe
+            silent = RecallRequest(**{**given, "dry": True}, query=request.query)
+            return EXIT_DONE if client.recall(silent).memories else code
+        return code
     context.print(recall_summary(answer, status, context.style))
     return EXIT_DONE
 

@@ -17,7 +17,7 @@ from mnemo_client.protocol.status import ModelStatus, NotesStatus, StatusAnswer
 from mnemo_client.version import VERSION
 
 NAMESPACE = "doctor"
-OTHER_KIND_OF_FILE = "not a kind of note"  # begins the reason for which pictures and programs are skipped
+SKIPPED_ON_PURPOSE = ("not a kind of note", "no passage")  # begin the reasons that are no fault
 CHECKED_MEMORIES_MAX = 20_000  # a check of more takes seconds, and `mnemo check` does it
 WAITING_WRITES_WARN = 1_000
 BACKUP_DAYS_WARN = 30
@@ -271,10 +271,10 @@ def _notes_check(notes: NotesStatus) -> DoctorCheck:
         return DoctorCheck(
             "notes", "warn", f"polled, not watched: {', '.join(polled)}", "mnemo notes status shows the reason"
         )
-    others = sum(count for why, count in notes.skipped_by_reason.items() if why.startswith(OTHER_KIND_OF_FILE))
+    others = sum(count for why, count in notes.skipped_by_reason.items() if why.startswith(SKIPPED_ON_PURPOSE))
     if unread := notes.skipped_total - others:
         return DoctorCheck("notes", "warn", f"{plural(unread, 'file')} could not be read", "mnemo notes status")
-    skipped = f", {plural(others, 'file')} of other kinds skipped" if others else ""
+    skipped = f", {plural(others, 'file')} without text or of other kinds skipped" if others else ""
     return DoctorCheck("notes", "ok", plural(len(notes.roots), "folder") + skipped)
 
 
