@@ -475,3 +475,21 @@ def test_the_files_of_a_project_name_no_socket_of_one_user(user: ConfigOwner) ->
     user.environ["XDG_RUNTIME_DIR"] = str(user.home / "run")
     assert user.give("claude-code", "--project", "--no-hooks")[0] == 0
     assert "MNEMO_SOCKET" not in "".join(str(text) for text in user.tree().values())
+
+
+def test_a_relative_folder_in_the_variable_of_an_agent_is_ignored_for_all_of_its_files(user: ConfigOwner) -> None:
+    user.environ["CLAUDE_CONFIG_DIR"] = "cl"
+    assert user.give("claude-code")[0] == 0
+    assert {name for name in user.tree() if "claude" in name} == {".claude.json", ".claude/settings.json"}
+
+
+def test_a_damaged_record_of_an_earlier_setup_stops_no_other(user: ConfigOwner) -> None:
+    assert user.give("cursor")[0] == 0
+    records = user.home / ".local/share/mnemo/setup/records.json"
+    file = user.home / ".cursor/mcp.json"
+    records.write_text(json.dumps({str(file): {"client": "cursor"}}))
+    file.write_text("{}")
+    assert user.give("cursor")[0] == 0
+    assert PROGRAM in file.read_text()
+    assert user.give("cursor", "--remove")[0] == 0
+    assert PROGRAM not in file.read_text()
