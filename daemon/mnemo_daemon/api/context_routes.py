@@ -1,6 +1,6 @@
 """The routes of what an agent reads at the start of a session, and before a risky step. SPEC 11, 13"""
 
-from mnemo_client.protocol.primitives import LIMIT_DEFAULT, Limit, Namespace, RequestBody, ShortText
+from mnemo_client.protocol.primitives import LIMIT_DEFAULT, Limit, ScopedRequest, ShortText
 from mnemo_client.protocol.session_context import ResumeAnswer, ResumeSectionView, ResumeTopicView, TriggersAnswer
 from mnemo_core.sessions.resume import ResumeSection, tokens_of
 from mnemo_core.text.secrets import SENSITIVE_TAG
@@ -13,9 +13,7 @@ from mnemo_daemon.times import parse_time
 from mnemo_store.indexes.attributes import MemoryFilter
 
 
-class ScopeQuery(RequestBody):
-    namespace: Namespace | None = None
-    user_id: ShortText | None = None
+class ScopeQuery(ScopedRequest):
     agent_id: ShortText | None = None
     tag: list[str] = []
     now: str | None = None

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from mnemo_client.protocol.erasure import EmptyTrashAnswer, EraseAnswer, EraseOneRequest, EraseRequest
-from mnemo_client.protocol.primitives import Namespace, RequestBody, ShortText
+from mnemo_client.protocol.primitives import ScopedRequest
 from mnemo_daemon.api import access, request_codec
 from mnemo_daemon.api.resource import Resource
 from mnemo_daemon.api.workers import LongRequestThread
@@ -21,9 +21,7 @@ from mnemo_store.indexes.attributes import MemoryFilter
 PURGED_MAX = 10_000  # memories that one request by filter forgets
 
 
-class EmptyTrashQuery(RequestBody):
-    namespace: Namespace | None = None
-    user_id: ShortText | None = None
+class EmptyTrashQuery(ScopedRequest):
     confirm: bool = False
 
 

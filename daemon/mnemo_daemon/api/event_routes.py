@@ -23,7 +23,7 @@ from mnemo_client.protocol.events import (
     ProgressEvent,
     StartEvent,
 )
-from mnemo_client.protocol.primitives import Namespace, RequestBody, ShortText
+from mnemo_client.protocol.primitives import ScopedRequest
 from mnemo_daemon.api import access
 from mnemo_daemon.api.resource import Resource
 from mnemo_daemon.api.status_report import StatusReport
@@ -42,9 +42,7 @@ LAST_EVENT_ID = "Last-Event-ID"
 StateEvent = JobEvent | ProgressEvent | OperationEvent
 
 
-class EventsQuery(RequestBody):
-    namespace: Namespace | None = None
-    user_id: ShortText | None = None
+class EventsQuery(ScopedRequest):
     types: list[EventType] = []
     since: int | None = None
     follow: bool = True

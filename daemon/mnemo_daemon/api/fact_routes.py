@@ -20,7 +20,7 @@ from mnemo_client.protocol.facts import (
     NewFactsAnswer,
 )
 from mnemo_client.protocol.memories import NewMemory
-from mnemo_client.protocol.primitives import Namespace, RequestBody, ShortText
+from mnemo_client.protocol.primitives import ScopedRequest
 from mnemo_core.ingest.write_plan import StatedFact
 from mnemo_core.knowledge.facts import Conflict
 from mnemo_core.text.secrets import SENSITIVE_TAG
@@ -39,11 +39,6 @@ from mnemo_daemon.times import parse_past_time, parse_time
 SOURCE = "facts"  # of a memory that states an inserted fact
 
 
-class FactScopeQuery(RequestBody):
-    namespace: Namespace | None = None
-    user_id: ShortText | None = None
-
-
 class FactsApi(Resource):
     """The handlers."""
 
@@ -59,7 +54,7 @@ class FactsApi(Resource):
             Route("GET", "/v1/facts/history", self.history, FactHistoryAnswer,
                   "Return the facts of a subject, including those that have ended", query=FactHistoryQuery),
             Route("DELETE", "/v1/facts/{id}", self.delete, FactDeletedAnswer, "Remove a fact; its memory stays",
-                  query=FactScopeQuery),
+                  query=ScopedRequest),
         ]  # fmt: skip
 
     async def insert(self, request: Request) -> Reply:
@@ -128,7 +123,7 @@ class FactsApi(Resource):
         return Reply(FactHistoryAnswer(history=list(map(_view, found)), namespace=access.namespace_of(request)))
 
     async def delete(self, request: Request) -> Reply:
-        query: FactScopeQuery = request.query
+        query: ScopedRequest = request.query
         fact_id, scope = request.path["id"], self._scope(request, query.user_id)
         await self._workers.run(self._facts.delete, fact_id, scope, access.caller_of(request))
         await self._services.wait_until_open()

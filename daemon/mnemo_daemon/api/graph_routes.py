@@ -15,7 +15,7 @@ from mnemo_client.protocol.graph import (
     GraphNodeView,
     GroupView,
 )
-from mnemo_client.protocol.primitives import LIMIT_DEFAULT, Limit, Namespace, RequestBody, ShortText
+from mnemo_client.protocol.primitives import LIMIT_DEFAULT, Limit, ScopedRequest
 from mnemo_daemon.api import access
 from mnemo_daemon.api.resource import Resource
 from mnemo_daemon.api.workers import WorkerPool
@@ -26,9 +26,7 @@ from mnemo_daemon.services import Services
 ABSTRACT_SECONDS = 40.0  # that a language model may take for names; the rest of them is made of words
 
 
-class GraphQuery(RequestBody):
-    namespace: Namespace | None = None
-    user_id: ShortText | None = None
+class GraphQuery(ScopedRequest):
     relation: NodeRelation | None = None
     min_weight: Annotated[int, Meta(ge=1)] = 1
     limit: Limit = LIMIT_DEFAULT

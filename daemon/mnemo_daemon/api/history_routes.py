@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from mnemo_client.protocol.primitives import LIMIT_DEFAULT, Limit, Namespace, RequestBody, ShortText
+from mnemo_client.protocol.primitives import LIMIT_DEFAULT, Limit, RequestBody, ScopedRequest
 from mnemo_client.protocol.versions import DiffAnswer, HistoryAnswer, UndoAnswer, UndoRequest
 from mnemo_daemon.api import access, request_codec, response_codec
 from mnemo_daemon.api.resource import Resource
@@ -23,11 +23,9 @@ class HistoryQuery(RequestBody):
     cursor: str = ""
 
 
-class DiffQuery(RequestBody):
+class DiffQuery(ScopedRequest):
     since: str
     until: str | None = None
-    namespace: Namespace | None = None
-    user_id: ShortText | None = None
     limit: Limit = LIMIT_DEFAULT
     cursor: str = ""
 

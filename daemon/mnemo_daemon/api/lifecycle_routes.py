@@ -32,13 +32,7 @@ OPERATIONS_SHOWN = 500
 BUSY_SECONDS = 5  # after which a request that met another one may come again
 
 
-class CyclesQuery(RequestBody):
-    namespace: Namespace | None = None
-    limit: Limit = LIMIT_DEFAULT
-    cursor: str = ""
-
-
-class ReviewQuery(RequestBody):
+class LifecycleListQuery(RequestBody):
     namespace: Namespace | None = None
     limit: Limit = LIMIT_DEFAULT
     cursor: str = ""
@@ -63,12 +57,12 @@ class LifecycleApi(Resource):
             Route("POST", "/v1/consolidate", self.consolidate, ConsolidateAnswer,
                   "Run a cycle of consolidation, or report what one would do", ask=ConsolidateRequest, for_person=True),
             Route("GET", "/v1/consolidate/history", self.history, CyclesAnswer,
-                  "List the cycles of consolidation, the last one first", query=CyclesQuery),
+                  "List the cycles of consolidation, the last one first", query=LifecycleListQuery),
             Route("POST", "/v1/audit", self.audit, AuditPlanAnswer,
                   "Review core and working memories, and propose operations",
                   ask=AuditRequest, for_person=True),
             Route("GET", "/v1/review", self.on_worker(self.review), ReviewAnswer,
-                  "List the operations that wait for approval", query=ReviewQuery, for_person=True),
+                  "List the operations that wait for approval", query=LifecycleListQuery, for_person=True),
             Route("POST", "/v1/review/{id}", self.on_worker(self.decide), VerdictAnswer,
                   "Approve or reject an operation", ask=VerdictRequest, for_person=True),
         ]  # fmt: skip
@@ -86,12 +80,12 @@ class LifecycleApi(Resource):
         return Reply(await self._thread.run_alone(busy, answer, request))
 
     async def history(self, request: Request) -> Reply:
-        query: CyclesQuery = request.query
+        query: LifecycleListQuery = request.query
         cycles, cursor = await self._workers.run(self._services.consolidation.history, query.limit, query.cursor)
         return Reply(CyclesAnswer(cycles=list(map(response_codec.cycle_view, cycles)), cursor=cursor or None))
 
     def review(self, request: Request) -> ReviewAnswer:
-        query: ReviewQuery = request.query
+        query: LifecycleListQuery = request.query
         return self._review_answer(request, query.limit, query.cursor)
 
     def _review_answer(self, request: Request, limit: int, cursor: str) -> ReviewAnswer:

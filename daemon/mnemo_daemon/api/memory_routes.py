@@ -18,7 +18,7 @@ from mnemo_client.protocol.memories import (
     TrashPage,
     TrashView,
 )
-from mnemo_client.protocol.primitives import LIMIT_DEFAULT, Limit, Namespace, RequestBody, ShortText
+from mnemo_client.protocol.primitives import LIMIT_DEFAULT, Limit, Namespace, RequestBody, ScopedRequest, ShortText
 from mnemo_client.protocol.retrieval import RecalledMemory, SearchAnswer
 from mnemo_daemon.api import access, request_codec, response_codec
 from mnemo_daemon.api.request_codec import ListFilter, ListQuery
@@ -56,11 +56,6 @@ class DeleteQuery(ListFilter):
 
 class DeleteByIdQuery(RequestBody):
     why: Annotated[str, Meta(max_length=256)] = "deleted"
-
-
-class TagsQuery(RequestBody):
-    namespace: Namespace | None = None
-    user_id: ShortText | None = None
 
 
 class TrashQuery(RequestBody):
@@ -104,7 +99,7 @@ class MemoriesApi(Resource):
             Route("GET", "/v1/trash", self.trash, TrashPage, "List the memories in the trash", query=TrashQuery),
             Route("GET", "/v1/recent", self.recent, SearchAnswer, "List memories by the time of their event",
                   query=RecentQuery),
-            Route("GET", "/v1/tags", self.tags, TagsAnswer, "Count the memories of each tag", query=TagsQuery),
+            Route("GET", "/v1/tags", self.tags, TagsAnswer, "Count the memories of each tag", query=ScopedRequest),
         ]  # fmt: skip
 
     async def list_memories(self, request: Request) -> Reply:
@@ -127,7 +122,7 @@ class MemoriesApi(Resource):
         return Reply(SearchAnswer(memories=memories, total=page.total, namespace=namespace, cursor=page.cursor or None))
 
     async def tags(self, request: Request) -> Reply:
-        query: TagsQuery = request.query
+        query: ScopedRequest = request.query
         wanted = MemoryFilter(
             namespaces=access.listed_namespaces(request), user_id=query.user_id or "local",
             without_tags=access.hidden_tags(request),

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from msgspec import UNSET
 
 from mnemo_client.protocol.memories import NewMemory
-from mnemo_client.protocol.primitives import Namespace, RequestBody, ShortText
+from mnemo_client.protocol.primitives import ScopedRequest
 from mnemo_client.protocol.profiles import (
     PROJECT_CHARACTERS_MAX,
     CompressAnswer,
@@ -32,11 +32,6 @@ from mnemo_store.indexes.attributes import MemoryFilter
 from mnemo_store.records import Memory
 
 
-class ProfileQuery(RequestBody):
-    namespace: Namespace | None = None
-    user_id: ShortText | None = None
-
-
 class ProfilesApi(Resource):
     """The handlers."""
 
@@ -52,11 +47,11 @@ class ProfilesApi(Resource):
         """Return the routes of the resource."""
         return [
             Route("GET", "/v1/profile", self.on_worker(self.profile), ProfileAnswer, "Return the profile of the user",
-                  query=ProfileQuery),
+                  query=ScopedRequest),
             Route("PUT", "/v1/profile", self.on_worker(self.update), ProfileUpdateAnswer,
                   "Write and remove entries of a profile", ask=ProfileUpdate),
             Route("GET", "/v1/projects/{name}", self.on_worker(self.project), ProjectAnswer,
-                  "Return the profile of a project", query=ProfileQuery),
+                  "Return the profile of a project", query=ScopedRequest),
             Route("POST", "/v1/compress", self.compress, CompressAnswer,
                   "Summarize the oldest conversations, and lift old items to profiles", ask=CompressRequest),
         ]  # fmt: skip
@@ -85,7 +80,7 @@ class ProfilesApi(Resource):
         )
 
     def _entries(self, request: Request) -> Entries:
-        query: ProfileQuery = request.query
+        query: ScopedRequest = request.query
         return self._services.profiles.entries(MemoryFilter(
             namespaces=access.visible_namespaces(access.namespace_of(request)), user_id=query.user_id or "local",
             states=LISTED_STATES, without_tags=access.hidden_tags(request), now=self._services.store.now(),

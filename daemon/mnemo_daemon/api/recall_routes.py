@@ -6,7 +6,7 @@ from typing import Annotated, Any, TypeVar
 
 from msgspec import Meta
 
-from mnemo_client.protocol.primitives import Namespace, RequestBody, ShortText
+from mnemo_client.protocol.primitives import ScopedRequest
 from mnemo_client.protocol.retrieval import (
     ContextAnswer,
     ContextRequest,
@@ -43,10 +43,8 @@ ANSWERERS = WAITING_MAX + 8
 M_LISTS = (ProfilePlace("stable_facts"), ProfilePlace("do_not_assume"))
 
 
-class SearchQuery(RequestBody):
+class SearchQuery(ScopedRequest):
     q: str
-    namespace: Namespace | None = None
-    user_id: ShortText | None = None
     tag: list[str] = []
     since: str | None = None
     until: str | None = None

@@ -8,7 +8,7 @@ from msgspec import UNSET
 
 from mnemo_client.protocol.ingestion import RememberAnswer
 from mnemo_client.protocol.memories import NewMemory, ProcedureTrace
-from mnemo_client.protocol.primitives import LIMIT_DEFAULT, Limit, Namespace, RequestBody, ShortText
+from mnemo_client.protocol.primitives import LIMIT_DEFAULT, Limit, ScopedRequest
 from mnemo_client.protocol.runs import NewStep, RunSummaryAnswer, RunSummaryRequest, StepsAnswer
 from mnemo_core.llm.writing.summarize import SUMMARIZE
 from mnemo_daemon.api import access, request_codec, response_codec
@@ -26,9 +26,7 @@ from mnemo_store.records import SCOPE_CHARS_MAX
 SUMMARIES = 2  # that wait for the language model at once
 
 
-class StepsQuery(RequestBody):
-    namespace: Namespace | None = None
-    user_id: ShortText | None = None
+class StepsQuery(ScopedRequest):
     limit: Limit = LIMIT_DEFAULT
     cursor: str = ""
 

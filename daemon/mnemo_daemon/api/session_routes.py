@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from mnemo_client.protocol.primitives import LIMIT_DEFAULT, Limit, Namespace, RequestBody, ShortText
+from mnemo_client.protocol.primitives import LIMIT_DEFAULT, Limit, ScopedRequest
 from mnemo_client.protocol.sessions import (
     SessionAnswer,
     SessionFiledAnswer,
@@ -25,9 +25,7 @@ from mnemo_store.records import SCOPE_CHARS_MAX, Session, TurnPair
 TURN_SOURCE = "turn"
 
 
-class SessionsQuery(RequestBody):
-    namespace: Namespace | None = None
-    user_id: ShortText | None = None
+class SessionsQuery(ScopedRequest):
     limit: Limit = LIMIT_DEFAULT
     cursor: str = ""
 

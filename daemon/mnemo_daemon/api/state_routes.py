@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from mnemo_client.protocol.primitives import Namespace, RequestBody, ShortText
+from mnemo_client.protocol.primitives import ScopedRequest, ShortText
 from mnemo_client.protocol.session_context import LayerCounts, StateAnswer
 from mnemo_client.protocol.sessions import TierCounts
 from mnemo_core.sessions.tiers import SessionScope
@@ -25,9 +25,7 @@ SESSIONS = 10  # the latest
 NODES = 10  # the largest
 
 
-class StateQuery(RequestBody):
-    namespace: Namespace | None = None
-    user_id: ShortText | None = None
+class StateQuery(ScopedRequest):
     agent_id: ShortText | None = None
     session_id: ShortText | None = None
 

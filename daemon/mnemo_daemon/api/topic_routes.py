@@ -1,6 +1,6 @@
 """The routes of the tree of topics. SPEC 10.1, 13"""
 
-from mnemo_client.protocol.primitives import Namespace, RequestBody, ShortText
+from mnemo_client.protocol.primitives import ScopedRequest
 from mnemo_client.protocol.topics import (
     ExpandAnswer,
     ExpandRequest,
@@ -19,18 +19,13 @@ from mnemo_daemon.server.router import Reply, Request, Route
 from mnemo_store.indexes.attributes import MemoryFilter
 
 
-class TopicsQuery(RequestBody):
-    namespace: Namespace | None = None
-    user_id: ShortText | None = None
-
-
 class TopicsApi(Resource):
     """The handlers."""
 
     def routes(self) -> list[Route]:
         """Return the routes of the resource."""
         return [
-            Route("GET", "/v1/topics", self.topics, TopicsAnswer, "Return the tree of topics", query=TopicsQuery),
+            Route("GET", "/v1/topics", self.topics, TopicsAnswer, "Return the tree of topics", query=ScopedRequest),
             Route("POST", "/v1/topics/expand", self.on_worker(self.expand), ExpandAnswer,
                   "Return the members of topics", ask=ExpandRequest, right="read"),
             Route("POST", "/v1/topics/rebuild", self.on_worker(self.rebuild), TopicsAnswer,
