@@ -290,3 +290,13 @@ def test_an_erasure_leaves_nothing_of_the_questions_before_it(quoting: RunningDa
         client.ask("Which colour has the boathouse?", session_id="one")
         client.erase(found)
         assert client.ask("Why is that?", session_id="one").resolved is None
+
+
+def test_a_question_that_was_stored_is_no_answer_to_itself(quoting: RunningDaemon) -> None:
+    question = "Where does the lighthouse keeper sleep?"
+    with quoting.client() as client:
+        client.remember(question)
+        assert client.ask(f"  {question.lower().rstrip('?')} ").abstained
+        client.remember("The lighthouse keeper does sleep in the tower.")
+        answer = client.ask(question)
+    assert [sentence.text for sentence in answer.sentences] == ["The lighthouse keeper does sleep in the tower."]

@@ -60,8 +60,9 @@ def answer_question(
     `on_sentence` gets each sentence of the model as soon as it is written and verified, which a later one of the same
     answer can still make void, and must not raise.
     """
-    read = _answer_hits(recalled.hits)
-    inputs = answer_inputs(question, recalled.hits, earlier)
+    hits = [hit for hit in recalled.hits if not _is_question_itself(hit, question)]
+    read = _answer_hits(hits)
+    inputs = answer_inputs(question, hits, earlier)
     if inputs is None:
         return AnsweredQuestion([], "quotes")
 
@@ -97,6 +98,12 @@ def answer_inputs(question: str, hits: Sequence[Hit], earlier: Sequence[EarlierQ
     if not read:
         return None
     return TaskInputs(tuple(map(source_text, read)), question, tuple(map(recalled_source, read)), tuple(earlier))
+
+
+def _is_question_itself(hit: Hit, question: str) -> bool:
+    """Return whether a memory is no more than the same question, as hooks store those that a person asks an agent."""
+    text, asked = (" ".join(each.casefold().split()) for each in (hit.details.memory.content, question))
+    return text.endswith(("?", "？")) and text.rstrip("?？ ") == asked.rstrip("?？ ")
 
 
 def _answer_hits(hits: Sequence[Hit]) -> list[Hit]:
