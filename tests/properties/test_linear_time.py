@@ -110,6 +110,7 @@ RUNS: dict[str, Callable[[str], object]] = {
     "chunking.split_text": lambda text: chunking.split_text(text, chunking.estimate_tokens),
     "entity_names.query_entities": lambda text: entity_names.query_entities(text, bool),
     "parts.turn_parts": lambda text: list(parts.turn_parts("user", text, None, "line 1")),
+    "parts.damaged_part": lambda text: parts.damaged_part("line 1", ValueError(text)),
     "parts.decoder_message": lambda text: parts.decoder_message(ValueError(text)),
     "claude_code.parse": lambda text: list(
         claude_code.parse([("line 1", transcript_files.claude("s", [transcript_files.asked(text)]))], zone)
