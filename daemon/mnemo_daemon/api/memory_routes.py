@@ -1,6 +1,7 @@
 """The routes of memories: lists, one memory, its edges, edits, the trash. SPEC 2.1, 3.7, 13"""
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from typing import Annotated, NamedTuple
 
 import msgspec
@@ -33,6 +34,7 @@ from mnemo_store.indexes.attributes import MemoryFilter
 
 DELETE_MAX = 500  # memories that one DELETE by filter takes
 EDGES_MAX = 500  # of one page
+VIEWS_AT_ONCE = 50  # of a page that are made before queries go first
 
 _ID_PATH = "/v1/memories/{id}"
 _NOT_EDITED = frozenset({
@@ -105,7 +107,7 @@ class MemoriesApi(Resource):
     async def list_memories(self, request: Request) -> Reply:
         page = await self._workers.run(self._page, request.query, self._list_filter(request))
         roots = self._services.root_paths()
-        memories = [response_codec.memory_view(row, roots) for row in page.rows]
+        memories = await self._workers.run(self._views, page.rows, roots)
         return Reply(MemoryPage(memories=memories, cursor=page.cursor or None))
 
     async def recent(self, request: Request) -> Reply:
@@ -116,9 +118,8 @@ class MemoriesApi(Resource):
             wanted = wanted._replace(since=int(self._services.store.now() - query.hours * 3_600_000))
         page = await self._workers.run(self._page, query, wanted, True)
         roots = self._services.root_paths()
-        memories = [
-            RecalledMemory(**msgspec.structs.asdict(response_codec.memory_view(row, roots))) for row in page.rows
-        ]
+        views = await self._workers.run(self._views, page.rows, roots)
+        memories = [RecalledMemory(**msgspec.structs.asdict(view)) for view in views]
         return Reply(SearchAnswer(memories=memories, total=page.total, namespace=namespace, cursor=page.cursor or None))
 
     async def tags(self, request: Request) -> Reply:
@@ -233,6 +234,14 @@ class MemoriesApi(Resource):
     def _view(self, memory_id: str) -> MemoryView:
         return response_codec.memory_view(self._memories.get(memory_id), self._services.root_paths())
 
+    def _views(self, rows: Sequence[MemoryDetails], roots: Mapping[str, str]) -> list[MemoryView]:
+        """The memories of a page as they are answered, made while no query is running."""
+        views: list[MemoryView] = []
+        for begin in range(0, len(rows), VIEWS_AT_ONCE):
+            self._services.priority.yield_to_queries()
+            views += [response_codec.memory_view(row, roots) for row in rows[begin : begin + VIEWS_AT_ONCE]]
+        return views
+
     def _page(self, query: ListQuery, wanted: MemoryFilter, recent: bool = False) -> _MemoryRows:
         then = None
         if (at := self._as_of(query.as_of)) is not None:
@@ -240,6 +249,7 @@ class MemoriesApi(Resource):
                 raise bad_value("`as_of` cannot list trashed memories", "state")
             then = HistoryReader(self._services.store).state_at(at, wanted.without_tags)
             wanted = wanted._replace(now=min(at, wanted.now))
+        self._services.priority.yield_to_queries()
         rows, cursor = self._memories.page(wanted, query.limit, query.cursor, recent=recent, then=then)
         return _MemoryRows(rows, cursor, self._memories.count(wanted, then) if recent else 0)
 
