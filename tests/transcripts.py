@@ -84,7 +84,8 @@ def daemon_without_model() -> Iterator[RunningDaemon]:
             daemon.client() as client,
         ):
             deadline = time.monotonic() + START_SECONDS_MAX
-            while client.status().state == "warming" and time.monotonic() < deadline:
+            while not any(each.startswith("no embedding model") for each in client.status().reasons):
+                assert time.monotonic() < deadline, "the daemon did not notice that it has no model"
                 time.sleep(0.02)
             yield daemon
 
