@@ -3,8 +3,10 @@
 import asyncio
 import contextlib
 import selectors
+import socket
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -12,9 +14,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemo_daemon.errors import Refusal
-from mnemo_daemon.server.admission.acceptor import NEW_BURST, NEW_PER_SECOND, ConnectionPace
+from mnemo_daemon.server.admission import acceptor
+from mnemo_daemon.server.admission.acceptor import (
+    NEW_BURST,
+    NEW_PER_SECOND,
+    Acceptor,
+    Arrival,
+    ConnectionPace,
+    ConnectionSlots,
+)
+from mnemo_daemon.server.admission.access_table import OWNER_GRANT, AccessTable
 from mnemo_daemon.server.admission.fair_queue import FairQueue, RecentClients, TurnLimits
 from mnemo_daemon.server.admission.unread_answers import CLIENT_BYTES_MAX, UnreadAnswers
+from mnemo_daemon.server.sockets import Peer
 
 LIMITS = TurnLimits(alone=4, shared=1, total=6)
 
@@ -253,3 +265,44 @@ def test_new_connections_of_one_client_are_paced_and_those_of_another_are_not() 
     begun = [now for now in (step / 10_000 for step in range(10_000)) if pace.allows(one, now)]
     assert len(begun) == pytest.approx(NEW_PER_SECOND, abs=2)
     assert sum(pace.allows(one, 1000.0) for _ in range(5000)) == NEW_BURST
+
+
+class _ClosingProtocol(asyncio.Protocol):
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        transport.close()
+
+
+def test_a_connection_does_not_wait_for_the_pace_of_another_client(
+    short_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(acceptor, "NEW_BURST", 2.0)
+    pids = iter((1, 1, 1, 1, 2))
+    begun: list[int] = []
+
+    def identify(connection: socket.socket) -> Arrival:
+        return Arrival(connection, Peer(uid=0, pid=next(pids)), OWNER_GRANT, AccessTable(), None)
+
+    def begin(arrival: Arrival) -> asyncio.Protocol:
+        begun.append(arrival.peer.pid)
+        return _ClosingProtocol()
+
+    async def connect(clients: int) -> None:
+        for _ in range(clients):
+            opened.enter_context(socket.socket(socket.AF_UNIX)).connect(str(short_folder / "s"))
+        for _ in range(200):  # rounds of the loop, in which the clock stands still
+            await asyncio.sleep(0)
+
+    async def main() -> None:
+        listening = socket.socket(socket.AF_UNIX)
+        listening.bind(str(short_folder / "s"))
+        listening.listen()
+        listening.setblocking(False)
+        accepting = Acceptor(listening, ConnectionSlots(64), identify, begin)
+        await connect(4)
+        assert begun == [1, 1]
+        await connect(1)
+        assert begun == [1, 1, 2]
+        accepting.close()
+
+    with contextlib.ExitStack() as opened, asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        runner.run(main())

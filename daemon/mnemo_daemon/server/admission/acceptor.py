@@ -126,7 +126,7 @@ class Acceptor:
         self._waiting: OrderedDict[tuple[str, int], deque[Arrival]] = OrderedDict()
         self._tasks: set[asyncio.Task[None]] = set()
         self._pace = ConnectionPace()
-        self._is_scheduled = False
+        self._next_turn: asyncio.TimerHandle | None = None
         self._is_closed = False
         self._loop.add_reader(listening, self._accept)
 
@@ -164,21 +164,23 @@ class Acceptor:
                     connection.send(bare_response(refusal))
                 connection.close()
                 continue
-            self._waiting.setdefault(arrival.client, deque()).append(arrival)
-            self._schedule()
+            if arrival.client not in self._waiting:
+                self._waiting[arrival.client] = deque()
+                self._schedule()  # at once: the pace of those that wait already is theirs
+            self._waiting[arrival.client].append(arrival)
 
     def _resume(self) -> None:
         if not self._is_closed:
             self._loop.add_reader(self._listening, self._accept)
 
     def _schedule(self, delay: float = 0.0) -> None:
-        if not self._is_scheduled:
-            self._is_scheduled = True
-            self._loop.call_later(delay, self._begin_some)
+        if self._next_turn is not None:
+            self._next_turn.cancel()
+        self._next_turn = self._loop.call_later(delay, self._begin_some)
 
     def _begin_some(self) -> None:
         """Begin some connections, one of each client in turn, and none of a client that began too many."""
-        self._is_scheduled = False
+        self._next_turn = None
         now, begun = self._loop.time(), 0
         paced: set[tuple[str, int]] = set()
         while begun < BEGUN_AT_ONCE and len(paced) < len(self._waiting):
