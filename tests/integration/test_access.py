@@ -412,8 +412,15 @@ WITH_AGENT_ID = {
     "PUT /v1/profile",
     "POST /v1/sessions/{id}/chat",
 }
-TRIES = [(name, route) for name, entry in ENTRY_POINTS.items() for route in ROWS
-         if not entry.agent_id or route in WITH_AGENT_ID]  # fmt: skip
+# A person and an agent try every route. The other ways to be one of them are told apart in one place for all routes, so
+# each route is tried in one of those ways, and an agent in the body in every route that takes one.
+OTHER_WAYS = ("api", "api with an agent", "cli with an agent", "hook")
+TRIES = [
+    (name, route)
+    for number, route in enumerate(ROWS)
+    for name, entry in ENTRY_POINTS.items()
+    if (route in WITH_AGENT_ID if entry.agent_id else name in ("cli", "mcp", OTHER_WAYS[number % len(OTHER_WAYS)]))
+]
 # Which read memories, and which write something else.
 WITHOUT_MEMORIES = {
     "POST /v1/reset", "POST /v1/check", "POST /v1/backup", "POST /v1/compact", "POST /v1/repair", "POST /v1/models/use",

@@ -109,7 +109,8 @@ def test_operations_that_an_audit_proposes_are_decided_on_and_leave_no_trace_of_
         texts = ("For now the parcels go to Wendelgard.", "For now the bins go to Ottokar.", "For now Ada has the key.")
         for number, text in enumerate(texts, start=1):
             write(store, sample_memory(number, text, layer="core"))
-    with running(tmp_path) as daemon, daemon.client(entry_point="cli") as client:
+    without_models = {"MNEMO_MODELS_FOLDER": str(tmp_path / "models")}
+    with running(tmp_path, without_models) as daemon, daemon.client(entry_point="cli") as client:
         assert client.audit().proposed == 3
         demoted, rejected, forgotten = client.review().proposals
         client.decide(demoted.id, "approve")

@@ -14,7 +14,7 @@ from tests.running import RunningDaemon, running
 from tests.samples import quick_folder
 
 SECONDS_MAX = 0.1
-SECONDS = 8.0  # of asking, while the ingest is read and written
+SECONDS = 4.0  # of asking, while the ingest is read and written
 ASKED_MIN = 100  # times, at least
 LATE_SHARE_MAX = 0.02  # of the answers may be late: a busy machine has moments in which nobody runs
 PIECES = (

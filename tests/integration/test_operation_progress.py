@@ -209,7 +209,7 @@ sys.exit(main())
 @pytest.fixture(scope="module")
 def observed() -> Iterator[RunningDaemon]:
     with quick_folder() as scratch:
-        daemon = RunningDaemon(scratch / "data")
+        daemon = RunningDaemon(scratch / "data", {"MNEMO_MODELS_FOLDER": str(scratch / "models")})
         daemon.program = ["-c", OBSERVED]
         daemon.start()
         yield daemon

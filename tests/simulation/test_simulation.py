@@ -16,7 +16,7 @@ from tests.simulation.life import LifeFailure
 from tests.simulation.seeds import OPERATIONS, live
 from tests.simulation.sweep import CALLS_MAX, MODES, live_a_day
 
-LIVES = 45  # so many that they take about 10 s
+LIVES = 30  # so many that they take about 15 s
 RANGE = 5
 FIRST = 1_000_000  # other seeds than those that the bench begins with
 SWEEP_STEP = 61  # of the calls of a day every so-manieth is tried here; `make simulate` tries all
