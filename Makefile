@@ -7,8 +7,9 @@ PY := .venv/bin/python
 NOTES ?=
 EMBEDDING_MODEL := all-MiniLM-L6-v2
 LANGUAGE_MODEL := SmolLM2-135M-Instruct-Q4_1
-# Processes that run tests; mypy is one of the tests (tests/test_types.py).
-JOBS ?= 2
+# Processes that run tests: one more than a small machine has processors, since tests also wait for disks and daemons.
+# mypy is one of the tests (tests/test_types.py).
+JOBS ?= 3
 BENCH ?=
 DATA ?=
 DOCS ?=

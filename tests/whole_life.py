@@ -9,6 +9,7 @@ an agent that speaks over MCP. MODELS holds what is brought in by hand: `embeddi
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -195,8 +196,21 @@ def look_after(life: WholeLife) -> None:
     life.give("models", "calibrate", codes=(0, 1, 2))
 
 
+def wait_until_refused(path: str) -> None:
+    """Wait until the daemon is gone: while it dies, a connection is still taken, and ends without an answer."""
+    deadline = time.monotonic() + STEP_SECONDS_MAX
+    while time.monotonic() < deadline:
+        with socket.socket(socket.AF_UNIX) as client:
+            if client.connect_ex(path):
+                return
+        time.sleep(0.01)
+    sys.exit("the daemon that was killed still takes connections")
+
+
 def crash(life: WholeLife) -> None:
-    os.kill(life.answer("status")["pid"], signal.SIGKILL)
+    status = life.answer("status")
+    os.kill(status["pid"], signal.SIGKILL)
+    wait_until_refused(status["socket"])
     life.give("recall", "the", "mooring")
     life.wait_until_indexed()
 

@@ -269,7 +269,7 @@ class ReplayAndDatabase(RuleBasedStateMachine):
 
 TestReplayAndDatabase = ReplayAndDatabase.TestCase
 TestReplayAndDatabase.settings = settings(
-    max_examples=20, stateful_step_count=15, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=12, stateful_step_count=15, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 
 

@@ -14,7 +14,7 @@ from tests import recall_sets
 from tests.running import RunningDaemon, running
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / name for name in ("README.md", "daemon/SPEC.md", "clients/PROTOCOL.md", "store/FORMAT.md")]
+PAGES = [ROOT / name for name in ("README.md", "clients/PROTOCOL.md", "store/FORMAT.md")]
 
 HWCLOCK = """# tidewatch
 
