@@ -95,7 +95,8 @@ def _serve(
     if failure is None:
         return 0
     if isinstance(failure, FolderInUse):
-        return _fail(f"another daemon holds the data folder: {failure}", 3)
+        same = "to reach it, set XDG_RUNTIME_DIR or MNEMO_SOCKET as they are where it was started"
+        return _fail(f"another daemon holds the data folder: {failure}; {same}", 3)
     return _fail(str(failure), 1)
 
 

@@ -54,7 +54,9 @@ def check_holder(examined: Examination) -> list[DoctorCheck]:
     if holder is None:
         return [DoctorCheck("lock", "ok", "no process holds the data folder")]
     found = f"{holder} holds the data folder, and no daemon answers on the socket"
-    return [DoctorCheck("lock", "fail", found, "wait until it has started; if it hangs: kill " + holder.split()[-1])]
+    same = "give this shell its XDG_RUNTIME_DIR or MNEMO_SOCKET if it has others"
+    fix = f"wait until it has started, or {same}; only if it hangs: kill {holder.split()[-1]}"
+    return [DoctorCheck("lock", "fail", found, fix)]
 
 
 def folder_holder(folder: Path) -> str | None:
