@@ -14,9 +14,9 @@ from tests.running import RunningDaemon, running
 from tests.samples import quick_folder
 
 SECONDS_MAX = 0.1
-SECONDS = 4.0  # of asking, while the ingest is read and written
+SECONDS = 8.0  # of asking, while the ingest is read and written
 ASKED_MIN = 100  # times, at least
-LATE_SHARE_MAX = 0.02  # of the answers may be late: a busy machine has moments in which nobody runs
+LATE_SHARE_MAX = 0.05  # of the answers may be late: a busy machine has moments in which nobody runs
 PIECES = (
     "三", "ー", "は", ",\n", "x\n\t", "   \n", "ut und ", "三月", "May 3 ", "last week ",
     "letzte Woche ", "2026-05-03 ", "五月三日", "haha ", "not ", "½", "```\n",
