@@ -115,24 +115,26 @@ def test_every_request_that_stays_runs_once_and_never_more_run_than_the_limits_a
     assert not Counter(stayed) - Counter(ran)
 
 
+async def ask(queue: FairQueue, client: str, order: list[str]) -> None:
+    """Run a request of 10 ms in its turn, and note its client as it begins."""
+    turn = await queue.enter(client)
+    order.append(client)
+    await asyncio.sleep(0.01)
+    turn.end()
+
+
 def test_one_request_among_a_thousand_of_another_client_waits_for_those_that_run_and_no_other() -> None:
     order: list[str] = []
 
-    async def ask(queue: FairQueue, client: str) -> None:
-        turn = await queue.enter(client)
-        order.append(client)
-        await asyncio.sleep(0.01)
-        turn.end()
-
     async def test(queue: FairQueue) -> None:
-        many = [asyncio.create_task(ask(queue, "many")) for _ in range(1000)]
+        many = [asyncio.create_task(ask(queue, "many", order)) for _ in range(1000)]
         await asyncio.sleep(0.005)
         assert queue.waiting == 1000 - LIMITS.alone
-        await ask(queue, "one")
+        await ask(queue, "one", order)
         assert order[: LIMITS.alone + 1] == ["many"] * LIMITS.alone + ["one"]  # there was room for it at once
         # While two ask, one of each runs at a time.
         before = len(order)
-        await asyncio.gather(*(ask(queue, "one") for _ in range(10)))
+        await asyncio.gather(*(ask(queue, "one", order) for _ in range(10)))
         assert 8 <= order[before:].count("many") <= 12
         await asyncio.gather(*many)
 
@@ -142,15 +144,9 @@ def test_one_request_among_a_thousand_of_another_client_waits_for_those_that_run
 def test_clients_that_wait_for_the_same_room_take_turns() -> None:
     order: list[str] = []
 
-    async def ask(queue: FairQueue, client: str) -> None:
-        turn = await queue.enter(client)
-        order.append(client)
-        await asyncio.sleep(0.01)
-        turn.end()
-
     async def test(queue: FairQueue) -> None:
         turn = await queue.enter("c")
-        asked = [asyncio.create_task(ask(queue, client)) for client in "aaaabbbb"]
+        asked = [asyncio.create_task(ask(queue, client, order)) for client in "aaaabbbb"]
         await asyncio.sleep(0)
         turn.end()
         await asyncio.gather(*asked)

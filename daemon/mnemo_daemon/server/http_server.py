@@ -151,10 +151,6 @@ class ServerConnection(web.RequestHandler):
         response.force_close()
         return response
 
-    def end_at_once(self) -> None:
-        """End the connection after the answer, without reading on what the client still sends."""
-        self._lingering_time = 0.0
-
     def _head_is_late(self) -> None:
         self._head_timer = None
         self._hang_up(Refusal(408, "timeout", "the request was not whole in time"))
