@@ -97,9 +97,9 @@ def single_spaced(text: str) -> str:
     return " ".join(text.split())
 
 
-def find_specifics(text: str) -> list[Specific]:
-    """The specifics of a text; its names last."""
-    values = find_values(canonical_form(text))
+def find_specifics(text: str, form: CanonicalForm | None = None) -> list[Specific]:
+    """The specifics of a text; its names last. form: the canonical form of the text, where it is known."""
+    values = find_values(form or canonical_form(text))
     return [*values, *(Specific("name", word) for word in _without_months(find_names(text), values))]
 
 

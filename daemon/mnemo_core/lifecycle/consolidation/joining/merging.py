@@ -74,7 +74,7 @@ def differ(one: str, other: str) -> bool:
         return True
     if any(OPPOSITES.get(word, frozenset()) & (values[1] - values[0]) for word in values[0] - values[1]):
         return True
-    specifics = [frozenset(find_specifics(text)) for text in (one, other)]
+    specifics = [frozenset(find_specifics(*pair)) for pair in zip((one, other), forms, strict=True)]
     kinds = [{each.kind for each in specifics[0] - specifics[1]}, {each.kind for each in specifics[1] - specifics[0]}]
     return not kinds[0].isdisjoint(kinds[1]) or _is_parallel(*forms)
 
