@@ -19,7 +19,7 @@ PEERS := chromadb==1.5.9 mem0ai==2.2.1 onnxruntime tokenizers numpy scikit-learn
 export CMAKE_ARGS ?= -DGGML_NATIVE=OFF -DLLAVA_BUILD=OFF
 
 .PHONY: run test test-offline check bench bench-quality bench-documents bench-projects bench-peers bench-topics linear-time
-.PHONY: simulate format deb deb-check
+.PHONY: soak simulate format deb deb-check
 .PHONY: models programs environment-core environment-dev clean
 .DEFAULT_GOAL := run
 
@@ -29,6 +29,8 @@ run: environment-core
 	@$(PY) -m mnemo_daemon.offline pull $(EMBEDDING_MODEL) >.run/pull.log 2>&1 </dev/null & echo $$! >.run/pull.pid; \
 	$(PY) packaging/demonstration.py "$(NOTES)"
 
+# The order of sets is the same in each run; `make soak` has another one in each.
+test test-offline: export PYTHONHASHSEED = 0
 test: environment-dev programs models
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
@@ -94,6 +96,13 @@ bench-topics: environment-dev models .venv-peers/installed
 	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check $(PEERS)
 	@echo '*' >.venv-peers/.gitignore
 	@touch $@
+
+# What the suite tries with the same examples in each run, here with others, ROUNDS times; what fails is kept in
+# .hypothesis. Then every pattern with every nasty text, and lives of the daemon.
+ROUNDS ?= 20
+soak: environment-dev programs models
+	for round in $$(seq $(ROUNDS)); do MNEMO_EXAMPLES=soak $(PY) -m pytest -q -n $(JOBS) -m hypothesis || exit 1; done
+	$(MAKE) linear-time simulate
 
 # Lives of the daemon in which everything fails that can, each as its seed says; then one day on a disk that fails at
 # each of its calls. `SEED=17 STEPS=23 make simulate` lives one again.

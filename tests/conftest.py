@@ -25,9 +25,11 @@ from tests.transcripts import ReplayServer, TranscriptExchange, recorded, write_
 # crashes.
 importlib.import_module("onnxruntime")
 
-# No example is late on a slow or busy machine.
-hypothesis.settings.register_profile("any machine", deadline=None)
-hypothesis.settings.load_profile("any machine")
+# The suite gives the same answer twice, and no example is late on a slow machine. `make soak` searches at random, and
+# keeps what fails in .hypothesis; that becomes an explicit example of its test.
+hypothesis.settings.register_profile("suite", deadline=None, derandomize=True)
+hypothesis.settings.register_profile("soak", deadline=None, print_blob=True)
+hypothesis.settings.load_profile(os.environ.get("MNEMO_EXAMPLES", "suite"))
 
 # Hundreds of programs are started, most of them daemons: one that has to compile all its modules takes twice as long.
 # This process itself compiles the modules of tests, which takes it 8 s.

@@ -16,17 +16,19 @@ from functools import cache
 from pathlib import Path
 from re import _constants as sre  # type: ignore[attr-defined]
 from re import _parser as parser  # type: ignore[attr-defined]
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from mnemo_core.ingest.attributes.attribute_claims import CLAIM_CHARS_MAX
 from mnemo_core.text.lazy_patterns import LazyPattern, lazy_pattern
 
+T = TypeVar("T")
+
 PACKAGES = ("mnemo_core", "mnemo_daemon", "mnemo_store", "mnemo_client")
 SIZES = (1024, 2048, 4096, 8192)
 RATIO_MAX = 2.6  # of one doubling
-SECONDS_MAX = 0.1  # of CPU, for a text of SIZES[-1] characters
-FLOOR_S = 0.004  # below it the ratio says nothing: the clock and the caches are as large
-TRIES = 6
+UNITS_MAX = 40  # of `unit_seconds`, for a text of SIZES[-1] characters
+FLOOR_UNITS = 0.8  # below it the ratio says nothing: the clock and the caches are as large
+TRIES = 12
 
 # What has cost more than its length somewhere, or stands for what does: repeated as it is and before a long line.
 NASTY = (
@@ -319,15 +321,19 @@ def _written(members: Sequence[Any]) -> str:
 
 
 class Growth(NamedTuple):
-    """A fault in the growth of something, with the piece that shows it."""
+    """A fault in the growth of something, with the input that shows it."""
 
     place: str
-    piece: str
+    shown: str
     seconds: float
+    units: float
     ratio: float
 
     def __str__(self) -> str:
-        return f"{self.place}: {self.piece!r}: {self.seconds * 1000:.1f} ms, {self.ratio:.2f} a doubling"
+        return (
+            f"{self.place}: {self.shown}: {self.seconds * 1000:.1f} ms, {self.units:.1f} units, "
+            f"{self.ratio:.2f} a doubling"
+        )
 
 
 def repeated(piece: str, size: int) -> str:
@@ -335,37 +341,78 @@ def repeated(piece: str, size: int) -> str:
     return piece * max(size // len(piece), 1)
 
 
-def seconds_of(run: Callable[[str], object], text: str) -> float:
+def seconds_of(run: Callable[[T], object], subject: T) -> float:
     """The processor time of one run, without collections of garbage, which grow with all that other tests left."""
     gc.disable()
     start = time.thread_time()
     try:
-        run(text)
+        run(subject)
         return time.thread_time() - start
     finally:
         gc.enable()
 
 
-def growth(place: str, run: Callable[[str], object], piece: str) -> Growth | None:
-    """None where the cost is small or grows no faster than the text; what was measured otherwise."""
-    quarter = seconds_of(run, repeated(piece, SIZES[1]))
-    if quarter > 2 * SECONDS_MAX and min(quarter, seconds_of(run, repeated(piece, SIZES[1]))) > 2 * SECONDS_MAX:
-        return Growth(place, piece, quarter, float("inf"))
-    if quarter * 16 < FLOOR_S:  # even were it quadratic
+def unit_seconds() -> float:
+    """The processor time of a fixed piece of work in Python, about 5 ms on an idle machine of 2026: what this machine,
+    loaded as it is at this moment, takes for it. Limits are multiples of it, so that they say nothing of a machine."""
+    return seconds_of(_work, UNIT_STEPS)
+
+
+UNIT_STEPS = 120_000
+
+
+def _work(steps: int) -> int:
+    total = 0
+    for step in range(steps):
+        total += step & 7
+    return total
+
+
+@cache
+def usual_unit() -> float:
+    """The least of some units: for a first look, which a second one confirms before anything fails."""
+    return min(unit_seconds() for _ in range(5))
+
+
+def growth(
+    place: str, run: Callable[[T], object], inputs: Sequence[T], units_max: float = UNITS_MAX, shown: str = ""
+) -> Growth | None:
+    """None where the cost of `run` grows no faster than its input, which doubles from each of inputs to the next, and
+    the last costs at most units_max; otherwise what was measured. The inputs and the unit are measured alternately and
+    again and again, and the best of each is judged: a busy moment has to meet one of them twelve times."""
+    unit = usual_unit()
+    quarter = seconds_of(run, inputs[-3])
+    if quarter * 16 < FLOOR_UNITS * unit:  # even were it quadratic
         return None
-    whole = seconds_of(run, repeated(piece, SIZES[3]))
-    if whole < FLOOR_S or (whole <= SECONDS_MAX and whole <= quarter * RATIO_MAX**2):
+    if quarter > 2 * units_max * unit and min(quarter, seconds_of(run, inputs[-3])) > 2 * units_max * unit_seconds():
+        return Growth(place, shown, quarter, quarter / unit, float("inf"))
+    whole = seconds_of(run, inputs[-1])
+    if whole < FLOOR_UNITS * unit or (whole <= units_max * unit and whole <= quarter * RATIO_MAX**2):
         return None
-    best = [float("inf")] * len(SIZES)
+    best = [float("inf")] * len(inputs)
     ratio = 0.0
+    unit = float("inf")
     for _ in range(TRIES):
-        for at, size in enumerate(SIZES):
-            best[at] = min(best[at], seconds_of(run, repeated(piece, size)))
-        # A doubling that ends below the floor says nothing; of the others the last and the whole are judged.
+        for at, each in enumerate(inputs):
+            best[at] = min(best[at], seconds_of(run, each))
+        unit = min(unit, unit_seconds())
+        # A doubling that ends below the floor says nothing; of the others the last is judged.
         ratio = best[-1] / best[-2]
-        if best[-1] < FLOOR_S or (best[-1] <= SECONDS_MAX and ratio <= RATIO_MAX):
+        if best[-1] < FLOOR_UNITS * unit or (best[-1] <= units_max * unit and ratio <= RATIO_MAX):
             return None
-    return Growth(place, piece, best[-1], ratio)
+    return Growth(place, shown, best[-1], best[-1] / unit, ratio)
+
+
+def growth_of_piece(place: str, run: Callable[[str], object], piece: str) -> Growth | None:
+    """The growth with a text that repeats a piece."""
+    return growth(place, run, [repeated(piece, size) for size in SIZES], shown=repr(piece))
+
+
+def require_linear(run: Callable[[str], object], text: str, units_max: float) -> None:
+    """Fails where a text costs more than its length, judged by its beginnings, or more than units_max."""
+    inputs = [text[: len(text) // part] for part in (4, 2, 1)]
+    found = growth("", run, inputs, units_max, f"{text[:40]!r}…")
+    assert found is None, str(found)
 
 
 def drive(found: Pattern) -> Callable[[str], object]:

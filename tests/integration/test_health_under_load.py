@@ -1,7 +1,8 @@
-"""`/v1/health` answers within 100 ms while the worst texts are taken in. SPEC 3.5, 13."""
+"""`/v1/health` answers within 20 units of work, 100 ms, while the worst texts are taken in. SPEC 3.5, 13."""
 
 import contextlib
 import os
+import statistics
 import threading
 import time
 from collections.abc import Callable
@@ -9,11 +10,11 @@ from pathlib import Path
 
 from mnemo_client.errors import MnemoError
 from mnemo_client.protocol.ingestion import IngestRequest
-from tests.growth import repeated
+from tests.growth import repeated, unit_seconds
 from tests.running import RunningDaemon, running
 from tests.samples import quick_folder
 
-SECONDS_MAX = 0.1
+UNITS_MAX = 20  # of tests/growth.py
 SECONDS = 8.0  # of asking, while the ingest is read and written
 ASKED_MIN = 100  # times, at least
 LATE_SHARE_MAX = 0.05  # of the answers may be late: a busy machine has moments in which nobody runs
@@ -48,10 +49,11 @@ def ingest_much(daemon: RunningDaemon) -> None:
 
 
 def waits_meanwhile(daemon: RunningDaemon, work: list[Callable[[RunningDaemon], None]]) -> list[float]:
-    """Seconds that each question took; of these no more than the daemon itself computed in that time, since a busy
-    machine makes wait too."""
+    """Units of work that each question took; of its seconds no more than the daemon itself computed in that time, since
+    a busy machine makes wait too, and the unit is the middle one of those measured between the questions."""
     threads = [threading.Thread(target=each, args=(daemon,), daemon=True) for each in work]
     waits: list[float] = []
+    units: list[float] = []
     with daemon.client() as client:
         client.health()
         for thread in threads:
@@ -62,13 +64,13 @@ def waits_meanwhile(daemon: RunningDaemon, work: list[Callable[[RunningDaemon], 
             client.health()
             took = time.perf_counter() - began
             waits.append(min(took, cpu_seconds(daemon) - computed + 0.01))
-            time.sleep(0.005)
-    return sorted(waits)
+            units.append(unit_seconds())
+    return sorted(wait / statistics.median(units) for wait in waits)
 
 
 def test_health_answers_at_once_while_the_worst_texts_are_ingested(minilm_folder: Path) -> None:
     with quick_folder() as folder, running(folder, {"MNEMO_MODELS_FOLDER": str(minilm_folder)}) as daemon:
         daemon.wait_for_vectors()
         waits = waits_meanwhile(daemon, [remember_the_worst, ingest_much])
-    late = [round(wait, 3) for wait in waits if wait > SECONDS_MAX]
+    late = [round(wait) for wait in waits if wait > UNITS_MAX]
     assert len(late) <= LATE_SHARE_MAX * len(waits), late

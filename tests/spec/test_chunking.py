@@ -3,7 +3,6 @@
 In what comes in by `ingest` (split_text) a token is a word here.
 """
 
-import time
 from collections.abc import Sequence
 
 import pytest
@@ -18,7 +17,7 @@ from mnemo_core.documents.chunking import (
     split_text,
 )
 from mnemo_core.documents.markup import parse
-from tests.growth import seconds_of
+from tests.growth import require_linear
 
 
 def sentence(words: int, word: str = "lorem") -> str:
@@ -184,9 +183,7 @@ def test_a_models_own_count_can_be_used() -> None:
     ],
 )
 def test_hostile_texts_are_cut_in_time(text: str) -> None:
-    began = time.thread_time()
-    split_blocks(text)
-    assert time.thread_time() - began < 3.0
+    require_linear(split_blocks, text, units_max=600)
 
 
 # What comes in by `ingest`
@@ -455,12 +452,7 @@ def test_headings_part_a_conversation_from_what_is_said_before() -> None:
     ],
 )
 def test_a_hostile_text_four_times_as_long_takes_no_sixteen_times_as_long(text: str) -> None:
-    def seconds(length: int) -> float:
-        return seconds_of(lambda part: split_text(part, estimate_tokens), text[:length])
-
-    # Another process may share the core during a run: the least of three counts.
-    most = 9 * max(min(seconds(1 << 16) for _ in range(3)), 0.05)
-    assert any(seconds(1 << 18) < most for _ in range(3))
+    require_linear(lambda part: split_text(part, estimate_tokens), text[: 1 << 18], units_max=600)
 
 
 def test_a_text_of_another_markup_keeps_that_markups_tables_whole() -> None:

@@ -2,7 +2,6 @@
 
 import io
 import json
-import time
 import zipfile
 
 import pytest
@@ -12,6 +11,7 @@ from mnemo_core.documents.chunking import split_blocks
 from mnemo_core.documents.file_formats import FileFormatError, page_starts, parse_format
 from mnemo_core.documents.web_page import read_web_page
 from mnemo_core.documents.word_file import UNPACKED_BYTES_MAX, WordFileError, read_word_file
+from tests.growth import repeated, require_linear
 
 
 def passages(document: NoteDocument) -> list[tuple[str, tuple[str, ...], int, int]]:
@@ -148,13 +148,4 @@ HOSTILE = (
 
 @pytest.mark.parametrize("unit", HOSTILE)
 def test_no_page_costs_more_than_its_length(unit: str) -> None:
-    def cost(size: int) -> float:
-        text = unit * (size // len(unit))
-        best = 9e9
-        for _ in range(3):
-            began = time.process_time()
-            read_web_page(text)
-            best = min(best, time.process_time() - began)
-        return best
-
-    assert cost(250_000) < 2
+    require_linear(read_web_page, repeated(unit, 250_000), units_max=400)

@@ -10,7 +10,6 @@ import json
 import random
 import re
 import string
-import time
 from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
@@ -18,6 +17,7 @@ from typing import NamedTuple
 import pytest
 
 from mnemo_core.text import secrets
+from tests.growth import repeated, require_linear
 
 ROWS = Path(__file__).parents[1] / "fixtures" / "intake" / "secrets.jsonl"
 BODY = re.compile(r"<(?:(key|uuid|fp|words)|([a-z0-9]+):(\d+))>")
@@ -130,6 +130,4 @@ def test_masking_a_masked_text_changes_nothing(row: LabelledSecret) -> None:
      "8Q~", "-us", "password for a ", "密码", "PASSWORD=", "machine a login b ", "&sig=", "EAAA", "<password>"],
 )  # fmt: skip
 def test_a_text_that_only_begins_like_a_secret_costs_time_in_proportion_to_its_length(bomb: str) -> None:
-    began = time.thread_time()
-    secrets.find_secrets(bomb * (400_000 // len(bomb)))
-    assert time.thread_time() - began < 4.0
+    require_linear(secrets.find_secrets, repeated(bomb, 400_000), units_max=800)
