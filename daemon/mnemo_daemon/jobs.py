@@ -23,6 +23,7 @@ HISTORY_SECONDS = 86_400.0
 COMPRESSION_SECONDS = 1800.0
 SWEEP_SECONDS = 300.0  # [T6]
 EXPORT_SECONDS = 5.0
+INDEX_CHECK_SECONDS = 600.0
 MODEL_SECONDS = 3.0  # between two looks whether a model has been installed
 IDLE_MODEL_SECONDS = 10.0
 
@@ -98,6 +99,10 @@ def _jobs_of_indexes(s: Services) -> tuple[Job, ...]:
         Job(
             "index_rebuild", "Rebuild the indexes of words and attributes where they are broken.",
             _when(lambda: s.views.state == "stale"), _once(s.views.rebuild), "both indexes",
+        ),
+        Job(
+            "index_check", "Count the memories of each index, and fill one that lacks some.",
+            Interval(INDEX_CHECK_SECONDS), _once(s.require_index_rows), "counts",
         ),
         Job(
             "index_saving", "Save the indexes of words and attributes, so that the next start is quick.",

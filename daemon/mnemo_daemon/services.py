@@ -352,6 +352,11 @@ class Services:
         projects = [name.lower() for name in wanted.namespaces if name != DEFAULT_NAMESPACE]
         return self.profiles.shown(wanted, projects)
 
+    def require_index_rows(self) -> None:
+        """Have an index that lacks memories filled again."""
+        self.views.require_rows()
+        self.indexing.require_rows()
+
     def _purge_views(self) -> None:
         """Remove deleted memories from indexes, their files and caches."""
         self.views.rebuild_without_deleted()

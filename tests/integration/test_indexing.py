@@ -331,3 +331,17 @@ def test_a_graph_that_could_not_be_built_is_built_later(tmp_path: Path, embeddin
     assert not reports()[1].is_failing
     assert not serving.view.needs_index()
     filled.close()
+
+
+def test_a_memory_whose_vector_was_lost_gets_it_again(filled: FilledIndex) -> None:
+    filled.remember("the boat", "the harbour")
+    filled.indexing.start()
+    filled.wait()
+    wait_until(lambda: filled.indexing.tokens.applied_seq == filled.store.seq)
+    serving = filled.indexing.serving()
+    assert serving is not None
+    serving.view.drop(1)
+    assert filled.indexing.waiting() == 1
+    filled.indexing.require_rows()
+    wait_until(lambda: filled.indexing.waiting() == 0)
+    assert sum(filled.embedding.sizes) == 2, "its vector is kept in the database"

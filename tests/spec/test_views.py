@@ -1,17 +1,21 @@
 """Seqs in index files, and the cases in which they are not trusted. SPEC 3.1, 3.5."""
 
 import shutil
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any, TypeVar
 
 import lmdb
+import numpy as np
 import pytest
 
 from mnemo_core.ingest.attributes.attribute_claims import claim_keys
-from mnemo_daemon.indexing.index import CommitIndex, position_of
+from mnemo_daemon.indexing.index import CommitIndex, Snapshots, position_of
 from mnemo_daemon.indexing.registry import COMMIT_INDEXES
 from mnemo_daemon.indexing.views import Indexes, Views
+from mnemo_store.backend import TouchedMemory
 from mnemo_store.codec import id_key
 from mnemo_store.database.table_access import TableRow
 from mnemo_store.disk import Disk
@@ -20,7 +24,10 @@ from mnemo_store.records import DropMemory
 from mnemo_store.recovery.supervisor import StateSupervisor
 from mnemo_store.store import Store
 from tests.faulty import Faulty
+from tests.grounds import wait_until
 from tests.samples import AT, WAIT_SECONDS, remember, sample_id, write
+
+T = TypeVar("T")
 
 
 def opened(store: Store) -> Views:
@@ -123,6 +130,104 @@ def test_a_view_built_while_memories_got_other_numbers_is_rebuilt(tmp_path: Path
             assert numbers.tolist() == [snapshot.number(sample_id(2))] == [0]
 
 
+class SteppedViews(Views):
+    """Indexes that report each step of a commit and of a replacement, as the thread that takes it."""
+
+    def __init__(self, store: Store, on_step: Callable[[str], None]) -> None:
+        super().__init__(store, Disk())
+        self.has_asked = threading.Event()  # for the writer's turn
+        self._on_step = on_step
+        self._kinds = tuple(stepped(kind, on_step) for kind in COMMIT_INDEXES)
+
+    def _run_on_writer(self, act: Callable[[], T]) -> T:
+        self.has_asked.set()
+        return super()._run_on_writer(act)
+
+    def _without_dropped(self) -> Indexes:
+        made = super()._without_dropped()
+        self._on_step("copied")
+        return made
+
+    def _build(self, kinds: Sequence[type[CommitIndex]] = ()) -> Indexes:
+        made = super()._build(kinds or self._kinds)
+        self._on_step("built")
+        return made
+
+
+def stepped(kind: type[CommitIndex], on_step: Callable[[str], None]) -> type[CommitIndex]:
+    class SteppedIndex(kind):  # type: ignore[misc, valid-type]
+        def apply(self, snapshots: Snapshots, touched: Sequence[TouchedMemory]) -> None:
+            on_step(f"before {kind.name}")
+            super().apply(snapshots, touched)
+            on_step(f"after {kind.name}")
+
+        def copied(self, path: Path, meta: Mapping[str, Any], disk: Disk) -> CommitIndex | None:
+            copy = super().copied(path, meta, disk)
+            on_step(f"copied {kind.name}")
+            return copy  # type: ignore[no-any-return]
+
+    return SteppedIndex
+
+
+STEPS_OF_COMMIT = [f"{when} {kind.name}" for kind in COMMIT_INDEXES for when in ("before", "after")]
+STEPS = [
+    *((how, step) for how in ("rebuild", "rebuild_without_deleted") for step in STEPS_OF_COMMIT),
+    ("rebuild", "built"),
+    *(("rebuild_without_deleted", step) for step in ("copied words", "built", "copied")),
+]
+
+
+def holds_all(views: Views, store: Store) -> bool:
+    """Return whether the indexes have all memories, each by its word."""
+    with store.snapshot() as snapshot:
+        return len(
+            views.attributes.ids(np.flatnonzero(views.attributes.mask(MemoryFilter())))
+        ) == snapshot.count() and ([found(views, word) for word in ("harbour", "windmill")] == [1, 1])
+
+
+@pytest.mark.parametrize(("how", "step"), STEPS)
+def test_a_commit_at_any_step_of_a_replacement_is_in_all_indexes(tmp_path: Path, how: str, step: str) -> None:
+    """A step of the commit: there a replacement begins, and goes on as far as it gets while the commit stands. A step
+    of the replacement: there the commit is made."""
+    others: list[threading.Thread] = []
+
+    def on_step(name: str) -> None:
+        if name.startswith(("copied", "built")):
+            has_replaced.set()
+        if name != step or others or not is_open.is_set():
+            return
+        other = threading.Thread(target=getattr(views, how) if step in STEPS_OF_COMMIT else write_second)
+        others.append(other)
+        other.start()
+        if step in STEPS_OF_COMMIT:
+            wait_until(lambda: has_replaced.is_set() or views.has_asked.is_set())
+        else:
+            other.join()
+
+    def write_second() -> None:
+        remember(store, 2, "A windmill stands on the hill.")
+
+    is_open, has_replaced = threading.Event(), threading.Event()
+    with closing(Store.open(tmp_path / "data")) as store:
+        remember(store, 1, "A rowing boat lies in the harbour.")
+        views = SteppedViews(store, on_step)
+        views.open()
+        has_replaced.clear()
+        is_open.set()
+        if step in STEPS_OF_COMMIT:
+            write_second()
+        else:
+            getattr(views, how)()
+        (other,) = others
+        other.join()
+        assert holds_all(views, store)
+        views.save()
+    with closing(Store.open(tmp_path / "data")) as store:
+        reopened = opened(store)
+        assert holds_all(reopened, store)
+        assert reopened.rebuilt == []
+
+
 def test_views_that_cannot_be_saved_because_the_database_cannot_be_read_end_nothing(tmp_path: Path) -> None:
     """The seq in their files is read from the database."""
     disk = Faulty()
@@ -152,3 +257,19 @@ def test_a_memory_dropped_between_the_saving_of_two_views_is_in_neither(tmp_path
         assert [found(views, word) for word in ("harbour", "lighthouse")] == [1, 0]
         assert len(views.lexical) == 1
         assert views.rebuilt == []
+
+
+@pytest.mark.parametrize("name", [kind.name for kind in COMMIT_INDEXES])
+def test_an_index_that_lacks_a_memory_is_found_and_rebuilt(tmp_path: Path, name: str) -> None:
+    with closing(Store.open(tmp_path / "data")) as store:
+        remember(store, 1, "A rowing boat lies in the harbour.")
+        remember(store, 2, "A windmill stands on the hill.")
+        views = opened(store)
+        views.require_rows()
+        assert views.state == "ready"
+        next(each for each in views.indexes if each.name == name).data.drop(1)
+        views.require_rows()
+        assert (views.state, f"1 memories in the {name}, not 2" in views.reason) == ("stale", True)
+        views.rebuild()
+        assert views.state == "ready"
+        assert holds_all(views, store)

@@ -5,13 +5,12 @@ what came since is caught up at the start, and whatever does not match is rebuil
 are replaced together: the answer of one means nothing in the row ids of another state.
 """
 
-import contextlib
 import functools
 import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from mnemo_daemon.indexing.attribute_index import AttributeIndex
 from mnemo_daemon.indexing.fact_index import FactIndex
@@ -31,10 +30,12 @@ from mnemo_store.disk import Disk
 from mnemo_store.errors import IndexMismatch, StoreCorruption, StoreError
 from mnemo_store.indexes.attributes import AttributeStore
 from mnemo_store.records import Memory
-from mnemo_store.store import Commit, Store, WriteResult
+from mnemo_store.store import Commit, Store
 
 CATCH_UP_SHARE_MAX = 0.5  # with more of the store changed than this, rebuilding is cheaper than catching up
 SAVE_AFTER_CHANGES = 5_000  # so that a crash costs seconds of catching up, not minutes
+
+T = TypeVar("T")
 
 log = logging.getLogger("mnemo.views")
 
@@ -116,6 +117,19 @@ class Views:
             except (OSError, StoreError) as error:
                 log.warning("the views could not be saved: %s", error)
 
+    def require_rows(self) -> None:
+        """Marks the indexes as stale, so that they are rebuilt, where one has not as many memories as the store. Only
+        counts are compared, on the writer's turn: it takes milliseconds."""
+
+        def compare() -> None:
+            with self._store.snapshot() as snapshot:
+                wrong = _wrong_counts(self.indexes, snapshot)
+            if wrong and self.state == "ready":
+                self.state, self.reason = "stale", f"a check found {wrong}"
+                log.warning("a check found %s: the indexes of words and attributes are rebuilt", wrong)
+
+        self._run_on_writer(compare)
+
     def rebuild(self) -> None:
         """Builds new indexes while the old ones answer, and swaps them in. For indexes that are stale.
 
@@ -124,7 +138,7 @@ class Views:
         with self._rebuilding:
             self.state = "building"
             try:
-                while not self._replace(self._build):
+                while not self._replace(rebuilds=True):
                     pass
             except BaseException:
                 self.state = "stale"
@@ -135,7 +149,7 @@ class Views:
         Files that cannot be replaced are removed."""
         self.facts.clear()
         with self._rebuilding:
-            while not self._replace(self._build if self.state == "stale" else self._without_dropped):
+            while not self._replace(rebuilds=False):
                 pass
         with self._saving:
             try:
@@ -153,12 +167,22 @@ class Views:
             each.save(self._folder / f"{each.name}.view", position | dict([each.rules]), self._disk)
         self._saved.set(seq)
 
-    def _replace(self, make: Callable[[], Indexes]) -> bool:
+    def _replace(self, *, rebuilds: bool) -> bool:
         """Makes indexes, applies what was written since, and has them answer. False where the row ids were reset during
-        that, which makes them useless."""
-        self._late, resets = set(), self._row_id_resets
+        that, which makes them useless. rebuilds: from the store; otherwise copies, unless the indexes are stale.
+
+        It begins on the writer's turn. There every commit is either in all indexes, so that each copy has it, or it
+        will be among the late ones; elsewhere one that is just being applied could be neither.
+        """
+
+        def begin() -> tuple[Callable[[], Indexes], int]:
+            self._late = set()
+            return self._build if rebuilds or self.state == "stale" else self._without_dropped, self._row_id_resets
+
+        make, resets = self._run_on_writer(begin)
         try:
-            return self._install(make(), resets)
+            indexes = make()
+            return self._run_on_writer(lambda: self._row_id_resets == resets and self._install(indexes))
         except BaseException:
             self._late = None
             raise
@@ -178,19 +202,20 @@ class Views:
             made[each.name] = each
         return tuple(made[kind.name] for kind in COMMIT_INDEXES)
 
-    def _install(self, indexes: Indexes, resets: int) -> bool:
-        def finish(snapshot: Snapshot) -> WriteResult[bool]:
-            if self._row_id_resets != resets:  # they are counted on this thread, so that no more can come
-                return WriteResult((), False)
+    def _install(self, indexes: Indexes) -> bool:
+        """Runs on the writer's turn: few memories are late, and no others come meanwhile."""
+        with self._store.snapshot() as snapshot:
             late = [_now(snapshot, number) for number in sorted(self._late or ())]
-            for each in indexes:  # few memories; and its transaction keeps other writers out
-                each.apply(lambda: contextlib.nullcontext(snapshot), late)
-            self._use(indexes)
-            self._late = None
-            self.applied_seq, self.state, self.reason = self._store.seq, "ready", ""
-            return WriteResult((), True)
+        for each in indexes:
+            each.apply(self._store.snapshot, late)
+        self._use(indexes)
+        self._late = None
+        self.applied_seq, self.state, self.reason = self._store.seq, "ready", ""
+        return True
 
-        return self._store.transact(finish, by="views", background=True, frees=True).result().result
+    def _run_on_writer(self, act: Callable[[], T]) -> T:
+        """Calls act on the writer thread, between two groups of commits; returns what it returns."""
+        return self._store.run_exclusively(lambda _: act()).result()
 
     def _on_row_ids_reset(self) -> None:
         self._row_id_resets += 1
@@ -281,15 +306,21 @@ def _drop_vanished(indexes: Indexes, store: Store) -> None:
 
     The files of the indexes may stand at different changes: a kill between them leaves a row in one that another lost.
     """
-    columns = attributes_of(indexes)
     with store.snapshot() as snapshot:
-        is_whole = all(len(each) == columns.count_states(each.states) for each in indexes)
-        if is_whole and snapshot.count() == columns.count_states(AttributeIndex.states):
+        if not _wrong_counts(indexes, snapshot):
             return
         gone = [number for number in range(max(each.data.size for each in indexes)) if snapshot.id_of(number) is None]
     for number in gone:
         for each in indexes:
             each.data.drop(number)
+
+
+def _wrong_counts(indexes: Indexes, snapshot: Snapshot) -> str:
+    """The indexes that have another number of memories than they should; "" for none."""
+    columns = attributes_of(indexes)
+    counts = [(each.name, len(each), columns.count_states(each.states)) for each in indexes]
+    counts.append(("columns", columns.count_states(AttributeIndex.states), snapshot.count()))
+    return ", ".join(f"{held} memories in the {name}, not {due}" for name, held, due in counts if held != due)
 
 
 def _changed_since(snapshot: Snapshot, seq: int, limit: int) -> set[int] | None:

@@ -13,7 +13,7 @@ from mnemo_store.store import Commit
 EXPRESS_MAX = 1024  # memories that may go before the backlog
 EXPRESS_TOUCHED_MAX = 8  # a transaction that touches more is bulk work and takes its turn
 
-Request = Literal["recompute", "row_ids_reset"]
+Request = Literal["recompute", "revisit", "row_ids_reset"]
 
 
 class IndexerInbox:

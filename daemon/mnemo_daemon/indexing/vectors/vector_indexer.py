@@ -203,6 +203,14 @@ class VectorIndexer:
         self._inbox.notify("recompute" if recompute else None)
         self.supervisor.resume()
 
+    def require_rows(self) -> None:
+        """Has the thread look at every memory again where some have no vector although it has nothing to do: one that
+        has its vector costs little."""
+        progress, waiting = self.progress(), self.waiting()
+        if progress.state == "ready" and waiting and self.tokens.applied_seq == self._store.seq:
+            log.warning("a check found %d memories without a vector: every memory is looked at again", waiting)
+            self._inbox.notify("revisit")
+
     def rebuild_without_deleted(self) -> None:
         """Returns once no row of a dropped memory is left in the view or in its files, and the batch under way is
         embedded. The graph over the vectors is rebuilt afterwards."""
@@ -289,6 +297,9 @@ class VectorIndexer:
             self._phase, self._seq = SingleView(empty_index(embedder)), 0
             self._inbox.dropped.clear()
             self.tokens.revisit()
+        if "revisit" in requests:
+            requests.discard("revisit")
+            self._seq = 0
         if "recompute" in requests and self._phase.active is not None:
             requests.discard("recompute")
             self._phase, self._seq = ViewReplacement(self._phase.active, empty_index(embedder), recomputes=True), 0
