@@ -134,6 +134,8 @@ def test_only_a_person_is_the_source_user_of_an_importance(writer: Trust, source
     kept = replace(before, importance_source="user")
     edited = replace(kept, tags=("a",), version=2)
     assert authorised(kept, edited, writer).importance_source == "user"  # the person's, which stays
+    replaced = replace(kept, content="Quite another thing", version=2)
+    assert authorised(kept, replaced, writer).importance_source == source  # of a text that is gone
 
 
 PINNED_CHANGES: list[dict[str, object]] = [

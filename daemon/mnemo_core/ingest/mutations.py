@@ -121,22 +121,18 @@ def store_keyed(draft: Draft, before: Memory, usage: Usage, entry: TrashEntry | 
     `usage` is that of the present epoch. Fields that the caller did not name stay as they are. A keyed memory that is
     trashed, hidden or expired becomes visible again.
     """
-    is_hidden = before.state in ("superseded", "discarded", "compressed")
+    former = entry.state if entry is not None and before.state == "trashed" else before.state
+    is_hidden = former in ("superseded", "discarded", "compressed")
     is_same_step = draft.trace is None or draft.trace == before.trace
     if normalized_text(before.content) == normalized_text(draft.content) and is_same_step and not is_hidden:
         if entry is None:
             return Decision("duplicate", before, (PutUsage(data=record_repetition(usage, now)),))
         changes = restore(before, entry, now)
         return Decision("duplicate", _memory_of(changes), changes)
-    fields = _rewritten(draft, before, now)
-    if is_hidden:
-        fields |= {"state": "active", "superseded_by": ""}
-    if entry is None:
-        after = new_version(before, now, fields)
-        return Decision("updated", after, (PutMemory(data=after), *adjust_strength(usage, before, after)))
-    after = new_version(before, now, {**fields, "state": entry.state})
-    changes = (PutMemory(data=after), DropTrash(id=after.id), *adjust_strength(usage, before, after))
-    return Decision("updated", after, changes)
+    fields = {"state": "active", "superseded_by": ""} if is_hidden else {"state": former}
+    after = new_version(before, now, _rewritten(draft, before, now) | fields)
+    dropped = (DropTrash(id=after.id),) if entry is not None else ()
+    return Decision("updated", after, (PutMemory(data=after), *dropped, *adjust_strength(usage, before, after)))
 
 
 def new_version(before: Memory, now: int, fields: Mapping[str, Any]) -> Memory:
@@ -151,9 +147,15 @@ def is_changed(before: Memory, fields: Mapping[str, Any]) -> bool:
 
 
 def supersede(older: Sequence[Memory], newer: str, now: int) -> tuple[Change, ...]:
-    """Hide the memories that a newer one replaces, while that one stands. SPEC 2.1"""
+    """Hide the memories that a newer one replaces, while that one stands. One that was discarded loses the entry that
+    says why. SPEC 2.1"""
     fields = {"superseded_by": newer, "state": "superseded"}
-    return tuple(PutMemory(data=new_version(memory, now, fields)) for memory in older if memory.id != newer)
+    changes: list[Change] = []
+    for memory in older:
+        if memory.id != newer:
+            changes.append(PutMemory(data=new_version(memory, now, fields)))
+            changes += [DropTrash(id=memory.id)] if memory.state == "discarded" else []
+    return tuple(changes)
 
 
 def record_repetition(usage: Usage, now: int) -> Usage:

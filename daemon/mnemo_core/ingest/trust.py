@@ -110,7 +110,8 @@ def _version(before: Memory | None, after: Memory, store: MemoryReader, writer: 
     trust = trust_of_version(before, after, writer, sources, put_back=put_back)
     source = after.importance_source
     if source == "user" and writer != OWNER:
-        is_kept = before is not None and before.importance == after.importance and before.importance_source == "user"
+        is_same = before is not None and (before.importance, before.importance_source) == (after.importance, source)
+        is_kept = is_same and before is not None and keeps_text(before.content, after.content)
         source = "user" if is_kept else importance_source(writer)
     return msgspec.structs.replace(after, trust=trust, importance_source=source)
 

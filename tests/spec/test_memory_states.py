@@ -1,0 +1,147 @@
+"""The table of states in daemon/SPEC.md 2.1, tried whole: every operation, from every state that a memory can be in."""
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from mnemo_core.ingest.mutations import Draft
+from mnemo_core.ingest.write_plan import IngestItem
+from mnemo_daemon.errors import Refusal
+from mnemo_daemon.lifecycle.expiry import Expiry
+from mnemo_daemon.lifecycle.trash import Trash
+from mnemo_daemon.maintenance.store_check import StoreCheck
+from mnemo_store.records import Memory
+from tests.desk import PERSON
+from tests.grounds import Ground
+from tests.samples import WAIT_SECONDS, quick_folder, write
+
+SPEC = Path(__file__).parents[2] / "daemon" / "SPEC.md"
+DAY_MS = 86_400_000
+TEXT = "The ferry leaves at noon."
+DRAFT = Draft(content=TEXT, namespace="default", user_id="local", trust="user", source="cli")
+
+
+class StateGround(Ground):
+    """A ground with one memory in a given state, under the key `k`."""
+
+    def __init__(self, folder: Path, state: str) -> None:
+        super().__init__(folder)
+        self.trash_bin = Trash(self.store, self.views)
+        former = state.removeprefix("trashed ").strip("()") if state.startswith("trashed") else state
+        self.one = self._made("active" if former == "trashed" else former)
+        if state.startswith("trashed"):
+            self.trash(self.one)
+        self.at += 1
+
+    def _made(self, state: str) -> str:
+        item = IngestItem(DRAFT._replace(key="k"), discard_reason="low_importance" if state == "discarded" else "")
+        memory = self.write_item(item)
+        self.at += 1
+        if state == "superseded":
+            self.add("The ferry leaves at one.", supersedes=(memory.id,))
+        elif state == "compressed":
+            summary = self.add("A summary about ferries.", derived_from=(memory.id,))
+            write(self.store, msgspec.structs.replace(memory, state=state, version=2, superseded_by=summary))
+        elif state == "archived":
+            write(self.store, msgspec.structs.replace(memory, state=state, version=2))
+        return memory.id
+
+    def write_item(self, item: IngestItem) -> Memory:
+        return self.memories.write_one(item, PERSON).result(WAIT_SECONDS).result.memory
+
+    def state(self) -> str:
+        """The state, with that before the trash; `gone`."""
+        with self.store.snapshot() as snapshot:
+            memory, entry = snapshot.memory(self.one), snapshot.trash(self.one)
+        if memory is None:
+            return "gone"
+        if memory.state != "trashed":
+            return memory.state
+        assert entry is not None
+        return "trashed" if entry.state == "active" else f"trashed ({entry.state})"
+
+
+def expire(ground: StateGround) -> None:
+    ground.edit(ground.one, expires_at=ground.at + 1)
+    ground.at += 2
+    Expiry(ground.store, ground.views).run_slice()
+
+
+def keep_days(ground: StateGround) -> None:
+    ground.at += 31 * DAY_MS
+    ground.trash_bin.run_retention_slice(30)
+
+
+def supersede(ground: StateGround) -> None:
+    ground.add("The ferry leaves at three.", supersedes=(ground.one,))
+
+
+def supersede_and_undo(ground: StateGround) -> None:
+    supersede(ground)
+    ground.at += 1
+    ground.undo(ground.store.seq)
+
+
+def undo(ground: StateGround) -> None:
+    """Take back a deletion or, where the memory is in the trash, the restoration."""
+    if ground.state().startswith("trashed"):
+        ground.restore(ground.one)
+    else:
+        ground.trash(ground.one)
+    ground.at += 1
+    ground.undo(ground.store.seq)
+
+
+OPERATIONS: dict[str, Callable[[StateGround], object]] = {
+    "delete": lambda ground: ground.trash(ground.one),
+    "restore": lambda ground: ground.restore(ground.one),
+    "edit the text": lambda ground: ground.edit(ground.one, content="The ferry leaves at two."),
+    "edit a tag": lambda ground: ground.edit(ground.one, tags=("sea",)),
+    "supersede": supersede,
+    "supersede, and undo": supersede_and_undo,
+    "supersede twice": lambda ground: [
+        ground.add(f"The ferry leaves at {at}.", supersedes=(ground.one,)) for at in "45"
+    ],
+    "write the same under its key": lambda ground: ground.add(TEXT, key="k"),
+    "write another text under its key": lambda ground: ground.add("The ferry sank.", key="k"),
+    "write the same text": lambda ground: ground.add(TEXT),
+    "recall": lambda ground: ground.memories.record_use([ground.one]).result(WAIT_SECONDS),
+    "expire": expire,
+    "31 days, `trash.keep_days` 30": keep_days,
+    "empty the trash": lambda ground: ground.trash_bin.empty([], "cli", confirm=True),
+    "forget": lambda ground: ground.forget(ground.one),
+    "delete or restore, and undo": undo,
+}
+
+
+@cache
+def table() -> dict[str, dict[str, str]]:
+    """By operation and state, the state afterwards or the code of the refusal."""
+    text = SPEC.read_text(encoding="utf-8").partition("| operation | active |")
+    rows = [
+        [cell.strip() for cell in row.strip("|").split("|")] for row in "".join(text[1:]).split("\n\n")[0].split("\n")
+    ]
+    return {row[0]: dict(zip(rows[0][1:], row[1:], strict=True)) for row in rows[2:]}
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_every_operation_takes_every_state_to_the_one_in_the_table(operation: str) -> None:
+    assert table().keys() == OPERATIONS.keys()
+    found = {}
+    for state in table()[operation]:
+        with quick_folder() as folder:
+            ground = StateGround(folder, state)
+            assert ground.state() == state
+            try:
+                OPERATIONS[operation](ground)
+                found[state] = ground.state()
+            except Refusal as refusal:
+                assert ground.state() == state
+                found[state] = f"`{refusal.code}`"
+            report = StoreCheck(ground.store, ground.views).run()
+            ground.close()
+            assert report.violations == [], (operation, state)
+    assert found == table()[operation]
