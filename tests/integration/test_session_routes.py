@@ -120,3 +120,22 @@ def test_a_killed_daemon_has_every_turn_in_a_tier_after_the_next_start(scratch_d
         shown = once_in(client, "killed", TierCounts(ring=20, recent=5))
         assert [turn.id for turn in shown.turns] == ids[::-1]
         assert shown.session.turns == 25
+
+
+def test_the_name_of_a_session_goes_with_its_last_turn(client: Client, daemon: RunningDaemon) -> None:
+    def listed() -> set[str]:
+        return {each.session_id for each in client.list_sessions(limit=500).sessions}
+
+    first, *others = say(client, "zwischentalk-erased", 3)
+    client.erase(first)
+    assert "zwischentalk-erased" in listed()
+    assert client.erase_many(others).complete
+    assert "zwischentalk-erased" not in listed()
+    files = [path for path in daemon.folder.rglob("*") if path.is_file() and path != daemon.log]
+    assert not [path for path in files if b"zwischentalk-erased" in path.read_bytes()]
+
+    for memory_id in say(client, "zwischentalk-trashed", 2):
+        client.delete(memory_id)
+    assert "zwischentalk-trashed" in listed()
+    client.empty_trash(confirm=True)
+    assert "zwischentalk-trashed" not in listed()

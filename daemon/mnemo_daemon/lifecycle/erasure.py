@@ -246,6 +246,7 @@ class Erasure:
 
     def _erase(self, report: EraseAnswer, *, everywhere: bool) -> None:
         folder = self._store.folder
+        self._hard_delete.drop_sessions(self._unsearched, ChangeOrigin(PURGE, PURGE, ""))
         self._progress("reading the texts that stay", 0, 0)
         sought = residue_scan.distinctive_texts(self._store, residue_patterns(self._unsearched), self._continue)
         report.candidates = residue_scan.quotations(self._store, whole_texts_of(self._unsearched), self._continue)

@@ -11,6 +11,8 @@ from typing import NamedTuple, TypeVar
 
 from mnemo_core.lifecycle import erasure
 from mnemo_core.lifecycle.erasure import ErasurePlan, MemoryReferences
+from mnemo_core.sessions.session_rows import key_of
+from mnemo_core.sessions.tiers import scope_of
 from mnemo_daemon.queue_retry import retry_while_full
 from mnemo_daemon.table_walk import all_memories, records_of, walk
 from mnemo_store.backend import Snapshot
@@ -20,6 +22,7 @@ from mnemo_store.records import (
     DropDecision,
     DropMemory,
     DropNote,
+    DropSession,
     DropSkip,
     Memory,
     NoteFile,
@@ -27,7 +30,7 @@ from mnemo_store.records import (
     PutNote,
 )
 from mnemo_store.store import Store, WriteResult
-from mnemo_store.tables import DECISIONS
+from mnemo_store.tables import DECISIONS, SESSIONS
 
 DELETED_PER_WRITE = 100  # memories; with their texts' hashes and notes that stays below 500 changes [SPEC 3.2]
 
@@ -83,6 +86,22 @@ class HardDelete:
             )
             yield self._transact(decide, origin)
         self._drop_decisions(dropped, origin)  # proposed by a cycle while some of the memories were still there
+
+    def drop_sessions(self, deleted: Sequence[Memory], origin: ChangeOrigin) -> None:
+        """Drop the records of the sessions of these turns that have no turn left: they have the name of the session."""
+        empty = {key_of(scope_of(each)) for each in deleted if each.turn is not None and each.session_id}
+        with self._store.snapshot() as snapshot:
+            before = {key: record for key in empty if (record := snapshot.get(SESSIONS, key)) is not None}
+        for memory in all_memories(self._store) if before else ():
+            if memory.turn is not None and memory.session_id:
+                before.pop(key_of(scope_of(memory)), None)
+
+        def decide(snapshot: Snapshot) -> WriteResult[None]:
+            gone = [key for key, record in before.items() if snapshot.get(SESSIONS, key) == record]  # else a turn came
+            return WriteResult([DropSession(id=key) for key in gone], None, origin.what, origin.group)
+
+        if before:
+            self._transact(decide, origin)
 
     def _drop_decisions(self, dropped: Collection[str], origin: ChangeOrigin) -> None:
         """Remove the decisions on more than two memories of which one goes: a proposed text has words of all of them.

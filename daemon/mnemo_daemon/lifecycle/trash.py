@@ -12,6 +12,7 @@ import numpy as np
 
 from mnemo_client.protocol.erasure import EmptyTrashAnswer
 from mnemo_core.lifecycle import erasure
+from mnemo_core.sessions.tiers import SessionScope, scope_of
 from mnemo_core.text.dates.local_days import DAY_MS
 from mnemo_daemon.history_names import BY_TRASH, EMPTY_TRASH
 from mnemo_daemon.indexing.views import Views
@@ -93,7 +94,10 @@ class Trash:
         slices = self._hard_delete.execute(
             plan, origin, hard_delete.drop, lambda memory: memory.state in ("trashed", "discarded")
         )
-        for number, _ in enumerate(slices, start=1):
+        turns: dict[SessionScope, Memory] = {}  # one of each session
+        for number, versions in enumerate(slices, start=1):
+            turns |= {scope_of(memory): memory for memory in versions if memory.turn is not None}
             progress("deleting", number * hard_delete.DELETED_PER_WRITE, len(ids))
             if is_stopping():
                 raise ClosedStoreError("the daemon is shutting down: empty the trash again for what is left of it")
+        self._hard_delete.drop_sessions([*turns.values()], origin)
