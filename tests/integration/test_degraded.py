@@ -148,12 +148,18 @@ def test_many_who_wait_for_a_vector_that_cannot_come_hold_up_nobody(started_daem
         with started_daemon.client() as client:
             return client.remember(f"Waiting, number {number}.", wait="indexed").indexed
 
-    with ThreadPoolExecutor(30) as clients, started_daemon.client() as client:
+    def is_answered_meanwhile(client: Client, clients: ThreadPoolExecutor) -> bool:
         waiting = [clients.submit(wait_in_vain, number) for number in range(30)]
         client.recall("anything")
         client.status()
-        assert not all(one.done() for one in waiting), "an answer waited for those that wait for vectors"
-        assert not any(one.result(timeout=30) for one in waiting)
+        answered_first = not all(one.done() for one in waiting)
+        assert not any(one.result(timeout=60) for one in waiting)
+        return answered_first
+
+    with ThreadPoolExecutor(30) as clients, started_daemon.client() as client:
+        # On a busy machine all may have waited in vain before the question's turn comes; that is not so every time.
+        answered = any(is_answered_meanwhile(client, clients) for _ in range(10))
+        assert answered, "an answer waited for those that wait for vectors"
 
 
 def test_looking_for_a_model_again_and_again_never_blocks(tmp_path: Path) -> None:
