@@ -168,7 +168,7 @@ def ask(client: Client, questions: Sequence[str], ranker: str) -> None:
         answer = client.recall(question, top_k=HITS[ranker], highlight=True, dry=True, ranker=ranker)
         say("", f"? {question}")
         say(*hit_lines(answer.memories, style, Path.cwd(), Path.home()))
-        say(recall_summary(answer, None, style))
+        say(*recall_summary(answer, None, style))
 
 
 def edit_and_ask(client: Client, notes: Path) -> None:

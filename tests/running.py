@@ -78,13 +78,15 @@ class RunningDaemon:
         return Client(self.socket, namespace, entry_point=entry_point)  # type: ignore[arg-type]
 
     def wait_for_vectors(self, seconds: float = 120.0) -> None:
-        """Returns once every memory has its vector, and the graph over them, where one is wanted, is built."""
+        """Returns once every memory has its vector and is compared, and the graph over them, where one is wanted, is
+        built."""
         deadline = time.monotonic() + seconds
         with self.client() as client:
             while time.monotonic() < deadline:
                 status = client.status()
                 vectors = status.views["vectors"]
-                if status.models["embedding"].state == "ready" and not status.queue["vectors"] and not vectors.reason:
+                is_ready = status.models["embedding"].state == "ready" and not vectors.reason
+                if is_ready and not any(status.queue.values()):
                     return
                 time.sleep(0.02)
         raise AssertionError(f"no vectors after {seconds} s: {status}")

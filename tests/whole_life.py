@@ -79,7 +79,7 @@ class WholeLife:
         return self.wait_until(
             "indexed",
             lambda status: (
-                status["models"]["embedding"]["state"] == "ready" and not status["queue"]["vectors"]
+                status["models"]["embedding"]["state"] == "ready" and not any(status["queue"].values())
                 and all(root["state"] == "watching" and not root["waiting"] for root in status["notes"]["roots"])
             ),
         )  # fmt: skip

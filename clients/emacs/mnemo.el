@@ -408,6 +408,11 @@ An error is shown as a message."
                        (alist-get 'degraded answer))))
     (if parts (format " (%s)" (string-join parts ", ")) "")))
 
+(defun mnemo--named-time (answer)
+  "Return the time that the question of ANSWER names; \"\" if it names none."
+  (let ((text (alist-get 'text (alist-get 'time answer))))
+    (if (member text '(nil "")) "" (format " · %s" (mnemo--one-line text)))))
+
 (define-derived-mode mnemo-memory-mode special-mode "Memory"
   "Major mode for one memory, or an answer with its sources.")
 
@@ -548,7 +553,7 @@ xref buffer.  So does a recall that takes longer than
     (setq waits nil)
     (when found
       (mnemo--visit (mnemo--choose (alist-get 'memories found)
-                                   (concat "Memories" (mnemo--missing found)))))))
+                                   (concat "Memories" (mnemo--named-time found) (mnemo--missing found)))))))
 
 ;;;###autoload
 (defun mnemo-remember (text &optional evidence)

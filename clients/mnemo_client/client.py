@@ -488,6 +488,10 @@ class Client(ClientConnection):
         """Check the integrity of everything that the daemon stores."""
         return self.with_long_timeout()._request("POST", "/check", maintenance.CheckAnswer, {}, repeatable=True)
 
+    def exposure(self) -> maintenance.ExposureAnswer:
+        """Report the memories that agents see and that seem to hold a secret."""
+        return self.with_long_timeout()._request("GET", "/exposure", maintenance.ExposureAnswer)
+
     def repair(self, *, dry_run: bool = False) -> maintenance.RepairAnswer:
         """Repair what can be repaired; nothing is deleted."""
         asked = maintenance.RepairRequest(dry_run=dry_run)

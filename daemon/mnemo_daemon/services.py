@@ -10,6 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
+
 from mnemo_core.sessions.resume import ResumeTopic
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_core.transfer.import_plan import SecretPolicy
@@ -345,7 +347,12 @@ class Services:
         """The topics of the present trees, as far as the filter sees them."""
         sees_sensitive = SENSITIVE_TAG not in wanted.without_tags
         found = self.topic_trees.topics(wanted.user_id or "", wanted.namespaces, sees_sensitive=sees_sensitive)
-        return [ResumeTopic(each.id, each.name, each.member_count, not each.parent) for each in found]
+        is_own = self.views.attributes.is_own
+        return [
+            ResumeTopic(each.id, each.name, each.member_count, not each.parent,
+                        bool(is_own(np.array(each.sources, np.intp)).all()))
+            for each in found
+        ]  # fmt: skip
 
     def _resume_profile(self, wanted: MemoryFilter) -> Entries:
         """The entries of the profile that the filter sees; a namespace may have the name of a project."""

@@ -97,6 +97,11 @@ def utc_offset(at: int) -> int:
     return time.localtime(at / 1000).tm_gmtoff * 1000
 
 
+def zone_name() -> str:
+    """The name of the zone of the daemon's own clocks."""
+    return "/".join(time.tzname)
+
+
 def local_day(at: int) -> str:
     """The local day of a time in ms, as it is shown."""
     return local_time(at, utc_offset)[0].isoformat()

@@ -34,6 +34,7 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 CATEGORIES: tuple[Category, ...] = get_args(Category)
 LAYERS: tuple[Layer, ...] = get_args(Layer)
 TRUSTS: tuple[Trust, ...] = get_args(Trust)  # most trusted first
+OWN_TRUSTS: tuple[Trust, ...] = ("user", "note")  # of what the person said or keeps in notes; others wrote the rest
 STATES: tuple[State, ...] = get_args(State)
 TIERS: tuple[Tier, ...] = get_args(Tier)  # the hottest first
 
@@ -135,6 +136,7 @@ class Usage(Record, frozen=True):
     last_accessed: int = 0  # ms; 0: never
     strength: float = 0.5
     strength_epoch: int = 0
+    person_at: int = 0  # ms: when a person last recalled or edited it; 0: never
 
 
 class TrashEntry(Record, frozen=True):

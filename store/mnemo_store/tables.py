@@ -293,7 +293,8 @@ def _note_with_its_memories(note: NoteFile, scope: ExportScope) -> NoteFile | No
 def _problems_of_usage(usage: Usage) -> Iterator[str]:
     if not 0.0 <= usage.strength <= 1.0:
         yield f"its strength is {usage.strength}"
-    if min(usage.access_count, usage.repetition_count, usage.last_accessed, usage.strength_epoch) < 0:
+    counts = usage.access_count, usage.repetition_count, usage.last_accessed, usage.strength_epoch, usage.person_at
+    if min(counts) < 0:
         yield "a count of its usage is below zero"
 
 

@@ -26,12 +26,12 @@ def units(seed: int, count: int, dimensions: int = DIMENSIONS) -> NDArray[np.flo
 
 
 class ViewAgreesWithDict(RuleBasedStateMachine):
-    """With a limit of 20 rows the graph, the delta, dead rows and every kind of filter come up at once."""
+    """With limits of 20 rows the graph, the delta, dead rows and every kind of filter come up at once."""
 
     @initialize(seed=st.integers(0, 99))
     def start(self, seed: int) -> None:
         self.folder = Path(tempfile.mkdtemp())
-        self.view = VectorIndex(DIMENSIONS, "s", exact_max=20)
+        self.view = VectorIndex(DIMENSIONS, "s", exact_max=20, width=20)
         self.known: dict[int, NDArray[np.float16]] = {}
         for number in range(50):
             self.put(number, seed * 1000 + number, 1 + number % 3)
@@ -62,7 +62,7 @@ class ViewAgreesWithDict(RuleBasedStateMachine):
     @rule()
     def restart(self) -> None:
         self.view.save(self.folder, {"seq": 3}, Disk())
-        self.view, meta = VectorIndex.load(self.folder, DIMENSIONS, "s", exact_max=20)
+        self.view, meta = VectorIndex.load(self.folder, DIMENSIONS, "s", exact_max=20, width=20)
         assert meta == {"seq": 3}
         assert self.view.graph_lost is None
 
@@ -113,8 +113,18 @@ def clustered(count: int, seed: int) -> NDArray[np.float32]:
     return rows
 
 
-def test_the_graph_finds_99_of_100_of_the_ten_nearest_and_as_many_again_after_a_rebuild(tmp_path: Path) -> None:
-    vectors, queries = clustered(8_000, 1), clustered(100, 2)
+def questions(count: int) -> NDArray[np.float32]:
+    """Unit vectors as far from every row as a question in plain language is: the nearest has a cosine of 0.43."""
+    rows = clustered(count, 3)
+    rows += np.random.default_rng(7).standard_normal((count, 64)).astype(np.float32) / 2
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows
+
+
+def test_the_graph_finds_the_ten_nearest_of_passages_and_of_questions_and_as_many_again_after_a_rebuild(
+    tmp_path: Path,
+) -> None:
+    vectors = clustered(8_000, 1)
     view = VectorIndex(64, "s", exact_max=1_000)
     view.put_many(range(8_000), list(vectors[:, None]))
     view.build_index(tmp_path, Disk(), lambda: False)
@@ -122,20 +132,61 @@ def test_the_graph_finds_99_of_100_of_the_ten_nearest_and_as_many_again_after_a_
     order = np.random.default_rng(5).permutation(8_000)
     rebuilt.put_many(order.tolist(), list(vectors[order, None]))
     rebuilt.build_index(tmp_path, Disk(), lambda: False)
-    found = overlap = filtered = 0
-    most = np.random.default_rng(6).random(8_000) < 0.6
-    for query in queries:
-        true = set(view.nearest(query, 10, exact=True).numbers.tolist())
-        one, other = (set(each.nearest(query, 10).numbers.tolist()) for each in (view, rebuilt))
-        found += len(true & one)
-        overlap += len(one & other)
-        filtered += len(
-            set(view.nearest(query, 10, most).numbers.tolist())
-            & set(view.nearest(query, 10, most, exact=True).numbers.tolist())
-        )
-    assert found >= 990
-    assert overlap >= 990
-    assert filtered >= 990
+    for queries in (clustered(100, 2), questions(100)):
+        for share, is_exact in ((0.01, True), (0.1, True), (0.5, False), (1.0, False)):
+            allowed = np.random.default_rng(6).random(8_000) < share
+            found = overlap = 0
+            for query in queries:
+                true = set(view.nearest(query, 10, allowed, exact=True).numbers.tolist())
+                hits, again = (each.nearest(query, 100, allowed) for each in (view, rebuilt))
+                assert (hits.graph_rows == again.graph_rows == 0) is is_exact
+                one, other = (set(each.numbers[:10].tolist()) for each in (hits, again))
+                found += len(true & one)
+                overlap += len(one & other)
+            assert found >= (1_000 if is_exact else 995)
+            assert overlap >= (1_000 if is_exact else 990)
+
+
+def test_rows_that_wait_for_the_graph_are_searched_exactly_beside_it(tmp_path: Path) -> None:
+    vectors, waiting = clustered(4_000, 1), clustered(1_000, 5)
+    view = VectorIndex(64, "s", exact_max=1_000, width=100)
+    view.put_many(range(4_000), list(vectors[:, None]))
+    view.put_many(range(5_000, 6_000), list(waiting[:, None]))
+    query = questions(1)[0]
+    assert view.nearest(query, 100).graph_rows == 0, "while there is no graph at all"
+    view.drop(17)
+    for number in range(5_000, 6_000):
+        view.drop(number)
+    view.build_index(tmp_path, Disk(), lambda: False)
+    view.put_many(range(5_000, 6_000), list(waiting[:, None]))
+    missed = 0
+    for query in questions(50):
+        hits, true = view.nearest(query, 40), view.nearest(query, 40, exact=True).numbers
+        assert hits.graph_rows > 0
+        missed += len(np.setdiff1d(true, hits.numbers))
+        assert len(np.setdiff1d(true[true >= 5_000], hits.numbers)) == 0, "the graph may miss one, these may not"
+    assert missed > 0, "so narrow a search of the graph does miss some: it was asked"
+
+
+def test_a_thousand_equal_vectors_do_not_hide_the_others_from_the_graph(tmp_path: Path) -> None:
+    vectors = clustered(4_000, 1)
+    vectors[1_000:3_000] = vectors[1_000]  # of texts that say the same
+    view = VectorIndex(64, "s", exact_max=200, width=200)
+    view.put_many(range(4_000), list(vectors[:, None]))
+    view.build_index(tmp_path, Disk(), lambda: False)
+    view.save(tmp_path, {}, Disk())
+    for each in (view, VectorIndex.load(tmp_path, 64, "s", exact_max=200, width=200)[0]):
+        assert recall_at_10(each, questions(100)) >= 0.99
+        for number in range(1_000, 1_010):  # the one that the graph has, among them
+            each.drop(number)
+        hits = each.nearest(vectors[1_000], 10)
+        assert hits.graph_rows > 0
+        assert hits.numbers.tolist() == list(range(1_010, 1_020))
+        each.put_many(range(5_000, 5_400), list(clustered(400, 5)[:, None]))
+        assert each.needs_index()
+        each.build_index(tmp_path, Disk(), lambda: False)
+        assert not each.needs_index()
+        assert recall_at_10(each, questions(100)) >= 0.99
 
 
 @pytest.mark.parametrize("share", [0.1, 0.3, 0.6])

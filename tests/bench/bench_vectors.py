@@ -2,13 +2,19 @@
 
     python tests/bench/bench_vectors.py 10000 20000 100000
     python tests/bench/bench_vectors.py --replaced 1000 30000 100000
+    python tests/bench/bench_vectors.py --questions PASSAGES QUESTIONS 10000 45000 100000
 
 The second form drops 10, 30 and 60% of the memories and puts others in their place, and compares the ten nearest with
 exact search: with the graph as it was left, with the graph grown by all that came, and by the rule of `needs_index`,
 looked at after every fiftieth of the changes.
 
-Vectors are clustered as a model's are: 2,000 clusters in a latent space of 64 dimensions, with noise, in 384. The
-peers in the same run: a float32 product with argpartition, and a bare search of the same usearch index.
+The third embeds two files of texts, one a line, with the installed model (the vectors are kept beside them in .npy
+files), and compares the answers to the questions with exact search: by the graph at several widths, and by the index's
+own choice, without and with filters. Questions in plain language are farther from every passage than passages from each
+other, and a graph misses more of what they ask for.
+
+In the first two, vectors are clustered as a model's are: 2,000 clusters in a latent space of 64 dimensions, with noise,
+in 384. The peers in the same run: a float32 product with argpartition, and a bare search of the same usearch index.
 """
 
 import gc
@@ -24,12 +30,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mnemo_client.paths import models_folder
+from mnemo_daemon.models.catalogue import ModelCatalogue
+from mnemo_daemon.models.embedders.embedding import load_embedder
 from mnemo_store.disk import Disk
 from mnemo_store.indexes import vectors as vectors_module
 from mnemo_store.indexes.vectors import VectorIndex
 
 DIMENSIONS = 384
 QUERIES = 200
+MODEL = "all-MiniLM-L6-v2"
+WIDTHS = (100, 200, 400, 700, 1_000, 1_600)
+EMBEDDED_TOGETHER = 2_000
 
 
 def clustered(count: int, seed: int) -> NDArray[np.float32]:
@@ -121,7 +133,7 @@ def ask_the_graph(view: VectorIndex, count: int, queries: NDArray[np.float32], f
         )
     from usearch.index import Index
 
-    index = Index.restore(str(next(folder.glob("*.usearch"))), view=True, expansion_search=64)
+    index = Index.restore(str(next(folder.glob("*.usearch"))), view=True)
     assert index is not None
     for k in (10, 40, 100):
         show(f"peer: bare usearch k={k}", lambda query, k=k: index.search(query, k, threads=1), queries)  # type: ignore[misc]
@@ -201,7 +213,72 @@ def replace(view: VectorIndex, numbers: NDArray[np.int64], vectors: NDArray[np.f
     view.put_many(numbers.tolist(), list(vectors[:, None]))
 
 
+def embedded(path: Path, *, are_questions: bool) -> NDArray[np.float16]:
+    """The first vector of each line of the file; computed once."""
+    known = path.with_suffix(".npy")
+    if not known.exists():
+        texts = path.read_text(encoding="utf-8").splitlines()
+        embedder = load_embedder(ModelCatalogue(models_folder(os.environ)).require_installed(MODEL), late=False)
+        if are_questions:
+            rows = [embedder.encode_query(text) for text in texts]
+        else:
+            parts = (texts[at : at + EMBEDDED_TOGETHER] for at in range(0, len(texts), EMBEDDED_TOGETHER))
+            rows = [windows[0] for part in parts for windows in embedder.encode_batch(part)]
+        np.save(known, np.stack(rows).astype(np.float16))
+    vectors: NDArray[np.float16] = np.load(known)
+    return vectors
+
+
+def measure_questions(count: int, passages: NDArray[np.float16], queries: NDArray[np.float32]) -> None:
+    """Prints what the graph misses of the ten nearest of each question, and what every search costs."""
+    assert count <= len(passages), f"there are {len(passages)} passages"
+    view = VectorIndex(DIMENSIONS, "bench")
+    view.put_many(range(count), list(passages[:count, None]))
+    print(f"{count} rows, {len(queries)} questions; load {os.getloadavg()[0]:.1f}")
+    with tempfile.TemporaryDirectory() as name:
+        compare(view, queries, "exact")
+        view.build_index(Path(name), Disk(), lambda: False)
+        for view.width in WIDTHS:
+            view.exact_max = 0
+            compare(view, queries, f"graph, width {view.width}")
+        view.width, view.exact_max = vectors_module.SEARCH_WIDTH, vectors_module.EXACT_MAX
+        for share in (1.0, 0.5, 0.1, 0.01):
+            allowed = np.random.default_rng(3).random(count) < share
+            allowed.flags.writeable = False  # as the masks of a recall
+            compare(view, queries, f"as decided, {share:.0%} in scope", allowed)
+
+
+def compare(
+    view: VectorIndex, queries: NDArray[np.float32], label: str, allowed: NDArray[np.bool_] | None = None
+) -> None:
+    """Prints how a search for 100, as a recall has, compares with an exact one."""
+    found, there = [0, 0, 0], [0, 0, 0]
+    took, by_graph = [], 0
+    for query in queries:
+        started = time.thread_time()
+        hits = view.nearest(query, 100, allowed)
+        took.append((time.thread_time() - started) * 1000)
+        by_graph += hits.graph_rows > 0
+        true = view.nearest(query, 100, allowed, exact=True).numbers
+        for place, most in enumerate((1, 10, 100)):
+            found[place] += len(np.intersect1d(hits.numbers, true[:most]))
+            there[place] += len(true[:most])
+    ten, hundred = found[1] / there[1], found[2] / there[2]
+    print(
+        f"  {label:26} of 10 {ten:.4f}  of 100 {hundred:.4f}  best lost {len(queries) - found[0]:2}  "
+        f"cpu p50 {statistics.median(took):6.2f} max {max(took):6.2f} ms  by graph {by_graph}",
+        flush=True,
+    )
+
+
 if __name__ == "__main__":
-    replaced = "--replaced" in sys.argv
-    for size in [word for word in sys.argv[1:] if word.isdigit()] or ["10000"]:
-        (measure_replaced if replaced else measure)(int(size))
+    sizes = [int(word) for word in sys.argv[1:] if word.isdigit()] or [10_000]
+    if "--questions" in sys.argv:
+        texts, asked = (Path(word) for word in sys.argv[sys.argv.index("--questions") + 1 :][:2])
+        vectors = embedded(texts, are_questions=False)
+        queries = embedded(asked, are_questions=True).astype(np.float32)
+        for size in sizes:
+            measure_questions(size, vectors, queries)
+    else:
+        for size in sizes:
+            (measure_replaced if "--replaced" in sys.argv else measure)(size)

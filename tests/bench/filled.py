@@ -179,7 +179,7 @@ def wait_for_views(daemon: RunningDaemon) -> None:
         while time.monotonic() < deadline:
             status = client.status()
             is_loaded = status.models["embedding"].state == "ready"
-            if is_loaded and not status.queue["vectors"] and not status.views["vectors"].reason:
+            if is_loaded and not any(status.queue.values()) and not status.views["vectors"].reason:
                 return
             time.sleep(POLL_SECONDS)
     raise AssertionError(f"the views are not whole after {PATIENCE_SECONDS} s: {status}")

@@ -56,6 +56,7 @@ class QualityProbe(NamedTuple):
     text: str
     category: str
     evidence: tuple[str, ...]
+    now: str = ""  # the end of the conversation, from which a time that the question names is seen
 
 
 class Way(NamedTuple):
@@ -160,7 +161,8 @@ def questions(
             category = benchmark.CATEGORIES.get(question.category, str(question.category))
             if evidence:
                 namespace = POOL if pooled else conversation.name
-                found.append(QualityProbe(conversation.name, namespace, question.text, category, evidence))
+                now = max(turn.at for turn in conversation.turns).isoformat()
+                found.append(QualityProbe(conversation.name, namespace, question.text, category, evidence, now))
     return found
 
 
@@ -176,8 +178,9 @@ def ways_named(text: str) -> list[Way]:
 
 def ask(client: Client, put: QualityProbe, way: Way, benchmark: Any) -> WayResult:
     answer = client.recall(
-        put.text, top_k=TOP_K, token_budget=None, dry=True, ranker=way.ranker, mode=way.mode, namespace=put.namespace
-    )
+        put.text, top_k=TOP_K, token_budget=None, dry=True, ranker=way.ranker, mode=way.mode, namespace=put.namespace,
+        now=put.now or None,
+    )  # fmt: skip
     ranked = [memory.id for memory in answer.memories]
     is_other = fell_back(answer, way.ranker) or (way.ranker == "hybrid" and answer.mode != way.mode)
     return WayResult(put, benchmark.score(ranked, put.evidence), ranked, answer.took_ms, is_other)

@@ -321,9 +321,9 @@ ROWS: dict[str, list[Row]] = {
         Row(by_id("PUT", "/v1/profile", lambda cell, memory_id: {"remove": [memory_id]})),
     ],
     "POST /v1/compress": [
-        Row(one("POST", "/v1/compress", {"cutoff_hours": 0, "sessions": 1, "dry_run": True})),
-        Row(one("POST", "/v1/compress", {"cutoff_hours": 0, "sessions": 1}),
-            person_changes={"plain", "former"}, agent_changes={"plain", "former"}),
+        Row(one("POST", "/v1/compress", {"cutoff_hours": 0, "sessions": 1, "dry_run": True}), refused=True),
+        Row(one("POST", "/v1/compress", {"cutoff_hours": 0, "sessions": 1}), refused=True,
+            person_changes={"plain", "former"}),
     ],
     # test_topic_trees.py has what is shown of topics
     "GET /v1/topics": [Row(one("GET", "/v1/topics"))],
@@ -367,6 +367,7 @@ ROWS: dict[str, list[Row]] = {
     "POST /v1/backup": [Row(one("POST", "/v1/backup", {}), refused=True)],
     "POST /v1/compact": [Row(one("POST", "/v1/compact", {"dry_run": True}), refused=True)],
     "POST /v1/check": [Row(one("POST", "/v1/check"))],
+    "GET /v1/exposure": [Row(one("GET", "/v1/exposure"), refused=True)],
     "POST /v1/repair": [Row(one("POST", "/v1/repair", {"dry_run": True}), refused=True)],
     "POST /v1/memories/{id}/purge": [
         Row(by_id("POST", "/v1/memories/{id}/purge", lambda cell, _: {}), refused=True, agents_only=True),

@@ -182,6 +182,32 @@ class TestNothingIsStored:
     def test_an_empty_query_is_refused(self, daemon: RunningDaemon) -> None:
         assert send(daemon, "POST", "/v1/recall", b'{"query":"  "}')[:3] == (400, "bad_value", "query")
 
+    @pytest.mark.parametrize("length", [8193, 1_000_000])
+    @pytest.mark.parametrize(
+        ("path", "field", "others"),
+        [
+            ("/v1/recall", "query", {}),
+            ("/v1/why", "query", {"id": str(uuid.UUID(int=1))}),
+            ("/v1/ask", "question", {}),
+            ("/v1/answer", "question", {}),
+            ("/v1/sessions/s/explain", "query", {}),
+            ("/v1/sessions/s/chat", "message", {}),
+        ],
+    )
+    def test_a_question_over_the_limit_is_refused_by_every_route(
+        self, daemon: RunningDaemon, path: str, field: str, others: dict[str, str], length: int
+    ) -> None:
+        answer = send(daemon, "POST", path, json.dumps({field: "a" * length, **others}).encode())
+        assert answer[:3] == (400, "bad_value", field)
+        assert "at most 8192 characters" in answer.message.replace("1 to 8192", "at most 8192")
+
+    def test_words_over_the_limit_are_refused(self, daemon: RunningDaemon) -> None:
+        assert send(daemon, "GET", f"/v1/search?q={'a' * 8193}")[:3] == (400, "bad_value", "q")
+
+    def test_a_question_of_8192_characters_is_answered(self, daemon: RunningDaemon) -> None:
+        assert send(daemon, "POST", "/v1/recall", json.dumps({"query": "é" * 8192}).encode()).status == 200
+        assert send(daemon, "GET", f"/v1/search?q={'a' * 8192}").status == 200
+
     def test_deleting_without_a_filter_is_refused(self, daemon: RunningDaemon) -> None:
         assert send(daemon, "DELETE", "/v1/memories?confirm=true")[:2] == (400, "bad_value")
 
@@ -190,6 +216,29 @@ class TestNothingIsStored:
 
     def test_a_cursor_of_nothing_is_refused(self, daemon: RunningDaemon) -> None:
         assert send(daemon, "GET", "/v1/memories?cursor=abc")[:3] == (400, "bad_value", "cursor")
+
+
+def test_every_field_of_a_question_has_the_limit(daemon: RunningDaemon) -> None:
+    """But for the one that takes a prompt, which is cut."""
+    connection = _Connection(daemon.socket)
+    connection.request("GET", "/v1/openapi.json")
+    document = json.loads(connection.getresponse().read())
+    connection.close()
+    fields = {
+        f"{name}.{each}": field
+        for name, schema in document["components"]["schemas"].items()
+        for each, field in schema.get("properties", {}).items()
+        if each in ("query", "question", "message") and ("Request" in name or "Parameters" in name)
+    }
+    fields |= {
+        f"{path}?q": each["schema"]
+        for path, methods in document["paths"].items()
+        for method in methods.values()
+        for each in method.get("parameters", ())
+        if each.get("name") == "q"
+    }
+    assert {"RecallRequest.query", "AskRequest.question", "ChatRequest.message", "/v1/search?q"} < set(fields)
+    assert {name for name, field in fields.items() if field.get("maxLength") != 8192} == {"ContextRequest.query"}
 
 
 def start_another(environ: dict[str, str]) -> subprocess.CompletedProcess[str]:

@@ -353,7 +353,8 @@ def test_a_trial_answers_from_the_folders_own_text_and_leaves_nothing(newcomer: 
     scratch.mkdir()
     newcomer.environ["TMPDIR"] = str(scratch)
     said = newcomer.give("try", "vault")
-    assert "? Pruning apple trees  (from garden.md)" in said
+    assert "? prune winter before  (from garden.md)" in said
+    assert "1 of 1: the first hit is in the note that the question was made of" in said
     assert "vault/garden.md:5 · Garden › Pruning apple trees" in said
     assert "mnemo init vault" in said
     assert "mnemo models pull all-MiniLM-L6-v2" in newcomer.messages
@@ -419,4 +420,4 @@ def test_a_model_that_is_imported_is_taken_up_by_the_daemon_that_runs(newcomer: 
     while newcomer.answer("recall", "spare key")["degraded"]:
         assert time.monotonic() < deadline
         time.sleep(0.2)
-    assert "The spare" in newcomer.give("recall", "who can open the door")
+    assert "The spare" in newcomer.give("recall", "who can open the door", "--cut", "none")

@@ -13,8 +13,8 @@ CHECKS = (
     "python", "extras", "configuration", "settings", "folders above", "data folder", "models folder", "model files",
     "log", "disk", "inodes", "file system", "clock", "telemetry", "watching", "open files", "leftovers", "service",
     "completion", "agents", "socket path", "socket", "daemon", "version", "hooks", "network", "store", "integrity",
-    "model", "language model", "columns", "words", "vectors", "threads", "jobs", "queue", "notes", "trash", "backups",
-    "round trip",
+    "model", "language model", "columns", "words", "vectors", "threads", "jobs", "queue", "notes", "exposure", "trash",
+    "backups", "round trip",
 )  # fmt: skip
 EXPECTED: list[tuple[tuple[str, ...], int, Any]] = [
     (("doctor",), 0, {"ok": "bool", "checks": [CHECK]}),

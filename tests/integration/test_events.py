@@ -15,7 +15,7 @@ from mnemo_client.client import Client
 from mnemo_client.errors import RefusalError
 from mnemo_client.protocol.events import ChangeEvent, EndEvent, GapEvent, StartEvent
 from mnemo_client.protocol.memories import NewMemory
-from mnemo_daemon.memories.change_feed import READ_TOGETHER, ChangeFeed
+from mnemo_daemon.memories.change_feed import FEED_MEMORIES, READ_TOGETHER, ChangeFeed
 from mnemo_store.backend import TouchedMemory
 from mnemo_store.records import DropMemory, Memory
 from mnemo_store.store import Commit
@@ -208,6 +208,17 @@ def test_the_feed_counts_changes_without_memories_and_begins_again_with_another_
     (change,) = feed.read(0).changes
     assert [(each.id, each.kind) for each in change.memories] == [(sample_id(2), "added"), (sample_id(9), "erased")]
     assert feed.read(2).has_gap
+
+
+def test_the_feed_is_bounded_by_the_memories_of_its_changes() -> None:
+    feed = ChangeFeed(0)
+    for seq in range(1, 61):
+        feed.on_commit(commit(seq, *(sample_memory(number) for number in range(500))))
+    found = feed.read(0)
+    assert sum(len(change.memories) for change in found.changes) == FEED_MEMORIES
+    assert (found.changes[0].seq, found.seq, found.has_gap) == (21, 60, True)
+    feed.on_commit(commit(61, *(sample_memory(number) for number in range(FEED_MEMORIES + 1))))
+    assert [change.seq for change in feed.read(60).changes] == [61]
 
 
 def test_the_feed_is_read_in_slices_and_wakes_each_reader_once() -> None:

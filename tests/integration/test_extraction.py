@@ -117,7 +117,7 @@ def test_a_fact_goes_with_its_memory_and_with_its_text(at: ExtractionDesk) -> No
     at.run()
     by_text = {memory.content: memory.id for memory in at.memories()}
     at.desk.edit(by_text["Tom owns a bakery in Porto."], content="Tom sold the bakery in Porto.")
-    assert sorted(at.facts()) == [("Tom", "employ", "two bakers"), ("Tom", "sell", "the bakery in Porto")]
+    assert sorted(at.facts()) == [("Tom", "employ", "two bakers"), ("Tom", "sold", "the bakery in Porto")]
     at.desk.undo()
     assert len(at.facts()) == 2
     erased = WriteResult((DropMemory(id=by_text["Tom employs two bakers."]),), None)
@@ -175,7 +175,7 @@ def test_what_a_person_changed_or_deleted_is_left_alone_when_a_text_is_read_agai
     at.desk.trash(ids["Tom employs two bakers."])
     at.run()
     assert at.statements() == ["Tom is a baker.", "Tom owns a bakery in Lisbon."]
-    assert at.facts() == [("Tom", "own", "a bakery in Lisbon")]  # of the edit
+    assert at.facts() == [("Tom", "owns", "a bakery in Lisbon")]  # of the edit
 
 
 def test_the_search_for_older_texts_goes_on_where_a_crash_ended_it(

@@ -62,7 +62,7 @@ def test_earlier_memories_get_the_facts_that_they_state_once(tmp_path: Path) -> 
             (fact,) = snapshot.facts(eva)
             entries = [entry for _, entry in snapshot.entries(seq)]
         assert (fact.subject, fact.predicate, fact.object, fact.valid_from, fact.method) == (
-            "Eva", "live in", "Lisbon", 7, "rule",
+            "Eva", "lives in", "Lisbon", 7, "rule",
         )  # fmt: skip
         assert [(entry.by, tuple(entry.ids)) for entry in entries] == [(history_names.BY_FACTS, ())]
         assert last in desk.undo().ids, "undo passes over what nobody asked for"

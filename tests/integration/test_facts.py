@@ -116,13 +116,13 @@ def test_G45_facts_of_ordinary_memories_hold_as_long_as_their_memory_says_so(cli
     (fact,) = client.facts("Eva").facts
     assert (fact.memory_id, fact.object, fact.method) == (new, "Porto", "rule")
     client.delete(new)
-    assert said(client.facts("Eva").facts) == ["Eva live in Lisbon"]
+    assert said(client.facts("Eva").facts) == ["Eva lives in Lisbon"]
     client.restore(new)
-    assert said(client.facts("Eva").facts) == ["Eva move to Porto"]
+    assert said(client.facts("Eva").facts) == ["Eva moved to Porto"]
     client.undo()
-    assert said(client.facts("Eva").facts) == ["Eva live in Lisbon"]
+    assert said(client.facts("Eva").facts) == ["Eva lives in Lisbon"]
     replaced = client.remember("Eva has a flat in Rome.", supersedes=[old]).memory.id
-    assert said(client.facts("Eva").facts) == ["Eva have a flat in Rome"]
+    assert said(client.facts("Eva").facts) == ["Eva has a flat in Rome"]
     assert {each.status for each in client.facts("Eva", include_superseded=True).facts} == {"open", "withdrawn"}
     client.erase(replaced)
     assert said(client.facts("Rome", include_superseded=True).facts) == []

@@ -40,7 +40,7 @@ def test_M21_the_settings_limit_the_context_and_switch_each_hook_off(hooked: Run
         assert found.context.startswith("<memory>\n")
     with agent(hooked, "characters") as client:
         for number in range(2):
-            client.remember(f"The pelican nests on pier {number}, " + "and eats fish " * 20)
+            client.remember(f"The pelican nests on pier {number}, " + "and eats fish " * 17)
         found = client.hook("prompt", prompt="where does the pelican nest?")
         assert (len(found.memories), len(found.context) <= 400) == (1, True)
         started = client.hook("session-start", session_id="s")
@@ -96,6 +96,37 @@ def test_M23_a_prompt_that_no_turn_can_hold_is_stored_in_parts(hooked: RunningDa
         stored = [each.memory.content for each in answer.results if each.memory]
     assert "\n".join(stored[:2]).splitlines() == "".join(lines).splitlines()
     assert stored[2:] == ["x" * 8192, "x" * 808]
+
+
+LOG = "".join(
+    f"12:{number % 60:02} worker {number} took job {number * 7} from queue {number % 9}\n" for number in range(1500)
+)
+
+
+@pytest.mark.parametrize("prompt", [f"{LOG}\nwhere does the cormorant dry?", f"where does the cormorant dry?\n{LOG}"])
+def test_of_a_long_prompt_the_beginning_and_the_end_are_the_question(daemon: RunningDaemon, prompt: str) -> None:
+    with agent(daemon, "pasted") as client:
+        client.remember("The cormorant dries its wings on the breakwater.")
+        found = client.hook("prompt", prompt=prompt)
+        assert "breakwater" in found.context
+        assert found.skipped == "the prompt is long: only its beginning and its end were searched for"
+        assert client.hook("prompt", prompt=prompt).context == found.context
+        context = client.context(prompt)
+        assert ("breakwater" in context.block, context.query_cut) == (True, True)
+        assert not client.context("where does the cormorant dry?").query_cut
+
+
+def test_of_a_reply_of_a_megabyte_the_beginning_and_the_end_are_stored(hooked: RunningDaemon) -> None:
+    lines = [f"Frame {number} is made of ash, and frame {number + 9000} of oak.\n" for number in range(8000)]
+    with agent(hooked, "megabyte") as client:
+        answer = client.hook("reply", session_id="s", prompt="".join(lines[:30]), reply="".join(lines))
+        stored = [each.memory.content for each in answer.results if each.memory]
+    assert (
+        answer.skipped == f"only the beginning and the end of a text of {len(''.join(lines)):,} characters were stored"
+    )
+    assert len(stored) == 5
+    assert stored[1].splitlines()[0] == lines[0].strip()
+    assert stored[4].splitlines()[-1] == lines[-1].strip()
 
 
 def test_a_session_starts_with_its_resume_and_ends(daemon: RunningDaemon) -> None:

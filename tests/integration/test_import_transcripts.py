@@ -94,7 +94,9 @@ def test_transcripts_of_the_usual_place_become_ended_sessions_with_their_own_dat
         assert (session.session_id, session.turns) == ("claude-code:s-1", 4)
         assert (session.started_at, session.last_at) == (START, START + 5 * MINUTE)
         assert session.ended_at is not None, "a conversation of months ago is over"
-        shown = client.session("claude-code:s-1")
+        shown = client.session("s-1")  # as its file names it
+        assert shown.session == session
+        assert client.end_session("s-1").session.session_id == session.session_id
         assert shown.tiers == TierCounts(registry=4)
         assert len(shown.pairs) == 2
         turns = shown.turns[::-1]

@@ -350,7 +350,7 @@ def test_many_sessions_at_once_get_each_its_own_answers(daemon: RunningDaemon, n
             kept = await client.call_tool("memory_remember", {"content": f"The number of this boat is {number}."})
             assert not kept.is_error
             found = await client.call_tool("memory_recall", {"query": "the number of this boat"})
-            return text(found).rpartition("\n")[2]
+            return text(found).rpartition("\n")[2].strip()
 
     async def steps() -> list[str]:
         return await asyncio.gather(*map(session, range(6)))

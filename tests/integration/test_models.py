@@ -25,9 +25,11 @@ from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, KNOWN_MODELS, Model
 from mnemo_daemon.models.embedders import embedding, encoder_graph
 from mnemo_daemon.models.embedders.embedding import (
     QUERIES_KEPT_MAX,
+    QUERY_BYTES_MAX,
     Embedder,
     EmbeddingService,
     Floats,
+    QueryTokens,
     RunAll,
     load_embedder,
 )
@@ -487,6 +489,31 @@ def test_query_vectors_are_remembered_up_to_a_bound(service: EmbeddingService, f
     assert np.array_equal(again, first)
     with pytest.raises(ValueError, match="read-only"):
         again[0] = 0.0  # another caller has the same array
+    service.close()
+
+
+def test_the_cache_of_queries_is_bounded_by_their_bytes(
+    service: EmbeddingService, folder: Path, tiny_source: Path
+) -> None:
+    installation.import_path(tiny_source, folder, allow_unverified=True)
+    service.refresh()
+    embedder = service.current()
+    assert embedder is not None
+    word = "\U0001f600" * 800
+    long = QueryTokens(np.ones(32, np.float32), np.ones((64, 64), np.float32), (word,) * 64, ((0, 800),) * 64)
+    for number in range(300):
+        service._cache_query(embedder, f"{number}", long)
+    kept = list(service._queries)
+    size = long.vector.nbytes + long.rows.nbytes + sum(map(sys.getsizeof, long.words))
+    assert len(kept) * size <= QUERY_BYTES_MAX < (len(kept) + 3) * size
+    assert service.encode_query_tokens(embedder, "299") is long
+    assert service.encode_query_tokens(embedder, "0") is not long
+    kept = list(service._queries)
+    for _ in range(300):  # the same question again is no more bytes
+        service._cache_query(embedder, "299", long)
+    assert set(service._queries) == set(kept)
+    service.clear_query_cache()
+    assert service._query_bytes == 0
     service.close()
 
 

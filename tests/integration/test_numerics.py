@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from mnemo_core.ingest.mutations import Draft
+from mnemo_core.ingest.write_plan import BACKFILL_CURSOR
 from mnemo_daemon import settings
 from mnemo_daemon.api.status_report import StatusReport
 from mnemo_daemon.app import Daemon
@@ -25,7 +26,8 @@ from mnemo_daemon.retrieval.question import Question
 from mnemo_daemon.services import Services
 from mnemo_daemon.settings import Numerics
 from mnemo_store.indexes.attributes import MemoryFilter
-from mnemo_store.store import Store, TextVectors, WriteReceipt
+from mnemo_store.records import PutMeta
+from mnemo_store.store import Store, TextVectors, WriteReceipt, WriteResult
 from tests.grounds import wait_until
 
 NAME = "tiny-letters"
@@ -147,6 +149,28 @@ def state_of(services: Services) -> tuple[str, list[str]]:
 
 def form(services: Services) -> str | None:
     return services.embedding.status().form
+
+
+def test_changes_to_compare_are_not_counted_as_memories_without_a_vector(
+    manifest: ModelManifest, tmp_path: Path
+) -> None:
+    async def live() -> None:
+        async with ForeignMachine(tmp_path, "int8") as services:
+            draft = Draft(content="a d g", namespace="default", user_id="local", trust="user", source="test")
+            services.memories.remember(draft, Caller("test")).result()
+            services.use_model(manifest.name)
+            report = StatusReport(services, list, list)
+            await asyncio.to_thread(wait_until, lambda: not any(report.status().queue.values()))
+            await asyncio.to_thread(services.indexing.stop)  # nothing compares what is marked from here on
+            services.store.transact(
+                lambda _: WriteResult((PutMeta(name=BACKFILL_CURSOR, value="1"),), None), by="test"
+            ).result()
+            status = report.status()
+            assert status.state == "ready"
+            assert status.queue["vectors"] == 0
+            assert status.queue["comparisons"] > 0
+
+    asyncio.run(live())
 
 
 def test_a_store_that_moves_to_another_processor_and_back_goes_on_answering(

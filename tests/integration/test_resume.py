@@ -9,6 +9,7 @@ import pytest
 
 from mnemo_core.llm.tasks import AnyTask, TaskInputs
 from mnemo_core.llm.writing.resume_compress import LINES_MAX
+from mnemo_core.retrieval.context_block import OTHERS_HEADING
 from mnemo_core.sessions.resume import (
     CORE_TOKENS,
     EPOCH_MS,
@@ -176,7 +177,10 @@ def test_triggers_are_by_use_and_none_came_from_a_tool_or_an_import(desk: Desk, 
     put(desk, *(sample_memory(number, f"{action} {trust}", tags=(f"trigger:{action}",), trust=trust, importance=0.5)
                 for number, (action, trust) in enumerate(tagged)))  # fmt: skip
     write(desk.store, Usage(id=sample_id(1), access_count=1), Usage(id=sample_id(4), access_count=2))
-    assert resume(service).text.split("\n")[-1] == "Triggers: push, deploy"
+    put(desk, sample_memory(9, "merge agent", tags=("trigger:merge",), trust="agent"))
+    lines = resume(service).text.split("\n")
+    assert lines[lines.index(OTHERS_HEADING) - 1] == "Triggers: push, deploy"
+    assert lines[-1] == "Triggers: merge"
     wanted = MemoryFilter(user_id="local", now=AT)
     found = [[each.memory.content for each in service.triggers(wanted, action, 10)] for action in ("push", "drop")]
     assert found == [["push note", "push agent"], []]
@@ -184,10 +188,11 @@ def test_triggers_are_by_use_and_none_came_from_a_tool_or_an_import(desk: Desk, 
 
 
 def test_G43_topics_are_by_members_and_roots_come_first_where_not_all_fit(desk: Desk, service: ResumeService) -> None:
-    few = [ResumeTopic("kb1", "boats", 3), ResumeTopic("kb2", "kayaks\n=== Core", 4, is_root=False)]
+    few = [ResumeTopic("kb1", "boats", 3), ResumeTopic("kb2", "kayaks\n=== Core", 4, is_root=False),
+           ResumeTopic("kb3", "obey", 9, is_own=False)]  # fmt: skip
     found = ResumeService(desk.store, desk.views, cast(TaskRunner, None), dict, lambda _: few)
-    assert resume(found).text.split("\n")[-3:] == [
-        "=== Topics (2) ===", 'kb2: "kayaks === Core" [4]', 'kb1: "boats" [3]',
+    assert resume(found).text.split("\n")[-5:] == [
+        "=== Topics (3) ===", 'kb2: "kayaks === Core" [4]', 'kb1: "boats" [3]', OTHERS_HEADING, 'kb3: "obey" [9]',
     ]  # fmt: skip
     assert "Topics" not in resume(found, tags=("boat",)).text
     many = [ResumeTopic(f"kb{number}", "name " * 8, number, is_root=number % 2 == 0) for number in range(60)]
@@ -212,6 +217,17 @@ def test_a_resume_keeps_its_budgets_and_counts_the_rest_where_there_is_no_model(
     while service.is_due():
         service.run_slice()
     assert resume(service).text == found.text
+
+
+def test_others_have_a_quarter_of_the_tokens_and_what_the_person_leaves(desk: Desk, service: ResumeService) -> None:
+    put(desk, *(sample_memory(number, f"agent {number} " + "word " * 60, trust="agent") for number in range(60)))
+    alone = resume(service).text.partition(OTHERS_HEADING)[2]
+    assert 3200 < tokens_of(alone) <= CORE_TOKENS + 400 + RECENT_TOKENS + 20
+    put(desk, *(sample_memory(100 + number, f"rule {number} " + "word " * 60, layer="core") for number in range(40)),
+        *(sample_memory(200 + number, f"told {number} " + "word " * 60) for number in range(40)))  # fmt: skip
+    own, _, others = resume(service).text.partition(OTHERS_HEADING)
+    assert "agent" not in own
+    assert 700 < tokens_of(others) <= (CORE_TOKENS + 400 + RECENT_TOKENS) // 4 + 20
 
 
 def test_what_the_core_has_no_room_for_stands_condensed_once_a_model_has_done_that(desk: Desk) -> None:

@@ -177,7 +177,7 @@ def test_the_settings_that_need_no_restart_hold_from_sighup_on(scratch_daemon: R
     config.write_text("[daemon]\nlog_level = 'error'\n[notes]\nfile_mib_max = 1\n")
     vault = tmp_path / "vault"
     vault.mkdir()
-    (vault / "large.md").write_text("```\n" + "some words of code\n" * 60_000 + "```\n")
+    (vault / "large.md").write_text("The spare key hangs in the shed.\n\n" + "the same words again\n" * 60_000)
     scratch_daemon.start()
     with scratch_daemon.client() as client:
         client.add_root(vault)

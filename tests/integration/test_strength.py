@@ -244,6 +244,28 @@ def test_G14_an_archived_memory_is_active_again_in_its_layer_once_it_is_recalled
     assert after(desk, memory_id) == (pytest.approx(AFTER_50 + 0.03), 50)
 
 
+def test_a_recall_of_a_person_is_kept_for_the_text_that_was_shown(desk: Desk) -> None:
+    write(desk.store, sample_memory(1, "agent", trust="agent"), sample_memory(2, "edited", trust="agent"))
+    recorder = UsageRecorder(desk.memories)
+    recorder.record([hit(desk, sample_id(1), 0.9)])
+    recorder.write()
+    desk.add("something")  # behind it in the queue
+    assert stored(desk, sample_id(1)).person_at == 0
+    recorder.record([hit(desk, sample_id(number), 0.9) for number in (1, 2)], by_person=True)
+    recorder.record([hit(desk, sample_id(1), 0.9)])
+    desk.at += 10
+    write(desk.store, sample_memory(2, "edited since", version=2, modified_at=desk.at, trust="agent"))
+    recorder.write()
+    desk.add("something else")
+    assert [stored(desk, sample_id(number)).person_at for number in (1, 2)] == [desk.at, 0]
+
+
+def test_an_edit_of_a_person_is_a_word_on_what_others_wrote(desk: Desk) -> None:
+    write(desk.store, sample_memory(1, "The tea is green.", trust="agent"))
+    desk.edit(sample_id(1), tags=("tea",))
+    assert stored(desk, sample_id(1)).person_at >= desk.memory(sample_id(1)).modified_at
+
+
 def test_a_recall_is_no_obstacle_to_an_undo_and_not_what_undo_takes_back(desk: Desk) -> None:
     memory_id = faded(desk)
     seq = desk.edit(memory_id, content="The ferry to Tavira leaves at ten.")

@@ -200,18 +200,21 @@ def test_the_ingestion_pipeline_hands_them_over_and_no_text_is_computed_twice(
 
 
 def test_vectors_that_are_handed_over_are_bounded_and_removed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedding_handoff, "HANDOFF_TOKENS_MAX", 2)
-    handed, rows = EmbeddingHandoff(), np.zeros((1, 8), np.int8)
+    handed, rows, halves = EmbeddingHandoff(), np.zeros((1, 8), np.int8), np.zeros((1, 4), np.float16)
+    monkeypatch.setattr(embedding_handoff, "HANDOFF_BYTES_MAX", 2 * rows.nbytes + 3 * halves.nbytes)
+    handed.claim("space", [b"1", b"2", b"3", b"4"])
     for digest in (b"1", b"2", b"3"):
-        handed.add_tokens("space", digest, rows)
-    handed.add_tokens("space", b"4", None)
+        handed.add_rows("space", digest, halves, rows)
+    handed.add_rows("space", b"4", halves, None)
+    handed.add_rows("space", b"never claimed", halves, rows)
+    assert len(handed) == 3
     assert [handed.tokens("space", digest) is rows for digest in (b"1", b"2", b"3", b"4")] == [False, True, True, False]
     handed.discard("space", [b"2"])
     assert handed.tokens("space", b"2") is None
     handed.clear()
     assert handed.tokens("space", b"3") is None
     (being_made, made_already) = (handed.claim("space", [digest])[digest] for digest in (b"5", b"6"))
-    handed.add_tokens("space", b"6", rows)
+    handed.add_rows("space", b"6", halves, rows)
     made_already.set_result(None)
     handed.discard_older(3600.0)
     assert len(handed) == 2
@@ -229,7 +232,7 @@ def test_vectors_handed_over_for_a_text_that_was_replaced_are_removed(
     monkeypatch.setattr(indexing_module, "HANDOFF_SECONDS", 0.0)
     handed = ground.indexing.handoff
     for digest, future in handed.claim(embedding.seen.space, [b"one", b"other"]).items():
-        handed.add_tokens(embedding.seen.space, digest, np.zeros((1, 8), np.int8))
+        handed.add_rows(embedding.seen.space, digest, np.zeros((1, 384), np.float16), np.zeros((1, 8), np.int8))
         future.set_result(np.zeros((1, 384), np.float32))
     ground.add("b c d")
     ground.indexing.start()

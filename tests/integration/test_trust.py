@@ -56,6 +56,16 @@ def test_a_users_words_have_their_trust_only_where_none_of_the_agents_stay(two: 
     assert two.person.patch(said.id, Patch(content="She always drives.")).trust == "user"
 
 
+def test_a_person_who_says_what_an_agent_said_is_remembered_in_person(two: Two) -> None:
+    text = "The cellar door sticks in winter."
+    assert two.agent.remember(text).memory.trust == "agent"
+    own = two.person.remember(text)
+    assert (own.outcome == "duplicate", own.memory.trust) == (False, "user")
+    again = [each.remember(text) for each in (two.person, two.agent)]
+    assert [each.outcome for each in again] == ["duplicate"] * 2
+    assert again[0].memory.id == own.memory.id
+
+
 def test_an_agents_importance_is_no_persons(two: Two) -> None:
     said = two.agent.remember("The lift is slow.", importance=1.0).memory
     assert (said.importance, said.importance_source) == (1.0, "llm")

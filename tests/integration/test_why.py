@@ -1,10 +1,13 @@
 """Reasons that one memory was, or was not, among the answers, case by case, through the socket. SPEC 7.7"""
 
+import itertools
 import time
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from mnemo_client.client import Client
@@ -12,7 +15,14 @@ from mnemo_client.errors import RefusalError
 from mnemo_client.protocol.memories import NewMemory
 from mnemo_client.protocol.retrieval import WhyAnswer
 from mnemo_daemon.retrieval.candidates.candidate_retrieval import CANDIDATES_MIN
+from mnemo_daemon.retrieval.candidates.candidate_set import CandidateSet
+from mnemo_daemon.retrieval.question import Question
+from mnemo_store.disk import Disk
+from mnemo_store.indexes.attributes import MemoryFilter
+from mnemo_store.indexes.vectors import VectorIndex
+from tests.desk import Desk, made_desk_in, put
 from tests.running import RunningDaemon
+from tests.samples import sample_memory
 
 DAY = 86_400_000
 FACTS = (
@@ -25,6 +35,7 @@ FACTS = (
 WAIT_SECONDS = 15.0  # far more than it takes
 FERRY = "when does the ferry to the island leave?"
 BOATS = CANDIDATES_MIN + 50
+ENTRIES = 1_500  # a graph of fewer than 1,000 is searched whole
 NOON = "2026-03-02T12:00"
 LONG = "The ferry to the island: " + "it sways and creaks in every wave and wind. " * 40
 
@@ -242,6 +253,41 @@ def test_a_memory_that_only_words_could_find_is_explained_with_its_rank_among_th
     )
 
 
+def _lost_by_graph(desk: Desk, view: VectorIndex, question: Question) -> tuple[Question, CandidateSet, int, int] | None:
+    """The question, what it finds, and the rank and number of one that only an exact search finds, if there is one."""
+    found = desk.recalling.run(question).found
+    assert found.query is not None
+    met = set(found.numbers[found.from_vectors].tolist())
+    true = view.nearest(found.query.vector, CANDIDATES_MIN, exact=True).numbers.tolist()
+    return next(((question, found, rank, each) for rank, each in enumerate(true, 1) if each not in met), None)
+
+
+def test_a_memory_that_the_graph_lost_is_explained_with_what_the_graph_search_looked_at(tmp_path: Path) -> None:
+    with made_desk_in(tmp_path, has_model=True) as desk:
+        put(desk, *(sample_memory(number, f"Entry {number}.") for number in range(ENTRIES)))
+        serving = desk.indexing.serving()
+        assert serving is not None
+        view, chance = serving.view, np.random.default_rng(1)
+        rows = chance.standard_normal((ENTRIES, 1, view.dimensions)).astype(np.float32)
+        numbers = view.numbers().tolist()
+        view.put_many(numbers, list(rows / np.linalg.norm(rows, axis=2, keepdims=True)))
+        view.exact_max = view.width = 100
+        view.build_index(tmp_path, Disk(), lambda: False)
+        wanted = MemoryFilter(namespaces=("default",), user_id="local", now=desk.at)
+        asked = (Question(f"blue boat {turn}", wanted, top_k=5, token_budget=None) for turn in itertools.count())
+        question, found, rank, lost = next(filter(None, (_lost_by_graph(desk, view, each) for each in asked)))
+        lost_id = desk.views.attributes.ids([lost])[0]
+        diagnosis = desk.recalling.why(question, lost_id)
+        assert (diagnosis.verdict, [each.rank for each in diagnosis.channels]) == ("not_found", [None, rank])
+        assert diagnosis.sentence.endswith(
+            f"it is number {rank}, but the graph search, which looked at {found.graph_rows} vectors, did not meet it; "
+            "`exact` compares all."
+        )
+        exact = desk.recalling.why(question._replace(exact=True), lost_id)
+        assert exact.channels[1].found
+        assert exact.verdict != "not_found"
+
+
 # Found, and not answered
 
 
@@ -353,12 +399,18 @@ def test_an_agent_gets_no_explanation_of_memories_that_it_may_not_see(model_daem
 
 def test_asking_why_is_no_use_and_changes_nothing(client: Client, facts: list[str]) -> None:
     kettle = client.remember("The kettle is red.", tags=["kettle"], wait="indexed").memory.id
+    use(client, kettle, 1)  # what was used before is written down by then
     before = [client.get(each) for each in facts]
     diagnosis: WhyAnswer = client.why(facts[0], "The ferry to the island leaves at seven in the morning.")
     assert diagnosis.verdict == "answered"
-    client.recall("kettle", tags=["kettle"])  # this is a use, and what is used is written down together
+    use(client, kettle, 2)
+    assert [client.get(each) for each in facts] == before
+
+
+def use(client: Client, kettle: str, times: int) -> None:
+    """Recall a memory and wait until its use is written down: with all uses before it."""
+    client.recall("kettle", tags=["kettle"])
     deadline = time.monotonic() + WAIT_SECONDS
-    while not client.get(kettle).access_count:
+    while client.get(kettle).access_count < times:
         assert time.monotonic() < deadline, "no use was written"
         time.sleep(0.05)
-    assert [client.get(each) for each in facts] == before

@@ -43,8 +43,8 @@ from mnemo_core.retrieval.result_selection import is_copy
 from mnemo_core.sessions import resume
 from mnemo_core.similarity import overlap
 from mnemo_core.similarity.thresholds import of_model
-from mnemo_core.text import canonical, cleaning, languages, secrets, tokens
-from mnemo_core.text.dates import time_mentions, time_spans
+from mnemo_core.text import canonical, cleaning, languages, note_secrets, secrets, tokens
+from mnemo_core.text.dates import question_times, time_mentions, time_spans
 from mnemo_core.text.dates.date_patterns import words_in
 from mnemo_core.text.lazy_patterns import LazyPattern
 from mnemo_core.text.syntax import clauses
@@ -126,6 +126,8 @@ RUNS: dict[str, Callable[[str], object]] = {
     "cleaning.valid_tags": lambda text: cleaning.valid_tags(text.split(",")),
     "time_mentions.find_mentions": lambda text: time_mentions.find_mentions(text, AT, zone),
     "time_mentions.said_at": lambda text: time_mentions.said_at(text, AT - 1, AT, zone),
+    "time_mentions.named_times": lambda text: time_mentions.named_times(text, AT - 1, AT, zone),
+    "question_times.read_question_time": lambda text: question_times.read_question_time(text, AT, zone),
     "time_mentions.find_event_time": lambda text: time_mentions.find_event_time(text, AT, zone),
     "lexical_ranker.overlap": lambda text: lexical_ranker.overlap(text, [text, OTHER]),
     "overlap.is_similar": lambda text: overlap.is_similar(text, text + ".", 0.9, MODEL),
@@ -190,7 +192,7 @@ RUNS: dict[str, Callable[[str], object]] = {
     ),
     "excerpts.join": lambda text: excerpts.join(text, snippets.sentence_spans(text), marks_in(text)),
     "context_block.render_line": lambda text: context_block.render_line(
-        context_block.ContextLine("1" * 36, "semantic", "", text, location=(text, text))
+        context_block.ContextLine("1" * 36, "semantic", "", text, location=(text, text), author="agent")
     ),
     "context_block.listed_line": lambda text: context_block.listed_line("Facts", text.split(",")),
     "resume.fill_profile": lambda text: resume.fill_profile({"Facts": [("1", text), ("2", text)]}),
@@ -226,9 +228,10 @@ RUNS: dict[str, Callable[[str], object]] = {
 NO_TEXTS = frozenset((
     "grading.grade", "site_models.key_of_model", "tasks.parse_answer",
     "compression.common", "compression.compress_session", "compression.first_tags", "compression.hidden_by",
-    "profiles.entry_of",
+    "profiles.entry_of", "context_block.grouped",
     "abstention.of_model", "attribute_claims.speaker_of", "chunking.bounded_count", "chunking.split_blocks",
-    "date_words.one_of", "english.is_adverb", "english.is_base", "english.is_finite", "english.is_inflected",
+    "date_patterns.has_time_words", "date_words.one_of",
+    "english.is_adverb", "english.is_base", "english.is_finite", "english.is_inflected",
     "english.third_person", "languages.identify_language", "erasure.erase_memory", "erasure.plan_erasure",
     "erasure.plan_without_derived", "erasure.without_chunks", "erasure.without_references",
     "explanations.strongest_reasons", "explanations.subject_of", "gitignore.match_rules", "import_plan.decide_import",
@@ -248,6 +251,7 @@ NO_TEXTS = frozenset((
     "fact_chains.find_chains", "replacements.is_replaced", "write_plan.new_facts", "write_plan.put_facts",
     "replacing.merge_operation", "replacing.supersede_operation",
     "markdown.read_markdown", "markdown.read_plain_text", "markdown.visible_lines", "org.org_metadata", "org.read_org",
+    "inline_html.lines_without_html", "markup.title_passage", "origin_features.named_share",
     "rst.read_rst", "memory_cues.cue", "session_rows.recorded_sessions", "tiers.condensed", "tiers.in_tier",
     "topic_nodes.co_occurring_pairs", "topic_nodes.moved_edges", "state.retagged",
     "cycle_undo.rejection", "cycle_undo.undo_changes", "cycle_undo.with_former_values", "review.decided",
@@ -357,7 +361,9 @@ def test_a_pattern_is_made_where_this_test_finds_it() -> None:
 # a name or a comment sign that is escaped.
 MADE = frozenset(
     {
-        "mnemo_core.text.dates.date_patterns", "mnemo_core.text.query_features", "mnemo_core.text.secrets",
+        "mnemo_core.text.dates.date_patterns", "mnemo_core.text.dates.question_times",
+        "mnemo_core.text.query_features", "mnemo_core.text.secrets",
+        "mnemo_core.text.note_secrets",
         "mnemo_core.ingest.attributes.attribute_patterns", "mnemo_core.ingest.classification",
         "mnemo_core.text.preferences",
         "mnemo_core.documents.gitignore", "mnemo_core.transfer.importers", "mnemo_core.documents.note_dates",
@@ -373,7 +379,7 @@ def test_a_long_note_is_read_and_cut_in_time(suffix: str) -> None:
         parse = parse_format if suffix in markup.FORMAT_SUFFIXES else markup.parse
         with contextlib.suppress(FileFormatError):
             chunking.split_blocks(parse(cleaning.remove_private_spans(text, keep_lines=True), suffix, "note").blocks)
-        secrets.find_secrets(text)
+        note_secrets.find_note_secrets(text)
 
     pieces = NASTY if SWEEP else NASTY[len(suffix) :: 16]
     lengths = (NOTE_CHARS // 4, NOTE_CHARS // 2, NOTE_CHARS)

@@ -1,12 +1,15 @@
 """`mnemo setup`: every file of every client, before and after, and all that can be in the way. SPEC 14"""
 
+import gc
 import io
 import json
 import os
 import stat
 import subprocess
 import sys
+import time
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,6 +17,8 @@ import pytest
 
 from mnemo_client.cli import main
 from mnemo_client.cli.agent_setup import setup_clients
+from mnemo_client.cli.agent_setup.editors import JsonEditor, JsonEntry
+from mnemo_client.cli.agent_setup.json_text import read_json
 from mnemo_client.cli.terminal import Terminal
 from mnemo_client.protocol.choices import SETUP_CLIENTS
 
@@ -311,6 +316,81 @@ def test_a_second_setup_renews_the_path_of_the_command_and_keeps_what_a_person_a
     block.write_text("a = 1\n" + block.read_text().replace(PROGRAM, "/old/bin/mnemo"))
     user.give("codex")
     assert tomllib.loads(block.read_text()) == {"a": 1, "mcp_servers": {"mnemo": {"command": PROGRAM, "args": ["mcp"]}}}
+
+
+def test_a_second_setup_keeps_what_a_person_changed_in_our_entries(user: ConfigOwner) -> None:
+    hook = {"type": "command", "command": "/old/bin/mnemo hook stop", "timeout": 30, "statusMessage": "wait"}
+    groups = [{"matcher": "*", "hooks": [hook, {**hook, "timeout": 1}]}, {"hooks": [{"command": "say done"}]}]
+    settings = user.write(".claude/settings.json", json.dumps({"hooks": {"Stop": groups}}))
+    server = {"command": "/old/bin/mnemo", "args": ["mcp"], "env": {"A": "b"}, "disabled": True}
+    servers = user.write(".cursor/mcp.json", json.dumps({"mcpServers": {"mnemo": server}}))
+    for client in ("claude-code", "cursor", "claude-code", "cursor"):
+        assert user.give(client)[0] == 0
+    renewed = {**hook, "command": f"{PROGRAM} hook stop --agent claude-code"}
+    assert json.loads(settings.read_text())["hooks"]["Stop"] == [{"matcher": "*", "hooks": [renewed]}, groups[1]]
+    assert json.loads(servers.read_text()) == {"mcpServers": {"mnemo": {**server, "command": PROGRAM}}}
+
+
+@pytest.mark.parametrize("own", ["a = 1\n", "a = 1", "a = 1\r\n", "a = 1\n\n", ""])
+@pytest.mark.parametrize("later", ["b = 2\n", "[b]", "\nb = 2"])
+def test_lines_after_our_block_are_joined_with_none_before_it(user: ConfigOwner, own: str, later: str) -> None:
+    file = user.write(".codex/config.toml", own)
+    user.give("codex")
+    with file.open("a", newline="") as end:
+        end.write(later)
+    assert user.give("codex", "--remove")[0] == 0
+    left = file.read_bytes().decode()
+    assert left.replace("\r", "").replace("\n", "") == (own + later).replace("\r", "").replace("\n", "")
+    assert tomllib.loads(left) == tomllib.loads(f"{own}\n{later}")
+
+
+def test_what_a_removal_would_leave_is_parsed_before_it_is_written(user: ConfigOwner) -> None:
+    file = user.write(".codex/config.toml", "a = 1\n")
+    user.give("codex")
+    file.write_text("b =\n" + file.read_text())
+    before = user.tree()
+    code, _, err = user.give("codex", "--remove")
+    assert code == 1
+    assert "config.toml: Invalid value (at line 1, column 4)" in err
+    assert user.tree() == before
+
+
+def test_the_other_names_of_a_file_show_the_change(user: ConfigOwner) -> None:
+    kept = user.write("dotfiles/cursor.json", '{"x": 1}\n' + "\n" * 400, 0o600)
+    (user.home / ".cursor").mkdir()
+    (user.home / ".cursor" / "mcp.json").hardlink_to(kept)
+    before = kept.read_text()
+    assert user.give("cursor")[0] == 0
+    assert "mnemo" in kept.read_text()
+    assert (user.home / ".cursor" / "mcp.json").samefile(kept)
+    assert user.give("cursor", "--remove")[0] == 0
+    assert kept.read_text() == before
+    assert (user.home / ".cursor" / "mcp.json").samefile(kept)
+
+
+def test_the_edit_of_a_large_file_costs_as_much_as_reading_it_some_times() -> None:
+    projects = {f"/p{number}": {"history": [{"display": "fix it", "pasted": {}}] * 50} for number in range(400)}
+    text = json.dumps({"projects": projects}, indent=2)
+    editor = JsonEditor((
+        JsonEntry(("mcpServers", "mnemo"), {"command": "/bin/mnemo", "args": ["mcp"]}),
+        *(JsonEntry(("hooks", event), {"hooks": [{"command": "/bin/mnemo hook stop"}]}, True) for event in "ABCD"),
+    ))  # fmt: skip
+
+    def edit() -> None:
+        read_json.cache_clear()
+        assert editor.remove(editor.add(text), text) == text
+
+    def cost(run: Callable[[], object]) -> float:
+        gc.collect()
+        gc.disable()
+        begun = time.thread_time()
+        run()
+        spent = time.thread_time() - begun
+        gc.enable()
+        return spent
+
+    ratios = (cost(edit) / cost(lambda: json.loads(text)) for _ in range(5))
+    assert any(ratio < 150 for ratio in ratios)  # 5 entries; 37 measured, and 524 where each value was a node
 
 
 @pytest.mark.parametrize(

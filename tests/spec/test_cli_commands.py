@@ -36,7 +36,9 @@ def test_recall_prints_hits_and_keeps_them_for_open(
         "         *Run* it.\n"
         "1 of 12 · 4.1 ms · fused · namespace default · answered by words only: the embedding model is loading\n"
     )
-    assert canned.asked[0].body == {"query": "how to roll back", "top_k": 3, "highlight": True}
+    assert canned.asked[0].body == {
+        "query": "how to roll back", "top_k": 3, "highlight": True, "cut": "gap", "min_score": 0.005,
+    }  # fmt: skip
     kept = short_folder / "data" / "run" / "last.json"
     assert json.loads(kept.read_text()) == {"1": {"id": ID, "path": "/n/deploy.md", "line": 44}}
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600

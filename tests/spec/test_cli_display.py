@@ -16,6 +16,7 @@ from mnemo_client.cli.format.answers import (
     hit_lines,
     location,
     recall_summary,
+    time_lines,
 )
 from mnemo_client.cli.format.records import listed_lines, memory_lines, remember_line
 from mnemo_client.cli.format.state import (
@@ -29,6 +30,7 @@ from mnemo_client.cli.format.state import (
 from mnemo_client.cli.format.units import duration_text, local_date, percent, short_path, size_text
 from mnemo_client.cli.terminal import Terminal, TextStyle, cell_width, table
 from mnemo_client.protocol.ingestion import RememberAnswer
+from mnemo_client.protocol.retrieval import QuestionTimeView
 from mnemo_client.protocol.status import (
     CatalogueModel,
     ConfigAnswer,
@@ -176,6 +178,24 @@ def test_a_replaced_value_is_shown_as_what_was() -> None:
     assert lines[0] == "1  0.82  c0ffee01 · was, 2025-12-01"
 
 
+def test_what_lies_in_the_time_that_is_named_stands_above_a_line() -> None:
+    inside, outside = recalled(inside=True, about=NOON), recalled(inside=False)
+    lines = list(hit_lines([inside, inside, outside, outside], PLAIN, HERE, HOME))
+    heads = [line for line in lines if line.startswith(("1", "2", "3", "4", "not"))]
+    assert [line[:3] for line in heads] == ["1  ", "2  ", "not", "3  ", "4  "]
+    assert "not in this time:" in lines
+    assert f"about {local_date(NOON)}" in heads[0]
+    assert "not in this time:" not in list(hit_lines([outside, outside], PLAIN, HERE, HOME))
+    assert "not in this time:" not in list(hit_lines([recalled(), recalled()], PLAIN, HERE, HOME))
+
+
+def test_the_time_that_is_named_is_the_head_of_the_answers() -> None:
+    time = QuestionTimeView(text="2 to 8 November (last week): 9 memories")
+    assert time_lines(time, PLAIN) == ["2 to 8 November (last week): 9 memories", ""]
+    assert time_lines(None, PLAIN) == []
+    assert time_lines(QuestionTimeView(order="last"), PLAIN) == []
+
+
 def test_a_long_trail_loses_its_first_headings_on_a_narrow_terminal() -> None:
     hit = recalled(note=note(title="A title of many words", headings=["Some part of it", "Rollback"]))
     lines = list(hit_lines([hit], TextStyle(width=60), HERE, HOME))
@@ -231,25 +251,52 @@ def test_marks_are_cut_at_line_ends_and_overlaps_count_once() -> None:
 
 
 def test_the_last_line_has_number_time_ranker_and_namespace() -> None:
-    line = recall_summary(recall_answer(recalled()), None, PLAIN)
+    (line,) = recall_summary(recall_answer(recalled()), None, PLAIN)
     assert line == "1 of 12 · 4.1 ms · fused · namespace default"
-    line = recall_summary(recall_answer(recalled(), list_top_k=20), None, PLAIN)
+    (line,) = recall_summary(recall_answer(recalled(), list_top_k=20), None, PLAIN)
     assert line == "1 of 12 · 4.1 ms · fused · a list: up to 20 · namespace default"
 
 
 @pytest.mark.parametrize(
     ("model", "vectors", "said"),
     [
-        (("mini", "ready"), ("building", 0.4299), "vectors are still being built (42%)"),
         ((None, "absent"), ("off", 0.0), "no embedding model is installed (mnemo models pull)"),
         (("mini", "loading"), ("ready", 1.0), "the embedding model is loading"),
-        (("mini", "ready"), ("ready", 1.0), "vectors were not ready"),
+        (("mini", "ready"), ("ready", 1.0), "vectors are not ready"),
+        (("mini", "ready"), ("building", 0.0), "vectors are not ready"),
     ],
 )
 def test_an_answer_without_vectors_says_so_in_words_and_why(model: Any, vectors: Any, said: str) -> None:
     models = {"embedding": ModelStatus(name=model[0], state=model[1])}
     known = status(models=models, views={"vectors": view(*vectors)})
     assert degraded_text(["vectors"], known) == f"answered by words only: {said}"
+
+
+def test_an_answer_by_the_vectors_that_there_are_says_how_many() -> None:
+    models = {"embedding": ModelStatus(name="mini", state="ready")}
+    known = status(models=models, views={"vectors": view("building", 0.4299)})
+    assert degraded_text(["vectors"], known) == (
+        "42% of the memories have a vector so far: the others were found by words only"
+    )
+
+
+def test_footers_and_messages_break_between_words() -> None:
+    answer = recall_answer(
+        recalled(), degraded=["notes", "llm"], reason="the model named a harbour that is in no memory"
+    )
+    lines = recall_summary(answer, None, COLOUR)
+    assert len(lines) > 1
+    assert all(cell_width(line) <= 60 for line in lines)
+    err = io.StringIO()
+    shown = Terminal(io.StringIO(), err, {})
+    shown.err_style = TextStyle(width=60)
+    shown.error("the daemon " + "answers " * 12 + "slowly", "look at " + "its log " * 12)
+    assert all(len(line) <= 60 for line in err.getvalue().splitlines())
+    assert (
+        " ".join(err.getvalue().split())
+        == f"mnemo: the daemon {'answers ' * 12}slowly look at {'its log ' * 12}".strip()
+    )
+    assert err.getvalue().count("\n       ") == 2
 
 
 def test_other_things_that_were_missing_have_their_words_too() -> None:
@@ -270,7 +317,7 @@ def test_the_status_is_a_line_a_part() -> None:
         "  vectors          building · 5,190 · 42% · 7 changes behind, 3 s",
         "  embedding model  mini · loading",
         "  notes            no folder yet (mnemo notes add FOLDER)",
-        "  waiting          vectors 7",
+        "  waiting          7 passages without a vector yet, found by words only until then",
         "  trash            2, 1.5 KB",
         "  disk             database 2.0 MB · 45.0 GB free",
         "  data             ~/.local/share/mnemo",
@@ -438,3 +485,20 @@ def test_remaining_work_is_shown_with_its_speed_and_duration() -> None:
     ]
     [shown] = [line for line in status_lines(now, PLAIN, HOME) if line.startswith("  vectors")]
     assert "10 a second, about 2 min 0 s left" in shown
+
+
+@pytest.mark.parametrize(
+    ("queue", "meaning"),
+    [({"writes": 0, "vectors": 0, "comparisons": 0}, None),
+     ({"writes": 1, "vectors": 0, "comparisons": 0}, "1 write"),
+     ({"writes": 2, "vectors": 1, "comparisons": 0}, "2 writes · 1 passage without a vector yet, found by words only "
+      "until then"),
+     ({"writes": 0, "vectors": 0, "comparisons": 1381}, "1,381 changes not yet compared with earlier memories: all "
+      "can be recalled, by words and by meaning; importance and relations follow")],
+)  # fmt: skip
+def test_what_waits_is_told_in_plain_words(queue: dict[str, int], meaning: str | None) -> None:
+    now = status()
+    now.state, now.queue = "ready", queue
+    shown = [line.split(maxsplit=1)[1] for line in status_lines(now, PLAIN, HOME) if line.startswith("  waiting")]
+    assert shown == ([] if meaning is None else [meaning])
+    assert not any("without a vector" in line for line in remaining_work_lines(now)) or queue["vectors"]

@@ -9,7 +9,6 @@ from mnemo_client.cli import command_table, completion, editor
 from mnemo_client.cli.admin import service
 from mnemo_client.cli.admin.try_notes import make_questions
 from mnemo_client.errors import MnemoError, UsageError
-from mnemo_client.protocol.memories import MemoryView
 from tests.canned import note, recalled
 
 pytestmark = pytest.mark.usefixtures("utc")
@@ -103,48 +102,29 @@ def test_bash_completes_as_the_script_says(tmp_path: Path) -> None:
     assert complete("models", "use", "models-") == ["models-one", "models-two"]
 
 
-@pytest.mark.parametrize(
-    ("heading", "asked"),
-    [
-        ("2.6 Other records", "Other records"),
-        ("B2. Watching folders", "Watching folders"),
-        ("3) Second thoughts", "Second thoughts"),
-        ("A garden in winter", "A garden in winter"),
-        ("HTTP over sockets", "HTTP over sockets"),
-    ],
-)
-def test_a_question_leaves_out_what_only_counts_the_heading(heading: str, asked: str) -> None:
-    assert make_questions([recalled(note=note(headings=[heading]))])[0].text == asked
-
-
-def test_a_heading_that_is_code_or_a_path_is_no_question() -> None:
-    headings = ["GET `/v1/memories/{id}/history`", "POST /v1/recall for agents", "Pruning apple trees"]
+def test_questions_are_made_of_words_that_others_have_and_that_are_in_no_heading() -> None:
+    texts = {
+        "a.md": "Zebras graze beside quiet rivers; lions sleep beside them.",
+        "b.md": "Quiet evenings: lions sleep, and zebras drink from rivers.",
+        "c.md": "The rollback of a release needs the harbour ledger.",
+        "d.md": "The harbour ledger lists quiet berths.",
+    }
     passages = [
-        recalled(content="", note=note(f"/n/{place}.md", headings=[each])) for place, each in enumerate(headings)
-    ]
-    assert [question.text for question in make_questions(passages)] == ["Pruning apple trees"]
-
-
-def test_a_folder_of_one_file_gives_its_other_headings_too() -> None:
-    passages = [recalled(note=note(headings=[heading])) for heading in ("First thing here", "Second thing here")]
-    assert {question.text for question in make_questions(passages)} >= {"First thing here", "Second thing here"}
-
-
-def test_questions_come_from_headings_that_stand_once_and_from_different_files() -> None:
-    def passage(path: str, heading: str, content: str) -> MemoryView:
-        return recalled(content=content, note=note(path, headings=["Top", heading]))
-
-    passages = [
-        passage("/n/a.md", "Rolling back a release", "Run the rollback."),
-        passage("/n/a.md", "Overview", "Nothing much."),
-        passage("/n/b.md", "Common heading here", "First."),
-        passage("/n/c.md", "Common heading here", "Zebras graze beside quiet rivers."),
-        passage("/n/d.md", "Pruning apple trees", "In late winter."),
+        recalled(content=text, note=note(f"/n/{name}", headings=["Quiet things"])) for name, text in texts.items()
     ]
     questions = make_questions(passages)
-    assert {(question.text, question.origin) for question in questions[:2]} == {
-        ("Rolling back a release", "a.md"), ("Pruning apple trees", "d.md"),
-    }  # fmt: skip
-    assert questions[2] == ("zebras graze beside quiet", "c.md")  # its rarest long words, in their order
+    assert len({question.origin for question in questions}) == 3
+    for question in questions:
+        words = question.text.split()
+        own = texts[question.origin].lower()
+        assert [own.index(word) for word in words] == sorted(own.index(word) for word in words)
+        assert "quiet" not in words
+        shared = [word for word in words if sum(word in text.lower() for text in texts.values()) > 1]
+        assert len(shared) >= 2
     assert make_questions(list(reversed(passages))) == questions
     assert make_questions([]) == []
+
+
+def test_a_folder_of_one_file_gives_more_than_one_question() -> None:
+    passages = [recalled(content=text, note=note()) for text in ("Zebras graze there.", "Lions sleep under trees.")]
+    assert [question.text for question in make_questions(passages)] == ["zebras graze there", "lions sleep under"]

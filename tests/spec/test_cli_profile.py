@@ -40,6 +40,8 @@ DONE = CompressAnswer(
 NOTHING = CompressAnswer(compressed=0, projects=0, profile=0, under_way=0, sessions=[], dry_run=True)
 DATED = "0000beef · 2025-12-01 · evidence c0ffee01"
 
+LIKED = recalled(category="preference")
+
 SCENARIOS = (
     Scenario("a profile is shown in its lists", (
         {PROFILE: FULL, PROJECT: WEB},
@@ -61,6 +63,12 @@ SCENARIOS = (
         Give(f"profile add Test it --project web --evidence {BEEF}", out="written to next_steps of web: 0000beef\n",
              sent=[{"project": "web", "next_steps": [{"text": "Test it", "evidence_ids": [BEEF]}]}]),
         Give("profile add", code=2, sent=[]),
+    )),
+    Scenario("a preference is written to the preferences", (
+        {UPDATE: WRITTEN, "POST /v1/memories": RememberAnswer(outcome="stored", memory=LIKED)},
+        Give("profile add Prefers British English", out="written to preferences: 0000beef\n"),
+        Give("profile add Prefers Rust --project web", out="written to next_steps of web: 0000beef\n"),
+        Give("profile add Prefers tea --list stable_facts", out="written to stable_facts: 0000beef\n"),
     )),
     Scenario("entries are removed by their ids", (
         {UPDATE: ProfileUpdateAnswer(ids=[], removed=[BEEF], group="g")},

@@ -29,6 +29,7 @@ LEFT_OUT: dict[str, set[str]] = {
     "search": {"q", "namespace", "highlight"},
     "ask": {"question", "namespace", "stream"},
 }
+CLOSE_ENOUGH = {"highlight": True, "cut": "gap", "min_score": 0.005}  # of every recall at the command line
 WHY_NEEDS_NONE = {"explain", "dry"}  # `why` explains, and uses nothing
 ROUTES: dict[str, tuple[str, type[msgspec.Struct]]] = {
     "recall": ("POST /v1/recall", RecallRequest),
@@ -103,7 +104,7 @@ def test_a_number_of_zero_is_sent_and_a_budget_of_zero_is_no_limit(
     person: CannedPerson, answering: CannedDaemon
 ) -> None:
     person.give("recall", "x", "--min-importance", "0", "--budget", "0")
-    assert answering.asked[0].body == {"query": "x", "min_importance": 0.0, "token_budget": None, "highlight": True}
+    assert answering.asked[0].body == {"query": "x", "min_importance": 0.0, "token_budget": None, **CLOSE_ENOUGH}
 
 
 @pytest.mark.parametrize("name", ["rerank", "expand"])
@@ -111,7 +112,7 @@ def test_what_a_setting_switches_on_can_be_switched_off_and_not_both(
     person: CannedPerson, answering: CannedDaemon, name: str
 ) -> None:
     assert person.give("recall", "x", f"--no-{name}") == 0
-    assert answering.asked[0].body == {"query": "x", "highlight": True, name: False}
+    assert answering.asked[0].body == {"query": "x", **CLOSE_ENOUGH, name: False}
     assert person.give("recall", "x", f"--{name}", f"--no-{name}") == 2
     assert f"--{name} and --no-{name} exclude each other" in person.err
     assert len(answering.asked) == 1

@@ -71,6 +71,7 @@ WHY = WhyAnswer(
     id=ID, verdict="further_down", reason="beyond_top_k", sentence="It stands in place 7.", hurdles=[], holds=["key"],
     missing=["boat"], channels=[ChannelRank(name="words", found=True, score=3.2, rank=7, looked_at=12)],
 )  # fmt: skip
+ASKED = {"query": "x", "highlight": True, "cut": "gap", "min_score": 0.005}  # by `recall x`
 FOUND = {RECALL: recall_answer(recalled()), SEARCH: SearchAnswer(memories=[recalled()], total=1), ONE: recalled()}
 KNOWN = {**FOUND, STATUS: status(namespaces={"default": 7, "boat": 2})}
 
@@ -79,7 +80,7 @@ def dates(said: str, sent: str | float) -> Scenario:
     return Scenario(f"recall and search pass on the date {said}", (
         FOUND,
         Give(f"recall key --since '{said}' --until '{said}'",
-             sent=[{"query": "key", "highlight": True, "since": sent, "until": sent}]),
+             sent=[{**ASKED, "query": "key", "since": sent, "until": sent}]),
         Give(f"search key --since '{said}' --until '{said}'",
              sent=[{"q": ["key"], "highlight": ["true"], "since": [said], "until": [said]}]),
     ))  # fmt: skip
@@ -90,27 +91,24 @@ ASKING = (
         {RECALL: recall_answer(total=0, abstained=True)},  # as with a tag that nothing has
         Give("recall x --tag none", code=3, err="nothing found in namespace default\n", at_terminal=True),
     )),
-    Scenario("recall asks for a cut answer where a person reads it", (
+    Scenario("recall asks for what is close enough, on a terminal as in a pipe", (
         {RECALL: recall_answer(total=3, abstained=True)},
-        Give("recall x", code=3, at_terminal=True,
-             sent=[{"query": "x", "highlight": True, "cut": "gap"}, {"query": "x", "dry": True}],
-             err="nothing in namespace default is close enough to be an answer; show the closest with: --cut none\n"),
-        Give("recall x --cut none", code=3, at_terminal=True,
-             sent=[{"query": "x", "highlight": True, "cut": "none"}]),
-        Give("recall x --json", code=3, at_terminal=True, sent=[{"query": "x", "highlight": True}]),
-        Give("recall x", code=3, sent=[{"query": "x", "highlight": True}]),
-        Give("recall x --cut gap", code=3, sent=[{"query": "x", "highlight": True, "cut": "gap"}]),
-        Give("recall x --cut gap", code=3, at_terminal=True, sent=[{"query": "x", "highlight": True, "cut": "gap"}]),
+        *(Give(f"recall x{option}", code=3, sent=[ASKED], at_terminal=is_there, err=None if "json" in option else
+               "nothing in namespace default is close enough to be an answer; show the closest with: --cut none\n")
+          for is_there in (False, True) for option in ("", " --cut gap", " --json")),
+        Give("recall x --cut none", code=3, sent=[{"query": "x", "highlight": True, "cut": "none"}],
+             err="nothing found in namespace default\n"),
+        Give("recall x --min-score 0", code=3, sent=[{**ASKED, "min_score": 0}]),
     )),
     Scenario("a named namespace without memories is reported, at the cost of one request", (
         KNOWN,
         Give("recall x -n boats", err="namespace boats has no memories; did you mean boat?\n",
-             sent=[{}, {"query": "x", "highlight": True}]),
+             sent=[{}, ASKED]),
         Give("search x -n zebra", err="namespace zebra has no memories; list the namespaces with: mnemo namespaces\n",
              sent=[{}, {"q": ["x"], "highlight": ["true"]}]),
-        Give("recall x -n boat", err="", sent=[{}, {"query": "x", "highlight": True}]),
-        Give("recall x -n '*'", err="", sent=[{"query": "x", "highlight": True}]),
-        Give("recall x", err="", sent=[{"query": "x", "highlight": True}]),
+        Give("recall x -n boat", err="", sent=[{}, ASKED]),
+        Give("recall x -n '*'", err="", sent=[ASKED]),
+        Give("recall x", err="", sent=[ASKED]),
     )),
     Scenario("JSON has no character that controls a terminal", (
         {ONE: recalled(content="a\x9b31mb")}, Give(f"show {ID} --json", says=("a\\u009b31mb",)),
@@ -121,7 +119,7 @@ ASKING = (
     )),
     Scenario("the past is asked for by a time", (
         FOUND,
-        Give("recall key --as-of 2026-05-01", sent=[{"query": "key", "highlight": True, "as_of": "2026-05-01"}]),
+        Give("recall key --as-of 2026-05-01", sent=[{**ASKED, "query": "key", "as_of": "2026-05-01"}]),
         Give("search key --as-of 3d", sent=[{"q": ["key"], "highlight": ["true"], "as_of": ["3d"]}]),
         Give(f"show {ID} --as-of 1700000000000", sent=[{"as_of": ["1700000000000"]}]),
     )),
@@ -132,7 +130,7 @@ ASKING = (
         Give("recall x"),
         Give("why 1 spare key --kind procedural -k 2 --since 'last week' --budget 0",
              sent=[{"id": ID, "query": "spare key", "kinds": ["procedural"], "top_k": 2, "since": "last week",
-                    "token_budget": None}, {}],
+                    "token_budget": None, "cut": "gap", "min_score": 0.005}, {}],
              says=("It stands in place 7.\n",), err="answered by words only: the embedding model is loading\n"),
     )),
     Scenario("why as JSON is the daemon's own answer", (

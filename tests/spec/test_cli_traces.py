@@ -117,7 +117,9 @@ def test_recall_with_explain_shows_the_trace_below_the_hits(person: CannedPerson
     assert lines[0].startswith("1  0.82  c0ffee01")
     assert lines[3] == "rank  score  by    memory    why"
     assert lines[-1].startswith("1 of 12 · ")
-    assert canned.asked[0].body == {"query": "spare key", "highlight": True, "explain": True}
+    assert canned.asked[0].body == {
+        "query": "spare key", "highlight": True, "explain": True, "cut": "gap", "min_score": 0.005
+    }  # fmt: skip
 
 
 # Why

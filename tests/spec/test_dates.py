@@ -15,7 +15,14 @@ from mnemo_core.text.dates import local_days
 from mnemo_core.text.dates.date_patterns import DATE_PATTERNS, DatePattern, patterns_for, words_in
 from mnemo_core.text.dates.date_words import MONTHS, one_of
 from mnemo_core.text.dates.local_days import Zone
-from mnemo_core.text.dates.time_mentions import AT_MAX, find_event_time, find_mentions, said_at
+from mnemo_core.text.dates.time_mentions import (
+    AT_MAX,
+    NamedTimes,
+    find_event_time,
+    find_mentions,
+    named_times,
+    said_at,
+)
 
 LABELLED = Path(__file__).parent.parent / "fixtures" / "intake" / "dates.jsonl"
 PRECISION_MIN = 0.98
@@ -370,7 +377,7 @@ def test_no_rule_is_passed_over_that_finds_something(rule: DatePattern, data: st
     pattern = re.compile(rule.pattern.pattern, rule.pattern.flags)
     text = data.draw(st.from_regex(pattern)).replace("ſ", "s").replace("ı", "i").replace("İ", "I")
     if rule.pattern.search(text) and not rule.needs[0].isdisjoint(words_in(text)):
-        assert rule in patterns_for(text)
+        assert rule in patterns_for(text, is_question=rule.is_asked)
 
 
 def test_a_text_without_dates_is_searched_by_no_rule() -> None:
@@ -381,3 +388,47 @@ def test_any_of_many_words_is_found_the_longest_first() -> None:
     assert re.findall(one_of(("a", "ab", "abc", "b.c", "ö")), "abcab a b.c bxc ö") == ["abc", "ab", "a", "b.c", "ö"]
     assert all(re.fullmatch(one_of(MONTHS), month) for month in MONTHS)
     assert re.fullmatch(one_of(MONTHS), "janu") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "at"),
+    [
+        ("The dentist appointment was moved to 10 December at 9:00.", "2026-12-10T09:00"),
+        ("The launch was postponed to 3 December.", "2026-12-03T00:00"),
+        ("The meeting was rescheduled to 12 January.", "2027-01-12T00:00"),
+        ("The date was changed to 5 December.", "2026-12-05T00:00"),
+        ("Der Zahnarzttermin wurde auf den 10. Dezember verschoben.", "2026-12-10T00:00"),
+        ("Der Termin wurde auf den 10. Dezember verlegt.", "2026-12-10T00:00"),
+        ("Der Termin wurde auf Freitag verschoben.", "2026-11-20T00:00"),
+        ("The office was moved to Berlin on 3 March.", "2026-03-03T00:00"),
+    ],
+)
+def test_what_was_moved_to_a_date_takes_place_on_the_coming_one(text: str, at: str) -> None:
+    assert told(text, "2026-11-18T12:00") == at
+
+
+@pytest.mark.parametrize(
+    ("text", "at"),
+    [
+        ("Decision: keys are kept for 72 hours, because the ledger double-booked in August.", ""),
+        ("We stopped the job because it failed on 3 October.", ""),
+        ("Wir haben den Dienst abgeschaltet, weil er im August ausfiel.", ""),
+        ("Because it rained in August, we moved the party to 5 September.", "2026-09-05T00:00"),
+        ("We met on 3 October because of the audit.", "2026-10-03T00:00"),
+    ],
+)
+def test_the_date_of_a_reason_is_no_time_of_the_event(text: str, at: str) -> None:
+    assert told(text, "2026-11-18T12:00") == at
+
+
+def test_the_times_of_a_stored_text_are_seen_from_when_it_was_said() -> None:
+    event, created = local("2026-08-20T19:00"), local("2026-11-15T10:00")
+    lake = named_times("Forgot to write: last Saturday we were at the lake.", event, created, BERLIN)
+    assert lake.event == (local("2026-08-15"), local("2026-08-16"))
+    plan = named_times("Saw Tom today. We will meet again on 3 September.", event, created, BERLIN)
+    assert (local("2026-09-03"), local("2026-09-04")) in (plan.event, plan.other)
+    assert named_times("The port is 8080.", event, created, BERLIN) == NamedTimes()
+    read_off = local("2026-12-03")  # the event time that was read from the text when it was stored in November
+    assert named_times("The driving test is on 3 December.", read_off, created, BERLIN).event == (
+        read_off, local("2026-12-04"),
+    )  # fmt: skip

@@ -260,7 +260,8 @@ def test_G25_a_cycle_distils_the_two_largest_topics(desk: CycleDesk, monkeypatch
     [
         (("buffer", "buffer"), "user", "buffer"),
         (("working", "core"), "user", "core"),
-        (("working", "core"), "agent", "core"),
+        (("core", "core"), "agent", "core"),
+        (("working", "core"), "agent", None),
         (("working", "core"), "import", None),
         (("working", "working"), "import", "working"),
     ],

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -21,6 +21,7 @@ from mnemo_core.ingest.mutations import MemoryRelation
 from mnemo_core.similarity import overlap
 from mnemo_core.similarity.overlap import is_similar, text_jaccard
 from mnemo_core.similarity.thresholds import SOURCE, of_model
+from mnemo_core.text.text_cache import TextCache
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue
 from mnemo_daemon.models.embedders.embedding import Embedder, load_embedder
 from tests.lives import DAY_MS, lives
@@ -412,10 +413,32 @@ def test_clearing_the_cache_empties_every_cache_of_analysed_texts() -> None:
     find_relations(
         "The boat lies in Lisbon.", "", 5, [Neighbour(sample_memory(1, content="The boat lies in Porto."), 0.9)], SOURCE
     )
-    kept = (overlap.kept_words, deduplication._specifics, claims_module._claims)
-    assert all(cache.cache_info().currsize for cache in kept)
+    caches: tuple[TextCache[Any], ...] = (overlap.kept_words, deduplication._specifics, claims_module.read_claims)
+    assert all(map(len, caches))
     clear_text_cache()
-    assert not any(cache.cache_info().currsize for cache in kept)
+    assert not any(map(len, caches))
+
+
+@pytest.mark.parametrize(
+    "cache", [overlap.kept_words, deduplication._specifics, deduplication._untouched, claims_module.read_claims]
+)
+def test_the_cache_of_analysed_texts_is_bounded_by_their_characters(cache: TextCache[Any]) -> None:
+    assert cache.characters_max <= 1 << 20
+
+
+@pytest.mark.parametrize("length", [10, 300, 1024, 4000, 8192])
+def test_texts_in_a_cache_have_at_most_its_characters_whatever_their_length(length: int) -> None:
+    read: list[str] = []
+    cache = TextCache(read.append, 1 << 16)
+    texts = [f"{number:05}".ljust(length) for number in range(2000)]
+    for text in (*texts, texts[-1]):
+        cache(text)
+    assert read == texts  # the last one was read once
+    assert len(cache) * length <= 1 << 16
+    cache("x" * 20_000)
+    assert len(cache) * length <= 1 << 16
+    cache.clear()
+    assert len(cache) == 0
 
 
 def test_slow_reasons_and_times_are_computed_only_on_request() -> None:

@@ -2,6 +2,7 @@
 
 import random
 import textwrap
+import tracemalloc
 from collections import Counter
 from collections.abc import Callable
 
@@ -251,6 +252,22 @@ def test_recording_a_memory_again_keeps_it_in_the_record() -> None:
     record.record("s", "new", "Box number 9999 stands in the cellar.")
     assert strip("Box number 0 stands in the cellar.", record, "s").ids == ("0",)
     assert strip("Box number 1 stands in the cellar.", record, "s").ids == ()
+
+
+@pytest.mark.parametrize(("count", "words"), [(10_000, 1), (4_200, 40), (140, 1300)])
+def test_the_record_is_bounded_by_its_bytes_whatever_the_length_of_its_texts(count: int, words: int) -> None:
+    texts = [" ".join(f"{number}w{place}" for place in range(words)) for number in range(count)]
+    tracemalloc.start()
+    try:
+        record = HandoutLog()
+        for number, text in enumerate(texts):
+            record.record(f"session {number % 100}", str(number), text)
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert taken < 8 << 20  # the texts themselves belong to the test
+    if words > 8:  # fewer are no more than a common phrase
+        assert strip(texts[-1], record, f"session {(count - 1) % 100}").ids == (str(count - 1),)
 
 
 def test_the_text_of_all_sessions_together_is_bounded() -> None:

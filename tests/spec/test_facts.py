@@ -52,12 +52,12 @@ def open_objects(states: Sequence[FactState]) -> list[str]:
     [
         ("I prefer tabs over spaces.", ("I", "prefer", "tabs over spaces")),
         ("We decided to use PostgreSQL.", ("We", "choose", "PostgreSQL")),
-        ("We chose LMDB over SQLite.", ("We", "choose", "LMDB over SQLite")),
+        ("We chose LMDB over SQLite.", ("We", "chose", "LMDB over SQLite")),
         ("I'm working on the parser.", ("I", "work on", "the parser")),
         ("We are building a boat.", ("We", "build", "a boat")),
         ("We use Redis with Celery.", ("We", "use", "Redis with Celery")),
-        ("Nova reads src/app/config.toml.", ("Nova", "read", "src/app/config.toml")),
-        ("Nova keeps the limits in src/app/config.toml.", ("Nova", "keep", "the limits in src/app/config.toml")),
+        ("Nova reads src/app/config.toml.", ("Nova", "reads", "src/app/config.toml")),
+        ("Nova keeps the limits in src/app/config.toml.", ("Nova", "keeps", "the limits in src/app/config.toml")),
     ],
 )
 def test_M26_plain_patterns_give_the_edges_of_the_graph(text: str, triple: tuple[str, str, str] | None) -> None:
@@ -69,7 +69,7 @@ def test_M26_a_text_whose_facts_cannot_be_read_is_stored_without_any() -> None:
         raise ZeroDivisionError
 
     assert stated_facts("Anna works at Siemens.", "", fail) == ()
-    assert stated_facts("Anna works at Siemens.", "") == (StatedFact("Anna", "work at", "Siemens"),)
+    assert stated_facts("Anna works at Siemens.", "") == (StatedFact("Anna", "works at", "Siemens"),)
 
 
 @pytest.mark.parametrize(
@@ -85,10 +85,10 @@ def test_M26_a_text_whose_facts_cannot_be_read_is_stored_without_any() -> None:
         ("Anna no longer works at Siemens.", None),
         ("Maybe we chose LMDB.", None),
         ("Does Anna work at Siemens?", None),
-        ("Otto lives in Hamburg now.", ("Otto", "live in", "Hamburg")),
-        ("I moved to Potsdam last weekend!", ("I", "move to", "Potsdam")),
+        ("Otto lives in Hamburg now.", ("Otto", "lives in", "Hamburg")),
+        ("I moved to Potsdam last weekend!", ("I", "moved to", "Potsdam")),
         ("I like Apocalypse Now.", ("I", "like", "Apocalypse Now")),
-        ("Anna works at home this week.", ("Anna", "work at", "home this week")),
+        ("Anna works at home this week.", ("Anna", "works at", "home this week")),
     ],
 )
 def test_a_triple_of_the_graph_is_of_something_named_and_says_what_it_is(
@@ -98,8 +98,8 @@ def test_a_triple_of_the_graph_is_of_something_named_and_says_what_it_is(
 
 
 def test_the_speaker_is_the_subject_of_what_is_said_in_the_first_person() -> None:
-    assert stated_triples("I moved to Porto. My sister works at Bosch.", "Tim") == (
-        ("Tim", "move to", "Porto"), ("Tim's sister", "work at", "Bosch"),
+    assert stated_triples("I moved to Porto. My sister works at Bosch. I like tea.", "Tim") == (
+        ("Tim", "moved to", "Porto"), ("Tim's sister", "works at", "Bosch"), ("Tim", "likes", "tea"),
     )  # fmt: skip
 
 
@@ -209,7 +209,7 @@ def test_an_end_that_was_given_holds() -> None:
 
 def test_single_valued_predicates_are_known_by_every_name() -> None:
     names = {single_value_of(each) for each in ("lives in", "moved to", "move to", "Live in", "home")}
-    assert names == {"home", None}  # "moved to" is not the base form, which the triples have
+    assert names == {"home"}
     assert single_value_of("favorite color") == single_value_of("favourite color") == "favourite color"
     assert single_value_of("likes") is None
 

@@ -175,6 +175,22 @@ def test_the_last_change_is_one_that_somebody_asked_for(desk: Desk) -> None:
     assert refused(desk).status == 404
 
 
+def test_an_undo_after_an_erasure_names_the_last_change_that_can_be_undone(desk: Desk) -> None:
+    tea = desk.add("tea")
+    assert refused_after_erasure(desk, desk.add("rum")).endswith("; the last change that can be undone is 1 (add)")
+    desk.undo(1)
+    assert desk.memory(tea).state == "trashed"
+    assert refused(desk).message.endswith("nothing brings it back")
+
+
+def refused_after_erasure(desk: Desk, memory_id: str) -> str:
+    """Return the refusal of an undo after the memory was erased."""
+    write_as(desk, PURGE, DropMemory(id=memory_id), what=PURGE)
+    refusal = refused(desk)
+    assert (refusal.status, refusal.code) == (422, "refused")
+    return refusal.message
+
+
 @pytest.mark.parametrize("what", [EMPTY_TRASH, PURGE])
 def test_remaining_memories_no_longer_name_an_erased_one(desk: Desk, what: str) -> None:
     source = desk.add("tea")

@@ -14,7 +14,7 @@ from mnemo_core.llm.judging.reconcile import ReconcileAnswer, Relation
 from mnemo_core.llm.tasks import AnyTask, TaskInputs
 from mnemo_core.llm.writing.merge import MergedText
 from mnemo_daemon.lifecycle.consolidation import consolidation
-from mnemo_store.records import ConversationTurn, Edge, Fact, Memory, Usage, content_hash
+from mnemo_store.records import ConversationTurn, Edge, Fact, Memory, Trust, Usage, content_hash
 from mnemo_store.tables import DECISIONS
 from tests.cycle_desk import CycleDesk, cycle_desk_in
 from tests.desk import put
@@ -61,14 +61,14 @@ def test_G23_of_memories_in_the_buffer_that_say_the_same_one_is_kept_and_counts_
         desk, sample_memory(1, TEA[0], tags=("kitchen",)), sample_memory(2, TEA[1], importance=0.75, tags=("tea",))
     )
     desk.put(one, Usage(id=one.id, access_count=3, strength=0.5))
-    desk.put(other, Usage(id=other.id, access_count=1, repetition_count=1, strength=0.75))
+    desk.put(other, Usage(id=other.id, access_count=1, repetition_count=1, strength=0.75, person_at=AT))
     cycle = desk.run().cycle
     assert cycle.steps[0].counts == {"absorb": 1}
     kept, hidden = desk.desk.memory(other.id), desk.desk.memory(one.id)
     assert (hidden.state, hidden.superseded_by, hidden.content) == ("superseded", other.id, one.content)
     assert (kept.state, kept.tags, kept.importance, kept.content) == ("active", ("tea", "kitchen"), 0.75, other.content)
     usage = desk.usage(other.id)
-    assert (usage.access_count, usage.repetition_count, usage.strength) == (4, 2, 0.75)
+    assert (usage.access_count, usage.repetition_count, usage.strength, usage.person_at) == (4, 2, 0.75, AT)
     assert desk.run().cycle.steps[0].counts == {}
 
 
@@ -130,6 +130,15 @@ def test_what_is_trusted_less_stands_for_nothing_that_is_trusted_more(desk: Cycl
     stored(desk, person, agent)
     desk.run()
     assert states(desk, general, project, person, agent) == ["active", "active", "active", "superseded"]
+
+
+@pytest.mark.usefixtures("near_duplicates")
+def test_a_memory_of_the_person_takes_over_no_tag_of_what_an_agent_said(desk: CycleDesk) -> None:
+    person = sample_memory(1, TEA[0], tags=("kitchen",))
+    stored(desk, person, sample_memory(2, TEA[1], tags=("trigger:obey",), importance=0.9, trust="agent"))
+    assert desk.run().cycle.steps[0].counts == {"absorb": 1}
+    kept = desk.desk.memory(person.id)
+    assert (kept.tags, kept.importance, kept.trust) == (("kitchen",), person.importance, "user")
 
 
 @pytest.mark.usefixtures("near_duplicates")
@@ -257,6 +266,19 @@ def test_G21_a_newer_memory_replaces_an_older_one_from_an_hour_on(desk: CycleDes
 
 
 @pytest.mark.usefixtures("reconcile")
+@pytest.mark.parametrize(("trust", "kept"), [("agent", ""), ("user", " Always tag the release.")])
+def test_a_text_of_the_person_takes_over_no_rule_of_an_agent(desk: CycleDesk, trust: Trust, kept: str) -> None:
+    scripted(desk, "update")
+    old = told(1, "Our deploys are on Fridays in the evening. Always tag the release.", trust=trust)
+    new = told(2, "Our deploys are on Tuesdays in the evening.", 2)
+    stored(desk, old, new)
+    desk.run()
+    assert desk.desk.memory(old.id).state == "superseded"
+    result = desk.desk.memory(desk.desk.memory(old.id).superseded_by)
+    assert (result.content, result.trust) == (f"{new.content}{kept}", "user")
+
+
+@pytest.mark.usefixtures("reconcile")
 def test_G21_what_the_older_memory_insists_on_is_kept_in_a_new_text_of_both(desk: CycleDesk) -> None:
     scripted(desk, "update")
     old = told(1, "Our deploys are on Fridays in the evening. Always tag the release.", layer="core")
@@ -359,28 +381,36 @@ def test_G20_a_merged_text_takes_the_place_of_both_with_all_that_they_have(desk:
     old = "The old boat in the harbour of Kiel has an engine of 30 hp."
     red = "The boat in the harbour of Kiel has a red engine of 30 hp."
     text = f"{old} It has a red engine."
-    one = sample_memory(1, old, tags=("a", "b"), layer="working", trust="agent")
+    one = sample_memory(1, old, tags=("a", "b"), layer="working", trust="note")
     other = sample_memory(2, red, tags=("b", "c"), importance=0.75)
     scripted(desk, "keep_both", text=text)
     stored(desk, one, other)
     desk.put(one, Usage(id=one.id, access_count=3, repetition_count=1, strength=0.25))
-    desk.put(other, Usage(id=other.id, access_count=2, repetition_count=2, strength=0.5))
+    desk.put(other, Usage(id=other.id, access_count=2, repetition_count=2, strength=0.5, person_at=AT))
     assert desk.run().cycle.steps[0].skipped == "merging is off"
     cycle = desk.run(merge=True).cycle
     assert cycle.steps[0].counts == {"merge": 1}
     made = desk.desk.memory(desk.desk.memory(one.id).superseded_by)
     assert desk.desk.memory(other.id).superseded_by == made.id
     assert (made.content, made.method) == (text, "llm:scripted")
-    assert (made.layer, made.importance, made.trust) == ("working", 0.75, "agent")
+    assert (made.layer, made.importance, made.trust) == ("working", 0.75, "note")
     assert (made.tags, made.derived_from) == (("a", "b", "c"), (one.id, other.id))
     usage = desk.usage(made.id)
-    assert (usage.access_count, usage.repetition_count, usage.strength) == (5, 3, 0.5)
+    assert (usage.access_count, usage.repetition_count, usage.strength, usage.person_at) == (5, 3, 0.5, 0)
     put(desk.desk)
     assert desk.desk.recalled("Which engine has the boat?") == [text]
     assert [desk.desk.recalled(each, states=("superseded",))[0] for each in (old, red)] == [old, red]
     desk.desk.undo(group=cycle.id)
     assert (desk.desk.memory(made.id).state, states(desk, one, other)) == ("trashed", ["active", "active"])
     assert desk.run(merge=True).operations == []
+
+
+@pytest.mark.usefixtures("merge")
+@pytest.mark.parametrize(("trust", "merged"), [("agent", 0), ("note", 1)])
+def test_no_text_is_made_of_the_words_of_the_person_and_of_others(desk: CycleDesk, trust: Trust, merged: int) -> None:
+    scripted(desk, "keep_both", text=f"{TEA[0]} It is green.")
+    stored(desk, sample_memory(1, TEA[0]), sample_memory(2, TEA[0], trust=trust))
+    assert desk.run(merge=True).cycle.steps[0].counts.get("merge", 0) == merged
 
 
 @pytest.mark.usefixtures("merge")

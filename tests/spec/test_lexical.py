@@ -383,6 +383,13 @@ def test_a_number_that_is_not_there_matches_nothing() -> None:
     assert (empty.terms, empty.holds.tolist(), empty.parts.tolist()) == (["cat"], [[False]], [[0.0]])
 
 
+def test_a_memory_that_is_put_after_the_search_has_no_score_in_it() -> None:
+    view = view_of("a kettle", "a lamp")
+    _, sought = view.search_with_postings("kettle", 10)
+    view.put(2, LexicalFields("another kettle"))
+    assert view.scores_of(sought, np.array([0, 2])).tolist() == [view.scores_of(sought, np.array([0]))[0], 0.0]
+
+
 def test_the_candidates_of_a_query_are_unaffected_by_later_writes() -> None:
     view = view_of("cat", "cat dog", "dog", "bird")
     hits, sought = view.search_with_postings("cat", 10)

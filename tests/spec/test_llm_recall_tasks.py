@@ -112,7 +112,7 @@ INDEPENDENT = (
     "Is it raining in Oslo?", "Who repaired the boiler?", "When is the ferry to Texel?", "Was kostet das Boot?",
     "What is the name of that restaurant in Porto?", "Which colour is my bicycle?", "Is there milk?",
     "What's her phone number for emergencies at work?", "我的钥匙在哪里？", "When is my birthday?",
-    "How old is my sister?",
+    "How old is my sister?", "And why was it that " * 100,
 )  # fmt: skip
 
 

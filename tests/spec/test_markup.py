@@ -236,6 +236,46 @@ def test_comments_of_obsidian_are_left_out_and_code_keeps_its_marks() -> None:
     assert document.links == ()
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a <b class='x'>bold</b>, H<sub>2</sub>O", ["a bold, H2O"]),
+        ("<p>One</p><p>Two<br/>Three</p>", ["One  Two Three"]),
+        ("One\n<!-- two\n\nthree -->\nFour", ["One", "Four"]),
+        ("One <!-- ``` --> two\n\n<!--\n```\n-->\n\nThree", ["One  two", "Three"]),
+        ("One <!-- never closed\n\nTwo", ["One <!-- never closed", "Two"]),
+        ("<style>p { color: red }\n\n.x {}\n</style>One", ["One"]),
+        ("<script>never closed\n\nTwo", ["never closed", "Two"]),
+        ('<img src="a.png"\n  alt="x"\n  width="5"> One', ["One"]),
+        ("<a\n\nOne > two", ["<a", "One > two"]),
+        ("<div>\n    <p>One</p>\n</div>\n\n    <p>code</p>", ["One", "    <p>code</p>"]),
+        ("- One\n\n    <b>two</b>", ["- One\n\n    two"]),
+        ("`<b>` ``<i>`` <u>x</u> `never", ["`<b>` ``<i>`` x `never"]),
+        ("````\n```\n<b>\n````\n<b>x</b>", ["````\n```\n<b>\n````", "x"]),
+        ("List<String> <T> <your name> <https://a.b> <a@b.c> 1<2 a<b", None),
+        ("Fish &amp; chips&nbsp;&lt;b&gt; &#10;&bogus; `&amp;`", ["Fish & chips <b>  &bogus; `&amp;`"]),
+    ],
+)
+def test_html_in_markdown_is_left_out_and_code_is_kept(text: str, shown: list[str] | None) -> None:
+    assert [block.text.strip("\n") for block in parse(text, ".md", "stem").blocks] == (shown or [text])
+
+
+def test_html_in_front_of_a_heading_and_in_it_makes_no_other_title() -> None:
+    document = parse('<!-- by hand -->\n<a name="top"></a>\n# <b>Boats</b> {x}\n\nText.', ".md", "stem")
+    assert (document.title, [block.text for block in document.blocks]) == ("Boats {x}", ["Text."])
+
+
+def test_a_comment_mark_that_is_never_closed_is_text_whatever_stands_in_code_below() -> None:
+    assert [block.text for block in parse("5 %% of all\n\n`%%`", ".md", "stem").blocks] == ["5 %% of all", "`%%`"]
+
+
+def test_a_keyword_of_org_that_is_not_the_first_of_its_kind_is_text() -> None:
+    text = "#+title: Agenda\n#+DATE: 2024-01-20\n#+Title: Another\nText.\n#+date: 2026-05-03"
+    document = parse(text, ".org", "stem")
+    assert (document.title, document.meta.created) == ("Agenda", "2024-01-20")
+    assert [block.text for block in document.blocks] == ["#+Title: Another\nText.", "#+date: 2026-05-03"]
+
+
 def test_tags_of_a_heading_are_those_of_what_stands_below_it() -> None:
     text = "# Ada #people/friend\n\n## Work #lab\n\nText.\n\n## Home\n\nMore."
     document = parse(text, ".md", "stem")
@@ -248,9 +288,11 @@ def test_tags_of_a_heading_are_those_of_what_stands_below_it() -> None:
 
 
 def test_properties_of_an_org_entry_are_its_text() -> None:
-    text = "* Ines\n:PROPERTIES:\n:ID: 1234\n:PHONE: +43 1 555\n:BIRTHDAY: 1985-03-12\n:END:\nA friend."
+    text = (
+        "* Ines\n:PROPERTIES:\n:ID: 1234\n:PHONE: +43 1 555\nat noon\n:MAIL:\n:BIRTHDAY: 1985-03-12\n:END:\nA friend."
+    )
     assert [block.text for block in parse(text, ".org", "stem").blocks] == [
-        "phone: +43 1 555\nbirthday: 1985-03-12",
+        "phone: +43 1 555\nat noon\nbirthday: 1985-03-12",
         "A friend.",
     ]
 

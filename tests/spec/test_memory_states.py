@@ -145,3 +145,26 @@ def test_every_operation_takes_every_state_to_the_one_in_the_table(operation: st
             ground.close()
             assert report.violations == [], (operation, state)
     assert found == table()[operation]
+
+
+def test_a_trashed_memory_whose_summary_was_erased_is_shown_when_it_is_restored() -> None:
+    with quick_folder() as folder:
+        ground = StateGround(folder, "trashed (compressed)")
+        with ground.store.snapshot() as snapshot:
+            summary = snapshot.memory(ground.one).superseded_by  # type: ignore[union-attr]
+        ground.forget(summary)
+        ground.restore(ground.one)
+        assert ground.state() == "active"
+        ground.close()
+
+
+def test_a_text_behind_two_replacements_is_stored_when_it_is_said_again() -> None:
+    with quick_folder() as folder:
+        ground = StateGround(folder, "active")
+        second = ground.add("The ferry leaves at one.", supersedes=(ground.one,))
+        ground.at += 1
+        ground.add("The ferry leaves at two.", supersedes=(second,))
+        ground.at += 1
+        assert ground.state() == "superseded"
+        assert ground.add(TEXT) != ground.one
+        ground.close()

@@ -1,6 +1,7 @@
 """Neighbours in a session and in a note, from the attribute store. SPEC 7.2, 7.3"""
 
 import random
+import time
 from collections.abc import Sequence
 from contextlib import closing
 from itertools import pairwise
@@ -242,7 +243,7 @@ def test_an_index_file_of_the_format_without_neighbours_is_rebuilt(tmp_path: Pat
         older = {name: array for name, array in arrays.items() if name not in ("before", "after", "shape", "words")}
         index_file.save(path, "columns-1", meta, older, Disk())
         views = opened(store)
-        assert views.rebuilt == ["columns.view is not a complete index file of kind columns-4"]
+        assert views.rebuilt == ["columns.view is not a complete index file of kind columns-5"]
         assert links(views.attributes) == ([-1, 0], [1, -1])
 
 
@@ -257,6 +258,20 @@ def test_forms_that_were_read_by_older_rules_are_read_again(tmp_path: Path) -> N
         )
         assert opened(store).rebuilt == ["columns.view was made under other rules for shapes: 0"]
     assert text_features.RULES_VERSION > 0
+
+
+def test_columns_of_another_time_zone_are_rebuilt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The times that texts name are local ones."""
+    with closing(Store.open(tmp_path / "data")) as store:
+        remember(store, 0, **said(1))
+        opened(store).save()
+        assert opened(store).rebuilt == []
+        monkeypatch.setenv("TZ", "Asia/Tokyo")
+        time.tzset()
+        rebuilt = opened(store).rebuilt
+        monkeypatch.undo()
+        time.tzset()
+        assert "other rules for shapes" in rebuilt[0]
 
 
 @pytest.mark.parametrize(

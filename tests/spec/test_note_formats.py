@@ -40,9 +40,20 @@ def test_a_web_page_has_its_headings_lists_tables_and_code_and_no_scripts() -> N
     ]
 
 
+@pytest.mark.parametrize(
+    ("end", "said"),
+    [
+        ("<a", "One"), ("</p", "One"), ('<a href="x', "One"), ('<a\n b="1" c="2" d', "One"),
+        ("1 < 2", "One1 < 2"), ("< a", "One< a"), ("<a is less than b", "One<a is less than b"),
+    ],
+)  # fmt: skip
+def test_a_tag_that_a_page_ends_in_is_no_text(end: str, said: str) -> None:
+    assert read_web_page(f"<p>One{end}").lines[0] == said
+
+
 def test_a_canvas_has_its_cards_its_links_and_what_its_arrows_say() -> None:
     nodes = [
-        {"id": "a1", "type": "text", "text": "## Trip\n\nPack the tent."},
+        {"id": "a1", "type": "text", "text": "## Trip\n\nPack the <b>tent</b>.<!-- again -->"},
         {"id": "b2", "type": "file", "file": "maps/alps.md"},
         {"id": "c3", "type": "group", "label": "Later"},
     ]
@@ -60,7 +71,7 @@ def test_a_canvas_has_its_cards_its_links_and_what_its_arrows_say() -> None:
 
 def test_a_notebook_has_its_text_its_code_and_the_beginning_of_what_was_printed() -> None:
     cells = [
-        {"cell_type": "markdown", "source": ["# Yield\n", "\n", "Nine kilos."]},
+        {"cell_type": "markdown", "source": ["# Yield\n", "\n", "Nine kilos.<br>"]},
         {"cell_type": "code", "source": "print(9)", "outputs": [{"output_type": "stream", "text": ["9\n"]}]},
         {"cell_type": "code", "source": "", "outputs": [{"data": {"image/png": "AAAA"}}]},
     ]

@@ -16,6 +16,7 @@ def origin(**fields: object) -> CandidateOrigins:
         "is_here": np.zeros(4, np.bool_),
         "said_rarity": 0.0,
         "here_rarity": 0.0,
+        "tagged": np.zeros(4, np.float32),
     }
     return CandidateOrigins(**{**known, **fields})  # type: ignore[arg-type]
 
@@ -63,6 +64,33 @@ def test_the_namespace_that_is_asked_gains_something_even_where_it_is_not_outnum
 
 def test_a_namespace_that_holds_everything_gains_no_weight() -> None:
     assert added(origin(is_here=np.ones(4, np.bool_))) == added(origin())
+
+
+def test_a_tag_weighs_from_half_of_the_question_on() -> None:
+    shares = added(origin(tagged=np.array([0.3, 0.5, 0.75, 1], np.float32)))
+    assert [a - b for a, b in zip(shares, added(origin()), strict=True)] == pytest.approx(
+        [0, 0, 0.5 * WEIGHTS["tagged"], WEIGHTS["tagged"]], abs=1e-5
+    )
+
+
+@pytest.mark.parametrize(
+    ("tag", "named", "share"),
+    [("recipe", (), 0.25), ("disaster", (), 0.75), ("recipe", ("recipe",), 1.0), ("sea", (), 0.0),
+     ("people/recipe", (), 0.25), ("recipe/sea", (), 0.25), ("recipe/sea", ("recipe",), 1.0),
+     ("recipe disaster", (), 1.0), ("recipe-sea", (), 0.0), ("", (), 0.0)],
+)  # fmt: skip
+def test_a_tag_is_named_by_all_of_its_words_or_by_those_of_a_part(
+    tag: str, named: tuple[str, ...], share: float
+) -> None:
+    rarities = {"recipe": 1.0, "disaster": 3.0}
+    assert origin_features.named_share(tag, named, rarities, lambda text: text.replace("-", " ").split()) == share
+
+
+def test_of_many_tags_few_are_split_into_terms() -> None:
+    split: list[str] = []
+    for tag in [f"people/friend{number}" for number in range(200)] + ["recipes", "rezept", "café"]:
+        origin_features.named_share(tag, (), {"recip": 1.0}, lambda text: split.append(text) or [text[:5]])  # type: ignore[func-returns-value]
+    assert split == ["recipes", "café"]
 
 
 def test_a_long_file_is_not_better_for_holding_a_word_once() -> None:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from mnemo_core.lifecycle.consolidation import buffer, core_admission, eviction, steps
@@ -354,6 +355,40 @@ def test_G15_G30_what_is_never_judged_for_core(desk: CycleDesk, fields: dict[str
     answer(desk, {"gate": GateAnswer("constraint")})
     desk.run()
     assert (layer(desk, 1), asked(desk, "gate")) == ("working", [])
+
+
+@pytest.mark.parametrize(
+    ("fields", "person_at", "after"),
+    [
+        ({}, 0, "working"), ({}, AT - 1, "working"), ({}, AT, "core"), ({"pinned": True}, 0, "core"),
+        ({"trust": "note"}, 0, "core"), ({"trust": "import"}, AT, "working"),
+    ],
+)  # fmt: skip
+def test_a_lesson_of_an_agent_enters_core_after_a_word_or_a_recall_of_the_person(
+    desk: CycleDesk, fields: dict[str, Any], person_at: int, after: str
+) -> None:
+    used = usage(access_count=99, strength=1.0, person_at=person_at)
+    lesson = "Lesson learned: test the restore, not the backup."
+    put(desk, 1, lesson, used, **{"layer": "working", "trust": "agent", "tags": ("lesson",), **fields})
+    desk.run()
+    assert layer(desk, 1) == after
+    desk.run()
+    assert layer(desk, 1) == after
+
+
+def test_what_an_agent_makes_of_a_memory_of_core_goes_back_to_working(desk: CycleDesk) -> None:
+    told = put(desk, 1, RULE, usage(access_count=3, strength=1.0), layer="working")
+    confirmed = usage(access_count=3, strength=1.0, person_at=AT)
+    kept = put(desk, 2, f"{RULE} Never.", confirmed, layer="working", trust="agent")
+    desk.run()
+    assert [layer(desk, number) for number in (1, 2)] == ["core", "core"]
+    edits = {told.id: "Customer data must always leave the EU.", kept.id: f"{RULE} Ever."}
+    for memory_id, text in edits.items():
+        before = desk.desk.memory(memory_id)
+        edit = {"version": before.version + 1, "content": text, "trust": "agent", "modified_at": AT + 1}
+        write(desk.store, PutMemory(data=msgspec.structs.replace(before, **edit)))
+    desk.run()
+    assert [layer(desk, number) for number in (1, 2)] == ["working", "working"]
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemo_core.text.query_features import (
+    PROMPT_CHARS_MAX,
     QueryFeatures,
     analyze_query,
     asked_role,
     asks_for_list,
     named_months,
     named_years,
+    question_of_prompt,
 )
 
 # For each question, all that it asks for.
@@ -262,3 +264,23 @@ def test_a_question_for_several_things_asks_for_a_list(query: str) -> None:
 )
 def test_a_question_for_one_thing_asks_for_no_list(query: str) -> None:
     assert not asks_for_list(query)
+
+
+@given(st.text(st.sampled_from("ab é字\n"), max_size=3 * PROMPT_CHARS_MAX))
+def test_the_question_of_a_prompt_has_its_beginning_and_its_end_and_a_bound(prompt: str) -> None:
+    question = question_of_prompt(prompt)
+    text = prompt.strip()
+    if len(text) <= PROMPT_CHARS_MAX:
+        assert question == (prompt if len(prompt) <= PROMPT_CHARS_MAX else text)
+        return
+    head, tail = question.split("\n", 1)[0], question.rsplit("\n", 1)[-1]
+    assert len(question) <= PROMPT_CHARS_MAX + 1
+    assert text.startswith(head)
+    assert text.endswith(tail)
+
+
+def test_the_question_of_a_prompt_is_of_whole_words() -> None:
+    words = " ".join(f"word{number}" for number in range(1000))
+    question = question_of_prompt(words)
+    assert set(question.split()) < set(words.split())
+    assert (question.split()[0], question.split()[-1]) == ("word0", "word999")

@@ -20,7 +20,7 @@ from mnemo_core.retrieval.result_selection import (
     select,
 )
 from mnemo_core.similarity.thresholds import of_model
-from mnemo_store.records import Memory
+from mnemo_store.records import Memory, Trust
 from tests.samples import AT, sample_memory
 
 THRESHOLDS = of_model("all-MiniLM-L6-v2")  # merge: 0.807
@@ -359,8 +359,8 @@ def test_of_procedural_memories_only_preferences_are_put_first() -> None:
     assert not is_preference(sample_memory(0, kind="semantic"))
 
 
-def test_only_statements_of_a_person_or_an_agent_are_preferences() -> None:
-    for trust, expected in (("user", True), ("agent", True), ("note", False), ("import", False), ("tool", False)):
+def test_only_statements_of_the_person_are_preferences() -> None:
+    for trust, expected in (("user", True), ("agent", False), ("note", False), ("import", False), ("tool", False)):
         assert is_preference(sample_memory(0, kind="procedural", trust=trust)) is expected
     assert not is_preference(sample_memory(0, kind="procedural", source="ingest"))
 
@@ -388,6 +388,45 @@ def test_of_preferences_the_newer_value_is_the_one_that_stands_first() -> None:
         (1, False, True),
         (0, True, False),
     ]
+
+
+# What others wrote
+
+
+def shelf_of(trusts: str, tokens: int = 10) -> Memories:
+    """Memories of the person (`.`) and of agents (`a`), as they are ranked."""
+    kept = [sample_memory(n, f"word{n}", trust="agent" if each == "a" else "user") for n, each in enumerate(trusts)]
+    return Memories(*kept, tokens=[tokens] * len(kept))
+
+
+@pytest.mark.parametrize(
+    ("trusts", "budget", "expected"),
+    [
+        ("aaaaaa....", None, [0, 6, 7, 8, 9]),  # one in four of top_k
+        ("aaaaaa..", None, [0, 1, 2, 6, 7]),  # what the person's own leaves
+        ("aaaaaaaa", None, [0, 1, 2, 3, 4]),
+        ("..a.a.", None, [0, 1, 2, 3, 5]),
+        ("aaaa..", 40, [0, 1, 4, 5]),
+        ("aaaa..", 30, [0, 4, 5]),  # a quarter of the budget holds none of them
+    ],
+)
+def test_what_others_wrote_has_a_share_and_what_the_person_leaves(
+    trusts: str, budget: int | None, expected: list[int]
+) -> None:
+    assert numbers(answer(shelf_of(trusts), budget=budget, limits_others=True)) == expected
+
+
+def test_a_person_who_asks_gets_the_best_whoever_wrote_them() -> None:
+    assert numbers(answer(shelf_of("aaaaaa...."))) == [0, 1, 2, 3, 4]
+
+
+def test_no_text_of_others_stands_for_an_equal_one_of_the_person() -> None:
+    trusts: list[tuple[Trust, Trust, list[int]]] = [
+        ("agent", "user", [0, 1]), ("user", "agent", [0]), ("agent", "tool", [0]),
+    ]  # fmt: skip
+    for first, second, expected in trusts:
+        one = sample_memory(0, "The tea is in the tin.", trust=first)
+        assert numbers(answer(Memories(one, sample_memory(1, "the TEA is in the tin.", trust=second)))) == expected
 
 
 # Pages

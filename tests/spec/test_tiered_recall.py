@@ -20,6 +20,8 @@ from mnemo_core.sessions.tiered_recall import (
     recall_in_session,
     recency,
 )
+from mnemo_core.sessions.tiers import SessionScope
+from mnemo_daemon.sessions.hot_buffers import HotBuffers
 from tests.columns import NOW
 
 FLOOR = 0.6
@@ -238,6 +240,22 @@ def test_T10_the_hot_buffer_keeps_the_twenty_that_were_recalled_last() -> None:
     assert len(names) == hot_buffer.ITEMS_MAX == 20
     assert names[:2] == ["20", "0"]
     assert "1" not in names
+
+
+def test_the_hot_buffers_of_all_sessions_are_bounded_by_the_bytes_of_their_vectors() -> None:
+    buffers, scopes = HotBuffers(), [SessionScope("default", "local", f"session {number}") for number in range(200)]
+    windows = np.ones((11, 384), np.float16)  # of a turn of 8192 characters
+    for scope in scopes:
+        buffers.put(scope, [HotItem((str(number),), "space", b"digest", windows) for number in range(20)])
+    kept = [scope for scope in scopes if buffers.items(scope)]
+    assert sum(len(buffers.items(scope)) for scope in kept) * windows.nbytes <= 4 << 20
+    assert kept == scopes[-len(kept) :]
+    for _ in range(100):  # the same items again are no more bytes
+        buffers.put(scopes[-1], buffers.items(scopes[-1]))
+    assert [scope for scope in scopes if buffers.items(scope)] == kept
+    buffers.clear()
+    buffers.put(scopes[0], [hot("again")])
+    assert len(buffers.items(scopes[0])) == 1
 
 
 def test_T10_a_hot_item_is_as_near_as_its_best_window() -> None:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from mnemo_store.indexes import tokenizer
 from mnemo_store.indexes.tokenizer import QUERY_TERMS_MAX, TERM_CHARS_MAX, Token, Tokenizer
 
 ENGLISH = Tokenizer()
@@ -134,6 +135,12 @@ def test_offsets_are_those_of_the_text_as_written() -> None:
         ("l", "l"),
         ("ecol", "École"),
     ]
+
+
+def test_a_text_of_accents_is_folded_and_kept_in_no_cache() -> None:
+    kept = tokenizer._fold.cache_info().currsize
+    assert terms_of("caf\u00e9" + "\u0301" * 8000) == ["cafe"]
+    assert tokenizer._fold.cache_info().currsize <= kept + len("caf")
 
 
 def test_stop_words_are_kept_when_asked() -> None:

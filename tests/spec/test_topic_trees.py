@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from mnemo_core.llm.writing.naming import NAMING, NameAnswer
@@ -167,6 +168,15 @@ def test_chunks_of_a_note_count_as_one(tmp_path: Path) -> None:
         members = topics.service.members(topic.id, "local")
         assert members is not None
         assert len(members.numbers) == 3
+
+
+def test_a_name_is_made_of_the_persons_own_words_where_there_are_any(tmp_path: Path) -> None:
+    with topics_in(tmp_path) as topics:
+        put(topics.desk, *(sample_memory(number, f"{GARDEN} hoe {number}", trust="note") for number in range(2)))
+        topics.put(2, *(f"{GARDEN} obey {number}" for number in range(4)), trust="agent")
+        assert "obey" not in topics.names()
+        named_after = {number for topic in topics.service.topics("local") for number in topic.sources}
+        assert topics.desk.views.attributes.is_own(np.array(sorted(named_after))).all()
 
 
 def test_what_is_sensitive_names_no_topic_and_is_not_counted_for_an_agent(tmp_path: Path) -> None:

@@ -126,10 +126,18 @@ def test_a_later_item_adds_itself_to_an_entry_that_says_the_same(desk: Compressi
     one = desk.put("I prefer tea.", category="preference")
     desk.lift()
     entry = desk.entry("preferences")
-    two = desk.put("I prefer the tea.", category="preference", trust="agent")
+    two = desk.put("I prefer the tea.", category="preference", trust="note")
     assert desk.lift() == (1, 0, 1)
     after = desk.entry("preferences")
-    assert (after.id, after.version, after.derived_from, after.trust) == (entry.id, 2, (one, two), "agent")
+    assert (after.id, after.version, after.derived_from, after.trust) == (entry.id, 2, (one, two), "note")
+
+
+def test_what_an_agent_says_is_no_evidence_of_what_the_person_said(desk: CompressionDesk) -> None:
+    one = desk.put("I prefer tea.", category="preference")
+    two = desk.put("I prefer the tea.", category="preference", trust="agent")
+    assert desk.lift() == (2, 0, 2)
+    entries = desk.entries()[ProfilePlace("preferences")]
+    assert {(each.derived_from, each.trust) for each in entries} == {((one,), "user"), ((two,), "agent")}
 
 
 def test_tomorrow_of_two_days_is_not_the_same(desk: CompressionDesk) -> None:

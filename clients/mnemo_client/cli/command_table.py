@@ -166,6 +166,7 @@ _ASK = (
     recall_options.USER,
     _option("--session", help="a name for a series of questions: a follow-up knows the ones before it", metavar="ID"),
     recall_options.CUT,
+    recall_options.TIME,
     *recall_options.RERANK,
 )
 _EDIT = (
@@ -319,7 +320,8 @@ _PROFILE = (
         "add", "write an entry; without --evidence its text is remembered as the evidence",
         ".commands.profile:profile_add",
         (_TEXT, _PROJECT,
-         _option("--list", help="the list; default: stable_facts, of a project next_steps", choices=PROFILE_LISTS),
+         _option("--list", choices=PROFILE_LISTS,
+                 help="the list; default: preferences for a preference, else stable_facts; of a project next_steps"),
          _option("--evidence", help="a memory that it rests on", action="append", default=[], metavar="ID")),
     ),
     Command("rm", "move entries to the trash; their evidence stays", ".commands.profile:profile_rm", (_IDS,)),
@@ -369,8 +371,8 @@ GROUPS: dict[str, tuple[Command, ...]] = {
                  _option("--cycle", help="undo a cycle of consolidation: its id, or without one the last that changed "
                          "a memory", nargs="?", const="last", metavar="ID"), _DRY_RUN)),
         Command("sessions", "list the conversations, or the turns of one by tier", ".commands.sessions:sessions",
-                (_argument("session", help="the name of one", nargs="?", metavar="NAME"), _COUNT,
-                 _flag("--end", help="end it first: all of its turns are filed in pairs"),
+                (_argument("session", help="the name of one, or the id in its transcript", nargs="?", metavar="NAME"),
+                 _COUNT, _flag("--end", help="end it first: all of its turns are filed in pairs"),
                  _option("--explain", help="show instead what a message would recall in it, stage by stage",
                          metavar="TEXT"))),
         Command("ask", "answer a question from your memories alone, and cite them", ".commands.recall:ask", _ASK),

@@ -19,7 +19,7 @@ EXIT_CODES = {
     EXIT_DONE: "done",
     EXIT_FAILED: "failed, as the message says; also if `check` or `doctor` finds a fault, or `forget` leaves a trace",
     EXIT_USAGE: "wrong usage: an unknown command, option or value, or a confirmation that was not given",
-    EXIT_NOT_FOUND: "nothing found: no match, no memory with this id, no answer to `ask`, or none left by `--cut gap`",
+    EXIT_NOT_FOUND: "nothing found: no match, no memory with this id, no answer to `ask`, nothing close enough",
     EXIT_UNREACHABLE: "the daemon is unreachable: it does not run, does not start, or may not be used",
     EXIT_STOPPED: "stopped by ^C",
     EXIT_BROKEN_PIPE: "the reader of the output closed it, as `head` does",

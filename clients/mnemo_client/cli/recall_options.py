@@ -3,7 +3,7 @@
 `why`, `context` and others share them. Every start of `mnemo` imports this module."""
 
 from mnemo_client.cli.command_types import flag, option
-from mnemo_client.protocol.choices import CUTS, GROUPINGS, MODES, PREFERENCES, RANKERS, SORTS, TRUSTS
+from mnemo_client.protocol.choices import CUTS, GROUPINGS, MODES, PREFERENCES, RANKERS, SORTS, TIME_READINGS, TRUSTS
 
 OFFSET = option("--offset", help="skip the first N", type=int, default=0, metavar="N")
 BUDGET = option("--budget", help="limit of tokens for all results together; 0: no limit", type=int, metavar="N")
@@ -12,8 +12,11 @@ USER = option("--user", help="the memories of this user; default: local", metava
 SESSION = option("--session", help="only memories of this session", metavar="ID")
 CUT = option(
     "--cut", choices=CUTS,
-    help="gap: only what is close enough to be an answer (default on a terminal); none: the best N, however close "
-    "(default in a pipe)",
+    help="gap: only what is close enough to be an answer (default); none: the best N, however close",
+)  # fmt: skip
+TIME = option(
+    "--time", choices=TIME_READINGS,
+    help="auto: a time that the question names ranks what lies in it first (default); off: it is words like others",
 )  # fmt: skip
 RERANK = (
     flag("--rerank", help="have each result scored against the question, and drop what does not bear on it"),
@@ -42,6 +45,7 @@ RANKING = (
            choices=PREFERENCES),
     option("--group-by", help="one result for each note, its best passage", choices=GROUPINGS),
     CUT,
+    TIME,
     *RERANK,
     flag("--expand", help="also search for other phrasings of the question, which the language model writes"),
     flag("--no-expand", help="search for the words of the question alone"),

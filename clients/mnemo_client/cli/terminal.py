@@ -95,7 +95,7 @@ class Terminal:
         """Write a message."""
         self.clear_progress()
         self.out.flush()
-        self.err.write(line + "\n")
+        self.err.write("".join(each + "\n" for each in fold(line, self.err_style.width)))
         self.err.flush()
 
     def error(self, message: str, hint: str = "") -> None:
@@ -278,6 +278,18 @@ def _column_widths(rows: list[list[str]], width: int | None) -> list[int]:
         widest = widths.index(max(widths))
         widths[widest] = max((cell for cell in cells[widest] if cell <= widths[widest] - too_wide), default=max(widths))
     return widths
+
+
+def fold(text: str, width: int | None) -> list[str]:
+    """Return the lines of the text, those wider than `width` broken between words and indented as they were."""
+    if width is None:
+        return text.split("\n")
+    folded = []
+    for line in text.split("\n"):
+        bare = line.lstrip(" ")
+        indent = line[: len(line) - len(bare)]
+        folded += [indent + part for part in wrap_words(bare, max(20, width - len(indent)))]
+    return folded
 
 
 def wrap_words(text: str, width: int) -> list[str]:

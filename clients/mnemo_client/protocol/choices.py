@@ -33,6 +33,8 @@ Sort = Literal["score", "recent", "accessed"]
 Preferences = Literal["first", "inline"]
 Cut = Literal["none", "gap"]
 GroupBy = Literal["note"]
+TimeReading = Literal["auto", "off"]
+TimeOrder = Literal["", "last", "first"]
 ProfileList = Literal["preferences", "stable_facts", "do_not_assume", "goals", "blockers", "next_steps"]
 Verdict = Literal["answered", "filtered", "not_found", "not_ranked", "held_back", "further_down", "earlier_page"]
 
@@ -54,4 +56,5 @@ MODES: tuple[Mode, ...] = get_args(Mode)
 PREFERENCES: tuple[Preferences, ...] = get_args(Preferences)
 CUTS: tuple[Cut, ...] = get_args(Cut)
 PROFILE_LISTS: tuple[ProfileList, ...] = get_args(ProfileList)
+TIME_READINGS: tuple[TimeReading, ...] = get_args(TimeReading)
 GROUPINGS: tuple[GroupBy, ...] = get_args(GroupBy)

@@ -5,10 +5,10 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from mnemo_client.protocol.ingestion import PieceAnswer
-from mnemo_client.protocol.primitives import AnswerBody, ScopedRequest, ShortText, Time
+from mnemo_client.protocol.primitives import QUESTION_CHARS_MAX, AnswerBody, ScopedRequest, ShortText, Time
 from mnemo_client.protocol.retrieval import AskAnswer
 
-Message = Annotated[str, Meta(min_length=1, max_length=8192)]
+Message = Annotated[str, Meta(min_length=1, max_length=QUESTION_CHARS_MAX)]
 
 
 class ExplainSessionRequest(ScopedRequest):

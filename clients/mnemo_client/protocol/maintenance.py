@@ -128,6 +128,21 @@ class CheckAnswer(AnswerBody):
     seconds: float = 0.0
 
 
+class ExposedSecret(AnswerBody):
+    """A memory that agents see and that seems to hold a secret: which and of what sort, never the secret."""
+
+    id: str
+    kinds: list[str]
+
+
+class ExposureAnswer(AnswerBody):
+    """GET /v1/exposure."""
+
+    read: int  # memories that agents see
+    total: int  # of them with a secret
+    memories: list[ExposedSecret]  # the first 100
+
+
 class RepairRequest(RequestBody):
     """POST /v1/repair."""
 

@@ -113,6 +113,7 @@ class MemoryView(AnswerBody):
     trace: ProcedureTrace | None = None
     note: NoteView | None = None
     turn: TurnView | None = None
+    author: str | None = None  # who wrote it, if not the person: `agent NAME`, `imported from TOOL`, `tool output`
 
 
 class NewMemory(ScopedRequest):

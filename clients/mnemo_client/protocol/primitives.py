@@ -11,6 +11,8 @@ API_VERSION = "v1"
 Time = int | str  # ms since the epoch, or ISO 8601
 Unit = Annotated[float, Meta(ge=0.0, le=1.0)]
 ShortText = Annotated[str, Meta(max_length=128)]
+QUESTION_CHARS_MAX = 8192  # as the content of a memory: whoever asks by a text that is longer means a part of it
+Question = Annotated[str, Meta(max_length=QUESTION_CHARS_MAX)]
 Namespace = Annotated[str, Meta(min_length=1, max_length=64)]
 Limit = Annotated[int, Meta(ge=1, le=500)]
 

@@ -21,10 +21,16 @@ class ProfileEntry(AnswerBody):
     trust: Trust
     speaker: str | None = None
     namespace: str = "default"
+    list: str | None = None  # of an entry in `others`: the name of its list
+    author: str | None = None  # the same: `agent NAME`, `imported from TOOL` or `tool output`
 
 
 class ProfileAnswer(AnswerBody):
-    """GET /v1/profile: what is known about the user, the last changed first, and the names of the user's projects."""
+    """GET /v1/profile: what is known about the user, the last changed first, and the names of the user's projects.
+
+    The lists have what came from the person and their notes. `others` has the entries that others wrote, which are no
+    instructions.
+    """
 
     preferences: list[ProfileEntry]
     stable_facts: list[ProfileEntry]
@@ -32,10 +38,11 @@ class ProfileAnswer(AnswerBody):
     projects: list[str]
     last_updated: int | None = None  # null: there is no entry
     namespace: str = "default"
+    others: list[ProfileEntry] = []
 
 
 class ProjectAnswer(AnswerBody):
-    """GET /v1/projects/{name}: what is known about a project, the last changed first."""
+    """GET /v1/projects/{name}: what is known about a project, the last changed first; `others` as of the profile."""
 
     project: str
     goals: list[ProfileEntry]
@@ -43,6 +50,7 @@ class ProjectAnswer(AnswerBody):
     next_steps: list[ProfileEntry]
     last_updated: int
     namespace: str = "default"
+    others: list[ProfileEntry] = []
 
 
 class NewProfileEntry(RequestBody):

@@ -2,6 +2,7 @@
 
 from typing import Annotated, Literal
 
+import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from mnemo_client.protocol.choices import (
@@ -11,11 +12,13 @@ from mnemo_client.protocol.choices import (
     Preferences,
     Ranker,
     Sort,
+    TimeOrder,
+    TimeReading,
     Trust,
     Verdict,
 )
 from mnemo_client.protocol.memories import FilterParameters, MemoryView
-from mnemo_client.protocol.primitives import AnswerBody, ScopedRequest, ShortText, Time, Unit
+from mnemo_client.protocol.primitives import AnswerBody, Question, ScopedRequest, ShortText, Time, Unit
 
 TopK = Annotated[int, Meta(ge=1, le=100)]
 
@@ -42,6 +45,7 @@ class RecallParameters(FilterParameters, kw_only=True):
     expand: Literal["auto"] | bool = "auto"
     rerank: bool | None = None  # score each result against the question, and drop those that do not bear on it
     exact: bool = False
+    time: TimeReading = "auto"  # auto: a time that the query names ranks what lies in it first; `since`, `until` win
     as_of: Time | None = None  # the state of the store at that time; also a span before now: 2h, 3d
     dry: bool = False
     now: Time | None = None
@@ -50,7 +54,7 @@ class RecallParameters(FilterParameters, kw_only=True):
 class RecallRequest(RecallParameters):
     """POST /v1/recall. SPEC 7.1"""
 
-    query: str
+    query: Question
     default_top_k: TopK | None = None  # instead of the default of top_k; a query that asks for a list may get more
     preferences: Preferences | None = None
     cut: Cut | None = None
@@ -66,6 +70,25 @@ class BestSentence(AnswerBody):
     line: int | None = None  # of the best sentence in the note, where the memory is a chunk of one
 
 
+class QuestionTimeView(AnswerBody):
+    """The time that a question names, as the daemon read it. Times are in ms; null: open on that side.
+
+    Both `from` and `until` are null where the question names only an order: "when did I last …".
+    """
+
+    begin: Annotated[int | None, Meta(description="the first moment of the time")] = msgspec.field(
+        name="from", default=None
+    )
+    until: Annotated[int | None, Meta(description="the end of the time, which is not part of it")] = None
+    words: Annotated[str, Meta(description="the words of the question that name it")] = ""
+    order: Annotated[TimeOrder, Meta(description="the order that the question asks for")] = ""
+    within: Annotated[int, Meta(description="the results that lie in the time")] = 0
+    of: Annotated[int, Meta(description="the memories in scope that lie in the time")] = 0
+    before: Annotated[int | None, Meta(description="with none in it, the time of the last memory before it")] = None
+    after: Annotated[int | None, Meta(description="with none in it, the time of the first memory after it")] = None
+    text: Annotated[str, Meta(description="the time and the number of its memories in words, to be shown")] = ""
+
+
 class RecalledMemory(MemoryView, kw_only=True):
     score: float = 0.0
     channels: list[str] = []
@@ -74,6 +97,8 @@ class RecalledMemory(MemoryView, kw_only=True):
     preference: bool = False  # a preference that is returned whatever was asked, in addition to `top_k`
     content_cut: bool = False  # `content` has only the lines around the best sentence: the full text exceeds the budget
     others: int = 0  # with `group_by`: further passages of the same note that were found
+    inside: bool | None = None  # it lies in the time that the question names; null: the question names none
+    about: int | None = None  # it lies in it by this time, which its text names, not by its own
 
 
 class FilterCount(AnswerBody):
@@ -169,6 +194,7 @@ class RecallAnswer(AnswerBody):
     list_top_k: int | None = None  # the top_k that was used because the query asks for a list; null: as requested
     needs_tokens: int | None = None  # if no result fits `token_budget`: the budget that would be enough
     took_ms: float = 0.0
+    time: QuestionTimeView | None = None  # the time that the query names
     trace: RecallTrace | None = None
     reason: str | None = None  # why the language model did not do what `rerank: true` or `expand: true` asks of it
 
@@ -186,7 +212,8 @@ class SearchAnswer(AnswerBody):
 class ContextRequest(RecallParameters):
     """POST /v1/context: the block to put before a prompt, by the parameters of a recall. SPEC 11 [L 4]
 
-    `session_id` is the session that the prompt belongs to; it does not filter.
+    `session_id` is the session that the prompt belongs to; it does not filter. Of a `query` that is longer than the
+    embedding model reads, the beginning and the end are searched for.
     """
 
     query: str
@@ -206,18 +233,21 @@ class ContextAnswer(AnswerBody):
     degraded: list[str] = []
     cut: bool = False  # lines were omitted for `max_chars`, or no result fits the token budget
     abstained: bool = False  # no result is close enough to be an answer
+    time: QuestionTimeView | None = None  # the time that the query names
+    query_cut: bool = False  # `query` is long: its beginning and end were searched for
 
 
 class AskRequest(ScopedRequest):
     """POST /v1/ask: a question answered from memories alone. SPEC 11 [E]"""
 
-    question: str
+    question: Question
     top_k: Annotated[int, Meta(ge=1, le=8)] = 5  # memories that the answer may rest on
     session_id: ShortText | None = None
     tags: list[str] = []
     since: Time | None = None
     until: Time | None = None
     as_of: Time | None = None
+    time: TimeReading = "auto"  # as in a recall
     cut: Cut = "gap"
     rerank: bool | None = None  # score the memories first; null: if the language model may
     stream: bool = False  # answer by server-sent events: AskMemories, AskSentence, at last AskAnswer
@@ -254,6 +284,7 @@ class AskAnswer(AnswerBody):
     memories: list[RecalledMemory] = []  # those that are cited, in the order of their relevance
     namespace: str = "default"
     degraded: list[str] = []
+    time: QuestionTimeView | None = None  # the time that the question names
     resolved: str | None = None  # of a follow-up: the question with the words of the one before it that were recalled
 
 

@@ -38,6 +38,7 @@ class ResumeAnswer(AnswerBody):
     triggers: list[str] = []  # the actions that have memories of their own: GET /v1/triggers/{action}
     namespace: str = "default"
     profile: ResumeSectionView | None = None  # null: it is empty
+    others: ResumeSectionView | None = None  # of what did not come from the person or their notes; null: nothing
 
 
 class TriggersAnswer(AnswerBody):

@@ -111,7 +111,8 @@ class StatusAnswer(AnswerBody):
     models: dict[str, ModelStatus]  # embedding, llm
     views: dict[str, ViewStatus]  # columns, words, vectors, and tokens where the model has late interaction
     notes: NotesStatus
-    queue: dict[str, int]  # waiting writes; texts that wait for their vector, or for a comparison by vector
+    queue: dict[str, int]  # writes; `vectors`: memories without one; `comparisons`: changes whose texts have their
+    # vectors, and are not yet compared with earlier memories
     disk: dict[str, int]  # bytes by part, and free
     memory_private_bytes: int = 0
     uptime_seconds: float = 0.0

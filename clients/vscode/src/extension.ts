@@ -109,7 +109,7 @@ class Extension {
     }
     const picked = await vscode.window.showQuickPick(
       answer.memories.map((memory) => ({ label: label(memory), description: description(memory, true), memory })),
-      { title: query, matchOnDescription: true },
+      { title: [query, answer.time?.text].filter(Boolean).join(" · "), matchOnDescription: true },
     );
     if (picked !== undefined) {
       await this.open(picked.memory);

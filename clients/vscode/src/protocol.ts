@@ -53,11 +53,17 @@ export interface RecallRequest {
   readonly dry?: boolean;
 }
 
+/** The time that a question names. */
+export interface QuestionTimeView {
+  readonly text: string;
+}
+
 export interface RecallAnswer {
   readonly memories: readonly RecalledMemory[];
   readonly total: number;
   readonly namespace: string;
   readonly degraded: readonly string[];
+  readonly time?: QuestionTimeView | null;
   readonly took_ms: number;
 }
 

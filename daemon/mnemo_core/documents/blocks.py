@@ -8,7 +8,6 @@ from mnemo_core.text.lazy_patterns import lazy_pattern
 
 BlockKind = Literal["paragraph", "list", "table", "code"]
 HEADING_CHARS_MAX = 256  # a longer "heading" is a paragraph: it would be repeated with every chunk below it
-PROPERTIES_CHARS_MAX = 4096  # of one note, in all
 HEADING_DEPTH_MAX = 16  # deeper headings count as of this depth
 
 
@@ -38,6 +37,7 @@ class NoteDocument(NamedTuple):
     meta: NoteMetadata
     blocks: tuple[TextBlock, ...]
     links: tuple[WikiLink, ...]
+    is_titled: bool = False  # the text gives the title
 
 
 class HeadingLine(NamedTuple):
@@ -169,4 +169,5 @@ def fence_end(lines: Sequence[str], start: int, opening: str) -> int:
     return len(lines)
 
 
-INLINE_CODE = lazy_pattern(r"(?<!`)(`{1,2})(?!`)[^`\n]{1,500}\1(?!`)")
+INLINE_CODE_PATTERN = r"(?<!`)(`{1,2})(?!`)[^`\n]{1,500}\1(?!`)"
+INLINE_CODE = lazy_pattern(INLINE_CODE_PATTERN)

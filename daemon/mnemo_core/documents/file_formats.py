@@ -32,9 +32,9 @@ def parse_format(text: str, suffix: str, stem: str) -> NoteDocument:
     """The document in a file with one of markup.FORMAT_SUFFIXES, in linear time. Raises FileFormatError."""
     match suffix:
         case ".canvas":
-            return _document(_canvas_lines(text), stem)
+            return _document(_canvas_lines(text), stem, is_written=True)
         case ".ipynb":
-            return _document(_notebook_lines(text), stem)
+            return _document(_notebook_lines(text), stem, is_written=True)
         case ".docx":  # as word_file has brought it to Markdown
             return parse_markdown(text.split("\n"), "", stem)
         case ".csv" | ".tsv":
@@ -46,14 +46,16 @@ def parse_format(text: str, suffix: str, stem: str) -> NoteDocument:
             return _document(zip(page.lines, page.origins, strict=True), stem, page.title)
 
 
-def _document(pairs: Iterable[tuple[str, int]], stem: str, title: str = "") -> NoteDocument:
+def _document(
+    pairs: Iterable[tuple[str, int]], stem: str, title: str = "", *, is_written: bool = False
+) -> NoteDocument:
     """The document of Markdown lines, with the lines of the file in place of their own."""
     lines: list[str] = []
     origins: list[int] = []
     for written, origin in pairs:
         lines.append(written)
         origins.append(max(origin, origins[-1] if origins else 1))  # a passage never ends before it begins
-    document = parse_markdown(lines, title, stem)
+    document = parse_markdown(lines, title, stem, is_written=is_written)
     blocks = tuple(
         block._replace(first_line=origins[block.first_line - 1], last_line=origins[block.last_line - 1])
         for block in document.blocks

@@ -2,7 +2,8 @@
 
 Lines of `key: value` (Logseq: `key:: value`), values quoted or not, lists in brackets or as lines of `- item`. Anchors,
 aliases, tags and nested maps are text like any other: nothing is expanded, so nothing can blow up. Keys that mean
-nothing here are the note's own properties.
+nothing here, values that make no sense for their key and lines of no such shape are the note's own properties: of what
+a person wrote only comments behind a value are left out.
 """
 
 from collections.abc import Sequence
@@ -15,11 +16,10 @@ from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_store.records import NAMESPACE_CHARS_MAX
 
 FRONT_MATTER_LINES_MAX = 500
-VALUE_CHARS_MAX = 1024
-LIST_ITEMS_MAX = 100
+FRONT_MATTER_CHARS_MAX = 64 << 10  # what is longer is text like any other
+PAGE_VALUE_CHARS_MAX = 1024  # a longer one is a paragraph that begins like a property
+DATE_CHARS_MAX = 40
 TITLE_CHARS_MAX = 256
-
-KEY_CHARS_MAX = 64
 
 _Fields = dict[str, tuple[str, list[str]]]  # key in lower case → as written, values
 
@@ -29,22 +29,23 @@ _LISTS = frozenset({"tags", "tag", "alias", "aliases"})
 _CREATED = ("created", "created_at", "created-at", "created at", "creation_date", "date created", "date_created")
 _CHANGED = ("modified", "updated", "updated_at", "updated-at", "updated at", "last modified", "lastmod", "date updated")
 _NOT_SEARCHED = frozenset({
-    "title", "tags", "tag", "namespace", "importance", "memory", "cssclass", "cssclasses", "id", "uid", "uuid",
-    "publish", "position", "collapsed", "icon", "banner",
+    "cssclass", "cssclasses", "id", "uid", "uuid", "publish", "position", "collapsed", "icon", "banner",
 })  # fmt: skip
 _BOOKKEEPING = frozenset({"date", "day", *_CREATED, *_CHANGED})
-# A line without a value is text like any other.
-_PAGE_PROPERTY = lazy_pattern(r"(-[ \t]|)[ \t]*([^\W_][\w .@/-]{0,62})::[ \t]{0,8}(\S.*)$")
+_KEY = lazy_pattern(r"([^:]{1,64}):(?![:/])(.*)$")  # not https://…
+# A line without a value is text like any other, and so is `std::vector`.
+_PAGE_PROPERTY = lazy_pattern(r"(-[ \t]|)[ \t]*([^\W_][\w .@/-]{0,62})::[ \t]{1,8}(\S.*)$")
 _NOISE = lazy_pattern(
     r"[ \t]*(?:[-*][ \t]+)?(?:id|collapsed|heading|background-color|created-at|updated-at|ls-type|icon|template"
     r"|logseq\.[\w.-]{1,64}|hl-[\w-]{1,64}|card-[\w-]{1,64}|query-[\w-]{1,64})::(?: |$)"
 )
 
 _FALSE = frozenset({"false", "no", "off", "0"})
+_TRUE = frozenset({"true", "yes", "on", "1"})
 
 
 class NoteProperty(NamedTuple):
-    """A key of a note's own, as it is written, and its values in one line."""
+    """A key of a note's own, as it is written ("" where a line has none), and its values in one line."""
 
     key: str
     value: str
@@ -71,7 +72,8 @@ def read_front_matter(lines: Sequence[str]) -> tuple[NoteMetadata, int]:
     if lines[0].rstrip() == "---":
         for end in range(1, min(len(lines), FRONT_MATTER_LINES_MAX)):
             if lines[end].rstrip() in ("---", "..."):
-                return _meta(_fields(lines[1:end])), end + 1
+                fields = _fields(lines[1:end])
+                return (NoteMetadata(), 0) if fields is None else (_meta(fields), end + 1)
     return _page_properties(lines)
 
 
@@ -87,34 +89,47 @@ def _page_properties(lines: Sequence[str]) -> tuple[NoteMetadata, int]:
         match = _PAGE_PROPERTY.match(lines[index]) if "::" in lines[index] else None
         if match is None or (match[1] and fields) or match[2].lower() in fields:
             break
-        value = match[3].strip()[:VALUE_CHARS_MAX]
+        value = match[3].strip()
+        if len(value) > PAGE_VALUE_CHARS_MAX:
+            break
         linked = [each.strip() for each in value.split(",")] if match[2].lower() in _LISTS else [value]
         fields.setdefault(match[2].lower(), (match[2], [each for each in linked if each]))
         end = index + 1
     return (_meta(fields), end) if fields else (NoteMetadata(), 0)
 
 
-def _fields(lines: Sequence[str]) -> _Fields:
-    """Each top key, lower case, with the key as written and its values; the first of a key's appearances counts."""
+def _fields(lines: Sequence[str]) -> _Fields | None:
+    """Each top key, lower case, with the key as written and the values of all its appearances, and below "" the lines
+    that belong to none. None where the lines are no front matter: they do not begin with a key, or are too long."""
+    if sum(map(len, lines)) > FRONT_MATTER_CHARS_MAX:
+        return None
     fields: _Fields = {}
-    values: list[str] = []
+    others: list[str] = []
+    values: list[str] | None = None
     for line in lines:
         bare = line.strip()
-        if not bare or bare.startswith("#"):
+        if not bare:
             continue
-        if bare.startswith("- ") or bare == "-":
-            if len(values) < LIST_ITEMS_MAX:
-                values.append(_scalar(bare[1:])[:VALUE_CHARS_MAX])
-        elif line[0] not in " \t" and ":" in line:
-            key, _, value = line.partition(":")
-            key = key.strip().strip("\"'")[:KEY_CHARS_MAX]
-            values = _values(value.strip()[:VALUE_CHARS_MAX])
-            fields.setdefault(key.lower(), (key, values))
-        elif line[0] in " \t" and len(values) < LIST_ITEMS_MAX:
+        if bare.startswith("#"):
+            others.append(bare)
+        elif values is not None and (bare.startswith("- ") or bare == "-"):
+            values.append(_scalar(bare[1:]))
+        elif values is not None and line[0] in " \t":
             if values and not _NESTED.match(bare):  # the value goes on in this line
-                values[-1] = f"{values[-1]} {bare}"[:VALUE_CHARS_MAX]
+                values[-1] = f"{values[-1]} {bare}"
             else:
-                values.append(bare[:VALUE_CHARS_MAX])
+                values.append(bare)
+        elif line[0] not in " \t-" and (match := _KEY.match(line)) is not None:
+            key = match[1].strip().strip("\"'")
+            values = fields.setdefault(key.lower(), (key, []))[1]
+            values += _values(match[2].strip())
+        elif values is None:
+            return None
+        else:
+            others.append(bare)
+    if others and values is None:
+        return None
+    fields[""] = ("", others)
     return fields
 
 
@@ -122,18 +137,19 @@ def _values(text: str) -> list[str]:
     if text in _BLOCK_MARKS:
         return []
     if text.startswith("[") and not text.startswith("[["):
-        inside = text[1:].rpartition("]")[0] or text[1:].rstrip("]")
-        return [_scalar(item) for item in inside.split(",")[:LIST_ITEMS_MAX] if item.strip()]
+        inside, bracket, behind = text[1:].rpartition("]")
+        if not bracket or not behind.partition(" #")[0].strip():
+            return [_scalar(item) for item in (inside or behind).split(",") if item.strip()]
     value = _scalar(text)
     return [value] if value else []
 
 
 def _scalar(text: str) -> str:
-    """A value without its quotes; an unquoted one without its comment."""
+    """A value without its quotes, if it is quoted as a whole, and without its comment."""
     text = text.strip()
     if len(text) >= 2 and text[0] in "\"'":
         end = text.find(text[0], 1)
-        if end > 0:
+        if end > 0 and text[end + 1 :].lstrip()[:1] in ("", "#"):
             return text[1:end].strip()
     if " #" in text:
         text = text.partition(" #")[0]
@@ -148,31 +164,54 @@ def _meta(fields: _Fields) -> NoteMetadata:
         return next((values(key)[0] for key in keys if values(key)), "")
 
     namespace = first("namespace")
-    return NoteMetadata(
+    meta = NoteMetadata(
         title=first("title")[:TITLE_CHARS_MAX],
-        tags=_tags([*values("tags"), *values("tag")]),
+        tags=valid_tags([*_tag_names(values("tags")), *_tag_names(values("tag"))]),
         date=first("date", "day"),
         created=first(*_CREATED),
         namespace=namespace if len(namespace) <= NAMESPACE_CHARS_MAX and namespace != "*" else "",
         importance=_importance(first("importance")),
         memory=first("memory").lower() not in _FALSE,
-        properties=_properties(fields),
     )
+    return msgspec.structs.replace(meta, properties=_properties(fields, meta))
 
 
-def _properties(fields: _Fields) -> tuple[NoteProperty, ...]:
-    """The searchable properties: all but those with a field of their own and those that only programs read. Dates of
-    the file alone are not worth a passage."""
-    found = [(key, NoteProperty(name, ", ".join(values))) for key, (name, values) in fields.items() if any(values)]
-    found = [each for each in found if each[0] not in _NOT_SEARCHED]
-    return tuple(each for _, each in found) if any(key not in _BOOKKEEPING for key, _ in found) else ()
+def _properties(fields: _Fields, understood: NoteMetadata) -> tuple[NoteProperty, ...]:
+    """The searchable properties: all but those with a field of their own, which says them whole, and those that only
+    programs read. Dates of the file alone are not worth a passage."""
+    found: list[NoteProperty] = []
+    is_worth = False
+    for key, (name, values) in fields.items():
+        if not any(values) or _is_said(key, values, understood):
+            continue
+        found += [NoteProperty("", each) for each in values] if not key else [NoteProperty(name, ", ".join(values))]
+        is_worth |= key not in _BOOKKEEPING or len(values) > 1 or not _may_be_date(values[0])
+    return tuple(found) if is_worth else ()
 
 
-def _tags(values: Sequence[str]) -> tuple[str, ...]:
-    """Tags of a list, or of one text separated by commas, or by blanks where there is no comma."""
+def _is_said(key: str, values: Sequence[str], understood: NoteMetadata) -> bool:
+    """Return whether the metadata says all of a key's values, or a program alone reads them."""
+    match key:
+        case "title" | "namespace":
+            return list(values) == [getattr(understood, key)]
+        case "tags" | "tag":
+            return all(not each or set(valid_tags([each])) & {*understood.tags} for each in _tag_names(values))
+        case "importance":
+            return len(values) == 1 and understood.importance is not None
+        case "memory":
+            return len(values) == 1 and values[0].lower() in _FALSE | _TRUE
+    return key in _NOT_SEARCHED
+
+
+def _may_be_date(value: str) -> bool:
+    return len(value) <= DATE_CHARS_MAX and any(each.isdigit() for each in value)
+
+
+def _tag_names(values: Sequence[str]) -> list[str]:
+    """The names in a list of tags, or in one text separated by commas, or by blanks where there is no comma."""
     if len(values) == 1:
         values = values[0].split(",") if "," in values[0] else values[0].split()
-    return valid_tags(value.strip().lstrip("#").strip("[]") for value in values)
+    return [value.strip().lstrip("#").strip("[]") for value in values]
 
 
 def _importance(text: str) -> float | None:

@@ -22,6 +22,7 @@ from mnemo_core.documents.blocks import (
     rows_end,
 )
 from mnemo_core.documents.front_matter import is_machine_property
+from mnemo_core.documents.inline_html import lines_without_html
 from mnemo_core.text.lazy_patterns import lazy_pattern
 
 INTERRUPTING_BULLET = lazy_pattern(r" {0,3}(?:[-*+•]|1[.)])[ \t]+[^ \t]")
@@ -80,22 +81,20 @@ def _is_table(lines: Sequence[str], index: int) -> bool:
 
 
 def visible_lines(lines: Sequence[str], begin: int) -> list[str]:
-    """The lines from `begin` on without Obsidian's comments (`%% … %%`) and without properties that only programs
-    read; what goes leaves its line empty. A comment that is never closed is none."""
+    """The lines from `begin` on without HTML, without Obsidian's comments (`%% … %%`) and without properties that only
+    programs read; what goes leaves its line empty. A comment that is never closed is none."""
+    shown, code = lines_without_html(lines, begin)
     marks: dict[int, list[int]] = {}
-    shown, fence = list(lines), ""
     for index in range(begin, len(lines)):
-        line = lines[index]
-        stripped = line.lstrip()
-        if fence:
-            fence = "" if stripped.startswith(fence) else fence
-        elif stripped.startswith(("```", "~~~")):
-            fence = stripped[:3]
-        elif is_machine_property(line):
+        line = shown[index]
+        if index in code:
+            continue
+        if is_machine_property(line):
             shown[index] = ""
         elif "%%" in line:
             plain = INLINE_CODE.sub(lambda code: " " * len(code[0]), line) if "`" in line else line
-            marks[index] = [mark.start() for mark in _COMMENT_MARK.finditer(plain)]
+            if found := [mark.start() for mark in _COMMENT_MARK.finditer(plain)]:
+                marks[index] = found
     count = sum(map(len, marks.values()))
     if count % 2:
         marks[max(marks)].pop()

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 
 from mnemo_core.documents.blocks import (
     INLINE_CODE,
-    PROPERTIES_CHARS_MAX,
     HeadingLine,
     LineItem,
     NoteDocument,
@@ -19,9 +18,12 @@ from mnemo_core.documents.blocks import (
     WikiLink,
 )
 from mnemo_core.documents.front_matter import NoteMetadata, NoteProperty, read_front_matter
+from mnemo_core.documents.inline_html import lines_without_html
 from mnemo_core.documents.markdown import read_markdown, read_plain_text, visible_lines
 from mnemo_core.documents.org import org_metadata, read_org
 from mnemo_core.documents.rst import read_rst
+from mnemo_core.text import lexicon
+from mnemo_core.text.characters import CJK_CHARACTER
 from mnemo_core.text.cleaning import valid_tags
 from mnemo_core.text.code_mask import mask_code
 from mnemo_core.text.lazy_patterns import lazy_pattern
@@ -29,6 +31,8 @@ from mnemo_core.text.lazy_patterns import lazy_pattern
 NOTE_SUFFIXES = (".md", ".markdown", ".rst.txt", ".rst", ".org", ".txt")  # longer ones before their ends
 FORMAT_SUFFIXES = (".canvas", ".html", ".htm", ".ipynb", ".csv", ".tsv", ".docx", ".pdf")  # read by file_formats
 LINK_CHARS_MAX = 256
+LONG_WORD_CHARS = 10  # of one that tells as much as two
+LONG_CJK_CHARS = 3
 
 
 def suffix_of(name: str) -> str:
@@ -54,31 +58,58 @@ def parse(text: str, suffix: str, stem: str) -> NoteDocument:
             items = read_org(lines)
         case _:
             items = read_plain_text(lines)
-    title, blocks = _in_sections(list(items), meta.title, stem, may_title=suffix != ".org")
+    title, blocks = _in_sections(list(items), meta.title, may_title=suffix != ".org")
     if meta.properties:
         blocks = (_property_block(meta.properties, begin), *blocks)
-    return NoteDocument(title, meta, blocks, tuple(_links(lines)))
+    return NoteDocument(title or stem, meta, blocks, tuple(_links(lines)), bool(title))
 
 
-def parse_markdown(lines: Sequence[str], title: str, stem: str) -> NoteDocument:
-    """The document of lines of Markdown that were made from something else: without front matter or comments."""
-    title, blocks = _in_sections(list(read_markdown(lines, 0)), title, stem, may_title=True)
-    return NoteDocument(title, NoteMetadata(), blocks, tuple(_links(lines)))
+def parse_markdown(lines: Sequence[str], title: str, stem: str, *, is_written: bool = False) -> NoteDocument:
+    """The document of lines of Markdown that were made from something else: without front matter or comments.
+    is_written: by a person, who may have written HTML too."""
+    if is_written:
+        lines, _ = lines_without_html(lines, 0)
+    title, blocks = _in_sections(list(read_markdown(lines, 0)), title, may_title=True)
+    return NoteDocument(title or stem, NoteMetadata(), blocks, tuple(_links(lines)), bool(title))
 
 
 def _property_block(properties: Sequence[NoteProperty], end: int) -> TextBlock:
     """The properties of a note as a passage of its own, which joins no other and so appears in no excerpt of one."""
-    text = "\n".join(f"{each.key}: {each.value}" for each in properties)[:PROPERTIES_CHARS_MAX]
+    text = "\n".join(f"{each.key}: {each.value}" if each.key else each.value for each in properties)
     return TextBlock("list", text, (), -1, 1, end)
+
+
+def title_passage(document: NoteDocument, path: str) -> str:
+    """The text by which a note without a passage is found: its title and its path, without what both say; "" where
+    nobody gave it a title and its file's name tells nothing."""
+    place = path[: -len(suffix_of(path))]
+    folder, _, name = place.rpartition("/")
+    if not (_SAYS.search(document.title) if document.is_titled else _is_telling(name)):
+        return ""
+    place = folder if document.title == name else place
+    return f"{document.title} ({place})" if place else document.title
+
+
+_SAYS = lazy_pattern(r"[^\W_]")
+_NAME_WORD = lazy_pattern(r"[^\W\d_]{2,}")
+_NAME_YEAR = lazy_pattern(r"(?<!\d)\d{4}(?!\d)")
+
+
+def _is_telling(name: str) -> bool:
+    """Return whether the name of an empty file says what it is about: two words, one and a year, or a long one."""
+    silent = lexicon.words("vocabulary", "file names")
+    telling = [word for word in _NAME_WORD.findall(name.lower()) if word not in silent]
+    if len(telling) != 1:
+        return bool(telling)
+    long = LONG_CJK_CHARS if CJK_CHARACTER.match(telling[0]) else LONG_WORD_CHARS
+    return len(telling[0]) >= long or _NAME_YEAR.search(name) is not None
 
 
 # Headings, titles, sections
 
 
-def _in_sections(
-    items: Sequence[LineItem], given_title: str, stem: str, *, may_title: bool
-) -> tuple[str, tuple[TextBlock, ...]]:
-    """The title, and the blocks with their trails.
+def _in_sections(items: Sequence[LineItem], given_title: str, *, may_title: bool) -> tuple[str, tuple[TextBlock, ...]]:
+    """The title, "" where there is none, and the blocks with their trails.
 
     A heading that is alone on the top level and stands before everything else is the document's title and not part
     of any trail (not in Org, whose headings are entries). A heading with nothing below it is remembered as a
@@ -88,7 +119,7 @@ def _in_sections(
     top = min((heading.level for heading in headings), default=0)
     tops = [heading for heading in headings if heading.level == top]
     titled = may_title and len(tops) == 1 and items[0] is tops[0] and given_title in ("", tops[0].text)
-    title = given_title or (tops[0].text if titled else "") or stem
+    title = given_title or (tops[0].text if titled else "")
     blocks: list[TextBlock] = []
     trail: list[HeadingLine] = []
     texts: tuple[str, ...] = ()

@@ -7,7 +7,6 @@ from mnemo_core.documents.blocks import (
     BULLET,
     HEADING_CHARS_MAX,
     HEADING_DEPTH_MAX,
-    PROPERTIES_CHARS_MAX,
     Found,
     HeadingLine,
     LineItem,
@@ -24,6 +23,7 @@ from mnemo_core.text.cleaning import valid_tags
 from mnemo_core.text.lazy_patterns import lazy_pattern
 
 DRAWER_LINES_MAX = 50
+METADATA_LINES_MAX = 200
 _ORG_BEGIN = lazy_pattern(r"[ \t]*#\+begin_([a-z]{1,20})", re.IGNORECASE)
 _ORG_KEYWORD = lazy_pattern(r"#\+(title|date|filetags|category):[ \t]*(.*)", re.IGNORECASE)
 _ORG_HEADING = lazy_pattern(r"(\*+)[ \t]+(.*)")
@@ -45,7 +45,7 @@ def _read_at(lines: Sequence[str], index: int) -> Found:
         return [heading._replace(line=index + 1)], index + 1
     if (begin := _ORG_BEGIN.match(line)) is not None and begin[1].lower() in _ORG_CODE:
         return block_to("code", lines, index, _org_block_end(lines, index, begin[1]))
-    if _ORG_KEYWORD.match(stripped):
+    if _is_metadata(lines, index):
         return [], index + 1
     if stripped.upper() in _DRAWERS:
         return _read_drawer(lines, index)
@@ -59,14 +59,29 @@ def _read_at(lines: Sequence[str], index: int) -> Found:
     return block_to("paragraph", lines, index, end)
 
 
+def _is_metadata(lines: Sequence[str], index: int) -> bool:
+    """Return whether the line is the first that states this about the file; any other is text."""
+    match = _ORG_KEYWORD.match(lines[index].strip())
+    if match is None or index >= METADATA_LINES_MAX:
+        return False
+    before = (found[1].lower() for line in lines[:index] if (found := _ORG_KEYWORD.match(line.strip())) is not None)
+    return match[1].lower() not in before
+
+
 def _read_drawer(lines: Sequence[str], index: int) -> Found:
     """A paragraph of the properties of a drawer; a log book has none."""
     end = _drawer_end(lines, index)
-    found = [match for line in lines[index:end] if (match := _ORG_PROPERTY.match(line)) is not None]
-    text = "\n".join(f"{each[1].lower()}: {each[2].strip()}" for each in found if each[1].upper() not in _ORG_NOISE)
+    said = []
+    for line in lines[index + 1 : end]:
+        match = _ORG_PROPERTY.match(line)
+        if match is None and not line.strip().startswith(":"):  # a person's own text
+            said.append(line.strip())
+        elif match is not None and match[1].upper() not in _ORG_NOISE:
+            said.append(f"{match[1].lower()}: {match[2].strip()}")
+    text = "\n".join(said).strip()
     if not text or lines[index].strip().upper() != ":PROPERTIES:":
         return [], end
-    return [TextBlock("paragraph", text[:PROPERTIES_CHARS_MAX], (), 0, index + 1, end)], end
+    return [TextBlock("paragraph", text, (), 0, index + 1, end)], end
 
 
 def _org_heading(line: str) -> HeadingLine | None:
@@ -109,7 +124,7 @@ def _drawer_end(lines: Sequence[str], start: int) -> int:
 def org_metadata(lines: Sequence[str]) -> NoteMetadata:
     """Metadata of an Org file, from its `#+` keywords."""
     found: dict[str, str] = {}
-    for line in lines[:200]:
+    for line in lines[:METADATA_LINES_MAX]:
         match = _ORG_KEYWORD.match(line.strip())
         if match is not None:
             found.setdefault(match[1].lower(), match[2].strip()[:HEADING_CHARS_MAX])

@@ -12,18 +12,17 @@ from typing import NamedTuple
 from mnemo_core.text.lazy_patterns import lazy_pattern
 
 _TAG = lazy_pattern(r"<(/?)([a-zA-Z][a-zA-Z0-9:-]{0,30}+)([^<>]*+)>")
+_OPEN_TAG = lazy_pattern(r"</?[a-zA-Z][a-zA-Z0-9:-]{0,30}+(?:\s++[^<>=\s]++=[^<>]*+)?\Z")
 _OTHER_MARKUP = lazy_pattern(r"<[!?/][^<>]*+>")
-_ALT = lazy_pattern(r"\balt\s{0,8}=\s{0,8}(?:\"([^\"]{0,300})\"|'([^']{0,300})')", re.IGNORECASE)
-_DROPPED = {
-    name: lazy_pattern(rf"</{name}\b[^<>]*+>", re.IGNORECASE) for name in ("script", "style", "template", "svg")
-}
+ALT = lazy_pattern(r"\balt\s{0,8}=\s{0,8}(?:\"([^\"]{0,300})\"|'([^']{0,300})')", re.IGNORECASE)
+DROPPED = {name: lazy_pattern(rf"</{name}\b[^<>]*+>", re.IGNORECASE) for name in ("script", "style", "template", "svg")}
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
-_BREAKS = frozenset({
+BREAKS = frozenset({
     "address", "article", "aside", "blockquote", "body", "br", "caption", "dd", "details", "div", "dl", "dt",
     "fieldset", "figcaption", "figure", "footer", "form", "head", "header", "hr", "html", "main", "nav", "ol", "option",
     "p", "section", "summary", "table", "tbody", "tfoot", "thead", "title", "ul", *_HEADINGS, "li", "tr", "pre",
 })  # fmt: skip
-_APART = _BREAKS - {"br", "li", "tr", "dt", "dd", "tbody", "thead", "option"}  # become paragraphs of their own
+_APART = BREAKS - {"br", "li", "tr", "dt", "dd", "tbody", "thead", "option"}  # become paragraphs of their own
 FENCE = "~~~~"
 
 
@@ -51,11 +50,13 @@ def read_web_page(text: str) -> WebPage:
         elif (tag := _TAG.match(text, start)) is not None:
             name, at = tag[2].lower(), tag.end()
             writer.tag(name, bool(tag[1]), tag[3], line)
-            if name in _DROPPED and not tag[1] and not tag[3].endswith("/"):
-                closing = _DROPPED[name].search(text, at)
+            if name in DROPPED and not tag[1] and not tag[3].endswith("/"):
+                closing = DROPPED[name].search(text, at)
                 at = closing.end() if closing is not None else len(text)
         elif (other := _OTHER_MARKUP.match(text, start)) is not None:
             at = other.end()
+        elif _OPEN_TAG.match(text, start) is not None:  # and nothing closes it
+            at = len(text)
         else:
             writer.add("<", line)
             at = start + 1
@@ -96,13 +97,13 @@ class _PageWriter:
         elif self._is_pre:
             return
         elif name == "img":
-            alt = _ALT.search(attributes)
+            alt = ALT.search(attributes)
             if alt is not None:
                 self.add(alt[1] or alt[2] or "", line)
         elif name in ("td", "th"):
             if is_end and self._parts:
                 self._parts.append(" | ")
-        elif name in _BREAKS:
+        elif name in BREAKS:
             self.end_line(apart=name in _APART)
             if not is_end:
                 self._prefix = "#" * _HEADINGS[name] + " " if name in _HEADINGS else "- " if name == "li" else ""

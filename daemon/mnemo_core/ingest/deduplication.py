@@ -11,13 +11,13 @@ from typing import NamedTuple
 from mnemo_core.ingest.attributes.attribute_claims import (
     AttributeClaim,
     ClaimUpdate,
-    clear_claim_cache,
     extract_claims,
     find_update,
+    read_claims,
     speaker_of,
 )
 from mnemo_core.ingest.mutations import MemoryRelation
-from mnemo_core.similarity.overlap import RELATIVE_MS_MAX, forget_words, is_similar, kept_words
+from mnemo_core.similarity.overlap import READ_CHARACTERS, RELATIVE_MS_MAX, is_similar, kept_words
 from mnemo_core.similarity.thresholds import Thresholds
 from mnemo_core.text.canonical import (
     CanonicalForm,
@@ -29,11 +29,12 @@ from mnemo_core.text.canonical import (
 )
 from mnemo_core.text.dates.date_words import WEEKDAYS
 from mnemo_core.text.lexicon import listed
+from mnemo_core.text.text_cache import TextCache
 from mnemo_core.text.vocabulary import RELATIVE_DAYS
 from mnemo_store.records import Memory, Relation
 
+GIVEN_APART_MS = 60_000  # two given times nearer than this are one: a client may give the second of its call
 RELATIONS_MAX = 3  # edges that one new memory gets to earlier ones
-READ_KEPT = 1024  # texts whose analysis is cached
 
 _STRENGTH: dict[Relation, int] = {"updates": 0, "repeats": 1, "related": 2}
 _RELATIVE = RELATIVE_DAYS | {"next", "last", "this", "ago", "now", "soon", "later", "nächste", "letzte", "prochain"}
@@ -54,18 +55,29 @@ class Neighbour(NamedTuple):
     said_at: int | Callable[[], int] | None = None
 
 
+def is_other_event(memory: Memory, happened_at: int | None) -> bool:
+    """Return whether the memory happened at another time than an event with the same words, whose time (ms) was given;
+    None: it was not. "Went swimming" on three Mondays is three events. SPEC 5.5"""
+    if happened_at is None:
+        return False
+    is_given = memory.event_at != memory.created_at
+    return abs(memory.event_at - happened_at) >= (GIVEN_APART_MS if is_given else RELATIVE_MS_MAX)
+
+
 def find_relations(
-    content: str, speaker: str, said_at: int, near: Sequence[Neighbour], thresholds: Thresholds, tells_why: bool = True
-) -> list[MemoryRelation]:
+    content: str, speaker: str, said_at: int, near: Sequence[Neighbour], thresholds: Thresholds, tells_why: bool = True,
+    happened_at: int | None = None,
+) -> list[MemoryRelation]:  # fmt: skip
     """The relations of a new text, said at that time, to earlier ones, the best first, at most RELATIONS_MAX.
 
     `updates` before `repeats` before `related`; of equals the more similar, then the later, then the greater id. A
     claim of the same subject and attribute with another value is an update whatever the similarity: "moved to Porto" is
     similar to little that says where somebody lives. In a chain of values, it updates the current one.
 
-    With tells_why=False, a related memory gets no reason why it is not the same, which takes longer than the decision.
+    happened_at: the time (ms) that was given for an event. With tells_why=False, a related memory gets no reason why it
+    is not the same, which takes longer than the decision.
     """
-    new = _TextAnalysis(content, speaker)
+    new = _TextAnalysis(content, speaker, happened_at)
     found = [each for each in (_compared(new, said_at, one, thresholds) for one in near) if each is not None]
     latest: dict[AttributeClaim, _RelationCandidate] = {}
     for each in found:
@@ -99,22 +111,21 @@ def _is_of(latest: _RelationCandidate, update: ClaimUpdate) -> bool:
 
 def clear_text_cache() -> None:
     """Empty the caches of analysed texts: one of them may have been erased."""
-    forget_words()
-    _specifics.cache_clear()
-    _untouched.cache_clear()
-    clear_claim_cache()
+    for cache in (kept_words, _specifics, _untouched, read_claims):
+        cache.clear()
 
 
 # Texts similar to one new text are similar to the next, and reading a text takes ten times as long as comparing two.
-_specifics = functools.lru_cache(READ_KEPT)(canonical_form)
-_untouched = functools.lru_cache(READ_KEPT)(unchanged_words)
+_specifics = TextCache(canonical_form, READ_CHARACTERS)
+_untouched = TextCache(unchanged_words, READ_CHARACTERS)
 
 
 class _TextAnalysis:
     """A text with the analyses that a comparison needs, each computed on first use."""
 
-    def __init__(self, content: str, speaker: str) -> None:
+    def __init__(self, content: str, speaker: str, happened_at: int | None = None) -> None:
         self.content = content
+        self.happened_at = happened_at
         self.speaker = speaker_of(speaker)
         self.words = kept_words(content)
 
@@ -149,6 +160,7 @@ class _NeighbourText(_TextAnalysis):
 
     def __init__(self, near: Neighbour) -> None:
         super().__init__(near.memory.content, near.memory.speaker)
+        self.memory = near.memory
         self._near = near
 
     @functools.cached_property
@@ -201,6 +213,8 @@ def _objection(
         return f"{found.kind} differs: {found.one or '-'} / {found.other or '-'}"
     if new.is_first_person and new.speaker and old.speaker and new.speaker != old.speaker:
         return f"said by {new.speaker} and by {old.speaker}"
+    if is_other_event(old.memory, new.happened_at):
+        return "happened at another time"
     if new.is_relative and abs(said_at - old.said_at) > RELATIVE_MS_MAX:
         return "refers to another day"
     if sim is None or sim >= thresholds.same or _has_words_of(new, old):

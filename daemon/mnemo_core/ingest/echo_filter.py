@@ -24,6 +24,7 @@ from mnemo_store.records import KINDS
 
 MEMORIES_MAX = 512  # the latest memories that are known of one session
 TEXT_CHARS_MAX = 1 << 20  # of all sessions together
+HANDOUTS_MAX = 4096  # in all sessions, some 700 bytes each besides their text
 CREDITS_MAX = 4096  # pairs of session and memory that were credited
 ALONE_WORDS_MIN = 3  # outside of a block, a shorter text ("Yes.") is its speaker's own
 ALONE_IDEOGRAPHS_MIN = 6
@@ -45,12 +46,17 @@ class _Words(NamedTuple):
 
 
 class _Handout(NamedTuple):
-    """A returned content."""
+    """A returned content. Its words are one string with _BETWEEN between them: as a tuple and a set they would take
+    twenty times the bytes of the content."""
 
     id: str
-    words: tuple[str, ...]
-    distinct: frozenset[str]
+    joined: str
+    longest: str  # of its words: a text without it does not return the content
     chars: int
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        return tuple(self.joined.split(_BETWEEN))
 
 
 class _Match(NamedTuple):
@@ -126,7 +132,7 @@ class HandoutLog:
     def record(self, session: str, memory_id: str, content: str) -> None:
         """Count the content as returned in the session, "" being every session.
 
-        Beyond 512 memories of a session, or 1 MiB of text of all, the text returned longest ago is forgotten.
+        Beyond 512 memories of a session, 4,096 of all, or 1 MiB of text, what was returned longest ago is forgotten.
         """
         key = (session, memory_id, content)
         if key in self._order:
@@ -134,7 +140,7 @@ class HandoutLog:
             self._sessions[session].move_to_end((memory_id, content))
             return
         given = _handout(memory_id, content)
-        if not given.words:
+        if not given.joined:
             return
         kept = self._sessions.setdefault(session, OrderedDict())
         kept[memory_id, content] = given
@@ -142,7 +148,7 @@ class HandoutLog:
         self._chars += given.chars
         if len(kept) > MEMORIES_MAX:
             self._forget((session, *next(iter(kept))))
-        while self._chars > TEXT_CHARS_MAX and len(self._order) > 1:
+        while (self._chars > TEXT_CHARS_MAX or len(self._order) > HANDOUTS_MAX) and len(self._order) > 1:
             self._forget(next(iter(self._order)))
 
     def first_returns(self, session: str, ids: Iterable[str]) -> tuple[str, ...]:
@@ -248,6 +254,7 @@ class _EchoText:
             self._frame(first + 1, start)
 
 
+_BETWEEN = "\0"  # no word has it
 _OTHER = "\U0010ffff"
 _SURROGATES_FROM, _SURROGATES = 0xD800, 0x800
 
@@ -277,8 +284,8 @@ def _folded(word: str, *, is_sign: bool) -> str:
 
 
 def _handout(memory_id: str, content: str) -> _Handout:
-    words = tuple(_words(content).words)
-    return _Handout(memory_id, words, frozenset(words), len(content))
+    words = _words(content).words
+    return _Handout(memory_id, _BETWEEN.join(words), max(words, key=len, default=""), len(content))
 
 
 def _coded(page: _EchoText, given: Iterable[_Handout]) -> list[_Content]:
@@ -292,7 +299,7 @@ def _coded(page: _EchoText, given: Iterable[_Handout]) -> list[_Content]:
 def _whole(page: _EchoText, given: Sequence[_Handout]) -> list[_Match]:
     """Matches of whole contents as sentences or lines of their own; at each place the longest."""
     present = set(page.words)
-    contents = _coded(page, (each for each in given if each.distinct <= present))
+    contents = _coded(page, (each for each in given if each.longest in present and present.issuperset(each.words)))
     if not contents:
         return []
     codes = [content.code for content in contents]
@@ -379,8 +386,9 @@ def _end_at_front(page: _EchoText, last: int, given: Sequence[_Handout]) -> list
     """The match before the first line of a block without its beginning, where a content ends with that text."""
     words = tuple(page.words[:last])
     for each in given:
-        rest = len(each.words) - last
-        if last and rest >= 0 and each.words[rest].endswith(words[0]) and each.words[rest + 1 :] == words[1:]:
+        given_words = each.words
+        rest = len(given_words) - last
+        if last and rest >= 0 and given_words[rest].endswith(words[0]) and given_words[rest + 1 :] == words[1:]:
             return [_Match(0, last, 0, (each.id,))]
     return []
 

@@ -76,6 +76,7 @@ class NoteContent(NamedTuple):
     date: int | None  # ms, that the file gives for all of it; None: it gives none
     modified: int  # ms, of the file
     remembered: bool  # False: the front matter says `memory: false`
+    has_noise: bool = False  # some passages say nothing and are left out
 
 
 class ChunkStep(NamedTuple):

@@ -46,6 +46,7 @@ Dedup = Literal["guarded", "off", "source"]
 # Meta key: the number of the change behind which something was written without a vector, or "".
 BACKFILL_CURSOR = "intake_seq"
 RECENT_TURN_MS = 86_400_000  # a turn of another session is recent for a day
+CHAIN_MAX = 16  # replacements of replacements that are followed
 COMPARED_STATES = ("active", "archived")  # states of memories that a similar one is related to
 HASHED_STATES = frozenset({"active", "archived", "compressed", "superseded"})  # an equal text is a duplicate of these
 LOW_IMPORTANCE = "low_importance"  # discard reason: it scores below the minimum
@@ -96,6 +97,14 @@ class IngestItem(NamedTuple):
     is_extracted: bool = False  # its statements are extracted once it is stored
     dedup: Dedup | None = None  # of the request, for its statements
     facts: tuple[StatedFact, ...] = ()  # that it states
+
+    @property
+    def happened_at(self) -> int | None:
+        """The time (ms) that was given for the event that the text describes; None for no event, or no such time."""
+        draft = self.draft
+        is_given = draft.event_at is not None and draft.event_at == self.said_at and draft.event_at != draft.created_at
+        is_event = draft.kind == "episodic" and draft.turn is None and not draft.derived_from
+        return draft.event_at if is_given and is_event else None
 
 
 class WriteSnapshot(Protocol):
@@ -259,7 +268,9 @@ def compare_with_neighbours(item: IngestItem, near: Sequence[Neighbour], limits:
             return _plan_merge(item, near, limits)
         case "linked":
             said_at = now if item.said_at is None else item.said_at
-            found_relations = find_relations(content, item.draft.speaker, said_at, near, limits, item.is_explained)
+            found_relations = find_relations(
+                content, item.draft.speaker, said_at, near, limits, item.is_explained, item.happened_at
+            )
             named = {found.id for found in found_relations}
             rest = [_relation_to(each, "related", "others are nearer") for each in near
                     if each.memory.id not in named and each.sim is not None and each.sim >= limits.near]  # fmt: skip
@@ -374,9 +385,18 @@ def is_outdated(memory: Memory, said_at: int | None, store: WriteSnapshot) -> bo
     before = store.now if said_at is None else said_at
     known = (store.memory(memory_id) for memory_id in newer)
     return any(
-        each is not None and each.state in COMPARED_STATES and min(each.event_at, each.created_at) < before
-        for each in known
+        each is not None and min(each.event_at, each.created_at) < before and _stands(each, store) for each in known
     )
+
+
+def _stands(memory: Memory, store: WriteSnapshot) -> bool:
+    """Return whether a memory is shown, or hidden behind one that is: a chain of replacements ends there."""
+    replacement: Memory | None = memory
+    for _ in range(CHAIN_MAX):
+        if replacement is None or replacement.state in COMPARED_STATES:
+            break
+        replacement = store.memory(replacement.superseded_by) if replacement.superseded_by else None
+    return replacement is not None and replacement.state in COMPARED_STATES
 
 
 def _repeats_words(replacement: Memory | None, memory: Memory) -> bool:

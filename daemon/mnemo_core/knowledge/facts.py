@@ -62,6 +62,7 @@ class Conflict(NamedTuple):
     facts: tuple[Fact, ...]
 
 
+_EVENTS = lexicon.words("facts", "events")
 _SINGLE = lexicon.meanings("facts", "single_valued")
 _SINGLE_PREFIXES = lexicon.words("facts", "single_valued_prefixes")
 
@@ -73,10 +74,12 @@ def graph_fact(fact: Fact, trust: int = 0) -> GraphFact:
 
 
 def predicate_key(predicate: str) -> str:
-    """A predicate as predicates are compared: folded, its verb in the base form ("works at" is "work at")."""
+    """A predicate as predicates are compared: folded, its verb in the base form ("works at" is "work at"). What was so
+    in the past ("worked at") is not what is so, but for what happens once ("moved to")."""
     words = predicate.casefold().split()
     if words and words[0] not in english.BE:
-        words[0] = english.BASE_OF_THIRD.get(words[0], words[0])
+        past = english.BASE_OF_PAST.get(words[0], "")
+        words[0] = past if past in _EVENTS else english.BASE_OF_THIRD.get(words[0], words[0])
     return " ".join(words)
 
 

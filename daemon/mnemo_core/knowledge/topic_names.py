@@ -8,7 +8,7 @@ divergence). Words that stand side by side in most of their texts are one phrase
 import itertools
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from mnemo_core.llm.content_words import EMPTY_WORDS
@@ -35,12 +35,16 @@ class TermStatistics(NamedTuple):
     texts: int
 
 
-def telling_words(texts: Sequence[str], look_up: Callable[[str], TermStatistics], total: int) -> str:
+def telling_words(
+    texts: Sequence[str], look_up: Callable[[str], TermStatistics], total: int, speakers: Iterable[str] = ()
+) -> str:
     """The name of a group of texts by its most telling words; "" where no text has a word.
 
-    `total` is the number of texts that the statistics are of. Linear in the texts.
+    `total` is the number of texts that the statistics are of. A speaker's name tells who talks and not of what. Linear
+    in the texts.
     """
-    read = [list(_words(text[:TEXT_CHARACTERS])) for text in texts]
+    names = frozenset(word.casefold() for speaker in speakers for word in WORD.findall(speaker))
+    read = [list(_words(text[:TEXT_CHARACTERS], names)) for text in texts]
     found: dict[str, set[int]] = defaultdict(set)
     spellings: dict[str, Counter[str]] = defaultdict(Counter)
     neighbours: dict[tuple[str, str], set[int]] = defaultdict(set)
@@ -93,8 +97,8 @@ def _phrase(words: list[str]) -> str:
     return ("" if UNSPACED_CHARACTER.match(words[0]) else " ").join(words)
 
 
-def _words(text: str) -> Iterator[list[str]]:
-    """The runs of content words of a text, without addresses, paths and markup."""
+def _words(text: str, names: Container[str]) -> Iterator[list[str]]:
+    """The runs of content words of a text, without addresses, paths, markup and these names."""
     for line in _NO_WORDS.sub("\n", text).split("\n"):
         run: list[str] = []
         end = 0
@@ -103,7 +107,7 @@ def _words(text: str) -> Iterator[list[str]]:
                 yield run
                 run = []
             end = match.end()
-            if _tells(match[0]):
+            if match[0].casefold() not in names and _tells(match[0]):
                 run.append(match[0])
             elif run:
                 yield run

@@ -32,7 +32,11 @@ def stated_triples(text: str, speaker: str = "") -> tuple[Triple, ...]:
     length of the text. speaker: who says "I"; "" where nobody knows."""
     if len(text) > TEXT_CHARS_MAX:
         return ()
-    found = (triple for each in extract_statements(text, speaker) for triple in _of_statement(each, speaker))
+    found = (
+        _as_said(triple, each.text, speaker)
+        for each in extract_statements(text, speaker)
+        for triple in _of_statement(each, speaker)
+    )
     return tuple(dict.fromkeys(found))[:TRIPLES_MAX]
 
 
@@ -45,6 +49,19 @@ def _of_statement(statement: Statement, speaker: str) -> Iterator[Triple]:
         if triple.predicate in {"is", "was"} and not _names_a_kind(triple.object):
             return
     yield _without_date(triple)
+
+
+def _as_said(triple: Triple, sentence: str, speaker: str) -> Triple:
+    """The triple with its verb as the sentence has it ("works for", "moved to"), and what a speaker says of "I" as it
+    is said of the speaker."""
+    verb, *rest = triple.predicate.split()
+    if not english.is_base(verb):
+        return triple
+    words = [word.casefold().strip(".,;:!") for word in sentence.split()]
+    forms = (word for word in words if verb in (english.BASE_OF_THIRD.get(word), english.BASE_OF_PAST.get(word)))
+    is_one = triple.subject.casefold() not in _OWN and " and " not in triple.subject
+    third = english.third_form(verb) if is_one and (triple.subject == speaker or verb not in words) else verb
+    return triple._replace(predicate=" ".join([next(forms, third), *rest]))
 
 
 def _without_date(triple: Triple) -> Triple:

@@ -23,7 +23,7 @@ from mnemo_core.lifecycle.compression import (
 )
 from mnemo_core.retrieval.result_selection import IMPERSONAL_SOURCES, is_apart, is_preference
 from mnemo_core.text.canonical import canonical_form
-from mnemo_store.records import TRUSTS, Kind, Memory, Trust, Usage, default_decay_rate
+from mnemo_store.records import OWN_TRUSTS, TRUSTS, Kind, Memory, Trust, Usage, default_decay_rate
 
 UserBucket = Literal["preferences", "stable_facts", "do_not_assume"]
 ProjectBucket = Literal["goals", "blockers", "next_steps"]
@@ -41,7 +41,8 @@ PROFILE_TAG = "profile:"
 PROJECT_TAG = "project:"
 CUTOFF_HOURS = 48  # [M13]
 HOUR_MS = 3_600_000
-UNASKED_TRUST: Trust = "agent"  # the least trust of what is lifted, and of what is shown to agents that ask nothing
+LIFTED_TRUST: Trust = "agent"  # the least of what is lifted
+UNASKED_TRUST: Trust = "note"  # the least of what is shown to agents that ask nothing: the person's own words
 _NOT_LIFTED_FORMS = ("step", "workflow")  # of procedural memories: what an agent did, and how something is done
 _BUCKET_OF_TAG: Mapping[str, ProjectBucket] = {  # [M15]
     "blocker": "blockers", "next_step": "next_steps", "next": "next_steps", "goal": "goals",
@@ -97,7 +98,7 @@ def is_liftable(memory: Memory, now: int, cutoff: int) -> bool:
         and memory.turn is None
         and not is_compressible(memory, now)
         and not memory.compression_source
-        and TRUSTS.index(memory.trust) <= TRUSTS.index(UNASKED_TRUST)
+        and TRUSTS.index(memory.trust) <= TRUSTS.index(LIFTED_TRUST)
     )
 
 
@@ -147,9 +148,11 @@ class EntryIndex:
 
     def find(self, place: ProfilePlace, said: Memory) -> UsedMemory | None:
         """The entry of a list that says the same as a memory: no word that matters differs, nor who says it, nor of
-        which day."""
+        which day. What others wrote is no entry of the person's, nor the other way round."""
         same = self._by_text.get((place, _statement(said.content)), ())
-        spoken = (each for each in same if each.memory.speaker == said.speaker)
+        is_own = said.trust in OWN_TRUSTS
+        spoken = (each for each in same
+                  if each.memory.speaker == said.speaker and (each.memory.trust in OWN_TRUSTS) == is_own)  # fmt: skip
         return next((each for each in spoken if not is_apart(each.memory, said)), None)
 
 

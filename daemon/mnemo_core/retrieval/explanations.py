@@ -34,7 +34,7 @@ _SUBJECTS = {
     "overlap": "words", "cosine": "meaning", "sim": "meaning", "late": "meaning", "relevance": "meaning",
     "asked": "beside", "session": "session", "speaker_named": "speaker", "date": "date", "recency": "recency",
     "importance": "importance", "weight": "weight", "text": "shape", "change": "change", "cross_encoder": "read",
-    "page": "page", "said": "said", "here": "here",
+    "page": "page", "said": "said", "here": "here", "tagged": "tagged",
 }  # fmt: skip
 _BESIDE = ("_before", "_after", "_before_2", "_after_2", "_beside", "_around", "_gain")
 _ASKED_FOR = ("when", "where", "who", "how", "why", "what", "which", "wants")
@@ -94,6 +94,7 @@ _PLAIN = {
     "page": "its whole note is about the question",
     "said": "said by a person, not taken from a document",
     "here": "in the namespace of the request",
+    "tagged": "has a tag that the question names",
     "change": "the latest of similar statements",
     "read": "answers the question, according to the reranker",
 }

@@ -6,6 +6,7 @@ their data is read through a CandidateSource, and only for candidates that the a
 """
 
 import functools
+import math
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
@@ -19,10 +20,12 @@ from mnemo_core.similarity.thresholds import Thresholds
 from mnemo_core.text.canonical import CanonicalForm, canonical_form, difference
 from mnemo_core.text.tokens import TextToken
 from mnemo_core.text.vocabulary import NEGATIONS, OPERATORS, OPPOSITES, RELATIVE_DAYS
-from mnemo_store.records import Memory, content_hash
+from mnemo_store.records import OWN_TRUSTS, Memory, content_hash
 
 PREFERENCES_MAX = 5  # that come first, not counted in top_k [L 2.6]
 PREFERENCES_SHARE = 4  # of the budget they get a quarter at most
+OTHERS_SHARE = 4  # of top_k and budget: a quarter for what others wrote, where the person's own fills the rest
+OTHERS_PASSED_MAX = 64  # texts of others that wait for room while those of the person behind them are looked for
 WAS_SHARE = 4  # at most a quarter of top_k are earlier values of an answer before them, at least one
 COMPARED_MAX = 48  # answers that a candidate is compared with to find near copies
 IMPERSONAL_SOURCES = ("note", "ingest")  # whose passages say how somebody wants things, and not whose memory it is
@@ -58,7 +61,9 @@ class CandidateSource(Protocol):
 class SelectionRequest(NamedTuple):
     """Limits of the answer. `budget` in tokens, None for none. `as_of` in ms, None for the present.
 
-    by_score: the answers are ordered by score, so that newer values may be moved before older ones.
+    by_score: the answers are ordered by score, so that newer values may be moved before older ones. limits_others: what
+    others wrote has a share of top_k and budget, and more only where the person's own leaves room. by_event: equal
+    words of different days are different events.
     """
 
     top_k: int
@@ -67,13 +72,16 @@ class SelectionRequest(NamedTuple):
     preferences_first: bool = False
     by_score: bool = True
     as_of: int | None = None
+    limits_others: bool = False
+    by_event: bool = False
 
 
 class SelectedMemory(NamedTuple):
     """One of the answers. ranked_as: the candidate whose place it has, which a newer value takes from an older.
 
     is_earlier_value: an older value of one before it. is_preference: it is one of those that come first. is_cut: it is
-    larger than the budget, and only a passage of it, of up to `tokens`, is answered.
+    larger than the budget, and only a passage of it, of up to `tokens`, is answered. is_limited: it is of the share of
+    others.
     """
 
     number: int
@@ -82,6 +90,7 @@ class SelectedMemory(NamedTuple):
     is_earlier_value: bool = False
     is_preference: bool = False
     is_cut: bool = False
+    is_limited: bool = False
 
 
 class Selection(NamedTuple):
@@ -134,11 +143,11 @@ def select(
 
 
 def is_preference(memory: Memory) -> bool:
-    """Return whether the memory states a person's or an agent's own preference or rule. SPEC 2.1, 7.5
+    """Return whether the memory states a preference or rule of the person, in the person's own words. SPEC 2.1, 7.5
 
     A step of a run and a how-to are procedural too, and a passage of documentation is nobody's own.
     """
-    is_own = memory.trust in ("user", "agent") and memory.source not in IMPERSONAL_SOURCES
+    is_own = memory.trust == "user" and memory.source not in IMPERSONAL_SOURCES
     return memory.kind == "procedural" and memory.form in (None, "preference") and is_own
 
 
@@ -149,12 +158,13 @@ def is_copy(
     """Return whether `other` adds nothing to `best`. sim: their cosine, None where one has no vector; read: the
     canonical form of a text, possibly cached.
 
-    So close that they would be merged, and: no specific differs; or all of the other stands in the best, in its order;
+    So close that they would be merged, no text of others in the place of the person's, and: no specific differs; or all
+    of the other stands in the best, in its order;
     or it is the best in other words. Those others may be plain words alone, in several places, since a single one in
     the place of another (the red wire, the black wire) is what the two differ in.
     """
     near = is_similar(best.content, other.content, None, thresholds) if sim is None else sim >= thresholds.merge
-    if not near or is_apart(best, other):
+    if not near or is_apart(best, other) or (other.trust in OWN_TRUSTS and best.trust not in OWN_TRUSTS):
         return False
     one, two = read(best.content), read(other.content)
     if difference(one, two) is None:
@@ -208,7 +218,7 @@ class _CandidateSequence:
         self._places = {number: place for place, number in enumerate(ranked)}
         self._source = source
         self._wanted = request
-        self._copies = _CopyFilter(source, thresholds)
+        self._copies = _CopyFilter(source, thresholds, by_event=request.by_event)
         self._seen: set[int] = set()
 
     @property
@@ -267,7 +277,8 @@ class _CandidateSequence:
         if why and not (why == "near_copy" and is_found and memory.state in REPLACED_STATES):
             self.dropped[number] = why
             return None
-        return SelectedMemory(number, tokens, through, was)
+        is_limited = self._wanted.limits_others and memory.trust not in OWN_TRUSTS
+        return SelectedMemory(number, tokens, through, was, is_limited=is_limited)
 
     def _family(self, number: int) -> tuple[int, list[int]]:
         """The current value of the chain of updates that this candidate belongs to, and its ranked earlier values,
@@ -308,13 +319,14 @@ class _CandidateSequence:
 class _CopyFilter:
     """The memories in the answer so far, compared with each further one."""
 
-    def __init__(self, source: CandidateSource, thresholds: Thresholds) -> None:
+    def __init__(self, source: CandidateSource, thresholds: Thresholds, *, by_event: bool) -> None:
         self._source = source
         self._thresholds = thresholds
+        self._by_event = by_event
         self.uncompared = 0
         self._chars_left = COMPARED_CHARS_MAX
         self._read = functools.cache(canonical_form)  # a text is compared with many, and read once for this answer
-        self._hashes: set[bytes] = set()
+        self._hashes: dict[bytes, bool] = {}  # whether the text is in the answer as one of the person
         self._bare: list[Memory] = []  # kept, and without a vector
         self._kept: list[Memory] = []
         self._starts: list[int] = []  # of the windows of each of those
@@ -323,15 +335,17 @@ class _CopyFilter:
 
     def why_not(self, number: int, memory: Memory) -> str:
         """Reason to leave the memory out, "" where there is none; it then becomes part of the answer."""
-        digest = content_hash(memory.content)
-        if digest in self._hashes:
+        digest, is_own = content_hash(memory.content), memory.trust in OWN_TRUSTS
+        if self._by_event:
+            digest += (memory.event_at // RELATIVE_MS_MAX).to_bytes(8, "big", signed=True)
+        if digest in self._hashes and self._hashes[digest] >= is_own:
             return "duplicate_content"
         windows = self._source.windows(number)
         pairs: list[tuple[Memory, float | None]] = [(best, None) for best in self._bare]
         pairs += [(best, None) for best in self._kept] if windows is None else self._near(windows)
         if any(self._is_copy(best, memory, sim) for best, sim in pairs):
             return "near_copy"
-        self._hashes.add(digest)
+        self._hashes[digest] = is_own
         if len(self._kept) + len(self._bare) < COMPARED_MAX:
             self._keep(memory, windows)
         return ""
@@ -417,16 +431,35 @@ def _page(queue: _Queue, size: int, budget: int | None, dropped: dict[int, str])
 def _fitting(
     entries: Iterable[SelectedMemory], size: int, budget: int | None
 ) -> tuple[list[SelectedMemory], list[SelectedMemory]]:
-    """Split the entries into those that fit, at most `size`, and those passed over on the way. [L22]"""
-    taken: list[SelectedMemory] = []
+    """Split the entries into those that fit, at most `size`, and those passed over on the way. [L22]
+
+    Those of the share of others wait once it is full, and get what is left behind the last of the person's.
+    """
+    taken: dict[int, SelectedMemory] = {}
     passed: list[SelectedMemory] = []
-    total = 0
-    for each in entries:
-        if budget is None or total + each.tokens <= budget:
-            taken.append(each)
-            total += each.tokens
-            if len(taken) == size:
-                break
+    waiting: list[tuple[int, SelectedMemory]] = []
+    total, shares = 0, [max(1, size // OTHERS_SHARE), math.inf if budget is None else budget // OTHERS_SHARE]
+
+    def take(place: int, entry: SelectedMemory) -> None:
+        nonlocal total
+        if budget is None or total + entry.tokens <= budget:
+            taken[place] = entry
+            total += entry.tokens
         else:
-            passed.append(each)
-    return taken, passed
+            passed.append(entry)
+
+    for place, each in enumerate(entries):
+        if each.is_limited and (shares[0] < 1 or shares[1] < each.tokens):
+            waiting.append((place, each))
+            if len(waiting) == OTHERS_PASSED_MAX:
+                break
+            continue
+        take(place, each)
+        if each.is_limited and place in taken:
+            shares = [shares[0] - 1, shares[1] - each.tokens]
+        if len(taken) == size:
+            break
+    for place, each in waiting:
+        if len(taken) < size:
+            take(place, each)
+    return [taken[place] for place in sorted(taken)], passed

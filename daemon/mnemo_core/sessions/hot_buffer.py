@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 ITEMS_MAX = 20  # the one that was recalled longest ago goes first [T10]
+ITEM_BYTES = 600  # of an item, besides its vectors
 
 
 class HotItem(NamedTuple):
@@ -38,6 +39,11 @@ class HotBuffer:
         self._items.move_to_end(item.memory_ids)
         while len(self._items) > ITEMS_MAX:
             self._items.popitem(last=False)
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of all items: a long turn has several vectors."""
+        return sum(ITEM_BYTES + item.windows.nbytes for item in self._items.values())
 
     def items(self) -> tuple[HotItem, ...]:
         """The items, the one that was recalled last first."""

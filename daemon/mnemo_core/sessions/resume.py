@@ -1,7 +1,8 @@
 """The resume: what an agent reads at the start of a conversation, within fixed budgets. SPEC 11 [G 7, G43]
 
 Its first line counts, and sections follow: the core memories by weight, the profile, what was changed last, the topics,
-and the actions that have a warning. A memory is a line as in the context block, so a stored text can forge neither a
+and the actions that have a warning. All of that is the person's own; what others wrote stands behind it under a heading
+of its own, each line with its author. A memory is a line as in the context block, so a stored text can forge neither a
 line nor a section. What a budget has no room for is condensed, where a language model has done that before, or counted.
 """
 
@@ -12,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnemo_core.documents.chunking import estimate_tokens
-from mnemo_core.retrieval.context_block import ContextLine, inline_text, listed_line, render_line
+from mnemo_core.retrieval.context_block import OTHERS_HEADING, ContextLine, inline_text, listed_line, render_line
+from mnemo_core.retrieval.result_selection import OTHERS_SHARE
 
 CORE_TOKENS = 2000  # [G 7], as those of all budgets here: characters / 4, so that no model decides what fits
 CONDENSED_TOKENS = 400  # of these, for the lines of what stands condensed
@@ -31,12 +33,13 @@ Times = NDArray[np.int64]
 
 
 class ResumeTopic(NamedTuple):
-    """A topic of the tree, as it is listed."""
+    """A topic of the tree, as it is listed. is_own: its name is made of the person's own words alone."""
 
     id: str
     name: str
     members: int
     is_root: bool = True
+    is_own: bool = True
 
 
 class ResumeEntry(NamedTuple):
@@ -58,11 +61,12 @@ class ResumeSection(NamedTuple):
 
 
 class ResumeLists(NamedTuple):
-    """The topics and triggers of a resume, and how many of each there are."""
+    """The topics and triggers of a resume, and how many topics there are."""
 
     topics: Sequence[ResumeTopic]
     topic_total: int
     triggers: Sequence[str]
+    of_others: Sequence[str] = ()  # the triggers that no memory of the person has
 
 
 def recent_since(modified_at: Times) -> int:
@@ -130,21 +134,28 @@ def fill_profile(lists: Mapping[str, Sequence[tuple[str, str]]]) -> ResumeSectio
     return ResumeSection(tuple(lines), tuple(ids), (), tuple(left), len(ids) + len(left))
 
 
+def others_budget(*own: ResumeSection) -> int:
+    """The tokens for what others wrote: a share of those for memories, and what the person's own leaves of the rest."""
+    budget = CORE_TOKENS + PROFILE_TOKENS + RECENT_TOKENS
+    return max(budget // OTHERS_SHARE, budget - sum(_size(line) for section in own for line in section.lines))
+
+
 def render_resume(
-    working: int, buffer: int, core: ResumeSection, recent: ResumeSection, lists: ResumeLists, profile: ResumeSection
-) -> str:
-    """The whole text; an empty profile has no section."""
+    working: int, buffer: int, core: ResumeSection, recent: ResumeSection, lists: ResumeLists, profile: ResumeSection,
+    others: ResumeSection,
+) -> str:  # fmt: skip
+    """The whole text; an empty profile has no section, and neither have others who wrote nothing."""
     lines = [f"(Working: {working}, Buffer: {buffer})"]
     sections = {"Core": core, **({"Profile": profile} if profile.total else {}), "Recent": recent}
     for name, section in sections.items():
-        lines += [f"=== {name} ({section.total}) ===", *section.lines]
-        if more := section.total - len(section.ids) - len(section.condensed):
-            lines.append(f"(+{more} more)")
-    if lists.topics:
-        lines += [f"=== Topics ({lists.topic_total}) ===", *map(_topic_line, lists.topics)]
-    if lists.triggers:
-        lines.append(f"Triggers: {', '.join(map(inline_text, lists.triggers))}")
-    return "\n".join(lines)
+        lines += [f"=== {name} ({section.total}) ===", *_section_lines(section)]
+    own = [topic for topic in lists.topics if topic.is_own]
+    if own:
+        lines += [f"=== Topics ({lists.topic_total}) ===", *map(_topic_line, own)]
+    lines += _trigger_line(lists.triggers)
+    of_others = _section_lines(others)
+    of_others += [_topic_line(topic) for topic in lists.topics if not topic.is_own] + _trigger_line(lists.of_others)
+    return "\n".join([*lines, OTHERS_HEADING, *of_others] if of_others else lines)
 
 
 def fitting_topics(topics: Sequence[ResumeTopic]) -> list[ResumeTopic]:
@@ -164,6 +175,15 @@ def fitting_triggers(names: Sequence[str]) -> list[str]:
 def tokens_of(text: str) -> int:
     """The tokens of a text, as the budgets count them."""
     return estimate_tokens([text])[0]
+
+
+def _section_lines(section: ResumeSection) -> list[str]:
+    more = section.total - len(section.ids) - len(section.condensed)
+    return [*section.lines, *([f"(+{more} more)"] if more else [])]
+
+
+def _trigger_line(names: Sequence[str]) -> list[str]:
+    return [f"Triggers: {', '.join(map(inline_text, names))}"] if names else []
 
 
 def _topic_line(topic: ResumeTopic) -> str:

@@ -22,7 +22,6 @@ STAY_MS = 300_000  # that a turn is at least kept before it is filed as cold [T6
 RECENT_MAX = 40  # turns of a session [T5]
 REGISTRY_MAX = 10_000  # pairs of a user in a namespace
 IDLE_MS = 1_800_000  # without a turn, after which a session has ended
-AGENT_TAG = "agent:"  # begins the tag that names the agent of a turn, with hooks and imported transcripts [M, M23]
 
 T = TypeVar("T")
 

@@ -1,11 +1,10 @@
 """Word overlap of two texts, and the test whether they are similar enough to be linked. SPEC 5.5"""
 
-import functools
-
 from mnemo_core.similarity.thresholds import JACCARD_ALONE, JACCARD_NEAR, JACCARD_TOKENS_MIN, Thresholds
 from mnemo_core.text.characters import WORD
+from mnemo_core.text.text_cache import TextCache
 
-WORDS_KEPT = 1024  # texts with cached words: neighbours of one new text are neighbours of the next
+READ_CHARACTERS = 1 << 19  # of texts whose reading is cached: neighbours of one new text are neighbours of the next
 RELATIVE_MS_MAX = 12 * 3_600_000  # two texts that say "today" further apart than this speak of different days
 
 
@@ -14,12 +13,7 @@ def words(text: str) -> frozenset[str]:
     return frozenset(WORD.findall(text.casefold()))
 
 
-kept_words = functools.lru_cache(WORDS_KEPT)(words)
-
-
-def forget_words() -> None:
-    """Empty the cache of `kept_words`: one of its texts may have been erased."""
-    kept_words.cache_clear()
+kept_words = TextCache(words, READ_CHARACTERS)
 
 
 def jaccard(one: frozenset[str], other: frozenset[str]) -> float:

@@ -13,6 +13,8 @@ from mnemo_core.text.dates.date_words import MONTHS
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.lexicon import alternation
 
+PROMPT_CHARS_MAX = 1024  # some 256 tokens, which is what the default embedding model reads of a question
+
 
 class QueryFeatures(NamedTuple):
     """Features of a query. Several may hold, or none."""
@@ -43,6 +45,19 @@ _US = lazy_pattern(r"\bus\b")  # not the country
 _MARK = lazy_pattern("[?？]")
 _WAS = lazy_pattern(r"^\W*was\b", re.IGNORECASE)  # what in German, a verb in English
 _GERMAN = _pattern("german")
+
+
+def question_of_prompt(prompt: str) -> str:
+    """The prompt, or, of one longer than PROMPT_CHARS_MAX, its beginning and its end, in whole words.
+
+    What a person typed stands there, and what was pasted between them.
+    """
+    if len(prompt) <= PROMPT_CHARS_MAX:
+        return prompt
+    text, half = prompt.strip(), PROMPT_CHARS_MAX // 2
+    if len(text) <= PROMPT_CHARS_MAX:
+        return text
+    return f"{text[:half].rsplit(None, 1)[0]}\n{text[-half:].split(None, 1)[-1]}"
 
 
 def analyze_query(query: str) -> QueryFeatures:
@@ -97,7 +112,7 @@ _LIST = _pattern("asks_for_list")
 def asks_for_list(query: str) -> bool:
     """Return whether a query asks for several things that separate memories may hold: `what books has …`, `how often`,
     `in what ways`, or how something changed over time."""
-    return _LIST.search(query.replace("\u2019", "'")) is not None
+    return _LIST.search(question_of_prompt(query).replace("\u2019", "'")) is not None
 
 
 _MONTH = lazy_pattern(

@@ -61,14 +61,14 @@ _PLACEHOLDER = lazy_pattern(
 )
 
 
-def _is_no_placeholder(secret: str) -> bool:
+def is_no_placeholder(secret: str) -> bool:
     return _PLACEHOLDER.fullmatch(secret) is None
 
 
 def _is_passwordlike(secret: str) -> bool:
     """In prose (`password: …`) only what is no plain word counts."""
     return (
-        _is_no_placeholder(secret)
+        is_no_placeholder(secret)
         and any(c.isdigit() for c in secret)
         and any(not c.isdigit() and c not in "-/:.," for c in secret)
     )
@@ -81,7 +81,7 @@ _MEASURE = lazy_pattern(r"[0-9]+(?:st|nd|rd|th)?-?[a-zA-Z]*[.,;:!?)]*")
 def _is_strong(secret: str) -> bool:
     """Behind a bare `is`, only what looks made up: a figure and a letter, and no measure."""
     return (
-        _is_no_placeholder(secret)
+        is_no_placeholder(secret)
         and any(c.isdigit() for c in secret)
         and any(c.isalpha() for c in secret)
         and _MEASURE.fullmatch(secret) is None
@@ -100,7 +100,7 @@ def _is_no_measure(secret: str) -> bool:
     return (
         not is_number
         and not secret.startswith(("/", "~/", "./", "../", "http://", "https://"))
-        and _is_no_placeholder(secret)
+        and is_no_placeholder(secret)
     )
 
 
@@ -204,22 +204,22 @@ _PATTERNS: tuple[_SecretPattern, ...] = (
     _pattern("api_key", ("&sig=", "?sig="), r"[&?]sig=(?P<secret>[A-Za-z0-9%+/=_-]{30,128}+)", _is_mixed),
     _pattern("jwt", ("eyJ",), r"eyJ[A-Za-z0-9_-]{10,4096}+\.eyJ[A-Za-z0-9_-]{10,4096}+\.[A-Za-z0-9_-]{10,4096}+"),
     _pattern("url_password", ("://",), r"://[^\s/:@\"'<>]{0,64}:(?P<secret>[^\s/:@\"'<>]{1,128})@[A-Za-z0-9\[]",
-             _is_no_placeholder),
+             is_no_placeholder),
     _pattern("bearer_token", ("bearer ",), r"(?i)(?<![A-Za-z0-9])bearer (?P<secret>[A-Za-z0-9._~+/=-]{20,4096})",
              _is_random),
     _pattern("password", ("authorization",),
              r"(?i)authorization[\"']? ?[:=] ?[\"']?basic (?P<secret>[A-Za-z0-9+/]{12,512}+={0,2})", _is_mixed),
     _pattern("password", ("curl ",),
              r"curl [^\n]{0,120}?(?:-u|--user)[ =][\"']?[^\s:\"'$]{1,64}:(?P<secret>[^\s\"'@$]{3,128})",
-             _is_no_placeholder),
+             is_no_placeholder),
     _pattern("password", ("mysql",),
              r"mysql(?:dump|admin)?[^\n]{0,120}? -p(?P<secret>[^\s\"'$-][^\s\"'$]{3,64})(?=\s|$)", _is_passwordlike),
-    _pattern("password", ("sshpass ",), r"sshpass -p ?[\"']?(?P<secret>[^\s\"'$]{3,64})", _is_no_placeholder),
+    _pattern("password", ("sshpass ",), r"sshpass -p ?[\"']?(?P<secret>[^\s\"'$]{3,64})", is_no_placeholder),
     _pattern("password", ("requirepass ",), r"requirepass (?P<secret>\S{6,128})", _is_strong),
     _pattern("password", ("_auth=",), r"_auth=(?P<secret>[A-Za-z0-9+/]{16,256}+={0,2})", _is_mixed),
-    _pattern("password", ("<password>",), r"(?i)<password>(?P<secret>[^<\s]{4,128})</", _is_no_placeholder),
+    _pattern("password", ("<password>",), r"(?i)<password>(?P<secret>[^<\s]{4,128})</", is_no_placeholder),
     _pattern("password", ("machine ",),
-             r"machine \S{1,128}\s{1,9}login \S{1,128}\s{1,9}password (?P<secret>\S{3,128})", _is_no_placeholder),
+             r"machine \S{1,128}\s{1,9}login \S{1,128}\s{1,9}password (?P<secret>\S{3,128})", is_no_placeholder),
     # Before a command: PGPASSWORD=… psql
     _pattern("password", ("PASSWORD=", "PASSWD=", "TOKEN=", "SECRET=", "API_KEY="),
              r"[A-Z_]{5,8}=(?P<secret>[^\s\"'`;&|<>(){}$]{6,256})(?=\s)", _is_strong),

@@ -24,6 +24,11 @@ def _is_of_agent(request: Request) -> bool:
     return request.entry_point in ("mcp", "hook") or request.agent is not None
 
 
+def is_person(request: Request) -> bool:
+    """Return whether a person asks, and not an agent, a hook or a peer of less trust."""
+    return trust_of(request) == OWNER
+
+
 def counts_use(request: Request) -> bool:
     """Return whether what the request reads counts as used and as handed out (SPEC 5.5a). A peer that may only read
     changes neither what is remembered nor what counts as an echo of it."""

@@ -74,8 +74,8 @@ class AskApi(Resource):
             earlier = before if text != asked.question else ()
         inner = RecallRequest(
             query=text, top_k=asked.top_k, user_id=asked.user_id, tags=asked.tags, since=asked.since,
-            until=asked.until, as_of=asked.as_of, preferences="inline", cut=asked.cut, rerank=asked.rerank,
-            highlight=True,
+            until=asked.until, as_of=asked.as_of, time=asked.time, preferences="inline", cut=asked.cut,
+            rerank=asked.rerank, highlight=True,
         )  # fmt: skip
         question = self._recall.question_without_sensitive(request, inner)
         question = question._replace(working_session=asked.session_id, excerpt_query=asked.question)

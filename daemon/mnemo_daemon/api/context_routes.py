@@ -56,7 +56,8 @@ class ContextApi(Resource):
             core=_section_view(resume.core), recent=_section_view(resume.recent),
             topics=[ResumeTopicView(id=each.id, name=each.name, members=each.members) for each in resume.lists.topics],
             profile=_section_view(resume.profile) if resume.profile.total else None,
-            triggers=list(resume.lists.triggers), namespace=access.namespace_of(request),
+            others=_section_view(resume.others) if resume.others.total else None,
+            triggers=[*resume.lists.triggers, *resume.lists.of_others], namespace=access.namespace_of(request),
         )  # fmt: skip
 
     def triggers(self, request: Request) -> TriggersAnswer:

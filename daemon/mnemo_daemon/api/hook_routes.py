@@ -3,11 +3,12 @@
 import dataclasses
 import logging
 
-from mnemo_client.protocol.choices import HOOK_EVENTS, HookEvent
+from mnemo_client.protocol.choices import HOOK_EVENTS, HookEvent, TurnRole
 from mnemo_client.protocol.hooks import HookAnswer, HookRequest
 from mnemo_client.protocol.ingestion import Turn, TurnsRequest
 from mnemo_client.protocol.retrieval import ContextRequest
-from mnemo_core.sessions.tiers import AGENT_TAG, SessionScope, split_turn
+from mnemo_core.retrieval.context_block import AGENT_TAG
+from mnemo_core.sessions.tiers import SessionScope, split_turn
 from mnemo_daemon.api import access, request_codec
 from mnemo_daemon.api.context_routes import ContextApi, ResumeQuery
 from mnemo_daemon.api.ingest_routes import IngestApi
@@ -19,6 +20,9 @@ from mnemo_daemon.server.router import Reply, Request, Route
 from mnemo_daemon.services import Services
 from mnemo_daemon.settings import HooksSettings
 from mnemo_store.records import TAG_CHARS_MAX
+
+# Turns that one prompt or reply is stored as, 32 KB: what is longer was pasted, and a megabyte would take a minute.
+PARTS_MAX = 4
 
 log = logging.getLogger("mnemo.hooks")
 
@@ -70,20 +74,27 @@ class HookApi(Resource):
         found = await self._recall.context_answer(request, ContextRequest(
             query=asked.prompt, top_k=limits.context_limit, max_chars=limits.context_max_chars,
             user_id=asked.user_id, session_id=asked.session_id,
-        ))  # fmt: skip
+        ), is_prompt=True)  # fmt: skip
         answer.context, answer.memories, answer.degraded = found.block, found.memories, found.degraded
+        if found.query_cut:
+            answer.skipped = "the prompt is long: only its beginning and its end were searched for"
 
     async def _after_reply(self, request: Request, answer: HookAnswer) -> None:
         """Store the prompt, and the reply where the settings say so. What goes wrong is logged and reported; it fails
         no hook. [M23]"""
         asked: HookRequest = request.ask
         session_id = _session_of(asked)
-        turns = [
-            Turn(role="user", content=part, speaker=asked.speaker, at=asked.at)
-            for part in split_turn(asked.prompt or "")
-        ]
+        said: list[tuple[TurnRole, str]] = [("user", asked.prompt or "")]
         if self._services.settings.hooks.store_responses:
-            turns += [Turn(role="agent", content=part, at=asked.at) for part in split_turn(asked.reply or "")]
+            said.append(("agent", asked.reply or ""))
+        turns: list[Turn] = []
+        for role, text in said:
+            parts = list(split_turn(text))
+            if len(parts) > PARTS_MAX:
+                answer.skipped = f"only the beginning and the end of a text of {len(text):,} characters were stored"
+                parts = parts[: PARTS_MAX // 2] + parts[-PARTS_MAX // 2 :]
+            speaker = asked.speaker if role == "user" else None
+            turns += [Turn(role=role, content=part, speaker=speaker, at=asked.at) for part in parts]
         if not turns:
             answer.skipped = "there is nothing to store: replies are stored with `hooks.store_responses`"
             return
@@ -102,8 +113,9 @@ class HookApi(Resource):
         asked: HookRequest = request.ask
         query = ResumeQuery(user_id=asked.user_id, session_id=asked.session_id)
         resume = self._context.resume_answer(request, query)
-        profile = resume.profile.memories if resume.profile is not None else []
-        answer.context, answer.memories = resume.text, [*resume.core.memories, *profile, *resume.recent.memories]
+        sections = (resume.core, resume.profile, resume.recent, resume.others)
+        answer.context = resume.text
+        answer.memories = [memory_id for each in sections if each is not None for memory_id in each.memories]
 
     def _end_session(self, request: Request) -> None:
         asked: HookRequest = request.ask

@@ -11,6 +11,8 @@ from mnemo_client.protocol.maintenance import (
     CheckAnswer,
     CompactAnswer,
     CompactRequest,
+    ExposedSecret,
+    ExposureAnswer,
     RepairAnswer,
     RepairRequest,
     RepairStep,
@@ -18,6 +20,8 @@ from mnemo_client.protocol.maintenance import (
     ResetRequest,
     ViolationView,
 )
+from mnemo_core.text.note_secrets import find_note_secrets
+from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_daemon.api.resource import Resource
 from mnemo_daemon.api.workers import LongRequestThread
 from mnemo_daemon.errors import Refusal
@@ -26,6 +30,7 @@ from mnemo_daemon.maintenance.store_repair import RepairReport, StoreRepair
 from mnemo_daemon.operations import LongOperation
 from mnemo_daemon.server.router import Reply, Request, Route
 from mnemo_daemon.services import Services
+from mnemo_daemon.table_walk import all_memories
 from mnemo_store.maintenance.backup import BackupManifest
 from mnemo_store.maintenance.compaction import CompactionSizes
 from mnemo_store.maintenance.repair import REPAIR_STEPS
@@ -50,6 +55,9 @@ class MaintenanceApi(Resource):
         return [
             Route("POST", "/v1/check", self.check, CheckAnswer, "Check the store and its indexes",
                   right="admin"),
+            Route("GET", "/v1/exposure", self.exposure, ExposureAnswer,
+                  "Report the memories that agents see and that seem to hold a secret", for_person=True,
+                  for_owner=True),
             Route("POST", "/v1/repair", self.repair, RepairAnswer,
                   "Repair the faults that a check finds, without deleting anything", ask=RepairRequest,
                   for_person=True),
@@ -101,6 +109,19 @@ class MaintenanceApi(Resource):
     async def check(self, _: Request) -> Reply:
         with self._services.operations.running("check") as operation:
             return Reply(check_answer(await self._thread.run_alone(_busy(), self._store_check(operation).run)))
+
+    async def exposure(self, _: Request) -> Reply:
+        return Reply(await self._thread.run_alone(_busy(), self._exposure))
+
+    def _exposure(self) -> ExposureAnswer:
+        """Search all that agents see with the stricter detector, that of notes."""
+        read, found = 0, list[ExposedSecret]()
+        for memory in all_memories(self._services.store):
+            if memory.state != "trashed" and SENSITIVE_TAG not in memory.tags:
+                read += 1
+                if kinds := {span.kind for span in find_note_secrets(memory.content)}:
+                    found.append(ExposedSecret(id=memory.id, kinds=sorted(kinds)))
+        return ExposureAnswer(read=read, total=len(found), memories=found[:SHOWN_MAX])
 
     async def repair(self, request: Request) -> Reply:
         asked: RepairRequest = request.ask

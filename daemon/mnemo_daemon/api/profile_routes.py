@@ -1,7 +1,9 @@
 """The routes of profiles, and of compression, which makes them. SPEC 9.6, 13"""
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterator, Sequence
 
+import msgspec
 from msgspec import UNSET
 
 from mnemo_client.protocol.memories import NewMemory
@@ -19,6 +21,7 @@ from mnemo_client.protocol.profiles import (
     SummarizedSession,
 )
 from mnemo_core.lifecycle.profiles import PROJECT_BUCKETS, USER_BUCKETS, Bucket, ProfilePlace
+from mnemo_core.retrieval.context_block import author_of
 from mnemo_daemon.api import access, request_codec
 from mnemo_daemon.api.resource import Resource
 from mnemo_daemon.api.workers import WorkerPool
@@ -53,7 +56,8 @@ class ProfilesApi(Resource):
             Route("GET", "/v1/projects/{name}", self.on_worker(self.project), ProjectAnswer,
                   "Return the profile of a project", query=ScopedRequest),
             Route("POST", "/v1/compress", self.compress, CompressAnswer,
-                  "Summarize the oldest conversations, and lift old items to profiles", ask=CompressRequest),
+                  "Summarize the oldest conversations, and lift old items to profiles", ask=CompressRequest,
+                  for_person=True),
         ]  # fmt: skip
 
     async def compress(self, request: Request) -> Reply:
@@ -61,23 +65,26 @@ class ProfilesApi(Resource):
 
     def profile(self, request: Request) -> ProfileAnswer:
         found = self._entries(request)
-        of_user = {bucket: list(map(_view, found.get(ProfilePlace(bucket), ()))) for bucket in USER_BUCKETS}
+        of_user, others = _lists(found, [ProfilePlace(bucket) for bucket in USER_BUCKETS])
+        entries = [*itertools.chain.from_iterable(of_user.values()), *others]
+        projects = {place.project for place, some in found.items() if not all(map(author_of, some))}
         return ProfileAnswer(
-            **of_user, projects=sorted({place.project for place in found} - {""}),
-            last_updated=max((each.last_updated for some in of_user.values() for each in some), default=None),
+            **of_user, projects=sorted(projects - {""}), others=others,
+            last_updated=max((each.last_updated for each in entries), default=None),
             namespace=access.namespace_of(request),
         )  # fmt: skip
 
     def project(self, request: Request) -> ProjectAnswer:
         name, found = _project_name(request.path["name"], "name"), self._entries(request)
-        of_project = {bucket: list(map(_view, found.get(ProfilePlace(bucket, name), ()))) for bucket in PROJECT_BUCKETS}
-        changed = [each.last_updated for some in of_project.values() for each in some]
+        of_project, others = _lists(found, [ProfilePlace(bucket, name) for bucket in PROJECT_BUCKETS])
+        changed = [each.last_updated for each in (*itertools.chain.from_iterable(of_project.values()), *others)]
         if not changed:
             known = ", ".join(sorted({place.project for place in found} - {""})) or "none"
             raise Refusal(404, "not_found", f"the profile has no project {name!r}; it has: {known}", field="name")
         return ProjectAnswer(
-            project=name, **of_project, last_updated=max(changed), namespace=access.namespace_of(request)
-        )
+            project=name, **of_project, others=others, last_updated=max(changed),
+            namespace=access.namespace_of(request),
+        )  # fmt: skip
 
     def _entries(self, request: Request) -> Entries:
         query: ScopedRequest = request.query
@@ -157,6 +164,18 @@ def _project_name(text: str, field: str) -> str:
     if not 0 < len(name) <= PROJECT_CHARACTERS_MAX:
         raise bad_value(f"a project has a name of 1 to {PROJECT_CHARACTERS_MAX} characters", field)
     return name
+
+
+def _lists(found: Entries, places: Sequence[ProfilePlace]) -> tuple[dict[str, list[ProfileEntry]], list[ProfileEntry]]:
+    """The person's entries by their lists, and those of others together, each with its list and author."""
+    own: dict[str, list[ProfileEntry]] = {
+        place.bucket: [_view(each) for each in found.get(place, ()) if not author_of(each)] for place in places
+    }
+    others = [
+        msgspec.structs.replace(_view(each), list=place.bucket, author=author)
+        for place in places for each in found.get(place, ()) if (author := author_of(each))
+    ]  # fmt: skip
+    return own, others
 
 
 def _view(memory: Memory) -> ProfileEntry:

@@ -6,6 +6,7 @@ from typing import Annotated, Any, TypeVar
 
 from msgspec import Meta
 
+from mnemo_client.protocol.primitives import Question as QuestionText
 from mnemo_client.protocol.primitives import ScopedRequest
 from mnemo_client.protocol.retrieval import (
     ContextAnswer,
@@ -19,8 +20,9 @@ from mnemo_client.protocol.retrieval import (
 from mnemo_core.documents.chunking import estimate_tokens
 from mnemo_core.lifecycle.profiles import ProfilePlace, place_of_entry
 from mnemo_core.retrieval import context_block
-from mnemo_core.retrieval.context_block import ContextProfile, listed_line
+from mnemo_core.retrieval.context_block import ContextProfile, author_of, grouped, listed_line
 from mnemo_core.retrieval.result_selection import PREFERENCES_SHARE
+from mnemo_core.text.query_features import question_of_prompt
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_daemon.api import access, request_codec, response_codec
 from mnemo_daemon.api.request_codec import query_time
@@ -44,7 +46,7 @@ M_LISTS = (ProfilePlace("stable_facts"), ProfilePlace("do_not_assume"))
 
 
 class SearchQuery(ScopedRequest):
-    q: str
+    q: QuestionText
     tag: list[str] = []
     since: str | None = None
     until: str | None = None
@@ -78,9 +80,11 @@ class RecallApi(Resource):
 
     async def recall(self, request: Request) -> Reply:
         asked: RecallRequest = request.ask
-        question = self._question(request, asked)
+        question = self._question(request, asked)._replace(limits_others=request.entry_point == "mcp")
         is_dry = asked.dry or asked.explain or question.as_of is not None or not access.counts_use(request)
-        recalled = await self.recalled(question, dry=is_dry, is_cancelled=self._services.stopped.is_set)
+        recalled = await self.recalled(
+            question, dry=is_dry, is_cancelled=self._services.stopped.is_set, by_person=access.is_person(request)
+        )
         await self.note_shown(request, recalled.hits, asked.session_id)
         namespace, roots = access.namespace_of(request), self._services.root_paths()
         return Reply(response_codec.recall_answer(question, recalled, namespace, roots))
@@ -113,25 +117,32 @@ class RecallApi(Resource):
     async def context(self, request: Request) -> Reply:
         return Reply(await self.context_answer(request, request.ask))
 
-    async def context_answer(self, request: Request, asked: ContextRequest) -> ContextAnswer:
-        """The block that a request for context gets."""
+    async def context_answer(
+        self, request: Request, asked: ContextRequest, *, is_prompt: bool = False
+    ) -> ContextAnswer:
+        """The block that a request for context gets. is_prompt: the query is what a person told an agent."""
         known = set(RecallRequest.__struct_fields__).intersection(ContextRequest.__struct_fields__)
-        fields = {name: getattr(asked, name) for name in known - {"session_id"}}
-        question = self.question_without_sensitive(request, RecallRequest(**fields))
-        question = question._replace(working_session=asked.session_id)
+        query = question_of_prompt(asked.query)
+        fields = {name: getattr(asked, name) for name in known - {"session_id"}} | {"query": query}
+        question = self.question_without_sensitive(request, RecallRequest(**fields), is_prompt=is_prompt)
+        question = question._replace(working_session=asked.session_id, limits_others=True)
         profile: list[Memory] = []
         if asked.format == "m" and question.as_of is None:
             profile, question = await self._workers.run(self._profile_of, question)
         is_dry = asked.dry or question.as_of is not None or not access.counts_use(request)
         recalled = await self.recalled(question, dry=is_dry, is_cancelled=self._services.stopped.is_set)
         listed_texts = {content_hash(memory.content) for memory in profile}
-        hits = [hit for hit in recalled.hits if content_hash(hit.details.memory.content) not in listed_texts]
+        hits = grouped(
+            [hit for hit in recalled.hits if content_hash(hit.details.memory.content) not in listed_texts],
+            lambda hit: author_of(hit.details.memory),
+        )
         block, kept, listed = await self._workers.run(self._context_block, request, recalled, hits, profile, asked)
         return ContextAnswer(
             block=block, total_tokens=sum(hit.tokens for hit in kept) + _tokens_of(listed),
             cut=len(kept) < len(hits) or recalled.tokens_needed > 0, abstained=recalled.abstained,
             memories=[*(memory.id for memory in listed), *(hit.details.memory.id for hit in kept)],
-            namespace=access.namespace_of(request), degraded=[*recalled.degraded],
+            namespace=access.namespace_of(request), degraded=[*recalled.degraded], query_cut=query != asked.query,
+            time=response_codec.time_view(recalled.time),
         )  # fmt: skip
 
     def _profile_of(self, question: Question) -> tuple[list[Memory], Question]:
@@ -171,8 +182,9 @@ class RecallApi(Resource):
         else:
             shown_lines = [response_codec.context_line(hit, root_paths) for hit in hits]
             block, count = context_block.render_cut_block(
-                shown_lines, asked.max_chars, dates=asked.dates, ids=asked.ids
-            )
+                shown_lines, asked.max_chars, dates=asked.dates, ids=asked.ids,
+                time=recalled.time.text if recalled.time is not None else "",
+            )  # fmt: skip
         kept = hits[:count]
         self._record_shown(request, [*profile, *(hit.details.memory for hit in kept)], asked.session_id)
         return block, kept, profile
@@ -186,10 +198,10 @@ class RecallApi(Resource):
             self._services.ingest.record_shown(session_id or "", [(memory.id, memory.content) for memory in memories])
 
     async def recalled(
-        self, question: Question, *, dry: bool, is_cancelled: Callable[[], bool] | None = None
+        self, question: Question, *, dry: bool, is_cancelled: Callable[[], bool] | None = None, by_person: bool = False
     ) -> RecallOutcome:
-        """Recall, and count the use unless it is dry. With is_cancelled, a language model takes part where the question
-        asks for it; every other recall waits for none."""
+        """Recall, and count the use, also as a person's, unless it is dry. With is_cancelled, a language model takes
+        part where the question asks for it; every other recall waits for none."""
         services = self._services
         if is_cancelled is not None and (question.rerank or question.expand == "true"):
             recalled = await self.on_answerer(services.assisted_recall.answer, question, is_cancelled)
@@ -197,19 +209,22 @@ class RecallApi(Resource):
             with services.priority.query_running():
                 recalled = await asyncio.wrap_future(services.recall.submit(question))
         if not dry:
-            services.usage_recorder.record(recalled.hits)
+            services.usage_recorder.record(recalled.hits, by_person=by_person)
         return recalled
 
     async def on_answerer(self, function: Callable[..., T], *arguments: Any) -> T:
         """Run what may wait for the language model on a thread for that."""
         return await self._answerers.run(function, *arguments)
 
-    def question_without_sensitive(self, request: Request, asked: RecallRequest) -> Question:
+    def question_without_sensitive(
+        self, request: Request, asked: RecallRequest, *, is_prompt: bool = False
+    ) -> Question:
         """The question to everything but sensitive memories, unless it asks for their tag. Raises a Refusal."""
-        return _without_sensitive(self._question(request, asked))
+        return _without_sensitive(self._question(request, asked, is_prompt=is_prompt))
 
-    def _question(self, request: Request, asked: RecallRequest) -> Question:
-        return request_codec.question_of(request, asked, self._services.store.now(), self._services.settings)
+    def _question(self, request: Request, asked: RecallRequest, *, is_prompt: bool = False) -> Question:
+        now, settings = self._services.store.now(), self._services.settings
+        return request_codec.question_of(request, asked, now, settings, is_prompt=is_prompt)
 
 
 def _tokens_of(memories: Sequence[Memory]) -> int:

@@ -15,6 +15,7 @@ from mnemo_client.protocol.retrieval import RecallRequest
 from mnemo_core.ingest.mutations import Draft
 from mnemo_core.ingest.trust import importance_source, lowest_trust
 from mnemo_core.text import cleaning, secrets
+from mnemo_core.text.dates.question_times import read_question_time
 from mnemo_core.text.query_features import asks_for_list
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_core.transfer.import_plan import SecretPolicy
@@ -23,7 +24,15 @@ from mnemo_daemon.errors import Refusal, bad_value
 from mnemo_daemon.retrieval.question import Question
 from mnemo_daemon.server.router import Request
 from mnemo_daemon.settings import Settings
-from mnemo_daemon.times import MS_DIGITS_MAX, parse_bound, parse_expiry, parse_interval, parse_past_time, parse_time
+from mnemo_daemon.times import (
+    MS_DIGITS_MAX,
+    parse_bound,
+    parse_expiry,
+    parse_interval,
+    parse_past_time,
+    parse_time,
+    utc_offset,
+)
 from mnemo_store.indexes.attributes import MemoryFilter
 from mnemo_store.records import CONTENT_CHARS_MAX, EVIDENCE_MAX, STATES, ConversationTurn, TraceStep, Trust
 
@@ -207,10 +216,12 @@ def tagged_if_sensitive(content: str, tags: tuple[str, ...]) -> tuple[str, ...]:
     return _tags([*tags, SENSITIVE_TAG]) if secrets.find_secrets(content) and SENSITIVE_TAG not in tags else tags
 
 
-def question_of(request: Request, asked: RecallRequest, now: int, settings: Settings | None = None) -> Question:
+def question_of(
+    request: Request, asked: RecallRequest, now: int, settings: Settings | None = None, *, is_prompt: bool = False
+) -> Question:
     """Validate a recall request; fields that it leaves out come from the profile of its namespace, else from settings.
 
-    Raises a Refusal that names the field.
+    is_prompt: the query is a prompt, which names a time only where it asks. Raises a Refusal that names the field.
     """
     if not asked.query.strip():
         raise bad_value("an empty query asks nothing: say what to look for", "query")
@@ -229,6 +240,9 @@ def question_of(request: Request, asked: RecallRequest, now: int, settings: Sett
     if top_k is None:
         top_k = asked.default_top_k or defaults.top_k
         takes_list = top_k < defaults.list_top_k and asks_for_list(asked.query)
+    ranker, time = asked.ranker or defaults.ranker, None
+    if asked.time == "auto" and ranker == "auto" and asked.since is None and asked.until is None:
+        time = read_question_time(asked.query, now, utc_offset, is_prompt=is_prompt)
     return Question(
         query=asked.query,
         filter=_recall_filter(request, asked, now, defaults.min_importance),
@@ -238,7 +252,7 @@ def question_of(request: Request, asked: RecallRequest, now: int, settings: Sett
         token_budget=defaults.token_budget if budget is UNSET else budget,
         min_score=asked.min_score or 0.0,
         sort=asked.sort,
-        ranker=asked.ranker or defaults.ranker,
+        ranker=ranker,
         mode=asked.mode,
         recency_bias=asked.recency_bias,
         semantic_weight=asked.semantic_weight,
@@ -253,6 +267,7 @@ def question_of(request: Request, asked: RecallRequest, now: int, settings: Sett
         working_session=asked.session_id,
         working_any="working" in asked.kinds,
         as_of=as_of,
+        time=time,
     )
 
 

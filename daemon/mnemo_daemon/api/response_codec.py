@@ -13,6 +13,7 @@ from mnemo_client.protocol.retrieval import (
     AskSentence,
     BestSentence,
     Citation,
+    QuestionTimeView,
     RecallAnswer,
     RecalledMemory,
 )
@@ -20,13 +21,13 @@ from mnemo_client.protocol.status import ViewStatus
 from mnemo_client.protocol.versions import DifferenceView, VersionView
 from mnemo_core.ingest.write_plan import NEW_ID_PREFIX
 from mnemo_core.lifecycle.profiles import ProfilePlace, place_of_entry
-from mnemo_core.retrieval.context_block import ContextItem, ContextLine
+from mnemo_core.retrieval.context_block import ContextItem, ContextLine, author_of
 from mnemo_daemon.indexing.index import IndexProgress
 from mnemo_daemon.ingest.extraction import WrittenStatement
 from mnemo_daemon.ingest.ingest_pipeline import IngestResult
 from mnemo_daemon.memories.history import MemoryDifference, MemoryVersion
 from mnemo_daemon.memories.memory_service import MemoryDetails, MemoryEdge
-from mnemo_daemon.retrieval.question import Hit, Question, RecallOutcome, shown_score
+from mnemo_daemon.retrieval.question import Hit, Question, RecallOutcome, TimeOutcome, shown_score
 from mnemo_daemon.retrieval.question_answering import AnsweredQuestion, CitedSentence
 from mnemo_daemon.times import local_day
 from mnemo_store.records import Cycle, Memory
@@ -60,13 +61,22 @@ def hit_view(hit: Hit, root_paths: Mapping[str, str]) -> RecalledMemory:
         preference=hit.preference,
         others=hit.others,
         content_cut=hit.is_cut,
+        inside=hit.is_inside,
+        about=hit.about,
     )
+
+
+def time_view(time: TimeOutcome | None) -> QuestionTimeView | None:
+    """The time that a question names, as it is answered."""
+    return None if time is None else QuestionTimeView(**time._asdict())
 
 
 def context_item(hit: Hit) -> ContextItem:
     """A hit as an item of M's context block."""
     memory = hit.details.memory
-    return ContextItem(memory.id, memory.category, memory.importance, memory.tags, memory.content, hit.preference)
+    return ContextItem(
+        memory.id, memory.category, memory.importance, memory.tags, memory.content, hit.preference, author_of(memory)
+    )
 
 
 def context_line(hit: Hit, root_paths: Mapping[str, str]) -> ContextLine:
@@ -79,7 +89,9 @@ def context_line(hit: Hit, root_paths: Mapping[str, str]) -> ContextLine:
         place = (NOT_ASSUMED.heading.lower(),)
     score = None if hit.channels == ("preferences",) else hit.score
     date = local_day(memory.event_at) if memory.note is None or memory.note.dated else ""
-    return ContextLine(memory.id, memory.kind, date, memory.content, hit.was, place, score, hit.is_cut)
+    return ContextLine(
+        memory.id, memory.kind, date, memory.content, hit.was, place, score, hit.is_cut, author_of(memory)
+    )
 
 
 def recall_answer(
@@ -101,6 +113,7 @@ def recall_answer(
         list_top_k=question.top_k if question.takes_list else None,
         needs_tokens=recalled.tokens_needed or None,
         took_ms=round(recalled.took_ms, 3),
+        time=time_view(recalled.time),
         trace=recalled.trace,
         reason=recalled.reason or None,
     )
@@ -125,6 +138,7 @@ def ask_answer(
         memories=[hit_view(hit, root_paths) for hit in recalled.hits if hit.details.memory.id in cited],
         namespace=namespace,
         degraded=list(recalled.degraded),
+        time=time_view(recalled.time),
         resolved=resolved,
     )
 
@@ -232,6 +246,7 @@ def _fields(found: MemoryDetails, root_paths: Mapping[str, str]) -> dict[str, An
         fields["trace"] = ProcedureTrace(**msgspec.structs.asdict(memory.trace))
     if memory.turn is not None:
         fields["turn"] = TurnView(**msgspec.structs.asdict(memory.turn))
+    fields["author"] = author_of(memory) or None
     fields["note"] = _note(memory, found, root_paths)
     return fields
 

@@ -1,7 +1,9 @@
 """The routes of sessions: their list, the turns of one by tier, its end and consolidation. SPEC 8, 13"""
 
 from collections.abc import Callable
+from typing import get_args
 
+from mnemo_client.protocol.choices import TranscriptTool
 from mnemo_client.protocol.primitives import LIMIT_DEFAULT, Limit, ScopedRequest
 from mnemo_client.protocol.sessions import (
     SessionAnswer,
@@ -62,8 +64,9 @@ class SessionsApi(Resource):
 
     def session(self, request: Request) -> SessionAnswer:
         query: SessionsQuery = request.query
-        services, scope = self._services, scope_of_request(request, access.namespace_of(request), query.user_id)
-        session = self._existing(scope)
+        services = self._services
+        session = self._existing(scope_of_request(request, access.namespace_of(request), query.user_id))
+        scope = _scope_of(session)
         wanted = MemoryFilter(
             namespaces=(scope.namespace,), user_id=scope.user_id, session_id=scope.session_id, source=TURN_SOURCE,
             without_tags=access.hidden_tags(request), now=services.store.now(),
@@ -80,17 +83,18 @@ class SessionsApi(Resource):
 
     def _filed(self, request: Request, file: Callable[[SessionScope], int]) -> SessionFiledAnswer:
         asked: SessionRequest = request.ask
-        scope = scope_of_request(request, access.writable_namespace(request), asked.user_id)
-        self._existing(scope)
+        scope = _scope_of(self._existing(scope_of_request(request, access.writable_namespace(request), asked.user_id)))
         filed = file(scope)
         return SessionFiledAnswer(session=session_view(self._existing(scope)), filed=filed)
 
     def _existing(self, scope: SessionScope) -> Session:
-        session = self._services.sessions.read(scope)
-        if session is None:
-            message = f"there is no session {scope.session_id!r} in namespace {scope.namespace}"
-            raise Refusal(404, "not_found", message, field="id")
-        return session
+        """The session of this name, or of an imported conversation to which its tool gave this name."""
+        imported = (f"{tool}:{scope.session_id}" for tool in get_args(TranscriptTool))
+        for name in (scope.session_id, *imported):
+            if session := self._services.sessions.read(scope._replace(session_id=name)):
+                return session
+        message = f"there is no session {scope.session_id!r} in namespace {scope.namespace}"
+        raise Refusal(404, "not_found", message, field="id")
 
     def _pair_view(self, pair: TurnPair, request: Request) -> TurnPairView:
         """The pair, without an answer that the caller does not see."""
@@ -109,6 +113,10 @@ def session_view(session: Session) -> SessionView:
         namespace=session.namespace, user_id=session.user_id, agent_id=session.agent_id or None,
         ended_at=session.ended_at or None,
     )  # fmt: skip
+
+
+def _scope_of(session: Session) -> SessionScope:
+    return SessionScope(session.namespace, session.user_id, session.session_id)
 
 
 def scope_of_request(request: Request, namespace: str, user_id: str | None) -> SessionScope:

@@ -163,10 +163,11 @@ class StatusReport:
             )
             for each in self._thread_reports()
         }  # fmt: skip
-        waiting = services.indexing.waiting() or (
-            services.scoring_backfill.waiting() if services.indexing.serving() is not None else 0
-        )
-        status.queue = {"writes": services.store.queue_length(), "vectors": waiting}
+        status.queue = {
+            "writes": services.store.queue_length(),
+            "vectors": services.indexing.waiting(),
+            "comparisons": services.scoring_backfill.waiting() if services.indexing.serving() is not None else 0,
+        }
         status.lifecycle = self._lifecycle()
         with contextlib.suppress(FileNotFoundError):  # removed under the daemon's feet, which `state` tells
             status.disk = services.store.disk_bytes()

@@ -8,12 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnemo_core.text import text_features
+from mnemo_core.text.dates import time_mentions
 from mnemo_daemon.indexing.index import CommitIndex, IndexFile, Snapshots
 from mnemo_daemon.indexing.row_sums import Sums, mixed
+from mnemo_daemon.times import utc_offset, zone_name
 from mnemo_store.backend import Snapshot, TouchedMemory
 from mnemo_store.disk import Disk
 from mnemo_store.indexes import attributes
-from mnemo_store.indexes.attributes import NAMED, Arrays, AttributeStore
+from mnemo_store.indexes.attributes import MINUTE_MS, NAMED, NO_TEXT_TIMES, Arrays, AttributeStore, TextTimes
 from mnemo_store.indexes.lexical import term_key
 from mnemo_store.records import STATES, Memory, NoteFile
 
@@ -31,18 +33,34 @@ def shape_of(memory: Memory) -> int:
     return text_features.features_of_text(memory.content)
 
 
+def times_of(memory: Memory) -> TextTimes:
+    """The times that its text names: local ones, so that the columns of another time zone are others."""
+    named = time_mentions.named_times(memory.content, memory.event_at, memory.created_at, utc_offset)
+    if named is time_mentions.NO_TIMES:
+        return NO_TEXT_TIMES
+    ends = [bound for span in (named.event, named.other) for bound in (span or (0, 0))]
+    return TextTimes(*(min(max(each // MINUTE_MS, 0), _MINUTES_MAX) for each in ends))
+
+
+_MINUTES_MAX = np.iinfo(np.int32).max
+
+
 class AttributeIndex(CommitIndex):
     """An AttributeStore that follows the commits."""
 
     name = "columns"
     kind = attributes.KIND
     states = frozenset(STATES)
-    rules = ("shapes", text_features.RULES_VERSION)
     data: AttributeStore
 
     def __init__(self, data: AttributeStore | None = None) -> None:
         self.data = data or AttributeStore(linked=False)
         self._is_rebuilt = data is None
+
+    @property
+    def rules(self) -> tuple[str, Any]:
+        """Those of the features, and those of the times, which are local ones."""
+        return "shapes", f"{text_features.RULES_VERSION}, times {time_mentions.RULES_VERSION} in {zone_name()}"
 
     def __len__(self) -> int:
         return self.data.count_states(STATES)
@@ -50,7 +68,7 @@ class AttributeIndex(CommitIndex):
     def add(self, rows: Sequence[TouchedMemory]) -> None:
         for each in rows:
             if each.memory is not None:
-                self.data.put(each.number, each.memory, each.usage, shape_of(each.memory))
+                self.data.put(each.number, each.memory, each.usage, shape_of(each.memory), times_of(each.memory))
 
     def finish(self, snapshots: Snapshots | None) -> None:
         """Links the chunks of every note in the order of its file, and, after a rebuild, every session."""
@@ -71,7 +89,7 @@ class AttributeIndex(CommitIndex):
             if each.dropped:
                 self.data.drop(each.number)
             elif each.memory is not None:
-                self.data.put(each.number, each.memory, each.usage, shape_of(each.memory))
+                self.data.put(each.number, each.memory, each.usage, shape_of(each.memory), times_of(each.memory))
             elif each.usage is not None:
                 self.data.set_usage(each.number, each.usage)
         if files := {each.memory.managed: None for each in touched if each.memory is not None and each.memory.managed}:

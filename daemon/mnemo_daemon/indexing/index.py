@@ -83,8 +83,12 @@ class CommitIndex(ABC):
     name: ClassVar[str]  # in status and checks
     kind: ClassVar[str]  # of its file, NAME.view
     states: ClassVar[frozenset[str]]  # of the memories that it holds
-    rules: ClassVar[tuple[str, Any]]  # in its file: the version of the rules by which texts are read, by name
     data: IndexData
+
+    @property
+    @abstractmethod
+    def rules(self) -> tuple[str, Any]:
+        """The version of the rules by which texts are read, by its name in the file."""
 
     @abstractmethod
     def __len__(self) -> int:

@@ -42,7 +42,7 @@ class WordIndex(CommitIndex):
     name = "words"
     kind = lexical.KIND
     states = INDEXED_STATES
-    rules = ("claims", attribute_claims.RULES_VERSION)
+    rules: tuple[str, Any] = ("claims", attribute_claims.RULES_VERSION)
     data: LexicalIndex
 
     def __init__(self, data: LexicalIndex | None = None) -> None:

@@ -55,6 +55,7 @@ SCORED_TOGETHER = 64  # texts of a batch that are scored and written while the m
 SLICES_AHEAD = 8  # write turns that are waiting for the disk
 WORDS_KNOWN_MIN = 200  # memories from which on the word index can tell what is rare
 RARE_WORDS_KEPT = 50_000
+RARE_WORD_CHARS_MAX = 40  # longer ones hardly occur twice
 
 log = logging.getLogger("mnemo.intake")
 
@@ -324,12 +325,17 @@ class IngestPipeline:
             self._rarities = (known, kept)
 
         def rarity(asked: Sequence[str]) -> list[float]:
+            found: list[float] = []
             for word in asked:
-                if word not in kept:
+                rare = kept.get(word)
+                if rare is None:
                     terms = words.tokenizer.query_terms(word)
                     held = min((words.document_frequency(term) for term in terms), default=known)
-                    kept[word] = 1.0 - math.log1p(held) / math.log1p(known)
-            return [kept[word] for word in asked]
+                    rare = 1.0 - math.log1p(held) / math.log1p(known)
+                    if len(word) <= RARE_WORD_CHARS_MAX:
+                        kept[word] = rare
+                found.append(rare)
+            return found
 
         return rarity
 
@@ -363,8 +369,8 @@ class IngestPipeline:
         embedder, some = serving.embedder, list(texts.values())
         found = self._embedding.encode_each(embedder, some, on_this_thread=len(some) < BULK_FROM)
         for digest, (rows, codes) in zip(texts, found, strict=True):
-            self._indexing.handoff.add_tokens(embedder.space, digest, codes)
             halves = rows.astype(np.float16)
+            self._indexing.handoff.add_rows(embedder.space, digest, halves, codes)
             futures[digest].set_result(halves if np.isfinite(halves).all() else None)
 
     async def _wait(self, embedding: _PendingVectors, contexts: Sequence[_IngestContext]) -> None:

@@ -179,7 +179,7 @@ class NeighbourSearch:
                     found.add(each.place, memory_id, None)
                 continue
             for row in each.rows[:WINDOWS_MAX].astype(np.float32):
-                numbers, sims = serving.view.nearest(row, CANDIDATES, mask)
+                numbers, sims, _ = serving.view.nearest(row, CANDIDATES, mask)
                 near = sims >= limits[each.place]
                 ids = columns.ids(numbers[near].tolist())
                 for memory_id, sim in zip(ids, sims[near].tolist(), strict=True):

@@ -221,5 +221,6 @@ def _draft(memory: Memory) -> Draft:
     return Draft(
         content=memory.content, namespace=memory.namespace, user_id=memory.user_id, agent_id=memory.agent_id,
         run_id=memory.run_id, session_id=memory.session_id, trust=memory.trust, source=memory.source,
-        speaker=memory.speaker, event_at=memory.event_at, key=memory.key,
+        speaker=memory.speaker, kind=memory.kind, event_at=memory.event_at, created_at=memory.created_at,
+        key=memory.key,
     )  # fmt: skip

@@ -23,7 +23,7 @@ from mnemo_daemon.indexing.vectors.index_phases import ActiveIndex
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.knowledge.topic_file import Topic, TopicTree
 from mnemo_store.indexes.attributes import MemoryFilter
-from mnemo_store.records import STATES, embedded_text
+from mnemo_store.records import STATES, Memory, embedded_text
 from mnemo_store.store import Store
 
 CHANGES_MAX = 10  # that are worked in without a rebuild [G42],
@@ -98,13 +98,16 @@ class TreeBuilder:
 
     def texts(self, numbers: Iterable[int]) -> list[str]:
         """The texts of memories by their row ids, without those that are gone."""
+        return list(map(embedded_text, self._memories(numbers)))
+
+    def _memories(self, numbers: Iterable[int]) -> list[Memory]:
         found = []
         with self._store.snapshot() as snapshot:
             for number in numbers:
                 memory_id = snapshot.id_of(number)
                 memory = snapshot.memory(memory_id) if memory_id else None
                 if memory is not None and memory.state == "active" and SENSITIVE_TAG not in memory.tags:
-                    found.append(embedded_text(memory))
+                    found.append(memory)
         return found
 
     def counted(self, tree: TopicTree) -> TopicTree:
@@ -137,11 +140,13 @@ class TreeBuilder:
         return set(np.intersect1d(np.flatnonzero(mask), numbers).tolist())
 
     def _named(self, tree: TopicTree, vectors: NDArray[np.float16] | None) -> Generator[None, None, TopicTree]:
-        """The tree with names by words for topics that have none. vectors: of the rows; None: not known."""
+        """The tree with names by words for topics that have none, of what the person said where there is any. vectors:
+        of the rows; None: not known."""
         if all(topic.name for topic in tree.topics):
             return tree
         shape, by_leaf = Shape(tree.leaves, tree.parents()), rows_by_leaf(tree.leaves)
         hidden = self._sensitive(tree.numbers)
+        own = frozenset(tree.numbers[self._views.attributes.is_own(tree.numbers)].tolist())
         central = {} if vectors is None else _central_rows(tree.leaves, vectors, by_leaf)
         below: dict[int, list[int]] = {}
         for leaf in by_leaf:
@@ -154,10 +159,12 @@ class TreeBuilder:
                 continue
             shares = [central.get(leaf, by_leaf[leaf]) for leaf in leaves]
             each = SAMPLES if len(leaves) == 1 else -(-SAMPLES_OF_GROUP // len(leaves))
-            named_after = [[number for number in tree.numbers[share].tolist() if number not in hidden][:each]
-                           for share in shares]  # fmt: skip
-            sources = tuple(itertools.chain.from_iterable(named_after))
-            name = telling_words(self.texts(sources), look_up, len(self._views.lexical))
+            seen = [[number for number in tree.numbers[share].tolist() if number not in hidden] for share in shares]
+            said = [[number for number in some if number in own] for some in seen]
+            sources = tuple(itertools.chain.from_iterable(some[:each] for some in (said if any(said) else seen)))
+            memories = self._memories(sources)
+            speakers = {memory.speaker for memory in memories}
+            name = telling_words(list(map(embedded_text, memories)), look_up, len(self._views.lexical), speakers)
             topics[place] = msgspec.structs.replace(topic, name=name or topic.id, sources=sources, method="rule",
                                                     is_asked=False)  # fmt: skip
             yield

@@ -61,6 +61,7 @@ class TopicSummary(NamedTuple):
     parent: str  # "": a root
     level: int  # 0 of a root
     namespace: str
+    sources: tuple[int, ...] = ()  # row ids of the memories that the name was made of
 
 
 class TopicMembers(NamedTuple):
@@ -371,4 +372,5 @@ def _with_name(tree: TopicTree, topic: Topic, result: TaskResult[NameAnswer]) ->
 
 def _summary(topic: Topic, level: int, tree: TopicTree, *, sees_sensitive: bool) -> TopicSummary:
     count = topic.count if sees_sensitive else topic.open_count
-    return TopicSummary(topic.id, topic.name, topic.method, count, topic.parent, level, tree.scope.namespace)
+    namespace = tree.scope.namespace
+    return TopicSummary(topic.id, topic.name, topic.method, count, topic.parent, level, namespace, topic.sources)

@@ -9,6 +9,8 @@ from functools import partial
 from itertools import chain
 from typing import NamedTuple, TypeVar
 
+import msgspec
+
 from mnemo_core.lifecycle import erasure
 from mnemo_core.lifecycle.erasure import ErasurePlan, MemoryReferences
 from mnemo_core.sessions.session_rows import key_of
@@ -28,6 +30,7 @@ from mnemo_store.records import (
     NoteFile,
     PutMemory,
     PutNote,
+    PutTrash,
 )
 from mnemo_store.store import Store, WriteResult
 from mnemo_store.tables import DECISIONS, SESSIONS
@@ -137,12 +140,16 @@ def _drop_changes(_: Snapshot, changes: Sequence[Change], origin: ChangeOrigin) 
 def _clean_survivors(
     snapshot: Snapshot, ids: Sequence[str], plan: ErasurePlan, dropped: Collection[str], origin: ChangeOrigin
 ) -> WriteResult[None]:
-    changes = []
+    changes: list[Change] = []
     for memory_id in ids:
         memory = snapshot.memory(memory_id)
         after = erasure.without_references(memory, plan, dropped, snapshot.now) if memory is not None else None
-        if after is not None:
-            changes.append(PutMemory(data=after))
+        if after is None:
+            continue
+        changes.append(PutMemory(data=after))
+        entry = snapshot.trash(memory_id)
+        if entry is not None and entry.state == "compressed" and not after.superseded_by:  # restored, it is shown
+            changes.append(PutTrash(data=msgspec.structs.replace(entry, state="active")))
     return WriteResult(changes, None, origin.what, origin.group)
 
 

@@ -108,7 +108,7 @@ class ProfileService:
 
     def shown(self, wanted: MemoryFilter, projects: Sequence[str] = ()) -> Entries:
         """The entries that an agent gets unasked, of the user and of some projects: of each list those of the greatest
-        weight. None of their words came from a tool or an import."""
+        weight. All of their words came from the person or a note."""
         columns = self._views.attributes
         unasked = wanted._replace(source=PROFILE_SOURCE, states=("active",), trust_min=UNASKED_TRUST, tags=())
         rows = np.flatnonzero(columns.mask(unasked))

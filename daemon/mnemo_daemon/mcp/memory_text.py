@@ -1,9 +1,12 @@
 """Memories as agents get them: a short result for programs, and a paragraph to read."""
 
+from collections.abc import Iterable
+
 from msgspec import UNSET
 
 from mnemo_client.protocol.memories import MemoryView
 from mnemo_client.protocol.retrieval import RecalledMemory
+from mnemo_core.retrieval.context_block import OTHERS_HEADING, escape_content, grouped, inline_text
 from mnemo_daemon.mcp.tool_types import FoundMemory
 from mnemo_daemon.times import local_day
 
@@ -20,6 +23,7 @@ def memory_result(memory: MemoryView) -> FoundMemory:
         version=memory.version,
         tags=memory.tags,
     )
+    found.author = memory.author or UNSET
     if memory.note is None or memory.note.dated:
         found.date = local_day(memory.event_at)
     if memory.speaker:
@@ -40,10 +44,19 @@ def memory_result(memory: MemoryView) -> FoundMemory:
     return found
 
 
+def paragraphs(memories: Iterable[FoundMemory]) -> list[str]:
+    """Return the memories as paragraphs, those of others than the user behind the rest and under their heading."""
+    own = grouped(memories, lambda memory: memory.author or "")
+    first = next((place for place, memory in enumerate(own) if memory.author), len(own))
+    texts = list(map(paragraph, own))
+    return [*texts[:first], *([OTHERS_HEADING, *texts[first:]] if texts[first:] else [])]
+
+
 def paragraph(memory: FoundMemory) -> str:
-    """Return a line with id, date, trust and location, then the text."""
-    day = "" if memory.date is UNSET else memory.date
-    head = [f"[{memory.id}]", *(part for part in ("was" if memory.was else "", day) if part), memory.trust]
+    """Return a line with id, date, author or trust, and location, then the text, indented and escaped, so that it can
+    forge no line of the answer."""
+    day, author = "" if memory.date is UNSET else memory.date, memory.author or memory.trust
+    head = [f"[{memory.id}]", *(part for part in ("was" if memory.was else "", day) if part), author]
     if memory.state is not UNSET:
         head.append(memory.state)
     if memory.score is not UNSET:
@@ -56,4 +69,4 @@ def paragraph(memory: FoundMemory) -> str:
         head.append(f"tags: {', '.join(memory.tags)}")
     if memory.content_cut:
         head.append("cut to fit; memory_get returns the full text")
-    return f"{' · '.join(head)}\n{memory.content}"
+    return f"{' · '.join(map(inline_text, head))}\n  {escape_content(memory.content, of_others=bool(memory.author))}"

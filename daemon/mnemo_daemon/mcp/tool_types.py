@@ -9,6 +9,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from mnemo_client.protocol import choices
+from mnemo_client.protocol.primitives import QUESTION_CHARS_MAX
 
 CONTENT_CHARS_MAX = 8192  # SPEC 2.1
 RECALLED_DEFAULT = 8
@@ -66,7 +67,7 @@ class ToolArguments(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 class RecallArguments(ToolArguments):
     query: Annotated[
-        str, Meta(min_length=1, max_length=CONTENT_CHARS_MAX, description="What you want to know, in plain words.")
+        str, Meta(min_length=1, max_length=QUESTION_CHARS_MAX, description="What you want to know, in plain words.")
     ]
     limit: (
         Annotated[
@@ -133,7 +134,7 @@ class UpdateArguments(ToolArguments):
 
 class ContextArguments(ToolArguments):
     query: Annotated[
-        str, Meta(min_length=1, max_length=CONTENT_CHARS_MAX, description="The prompt or the subject of the work.")
+        str, Meta(min_length=1, max_length=QUESTION_CHARS_MAX, description="The prompt or the subject of the work.")
     ]
     token_budget: (
         Annotated[
@@ -165,7 +166,7 @@ class RestoreArguments(ToolArguments):
 class ExplainArguments(ToolArguments):
     id: Id
     query: Annotated[
-        str, Meta(min_length=1, max_length=CONTENT_CHARS_MAX, description="The query of the memory_recall to explain.")
+        str, Meta(min_length=1, max_length=QUESTION_CHARS_MAX, description="The query of the memory_recall to explain.")
     ]
     namespace: Namespace | UnsetType = UNSET
 
@@ -182,6 +183,7 @@ class FoundMemory(msgspec.Struct, kw_only=True, omit_defaults=True):
     namespace: str
     trust: str
     version: int
+    author: str | UnsetType = UNSET  # of what did not come from the user or their notes: data, never an instruction
     date: str | UnsetType = UNSET  # the day of the event; unset if only the time of its file is known
     score: float | UnsetType = UNSET
     tags: list[str] = []
@@ -203,6 +205,7 @@ class RecallToolResult(msgspec.Struct, kw_only=True):
     degraded: list[str]
     abstained: bool
     list_limit: int | UnsetType = UNSET  # the limit that was used because the question asks for a list
+    time: str | UnsetType = UNSET  # the time that the question names, with the number of its memories
 
 
 class RememberResult(msgspec.Struct, kw_only=True):

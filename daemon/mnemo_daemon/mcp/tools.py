@@ -24,7 +24,7 @@ from mnemo_client.protocol.retrieval import (
 )
 from mnemo_client.protocol.status import StatusAnswer
 from mnemo_daemon.errors import bad_value
-from mnemo_daemon.mcp.memory_text import memory_result, paragraph
+from mnemo_daemon.mcp.memory_text import memory_result, paragraphs
 from mnemo_daemon.mcp.route_client import RouteClient, segment
 from mnemo_daemon.mcp.tool_types import (
     RECALLED_DEFAULT,
@@ -80,14 +80,19 @@ async def recall(client: RouteClient, asked: RecallArguments) -> ToolCallResult:
     lines = [f"{len(answers)} of {answer.total} memories, namespace {answer.namespace}"]
     if answer.degraded:
         lines[0] += f" (answered without {', '.join(answer.degraded)})"
+    if answer.time is not None and answer.time.text:
+        result.time = answer.time.text
+        lines[0] += f"; {answer.time.text}"
     if answer.list_top_k:
         lines[0] += f"; the question asks for a list, so up to {answer.list_top_k} were looked for"
     if answer.abstained and answer.total:
         lines[0] += "; none is close enough to be an answer"
-    lines += [paragraph(memory) for memory in found[: len(answers)]]
+    of_others = [memory for memory in found[: len(answers)] if memory.author]
+    lines += paragraphs(memory for memory in found[: len(answers)] if not memory.author)
     if preferences:
         lines.append("Preferences that apply to every question:")
-        lines += [paragraph(memory) for memory in found[len(answers) :]]
+        lines += paragraphs(found[len(answers) :])
+    lines += paragraphs(of_others)
     return ToolCallResult(result, "\n\n".join(lines))
 
 
@@ -132,7 +137,7 @@ async def remember(client: RouteClient, asked: RememberArguments) -> ToolCallRes
 
 async def get(client: RouteClient, asked: GetArguments) -> ToolCallResult:
     found = memory_result(await client.ask("GET", _path(asked.id), MemoryView))
-    return ToolCallResult(found, paragraph(found))
+    return ToolCallResult(found, _text(found))
 
 
 async def list_recent(client: RouteClient, asked: ListArguments) -> ToolCallResult:
@@ -148,13 +153,13 @@ async def list_recent(client: RouteClient, asked: ListArguments) -> ToolCallResu
     if answer.cursor:
         result.cursor = answer.cursor
         lines[0] += f"; cursor {answer.cursor}"
-    return ToolCallResult(result, "\n\n".join((*lines, *map(paragraph, found))))
+    return ToolCallResult(result, "\n\n".join((*lines, *paragraphs(found))))
 
 
 async def update(client: RouteClient, asked: UpdateArguments) -> ToolCallResult:
     fields = _given(asked)
     found = memory_result(await client.ask("PATCH", _path(fields.pop("id")), MemoryView, Patch(**fields)))
-    return ToolCallResult(found, f"version {found.version}; the previous version is kept\n\n{paragraph(found)}")
+    return ToolCallResult(found, f"version {found.version}; the previous version is kept\n\n{_text(found)}")
 
 
 async def delete(client: RouteClient, asked: DeleteArguments) -> ToolCallResult:
@@ -170,7 +175,7 @@ async def delete(client: RouteClient, asked: DeleteArguments) -> ToolCallResult:
 
 async def restore(client: RouteClient, asked: RestoreArguments) -> ToolCallResult:
     found = memory_result(await client.ask("POST", f"{_path(asked.id)}/restore", MemoryView))
-    return ToolCallResult(found, f"restored\n\n{paragraph(found)}")
+    return ToolCallResult(found, f"restored\n\n{_text(found)}")
 
 
 async def explain(client: RouteClient, asked: ExplainArguments) -> ToolCallResult:
@@ -314,6 +319,10 @@ async def call(client: RouteClient, name: str, arguments: Any) -> ToolCallResult
 def as_json(result: msgspec.Struct) -> Any:
     """Return the result of a tool as values of JSON."""
     return msgspec.to_builtins(result)
+
+
+def _text(memory: FoundMemory) -> str:
+    return "\n\n".join(paragraphs([memory]))
 
 
 def _given(asked: ToolArguments) -> dict[str, Any]:

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnemo_core.lifecycle.versions import is_present, version_at
-from mnemo_core.text import text_features
 from mnemo_daemon.errors import Refusal
+from mnemo_daemon.indexing.attribute_index import shape_of, times_of
 from mnemo_store.backend import READ_SLICE, Snapshot
 from mnemo_store.batches import batched
 from mnemo_store.indexes.attributes import AttributeStore
@@ -126,7 +126,7 @@ class HistoryReader:
                     if memory is None or not is_present(memory) or not _shows(versions[-1].memory, without_tags):
                         continue
                     usage = snapshot.usage(memory_id)
-                    columns.put(len(memories), memory, usage, text_features.features_of_text(memory.content))
+                    columns.put(len(memories), memory, usage, shape_of(memory), times_of(memory))
                     memories.append(memory)
         return HistoricalState(seq, np.array(sorted(numbers), np.uint32), columns, tuple(memories))
 

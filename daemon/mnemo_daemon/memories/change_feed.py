@@ -1,7 +1,8 @@
 """The latest changes of the store, for readers that follow them. SPEC 13
 
-The feed keeps the last FEED_CHANGES changes, and each reader keeps its place in them, so that a slow reader occupies no
-memory and learns that it has missed changes. The feed has ids, namespaces and kinds of changes, no contents.
+The feed keeps the last FEED_CHANGES changes, of FEED_MEMORIES memories at most, and each reader keeps its place in
+them, so that a slow reader occupies no memory and learns that it has missed changes. The feed has ids, namespaces and
+kinds of changes, no contents.
 """
 
 import threading
@@ -15,6 +16,7 @@ from mnemo_store.records import DropMemory, Memory
 from mnemo_store.store import Commit
 
 FEED_CHANGES = 10_000
+FEED_MEMORIES = 20_000  # in all of these: one change of a bulk operation has hundreds, of some 300 bytes each
 READ_TOGETHER = 200  # changes that a reader takes at once
 
 ChangeKind = Literal["added", "changed", "trashed", "discarded", "erased"]
@@ -54,6 +56,7 @@ class ChangeFeed:
         self._lock = threading.Lock()
         self._changes: deque[FeedChange] = deque()
         self._size = size
+        self._memories = 0  # in all changes
         self._before = seq  # of the last change that is not kept
         self.seq = seq
         self._wakers: list[Callable[[], None]] = []
@@ -64,12 +67,16 @@ class ChangeFeed:
         with self._lock:
             if commit.seq <= self.seq:  # the store was replaced: nothing kept belongs to it
                 self._changes.clear()
+                self._memories = 0
                 self._before = commit.seq - 1
             self.seq = commit.seq
             if memories:
                 self._changes.append(FeedChange(commit.seq, commit.at, memories))
-                if len(self._changes) > self._size:
-                    self._before = self._changes.popleft().seq
+                self._memories += len(memories)
+                while len(self._changes) > self._size or (self._memories > FEED_MEMORIES and len(self._changes) > 1):
+                    gone = self._changes.popleft()
+                    self._memories -= len(gone.memories)
+                    self._before = gone.seq
             if not memories:
                 return
             wakers, self._wakers = self._wakers, []

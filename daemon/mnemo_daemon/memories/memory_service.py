@@ -8,6 +8,7 @@ import functools
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from mnemo_core.decay import MetaReader, epoch_of, present_usage
 from mnemo_core.ingest import mutations, trust, write_plan
+from mnemo_core.ingest.deduplication import is_other_event
 from mnemo_core.ingest.mutations import Decision, Draft
 from mnemo_core.ingest.write_plan import IngestItem, PendingSnapshot, StatedFact
 from mnemo_core.ingest.write_plan import WriteSnapshot as Reading
@@ -34,6 +36,7 @@ from mnemo_store.backend import Snapshot
 from mnemo_store.codec import id_key, id_text
 from mnemo_store.indexes.attributes import AttributeStore, MemoryFilter
 from mnemo_store.records import (
+    OWN_TRUSTS,
     Change,
     DropErasedText,
     DropSkip,
@@ -44,6 +47,7 @@ from mnemo_store.records import (
     PutExtraction,
     PutMemory,
     PutSkip,
+    PutUsage,
     Skip,
     Trust,
     Usage,
@@ -285,7 +289,11 @@ class MemoryService:
                 facts = stated_facts(after.content, after.speaker)
                 known += write_plan.put_facts(after, after.content, facts, snapshot, self._store.new_id)
             changes = authorised_changes([PutMemory(data=after)], snapshot, caller.trust)
-            changes += mutations.adjust_strength(present_usage(before, snapshot), before, after)
+            usage = present_usage(before, snapshot)
+            if caller.trust == trust.OWNER and before.trust not in OWN_TRUSTS:
+                usage = msgspec.structs.replace(usage, person_at=snapshot.now)
+                changes.append(PutUsage(data=usage))
+            changes += mutations.adjust_strength(usage, before, after)
             return WriteResult((*changes, *known), memory_id, "edit")
 
         return self._store.transact(decide, by=caller.name)
@@ -328,14 +336,22 @@ class MemoryService:
 
         return self._store.transact(decide, by=caller.name)
 
-    def record_use(self, ids: Sequence[str]) -> "Future[WriteReceipt[int]]":
-        """Record that these memories were recalled, which makes archived ones active again. SPEC 7.5, 9.4"""
+    def record_use(
+        self, ids: Sequence[str], seen: Mapping[str, int] = MappingProxyType({})
+    ) -> "Future[WriteReceipt[int]]":
+        """Record that these memories were recalled, which makes archived ones active again. SPEC 7.5, 9.4
+
+        seen: the last change (ms) of those that a person was shown.
+        """
 
         def decide(snapshot: Snapshot) -> WriteResult[int]:
             memories = [memory for memory_id in ids if (memory := snapshot.memory(memory_id)) is not None]
             changes: list[Change] = []
             for memory in memories:
-                changes += mutations.recall(memory, present_usage(memory, snapshot), snapshot.now)
+                usage = present_usage(memory, snapshot)
+                if seen.get(memory.id) == memory.modified_at:
+                    usage = msgspec.structs.replace(usage, person_at=snapshot.now)
+                changes += mutations.recall(memory, usage, snapshot.now)
             return WriteResult(changes, len(memories), RECALL)
 
         return self._store.transact(decide, by=BY_RECALL, background=True)
@@ -421,7 +437,10 @@ class MemoryService:
         scope = (draft.namespace, draft.user_id, draft.agent_id, draft.run_id)
         for memory_id in pending.ids_by_hash(*scope, content_hash(draft.content)):
             same = _existing(pending, memory_id)
-            if is_visible(same, caller) and not write_plan.is_outdated(same, item.said_at, pending):
+            if is_other_event(same, item.happened_at):
+                continue
+            speaks = same.trust in OWN_TRUSTS or draft.trust not in OWN_TRUSTS  # others do not stand for the person
+            if speaks and is_visible(same, caller) and not write_plan.is_outdated(same, item.said_at, pending):
                 return same
         return None
 

@@ -6,7 +6,9 @@ more in slices that share a group, and an undo that something stopped half-way i
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
+from itertools import islice
 from typing import NamedTuple
 
 import msgspec
@@ -53,6 +55,7 @@ from mnemo_store.records import (
 from mnemo_store.store import Store, WriteResult
 from mnemo_store.tables import CYCLES, DECISIONS
 
+CHANGES_TRIED = 100  # of the last, for one that can be undone
 REVERT_SEARCH = 10_000  # transactions looked back over for the last change to undo
 REVERTED_PER_WRITE = 500  # memories put back in one write turn [SPEC 3.2]
 NEWEST_CYCLE = "last"
@@ -108,10 +111,19 @@ class RevertService:
         or agent made: for an agent, the last one of its own. `cycle`: the end of its id, or NEWEST_CYCLE.
 
         Raises a Refusal: 404 where there is no such change or the caller does not see what it is about, 409 where
-        something came after it, 422 for what is a note's to say or lies before the history that is kept.
+        something came after it, 422 for what is a note's to say, is gone for good or lies before the history that is
+        kept. Where the last change cannot be undone, the message names the last one that can.
         """
         if cycle is not None:
             group = self._cycle_group(cycle)
+        try:
+            return self._revert(seq, group, caller, dry_run=dry_run)
+        except Refusal as refusal:
+            if seq is None and group is None and refusal.code == "refused":
+                refusal.message += self._last_possible(caller)
+            raise
+
+    def _revert(self, seq: int | None, group: str | None, caller: Caller, *, dry_run: bool) -> RevertResult:
         chosen = dict(self._chosen(seq, group, caller))
         of_cycle = self._cycle(group) if group is not None else None
         self._history.require_kept(min(chosen) - 1)
@@ -141,6 +153,12 @@ class RevertService:
             if not chosen:
                 raise Refusal(404, "not_found", f"there is no change of a group {group!r}", field="group")
             return chosen
+        for number, entry in self._latest(caller):
+            return self._of_group(entry.group) if entry.group else [(number, entry)]
+        raise Refusal(404, "not_found", "there is no change to undo")
+
+    def _latest(self, caller: Caller) -> Iterator[tuple[int, ChangeEntry]]:
+        """The changes that somebody made and nobody took back, newest first: for an agent, its own."""
         taken: set[int] = set()
         for number, entry in self._history.changes(max(0, self._store.seq - REVERT_SEARCH)):
             if number in taken or entry.by in LEFT_ALONE or not entry.ids:
@@ -148,8 +166,17 @@ class RevertService:
             if undoes := timeline.undone_seqs(entry.what):
                 taken |= undoes
             elif caller.trust == "user" or entry.by == caller.name:
-                return self._of_group(entry.group) if entry.group else [(number, entry)]
-        raise Refusal(404, "not_found", "there is no change to undo")
+                yield number, entry
+
+    def _last_possible(self, caller: Caller) -> str:
+        """Return what the refusal of an undo says of the last change that can be undone."""
+        for number, entry in islice(self._latest(caller), CHANGES_TRIED):
+            chosen = self._of_group(entry.group) if entry.group else [(number, entry)]
+            ids = list(dict.fromkeys(memory_id for _, each in chosen for memory_id in each.ids))
+            with suppress(Refusal):
+                if not any(each.what in FOR_GOOD for _, each in chosen) and self._plan(dict(chosen), ids, caller):
+                    return f"; the last change that can be undone is {number} ({entry.what})"
+        return ""
 
     def _cycle_group(self, cycle: str) -> str:
         """The group of a cycle that changed memories. Raises a Refusal."""

@@ -9,17 +9,18 @@ import bisect
 import datetime as dt
 import errno
 import hashlib
+import itertools
 import os
 import stat
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
-from mnemo_core.documents import blocks, chunking, file_formats, markup
+from mnemo_core.documents import blocks, chunking, file_formats, markup, noise
 from mnemo_core.documents.gitignore import DEFAULT_RULES, IGNORE_FILE, Rules, is_ignored, read_rules
 from mnemo_core.documents.note_dates import (
     HeadingDates,
@@ -30,9 +31,9 @@ from mnemo_core.documents.note_dates import (
 )
 from mnemo_core.documents.note_diff import text_hash
 from mnemo_core.ingest.note_sync import NoteChunk, NoteContent
-from mnemo_core.text import secrets
 from mnemo_core.text.cleaning import normalize_text, remove_private_spans, valid_tags
-from mnemo_core.text.secrets import SENSITIVE_TAG
+from mnemo_core.text.note_secrets import find_note_secrets
+from mnemo_core.text.secrets import SENSITIVE_TAG, SecretSpan
 from mnemo_daemon.notes import pdf_reader
 from mnemo_daemon.times import utc_offset
 from mnemo_store.records import NoteFile, NoteRoot
@@ -43,8 +44,11 @@ LINKS_MAX = 1000  # of one file
 OTHERS_NAMED_MAX = 5_000  # files of one root that are no notes: further ones are counted by what they are
 SUFFIX_CHARS_MAX = 16
 EXCLUDED_NAMES = "left out by a rule"  # of an ignore file, or by default
-WITHOUT_PASSAGE = "no passage: it is empty, or its front matter says `memory: false`"
-READER = 1  # grows with what is read of a file: those that were read by an older one are read again
+WITHOUT_PASSAGE = "no passage: its text and its name tell nothing, or its front matter says `memory: false`"
+NOISE = "no passage: it repeats a few words or signs and says nothing"
+PART_NOISE = "no passage of some parts, which repeat a few words or signs and say nothing"
+READER = 3  # grows with what is read of a file: those that were read by an older one are read again
+NOT_SHORTENED = frozenset({".canvas", ".ipynb", ".docx", ".pdf"})  # its text is made from data, or holds some
 WITH_INLINE_TAGS = frozenset({".md", ".markdown", ".txt", ".canvas", ".ipynb"})
 
 _OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -258,22 +262,28 @@ def parse_note(
     pages = file_formats.page_starts(text) if suffix == ".pdf" else None
     is_markup = suffix in markup.NOTE_SUFFIXES
     read = markup.parse if is_markup else file_formats.parse_format
+    whole, text = text, noise.without_repetitions(text) if suffix not in NOT_SHORTENED else text
     try:
         document = read(text, suffix, name[: -len(suffix)])
     except file_formats.FileFormatError as error:
         raise UnreadableNote(str(error)) from None
     has_inline_tags = suffix in WITH_INLINE_TAGS
-    secret_lines = _lines_of(text, secrets.find_secrets(text))
+    every = chunking.split_blocks(document.blocks)
+    pieces = noise.without_noise(every, is_shortened=text is not whole)
+    has_noise = len(pieces) < len(every) or text is not whole
+    if not every and (title := markup.title_passage(document, path)):
+        pieces = chunking.split_blocks(title)
+        is_markup = False  # it stands on none of the file's lines
+    secret_lines = _lines_of(text, find_note_secrets(text))
     own_date, other_date = _file_dates(document, path)
     headings = HeadingDates(utc_offset)
     chunks = []
-    for chunk in chunking.split_blocks(document.blocks):
+    with_secrets = frozenset() if is_markup else _with_secrets([chunk.text for chunk in pieces])
+    for place, chunk in enumerate(pieces):
         tags = (*document.meta.tags, *chunk.tags)
         if has_inline_tags and (inline := markup.inline_tags(chunk.text)):
             tags = (*tags, *inline)
-        if (secret_lines and _is_sensitive(chunk, secret_lines)) or (
-            not is_markup and secrets.find_secrets(chunk.text)
-        ):
+        if place in with_secrets or (secret_lines and _is_sensitive(chunk, secret_lines)):
             tags = (SENSITIVE_TAG, *tags)
         tags = valid_tags(tags)
         date = headings.nearest(chunk.headings)
@@ -292,8 +302,21 @@ def parse_note(
     meta = document.meta
     date = other_date if own_date is None else own_date
     return NoteContent(
-        file, tuple(chunks), meta.namespace or root.namespace, date, max(0, seen.mtime_ns // 1_000_000), meta.memory
+        file,
+        tuple(chunks),
+        meta.namespace or root.namespace,
+        date,
+        max(0, seen.mtime_ns // 1_000_000),
+        meta.memory,
+        has_noise,
     )
+
+
+def why_skipped(reading: NoteContent) -> str | None:
+    """The reason why a file that was read, or a part of it, is no memory; None where all of it is."""
+    if reading.remembered and reading.has_noise:
+        return PART_NOISE if reading.chunks else NOISE
+    return None if reading.remembered and reading.chunks else WITHOUT_PASSAGE
 
 
 def _text_of(data: bytes, suffix: str, is_stopping: Callable[[], bool]) -> str:
@@ -353,7 +376,7 @@ def with_new_place(file: NoteFile, seen: FileStat) -> NoteFile:
     )
 
 
-def _lines_of(text: str, spans: list[secrets.SecretSpan]) -> list[tuple[int, int]]:
+def _lines_of(text: str, spans: list[SecretSpan]) -> list[tuple[int, int]]:
     """The first and last line of each span, 1-based."""
     if not spans:
         return []
@@ -363,10 +386,17 @@ def _lines_of(text: str, spans: list[secrets.SecretSpan]) -> list[tuple[int, int
     return [(bisect.bisect_right(starts, span.start), bisect.bisect_right(starts, span.end - 1)) for span in spans]
 
 
+def _with_secrets(texts: Sequence[str]) -> frozenset[int]:
+    """The places of the texts that hold a secret, looked for in all of them at once: there may be thousands."""
+    starts = list(itertools.accumulate((len(text) + 2 for text in texts), initial=0))
+    spans = find_note_secrets("\n\n".join(texts))
+    return frozenset(bisect.bisect_right(starts, at) - 1 for span in spans for at in (span.start, span.end - 1))
+
+
 def _is_sensitive(chunk: chunking.Chunk, secret_lines: list[tuple[int, int]]) -> bool:
     if any(first <= chunk.last_line and chunk.first_line <= last for first, last in secret_lines):
         return True
-    return any(secrets.find_secrets(heading) for heading in chunk.headings)
+    return any(find_note_secrets(heading) for heading in chunk.headings)
 
 
 def _other_kind(entry: "os.DirEntry[str]") -> str:

@@ -18,12 +18,12 @@ from mnemo_core.ingest.note_sync import MEMORIES_A_TURN, NoteChanges, NotePlan, 
 from mnemo_daemon.history_names import BY_NOTES
 from mnemo_daemon.notes.folder_scan import (
     READER,
-    WITHOUT_PASSAGE,
     FileContent,
     FileStat,
     Folder,
     UnreadableNote,
     parse_note,
+    why_skipped,
     with_new_place,
 )
 from mnemo_daemon.notes.note_catalogue import KnownFile, NoteCatalogue
@@ -210,8 +210,7 @@ class NoteWriter:
         except UnreadableNote as error:
             self._on_skipped(found.root, path, str(error), content.seen)
             return
-        is_memory = reading.remembered and bool(reading.chunks)
-        self._on_skipped(found.root, path, None if is_memory else WITHOUT_PASSAGE, content.seen)
+        self._on_skipped(found.root, path, why_skipped(reading), content.seen)
         self._add(note_sync.plan_note(reading, before, self._texts(before)), len(content.data))
 
     def _add_gone(self, known: KnownFile, why: str) -> None:
@@ -417,7 +416,10 @@ def _first(snapshot: Snapshot, target: KnownFile) -> str:
 
 
 def _says_the_same(before: NoteFile, content: FileContent, root: NoteRoot) -> bool:
-    """True if nothing but the place of the file has changed; another name may be another title."""
-    named_alike = before.path.rpartition("/")[2] == content.seen.path.rpartition("/")[2]
+    """True if nothing but the place of the file has changed. Another name may be another title, and the path of a file
+    of one passage is perhaps its text."""
+    named_alike = before.path == content.seen.path or (
+        len(before.chunks) > 1 and before.path.rpartition("/")[2] == content.seen.path.rpartition("/")[2]
+    )
     is_same_text = before.hash == content.hash and before.reader == READER
     return named_alike and is_same_text and not before.missing and before.root == root.id

@@ -13,9 +13,11 @@ from mnemo_core.retrieval import abstention
 from mnemo_core.retrieval.ranking import rankers
 from mnemo_core.retrieval.ranking.rankers import Candidates, RankingRequest, RankingScores
 from mnemo_core.retrieval.ranking.ranking_features import FeatureTable
+from mnemo_core.retrieval.time_placement import with_bonus
 from mnemo_daemon.indexing.vectors.index_phases import ActiveIndex
 from mnemo_daemon.retrieval.candidates.candidate_set import CandidateSet
 from mnemo_daemon.retrieval.candidates.corpus import Corpus
+from mnemo_daemon.retrieval.candidates.time_channel import TimeMatch
 from mnemo_daemon.retrieval.question import SCORE_DIGITS, Hit, Question, reaches
 
 
@@ -94,6 +96,7 @@ class RecallContext:
     serving: ActiveIndex | None = None  # the vector index that is searched; None: words alone
     found: CandidateSet = dataclasses.field(init=False)
     fact_chains: tuple[FactChain, ...] = ()  # from the entities of the query
+    timed: TimeMatch | None = None  # of a question that names a time
     request: RankingRequest = dataclasses.field(init=False)  # as the ranker sees it
     learned: LearnedScores | None = None  # of the ranker `auto`
     candidates: Candidates = dataclasses.field(init=False)  # the ranker's arrays, a row for each of `found`
@@ -110,7 +113,11 @@ class RecallContext:
         self.scored = scored = rankers.score(self.request, self.candidates)
         order = rankers.order(scored, self.candidates)
         in_order = scored.scores[order]
-        order = order[(in_order > 0) & reaches(in_order, self.question.min_score)]
+        is_enough = (in_order > 0) & reaches(in_order, self.question.min_score)
+        if self.timed is not None:
+            self.rows = self._in_time(self.timed, order, is_enough)
+            return
+        order = order[is_enough]
         if self.question.sort == "recent":
             order = order[np.argsort(-self.candidates.event_at[order], kind="stable")]
         elif self.question.sort == "accessed":  # what was never recalled has 0, and comes last
@@ -118,3 +125,20 @@ class RecallContext:
         if self.found.rounds.any():
             order = order[np.argsort(self.found.rounds[order], kind="stable")]
         self.rows = order.tolist()
+
+    def _in_time(self, timed: TimeMatch, order: NDArray[np.intp], is_enough: NDArray[np.bool_]) -> list[int]:
+        """The places of the candidates, best first, by the time that the question names: what has an order in time
+        first, whatever its score is; else what lies inside is raised."""
+        places = np.searchsorted(self.found.numbers, timed.ordered)
+        first = places[self.found.numbers.take(places, mode="clip") == timed.ordered]
+        is_first = np.zeros(len(self.found.numbers), np.bool_)
+        is_first[first] = True
+        rest = order[is_enough & ~is_first[order]]
+        if timed.time.has_interval and not timed.time.is_only:
+            raised = with_bonus(self.scored.scores[rest], timed.is_inside(self.found.numbers[rest]), len(timed.inside))
+            rest = rest[np.argsort(-raised, kind="stable")]
+        if self.question.sort != "score":
+            times = self.candidates.event_at if self.question.sort == "recent" else self.candidates.last_accessed
+            rest = rest[np.argsort(-times[rest], kind="stable")]
+        rest = rest[np.argsort(self.found.rounds[rest], kind="stable")]
+        return [*first.tolist(), *rest.tolist()]

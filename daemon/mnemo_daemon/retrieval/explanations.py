@@ -336,9 +336,9 @@ def _channels(candidates: CandidateSet, ids: Sequence[str]) -> list[ChannelTrace
     for name, has_it, scores in (
         ("words", candidates.from_words, by_words), ("vectors", candidates.from_vectors, by_sims),
         ("neighbours", candidates.from_neighbours, None), ("core", candidates.from_core, None),
-        ("facts", candidates.from_facts, None),
+        ("facts", candidates.from_facts, None), ("time", candidates.from_time, None),
     ):  # fmt: skip
-        if (name == "vectors" and candidates.query is None) or (name == "facts" and not has_it.any()):
+        if (name == "vectors" and candidates.query is None) or (name in ("facts", "time") and not has_it.any()):
             continue
         rows = np.flatnonzero(has_it)
         if scores is not None:

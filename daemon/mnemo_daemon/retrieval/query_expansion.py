@@ -33,7 +33,12 @@ class QueryExpansion:
         hits: list[int] = []
         if question.phrasings:
             names, words = list(question.phrasings), added_words(question.phrasings, question.query)
-        elif question.expand == "false" or serving is None or not query_expansion.is_due(before):
+        elif (
+            question.expand == "false"
+            or serving is None
+            or context.timed is not None
+            or not query_expansion.is_due(before)
+        ):
             return
         else:
             hits = [int(context.found.numbers[row]) for row in context.rows[:HITS_MAX]]
@@ -41,7 +46,7 @@ class QueryExpansion:
             words = " ".join(names)
         if not words:
             return
-        wider = RecallContext(question, context.corpus, StageTimer(), serving)
+        wider = RecallContext(question, context.corpus, StageTimer(), serving, timed=context.timed)
         self._retrieval.search(wider, words=words)
         wider.request = context.request
         wider.found = _discounted(wider.found, hits)._replace(terms=context.found.terms)  # ranked by the query

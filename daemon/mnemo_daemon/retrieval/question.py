@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from mnemo_client.protocol.retrieval import RecallTrace
 from mnemo_core.retrieval.ranking.rankers import RANKER_TABLE, Mode, ModeUsed, Ranker
+from mnemo_core.text.dates.question_times import Order, QuestionTime
 from mnemo_daemon.memories.memory_service import MemoryDetails
 from mnemo_store.indexes.attributes import MemoryFilter
 
@@ -42,7 +43,9 @@ class Question(NamedTuple):
     explain: bool = False
     working_session: str | None = None
     working_any: bool = False  # `kinds` names `working`
+    limits_others: bool = False  # an agent gets the answer: what others wrote has a share of it
     as_of: int | None = None
+    time: QuestionTime | None = None  # that it names, unless the request says when
 
     @property
     def is_quick(self) -> bool:
@@ -80,6 +83,22 @@ class Hit(NamedTuple):
     is_cut: bool = False  # its content is a passage of the memory, which is larger than the budget
     others: int = 0  # further passages of its note, with `group_by`
     tokens: int = 0  # of its content
+    is_inside: bool | None = None  # it lies in the time that the question names; None: it names none
+    about: int | None = None  # ms; it is inside by this time, which its text names, and not by its event time
+
+
+class TimeOutcome(NamedTuple):
+    """The time that a question was read to name. within: of the hits, of: of all memories in scope. text: in words."""
+
+    begin: int | None
+    until: int | None
+    words: str
+    order: Order
+    within: int
+    of: int
+    before: int | None = None  # ms; with nothing inside, the last event before it
+    after: int | None = None
+    text: str = ""
 
 
 class RecallOutcome(NamedTuple):
@@ -94,6 +113,7 @@ class RecallOutcome(NamedTuple):
     abstained: bool = False
     tokens_needed: int = 0  # where nothing fits the budget whole, the tokens of the smallest
     expanded: tuple[str, ...] = ()  # the words or phrasings that were added to the query
+    time: TimeOutcome | None = None
     reason: str = ""  # why the language model did not do its part of what was requested
 
 

@@ -21,9 +21,10 @@ from mnemo_daemon.retrieval.context import RecallContext, StageTimer
 from mnemo_daemon.retrieval.explanations import Explainer
 from mnemo_daemon.retrieval.note_grouping import group_by_note
 from mnemo_daemon.retrieval.query_expansion import QueryExpansion
-from mnemo_daemon.retrieval.question import Question, RecallOutcome
+from mnemo_daemon.retrieval.question import Question, RecallOutcome, TimeOutcome
 from mnemo_daemon.retrieval.recall_diagnosis import RecallDiagnosis
 from mnemo_daemon.retrieval.result_builder import ResultBuilder
+from mnemo_daemon.retrieval.time_text import time_text
 from mnemo_store.indexes.vector_kernels import BadVector
 from mnemo_store.store import Store
 
@@ -78,7 +79,7 @@ class Recall:
         trace = self._explainer.trace(context) if question.explain else None
         return RecallOutcome(
             page.hits, page.tokens, len(context.rows), scored.ranker, context.degraded, context.took_ms, trace,
-            scored.mode, page.abstained, page.tokens_needed, context.expansion_terms,
+            scored.mode, page.abstained, page.tokens_needed, context.expansion_terms, _time_outcome(context),
         )  # fmt: skip
 
     def why(self, question: Question, memory_id: str) -> WhyAnswer:
@@ -131,3 +132,17 @@ class Recall:
         reranks = rankers.RANKER_TABLE[scored.ranker].reranks and scored.mode != "cross_encoder"
         if reranks and encoder is not None and encoder.failure:
             yield "reranker"
+
+
+def _time_outcome(context: RecallContext) -> TimeOutcome | None:
+    """The time that the question was read to name, and how many memories lie in it."""
+    timed = context.timed
+    if timed is None:
+        return None
+    time, hits, of = timed.time, context.page.hits, len(timed.inside)
+    first = timed.first_at if hits and len(timed.ordered) else None
+    text = time_text(time, of, (timed.before, timed.after), first, context.question.filter.now)
+    within = sum(hit.is_inside is True for hit in hits)
+    return TimeOutcome(
+        time.begin, time.until, time.words, time.order, within, of, timed.before, timed.after, text
+    )  # fmt: skip

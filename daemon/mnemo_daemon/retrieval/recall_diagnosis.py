@@ -173,7 +173,8 @@ def sentence(diagnosis: WhyAnswer, asked: DiagnosedRecall) -> str:
         case "not_found":
             if asked.number is None:
                 return "It has only just come, and is not searched yet."
-            return f"No channel found it: {_by_words(diagnosis)}{_by_meaning(diagnosis)}."
+            by_meaning = _by_meaning(diagnosis, asked.context.found.graph_rows)
+            return f"No channel found it: {_by_words(diagnosis)}{by_meaning}."
         case "not_ranked":
             return f"It was found, but {_under(diagnosis, asked, question)}."
         case "held_back":
@@ -199,15 +200,17 @@ def _by_words(diagnosis: WhyAnswer) -> str:
     return f"by words ({has_these}) it is number {words.rank}, and {words.looked_at} were looked at"
 
 
-def _by_meaning(diagnosis: WhyAnswer) -> str:
+def _by_meaning(diagnosis: WhyAnswer, graph_rows: int) -> str:
     vectors = next((each for each in diagnosis.channels if each.name == "vectors"), None)
     if vectors is None:
         return ", and only words were looked for"
     if vectors.rank is None:
         return ", and it has no vector yet"
-    return (
-        f"; by meaning (cosine {vectors.score:.2f}) it is number {vectors.rank}, and {vectors.looked_at} were looked at"
-    )
+    place = f"; by meaning (cosine {vectors.score:.2f}) it is number {vectors.rank}"
+    if graph_rows and vectors.rank <= vectors.looked_at:
+        looked_at = f"but the graph search, which looked at {graph_rows} vectors, did not meet it"
+        return f"{place}, {looked_at}; `exact` compares all"
+    return f"{place}, and {vectors.looked_at} were looked at"
 
 
 def _under(diagnosis: WhyAnswer, asked: DiagnosedRecall, question: Question) -> str:

@@ -16,6 +16,7 @@ from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.memories.memory_service import MemoryDetails, details_of
 from mnemo_daemon.models.embedders.embedding import EmbeddingService, QueryTokens
 from mnemo_daemon.retrieval.candidate_reader import CandidateReader
+from mnemo_daemon.retrieval.candidates.candidate_set import is_among
 from mnemo_daemon.retrieval.context import CutoffEvidence, RecallContext, ResultPage
 from mnemo_daemon.retrieval.question import BestPassage, Hit
 from mnemo_store.backend import Snapshot
@@ -42,14 +43,16 @@ class ResultBuilder:
         """Select the memories to return from the ranked candidates, and decode them."""
         question, found, serving = context.question, context.found, context.serving
         rows, evidence = context.rows, None
+        in_order = context.timed is not None and len(context.timed.ordered) > 0
         if question.is_cut or question.explain:
             evidence = self._evidence(context)
             if question.is_cut:
-                kept = evidence.kept_rows
+                kept = evidence.kept_rows | _kept_in_time(context, evidence)
                 rows = [row for row in rows if row in kept]
         wanted = SelectionRequest(
             question.top_k, question.offset, question.token_budget, question.preferences == "first",
-            question.sort == "score", question.as_of,
+            question.sort == "score" and not in_order, question.as_of, question.limits_others,
+            by_event=context.timed is not None,
         )  # fmt: skip
         asked = found.query
         if asked is not None and serving is not None and question.excerpt_query not in ("", question.query):
@@ -184,6 +187,16 @@ class ResultBuilder:
         return marks, (end and tokenizer.highlight_spans(memory.content, rest + query[end:])) or marks
 
 
+def _kept_in_time(context: RecallContext, evidence: CutoffEvidence) -> frozenset[int]:
+    """The rows that the end of the list leaves in: what has an order in time, where its scores mean nothing."""
+    timed = context.timed
+    if timed is None or not len(timed.ordered):
+        return frozenset()
+    if timed.time.order:  # the one that was asked for, unless nothing answers
+        return frozenset(context.rows[:1]) if evidence.kept.any() else frozenset()
+    return frozenset(np.flatnonzero(is_among(np.sort(timed.ordered), context.found.numbers)).tolist())
+
+
 def _hit(context: RecallContext, chosen: SelectedMemory, answer: MemoryDetails) -> Hit:
     found, scored = context.found, context.scored
     own, ranked_as = (np.flatnonzero(found.numbers == number) for number in (chosen.number, chosen.ranked_as))
@@ -191,7 +204,8 @@ def _hit(context: RecallContext, chosen: SelectedMemory, answer: MemoryDetails) 
     names = found.channels_of(own[0]) if len(own) else ["updates"] if len(ranked_as) else ["preferences"]
     places = np.concatenate((own, ranked_as))  # a newer value has the score of the place that it takes
     score, relevance = (float(each[places].max(initial=0.0)) for each in (scored.scores, scored.relevance))
+    is_inside, about = context.timed.place_of(chosen.number) if context.timed is not None else (None, None)
     return Hit(
         answer, score, relevance, tuple(names), was=chosen.is_earlier_value, preference=chosen.is_preference,
-        others=context.grouped_counts.get(chosen.ranked_as, 0),
+        others=context.grouped_counts.get(chosen.ranked_as, 0), is_inside=is_inside, about=about,
     )  # fmt: skip

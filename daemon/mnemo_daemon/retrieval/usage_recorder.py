@@ -3,7 +3,8 @@
 import logging
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 from mnemo_daemon.memories.memory_service import MemoryService
 from mnemo_daemon.retrieval.question import Hit
@@ -22,20 +23,22 @@ class UsageRecorder:
 
     def __init__(self, memories: MemoryService) -> None:
         self._memories = memories
-        self._ids: dict[str, None] = {}
+        self._ids: dict[str, int] = {}  # the last change (ms) of what a person recalled; 0: an agent recalled it
         self._lock = threading.Lock()
         self._since = 0.0
 
-    def record(self, hits: Sequence[Hit]) -> None:
+    def record(self, hits: Sequence[Hit], *, by_person: bool = False) -> None:
         """Note the hits that fit well enough as recalled."""
-        self.record_ids(hit.details.memory.id for hit in hits if hit.relevance > RELEVANCE_MIN)
+        found = [hit.details.memory for hit in hits if hit.relevance > RELEVANCE_MIN]
+        seen = {memory.id: memory.modified_at for memory in found} if by_person else {}
+        self.record_ids((memory.id for memory in found), seen)
 
-    def record_ids(self, memory_ids: Iterable[str]) -> None:
-        """Note memories as recalled."""
+    def record_ids(self, memory_ids: Iterable[str], seen: Mapping[str, int] = MappingProxyType({})) -> None:
+        """Note memories as recalled. seen: the last changes of those that a person recalled."""
         with self._lock:
             if not self._ids:
                 self._since = time.monotonic()
-            self._ids.update(dict.fromkeys(memory_ids))
+            self._ids.update({each: seen.get(each) or self._ids.get(each, 0) for each in memory_ids})
 
     def is_due(self) -> bool:
         """True if something has waited for WRITE_SECONDS."""
@@ -44,9 +47,9 @@ class UsageRecorder:
     def write(self) -> None:
         """Hand what has gathered to the store."""
         with self._lock:
-            ids, self._ids = list(self._ids), {}
-        for some in batched(ids, PENDING_MAX):
+            ids, self._ids = self._ids, {}
+        for some in batched(list(ids.items()), PENDING_MAX):
             try:
-                self._memories.record_use(some)
+                self._memories.record_use([each for each, _ in some], dict(some))
             except StoreError as error:
                 log.info("touches were not written: %s", error)

@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from mnemo_core.sessions.hot_buffer import HotBuffer, HotItem
 from mnemo_core.sessions.tiers import SessionScope
 
-SESSIONS_MAX = 256  # the one that recalled longest ago goes first
+SESSIONS_MAX = 256  # the one that recalled longest ago goes first,
+BYTES_MAX = 4 << 20  # also where all items are more: 150 sessions of usual turns, 24 of turns of 8192 characters
 
 
 class HotBuffers:
@@ -19,6 +20,7 @@ class HotBuffers:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._buffers: OrderedDict[SessionScope, HotBuffer] = OrderedDict()
+        self._bytes = 0  # of all
 
     def items(self, scope: SessionScope) -> tuple[HotItem, ...]:
         """The items of a session, the one that was recalled last first."""
@@ -30,12 +32,15 @@ class HotBuffers:
         with self._lock:
             buffer = self._buffers.setdefault(scope, HotBuffer())
             self._buffers.move_to_end(scope)
+            self._bytes -= buffer.bytes
             for item in items:
                 buffer.put(item)
-            while len(self._buffers) > SESSIONS_MAX:
-                self._buffers.popitem(last=False)
+            self._bytes += buffer.bytes
+            while len(self._buffers) > SESSIONS_MAX or (self._bytes > BYTES_MAX and len(self._buffers) > 1):
+                self._bytes -= self._buffers.popitem(last=False)[1].bytes
 
     def clear(self) -> None:
         """Forget every item: a vector tells what an erased text was about."""
         with self._lock:
             self._buffers.clear()
+            self._bytes = 0

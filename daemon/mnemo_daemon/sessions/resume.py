@@ -16,7 +16,7 @@ from mnemo_core.decay import epoch_of
 from mnemo_core.llm.tasks import TaskInputs
 from mnemo_core.llm.writing.resume_compress import LINES_MAX, RESUME_COMPRESS
 from mnemo_core.llm.writing.summarize import select_sentences
-from mnemo_core.retrieval.context_block import ContextLine
+from mnemo_core.retrieval.context_block import ContextLine, author_of
 from mnemo_core.sessions.resume import (
     CORE_TOKENS,
     READ_MAX,
@@ -29,6 +29,7 @@ from mnemo_core.sessions.resume import (
     fill_section,
     fitting_topics,
     fitting_triggers,
+    others_budget,
     recent_since,
     render_resume,
 )
@@ -64,6 +65,7 @@ class Resume(NamedTuple):
     core: ResumeSection
     profile: ResumeSection
     recent: ResumeSection
+    others: ResumeSection
     lists: ResumeLists
     shown: list[tuple[str, str]]
 
@@ -96,22 +98,29 @@ class ResumeService:
         is_core = (layer == LAYERS.index("core")) & ~is_elsewhere
         is_core[is_core] = ~_is_session_note(columns, wanted, rows[is_core])
         is_crumb = columns.values("category", rows) == CATEGORIES.index("crumb")
-        recent = _by_change(columns, rows[~is_core & ~is_elsewhere & ~is_crumb])
+        is_own, is_listed = columns.is_own(rows), ~is_core & ~is_elsewhere & ~is_crumb
+        recent = _by_change(columns, rows[is_own & is_listed])
+        later = _by_change(columns, rows[~is_own & is_listed])
         working, buffer = (_count(managed[layer == LAYERS.index(name)]) for name in ("working", "buffer"))
         lists = self._lists(columns, wanted, rows)
         with self._store.snapshot() as snapshot:
-            core = by_weight(columns, rows[is_core & (managed == 0)], epoch_of(snapshot))
+            core = by_weight(columns, rows[is_core & is_own & (managed == 0)], epoch_of(snapshot))
+            first = by_weight(columns, rows[is_core & ~is_own], epoch_of(snapshot))
             core_section = fill_section(
                 self._memories(snapshot, columns.ids(core[:READ_MAX]), shown), len(core), CORE_TOKENS
             )
             entries = self._changes(snapshot, columns, recent[:READ_MAX], managed, shown)
             recent_section = fill_section(entries, len(recent), RECENT_TOKENS)
+            of_others = np.concatenate((first, later))
+            entries = self._memories(snapshot, columns.ids(of_others[:READ_MAX]), shown)
+            budget = others_budget(core_section, profile, recent_section)
+            others = fill_section(entries, len(of_others), budget)
         with self._lock:
             self._left = core_section.left[:LINES_MAX]
-        text = render_resume(working, buffer, core_section, recent_section, lists, profile)
-        whole = {*core_section.ids, *profile.ids, *recent_section.ids}
+        text = render_resume(working, buffer, core_section, recent_section, lists, profile, others)
+        whole = {*core_section.ids, *profile.ids, *recent_section.ids, *others.ids}
         shown = [(each, content) for each, content in shown if each in whole]
-        return Resume(text, working, buffer, core_section, profile, recent_section, lists, shown)
+        return Resume(text, working, buffer, core_section, profile, recent_section, others, lists, shown)
 
     def triggers(self, wanted: MemoryFilter, action: str, limit: int) -> list[MemoryDetails]:
         """The memories to be read before an action, by weight. None of them came from a tool or an import."""
@@ -187,7 +196,7 @@ class ResumeService:
                 content = _content(memory)
                 shown.append((memory.id, content))
                 date = local_day(memory.event_at)
-                line = ContextLine(memory.id, memory.kind, date, content)
+                line = ContextLine(memory.id, memory.kind, date, content, author=author_of(memory))
                 yield ResumeEntry(line, self._short.get((memory.id, memory.version), ""))
 
     def _changes(
@@ -211,16 +220,15 @@ class ResumeService:
 
     def _lists(self, columns: AttributeStore, wanted: MemoryFilter, rows: Numbers) -> ResumeLists:
         trusted = columns.mask(wanted._replace(states=("active",), trust_min="agent"))
-        used: dict[str, int] = {}
+        used: tuple[dict[str, int], dict[str, int]] = {}, {}  # of others, and of the person
         for tag, numbers in columns.numbers_by_tag(TRIGGER_TAG).items():
             numbers = numbers[numbers < len(trusted)]
-            if trusted[numbers].any():
-                used[tag.removeprefix(TRIGGER_TAG)] = int(
-                    columns.values("access_count", numbers[trusted[numbers]]).sum()
-                )
+            if len(numbers := numbers[trusted[numbers]]):
+                is_own = bool(columns.is_own(numbers).any())
+                used[is_own][tag.removeprefix(TRIGGER_TAG)] = int(columns.values("access_count", numbers).sum())
         topics = self._topics(wanted) if not wanted.tags and wanted.agent_id is None else []
-        triggers = fitting_triggers(sorted(used, key=lambda name: (-used[name], name)))
-        return ResumeLists(fitting_topics(topics), len(topics), triggers)
+        of_others, own = (fitting_triggers(sorted(each, key=lambda name: (-each[name], name))) for each in used)
+        return ResumeLists(fitting_topics(topics), len(topics), own, of_others)
 
 
 def _content(memory: Memory) -> str:

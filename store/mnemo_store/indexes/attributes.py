@@ -27,6 +27,7 @@ from mnemo_store.records import (
     CATEGORIES,
     KINDS,
     LAYERS,
+    OWN_TRUSTS,
     STATES,
     TIERS,
     TRUSTS,
@@ -37,7 +38,7 @@ from mnemo_store.records import (
     text_hash,
 )
 
-KIND = "columns-4"  # of the index file
+KIND = "columns-5"  # of the index file
 
 NAMED = ("namespace", "user_id", "agent_id", "run_id", "session_id", "speaker", "source", "managed")
 CODED = {"kind": KINDS, "category": CATEGORIES, "layer": LAYERS, "trust": TRUSTS, "state": STATES}
@@ -52,6 +53,7 @@ _DTYPES: dict[str, Any] = {
     "text_high": np.uint64, "text_low": np.uint64,  # text_hash of the embedded text
     "state": np.uint8, "kind": np.uint8, "category": np.uint8, "layer": np.uint8, "trust": np.uint8,
     "pinned": np.uint8,
+    "dated": np.uint8,  # 0 for a passage of a note whose event_at is only when its file was changed
     "tier": np.uint8,  # 0 for a memory that is no turn, else 1 + its place in TIERS
     "namespace": np.int32, "user_id": np.int32, "agent_id": np.int32, "run_id": np.int32, "session_id": np.int32,
     "speaker": np.int32, "source": np.int32, "managed": np.int32,
@@ -61,9 +63,26 @@ _DTYPES: dict[str, Any] = {
     "access_count": np.int32, "repetition_count": np.int32, "tokens": np.int32,
     "before": np.int32, "after": np.int32,
     "shape": np.uint32, "words": np.uint16,  # features of the text, as given by the caller; its words by white space
+    # Times that the text names, in minutes since the epoch, as given by the caller; 0 and 0: none. Of the event that
+    # it describes, and of another one.
+    "told_from": np.int32, "told_until": np.int32, "named_from": np.int32, "named_until": np.int32,
 }  # fmt: skip
 # Values of a number without a memory; else 0.
 _EMPTY = {"state": _NO_STATE, "before": _NO_NEIGHBOUR, "after": _NO_NEIGHBOUR}
+
+MINUTE_MS = 60_000  # the unit of the times that texts name
+
+
+class TextTimes(NamedTuple):
+    """Times that a text names, in minutes since the epoch, each up to but not including its end."""
+
+    told_from: int = 0
+    told_until: int = 0
+    named_from: int = 0
+    named_until: int = 0
+
+
+NO_TEXT_TIMES = TextTimes()
 
 MASKS_KEPT = 8  # filters whose masks are cached until a row changes: clients repeat their filters
 
@@ -131,7 +150,9 @@ class AttributeStore:
         self._masks: dict[MemoryFilter, _CachedMask] = {}
         self._narrowed: tuple[NDArray[np.bool_], bytes, _CachedMask] | None = None  # the last `exclude`
 
-    def put(self, number: int, memory: Memory, usage: Usage | None, shape: int = 0) -> None:
+    def put(
+        self, number: int, memory: Memory, usage: Usage | None, shape: int = 0, times: TextTimes = NO_TEXT_TIMES
+    ) -> None:
         """Sets the row of a memory and links it into its session; usage None leaves its usage as it is, which in a new
         row is that of a memory never used.
 
@@ -148,11 +169,11 @@ class AttributeStore:
                 "text_high": int.from_bytes(digest[:8], "big"), "text_low": int.from_bytes(digest[8:], "big"),
                 "importance": memory.importance, "decay_rate": memory.decay_rate, "created_at": memory.created_at,
                 "modified_at": memory.modified_at, "event_at": memory.event_at, "expires_at": memory.expires_at,
-                "tokens": 0, "shape": shape, "words": words,
+                "tokens": 0, "shape": shape, "words": words, **times._asdict(),
             }  # fmt: skip
             for name, choices in CODED.items():
                 row[name] = choices.index(getattr(memory, name))
-            row["pinned"] = memory.pinned
+            row["pinned"], row["dated"] = memory.pinned, memory.note is None or memory.note.dated
             row["tier"] = 0 if memory.turn is None else 1 + TIERS.index(memory.turn.tier)
             for name in NAMED:
                 row[name] = self._code(name, getattr(memory, name))
@@ -256,6 +277,10 @@ class AttributeStore:
             return np.zeros(numbers.shape, array.dtype)
         taken: NDArray[Any] = array.take(numbers, mode="clip" if clip else "raise")
         return taken
+
+    def is_own(self, numbers: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
+        """A mask of those that the person said, or has in notes; a number out of range gives any value."""
+        return np.isin(self.values("trust", numbers, clip=True), [TRUSTS.index(trust) for trust in OWN_TRUSTS])
 
     def _live(self, name: str) -> NDArray[Any]:
         """The array itself, which the writer changes: for callers that hold the lock or read it only once."""

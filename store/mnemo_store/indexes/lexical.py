@@ -370,6 +370,7 @@ class LexicalIndex:
         slots = np.full(len(numbers), -1, np.intp)
         slots[known] = found.slot_of[numbers[known]]
         lost = known[(slots[known] < 0) | (slots[known] >= len(found.numbers))]
+        slots[lost] = -1  # also of one that was put since
         if len(lost) and self._vacated != found.vacated:  # the postings still have those that died or moved since
             alive = found.slots[np.isfinite(found.lengths)]
             alive = alive[np.isin(found.numbers[alive], numbers[lost])]

@@ -108,6 +108,7 @@ _APOSTROPHES = frozenset("\u2019\u02bc\u2032")
 _HYPHENS = frozenset("\u2010\u2212")
 _BREAK = "\u200b"  # zero-width space: invisible, yet it ends a word
 _FOLDS_KEPT = 8192  # character clusters whose folding is cached; a text has some hundreds, Chinese thousands
+_CLUSTER_KEPT_MAX = 8  # characters; a longer cluster is no letter, and may be a whole text of accents
 
 
 def chunks(text: str) -> list[str]:
@@ -159,7 +160,8 @@ def _folded(chunk: str) -> _FoldedText:
     begins = [i for i, character in enumerate(chunk) if i == 0 or not _extends(character)]
     plain, shape, starts, ends = [], [], [], []
     for start, end in zip(begins, [*begins[1:], len(chunk)], strict=True):
-        letters, shapes = _fold(chunk[start:end])
+        cluster = chunk[start:end]
+        letters, shapes = _fold(cluster) if len(cluster) <= _CLUSTER_KEPT_MAX else _fold.__wrapped__(cluster)
         plain.append(letters)
         shape.append(shapes)
         starts += [start] * len(letters)

@@ -28,6 +28,7 @@ CODE_MAX = 127  # the largest 8-bit code, for the row's largest component
 ROUNDING = 1e-5  # above the sum of all float32 rounding in a comparison of two approximate scores
 LOW_HALF = 2048.0  # 2^11: scales the part of a component that f16 loses back into its range
 FETCH_GROWTH = 4  # factor by which more is fetched when too little came
+GATHERED_COST = 5  # a row that is gathered from among others costs as much as so many that are compared in place
 
 
 class BadVector(ValueError):
@@ -39,6 +40,7 @@ class VectorHits(NamedTuple):
 
     numbers: NDArray[np.uint32]
     sims: NDArray[np.float32]
+    graph_rows: int = 0  # rows of the graph that were looked at; 0: every row in scope was compared
 
 
 class RowBlock(NamedTuple):
@@ -186,22 +188,16 @@ def find_candidates(moment: RowsSnapshot, question: QueryVector, rows: Positions
 
     At least `fetch` rows reach the fetch-th highest lower bound, so a row whose upper bound is below it is out.
     """
-    rejected: Mask | None = None
-    if rows is None:
-        rejected = None if moment.alive.all() else ~moment.alive
-    elif 2 * len(rows) > len(moment.alive):  # comparing all rows in place costs less than gathering these
-        rejected = np.ones(len(moment.alive), np.bool_)
-        rejected[rows] = False
-        rows = None
-    estimates, slacks = moment.estimates(question, rows), moment.take("slacks", rows)
-    if rejected is not None:
-        np.copyto(estimates, -np.inf, where=rejected)
+    if rows is None and not moment.alive.all():
+        rows = np.flatnonzero(moment.alive)
+    if rows is not None and GATHERED_COST * len(rows) > len(moment.alive):
+        estimates = moment.estimates(question, None).take(rows)
+    else:
+        estimates = moment.estimates(question, rows)
+    slacks = moment.take("slacks", rows)
     place = max(0, len(estimates) - fetch)
     reached = np.partition(estimates - slacks, place)[place] - 2 * question.slack - np.float32(ROUNDING)
-    possible = estimates + slacks >= reached
-    if rejected is not None:
-        possible &= ~rejected
-    near = np.flatnonzero(possible)
+    near = np.flatnonzero(estimates + slacks >= reached)
     return near if rows is None else rows[near]
 
 

@@ -7,8 +7,11 @@ leaves dead rows behind. A search combines three methods, which end in the same 
     exact    Every row in scope is compared through 8-bit codes, whose error is known for each row, and every row that
              could still be among the best is scored again from its f16 form. So this is exact, though it reads a
              quarter of the bytes of float32 (tests/bench/bench_vectors.py measures both).
-    graph    Above EXACT_MAX rows: a usearch index over the rows up to some serial, on disk, mapped read-only.
-    delta    The rows after that serial, exactly.
+    graph    Above EXACT_MAX rows: a usearch index over the rows up to some serial, on disk, mapped read-only. It finds
+             SEARCH_WIDTH rows or more, of which the best are returned: a narrower search misses what questions ask for,
+             which are farther from every passage than passages are from each other. Of equal rows it has only one: a
+             thousand of them, with edges to each other alone, would cut it apart.
+    delta    The rows after that serial, and those left out of the graph, exactly.
 
 The score of a row depends on the query and on that row alone, and ties go by number: an exact answer is the same to the
 byte whatever order the memories came in.
@@ -43,6 +46,7 @@ from mnemo_store.errors import EmbeddingSpaceMismatch, IndexMismatch
 from mnemo_store.indexes import index_file
 from mnemo_store.indexes.vector_kernels import (
     FETCH_GROWTH,
+    GATHERED_COST,
     BadVector,
     Codes,
     Floats,
@@ -68,7 +72,9 @@ VIEW_FILE = "vectors.view"
 VIEW_KIND = "vectors-2"
 BASE_KIND = "vectors-base-2"
 
-EXACT_MAX = 20_000  # rows; up to here every search is exact. SPEC 7.2
+# Rows; up to here every search is exact, for at most 5 ms of processor: 2.9 to 4.8 ms for 100,000 rows of 384
+# dimensions (tests/bench/bench_vectors.py, two cores at 2.5 GHz that others load). SPEC 7.2
+EXACT_MAX = 100_000
 NUMBER_MAX = 1 << 26  # a number above this is an error: two arrays are as long as the highest one
 WINDOWS_MAX = 0xFFFF  # rows of one number
 
@@ -76,12 +82,11 @@ CAPACITY_MIN = 256  # rows; the first allocation
 TAIL_MAX = 4_096  # rows (4.8 MB at 384 dimensions) that a save may rewrite before they go into the base
 TAIL_SHARE = 8  # or an eighth of the base, where that is more: each row is then rewritten 8 times at most
 
-CONNECTIVITY = 16  # edges a node. With these three recall@10 is above 0.99 at 100,000: tests/bench/bench_vectors.py
+CONNECTIVITY = 16  # edges a node
 EXPANSION_ADD = 128  # candidates considered to place a row
-EXPANSION_SEARCH = 64  # and to find one; usearch considers as many as are fetched, if that is more
+SEARCH_WIDTH = 1_000  # and to answer a query, which costs what comparing EXACT_MAX rows does
 WHOLE_GRAPH_MAX = 1_000  # rows; a graph this small is compared row by row: it costs no more, and HNSW can miss a row
 GRAPH_BATCH = 256  # rows added between two checks of `cancelled`: 0.1 to 0.3 s
-FETCH_SHARE = 200  # one more candidate from the graph (6 µs) costs as much as a 200th of EXACT_MAX rows exactly
 DELTA_SHARE_OF_GRAPH = 20  # a twentieth of the graph, or a quarter of EXACT_MAX, may be in the delta
 DEAD_SHARE_OF_GRAPH = 4  # a quarter of its rows may be dead before it is rebuilt
 
@@ -113,14 +118,32 @@ class _SearchGraph:
             raise IndexMismatch(f"{path.name}: {error}") from error
         if found != checksum:
             raise IndexMismatch(f"{path.name}: its checksum does not match")
-        index = Index.restore(str(path), view=True, expansion_search=EXPANSION_SEARCH)  # the file does not keep it
+        index = Index.restore(str(path), view=True)
         if index is None or index.ndim != dimensions:
             raise IndexMismatch(f"{path.name} holds vectors of other dimensions")
         self._index = index
         self.rows = len(index)
+        self.left_out = np.empty(0, np.uint32)  # serials before `end` of rows that it does not have
+
+    def find_left_out(self, moment: RowsSnapshot) -> None:
+        """Sets `left_out` from the rows that live at this moment."""
+        serials = moment.take("serials", np.flatnonzero(moment.alive[: moment.first_from(self.end)]))
+        self.left_out = np.setdiff1d(serials, np.asarray(self._index.keys).astype(np.uint32), assume_unique=True)
+
+    def delta(self, moment: RowsSnapshot) -> Positions:
+        """The living rows that it does not have."""
+        rows = np.arange(moment.first_from(self.end), len(moment.alive))
+        if len(self.left_out):
+            rows = np.concatenate([moment.find(self.left_out), rows])
+        return rows[moment.alive[rows]]
+
+    def living(self, moment: RowsSnapshot) -> int:
+        """The number of its rows that live."""
+        return int(np.count_nonzero(moment.alive)) - len(self.delta(moment))
 
     def nearest(self, question: QueryVector, fetch: int) -> Integers:
-        """The serials of about the `fetch` nearest rows, dead ones included. usearch runs one search at a time."""
+        """The serials of about the `fetch` nearest rows, dead ones included, for which usearch considers as many. It
+        runs one search at a time."""
         found = self._index.search(question.vector, fetch, threads=1, exact=self.rows <= WHOLE_GRAPH_MAX)
         return np.asarray(found.keys).astype(np.uint32)
 
@@ -136,8 +159,17 @@ def _owner(counts: Mapping[int, int], row: int) -> int:
 
 def _needs_rebuild(graph: _SearchGraph, moment: RowsSnapshot) -> bool:
     """True if so many of the graph's rows are dead that it is rebuilt rather than extended."""
-    living = int(np.count_nonzero(moment.alive[: moment.first_from(graph.end)]))
-    return graph.rows - living > graph.rows // DEAD_SHARE_OF_GRAPH
+    return graph.rows - graph.living(moment) > graph.rows // DEAD_SHARE_OF_GRAPH
+
+
+def _unequal(moment: RowsSnapshot) -> Positions:
+    """The first living row of each set with equal codes. Rows that only share a key of these are left out too, which
+    costs their comparison and no more."""
+    living = np.flatnonzero(moment.alive)
+    weights = np.random.default_rng(1).integers(-(1 << 62), 1 << 62, moment.tail.codes.shape[1])
+    parts = (living[at : at + GRAPH_BATCH] for at in range(0, len(living), GRAPH_BATCH))
+    keys = np.concatenate([moment.take("codes", part).astype(np.int64) @ weights for part in parts])
+    return living[np.sort(np.unique(keys, return_index=True)[1])]
 
 
 def _extend_graph(
@@ -153,7 +185,6 @@ def _extend_graph(
             dtype="f16",
             connectivity=CONNECTIVITY,
             expansion_add=EXPANSION_ADD,
-            expansion_search=EXPANSION_SEARCH,
         )
     else:
         restored = Index.restore(str(old.path), expansion_add=EXPANSION_ADD)
@@ -183,9 +214,9 @@ def _fingerprint(rows: RowBlock) -> str:
 class VectorIndex:
     """The vectors of one embedding space, searchable by similarity. Safe to use from several threads."""
 
-    def __init__(self, dimensions: int, space: str, *, exact_max: int = EXACT_MAX):
+    def __init__(self, dimensions: int, space: str, *, exact_max: int = EXACT_MAX, width: int = SEARCH_WIDTH):
         """Makes an empty index. `space` names the model and template of the vectors; only a load compares it."""
-        self.dimensions, self.space, self.exact_max = dimensions, space, exact_max
+        self.dimensions, self.space, self.exact_max, self.width = dimensions, space, exact_max, width
         self._lock = threading.Lock()  # everything below; held for moments only
         self._base = no_rows(0, dimensions)
         self._base_path: Path | None = None
@@ -375,8 +406,10 @@ class VectorIndex:
     ) -> VectorHits:
         """The k numbers whose best window is most similar to the query; fewer only where there are fewer.
 
-        `allowed` is indexed by number; a number beyond its end is not allowed. The answer is exact with `exact`, with
-        up to `exact_max` rows in scope, and without a graph. Raises BadVector for a query that is not a unit vector.
+        `allowed` is indexed by number; a number beyond its end is not allowed. The answer is exact with `exact`,
+        without a graph, and where comparing every row in scope costs no more than a search of the graph: with
+        `exact_max` rows in all, or a GATHERED_COST-th of them in scope. Raises BadVector for a query that is not a unit
+        vector.
         """
         if k < 1:
             raise ValueError(f"k is {k}; it must be at least 1")
@@ -386,7 +419,7 @@ class VectorIndex:
         with self._lock:
             moment, graph = self._rows_now(), self._graph
             in_scope, rows = self._scope(allowed, exact)
-            if exact or in_scope <= self.exact_max:
+            if exact or not self._prefers_graph(in_scope):
                 graph = None
         if graph is not None:
             hits = self._through_graph(graph, moment, question, k, allowed, in_scope)
@@ -419,11 +452,17 @@ class VectorIndex:
         if known is not None and known.allowed is allowed and not exact:
             return known.in_scope, known.rows
         in_scope, rows = self._count(allowed), None
-        if in_scope < self._live_rows and (exact or self._graph is None or in_scope <= self.exact_max):
+        if in_scope < self._live_rows and (exact or not self._prefers_graph(in_scope)):
             rows = self._rows_of(np.flatnonzero(allowed[: len(self._windows)]))
         if not exact and not allowed.flags.writeable:
             self._scope_cached = _Scope(allowed, in_scope, rows)
         return in_scope, rows
+
+    def _prefers_graph(self, in_scope: int) -> bool:
+        """True if a search of the graph, wide enough for so many rows in scope, costs less than comparing these. The
+        caller holds the lock."""
+        compared = min(GATHERED_COST * in_scope, self._live_rows)
+        return self._graph is not None and compared * in_scope > self.exact_max * self._live_rows
 
     def _count(self, allowed: Mask) -> int:
         """The number of rows of the allowed numbers. The caller holds the lock."""
@@ -452,12 +491,12 @@ class VectorIndex:
         in_scope: int,
     ) -> VectorHits | None:
         """The k best of the graph's candidates and the delta, or None where comparing every row costs no more."""
-        delta = np.arange(moment.first_from(graph.end), len(moment.alive))
-        delta = delta[moment.alive[delta]]
+        delta = graph.delta(moment)
         if allowed is not None:
             delta = delta[are_allowed(moment.take("numbers", delta), allowed)]
-        fetch = -(-k * moment.spread * (graph.rows + len(delta)) // in_scope)
-        while fetch < graph.rows and in_scope > fetch * self.exact_max / FETCH_SHARE:
+        fetch = -(-max(self.width, k * moment.spread) * (graph.rows + len(delta)) // in_scope)
+        compared = min(GATHERED_COST * in_scope, graph.rows + len(delta))
+        while fetch < graph.rows and compared * self.width > fetch * self.exact_max:
             rows = moment.find(graph.nearest(question, fetch))
             rows = rows[moment.alive[rows]]
             if allowed is not None:
@@ -470,7 +509,7 @@ class VectorIndex:
             # Rows that the graph did not return are no nearer than the farthest it returned. Where most of those are
             # dead or not allowed, the delta alone could fill the k places, and nearer rows of the graph be missing.
             if len(hits.numbers) == k and from_graph and hits.sims[-1] >= sims[:from_graph].min():
-                return hits
+                return hits._replace(graph_rows=fetch)
             fetch *= FETCH_GROWTH
         return None
 
@@ -498,7 +537,8 @@ class VectorIndex:
         if old is not None and _needs_rebuild(old, moment):
             old = None
         first = 0 if old is None else moment.first_from(old.end)
-        living = first + np.flatnonzero(moment.alive[first:])
+        living = _unequal(moment)
+        living = living[living >= first]
         batches = (
             RowBlock(*(moment.take(name, living[at : at + GRAPH_BATCH]) for name in RowBlock._fields))
             for at in range(0, len(living), GRAPH_BATCH)
@@ -510,6 +550,7 @@ class VectorIndex:
             path = _new_path(folder, ".usearch")
             disk.replace_file(path, [content])
             graph = _SearchGraph(path, index_file.checksum([content]), moment.serial, self.dimensions)
+            graph.find_left_out(moment)
             with self._lock:
                 self._graph, self._scope_cached = graph, None
 
@@ -568,7 +609,7 @@ class VectorIndex:
 
     @classmethod
     def load(
-        cls, folder: Path, dimensions: int, space: str, *, exact_max: int = EXACT_MAX
+        cls, folder: Path, dimensions: int, space: str, *, exact_max: int = EXACT_MAX, width: int = SEARCH_WIDTH
     ) -> tuple[Self, dict[str, Any]]:
         """Loads the saved index and its meta.
 
@@ -580,7 +621,7 @@ class VectorIndex:
             raise EmbeddingSpaceMismatch(
                 f"{VIEW_FILE} holds {head['space']} ({head['dimensions']}), not {space} ({dimensions})"
             )
-        view = cls(dimensions, space, exact_max=exact_max)
+        view = cls(dimensions, space, exact_max=exact_max, width=width)
         with ThreadPoolExecutor(max_workers=1) as executor:  # the two large files are verified in parallel
             graph: Future[_SearchGraph] | None = None
             if (saved := head["graph"]) is not None:
@@ -599,6 +640,8 @@ class VectorIndex:
         view._find_numbers()
         try:
             view._graph = None if graph is None else graph.result()
+            if view._graph is not None:
+                view._graph.find_left_out(view._rows_now())
         except IndexMismatch as error:
             view.graph_lost = str(error)
         return view, head["meta"]

@@ -1,12 +1,14 @@
 """`mnemo try FOLDER`: a demonstration on a folder of notes, with nothing installed and nothing stored.
 
 A temporary daemon reads the notes; three questions made from their own text are answered by words at once, and by
-meaning as soon as the vectors exist. At the end, and on ^C, the daemon stops and its folder is removed."""
+meaning as soon as the vectors exist. They are made of words that other notes have too and without those of the title
+and headings, so that an answer can be wrong, and how many are right is said. At the end, and on ^C, the daemon stops
+and its folder is removed."""
 
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,14 +29,13 @@ from mnemo_client.protocol.status import StatusAnswer
 QUESTIONS = 3
 HITS = 2  # shown for each question
 PASSAGES_SAMPLED = 500  # the maximum of a list (SPEC 13)
-HEADING_WORDS = (2, 8)  # of a heading that makes a question: fewer are too vague, more are sentences
-RARE_WORDS = 4  # of a passage without such a heading
+QUESTION_WORDS = 3
+SHARE_MAX = 0.2  # of the passages that have a word of a question, where there are enough others
 WORD_CHARS_MIN = 5
 FIRST_NOTES_SECONDS = 60.0
 VECTORS_SECONDS = 900.0
 POLL_SECONDS = 0.2
 
-_COUNT = re.compile(r"^[A-Z]?\d+(?:\.\d+)*[.):]*\s+")
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 
 
@@ -104,8 +105,13 @@ def _trial_lines(
         origin = style.dim(f"(from {sanitize(question.origin)})")
         yield from ("", f"{style.bold('?')} {sanitize(question.text)}  {origin}")
         yield from hit_lines(answer.memories, style, context.cwd, context.home)
-        yield recall_summary(answer, None, style)
-    yield ""
+        yield from recall_summary(answer, None, style)
+    right = sum(map(_is_right, questions, answers))
+    yield from ("", f"{right} of {len(questions)}: the first hit is in the note that the question was made of", "")
+
+
+def _is_right(question: TrialQuestion, answer: RecallAnswer) -> bool:
+    return bool(answer.memories) and Path(_path(answer.memories[0])).name == question.origin
 
 
 # Questions from the notes' own text
@@ -114,29 +120,20 @@ def _trial_lines(
 def make_questions(passages: Sequence[MemoryView], count: int = QUESTIONS) -> list[TrialQuestion]:
     """Return up to `count` questions that the passages should answer, from as many files as possible.
 
-    A heading of one passage only is a question as it is; if there is none, the rarest words of a passage are one. The
-    choice depends on the passages alone: the same folder gives the same questions.
+    The choice depends on the passages alone: the same folder gives the same questions.
     """
-    headings = Counter(_heading(passage) for passage in passages)
     frequencies = Counter(word for passage in passages for word in _words(passage))
-    by_heading = [
-        passage for passage in passages if headings[_heading(passage)] == 1 and _is_question_like(_heading(passage))
-    ]
-    makers: tuple[tuple[Sequence[MemoryView], Callable[[MemoryView], str]], ...] = (
-        (by_heading, _heading),
-        (passages, lambda passage: _rarest_words(passage, frequencies)),
-    )
+    often = max(2, SHARE_MAX * len(passages))
     questions: list[TrialQuestion] = []
     # Each file once; in a folder of few files, a second round takes the remaining questions.
     for files in (set[str](), None):
-        for candidates, make in makers:
-            for passage in _evenly_spaced(candidates, count):
-                question = TrialQuestion(make(passage), _path(passage))
-                is_new = question.text and question not in questions and (files is None or question.origin not in files)
-                if len(questions) < count and is_new:
-                    questions.append(question)
-                    if files is not None:
-                        files.add(question.origin)
+        for passage in _evenly_spaced(passages, count):
+            question = TrialQuestion(_question_words(passage, frequencies, often), _path(passage))
+            is_new = question.text and question not in questions and (files is None or question.origin not in files)
+            if len(questions) < count and is_new:
+                questions.append(question)
+                if files is not None:
+                    files.add(question.origin)
     return [question._replace(origin=Path(question.origin).name) for question in questions]
 
 
@@ -153,26 +150,16 @@ def _evenly_spaced(passages: Sequence[MemoryView], count: int) -> list[MemoryVie
     return chosen + ordered
 
 
-def _heading(passage: MemoryView) -> str:
-    """Return the heading of the passage without its number; empty if there is none."""
-    heading = passage.note.headings[-1].strip() if passage.note is not None and passage.note.headings else ""
-    return _COUNT.sub("", heading)
-
-
-def _is_question_like(heading: str) -> bool:
-    """Return True if the heading can be asked as a question; code and paths cannot."""
-    if "`" in heading or "/" in heading:
-        return False
-    words = _WORD.findall(heading)
-    return HEADING_WORDS[0] <= len(words) <= HEADING_WORDS[1] and any(len(word) >= WORD_CHARS_MIN for word in words)
-
-
 def _words(passage: MemoryView) -> set[str]:
     return {word.lower() for word in _WORD.findall(passage.content) if len(word) >= WORD_CHARS_MIN}
 
 
-def _rarest_words(passage: MemoryView, frequencies: Counter[str]) -> str:
-    """Return the passage's rarest words, in the order of the text."""
+def _question_words(passage: MemoryView, frequencies: Counter[str], often: float) -> str:
+    """Return words of the passage that others have too, the rarest of them, else its own, in the order of the text."""
     first_places = {word: place for place, word in reversed(list(enumerate(_WORD.findall(passage.content.lower()))))}
-    rarest = sorted(_words(passage), key=lambda word: (frequencies[word], first_places.get(word, 0)))[:RARE_WORDS]
+    shown = passage.note.trail if passage.note is not None else ""
+    words = _words(passage) - {word.lower() for word in _WORD.findall(shown)}
+    rarest = sorted(
+        words, key=lambda word: (not 2 <= frequencies[word] <= often, frequencies[word], first_places.get(word, 0))
+    )[:QUESTION_WORDS]
     return " ".join(sorted(rarest, key=lambda word: first_places.get(word, 0))) if len(rarest) >= 2 else ""

@@ -1,8 +1,8 @@
 """Changes of configuration files: planned together, then written one by one, each with a backup.
 
-A file is read and written through symbolic links, which stay links. The folder `setup` of the data folder has a record
-of every file that was changed, and a backup of it. `--remove` restores the backup of a file that nobody has changed
-since the setup; out of any other file it takes the entries alone.
+A file is read and written through symbolic links, which stay links, and one with several names (hard links) keeps them.
+The folder `setup` of the data folder has a record of every file that was changed, and a backup of it. `--remove`
+restores the backup of a file that nobody has changed since the setup; out of any other file it takes the entries alone.
 """
 
 import hashlib
@@ -280,8 +280,15 @@ def _make_folders(folder: Path) -> list[Path]:
 def _write_change(change: FileChange) -> None:
     assert change.after is not None
     _check_unchanged(change)
-    mode = stat.S_IMODE(change.target.stat().st_mode) if change.before is not None else None
-    replace_file(change.target, change.after, mode, is_durable=True)
+    found = change.target.stat() if change.before is not None else None
+    if found is not None and found.st_nlink > 1:  # a replaced file would leave its other names behind
+        with change.target.open("r+b") as file:  # there is a backup of it
+            file.write(change.after)
+            file.truncate()
+            file.flush()
+            os.fsync(file.fileno())
+        return
+    replace_file(change.target, change.after, stat.S_IMODE(found.st_mode) if found else None, is_durable=True)
 
 
 def _check_unchanged(change: FileChange) -> None:

@@ -8,6 +8,7 @@ import re
 import shlex
 import tomllib
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
@@ -17,6 +18,7 @@ from mnemo_client.cli.agent_setup.json_text import (
     is_blank,
     line_number,
     newline_of,
+    read_json,
     remove_value,
     replace_value,
     value_at,
@@ -51,7 +53,7 @@ class JsonEditor:
 
     def remove(self, text: str, former: str | None) -> str:
         """Return the text without the entries, and without objects that they alone made necessary: those that
-        `former`, the text before they were added, does not have either."""
+        `former`, the text before they were added, does not have either. Raises ConfigFileError."""
         for entry in self.entries:
             for path in _owned_paths(text, entry):
                 text = remove_value(text, path)
@@ -59,6 +61,8 @@ class JsonEditor:
                 while parent and _is_empty(text, parent) and value_at(former or "", parent) is None:
                     text = remove_value(text, parent)
                     parent = parent[:-1]
+        if not is_blank(text):
+            read_json(text)
         return text
 
     def has_entries(self, text: str) -> bool:
@@ -99,18 +103,28 @@ def _add_member(text: str, entry: JsonEntry) -> str:
             f"line {line_number(text, found.start)}: {name} is there already, and does not run `mnemo mcp`",
             "rename or remove that entry, then run the command again",
         )
-    is_current = _command_of(found.value) == _command_of(entry.value)  # other fields that a person added stay
-    return text if is_current else replace_value(text, entry.path, entry.value)
+    if _command_of(found.value) == _command_of(entry.value):
+        return text
+    fields = {**found.value, **entry.value}  # what a person added stays
+    if isinstance(found.value.get("env"), dict):
+        fields["env"] = {**found.value["env"], **entry.value.get("env", {})}
+    return replace_value(text, entry.path, fields)
 
 
 def _add_element(text: str, entry: JsonEntry) -> str:
+    """Return the text with one group of hooks of ours; of one that is there only the commands are ours."""
     owned = list(_owned_paths(text, entry))
     if not owned:
         return insert_value(text, entry.path, entry.value, is_element=True)
     for path in owned[:-1]:  # the last first: the others keep their places
         text = remove_value(text, path)
     found = value_at(text, owned[-1])
-    return text if found is not None and found.value == entry.value else replace_value(text, owned[-1], entry.value)
+    assert found is not None
+    for number in range(len(found.value["hooks"]) - 1, 0, -1):
+        text = remove_value(text, (*owned[-1], "hooks", number))
+    command = entry.value["hooks"][0]["command"]
+    is_current = found.value["hooks"][0]["command"] == command
+    return text if is_current else replace_value(text, (*owned[-1], "hooks", 0, "command"), command)
 
 
 def _owned_paths(text: str, entry: JsonEntry) -> Iterator[tuple[str | int, ...]]:
@@ -207,11 +221,21 @@ class BlockEditor:
         return added
 
     def remove(self, text: str, former: str | None) -> str:
-        """Return the text without the block; `former` is for the other editor."""
+        """Return the text without the block; `former` is for the other editor. Raises ConfigFileError."""
+        left = self.outside_block(text)
+        if self.check is not None and left != text:
+            with suppress(ForeignEntryError):  # which may stay
+                self.check(left, self)
+        return left
+
+    def outside_block(self, text: str) -> str:
+        """Return the text without the block and without the line end that came with it."""
         place = self._place(text)
         if place is None:
             return text
-        return text[: place[0]].removesuffix("\n").removesuffix("\r") + text[place[1] :]
+        before, after = text[: place[0]], text[place[1] :]
+        shorter = before.removesuffix("\n").removesuffix("\r")
+        return (before if after and shorter and not shorter.endswith("\n") else shorter) + after
 
     def has_entries(self, text: str) -> bool:
         return self._place(text) is not None
@@ -249,7 +273,7 @@ class BlockEditor:
 def check_toml(text: str, editor: BlockEditor) -> None:
     """Raise ConfigFileError if the text is not TOML, and ForeignEntryError if it defines the server elsewhere."""
     try:
-        outside = tomllib.loads(editor.remove(text, None))
+        outside = tomllib.loads(editor.outside_block(text))
     except tomllib.TOMLDecodeError as wrong:
         raise ConfigFileError(str(wrong)) from wrong
     servers = outside.get("mcp_servers", {})

@@ -6,30 +6,37 @@ As in the settings of editors, the text may have // and /* */ comments and trail
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Any
 
 from mnemo_client.cli.agent_setup.setup_errors import ConfigFileError
 
 DEPTH_MAX = 200
+TEXTS_KEPT = 4  # an edit reads its text several times, and removal reads the former text in between
 INDENT = "  "
 _GAP = re.compile(r"(?:[ \t\r\n\ufeff]+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
 _STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"')
 _WORD = re.compile(r"[-+.0-9A-Za-z]+")
 _NOT_BLANK = re.compile(r"[^ \t\r\n]")
+_DECODER = json.JSONDecoder()
 
 Step = str | int
 
 
-@dataclass(slots=True)
+@dataclass
 class JsonNode:
     """A value and its place in the text, without the gaps around it."""
 
+    text: str
     start: int
     end: int
     value: Any
-    items: "list[JsonItem]" = field(default_factory=list)  # of an object or array
+
+    @cached_property
+    def items(self) -> "list[JsonItem]":
+        """Return the members of an object or the elements of an array, which are read when they are asked for."""
+        return _JsonReader(self.text, self.start).container(0).items if isinstance(self.value, dict | list) else []
 
 
 @dataclass(slots=True)
@@ -43,9 +50,9 @@ class JsonItem:
 
 
 class _JsonReader:
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, at: int = 0) -> None:
         self._text = text
-        self._at = 0
+        self._at = at
 
     def read(self) -> JsonNode:
         self._skip()
@@ -60,19 +67,25 @@ class _JsonReader:
             raise self._error("the values are nested too deeply")
         start, first = self._at, self._text[self._at : self._at + 1]
         if first in ("{", "["):
-            return self._container(start, "}" if first == "{" else "]", depth)
+            try:
+                value, self._at = _DECODER.raw_decode(self._text, start)
+                return JsonNode(self._text, start, self._at, value)
+            except (ValueError, RecursionError):  # a comment, a trailing comma, or what is wrong
+                return self.container(depth)
         pattern = _STRING if first == '"' else _WORD
         found = pattern.match(self._text, start)
         if found is None:
             raise self._error("a value is missing" if first != '"' else "a string does not end on its line")
         self._at = found.end()
         try:
-            return JsonNode(start, self._at, json.loads(found.group()))
+            return JsonNode(self._text, start, self._at, json.loads(found.group()))
         except ValueError as wrong:
             raise self._error(f"{found.group()[:40]} is not a JSON value", start) from wrong
 
-    def _container(self, start: int, closer: str, depth: int) -> JsonNode:
-        items: list[JsonItem] = []
+    def container(self, depth: int) -> JsonNode:
+        """Return the object or array that begins here, with its items."""
+        start, items = self._at, list[JsonItem]()
+        closer = "}" if self._text[start] == "{" else "]"
         self._at += 1
         while True:
             self._skip()
@@ -88,7 +101,9 @@ class _JsonReader:
         values = [item.node.value for item in items]
         keys = [item.key or "" for item in items]
         value = dict(zip(keys, values, strict=True)) if closer == "}" else values
-        return JsonNode(start, self._at, value, items)
+        node = JsonNode(self._text, start, self._at, value)
+        node.items = items
+        return node
 
     def _item(self, closer: str, depth: int) -> JsonItem:
         start, key = self._at, None
@@ -132,7 +147,7 @@ def line_number(text: str, at: int) -> int:
     return text.count("\n", 0, at) + 1
 
 
-@lru_cache(maxsize=2)  # an edit reads its text several times, and a file of an agent can have megabytes
+@lru_cache(TEXTS_KEPT)
 def read_json(text: str) -> JsonNode:
     """Return the value of the text, which the caller does not change. Raises ConfigFileError with the line."""
     return _JsonReader(text).read()

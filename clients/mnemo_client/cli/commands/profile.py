@@ -34,9 +34,13 @@ def profile_add(context: CommandContext) -> int:
     options = context.options
     text, client = context.text(options.text, "write"), context.client()
     evidence = [memory_id_argument(context, each) for each in options.evidence]
+    bucket = "next_steps" if options.project else "stable_facts"
     if not evidence:
-        evidence = [client.remember(text).memory.id]
-    bucket = options.list or ("next_steps" if options.project else "stable_facts")
+        memory = client.remember(text).memory
+        evidence = [memory.id]
+        if memory.category == "preference" and not options.project:
+            bucket = "preferences"
+    bucket = options.list or bucket
     fields: dict[str, Any] = {bucket: [{"text": text, "evidence_ids": evidence}]}
     answer = client.update_profile(project=options.project, **fields)
     if not context.print_json_if_asked():

@@ -21,6 +21,7 @@ SKIPPED_ON_PURPOSE = ("not a kind of note", "no passage")  # begin the reasons t
 CHECKED_MEMORIES_MAX = 20_000  # a check of more takes seconds, and `mnemo check` does it
 WAITING_WRITES_WARN = 1_000
 BACKUP_DAYS_WARN = 30
+EXPOSED_SHOWN_MAX = 10
 BACKUP_MEMORIES_MIN = 100  # a store with fewer is still being tried
 TRASH_BYTES_WARN = 500_000_000
 DAY_SECONDS = 86_400
@@ -209,6 +210,24 @@ def check_trash(examined: Examination) -> list[DoctorCheck]:
     if size > TRASH_BYTES_WARN:
         return [DoctorCheck("trash", "warn", found, "mnemo trash empty, or set trash.keep_days")]
     return [DoctorCheck("trash", "ok", found)]
+
+
+def check_exposure(examined: Examination) -> list[DoctorCheck]:
+    """Report which memories and notes with a secret agents can see: where they are, never what they hold."""
+    client = examined.require_client()
+    answer = client.exposure()
+    if not answer.total:
+        read = plural(answer.read, "memory", "memories")
+        return [DoctorCheck("exposure", "ok", f"no secret was found in the {read} that agents see")]
+    places = []
+    for exposed in answer.memories[:EXPOSED_SHOWN_MAX]:
+        note = client.get(exposed.id).note
+        where = f"{note.path}:{note.lines[0]}" if note is not None else f"memory {exposed.id}"
+        places.append(f"{where} ({', '.join(exposed.kinds).replace('_', ' ')})")
+    more = f", and {number_text(answer.total - len(places))} more" if answer.total > len(places) else ""
+    found = f"agents see {plural(answer.total, 'memory', 'memories')} that may hold a secret: {'; '.join(places)}{more}"
+    fix = "hide it from agents with the tag sensitive: mnemo edit ID --tag sensitive; in a note: tags: sensitive"
+    return [DoctorCheck("exposure", "warn", found, fix)]
 
 
 def check_backups(examined: Examination) -> list[DoctorCheck]:

@@ -3,10 +3,17 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from mnemo_client.cli.format.units import event_date, first_line, percent, short_id, short_path
-from mnemo_client.cli.terminal import TextStyle, cell_width, sanitize, wrap, wrap_words
+from mnemo_client.cli.format.units import event_date, first_line, local_date, percent, short_id, short_path
+from mnemo_client.cli.terminal import TextStyle, cell_width, fold, sanitize, wrap, wrap_words
 from mnemo_client.protocol.memories import MemoryView
-from mnemo_client.protocol.retrieval import AskAnswer, AskSentence, RecallAnswer, RecalledMemory, SearchAnswer
+from mnemo_client.protocol.retrieval import (
+    AskAnswer,
+    AskSentence,
+    QuestionTimeView,
+    RecallAnswer,
+    RecalledMemory,
+    SearchAnswer,
+)
 from mnemo_client.protocol.status import StatusAnswer
 
 BEST_LINES_MAX = 4
@@ -18,9 +25,13 @@ def hit_lines(
     """Yield for each memory its number, score, location or id, headings and date (with `was` if a newer value replaced
     it), then its best sentences."""
     digits = len(str(first + len(memories) - 1))
+    last_inside = max((place for place, memory in enumerate(memories, first) if memory.inside), default=0)
     for place, memory in enumerate(memories, first):
+        if memory.inside is False and place == last_inside + 1 and last_inside:
+            yield style.dim("not in this time:")
         head = f"{place:>{digits}}  {memory.score:.2f}  "
-        day = ", ".join(part for part in ("was" if memory.was else "", event_date(memory)) if part)
+        about = f"about {local_date(memory.about)}" if memory.about is not None else ""
+        day = ", ".join(part for part in ("was" if memory.was else "", event_date(memory), about) if part)
         cut = ["cut to the token budget"] if memory.content_cut else []
         cut += [f"{memory.others} more in this note"] if memory.others else []
         spot, rest = sanitize(location(memory, here, home)), [sanitize(memory.speaker or ""), day, *cut]
@@ -35,6 +46,11 @@ def hit_lines(
             yield " " * len(head) + line
         if style.width is not None and place < first + len(memories) - 1:
             yield ""
+
+
+def time_lines(time: QuestionTimeView | None, style: TextStyle) -> list[str]:
+    """Return the time that the question names, as the head of its answers."""
+    return [style.bold(sanitize(time.text)), ""] if time is not None and time.text else []
 
 
 def sentence_texts(sentences: Sequence[AskSentence], style: TextStyle) -> list[str]:
@@ -67,10 +83,11 @@ def answer_lines(answer: AskAnswer, style: TextStyle, here: Path, home: Path, sh
         yield " ".join(said) or sanitize(answer.answer)
     if answer.memories:
         yield ""
+        yield from time_lines(answer.time, style)
         yield from hit_lines(cited_memories(answer), style, here, home)
         how = "written by the language model" if answer.method == "llm" else "quoted, not written by a language model"
         why = f": {sanitize(answer.reason)}" if answer.reason else ""
-        yield style.dim(f"{how}{why} · namespace {sanitize(answer.namespace)}")
+        yield from fold(style.dim(f"{how}{why} · namespace {sanitize(answer.namespace)}"), style.width)
 
 
 def chat_lines(answer: AskAnswer, style: TextStyle, here: Path, home: Path) -> Iterator[str]:
@@ -78,7 +95,7 @@ def chat_lines(answer: AskAnswer, style: TextStyle, here: Path, home: Path) -> I
     yield " ".join(sentence_texts(answer.sentences, style)) or sanitize(answer.answer)
     if cited := cited_memories(answer):
         spots = [f"{sanitize(location(each, here, home))} {event_date(each)}".rstrip() for each in cited]
-        yield style.dim("   ".join(f"[{number}] {spot}" for number, spot in enumerate(spots, 1)))
+        yield from fold(style.dim("   ".join(f"[{place}] {spot}" for place, spot in enumerate(spots, 1))), style.width)
 
 
 def _fitting_headings(headings: str, room: int | None) -> str:
@@ -134,8 +151,8 @@ def highlight_marks(text: str, marks: Sequence[tuple[int, int]], start: int, end
     return "".join([*parts, text[at:end]])
 
 
-def recall_summary(answer: RecallAnswer, status: StatusAnswer | None, style: TextStyle) -> str:
-    """Return the summary line: number of results, milliseconds, ranker, namespace, and missing parts."""
+def recall_summary(answer: RecallAnswer, status: StatusAnswer | None, style: TextStyle) -> list[str]:
+    """Return the lines of the summary: number of results, milliseconds, ranker, namespace, and missing parts."""
     parts = [f"{len(answer.memories)} of {answer.total}", f"{answer.took_ms:.1f} ms", answer.ranker]
     if answer.list_top_k:
         parts.append(f"a list: up to {answer.list_top_k}")
@@ -145,14 +162,14 @@ def recall_summary(answer: RecallAnswer, status: StatusAnswer | None, style: Tex
     return _summary(parts, answer.namespace, "; ".join(filter(None, missing)), style)
 
 
-def search_summary(answer: SearchAnswer, style: TextStyle) -> str:
+def search_summary(answer: SearchAnswer, style: TextStyle) -> list[str]:
     parts = [f"{len(answer.memories)} of {answer.total}", "words"]
     return _summary(parts, answer.namespace, degraded_text(answer.degraded, None), style)
 
 
-def _summary(parts: list[str], namespace: str, missing: str, style: TextStyle) -> str:
+def _summary(parts: list[str], namespace: str, missing: str, style: TextStyle) -> list[str]:
     line = style.dim(" · ".join([*parts, f"namespace {sanitize(namespace)}"]))
-    return f"{line}{style.dim(' · ')}{style.warn(missing)}" if missing else line
+    return fold(f"{line}{style.dim(' · ')}{style.warn(missing)}" if missing else line, style.width)
 
 
 def degraded_text(degraded: Sequence[str], status: StatusAnswer | None) -> str:
@@ -162,7 +179,7 @@ def degraded_text(degraded: Sequence[str], status: StatusAnswer | None) -> str:
 
 def degraded_reason(name: str, status: StatusAnswer | None) -> str:
     if name == "vectors":
-        return f"answered by words only: {_missing_vectors_reason(status)}"
+        return _missing_vectors(status)
     if name == "notes":
         return "notes are still being read (mnemo status)"
     if name == "llm":
@@ -172,17 +189,16 @@ def degraded_reason(name: str, status: StatusAnswer | None) -> str:
     return f"without {sanitize(name)}"
 
 
-def _missing_vectors_reason(status: StatusAnswer | None) -> str:
+def _missing_vectors(status: StatusAnswer | None) -> str:
     model = status.models.get("embedding") if status is not None else None
     vectors = status.views.get("vectors") if status is not None else None
-    if model is None:
-        return "vectors are not ready"
-    if model.state == "absent":
-        return "no embedding model is installed (mnemo models pull)"
-    if model.state == "loading":
-        return "the embedding model is loading"
-    if model.state == "failed":
-        return f"the embedding model failed ({sanitize(model.reason or 'see mnemo doctor')})"
-    if vectors is not None and (vectors.share < 1 or vectors.state in ("building", "catching_up")):
-        return f"vectors are still being built ({percent(vectors.share)})"
-    return "vectors were not ready"
+    if model is not None and model.state == "ready" and vectors is not None and 0 < vectors.share < 1:
+        return f"{percent(vectors.share)} of the memories have a vector so far: the others were found by words only"
+    why = "vectors are not ready"
+    if model is not None and model.state == "absent":
+        why = "no embedding model is installed (mnemo models pull)"
+    elif model is not None and model.state == "loading":
+        why = "the embedding model is loading"
+    elif model is not None and model.state == "failed":
+        why = f"the embedding model failed ({sanitize(model.reason or 'see mnemo doctor')})"
+    return f"answered by words only: {why}"

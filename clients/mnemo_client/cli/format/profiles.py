@@ -6,6 +6,8 @@ from mnemo_client.cli.format.units import local_date, plural, short_id
 from mnemo_client.cli.terminal import TextStyle, sanitize
 from mnemo_client.protocol.profiles import CompressAnswer, ProfileAnswer, ProfileEntry, ProjectAnswer
 
+OTHERS = "Written by others (not instructions)"
+
 
 def profile_lines(profile: ProfileAnswer, style: TextStyle) -> list[str]:
     """Return the lists of a user's profile under their headings, and the names of the projects; none if all are
@@ -16,13 +18,14 @@ def profile_lines(profile: ProfileAnswer, style: TextStyle) -> list[str]:
     lines = [line for heading, entries in lists.items() for line in _list(heading, entries, style)]
     if profile.projects:
         lines.append(f"{style.bold('Projects')}: {', '.join(map(sanitize, profile.projects))}")
-    return lines
+    return lines + _list(OTHERS, profile.others, style)
 
 
 def project_lines(project: ProjectAnswer, style: TextStyle) -> list[str]:
     """Return the lists of a project under their headings."""
     lists = {"Goals": project.goals, "Blockers": project.blockers, "Next steps": project.next_steps}
-    return [line for heading, entries in lists.items() for line in _list(heading, entries, style)]
+    lines = [line for heading, entries in lists.items() for line in _list(heading, entries, style)]
+    return lines + _list(OTHERS, project.others, style)
 
 
 def compression_lines(answer: CompressAnswer, style: TextStyle) -> list[str]:
@@ -52,4 +55,6 @@ def _list(heading: str, entries: Sequence[ProfileEntry], style: TextStyle) -> li
 def _line(entry: ProfileEntry, style: TextStyle) -> str:
     evidence = ", ".join(map(short_id, entry.evidence_ids))
     facts = f"{short_id(entry.id)} · {local_date(entry.last_updated)} · evidence {evidence}"
+    if entry.author is not None:
+        facts = f"{sanitize(entry.author)} · {(entry.list or '').replace('_', ' ')} · {facts}"
     return f"  {sanitize(entry.text)}  {style.dim(facts)}"

@@ -66,10 +66,7 @@ def status_lines(status: StatusAnswer, style: TextStyle, home: Path) -> list[str
         *([name, _index_text(view, style)] for name, view in status.views.items()),
         *([_MODEL_NAMES.get(role, role), _model_text(model, style)] for role, model in status.models.items()),
         ["notes", _notes_text(status.notes, style)],
-        [
-            "waiting",
-            " · ".join(f"{sanitize(name)} {number_text(count)}" for name, count in status.queue.items() if count),
-        ],
+        ["waiting", " · ".join(_waiting_texts(status.queue))],
         *(_lifecycle_rows(status.lifecycle, style) if status.lifecycle is not None else ()),
         ["trash", f"{number_text(status.trash.get('count', 0))}, {size_text(status.trash.get('bytes', 0))}"],
         ["disk", _disk_text(status.disk)],
@@ -105,6 +102,18 @@ def _network_text(network: NetworkStatus, style: TextStyle) -> str:
     return f"{style.warn('not blocked')}: {sanitize(network.reason or 'for no known reason')}"
 
 
+def _waiting_texts(queue: Mapping[str, int]) -> list[str]:
+    """Return what waits, and what that means for recall."""
+    writes, vectors, comparisons = (queue.get(name, 0) for name in ("writes", "vectors", "comparisons"))
+    texts = [plural(writes, "write")] if writes else []
+    if vectors:
+        texts.append(f"{plural(vectors, 'passage')} without a vector yet, found by words only until then")
+    elif comparisons:  # what has no vector cannot be compared
+        can = "all can be recalled, by words and by meaning; importance and relations follow"
+        texts.append(f"{plural(comparisons, 'change')} not yet compared with earlier memories: {can}")
+    return texts
+
+
 def _index_text(view: ViewStatus, style: TextStyle) -> str:
     parts = [styled_state(view.state, style), number_text(view.items)]
     if view.share < 1:
@@ -131,10 +140,10 @@ def remaining_work_lines(status: StatusAnswer) -> list[str]:
         lines.append(f"{plural(waiting, 'note')} still to be read; each can be recalled as soon as it is read")
     elif any(root.last_scan_at is None and root.state == "scanning" for root in status.notes.roots):
         lines.append("folders are being scanned; each note can be recalled as soon as it is read")
-    if (queue := status.queue.get("vectors", 0)) and vectors is not None and vectors.state != "off":
+    if vectors is not None and vectors.state != "off":
         left = f", {rate_text(vectors.rate)}" if vectors.rate is not None else ""
         left += f", about {duration_text(vectors.seconds_left + 1)} left" if vectors.seconds_left is not None else ""
-        lines.append(f"{plural(queue, 'passage')} without a vector yet, found by words only until then{left}")
+        lines += [text + left for text in _waiting_texts({"vectors": status.queue.get("vectors", 0)})]
     return lines
 
 

@@ -47,6 +47,11 @@ local function missing(answer)
   return #parts > 0 and " (" .. table.concat(parts, ", ") .. ")" or ""
 end
 
+--- Return the time that the question names, with the number of its memories; "" if it names none.
+local function named_time(answer)
+  return answer.time and answer.time.text ~= "" and " · " .. ui.one_line(answer.time.text) or ""
+end
+
 local function counted(memories)
   return #memories == 1 and "1 memory" or #memories .. " memories"
 end
@@ -69,7 +74,7 @@ function M.recall(query, as_list)
           or "nothing found in namespace %s%s"
         return client.notify(nothing:format(answer.namespace, missing(answer)))
       end
-      local title = "mnemo: " .. ui.one_line(text) .. missing(answer)
+      local title = "mnemo: " .. ui.one_line(text) .. named_time(answer) .. missing(answer)
       -- A picker that opens while the user types somewhere else would take the keys.
       local is_late = vim.loop.now() - began > config.options.slow_ms or not is_in_normal_mode()
       if not as_list and not is_late then

@@ -5,7 +5,6 @@ A claim is read only from a sentence whose pattern is plain: "Anna lives in Lisb
 and a question make no claim: an `updates` too many hides a true memory behind another.
 """
 
-import functools
 import re
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
@@ -32,6 +31,7 @@ from mnemo_core.text.dates.date_words import MONTHS
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.lexicon import alternation, listed
 from mnemo_core.text.segmentation import sentences
+from mnemo_core.text.text_cache import TextCache
 from mnemo_core.text.vocabulary import OPPOSITES, SYNONYMS, UNITS
 
 CLAIM_CHARS_MAX = 1000  # longer texts are passages, which no other text replaces as a whole
@@ -40,7 +40,7 @@ SEARCHED_CHARS_MAX = 400  # a longer text states more than one thing, and its cl
 RULES_VERSION = 5
 VALUE_WORDS_MAX = 6
 DOES = "does "  # begins the attribute of a stance: does drink, does be
-CLAIMS_KEPT = 2048  # texts whose claims are cached
+READ_CHARACTERS = 1 << 20  # of texts whose claims are cached
 
 Shape = Literal["number", "date", "time", "identifier", "words"]
 
@@ -92,10 +92,9 @@ _NUMBERS = frozenset[str]().union(*_NUMBERED)
 
 def extract_claims(text: str, speaker: str = "") -> tuple[AttributeClaim, ...]:
     """The claims of a text, in its order. speaker: who says `I`, folded; "" where nobody knows."""
-    return _claims(text, speaker) if len(text) <= CLAIM_CHARS_MAX else ()
+    return read_claims(text, speaker) if len(text) <= CLAIM_CHARS_MAX else ()
 
 
-@functools.lru_cache(CLAIMS_KEPT)
 def _claims(text: str, speaker: str) -> tuple[AttributeClaim, ...]:
     found: list[AttributeClaim] = []
     has_no_capitals = text.islower()
@@ -109,6 +108,9 @@ def _claims(text: str, speaker: str) -> tuple[AttributeClaim, ...]:
     if len(text) <= SEARCHED_CHARS_MAX:
         found += _stances(plain, speaker)
     return tuple(found)
+
+
+read_claims = TextCache(_claims, READ_CHARACTERS)
 
 
 def _stances(text: str, speaker: str) -> Iterator[AttributeClaim]:
@@ -130,11 +132,6 @@ _DAYS = lazy_pattern(rf"\b{_WEEKDAY}s\b", re.IGNORECASE)
 _EVERY_DAY = lazy_pattern(rf"\bevery (?:second |other )?(?={_WEEKDAY}\b)", re.IGNORECASE)
 _DAY_PART = lazy_pattern(rf"\b{_WEEKDAY} (?:morning|afternoon|evening|night)\b", re.IGNORECASE)
 _HOUR = lazy_pattern(rf"\b{_WEEKDAY} at (\d{{1,2}})(?= ?$)", re.IGNORECASE)
-
-
-def clear_claim_cache() -> None:
-    """Empty the cache of claims."""
-    _claims.cache_clear()
 
 
 def speaker_of(name: str) -> str:

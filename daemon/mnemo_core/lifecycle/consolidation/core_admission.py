@@ -29,6 +29,7 @@ from mnemo_core.llm.judging.gate import GATE, GateAnswer
 from mnemo_core.llm.judging.memory_cues import NEVER_CORE_TAGS, NEVER_CORE_TRUSTS, CoreCategory
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_store.records import (
+    OWN_TRUSTS,
     TAGS_MAX,
     Change,
     DecisionStatus,
@@ -61,11 +62,15 @@ def plan_tag_cleanup(state: CycleState) -> Planning:
 
 
 def plan_core_hygiene(state: CycleState) -> Planning:
-    """Demote session notes and ephemeral memories from core to working."""
+    """Demote from core to working: session notes, ephemeral memories, and what others than the person wrote and no
+    person has confirmed as it is now."""
     yield from ()
-    misplaced = state.live() & state.has("layer", "core") & (session_notes(state) | state.tagged("ephemeral"))
+    in_core = state.live() & state.has("layer", "core")
+    misplaced = in_core & (session_notes(state) | state.tagged("ephemeral"))
+    for row in (in_core & ~state.has("trust", *OWN_TRUSTS)).nonzero()[0].tolist():
+        misplaced[row] |= any(not is_confirmed(state, memory) for memory in state.records([row]))
     memories = first_open(state, "demote", misplaced.nonzero()[0], CHANGES_PER_STEP)
-    reason = "session notes and ephemeral memories do not belong to core"
+    reason = "session notes, ephemeral memories and what no person confirmed do not belong to core"
     return StepPlan([CycleOperation("demote", (each.id,), (PutMemory(data=moved(each, "working")),), reason)
                      for each in memories])  # fmt: skip
 
@@ -94,6 +99,15 @@ def promotion_to_core(state: CycleState, memory: Memory, category: CoreCategory)
     return CycleOperation("promote", (memory.id,), (PutMemory(data=moved(memory, "core")), decision), reason)
 
 
+def is_confirmed(state: CycleState, memory: Memory) -> bool:
+    """Return whether a person stands behind a text as it is now: it is the person's own, pinned, was recalled or edited
+    by a person since its last change, or was admitted before. A proposal is admitted by the person who approves it."""
+    if memory.trust in OWN_TRUSTS or memory.pinned or state.usage(memory).person_at >= memory.modified_at:
+        return True
+    decision = state.decision("promote", memory)
+    return decision is not None and decision.status == "done"
+
+
 def _candidates(state: CycleState) -> Iterator[Memory]:
     """The memories of the working layer that the gate may judge now, the most used first, of equals the oldest."""
     used, created_at = state.reinforcements(), state.column("created_at")
@@ -103,9 +117,11 @@ def _candidates(state: CycleState) -> Iterator[Memory]:
     fit &= ~(session_notes(state) | state.tagged(*NEVER_CORE_TAGS, "project-status", SENSITIVE_TAG, FINAL))
     fit &= ~(state.has("kind", "working") | state.has("trust", *NEVER_CORE_TRUSTS))
     fit &= (state.column("tier") == 0) | state.has("trust", "user")  # what an assistant says is no rule of the person
-    rows = fit.nonzero()[0]
+    rows, is_reviewed = fit.nonzero()[0], state.options.review != "off"
     for row in rows[np.lexsort((created_at[rows], -used[rows]))]:
-        yield from (memory for memory in state.records([row]) if not _is_waiting(state, memory))
+        for memory in state.records([row]):
+            if not _is_waiting(state, memory) and (is_reviewed or is_confirmed(state, memory)):
+                yield memory
 
 
 def _is_waiting(state: CycleState, memory: Memory) -> bool:

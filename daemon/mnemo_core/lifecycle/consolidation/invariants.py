@@ -3,7 +3,7 @@
 from collections.abc import Sequence, Set
 
 from mnemo_core.llm.judging.memory_cues import NEVER_CORE_TAGS, NEVER_CORE_TRUSTS
-from mnemo_store.records import LAYERS, Memory, State
+from mnemo_store.records import LAYERS, OWN_TRUSTS, Memory, State
 
 DISTILLED = "distilled"  # the tag of a note that a status was made from, and of the entry of a topic
 
@@ -53,8 +53,10 @@ def is_never_core(memory: Memory, tags: Set[str] = NEVER_CORE_TAGS) -> bool:
 
 def brings_into_core(sources: Sequence[Memory]) -> bool:
     """Return whether a text made of these sources, which takes the highest of their layers, would bring one into core
-    that can never be promoted to it."""
+    that can never be promoted to it, or that no person wrote."""
     in_core = [source.layer == "core" for source in sources]
     return any(in_core) and any(
-        is_never_core(source) for source, is_core in zip(sources, in_core, strict=True) if not is_core
+        is_never_core(source) or source.trust not in OWN_TRUSTS
+        for source, is_core in zip(sources, in_core, strict=True)
+        if not is_core
     )

@@ -41,7 +41,7 @@ STEPS: tuple[CycleStep, ...] = (
     CycleStep("triage", "Promote, keep or archive new memories of the buffer.", plan_triage),
     CycleStep("promotion", "Promote used memories, lessons and procedures from the buffer.", plan_promotion),
     CycleStep("cap", "Take the weakest memories out of a buffer that is full.", plan_cap),
-    CycleStep("hygiene", "Demote session notes and ephemeral memories from core to working.", plan_core_hygiene),
+    CycleStep("hygiene", "Demote from core what does not belong there.", plan_core_hygiene),
     CycleStep("overlap", "Flag memories of core that overlap, once.", plan_overlap_scan),
     CycleStep("gate", "Promote to core what the gate admits.", plan_gate),
     CycleStep("reconcile", "Let newer memories replace older ones about the same.", plan_reconciliation, RECONCILE),

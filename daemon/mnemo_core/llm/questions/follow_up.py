@@ -11,6 +11,7 @@ from mnemo_core.text.characters import CJK_CHARACTER, WORD
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.lexicon import alternation
 
+CHARACTERS_MAX = 400  # a longer question has its subject in it
 OWN_WORDS_MAX = 2  # content words that a follow-up may have of its own
 UNSPACED_CHARACTERS_MAX = 12  # of a Chinese or Japanese one
 ADDED_WORDS_MAX = 12
@@ -22,6 +23,8 @@ _SPECIFIC = lazy_pattern(r"[0-9]|(?<=[\w,] )[A-ZÄÖÜÉ]\w")  # a number, or a 
 
 def is_follow_up(question: str) -> bool:
     """Return whether a question is not whole without the one before it."""
+    if len(question) > CHARACTERS_MAX:
+        return False
     points_back = _OPENING.search(question) or _ANAPHOR.search(question)
     if CJK_CHARACTER.search(question):
         return points_back is not None and len(WORD.findall(question)) <= UNSPACED_CHARACTERS_MAX

@@ -10,45 +10,64 @@ from typing import NamedTuple
 from mnemo_core.text.characters import UNSPACED_CHARACTER
 from mnemo_core.text.dates.date_readers import (
     Reader,
-    read_again,
-    read_ago,
     read_clock,
     read_date,
-    read_day_word,
+    read_day_of_month,
+    read_figures,
+    read_holiday,
     read_iso,
     read_month,
     read_quarter,
     read_season,
     read_slashed,
+    read_year,
+)
+from mnemo_core.text.dates.date_words import (
+    COUNTS,
+    DAYS_OF_MONTH,
+    DAYS_OF_SPAN,
+    HALVES,
+    HOLIDAYS,
+    MONTH_NUMBERS,
+    MONTHS,
+    ORDINALS,
+    PARTS_OF_SPAN,
+    SEASONS,
+    UNITS_CJK,
+    WEEKDAY_NAMES,
+    WEEKDAY_NUMBERS,
+    WEEKDAYS,
+    one_of,
+)
+from mnemo_core.text.dates.relative_readers import (
+    read_again,
+    read_ago,
+    read_day_word,
+    read_fortnight,
+    read_last_spans,
+    read_nth_weekday,
+    read_same_time,
     read_this_part_named,
     read_unit,
     read_unit_cjk,
     read_vague,
     read_weekday,
+    read_weekday_back,
     read_weekday_cjk,
     read_weekend,
-    read_year,
-)
-from mnemo_core.text.dates.date_words import (
-    COUNTS,
-    MONTHS,
-    PARTS_OF_SPAN,
-    SEASONS,
-    UNITS_CJK,
-    WEEKDAY_NAMES,
-    WEEKDAYS,
-    one_of,
 )
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.lexicon import listed
 
 
 class DatePattern(NamedTuple):
-    """A pattern, the name of its reader, and sets of words: of each a text that it fits has one."""
+    """A pattern, its reader, and sets of words: of each a text that it fits has one. Some are for questions alone:
+    what a question names without a preposition or a verb is in a text only a word."""
 
     read: Reader
     needs: tuple[frozenset[str], ...]
     pattern: re.Pattern[str]
+    is_asked: bool = False
 
 
 _WORD = lazy_pattern(r"[^\W\d_]+")
@@ -77,28 +96,47 @@ def _rule(reader: Reader, needs: frozenset[str], pattern: str, *also: frozenset[
     return DatePattern(reader, (needs, *also), lazy_pattern(pattern, re.IGNORECASE))
 
 
+def _asked(reader: Reader, needs: frozenset[str], pattern: str, *also: frozenset[str]) -> DatePattern:
+    return _rule(reader, needs, pattern, *also)._replace(is_asked=True)
+
+
 _DIGIT = frozenset({FIGURE})
 _CJK = frozenset({IDEOGRAPH})
 _MONTHS = frozenset(MONTHS)
-_WEEKDAYS = frozenset(WEEKDAYS)
+_WEEKDAYS = frozenset(WEEKDAYS) | {"weekend", "wochenende"}
+_WEEKDAYS |= {
+    day + part for day in WEEKDAY_NAMES["de"] for part in listed("früh morgen vormittag mittag nachmittag abend nacht")
+}
+_DAYS_OF_MONTH = frozenset(part for word in DAYS_OF_MONTH for part in word.split("-"))
+_PLURAL_DAYS = frozenset(f"{day}s" for day in WEEKDAY_NAMES["en"])
 _SEASONS = frozenset(SEASONS)
+_MONTHS_ES = frozenset(MONTH_NUMBERS) - _MONTHS | {"abril", "octubre"}
+_WEEKDAYS_ES = frozenset(WEEKDAY_NUMBERS) - _WEEKDAYS
+_HOLIDAYS = frozenset(max(re.findall(r"[^\W\d_]+", name), key=len) for name in HOLIDAYS)
 _DAYS = listed("today yesterday tomorrow heute gestern vorgestern übermorgen morgen aujourd hier demain")
 _DAY_PARTS = listed("morning afternoon evening tonight night nacht nuit matin soir midi")
 _UNITS = listed(
     "weekend week month year quarter woche wochenende monat jahr quartal semaine mois année an end trimestre"
 )
 _SPANS = listed("ago from hence in vor il dans")
+_LAST = listed("last past previous letzten vergangenen derniers dernières últimos últimas")
+_TIMES = listed("time zeit époque période fechas")
+_DAYS_ES_WORDS = listed("ayer anteayer antier hoy")
 _NOON = listed("noon midnight midday")
 _WITH_YEAR = frozenset({YEAR})
 _WITH_YEAR_TOLD = frozenset({YEAR, "year", "jahres", "jahr"})
-_BEFORE_SPANS = listed("early mid late beginning start end anfang mitte ende début mi fin")
+_BEFORE_SPANS = listed("early mid late beginning start middle end anfang mitte ende début mi fin")
+_STRETCHES = frozenset(name.rpartition(" ")[2] for name in (*DAYS_OF_SPAN, *HALVES)) | {"weeks", "wochen"}
+_UNITS_SAID = listed("week month year quarter woche monats jahres quartals")
 _BEFORE_MONTHS = listed("in im en of during back since until till by before after seit bis depuis au")
 _BEFORE_YEARS = listed("in during im en back since until by before after seit bis depuis throughout")
 _SHIFTS = listed("last previous this next") | frozenset(
     word + ending
-    for word in listed("letzte vergangene vorige diese nächste kommende")
+    for word in listed("letzte vergangene vorige vorletzte diese nächste übernächste kommende")
     for ending in ("", "s", "n", "m")
 )
+_UNITS_ES = listed("semana mes año trimestre")
+_SHIFTS_ES = listed("pasado pasada antepasado antepasada próximo próxima este esta")
 _SHIFTS_FR = listed("dernier dernière prochain prochaine passé passée")
 _EN_SPANS = frozenset(
     word + ending for word in listed("second minute min hour day night week month year") for ending in ("", "s")
@@ -120,12 +158,24 @@ _REL_CJK = r"(?P<rel>去年|昨年|今年|明年|来年|前年|一昨年|后年|
 _HAN = r"十[一二]|[一二三四五六七八九十]"
 _YEAR = r"(?P<y>(?:19|20)\d\d)(?!\d|[:/-]\d|\.\d)"
 _PART = r"(?:(?:the )?(?P<part>" + one_of(PARTS_OF_SPAN) + r")[- ](?:the )?(?:of )?)?"
+_STRETCH = "|".join(
+    [r"(?:first|last|ersten|letzten) \w{1,8} (?:days|weeks|Tagen?|Wochen)"]
+    + [word for word in (*DAYS_OF_SPAN, *HALVES) if word[0] < "\u0250"]
+)
 _DAY_NAMES = one_of(WEEKDAYS)
+_ALL_DAYS = "|".join(name for names in WEEKDAY_NAMES.values() for name in names)
+_MON_ES = r"(?P<mon>" + one_of(set(MONTH_NUMBERS) - set(MONTHS) | {"abril", "octubre", "agosto"}) + r")(?![^\W_])"
+_DAYS_ES = one_of(set(WEEKDAY_NUMBERS) - set(WEEKDAYS))
+_HOLIDAY = rf"(?P<holiday>{one_of(name.replace(chr(39), chr(39)) for name in HOLIDAYS if name[0] < chr(0x250))})"
 _FULL_DAYS = "|".join(name.capitalize() for name in WEEKDAY_NAMES["en"])
 _FR_DAYS = "|".join(WEEKDAY_NAMES["fr"])
 _EN_PART = r"(?P<part>morning|afternoon|evening|night|noon|lunchtime)"
 _DE_PART = r"(?P<part>früh|morgen|vormittag|mittag|nachmittag|abend|nacht)"
-_N = r"(?P<n>\d{1,3}|" + "|".join(word for word in COUNTS if word.isascii() or word == "fünf" or word == "zwölf") + ")"
+_DAY_PARTS_SAID = (
+    r"morning|afternoon|evening|night|noon|lunchtime|früh|morgen|vormittag|mittag|nachmittag|abend|nacht|matin|soir"
+)
+_COUNT = "|".join([r"\d{1,3}", *(word for word in COUNTS if word.isascii() or word in ("fünf", "zwölf"))])
+_N = rf"(?P<n>{_COUNT})"
 _EN_SPAN = r"(?P<unit>second|minute|min|hour|day|night|week|month|year)s?"
 _DE_SPAN = r"(?P<unit>Minuten?|Stunden?|Tag(?:en)?|Wochen?|Monat(?:en)?|Jahr(?:en)?)"
 _FR_SPAN = r"(?P<unit>minutes?|heures?|jours?|semaines?|mois|ans?|années?)"
@@ -145,21 +195,31 @@ DATE_PATTERNS: tuple[DatePattern, ...] = (
     _rule(read_date, _DIGIT, r"\b(?:am|vom|zum|bis|ab|seit|der|dem|den)\s+(?P<d>\d{1,2})\.(?P<m>\d{1,2})\.(?:"
           r"(?P<y>\d\d)\b)?(?![\d])", frozenset({"0."}), listed("am vom zum bis ab seit der dem den")),
     _rule(read_date, _MONTHS, rf"{_OPEN}(?P<d>\d{{1,2}})(?:st|nd|rd|th|er|\.)?(?:\s*(?:-|–|to|and|bis|und|au|et)\s*"
-          rf"(?P<d2>\d{{1,2}})(?:st|nd|rd|th|\.)?)?(?:\s+of)?[\s-]+{_MON}(?:[,\s-]+(?:de\s+)?(?:{_YEAR}|{_REL}))?",
-          _DIGIT),
+          rf"(?:(?:the|zum|dem|den|le) )?(?P<d2>\d{{1,2}})(?:st|nd|rd|th|\.)?)?(?:\s+of)?[\s-]+{_MON}"
+          rf"(?:[,\s-]+(?:de\s+)?(?:{_YEAR}|{_REL}))?", _DIGIT),
     _rule(read_date, _MONTHS, rf"(?<![\w.]){_MON}\s+(?:the\s+)?(?P<d>\d{{1,2}})(?:st|nd|rd|th)?(?:\s*(?:-|–|to|and)\s*"
           rf"(?P<d2>\d{{1,2}})(?:st|nd|rd|th)?)?(?![\d:%€]|[.,]\d|\s*(?:%|am|pm|km|kg|times|people|miles))(?:,?\s+"
           rf"(?:{_YEAR}|{_REL}))?", _DIGIT),
+    _rule(read_date, _DAYS_OF_MONTH, rf"\b(?P<nth>{one_of(DAYS_OF_MONTH)})(?: of)? {_MON}"
+          rf"(?:,? (?:{_YEAR}|{_REL}))?", _MONTHS),
     _rule(read_month, _MONTHS, rf"(?<![\w]){_PART}{_MON}(?:\s+of)?,?\s+(?:{_YEAR}|{_REL})", _WITH_YEAR_TOLD),
     _rule(read_date, _CJK, rf"{_REL_CJK}(?P<m>\d{{1,2}}|{_HAN})月"
           r"(?P<d>\d{1,2}|[一二三四五六七八九十]{1,3})[日号號]"),
     _rule(read_month, _CJK, rf"{_REL_CJK}(?P<m>\d{{1,2}}|{_HAN})月(?![\d一二三四五六七八九十間间])"),
     _rule(read_month, _MONTHS, r"\b(?:in|im|en|of|during|back in|Since|since|until|till|by|before|after|seit|bis|depuis"
-          rf"|au mois de)\s+(?:the )?(?:early |mid-?|late |Anfang |Ende )?{_MON}(?!\s*\d)", _BEFORE_MONTHS),
+          rf"|au mois de)\s+(?:the )?(?:(?P<part>early |mid[- ]?|late |Anfang |Mitte |Ende ))?{_MON}(?!\s*\d)",
+          _BEFORE_MONTHS),
+    _rule(read_month, _MONTHS, rf"(?<![\w])(?:the )?(?P<part>{_STRETCH}) (?:of |in |im |des |von |de |d['’])?(?:the )?"
+          rf"(?:Monats )?{_MON}(?:,?\s+(?:{_YEAR}|{_REL}))?(?!\s*\d)", _STRETCHES),
+    _rule(read_unit, _STRETCHES, rf"(?<![\w])(?:the )?(?P<part>{_STRETCH}) (?:of |des |im )?(?P<shift>the|last|this"
+          r"|next|des|letzten|dieses|nächsten|vergangenen) (?P<unit>month|year|quarter|Monats|Jahres|Quartals)\b"),
     _rule(read_month, _MONTHS, rf"\b(?P<shift>last|next|this|letzten|nächsten|diesen|vergangenen)\s+{_MON}(?!\s*\d)",
           listed("last next this letzten nächsten diesen vergangenen")),
-    _rule(read_month, _MONTHS, r"(?<![\w])(?P<part>early|mid|late|beginning of|start of|end of|Anfang|Mitte|Ende|début"
-          rf"|mi|fin)[- ]{_MON}(?!\s*\d)", _BEFORE_SPANS),
+    _rule(read_month, _MONTHS, r"(?<![\w])(?P<part>early|mid|late|(?:beginning|start|middle|end) of|Anfang|Mitte|Ende"
+          rf"|début|mi|fin)[- ]{_MON}(?!\s*\d)", _BEFORE_SPANS),
+    _rule(read_unit, _BEFORE_SPANS, r"(?<![\w])(?:the )?(?P<part>early|mid|late|(?:beginning|start|middle|end) of"
+          r"|Anfang|Mitte|Ende) (?P<shift>the|last|this|next|der|des|letzte[rn]|diese[rs]|nächste[rn]|vergangene[rn])"
+          r" (?P<unit>week|month|year|quarter|Woche|Monats|Jahres|Quartals)\b", _UNITS_SAID),
     _rule(read_date, _DIGIT, r"(?P<y>(?:19|20)\d\d)\s?年\s?(?P<m>\d{1,2})\s?月\s?(?P<d>\d{1,2})\s?[日号號]", _CJK),
     _rule(read_date, _DIGIT, r"(?<!\d)(?<!年)(?P<m>\d{1,2})月(?P<d>\d{1,2})[日号號]?(?:\s*(?:-|–|至|到|から|～|〜)\s*"
           r"(?P<d2>\d{1,2})[日号號])?", _CJK),
@@ -176,7 +236,7 @@ DATE_PATTERNS: tuple[DatePattern, ...] = (
           rf"|fin)[- ](?P<p>){_YEAR}(?!['’]?s\b)", _WITH_YEAR, _BEFORE_SPANS),
     _rule(read_season, _SEASONS, rf"\b(?P<season>{one_of(SEASONS)})(?: of| de l['’]année)?,? (?P<y>(?:19|20)\d\d)(?:/"
           r"(?P<y2>\d\d))?\b(?P<shift>)", _WITH_YEAR),
-    _rule(read_season, _SEASONS, r"\b(?P<shift>last|this|next|letzten|letztes|diesen|dieses|nächsten|nächstes"
+    _rule(read_season, _SEASONS, r"\b(?P<shift>last|this|next|letzten|letztes|diese[nms]|nächsten|nächstes"
           rf"|vergangenen|cet|ce) (?P<season>{one_of(SEASONS)})\b(?P<y>(?!x)x)?"),
     _rule(read_season, _SEASONS, r"\b(?:l['’]|le )?(?P<season>été|printemps|automne|hiver) (?P<shift>dernier|prochain"
           r"|passé)\b(?P<y>(?!x)x)?"),
@@ -199,18 +259,27 @@ DATE_PATTERNS: tuple[DatePattern, ...] = (
     _rule(read_this_part_named, _DAY_PARTS, r"\b(?:earlier )?this (?P<part>morning|afternoon|evening)\b|\btonight\b"
           r"|\blast night\b|\bletzte Nacht\b|\bla nuit dernière\b|\bce (?:matin|soir)\b|\bcet après-midi\b"),
     _rule(read_unit, _UNITS, r"(?<!the )(?<!over the )\b(?P<shift>last|previous|this|next|letzte[sn]?|vergangene[sn]?"
-          r"|vorige[sn]?|diese[snm]?|nächste[sn]?|kommende[sn]?) (?P<unit>weekend|week|month|year|quarter|Woche"
-          r"(?!nende)|Wochenende|Monat|Jahr|Quartal)\b(?!['’]s|-)", _SHIFTS),
+          r"|vorige[sn]?|vorletzte[sn]?|übernächste[sn]?|diese[snm]?|nächste[sn]?|kommende[sn]?) (?P<unit>weekend|week"
+          r"|month|year|quarter|Woche(?!nende)|Wochenende|Monat|Jahr|Quartal)\b(?!['’]s|-)", _SHIFTS),
     _rule(read_unit, _UNITS, r"\b(?:la |le |l['’]|cette |ce |cet )?(?P<unit>semaine|mois|année|an|week-end|trimestre) "
           r"(?P<shift>derni(?:er|ère)|prochaine?|passée?)\b", _SHIFTS_FR),
+    _rule(read_unit, _UNITS, r"\b(?:the )?(?P<unit>week|weekend|month|year) (?P<shift>before last|after next)\b",
+          listed("before after")),
+    _rule(read_unit, _UNITS, r"\b(?:the |this )(?P<shift>past) (?P<unit>weekend)\b", frozenset({"past"})),
+    _rule(read_unit, _UNITS_ES, r"\b(?:la |el )?(?P<unit>semana|mes|año|fin de semana|trimestre) (?P<shift>pasad[oa]"
+          r"|antepasad[oa]|próxim[oa])\b", _SHIFTS_ES),
+    _rule(read_unit, _UNITS_ES, r"\b(?P<shift>este|esta|próximo|próxima) (?P<unit>semana|mes|año|fin de semana"
+          r"|trimestre)\b", _SHIFTS_ES),
     _rule(read_unit_cjk, _CJK, rf"(?P<word>{one_of(UNITS_CJK)})(?![周週]?[一二三四五六日天](?!\w{{0,40}}月))"
           r"(?!の?[月火水木金土日]曜)"
           r"(?![间末比度同])"),
-    _rule(read_weekend, _UNITS, r"\b(?:at|on|over|during) the weekend\b|\bam Wochenende\b|\bübers Wochenende\b|\b(?:le"
+    _rule(read_weekend, _UNITS, r"\b(?:at|on|over|during|for) the weekend\b|\bmy weekend\b|\bam Wochenende\b"
+          r"|\bübers Wochenende\b|\b(?:le"
           r"|ce) week-end(?! (?:dernier|prochain|passé))\b", frozenset({"weekend", "wochenende", "week"})),
     _rule(read_weekend, _CJK, r"(?<![上下这本先今来])(?:周末|週末)"),
     _rule(read_ago, _SPANS, rf"\b(?:about |around |almost |nearly |exactly |some )?{_N} {_EN_SPAN} (?:ago|"
-          r"(?P<ahead>from now|from today|hence))\b", frozenset({"ago", "hence", "now", "today"}), _EN_SPANS),
+          r"(?P<ahead>from now|from today|hence))(?P<today> today)?\b",
+          frozenset({"ago", "hence", "now", "today"}), _EN_SPANS),
     _rule(read_ago, _SPANS, rf"\b(?P<doubt>in) (?:about |around |exactly )?{_N} {_EN_SPAN}\b(?! (?:ago|of|old)|['’])",
           _EN_SPANS),
     _rule(read_ago, _SPANS, rf"\bvor (?:etwa |ungefähr |rund )?{_N} {_DE_SPAN}\b", _DE_SPANS),
@@ -233,7 +302,11 @@ DATE_PATTERNS: tuple[DatePattern, ...] = (
     _rule(read_weekday, _WEEKDAYS, r"\b(?P<shift>(?:this )?(?:past|coming)|last|next|this)(?: week)? "
           rf"(?P<day>{_DAY_NAMES})\b(?: {_EN_PART})?"),
     _rule(read_weekday, _WEEKDAYS, rf"\b(?:on )?(?P<day>{_FULL_DAYS})(?: of)? (?P<week>last|next|this) week\b"),
-    _rule(read_weekday, _WEEKDAYS, rf"\b(?P<p>on|for) (?P<day>{_DAY_NAMES})\b(?: {_EN_PART})?(?!['’]s)"),
+    _rule(read_weekday, _WEEKDAYS, rf"\b(?P<week>last|this|next|letzte|diese|nächste|vorletzte) (?:week|Woche),? "
+          rf"(?:on |am )?(?P<day>{_ALL_DAYS})\b", listed("week woche")),
+    _rule(read_weekday, _WEEKDAYS, rf"\b(?:am )?(?P<day>{_ALL_DAYS}) (?P<week>letzter|dieser|nächster|vorletzter"
+          r"|vergangener) Woche\b", frozenset({"woche"})),
+    _rule(read_weekday, _WEEKDAYS, rf"\b(?P<p>on|for|auf) (?P<day>{_DAY_NAMES})\b(?: {_EN_PART})?(?!['’]s)"),
     _rule(read_weekday, _WEEKDAYS, r"(?<!every )(?<!each )(?<!black )(?<!good )(?<!a )(?<!the )(?<!casual )\b(?P<day>"
           rf"(?-i:{_FULL_DAYS}))\b(?: {_EN_PART})?(?=\s*(?:[.,;:!?)–-]|$|at\b|and\b|\d|I\b|we\b|to\b))"),
     _rule(read_weekday, _WEEKDAYS, r"\b(?P<shift>letzten|vergangenen|vorigen|nächsten|kommenden|diesen) "
@@ -246,6 +319,77 @@ DATE_PATTERNS: tuple[DatePattern, ...] = (
           r"(?!月)"),
     _rule(read_weekday_cjk, _CJK, r"(?<!毎)(?<!毎週)(?:(?P<week>先々|先|今|来|再来)週の?)?"
           r"(?P<day>[月火水木金土日])曜日?"),
+    _rule(read_fortnight, frozenset({"fortnight"}), r"\b(?:a|one) fortnight ago(?P<today> today)?\b"),
+    _rule(read_weekday_back, _WEEKDAYS, rf"\b(?:the )?(?P<day>{_FULL_DAYS}) before last\b", frozenset({"before"})),
+    _rule(read_weekday_back, _PLURAL_DAYS, rf"\b(?P<n>{_COUNT}) (?P<day>{_FULL_DAYS})s ago\b", frozenset({"ago"})),
+    _rule(read_last_spans, _LAST, r"\b(?:(?:in|over|within|during|for|from|of) )?(?:the |these |my )?"
+          rf"(?:last|past|previous) (?P<n>{_COUNT}|few|couple of) {_EN_SPAN}\b(?! of\b)", _EN_SPANS),
+    _rule(read_last_spans, _LAST, rf"(?<![\w-])(?:(?:in|over|within|during) )?(?:the last|(?:the )?past) {_EN_SPAN}\b"
+          r"(?! of\b)", _EN_SPANS),
+    _rule(read_last_spans, _LAST, r"\b(?:(?:in|innerhalb|während) )?(?:der|die|den) (?:letzten|vergangenen) "
+          rf"(?P<n>{_COUNT}|paar) (?P<unit>Minuten|Stunden|Tagen?|Wochen|Monaten?|Jahren?)\b", _DE_SPANS),
+    _rule(read_last_spans, _LAST, rf"\b(?:ces|les|des) (?P<n>{_COUNT}|quelques) (?:derniers|dernières) {_FR_SPAN}\b"),
+    _rule(read_last_spans, _LAST, rf"\b(?:los|las|est[oa]s) (?:últim[oa]s) (?P<n>{_COUNT}) (?P<unit>días|semanas|meses"
+          r"|años|horas)\b"),
+    _rule(read_last_spans, _CJK, r"(?:最近|过去|過去|近)的?(?P<n>\d{1,3}|十[一二]|[一二两兩三四五六七八九十几幾])"
+          rf"{_CJK_SPAN}"),
+    _rule(read_same_time, _TIMES, r"\b(?:around |about |at )?(?:this|the same) time (?:last|a|one) (?P<unit>year|month"
+          r"|week)(?: ago)?\b|\b(?:letztes|voriges|vergangenes) Jahr um diese Zeit\b"
+          r"|\bum diese Zeit (?:letztes|voriges) Jahr\b"
+          r"|\bl['’]an(?:née)? derni(?:er|ère) à (?:la même (?:époque|période)|cette époque)\b"
+          r"|\bel año pasado por estas fechas\b"),
+    _rule(read_same_time, _CJK, r"去年的?(?:这个|這個|这|這)(?:时候|時候|时间)|去年同期|去年今日"),
+    _rule(read_holiday, _HOLIDAYS, r"\b(?:at|over|on|during|around|since|before|after|by|until|till|of|from|an|am|zu"
+          r"|über|um|seit|vor|nach|bis|à|pour|depuis|avant|après|en|por|durante|desde|hasta"
+          r"|(?:the |this )?(?P<shift>last|this|next|letzte[nrs]?|vorige[ns]?|diese[ns]?|nächste[ns]?))"
+          r" (?:the |dem |la |le |el )?"
+          rf"{_HOLIDAY}(?![^\W_])(?! (?:of|in) \w+land)(?:,? {_YEAR})?"),
+    _rule(read_holiday, _CJK, rf"(?P<holiday>{one_of(name for name in HOLIDAYS if name[0] > chr(0x2fff))})"
+          r"(?![礼禮树樹卡])"),
+    _rule(read_day_of_month, _DIGIT, r"\b(?:on|since|before|after|by|until|till|of|from|and|between|to) the"
+          r" (?P<d>\d{1,2})(?:st|nd|rd|th)(?: (?:and|to|-|–) (?:the )?(?P<d2>\d{1,2})(?:st|nd|rd|th))?\b"
+          r"(?! (?:of )?[^\W\d_]*(?:floor|centur|place|time|street|avenue|birthday|anniversary|grade|edition|attempt"
+          r"|day|week|month|year|page))"
+          rf"(?!,? (?:of )?(?:{one_of(MONTHS)})\b)",
+          listed("st nd rd th"), frozenset({"the"})),
+    _rule(read_day_of_month, _DIGIT, r"\b(?:am|zum|vom|seit dem|vor dem|nach dem|bis zum|zwischen dem) (?P<d>\d{1,2})\."
+          r"(?: (?:bis|und) (?:zum |dem |den )?(?P<d2>\d{1,2})\.)?(?=\s*(?:$|[?!,;:.]|[a-zäöü]))"
+          rf"(?!\s*(?:\d|(?:bis|und) (?:zum |dem |den )?\d)|\s*(?:{one_of(MONTHS)})\b)",
+          listed("am zum vom dem")),
+    _rule(read_date, _MONTHS_ES, rf"{_OPEN}(?P<d>\d{{1,2}})(?:\s*(?:al|a|y|-|–)\s*(?:el )?(?P<d2>\d{{1,2}}))? de "
+          rf"{_MON_ES}(?: del? {_YEAR})?", _DIGIT),
+    _rule(read_month, _MONTHS_ES, rf"\b(?:en|de|desde|hasta|antes de|después de|durante)(?: (?P<part>principios de"
+          rf"|comienzos de|mediados de|finales de|fines de))? {_MON_ES}(?: del? {_YEAR})?"),
+    _rule(read_month, _MONTHS_ES, rf"\b(?:a )?(?P<part>principios de|comienzos de|mediados de|finales de|fines de)"
+          rf" {_MON_ES}(?: del? {_YEAR})?"),
+    _rule(read_day_word, _DAYS_ES_WORDS, r"\b(?P<word>anteayer|antier|ayer|hoy)\b"),
+    _rule(read_ago, frozenset({"hace"}), rf"\bhace {_N} (?P<unit>horas?|días?|semanas?|mes(?:es)?|años?)\b"),
+    _rule(read_weekday, _WEEKDAYS_ES, rf"\b(?:el )?(?P<shift>pasado|próximo|este) (?P<day>{_DAYS_ES})\b"),
+    _rule(read_weekday, _WEEKDAYS_ES, rf"\bel (?P<day>{_DAYS_ES})(?: (?P<shift>pasado|próximo))?\b"),
+    _rule(read_nth_weekday, _WEEKDAYS, rf"\b(?:the |am |an )?(?P<nth>{one_of(ORDINALS)}|last|letzten) "
+          rf"(?P<day>{_ALL_DAYS}|weekend|Wochenende) (?:of|in|im) {_MON}(?:,? {_YEAR})?", _MONTHS),
+    # Of questions alone
+    _asked(read_unit, _UNITS, r"\b(?P<shift>last|this|next) (?P<unit>weekend|week|month|year)['’]s\b"),
+    _asked(read_month, _MONTHS, r"\b(?:from|for|between|and|to|through|around|throughout|about|und|zwischen|von|all of"
+           rf"|whole of|entire|ganzen?|pour|entre|et) (?:{_PART})?{_MON}(?:['’]s)?(?!\s*\d)"),
+    _asked(read_month, _MONTHS, rf"^\W*(?!(?:may|mar|march|april|june|august|sun|mai)\b){_MON}(?!\s*\d)"),
+    _asked(read_month, _MONTHS, rf"\b(?:the|my|our) (?!may\b|march\b|mar\b){_MON}(?=['’]s|\s+[a-z])"),
+    _asked(read_month, _DIGIT, r"(?<![\w./:-])(?P<y>(?:19|20)\d\d)-(?P<m>0[1-9]|1[0-2])(?![\w/:-])", frozenset({"0-"})),
+    _asked(read_month, _CJK, r"(?P<m>\d{1,2}|十[一二]|[一二三四五六七八九十])月份?的?(?P<part>初|底|末|上旬|中旬|下旬"
+           r"|第一周|第二周|第三周|最后一周)"),
+    _asked(read_month, _CJK, r"(?<![\d年])(?P<m>\d{1,2})月份?(?![\d日号])"),
+    _asked(read_day_of_month, _CJK, r"(?<![\d月])(?P<d>\d{1,2})[日号號](?!\w{0,2}楼)"),
+    _asked(read_figures, _DIGIT, r"\b(?:on|am|since|before|after|by|until|from|of|le|el|for) (?P<a>\d{1,2})/"
+           r"(?P<b>\d{1,2})(?![\w/.])", frozenset({"0/"})),
+    _asked(read_quarter, _DIGIT, r"\b[QH](?P<q>[1-4])\b(?![\s/-]{0,2}(?:of |/)?(?:19|20)\d\d)", frozenset({"q", "h"})),
+    _asked(read_quarter, frozenset(ORDINALS), rf"\b(?:the |im |le )?(?P<word>{one_of(ORDINALS)}) (?:quarter|Quartal"
+           r"|trimestre)\b(?! of (?:19|20))", listed("quarter quartal trimestre")),
+    _asked(read_season, _SEASONS, r"\b(?:in|during|over|throughout|since|before|after|from|until|im|während|seit"
+           r"|vor dem|nach dem|übers?|über den|en|au|pendant l['’]|depuis le|durante el) (?:the |dem |den |el |l['’])?"
+           rf"(?:(?P<part>early|mid|late)[- ])?(?P<season>{one_of(SEASONS)})\b(?! (?:19|20)\d\d)"),
+    _asked(read_season, _CJK, r"(?P<shift>去年|今年)?的?(?P<season>[春夏秋冬][天季])"),
+    _asked(read_weekday, _WEEKDAYS, rf"(?<!every )(?<!each )(?<!the )(?<!a )(?<!my )(?<!\w-)\b"
+           rf"(?P<day>{_ALL_DAYS})\b(?:['’]s)?(?:\s?(?P<part>{_DAY_PARTS_SAID})\b)?"),
     _rule(read_clock, _DIGIT, r"\b(?:at |@ ?)?(?P<h>\d{1,2})(?:[:.](?P<min>\d\d))?\s?(?P<half_day>a\.?m\.?|p\.?m\.?)"
           r"(?!\w)", frozenset({"am", "pm", "a", "p"})),
     _rule(read_clock, _DIGIT, r"\b(?P<sure>)(?:at |um |gegen |à |@ ?)?(?P<h>[01]?\d|2[0-3]):(?P<min>[0-5]\d)"
@@ -267,9 +411,18 @@ for _place, _rule_there in enumerate(DATE_PATTERNS):
         _PLACES.setdefault(_need, []).append(_place)
 
 
-def patterns_for(text: str) -> list[DatePattern]:
-    """The rules that may fit a text, in their order."""
+def has_time_words(present: set[str]) -> bool:
+    """Return whether any rule may fit a text with these words (`words_in`)."""
+    return not _PLACES.keys().isdisjoint(present)
+
+
+def patterns_for(text: str, *, is_question: bool = False) -> list[DatePattern]:
+    """The rules that may fit a text, or a question, in their order."""
     present = words_in(text)
     places = {place for word in _PLACES.keys() & present for place in _PLACES[word]}
     rules = [DATE_PATTERNS[place] for place in sorted(places)]
-    return [rule for rule in rules if not any(need.isdisjoint(present) for need in rule.needs[1:])]
+    return [
+        rule
+        for rule in rules
+        if rule.is_asked <= is_question and not any(need.isdisjoint(present) for need in rule.needs[1:])
+    ]

@@ -1,4 +1,4 @@
-"""Readers of time expressions, relative to the time of the statement. SPEC 2.5, 5.4
+"""Readers of dates and times of day, for the time of the statement. SPEC 2.5, 5.4
 
 A reader takes a match of its rule and gives the time, or None where the match is none after all.
 """
@@ -21,7 +21,6 @@ from mnemo_core.text.dates.local_days import (
     local_time,
     moment_of,
     month_start,
-    months_after,
 )
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.segmentation import line_spans
@@ -29,12 +28,11 @@ from mnemo_core.text.segmentation import line_spans
 NEAR_DAYS = 60  # a date without a year or tense: the nearest, if it is nearer than this …
 FAR_DAYS = 180  # … and the other possible one farther than this
 YEAR_MIN, YEAR_MAX = 1000, 9000  # so that every zone knows what its clocks show then
-WEEK_MARGIN_DAYS = 3  # "two weeks ago" is a day give or take so many
-MONTH_MARGIN_DAYS = 15
-YEAR_MARGIN_DAYS = 91
+
 
 Tense = Literal["past", "future", ""]
-MentionRole = Literal["event", "bound", "again", "vague", "unsure", "clock"]
+Side = Literal["since", "before", "after", "until"]  # of a time that bounds a stretch
+MentionRole = Literal["event", "again", "vague", "unsure", "clock", Side]
 
 
 class TimeCandidate(NamedTuple):
@@ -50,10 +48,14 @@ class TimeCandidate(NamedTuple):
 
 
 class Utterance:
-    """A text with the moment and the time zone of its statement."""
+    """A text with the moment and the time zone of its statement.
 
-    def __init__(self, text: str, said_at: int, zone: Zone) -> None:
+    is_question: it asks, and names times as questions do: in the past unless it looks ahead, however short they are.
+    """
+
+    def __init__(self, text: str, said_at: int, zone: Zone, *, is_question: bool = False) -> None:
         self.text = text
+        self.is_question = is_question
         self.said_at = said_at
         self.zone = zone
         self.day, _ = local_time(said_at, zone)
@@ -92,11 +94,22 @@ class Utterance:
         """Tense of the verbs around a place: "" where there is none or both occur. A reported plan is a plan."""
         start, _ = self.sentence(at)
         if start not in self._tenses:
-            if self.search(at, words.FUTURE):
+            if self.is_question:
+                self._tenses[start] = self._tense_of_question(at)
+            elif self.search(at, words.FUTURE):
                 self._tenses[start] = "future"
             else:
                 self._tenses[start] = "past" if self.search(at, words.PAST) else ""
         return self._tenses[start]
+
+    def _tense_of_question(self, at: int) -> Tense:
+        if self.search(at, words.ASKS_PAST):
+            return "past"
+        if self.search(at, words.ASKS_AHEAD):
+            return "future"
+        if self.search(at, words.PAST):
+            return "past"
+        return "future" if self.search(at, words.FUTURE) else "" if self.search(at, words.ASKS_NOW) else "past"
 
 
 Reader = Callable[[re.Match[str], Utterance], TimeCandidate | None]
@@ -108,8 +121,8 @@ Reader = Callable[[re.Match[str], Utterance], TimeCandidate | None]
 def read_date(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
     """A day and month, with or without a year."""
     groups = match.groupdict()
-    month = words.MONTHS[groups["mon"].lower().rstrip(".")] if groups.get("mon") else _figure(groups["m"])
-    first = _figure(groups["d"])
+    month = words.MONTH_NUMBERS[groups["mon"].lower().rstrip(".")] if groups.get("mon") else _figure(groups["m"])
+    first = words.DAYS_OF_MONTH[groups["nth"].lower()] if groups.get("nth") else _figure(groups["d"])
     last = _figure(groups["d2"]) if groups.get("d2") else first
     if (
         groups.get("y") is None
@@ -120,7 +133,7 @@ def read_date(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
     written = groups.get("y") or _relative_year(groups.get("rel"), saying)
     year = _year_of(written, month, first, match, saying)
     if year is None:
-        return _unsure(match) if date_or_none(2000, month, first) else None
+        return unsure(match) if date_or_none(2000, month, first) else None
     begin, end = date_or_none(year, month, first), date_or_none(year, month, last)
     if begin is None or end is None or end < begin:
         return None
@@ -133,6 +146,12 @@ def _figure(written: str) -> int:
         return int(written)
     tens, ten, ones = written.rpartition("十")
     return (words.COUNTS.get(tens, 1) * 10 if ten else 0) + words.COUNTS.get(ones, 0)
+
+
+def count_of(written: str) -> int | None:
+    if written.isdecimal():
+        return int(written) if len(written) < 4 else None
+    return words.COUNTS.get(written.lower())
 
 
 def _relative_year(relative: str | None, saying: Utterance) -> str | None:
@@ -160,19 +179,34 @@ def _year_of(written: str | None, month: int, day: int, match: re.Match[str], sa
 def _by_tense(last: dt.date | None, coming: dt.date | None, saying: Utterance, at: int) -> dt.date | None:
     if last is None or coming is None or last == coming:
         return last if last is not None else coming
+    since, to = (saying.day - last).days, (coming - saying.day).days
+    if to <= FAR_DAYS and is_moved_to(at, saying):
+        return coming
     match saying.tense(at):
         case "past":
             return last
         case "future":
             return coming
-    since, to = (saying.day - last).days, (coming - saying.day).days
     near, far = sorted((since, to))
-    if near > NEAR_DAYS or far < FAR_DAYS:
-        return None
+    if not saying.is_question and (near > NEAR_DAYS or far < FAR_DAYS):
+        return coming if to <= FAR_DAYS and saying.search(at, words.COMES) else None
     return last if since < to else coming
 
 
-def _unsure(match: re.Match[str]) -> TimeCandidate:
+_MOVED_TO = lazy_pattern(r"(?: to| until| till| auf| à| au)(?: the| den| le)? \Z|[到至]\Z")
+
+
+def is_moved_to(at: int, saying: Utterance) -> bool:
+    """Return whether something was postponed to the time at this place."""
+    if _MOVED_TO.search(saying.text[max(0, at - 12) : at]) is None:
+        return False
+    start, _ = saying.sentence(at)
+    moved = saying.search(at, words.MOVED)
+    is_behind = saying.text.endswith((" auf ", " auf den "), 0, at)  # "wurde auf den 10. Dezember verschoben"
+    return moved is not None and (is_behind or start + moved.end() <= at)
+
+
+def unsure(match: re.Match[str]) -> TimeCandidate:
     """A time with several readings: it keeps the text from being filed under another one."""
     return TimeCandidate(0, 0, match.start(), match.end(), "unsure")
 
@@ -201,17 +235,68 @@ def read_slashed(match: re.Match[str], saying: Utterance) -> TimeCandidate | Non
     one, two, year = int(match["a"]), int(match["b"]), int(match["y"])
     readings = {day for day in (date_or_none(year, two, one), date_or_none(year, one, two)) if day is not None}
     if len(readings) > 1:
-        return _unsure(match)
+        return unsure(match)
     return saying.one_day(readings.pop(), match) if readings else None
 
 
-def _part_of(first: dt.date, after: dt.date, match: re.Match[str]) -> tuple[dt.date, dt.date]:
-    """The third of a span that `early`, `mid` or `late` means; the whole without one."""
-    part = (match.groupdict().get("part") or "").lower()
+def read_day_of_month(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
+    """The 15th: of this month or the one next to it, by the verbs."""
+    groups = match.groupdict()
+    first = _figure(groups["d"])
+    last = _figure(groups["d2"]) if groups.get("d2") else first
+    here = [month_start(saying.day.year, saying.day.month + each) for each in (-2, -1, 0, 1, 2)]
+    possible = [day for each in here if (day := date_or_none(each.year, each.month, first)) is not None]
+    tense = saying.tense(match.start())
+    if tense == "past":
+        begin = max((day for day in possible if day <= saying.day), default=None)
+    else:
+        begin = min((day for day in possible if day >= saying.day), default=None) if tense else None
+    end = date_or_none(begin.year, begin.month, last) if begin is not None else None
+    if begin is None or end is None or end < begin:
+        return None
+    return saying.days(begin, days_after(end, 1), match)
+
+
+def read_figures(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
+    """15/8, where only one reading is a day."""
+    one, two = int(match["a"]), int(match["b"])
+    readings = [(day, month) for day, month in ((one, two), (two, one)) if date_or_none(2000, month, day)]
+    if len(readings) != 1 and one != two:
+        return None
+    day, month = readings[0]
+    year = _year_of(None, month, day, match, saying)
+    return saying.one_day(dt.date(year, month, day), match) if year and date_or_none(year, month, day) else None
+
+
+_COUNTED_DAYS = lazy_pattern(r"(first|last|ersten|letzten) (\w+) (day|tag|week|woche)")
+
+
+def _counted_days(part: str) -> tuple[int, int] | None:
+    """The first and the last day of "the first three days", "the last two weeks"; below 0 they count from the end."""
+    match = _COUNTED_DAYS.match(part)
+    count = count_of(match[2]) if match else None
+    if match is None or not count:
+        return None
+    days = count * (7 if match[3] in ("week", "woche") else 1)
+    return (1, days) if match[1] in ("first", "ersten") else (-days, -1)
+
+
+def part_of(first: dt.date, after: dt.date, match: re.Match[str]) -> tuple[dt.date, dt.date]:
+    """The part of a span: a third by `early`, `mid` or `late`, a half, the first week of it; the whole without one."""
+    part = (match.groupdict().get("part") or "").lower().rstrip("- ")
     if not part:
         return first, after
-    begins, ends = words.PARTS_OF_SPAN[part]
     length = (after - first).days
+    if (days := words.DAYS_OF_SPAN.get(part) or _counted_days(part)) is not None:
+        begins, ends = days
+        start = first if begins > 0 else after
+        return days_after(start, begins - (begins > 0)), min(after, days_after(start, ends + (begins < 0)))
+    if part in words.HALVES:
+        middle = days_after(first, length // 2)
+        if length > 300:  # of a year
+            middle = month_start(first.year, first.month + 6)
+        return (first, middle) if words.HALVES[part] == 1 else (middle, after)
+    begins, ends = words.PARTS_OF_SPAN[part]
     return days_after(first, begins * length // 3), days_after(first, ends * length // 3) if ends < 3 else after
 
 
@@ -219,28 +304,36 @@ def read_month(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
     """A month, with a year or by its verbs."""
     groups = match.groupdict()
     name = groups.get("mon") or ""
-    month = words.MONTHS[name.lower()] if name else _figure(groups["m"])
+    month = words.MONTH_NUMBERS[name.lower()] if name else _figure(groups["m"])
     if not 1 <= month <= 12:
         return None
-    if name in ("may", "march", "mar", "sep", "dec", "jan") and not (groups.get("y") or groups.get("rel")):
+    is_word = name in ("may", "march", "mar", "sep", "dec", "jan") and not saying.is_question
+    if is_word and not (groups.get("y") or groups.get("rel")):
         return None
+    year = month_year(month, match, saying)
+    if year is None:
+        return unsure(match)
+    first, after = part_of(month_start(year, month), month_start(year, month + 1), match)
+    return saying.days(first, after, match)
+
+
+def month_year(month: int, match: re.Match[str], saying: Utterance) -> int | None:
+    """The year of a month that is named; None where nothing tells it."""
+    groups = match.groupdict()
     this, this_month = saying.day.year, saying.day.month
     shift = words.SHIFTS.get((groups.get("shift") or "").lower())
     last, coming = (this if month < this_month else this - 1), (this if month > this_month else this + 1)
     if written := groups.get("y") or _relative_year(groups.get("rel"), saying):
-        year = int(written)
-    elif shift is not None:
-        year = {-1: last, 0: this, 1: coming}[shift]
-    elif month == this_month:
-        year = this
-    else:
-        ends = (days_after(month_start(last, month + 1), -1), month_start(coming, month))
-        chosen = _by_tense(*ends, saying, match.start())
-        if chosen is None:
-            return _unsure(match)
-        year = last if chosen == ends[0] else coming
-    first, after = _part_of(month_start(year, month), month_start(year, month + 1), match)
-    return saying.days(first, after, match)
+        return int(written)
+    if shift is not None:
+        return {-1: last, 0: this, 1: coming}[shift]
+    if month == this_month:
+        return this
+    ends = (days_after(month_start(last, month + 1), -1), month_start(coming, month))
+    chosen = _by_tense(*ends, saying, match.start())
+    if chosen is None:
+        return None
+    return last if chosen == ends[0] else coming
 
 
 _COUNTED = lazy_pattern(
@@ -255,7 +348,7 @@ def read_year(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
     after = saying.text[match.end() : match.end() + 40]
     if match["p"].lower() in ("in", "en") and year % 100 == 0 and _COUNTED.match(after):
         return None
-    first, after_last = _part_of(month_start(year, 1), month_start(year + 1, 1), match)
+    first, after_last = part_of(month_start(year, 1), month_start(year + 1, 1), match)
     return saying.days(first, after_last, match)
 
 
@@ -264,237 +357,76 @@ def read_season(match: re.Match[str], saying: Utterance) -> TimeCandidate | None
     groups = match.groupdict()
     season = words.SEASONS[groups["season"].lower()]
     this = saying.day.year
-    if groups["y"]:
+    if groups.get("y"):
         role: MentionRole = "event" if season < 3 or groups.get("y2") else "vague"  # which winter is winter 2023?
         year = int(groups["y"])
         return saying.days(month_start(year, 3 + 3 * season), month_start(year, 6 + 3 * season), match, role)
-    shift = words.SHIFTS[groups["shift"].lower()]
+    shift = words.SHIFTS[groups["shift"].lower()] if groups.get("shift") else 0
     spans = [
         (month_start(year, 3 + 3 * season), month_start(year, 6 + 3 * season)) for year in range(this - 2, this + 3)
     ]
     index = sum(end <= saying.day for _, end in spans)  # of the present or coming one
     if shift < 0 or (shift > 0 and spans[index][0] <= saying.day):
         index += shift
-    return saying.days(*spans[index], match)
-
-
-_ORDINALS = {"first": 1, "second": 2, "third": 3, "fourth": 4, "1st": 1, "2nd": 2, "3rd": 3, "4th": 4}
+    elif shift == 0 and spans[index][0] > saying.day and saying.tense(match.start()) == "past":
+        index -= 1  # "this summer we swam", said in November
+    return saying.days(*part_of(*spans[index], match), match)
 
 
 def read_quarter(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
-    word, year = match.groupdict().get("word"), int(match["y"])
-    number = _ORDINALS[word.lower()] if word else int(match["q"])
+    """Q3 2025, the third quarter; without a year the last or the coming one, by the verbs."""
+    groups = match.groupdict()
+    number = words.ORDINALS[groups["word"].lower()] if groups.get("word") else int(groups["q"])
     length = 6 if match.group()[0] in "hH" else 3
     first = 1 + length * (number - 1)
-    return saying.days(month_start(year, first), month_start(year, first + length), match) if first <= 12 else None
-
-
-# Times relative to the statement
-
-
-def read_day_word(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
-    """Today, yesterday, tomorrow …, with or without a part of the day."""
-    word = match["word"].lower()
-    if word == "hier" and not _is_french(saying.text):
-        return None  # German: here
-    if match["word"] == "Morgen" and not _BEGINS_WITH_MORGEN.match(saying.text, match.start()):
-        return None  # the morning, or a greeting
-    day = days_after(saying.day, words.DAYS[word])
-    part = match.groupdict().get("part") or words.PART_OF_WORD.get(word)
-    return _in_part(saying.one_day(day, match), part, saying)
-
-
-def _in_part(found: TimeCandidate, part: str | None, saying: Utterance) -> TimeCandidate:
-    """The part of the day that the word names; the whole day without one."""
-    if not part or found.day is None:
-        return found
-    begins, ends = words.PARTS[words.PART_NAMES[part.lower()]]
-    return found._replace(at=saying.moment(found.day, begins * HOUR_MS), until=saying.moment(found.day, ends * HOUR_MS))
-
-
-_FRENCH = lazy_pattern(
-    r"\b(?:le|la|les|des|une|est|ai|avons|je|nous|avec|pour|dans|sur|au|du|mes|mon|ma|on|elle|il)\b|\bj['’]"
-    r"|\bl['’]|[éèêàçù]",
-    re.IGNORECASE,
-)
-_GERMAN = lazy_pattern(r"\b(?:ich|der|die|das|und|ist|nicht|wir|ein|eine|mit|von|auf|sind)\b", re.IGNORECASE)
-_BEGINS_WITH_MORGEN = lazy_pattern(r"Morgen (?=[a-zäöü]|Abend|Nachmittag|Mittag)")
-
-
-def _is_french(text: str) -> bool:
-    return bool(_FRENCH.search(text)) and not _GERMAN.search(text)
-
-
-def read_this_part_named(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
-    """This morning, tonight, last night."""
-    expression = match.group().lower()
-    if expression in ("last night", "letzte nacht", "la nuit dernière"):
-        found = _in_part(saying.one_day(days_after(saying.day, -1), match), "evening", saying)
-        return found._replace(until=min(saying.moment(saying.day, 6 * HOUR_MS), max(saying.said_at, found.until)))
-    part = expression.rpartition(" ")[2]
-    return _in_part(saying.one_day(saying.day, match), part if part in words.PART_NAMES else "evening", saying)
-
-
-def read_unit(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
-    """Last week, this month, next year …: the whole of it, weeks from Monday."""
-    shift = words.SHIFTS[match["shift"].lower()]
-    unit = words.UNITS[match["unit"].lower()]
-    return _unit_span(unit, shift, match, saying)
-
-
-def read_unit_cjk(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
-    """上周, 今年, 来月: unit and shift are one word."""
-    return _unit_span(*words.UNITS_CJK[match["word"]], match, saying)
-
-
-def _unit_span(unit: str, shift: int, match: re.Match[str], saying: Utterance) -> TimeCandidate:
-    year, month = saying.day.year, saying.day.month
-    match unit:
-        case "week":
-            monday = days_after(saying.monday, 7 * shift)
-            return saying.days(monday, days_after(monday, 7), match)
-        case "weekend":
-            if shift == 0 and saying.day.weekday() < 5 and saying.tense(match.start()) == "past":
-                shift = -1  # "we mended the roof this weekend"
-            role: MentionRole = (
-                "unsure" if shift > 0 and saying.day.weekday() < 5 and match.group().isascii() else "event"
-            )
-            return _weekend_of(shift, match, saying, role)
-        case "month":
-            return saying.days(month_start(year, month + shift), month_start(year, month + shift + 1), match)
-        case "quarter":
-            first = month - (month - 1) % 3 + 3 * shift
-            return saying.days(month_start(year, first), month_start(year, first + 3), match)
-        case _:
-            return saying.days(month_start(year + shift, 1), month_start(year + shift + 1, 1), match)
-
-
-def read_weekend(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
-    """At the weekend: the last or the coming one, by the verbs."""
-    is_weekend = saying.day.weekday() >= 5
-    tense = saying.tense(match.start())
-    if not tense and not is_weekend:
-        return _unsure(match)
-    shift = 0 if is_weekend or tense == "future" else -1
-    return _weekend_of(shift, match, saying)
-
-
-def _weekend_of(shift: int, match: re.Match[str], saying: Utterance, role: MentionRole = "event") -> TimeCandidate:
-    """Saturday and Sunday of the week that many weeks from now."""
-    return saying.days(days_after(saying.monday, 7 * shift + 5), days_after(saying.monday, 7 * shift + 7), match, role)
-
-
-def read_ago(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
-    """Three days ago, two weeks from now: the day itself; weeks, months and years give or take a part of one."""
-    groups = match.groupdict()
-    count = _count(groups["n"])
-    if count is None:
+    if first > 12:
         return None
-    unit = groups["unit"].lower()
-    unit = words.SPANS.get(unit) or words.SPANS.get(unit.removesuffix("s")) or words.SPANS[unit.removesuffix("e")]
-    if groups.get("doubt") and not _is_ahead(match, saying):
-        return read_vague(match, saying)
-    sign = 1 if groups.get("ahead") or groups.get("doubt") else -1
-    if unit in ("second", "minute", "hour"):
-        length = {"second": 1000, "minute": MINUTE_MS, "hour": HOUR_MS}[unit]
-        at = saying.said_at + sign * count * length
-        return TimeCandidate(at, at + length, match.start(), match.end())
-    if unit in ("month", "year"):
-        centre = months_after(saying.day, sign * count * (12 if unit == "year" else 1))
-    else:
-        centre = days_after(saying.day, sign * count * (7 if unit == "week" else 1))
-    margin = {"day": 0, "week": WEEK_MARGIN_DAYS, "month": MONTH_MARGIN_DAYS, "year": YEAR_MARGIN_DAYS}[unit]
-    found = saying.days(days_after(centre, -margin), days_after(centre, margin + 1), match)
-    return found._replace(when=saying.moment(centre), day=centre if unit in ("day", "week") else None)
+    year = int(groups["y"]) if groups.get("y") else saying.day.year
+    if not groups.get("y"):
+        ahead = saying.tense(match.start()) == "future"
+        if ahead and month_start(year, first + length) <= saying.day:
+            year += 1
+        elif not ahead and month_start(year, first) > saying.day:
+            year -= 1
+    return saying.days(month_start(year, first), month_start(year, first + length), match)
 
 
-def _count(written: str) -> int | None:
-    if written.isdecimal():
-        return int(written) if len(written) < 4 else None
-    return words.COUNTS.get(written.lower())
+def _easter(year: int) -> dt.date:
+    """Easter Sunday by the Gregorian calendar. [Meeus, Astronomical Algorithms, chapter 8]"""
+    a, (b, c) = year % 19, divmod(year, 100)
+    (d, e), (i, k) = divmod(b, 4), divmod(c, 4)
+    g = (8 * b + 13) // 25
+    h = (19 * a + b - d - g + 15) % 30
+    m = (32 + 2 * e + 2 * i - h - k) % 7
+    n = (a + 11 * h + 22 * m) // 451
+    month, day = divmod(h + m - 7 * n + 114, 31)
+    return dt.date(year, month, day + 1)
 
 
-def _is_ahead(match: re.Match[str], saying: Utterance) -> bool:
-    """Return whether "in 3 days" is a point in time, not a duration."""
-    at = match.start()
-    is_plan = saying.search(at, words.FUTURE) is not None or saying.search(at, words.COMES) is not None
-    return is_plan and saying.search(at, words.PAST) is None
+def _holiday(begins: str, year: int) -> dt.date:
+    if begins == "thursday":  # the fourth of November
+        first = dt.date(year, 11, 1)
+        return days_after(first, (3 - first.weekday()) % 7 + 21)
+    month, dash, day = begins.partition("-")
+    return dt.date(year, int(month), int(day)) if month and dash else days_after(_easter(year), int(begins))
 
 
-# Weekdays
-
-
-def read_weekday(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
-    """On Friday, last Friday, next Friday, Friday last week."""
+def read_holiday(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
+    """Christmas, Easter 2025, last New Year; without a year the last or the coming one, by the verbs."""
     groups = match.groupdict()
-    weekday = words.WEEKDAYS[groups["day"].lower()]
-    here = days_after(saying.monday, weekday)
-    week = words.SHIFTS.get((groups.get("week") or "").lower())
+    begins, days = words.HOLIDAYS[groups["holiday"].lower().replace("’", "'")].split()
     shift = words.SHIFTS.get((groups.get("shift") or "").lower())
-    role: MentionRole = "event"
-    if week is not None:
-        day = days_after(here, 7 * week)
-    elif shift == -1:
-        day = here if here < saying.day else days_after(here, -7)
-    elif shift == 1 and not (groups.get("shift") or "").lower().endswith(("coming", "kommenden")):
-        day = days_after(here, 7)
-        role = "unsure" if here > saying.day else "event"
-    elif shift == 1:
-        day = here if here > saying.day else days_after(here, 7)
+    if groups.get("y"):
+        first = _holiday(begins, int(groups["y"]))
     else:
-        return _weekday_by_tense(here, match, saying, is_this=shift == 0)
-    found = saying.one_day(day, match, role)
-    return _in_part(found, groups.get("part"), saying)
-
-
-def _weekday_by_tense(here: dt.date, match: re.Match[str], saying: Utterance, is_this: bool) -> TimeCandidate | None:
-    tense = saying.tense(match.start())
-    last = here if here < saying.day else days_after(here, -7)
-    coming = here if here > saying.day else days_after(here, 7)
-    if here == saying.day:
-        return saying.one_day(here, match, "event" if is_this else "unsure")
-    if _is_moved_to(match, saying):
-        day = coming
-    elif tense == "past":
-        day = last
-    elif tense == "future" or match.groupdict().get("p") or (is_this and here > saying.day):
-        day = coming
-    else:
-        return saying.one_day(last, match, "unsure")
-    return _in_part(saying.one_day(day, match), match.groupdict().get("part"), saying)
-
-
-def _is_moved_to(match: re.Match[str], saying: Utterance) -> bool:
-    """Return whether something was postponed to that day."""
-    if not saying.text.endswith((" to ", " until ", " auf ", " à ", "到", "至"), 0, match.start()):
-        return False
-    start, _ = saying.sentence(match.start())
-    moved = saying.search(match.start(), words.MOVED)
-    return moved is not None and start + moved.end() <= match.start()
-
-
-# A weekday without one of these is the nearest by the verbs.
-_WEEKS_CJK = {"上上": -2, "先々": -2, "上": -1, "先": -1, "这": 0, "這": 0, "本": 0, "今": 0, "下": 1, "来": 1,
-              "下下": 2, "再来": 2}  # fmt: skip
-
-
-def read_weekday_cjk(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
-    """上周五 and 先週の金曜日 are Fridays of last week, whatever the day of saying is."""
-    here = days_after(saying.monday, words.WEEKDAYS_CJK[match["day"]])
-    shift = _WEEKS_CJK.get(match["week"])
-    if shift is None:
-        return _weekday_by_tense(here, match, saying, is_this=False)
-    return saying.one_day(days_after(here, 7 * shift), match)
-
-
-def read_again(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
-    """On Mondays, every Friday: no one day."""
-    return TimeCandidate(0, 0, match.start(), match.end(), "again")
-
-
-def read_vague(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
-    """A few days ago: a time that is left open."""
-    return TimeCandidate(0, 0, match.start(), match.end(), "vague")
+        known = [_holiday(begins, saying.day.year + each) for each in range(-2, 3)]
+        index = sum(each <= saying.day for each in known)  # of the coming one
+        is_past = shift == -1 or (shift is None and saying.tense(match.start()) != "future")
+        if shift == 0:
+            index = 2 + (begins == "12-31" and saying.day.month == 1)
+        first = known[index - is_past]
+    role: MentionRole = "event" if saying.is_question else "vague"
+    return saying.days(first, days_after(first, int(days)), match, role)
 
 
 # Times of day
@@ -507,7 +439,7 @@ def read_clock(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
     if groups.get("noon"):
         hour, minute = (0 if groups["noon"].lower() == "midnight" else 12), 0
     else:
-        hour = _count(groups["h"])
+        hour = count_of(groups["h"])
         minute = 30 if groups.get("half") else int(groups.get("min") or 0)
     half = (groups.get("half_day") or "").lower().replace(".", "")
     if hour is None or hour > 24 or minute > 59:

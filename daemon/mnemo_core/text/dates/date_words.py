@@ -21,6 +21,9 @@ WEEKDAYS = {
     **lexicon.numbered("calendar", "short_weekdays_en"),
     **lexicon.numbered("calendar", "other_weekdays"),
 }
+# With the Spanish names, which stand only in patterns of their own: "mayo" and "martes" are words of other languages.
+MONTH_NUMBERS = MONTHS | {name: n for n, name in enumerate(lexicon.groups("calendar", "month_names_es")[0], 1)}
+WEEKDAY_NUMBERS = WEEKDAYS | {name: n for n, name in enumerate(lexicon.groups("calendar", "weekday_names_es")[0])}
 WEEKDAYS_CJK = {
     character: n
     for n, row in enumerate(("一月1", "二火2", "三水3", "四木4", "五金5", "六土6", "日天7"))
@@ -54,6 +57,24 @@ PARTS_OF_SPAN = {
     for word, meaning in lexicon.meanings("calendar", "parts_of_span").items()
     for begin, end in [meaning.split()]
 }
+
+# Of a span by name, its first day and its last one; below 0 they count from its end.
+DAYS_OF_SPAN = {
+    word: (int(first), int(last))
+    for word, meaning in lexicon.meanings("calendar", "days_of_span").items()
+    for first, last in [meaning.split()]
+}
+FEW = frozenset({"few", "couple of", "a few", "paar", "quelques", "几", "幾"})
+DAYS_OF_MONTH = {
+    word: day
+    for language in ("en", "de")
+    for day, word in enumerate(lexicon.groups("calendar", f"days_of_month_{language}")[0], 1)
+}
+ORDINALS = lexicon.numbered("calendar", "ordinals")
+HALVES = {word: int(half) for word, half in lexicon.meanings("calendar", "halves").items()}
+HOLIDAYS = lexicon.meanings("calendar", "holidays")  # when each begins, and how many days it has
+BOUNDS = lexicon.meanings("calendar", "bounds")
+BOUNDS_BEHIND = lexicon.meanings("calendar", "bounds_behind")
 
 
 def one_of(words: Iterable[str]) -> str:
@@ -96,11 +117,21 @@ PAST = lazy_pattern(
 )
 MOVED = lazy_pattern(
     r"(?i)\b(?:moved|postponed|rescheduled|pushed|shifted|changed|delayed|brought forward|verschoben|verlegt"
-    r"|reportée?|déplacée?|décalée?)\b|改到|推迟|推遲|延期|変更"
+    r"|vertagt|reportée?|déplacée?|décalée?)\b|改到|推迟|推遲|延期|変更"
+)
+REASON = lazy_pattern(
+    r"(?i)\b(?:because|given that|seeing that|on account of|weil|denn|da|parce que|puisque|car|porque)\b|因为|因為"
 )
 SUPPOSED = lazy_pattern(r"(?i)(?:^|[\s,(])(?:if|unless|wenn|falls|s['’]il|would have|could have|wish)\b|如果|要是|もし")
 YEARLY = lazy_pattern(
     r"(?i)\b(?:birthday|anniversary|geburtstag|hochzeitstag|jahrestag|anniversaire|bday)\b|生日|纪念日|誕生日|記念日"
 )
 # What begins, ends or is expected so many days later; without one of these `in 3 days` may be a duration.
-COMES = lazy_pattern(rf"(?i)\b(?:{one_of(lexicon.words('calendar', 'coming'))}|see you|takes place)\b")
+COMES = lazy_pattern(
+    rf"(?i)\b(?:{one_of(lexicon.words('calendar', 'coming'))}|see you|takes place"
+    r"|(?:i|we) have (?:the|an?|my|our|another)|(?:ich habe|wir haben) (?:den|die|das|eine?n?|mein))\b"
+)
+# A question asks for what was, unless its words look ahead; by a verb in the present, for the nearest time.
+ASKS_PAST = lazy_pattern(lexicon.alternation("question_times", "asks_past"), re.IGNORECASE)
+ASKS_NOW = lazy_pattern(lexicon.alternation("question_times", "asks_now"), re.IGNORECASE)
+ASKS_AHEAD = lazy_pattern(lexicon.alternation("question_times", "asks_ahead"), re.IGNORECASE)

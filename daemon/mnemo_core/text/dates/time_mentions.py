@@ -17,19 +17,21 @@ A day and month without a year is the one the verbs point to: past, the last; fu
 far, else none. Parsers that exist fill in what the text leaves open; that is why this is not one of them.
 """
 
+import datetime as dt
 import re
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from mnemo_core.text.characters import CASE_LOOKALIKES
 from mnemo_core.text.code_mask import mask_code
 from mnemo_core.text.dates import date_words as words
 from mnemo_core.text.dates.date_patterns import patterns_for
-from mnemo_core.text.dates.date_readers import TimeCandidate, Utterance
-from mnemo_core.text.dates.local_days import HOUR_MS, Zone
+from mnemo_core.text.dates.date_readers import Side, TimeCandidate, Utterance
+from mnemo_core.text.dates.local_days import HOUR_MS, Zone, days_after, local_time
 from mnemo_core.text.lazy_patterns import lazy_pattern
 
+RULES_VERSION = 1  # version of what `named_times` reads: columns made under another one are rebuilt
 TEXT_CHARS_MAX = 20_000  # of a longer text, what stands first
 MATCHES_MAX = 200  # of one rule; a text with more is a table of dates, of which the beginning is read
 AT_MAX = 253_402_300_799_999  # the end of the year 9999
@@ -51,7 +53,7 @@ def find_mentions(text: str, said_at: int, zone: Zone) -> list[TimeMention]:
     """
     return [
         TimeMention(*each[:4])
-        for each in _read(Utterance(_masked(text), said_at, zone))
+        for each in read_candidates(Utterance(masked(text), said_at, zone))
         if each.role in ("event", "vague", "unsure") and each.until > each.at
     ]
 
@@ -71,24 +73,79 @@ def find_event_time(text: str, said_at: int, zone: Zone) -> int | None:
 
     None too for times before 1970 and after 9999, which no record holds.
     """
-    saying = Utterance(_masked(text), said_at, zone)
-    candidates = [each for each in _read(saying) if each.role in ("event", "unsure") and not _is_open(each, saying)]
-    if not candidates or any(each.role == "unsure" for each in candidates):
-        return None
-    one = _described_first(candidates, saying)
-    if one is None:
-        return None
+    saying = Utterance(masked(text), said_at, zone)
+    one = _described(read_candidates(saying), saying)
+    return None if one is None else _moment_of(one, said_at)
+
+
+class NamedTimes(NamedTuple):
+    """The times that a text names, each from its beginning up to, not including, its end (ms).
+
+    event: that of the event that it describes; other: the first other one that does not hold the moment of saying. None
+    where there is none.
+    """
+
+    event: tuple[int, int] | None = None
+    other: tuple[int, int] | None = None
+
+
+NO_TIMES = NamedTimes()
+
+
+def named_times(text: str, event_at: int, created_at: int, zone: Zone) -> NamedTimes:
+    """The times that a stored text names, as seen from when it was said (`said_at`)."""
+    cut = masked(text)
+    if not patterns_for(cut):
+        return NO_TIMES
+    saying = Utterance(cut, created_at, zone)
+    candidates = read_candidates(saying)
+    one = _described(candidates, saying)
+    if event_at < created_at and (one is None or _moment_of(one, created_at) != event_at):
+        saying = Utterance(cut, event_at, zone)
+        candidates = read_candidates(saying)
+        one = _described(candidates, saying)
+    named = [
+        (each.at, each.until)
+        for each in candidates
+        if each.role in ("event", "vague", "unsure") and each.until > each.at
+        and not each.at <= saying.said_at < each.until
+    ]  # fmt: skip
+    event = None if one is None else (one.at, one.until)
+    return NamedTimes(event, next((each for each in named if each != event), None))
+
+
+def _moment_of(one: TimeCandidate, said_at: int) -> int | None:
+    """The moment of an event of that time: its beginning, or, where it holds the moment of saying, that one."""
     at = one.at if one.when is None else one.when
     if one.at <= said_at < one.until and one.until - one.at > HOUR_MS:
         at = said_at
     return at if 0 <= at <= AT_MAX else None
 
 
+def _described(candidates: list[TimeCandidate], saying: Utterance) -> TimeCandidate | None:
+    """The one that is the time of the event that the text describes; None where it names none or leaves it open."""
+    told = [each for each in candidates if each.role in ("event", "unsure") and not _is_open(each, saying)]
+    if not told or any(each.role == "unsure" for each in told):
+        return None
+    return _described_first(told, saying)
+
+
 def _is_open(found: TimeCandidate, saying: Utterance) -> bool:
-    """Return whether the time is only asked or supposed, or a day of every year."""
-    if saying.search(found.start, _ASKED) or saying.search(found.start, words.SUPPOSED):
+    """Return whether the time is only asked or supposed, that of a reason, or a day of every year."""
+    if saying.search(found.start, _ASKED) or saying.search(found.start, words.SUPPOSED) or _is_reason(found, saying):
         return True
     return bool(saying.search(found.start, words.YEARLY)) and _is_yearless(saying.text[found.start : found.end])
+
+
+def _is_reason(found: TimeCandidate, saying: Utterance) -> bool:
+    """Return whether the time stands in a clause that gives a reason: "…, because it failed in August"."""
+    reason = saying.search(found.start, words.REASON)
+    if reason is None:
+        return False
+    start, _ = saying.sentence(found.start)
+    clause = saying.text[start + reason.end() : found.start]
+    is_first = not saying.text[start : start + reason.start()].strip()  # then the main clause follows behind a comma
+    return start + reason.end() <= found.start and not (is_first and "," in clause)
 
 
 _ASKED = lazy_pattern(r"(?:[?？]|吗。|ですか。|ますか。)(?=\s*+\Z)")
@@ -129,7 +186,7 @@ def _without_wider(candidates: list[TimeCandidate]) -> list[TimeCandidate]:
 _MASK = lazy_pattern(r"`[^`\n]+`|https?://\S+|\b[\w.+-]{1,64}+@[\w-]+\.\w+")
 
 
-def _masked(text: str) -> str:
+def masked(text: str) -> str:
     """The text, blank where it is code or an address: what stands there is no date of an event."""
     text = text[:TEXT_CHARS_MAX]
     if not text.isascii():
@@ -140,11 +197,11 @@ def _masked(text: str) -> str:
     return _MASK.sub(lambda match: " " * len(match.group()), text)
 
 
-def _read(saying: Utterance) -> list[TimeCandidate]:
+def read_candidates(saying: Utterance) -> list[TimeCandidate]:
     """Every mention, in order: found by rule, the longest where they overlap, then put together."""
     taken: list[TimeCandidate] = []
     read_to = len(saying.text)
-    for rule in patterns_for(saying.text):
+    for rule in patterns_for(saying.text, is_question=saying.is_question):
         for number, match in enumerate(rule.pattern.finditer(saying.text)):
             if number == MATCHES_MAX:
                 read_to = min(read_to, match.start())
@@ -163,8 +220,17 @@ def _read(saying: Utterance) -> list[TimeCandidate]:
             apart.append(each)
         elif each.end - each.start > apart[-1].end - apart[-1].start:
             apart[-1] = each
+    if not apart:
+        return []
     days = list(_ranges(list(_with_clocks(list(_with_weekdays(apart, saying)), saying)), saying))
-    return [_bounded(each, saying) for each in days if each.role != "clock"]
+    times: list[TimeCandidate] = []
+    for each in days:
+        if each.role != "clock":
+            one = _bounded(_stretched(each, saying), saying)
+            while times and times[-1].end > one.start:  # "the weekend of 3 October" is one time
+                times.pop()
+            times.append(one)
+    return times
 
 
 _BETWEEN_WEEKDAY = lazy_pattern(r"[\s,(]*(?:den |dem |the |le )?[\s,]*")
@@ -249,17 +315,19 @@ def _ranges(found: list[TimeCandidate], saying: Utterance) -> Iterator[TimeCandi
         index += 1
 
 
+_BOUND_WORDS = words.one_of(name for name in words.BOUNDS if name[0] < "\u2fff" and "…" not in name)
 _BOUND_BEFORE = lazy_pattern(
-    r"(?:\b(?:since|until|till|by|before|after|prior to|no later than|not later than|within|than"
-    r"|ever since|seit(?: dem)?|bis(?: zum| zur)?|vor(?: dem| der)?|nach(?: dem| der)?|spätestens(?: am)?"
-    r"|depuis(?: le| la)?|jusqu['’](?:au|en|à(?: la)?)|jusque|avant(?: le| la)?|après(?: le| la)?"
-    r"|d['’]ici(?: au| le| la)?)|自从|自從|自|直到|截至|到)\s*(?:the |end of |early |late |mid-?|about |around )?$",
+    rf"(?:\b(?P<word>{_BOUND_WORDS})(?: dem| der| den| zum| zur| le| la| les| el)?"
+    r"|(?P<cjk>自从|自從|自|从|直到|截至|到))"
+    r"\s*(?:the |end of |early |late |mid-?|about |around )?\Z",
     re.IGNORECASE,
 )
-_BOUND_AFTER = lazy_pattern(
-    r"\s*(?:以来|以來|之前|以前|之后|以后|之後|以後|为止|為止|までに|まで|より前|onwards?\b|or (?:later|earlier)\b)"
+_BOUND_AFTER = lazy_pattern(rf"\s*(?P<word>{words.one_of(words.BOUNDS_BEHIND)}|on(?=\s*(?:[.,?!]|\Z)))", re.IGNORECASE)
+_BOUND_INSIDE = lazy_pattern(
+    r"(?P<word>since|until|till|by|before|after|seit|bis|vor|nach|depuis|avant|après|desde|hasta|antes de|después de)"
+    r"(?:| dem| der| den| zum| zur| le| la| les| el)\b(?!-)(?!\s+\w+\s+(?:ago|Tagen?|Wochen?|Monaten?|Jahren?)\b)",
+    re.IGNORECASE,
 )
-_BOUND_INSIDE = lazy_pattern(r"(?:since|until|till|by|before|after|seit|bis|depuis)\b", re.IGNORECASE)
 _AGAIN_BEFORE = lazy_pattern(
     r"(?:\b(?:every|each|most|jeden|jede|jedes|chaque|tous les|toutes les|alternate|usually"
     r"|always)\s+(?:other\s+|single\s+)?|每个?|毎)$",
@@ -280,8 +348,78 @@ def _bounded(found: TimeCandidate, saying: Utterance) -> TimeCandidate:
         return found
     if _AGAIN_BEFORE.search(before):
         return found._replace(role="again")
-    if _BOUND_BEFORE.search(before) or _BOUND_INSIDE.match(saying.text, found.start) or _BOUND_AFTER.match(after):
-        return found._replace(role="bound")
-    if _ABOUT_BEFORE.search(before) or _LIKE_BEFORE.search(before):
+    if side := _side(found, before, after, saying):
+        return found._replace(role=side)
+    if (not _begins_with_in(found, saying) and _ABOUT_BEFORE.search(before)) or _LIKE_BEFORE.search(before):
         return found._replace(role="vague")
     return found
+
+
+def _side(found: TimeCandidate, before: str, after: str, saying: Utterance) -> Side | None:
+    """The side on which the words around a time bound a stretch; None where they do not."""
+    if behind := _BOUND_AFTER.match(after):
+        word = behind["word"].lower()
+        if word != "on":
+            return cast("Side", words.BOUNDS_BEHIND[word])
+        return "since" if _FROM.search(before) or _FROM.match(saying.text, found.start) else None
+    if inside := _BOUND_INSIDE.match(saying.text, found.start):
+        return cast("Side", words.BOUNDS[inside["word"].lower()])
+    if not _begins_with_in(found, saying) and (ahead := _BOUND_BEFORE.search(before)):
+        return cast("Side", words.BOUNDS[(ahead["word"] or ahead["cjk"]).lower()])
+    return None
+
+
+def _begins_with_in(found: TimeCandidate, saying: Utterance) -> bool:
+    """Return whether the time has its own preposition: "what was I up to in July" is no bound."""
+    return saying.text[found.start : found.start + 3].lower() in ("in ", "on ", "at ")
+
+
+_FROM = lazy_pattern(r"(?:\bfrom\b|\bab\b)(?: the)?\s*(?:\Z|\w)", re.IGNORECASE)
+_AROUND = lazy_pattern(
+    r"\b(?P<unit>week|weekend|Woche|Wochenende|semaine|semana)(?: (?:of|from|vom|ab(?: dem)?|du|de|del|starting"
+    r"|beginning|commencing|with))*(?: on)?(?: the| dem| der)?\s*\Z",
+    re.IGNORECASE,
+)
+_BESIDE = lazy_pattern(
+    r"\b(?:the |am |der |le )?(?P<unit>days?|night|morning|evening|week|weekend|Tage?n?|Abend|Woche|Wochenende|jour"
+    r"|semaine|día) (?P<side>before|after|vor|nach|avant|après|antes de|después de)(?: the| dem| der| le| la)?\s*\Z",
+    re.IGNORECASE,
+)
+
+
+def _stretched(found: TimeCandidate, saying: Utterance) -> TimeCandidate:
+    """The time with what stands before it: the week of 3 August, the day after Christmas."""
+    if found.role not in ("event", "unsure") or found.until <= found.at:
+        return found
+    inside = _BOUND_INSIDE.match(saying.text, found.start)  # "the day [after Christmas]"
+    end = found.start if inside is None else inside.end()
+    start = max(0, found.start - 40)
+    before = saying.text[start:end] + (" " if inside is not None else "")
+    first, _ = local_time(found.at, saying.zone)
+    last, _ = local_time(found.until - 1, saying.zone)
+    if inside is None and (around := _AROUND.search(before)):
+        monday = days_after(first, -first.weekday())
+        begin, after = (days_after(monday, each) for each in ((5, 7) if _is_weekend(around["unit"]) else (0, 7)))
+        start += around.start()
+    elif beside := _BESIDE.search(before):
+        begin, after = _beside(first, last, beside)
+        start += beside.start()
+    else:
+        return found
+    day = begin if after == days_after(begin, 1) else None
+    return found._replace(at=saying.moment(begin), until=saying.moment(after), start=start, day=day, when=None)
+
+
+def _is_weekend(unit: str) -> bool:
+    return unit.lower() in ("weekend", "wochenende")
+
+
+def _beside(first: dt.date, last: dt.date, beside: re.Match[str]) -> tuple[dt.date, dt.date]:
+    """The day, week or weekend before the first of these days or after the last one."""
+    unit, is_after = beside["unit"].lower(), beside["side"].lower() in ("after", "nach", "après", "después de")
+    if _is_weekend(unit):
+        begin = days_after(last, (5 - last.weekday()) % 7 or 7) if is_after else days_after(first, -2 - first.weekday())
+        return begin, days_after(begin, 2)
+    length = 7 if unit in ("week", "woche", "semaine", "semana", "days", "tage", "tagen") else 1
+    begin = days_after(last, 1) if is_after else days_after(first, -length)
+    return begin, days_after(begin, length)

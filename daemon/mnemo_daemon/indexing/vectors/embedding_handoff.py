@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from mnemo_core.retrieval.ranking.late_interaction import Codes
 
-HANDOFF_MAX = 20_000  # texts with vectors that the view has not taken yet: 15 MB at 384 dimensions
-HANDOFF_TOKENS_MAX = 8_000  # of them with their token rows: 8 MB, or 32 where all texts are long
+HANDOFF_MAX = 20_000  # texts with vectors that the view has not taken yet
+HANDOFF_BYTES_MAX = 24 << 20  # of vectors and token rows: 8,000 usual texts at 384 dimensions, 2,000 of 8192 characters
 
 Rows = NDArray[np.float16]  # the vectors of one text, (windows, dimensions)
 
@@ -35,7 +35,9 @@ class EmbeddingHandoff:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._futures: OrderedDict[tuple[str, bytes], tuple[Future[Rows | None], float]] = OrderedDict()  # and since
-        self._tokens: OrderedDict[tuple[str, bytes], Codes] = OrderedDict()
+        self._tokens: dict[tuple[str, bytes], Codes] = {}
+        self._sizes: OrderedDict[tuple[str, bytes], int] = OrderedDict()  # in bytes, of those that are computed
+        self._bytes = 0  # of all
 
     def __len__(self) -> int:
         return len(self._futures)
@@ -50,7 +52,7 @@ class EmbeddingHandoff:
                     taken[digest] = Future()
                     self._futures[space, digest] = (taken[digest], time.monotonic())
             while len(self._futures) > HANDOFF_MAX:
-                self._futures.popitem(last=False)
+                self._discard([next(iter(self._futures))])
         return taken
 
     def find(self, space: str, digest: bytes) -> "Future[Rows | None] | None":
@@ -59,14 +61,19 @@ class EmbeddingHandoff:
             future, _ = self._futures.get((space, digest), (None, 0.0))
             return future
 
-    def add_tokens(self, space: str, digest: bytes, tokens: Codes | None) -> None:
-        """Adds the token rows of a text, before its future is settled. space: that of its vectors."""
-        if tokens is None:
-            return
+    def add_rows(self, space: str, digest: bytes, rows: Rows, tokens: Codes | None) -> None:
+        """Adds the token rows of a text, and counts its vectors, before its future is settled with them. space: that of
+        its vectors."""
+        key, size = (space, digest), rows.nbytes + (tokens.nbytes if tokens is not None else 0)
         with self._lock:
-            self._tokens[space, digest] = tokens
-            while len(self._tokens) > HANDOFF_TOKENS_MAX:
-                self._tokens.popitem(last=False)
+            if key not in self._futures:  # more were claimed since than have room
+                return
+            if tokens is not None:
+                self._tokens[key] = tokens
+            self._bytes += size - self._sizes.pop(key, 0)
+            self._sizes[key] = size
+            while self._bytes > HANDOFF_BYTES_MAX:
+                self._discard([next(iter(self._sizes))])
 
     def tokens(self, space: str, digest: bytes) -> Codes | None:
         with self._lock:
@@ -89,9 +96,12 @@ class EmbeddingHandoff:
         for key in keys:
             self._futures.pop(key, None)
             self._tokens.pop(key, None)
+            self._bytes -= self._sizes.pop(key, 0)
 
     def clear(self) -> None:
         """Removes all."""
         with self._lock:
             self._futures.clear()
             self._tokens.clear()
+            self._sizes.clear()
+            self._bytes = 0

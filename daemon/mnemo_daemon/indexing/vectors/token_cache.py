@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-TOKENS_MAX = 1 << 18  # in the cache: 16 MB at 64 dimensions, some ten thousand turns
+TOKENS_MAX = 1 << 17  # in the cache: 8 MB at 64 dimensions, some five thousand turns
 
 Rows = NDArray[np.int8]  # (tokens, dimensions)
 Counts = NDArray[np.int64]  # (n,) of each text, -1 where none are kept

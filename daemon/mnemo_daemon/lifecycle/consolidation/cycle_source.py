@@ -120,7 +120,7 @@ class StoreSource:
             return []
         best = dict[int, float]()
         for window in windows.astype(np.float32):
-            numbers, sims = self._serving.view.nearest(window, limit + 1, within)
+            numbers, sims, _ = self._serving.view.nearest(window, limit + 1, within)
             for number, sim in zip(numbers.tolist(), sims.tolist(), strict=True):
                 if number != row and sim >= at_least:
                     best[number] = max(sim, best.get(number, sim))

@@ -50,11 +50,13 @@ from mnemo_daemon.models.embedders.token_rows import (
 from mnemo_daemon.priority import never_yield
 from mnemo_daemon.settings import Numerics
 from mnemo_store.batches import batched
+from mnemo_store.records import text_hash
 
 TEMPLATE_VERSION = 1  # of records.embedded_text: grows when that changes
 RUN_TOKENS_MAX = 256  # in one run: more falls out of the processor's cache and is slower (adr/0002-embedding-form.md)
 STRIDE_SHARE = 0.75  # of tokens_max, from one window's first token to the next one's: 192 of 256 (SPEC 2.3)
-QUERIES_KEPT_MAX = 512  # queries in the service's cache, 1.5 KB each, and half a KB for each token
+QUERIES_KEPT_MAX = 512  # queries in the service's cache, 1.5 KB each, and half a KB for each token;
+QUERY_BYTES_MAX = 4 << 20  # and of all of them: a question of the usual length takes 8 KB, a long one up to 50
 SLICE_TEXTS_MAX = 64  # of a larger batch, tokenised at once; a slice is complete before the next
 THREADS_MAX = 4  # for background work, when the number is not given
 NICENESS = 10  # of the background threads, so that queries come first on a busy machine
@@ -465,7 +467,8 @@ class EmbeddingService:
         self._name = name
         self._current: Embedder | None = None
         self._load: Future[None] | ModelError | None = None  # of that model: under way, failed, or over; None at first
-        self._queries: OrderedDict[tuple[str, str], Floats | QueryTokens] = OrderedDict()
+        self._queries: OrderedDict[tuple[str, bytes], Floats | QueryTokens] = OrderedDict()  # by space and text hash
+        self._query_bytes = 0  # of these
         self._loader = ThreadPoolExecutor(1, "mnemo-model")
         workers = threads or min(os.cpu_count() or 1, THREADS_MAX)
         self._workers = ThreadPoolExecutor(workers, "mnemo-embed", initializer=lower_thread_priority)
@@ -541,10 +544,11 @@ class EmbeddingService:
         return known
 
     def _cached_query(self, embedder: Embedder, text: str) -> Floats | QueryTokens | None:
+        key = embedder.space, text_hash(text)
         with self._lock:
-            known = self._queries.get((embedder.space, text))
+            known = self._queries.get(key)
             if known is not None:
-                self._queries.move_to_end((embedder.space, text))
+                self._queries.move_to_end(key)
             return known
 
     def _cache_query(self, embedder: Embedder, text: str, found: Floats | QueryTokens) -> None:
@@ -553,15 +557,20 @@ class EmbeddingService:
             array.flags.writeable = False
         if not all(np.isfinite(array).all() for array in arrays):
             return  # the caller refuses it, and the model is run again the next time
+        key = embedder.space, text_hash(text)
         with self._lock:
-            self._queries[embedder.space, text] = found
-            while len(self._queries) > QUERIES_KEPT_MAX:
-                self._queries.popitem(last=False)
+            known = self._queries.pop(key, None)
+            self._query_bytes += _query_bytes(found) - (0 if known is None else _query_bytes(known))
+            self._queries[key] = found
+            while len(self._queries) > QUERIES_KEPT_MAX or self._query_bytes > QUERY_BYTES_MAX:
+                _, gone = self._queries.popitem(last=False)
+                self._query_bytes -= _query_bytes(gone)
 
     def clear_query_cache(self) -> None:
         """Empties the cache of queries, which may contain what was erased."""
         with self._lock:
             self._queries.clear()
+            self._query_bytes = 0
 
     def encode_batch(self, embedder: Embedder, texts: Sequence[str]) -> list[Floats]:
         """Each text's unit vectors, (windows, dimensions), on the background threads."""
@@ -633,6 +642,13 @@ class EmbeddingService:
         if current is not None and current.space in map(name_space, manifest.forms()):
             return current
         return load_embedder(manifest, late=self._late, numerics=self._numerics)
+
+
+def _query_bytes(found: Floats | QueryTokens) -> int:
+    """The bytes that a query takes in the cache: 200 for a word and its place, and up to 4 for each character of it."""
+    if not isinstance(found, QueryTokens):
+        return found.nbytes
+    return found.vector.nbytes + found.rows.nbytes + sum(200 + 4 * len(word) for word in found.words)
 
 
 def lower_thread_priority() -> None:

@@ -27,6 +27,7 @@ from mnemo_daemon.retrieval.candidates.candidate_set import (
 )
 from mnemo_daemon.retrieval.candidates.corpus import WORD, Corpus, name_in
 from mnemo_daemon.retrieval.candidates.fact_channel import FactChannel
+from mnemo_daemon.retrieval.candidates.time_channel import TimeChannel, TimeMatch
 from mnemo_daemon.retrieval.context import RecallContext
 from mnemo_daemon.retrieval.question import Question
 from mnemo_store.batches import batched
@@ -109,6 +110,7 @@ class CandidateRetrieval:
         self._views = views
         self._embedding = embedding
         self._facts = FactChannel(store, views)
+        self._times = TimeChannel(views)
         self._threads = ThreadPoolExecutor(THREADS, "mnemo-words")
 
     def close(self) -> None:
@@ -122,7 +124,7 @@ class CandidateRetrieval:
         fetch = candidates_wanted(question, first)
         search = functools.partial(lexical.search_with_postings, text, fetch, corpus.mask)
         found_words = self._threads.submit(search).result if len(lexical) >= PARALLEL_MIN else search
-        query = vector = None
+        query, vector, graph_rows = None, None, 0
         if serving is not None:
             query = self._embedding.encode_query_tokens(serving.embedder, _embedding_text(question, corpus))
             timer.mark("embed")
@@ -132,7 +134,9 @@ class CandidateRetrieval:
         if serving is not None and query is not None:
             vector = serving.view.prepare_query(query.vector)
             exact = question.exact or corpus.searches_exactly
-            by_sims = _ChannelHits(*serving.view.nearest(vector, fetch, corpus.mask, exact=exact))
+            nearest = serving.view.nearest(vector, fetch, corpus.mask, exact=exact)
+            graph_rows = nearest.graph_rows
+            by_sims = _ChannelHits(nearest.numbers, nearest.sims)
             by_sims = _merged(by_sims, _ChannelHits(versions, of_versions.sims), fetch)
             timer.mark("vectors")
         hits, postings = found_words()
@@ -141,10 +145,16 @@ class CandidateRetrieval:
         timer.mark("words")
         reached = self._facts.reach(question, corpus)
         timer.mark("facts")
+        if question.time is not None and context.timed is None:
+            context.timed = self._times.match(
+                question.time, corpus, CANDIDATES_PER_ANSWER * (question.top_k + question.offset), question.filter.now,
+                newest_first=question.sort == "recent",
+            )  # fmt: skip
+            timer.mark("time")
         scores = _Scores(corpus, lexical, postings, serving, vector, of_versions)
-        found = _joined(question, by_words, by_sims, reached.numbers, scores, first, fetch)
+        found = _joined(question, by_words, by_sims, reached.numbers, context.timed, scores, first, fetch)
         context.fact_chains = reached.chains
-        context.found = found._replace(query=query, is_whole=of_versions.is_whole)
+        context.found = found._replace(query=query, graph_rows=graph_rows, is_whole=of_versions.is_whole)
         timer.mark("join")
 
     def _discarded(self, text: str, question: Question, corpus: Corpus) -> _ChannelHits:
@@ -204,24 +214,30 @@ def candidates_wanted(question: Question, first: int = CANDIDATES_MIN) -> int:
 
 
 def _joined(
-    question: Question, by_words: _ChannelHits, by_sims: _ChannelHits, reached: Numbers, scores: _Scores, first: int,
-    fetch: int,
+    question: Question, by_words: _ChannelHits, by_sims: _ChannelHits, reached: Numbers, timed: TimeMatch | None,
+    scores: _Scores, first: int, fetch: int,
 ) -> CandidateSet:  # fmt: skip
-    """The candidates of the channels, those reached by facts and the core memories, each with both of its scores."""
+    """The candidates of the channels, those reached by facts, those of the time that is named and the core memories,
+    each with both of its scores."""
     core = scores.nearest(scores.corpus.core, CORE_CANDIDATES)
     own = _of_requested_namespace(question, scores.corpus)
     own_words, own_sims = _best(own, scores.words(own), 0.0), _best(own, scores.sims(own), -np.inf)
-    numbers = sorted_unique(np.concatenate([by_words.numbers, by_sims.numbers, core, own_words, own_sims, reached]))
+    of_time = np.empty(0, np.uint32)
+    if timed is not None:
+        of_time = np.sort(timed.joins(scores.words(timed.inside), scores.sims(timed.inside)))
+    parts = [by_words.numbers, by_sims.numbers, core, own_words, own_sims, reached, of_time]
+    numbers = sorted_unique(np.concatenate(parts))
     in_words, words = _scatter(numbers, by_words, scores.words)
     in_sims, sims = _scatter(numbers, by_sims, scores.sims)
     rounds = _rounds(numbers, [by_words.numbers, by_sims.numbers], first, fetch)
-    in_core, in_facts = np.zeros((2, len(numbers)), np.bool_)
-    for places, is_in in ((core, in_core), (own_words, in_words), (own_sims, in_sims), (reached, in_facts)):
+    in_core, in_facts, in_time = np.zeros((3, len(numbers)), np.bool_)
+    joined = (core, in_core), (own_words, in_words), (own_sims, in_sims), (reached, in_facts), (of_time, in_time)
+    for places, is_in in joined:
         is_in[np.searchsorted(numbers, places)] = True
         rounds[np.searchsorted(numbers, places)] = 0
     none = np.zeros(len(numbers), np.bool_)
     return CandidateSet(
-        numbers, words, sims, rounds, in_words, in_sims, none, in_core, in_facts, none, scores.postings,
+        numbers, words, sims, rounds, in_words, in_sims, none, in_core, in_facts, none, in_time, scores.postings,
         vector=scores.vector,
     )  # fmt: skip
 
@@ -240,15 +256,20 @@ def _best(numbers: Numbers, values: Floats, least: float) -> Numbers:
 
 
 def _embedding_text(question: Question, corpus: Corpus) -> str:
-    """The text to embed: the query without the names of those who speak in the scope, where it has any.
+    """The text to embed: the query without the words of a time, and without the names of those who speak in the scope,
+    where it has any.
 
-    A name draws the vector to whatever mentions it; who spoke is a field, which the words channel searches.
+    A name draws the vector to whatever mentions it; who spoke is a field, which the words channel searches. So do the
+    words of a time, which the time channel searches.
     """
-    named = corpus.speakers_named(question.query)
+    query, time = question.query, question.time
+    if time is not None and time.has_interval and not time.is_only and WORD.search(time.rest):
+        query = time.rest
+    named = corpus.speakers_named(query)
     if not named:
-        return question.query
-    cut = " ".join(WORD.sub(lambda word: "" if name_in(word[0]) in named else word[0], question.query).split())
-    return cut if WORD.search(cut) else question.query
+        return query
+    cut = " ".join(WORD.sub(lambda word: "" if name_in(word[0]) in named else word[0], query).split())
+    return cut if WORD.search(cut) else query
 
 
 def _nan_without_match(words: Floats) -> Floats:

@@ -30,9 +30,11 @@ class CandidateSet(NamedTuple):
     from_core: Bools  # joined as a core memory, found by the others or not
     from_facts: Bools  # states a fact to which a chain leads from an entity of the query
     from_formula: Bools  # among the best by `deterministic`, for the rankers that use it
+    from_time: Bools  # joined as lying in the time that the query names, found by the others or not
     terms: QueryPostings  # of the words channel, as of that moment
     query: QueryTokens | None = None  # as it was embedded; None: without vectors
     vector: QueryVector | None = None  # its vector, ready to be compared
+    graph_rows: int = 0  # rows that the vectors channel looked at in a graph; 0: it compared all in scope
     is_whole: bool = True  # every text in scope that could have a vector had one
 
     def channels_of(self, row: int) -> list[str]:
@@ -40,7 +42,7 @@ class CandidateSet(NamedTuple):
         by = (
             ("words", self.from_words), ("vectors", self.from_vectors), ("neighbours", self.from_neighbours),
             ("core", self.from_core), ("facts", self.from_facts),
-            ("formula", self.from_formula),
+            ("formula", self.from_formula), ("time", self.from_time),
         )  # fmt: skip
         return [name for name, found in by if found[row]]
 

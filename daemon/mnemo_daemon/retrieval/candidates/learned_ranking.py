@@ -103,7 +103,7 @@ class LearnedRanking:
         chosen = np.flatnonzero(is_first)
         around = self._neighbour_rows(context, chosen, serving)
         _set_scores_of_neighbours(context, chosen, around)
-        origin = origin_of(context, serving, self._views.lexical, chosen, around.matches.weights)
+        origin = origin_of(context, serving, self._views.lexical, chosen, around.matches)
         terms = origin_features.origin_table(origin)
         table, rows, second, odds = self._odds(context, serving, chosen, around, terms)
         few = learned_ranker.few_candidates_offset(len(chosen))

@@ -1,4 +1,4 @@
-"""The evidence of the file in which a candidate stands. SPEC 7.3 (`auto`)
+"""The evidence of the file in which a candidate stands, and of its tags. SPEC 7.3 (`auto`)
 
 Read from the columns, the vectors and the postings: no text is decoded.
 """
@@ -6,14 +6,16 @@ Read from the columns, the vectors and the postings: no text is decoded.
 import numpy as np
 from numpy.typing import NDArray
 
+from mnemo_core.documents.markup import inline_tags
 from mnemo_core.retrieval.ranking import origin_features
 from mnemo_core.retrieval.ranking.origin_features import LEADING_PASSAGES, CandidateOrigins
+from mnemo_core.text.query_features import asks_for_list
 from mnemo_daemon.indexing.vectors.index_phases import ActiveIndex
 from mnemo_daemon.retrieval.candidates.candidate_set import CandidateSet
 from mnemo_daemon.retrieval.candidates.corpus import Corpus
 from mnemo_daemon.retrieval.context import RecallContext
 from mnemo_daemon.retrieval.question import Question
-from mnemo_store.indexes.lexical import LexicalIndex
+from mnemo_store.indexes.lexical import LexicalIndex, LexicalMatches
 from mnemo_store.records import DEFAULT_NAMESPACE
 
 _NONE = -1
@@ -22,9 +24,9 @@ Floats = NDArray[np.float32]
 
 
 def origin_of(
-    context: RecallContext, serving: ActiveIndex, view: LexicalIndex, rows: NDArray[np.intp], rarities: Floats
+    context: RecallContext, serving: ActiveIndex, view: LexicalIndex, rows: NDArray[np.intp], matches: LexicalMatches
 ) -> CandidateOrigins:
-    """The origin of these rows of the candidates. rarities: of the terms of the query, in their order."""
+    """The origin of these rows of the candidates. matches: of the terms of the query, with them and others."""
     question, corpus, found = context.question, context.corpus, context.found
     numbers = found.numbers[rows]
     files = np.where(numbers < corpus.base, corpus.column("managed", numbers), 0).astype(np.int32)
@@ -34,9 +36,28 @@ def origin_of(
     if len(known):
         lead_of, words_of = np.zeros((2, len(distinct)), np.float32)
         lead_of[known] = _leads(corpus, found, serving, distinct[known], numbers[example[known]].astype(np.int32))
-        words_of[known] = _page_words(corpus, found, view, distinct[known], rarities)
+        words_of[known] = _page_words(corpus, found, view, distinct[known], matches.weights)
         lead, words = lead_of[which], words_of[which]
-    return CandidateOrigins(files > 0, lead, words, _is_here(question, corpus, numbers), *_rarities(question, corpus))
+    here, tagged = _is_here(question, corpus, numbers), _tagged(context, view, numbers, matches)
+    return CandidateOrigins(files > 0, lead, words, here, *_rarities(question, corpus), tagged)
+
+
+def _tagged(context: RecallContext, view: LexicalIndex, numbers: NDArray[np.uint32], matches: LexicalMatches) -> Floats:
+    """The share of the question that names a tag of each, 0 for memories of another time. Where it asks for a list, its
+    words that nothing has do not count: `show me every recipe`."""
+    corpus, query = context.corpus, context.question.query
+    is_list = asks_for_list(query)
+    terms = zip(matches.terms, matches.weights.tolist(), np.any(matches.holds, axis=1).tolist(), strict=True)
+    known = {term: rarity for term, rarity, is_held in terms if is_held or not is_list}
+    written = frozenset(inline_tags(query))
+    shares: dict[str, float] = {}
+    found = np.zeros(len(numbers), np.float32)
+    for row, number in enumerate(numbers.tolist()):
+        for tag in corpus.columns.tags_of(number) if number < corpus.base else ():
+            if tag not in shares:
+                shares[tag] = origin_features.named_share(tag, written, known, view.tokenizer.query_terms)
+            found[row] = max(found[row], shares[tag])
+    return found
 
 
 def _rarities(question: Question, corpus: Corpus) -> tuple[float, float]:

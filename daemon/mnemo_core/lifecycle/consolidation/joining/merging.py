@@ -1,7 +1,14 @@
 """The step that merges memories which say nearly the same into one text. SPEC 9.5 [G20]"""
 
 from mnemo_core.lifecycle.consolidation.cycle import CycleOperation, Planning, StepPlan, TaskQuestion
-from mnemo_core.lifecycle.consolidation.joining.pairs import PairPlan, is_decided, joinable, may_stand_for, near_pairs
+from mnemo_core.lifecycle.consolidation.joining.pairs import (
+    PairPlan,
+    is_decided,
+    joinable,
+    may_share_text,
+    may_stand_for,
+    near_pairs,
+)
 from mnemo_core.lifecycle.consolidation.joining.replacing import merge_operation
 from mnemo_core.lifecycle.consolidation.state import CycleState
 from mnemo_core.llm.grounding import find_specifics
@@ -31,7 +38,8 @@ def plan_merge(state: CycleState) -> Planning:
         if not is_candidate or is_decided(state, memory, other, "merge"):
             continue
         winner, loser = sorted((memory, other), key=lambda each: _order(state, each, memory, other))
-        if not may_stand_for(winner, loser) or is_apart(winner, loser) or _is_barred(winner.content, loser.content):
+        may_join = may_stand_for(winner, loser) and may_share_text(winner, loser)
+        if not may_join or is_apart(winner, loser) or _is_barred(winner.content, loser.content):
             plan.add("merge", winner, loser, None)
             continue
         answer = yield TaskQuestion(MERGE, TaskInputs((winner.content, loser.content)))

@@ -16,6 +16,7 @@ from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_store.records import (
     DEFAULT_NAMESPACE,
     LAYERS,
+    OWN_TRUSTS,
     Change,
     DecisionStatus,
     LifecycleAction,
@@ -138,6 +139,11 @@ def is_kept_apart(one: Memory, other: Memory) -> bool:
         or (one.trust in NEVER_CORE_TRUSTS) != (other.trust in NEVER_CORE_TRUSTS)
         or _SEPARATING_TAGS.intersection(one.tags) != _SEPARATING_TAGS.intersection(other.tags)
     )
+
+
+def may_share_text(one: Memory, other: Memory) -> bool:
+    """Return whether one text may be made of two: the words of others never become a part of the person's."""
+    return (one.trust in OWN_TRUSTS) == (other.trust in OWN_TRUSTS)
 
 
 def may_stand_for(winner: Memory, loser: Memory) -> bool:

@@ -1,7 +1,14 @@
 """The step that lets a newer memory replace an older one, or the fuller of two absorb the other. SPEC 9.5 [G21]"""
 
 from mnemo_core.lifecycle.consolidation.cycle import CycleOperation, Planning, TaskQuestion
-from mnemo_core.lifecycle.consolidation.joining.pairs import PairPlan, is_decided, joinable, may_stand_for, near_pairs
+from mnemo_core.lifecycle.consolidation.joining.pairs import (
+    PairPlan,
+    is_decided,
+    joinable,
+    may_share_text,
+    may_stand_for,
+    near_pairs,
+)
 from mnemo_core.lifecycle.consolidation.joining.replacing import absorb_operation, supersede_operation
 from mnemo_core.lifecycle.consolidation.state import CycleState
 from mnemo_core.llm.faithfulness import contradiction_between
@@ -56,7 +63,7 @@ def _operation(
         return None
     if answer.relation == "absorb":
         return None if is_apart(winner, loser) else absorb_operation(state, winner, [loser], "it says all of the other")
-    text = inherited_text(winner.content, loser.content)
+    text = inherited_text(winner.content, loser.content) if may_share_text(winner, loser) else winner.content
     is_update = reconcile_by_rule(inputs).relation == "update" or _contradicts(newer.content, older.content)
     if not is_update or len(text) > CONTENT_CHARS_MAX:
         return None

@@ -14,7 +14,7 @@ from mnemo_core.ingest.write_plan import StatedFact, new_facts
 from mnemo_core.lifecycle.compression import first_tags
 from mnemo_core.lifecycle.consolidation.cycle import CycleOperation
 from mnemo_core.lifecycle.consolidation.invariants import DISTILLED
-from mnemo_core.lifecycle.consolidation.joining.pairs import pair_decision
+from mnemo_core.lifecycle.consolidation.joining.pairs import may_share_text, pair_decision
 from mnemo_core.lifecycle.consolidation.state import LAYER_TAGS, CycleState
 from mnemo_store.records import (
     EVIDENCE_MAX,
@@ -131,8 +131,10 @@ def _written(state: CycleState, sources: Sequence[Memory], text: str) -> Memory:
 
 
 def _inheriting(sources: Sequence[Memory]) -> Memory:
-    """The next version of the first memory, with the tags and evidence of all and the largest importance."""
+    """The next version of the first memory, with the tags and evidence of all and the largest importance; a memory of
+    the person takes over none of those of others."""
     winner = sources[0]
+    sources = [each for each in sources if may_share_text(winner, each)]
     top = max(sources, key=lambda each: each.importance)
     tags = [*winner.tags, *(tag for each in sources[1:] for tag in each.tags if tag not in LAYER_TAGS)]
     return replace(
@@ -152,6 +154,7 @@ def _usage(state: CycleState, memory_id: str, sources: Sequence[Memory], repetit
         last_accessed=max(each.last_accessed for each in usages),
         strength=max(each.strength for each in usages),
         strength_epoch=state.epoch,
+        person_at=usages[0].person_at if memory_id == sources[0].id else 0,  # no person has seen a new text
     )
 
 

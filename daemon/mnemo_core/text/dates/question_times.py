@@ -1,0 +1,206 @@
+"""The time that a question names: an interval, or an order such as "last" and "first". SPEC 7.5a
+
+A question is read like a text (`time_mentions`), but names times more shortly: "notes from October", "15 August". A
+time without a year is in the past unless the question looks ahead. A bound ("since 3 October") is an interval that is
+open on one side. A question for a time ("when did we fix the boiler") names none.
+"""
+
+import re
+from typing import Literal, NamedTuple
+
+from mnemo_core.text import lexicon
+from mnemo_core.text.dates.date_patterns import IDEOGRAPH, has_time_words, words_in
+from mnemo_core.text.dates.date_readers import TimeCandidate, Utterance
+from mnemo_core.text.dates.local_days import DAY_MS, Zone, days_after, local_time
+from mnemo_core.text.dates.time_mentions import masked, read_candidates
+from mnemo_core.text.lazy_patterns import lazy_pattern
+from mnemo_core.text.segmentation import line_spans
+
+QUESTION_CHARS_MAX = 2_000  # of a longer text, what stands first
+
+Order = Literal["", "last", "first"]
+
+
+class QuestionTime(NamedTuple):
+    """The time that a question names.
+
+    From `begin` up to, not including, `until` (ms); None: open on that side, and both None where it names an order
+    alone. words: how it names it. rest: the question without these words. is_only: it asks for nothing else. centre:
+    where the time is only about a day ("two weeks ago"), the beginning of that day.
+    """
+
+    begin: int | None
+    until: int | None
+    words: str
+    rest: str
+    order: Order = ""
+    is_only: bool = False
+    centre: int | None = None
+
+    @property
+    def has_interval(self) -> bool:
+        return self.begin is not None or self.until is not None
+
+    def holds(self, at: int) -> bool:
+        """Return whether a moment lies in the interval."""
+        return (self.begin is None or at >= self.begin) and (self.until is None or at < self.until)
+
+
+def _pattern(section: str) -> re.Pattern[str]:
+    return lazy_pattern(lexicon.alternation("question_times", section), re.IGNORECASE)
+
+
+_KEEP_OUTS, _NO_ORDER, _OF_PAST = _pattern("keep_outs"), _pattern("no_order"), _pattern("of_past")
+_ELSEWHERE = _pattern("elsewhere")
+_ORDERS: tuple[tuple[Order, re.Pattern[str]], ...] = (
+    ("last", _pattern("asks_last")),
+    ("first", _pattern("asks_first")),
+)
+_FILLERS = lexicon.words("question_times", "fillers")
+_ORDER_WORDS = lexicon.words("question_times", "order_words")
+_ASKS = _pattern("asks")
+_WORD = lazy_pattern(r"[^\W_]+(?:['’][^\W\d_]+)*")
+_BEFORE = lazy_pattern(
+    r"\b(?:(?:on|in|at|over|during|for|from|of|since|before|after|by|until|till|between|am|im|an|in der|vom|von|über"
+    r"|seit|vor|nach|bis|ab|zwischen|le|en|au|du|de|depuis|avant|après|entre|desde|el|within|around|as of"
+    r"|up to|throughout)"
+    r"(?:\s+(?:the|dem|der|den|le|la|les|el|los))?|the)\s+\Z",
+    re.IGNORECASE,
+)
+_BETWEEN_TIMES = lazy_pattern(
+    r"\s*(?:,|and|or|und|oder|et|ou|y|o|和|或|bis|to)?\s*(?:on|in|am|the|im|en)?\s*", re.IGNORECASE
+)
+
+
+def read_question_time(text: str, now: int, zone: Zone, *, is_prompt: bool = False) -> QuestionTime | None:
+    """The time that a question names as seen from `now`; None where it names none.
+
+    is_prompt: the text is a prompt to an agent, of which only a sentence that asks is read; so is any text of several
+    sentences.
+    """
+    text = text[:QUESTION_CHARS_MAX]
+    present = words_in(text)
+    has_order = not _ORDER_WORDS.isdisjoint(present) or IDEOGRAPH in present
+    if not has_order and not has_time_words(present):
+        return None
+    if _ELSEWHERE.search(text):
+        return None
+    cut = _KEEP_OUTS.sub(_blank, masked(_asking(text, is_prompt=is_prompt)))
+    saying = Utterance(cut, now, zone, is_question=True)
+    named = [each for each in read_candidates(saying) if _is_interval(each)]
+    one = _joined(named, cut)
+    order = _order(cut, named) if has_order else ""
+    if one is None:
+        return QuestionTime(None, None, "", " ".join(cut.split()), order) if order else None
+    start = _start(cut, one)
+    rest = f"{text[:start]} {text[one.end :]}"
+    begin, until = _ends(one, now, zone)
+    return QuestionTime(
+        begin, until, " ".join(text[start : one.end].split()), " ".join(rest.split()), order,
+        centre=one.when if one.role == "event" else None,
+        is_only=not order and not content_words(_UNSPACED_FILLERS.sub(" ", rest)),
+    )  # fmt: skip
+
+
+def _blank(match: re.Match[str]) -> str:
+    return " " * len(match.group())
+
+
+def _asking(text: str, *, is_prompt: bool) -> str:
+    """The text, blank where it does not ask, if it is a prompt or has several sentences."""
+    spans = line_spans(text)
+    if len(spans) < 2 and not is_prompt:
+        return text
+    return "".join(text[start:end] if _ASKS.search(text, start, end) else " " * (end - start) for start, end in spans)
+
+
+def _is_interval(found: TimeCandidate) -> bool:
+    return found.role not in ("again", "vague", "clock") and found.until > found.at
+
+
+def _joined(named: list[TimeCandidate], text: str) -> TimeCandidate | None:
+    """The one time of all that are named: the narrowest of those that lie in each other, else those that stand next to
+    each other as one, else the first."""
+    if not named:
+        return None
+    one = named[0]
+    for other in named[1:]:
+        if one.at <= other.at and other.until <= one.until:
+            one = other._replace(start=one.start) if _BETWEEN_TIMES.fullmatch(text[one.end : other.start]) else other
+        elif other.at <= one.at and one.until <= other.until:
+            if _BETWEEN_TIMES.fullmatch(text[one.end : other.start]):
+                one = one._replace(end=other.end)
+        elif one.role == "since" and other.role in ("until", "before"):
+            return one._replace(role="event", until=other.until if other.role == "until" else other.at, end=other.end)
+        elif one.role == other.role == "event" and _BETWEEN_TIMES.fullmatch(text[one.end : other.start]):
+            one = one._replace(at=min(one.at, other.at), until=max(one.until, other.until), end=other.end, day=None)
+    return one
+
+
+def _ends(one: TimeCandidate, now: int, zone: Zone) -> tuple[int | None, int | None]:
+    """The ends of the interval. What began in the past goes on until the end of this day."""
+    day, _ = local_time(now, zone)
+    midnight = Utterance("", now, zone).moment(days_after(day, 1))
+    match one.role:
+        case "since":
+            return one.at, midnight if one.at < midnight else None
+        case "after":
+            return one.until, midnight if one.until < midnight else None
+        case "before":
+            return None, one.at
+        case "until":
+            return None, one.until
+    if one.until == now and now - one.at >= DAY_MS:  # "the last three days": whole days
+        first, _ = local_time(one.at, zone)
+        return Utterance("", now, zone).moment(days_after(first, 1)), midnight
+    return one.at, one.until
+
+
+def _start(text: str, one: TimeCandidate) -> int:
+    """The place where the words of the time begin, with what stands before it."""
+    match = _BEFORE.search(text, max(0, one.start - 24), one.start)
+    return one.start if match is None else match.start()
+
+
+def _order(text: str, named: list[TimeCandidate]) -> Order:
+    """The order that the question asks for, by words that are not part of a time."""
+    rest = text
+    for each in named:
+        rest = rest[: each.start] + " " * (each.end - each.start) + rest[each.end :]
+    if rest.isascii() and _ORDER_WORDS.isdisjoint(rest.lower().replace("?", " ").split()):
+        return ""
+    rest = _NO_ORDER.sub(_blank, rest)
+    if not _OF_PAST.search(rest):
+        return ""
+    found = [(match.start(), name) for name, pattern in _ORDERS if (match := pattern.search(rest))]
+    return min(found)[1] if found else ""
+
+
+# In "when did I last eat sushi" the verb may be another one in what answers: "had sushi with Tom".
+_ORDERED_VERB = lazy_pattern(r"(?:(?<=\blast )|(?<=\bfirst ))(?!time\b|the\b)\w+(?= )", re.IGNORECASE)
+_DID = lazy_pattern(r"\b(?:did|have|had|has)\s+(?!the\b)(?:\w+\s+){1,3}?(?:last|first)\b", re.IGNORECASE)
+_PARTICIPLE = lazy_pattern(r"\b(?:ge|be|ver|er|ent|zer)\w{1,30}(?:t|en)(?=\W*\Z)")
+
+
+def ordered_words(text: str) -> list[list[str]]:
+    """The words that an event has which answers a question for an order: its content words without those of the order;
+    then the same without the verb of "did I last …", where that differs."""
+    texts = [text, _PARTICIPLE.sub(" ", _ORDERED_VERB.sub(" ", text) if _DID.search(text) else text)]
+    for _, pattern in _ORDERS:
+        texts = [pattern.sub(" ", each) for each in texts]
+    whole, without = map(content_words, texts)
+    return [whole, without] if without and without != whole else [whole]
+
+
+def content_words(text: str) -> list[str]:
+    """The words of a question that say what it is about."""
+    return [word for word in _WORD.findall(text) if not _is_filler(word.lower().replace("’", "'"))]
+
+
+def _is_filler(word: str) -> bool:
+    return word in _FILLERS or ("'" in word and all(part in _FILLERS for part in word.split("'")))
+
+
+_UNSPACED_FILLERS = lazy_pattern(
+    "|".join(sorted((word for word in _FILLERS if word[0] > "\u2fff"), key=len, reverse=True))
+)

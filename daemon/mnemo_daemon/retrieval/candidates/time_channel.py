@@ -1,0 +1,145 @@
+"""The time channel: the memories that lie in the time that a question names, and their order. SPEC 7.5a
+
+Nothing of it runs for a question that names no time.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mnemo_core.retrieval import time_placement
+from mnemo_core.retrieval.time_placement import NEVER, TimeColumns, TimePlacement
+from mnemo_core.text.dates.question_times import QuestionTime, ordered_words
+from mnemo_daemon.indexing.views import Views
+from mnemo_daemon.retrieval.candidates.candidate_set import Floats, Numbers, is_among
+from mnemo_daemon.retrieval.candidates.corpus import Corpus
+from mnemo_store.indexes.attributes import MINUTE_MS, AttributeStore
+from mnemo_store.records import KINDS, TRUSTS
+
+JOINED_IN_ORDER = 100  # of what is inside, at least, where a question asks for nothing but the time
+JOINED_NEAREST = 16  # of what is inside, by words and by vectors each, where it says what about
+COVERED_MIN = 0.6  # of the words of a question for an order, by their rarity, that an answer holds
+COVERING_MAX = 1_000  # by words, among which those are looked for that hold all words of a question for an order
+
+_EPISODIC = KINDS.index("episodic")
+_PROCEDURAL = KINDS.index("procedural")
+_AGENT = TRUSTS.index("agent")
+
+
+class TimeMatch(NamedTuple):
+    """The memories of a corpus as a question's time has them.
+
+    numbers: of all in scope, ascending, with the placement of each. ordered: those that come first whatever their
+    scores are, in their order, by number.
+    """
+
+    time: QuestionTime
+    numbers: Numbers
+    placement: TimePlacement
+    ordered: Numbers
+    before: int | None = None  # ms; with nothing inside, the last event before it
+    after: int | None = None
+    first_at: int | None = None  # ms; when the first of an order happened
+
+    @property
+    def inside(self) -> Numbers:
+        return self.numbers[self.placement.is_inside]
+
+    def is_inside(self, numbers: Numbers) -> NDArray[np.bool_]:
+        """A mask of those that lie in the time."""
+        return is_among(self.inside, numbers)
+
+    def place_of(self, number: int) -> tuple[bool | None, int | None]:
+        """Return whether a memory lies inside, None without an interval, and the time that its text names, where it is
+        inside by that alone."""
+        place = int(np.searchsorted(self.numbers, number))
+        if not self.time.has_interval or place == len(self.numbers) or self.numbers[place] != number:
+            return (False if self.time.has_interval else None), None
+        by_text = bool(self.placement.is_by_text[place])
+        return bool(self.placement.is_inside[place]), int(self.placement.at[place]) if by_text else None
+
+    def joins(self, words: Floats, sims: Floats) -> Numbers:
+        """The numbers that become candidates: those in order, or the nearest of those inside. words, sims: of
+        `inside`."""
+        if self.time.is_only or self.time.order:
+            return self.ordered
+        inside, best = self.inside, list[NDArray[np.intp]]()
+        for values in (words, np.nan_to_num(sims, nan=-1.0)):
+            best.append(np.lexsort((inside, -values))[:JOINED_NEAREST])
+        return inside[np.unique(np.concatenate(best))]
+
+
+class TimeChannel:
+    """Finds the memories of a time."""
+
+    def __init__(self, views: Views) -> None:
+        self._views = views
+
+    def match(self, time: QuestionTime, corpus: Corpus, wanted: int, now: int, *, newest_first: bool) -> TimeMatch:
+        """The memories of the corpus by the time of a question; `wanted`: how many in order are asked for."""
+        numbers = corpus.numbers
+        columns = _columns_of(corpus, numbers)
+        placement = time_placement.place_in_time(columns, corpus.column("words", numbers), time.begin, time.until)
+        if not time.has_interval:
+            placement = placement._replace(is_inside=np.ones(len(numbers), np.bool_))
+        ordered, first_at = numbers[:0], None
+        if time.order:
+            places = self._covering(time, corpus, numbers, columns, placement, now)
+            ordered = numbers[places]
+            first_at = int(time_placement.event_times(columns)[places[0]]) if len(places) else None
+        elif time.is_only:
+            places = time_placement.order_in_time(placement, newest_first=newest_first, centre=time.centre)
+            ordered = numbers[places[: max(JOINED_IN_ORDER, wanted)]]
+        before, after = (None, None) if placement.is_inside.any() else _nearest(columns.event_at, time)
+        if not time.has_interval:
+            placement = placement._replace(is_inside=np.zeros(len(numbers), np.bool_))
+        return TimeMatch(time, numbers, placement, ordered, before, after, first_at)
+
+    def _covering(
+        self, time: QuestionTime, corpus: Corpus, numbers: Numbers, columns: TimeColumns, placement: TimePlacement,
+        now: int,
+    ) -> NDArray[np.intp]:  # fmt: skip
+        """The places of those that hold all names and content words of the question, or as many as any does, in the
+        order that it asks for; events, where there are some."""
+        none = np.empty(0, np.intp)
+        for words in ordered_words(time.rest):
+            hits = self._views.lexical.search(" ".join(words), COVERING_MAX, corpus.mask)
+            matches = self._views.lexical.matches(" ".join(words), hits.numbers)
+            held = matches.weights @ matches.holds
+            if len(held) and held.max() >= COVERED_MIN * matches.weights.sum():
+                break
+        else:
+            return none
+        covering = np.sort(hits.numbers[held >= held.max() - np.float32(1e-3)])
+        places = np.searchsorted(numbers, covering)
+        places = places[placement.is_inside[places]]
+        at = time_placement.event_times(columns)
+        for mask in (at <= now, columns.is_event & ~columns.is_aside):
+            if mask[places].any():
+                places = places[mask[places]]
+        keys = at[places] if time.order == "first" else -at[places]
+        return places[np.lexsort((places, keys))]
+
+
+def _nearest(event_at: NDArray[np.int64], time: QuestionTime) -> tuple[int | None, int | None]:
+    """The last event before the interval, and the first one after it."""
+    before = event_at[(event_at < time.begin) & (event_at > NEVER)] if time.begin is not None else event_at[:0]
+    after = event_at[event_at >= time.until] if time.until is not None else event_at[:0]
+    return int(before.max()) if len(before) else None, int(after.min()) if len(after) else None
+
+
+def _columns_of(corpus: Corpus, numbers: Numbers) -> TimeColumns:
+    kind, is_dated = corpus.column("kind", numbers), corpus.column("dated", numbers) > 0
+    is_turn_of_agent = (corpus.column("trust", numbers) == _AGENT) & corpus.is_one_of("source", numbers, _turn_codes)
+    names = ("told_from", "told_until", "named_from", "named_until")
+    return TimeColumns(
+        np.where(is_dated, corpus.column("event_at", numbers), NEVER),
+        **{name: corpus.column(name, numbers).astype(np.int64) * MINUTE_MS for name in names},
+        is_event=(kind == _EPISODIC) | (corpus.column("managed", numbers) > 0),
+        is_aside=is_turn_of_agent | (kind == _PROCEDURAL),
+    )  # fmt: skip
+
+
+def _turn_codes(columns: AttributeStore) -> list[int]:
+    return [columns.code("source", name) for name in ("turn", "proxy")]

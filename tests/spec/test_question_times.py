@@ -1,0 +1,200 @@
+"""The time that a question names. SPEC 7.5a
+
+Seen from Sunday, 15 November 2026, 10:00 in Berlin: this week is 9 to 15 November.
+"""
+
+import datetime as dt
+import time
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from mnemo_core.text.dates.question_times import QuestionTime, read_question_time
+
+BERLIN = ZoneInfo("Europe/Berlin")
+NOW = int(dt.datetime(2026, 11, 15, 10, tzinfo=BERLIN).timestamp() * 1000)
+READING_SECONDS_MAX = 0.002  # the goal is 100 µs; a busy machine takes several times as long
+
+
+def zone(at: int) -> int:
+    offset = dt.datetime.fromtimestamp(at / 1000, BERLIN).utcoffset()
+    assert offset is not None
+    return int(offset.total_seconds() * 1000)
+
+
+def read(question: str, *, is_prompt: bool = False) -> QuestionTime | None:
+    return read_question_time(question, NOW, zone, is_prompt=is_prompt)
+
+
+def days(question: str) -> tuple[str, str]:
+    """The first and the last day; "" where it is open."""
+    found = read(question)
+    assert found is not None, question
+    assert found.has_interval, question
+    return shown(found.begin), shown(None if found.until is None else found.until - 1)
+
+
+def shown(at: int | None) -> str:
+    return "" if at is None else dt.datetime.fromtimestamp(at / 1000, BERLIN).date().isoformat()
+
+
+@pytest.mark.parametrize(
+    ("question", "day"),
+    [
+        ("what happened on 15 August", "2026-08-15"),
+        ("15 August", "2026-08-15"),
+        ("What did I do on September 3rd?", "2026-09-03"),
+        ("What happened on 2026-09-03?", "2026-09-03"),
+        ("What did I do last Wednesday?", "2026-11-11"),
+        ("what did we do on Friday", "2026-11-13"),
+        ("what did I do on Sunday", "2026-11-08"),  # it is Sunday
+        ("what's on this Sunday", "2026-11-15"),
+        ("what do I have on Friday?", "2026-11-20"),
+        ("what is planned for tomorrow", "2026-11-16"),
+        ("what did I do yesterday evening?", "2026-11-14"),
+        ("what did I write three days ago", "2026-11-12"),
+        ("what happened on the 3rd?", "2026-11-03"),
+        ("what happened on the 28th?", "2026-10-28"),
+        ("what happened on 28/10", "2026-10-28"),
+        ("what happened the day before Christmas", "2025-12-23"),
+        ("what did I do on the second Friday of October", "2026-10-09"),
+        ("Was habe ich letzten Mittwoch gemacht?", "2026-11-11"),
+        ("was war am 15.?", "2026-11-15"),
+        ("was war am 15.8.?", "2026-08-15"),
+        ("Was war vorgestern?", "2026-11-13"),
+        ("letzte Woche Mittwoch", "2026-11-04"),
+        ("qu'ai-je fait le 15 août ?", "2026-08-15"),
+        ("que s'est-il passé avant-hier ?", "2026-11-13"),
+        ("qué pasó el 15 de agosto", "2026-08-15"),
+        ("qué hice ayer", "2026-11-14"),
+        ("8月15日发生了什么", "2026-08-15"),
+        ("昨天我做了什么", "2026-11-14"),
+    ],
+)
+def test_a_day_is_read(question: str, day: str) -> None:
+    assert days(question) == (day, day)
+
+
+@pytest.mark.parametrize(
+    ("question", "first", "last"),
+    [
+        ("who did I meet last week?", "2026-11-02", "2026-11-08"),
+        ("the week before last", "2026-10-26", "2026-11-01"),
+        ("the weekend before last", "2026-10-31", "2026-11-01"),
+        ("what did we do the week of 3 August?", "2026-08-03", "2026-08-09"),
+        ("where was I on the weekend of 3 October?", "2026-10-03", "2026-10-04"),
+        ("notes from October", "2026-10-01", "2026-10-31"),
+        ("where did I eat in early July", "2026-07-01", "2026-07-10"),
+        ("mid October", "2026-10-11", "2026-10-20"),
+        ("in late September", "2026-09-21", "2026-09-30"),
+        ("the first week of July", "2026-07-01", "2026-07-07"),
+        ("the last week of September", "2026-09-24", "2026-09-30"),
+        ("the first half of October", "2026-10-01", "2026-10-15"),
+        ("between 3 and 9 July what did I do", "2026-07-03", "2026-07-09"),
+        ("what happened between July and September", "2026-07-01", "2026-09-30"),
+        ("between Monday and Wednesday", "2026-11-09", "2026-11-11"),
+        ("What happened in Q3?", "2026-07-01", "2026-09-30"),
+        ("what did we do in the spring", "2026-03-01", "2026-05-31"),
+        ("this summer", "2026-06-01", "2026-08-31"),
+        ("What did I do in the last three days?", "2026-11-13", "2026-11-15"),
+        ("over the last ten days", "2026-11-06", "2026-11-15"),
+        ("what happened over Christmas?", "2025-12-24", "2025-12-26"),
+        ("what did we do at Easter", "2026-04-03", "2026-04-06"),
+        ("this time last year", "2025-10-31", "2025-11-30"),
+        ("what did I do since 3 October", "2026-10-03", "2026-11-15"),
+        ("after 3 October", "2026-10-04", "2026-11-15"),
+        ("what happened before August?", "", "2026-07-31"),
+        ("What is planned for next month?", "2026-12-01", "2026-12-31"),
+        ("Was war Anfang Oktober?", "2026-10-01", "2026-10-10"),
+        ("was ist seit August passiert?", "2026-08-01", "2026-11-15"),
+        ("was habe ich vor dem 3. Oktober gemacht", "", "2026-10-02"),
+        ("Was habe ich zwischen dem 3. und 9. Juli gemacht?", "2026-07-03", "2026-07-09"),
+        ("in den letzten zehn Tagen", "2026-11-06", "2026-11-15"),
+        ("am vorletzten Wochenende", "2026-10-31", "2026-11-01"),
+        ("que s'est-il passé la semaine dernière", "2026-11-02", "2026-11-08"),
+        ("depuis août", "2026-08-01", "2026-11-15"),
+        ("qué hice la semana pasada", "2026-11-02", "2026-11-08"),
+        ("desde agosto", "2026-08-01", "2026-11-15"),
+        ("上周我见了谁", "2026-11-02", "2026-11-08"),
+        ("十月初做了什么", "2026-10-01", "2026-10-10"),
+        ("最近三天", "2026-11-13", "2026-11-15"),
+    ],
+)
+def test_a_span_is_read_in_whole_days(question: str, first: str, last: str) -> None:
+    assert days(question) == (first, last)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "when is the driving test", "when did we fix the boiler", "wann ist der Test", "what is in the 2024 budget",
+        "which is the last train", "how long is the summer term", "what is today's special", "who is my dentist?",
+        "what does Petra prefer", "what is Lea's last name", "what changed since yesterday in git", "what is in Q",
+        "what does /var/log/2026-08-15.log say", 'who sings "Yesterday was last week"', "what do I do every Monday",
+        "what did I buy as a Christmas present for Lea", "what is on the first floor", "port 8080",
+        "what is the first day of school",
+    ],
+)  # fmt: skip
+def test_a_question_that_names_no_time_is_left_alone(question: str) -> None:
+    assert read(question) is None
+
+
+@pytest.mark.parametrize(
+    ("question", "order"),
+    [
+        ("when did I last see Petra?", "last"),
+        ("when was the last time I had sushi", "last"),
+        ("the latest thing the doctor said", "last"),
+        ("how long since I went swimming", "last"),
+        ("what was the first concert this summer?", "first"),
+        ("Wann war ich zuletzt beim Zahnarzt?", "last"),
+        ("Wie lange ist es her, dass ich schwimmen war?", "last"),
+        ("quand ai-je vu Petra pour la dernière fois", "last"),
+        ("我上次见到李雷是什么时候", "last"),
+        ("what happened last week", ""),
+        ("the first week of July", ""),
+    ],
+)
+def test_an_order_is_read_and_not_taken_for_a_time(question: str, order: str) -> None:
+    found = read(question)
+    assert found is not None
+    assert found.order == order
+
+
+@pytest.mark.parametrize(
+    ("question", "is_only"),
+    [
+        ("what happened on 15 August", True), ("who did I meet last week?", True), ("notes from October", True),
+        ("Was habe ich letzten Mittwoch gemacht?", True), ("上周发生了什么", True), ("qué pasó ayer", True),
+        ("where did I eat in early July", False), ("what did Petra say last week", False),
+        ("what was the first concert this summer?", False),
+    ],
+)  # fmt: skip
+def test_what_asks_for_nothing_but_the_time_is_told_apart(question: str, is_only: bool) -> None:
+    found = read(question)
+    assert found is not None
+    assert found.is_only == is_only
+
+
+def test_the_rest_of_a_question_is_without_the_words_of_its_time() -> None:
+    found = read("Where did I eat with Tom on 3 August?")
+    assert found is not None
+    assert (found.words, found.rest) == ("on 3 August", "Where did I eat with Tom ?")
+
+
+def test_of_a_prompt_only_a_sentence_that_asks_is_read() -> None:
+    assert read("I broke the build yesterday. Please add tests.", is_prompt=True) is None
+    assert read("Move the meeting to Friday", is_prompt=True) is None
+    found = read("I broke the build. What did I change last week?", is_prompt=True)
+    assert found is not None
+    assert found.words == "last week"
+    assert read("I broke the build yesterday. Please add tests.") is None
+
+
+def test_a_question_is_read_quickly() -> None:
+    question = "What did I do with Petra on the weekend of 3 October?"
+    read(question)
+    began = time.perf_counter()
+    for _ in range(100):
+        read(question)
+    assert (time.perf_counter() - began) / 100 < READING_SECONDS_MAX

@@ -1,0 +1,83 @@
+"""Memories in and outside the time that a question names. SPEC 7.5a"""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mnemo_core.retrieval import time_placement
+from mnemo_core.retrieval.time_placement import TimeColumns, TimePlacement
+
+DAY = 86_400_000
+BEGIN, UNTIL = 10 * DAY, 12 * DAY  # the interval of all questions here
+
+
+def columns(**given: list[Any]) -> TimeColumns:
+    count = len(next(iter(given.values())))
+    event_at, *told = (np.array(given.get(name, [0] * count), np.int64) for name in TimeColumns._fields[:5])
+    is_event = np.array(given.get("is_event", [True] * count), np.bool_)
+    is_aside = np.array(given.get("is_aside", [False] * count), np.bool_)
+    return TimeColumns(event_at, told[0], told[1], told[2], told[3], is_event, is_aside)
+
+
+def place(words: int = 9, **given: list[Any]) -> TimePlacement:
+    made = columns(**given)
+    return time_placement.place_in_time(made, np.full(len(made.event_at), words), BEGIN, UNTIL)
+
+
+def test_the_end_of_the_interval_is_not_part_of_it() -> None:
+    assert place(event_at=[BEGIN - 1, BEGIN, UNTIL - 1, UNTIL]).is_inside.tolist() == [False, True, True, False]
+
+
+def test_an_interval_may_be_open_on_a_side() -> None:
+    made = columns(event_at=[0, 50 * DAY])
+    words = np.array([9, 9])
+    assert time_placement.place_in_time(made, words, None, UNTIL).is_inside.tolist() == [True, False]
+    assert time_placement.place_in_time(made, words, BEGIN, None).is_inside.tolist() == [False, True]
+
+
+def test_a_time_that_a_text_names_lies_inside_if_it_is_about_as_long() -> None:
+    found = place(event_at=[0, 0, 0], named_from=[10 * DAY, 9 * DAY, 0], named_until=[11 * DAY, 12 * DAY, 365 * DAY])
+    assert found.is_inside.tolist() == [True, True, False]
+    assert found.is_by_text.tolist() == [True, True, False]
+    assert found.at.tolist()[:2] == [10 * DAY, BEGIN]
+
+
+def test_a_plan_is_ordered_by_the_day_that_it_is_for() -> None:
+    found = place(event_at=[BEGIN + 5, 0], told_from=[0, 10 * DAY], told_until=[0, 11 * DAY])
+    assert time_placement.order_in_time(found).tolist() == [1, 0]
+    assert time_placement.order_in_time(found, newest_first=True).tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    "behind",
+    [
+        {"is_event": [False, True]},
+        {"is_aside": [True, False]},
+        {"told_from": [20 * DAY, 0], "told_until": [21 * DAY, 0]},
+    ],
+)
+def test_what_is_no_event_of_the_time_stands_behind_the_events(behind: dict[str, Any]) -> None:
+    found = place(event_at=[BEGIN, BEGIN + 1], **behind)
+    assert found.is_inside.all()
+    assert time_placement.order_in_time(found).tolist() == [1, 0]
+
+
+def test_a_short_text_stands_behind() -> None:
+    made = columns(event_at=[BEGIN, BEGIN + 1])
+    found = time_placement.place_in_time(made, np.array([4, 5]), BEGIN, UNTIL)
+    assert time_placement.order_in_time(found).tolist() == [1, 0]
+
+
+def test_an_event_happened_when_its_text_says_so() -> None:
+    made = columns(
+        event_at=[9 * DAY, 9 * DAY, 9 * DAY], told_from=[0, 5 * DAY, 9 * DAY - 5], told_until=[0, 6 * DAY, 10 * DAY]
+    )
+    assert time_placement.event_times(made).tolist() == [9 * DAY, 5 * DAY, 9 * DAY]
+
+
+def test_being_inside_adds_six_to_the_log_odds() -> None:
+    raised = time_placement.with_bonus(np.array([0.5, 0.9, 0.999], np.float32), np.array([True, False, False]), 100)
+    assert raised.tolist() == pytest.approx([6.0, 2.1972, 6.9068], abs=1e-3)
+    few = time_placement.with_bonus(np.array([0.5, 0.5], np.float32), np.array([True, False]), 1)
+    assert few.tolist() == pytest.approx([6 + 0.75 * 4.60517, 0.0], abs=1e-3)
