@@ -225,6 +225,7 @@ def test_another_value_of_the_same_attribute_is_an_update(old: str, new: str) ->
         ("The Atlas standup is at 9", "The Borealis standup moved to 10"),
         ("My sister lives in Rome", "My brother moved to Milan"),
         ("My sister Anna lives in Rome", "My sister Maria moved to Milan"),
+        ("My brother's shoe size is 43", "My sister's shoe size is 39"),
         ("My phone number is 555-123-4567", "My mother's phone number is 555-987-6543"),
         ("My rent is 900 euros", "My salary is 4,000 euros"),
         ("The budget is 900 euros", "The deadline is March 3"),

@@ -40,7 +40,7 @@ SEARCHED_CHARS_MAX = 400  # a longer text states more than one thing, and its cl
 RULES_VERSION = 5
 VALUE_WORDS_MAX = 6
 DOES = "does "  # begins the attribute of a stance: does drink, does be
-READ_CHARACTERS = 1 << 20  # of texts whose claims are cached
+READ_CHARACTERS = 1 << 18  # of texts whose claims are cached
 
 Shape = Literal["number", "date", "time", "identifier", "words"]
 
@@ -230,8 +230,8 @@ def _same_subject(one: AttributeClaim, other: AttributeClaim) -> bool:
     if other.speaker and not other.subject and one.subject == {other.speaker}:
         return True
     kin, other_kin = one.subject & KIN, other.subject & KIN
-    if not (kin or other_kin):
-        return False
+    if not (kin or other_kin) or (kin and other_kin and kin != other_kin):
+        return False  # my brother's shoe size, and my sister's
     names, other_names = one.subject - KIN, other.subject - KIN
     if names and other_names:
         return names == other_names  # Anna, my sister Anna
