@@ -272,7 +272,7 @@ def test_preferences_come_first_in_a_quota_of_their_own(client: Client) -> None:
 def test_preferences_come_first_in_a_block_unless_requested_otherwise(client: Client) -> None:
     remember_tastes(client)
     block = client.context("when does the ferry leave in the morning", top_k=1, cut="none", dates="none").block
-    assert [line.split("]")[0] for line in block.splitlines()[1:-1]] == ["[PROCEDURAL"] * 5 + ["[EPISODIC"]
+    assert [line.split("]")[0] for line in block.splitlines()[1:-1]] == ["[PROCEDURAL"] * 5 + ["[SEMANTIC"]
     block = client.context("ferry to the island", top_k=1, cut="none", dates="none", preferences="inline").block
     assert block.count("\n") == 2
 

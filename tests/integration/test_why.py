@@ -180,7 +180,7 @@ def test_trashed_and_superseded_are_filters_with_names_of_their_own(client: Clie
 def test_all_filters_that_it_does_not_pass_are_named(client: Client, facts: list[str]) -> None:
     diagnosis = client.why(facts[0], FERRY, kinds=["procedural"], tags=["x"], until="2020-01-01")
     assert [each.reason for each in diagnosis.hurdles] == ["kinds", "tags", "until"]
-    assert diagnosis.sentence.endswith("the memory has episodic; nor would it pass `tags`, `until`.")
+    assert diagnosis.sentence.endswith("the memory has semantic; nor would it pass `tags`, `until`.")
 
 
 def test_a_memory_that_did_not_exist_then_is_explained_as_such(client: Client) -> None:

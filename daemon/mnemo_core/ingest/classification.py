@@ -6,11 +6,12 @@ For the kind, the first rule that holds:
   3 a preference signal                                       → procedural, preference
   4 about now or this session, and there is a session         → working; never in a note
   5 instructions in steps                                     → procedural, workflow
-  6 a statement of subject, predicate and object              → semantic
-  7 anything else                                             → episodic
+  6 a short text, of no note: by its words                 → semantic, episodic, procedural; working in a session
+  7 a statement of subject, predicate and object              → semantic
+  8 anything else                                             → episodic
 For the category: what the caller gives, preference, decision, project, request, result, crumb, in this order, and fact
 for the rest: a crumb is summarised nowhere, so a text that no rule names must not be one. An ask or small talk states
-nothing, so rule 6 does not apply to it.
+nothing, so rules 6 and 7 do not apply to it. A moment is no matter of a session where there is none, nor in a note.
 """
 
 import re
@@ -18,6 +19,7 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from mnemo_core.ingest.policies import OWN_POLICY, IngestPolicy, preference_source_l
+from mnemo_core.ingest.statement_kind import KINDS, statement_kind
 from mnemo_core.text import lexicon
 from mnemo_core.text.code_mask import mask_code
 from mnemo_core.text.dates.date_patterns import IDEOGRAPH, words_in
@@ -25,8 +27,14 @@ from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.lexicon import alternation
 from mnemo_core.text.preferences import find_preference
 from mnemo_core.text.segmentation import sentences
+from mnemo_core.text.syntax.english import BASE_OF_PAST, BASE_OF_THIRD
 from mnemo_core.text.syntax.statements import extract_triple
 from mnemo_store.records import Category, Form, Kind
+
+MOMENT_MIN = 0.8  # probability; of the tuning half no other statement reaches it
+ASKED_MIN = 0.8  # and of a question that has no mark
+ORDER_MIN = 0.7  # and of an instruction, from which on a request is none to be answered once
+STATEMENT_CHARS_MAX = 400  # a longer text says several things of several kinds
 
 Role = Literal["", "user", "agent"]
 
@@ -95,7 +103,10 @@ def classify(
     words = words_in(text)
     seen = _category(text, words, tags, role, has_evidence, signal)
     in_session = bool(session_id) and not from_note
-    chosen, form, why = _kind(text, words, in_session, has_trace, signal, seen, category)
+    by_words = None
+    if len(text) <= STATEMENT_CHARS_MAX and not from_note:
+        by_words = _kind_by_words(text, seen.category, may_be_moment=in_session and not role)
+    chosen, form, why = _kind(text, words, in_session, by_words, has_trace, signal, seen, category)
     if kind is not None:
         form = _form_of_given(kind, form)
         chosen, why = kind, "kind given"
@@ -108,6 +119,7 @@ def _kind(
     text: str,
     words: set[str],
     in_session: bool,
+    by_words: tuple[Kind, Form | None, str] | None,
     has_trace: bool,
     signal: str,
     seen: _CategoryMatch,
@@ -123,11 +135,56 @@ def _kind(
         return "working", None, f"about now: {_shown(now)}"
     if steps := _instructions(text):
         return "procedural", "workflow", f"instructions: {_shown(steps)}"
+    if by_words is not None:
+        return by_words
     if seen.category in ("request", "crumb"):
         return "episodic", None, "states nothing"
     if stated := extract_triple(text):
         return "semantic", None, f"states: {_shown(' | '.join(stated))}"
     return "episodic", None, "no rule holds"
+
+
+def _chance(text: str, kind: str) -> float:
+    """The probability that a short text is of a kind of statement."""
+    return statement_kind(text).probabilities[KINDS.index(kind)]
+
+
+def _kind_by_words(text: str, category: Category, *, may_be_moment: bool) -> tuple[Kind, Form | None, str]:
+    """The kind of a short statement. A question states nothing, and so is an event: that it was asked; so is a moment,
+    where there is no session whose matter it is, and what is said in a conversation, whose session keeps it as a whole.
+    Kind `working` is hidden from all other sessions, so a doubtful one is none."""
+    is_order = category == "request" and _chance(text, "instruction") >= ORDER_MIN
+    if category == "crumb" or (category == "request" and not is_order):
+        return "episodic", None, "states nothing"
+    found = statement_kind(text)
+    odds = dict(zip(KINDS, found.probabilities, strict=True))
+    if odds["moment"] < MOMENT_MIN:
+        del odds["moment"]
+    name = max(odds, key=odds.__getitem__)
+    if found.name == "moment" and name == "state":
+        name = "event"  # it does not last
+    if name == "event" and (stated := extract_triple(text)) and _tells_state(stated.predicate):
+        return "semantic", None, f"states: {_shown(' | '.join(stated))}"  # whoever moved to Porto lives there
+    why = f"{name} by its words ({odds[name]:.0%})"
+    match name:
+        case "state":
+            return "semantic", None, why
+        case "instruction":
+            return "procedural", "workflow", why
+        case "moment" if may_be_moment:
+            return "working", None, why
+        case _:
+            return "episodic", None, why
+
+
+_ONE_AT_A_TIME = lexicon.meanings("facts", "single_valued")
+
+
+def _tells_state(predicate: str) -> bool:
+    """Return whether a subject has one value of the predicate at a time: where somebody lives, or moved to."""
+    verb, _, rest = predicate.casefold().partition(" ")
+    base = BASE_OF_PAST.get(verb) or BASE_OF_THIRD.get(verb, verb)
+    return f"{base} {rest}".strip() in _ONE_AT_A_TIME
 
 
 def _form_of_given(kind: Kind, found: Form | None) -> Form | None:
@@ -258,6 +315,8 @@ def _ask(text: str, words: set[str], role: Role) -> str:
     if role == "user":
         said: list[str] = [part for part in sentences(text) if not _is_pleasantry(part)]
         if said and all(_QUESTION.search(part) for part in said):
+            return said[0]
+        if len(said) == 1 and len(text) <= STATEMENT_CHARS_MAX and _chance(text, "question") >= ASKED_MIN:
             return said[0]
     return ""
 

@@ -78,7 +78,8 @@ def staying_of(inputs: TaskInputs, cues: MemoryCues) -> Literal["lasting", "pass
         or not _SIGNAL_TAGS.isdisjoint(facts.tags)
         or any(tag.startswith("trigger:") for tag in facts.tags)
     )
-    if cues.strong or (not cues.barred and (is_signalled or (facts.kind == "semantic" and has_specific(text)))):
+    is_state = facts.kind == "semantic" and facts.category != "decision"  # one with a reason is a strong cue
+    if cues.strong or (not cues.barred and (is_signalled or (is_state and has_specific(text)))):
         return "lasting"
     if facts.kind != "working" and len(sentences(text)) > SENTENCES_OF_PASSING:
         return "open"
