@@ -135,7 +135,9 @@ def test_views_keep_up_with_sessions_notes_and_shapes(tmp_path: Path) -> None:
         assert links(views.attributes) == ([-1, 0, 3, -1], [1, -1, -1, 2])
         write(store, chunk(3, "f", content="changed"), note("f", 2, 3))
         assert links(views.attributes) == ([-1, 0, -1, 2], [1, -1, 3, -1])
-        expected = TextFeature.HAS_QUESTION | TextFeature.ENDS_WITH_QUESTION | TextFeature.IS_SHORT
+        expected = (
+            TextFeature.HAS_QUESTION | TextFeature.ENDS_WITH_QUESTION | TextFeature.IS_SHORT | TextFeature.IS_QUESTION
+        )
         assert views.attributes.column("shape")[:2].tolist() == [expected, TextFeature.IS_SHORT]
         write(store, DropMemory(id=sample_id(2)), DropMemory(id=sample_id(1)), note("f", 3))
         assert links(views.attributes) == ([-1, -1, -1, -1], [-1, -1, -1, -1])

@@ -17,6 +17,7 @@ def origin(**fields: object) -> CandidateOrigins:
         "said_rarity": 0.0,
         "here_rarity": 0.0,
         "tagged": np.zeros(4, np.float32),
+        "asks": np.zeros(4, np.bool_),
     }
     return CandidateOrigins(**{**known, **fields})  # type: ignore[arg-type]
 
@@ -54,6 +55,12 @@ def test_said_memories_gain_more_the_more_documents_outnumber_them() -> None:
     assert few[3] == pytest.approx(0.2 * WEIGHTS["said"])
     assert many[3] == pytest.approx(WEIGHTS["said"])
     assert few[:3] == many[:3] == added(origin())[:3]
+
+
+def test_what_only_asks_is_put_behind_what_tells() -> None:
+    asking = origin(asks=np.array([False, False, False, True]))
+    assert added(asking)[3] == WEIGHTS["only_asks"] < 0
+    assert added(asking)[:3] == added(origin())[:3]
 
 
 def test_the_namespace_that_is_asked_gains_something_even_where_it_is_not_outnumbered() -> None:

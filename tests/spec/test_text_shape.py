@@ -12,6 +12,10 @@ TEXTS: dict[TextFeature, tuple[list[str], list[str]]] = {
         ["How are you?", 'He asked: "why?"', "Really?!", "Ready? 😊", "你好吗？", "Wirklich ?  "],
         ["Why? I asked him.", "No question.", "", "Is it? Yes"],
     ),
+    TextFeature.IS_QUESTION: (
+        ["How are you?", "Why? And when?", "你好吗？", "And you, Anna?"],
+        ["I fed the cat. And you?", "He asked: why?", "Why? I asked him.", "No question.", "我很好。你呢？"],
+    ),
     TextFeature.HAS_QUESTION: (["Why? I asked him.", "什么？我不知道"], ["I wonder why.", ""]),
     TextFeature.HAS_NUMBER: (
         [
@@ -129,7 +133,7 @@ def test_a_text_has_not_what_it_only_comes_close_to(shape: TextFeature, text: st
             "How many years did “Emma” cost $5, not 6?",
             TextFeature.HAS_DURATION | TextFeature.HAS_QUOTE | TextFeature.HAS_MONEY_OR_UNIT
             | TextFeature.HAS_NUMBER | TextFeature.HAS_NEGATION
-            | TextFeature.HAS_QUESTION | TextFeature.ENDS_WITH_QUESTION,
+            | TextFeature.HAS_QUESTION | TextFeature.ENDS_WITH_QUESTION | TextFeature.IS_QUESTION,
         ),
     ],
 )  # fmt: skip
@@ -147,5 +151,5 @@ def test_any_text_has_a_shape_and_asks_only_with_a_mark(text: str) -> None:
 def test_every_shape_is_shown_and_fits_a_column() -> None:
     assert set(TEXTS) == set(TextFeature)
     assert [int(shape) for shape in TextFeature] == [
-        1 << bit for bit in range(16)
+        1 << bit for bit in range(17)
     ]  # kept in files: never another value

@@ -16,7 +16,7 @@ from mnemo_core.text.characters import UNSPACED_CHARACTER
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.lexicon import listed
 
-RULES_VERSION = 1  # version of what this module does: columns made under another one are rebuilt
+RULES_VERSION = 2  # version of what this module does: columns made under another one are rebuilt
 
 SHORT_WORDS = 7  # fewer are short
 SHORT_CHARACTERS = 12  # of Chinese and Japanese; fewer are short
@@ -44,6 +44,7 @@ class TextFeature(IntFlag):
     HAS_NEGATION = 1 << 13
     IS_REACTION = 1 << 14
     IS_SHORT = 1 << 15
+    IS_QUESTION = 1 << 16  # and says nothing besides
 
 
 # Bits of words that are no features by themselves.
@@ -65,6 +66,7 @@ _CASED = {"US": 0, "Mars": 0, "March": int(TextFeature.HAS_DATE), "march": 0, "m
 (
     _ENDS_WITH_QUESTION, _HAS_QUESTION, _HAS_NUMBER, _HAS_DATE, _HAS_PROPER, _HAS_QUOTE, _HAS_MONEY_OR_UNIT,
     _HAS_REASON, _, _HAS_LIST, _HAS_PLACE, _HAS_DURATION, _HAS_FEELING, _HAS_NEGATION, _IS_REACTION, _IS_SHORT,
+    _IS_QUESTION,
 ) = map(int, TextFeature)  # fmt: skip
 
 
@@ -95,6 +97,7 @@ _ASCII_WORD = lazy_pattern(r"[A-Za-z]+(?:'[A-Za-z]+)*")
 _WORD = lazy_pattern(r"[^\W\d_]+(?:'[^\W\d_]+)*")
 _CAPITALISED = lazy_pattern(r"[A-ZÀ-ÖØ-Þ][^\W\d_]*")
 _END_OF_QUESTION = lazy_pattern(r"[?？][^\w?？]*\Z")
+_END_OF_STATEMENT = lazy_pattern(r"[.!:;\n](?=\s|\Z)|[。！：；]")
 _REACTION = lazy_pattern(rf"\W*(?:{lexicon.alternation('text_features', 'reactions')})", re.IGNORECASE)
 _DIGITS = lazy_pattern(r"\d+")
 _DATE_FROM = lazy_pattern(  # where digits begin
@@ -193,7 +196,7 @@ def _of_marks(text: str, *, is_ascii: bool) -> int:
     if "?" in text or "\uff1f" in text:
         bits |= _HAS_QUESTION
         if _END_OF_QUESTION.search(text):
-            bits |= _ENDS_WITH_QUESTION
+            bits |= _ENDS_WITH_QUESTION if _END_OF_STATEMENT.search(text) else _ENDS_WITH_QUESTION | _IS_QUESTION
     if text.count('"') > 1 or ("'" in text and _TITLE.search(text)) or (not is_ascii and _MARKS_OF_QUOTES.search(text)):
         bits |= _HAS_QUOTE
     if _MONEY.search(text):

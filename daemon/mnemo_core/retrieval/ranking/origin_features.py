@@ -2,9 +2,9 @@
 (`auto`)
 
 The other features describe a candidate and its direct neighbours. These describe the whole file of a note, distinguish
-what somebody said from documents, and the namespace of the request from `default`, and prefer what has a tag that the
-question names. They are few, bounded and added last, so that their effect can be read off
-(daemon/adr/0009-page-and-own-first.md).
+what somebody said from documents, and the namespace of the request from `default`, prefer what has a tag that the
+question names, and put questions behind statements. They are few, bounded and added last, so that their effect can be
+read off (daemon/adr/0009-page-and-own-first.md).
 """
 
 import math
@@ -22,7 +22,7 @@ RARITY_DIGITS = 3.0
 HERE_MIN = 0.2  # of a namespace that is not outnumbered
 STEM_CHARS_MIN = 3  # of a word, that its stem begins with too
 PAGE_K1, PAGE_B = 2.0, 1.0  # of BM25 over whole files: length counts in full, or long files would hold every word
-WEIGHTS: Final = {"page_lead": 4.0, "page_words": 1.0, "said": 1.0, "here": 3.0, "tagged": 6.0}
+WEIGHTS: Final = {"page_lead": 4.0, "page_words": 1.0, "said": 1.0, "here": 3.0, "tagged": 6.0, "only_asks": -3.0}
 
 Floats = NDArray[np.float32]
 Bools = NDArray[np.bool_]
@@ -42,6 +42,7 @@ class CandidateOrigins(NamedTuple):
     said_rarity: float  # of memories outside files, among all searched: `rarity`
     here_rarity: float  # of memories in the namespace of the request
     tagged: Floats  # the share of the question that names a tag of it, 0..1: `named_share`
+    asks: Bools  # in no file, and nothing but a question, which answers none
 
 
 def rarity(count: int, others: int) -> float:
@@ -56,7 +57,8 @@ def origin_table(origin: CandidateOrigins) -> FeatureTable:
     """The features, relative to the other candidates: those of the best page are 0, as are those of what is in no file,
     so that a page is preferred to other pages and never to a statement of a person. The next two favour such statements
     and the requested namespace, the more the more documents and `default` outnumber them. A tag counts from
-    half of the question on, and decides where it is all of it: not in `what was a recipe for disaster`."""
+    half of the question on, and decides where it is all of it: not in `what was a recipe for disaster`. What only asks
+    is put behind what tells."""
     pages = np.stack([np.maximum(origin.lead - np.float32(LEAD_MIN), 0), origin.words])
     worth = np.where(origin.is_in_file, _WEIGHTS[:2] @ pages, -np.inf)
     if origin.is_in_file.any():
@@ -64,7 +66,7 @@ def origin_table(origin: CandidateOrigins) -> FeatureTable:
     said = ~origin.is_in_file * origin.said_rarity
     here = origin.is_here * (HERE_MIN + (1 - HERE_MIN) * origin.here_rarity) if not origin.is_here.all() else 0 * said
     return FeatureTable(
-        NAMES, np.stack([*pages, said, here, np.maximum(2 * origin.tagged - 1, 0)]).astype(np.float32).T
+        NAMES, np.stack([*pages, said, here, np.maximum(2 * origin.tagged - 1, 0), origin.asks]).astype(np.float32).T
     )
 
 

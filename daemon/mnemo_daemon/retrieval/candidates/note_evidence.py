@@ -10,6 +10,7 @@ from mnemo_core.documents.markup import inline_tags
 from mnemo_core.retrieval.ranking import origin_features
 from mnemo_core.retrieval.ranking.origin_features import LEADING_PASSAGES, CandidateOrigins
 from mnemo_core.text.query_features import asks_for_list
+from mnemo_core.text.text_features import TextFeature
 from mnemo_daemon.indexing.vectors.index_phases import ActiveIndex
 from mnemo_daemon.retrieval.candidates.candidate_set import CandidateSet
 from mnemo_daemon.retrieval.candidates.corpus import Corpus
@@ -39,7 +40,8 @@ def origin_of(
         words_of[known] = _page_words(corpus, found, view, distinct[known], matches.weights)
         lead, words = lead_of[which], words_of[which]
     here, tagged = _is_here(question, corpus, numbers), _tagged(context, view, numbers, matches)
-    return CandidateOrigins(files > 0, lead, words, here, *_rarities(question, corpus), tagged)
+    asks = ((corpus.column("shape", numbers) & np.uint32(TextFeature.IS_QUESTION)) != 0) & (files == 0)
+    return CandidateOrigins(files > 0, lead, words, here, *_rarities(question, corpus), tagged, asks)
 
 
 def _tagged(context: RecallContext, view: LexicalIndex, numbers: NDArray[np.uint32], matches: LexicalMatches) -> Floats:
