@@ -156,6 +156,7 @@ class Edge(Record, frozen=True):
     relation: Relation
     at: int
     via: Literal["", "link"] = ""  # its origin: "link", a wiki link of a note; removed together with the link
+    slot: bool = False  # `related`, and source perhaps says a newer value of what target says. SPEC 5.8
 
 
 class ChunkRef(msgspec.Struct, frozen=True, array_like=True):

@@ -22,6 +22,7 @@ from mnemo_core.documents.file_formats import FileFormatError, parse_format
 from mnemo_core.documents.front_matter import read_front_matter
 from mnemo_core.documents.gitignore import is_ignored, read_rules
 from mnemo_core.ingest import deduplication, echo_filter, scoring
+from mnemo_core.ingest.changes import change_judge, pair_features
 from mnemo_core.ingest.classification import about_now, classify
 from mnemo_core.ingest.policies import OWN_POLICY, salience_source_l
 from mnemo_core.ingest.signals import entities, salience
@@ -106,6 +107,9 @@ def judged(*texts: str) -> TaskInputs:
 
 # The text functions that take more than texts, and how each is called.
 RUNS: dict[str, Callable[[str], object]] = {
+    "pair_features.pair_features": lambda text: pair_features.pair_features(OTHER, text, None),
+    "change_judge.word_features": lambda text: [*change_judge.word_features(OTHER, text)],
+    "pair_features.matched": lambda text: pair_features.matched(text, text.split()),
     "scoring.score": lambda text: scoring.score(text, OWN_POLICY, None, None),
     "scoring.salience_of": lambda text: scoring.salience_of(text, OWN_POLICY),
     "chunking.estimate_tokens": lambda text: chunking.estimate_tokens([text]),

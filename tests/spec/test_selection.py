@@ -37,11 +37,13 @@ class Memories:
         tokens: Sequence[int] | None = None,
         vectors: Mapping[int, Sequence[float]] | None = None,
         updates: Sequence[tuple[int, int]] = (),
+        likely: Sequence[tuple[int, int]] = (),
     ) -> None:
         self.memories = memories
         self.sizes = tokens or [10] * len(memories)
         self.vectors = vectors or {}
         self.updates = updates
+        self.likely = likely
         self.read: set[int] = set()
 
     def memory(self, number: int) -> Memory | None:
@@ -61,8 +63,20 @@ class Memories:
     def newer(self, number: int) -> list[int]:
         return [new for new, old in self.updates if old == number]
 
+    def perhaps_newer(self, number: int) -> list[int]:
+        return [new for new, old in self.likely if old == number]
+
     def older(self, number: int) -> list[int]:
         return [old for new, old in self.updates if new == number]
+
+
+def test_what_perhaps_replaced_another_stands_before_it_where_it_is_near() -> None:
+    source = Memories(*plain(9), likely=[(3, 0), (8, 1)])
+    assert numbers(select(range(9), source, SelectionRequest(9), THRESHOLDS)) == [3, 0, 1, 2, 4, 5, 6, 7, 8]
+    chosen = select(range(9), source, SelectionRequest(9), THRESHOLDS).chosen
+    assert [each.number for each in chosen if each.is_perhaps_earlier] == [0]
+    at_that_time = SelectionRequest(9, as_of=DAY)
+    assert numbers(select(range(9), source, at_that_time, THRESHOLDS)) == [*range(9)]
 
 
 def plain(count: int) -> list[Memory]:

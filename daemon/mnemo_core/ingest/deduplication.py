@@ -16,7 +16,10 @@ from mnemo_core.ingest.attributes.attribute_claims import (
     read_claims,
     speaker_of,
 )
+from mnemo_core.ingest.changes.change_judge import ChangeJudge
+from mnemo_core.ingest.changes.statement_reading import has_same_values, read_statement
 from mnemo_core.ingest.mutations import MemoryRelation
+from mnemo_core.ingest.statement_kind import statement_kind
 from mnemo_core.similarity.overlap import READ_CHARACTERS, RELATIVE_MS_MAX, is_similar, kept_words
 from mnemo_core.similarity.thresholds import Thresholds
 from mnemo_core.text.canonical import (
@@ -34,6 +37,7 @@ from mnemo_core.text.vocabulary import RELATIVE_DAYS
 from mnemo_store.records import Memory, Relation
 
 GIVEN_APART_MS = 60_000  # two given times nearer than this are one: a client may give the second of its call
+JUDGED_CHARS_MAX = 400  # of both texts of a pair that is judged; a longer one states more than one thing
 RELATIONS_MAX = 3  # edges that one new memory gets to earlier ones
 
 _STRENGTH: dict[Relation, int] = {"updates": 0, "repeats": 1, "related": 2}
@@ -66,7 +70,7 @@ def is_other_event(memory: Memory, happened_at: int | None) -> bool:
 
 def find_relations(
     content: str, speaker: str, said_at: int, near: Sequence[Neighbour], thresholds: Thresholds, tells_why: bool = True,
-    happened_at: int | None = None,
+    happened_at: int | None = None, judge: ChangeJudge | None = None,
 ) -> list[MemoryRelation]:  # fmt: skip
     """The relations of a new text, said at that time, to earlier ones, the best first, at most RELATIONS_MAX.
 
@@ -74,11 +78,14 @@ def find_relations(
     claim of the same subject and attribute with another value is an update whatever the similarity: "moved to Porto" is
     similar to little that says where somebody lives. In a chain of values, it updates the current one.
 
+    judge: finds the changes that no claim shows; None where texts update nothing. Where it finds a change likely, the
+    relation is `related` with the same slot. SPEC 5.8
+
     happened_at: the time (ms) that was given for an event. With tells_why=False, a related memory gets no reason why it
     is not the same, which takes longer than the decision.
     """
     new = _TextAnalysis(content, speaker, happened_at)
-    found = [each for each in (_compared(new, said_at, one, thresholds) for one in near) if each is not None]
+    found = [each for each in (_compared(new, said_at, one, thresholds, judge) for one in near) if each is not None]
     latest: dict[AttributeClaim, _RelationCandidate] = {}
     for each in found:
         if each.update and (each.update.new not in latest or each.old.said_at > latest[each.update.new].old.said_at):
@@ -100,8 +107,10 @@ class _RelationCandidate(NamedTuple):
     update: ClaimUpdate | None = None
 
 
-def _strength(candidate: _RelationCandidate) -> tuple[int, float]:
-    return _STRENGTH[candidate.relation.relation], -(candidate.relation.sim or 0.0)
+def _strength(candidate: _RelationCandidate) -> tuple[float, float]:
+    relation = candidate.relation
+    place = _STRENGTH[relation.relation] - (0.5 if relation.is_same_slot else 0.0)
+    return place, -(relation.sim or 0.0)
 
 
 def _is_of(latest: _RelationCandidate, update: ClaimUpdate) -> bool:
@@ -111,7 +120,7 @@ def _is_of(latest: _RelationCandidate, update: ClaimUpdate) -> bool:
 
 def clear_text_cache() -> None:
     """Empty the caches of analysed texts: one of them may have been erased."""
-    for cache in (kept_words, _specifics, _untouched, read_claims):
+    for cache in (kept_words, _specifics, _untouched, read_claims, read_statement, statement_kind):
         cache.clear()
 
 
@@ -171,7 +180,9 @@ class _NeighbourText(_TextAnalysis):
         return at if isinstance(at, int) else at()
 
 
-def _compared(new: _TextAnalysis, said_at: int, near: Neighbour, thresholds: Thresholds) -> _RelationCandidate | None:
+def _compared(
+    new: _TextAnalysis, said_at: int, near: Neighbour, thresholds: Thresholds, judge: ChangeJudge | None
+) -> _RelationCandidate | None:
     memory, sim = near.memory, near.sim
     old = _NeighbourText(near)
     is_close = is_similar(new.content, old.content, sim, thresholds)
@@ -180,7 +191,33 @@ def _compared(new: _TextAnalysis, said_at: int, near: Neighbour, thresholds: Thr
     if new.claims and (update := find_update(new.claims, old.claims)) and said_at > old.said_at:
         why = f"{update.new.attribute or 'value'}: {' '.join(update.old.value)} → {' '.join(update.new.value)}"
         return _RelationCandidate(MemoryRelation(memory.id, memory.version, "updates", sim, why), old, update)
+    if judge is not None and (judged := _judged(new, old, said_at, sim, judge)) is not None:
+        return judged
     return _RelationCandidate(MemoryRelation(memory.id, memory.version, "related", sim, ""), old) if is_close else None
+
+
+def _judged(
+    new: _TextAnalysis, old: _NeighbourText, said_at: int, sim: float | None, judge: ChangeJudge
+) -> _RelationCandidate | None:
+    """The relation that the judge finds, where nothing else speaks against it."""
+    if max(len(new.content), len(old.content)) > JUDGED_CHARS_MAX or _are_of_two_speakers(new, old):
+        return None
+    finding, memory = judge.find(old.content, new.content, sim), old.memory
+    if finding == "same":
+        is_other_day = is_other_event(memory, new.happened_at) or (
+            new.is_relative and abs(said_at - old.said_at) > RELATIVE_MS_MAX
+        )
+        if is_other_day or not has_same_values(read_statement(old.content), read_statement(new.content)):
+            return None
+        return _RelationCandidate(MemoryRelation(memory.id, memory.version, "repeats", sim, "says the same"), old)
+    if not finding or said_at <= old.said_at:
+        return None
+    if finding == "certain":
+        return _RelationCandidate(
+            MemoryRelation(memory.id, memory.version, "updates", sim, "replaces what it says"), old
+        )
+    why = "perhaps a newer value of it"
+    return _RelationCandidate(MemoryRelation(memory.id, memory.version, "related", sim, why, is_same_slot=True), old)
 
 
 def _explained(
@@ -188,9 +225,14 @@ def _explained(
 ) -> MemoryRelation:
     """The relation; for `related`, with the reason why it is not the same."""
     relation = candidate.relation
-    if relation.relation != "related":
+    if relation.relation != "related" or relation.is_same_slot:
         return relation
     return relation._replace(why=_objection(new, candidate.old, said_at, relation.sim, thresholds) or "")
+
+
+def _are_of_two_speakers(new: _TextAnalysis, old: _TextAnalysis) -> bool:
+    """Return whether the new text says `I`, and somebody else said the old one."""
+    return bool(new.speaker and old.speaker) and new.speaker != old.speaker and new.is_first_person
 
 
 def _has_words_of(new: _TextAnalysis, old: _TextAnalysis) -> bool:
@@ -211,7 +253,7 @@ def _objection(
     """The reason why the new text, said at that time, is not the same as the old one; None where there is none."""
     if found := difference(new.specifics, old.specifics):
         return f"{found.kind} differs: {found.one or '-'} / {found.other or '-'}"
-    if new.is_first_person and new.speaker and old.speaker and new.speaker != old.speaker:
+    if _are_of_two_speakers(new, old):
         return f"said by {new.speaker} and by {old.speaker}"
     if is_other_event(old.memory, new.happened_at):
         return "happened at another time"

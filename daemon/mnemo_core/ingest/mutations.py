@@ -84,6 +84,7 @@ class MemoryRelation(NamedTuple):
     relation: Relation
     sim: float | None
     why: str
+    is_same_slot: bool = False  # `related`, and perhaps a newer value of it. SPEC 5.8
 
 
 class Decision(NamedTuple):

@@ -12,6 +12,7 @@ import msgspec
 from mnemo_core.decay import MetaReader, epoch_of, present_usage
 from mnemo_core.ingest import mutations, note_sync, policies, trust
 from mnemo_core.ingest.attributes.attribute_claims import SEARCHED_CHARS_MAX
+from mnemo_core.ingest.changes.change_judge import ChangeJudge
 from mnemo_core.ingest.deduplication import RELATIONS_MAX, Neighbour, find_relations
 from mnemo_core.ingest.mutations import Decision, Draft, MemoryRelation
 from mnemo_core.ingest.policies import OWN_POLICY, EntryPoint, IngestPolicy
@@ -248,15 +249,19 @@ def policy_for(policy: IngestPolicy, dedup: Dedup | None) -> IngestPolicy:
             )  # fmt: skip
 
 
-def compare_with_neighbours(item: IngestItem, near: Sequence[Neighbour], limits: Thresholds, now: int) -> IngestItem:
+def compare_with_neighbours(
+    item: IngestItem, near: Sequence[Neighbour], limits: Thresholds, now: int, judge: ChangeJudge | None = None
+) -> IngestItem:
     """Return the item with its relations to similar memories, or discarded where a recent turn said the same. SPEC 5.5,
-    5.7"""
+    5.7, 5.8"""
     policy, content = item.policy, item.draft.content
     near = [] if item.discard_reason else [each for each in near if _is_worth_comparing(content, each, limits)]
     if not near:
         return item
     if item.entry_point == "turn" and policy.filters_turns:
-        again = next((each for each in near if _is_said_again(item, each, limits, now)), None)
+        again = next(
+            (each for each in near if _is_of_scope(each.memory, item) and _is_said_again(item, each, limits, now)), None
+        )
         if again is not None:
             return item._replace(
                 discard_reason=NEAR_DUPLICATE, relations=(_relation_to(again, "repeats", "said in a recent turn"),)
@@ -269,12 +274,23 @@ def compare_with_neighbours(item: IngestItem, near: Sequence[Neighbour], limits:
         case "linked":
             said_at = now if item.said_at is None else item.said_at
             found_relations = find_relations(
-                content, item.draft.speaker, said_at, near, limits, item.is_explained, item.happened_at
+                content, item.draft.speaker, said_at, near, limits, item.is_explained, item.happened_at, judge
             )
+            # What is of another scope, an agent's of its own, is only ever corrected.
+            own = {each.memory.id for each in near if _is_of_scope(each.memory, item)}
+            found_relations = [
+                found for found in found_relations
+                if found.id in own or found.relation == "updates" or found.is_same_slot
+            ]  # fmt: skip
             named = {found.id for found in found_relations}
             rest = [_relation_to(each, "related", "others are nearer") for each in near
-                    if each.memory.id not in named and each.sim is not None and each.sim >= limits.near]  # fmt: skip
+                    if each.memory.id in own - named and each.sim is not None and each.sim >= limits.near]  # fmt: skip
             return item._replace(relations=tuple(found_relations), near_relations=(*found_relations, *rest))
+
+
+def _is_of_scope(memory: Memory, item: IngestItem) -> bool:
+    """Return whether the memory is of the same user, agent and run, as far as the policy compares them."""
+    return all(getattr(memory, name) == getattr(item.draft, name) for name in item.policy.compared)
 
 
 def _plan_merge(item: IngestItem, near: Sequence[Neighbour], limits: Thresholds) -> IngestItem:
@@ -343,7 +359,9 @@ def relate(
         if other is None or other.id == decision.memory.id:
             continue
         found = found._replace(relation=trust.allowed_relation(other, found.relation, decision.memory.trust))
-        edge = Edge(source=decision.memory.id, target=other.id, relation=found.relation, at=store.now)
+        edge = Edge(
+            source=decision.memory.id, target=other.id, relation=found.relation, at=store.now, slot=found.is_same_slot
+        )
         changes.append(PutEdge(data=edge))
         if found.relation == "repeats" and not any(each.relation == "repeats" for each in kept):
             changes.append(PutUsage(data=mutations.record_repetition(present_usage(other, store), store.now)))

@@ -24,6 +24,7 @@ class GraphFact(NamedTuple):
     objects: tuple[str, ...]
     attribute: str | None  # of which its subject has one value at a time
     trust: int = 0  # of the memory that states it: a place in TRUSTS, where the most trusted is first
+    replaced_at: int = 0  # when a memory that updates the one that states it was said, ms; 0: none does
 
 
 class FactState(NamedTuple):
@@ -107,6 +108,9 @@ def resolve_facts(facts: Iterable[GraphFact], at: int) -> list[FactState]:
     for some in compared.values():
         if len(some) > 1:
             states |= {state.fact.id: state for state in _resolve_values(some)}
+    for each in begun:  # what its memory says has ended, though no fact is known that ended it
+        if 0 < each.replaced_at <= at and states[each.fact.id].is_open:
+            states[each.fact.id] = FactState(each.fact, max(each.replaced_at, each.fact.valid_from))
     return list(states.values())
 
 

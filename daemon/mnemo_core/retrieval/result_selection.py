@@ -32,6 +32,7 @@ IMPERSONAL_SOURCES = ("note", "ingest")  # whose passages say how somebody wants
 COMPARED_CHARS_MAX = 120_000  # of all pairs of near answers together: beyond it none is called a copy of another
 REPLACED_STATES = ("superseded", "compressed")  # of what is found only where a request asks for it
 CHAIN_MAX = 32  # values of one thing that are followed from one to the next
+LIKELY_PLACES_MAX = 5  # that a value which perhaps replaced another one moves up, to stand before it. SPEC 5.8
 REWORDED_VALUES_MAX = 400  # a longer text is a near copy only where the other contains all of it
 
 Windows = NDArray[np.float32]
@@ -57,6 +58,10 @@ class CandidateSource(Protocol):
     def older(self, number: int) -> Sequence[int]:
         """The candidates that this one updates, ranked or not."""
 
+    def perhaps_newer(self, number: int) -> Sequence[int]:
+        """The candidates that perhaps say a newer value of what this one says, ranked or not: one that is too weak to
+        be answered by itself may stand before this one."""
+
 
 class SelectionRequest(NamedTuple):
     """Limits of the answer. `budget` in tokens, None for none. `as_of` in ms, None for the present.
@@ -81,7 +86,7 @@ class SelectedMemory(NamedTuple):
 
     is_earlier_value: an older value of one before it. is_preference: it is one of those that come first. is_cut: it is
     larger than the budget, and only a passage of it, of up to `tokens`, is answered. is_limited: it is of the share of
-    others.
+    others. is_perhaps_earlier: one before it perhaps says a newer value.
     """
 
     number: int
@@ -91,6 +96,7 @@ class SelectedMemory(NamedTuple):
     is_preference: bool = False
     is_cut: bool = False
     is_limited: bool = False
+    is_perhaps_earlier: bool = False
 
 
 class Selection(NamedTuple):
@@ -220,6 +226,7 @@ class _CandidateSequence:
         self._wanted = request
         self._copies = _CopyFilter(source, thresholds, by_event=request.by_event)
         self._seen: set[int] = set()
+        self._perhaps_earlier: set[int] = set()
 
     @property
     def uncompared(self) -> int:
@@ -250,6 +257,7 @@ class _CandidateSequence:
         for number in self._ranked:
             if number in self._seen:
                 continue
+            yield from self._perhaps_newer(number)
             current, older = self._family(number)
             together = [] if current in self._seen else [current, *older[:was_max]]
             for each in dict.fromkeys([*together, number]):
@@ -257,6 +265,20 @@ class _CandidateSequence:
                 is_found = bool(together) and each == number
                 if each not in self._seen and (entry := self._admitted(each, through, each in older, is_found)):
                     yield entry
+
+    def _perhaps_newer(self, number: int) -> Iterator[SelectedMemory]:
+        """The next few candidates that perhaps say a newer value of this one, each in the place of this one."""
+        if not self._wanted.by_score or self._wanted.as_of is not None:
+            return
+        place = self._places[number]
+        newer = self._source.perhaps_newer(number)
+        for each in newer:
+            if each not in self._seen and self._places.get(each, place + 1) <= place + LIKELY_PLACES_MAX:
+                current, _ = self._family(each)
+                if current not in self._seen and (entry := self._admitted(current, number)):
+                    yield entry
+        if not self._seen.isdisjoint(newer):
+            self._perhaps_earlier.add(number)
 
     def _admitted(self, number: int, through: int, was: bool = False, is_found: bool = False) -> SelectedMemory | None:
         """The candidate as an answer; None where it is left out. is_found: the ones before it came only because it was
@@ -278,7 +300,8 @@ class _CandidateSequence:
             self.dropped[number] = why
             return None
         is_limited = self._wanted.limits_others and memory.trust not in OWN_TRUSTS
-        return SelectedMemory(number, tokens, through, was, is_limited=is_limited)
+        is_doubtful = number in self._perhaps_earlier
+        return SelectedMemory(number, tokens, through, was, is_limited=is_limited, is_perhaps_earlier=is_doubtful)
 
     def _family(self, number: int) -> tuple[int, list[int]]:
         """The current value of the chain of updates that this candidate belongs to, and its ranked earlier values,

@@ -18,10 +18,13 @@ from mnemo_store.batches import batched
 from mnemo_store.records import (
     TRUSTS,
     Change,
+    DropEdge,
     DropFact,
     DropMemory,
+    Edge,
     Fact,
     Memory,
+    PutEdge,
     PutFact,
     PutMemory,
     State,
@@ -35,6 +38,7 @@ NAMED_MAX = 256  # facts that name one entity and are followed, or are of one at
 KEYS_MAX = 64  # entities that one look-up by words finds
 
 HOLDING_STATES = ("active", "archived")  # of memories whose facts hold
+STANDING = (*HOLDING_STATES, *HIDING)  # of memories that end the facts of what they update
 WITHDRAWN_STATES = HIDING  # of memories whose facts are history, unless what replaces them is gone
 
 
@@ -57,6 +61,12 @@ class _Source(NamedTuple):
     trust: int
     is_sensitive: bool
     expires_at: int
+    replacements: tuple[tuple[str, int], ...] = ()  # the memories that update it and stand, and when each was said
+
+    @property
+    def replaced_at(self) -> int:
+        """The time at which it was replaced first, in ms; 0 where it stands."""
+        return min((at for _, at in self.replacements), default=0)
 
 
 class _Tables:
@@ -66,6 +76,7 @@ class _Tables:
         self.facts: dict[str, GraphFact] = {}
         self.terms: dict[str, frozenset[str]] = {}  # of those facts of which somebody asked
         self.sources: dict[str, _Source] = {}  # of those memories of which somebody asked
+        self.replaced_by: dict[str, set[str]] = {}  # by the memory that updates them, those of these sources
         self.by_memory: dict[str, dict[str, None]] = {}
         self.by_subject: dict[str, dict[str, None]] = {}
         self.by_value: dict[tuple[str, str], dict[str, None]] = {}  # subject and attribute
@@ -120,13 +131,31 @@ class _Tables:
                     self.add(fact)
                 case DropFact(id=fact_id):
                     self.remove(fact_id)
-                case PutMemory(data=memory) if memory.id in self.sources:
-                    self.sources[memory.id] = _source_of(memory)
+                case PutMemory(data=memory):
+                    self._forget_replaced_by(memory.id)
+                    if (known := self.sources.get(memory.id)) is not None:
+                        self.sources[memory.id] = _source_of(memory, known.replacements)
                 case DropMemory(id=memory_id):
+                    self._forget_replaced_by(memory_id)
                     for fact_id in list(self.by_memory.get(memory_id, ())):
                         self.remove(fact_id)
+                case (
+                    PutEdge(data=Edge(target=target, relation="updates")) | DropEdge(target=target, relation="updates")
+                ):
+                    self.sources.pop(target, None)
                 case _:
                     pass
+
+    def _forget_replaced_by(self, memory_id: str) -> None:
+        """Have what the memory updates read anew: it may no longer stand, or stand again."""
+        for each in self.replaced_by.pop(memory_id, ()):
+            self.sources.pop(each, None)
+
+    def add_source(self, memory: Memory, replacements: tuple[tuple[str, int], ...], updating: Iterable[str]) -> None:
+        """updating: all memories with an edge that updates it, whether they stand or not."""
+        self.sources[memory.id] = _source_of(memory, replacements)
+        for each in updating:
+            self.replaced_by.setdefault(each, set()).add(memory.id)
 
 
 class FactIndex:
@@ -239,7 +268,7 @@ class FactIndex:
                 source = tables.sources.get(each.fact.memory)
                 shown = (*states, *HIDING) if each.fact.memory in revealed else states
                 if source is not None and source.state in shown and _is_seen(source, each.fact, scope):
-                    found.append(each._replace(trust=source.trust))
+                    found.append(each._replace(trust=source.trust, replaced_at=source.replaced_at))
         return sorted(found, key=lambda each: each.fact.id)
 
     def _unreplaced(self, hidden: Sequence[str], now: int) -> set[str]:
@@ -255,8 +284,19 @@ class FactIndex:
         """Read memories under the lock, so that no commit comes between; a slice at a time, so that none waits long."""
         with self._lock, self._store.snapshot() as snapshot:
             wanted = [memory_id for memory_id in memory_ids if memory_id in tables.by_memory]
-            memories = [memory for memory_id in wanted if (memory := snapshot.memory(memory_id)) is not None]
-            tables.sources |= {memory.id: _source_of(memory) for memory in memories}
+            for memory in (snapshot.memory(memory_id) for memory_id in wanted):
+                if memory is not None:
+                    edges = snapshot.edges(memory.id)
+                    updating = [
+                        each.source for each in edges if each.relation == "updates" and each.target == memory.id
+                    ]
+                    standing = (newer for each in updating if (newer := snapshot.memory(each)) is not None)
+                    replacements = tuple(
+                        (newer.id, min(newer.event_at, newer.created_at))
+                        for newer in standing
+                        if newer.state in STANDING
+                    )
+                    tables.add_source(memory, replacements, updating)
 
     def _loaded(self) -> _Tables:
         tables = self._tables
@@ -297,10 +337,10 @@ def _apply(tables: _Tables, commit: Commit) -> bool:
     return True
 
 
-def _source_of(memory: Memory) -> _Source:
+def _source_of(memory: Memory, replacements: tuple[tuple[str, int], ...]) -> _Source:
     return _Source(
         content_hash(memory.content).hex(), memory.namespace, memory.user_id, memory.state,
-        TRUSTS.index(memory.trust), SENSITIVE_TAG in memory.tags, memory.expires_at,
+        TRUSTS.index(memory.trust), SENSITIVE_TAG in memory.tags, memory.expires_at, replacements,
     )  # fmt: skip
 
 

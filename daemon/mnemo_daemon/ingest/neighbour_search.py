@@ -8,10 +8,12 @@ the caller sees are compared.
 
 import functools
 import heapq
+import json
 import math
 import threading
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -19,8 +21,10 @@ from numpy.typing import NDArray
 
 from mnemo_core.ingest import mutations, write_plan
 from mnemo_core.ingest.attributes.attribute_claims import SEARCHED_CHARS_MAX, candidate_keys, claim_keys
+from mnemo_core.ingest.changes.change_judge import ChangeJudge
 from mnemo_core.ingest.deduplication import Neighbour, clear_text_cache
 from mnemo_core.ingest.policies import IngestPolicy
+from mnemo_core.ingest.trust import OWNER
 from mnemo_core.ingest.write_plan import COMPARED_STATES, NEW_ID_PREFIX, IngestItem
 from mnemo_core.similarity.thresholds import JACCARD_NEAR, SOURCE, Thresholds
 from mnemo_core.text.dates.time_mentions import said_at
@@ -37,7 +41,10 @@ from mnemo_store.indexes.attributes import MemoryFilter
 from mnemo_store.records import Memory
 from mnemo_store.store import Store
 
+CHANGE_WEIGHTS = Path(__file__).parents[1] / "weights" / "changes.json"  # of the judge of changes
 CANDIDATES = 8  # the nearest of each kind, of which TIES_MAX become edges
+BY_WORDS = 4  # the best by words, besides, of a text that may update something
+ANY_SIM = -1.0
 CLAIMING = 16  # the latest memories that claim something of the same subject, shared among a text's claims;
 CLAIMING_EACH_MIN = 4  # each claim has at least so many
 WINDOWS_MAX = 4  # of a long text that are searched, each by itself
@@ -135,7 +142,11 @@ class NeighbourSearch:
         if not compared:
             return {}
         found = _NeighbourCandidates()
-        limits = {each.place: self._thresholds(each.item.policy, serving).near for each in compared}
+        # What may be replaced is mostly not near: the judge of changes looks at the nearest, however far they are.
+        limits = {
+            each.place: ANY_SIM if _may_update(each.item) else self._thresholds(each.item.policy, serving).near
+            for each in compared
+        }
         self._add_stored(compared, serving, caller, limits, found)
         if serving is not None:
             self._add_recent(compared, serving, limits, found)
@@ -147,7 +158,13 @@ class NeighbourSearch:
 
     def with_relations(self, item: IngestItem, near: Sequence[Neighbour], serving: ActiveIndex | None) -> IngestItem:
         """The item with its relations, or discarded."""
-        return write_plan.compare_with_neighbours(item, near, self._thresholds(item.policy, serving), self._store.now())
+        judge = self._judge if _may_update(item) else None
+        limits = self._thresholds(item.policy, serving)
+        return write_plan.compare_with_neighbours(item, near, limits, self._store.now(), judge)
+
+    @functools.cached_property
+    def _judge(self) -> ChangeJudge:
+        return ChangeJudge(json.loads(CHANGE_WEIGHTS.read_text(encoding="utf-8")))
 
     def _thresholds(self, profile: IngestPolicy, serving: ActiveIndex | None) -> Thresholds:
         if profile.thresholds == "source" or serving is None:
@@ -162,7 +179,7 @@ class NeighbourSearch:
         columns, masks = self._views.attributes, dict[Scoped, NDArray[np.bool_]]()
         now = self._store.now()
         for each in wanted:
-            scoped = _scoped(each.item)
+            scoped = *_scoped(each.item), str(_corrects_agents(each.item))
             mask = masks.get(scoped)
             if mask is None:
                 mask = masks[scoped] = columns.mask(_filter(each.item, caller, now))
@@ -173,6 +190,9 @@ class NeighbourSearch:
                 continue
             content = each.item.draft.content
             self._add_claiming(each, mask, serving, found)
+            if _may_update(each.item) and serving is not None and each.rows is not None:
+                numbers = self._views.lexical.search(content, BY_WORDS, mask).numbers
+                self._add_with_sims(each, numbers, serving, found)
             if serving is None or each.rows is None:
                 hits = self._views.lexical.search(content, CANDIDATES, mask)
                 for memory_id in columns.ids(hits.numbers.tolist()):
@@ -200,11 +220,18 @@ class NeighbourSearch:
             is_earlier = times < said_at
             numbers, times = numbers[is_earlier], times[is_earlier]
             latest = numbers[np.lexsort((numbers, times))[-_claims_share(sought) :]]
-            sims = np.full(len(latest), np.nan, np.float32)
-            if serving is not None and wanted.rows is not None:
-                sims = serving.view.sims(wanted.rows[0].astype(np.float32), latest)
-            for memory_id, sim in zip(columns.ids(latest.tolist()), sims.tolist(), strict=True):
-                found.add_claiming(wanted.place, memory_id, None if math.isnan(sim) else sim)
+            self._add_with_sims(wanted, latest, serving, found)
+
+    def _add_with_sims(
+        self, wanted: NeighbourQuery, numbers: NDArray[np.uint32], serving: ActiveIndex | None,
+        found: _NeighbourCandidates,
+    ) -> None:  # fmt: skip
+        """Add candidates that stay however many are nearer."""
+        sims = np.full(len(numbers), np.nan, np.float32)
+        if serving is not None and wanted.rows is not None:
+            sims = serving.view.sims(wanted.rows[0].astype(np.float32), numbers)
+        for memory_id, sim in zip(self._views.attributes.ids(numbers.tolist()), sims.tolist(), strict=True):
+            found.add_claiming(wanted.place, memory_id, None if math.isnan(sim) else sim)
 
     def _add_recent(
         self,
@@ -298,8 +325,14 @@ def _scoped(item: IngestItem) -> Scoped:
     return tuple(getattr(item.draft, name) for name in item.policy.compared)
 
 
+def _corrects_agents(item: IngestItem) -> bool:
+    """Return whether the text may replace what agents wrote in their own name: the person said it. SPEC 5.8"""
+    draft = item.draft
+    return _may_update(item) and draft.trust == OWNER and not (draft.agent_id or draft.run_id)
+
+
 def _filter(item: IngestItem, caller: Caller, now: int) -> MemoryFilter:
-    draft, compared = item.draft, item.policy.compared
+    draft, compared = item.draft, () if _corrects_agents(item) else item.policy.compared
     return MemoryFilter(
         namespaces=(draft.namespace,),
         user_id=draft.user_id,

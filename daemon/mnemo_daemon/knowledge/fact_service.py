@@ -23,9 +23,8 @@ from mnemo_daemon.errors import Refusal
 from mnemo_daemon.indexing.fact_index import HOLDING_STATES, WITHDRAWN_STATES, FactIndex, FactScope
 from mnemo_daemon.memories.memory_service import ADD, ID_DIGITS_MIN, Caller, MemoryService
 from mnemo_store.backend import Snapshot
-from mnemo_store.records import DropFact, Fact, Memory
+from mnemo_store.records import Change, DropEdge, DropFact, Fact, Memory
 from mnemo_store.store import Store, WriteResult
-from mnemo_store.tables import FACTS
 
 START_ENTITIES_MAX = 8  # from which chains begin where a name is understood as several
 
@@ -109,7 +108,8 @@ class FactService:
         return self._listed(facts, scope, scope.now)
 
     def delete(self, fact_id: str, scope: FactScope, caller: Caller) -> None:
-        """Remove a fact, by its id or 8 or more digits of its end; its memory stays.
+        """Remove a fact, by its id or 8 or more digits of its end; its memory stays, and replaces nothing any more
+        where this was all that it states.
 
         Raises a Refusal: 404 for one that the request does not see, 409 for digits of several, 422 for one of a memory
         that the caller cannot speak for.
@@ -127,10 +127,18 @@ class FactService:
         change = DropFact(id=fact.id, memory=fact.memory)
 
         def decide(snapshot: Snapshot) -> WriteResult[None]:
-            is_there = snapshot.get(FACTS, fact.id, fact.memory) is not None
-            if is_there and (memory := snapshot.memory(fact.memory)) is not None:
+            stated = snapshot.facts(fact.memory)
+            if fact.id not in {each.id for each in stated}:
+                return WriteResult((), None, "rm")
+            if (memory := snapshot.memory(fact.memory)) is not None:
                 _refuse_lower_trust(memory, caller)
-            return WriteResult((change,) if is_there else (), None, "rm")
+            edges = snapshot.edges(fact.memory) if len(stated) == 1 else ()
+            dropped = [
+                DropEdge(source=edge.source, target=edge.target, relation=edge.relation)
+                for edge in edges if edge.relation == "updates" and edge.source == fact.memory
+            ]  # fmt: skip
+            changes: list[Change] = [change, *dropped]
+            return WriteResult(changes, None, "rm")
 
         self._store.transact(decide, by=caller.name).result()
 

@@ -45,7 +45,7 @@ from mnemo_daemon.memories.weights import Numbers, by_weight
 from mnemo_store.backend import READ_SLICE, Snapshot
 from mnemo_store.batches import batched
 from mnemo_store.indexes.attributes import MemoryFilter
-from mnemo_store.records import DEFAULT_NAMESPACE, STATES, Change, Memory, PutMemory, PutUsage
+from mnemo_store.records import DEFAULT_NAMESPACE, STATES, Change, Memory, PutEdge, PutMemory, PutUsage
 from mnemo_store.store import Store, WriteResult
 
 LISTED_STATES = ("active", "archived")
@@ -248,6 +248,7 @@ class ProfileService:
             changes: list[Change] = [PutMemory(data=memory) for memory in planned.after]
             for entry in planned.entries:
                 changes += (PutMemory(data=entry.memory), PutUsage(data=entry.usage))
+                changes += _inherited(snapshot, entry.memory)
             for memory in new:
                 stated = facts[memory.id]
                 changes += write_plan.put_facts(memory, memory.content, stated, snapshot, self._store.new_id)
@@ -256,12 +257,32 @@ class ProfileService:
         return self._store.transact(decide, by=caller.name, background=True).result().result
 
 
+def _inherited(snapshot: Snapshot, entry: Memory) -> Iterator[Change]:
+    """The changes by which an entry replaces what the memories it stands for replace, certainly or perhaps. SPEC 5.8"""
+    for item in entry.derived_from:
+        for edge in snapshot.edges(item):
+            if (
+                edge.source == item
+                and (edge.relation == "updates" or edge.slot)
+                and edge.target not in entry.derived_from
+            ):
+                yield PutEdge(data=replace(edge, source=entry.id))
+
+
 def _is_outdated(snapshot: Snapshot, item: Memory) -> bool:
-    """Return whether an active memory has a newer value of what an item says."""
+    """Return whether an active memory, or an entry of one that was not discarded, has a newer value of what an item
+    says."""
     newer = (edge.source for edge in snapshot.edges(item.id) if edge.relation == "updates" and edge.target == item.id)
     return any(
-        found is not None and found.state not in ("trashed", "discarded") for found in map(snapshot.memory, newer)
+        memory is not None
+        and _is_kept(memory)
+        and (not memory.compression_source or any(_is_kept(snapshot.memory(each)) for each in memory.derived_from))
+        for memory in map(snapshot.memory, newer)
     )
+
+
+def _is_kept(memory: Memory | None) -> bool:
+    return memory is not None and memory.state not in ("trashed", "discarded")
 
 
 def _by_place(memories: Iterable[Memory]) -> Entries:

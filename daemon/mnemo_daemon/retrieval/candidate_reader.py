@@ -90,6 +90,17 @@ class CandidateReader:
     def older(self, number: int) -> list[int]:
         return self._related(number)[1]
 
+    def perhaps_newer(self, number: int) -> list[int]:
+        memory = self.memory(number)
+        if memory is None:
+            return []
+        edges = (each for each in self._snapshot.edges(memory.id) if each.slot and each.target == memory.id)
+        return [each for each in self._numbers_of(edge.source for edge in edges) if each in self._found]
+
+    @functools.cached_property
+    def _found(self) -> frozenset[int]:
+        return frozenset(self._numbers.tolist())
+
     def _related(self, number: int) -> tuple[list[int], list[int]]:
         """The memories in scope that update or replaced it, and those that it updates or replaced."""
         memory, known = self.memory(number), self._relations.get(number)

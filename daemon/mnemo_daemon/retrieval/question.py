@@ -79,6 +79,7 @@ class Hit(NamedTuple):
     channels: tuple[str, ...]
     best: BestPassage | None = None
     was: bool = False  # an older value of one before it
+    perhaps_was: bool = False  # one before it perhaps says a newer value; nothing shows this
     preference: bool = False  # it is one of those that come first
     is_cut: bool = False  # its content is a passage of the memory, which is larger than the budget
     others: int = 0  # further passages of its note, with `group_by`

@@ -119,7 +119,8 @@ def source_text(hit: Hit) -> str:
 
 
 def recalled_source(hit: Hit) -> RecalledSource:
-    """The speaker and date of a hit, its sentence that answers best and its score; an older value answers nothing."""
+    """The speaker and date of a hit, its sentence that answers best and its score; what is or may be an older value
+    answers nothing."""
     memory = hit.details.memory
     parts = [memory.speaker] if memory.speaker else []
     if memory.note is None or memory.note.dated:
@@ -128,4 +129,5 @@ def recalled_source(hit: Hit) -> RecalledSource:
     if hit.was:
         parts.append("no longer true")
     quote = hit.best.sentence if hit.best is not None else ""
-    return RecalledSource(", ".join(parts), quote, 0.0 if hit.was else hit.score, hit.was)
+    score = 0.0 if hit.was or hit.perhaps_was else hit.score
+    return RecalledSource(", ".join(parts), quote, score, hit.was)

@@ -208,4 +208,5 @@ def _hit(context: RecallContext, chosen: SelectedMemory, answer: MemoryDetails) 
     return Hit(
         answer, score, relevance, tuple(names), was=chosen.is_earlier_value, preference=chosen.is_preference,
         others=context.grouped_counts.get(chosen.ranked_as, 0), is_inside=is_inside, about=about,
+        perhaps_was=chosen.is_perhaps_earlier,
     )  # fmt: skip

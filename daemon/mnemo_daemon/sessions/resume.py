@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnemo_core.decay import epoch_of
+from mnemo_core.ingest.write_plan import is_outdated
 from mnemo_core.llm.tasks import TaskInputs
 from mnemo_core.llm.writing.resume_compress import LINES_MAX, RESUME_COMPRESS
 from mnemo_core.llm.writing.summarize import select_sentences
@@ -192,7 +193,7 @@ class ResumeService:
     def _memories(self, snapshot: Snapshot, ids: list[str], shown: list[tuple[str, str]]) -> Iterator[ResumeEntry]:
         for each in ids:
             memory = snapshot.memory(each)
-            if memory is not None:
+            if memory is not None and not is_outdated(memory, None, snapshot):
                 content = _content(memory)
                 shown.append((memory.id, content))
                 date = local_day(memory.event_at)
