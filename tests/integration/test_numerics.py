@@ -231,7 +231,7 @@ def test_it_is_said_that_and_why_vectors_are_computed_again(manifest: ModelManif
                 assert answers(services, "a b c") == ["a b c"]
                 SlowModel.may_go_on.set()
                 await asyncio.to_thread(wait_until, lambda: state_of(services)[0] == "ready")
-                assert services.indexing.refill_cause == ""
+                await asyncio.to_thread(wait_until, lambda: services.indexing.refill_cause == "")
         finally:
             SlowModel.may_go_on.set()
 
