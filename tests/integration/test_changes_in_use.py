@@ -118,3 +118,8 @@ def test_a_question_that_was_saved_stands_behind_what_answers_it(client: Client)
     answer, asked = "The key of the boathouse hangs in the porch.", "Where does the key of the boathouse hang?"
     remember(client, asked, answer)
     assert next(text for text, _ in recalled(client, asked)) == answer
+
+
+def test_what_happened_once_is_no_fact_but_what_it_began_is(client: Client) -> None:
+    remember(client, "Pepper was put to sleep on Friday morning.", "Anna moved to Porto.")
+    assert stated(client) == ["Anna moved to Porto"]

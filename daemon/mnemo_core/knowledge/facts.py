@@ -93,6 +93,11 @@ def single_value_of(predicate: str) -> str | None:
     return _SINGLE.get(key)
 
 
+def begins_state(predicate: str) -> bool:
+    """Return whether what the predicate tells goes on, though it be told as an event: moved to, married, works at."""
+    return single_value_of(predicate) is not None or predicate_key(predicate).split(" ", 1)[0] in _EVENTS
+
+
 def resolve_facts(facts: Iterable[GraphFact], at: int) -> list[FactState]:
     """Each fact that had begun by `at` (ms), as it stands then, in the order of the ids.
 

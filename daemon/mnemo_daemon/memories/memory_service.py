@@ -17,10 +17,13 @@ from numpy.typing import NDArray
 
 from mnemo_core.decay import MetaReader, epoch_of, present_usage
 from mnemo_core.ingest import mutations, trust, write_plan
+from mnemo_core.ingest.classification import STATEMENT_CHARS_MAX
 from mnemo_core.ingest.deduplication import is_other_event
 from mnemo_core.ingest.mutations import Decision, Draft
+from mnemo_core.ingest.statement_kind import statement_kind
 from mnemo_core.ingest.write_plan import IngestItem, PendingSnapshot, StatedFact
 from mnemo_core.ingest.write_plan import WriteSnapshot as Reading
+from mnemo_core.knowledge.facts import begins_state
 from mnemo_core.knowledge.triples import stated_triples
 from mnemo_core.lifecycle.versions import RECALL
 from mnemo_core.sessions.session_rows import recorded_sessions
@@ -469,9 +472,13 @@ def _written_memory(decision: Decision) -> Memory:
 def stated_facts(
     content: str, speaker: str, read: Callable[[str, str], Sequence[Triple]] = stated_triples
 ) -> tuple[StatedFact, ...]:
-    """The facts that a text states, for the fact graph; none where reading it fails. SPEC 10.3 [M26]"""
+    """The facts that a text states, for the fact graph; none where reading it fails. Of what happened once, only those
+    that last: where somebody moved to. SPEC 10.3 [M26]"""
     try:
-        return tuple(StatedFact(*each) for each in read(content, speaker))
+        found = read(content, speaker)
+        if found and len(content) <= STATEMENT_CHARS_MAX and statement_kind(content).name in ("event", "moment"):
+            found = [each for each in found if begins_state(each.predicate)]
+        return tuple(StatedFact(*each) for each in found)
     except Exception:
         log.exception("a text is stored without the facts that it states")
         return ()
