@@ -11,7 +11,7 @@ from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.segmentation import sentences
 from mnemo_core.text.text_cache import TextCache
 
-READ_CHARACTERS: Final = 1 << 18  # of texts whose readings are cached
+READ_CHARACTERS: Final = 1 << 16  # of texts whose readings are cached
 WORDS_MAX: Final = 80  # of a statement; a longer one is a passage
 
 SIGNS: Final = (
