@@ -4,7 +4,7 @@ from mnemo_core.similarity.thresholds import JACCARD_ALONE, JACCARD_NEAR, JACCAR
 from mnemo_core.text.characters import WORD
 from mnemo_core.text.text_cache import TextCache
 
-READ_CHARACTERS = 1 << 18  # of texts whose reading is cached: neighbours of one new text are neighbours of the next
+READ_CHARACTERS = 1 << 17  # of texts whose reading is cached: neighbours of one new text are neighbours of the next
 RELATIVE_MS_MAX = 12 * 3_600_000  # two texts that say "today" further apart than this speak of different days
 
 
