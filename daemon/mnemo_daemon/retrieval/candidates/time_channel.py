@@ -134,11 +134,12 @@ def _columns_of(corpus: Corpus, numbers: Numbers) -> TimeColumns:
     is_turn_of_agent = (corpus.column("trust", numbers) == _AGENT) & corpus.is_one_of("source", numbers, _turn_codes)
     names = ("told_from", "told_until", "named_from", "named_until")
     event_at, created_at = corpus.column("event_at", numbers), corpus.column("created_at", numbers)
+    is_said = corpus.column("speaker", numbers) > 0
     return TimeColumns(
         np.where(is_dated, event_at, NEVER),
         **{name: corpus.column(name, numbers).astype(np.int64) * MINUTE_MS for name in names},
-        # What was said with a time of its own is of that time, whatever its kind.
-        is_event=(kind == _EPISODIC) | (corpus.column("managed", numbers) > 0) | (event_at != created_at),
+        # What somebody said with a time of its own is of that time, whatever its kind.
+        is_event=(kind == _EPISODIC) | (corpus.column("managed", numbers) > 0) | (is_said & (event_at != created_at)),
         is_aside=is_turn_of_agent | (kind == _PROCEDURAL),
     )  # fmt: skip
 
