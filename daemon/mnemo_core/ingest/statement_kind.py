@@ -23,7 +23,7 @@ from mnemo_core.text.text_cache import TextCache
 
 KINDS: Final = ("state", "event", "instruction", "moment", "question")  # in the order of the probabilities
 ROWS: Final = 1 << 14  # of the table of weights
-_FIRST_WORDS = 4  # of which one that ends in -ed tells of something past
+_FIRST_WORDS = 4  # one of them that ends in -ed is a sign of the past tense
 _VERB_WITHIN = 8  # words
 _BE = listed("is are was were be been being am it's i'm get gets got")
 _HAVE = listed("has have had i've we've they've hasn't haven't")

@@ -94,7 +94,7 @@ def single_value_of(predicate: str) -> str | None:
 
 
 def begins_state(predicate: str) -> bool:
-    """Return whether what the predicate tells goes on, though it be told as an event: moved to, married, works at."""
+    """Return whether the predicate starts a lasting state, even in a sentence about an event: moved to, married."""
     return single_value_of(predicate) is not None or predicate_key(predicate).split(" ", 1)[0] in _EVENTS
 
 

@@ -57,8 +57,8 @@ def origin_table(origin: CandidateOrigins) -> FeatureTable:
     """The features, relative to the other candidates: those of the best page are 0, as are those of what is in no file,
     so that a page is preferred to other pages and never to a statement of a person. The next two favour such statements
     and the requested namespace, the more the more documents and `default` outnumber them. A tag counts from
-    half of the question on, and decides where it is all of it: not in `what was a recipe for disaster`. What only asks
-    is put behind what tells."""
+    half of the question on, and decides where it is all of it: not in `what was a recipe for disaster`. Questions
+    rank behind statements."""
     pages = np.stack([np.maximum(origin.lead - np.float32(LEAD_MIN), 0), origin.words])
     worth = np.where(origin.is_in_file, _WEIGHTS[:2] @ pages, -np.inf)
     if origin.is_in_file.any():
