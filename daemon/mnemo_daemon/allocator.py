@@ -14,7 +14,9 @@ MAPPED_BYTES_MIN = 1 << 20  # what is as large is mapped by itself, and given ba
 # Free bytes that stay at the end of an arena until the next trim: with 1 MiB, each run of the model returned them and
 # fetched them again, and page faults took a fifth of the processor time of an ingested memory.
 KEPT_BYTES_MAX = 16 << 20
-TRIM_SECONDS = 60.0  # between two times that what is free within the arenas is given back
+# Between two times that what is free within the arenas is given back. With a minute, the daemon had 3 MB more after
+# 30,000 mixed requests (`tests/bench/bench_memory.py`).
+TRIM_SECONDS = 15.0
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # of glibc's malloc.h
 
