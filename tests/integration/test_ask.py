@@ -87,7 +87,20 @@ def test_E8_E12_an_answer_quotes_the_sentence_and_cites_its_memory(quoting: Runn
     assert (citation.id, citation.quote, citation.at) == (memory.id, KEY, memory.event_at)
     assert memory.content == KEY
     assert answer.reason == "the case is clear without a language model"
-    assert "no language model is chosen" in (ask(quoting, "Where does Anna work?", cut="none").reason or "")
+    assert "no language model is chosen" in (ask(quoting, "In which year did Anna move to Berlin?").reason or "")
+
+
+def test_a_short_memory_is_quoted_whole_where_its_sentences_have_the_words_together(quoting: RunningDaemon) -> None:
+    answer = ask(quoting, "Where does Anna work?", cut="none")
+    assert answer.answer == "Anna moved to Berlin in May 2019. She works at the zoo."
+
+
+def test_what_nothing_tells_is_not_answered_with_the_name_alone(reading: RunningDaemon) -> None:
+    answer = ask(reading, "What is Anna's phone number?", cut="none")
+    assert (answer.abstained, answer.sentences, answer.citations) == (True, [], [])
+    (closest,) = answer.memories
+    assert closest.content.startswith("Anna moved to Berlin")
+    assert answer.answer.startswith("I don't know. The closest memory says: Anna moved to Berlin")
 
 
 def test_an_older_value_is_not_quoted_next_to_the_newer_one(quoting: RunningDaemon) -> None:
@@ -151,7 +164,7 @@ def test_a_daemon_that_is_stopped_ends_the_call_of_the_model_and_answers_without
 
 def test_of_a_longer_memory_the_sentence_is_quoted_that_means_an_answer(reading: RunningDaemon) -> None:
     answer = ask(reading, "What is her job?", top_k=1)
-    assert answer.answer == "She works at the zoo."
+    assert answer.answer.endswith("She works at the zoo.")
 
 
 def test_with_a_language_model_the_answer_is_grounded_in_what_it_cites_or_quoted(writing: RunningDaemon) -> None:

@@ -52,6 +52,7 @@ class IngestDecision(AnswerBody, kw_only=True):
     related: list[str] = []
     repeats: list[str] = []  # ids of memories that it repeats
     updates: list[str] = []  # ids of memories for which it gives a newer value
+    perhaps_updates: list[str] = []  # ids of those in `related` for which it perhaps gives a newer value
     masked: list[str] = []
     indexed: bool = False  # its vector was computed in time: scores and neighbours are final
     degraded: list[str] = []

@@ -275,13 +275,13 @@ class Citation(AnswerBody):
 
 
 class AskAnswer(AnswerBody):
-    answer: str  # "I don't know." if it abstained
+    answer: str  # "I don't know." if it abstained, and what the closest memory says
     sentences: list[AskSentence]
     citations: list[Citation]
     abstained: bool  # the memories do not hold the answer
     method: Literal["llm", "quotes"]  # written by the language model, or quoted without one
     reason: str | None = None  # why the language model did not answer
-    memories: list[RecalledMemory] = []  # those that are cited, in the order of their relevance
+    memories: list[RecalledMemory] = []  # those that are cited, the most relevant first; if it abstained, the closest
     namespace: str = "default"
     degraded: list[str] = []
     time: QuestionTimeView | None = None  # the time that the question names

@@ -125,6 +125,7 @@ def ask_answer(
 ) -> AskAnswer:  # fmt: skip
     """The answer to a question, with the memories that it cites."""
     cited = {quoted.hit.details.memory.id: quoted for _, quotes in answered.sentences for quoted in quotes}
+    shown = cited if answered.closest is None else {answered.closest.hit.details.memory.id}
     return AskAnswer(
         answer=answered.text,
         sentences=list(map(ask_sentence, answered.sentences)),
@@ -135,7 +136,7 @@ def ask_answer(
         abstained=not answered.sentences,
         method=answered.method,
         reason=answered.reason or None,
-        memories=[hit_view(hit, root_paths) for hit in recalled.hits if hit.details.memory.id in cited],
+        memories=[hit_view(hit, root_paths) for hit in recalled.hits if hit.details.memory.id in shown],
         namespace=namespace,
         degraded=list(recalled.degraded),
         time=time_view(recalled.time),
@@ -192,6 +193,7 @@ def ingest_fields(took: IngestResult, *, explain: bool) -> dict[str, Any]:
     item, decision = took.item, took.decision
     by_relation = {name: [each.id for each in decision.relations if each.relation == name]
                    for name in ("related", "repeats", "updates")}  # fmt: skip
+    by_relation["perhaps_updates"] = [each.id for each in decision.relations if each.is_same_slot]
     fields: dict[str, Any] = {**by_relation, "outcome": decision.outcome, "masked": list(took.submission.masked)}
     fields["reason"] = decision.reason or None
     scores = item.scores

@@ -1,7 +1,10 @@
 """Answers to questions from what was recalled, and from nothing else. SPEC 11"""
 
+import functools
+import json
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 from mnemo_core.llm.questions.question_answer import (
@@ -10,10 +13,12 @@ from mnemo_core.llm.questions.question_answer import (
     AnswerSentence,
     best_sentence,
     is_quotable,
+    quoted_text,
     validate_answer,
     whole_sentences,
 )
 from mnemo_core.llm.tasks import EarlierQuestion, RecalledSource, TaskInputs
+from mnemo_core.retrieval.answer_judge import AnswerCandidate, AnswerJudge
 from mnemo_core.retrieval.snippets import unwrap
 from mnemo_core.text.dates.local_days import local_time
 from mnemo_daemon.models.language.task_runner import TaskRunner
@@ -21,9 +26,11 @@ from mnemo_daemon.retrieval.question import Hit, RecallOutcome
 from mnemo_daemon.times import utc_offset
 
 SOURCE_CHARACTERS = 1000  # of a longer text, the passage that answers best is read
-# Of the best hit, for quotes that do not have all words of the question. The score of `auto` is the chance that a
-# memory answers, and to about here it is calibrated (daemon/SPEC.md 7.3); tests/bench/bench_ask.py shows the cost.
-QUOTED_CHANCE_MIN = 0.15
+ANSWER_WEIGHTS = Path(__file__).parents[1] / "weights" / "answers.json"  # of the judge of answers
+QUOTED_CHARACTERS = (
+    200  # of a memory that is quoted as a whole: what answers often stands beside the sentence asked for
+)
+CLOSEST_SCORE_MIN = 0.15  # of a memory that is shown instead of an answer
 UNKNOWN = "I don't know."
 
 
@@ -44,10 +51,13 @@ class AnsweredQuestion(NamedTuple):
     method: Literal["llm", "quotes"]
     reason: str = ""  # why no language model answered
     without: str = UNKNOWN  # the text where there is no sentence
+    closest: QuotedHit | None = None  # where there is no sentence: the memory that comes closest to an answer
 
     @property
     def text(self) -> str:
-        return " ".join(text for text, _ in self.sentences) or self.without
+        if self.sentences or self.closest is None:
+            return " ".join(text for text, _ in self.sentences) or self.without
+        return f"{self.without} The closest memory says: {self.closest.quote}"
 
 
 def answer_question(
@@ -84,12 +94,37 @@ def answer_question(
 
     seconds = max(0.0, until - time.monotonic())
     result = tasks.run(ANSWER, inputs, seconds, is_cancelled, None if on_sentence is None else on_text)
-    if result.method == "fallback" and recalled.ranker == "auto" and not is_quotable(inputs):
-        best = max(hit.score for hit in read)
-        if best < QUOTED_CHANCE_MIN:
-            return AnsweredQuestion([], "quotes", f"no memory is likely to answer it: the best scores {best:.2f}")
+    if result.method == "fallback" and recalled.ranker == "auto" and (unlikely := _unlikely(inputs, read)):
+        return unlikely
     sentences = list(map(cited, result.answer.sentences))
     return AnsweredQuestion(sentences, "llm" if result.method == "llm" else "quotes", result.reason)
+
+
+def _unlikely(inputs: TaskInputs, read: Sequence[Hit]) -> AnsweredQuestion | None:
+    """No answer, with the memory that comes closest, where the judge of answers finds that none is likely to answer;
+    None where one is. Where nothing has a score, a memory with all words of the question answers it."""
+    order = sorted(range(len(read)), key=lambda place: -inputs.recalled[place].score)
+    candidates = [
+        AnswerCandidate(
+            source, known.quote or best_sentence(source, inputs.question), known.score, bool(memory.speaker)
+        )
+        for source, known, memory in (
+            (inputs.sources[place], inputs.recalled[place], read[place].details.memory) for place in order
+        )
+    ]
+    if not candidates[0].score:
+        return None if is_quotable(inputs) else AnsweredQuestion([], "quotes", "no memory is likely to answer it")
+    is_close = candidates[0].score >= CLOSEST_SCORE_MIN
+    # The words that a follow-up took over tell what it is about, and answer nothing.
+    if is_close and (inputs.earlier or _answer_judge().answers(inputs.question, candidates)):
+        return None
+    closest = QuotedHit(read[order[0]], candidates[0].quote) if is_close else None
+    return AnsweredQuestion([], "quotes", "no memory is likely to answer it", closest=closest)
+
+
+@functools.cache
+def _answer_judge() -> AnswerJudge:
+    return AnswerJudge(json.loads(ANSWER_WEIGHTS.read_text(encoding="utf-8")))
 
 
 def answer_inputs(question: str, hits: Sequence[Hit], earlier: Sequence[EarlierQuestion] = ()) -> TaskInputs | None:
@@ -97,7 +132,8 @@ def answer_inputs(question: str, hits: Sequence[Hit], earlier: Sequence[EarlierQ
     read = _answer_hits(hits)
     if not read:
         return None
-    return TaskInputs(tuple(map(source_text, read)), question, tuple(map(recalled_source, read)), tuple(earlier))
+    recalled = tuple(recalled_source(hit, "" if earlier else question) for hit in read)
+    return TaskInputs(tuple(map(source_text, read)), question, recalled, tuple(earlier))
 
 
 def _is_question_itself(hit: Hit, question: str) -> bool:
@@ -118,9 +154,9 @@ def source_text(hit: Hit) -> str:
     return (hit.best.text if hit.best is not None else content)[:SOURCE_CHARACTERS]
 
 
-def recalled_source(hit: Hit) -> RecalledSource:
-    """The speaker and date of a hit, its sentence that answers best and its score; what is or may be an older value
-    answers nothing."""
+def recalled_source(hit: Hit, question: str) -> RecalledSource:
+    """The speaker and date of a hit, what is quoted of it, and its score; what is or may be an older value answers
+    nothing. question: "" of a follow-up, of which one sentence is quoted."""
     memory = hit.details.memory
     parts = [memory.speaker] if memory.speaker else []
     if memory.note is None or memory.note.dated:
@@ -129,5 +165,7 @@ def recalled_source(hit: Hit) -> RecalledSource:
     if hit.was:
         parts.append("no longer true")
     quote = hit.best.sentence if hit.best is not None else ""
+    if memory.note is None and question:
+        quote = quoted_text(unwrap(memory.content), quote, question)
     score = 0.0 if hit.was or hit.perhaps_was else hit.score
     return RecalledSource(", ".join(parts), quote, score, hit.was)

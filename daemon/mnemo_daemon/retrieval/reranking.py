@@ -41,7 +41,7 @@ def hits_to_score(query: str, hits: Sequence[Hit], kept_by_rule: Collection[str]
     scored, rest = groups[:SOURCES_MAX], groups[SOURCES_MAX:]
     if not scored:
         return None
-    recalled = [recalled_source(hit) for hit, *_ in scored]
+    recalled = [recalled_source(hit, "") for hit, *_ in scored]
     recalled = [
         known if hit.details.memory.id in kept_by_rule else known._replace(score=0.0)
         for known, (hit, *_) in zip(recalled, scored, strict=True)

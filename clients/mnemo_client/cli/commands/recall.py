@@ -124,6 +124,8 @@ def ask(context: CommandContext) -> int:
         where = f"the memories of namespace {answer.namespace}"
         context.message(f"the language model found no answer in {where}; show them with: mnemo recall")
         return EXIT_NOT_FOUND
+    if answer.abstained and answer.memories:
+        return EXIT_NOT_FOUND
     if answer.abstained:
         return _report_nothing(context, answer.namespace, _missing_text(client, answer.degraded))
     return EXIT_DONE

@@ -52,7 +52,8 @@ def remember_line(answer: RememberAnswer, style: TextStyle) -> str:
         style.location(short_id(memory.id)),
         f"namespace {sanitize(memory.namespace)}",
     ]
-    for tie, ids in (("repeats", answer.repeats), ("newer than", answer.updates)):
+    ties = {"repeats": answer.repeats, "newer than": answer.updates, "perhaps newer than": answer.perhaps_updates}
+    for tie, ids in ties.items():
         if ids:
             parts.append(f"{tie} {', '.join(style.location(short_id(each)) for each in ids)}")
     if answer.masked:

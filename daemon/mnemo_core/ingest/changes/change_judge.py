@@ -15,8 +15,8 @@ from typing import Any, Final, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemo_core.ingest.changes.pair_features import is_about_other_kin, is_about_other_side, matched, pair_features
-from mnemo_core.ingest.changes.statement_reading import StatementWords, read_statement
+from mnemo_core.ingest.changes.pair_features import is_about_other_kin, is_about_other_side, pair_features
+from mnemo_core.text.statement_reading import StatementWords, matched, read_statement
 
 RELATIONS: Final = ("certain", "likely", "same", "none")  # in the order of the probabilities
 SENTENCES_MAX: Final = 2  # of an earlier text that a later one may replace as a whole

@@ -4,12 +4,11 @@ from collections.abc import Sequence
 from difflib import SequenceMatcher
 from typing import Final
 
-from mnemo_core.ingest.changes.statement_reading import SIGNS, StatementWords, read_statement
 from mnemo_core.ingest.statement_kind import statement_kind
 from mnemo_core.text.lexicon import listed
+from mnemo_core.text.statement_reading import SIGNS, StatementWords, matched, read_statement
 from mnemo_core.text.vocabulary import OPPOSITES
 
-_PREFIX = 5  # characters in common that make two words forms of one: German compounds too
 _KINDS = ("number", "unit", "date", "identifier")
 _BEHIND = 4  # words behind a sign of an end in which what has ended is named
 _NONE: Final[frozenset[str]] = frozenset()
@@ -45,19 +44,6 @@ def pair_features(old_text: str, new_text: str, sim: float | None) -> list[float
 def _trigrams(words: Sequence[str]) -> set[str]:
     text = " ".join(words)
     return {text[at : at + 3] for at in range(len(text) - 2)}
-
-
-def matched(word: str, others: Sequence[str]) -> float:
-    """1.0 where the word is among the others; 0.7 where one of them is a form of it or a compound with it."""
-    if word in others:
-        return 1.0
-    if len(word) >= _PREFIX:
-        for other in others:
-            if len(other) >= _PREFIX and (word[:_PREFIX] == other[:_PREFIX] or word in other or other in word):
-                return 0.7
-    elif len(word) == _PREFIX - 1 and any(other.startswith(word) or word in other for other in others):
-        return 0.7
-    return 0.0
 
 
 def _ratio(part: float, whole: float) -> float:

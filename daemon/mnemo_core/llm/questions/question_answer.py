@@ -14,6 +14,7 @@ from mnemo_core.text.segmentation import sentences
 SOURCES_MAX = 8
 SENTENCES_MAX = 3
 SENTENCE_CHARACTERS = 300
+QUOTED_CHARACTERS = 200  # of a text that is quoted as a whole
 STEM_LETTERS = 4  # two words that begin with the same letters are taken for forms of one
 KNOWN_SHARE_MIN = 0.5  # of the question's words in one source, for it to count as holding the answer
 QUOTE_SHARE_MIN = 0.5  # of the best score, for a source to be quoted next to the best (tests/bench/bench_ask.py)
@@ -125,6 +126,15 @@ def best_sentence(source: str, text: str) -> str:
     wanted = content_words(text)
     best = max(sentences(source), key=lambda sentence: len(content_words(sentence) & wanted), default="")
     return _cut_sentence(best)
+
+
+def quoted_text(text: str, sentence: str, question: str) -> str:
+    """The sentence, or all of a short text where its other sentences have words of the question that this one lacks:
+    "Priya's husband is Arjun. He plays the veena."."""
+    if len(text) > QUOTED_CHARACTERS or not sentence:
+        return sentence
+    wanted = word_stems(question)
+    return text if (wanted & word_stems(text)) - word_stems(sentence) else sentence
 
 
 def is_quotable(inputs: TaskInputs) -> bool:

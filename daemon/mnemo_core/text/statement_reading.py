@@ -1,7 +1,7 @@
 """The reading of a statement that a comparison with another one needs: its words, values, names and signs. SPEC 5.8"""
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from mnemo_core.text import lexicon
@@ -21,6 +21,7 @@ SIGNS: Final = (
 _WORD = lazy_pattern(r"[^\W_]+(?:['’.:@/+-][^\W_]+)*")
 _SUFFIXES = ("ungen", "ings", "ing", "ers", "est", "ies", "en", "es", "ed", "er", "em", "e", "s", "n")
 _STEM_MIN = 4  # characters that a stem keeps
+_PREFIX = 5  # characters in common that make two words forms of one: German compounds too
 
 
 class StatementWords(NamedTuple):
@@ -83,6 +84,19 @@ def stem(word: str) -> str:
         if word.endswith(suffix) and len(word) - len(suffix) >= _STEM_MIN:
             return word[: -len(suffix)]
     return word
+
+
+def matched(word: str, others: Sequence[str]) -> float:
+    """1.0 where the word is among the others; 0.7 where one of them is a form of it or a compound with it."""
+    if word in others:
+        return 1.0
+    if len(word) >= _PREFIX:
+        for other in others:
+            if len(other) >= _PREFIX and (word[:_PREFIX] == other[:_PREFIX] or word in other or other in word):
+                return 0.7
+    elif len(word) == _PREFIX - 1 and any(other.startswith(word) or word in other for other in others):
+        return 0.7
+    return 0.0
 
 
 def has_same_values(one: StatementWords, other: StatementWords) -> bool:

@@ -1,0 +1,50 @@
+"""Tests of the judge that decides whether the first hit of a recall answers a question. SPEC 11"""
+
+import json
+
+import pytest
+
+from mnemo_core.retrieval.answer_judge import AnswerCandidate, AnswerJudge, answer_features
+from mnemo_daemon.retrieval.question_answering import ANSWER_WEIGHTS
+
+JUDGE = AnswerJudge(json.loads(ANSWER_WEIGHTS.read_text(encoding="utf-8")))
+OTHERS = ("Rui works for Feedzai in Lisbon.", "The bakery opens at seven.", "Ines feeds the cats on Sundays.")
+
+
+def candidates(text: str, score: float) -> list[AnswerCandidate]:
+    """The hit in question, before others that are weaker."""
+    return [AnswerCandidate(text, text, score), *(AnswerCandidate(each, each, score / 4) for each in OTHERS)]
+
+
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [
+        ("When does the ferry leave?", "The ferry leaves at 7:40 from pier 3."),
+        ("Who is responsible for the data platform?", "Tomasz is responsible for the data platform."),
+        ("What am I allergic to?", "I am allergic to penicillin."),
+        ("Why do we store tiles as PMTiles?", "Decision: we store tiles as PMTiles because range requests are cheap."),
+        ("Wann fährt die Fähre ab?", "Die Fähre fährt um 7:40 an Pier 3 ab."),
+    ],
+)
+def test_what_has_the_words_and_the_value_that_is_asked_for_answers(question: str, text: str) -> None:
+    assert JUDGE.answers(question, candidates(text, 0.8))
+
+
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [
+        ("What is Tomasz's phone number?", "Tomasz is responsible for the data platform."),
+        ("How old is the ferry to Kiel?", "The ferry leaves at 7:40 from pier 3."),
+        ("What is my sister's shoe size?", "My brother has shoe size 44."),
+        ("Was kostet die Wallbox von Otto?", "Otto holt die Kinder am Montag ab."),
+    ],
+)
+def test_a_name_alone_answers_nothing(question: str, text: str) -> None:
+    assert not JUDGE.answers(question, candidates(text, 0.5))
+
+
+@pytest.mark.parametrize("question", ["", "?", "ferry", "何時？", "What is " + "x " * 300])
+@pytest.mark.parametrize("text", ["", "?", "7:40", "今日は休み。", "word " * 400])
+def test_every_feature_of_any_text_is_one_that_the_judge_knows(question: str, text: str) -> None:
+    features = answer_features(question, [AnswerCandidate(text, text[:100], 1.0)])
+    assert 0.0 <= JUDGE.chance_of(features) <= 1.0
