@@ -123,3 +123,9 @@ def test_a_question_that_was_saved_stands_behind_what_answers_it(client: Client)
 def test_what_happened_once_is_no_fact_but_what_it_began_is(client: Client) -> None:
     remember(client, "Pepper was put to sleep on Friday morning.", "Anna moved to Porto.")
     assert stated(client) == ["Anna moved to Porto"]
+
+
+def test_what_is_perhaps_replaced_is_told_when_the_newer_is_written(client: Client) -> None:
+    (old,) = remember(client, "I like my coffee black.")
+    answer = client.remember("I no longer drink coffee.", wait="indexed")
+    assert (answer.updates, answer.perhaps_updates, answer.related) == ([], [old], [old])

@@ -20,7 +20,7 @@ def listed(client: Client, memory_id: str) -> list[tuple[str, str, str]]:
 
 
 def test_an_edge_is_listed_at_both_its_ends_with_its_direction(client: Client) -> None:
-    old, new, other = remembered(client, "Tea at four.", "Tea at five.", "The kettle is red.", namespace=fresh())
+    old, new, other = remembered(client, "Tea at four.", "Otto plays cello.", "The kettle is red.", namespace=fresh())
     client.import_from([
         dump_of(
             PutEdge(data=Edge(source=new, target=old, relation="updates", at=AT)),

@@ -34,17 +34,18 @@ from mnemo_core.llm import faithfulness, grounding
 from mnemo_core.llm.extraction import statement_support
 from mnemo_core.llm.grammar import CHARACTERS_MAX
 from mnemo_core.llm.judging import audit, gate, importance, reconcile, triage
+from mnemo_core.llm.questions import question_answer
 from mnemo_core.llm.questions.expand import added_words
 from mnemo_core.llm.tasks import TaskInputs
 from mnemo_core.llm.writing import merge, summarize
-from mnemo_core.retrieval import context_block, excerpts, snippets
+from mnemo_core.retrieval import answer_judge, context_block, excerpts, snippets
 from mnemo_core.retrieval.query_expansion import expansion_terms
 from mnemo_core.retrieval.ranking import lexical_ranker
 from mnemo_core.retrieval.result_selection import is_copy
 from mnemo_core.sessions import resume
 from mnemo_core.similarity import overlap
 from mnemo_core.similarity.thresholds import of_model
-from mnemo_core.text import canonical, cleaning, languages, note_secrets, secrets, tokens
+from mnemo_core.text import canonical, cleaning, languages, note_secrets, secrets, statement_reading, tokens
 from mnemo_core.text.dates import question_times, time_mentions, time_spans
 from mnemo_core.text.dates.date_patterns import words_in
 from mnemo_core.text.lazy_patterns import LazyPattern
@@ -109,7 +110,11 @@ def judged(*texts: str) -> TaskInputs:
 RUNS: dict[str, Callable[[str], object]] = {
     "pair_features.pair_features": lambda text: pair_features.pair_features(OTHER, text, None),
     "change_judge.word_features": lambda text: [*change_judge.word_features(OTHER, text)],
-    "pair_features.matched": lambda text: pair_features.matched(text, text.split()),
+    "statement_reading.matched": lambda text: statement_reading.matched(text, text.split()),
+    "answer_judge.answer_features": lambda text: answer_judge.answer_features(
+        text, [answer_judge.AnswerCandidate(text, text, 0.5)]
+    ),
+    "question_answer.quoted_text": lambda text: question_answer.quoted_text(text, OTHER, text),
     "scoring.score": lambda text: scoring.score(text, OWN_POLICY, None, None),
     "scoring.salience_of": lambda text: scoring.salience_of(text, OWN_POLICY),
     "chunking.estimate_tokens": lambda text: chunking.estimate_tokens([text]),

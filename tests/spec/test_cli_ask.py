@@ -233,6 +233,9 @@ SCENARIOS = (
         {"POST /v1/ask": UNKNOWN},
         Give("ask who", code=3, out="I don't know.\n", err="nothing found in namespace default\n"),
         Give("ask who --json", code=3, json=msgspec.to_builtins(UNKNOWN)),
+        {"POST /v1/ask": msgspec.structs.replace(UNKNOWN, answer="I don't know. The closest memory says: Ines has it.",
+                                                 memories=ASKED.memories[:1])},
+        Give("ask who", code=3, err="", says=("I don't know. The closest memory says: Ines has it.\n\n",)),
         {"POST /v1/ask": msgspec.structs.replace(UNKNOWN, method="llm")},
         Give("ask who", code=3, out="I don't know.\n",
              err="the language model found no answer in the memories of namespace default; "

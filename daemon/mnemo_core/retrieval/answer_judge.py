@@ -14,6 +14,7 @@ from mnemo_core.llm.content_words import EMPTY_WORDS
 from mnemo_core.text.query_features import analyze_query, asks_for_past
 from mnemo_core.text.statement_reading import StatementWords, matched, read_statement, stem
 
+READ_CHARACTERS: Final = 1000  # of the question and of each text
 HITS_MAX: Final = 8  # that are compared with the first
 _ASKED = (
     "when", "where", "who", "what", "which", "how_many", "how_long", "why", "how", "yes_no", "is_keywords",
@@ -64,9 +65,10 @@ class AnswerJudge:
 def answer_features(question: str, hits: Sequence[AnswerCandidate]) -> dict[str, float]:
     """The features of a question and what was recalled for it, by name. hits: the best first, one at least."""
     hits = hits[:HITS_MAX]
+    question = question[:READ_CHARACTERS]
     asked = read_statement(question)
-    texts = [read_statement(hit.text) for hit in hits]
-    quote = read_statement(hits[0].quote)
+    texts = [read_statement(hit.text[:READ_CHARACTERS]) for hit in hits]
+    quote = read_statement(hits[0].quote[:READ_CHARACTERS])
     wanted = [word for word in dict.fromkeys(asked.content) if word not in _EMPTY_STEMS]
     held = [sum(bool(matched(word, text.content)) for text in texts) for word in wanted]
     rarity = {
