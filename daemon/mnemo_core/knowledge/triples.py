@@ -6,14 +6,18 @@ they are about: a person, the speaker, a thing with a name, and say more of it t
 
 from collections.abc import Iterator, Sequence
 
+from mnemo_core.ingest.statement_kind import statement_kind
 from mnemo_core.knowledge.entity_names import names_in
 from mnemo_core.text import lexicon
+from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.lexicon import listed
+from mnemo_core.text.segmentation import sentences
 from mnemo_core.text.syntax import english
 from mnemo_core.text.syntax.statements import Statement, Triple, extract_statements
 
 TEXT_CHARS_MAX = 2000  # of a longer text, no facts are read with the text: it is a document, see `infer`
 TRIPLES_MAX = 16  # of one text
+STATED_SENTENCES_MAX = 2  # of a text that is read as a note of how something is, which talk is not
 
 _OWN = listed("i we my our")
 _NO_SUBJECTS = listed(
@@ -23,6 +27,19 @@ _IN_PROGRESS = {phrase.split()[0]: (verb, phrase.split()[1:]) for phrase, verb i
                 lexicon.meanings("facts", "stated_in_progress").items()}  # fmt: skip
 _CHOICES = lexicon.words("facts", "stated_choices")
 _LINKS = tuple(lexicon.lines("facts", "adjective_links"))
+_STATE_VERBS, _STATE_PREPOSITIONS, _THINGS_FIRST, _NO_KEYS = (
+    lexicon.words("facts", name) for name in ("state_verbs", "state_prepositions", "things_first", "no_keys")
+)
+_SPEAKERS = listed("i we ich wir je nous yo")
+_MODALS = listed("will would can could shall should must may might wird kann soll muss")
+_PRONOUNS = listed(
+    "whoever whatever he she it they you me him her his their its your who what which how why "
+    "er sie es ihr ihm du man wer was wie il elle ils elles on tu vous qui él ella ellos tú usted que quien"
+)
+_KEY_WORDS_MAX, _VALUE_WORDS_MAX, _STATE_WORDS_MAX = 5, 8, 16
+_SAID_TOO = frozenset({"meine", "as"})  # my, in German; "I work as a nurse"
+_REASON = lazy_pattern(r",?\s+(?:because|instead of|rather than|weil|statt|anstatt|parce que|porque)\b")
+_PARTS = lazy_pattern(r"[;,]\s+(?:and\s+|und\s+)?")
 _DATED = listed("now currently yesterday")
 _ASIDE = listed("also currently now still already just finally recently really mostly")
 
@@ -32,12 +49,78 @@ def stated_triples(text: str, speaker: str = "") -> tuple[Triple, ...]:
     length of the text. speaker: who says "I"; "" where nobody knows."""
     if len(text) > TEXT_CHARS_MAX:
         return ()
+    parts = sentences(text)
+    tells_state = not speaker and len(parts) <= STATED_SENTENCES_MAX and statement_kind(text).name == "state"
     found = (
-        _as_said(triple, each.text, speaker)
-        for each in extract_statements(text, speaker)
-        for triple in _of_statement(each, speaker)
+        triple
+        for part in parts
+        for triple in [*_of_sentence(part, speaker)] or (_of_state(part) if tells_state else ())
     )
     return tuple(dict.fromkeys(found))[:TRIPLES_MAX]
+
+
+def _of_sentence(sentence: str, speaker: str) -> Iterator[Triple]:
+    for each in extract_statements(sentence, speaker):
+        for triple in _of_statement(each, speaker):
+            yield _as_said(triple, each.text, speaker)
+
+
+def _of_state(sentence: str) -> Iterator[Triple]:
+    """Triples of a sentence that tells how something is: "Car insurance: HUK", "Mein Bruder hat Zöliakie", or parts of
+    one that do. Who or what it is about is a named one, the speaker, or a thing with an article."""
+    sentence = _REASON.split(sentence, maxsplit=1)[0]
+    bare = {word.casefold().strip(".,;:!") for word in sentence.split()}
+    if bare & (_NOT_SAID - _SAID_TOO) or any(word.endswith("n't") for word in bare) or sentence.endswith(("?", "？")):
+        return
+    key, colon, value = sentence.rstrip(" .!").partition(": ")
+    if colon:
+        words, said = key.split(), value.split()
+        if _is_key(words) and 0 < len(said) <= _VALUE_WORDS_MAX and not _says_something(said[0].casefold()):
+            yield Triple(key, "is", value)
+        return
+    for part in _PARTS.split(sentence.rstrip(" .!")):
+        if (triple := _of_verb(part.split())) is not None:
+            yield triple
+
+
+def _is_key(words: Sequence[str]) -> bool:
+    if not 0 < len(words) <= _KEY_WORDS_MAX or not words[0][0].isalpha():
+        return False
+    return words[0].casefold() not in _NO_KEYS | _SPEAKERS | _PRONOUNS
+
+
+def _says_something(first: str) -> bool:
+    """Return whether the first word behind a colon begins a sentence and no value."""
+    return english.is_base(first) or first in _SPEAKERS | _PRONOUNS
+
+
+def _of_verb(words: Sequence[str]) -> Triple | None:
+    """The triple of a short clause with a verb of the present that tells a state."""
+    bare = [word.casefold().strip(".,;:!") for word in words]
+    at = next((at for at, word in enumerate(bare[1:7], 1) if word in _STATE_VERBS), 0)
+    if not at or len(words) > _STATE_WORDS_MAX or at + 1 == len(words) or not _is_subject(words[:at], bare[at]):
+        return None
+    if bare[at + 1] == "to" or bare[at + 1] in english.BASE_OF_PAST or bare[at + 1].endswith("ed"):
+        return None  # has to go, has gone
+    end = at + 1 + (bare[at + 1] in _STATE_PREPOSITIONS and at + 2 < len(words))
+    said = words[end:]
+    is_copula = bare[at] in english.BE | {"ist", "bin", "est", "suis", "es"}
+    if is_copula and end == at + 1 and not _names_a_kind(" ".join(said)):
+        return None
+    return _without_date(Triple(" ".join(words[:at]), " ".join(words[at:end]), " ".join(said)))
+
+
+def _is_subject(words: Sequence[str], verb: str) -> bool:
+    """Return whether words before a verb are the speaker, a thing with an article, or a name: "Horses have" is none."""
+    first = words[0].casefold()
+    if first in _SPEAKERS:
+        return len(words) == 1
+    if first in _THINGS_FIRST:
+        return len(words) > 1
+    if any(word in _MODALS for word in words):
+        return False
+    is_general = english.is_base(verb) or first.endswith("ing") or first in _NO_SUBJECTS | _PRONOUNS
+    return words[0][0].isupper() and not is_general and first not in english.QUANTIFIERS
 
 
 def _of_statement(statement: Statement, speaker: str) -> Iterator[Triple]:
@@ -55,6 +138,8 @@ def _as_said(triple: Triple, sentence: str, speaker: str) -> Triple:
     """The triple with its verb as the sentence has it ("works for", "moved to"), and what a speaker says of "I" as it
     is said of the speaker."""
     verb, *rest = triple.predicate.split()
+    if triple.subject == "I" and verb == "is" and rest:
+        return triple._replace(predicate=" ".join(["am", *rest]))
     if not english.is_base(verb):
         return triple
     words = [word.casefold().strip(".,;:!") for word in sentence.split()]

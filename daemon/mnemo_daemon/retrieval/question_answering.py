@@ -54,10 +54,15 @@ class AnsweredQuestion(NamedTuple):
     closest: QuotedHit | None = None  # where there is no sentence: the memory that comes closest to an answer
 
     @property
+    def own_text(self) -> str:
+        """The text without what the closest memory says."""
+        return " ".join(text for text, _ in self.sentences) or self.without
+
+    @property
     def text(self) -> str:
-        if self.sentences or self.closest is None:
-            return " ".join(text for text, _ in self.sentences) or self.without
-        return f"{self.without} The closest memory says: {self.closest.quote}"
+        if self.closest is None:
+            return self.own_text
+        return f"{self.own_text} The closest memory says: {self.closest.quote}"
 
 
 def answer_question(

@@ -86,6 +86,7 @@ def answer_lines(answer: AskAnswer, style: TextStyle, here: Path, home: Path, sh
         yield from time_lines(answer.time, style)
         yield from hit_lines(cited_memories(answer), style, here, home)
         how = "written by the language model" if answer.method == "llm" else "quoted, not written by a language model"
+        how = "no answer" if answer.abstained else how
         why = f": {sanitize(answer.reason)}" if answer.reason else ""
         yield from fold(style.dim(f"{how}{why} · namespace {sanitize(answer.namespace)}"), style.width)
 
