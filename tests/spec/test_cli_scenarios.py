@@ -191,11 +191,8 @@ ONE_MEMORY = (
         Give("add The key is with Ines. --tag home", out="already known · c0ffee01 · namespace default\n",
              err="its fields stay as they were; change them with: mnemo edit ID\n"),
         Give("add The key is with Ines.", err=""),
-    )),
-    Scenario("add says what it perhaps replaces", (
-        {ADD: RememberAnswer(outcome="stored", memory=recalled(), related=[BEEF], perhaps_updates=[BEEF])},
-        Give("add The key is with Ines.",
-             out="remembered · c0ffee01 · namespace default · perhaps newer than 0000beef\n"),
+        {ADD: RememberAnswer(outcome="stored", memory=recalled(), perhaps_updates=[BEEF])},
+        Give("add The key.", out="remembered · c0ffee01 · namespace default · perhaps newer than 0000beef\n"),
     )),
     Scenario("add shows what was decided and why", (
         {ADD: RememberAnswer(
