@@ -103,6 +103,8 @@ def test_M26_a_text_whose_facts_cannot_be_read_is_stored_without_any() -> None:
         ("10:30: meeting with Ben", None),
         (": nothing", None),
         ("Er wohnt in Kiel.", None),
+        ("Jetzt sind es 16 Völker.", None),
+        ("We have three children: Ella, Finn and Maia.", None),
         ("If it rains, Otto works from home.", None),
         ("The weather is great.", None),
     ],

@@ -21,7 +21,8 @@ STATED_SENTENCES_MAX = 2  # of a text that is read as a note of how something is
 
 _OWN = listed("i we my our")
 _NO_SUBJECTS = listed(
-    "looks sounds seems thanks today tomorrow yesterday this that these those here there it plus every each glad happy"
+    "looks sounds seems thanks today tomorrow yesterday this that these those here there it plus every each glad happy "
+    "jetzt nun heute hier dort da dann maintenant ici ahora hoy"
 )
 _IN_PROGRESS = {phrase.split()[0]: (verb, phrase.split()[1:]) for phrase, verb in
                 lexicon.meanings("facts", "stated_in_progress").items()}  # fmt: skip
