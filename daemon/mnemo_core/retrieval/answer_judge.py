@@ -74,7 +74,8 @@ def answer_features(question: str, hits: Sequence[AnswerCandidate]) -> dict[str,
     rarity = {
         word: 1 - max(count - 1, 0) / (HITS_MAX - 1) + _RARITY_MIN for word, count in zip(wanted, held, strict=True)
     }
-    features = {f"asks {name}": float(getattr(analyze_query(question), name)) for name in _ASKED}
+    asks = analyze_query(question)
+    features = {f"asks {name}": float(getattr(asks, name)) for name in _ASKED}
     features["asks past"] = float(asks_for_past(question))
     features |= _of_words(wanted, rarity, asked, texts[0], quote)
     features |= _of_values(wanted, features, asked, quote)
