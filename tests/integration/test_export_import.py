@@ -292,7 +292,7 @@ def fill(folder: Path) -> None:
         chunks=(ChunkRef(memory=chunk.id, hash="h", first_line=1, last_line=3),),
     )  # fmt: skip
     first = sample_memory(
-        1, "Der Schlüssel liegt bei Inês. 鍵 🎈", layer="core", pinned=True, key="key:ä", tags=("home",)
+        1, "Der Schlüssel wieder bei Inês. 鍵 🎈", layer="core", pinned=True, key="key:ä", tags=("home",)
     )
     hidden = sample_memory(4, "It was with Tom.", state="superseded", superseded_by=first.id)
     gone = sample_memory(2, "to be thrown away", namespace="work", state="trashed", version=2)
@@ -342,9 +342,9 @@ def test_an_export_taken_over_by_an_empty_store_gives_the_same_export(
         assert (found.tool, found.whole, found.stored, found.group) == ("mnemo", True, 6, None)
         assert list(client.export()) == exported
         assert contents(client, namespace="*") == {
-            "Der Schlüssel liegt bei Inês. 鍵 🎈", "Prune the apple trees.", "of the key", "in the trash and back"
+            "Der Schlüssel wieder bei Inês. 鍵 🎈", "Prune the apple trees.", "of the key", "in the trash and back"
         }  # fmt: skip
-        assert [m.content for m in client.search("Schlüssel").memories] == ["Der Schlüssel liegt bei Inês. 鍵 🎈"]
+        assert [m.content for m in client.search("Schlüssel").memories] == ["Der Schlüssel wieder bei Inês. 鍵 🎈"]
         assert [version.seq for version in client.history(sample_id(1)).versions] == [3, 2]
         assert [entry.why for entry in client.trash(namespace="work").entries] == ["no longer true"]
         assert [(root.path, root.state) for root in _settled_roots(client)] == [("/nowhere/notes", "missing")]
@@ -478,7 +478,7 @@ def test_an_export_is_merged_into_a_store_that_has_memories(
         }  # fmt: skip
         first = client.get(sample_id(1))
         assert (first.content, first.layer, first.trust, first.pinned) == (
-            "Der Schlüssel liegt bei Inês. 鍵 🎈", "core", "user", True
+            "Der Schlüssel wieder bei Inês. 鍵 🎈", "core", "user", True
         )  # fmt: skip
         assert (first.key, first.tags, first.created_at, first.access_count) == (None, ["home"], AT, 3)
         assert client.get(keyed.id).content == "My own text under it."
@@ -511,7 +511,7 @@ def test_of_two_stores_that_went_apart_the_later_text_stands_in_both(short_folde
 
 
 def test_texts_forgotten_here_are_left_out_of_our_own_export_too(short_folder: Path, exported: list[bytes]) -> None:
-    texts = ["Prune the apple trees.", "Der Schlüssel liegt bei Inês. 鍵 🎈"]
+    texts = ["Prune the apple trees.", "Der Schlüssel wieder bei Inês. 鍵 🎈"]
     with opened(short_folder / "data") as store, store.snapshot() as snapshot:
         digests = [skip_hash(snapshot.meta("salt"), text) for text in texts]
     with opened(short_folder / "data") as store:
