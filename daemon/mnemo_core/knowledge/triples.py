@@ -39,7 +39,7 @@ _PRONOUNS = listed(
 )
 _KEY_WORDS_MAX, _VALUE_WORDS_MAX, _STATE_WORDS_MAX = 5, 8, 16
 _SAID_TOO = frozenset({"meine", "as"})  # my, in German; "I work as a nurse"
-_REASON = lazy_pattern(r",?\s+(?:because|instead of|rather than|weil|statt|anstatt|parce que|porque)\b")
+_REASON = lazy_pattern(r"(?<![\s,]),?\s+(?:because|instead of|rather than|weil|statt|anstatt|parce que|porque)\b")
 _PARTS = lazy_pattern(r"[;,]\s+(?:and\s+|und\s+)?")
 _DATED = listed("now currently yesterday")
 _ASIDE = listed("also currently now still already just finally recently really mostly")
