@@ -180,7 +180,7 @@ def main() -> None:
             shown = [each for each, chance in some if chance >= bar]
             right = sum(each.is_right for each in shown)
             wrong = sum(each.has_answer for each in shown) - right
-            rows[f"chance {bar:.1f} and more"] = [str(right), str(wrong), str(len(shown) - right - wrong)]
+            rows[f"chance {bar:.2f} and more"] = [str(right), str(wrong), str(len(shown) - right - wrong)]
         answered = sum(each.has_answer for each, _ in some)
         show(f"{kind}: {len(some)} questions, {answered} with an answer", ("right", "wrong", "made up"), rows)
     if options.write:
