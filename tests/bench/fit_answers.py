@@ -20,7 +20,7 @@ from mnemo_client.client import Client
 from mnemo_client.protocol.memories import NewMemory
 from mnemo_client.protocol.retrieval import RecalledMemory
 from mnemo_core.llm.questions.question_answer import best_sentence, quoted_text
-from mnemo_core.retrieval.answer_judge import HITS_MAX, AnswerCandidate, AnswerJudge, answer_features
+from mnemo_core.retrieval.answer_judge import CLIPPED, HITS_MAX, AnswerCandidate, AnswerJudge, answer_features
 from mnemo_daemon.retrieval.question_answering import ANSWER_WEIGHTS
 from tests import recall_sets
 from tests.bench import quality
@@ -31,7 +31,6 @@ from tests.running import running
 
 READINGS = Path(__file__).parents[1] / "fixtures" / "readings"
 PENALTY = 0.1
-CLIPPED = 5.0
 FIRST_DAY = 15  # texts of a life, which is asked about with so few too
 CONVERSATIONS_EACH = 3  # of so many conversations, one is asked about
 # The least chance of an answer: a wrong one costs half of what a right one is worth, since what comes closest is shown

@@ -26,7 +26,7 @@ _EMPTY_STEMS: Final = frozenset(map(stem, EMPTY_WORDS))
 _OTHER_KIN = "other kin"
 _RARITY_MIN = 0.05  # of a word that all hits have
 _ODDS_OFFSET = 1e-3
-_CLIPPED = 5.0  # standard deviations, beyond which a feature says no more
+CLIPPED: Final = 5.0  # standard deviations, beyond which a feature says no more
 
 
 class AnswerCandidate(NamedTuple):
@@ -58,7 +58,7 @@ class AnswerJudge:
         odds = self._bias
         for name, value in features.items():
             mean, scale, weight = self._features[name]
-            odds += weight * min(max((value - mean) / scale, -_CLIPPED), _CLIPPED)
+            odds += weight * min(max((value - mean) / scale, -CLIPPED), CLIPPED)
         return 1.0 / (1.0 + math.exp(-odds))
 
 

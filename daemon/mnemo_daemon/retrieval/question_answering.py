@@ -27,9 +27,6 @@ from mnemo_daemon.times import utc_offset
 
 SOURCE_CHARACTERS = 1000  # of a longer text, the passage that answers best is read
 ANSWER_WEIGHTS = Path(__file__).parents[1] / "weights" / "answers.json"  # of the judge of answers
-QUOTED_CHARACTERS = (
-    200  # of a memory that is quoted as a whole: what answers often stands beside the sentence asked for
-)
 CLOSEST_SCORE_MIN = 0.15  # of a memory that is shown instead of an answer
 UNKNOWN = "I don't know."
 
