@@ -1,4 +1,4 @@
-"""Fit the judge of answers to made lives, beliefs and conversations, and measure it on each by what the others give.
+"""Fit the judge of answers to lives, single texts, beliefs and conversations, and measure it on what it did not see.
 
     python -m tests.bench.fit_answers            # what the judge gives on sources that it was not fitted to
     python -m tests.bench.fit_answers --write    # and write the weights, fitted to all of them
@@ -31,17 +31,19 @@ from tests.running import running
 
 READINGS = Path(__file__).parents[1] / "fixtures" / "readings"
 PENALTY = 0.1
+TEXTS_TOGETHER = 150  # single texts that are stored together, each with a question that it answers and near misses
 FIRST_DAY = 15  # texts of a life, which is asked about with so few too
 CONVERSATIONS_EACH = 3  # of so many conversations, one is asked about
 # The least chance of an answer: a wrong one costs half of what a right one is worth, since what comes closest is shown
 # in any case.
-BAR = 0.25
+BAR = 0.2
 
 
 KINDS: dict[str, Callable[[str], bool]] = {
     "lives": lambda source: source.startswith("life") or source == "tuning",
+    "single texts": lambda source: source.startswith("texts"),
     "beliefs": lambda source: source.startswith("beliefs"),
-    "conversations": lambda source: not source.startswith(("life", "beliefs", "tuning")),
+    "conversations": lambda source: not source.startswith(("life", "texts", "beliefs", "tuning")),
 }
 
 
@@ -116,6 +118,15 @@ def all_judged() -> list[JudgedQuestion]:
                         found += judged_life(client, name, known)
         with running(Path(scratch) / "recall", LANGUAGE_MODEL_OFF) as daemon:
             daemon.wait_for_vectors(WAIT_SECONDS)
+            rows = lines(READINGS / "questions.jsonl")
+            for start in range(0, len(rows), TEXTS_TOGETHER):
+                name, some = f"texts-{start // TEXTS_TOGETHER}", rows[start : start + TEXTS_TOGETHER]
+                with daemon.client(name) as client:
+                    store(client, some)
+                    daemon.wait_for_vectors(WAIT_SECONDS)
+                    asked = [{"question": each["question"], "answer": each["answer"]} for each in some]
+                    asked += [{"question": question} for each in some for question in each["not_answered"]]
+                    found += judged_life(client, name, asked)
             for talk in recall_sets.conversations()[::CONVERSATIONS_EACH]:
                 with daemon.client(talk.name) as client:
                     texts = {memory: turn for turn, memory in quality.remember(client, talk, talk.name).items()}

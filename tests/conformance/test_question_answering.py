@@ -84,7 +84,9 @@ def test_what_the_cited_memory_does_not_say_is_not_answered(text: str, model_of:
     [
         ("Who has a boat?", "auto", 0.14, "I don't know."),
         ("Who has a boat?", "auto", 0.5, f"I don't know. The closest memory says: {KEY}"),
-        ("Who has a boat?", "words", 0.14, KEY),  # whose scores are no chances
+        ("Who has a boat?", "words", 0.14, f"I don't know. The closest memory says: {KEY}"),  # no word of it is there
+        ("Where is the key?", "words", 0.14, KEY),  # whose scores are no chances: all words are there
+        ("Who has a boat?", "cosine", 0.14, KEY),  # who chooses a ranker gets what it finds
         ("Where is the key?", "auto", 0.5, KEY),
     ],
 )

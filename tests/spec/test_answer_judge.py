@@ -37,6 +37,8 @@ def test_what_has_the_words_and_the_value_that_is_asked_for_answers(question: st
         ("How old is the ferry to Kiel?", "The ferry leaves at 7:40 from pier 3."),
         ("What is my sister's shoe size?", "My brother has shoe size 44."),
         ("Was kostet die Wallbox von Otto?", "Otto holt die Kinder am Montag ab."),
+        ("What is Otto's address?", "Otto's phone number is 0561 77231."),
+        ("what's my sister's email", "My sister's phone number is 0561 9921."),
     ],
 )
 def test_a_name_alone_answers_nothing(question: str, text: str) -> None:

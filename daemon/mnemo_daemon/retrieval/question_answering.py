@@ -19,6 +19,7 @@ from mnemo_core.llm.questions.question_answer import (
 )
 from mnemo_core.llm.tasks import EarlierQuestion, RecalledSource, TaskInputs
 from mnemo_core.retrieval.answer_judge import AnswerCandidate, AnswerJudge
+from mnemo_core.retrieval.ranking.rankers import Ranker
 from mnemo_core.retrieval.snippets import unwrap
 from mnemo_core.text.dates.local_days import local_time
 from mnemo_daemon.models.language.task_runner import TaskRunner
@@ -96,15 +97,19 @@ def answer_question(
 
     seconds = max(0.0, until - time.monotonic())
     result = tasks.run(ANSWER, inputs, seconds, is_cancelled, None if on_sentence is None else on_text)
-    if result.method == "fallback" and recalled.ranker == "auto" and (unlikely := _unlikely(inputs, read)):
+    if result.method == "fallback" and (unlikely := _unlikely(inputs, read, recalled.ranker)):
         return unlikely
     sentences = list(map(cited, result.answer.sentences))
     return AnsweredQuestion(sentences, "llm" if result.method == "llm" else "quotes", result.reason)
 
 
-def _unlikely(inputs: TaskInputs, read: Sequence[Hit]) -> AnsweredQuestion | None:
-    """No answer, with the memory that comes closest, where the judge of answers finds that none is likely to answer;
-    None where one is. Where nothing has a score, a memory with all words of the question answers it."""
+def _unlikely(inputs: TaskInputs, read: Sequence[Hit], ranker: Ranker) -> AnsweredQuestion | None:
+    """No answer, with the memory that comes closest, where none is likely to answer; None where one is.
+
+    The judge of answers decides by the scores of `auto`. Those of `words`, which ranks where there are no vectors, are
+    no chances: a memory with all words of the question answers it then, as it does where nothing has a score. Who
+    chooses another ranker gets its first hits.
+    """
     order = sorted(range(len(read)), key=lambda place: -inputs.recalled[place].score)
     candidates = [
         AnswerCandidate(
@@ -114,11 +119,15 @@ def _unlikely(inputs: TaskInputs, read: Sequence[Hit]) -> AnsweredQuestion | Non
             (inputs.sources[place], inputs.recalled[place], read[place].details.memory) for place in order
         )
     ]
-    if not candidates[0].score:
-        return None if is_quotable(inputs) else AnsweredQuestion([], "quotes", "no memory is likely to answer it")
-    is_close = candidates[0].score >= CLOSEST_SCORE_MIN
-    # The words that a follow-up took over tell what it is about, and answer nothing.
-    if is_close and (inputs.earlier or _answer_judge().answers(inputs.question, candidates)):
+    score = candidates[0].score
+    is_close = score >= CLOSEST_SCORE_MIN if ranker == "auto" else score > 0
+    if inputs.earlier and is_close:  # the words that a follow-up took over tell what it is about, and answer nothing
+        return None
+    if ranker == "words" or not score:
+        is_answered = is_quotable(inputs)
+    else:
+        is_answered = ranker != "auto" or (is_close and _answer_judge().answers(inputs.question, candidates))
+    if is_answered:
         return None
     closest = QuotedHit(read[order[0]], candidates[0].quote) if is_close else None
     return AnsweredQuestion([], "quotes", "no memory is likely to answer it", closest=closest)

@@ -13,6 +13,7 @@ from mnemo_core.text.dates.date_readers import (
     read_clock,
     read_date,
     read_day_of_month,
+    read_day_of_unit,
     read_figures,
     read_holiday,
     read_iso,
@@ -20,6 +21,7 @@ from mnemo_core.text.dates.date_readers import (
     read_quarter,
     read_season,
     read_slashed,
+    read_week_number,
     read_year,
 )
 from mnemo_core.text.dates.date_words import (
@@ -28,6 +30,7 @@ from mnemo_core.text.dates.date_words import (
     DAYS_OF_SPAN,
     HALVES,
     HOLIDAYS,
+    MONTH_NAMES,
     MONTH_NUMBERS,
     MONTHS,
     ORDINALS,
@@ -43,7 +46,6 @@ from mnemo_core.text.dates.relative_readers import (
     read_again,
     read_ago,
     read_day_word,
-    read_fortnight,
     read_last_spans,
     read_nth_weekday,
     read_same_time,
@@ -110,18 +112,19 @@ _WEEKDAYS |= {
 _DAYS_OF_MONTH = frozenset(part for word in DAYS_OF_MONTH for part in word.split("-"))
 _PLURAL_DAYS = frozenset(f"{day}s" for day in WEEKDAY_NAMES["en"])
 _SEASONS = frozenset(SEASONS)
+_HALF_MONTHS_DE = frozenset(f"{month}hälfte" for month in MONTH_NAMES["de"])
 _MONTHS_ES = frozenset(MONTH_NUMBERS) - _MONTHS | {"abril", "octubre"}
 _WEEKDAYS_ES = frozenset(WEEKDAY_NUMBERS) - _WEEKDAYS
 _HOLIDAYS = frozenset(max(re.findall(r"[^\W\d_]+", name), key=len) for name in HOLIDAYS)
 _DAYS = listed("today yesterday tomorrow heute gestern vorgestern übermorgen morgen aujourd hier demain")
-_DAY_PARTS = listed("morning afternoon evening tonight night nacht nuit matin soir midi")
+_DAY_PARTS = listed("morning afternoon evening tonight night nacht nuit matin soir midi esta")
 _UNITS = listed(
     "weekend week month year quarter woche wochenende monat jahr quartal semaine mois année an end trimestre"
 )
 _SPANS = listed("ago from hence in vor il dans")
 _LAST = listed("last past previous letzten vergangenen derniers dernières últimos últimas")
 _TIMES = listed("time zeit époque période fechas")
-_DAYS_ES_WORDS = listed("ayer anteayer antier hoy")
+_DAYS_ES_WORDS = listed("ayer anteayer antier anoche hoy mañana")
 _NOON = listed("noon midnight midday")
 _WITH_YEAR = frozenset({YEAR})
 _WITH_YEAR_TOLD = frozenset({YEAR, "year", "jahres", "jahr"})
@@ -135,15 +138,18 @@ _SHIFTS = listed("last previous this next") | frozenset(
     for word in listed("letzte vergangene vorige vorletzte diese nächste übernächste kommende")
     for ending in ("", "s", "n", "m")
 )
-_UNITS_ES = listed("semana mes año trimestre")
+_PARTS_OF_UNITS_DE = frozenset(unit + part for unit in ("jahres", "monats") for part in ("anfang", "mitte", "ende"))
+_UNITS_ES = listed("semana mes año trimestre finde")
 _SHIFTS_ES = listed("pasado pasada antepasado antepasada próximo próxima este esta")
 _SHIFTS_FR = listed("dernier dernière prochain prochaine passé passée")
 _EN_SPANS = frozenset(
-    word + ending for word in listed("second minute min hour day night week month year") for ending in ("", "s")
+    word + ending
+    for word in listed("second minute min hour day night week fortnight month year")
+    for ending in ("", "s")
 )
 _DE_SPANS = listed("minute minuten stunde stunden tag tage tagen woche wochen monat monate monaten jahr jahre jahren")
 _AGO = _CJK | listed("ago back now vor il")
-_EVERY = listed("jede jeden jeder jedes jeweils chaque tous toutes") | _CJK
+_EVERY = listed("jede jeden jeder jedes jeweils chaque tous toutes los") | _CJK
 _EVERY_WHAT = _EVERY | frozenset(
     word + ending
     for word in _WEEKDAYS | listed("day week month year morning evening night weekend spring summer autumn winter")
@@ -167,6 +173,9 @@ _ALL_DAYS = "|".join(name for names in WEEKDAY_NAMES.values() for name in names)
 _MON_ES = r"(?P<mon>" + one_of(set(MONTH_NUMBERS) - set(MONTHS) | {"abril", "octubre", "agosto"}) + r")(?![^\W_])"
 _DAYS_ES = one_of(set(WEEKDAY_NUMBERS) - set(WEEKDAYS))
 _HOLIDAY = rf"(?P<holiday>{one_of(name.replace(chr(39), chr(39)) for name in HOLIDAYS if name[0] < chr(0x250))})"
+_HOLIDAYS_OF_A_DAY = [
+    name for name in HOLIDAYS if re.search(r"(?:tage?n?|mittwoch|advent|abend|eve|day)\Z|\w de \w", name)
+]
 _FULL_DAYS = "|".join(name.capitalize() for name in WEEKDAY_NAMES["en"])
 _FR_DAYS = "|".join(WEEKDAY_NAMES["fr"])
 _EN_PART = r"(?P<part>morning|afternoon|evening|night|noon|lunchtime)"
@@ -176,7 +185,7 @@ _DAY_PARTS_SAID = (
 )
 _COUNT = "|".join([r"\d{1,3}", *(word for word in COUNTS if word.isascii() or word in ("fünf", "zwölf"))])
 _N = rf"(?P<n>{_COUNT})"
-_EN_SPAN = r"(?P<unit>second|minute|min|hour|day|night|week|month|year)s?"
+_EN_SPAN = r"(?P<unit>second|minute|min|hour|day|night|week|fortnight|month|year)s?"
 _DE_SPAN = r"(?P<unit>Minuten?|Stunden?|Tag(?:en)?|Wochen?|Monat(?:en)?|Jahr(?:en)?)"
 _FR_SPAN = r"(?P<unit>minutes?|heures?|jours?|semaines?|mois|ans?|années?)"
 _CJK_SPAN = r"(?:个|個|か|ヶ|カ|ヵ|箇)?(?P<unit>分钟|分鐘|分|小时|小時|時間|天|日|周|週間|週|星期|礼拜|月|年)"
@@ -215,6 +224,8 @@ DATE_PATTERNS: tuple[DatePattern, ...] = (
           r"|next|des|letzten|dieses|nächsten|vergangenen) (?P<unit>month|year|quarter|Monats|Jahres|Quartals)\b"),
     _rule(read_month, _MONTHS, rf"\b(?P<shift>last|next|this|letzten|nächsten|diesen|vergangenen)\s+{_MON}(?!\s*\d)",
           listed("last next this letzten nächsten diesen vergangenen")),
+    _rule(read_month, _HALF_MONTHS_DE, r"\b(?P<half>ersten?|zweiten?) (?P<mon>" + one_of(MONTH_NAMES["de"])
+          + r")hälfte\b"),
     _rule(read_month, _MONTHS, r"(?<![\w])(?P<part>early|mid|late|(?:beginning|start|middle|end) of|Anfang|Mitte|Ende"
           rf"|début|mi|fin)[- ]{_MON}(?!\s*\d)", _BEFORE_SPANS),
     _rule(read_unit, _BEFORE_SPANS, r"(?<![\w])(?:the )?(?P<part>early|mid|late|(?:beginning|start|middle|end) of"
@@ -257,7 +268,8 @@ DATE_PATTERNS: tuple[DatePattern, ...] = (
           r"|今朝|今晩|今夜|昨夜|昨晩|明晩|明朝)"
           r"(?:の?(?P<part>朝|午前|午後|夕方|夜|昼)(?!の?\d))?(?!新聞)"),
     _rule(read_this_part_named, _DAY_PARTS, r"\b(?:earlier )?this (?P<part>morning|afternoon|evening)\b|\btonight\b"
-          r"|\blast night\b|\bletzte Nacht\b|\bla nuit dernière\b|\bce (?:matin|soir)\b|\bcet après-midi\b"),
+          r"|\besta (?:mañana|tarde|noche)\b|\blast night\b|\bletzte Nacht\b|\bla nuit dernière\b"
+          r"|\bce (?:matin|soir)\b|\bcet après-midi\b"),
     _rule(read_unit, _UNITS, r"(?<!the )(?<!over the )\b(?P<shift>last|previous|this|next|letzte[sn]?|vergangene[sn]?"
           r"|vorige[sn]?|vorletzte[sn]?|übernächste[sn]?|diese[snm]?|nächste[sn]?|kommende[sn]?) (?P<unit>weekend|week"
           r"|month|year|quarter|Woche(?!nende)|Wochenende|Monat|Jahr|Quartal)\b(?!['’]s|-)", _SHIFTS),
@@ -266,28 +278,38 @@ DATE_PATTERNS: tuple[DatePattern, ...] = (
     _rule(read_unit, _UNITS, r"\b(?:the )?(?P<unit>week|weekend|month|year) (?P<shift>before last|after next)\b",
           listed("before after")),
     _rule(read_unit, _UNITS, r"\b(?:the |this )(?P<shift>past) (?P<unit>weekend)\b", frozenset({"past"})),
-    _rule(read_unit, _UNITS_ES, r"\b(?:la |el )?(?P<unit>semana|mes|año|fin de semana|trimestre) (?P<shift>pasad[oa]"
+    _rule(read_unit, _UNITS_ES, r"\b(?:la |el )?(?P<unit>semana|mes|año|fin de semana|finde"
+          r"|trimestre) (?P<shift>pasad[oa]"
           r"|antepasad[oa]|próxim[oa])\b", _SHIFTS_ES),
     _rule(read_unit, _UNITS_ES, r"\b(?P<shift>este|esta|próximo|próxima) (?P<unit>semana|mes|año|fin de semana"
           r"|trimestre)\b", _SHIFTS_ES),
+    _rule(read_unit, _UNITS_ES, r"\b(?:la |el )?(?P<unit>semana|mes|año|fin de semana) (?P<shift>que viene)\b",
+          frozenset({"viene"})),
+    _rule(read_unit, _UNITS, r"\b(?P<shift>ce|cet|cette) (?P<unit>mois|semaine|année|trimestre)(?:-ci)?\b"
+          r"(?! (?:derni|prochain|passé))", listed("ce cet cette")),
+    _rule(read_unit, _PARTS_OF_UNITS_DE, r"\b(?P<unit>Jahr|Monat)e?s(?P<part>anfang|mitte|ende)\b"),
     _rule(read_unit_cjk, _CJK, rf"(?P<word>{one_of(UNITS_CJK)})(?![周週]?[一二三四五六日天](?!\w{{0,40}}月))"
           r"(?!の?[月火水木金土日]曜)"
           r"(?![间末比度同])"),
     _rule(read_weekend, _UNITS, r"\b(?:at|on|over|during|for) the weekend\b|\bmy weekend\b|\bam Wochenende\b"
           r"|\bübers Wochenende\b|\b(?:le"
           r"|ce) week-end(?! (?:dernier|prochain|passé))\b", frozenset({"weekend", "wochenende", "week"})),
+    _rule(read_weekend, _UNITS_ES, r"\b(?:el|este) fin de semana\b(?! (?:pasado|que viene|próximo))",
+          frozenset({"fin"})),
     _rule(read_weekend, _CJK, r"(?<![上下这本先今来])(?:周末|週末)"),
     _rule(read_ago, _SPANS, rf"\b(?:about |around |almost |nearly |exactly |some )?{_N} {_EN_SPAN} (?:ago|"
-          r"(?P<ahead>from now|from today|hence))(?P<today> today)?\b",
+          r"(?P<ahead>from now|from today|hence))(?: (?P<today>today|yesterday))?\b",
           frozenset({"ago", "hence", "now", "today"}), _EN_SPANS),
     _rule(read_ago, _SPANS, rf"\b(?P<doubt>in) (?:about |around |exactly )?{_N} {_EN_SPAN}\b(?! (?:ago|of|old)|['’])",
           _EN_SPANS),
-    _rule(read_ago, _SPANS, rf"\bvor (?:etwa |ungefähr |rund )?{_N} {_DE_SPAN}\b", _DE_SPANS),
+    _rule(read_ago, _SPANS, rf"\b(?P<today>heute (?:genau )?)?vor (?:etwa |ungefähr |rund )?{_N} {_DE_SPAN}\b",
+          _DE_SPANS),
     _rule(read_ago, _SPANS, rf"\b(?P<doubt>in) (?:etwa )?{_N} (?P<unit>Minuten|Stunden?|Tagen?|Wochen?|Monaten?"
           r"|Jahren?)\b", _DE_SPANS),
     _rule(read_ago, _SPANS, rf"\bil y a (?:environ )?{_N} {_FR_SPAN}\b", frozenset({"il"})),
     _rule(read_ago, _SPANS, rf"\b(?P<doubt>dans) (?:environ )?{_N} {_FR_SPAN}\b", frozenset({"dans"})),
-    _rule(read_ago, _CJK, rf"{_CJK_N}\s?{_CJK_SPAN}(?:以|之)?(?:前|(?P<ahead>[后後]))(?!半)"),
+    _rule(read_ago, _CJK, rf"{_CJK_N}\s?{_CJK_SPAN}(?:以|之)?(?:前|(?P<ahead>[后後]))(?!半)"
+          r"(?P<today>的今天)?"),
     _rule(read_vague, _VAGUE, r"\b(?:a few|several|some|many|a couple of|couple of|ein paar|einigen?|quelques) "
           r"(?:\w+ )?\w+ (?:ago|back|from now)\b|\bvor (?:ein paar|einigen|vielen) \w+|\bil y a (?:quelques"
           r"|plusieurs) \w+|几天前|前几天|数日前|几个月前|先日", _AGO),
@@ -296,7 +318,8 @@ DATE_PATTERNS: tuple[DatePattern, ...] = (
     _rule(read_again, _AGAIN,
           rf"\b(?:every|each|most)(?: other| single)? (?:{_DAY_NAMES}|day|week|month|year|morning|evening|night"
           rf"|weekend|spring|summer|autumn|winter)s?\b|\b(?:on )?(?:{_FULL_DAYS})s\b|\b(?:jede[nrs]?|jeweils) \w+|\b"
-          r"(?:mon|diens|donners|frei|sams|sonn)tags\b|\bmittwochs\b|\b(?:chaque|tous les|toutes les) \w+|\ble "
+          r"(?:mon|diens|donners|frei|sams|sonn)tags\b|\b(?:todos )?los (?:lunes|martes|miércoles|jueves|viernes"
+          r"|sábados|domingos)\b(?! (?:\d|pasad))|\bmittwochs\b|\b(?:chaque|tous les|toutes les) \w+|\ble "
           rf"(?:{_FR_DAYS})\b(?! (?:\d|dernier|prochain|passé))|每(?:个|個)?"
           r"(?:周|週|星期)?[一二三四五六日天]?|毎(?:週|日|月|年|朝|晩)(?:の?[月火水木金土日]曜日?)?", _EVERY_WHAT),
     _rule(read_weekday, _WEEKDAYS, r"\b(?P<shift>(?:this )?(?:past|coming)|last|next|this)(?: week)? "
@@ -305,7 +328,7 @@ DATE_PATTERNS: tuple[DatePattern, ...] = (
     _rule(read_weekday, _WEEKDAYS, rf"\b(?P<week>last|this|next|letzte|diese|nächste|vorletzte) (?:week|Woche),? "
           rf"(?:on |am )?(?P<day>{_ALL_DAYS})\b", listed("week woche")),
     _rule(read_weekday, _WEEKDAYS, rf"\b(?:am )?(?P<day>{_ALL_DAYS}) (?P<week>letzter|dieser|nächster|vorletzter"
-          r"|vergangener) Woche\b", frozenset({"woche"})),
+          r"|vergangener|voriger) Woche\b", frozenset({"woche"})),
     _rule(read_weekday, _WEEKDAYS, rf"\b(?P<p>on|for|auf) (?P<day>{_DAY_NAMES})\b(?: {_EN_PART})?(?!['’]s)"),
     _rule(read_weekday, _WEEKDAYS, r"(?<!every )(?<!each )(?<!black )(?<!good )(?<!a )(?<!the )(?<!casual )\b(?P<day>"
           rf"(?-i:{_FULL_DAYS}))\b(?: {_EN_PART})?(?=\s*(?:[.,;:!?)–-]|$|at\b|and\b|\d|I\b|we\b|to\b))"),
@@ -319,8 +342,9 @@ DATE_PATTERNS: tuple[DatePattern, ...] = (
           r"(?!月)"),
     _rule(read_weekday_cjk, _CJK, r"(?<!毎)(?<!毎週)(?:(?P<week>先々|先|今|来|再来)週の?)?"
           r"(?P<day>[月火水木金土日])曜日?"),
-    _rule(read_fortnight, frozenset({"fortnight"}), r"\b(?:a|one) fortnight ago(?P<today> today)?\b"),
     _rule(read_weekday_back, _WEEKDAYS, rf"\b(?:the )?(?P<day>{_FULL_DAYS}) before last\b", frozenset({"before"})),
+    _rule(read_weekday_back, _WEEKDAYS, rf"\b(?:am )?vorletzte[nr] (?P<day>{_ALL_DAYS})\b",
+          listed("vorletzten vorletzter")),
     _rule(read_weekday_back, _PLURAL_DAYS, rf"\b(?P<n>{_COUNT}) (?P<day>{_FULL_DAYS})s ago\b", frozenset({"ago"})),
     _rule(read_last_spans, _LAST, r"\b(?:(?:in|over|within|during|for|from|of) )?(?:the |these |my )?"
           rf"(?:last|past|previous) (?P<n>{_COUNT}|few|couple of) {_EN_SPAN}\b(?! of\b)", _EN_SPANS),
@@ -360,18 +384,35 @@ DATE_PATTERNS: tuple[DatePattern, ...] = (
           rf"{_MON_ES}(?: del? {_YEAR})?", _DIGIT),
     _rule(read_month, _MONTHS_ES, rf"\b(?:en|de|desde|hasta|antes de|después de|durante)(?: (?P<part>principios de"
           rf"|comienzos de|mediados de|finales de|fines de))? {_MON_ES}(?: del? {_YEAR})?"),
+    _rule(read_month, _MONTHS_ES, rf"\b(?:(?:en|de|desde) )?(?:la |el )?(?P<part>{_STRETCH}) (?:de |del )?"
+          rf"(?:mes de )?{_MON_ES}"
+          rf"(?: del? {_YEAR})?", _STRETCHES),
     _rule(read_month, _MONTHS_ES, rf"\b(?:a )?(?P<part>principios de|comienzos de|mediados de|finales de|fines de)"
           rf" {_MON_ES}(?: del? {_YEAR})?"),
-    _rule(read_day_word, _DAYS_ES_WORDS, r"\b(?P<word>anteayer|antier|ayer|hoy)\b"),
-    _rule(read_ago, frozenset({"hace"}), rf"\bhace {_N} (?P<unit>horas?|días?|semanas?|mes(?:es)?|años?)\b"),
+    _rule(read_day_word, _DAYS_ES_WORDS, r"\b(?P<word>antes de ayer|anteayer|antier|ayer|anoche|hoy|pasado mañana"
+          r"|(?<!la )(?<!esta )mañana)\b"
+          r"(?: por la (?P<part>mañana|tarde|noche)\b)?"),
+    _rule(read_ago, frozenset({"hace"}), rf"\b(?P<today>hoy )?hace (?:unos |unas |justo |exactamente )?"
+          rf"{_N} (?P<unit>horas?|días?|semanas?|mes(?:es)?"
+          r"|años?)\b"),
     _rule(read_weekday, _WEEKDAYS_ES, rf"\b(?:el )?(?P<shift>pasado|próximo|este) (?P<day>{_DAYS_ES})\b"),
+    _rule(read_weekday, _WEEKDAYS_ES, rf"\b(?:el )?(?P<day>{_DAYS_ES}) de (?P<week>esta|próxima) semana\b",
+          frozenset({"semana"})),
+    _rule(read_weekday, _WEEKDAYS_ES, rf"\b(?:el )?(?P<day>{_DAYS_ES}) de la semana (?P<week>pasada|próxima"
+          r"|que viene)\b", frozenset({"semana"})),
+    _rule(read_weekday, _WEEKDAYS, rf"\b(?P<day>{_FR_DAYS}) de (?:la |cette )semaine (?P<week>dernière|passée"
+          r"|prochaine)\b", frozenset({"semaine"})),
     _rule(read_weekday, _WEEKDAYS_ES, rf"\bel (?P<day>{_DAYS_ES})(?: (?P<shift>pasado|próximo))?\b"),
+    _rule(read_day_of_unit, _DAYS_OF_MONTH | _DIGIT, r"\b(?:(?:on|of|since|by) the |am |vom |zum )(?:"
+          rf"(?P<nth>{one_of(DAYS_OF_MONTH)})|(?P<d>\d{{1,2}})(?:st|nd|rd|th|\.)) (?:of |des )?(?P<shift>this|last|next"
+          r"|dieses|letzten|vorigen|vergangenen|nächsten) (?:month|Monats)\b", listed("month monats")),
     _rule(read_nth_weekday, _WEEKDAYS, rf"\b(?:the |am |an )?(?P<nth>{one_of(ORDINALS)}|last|letzten) "
           rf"(?P<day>{_ALL_DAYS}|weekend|Wochenende) (?:of|in|im) {_MON}(?:,? {_YEAR})?", _MONTHS),
     # Of questions alone
     _asked(read_unit, _UNITS, r"\b(?P<shift>last|this|next) (?P<unit>weekend|week|month|year)['’]s\b"),
     _asked(read_month, _MONTHS, r"\b(?:from|for|between|and|to|through|around|throughout|about|und|zwischen|von|all of"
            rf"|whole of|entire|ganzen?|pour|entre|et) (?:{_PART})?{_MON}(?:['’]s)?(?!\s*\d)"),
+    _asked(read_month, _MONTHS, rf"\b{_MON}(?=\s*(?:to|and|-|–|till|until|bis|und) +(?:{one_of(MONTHS)})\b)"),
     _asked(read_month, _MONTHS, rf"^\W*(?!(?:may|mar|march|april|june|august|sun|mai)\b){_MON}(?!\s*\d)"),
     _asked(read_month, _MONTHS, rf"\b(?:the|my|our) (?!may\b|march\b|mar\b){_MON}(?=['’]s|\s+[a-z])"),
     _asked(read_month, _DIGIT, r"(?<![\w./:-])(?P<y>(?:19|20)\d\d)-(?P<m>0[1-9]|1[0-2])(?![\w/:-])", frozenset({"0-"})),
@@ -379,11 +420,33 @@ DATE_PATTERNS: tuple[DatePattern, ...] = (
            r"|第一周|第二周|第三周|最后一周)"),
     _asked(read_month, _CJK, r"(?<![\d年])(?P<m>\d{1,2})月份?(?![\d日号])"),
     _asked(read_day_of_month, _CJK, r"(?<![\d月])(?P<d>\d{1,2})[日号號](?!\w{0,2}楼)"),
-    _asked(read_figures, _DIGIT, r"\b(?:on|am|since|before|after|by|until|from|of|le|el|for) (?P<a>\d{1,2})/"
+    _asked(read_figures, _DIGIT, r"\b(?:on|since|before|after|by|until|from|of|for|(?P<day_first>am|vom|le|el|du"
+          r"|del)) (?P<a>\d{1,2})/"
            r"(?P<b>\d{1,2})(?![\w/.])", frozenset({"0/"})),
+    _asked(read_day_of_month, _DIGIT, rf"\b(?:le|el|el día|au|al|du|del|depuis le|desde el|{_FR_DAYS}|{_DAYS_ES})"
+           r" (?P<d>\d{1,2})(?=\s*(?:$|[?!,;:.)]|[a-zäöü]))(?!\s*(?:de |" + one_of(MONTH_NUMBERS) + r")|\s*h\b)",
+           listed("le el día au al du del") | frozenset(WEEKDAY_NUMBERS)),
+    _asked(read_day_of_unit, _DIGIT | frozenset({"premier"}), r"\b(?:le |el |el día |du |del )(?P<d>\d{1,2}"
+          r"|(?P<nth>premier)) (?:de |du )"
+           r"(?P<shift>ce|este) (?:mois|mes)\b", listed("mois mes")),
+    _asked(read_day_of_unit, _CJK, r"(?P<shift>这个月|這個月|本月|上个月|上個月|下个月|下個月)的?(?P<d>\d{1,2}|"
+           r"[一二三四五六七八九十]{1,3})[日号號]"),
+    _asked(read_quarter, _CJK, r"第?(?P<q>[一二三四1-4])季度"),
+    _asked(read_quarter, _CJK, r"(?P<half>(?P<word>上半年|下半年))"),
     _asked(read_quarter, _DIGIT, r"\b[QH](?P<q>[1-4])\b(?![\s/-]{0,2}(?:of |/)?(?:19|20)\d\d)", frozenset({"q", "h"})),
+    _asked(read_date, _DIGIT, rf"{_OPEN}(?P<d>\d{{1,2}})\.(?P<m>\d{{1,2}})\.(?:(?P<y>\d\d)\b)?(?!\d)",
+           frozenset({"0."})),
+    _asked(read_week_number, listed("kw cw calendar kalenderwoche"), r"\b(?:KW|CW|calendar week|Kalenderwoche) ?"
+           rf"(?P<w>\d{{1,2}})\b(?:[ /]{_YEAR})?"),
+    _asked(read_quarter, frozenset(ORDINALS), rf"\b(?:the |im |le |el )?(?P<word>{one_of(ORDINALS)}) (?P<half>half-year"
+           r"|half of the year|Halbjahr|semestre)\b", listed("half halbjahr semestre")),
+    _asked(read_holiday, _HOLIDAYS, rf"\b(?P<holiday>{one_of(_HOLIDAYS_OF_A_DAY)})(?![^\W_])(?:,? {_YEAR})?"),
     _asked(read_quarter, frozenset(ORDINALS), rf"\b(?:the |im |le )?(?P<word>{one_of(ORDINALS)}) (?:quarter|Quartal"
            r"|trimestre)\b(?! of (?:19|20))", listed("quarter quartal trimestre")),
+    _asked(read_weekday, _WEEKDAYS_ES, rf"\b(?P<day>{_DAYS_ES})\b"),
+    _asked(read_month, _MONTHS_ES, rf"\b(?:y|e|a) {_MON_ES}"),
+    _asked(read_unit, _UNITS_ES, r"\ben lo que va de(?:l| la)? ?(?P<unit>semana|mes|año|trimestre)\b"),
+    _asked(read_unit, _UNITS, r"\bdepuis le début (?:du |de la |de l['’])(?P<unit>mois|semaine|année|trimestre)\b"),
     _asked(read_season, _SEASONS, r"\b(?:in|during|over|throughout|since|before|after|from|until|im|während|seit"
            r"|vor dem|nach dem|übers?|über den|en|au|pendant l['’]|depuis le|durante el) (?:the |dem |den |el |l['’])?"
            rf"(?:(?P<part>early|mid|late)[- ])?(?P<season>{one_of(SEASONS)})\b(?! (?:19|20)\d\d)"),

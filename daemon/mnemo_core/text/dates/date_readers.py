@@ -3,6 +3,7 @@
 A reader takes a match of its rule and gives the time, or None where the match is none after all.
 """
 
+import contextlib
 import datetime as dt
 import re
 from bisect import bisect_right
@@ -257,11 +258,41 @@ def read_day_of_month(match: re.Match[str], saying: Utterance) -> TimeCandidate 
     return saying.days(begin, days_after(end, 1), match)
 
 
+def read_day_of_unit(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
+    """The first of this month, the 20th of last month."""
+    groups = match.groupdict()
+    number = (
+        (words.DAYS_OF_MONTH | words.ORDINALS)[groups["nth"].lower()] if groups.get("nth") else _figure(groups["d"])
+    )
+    shift = match["shift"].lower()
+    months = words.UNITS_CJK[shift][1] if shift in words.UNITS_CJK else words.SHIFTS[shift]
+    month = month_start(saying.day.year, saying.day.month + months)
+    day = date_or_none(month.year, month.month, number)
+    return saying.one_day(day, match) if day else None
+
+
+def read_week_number(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
+    """Week 17 of the ISO calendar; without a year the last or the coming one, by the verbs."""
+    weeks = []
+    for year in [int(match["y"])] if match["y"] else range(saying.day.year - 1, saying.day.year + 2):
+        with contextlib.suppress(ValueError):  # a year without so many weeks
+            weeks.append(dt.date.fromisocalendar(year, int(match["w"]), 1))
+    if not match["y"]:
+        is_ahead = saying.tense(match.start()) == "future"
+        weeks = (
+            [each for each in weeks if days_after(each, 6) >= saying.day][:1]
+            if is_ahead
+            else [each for each in weeks if each <= saying.day][-1:]
+        )
+    return saying.days(weeks[0], days_after(weeks[0], 7), match) if weeks else None
+
+
 def read_figures(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
-    """15/8, where only one reading is a day."""
+    """15/8, where only one reading is a day, or the language puts the day first."""
     one, two = int(match["a"]), int(match["b"])
-    readings = [(day, month) for day, month in ((one, two), (two, one)) if date_or_none(2000, month, day)]
-    if len(readings) != 1 and one != two:
+    orders = [(one, two)] if match["day_first"] else [(one, two), (two, one)]
+    readings = [(day, month) for day, month in orders if date_or_none(2000, month, day)]
+    if not readings or (len(readings) > 1 and one != two):
         return None
     day, month = readings[0]
     year = _year_of(None, month, day, match, saying)
@@ -284,6 +315,7 @@ def _counted_days(part: str) -> tuple[int, int] | None:
 def part_of(first: dt.date, after: dt.date, match: re.Match[str]) -> tuple[dt.date, dt.date]:
     """The part of a span: a third by `early`, `mid` or `late`, a half, the first week of it; the whole without one."""
     part = (match.groupdict().get("part") or "").lower().rstrip("- ")
+    part = f"{half.lower()} hälfte" if (half := match.groupdict().get("half")) else part
     if not part:
         return first, after
     length = (after - first).days
@@ -376,8 +408,8 @@ def read_season(match: re.Match[str], saying: Utterance) -> TimeCandidate | None
 def read_quarter(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
     """Q3 2025, the third quarter; without a year the last or the coming one, by the verbs."""
     groups = match.groupdict()
-    number = words.ORDINALS[groups["word"].lower()] if groups.get("word") else int(groups["q"])
-    length = 6 if match.group()[0] in "hH" else 3
+    number = words.ORDINALS[groups["word"].lower()] if groups.get("word") else _figure(groups["q"])
+    length = 6 if groups.get("half") or match.group()[0] in "hH" else 3
     first = 1 + length * (number - 1)
     if first > 12:
         return None
@@ -408,6 +440,9 @@ def _holiday(begins: str, year: int) -> dt.date:
         first = dt.date(year, 11, 1)
         return days_after(first, (3 - first.weekday()) % 7 + 21)
     month, dash, day = begins.partition("-")
+    if month == "advent":
+        fourth = days_after(dt.date(year, 12, 24), -((dt.date(year, 12, 24).weekday() + 1) % 7))
+        return days_after(fourth, 7 * (int(day) - 4))
     return dt.date(year, int(month), int(day)) if month and dash else days_after(_easter(year), int(begins))
 
 

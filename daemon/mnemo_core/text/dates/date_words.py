@@ -105,7 +105,8 @@ FUTURE = lazy_pattern(
     r"|['’]ll\b|(?<!was )(?<!were )\b(?:scheduled|due|planned|booked|postponed|rescheduled|expected|set)"
     r" (?:for|to|on|until)\b"
     r"|\b(?:am|is|are)(?: \w+)? \w+ing\b|['’](?:m|re)(?: \w+)? \w+ing\b|\b(?:he|she|it|that)['’]s \w+ing\b"
-    rf"|\b(?:{one_of(lexicon.words('calendar', 'future_verbs'))})\b|\b\w{{2,}}(?:rai|ras|rons|rez|ront)\b"
+    rf"|\b(?:{one_of(lexicon.words('calendar', 'future_verbs'))})\b|\b\w{{2,}}(?:rai|(?<![cdmnstv]u)ras|rons"
+    rf"|rez|ront)\b"
     r"|要|会议定|将|將|打算|计划|予定|つもり|します|行きます|会います|ましょう|しよう|締め切り|截止"
 )
 PAST = lazy_pattern(

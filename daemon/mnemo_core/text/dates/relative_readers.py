@@ -26,12 +26,12 @@ from mnemo_core.text.dates.local_days import (
 )
 from mnemo_core.text.lazy_patterns import lazy_pattern
 
-WEEK_MARGIN_DAYS = 3  # "two weeks ago" is a day give or take so many
-MONTH_MARGIN_DAYS = 15
-YEAR_MARGIN_DAYS = 91
+# "Two weeks ago" is a day give or take so many.
+MARGIN_DAYS = {"day": 0, "week": 3, "fortnight": 3, "month": 15, "year": 91}
 FEW = 4  # of "the last few days"
 
-_UNIT_MS = {"second": 1000, "minute": MINUTE_MS, "hour": HOUR_MS, "day": DAY_MS, "week": 7 * DAY_MS}
+_UNIT_MS = {"second": 1000, "minute": MINUTE_MS, "hour": HOUR_MS, "day": DAY_MS, "week": 7 * DAY_MS,
+            "fortnight": 14 * DAY_MS}  # fmt: skip
 _UNIT_MONTHS = {"month": 1, "year": 12}
 
 
@@ -80,7 +80,7 @@ def read_this_part_named(match: re.Match[str], saying: Utterance) -> TimeCandida
 
 def read_unit(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
     """Last week, this month, next year …: the whole of it, weeks from Monday."""
-    shift = words.SHIFTS[match["shift"].lower()]
+    shift = words.SHIFTS[(match.groupdict().get("shift") or "this").lower()]
     unit = words.UNITS[match["unit"].lower()]
     return _unit_span(unit, shift, match, saying)
 
@@ -99,6 +99,8 @@ def _unit_span(unit: str, shift: int, match: re.Match[str], saying: Utterance) -
         case "weekend":
             if shift == 0 and saying.day.weekday() < 5 and saying.tense(match.start()) == "past":
                 shift = -1  # "we mended the roof this weekend"
+            if shift == 1 and saying.day.weekday() < 5 and _IS_COMING.match(match.group()):
+                shift = 0
             role: MentionRole = (
                 "unsure" if shift > 0 and saying.day.weekday() < 5 and match.group().isascii() else "event"
             )
@@ -111,6 +113,9 @@ def _unit_span(unit: str, shift: int, match: re.Match[str], saying: Utterance) -
         case _:
             first, after = month_start(year + shift, 1), month_start(year + shift + 1, 1)
     return saying.days(*part_of(first, after, match), match)
+
+
+_IS_COMING = lazy_pattern(r"(?:am |this |the )?(?:coming|kommende)", re.IGNORECASE)
 
 
 def read_last_spans(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
@@ -146,7 +151,7 @@ def read_weekend(match: re.Match[str], saying: Utterance) -> TimeCandidate | Non
     """At the weekend: the last or the coming one, by the verbs."""
     is_weekend = saying.day.weekday() >= 5
     tense = saying.tense(match.start())
-    if not tense and not is_weekend:
+    if not tense and not is_weekend and not saying.is_question:
         return unsure(match)
     shift = 0 if is_weekend or tense == "future" else -1
     return _weekend_of(shift, match, saying)
@@ -174,11 +179,12 @@ def read_ago(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
     if unit in ("month", "year"):
         centre = months_after(saying.day, sign * count * (12 if unit == "year" else 1))
     else:
-        centre = days_after(saying.day, sign * count * (7 if unit == "week" else 1))
-    margin = {"day": 0, "week": WEEK_MARGIN_DAYS, "month": MONTH_MARGIN_DAYS, "year": YEAR_MARGIN_DAYS}[unit]
-    margin = 0 if groups.get("today") else margin
+        centre = days_after(saying.day, sign * count * (_UNIT_MS[unit] // DAY_MS))
+    margin = MARGIN_DAYS[unit]
+    if today := (groups.get("today") or "").lower():  # "a week ago yesterday"
+        centre, margin = days_after(centre, -1 if today == "yesterday" else 0), 0
     found = saying.days(days_after(centre, -margin), days_after(centre, margin + 1), match)
-    return found._replace(when=saying.moment(centre), day=centre if unit in ("day", "week") else None)
+    return found._replace(when=saying.moment(centre), day=None if unit in _UNIT_MONTHS else centre)
 
 
 def _unit_of(written: str) -> str:
@@ -248,14 +254,6 @@ def read_weekday_back(match: re.Match[str], saying: Utterance) -> TimeCandidate 
     last = here if here < saying.day else days_after(here, -7)
     count = count_of(match["n"]) if match.groupdict().get("n") else 2
     return saying.one_day(days_after(last, -7 * (count - 1)), match) if count else None
-
-
-def read_fortnight(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
-    """A fortnight ago."""
-    centre = days_after(saying.day, -14)
-    margin = 0 if match["today"] else WEEK_MARGIN_DAYS
-    first, after = days_after(centre, -margin), days_after(centre, margin + 1)
-    return saying.days(first, after, match)._replace(when=saying.moment(centre), day=centre)
 
 
 def read_nth_weekday(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:

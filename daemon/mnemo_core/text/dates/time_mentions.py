@@ -324,7 +324,8 @@ _BOUND_BEFORE = lazy_pattern(
 )
 _BOUND_AFTER = lazy_pattern(rf"\s*(?P<word>{words.one_of(words.BOUNDS_BEHIND)}|on(?=\s*(?:[.,?!]|\Z)))", re.IGNORECASE)
 _BOUND_INSIDE = lazy_pattern(
-    r"(?P<word>since|until|till|by|before|after|seit|bis|vor|nach|depuis|avant|après|desde|hasta|antes de|después de)"
+    r"(?P<word>since|until|till|by|before|after|seit|bis|vor|nach|depuis|avant|après|desde|hasta|antes de(?! ayer)"
+    r"|después de)"
     r"(?:| dem| der| den| zum| zur| le| la| les| el)\b(?!-)(?!\s+\w+\s+(?:ago|Tagen?|Wochen?|Monaten?|Jahren?)\b)",
     re.IGNORECASE,
 )
@@ -350,7 +351,8 @@ def _bounded(found: TimeCandidate, saying: Utterance) -> TimeCandidate:
         return found._replace(role="again")
     if side := _side(found, before, after, saying):
         return found._replace(role=side)
-    if (not _begins_with_in(found, saying) and _ABOUT_BEFORE.search(before)) or _LIKE_BEFORE.search(before):
+    is_like = not saying.is_question and _LIKE_BEFORE.search(before)  # but "what was the weather like yesterday"
+    if is_like or (not _begins_with_in(found, saying) and _ABOUT_BEFORE.search(before)):
         return found._replace(role="vague")
     return found
 
