@@ -16,9 +16,9 @@ from mnemo_core.text.dates.question_times import QuestionTime, read_question_tim
 BERLIN = ZoneInfo("Europe/Berlin")
 NOW = int(dt.datetime(2026, 11, 15, 10, tzinfo=BERLIN).timestamp() * 1000)
 LABELLED = Path(__file__).parents[1] / "fixtures" / "readings" / "times.jsonl"
-# Of 660, 40 of them in Chinese, French and Spanish: "last night" reaches into this day, a person is called Friday,
+# Of 880, 46 of them in Chinese, French and Spanish: "last night" reaches into this day, a person is called Friday,
 # "since Easter" is from Good Friday.
-WRONG_MAX = 60
+WRONG_MAX = 97
 READING_SECONDS_MAX = 0.002  # the goal is 100 µs; a busy machine takes several times as long
 
 
@@ -74,6 +74,13 @@ def shown(at: int | None) -> str:
         ("qué pasó el 15 de agosto", "2026-08-15"),
         ("qué hice ayer", "2026-11-14"),
         ("8月15日发生了什么", "2026-08-15"),
+        ("what did I buy a week ago yesterday", "2026-11-07"),
+        ("what happened on the first of last month", "2026-10-01"),
+        ("heute vor vierzehn Tagen", "2026-11-01"),
+        ("Wo war ich vorletzten Dienstag?", "2026-11-03"),
+        ("Sind wir Karfreitag spazieren gewesen?", "2026-04-03"),
+        ("¿qué hice anoche?", "2026-11-14"),
+        ("qui a appelé lundi de la semaine dernière", "2026-11-02"),
         ("昨天我做了什么", "2026-11-14"),
     ],
 )
@@ -195,6 +202,7 @@ def test_of_a_prompt_only_a_sentence_that_asks_is_read() -> None:
     assert found is not None
     assert found.words == "last week"
     assert read("I broke the build yesterday. Please add tests.") is None
+    assert days("Yesterday afternoon someone gave me a card. Who was it?") == ("2026-11-14", "2026-11-14")
 
 
 def test_a_question_is_read_quickly() -> None:

@@ -17,6 +17,7 @@ from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_daemon.retrieval.candidates.candidate_retrieval import CandidateRetrieval
 from mnemo_daemon.retrieval.candidates.corpus_builder import CorpusBuilder
 from mnemo_daemon.retrieval.candidates.ranking_inputs import RankingInputs, ranker_request_of
+from mnemo_daemon.retrieval.candidates.time_order import TimeOrder
 from mnemo_daemon.retrieval.context import RecallContext, StageTimer
 from mnemo_daemon.retrieval.explanations import Explainer
 from mnemo_daemon.retrieval.note_grouping import group_by_note
@@ -50,6 +51,7 @@ class Recall:
         self._corpora = CorpusBuilder(store, views)
         self._retrieval = CandidateRetrieval(store, views, embedding)
         self._ranking_inputs = RankingInputs(store, views, embedding, reranking)
+        self._time_order = TimeOrder(store, views)
         self._expansion = QueryExpansion(store, views, self._retrieval, self._ranking_inputs)
         self._result_builder = ResultBuilder(store, views, indexing, embedding)
         self._explainer = Explainer(views)
@@ -92,6 +94,10 @@ class Recall:
     def run(self, question: Question) -> RecallContext:
         """Run every stage of the recall."""
         timer = StageTimer()
+        if question.time is not None and question.time.order and question.time.rest:
+            # "Last" and "first" are no words of what happened.
+            shown = question.excerpt_query or question.query
+            question = question._replace(query=question.time.rest, excerpt_query=shown)
         by_vectors = ranker_request_of(question).needs_vectors and not self._store.degraded
         context = RecallContext(question, self._corpora.build(question), timer)
         timer.mark("filter")
@@ -106,6 +112,7 @@ class Recall:
         self._ranking_inputs.set_candidates(context)
         timer.mark("features")
         context.rank()
+        self._time_order.arrange(context)
         timer.mark("rank")
         context.degraded = tuple(self._degraded(context))
         self._expansion.expand(context)
@@ -140,7 +147,7 @@ def _time_outcome(context: RecallContext) -> TimeOutcome | None:
     if timed is None:
         return None
     time, hits, of = timed.time, context.page.hits, len(timed.inside)
-    first = timed.first_at if hits and len(timed.ordered) else None
+    first = timed.when(timed.ordered[0]) if timed.time.order and hits and len(timed.ordered) else None
     text = time_text(time, of, (timed.before, timed.after), first, context.question.filter.now)
     within = sum(hit.is_inside is True for hit in hits)
     return TimeOutcome(

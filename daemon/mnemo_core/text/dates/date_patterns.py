@@ -116,7 +116,7 @@ _HALF_MONTHS_DE = frozenset(f"{month}hälfte" for month in MONTH_NAMES["de"])
 _MONTHS_ES = frozenset(MONTH_NUMBERS) - _MONTHS | {"abril", "octubre"}
 _WEEKDAYS_ES = frozenset(WEEKDAY_NUMBERS) - _WEEKDAYS
 _HOLIDAYS = frozenset(max(re.findall(r"[^\W\d_]+", name), key=len) for name in HOLIDAYS)
-_DAYS = listed("today yesterday tomorrow heute gestern vorgestern übermorgen morgen aujourd hier demain")
+_DAYS = listed("today yesterday tomorrow heute gestern vorgestern vorvorgestern übermorgen morgen aujourd hier demain")
 _DAY_PARTS = listed("morning afternoon evening tonight night nacht nuit matin soir midi esta")
 _UNITS = listed(
     "weekend week month year quarter woche wochenende monat jahr quartal semaine mois année an end trimestre"
@@ -174,7 +174,13 @@ _MON_ES = r"(?P<mon>" + one_of(set(MONTH_NUMBERS) - set(MONTHS) | {"abril", "oct
 _DAYS_ES = one_of(set(WEEKDAY_NUMBERS) - set(WEEKDAYS))
 _HOLIDAY = rf"(?P<holiday>{one_of(name.replace(chr(39), chr(39)) for name in HOLIDAYS if name[0] < chr(0x250))})"
 _HOLIDAYS_OF_A_DAY = [
-    name for name in HOLIDAYS if re.search(r"(?:tage?n?|mittwoch|advent|abend|eve|day)\Z|\w de \w", name)
+    name
+    for name in HOLIDAYS
+    if re.search(
+        r"(?:tage?n?|mittwoch|advent|abend|eve|day|himmelfahrt|leichnam)\Z"
+        r"|\w de \w",
+        name,
+    )
 ]
 _FULL_DAYS = "|".join(name.capitalize() for name in WEEKDAY_NAMES["en"])
 _FR_DAYS = "|".join(WEEKDAY_NAMES["fr"])
@@ -257,7 +263,8 @@ DATE_PATTERNS: tuple[DatePattern, ...] = (
           rf"(?: of)?,? {_YEAR}", frozenset({"quarter"}), _WITH_YEAR),
     _rule(read_day_word, _DAYS, r"(?<![\w])(?:earlier |later )?(?P<word>the day before yesterday|the day after tomorrow"
           rf"|today|yesterday|tomorrow)\b(?: {_EN_PART})?"),
-    _rule(read_day_word, _DAYS, r"(?<![\w])(?P<word>heute|gestern|vorgestern|übermorgen|morgen)\b(?! (?:früh)?stück)"
+    _rule(read_day_word, _DAYS, r"(?<![\w])(?P<word>heute|gestern|(?:vor)?vorgestern|übermorgen"
+          r"|morgen)\b(?! (?:früh)?stück)"
           rf"(?: {_DE_PART}\b)?"),
     _rule(read_day_word, _DAYS, r"(?<![\w-])(?P<word>aujourd['’]hui|avant-hier|hier|après-demain|demain)\b(?: "
           r"(?P<part>matin|midi|après-midi|soir))?"),
@@ -300,16 +307,18 @@ DATE_PATTERNS: tuple[DatePattern, ...] = (
     _rule(read_ago, _SPANS, rf"\b(?:about |around |almost |nearly |exactly |some )?{_N} {_EN_SPAN} (?:ago|"
           r"(?P<ahead>from now|from today|hence))(?: (?P<today>today|yesterday))?\b",
           frozenset({"ago", "hence", "now", "today"}), _EN_SPANS),
-    _rule(read_ago, _SPANS, rf"\b(?P<doubt>in) (?:about |around |exactly )?{_N} {_EN_SPAN}\b(?! (?:ago|of|old)|['’])",
+    _rule(read_ago, _SPANS, rf"\b(?P<doubt>in) (?:about |around |exactly )?{_N} {_EN_SPAN}\b(?! (?:ago|of|old)"
+          rf"|['’](?! time))",
           _EN_SPANS),
-    _rule(read_ago, _SPANS, rf"\b(?P<today>heute (?:genau )?)?vor (?:etwa |ungefähr |rund )?{_N} {_DE_SPAN}\b",
+    _rule(read_ago, _SPANS, rf"\b(?:(?P<today>heute|gestern) (?:genau )?)?vor (?:etwa |ungefähr |rund )?"
+          rf"{_N} {_DE_SPAN}\b",
           _DE_SPANS),
     _rule(read_ago, _SPANS, rf"\b(?P<doubt>in) (?:etwa )?{_N} (?P<unit>Minuten|Stunden?|Tagen?|Wochen?|Monaten?"
           r"|Jahren?)\b", _DE_SPANS),
     _rule(read_ago, _SPANS, rf"\bil y a (?:environ )?{_N} {_FR_SPAN}\b", frozenset({"il"})),
     _rule(read_ago, _SPANS, rf"\b(?P<doubt>dans) (?:environ )?{_N} {_FR_SPAN}\b", frozenset({"dans"})),
     _rule(read_ago, _CJK, rf"{_CJK_N}\s?{_CJK_SPAN}(?:以|之)?(?:前|(?P<ahead>[后後]))(?!半)"
-          r"(?P<today>的今天)?"),
+          r"(?:的(?P<today>今天))?"),
     _rule(read_vague, _VAGUE, r"\b(?:a few|several|some|many|a couple of|couple of|ein paar|einigen?|quelques) "
           r"(?:\w+ )?\w+ (?:ago|back|from now)\b|\bvor (?:ein paar|einigen|vielen) \w+|\bil y a (?:quelques"
           r"|plusieurs) \w+|几天前|前几天|数日前|几个月前|先日", _AGO),
@@ -392,7 +401,7 @@ DATE_PATTERNS: tuple[DatePattern, ...] = (
     _rule(read_day_word, _DAYS_ES_WORDS, r"\b(?P<word>antes de ayer|anteayer|antier|ayer|anoche|hoy|pasado mañana"
           r"|(?<!la )(?<!esta )mañana)\b"
           r"(?: por la (?P<part>mañana|tarde|noche)\b)?"),
-    _rule(read_ago, frozenset({"hace"}), rf"\b(?P<today>hoy )?hace (?:unos |unas |justo |exactamente )?"
+    _rule(read_ago, frozenset({"hace"}), rf"\b(?:(?P<today>hoy|ayer) )?hace (?:unos |unas |justo |exactamente )?"
           rf"{_N} (?P<unit>horas?|días?|semanas?|mes(?:es)?"
           r"|años?)\b"),
     _rule(read_weekday, _WEEKDAYS_ES, rf"\b(?:el )?(?P<shift>pasado|próximo|este) (?P<day>{_DAYS_ES})\b"),
@@ -403,7 +412,7 @@ DATE_PATTERNS: tuple[DatePattern, ...] = (
     _rule(read_weekday, _WEEKDAYS, rf"\b(?P<day>{_FR_DAYS}) de (?:la |cette )semaine (?P<week>dernière|passée"
           r"|prochaine)\b", frozenset({"semaine"})),
     _rule(read_weekday, _WEEKDAYS_ES, rf"\bel (?P<day>{_DAYS_ES})(?: (?P<shift>pasado|próximo))?\b"),
-    _rule(read_day_of_unit, _DAYS_OF_MONTH | _DIGIT, r"\b(?:(?:on|of|since|by) the |am |vom |zum )(?:"
+    _rule(read_day_of_unit, _DAYS_OF_MONTH | _DIGIT, r"\b(?:(?:on|of|since|by|for) the |am |vom |zum )(?:"
           rf"(?P<nth>{one_of(DAYS_OF_MONTH)})|(?P<d>\d{{1,2}})(?:st|nd|rd|th|\.)) (?:of |des )?(?P<shift>this|last|next"
           r"|dieses|letzten|vorigen|vergangenen|nächsten) (?:month|Monats)\b", listed("month monats")),
     _rule(read_nth_weekday, _WEEKDAYS, rf"\b(?:the |am |an )?(?P<nth>{one_of(ORDINALS)}|last|letzten) "
@@ -420,6 +429,9 @@ DATE_PATTERNS: tuple[DatePattern, ...] = (
            r"|第一周|第二周|第三周|最后一周)"),
     _asked(read_month, _CJK, r"(?<![\d年])(?P<m>\d{1,2})月份?(?![\d日号])"),
     _asked(read_day_of_month, _CJK, r"(?<![\d月])(?P<d>\d{1,2})[日号號](?!\w{0,2}楼)"),
+    _asked(read_day_of_month, _DAYS_OF_MONTH, rf"\b(?:on|since|before|after|by|until|of"
+          rf"|from) the (?P<d>{one_of(DAYS_OF_MONTH)})"
+           rf"(?=\s*(?:$|[?!,;:.]))"),
     _asked(read_figures, _DIGIT, r"\b(?:on|since|before|after|by|until|from|of|for|(?P<day_first>am|vom|le|el|du"
           r"|del)) (?P<a>\d{1,2})/"
            r"(?P<b>\d{1,2})(?![\w/.])", frozenset({"0/"})),
@@ -452,7 +464,7 @@ DATE_PATTERNS: tuple[DatePattern, ...] = (
            rf"(?:(?P<part>early|mid|late)[- ])?(?P<season>{one_of(SEASONS)})\b(?! (?:19|20)\d\d)"),
     _asked(read_season, _CJK, r"(?P<shift>去年|今年)?的?(?P<season>[春夏秋冬][天季])"),
     _asked(read_weekday, _WEEKDAYS, rf"(?<!every )(?<!each )(?<!the )(?<!a )(?<!my )(?<!\w-)\b"
-           rf"(?P<day>{_ALL_DAYS})\b(?:['’]s)?(?:\s?(?P<part>{_DAY_PARTS_SAID})\b)?"),
+           rf"(?P<day>{_ALL_DAYS})(?:['’]s)?(?:\s?(?P<part>{_DAY_PARTS_SAID}))?\b"),
     _rule(read_clock, _DIGIT, r"\b(?:at |@ ?)?(?P<h>\d{1,2})(?:[:.](?P<min>\d\d))?\s?(?P<half_day>a\.?m\.?|p\.?m\.?)"
           r"(?!\w)", frozenset({"am", "pm", "a", "p"})),
     _rule(read_clock, _DIGIT, r"\b(?P<sure>)(?:at |um |gegen |à |@ ?)?(?P<h>[01]?\d|2[0-3]):(?P<min>[0-5]\d)"

@@ -123,7 +123,7 @@ def read_date(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
     """A day and month, with or without a year."""
     groups = match.groupdict()
     month = words.MONTH_NUMBERS[groups["mon"].lower().rstrip(".")] if groups.get("mon") else _figure(groups["m"])
-    first = words.DAYS_OF_MONTH[groups["nth"].lower()] if groups.get("nth") else _figure(groups["d"])
+    first = _figure(groups.get("nth") or groups["d"])
     last = _figure(groups["d2"]) if groups.get("d2") else first
     if (
         groups.get("y") is None
@@ -142,9 +142,11 @@ def read_date(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
 
 
 def _figure(written: str) -> int:
-    """A number under 100 in digits, or in Chinese ones: 二十一 is 21."""
+    """A number under 100 in digits, as an ordinal of a day, or in Chinese: 二十一 is 21."""
     if written.isdecimal():
         return int(written)
+    if day := words.DAYS_OF_MONTH.get(written.lower()):
+        return day
     tens, ten, ones = written.rpartition("十")
     return (words.COUNTS.get(tens, 1) * 10 if ten else 0) + words.COUNTS.get(ones, 0)
 

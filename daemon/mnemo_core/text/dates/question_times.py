@@ -25,8 +25,8 @@ class QuestionTime(NamedTuple):
     """The time that a question names.
 
     From `begin` up to, not including, `until` (ms); None: open on that side, and both None where it names an order
-    alone. words: how it names it. rest: the question without these words. is_only: it asks for nothing else. centre:
-    where the time is only about a day ("two weeks ago"), the beginning of that day.
+    alone. words: how it names it. rest: the question without these words, or those of the order. is_only: it asks for
+    nothing else. centre: where the time is only about a day ("two weeks ago"), the beginning of that day.
     """
 
     begin: int | None
@@ -91,9 +91,10 @@ def read_question_time(text: str, now: int, zone: Zone, *, is_prompt: bool = Fal
     one = _joined(named, cut)
     order = _order(cut, named) if has_order else ""
     if one is None:
-        return QuestionTime(None, None, "", " ".join(cut.split()), order) if order else None
+        return QuestionTime(None, None, "", _without_order(cut), order) if order else None
     start = _start(cut, one)
     rest = f"{text[:start]} {text[one.end :]}"
+    rest = _without_order(rest) if order else rest
     begin, until = _ends(one, now, zone)
     return QuestionTime(
         begin, until, " ".join(text[start : one.end].split()), " ".join(rest.split()), order,
@@ -107,11 +108,16 @@ def _blank(match: re.Match[str]) -> str:
 
 
 def _asking(text: str, *, is_prompt: bool) -> str:
-    """The text, blank where it does not ask, if it is a prompt or has several sentences."""
+    """The text, blank where it does not ask, if it is a prompt or has several sentences. Of two sentences, one may ask
+    about the time that the other names."""
     spans = line_spans(text)
     if len(spans) < 2 and not is_prompt:
         return text
-    return "".join(text[start:end] if _ASKS.search(text, start, end) else " " * (end - start) for start, end in spans)
+    asking = [_ASKS.search(text, start, end) is not None for start, end in spans]
+    if len(spans) == 2 and any(asking) and not is_prompt:
+        return text
+    parts = zip(spans, asking, strict=True)
+    return "".join(text[start:end] if asks else " " * (end - start) for (start, end), asks in parts)
 
 
 def _is_interval(found: TimeCandidate) -> bool:
@@ -130,6 +136,8 @@ def _joined(named: list[TimeCandidate], text: str) -> TimeCandidate | None:
         elif other.at <= one.at and one.until <= other.until:
             if _BETWEEN_TIMES.fullmatch(text[one.end : other.start]):
                 one = one._replace(end=other.end)
+        elif one.role == "event" and other.role == "until" and _BETWEEN_TIMES.fullmatch(text[one.end : other.start]):
+            one = one._replace(until=other.until, end=other.end, day=None)
         elif one.role == "since" and other.role in ("until", "before"):
             return one._replace(role="event", until=other.until if other.role == "until" else other.at, end=other.end)
         elif one.role == other.role == "event" and _BETWEEN_TIMES.fullmatch(text[one.end : other.start]):
@@ -176,20 +184,18 @@ def _order(text: str, named: list[TimeCandidate]) -> Order:
     return min(found)[1] if found else ""
 
 
-# In "when did I last eat sushi" the verb may be another one in what answers: "had sushi with Tom".
-_ORDERED_VERB = lazy_pattern(r"(?:(?<=\blast )|(?<=\bfirst ))(?!time\b|the\b)\w+(?= )", re.IGNORECASE)
-_DID = lazy_pattern(r"\b(?:did|have|had|has)\s+(?!the\b)(?:\w+\s+){1,3}?(?:last|first)\b", re.IGNORECASE)
-_PARTICIPLE = lazy_pattern(r"\b(?:ge|be|ver|er|ent|zer)\w{1,30}(?:t|en)(?=\W*\Z)")
+_DID_NOT_HAPPEN = _pattern("did_not_happen")
 
 
-def ordered_words(text: str) -> list[list[str]]:
-    """The words that an event has which answers a question for an order: its content words without those of the order;
-    then the same without the verb of "did I last …", where that differs."""
-    texts = [text, _PARTICIPLE.sub(" ", _ORDERED_VERB.sub(" ", text) if _DID.search(text) else text)]
+def tells_of_event(text: str) -> bool:
+    """Return whether a text may tell of an event: not where it says that nothing came of it, plans or asks."""
+    return _DID_NOT_HAPPEN.search(text) is None
+
+
+def _without_order(text: str) -> str:
     for _, pattern in _ORDERS:
-        texts = [pattern.sub(" ", each) for each in texts]
-    whole, without = map(content_words, texts)
-    return [whole, without] if without and without != whole else [whole]
+        text = pattern.sub(" ", text)
+    return " ".join(text.split())
 
 
 def content_words(text: str) -> list[str]:

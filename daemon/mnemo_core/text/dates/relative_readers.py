@@ -182,7 +182,7 @@ def read_ago(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
         centre = days_after(saying.day, sign * count * (_UNIT_MS[unit] // DAY_MS))
     margin = MARGIN_DAYS[unit]
     if today := (groups.get("today") or "").lower():  # "a week ago yesterday"
-        centre, margin = days_after(centre, -1 if today == "yesterday" else 0), 0
+        centre, margin = days_after(centre, words.DAYS[today]), 0
     found = saying.days(days_after(centre, -margin), days_after(centre, margin + 1), match)
     return found._replace(when=saying.moment(centre), day=None if unit in _UNIT_MONTHS else centre)
 

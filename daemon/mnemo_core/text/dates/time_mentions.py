@@ -28,13 +28,14 @@ from mnemo_core.text.code_mask import mask_code
 from mnemo_core.text.dates import date_words as words
 from mnemo_core.text.dates.date_patterns import patterns_for
 from mnemo_core.text.dates.date_readers import Side, TimeCandidate, Utterance
-from mnemo_core.text.dates.local_days import HOUR_MS, Zone, days_after, local_time
+from mnemo_core.text.dates.local_days import DAY_MS, HOUR_MS, Zone, days_after, local_time
 from mnemo_core.text.lazy_patterns import lazy_pattern
 
-RULES_VERSION = 1  # version of what `named_times` reads: columns made under another one are rebuilt
+RULES_VERSION = 2  # version of what `named_times` reads: columns made under another one are rebuilt
 TEXT_CHARS_MAX = 20_000  # of a longer text, what stands first
 MATCHES_MAX = 200  # of one rule; a text with more is a table of dates, of which the beginning is read
 AT_MAX = 253_402_300_799_999  # the end of the year 9999
+WEEK_MS = 7 * DAY_MS
 
 
 class TimeMention(NamedTuple):
@@ -307,8 +308,11 @@ def _ranges(found: list[TimeCandidate], saying: Utterance) -> Iterator[TimeCandi
             if opens or "–" in gap or gap.strip() in ("-", "~", "〜", "～", "—", "至", "bis", "から", "to", "through"):
                 if saying.search(one.start, words.MOVED):
                     yield other
-                elif other.until > one.at:
-                    yield one._replace(until=other.until, end=other.end, day=None)
+                else:
+                    if other.until <= one.at and one.day and _is_weekday(one, saying):  # "Monday to Friday last week"
+                        one = one._replace(at=one.at - -(-(one.at - other.at) // WEEK_MS) * WEEK_MS)
+                    if other.until > one.at:
+                        yield one._replace(until=other.until, end=other.end, day=None)
                 index += 2
                 continue
         yield one

@@ -27,7 +27,7 @@ from mnemo_daemon.retrieval.candidates.candidate_set import (
 )
 from mnemo_daemon.retrieval.candidates.corpus import WORD, Corpus, name_in
 from mnemo_daemon.retrieval.candidates.fact_channel import FactChannel
-from mnemo_daemon.retrieval.candidates.time_channel import TimeChannel, TimeMatch
+from mnemo_daemon.retrieval.candidates.time_channel import TimeMatch, match_time
 from mnemo_daemon.retrieval.context import RecallContext
 from mnemo_daemon.retrieval.question import Question
 from mnemo_store.batches import batched
@@ -110,7 +110,6 @@ class CandidateRetrieval:
         self._views = views
         self._embedding = embedding
         self._facts = FactChannel(store, views)
-        self._times = TimeChannel(views)
         self._threads = ThreadPoolExecutor(THREADS, "mnemo-words")
 
     def close(self) -> None:
@@ -146,10 +145,8 @@ class CandidateRetrieval:
         reached = self._facts.reach(question, corpus)
         timer.mark("facts")
         if question.time is not None and context.timed is None:
-            context.timed = self._times.match(
-                question.time, corpus, CANDIDATES_PER_ANSWER * (question.top_k + question.offset), question.filter.now,
-                newest_first=question.sort == "recent",
-            )  # fmt: skip
+            wanted = CANDIDATES_PER_ANSWER * (question.top_k + question.offset)
+            context.timed = match_time(question.time, corpus, wanted, newest_first=question.sort == "recent")
             timer.mark("time")
         scores = _Scores(corpus, lexical, postings, serving, vector, of_versions)
         found = _joined(question, by_words, by_sims, reached.numbers, context.timed, scores, first, fetch)

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from mnemo_core.retrieval import time_placement
 from mnemo_core.retrieval.time_placement import NEVER, TimeColumns, TimePlacement
-from mnemo_core.text.dates.question_times import QuestionTime, ordered_words
-from mnemo_daemon.indexing.views import Views
+from mnemo_core.text.dates.question_times import QuestionTime
 from mnemo_daemon.retrieval.candidates.candidate_set import Floats, Numbers, is_among
 from mnemo_daemon.retrieval.candidates.corpus import Corpus
 from mnemo_store.indexes.attributes import MINUTE_MS, AttributeStore
@@ -19,8 +18,6 @@ from mnemo_store.records import KINDS, TRUSTS
 
 JOINED_IN_ORDER = 100  # of what is inside, at least, where a question asks for nothing but the time
 JOINED_NEAREST = 16  # of what is inside, by words and by vectors each, where it says what about
-COVERED_MIN = 0.6  # of the words of a question for an order, by their rarity, that an answer holds
-COVERING_MAX = 1_000  # by words, among which those are looked for that hold all words of a question for an order
 
 _EPISODIC = KINDS.index("episodic")
 _PROCEDURAL = KINDS.index("procedural")
@@ -30,17 +27,17 @@ _AGENT = TRUSTS.index("agent")
 class TimeMatch(NamedTuple):
     """The memories of a corpus as a question's time has them.
 
-    numbers: of all in scope, ascending, with the placement of each. ordered: those that come first whatever their
-    scores are, in their order, by number.
+    numbers: of all in scope, ascending, with the placement of each. at: when each happened, ms. ordered: those that
+    come first whatever their scores are, in their order, by number; for an order of events, once they have scores.
     """
 
     time: QuestionTime
     numbers: Numbers
     placement: TimePlacement
+    at: NDArray[np.int64]
     ordered: Numbers
     before: int | None = None  # ms; with nothing inside, the last event before it
     after: int | None = None
-    first_at: int | None = None  # ms; when the first of an order happened
 
     @property
     def inside(self) -> Numbers:
@@ -49,6 +46,10 @@ class TimeMatch(NamedTuple):
     def is_inside(self, numbers: Numbers) -> NDArray[np.bool_]:
         """A mask of those that lie in the time."""
         return is_among(self.inside, numbers)
+
+    def when(self, number: int) -> int:
+        """When one in scope happened, ms."""
+        return int(self.at[np.searchsorted(self.numbers, number)])
 
     def place_of(self, number: int) -> tuple[bool | None, int | None]:
         """Return whether a memory lies inside, None without an interval, and the time that its text names, where it is
@@ -70,56 +71,19 @@ class TimeMatch(NamedTuple):
         return inside[np.unique(np.concatenate(best))]
 
 
-class TimeChannel:
-    """Finds the memories of a time."""
-
-    def __init__(self, views: Views) -> None:
-        self._views = views
-
-    def match(self, time: QuestionTime, corpus: Corpus, wanted: int, now: int, *, newest_first: bool) -> TimeMatch:
-        """The memories of the corpus by the time of a question; `wanted`: how many in order are asked for."""
-        numbers = corpus.numbers
-        columns = _columns_of(corpus, numbers)
-        placement = time_placement.place_in_time(columns, corpus.column("words", numbers), time.begin, time.until)
-        if not time.has_interval:
-            placement = placement._replace(is_inside=np.ones(len(numbers), np.bool_))
-        ordered, first_at = numbers[:0], None
-        if time.order:
-            places = self._covering(time, corpus, numbers, columns, placement, now)
-            ordered = numbers[places]
-            first_at = int(time_placement.event_times(columns)[places[0]]) if len(places) else None
-        elif time.is_only:
-            places = time_placement.order_in_time(placement, newest_first=newest_first, centre=time.centre)
-            ordered = numbers[places[: max(JOINED_IN_ORDER, wanted)]]
-        before, after = (None, None) if placement.is_inside.any() else _nearest(columns.event_at, time)
-        if not time.has_interval:
-            placement = placement._replace(is_inside=np.zeros(len(numbers), np.bool_))
-        return TimeMatch(time, numbers, placement, ordered, before, after, first_at)
-
-    def _covering(
-        self, time: QuestionTime, corpus: Corpus, numbers: Numbers, columns: TimeColumns, placement: TimePlacement,
-        now: int,
-    ) -> NDArray[np.intp]:  # fmt: skip
-        """The places of those that hold all names and content words of the question, or as many as any does, in the
-        order that it asks for; events, where there are some."""
-        none = np.empty(0, np.intp)
-        for words in ordered_words(time.rest):
-            hits = self._views.lexical.search(" ".join(words), COVERING_MAX, corpus.mask)
-            matches = self._views.lexical.matches(" ".join(words), hits.numbers)
-            held = matches.weights @ matches.holds
-            if len(held) and held.max() >= COVERED_MIN * matches.weights.sum():
-                break
-        else:
-            return none
-        covering = np.sort(hits.numbers[held >= held.max() - np.float32(1e-3)])
-        places = np.searchsorted(numbers, covering)
-        places = places[placement.is_inside[places]]
-        at = time_placement.event_times(columns)
-        for mask in (at <= now, columns.is_event & ~columns.is_aside):
-            if mask[places].any():
-                places = places[mask[places]]
-        keys = at[places] if time.order == "first" else -at[places]
-        return places[np.lexsort((places, keys))]
+def match_time(time: QuestionTime, corpus: Corpus, wanted: int, *, newest_first: bool) -> TimeMatch:
+    """The memories of the corpus by the time of a question; `wanted`: how many in order are asked for."""
+    numbers = corpus.numbers
+    columns = _columns_of(corpus, numbers)
+    placement = time_placement.place_in_time(columns, corpus.column("words", numbers), time.begin, time.until)
+    if not time.has_interval:
+        placement = placement._replace(is_inside=np.zeros(len(numbers), np.bool_))
+    ordered = numbers[:0]
+    if time.is_only:
+        places = time_placement.order_in_time(placement, newest_first=newest_first, centre=time.centre)
+        ordered = numbers[places[: max(JOINED_IN_ORDER, wanted)]]
+    before, after = (None, None) if placement.is_inside.any() else _nearest(columns.event_at, time)
+    return TimeMatch(time, numbers, placement, time_placement.event_times(columns), ordered, before, after)
 
 
 def _nearest(event_at: NDArray[np.int64], time: QuestionTime) -> tuple[int | None, int | None]:
