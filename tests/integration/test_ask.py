@@ -103,14 +103,17 @@ def test_what_nothing_tells_is_not_answered_with_the_name_alone(reading: Running
     assert answer.answer.startswith("I don't know. The closest memory says: Anna moved to Berlin")
 
 
-def test_an_older_value_is_not_quoted_next_to_the_newer_one(quoting: RunningDaemon) -> None:
+def test_an_older_value_is_said_behind_the_newer_one_as_what_held_before(quoting: RunningDaemon) -> None:
     with quoting.client("values") as client:
         old = client.remember("I live in Lisbon now.", event_at="2024-03-01").memory.id
         new = client.remember("I moved to Porto, where I live now.", event_at="2025-03-01").memory.id
         hits = client.recall("Where do I live now?", cut="gap", dry=True).memories
         assert [(memory.id, memory.was) for memory in hits] == [(new, False), (old, True)]
         answer = client.ask("Where do I live now?")
-    assert [sentence.ids for sentence in answer.sentences] == [[new]]
+    assert [(sentence.text, sentence.ids) for sentence in answer.sentences] == [
+        ("I moved to Porto, where I live now.", [new]),
+        ("Until 1 March 2025: I live in Lisbon now.", [old]),
+    ]
 
 
 def test_E9_what_is_not_known_is_not_answered_in_general(quoting: RunningDaemon) -> None:

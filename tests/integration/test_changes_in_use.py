@@ -69,7 +69,8 @@ def test_the_current_value_comes_first_and_the_former_one_after_it_as_such(
 def test_a_certain_or_likely_change_comes_first(client: Client, old: str, new: str, question: str) -> None:
     remember(client, old, new)
     assert [text for text, _ in recalled(client, question)] == [new, old]
-    assert [each.quote for each in client.ask(question).citations] == [new]
+    assert [each.quote for each in client.ask(question).citations] == [new, old]
+    assert "until" in client.ask(question).sentences[1].text.lower()
 
 
 def test_what_an_agent_wrote_is_corrected_by_the_person(client: Client) -> None:

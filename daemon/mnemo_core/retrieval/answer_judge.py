@@ -34,8 +34,7 @@ _ASKED_ATTRIBUTE = lazy_pattern(
 )
 _STATED_ATTRIBUTE = lazy_pattern(
     r"\A\W*(?:[A-Z][\w-]{1,30}(?: [A-Z][\w-]{1,30})?['’]s?|[Mm]y|[Oo]ur)(?: [a-z-]{2,20}['’]s?)? "
-    r"([a-z-]{2,20}(?: [a-z-]{2,20}){0,2}) "
-    r"(?:is|are|was) "
+    r"([a-z-]{2,20}(?: [a-z-]{2,20}){0,2}) (?:is|are|was) "
 )
 _RARITY_MIN = 0.05  # of a word that all hits have
 _ODDS_OFFSET = 1e-3
@@ -99,7 +98,7 @@ def answer_features(question: str, hits: Sequence[AnswerCandidate]) -> dict[str,
     return features | {
         "covered before best": covered[0] - max(covered),
         "covered by all": _share(map(bool, held)),
-        _OTHER_ATTRIBUTE: float(_is_other_attribute(question, hits[0].quote[:READ_CHARACTERS])),
+        _OTHER_ATTRIBUTE: float(_is_other_attribute(question, hits[0])),
         "spoken": float(hits[0].is_spoken),
         "quote is text": float(hits[0].quote == hits[0].text),
         "quote asks": float(quote.is_question),
@@ -192,11 +191,18 @@ def _of_persons(asked: StatementWords, text: StatementWords, quote: StatementWor
     }
 
 
-def _is_other_attribute(question: str, quote: str) -> bool:
-    """Return whether the quote states an attribute of something that has no word in common with the one that is asked
-    for. "My sister-in-law Rachel is a nurse" states none."""
-    asked, stated = _ASKED_ATTRIBUTE.match(question), _STATED_ATTRIBUTE.match(quote)
-    if asked is None or stated is None:
+def _is_other_attribute(question: str, hit: AnswerCandidate) -> bool:
+    """Return whether the quote states an attribute that has no word in common with the one that is asked for, or one of
+    somebody else. "My sister-in-law Rachel is a nurse" states none."""
+    quote = hit.quote[:READ_CHARACTERS]
+    stated = _STATED_ATTRIBUTE.match(quote)
+    if stated is None:
         return False
-    one, two = read_statement(asked[1]), read_statement(stated[1])
-    return not any(matched(word, two.content) for word in one.content)
+    asked, said = read_statement(question), read_statement(quote)
+    is_owned = bool(asked.owners) and not (asked.kin or said.kin or hit.is_spoken)  # the owner of a turn may speak it
+    if is_owned and not any(matched(owner, said.content) for owner in asked.owners):
+        return True
+    if (attribute := _ASKED_ATTRIBUTE.match(question)) is None:
+        return False
+    known = read_statement(stated[1]).content
+    return not any(matched(word, known) for word in read_statement(attribute[1]).content)

@@ -8,7 +8,7 @@ their data is read through a CandidateSource, and only for candidates that the a
 import functools
 import math
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import NamedTuple, Protocol
 
@@ -33,6 +33,7 @@ COMPARED_CHARS_MAX = 120_000  # of all pairs of near answers together: beyond it
 REPLACED_STATES = ("superseded", "compressed")  # of what is found only where a request asks for it
 CHAIN_MAX = 32  # values of one thing that are followed from one to the next
 LIKELY_PLACES_MAX = 5  # that a value which perhaps replaced another one moves up, to stand before it. SPEC 5.8
+LIKELY_SHARE_MIN = 0.05  # of the score of the other one: what is told of another attribute scores less [measured]
 REWORDED_VALUES_MAX = 400  # a longer text is a near copy only where the other contains all of it
 
 Windows = NDArray[np.float32]
@@ -114,9 +115,9 @@ class Selection(NamedTuple):
 
 def select(
     ranked: Sequence[int], source: CandidateSource, request: SelectionRequest, thresholds: Thresholds,
-    preferences: Sequence[int] | None = None,
+    preferences: Sequence[int] | None = None, scores: Mapping[int, float] | None = None,
 ) -> Selection:  # fmt: skip
-    """Select the answers from `ranked`, the numbers of the candidates from best to worst.
+    """Select the answers from `ranked`, the numbers of the candidates from best to worst. scores: of all candidates.
 
     preferences: candidates that may stand first, ranked or not, best first; None: the preferences among `ranked`.
 
@@ -126,12 +127,12 @@ def select(
     else would fit next to them. Where everything else is larger than the budget, the first page has a passage of the
     best.
     """
-    line = _CandidateSequence(ranked, source, request, thresholds)
+    line = _CandidateSequence(ranked, source, request, thresholds, scores or {})
     ahead = line.preferences(ranked if preferences is None else preferences) if request.preferences_first else []
     budget = None if request.budget is None else request.budget - sum(each.tokens for each in ahead)
     queue = _Queue(line.entries())
     if ahead and budget is not None and not _fitting(queue, 1, budget)[0] and next(iter(queue), None):
-        return select(ranked, source, request._replace(preferences_first=False), thresholds)
+        return select(ranked, source, request._replace(preferences_first=False), thresholds, scores=scores)
     passed = 0
     while passed < request.offset:
         page = _page(queue, min(request.top_k, request.offset - passed), budget, line.dropped)
@@ -215,8 +216,9 @@ class _CandidateSequence:
     """The candidates in the order in which they may be answered, each looked at when it is asked for."""
 
     def __init__(
-        self, ranked: Sequence[int], source: CandidateSource, request: SelectionRequest, thresholds: Thresholds
-    ) -> None:
+        self, ranked: Sequence[int], source: CandidateSource, request: SelectionRequest, thresholds: Thresholds,
+        scores: Mapping[int, float],
+    ) -> None:  # fmt: skip
         self.dropped: dict[int, str] = {}
         self.smallest = 0  # tokens of the smallest candidate that is larger than the whole budget
         self.oversized: SelectedMemory | None = None  # and the first of them
@@ -224,6 +226,7 @@ class _CandidateSequence:
         self._places = {number: place for place, number in enumerate(ranked)}
         self._source = source
         self._wanted = request
+        self._scores = scores
         self._copies = _CopyFilter(source, thresholds, by_event=request.by_event)
         self._seen: set[int] = set()
         self._perhaps_earlier: set[int] = set()
@@ -271,7 +274,8 @@ class _CandidateSequence:
         if not self._wanted.by_score or self._wanted.as_of is not None:
             return
         place = self._places[number]
-        newer = self._source.perhaps_newer(number)
+        least = self._scores.get(number, 0.0) * LIKELY_SHARE_MIN
+        newer = [each for each in self._source.perhaps_newer(number) if self._scores.get(each, 0.0) >= least]
         for each in newer:
             if each not in self._seen and self._places.get(each, place + 1) <= place + LIKELY_PLACES_MAX:
                 current, _ = self._family(each)

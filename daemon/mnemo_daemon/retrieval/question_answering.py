@@ -22,12 +22,16 @@ from mnemo_core.retrieval.answer_judge import AnswerCandidate, AnswerJudge
 from mnemo_core.retrieval.ranking.rankers import Ranker
 from mnemo_core.retrieval.snippets import unwrap
 from mnemo_core.text.dates.local_days import local_time
+from mnemo_core.text.dates.time_mentions import said_at
+from mnemo_core.text.statement_reading import read_statement
 from mnemo_daemon.models.language.task_runner import TaskRunner
 from mnemo_daemon.retrieval.question import Hit, RecallOutcome
 from mnemo_daemon.times import utc_offset
 
 SOURCE_CHARACTERS = 1000  # of a longer text, the passage that answers best is read
 ANSWER_WEIGHTS = Path(__file__).parents[1] / "weights" / "answers.json"  # of the judge of answers
+OWN_SHARE_MIN = 0.85  # of the best score
+WORDS_SHARE_MIN = 0.6  # of the words of the question, without vectors
 CLOSEST_SCORE_MIN = 0.15  # of a memory that is shown instead of an answer
 UNKNOWN = "I don't know."
 
@@ -73,7 +77,7 @@ def answer_question(
     `on_sentence` gets each sentence of the model as soon as it is written and verified, which a later one of the same
     answer can still make void, and must not raise.
     """
-    hits = [hit for hit in recalled.hits if not _is_question_itself(hit, question)]
+    hits = _own_first([hit for hit in recalled.hits if not _is_question_itself(hit, question)], question)
     read = _answer_hits(hits)
     inputs = answer_inputs(question, hits, earlier)
     if inputs is None:
@@ -100,14 +104,44 @@ def answer_question(
     if result.method == "fallback" and (unlikely := _unlikely(inputs, read, recalled.ranker)):
         return unlikely
     sentences = list(map(cited, result.answer.sentences))
+    if result.method == "fallback":
+        sentences[1:1] = _former_value(sentences[0][1][0].hit, read, inputs) if sentences else []
     return AnsweredQuestion(sentences, "llm" if result.method == "llm" else "quotes", result.reason)
+
+
+def _own_first(hits: list[Hit], question: str) -> list[Hit]:
+    """The hits, before them what the person says of themselves where they ask about themselves and the first hit, of
+    somebody else, scores hardly more."""
+    asked = read_statement(question)
+    if not hits or asked.person != "first" or asked.kin or _is_own(hits[0]):
+        return hits
+    least = hits[0].score * OWN_SHARE_MIN
+    close = (hit for hit in hits if hit.score >= least and not (hit.was or hit.perhaps_was))
+    own = next((hit for hit in close if _is_own(hit)), None)
+    return hits if own is None else [own, *(hit for hit in hits if hit is not own)]
+
+
+def _is_own(hit: Hit) -> bool:
+    return read_statement(hit.details.memory.content[:SOURCE_CHARACTERS]).person == "first"
+
+
+def _former_value(hit: Hit, read: Sequence[Hit], inputs: TaskInputs) -> list[CitedSentence]:
+    """What held, or perhaps held, before a quoted memory replaced it: the next hit, where it is such a one."""
+    place = next(at for at, each in enumerate(read) if each is hit) + 1
+    if place == len(read) or not (read[place].was or read[place].perhaps_was):
+        return []
+    memory = hit.details.memory
+    day, _ = local_time(said_at(memory.content, memory.event_at, memory.created_at, utc_offset), utc_offset)
+    quote = inputs.recalled[place].quote or best_sentence(inputs.sources[place], inputs.question)
+    until = f"{'Until' if read[place].was else 'Perhaps until'} {day.day} {day:%B %Y}"
+    return [(f"{until}: {quote}", [QuotedHit(read[place], quote)])]
 
 
 def _unlikely(inputs: TaskInputs, read: Sequence[Hit], ranker: Ranker) -> AnsweredQuestion | None:
     """No answer, with the memory that comes closest, where none is likely to answer; None where one is.
 
     The judge of answers decides by the scores of `auto`. Those of `words`, which ranks where there are no vectors, are
-    no chances: a memory with all words of the question answers it then, as it does where nothing has a score. Who
+    no chances: a memory with most words of the question answers it then, as it does where nothing has a score. Who
     chooses another ranker gets its first hits.
     """
     order = sorted(range(len(read)), key=lambda place: -inputs.recalled[place].score)
@@ -124,7 +158,7 @@ def _unlikely(inputs: TaskInputs, read: Sequence[Hit], ranker: Ranker) -> Answer
     if inputs.earlier and is_close:  # the words that a follow-up took over tell what it is about, and answer nothing
         return None
     if ranker == "words" or not score:
-        is_answered = is_quotable(inputs)
+        is_answered = is_quotable(inputs, WORDS_SHARE_MIN)
     else:
         is_answered = ranker != "auto" or (is_close and _answer_judge().answers(inputs.question, candidates))
     if is_answered:

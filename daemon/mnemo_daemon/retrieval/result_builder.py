@@ -60,9 +60,11 @@ class ResultBuilder:
         with self._store.snapshot() as snapshot:
             reader = CandidateReader(snapshot, context.corpus, found.numbers[context.rows], serving, self.tokens)
             preferences = reader.preferences() if wanted.preferences_first else ()
+            scores = context.scored.scores[context.rows].tolist()
             selected = result_selection.select(
-                found.numbers[rows].tolist(), reader, wanted, context.request.thresholds, preferences
-            )
+                found.numbers[rows].tolist(), reader, wanted, context.request.thresholds, preferences,
+                dict(zip(found.numbers[context.rows].tolist(), scores, strict=True)),
+            )  # fmt: skip
             hits, tokens = [], 0
             for each in selected.chosen:
                 memory = reader.memory(each.number)

@@ -129,19 +129,19 @@ def best_sentence(source: str, text: str) -> str:
 
 
 def quoted_text(text: str, sentence: str, question: str) -> str:
-    """The sentence, or all of a short text where its other sentences have words of the question that this one lacks:
-    "Priya's husband is Arjun. He plays the veena."."""
+    """The sentence, or all of a short text where its other sentences have words of the question that this one lacks, or
+    may tell of the past that is asked for: "Priya's husband is Arjun. He plays the veena."."""
     if len(text) > QUOTED_CHARACTERS or not sentence:
         return sentence
-    wanted = word_stems(question)
-    return text if (wanted & word_stems(text)) - word_stems(sentence) else sentence
+    others = (word_stems(question) & word_stems(text)) - word_stems(sentence)
+    return text if others or asks_for_past(question) else sentence
 
 
-def is_quotable(inputs: TaskInputs) -> bool:
-    """Return whether one of the quotes, which is no question itself, has all words of the question and says enough."""
+def is_quotable(inputs: TaskInputs, share: float = 1.0) -> bool:
+    """Return whether one of the quotes, which is no question itself, has all words of the question, or that share."""
     wanted = word_stems(inputs.question)
     quotes = [quote.text for quote in quote_answer(inputs).sentences if not quote.text.endswith(("?", "？"))]
-    return bool(wanted) and any(wanted <= word_stems(quote) for quote in quotes)
+    return bool(wanted) and any(len(wanted & word_stems(quote)) >= share * len(wanted) for quote in quotes)
 
 
 def _cut_sentence(sentence: str) -> str:
