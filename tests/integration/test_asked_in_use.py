@@ -127,3 +127,8 @@ def test_what_held_before_is_said_behind_it_as_such(client: Client, question: st
     second = ask(client, question).sentences[1].text
     assert former in second
     assert second.startswith(("Until ", "Perhaps until "))
+
+
+def test_what_the_person_says_of_themselves_answers_alone(client: Client) -> None:
+    answer = ask(client, "what am I allergic to?")
+    assert [sentence.text for sentence in answer.sentences] == ["I am allergic to penicillin."]

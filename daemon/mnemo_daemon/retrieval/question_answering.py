@@ -105,6 +105,8 @@ def answer_question(
         return unlikely
     sentences = list(map(cited, result.answer.sentences))
     if result.method == "fallback":
+        if sentences and _asks_of_self(question) and _is_own(sentences[0][1][0].hit):
+            sentences = [each for each in sentences if _is_own(each[1][0].hit)]
         sentences[1:1] = _former_value(sentences[0][1][0].hit, read, inputs) if sentences else []
     return AnsweredQuestion(sentences, "llm" if result.method == "llm" else "quotes", result.reason)
 
@@ -112,13 +114,17 @@ def answer_question(
 def _own_first(hits: list[Hit], question: str) -> list[Hit]:
     """The hits, before them what the person says of themselves where they ask about themselves and the first hit, of
     somebody else, scores hardly more."""
-    asked = read_statement(question)
-    if not hits or asked.person != "first" or asked.kin or _is_own(hits[0]):
+    if not hits or not _asks_of_self(question) or _is_own(hits[0]):
         return hits
     least = hits[0].score * OWN_SHARE_MIN
     close = (hit for hit in hits if hit.score >= least and not (hit.was or hit.perhaps_was))
     own = next((hit for hit in close if _is_own(hit)), None)
     return hits if own is None else [own, *(hit for hit in hits if hit is not own)]
+
+
+def _asks_of_self(question: str) -> bool:
+    asked = read_statement(question)
+    return asked.person == "first" and not asked.kin
 
 
 def _is_own(hit: Hit) -> bool:
