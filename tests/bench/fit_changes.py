@@ -55,7 +55,7 @@ FOLDS = 3
 UNSEEN_EACH = 7  # of so many pairs, one is given without a cosine, as where there is no model
 # Shares of labelled pairs that are no change, or no repetition: hard ones, a few of which are labelled wrong. What is
 # only likely costs an order: on conversations, where hardly anything is replaced, as many as here lower no measure.
-WRONG_ALLOWED = {"certain": 0.01, "likely": 0.14, "same": 0.001}
+WRONG_ALLOWED = {"certain": 0.01, "likely": 0.15, "same": 0.001}
 
 Floats = NDArray[np.float64]
 
