@@ -96,6 +96,8 @@ def test_M26_a_text_whose_facts_cannot_be_read_is_stored_without_any() -> None:
         ("Our Postgres listens on 5433 because 5432 is taken.", ("Our Postgres", "listens on", "5433")),
         ("Otto left, Samira leads the hydrology team now.", ("Samira", "leads", "the hydrology team")),
         ("Mein Bruder hat Zöliakie.", ("Mein Bruder", "hat", "Zöliakie")),
+        ("Mein Bruder hat Zöliakie, ich zum Glück nicht.", ("Mein Bruder", "hat", "Zöliakie")),
+        ("The nightly export runs at 03:15, no longer at 02:30.", ("The nightly export", "runs at", "03:15")),
         ("Ich spiele Bratsche im Kreisorchester.", ("Ich", "spiele", "Bratsche im Kreisorchester")),
         ("Le club compte 22 membres.", ("Le club", "compte", "22 membres")),
         ("Decision: we log cores in LithoLog.", None),

@@ -221,7 +221,7 @@ def test_the_times_that_people_name_are_read() -> None:
         day = dt.date.fromisoformat(row["asked_on"])
         now = int(dt.datetime(day.year, day.month, day.day, 18, tzinfo=BERLIN).timestamp() * 1000)
         found = read_question_time(row["question"], now, zone)
-        read_days = (None, None)
+        read_days: tuple[str | None, str | None] = (None, None)
         if found is not None and found.has_interval:
             until = row["until"] if found.until is None else shown(found.until - 1)  # open: until this day
             read_days = (shown(found.begin), until)

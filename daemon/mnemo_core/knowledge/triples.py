@@ -38,8 +38,12 @@ _PRONOUNS = listed(
     "er sie es ihr ihm du man wer was wie il elle ils elles on tu vous qui él ella ellos tú usted que quien"
 )
 _KEY_WORDS_MAX, _VALUE_WORDS_MAX, _STATE_WORDS_MAX = 5, 8, 16
+_NEGATIONS = english.NEGATIONS | listed("longer nicht kein keine keinen nie pas jamais nunca")
 _SAID_TOO = frozenset({"meine", "as"})  # my, in German; "I work as a nurse"
-_REASON = lazy_pattern(r"(?<![\s,]),?\s+(?:because|instead of|rather than|weil|statt|anstatt|parce que|porque)\b")
+_REASON = lazy_pattern(
+    r"(?<![\s,]),?\s+(?:because|instead of|rather than|weil|statt|anstatt|parce que|porque"
+    r"|(?:and |und )?(?:not|no longer|nicht mehr))\b"
+)
 _PARTS = lazy_pattern(r"[;,]\s+(?:and\s+|und\s+)?")
 _DATED = listed("now currently yesterday")
 _ASIDE = listed("also currently now still already just finally recently really mostly")
@@ -70,8 +74,7 @@ def _of_state(sentence: str) -> Iterator[Triple]:
     """Triples of a sentence that tells how something is: "Car insurance: HUK", "Mein Bruder hat Zöliakie", or parts of
     one that do. Who or what it is about is a named one, the speaker, or a thing with an article."""
     sentence = _REASON.split(sentence, maxsplit=1)[0]
-    bare = {word.casefold().strip(".,;:!") for word in sentence.split()}
-    if bare & (_NOT_SAID - _SAID_TOO) or any(word.endswith("n't") for word in bare) or sentence.endswith(("?", "？")):
+    if sentence.endswith(("?", "？")) or _bare(sentence) & (_NOT_SAID - _SAID_TOO - _NEGATIONS):
         return
     key, colon, value = sentence.rstrip(" .!").partition(": ")
     if colon:
@@ -80,8 +83,13 @@ def _of_state(sentence: str) -> Iterator[Triple]:
             yield Triple(key, "is", value)
         return
     for part in _PARTS.split(sentence.rstrip(" .!")):
-        if (triple := _of_verb(part.split())) is not None:
+        denied = bool(_bare(part) & _NEGATIONS) or "n't" in part.replace("’", "'")
+        if not denied and (triple := _of_verb(part.split())) is not None:
             yield triple
+
+
+def _bare(text: str) -> set[str]:
+    return {word.casefold().strip(".,;:!") for word in text.split()}
 
 
 def _is_key(words: Sequence[str]) -> bool:

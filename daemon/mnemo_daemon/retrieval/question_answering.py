@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 
 from mnemo_core.llm.questions.question_answer import (
     ANSWER,
+    KNOWN_SHARE_MIN,
     SOURCES_MAX,
     AnswerSentence,
     best_sentence,
@@ -31,7 +32,6 @@ from mnemo_daemon.times import utc_offset
 SOURCE_CHARACTERS = 1000  # of a longer text, the passage that answers best is read
 ANSWER_WEIGHTS = Path(__file__).parents[1] / "weights" / "answers.json"  # of the judge of answers
 OWN_SHARE_MIN = 0.85  # of the best score
-WORDS_SHARE_MIN = 0.6  # of the words of the question, without vectors
 CLOSEST_SCORE_MIN = 0.15  # of a memory that is shown instead of an answer
 UNKNOWN = "I don't know."
 
@@ -147,7 +147,7 @@ def _unlikely(inputs: TaskInputs, read: Sequence[Hit], ranker: Ranker) -> Answer
     """No answer, with the memory that comes closest, where none is likely to answer; None where one is.
 
     The judge of answers decides by the scores of `auto`. Those of `words`, which ranks where there are no vectors, are
-    no chances: a memory with most words of the question answers it then, as it does where nothing has a score. Who
+    no chances: a memory with half of the words of the question answers it then, as it does where nothing has a score. Who
     chooses another ranker gets its first hits.
     """
     order = sorted(range(len(read)), key=lambda place: -inputs.recalled[place].score)
@@ -164,7 +164,7 @@ def _unlikely(inputs: TaskInputs, read: Sequence[Hit], ranker: Ranker) -> Answer
     if inputs.earlier and is_close:  # the words that a follow-up took over tell what it is about, and answer nothing
         return None
     if ranker == "words" or not score:
-        is_answered = is_quotable(inputs, WORDS_SHARE_MIN)
+        is_answered = is_quotable(inputs, KNOWN_SHARE_MIN)
     else:
         is_answered = ranker != "auto" or (is_close and _answer_judge().answers(inputs.question, candidates))
     if is_answered:
