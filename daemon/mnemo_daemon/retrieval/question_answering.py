@@ -147,8 +147,8 @@ def _unlikely(inputs: TaskInputs, read: Sequence[Hit], ranker: Ranker) -> Answer
     """No answer, with the memory that comes closest, where none is likely to answer; None where one is.
 
     The judge of answers decides by the scores of `auto`. Those of `words`, which ranks where there are no vectors, are
-    no chances: a memory with half of the words of the question answers it then, as it does where nothing has a score. Who
-    chooses another ranker gets its first hits.
+    no chances: a memory with half of the words of the question answers it then, as it does where nothing has a score.
+    Who chooses another ranker gets its first hits.
     """
     order = sorted(range(len(read)), key=lambda place: -inputs.recalled[place].score)
     candidates = [
