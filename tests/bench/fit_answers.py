@@ -36,7 +36,7 @@ FIRST_DAY = 15  # texts of a life, which is asked about with so few too
 CONVERSATIONS_EACH = 3  # of so many conversations, one is asked about
 # The least chance of an answer: a wrong one costs half of what a right one is worth, since what comes closest is shown
 # in any case.
-BAR = 0.2
+BAR = 0.15
 
 
 KINDS: dict[str, Callable[[str], bool]] = {

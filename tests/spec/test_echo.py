@@ -148,6 +148,9 @@ def test_a_changed_line_leaves_nothing(number: int) -> None:
         "You mentioned that Anna lives in Lisbon with two cats.",
         "According to my notes: Anna lives in Lisbon with two cats.",
         "I remember that Anna lives in Lisbon, with two cats!",
+        "Until 28 November 2026: Anna lives in Lisbon with two cats.",
+        "Perhaps until 3 May 2026: Anna lives in Lisbon with two cats.",
+        "The closest memory says: Anna lives in Lisbon with two cats.",
         "Anna lives in Lisbon with her two cats."[:20] + " with two cats.",
     ],
 )

@@ -18,6 +18,8 @@ from mnemo_core.text.statement_reading import StatementWords, matched, read_stat
 
 READ_CHARACTERS: Final = 1000  # of the question and of each text
 HITS_MAX: Final = 8  # that are compared with the first
+WANTED_MAX: Final = 8  # words of a question that are counted
+WORDS_MIN: Final = 4  # of a question that a quote answers by having them all: in lives 18 of 20 such quotes do
 _ASKED = (
     "when", "where", "who", "what", "which", "how_many", "how_long", "why", "how", "yes_no", "is_keywords",
     "first_person",
@@ -61,7 +63,10 @@ class AnswerJudge:
 
     def answers(self, question: str, hits: Sequence[AnswerCandidate]) -> bool:
         """Return whether the quote of the first hit is likely enough to answer. hits: the best first, one at least."""
-        return self.chance_of(answer_features(question, hits)) >= self._bar
+        features = answer_features(question, hits)
+        chance = self.chance_of(features)
+        has_all = features["all in quote"] and features["wanted"] >= WORDS_MIN / WANTED_MAX
+        return chance >= self._bar or bool(has_all and chance)
 
     def chance_of(self, features: Mapping[str, float]) -> float:
         """The probability of an answer by the features of a question; 0 where the memory is of other relatives, or
@@ -82,12 +87,13 @@ def answer_features(question: str, hits: Sequence[AnswerCandidate]) -> dict[str,
     asked = read_statement(question)
     texts = [read_statement(hit.text[:READ_CHARACTERS]) for hit in hits]
     quote = read_statement(hits[0].quote[:READ_CHARACTERS])
-    wanted = [word for word in dict.fromkeys(asked.content) if word not in _EMPTY_STEMS]
+    asks = analyze_query(question)
+    empty = _EMPTY_STEMS | {"long"} if asks.how_long else _EMPTY_STEMS
+    wanted = [word for word in dict.fromkeys(asked.content) if word not in empty]
     held = [sum(bool(matched(word, text.content)) for text in texts) for word in wanted]
     rarity = {
         word: 1 - max(count - 1, 0) / (HITS_MAX - 1) + _RARITY_MIN for word, count in zip(wanted, held, strict=True)
     }
-    asks = analyze_query(question)
     features = {f"asks {name}": float(getattr(asks, name)) for name in _ASKED}
     features["asks past"] = float(asks_for_past(question))
     features |= _of_words(wanted, rarity, asked, texts[0], quote)
@@ -132,7 +138,7 @@ def _of_words(
     other = [word for word in in_text if word not in names]
     whole = sum(rarity.values()) or 1.0
     return {
-        "wanted": min(len(wanted), 8) / 8,
+        "wanted": min(len(wanted), WANTED_MAX) / WANTED_MAX,
         "share in quote": _share(word in in_quote for word in wanted),
         "rare share in quote": sum(rarity[word] for word in in_quote) / whole,
         "rare share in text": sum(rarity[word] for word in in_text) / whole,

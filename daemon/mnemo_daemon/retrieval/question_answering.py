@@ -132,7 +132,7 @@ def _is_own(hit: Hit) -> bool:
 
 
 def _former_value(hit: Hit, read: Sequence[Hit], inputs: TaskInputs) -> list[CitedSentence]:
-    """What held, or perhaps held, before a quoted memory replaced it: the next hit, where it is such a one."""
+    """The value that held, or perhaps held, before a quoted memory replaced it: the next hit, where it is one."""
     place = next(at for at, each in enumerate(read) if each is hit) + 1
     if place == len(read) or not (read[place].was or read[place].perhaps_was):
         return []

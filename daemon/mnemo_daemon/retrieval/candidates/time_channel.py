@@ -48,7 +48,7 @@ class TimeMatch(NamedTuple):
         return is_among(self.inside, numbers)
 
     def when(self, number: int) -> int:
-        """When one in scope happened, ms."""
+        """The time at which one in scope happened, ms."""
         return int(self.at[np.searchsorted(self.numbers, number)])
 
     def place_of(self, number: int) -> tuple[bool | None, int | None]:
