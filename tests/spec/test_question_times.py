@@ -228,3 +228,9 @@ def test_the_times_that_people_name_are_read() -> None:
         if read_days != (row["from"], row["until"]):
             wrong.append((row["question"], *read_days))
     assert len(wrong) <= WRONG_MAX, wrong
+
+
+def test_what_a_question_for_an_order_is_about_keeps_its_quotes_and_paths() -> None:
+    found = read('When did I last edit "main.py" in /etc/hosts.d/web?')
+    assert found is not None
+    assert (found.order, found.rest) == ("last", 'When did I edit "main.py" in /etc/hosts.d/web?')

@@ -81,3 +81,25 @@ def test_being_inside_adds_six_to_the_log_odds() -> None:
     assert raised.tolist() == pytest.approx([6.0, 2.1972, 6.9068], abs=1e-3)
     few = time_placement.with_bonus(np.array([0.5, 0.5], np.float32), np.array([True, False]), 1)
     assert few.tolist() == pytest.approx([6 + 0.75 * 4.60517, 0.0], abs=1e-3)
+
+
+def test_of_events_that_score_alike_the_last_or_the_first_comes_first() -> None:
+    scores = np.array([0.5, 0.4, 0.1, 0.6, 0.5], np.float32)
+    at = np.array([3 * DAY, -5 * DAY, 4 * DAY, 9 * DAY, time_placement.NEVER])  # the last but one is to come
+    none, tells = np.zeros(5, np.float32), np.ones(5, np.bool_)
+    found = [
+        time_placement.order_events(scores, none, tells, at, 8 * DAY, is_last_first=each).tolist()
+        for each in (True, False)
+    ]
+    assert found == [[0, 1], [1, 0]]  # also what happened before 1970
+
+
+def test_an_event_counts_by_the_words_that_it_holds_and_hardly_where_it_fell_through() -> None:
+    scores, at = np.array([0.2, 0.4], np.float32), np.array([3 * DAY, 4 * DAY])
+    covered = np.array([1.0, 0.0], np.float32)
+    fell_through = np.array([True, False])
+    found = time_placement.order_events(scores, covered, fell_through, at, 8 * DAY, is_last_first=True)
+    assert found.tolist() == [0]
+    assert (
+        time_placement.order_events(scores[:0], covered[:0], fell_through[:0], at[:0], 0, is_last_first=True).size == 0
+    )

@@ -16,6 +16,9 @@ BONUS = 6.0  # on the log-odds for being inside; 1 to 3 were too little and 12 t
 FEW_WEIGHT = 0.75  # of the logarithm of MANY to the number of memories inside: of few, each is the likelier one
 MANY = 100
 ODDS_MAX = 30.0
+ORDER_SHARE_MIN = 0.3  # of the best score, for an event to be among those that are put in order [measured]
+COVERED_WEIGHT = 2.0  # of the share of the question's words that its text holds
+NO_EVENT_FACTOR = 0.1  # for a text that tells of none
 NEVER = -(1 << 62)  # ms; the time of what happened at no known one
 
 Bools = NDArray[np.bool_]
@@ -92,6 +95,22 @@ def order_in_time(
     at = placement.at[inside]
     days = np.zeros(len(at), np.int64) if centre is None else np.abs((at - centre) // DAY_MS)
     return inside[np.lexsort((inside, -at if newest_first else at, days, placement.is_behind[inside]))]
+
+
+def order_events(
+    scores: Floats, covered: Floats, tells: Bools, at: Times, now: int, *, is_last_first: bool
+) -> NDArray[np.intp]:
+    """The places of the events that a question for an order is about, in that order: those of the past that score
+    nearly as high as the best of them. All arrays have a row for each memory.
+
+    scores: by the question without the words of the order. covered: 0..1, the share of its words that each text holds.
+    tells: it may tell of an event. at: when it happened, ms.
+    """
+    weighed = scores * (1 + COVERED_WEIGHT * covered) * np.where(tells, 1.0, NO_EVENT_FACTOR)
+    past = np.flatnonzero((at > NEVER) & (at <= now))
+    chosen = past[weighed[past] >= ORDER_SHARE_MIN * weighed[past].max(initial=0.0)]
+    ordered: NDArray[np.intp] = chosen[np.argsort(-at[chosen] if is_last_first else at[chosen], kind="stable")]
+    return ordered
 
 
 def with_bonus(scores: Floats, is_inside: Bools, count: int) -> Floats:

@@ -132,23 +132,23 @@ def _is_own(hit: Hit) -> bool:
 
 
 def _former_value(hit: Hit, read: Sequence[Hit], inputs: TaskInputs) -> list[CitedSentence]:
-    """The value that held, or perhaps held, before a quoted memory replaced it: the next hit, where it is one."""
-    place = next(at for at, each in enumerate(read) if each is hit) + 1
-    if place == len(read) or not (read[place].was or read[place].perhaps_was):
+    """The value that held, or perhaps held, before the first hit replaced it: the next one, where it is an older value
+    of one before it, which can only be the first."""
+    if hit is not read[0] or len(read) < 2 or not (read[1].was or read[1].perhaps_was):
         return []
-    memory = hit.details.memory
+    memory, former = hit.details.memory, read[1]
     day, _ = local_time(said_at(memory.content, memory.event_at, memory.created_at, utc_offset), utc_offset)
-    quote = inputs.recalled[place].quote or best_sentence(inputs.sources[place], inputs.question)
-    until = f"{'Until' if read[place].was else 'Perhaps until'} {day.day} {day:%B %Y}"
-    return [(f"{until}: {quote}", [QuotedHit(read[place], quote)])]
+    quote = inputs.recalled[1].quote or best_sentence(inputs.sources[1], inputs.question)
+    until = f"{'Until' if former.was else 'Perhaps until'} {day.day} {day:%B %Y}"
+    return [(f"{until}: {quote}", [QuotedHit(former, quote)])]
 
 
 def _unlikely(inputs: TaskInputs, read: Sequence[Hit], ranker: Ranker) -> AnsweredQuestion | None:
     """No answer, with the memory that comes closest, where none is likely to answer; None where one is.
 
     The judge of answers decides by the scores of `auto`. Those of `words`, which ranks where there are no vectors, are
-    no chances: a memory with half of the words of the question answers it then, as it does where nothing has a score.
-    Who chooses another ranker gets its first hits.
+    no chances: a memory with half of the words of the question answers it then. Where nothing has a score, it has to
+    have all of them. Who chooses another ranker gets its first hits.
     """
     order = sorted(range(len(read)), key=lambda place: -inputs.recalled[place].score)
     candidates = [
@@ -164,7 +164,7 @@ def _unlikely(inputs: TaskInputs, read: Sequence[Hit], ranker: Ranker) -> Answer
     if inputs.earlier and is_close:  # the words that a follow-up took over tell what it is about, and answer nothing
         return None
     if ranker == "words" or not score:
-        is_answered = is_quotable(inputs, KNOWN_SHARE_MIN)
+        is_answered = is_quotable(inputs, KNOWN_SHARE_MIN if ranker == "words" and score else 1.0)
     else:
         is_answered = ranker != "auto" or (is_close and _answer_judge().answers(inputs.question, candidates))
     if is_answered:

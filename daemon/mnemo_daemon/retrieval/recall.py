@@ -10,6 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from mnemo_client.protocol.retrieval import WhyAnswer
 from mnemo_core.retrieval.ranking import rankers
+from mnemo_core.text.dates.question_times import content_words
 from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.models.cross_encoder import CrossEncoderService
@@ -94,7 +95,7 @@ class Recall:
     def run(self, question: Question) -> RecallContext:
         """Run every stage of the recall."""
         timer = StageTimer()
-        if question.time is not None and question.time.order and question.time.rest:
+        if question.time is not None and question.time.order and content_words(question.time.rest):
             # "Last" and "first" are no words of what happened.
             shown = question.excerpt_query or question.query
             question = question._replace(query=question.time.rest, excerpt_query=shown)

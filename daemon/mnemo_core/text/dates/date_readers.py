@@ -142,11 +142,11 @@ def read_date(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
 
 
 def _figure(written: str) -> int:
-    """A number under 100 in digits, as an ordinal of a day, or in Chinese: 二十一 is 21."""
+    """A number under 100 in digits, as an ordinal, or in Chinese: 二十一 is 21."""
     if written.isdecimal():
         return int(written)
-    if day := words.DAYS_OF_MONTH.get(written.lower()):
-        return day
+    if ordinal := words.DAYS_OF_MONTH.get(written.lower()) or words.ORDINALS.get(written.lower()):
+        return ordinal
     tens, ten, ones = written.rpartition("十")
     return (words.COUNTS.get(tens, 1) * 10 if ten else 0) + words.COUNTS.get(ones, 0)
 
@@ -263,9 +263,7 @@ def read_day_of_month(match: re.Match[str], saying: Utterance) -> TimeCandidate 
 def read_day_of_unit(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
     """The first of this month, the 20th of last month."""
     groups = match.groupdict()
-    number = (
-        (words.DAYS_OF_MONTH | words.ORDINALS)[groups["nth"].lower()] if groups.get("nth") else _figure(groups["d"])
-    )
+    number = _figure(groups.get("nth") or groups["d"])
     shift = match["shift"].lower()
     months = words.UNITS_CJK[shift][1] if shift in words.UNITS_CJK else words.SHIFTS[shift]
     month = month_start(saying.day.year, saying.day.month + months)
@@ -410,7 +408,7 @@ def read_season(match: re.Match[str], saying: Utterance) -> TimeCandidate | None
 def read_quarter(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
     """Q3 2025, the third quarter; without a year the last or the coming one, by the verbs."""
     groups = match.groupdict()
-    number = words.ORDINALS[groups["word"].lower()] if groups.get("word") else _figure(groups["q"])
+    number = _figure(groups.get("word") or groups["q"])
     length = 6 if groups.get("half") or match.group()[0] in "hH" else 3
     first = 1 + length * (number - 1)
     if first > 12:

@@ -85,13 +85,14 @@ def read_question_time(text: str, now: int, zone: Zone, *, is_prompt: bool = Fal
         return None
     if _ELSEWHERE.search(text):
         return None
-    cut = _KEEP_OUTS.sub(_blank, masked(_asking(text, is_prompt=is_prompt)))
+    asking = _asking(text, is_prompt=is_prompt)
+    cut = _KEEP_OUTS.sub(_blank, masked(asking))
     saying = Utterance(cut, now, zone, is_question=True)
     named = [each for each in read_candidates(saying) if _is_interval(each)]
     one = _joined(named, cut)
     order = _order(cut, named) if has_order else ""
     if one is None:
-        return QuestionTime(None, None, "", _without_order(cut), order) if order else None
+        return QuestionTime(None, None, "", _without_order(asking), order) if order else None
     start = _start(cut, one)
     rest = f"{text[:start]} {text[one.end :]}"
     rest = _without_order(rest) if order else rest
