@@ -144,3 +144,10 @@ def test_a_prompt_that_asks_nothing_names_no_time(client: Client, diary: str) ->
     asked = client.hook("prompt", prompt="Add a test. What did I do on 15 August?", namespace=diary)
     assert "===" not in (told.context or "")
     assert "=== Saturday, 15 August" in (asked.context or "")
+
+
+def test_what_fell_through_did_not_happen_last(client: Client) -> None:
+    namespace, happened = f"ns-{uuid.uuid4().hex[:8]}", "Went swimming with Oleg, cold water."
+    client.remember(happened, namespace=namespace, event_at="2026-11-03")
+    client.remember("Swimming with Ute fell through.", namespace=namespace, event_at="2026-11-09")
+    assert texts(ask(client, namespace, "when did I last go swimming?"))[0] == happened

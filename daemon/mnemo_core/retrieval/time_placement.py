@@ -18,7 +18,7 @@ MANY = 100
 ODDS_MAX = 30.0
 ORDER_SHARE_MIN = 0.3  # of the best score, for an event to be among those that are put in order [measured]
 COVERED_WEIGHT = 2.0  # of the share of the question's words that its text holds
-NO_EVENT_FACTOR = 0.1  # for a text that tells of none
+NO_EVENT_FACTOR = 0.03  # for a text that tells of none
 NEVER = -(1 << 62)  # ms; the time of what happened at no known one
 
 Bools = NDArray[np.bool_]
