@@ -30,6 +30,7 @@ NAMES = {
     "question": "question",
 }
 PENALTY = 2.0
+HEAD = "Weights of the kinds of statements (ingest/statement_kind), written by tests/bench/fit_kinds.py."
 
 
 def labelled(path: Path) -> list[tuple[str, str]]:
@@ -37,36 +38,37 @@ def labelled(path: Path) -> list[tuple[str, str]]:
     return [(row["text"], NAMES[row["kind"]]) for row in rows]
 
 
-def _table(texts: Sequence[str]) -> Any:
+def table_of(texts: Sequence[str], size: int = ROWS) -> Any:
     from scipy.sparse import csr_matrix
 
     cells = [
-        (at, feature_row(name), value)
+        (at, feature_row(name, size), value)
         for at, text in enumerate(texts)
         for name, value in dict(kind_features(text)).items()
     ]
     rows, columns, values = zip(*cells, strict=True)
-    return csr_matrix((values, (rows, columns)), shape=(len(texts), ROWS))
+    return csr_matrix((values, (rows, columns)), shape=(len(texts), size))
 
 
-def fitted(rows: Sequence[tuple[str, str]]) -> Any:
+def fitted(rows: Sequence[tuple[str, str]], labels: Sequence[str] = KINDS, size: int = ROWS) -> Any:
+    """The model of texts with their labels; size: the rows of its table."""
     from sklearn.linear_model import LogisticRegression
 
     return LogisticRegression(C=PENALTY, max_iter=1000).fit(
-        _table([text for text, _ in rows]), [KINDS.index(kind) for _, kind in rows]
+        table_of([text for text, _ in rows], size), [labels.index(label) for _, label in rows]
     )
 
 
-def write(model: Any) -> None:
+def write(model: Any, path: Path, head: str) -> None:
     """The weights as bytes: one step is a hundred and twenty-seventh of the largest."""
     scale = float(np.abs(model.coef_).max() / 127)
     table = np.round(model.coef_.T / scale).astype(np.int8)
     lines = textwrap.wrap(base64.b64encode(table.tobytes()).decode(), 120)
-    head = "# Weights of the kinds of statements (ingest/statement_kind), written by tests/bench/fit_kinds.py."
     numbers = " ".join(f"{each:.6g}" for each in (scale, *model.intercept_))
-    WEIGHTS.write_text(
-        "\n".join([head, "", "[scale and bias]", numbers, "", "[weights]", *lines, ""]), encoding="utf-8"
+    path.write_text(
+        "\n".join([f"# {head}", "", "[scale and bias]", numbers, "", "[weights]", *lines, ""]), encoding="utf-8"
     )
+    print(f"wrote {path.name}, {path.stat().st_size // 1024} KB")
 
 
 def measure(folder: Path) -> None:
@@ -94,12 +96,11 @@ def main() -> None:
         measure(options.judge)
         return
     rows, tuning = labelled(LABELLED / "kinds.jsonl"), labelled(LABELLED / "tuning" / "sentences.jsonl")
-    found = fitted(rows).predict(_table([text for text, _ in tuning]))
+    found = fitted(rows).predict(table_of([text for text, _ in tuning]))
     right = sum(KINDS[each] == kind for each, (_, kind) in zip(found, tuning, strict=True))
     print(f"tuning half: {right} of {len(tuning)}")
     if options.write:
-        write(fitted([*rows, *tuning]))
-        print(f"wrote {WEIGHTS.name}, {WEIGHTS.stat().st_size // 1024} KB")
+        write(fitted([*rows, *tuning]), WEIGHTS, HEAD)
 
 
 if __name__ == "__main__":

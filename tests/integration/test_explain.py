@@ -53,7 +53,7 @@ def test_the_candidates_are_in_the_order_of_their_ranks_with_their_outcome(clien
     assert trace.dropped == {"beyond_top_k": 3}
     assert [each.score for each in trace.candidates[:2]] == [memory.score for memory in answer.memories]
     first = trace.candidates[0]
-    assert (first.holds, first.channels) == (["ferry", "island", "leave"], ["words", "vectors"])
+    assert (first.holds, first.channels) == (["ferry", "island", "leave"], ["words", "vectors", "facts"])
     assert first.why[0] == "has ferry, island, leave" or first.why[0].startswith("close in meaning (0.")
     assert trace.words == ["ferry", "island", "leave"]
     assert {"filter", "embed", "vectors", "words", "features", "rank", "fetch"} <= set(trace.stages_ms)
@@ -62,8 +62,8 @@ def test_the_candidates_are_in_the_order_of_their_ranks_with_their_outcome(clien
 def test_each_channel_tells_its_hits_best_first_with_scores_and_ranks(client: Client) -> None:
     _, trace = explained(client)
     words, vectors, *others = trace.channels
-    assert [each.name for each in trace.channels] == ["words", "vectors", "neighbours", "core"]
-    assert [each.hits for each in others] == [[], []]
+    assert [each.name for each in trace.channels] == ["words", "vectors", "neighbours", "core", "facts"]
+    assert [bool(each.hits) for each in others] == [False, False, True]
     by_id = {each.id: each for each in trace.candidates}
     for channel in (words, vectors):
         scores = [hit.score for hit in channel.hits]
@@ -195,7 +195,7 @@ def test_as_of_another_time_the_memories_of_then_are_explained(client: Client) -
 
 def test_without_vectors_the_trace_has_no_vector_channel(client: Client) -> None:
     _, trace = explained(client, ranker="words")
-    assert [channel.name for channel in trace.channels] == ["words", "neighbours", "core"]
+    assert [channel.name for channel in trace.channels] == ["words", "neighbours", "core", "facts"]
     (candidate,) = trace.candidates
     assert candidate.similarity is None
     assert list(candidate.features) == ["words_held"]

@@ -100,7 +100,21 @@ def test_M26_a_text_whose_facts_cannot_be_read_is_stored_without_any() -> None:
         ("The nightly export runs at 03:15, no longer at 02:30.", ("The nightly export", "runs at", "03:15")),
         ("Ich spiele Bratsche im Kreisorchester.", ("Ich", "spiele", "Bratsche im Kreisorchester")),
         ("Le club compte 22 membres.", ("Le club", "compte", "22 membres")),
-        ("Decision: we log cores in LithoLog.", None),
+        ("Decision: we log cores in LithoLog.", ("We", "log", "cores in LithoLog")),
+        ("Decision: letters are kept for ten years.", ("Letters", "are kept for", "ten years")),
+        ("Ravi's got a nut allergy.", ("Ravi", "has", "a nut allergy")),
+        ("I'm colour-blind", ("I", "am", "colour-blind")),
+        ("Since the merger Ana reports to Lou instead of Kim.", ("Ana", "reports to", "Lou")),
+        ("Bug reports live in Linear.", ("Bug reports", "live in", "Linear")),
+        ("Every invoice needs two signatures.", ("Every invoice", "needs", "two signatures")),
+        ("The spare key is taped under the bench.", ("The spare key", "is taped under", "the bench")),
+        (
+            "Pfandflaschen verfallen bei uns nach drei Jahren.",
+            ("Pfandflaschen", "verfallen bei", "uns nach drei Jahren"),
+        ),
+        ("Name every branch after its ticket.", ("I", "ask", "Name every branch after its ticket")),
+        ("Bitte antworte immer auf Deutsch.", ("I", "ask", "Bitte antworte immer auf Deutsch")),
+        ("Never book me before ten.", None),
         ("Otto: I will come tomorrow", None),
         ("10:30: meeting with Ben", None),
         (": nothing", None),
@@ -115,6 +129,12 @@ def test_a_triple_of_the_graph_is_of_something_named_and_says_what_it_is(
     text: str, triple: tuple[str, str, str] | None
 ) -> None:
     assert stated_triples(text) == (() if triple is None else (triple,))
+
+
+def test_each_clause_of_a_note_with_one_subject_is_a_triple() -> None:
+    assert stated_triples("Momo, our dog, is nine and gets half a tablet; she has a chip.") == (
+        ("Momo", "is", "our dog"), ("Momo", "is", "nine"), ("Momo", "gets", "half a tablet"), ("Momo", "has", "a chip"),
+    )  # fmt: skip
 
 
 def test_the_speaker_is_the_subject_of_what_is_said_in_the_first_person() -> None:

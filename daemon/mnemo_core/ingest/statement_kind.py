@@ -1,8 +1,8 @@
 """The kind of a statement by its words: a state, an event, an instruction, a moment, or a question. SPEC 5.4
 
-A linear model of words, pairs of words, endings and the signs of a reading. Its weights are fitted to labelled
-statements (`tests/bench/fit_kinds.py`) and kept in a table that features are hashed into, so that no list of words is
-needed.
+A linear model of words, pairs of words, endings and the signs of a reading, which other labels of a text use as well.
+Its weights are fitted to labelled statements (`tests/bench/fit_kinds.py`) and kept in a table that features are hashed
+into, so that no list of words is needed.
 """
 
 import base64
@@ -32,28 +32,44 @@ _LONG = 15.0  # words of a statement of ordinary length
 
 
 class StatementKind(NamedTuple):
-    """The most probable kind of a statement, and the probabilities of KINDS."""
+    """The most probable label of a text, and the probabilities of all, in the order of the labels."""
 
     name: str
     probabilities: tuple[float, ...]
 
 
-def _kind(text: str) -> StatementKind:
-    weights, bias = _weights()
-    found = dict(kind_features(text))
-    rows = [feature_row(name) for name in found]
-    scores = np.array([*found.values()], np.float32) @ weights[rows] + bias
-    odds = np.exp(scores - scores.max())
-    probabilities = tuple((odds / odds.sum()).tolist())
-    return StatementKind(KINDS[int(np.argmax(scores))], probabilities)
+class LinearTextModel:
+    """A linear model of the features of a text, whose weights stand in a lexicon."""
+
+    def __init__(self, weights: str, labels: Sequence[str], rows: int) -> None:
+        """weights: the name of the lexicon; rows: of its table."""
+        self._name, self._labels, self._rows = weights, labels, rows
+
+    def __call__(self, text: str) -> StatementKind:
+        weights, bias = self._weights
+        found = dict(kind_features(text))
+        rows = [feature_row(name, self._rows) for name in found]
+        scores = np.array([*found.values()], np.float32) @ weights[rows] + bias
+        odds = np.exp(scores - scores.max())
+        probabilities = tuple((odds / odds.sum()).tolist())
+        return StatementKind(self._labels[int(np.argmax(scores))], probabilities)
+
+    @functools.cached_property
+    def _weights(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """The table (rows, labels) and the bias (labels)."""
+        scale, *bias = (float(each) for each in lexicon.lines(self._name, "scale and bias")[0].split())
+        table = np.frombuffer(base64.b64decode("".join(lexicon.lines(self._name, "weights"))), np.int8)
+        table = table.reshape(self._rows, len(self._labels))
+        return table.astype(np.float32) * np.float32(scale), np.array(bias, np.float32)
 
 
-statement_kind = TextCache(_kind, READ_CHARACTERS)  # the kind of a text of a sentence or two
+# The kind of a text of a sentence or two.
+statement_kind = TextCache(LinearTextModel("kinds", KINDS, ROWS), READ_CHARACTERS)
 
 
-def feature_row(name: str) -> int:
-    """The row of the table that a feature has, which it may share with others."""
-    return zlib.crc32(name.encode()) % ROWS
+def feature_row(name: str, rows: int = ROWS) -> int:
+    """The row of a table of so many that a feature has, which it may share with others."""
+    return zlib.crc32(name.encode()) % rows
 
 
 def kind_features(text: str) -> Iterator[tuple[str, float]]:
@@ -105,11 +121,3 @@ def _tense(words: Sequence[str]) -> Iterator[tuple[str, float]]:
             return
     if words and words[0] in _BASES:
         yield "verb:base first", 1.0
-
-
-@functools.cache
-def _weights() -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """The table (ROWS, kinds) and the bias (kinds)."""
-    scale, *bias = (float(each) for each in lexicon.lines("kinds", "scale and bias")[0].split())
-    table = np.frombuffer(base64.b64decode("".join(lexicon.lines("kinds", "weights"))), np.int8)
-    return table.reshape(ROWS, len(KINDS)).astype(np.float32) * np.float32(scale), np.array(bias, np.float32)

@@ -4,15 +4,17 @@ The rules of `statements` read every plain sentence, also "the room was electric
 they are about: a person, the speaker, a thing with a name, and say more of it than how it is.
 """
 
+import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
-from mnemo_core.ingest.statement_kind import statement_kind
+from mnemo_core.ingest.statement_kind import KINDS, statement_kind
 from mnemo_core.knowledge.entity_names import names_in
 from mnemo_core.text import lexicon
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.lexicon import listed
 from mnemo_core.text.segmentation import sentences
-from mnemo_core.text.syntax import english
+from mnemo_core.text.syntax import clauses, english
 from mnemo_core.text.syntax.statements import Statement, Triple, extract_statements
 
 TEXT_CHARS_MAX = 2000  # of a longer text, no facts are read with the text: it is a document, see `infer`
@@ -44,7 +46,25 @@ _REASON = lazy_pattern(
     r"(?<![\s,]),?\s+(?:because|instead of|rather than|weil|statt|anstatt|parce que|porque"
     r"|(?:and |und )?(?:not|no longer|nicht mehr))\b"
 )
-_PARTS = lazy_pattern(r"[;,]\s+(?:and\s+|und\s+)?")
+_LABEL = lazy_pattern(
+    r"^(?:decision|beschluss|entscheidung|fyi|note|notiz|reminder|policy|rule|regel)\b:?\s+", re.IGNORECASE
+)
+_ASIDE_PHRASE = lazy_pattern(r"([A-Z][\w-]+), ((?:my|our|mein|meine|unser|unsere) [\w -]{1,40}), (?=[a-z])")
+_GERMAN_VERB = lazy_pattern(r"[a-zäöüß]{2,}(?:t|en|eln|ern)")
+_NO_VERBS_DE = listed("mit seit nicht zeit heute weit gut nächsten letzten gegen wegen neben zwischen neuen")
+_LEADS = listed("since that so after from on for in at until as seit ab für im in am bis nach bei unter with")
+_INSTRUCTION_WORDS_MAX = 24
+_ASKED_MIN = 0.8  # probability that a text is an instruction, from which it is one as a whole
+_OWN_STATE_WORDS_MAX = 3
+_KIND_FIRST = listed(
+    "a an my our the mein meine unser unsere ein eine der die un une mon ma notre le la el mi nuestro nuestra"
+)
+_AGAIN = listed("it he she they er sie es il elle él ella")
+_PASSIVE = english.BE | {"gets", "get"}
+_IS_SAID = listed("deaf allergic vegan vegetarian married pregnant left-handed blind retired")
+_PARTS = lazy_pattern(
+    r"[;,]\s+(?:and\s+|und\s+|so\s+)?|(?<!\s)\s+(?:and|und)\s+(?=(?:[a-z]+s|hat|ist|gehört|bekommt)\s)"
+)
 _DATED = listed("now currently yesterday")
 _ASIDE = listed("also currently now still already just finally recently really mostly")
 
@@ -55,11 +75,15 @@ def stated_triples(text: str, speaker: str = "") -> tuple[Triple, ...]:
     if len(text) > TEXT_CHARS_MAX:
         return ()
     parts = sentences(text)
-    tells_state = not speaker and len(parts) <= STATED_SENTENCES_MAX and statement_kind(text).name == "state"
+    kind = statement_kind(text) if not speaker and len(parts) <= STATED_SENTENCES_MAX else None
+    is_note = kind is not None and kind.name in ("state", "instruction")
+    asks = kind is not None and kind.probabilities[KINDS.index("instruction")] >= _ASKED_MIN
     found = (
         triple
         for part in parts
-        for triple in [*_of_sentence(part, speaker)] or (_of_state(part) if tells_state else ())
+        for triple in [*_of_sentence(part, speaker)]
+        or (is_note and [*_of_state(part)])
+        or (_of_instruction(part) if asks else ())
     )
     return tuple(dict.fromkeys(found))[:TRIPLES_MAX]
 
@@ -73,19 +97,77 @@ def _of_sentence(sentence: str, speaker: str) -> Iterator[Triple]:
 def _of_state(sentence: str) -> Iterator[Triple]:
     """Triples of a sentence that tells how something is: "Car insurance: HUK", "Mein Bruder hat Zöliakie", or parts of
     one that do. Who or what it is about is a named one, the speaker, or a thing with an article."""
-    sentence = _REASON.split(sentence, maxsplit=1)[0]
-    if sentence.endswith(("?", "？")) or _bare(sentence) & (_NOT_SAID - _SAID_TOO - _NEGATIONS):
+    sentence = _REASON.split(sentence, maxsplit=1)[0].rstrip(" .!")
+    if label := _LABEL.match(sentence):
+        sentence = sentence[label.end() :]
+        sentence = sentence[:1].upper() + sentence[1:]
+    if sentence.endswith(("?", "？")) or _bare(sentence) & (_NOT_SAID - _SAID_TOO - _NEGATIONS - _LEADS):
         return
-    key, colon, value = sentence.rstrip(" .!").partition(": ")
+    key, colon, value = sentence.partition(": ")
     if colon:
         words, said = key.split(), value.split()
         if _is_key(words) and 0 < len(said) <= _VALUE_WORDS_MAX and not _says_something(said[0].casefold()):
             yield Triple(key, "is", value)
         return
-    for part in _PARTS.split(sentence.rstrip(" .!")):
+    if aside := _ASIDE_PHRASE.match(sentence):
+        yield Triple(aside[1], "is", aside[2])
+        sentence = f"{aside[1]} {sentence[aside.end() :]}"
+    subject = ""
+    for part in _PARTS.split(_without_lead(sentence)):
         denied = bool(_bare(part) & _NEGATIONS) or "n't" in part.replace("’", "'")
-        if not denied and (triple := _of_verb(part.split())) is not None:
+        if denied:
+            continue
+        words = _words(part)
+        if len(words) < 2:
+            continue
+        if subject and words[0].casefold() in _AGAIN:
+            words[0] = subject
+        elif subject and words[0] in _STATE_VERBS | english.BASE_OF_THIRD.keys():
+            words.insert(0, subject)
+        triple = _of_verb(words)
+        if triple is not None:
+            subject = triple.subject
             yield triple
+
+
+def _of_instruction(sentence: str) -> Iterator[Triple]:
+    """Yield what somebody asks for, whole, who tells an assistant how to do something: "Name the branch after …"."""
+    sentence = _REASON.split(sentence.strip(), maxsplit=1)[0].rstrip(" ,.!。！")
+    words = sentence.split()
+    is_denied = bool(_bare(sentence) & _NEGATIONS) or "n't" in sentence.replace("’", "'")
+    if words and words[0].casefold() in english.SUBORDINATORS:
+        asked = next((word for before, word in pairwise(words) if before.endswith(",")), "")
+        is_denied = is_denied or not english.is_base(asked.casefold())  # "If it rains, Otto works from home"
+    if not is_denied and 1 <= len(words) <= _INSTRUCTION_WORDS_MAX and not sentence.endswith(("?", "？")):
+        yield Triple("I", "ask", sentence)
+
+
+def _words(part: str) -> list[str]:
+    """The words of a clause, contractions as two: "Dov's got", "Grandad's deaf", "I'm"."""
+    words = [word.raw for word in clauses.words_of(part, 0)]
+    first = words[0].replace("’", "'") if words else ""
+    if first.endswith("'s") and len(words) > 2 and words[1].casefold() in _IS_SAID:
+        words[:1] = [first[:-2], "is"]
+    if len(words) > 3 and words[1:3] == ["has", "got"]:
+        del words[2]
+    return words
+
+
+def _without_lead(sentence: str) -> str:
+    """A sentence without "Since the reorg" or "From 1 October" in front of its subject."""
+    if "".join(sentence.split(None, 1)[:1]).casefold() not in _LEADS:
+        return sentence
+    words = clauses.words_of(sentence, 0)
+    found = clauses.find_main_clause(words)
+    if found is None:
+        return sentence
+    start = found.start
+    for at in range(start + 1, found.verb):  # "the merger Ana": the subject begins at the name
+        before = words[at - 1]
+        if words[at].raw[0].isupper() and before.raw[0].islower() and before.bare not in english.DETERMINERS:
+            start = at
+            break
+    return sentence[words[start].start :]
 
 
 def _bare(text: str) -> set[str]:
@@ -104,19 +186,45 @@ def _says_something(first: str) -> bool:
 
 
 def _of_verb(words: Sequence[str]) -> Triple | None:
-    """The triple of a short clause with a verb of the present that tells a state."""
+    """The triple of a short clause with a verb that tells a state."""
     bare = [word.casefold().strip(".,;:!") for word in words]
-    at = next((at for at, word in enumerate(bare[1:7], 1) if word in _STATE_VERBS), 0)
+    at = next((at for at, word in enumerate(bare[1:7], 1) if word in _STATE_VERBS), 0) or _verb_at(words)
+    at += at + 1 < len(bare) and bare[at].endswith("s") and english.is_base(bare[at + 1])  # "Error reports live in …"
     if not at or len(words) > _STATE_WORDS_MAX or at + 1 == len(words) or not _is_subject(words[:at], bare[at]):
         return None
-    if bare[at + 1] == "to" or bare[at + 1] in english.BASE_OF_PAST or bare[at + 1].endswith("ed"):
-        return None  # has to go, has gone
-    end = at + 1 + (bare[at + 1] in _STATE_PREPOSITIONS and at + 2 < len(words))
+    if bare[at - 1] == "to" or (bare[at] == "am" and bare[0] != "i") or bare[at + 1] in _AGAIN:
+        return None  # "used to teach"; "am besten"; "read it on a phone"
+    if bare[at + 1] == "to" and (at + 2 == len(bare) or english.is_base(bare[at + 2])):
+        return None  # has to go
+    end = at + 1
+    is_participle = bare[end] in english.PARTICIPLES or bare[end].endswith("ed")
+    if bare[at] in {"has", "have"} and is_participle:
+        return None
+    end += is_participle and end + 1 < len(words) and bare[at] in _PASSIVE
+    if end + 1 == len(words) and bare[end] in _STATE_PREPOSITIONS | english.PREPOSITIONS:
+        return None
+    end += bare[end] in _STATE_PREPOSITIONS and end + 1 < len(words)
     said = words[end:]
     is_copula = bare[at] in english.BE | {"ist", "bin", "est", "suis", "es"}
-    if is_copula and end == at + 1 and not _names_a_kind(" ".join(said)):
-        return None
+    if is_copula and end == at + 1:
+        is_linked = len(said) > 2 and said[1] in _STATE_PREPOSITIONS and not english.is_adverb(bare[end])
+        is_of_speaker = bare[at] in {"am", "bin", "suis", "soy"} and len(said) <= _OWN_STATE_WORDS_MAX
+        if not (is_linked or is_of_speaker or _names_a_kind(" ".join(said))):
+            return None
+        end, said = (end + 2, said[2:]) if is_linked else (end, said)
     return _without_date(Triple(" ".join(words[:at]), " ".join(words[at:end]), " ".join(said)))
+
+
+def _verb_at(words: Sequence[str]) -> int:
+    """The number of the verb of a clause; 0 where none is found. In German it follows a noun, and is itself small."""
+    found = clauses.find_clause(clauses.words_of(" ".join(words), 0))
+    if found is not None:
+        return found.verb
+    for at in range(1, min(len(words) - 1, 5)):
+        word = words[at]
+        if words[at - 1][0].isupper() and _GERMAN_VERB.fullmatch(word) and word not in _NO_VERBS_DE:
+            return at
+    return 0
 
 
 def _is_subject(words: Sequence[str], verb: str) -> bool:
@@ -124,11 +232,12 @@ def _is_subject(words: Sequence[str], verb: str) -> bool:
     first = words[0].casefold()
     if first in _SPEAKERS:
         return len(words) == 1
-    if first in _THINGS_FIRST:
+    if first in _THINGS_FIRST or first.endswith(("'s", "’s")):
         return len(words) > 1
     if any(word in _MODALS for word in words):
         return False
-    is_general = english.is_base(verb) or first.endswith("ing") or first in _NO_SUBJECTS | _PRONOUNS
+    is_gerund = first.endswith("ing") and (len(words) > 1 or verb in english.BE)
+    is_general = (english.is_base(verb) and len(words) == 1) or is_gerund or first in _NO_SUBJECTS | _PRONOUNS
     return words[0][0].isupper() and not is_general and first not in english.QUANTIFIERS
 
 
@@ -209,7 +318,9 @@ def _names_a_kind(said: str) -> bool:
     words = said.split()
     first = words[0].casefold()
     is_judged = any(word.casefold().strip(",.") in english.ADVERBS for word in words[:2])
-    return not is_judged and len(words) <= 8 and (first in {"a", "an"} or words[0][0].isupper() or words[0].isdigit())
+    is_superlative = first == "the" and len(words) > 1 and (words[1].endswith("est") or words[1] in {"most", "only"})
+    is_named = first in _KIND_FIRST or words[0][0].isupper() or words[0][0].isdigit() or first in english.COUNTS
+    return not is_judged and not is_superlative and len(words) <= 8 and is_named
 
 
 def _of_plain_verb(sentence: str) -> Triple | None:
