@@ -23,6 +23,7 @@ HISTORY_SECONDS = 86_400.0
 COMPRESSION_SECONDS = 1800.0
 SWEEP_SECONDS = 300.0  # [T6]
 EXPORT_SECONDS = 5.0
+ROLES_SECONDS = 20.0
 INDEX_CHECK_SECONDS = 600.0
 MODEL_SECONDS = 3.0  # between two looks whether a model has been installed
 IDLE_MODEL_SECONDS = 10.0
@@ -87,6 +88,8 @@ def _jobs_of_conversations(s: Services) -> tuple[Job, ...]:
             "resume_lines", "Condense the core memories that the last resume had no room for.",
             _when(s.resume.is_due), s.resume.run_slice, "one call of the model", is_heavy=True,
         ),
+        Job("roles", "Read what each memory is about, so that a resume need not wait for it.", Interval(ROLES_SECONDS),
+            s.recall.roles.run_slice, "200 memories"),
         Job("markdown_export", "Write core memories and topics to `notes.export_dir`.",
             lambda now, state: s.markdown_export.is_enabled() and Interval(EXPORT_SECONDS)(now, state),
             s.markdown_export.run_slice, "two pages"),

@@ -12,6 +12,7 @@ from typing import Literal
 
 import numpy as np
 
+from mnemo_core.ingest.policies import OWN_POLICY
 from mnemo_core.sessions.resume import ResumeTopic
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_core.transfer.import_plan import SecretPolicy
@@ -212,7 +213,14 @@ class Services:
             store, self.views, self.topic_trees, lambda: self.settings.notes.export_dir, self.disk
         )
         self.resume = ResumeService(
-            store, self.views, self.llm_tasks, self.root_paths, self._resume_topics, self._resume_profile
+            store,
+            self.views,
+            self.llm_tasks,
+            self.root_paths,
+            self._resume_topics,
+            self._resume_profile,
+            self.recall.roles,
+            lambda namespace: self.settings.profile_of(namespace).name == OWN_POLICY.name,
         )
         self.assisted_recall = AssistedRecall(self.recall, self.llm_tasks, self.priority)
         self.asked_questions = AskedQuestions()

@@ -98,14 +98,65 @@ def test_G43_a_resume_counts_and_has_its_sections_in_order(client: Client) -> No
     answer = client.resume()
     assert answer.text.split("\n") == [
         "(Working: 0, Buffer: 2)",
-        "=== Core (0) ===",
-        "=== Recent (2) ===",
+        "=== Core (1) ===",
+        "[INSTRUCTION] Deploy on Mondays only.",
+        "=== Recent (1) ===",
         "[SEMANTIC] 2023-11-14: The build takes 12 minutes.",
-        "[PROCEDURAL] 2023-11-14: Deploy on Mondays only.",
         "Triggers: deploy",
     ]
-    assert (answer.recent.memories, answer.triggers) == ([build, deploy], ["deploy"])
+    assert (answer.core.memories, answer.recent.memories, answer.triggers) == ([deploy], [build], ["deploy"])
     assert client.resume() == answer
+
+
+def test_a_resume_knows_who_the_person_is_how_things_are_done_and_what_is_open(client: Client) -> None:
+    said = {
+        "IDENTITY": "My name is Ines Carvalho and I live in Porto.",
+        "INSTRUCTION": "Always answer in metric units, please.",
+        "DECISION": "We decided to use LMDB instead of SQLite because it maps the file into memory.",
+        "LESSON": "Lesson learned: never run the migration while the nightly backup is running.",
+    }
+    for text in said.values():
+        remember(client, text)
+    remember(client, "ok thanks, sounds good!")
+    lines = client.resume().text.split("\n")
+    for role, text in said.items():
+        assert any(line.startswith(f"[{role}]") and text in line for line in lines), (role, lines)
+    assert not any("sounds good" in line for line in lines)
+
+
+def test_a_resume_has_no_value_that_was_replaced_and_nothing_twice(client: Client) -> None:
+    remember(client, "My job: nurse at the Lindenhof clinic.")
+    new = remember(client, "I work as a teacher at the Lindenhof school now.")
+    old = remember(client, "We decided to keep the tiles as MBTiles in the bucket.")
+    remember(client, "We decided to keep the tiles as PMTiles in the bucket.", supersedes=[old])
+    remember(client, "I work as a teacher at the Lindenhof school.", dedup="off")
+    text = client.resume().text
+    assert "MBTiles" not in text
+    assert "PMTiles" in text
+    assert text.count("teacher at the Lindenhof school") == 1
+    client.delete(new)
+
+
+def test_a_step_that_was_told_to_be_done_is_not_open(client: Client) -> None:
+    remember(client, "Next step: write the runbook for the launch weekend.")
+    assert "[NEXT]" in client.resume().text
+    remember(client, "Wrote the runbook for the launch weekend yesterday.")
+    assert "[NEXT]" not in client.resume().text
+
+
+def test_a_conversation_is_a_line_of_what_was_said_and_not_of_what_was_chatted(client: Client) -> None:
+    turns = [
+        Turn(role="user", content="hi there"),
+        Turn(role="agent", content="Hello! How can I help you today?"),
+        Turn(role="user", content="The boiler man comes on Friday at nine, his name is Keith."),
+        Turn(role="agent", content="Great! Anything else?"),
+        Turn(role="user", content="thanks, that's all"),
+    ]
+    client.turns(TurnsRequest(session_id="s", turns=turns))
+    text = client.resume().text
+    assert text.count("[SESSION]") == 1
+    assert "Keith" in text
+    assert not any(words in text for words in ("hi there", "How can I help", "Anything else", "that's all"))
 
 
 def test_a_resume_that_comes_back_is_an_echo(client: Client) -> None:

@@ -21,7 +21,7 @@ from mnemo_core.documents import chunking, markup, note_dates, note_diff
 from mnemo_core.documents.file_formats import FileFormatError, parse_format
 from mnemo_core.documents.front_matter import read_front_matter
 from mnemo_core.documents.gitignore import is_ignored, read_rules
-from mnemo_core.ingest import deduplication, echo_filter, scoring
+from mnemo_core.ingest import deduplication, echo_filter, memory_role, scoring
 from mnemo_core.ingest.changes import change_judge, pair_features
 from mnemo_core.ingest.classification import about_now, classify
 from mnemo_core.ingest.policies import OWN_POLICY, salience_source_l
@@ -108,6 +108,8 @@ def judged(*texts: str) -> TaskInputs:
 
 # The text functions that take more than texts, and how each is called.
 RUNS: dict[str, Callable[[str], object]] = {
+    "memory_role.role_signs": lambda text: memory_role.role_signs(text, None),
+    "resume.is_done": lambda text: resume.is_done(text, [text, OTHER]),
     "pair_features.pair_features": lambda text: pair_features.pair_features(OTHER, text, None),
     "change_judge.word_features": lambda text: [*change_judge.word_features(OTHER, text)],
     "statement_reading.matched": lambda text: statement_reading.matched(text, text.split()),

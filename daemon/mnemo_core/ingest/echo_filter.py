@@ -16,6 +16,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from mnemo_core.ingest.memory_role import ROLES
 from mnemo_core.text.characters import CJK, FIRST_CJK
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.lexicon import alternation
@@ -88,7 +89,7 @@ _WORD = lazy_pattern(
     |[=>+/%$€£¥&|~^?？@\#°§\u2190-\u2bff\U0001f000-\U0001faff]""",
     re.MULTILINE | re.VERBOSE,
 )
-_NAMED = rf"\[(?:{'|'.join(kind.upper() for kind in KINDS)})\]"
+_NAMED = rf"\[(?:{'|'.join(name.upper() for name in (*KINDS, *ROLES, 'session', 'notes'))})\]"
 _DATE = r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2})?Z?)?:"
 _INSIDE = r"(?:[^()]|\([^()]{0,200}\)){0,400}+"  # the bracket behind the kind: id, title, headings, path, score
 _HEAD = lazy_pattern(rf"(?<!\\){_NAMED}(?P<id>[\s>]{{1,4}}\({_INSIDE}\))?(?P<date>[\s>]{{1,4}}{_DATE})?", re.IGNORECASE)

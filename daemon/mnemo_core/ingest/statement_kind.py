@@ -46,13 +46,18 @@ class LinearTextModel:
         self._name, self._labels, self._rows = weights, labels, rows
 
     def __call__(self, text: str) -> StatementKind:
-        weights, bias = self._weights
-        found = dict(kind_features(text))
-        rows = [feature_row(name, self._rows) for name in found]
-        scores = np.array([*found.values()], np.float32) @ weights[rows] + bias
+        scores = self.scores(text)
         odds = np.exp(scores - scores.max())
         probabilities = tuple((odds / odds.sum()).tolist())
         return StatementKind(self._labels[int(np.argmax(scores))], probabilities)
+
+    def scores(self, text: str) -> NDArray[np.float32]:
+        """The log-odds of each label, but for a constant."""
+        weights, bias = self._weights
+        found = dict(kind_features(text))
+        rows = [feature_row(name, self._rows) for name in found]
+        scores: NDArray[np.float32] = np.array([*found.values()], np.float32) @ weights[rows] + bias
+        return scores
 
     @functools.cached_property
     def _weights(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:

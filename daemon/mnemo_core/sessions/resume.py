@@ -13,8 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnemo_core.documents.chunking import estimate_tokens
+from mnemo_core.ingest.memory_role import MemoryRole
 from mnemo_core.retrieval.context_block import OTHERS_HEADING, ContextLine, inline_text, listed_line, render_line
 from mnemo_core.retrieval.result_selection import OTHERS_SHARE
+from mnemo_core.text.statement_reading import StatementWords, has_same_values, read_statement
 
 CORE_TOKENS = 2000  # [G 7], as those of all budgets here: characters / 4, so that no model decides what fits
 CONDENSED_TOKENS = 400  # of these, for the lines of what stands condensed
@@ -25,8 +27,21 @@ PROFILE_TOKENS = 400  # of the lists of the profile, where there is one
 RECENT_EPOCHS = 24  # [G43]
 EPOCH_MS = 1_800_000  # a cycle of consolidation, which only comes where something has happened. SPEC 9.1
 NEWEST = 4096  # changes that are looked at first: mostly the last epochs are among them
+# Tokens for what is known of the person and the project, by role and in this order, at the beginning of Core. SPEC 9.6
+ROLE_TOKENS: Mapping[MemoryRole, int] = {
+    "identity": 250, "instruction": 350, "constraint": 150, "goal": 120, "decision": 350, "blocker": 150, "next": 250,
+    "lesson": 250,
+}  # fmt: skip
+BY_TIME: frozenset[MemoryRole] = frozenset(("goal", "decision", "blocker", "next"))  # the newest first, and dated
+RECENT_ROLES: frozenset[MemoryRole] = frozenset((*ROLE_TOKENS, "fact", "appointment", "event"))
+EVENTS_MS = 3 * 86_400_000  # of what happened, only that of the last days is recent
+OPEN_ROLES: frozenset[MemoryRole] = frozenset(("blocker", "next"))
+SESSION_PARTS = 4  # statements of a session in its line
 READ_MAX = 300  # memories that are looked at for a section: no budget has room for as many
 LEFT_MAX = 16  # memories that are looked at beyond those that fit: what a model condenses at once
+
+SAID_SHARE = 0.8  # of the words of a text that says no more than another one
+DONE_WORDS_MIN, DONE_SHARE = 2, 0.5  # of the words of a step that is told to be done
 
 Listed = TypeVar("Listed")
 Times = NDArray[np.int64]
@@ -67,6 +82,32 @@ class ResumeLists(NamedTuple):
     topic_total: int
     triggers: Sequence[str]
     of_others: Sequence[str] = ()  # the triggers that no memory of the person has
+
+
+class StatedTexts:
+    """Texts that stand in a resume already: what says no more than one of them is left out."""
+
+    def __init__(self) -> None:
+        self._said: list[StatementWords] = []
+
+    def takes(self, text: str) -> bool:
+        """Return whether a text says something that stands in none so far, and add it."""
+        read = read_statement(text)
+        words = frozenset(read.content)
+        for said in self._said:
+            shared = words & frozenset(said.content)
+            if len(shared) >= SAID_SHARE * max(1, len(words)) and has_same_values(read, said):
+                return False
+        self._said.append(read)
+        return True
+
+
+def is_done(step: str, later: Iterable[str]) -> bool:
+    """Return whether one of the texts that were said later tells of what was still to be done: it has the words of the
+    step."""
+    words = frozenset(read_statement(step).content)
+    least = max(DONE_WORDS_MIN, DONE_SHARE * len(words))
+    return any(len(words & frozenset(read_statement(text).content)) >= least for text in later)
 
 
 def recent_since(modified_at: Times) -> int:
@@ -134,10 +175,23 @@ def fill_profile(lists: Mapping[str, Sequence[tuple[str, str]]]) -> ResumeSectio
     return ResumeSection(tuple(lines), tuple(ids), (), tuple(left), len(ids) + len(left))
 
 
+def joined_sections(sections: Sequence[ResumeSection]) -> ResumeSection:
+    """The lines of several sections as one."""
+    parts = ([each for section in sections for each in getattr(section, name)]
+             for name in ("lines", "ids", "condensed", "left"))  # fmt: skip
+    lines, ids, condensed, left = map(tuple, parts)
+    return ResumeSection(lines, ids, condensed, left, sum(section.total for section in sections))
+
+
+def tokens_in(section: ResumeSection) -> int:
+    """The tokens of the lines of a section."""
+    return sum(map(_size, section.lines))
+
+
 def others_budget(*own: ResumeSection) -> int:
     """The tokens for what others wrote: a share of those for memories, and what the person's own leaves of the rest."""
     budget = CORE_TOKENS + PROFILE_TOKENS + RECENT_TOKENS
-    return max(budget // OTHERS_SHARE, budget - sum(_size(line) for section in own for line in section.lines))
+    return max(budget // OTHERS_SHARE, budget - sum(map(tokens_in, own)))
 
 
 def render_resume(

@@ -18,6 +18,8 @@ from mnemo_client.protocol.retrieval import (
     WhyRequest,
 )
 from mnemo_core.documents.chunking import estimate_tokens
+from mnemo_core.ingest.memory_role import says_nothing
+from mnemo_core.ingest.policies import OWN_POLICY
 from mnemo_core.lifecycle.profiles import ProfilePlace, place_of_entry
 from mnemo_core.retrieval import context_block
 from mnemo_core.retrieval.context_block import ContextProfile, author_of, grouped, listed_line
@@ -105,7 +107,7 @@ class RecallApi(Resource):
             ranker="words", preferences="inline", cut="none", rerank=False,
             highlight=query.highlight, as_of=query.as_of, since=query_time(query.since), until=query_time(query.until),
         )  # fmt: skip
-        question = self._question(request, asked)
+        question = self._question(request, asked)._replace(takes_requests=True)
         recalled = await self.recalled(question, dry=True)
         roots = self._services.root_paths()
         memories = [response_codec.hit_view(hit, roots) for hit in recalled.hits]
@@ -126,6 +128,13 @@ class RecallApi(Resource):
         fields = {name: getattr(asked, name) for name in known - {"session_id"}} | {"query": query}
         question = self.question_without_sensitive(request, RecallRequest(**fields), is_prompt=is_prompt)
         question = question._replace(working_session=asked.session_id, limits_others=True)
+        is_own = self._services.settings.profile_of(access.namespace_of(request)).name == OWN_POLICY.name
+        if is_own and question.is_cut and asked.format == "block":
+            question = question._replace(unasked="prompt" if is_prompt else "context")
+            if is_prompt and says_nothing(query):
+                return ContextAnswer(
+                    block="", total_tokens=0, memories=[], namespace=access.namespace_of(request), abstained=True
+                )
         profile: list[Memory] = []
         if asked.format == "m" and question.as_of is None:
             profile, question = await self._workers.run(self._profile_of, question)

@@ -39,6 +39,7 @@ class CandidateReader:
         self._corpus = corpus
         self._view = serving.view if serving is not None else None
         self._count = count
+        self.instructions: frozenset[int] | None = None  # what stands ahead; None: every preference
         self._memories: dict[int, Memory | None] = {}
         self._relations: dict[int, tuple[list[int], list[int]]] = {}
         self._numbers = numbers
@@ -59,6 +60,9 @@ class CandidateReader:
         return None if found is None else found.astype(np.float32)
 
     def is_preference(self, number: int) -> bool:
+        if self.instructions is not None:
+            memory = self.memory(number) if number in self.instructions else None
+            return memory is not None and memory.source not in IMPERSONAL_SOURCES
         if number in self._unlike_preferences:
             return False
         memory = self.memory(number)
@@ -69,7 +73,11 @@ class CandidateReader:
         importance and strength."""
         corpus = self._corpus
         numbers = corpus.numbers
-        numbers = numbers[(corpus.column("kind", numbers) == _PROCEDURAL) & ~np.isin(numbers, self._numbers)]
+        if self.instructions is None:
+            numbers = numbers[corpus.column("kind", numbers) == _PROCEDURAL]
+        else:
+            numbers = numbers[np.isin(numbers, list(self.instructions))]
+        numbers = numbers[~np.isin(numbers, self._numbers)]
         impersonal = corpus.is_one_of("source", numbers, _is_impersonal)
         others = numbers[~impersonal]
         strength = present_strengths(lambda name: corpus.column(name, others), epoch_of(self._snapshot))

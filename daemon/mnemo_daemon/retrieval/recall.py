@@ -13,6 +13,7 @@ from mnemo_core.retrieval.ranking import rankers
 from mnemo_core.text.dates.question_times import content_words
 from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
 from mnemo_daemon.indexing.views import Views
+from mnemo_daemon.memories.roles import RoleReader
 from mnemo_daemon.models.cross_encoder import CrossEncoderService
 from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_daemon.retrieval.candidates.candidate_retrieval import CandidateRetrieval
@@ -54,7 +55,8 @@ class Recall:
         self._ranking_inputs = RankingInputs(store, views, embedding, reranking)
         self._time_order = TimeOrder(store, views)
         self._expansion = QueryExpansion(store, views, self._retrieval, self._ranking_inputs)
-        self._result_builder = ResultBuilder(store, views, indexing, embedding)
+        self.roles = RoleReader(store, views, indexing.serving)
+        self._result_builder = ResultBuilder(store, views, indexing, embedding, self.roles)
         self._explainer = Explainer(views)
         self._why = RecallDiagnosis(store, views, self._explainer, self._result_builder.tokens)
         # One thread for quick questions: several contend for the interpreter, and each answer takes longer. What may

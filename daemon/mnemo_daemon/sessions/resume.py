@@ -26,21 +26,26 @@ from mnemo_core.sessions.resume import (
     ResumeLists,
     ResumeSection,
     ResumeTopic,
+    StatedTexts,
     fill_profile,
     fill_section,
     fitting_topics,
     fitting_triggers,
+    joined_sections,
     others_budget,
     recent_since,
     render_resume,
+    tokens_in,
 )
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.lifecycle.profile_service import Entries
 from mnemo_daemon.memories.memory_service import MemoryDetails, details_of
+from mnemo_daemon.memories.roles import RoleReader
 from mnemo_daemon.memories.weights import Numbers, by_weight
 from mnemo_daemon.models.language.task_runner import TaskRunner
 from mnemo_daemon.retrieval.candidates.corpus_builder import permitted_mask
 from mnemo_daemon.retrieval.question import Question
+from mnemo_daemon.sessions.role_sections import RoleSections
 from mnemo_daemon.times import local_day
 from mnemo_store.backend import Snapshot
 from mnemo_store.indexes.attributes import AttributeStore, MemoryFilter
@@ -77,15 +82,19 @@ class ResumeService:
     def __init__(
         self, store: Store, views: Views, tasks: TaskRunner, root_paths: Callable[[], Mapping[str, str]],
         topics: Callable[[MemoryFilter], list[ResumeTopic]] = lambda _: [],
-        profile: Callable[[MemoryFilter], Entries] = lambda _: {},
+        profile: Callable[[MemoryFilter], Entries] = lambda _: {}, roles: RoleReader | None = None,
+        is_by_roles: Callable[[str], bool] = lambda _: False,
     ) -> None:  # fmt: skip
-        """topics: those of the present trees in scope; none where there is none. profile: the entries in scope."""
+        """topics: those of the present trees in scope; none where there is none. profile: the entries in scope.
+        is_by_roles: whether a namespace has a resume by the roles of its memories."""
         self._store = store
         self._views = views
         self._tasks = tasks
         self._root_paths = root_paths
         self._topics = topics
         self._profile = profile
+        self._roles = roles
+        self._is_by_roles = is_by_roles
         self._lock = threading.Lock()
         self._short: OrderedDict[Version, str] = OrderedDict()  # "": none was made
         self._left: tuple[str, ...] = ()  # core memories that the last resume had no room for
@@ -104,6 +113,9 @@ class ResumeService:
         later = _by_change(columns, rows[~is_own & is_listed])
         working, buffer = (_count(managed[layer == LAYERS.index(name)]) for name in ("working", "buffer"))
         lists = self._lists(columns, wanted, rows)
+        if self._roles is not None and self._is_by_roles(wanted.namespaces[0]):
+            core = rows[is_core & (managed == 0)]
+            return self._by_roles(columns, rows[~is_elsewhere], core, (working, buffer), lists, profile, shown)
         with self._store.snapshot() as snapshot:
             core = by_weight(columns, rows[is_core & is_own & (managed == 0)], epoch_of(snapshot))
             first = by_weight(columns, rows[is_core & ~is_own], epoch_of(snapshot))
@@ -122,6 +134,33 @@ class ResumeService:
         whole = {*core_section.ids, *profile.ids, *recent_section.ids, *others.ids}
         shown = [(each, content) for each, content in shown if each in whole]
         return Resume(text, working, buffer, core_section, profile, recent_section, others, lists, shown)
+
+    def _by_roles(
+        self, columns: AttributeStore, rows: Numbers, core: Numbers, counts: tuple[int, int], lists: ResumeLists,
+        profile: ResumeSection, shown: list[tuple[str, str]],
+    ) -> Resume:  # fmt: skip
+        """The resume that begins with what is known of the person and the project. core: of `rows`, those of the layer
+        core. SPEC 11"""
+        assert self._roles is not None
+        said, is_own = StatedTexts(), columns.is_own(rows)
+        for memory_id, text in shown:
+            if memory_id in profile.ids:
+                said.takes(text)
+        with self._store.snapshot() as snapshot:
+            own = RoleSections(self._roles, snapshot, columns, rows[is_own], said, shown)
+            known = own.known()
+            rest = by_weight(columns, core[columns.is_own(core)], epoch_of(snapshot))
+            entries = (each for each in self._memories(snapshot, columns.ids(rest[:READ_MAX]), shown)
+                       if each.line.id not in known.ids and said.takes(each.line.content))  # fmt: skip
+            core_section = joined_sections([known, fill_section([*entries], 0, CORE_TOKENS - tokens_in(known))])
+            recent = own.recent(RECENT_TOKENS)
+            of_others = RoleSections(self._roles, snapshot, columns, rows[~is_own], said, shown)
+            budget = others_budget(core_section, profile, recent)
+            others = joined_sections([of_others.known(), of_others.recent(min(budget, RECENT_TOKENS))])
+        whole = {*core_section.ids, *profile.ids, *recent.ids, *others.ids}
+        shown = [(each, content) for each, content in shown if each in whole]
+        text = render_resume(*counts, core_section, recent, lists, profile, others)
+        return Resume(text, *counts, core_section, profile, recent, others, lists, shown)
 
     def triggers(self, wanted: MemoryFilter, action: str, limit: int) -> list[MemoryDetails]:
         """The memories to be read before an action, by weight. None of them came from a tool or an import."""

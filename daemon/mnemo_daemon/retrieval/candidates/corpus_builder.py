@@ -9,9 +9,10 @@ from mnemo_daemon.memories.as_of import HistoryReader
 from mnemo_daemon.retrieval.candidates.corpus import AsOfCorpus, Corpus, Mask
 from mnemo_daemon.retrieval.candidates.replacements import Replacements
 from mnemo_daemon.retrieval.question import Question
-from mnemo_store.indexes.attributes import AttributeStore
+from mnemo_store.indexes.attributes import AttributeStore, MemoryFilter
 from mnemo_store.store import Store
 
+_NO_NUMBERS = np.empty(0, np.intp)
 WORKING_HOURS = 24  # how long a memory of kind `working` without a session is recalled. SPEC 7.2
 
 
@@ -59,18 +60,39 @@ class CorpusBuilder:
 
 
 def permitted_mask(question: Question, columns: AttributeStore) -> Mask:
-    """Read-only mask of the filter and of the rule for kind `working`: only in its own session, without one for 24
-    hours. SPEC 7.2"""
+    """Read-only mask of the filter, without what it does not reach: of kind `working` the memories of another session,
+    without one those of more than 24 hours; and questions and orders of conversations, which answer nothing, unless the
+    question is about their session or category. SPEC 7.2, 7.5"""
     wanted = question.filter
     mask = columns.mask(wanted)
+    out = np.concatenate((_working_elsewhere(question, columns, len(mask)), _requests(question, columns, len(mask))))
+    return columns.exclude(mask, out)
+
+
+def _working_elsewhere(question: Question, columns: AttributeStore, end: int) -> NDArray[np.intp]:
+    wanted = question.filter
     if wanted.kinds and "working" not in wanted.kinds:
-        return mask
-    working = np.flatnonzero(columns.mask(wanted._replace(kinds=("working",))))
-    working = working[working < len(mask)]
+        return _NO_NUMBERS
+    working = _numbers(columns, wanted._replace(kinds=("working",)), end)
     if not len(working):
-        return mask
+        return working
     sessions, created_at = columns.values("session_id", working), columns.values("created_at", working)
     is_own = columns.mask(wanted._replace(session_id=question.working_session or "\0"))[working]
     is_fresh = created_at > wanted.now - WORKING_HOURS * 3_600_000
     is_homeless = (sessions == 0) & (is_fresh | question.working_any)
-    return columns.exclude(mask, working[~(is_own | is_homeless)])
+    elsewhere: NDArray[np.intp] = working[~(is_own | is_homeless)]
+    return elsewhere
+
+
+def _requests(question: Question, columns: AttributeStore, end: int) -> NDArray[np.intp]:
+    wanted = question.filter
+    if question.takes_requests or wanted.session_id is not None or wanted.categories:
+        return _NO_NUMBERS
+    asked = _numbers(columns, wanted._replace(categories=("request",)), end)
+    is_turn: NDArray[np.bool_] = columns.values("tier", asked) != 0
+    return np.compress(is_turn, asked)
+
+
+def _numbers(columns: AttributeStore, wanted: MemoryFilter, end: int) -> NDArray[np.intp]:
+    """The numbers, below `end`, of the memories that pass a filter."""
+    return np.flatnonzero(columns.mask(wanted)[:end])

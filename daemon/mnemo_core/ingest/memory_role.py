@@ -1,0 +1,83 @@
+"""The role of a text among a person's memories: who they are, what they want, what was decided. SPEC 7.5, 9.6
+
+A linear model of its words, as that of the kinds (`statement_kind`), of the kind, category and cues that rules find,
+and of its vector, where it has one of the default model. It chooses what an agent is given at the start of a session,
+and what may stand in a context unasked. Fitted by `tests/bench/fit_roles.py`.
+"""
+
+import base64
+import functools
+from typing import Final, Literal, NamedTuple, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mnemo_core.ingest.classification import classify
+from mnemo_core.ingest.statement_kind import LinearTextModel, statement_kind
+from mnemo_core.llm.judging.memory_cues import CoreCategory, cues_of
+from mnemo_core.llm.tasks import MemoryFacts, TaskInputs
+from mnemo_core.text import lexicon
+from mnemo_core.text.statement_reading import read_statement
+from mnemo_store.records import CATEGORIES
+
+MemoryRole = Literal[
+    "identity", "instruction", "taste", "constraint", "decision", "lesson", "goal", "blocker", "next", "fact",
+    "appointment", "event", "question", "small", "answer", "script",
+]  # fmt: skip
+ROLES: Final[tuple[MemoryRole, ...]] = get_args(MemoryRole)
+ROLE_ROWS: Final = 1 << 13  # of the table of weights of words
+VECTOR_SCALE: Final = 4.0  # of a unit vector among the other features
+DIMENSIONS: Final = 384  # of the vectors that there are weights for
+PROMPT_WORDS_MIN = 3  # words of content from which a prompt is about something, whatever else it is
+NOTHING_MIN = 0.55  # probability that a shorter one is small talk: "run it again", and not "deploy staging"
+_CUES: Final[tuple[CoreCategory, ...]] = get_args(CoreCategory)
+_FACTS = (MemoryFacts(layer="working"),)
+
+_words = LinearTextModel("roles", ROLES, ROLE_ROWS)
+
+
+class FoundRole(NamedTuple):
+    """The most probable role of a text, and its probability."""
+
+    name: MemoryRole
+    probability: float
+
+
+def read_role(text: str, vector: NDArray[np.float32] | None = None) -> FoundRole:
+    """The role of a text. vector: its unit vector (384,) of the default model; None where there is none."""
+    scores = _words.scores(text) + role_signs(text, vector) @ _sign_weights()
+    odds = np.exp(scores - scores.max())
+    best = int(np.argmax(odds))
+    return FoundRole(ROLES[best], float(odds[best] / odds.sum()))
+
+
+def says_nothing(prompt: str) -> bool:
+    """Return whether a prompt is a nod, thanks or an order to go on, which no memory bears on."""
+    words = read_statement(prompt)
+    is_short = not words.is_question and not words.names and len(words.content) < PROMPT_WORDS_MIN
+    if not is_short:
+        return False
+    found = read_role(prompt)
+    return found.name == "small" and found.probability >= NOTHING_MIN
+
+
+def role_signs(text: str, vector: NDArray[np.float32] | None) -> NDArray[np.float32]:
+    """The features of a text besides its words: the log-odds of its kinds, its category, its cues, and its vector."""
+    found, cues = classify(text, role="user"), cues_of(TaskInputs((text if text.strip() else ".",), facts=_FACTS))
+    signs = [
+        *(np.log(np.array(statement_kind(text).probabilities) + 1e-3) / 3).tolist(),
+        *(found.category == each for each in CATEGORIES),
+        found.form == "preference",
+        *(cues.strong == each for each in _CUES),
+        *(each in cues.weak for each in _CUES),
+        bool(cues.barred),
+    ]
+    scaled = np.zeros(DIMENSIONS) if vector is None else vector * VECTOR_SCALE
+    return np.concatenate((signs, scaled), dtype=np.float32)
+
+
+@functools.cache
+def _sign_weights() -> NDArray[np.float32]:
+    """Weights (signs, roles)."""
+    table = np.frombuffer(base64.b64decode("".join(lexicon.lines("roles", "signs"))), np.float16)
+    return table.reshape(-1, len(ROLES)).astype(np.float32)

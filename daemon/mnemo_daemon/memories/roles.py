@@ -1,0 +1,86 @@
+"""The roles of the stored memories (see `memory_role`), read once for each text and kept in memory. SPEC 9.6"""
+
+import threading
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mnemo_core.ingest.classification import STATEMENT_CHARS_MAX
+from mnemo_core.ingest.memory_role import ROLES, MemoryRole, read_role
+from mnemo_core.similarity.thresholds import DEFAULT_MODEL
+from mnemo_daemon.indexing.vectors.index_phases import ActiveIndex
+from mnemo_daemon.indexing.views import Views
+from mnemo_daemon.memories.weights import Numbers
+from mnemo_store.backend import Snapshot
+from mnemo_store.indexes.attributes import AttributeStore, MemoryFilter
+from mnemo_store.records import Memory
+from mnemo_store.store import Store
+
+SAID_MIN = 0.6  # probability of a role that what is said by the way in a conversation has
+_OPEN_TO_TURNS: Final = frozenset(("event", "appointment", "fact"))
+PASSING_MIN = 0.4  # and of one that nobody needs later, which a text of several sentences has not as a whole
+PASSING: Final[frozenset[MemoryRole]] = frozenset(("question", "small", "answer", "script"))
+UNKNOWN: Final = len(ROLES)  # in the place of a role: not read yet
+READ_AT_ONCE = 200  # texts of a slice, and those that whoever asks waits for: 20 ms
+
+
+class RoleReader:
+    """The roles by number of the memory. Its methods may be called on any thread."""
+
+    def __init__(self, store: Store, views: Views, serving: Callable[[], ActiveIndex | None]) -> None:
+        """serving: the vector index that is searched; None without a model."""
+        self._store = store
+        self._views = views
+        self._serving = serving
+        self._lock = threading.Lock()
+        self._texts = np.zeros(0, np.uint64)  # by number: half the hash of the text that was read
+        self._roles = np.zeros(0, np.uint8)
+
+    def of(self, columns: AttributeStore, rows: Numbers, snapshot: Snapshot) -> NDArray[np.uint8]:
+        """The places in ROLES of these memories, UNKNOWN where too many have not been read yet."""
+        texts = columns.values("text_low", rows)
+        with self._lock:
+            self._grow(int(rows.max(initial=-1)) + 1)
+            missing = np.flatnonzero(self._texts[rows] != texts)
+        self._read(columns, rows[missing[:READ_AT_ONCE]], texts[missing[:READ_AT_ONCE]], snapshot)
+        found = self._roles[rows]
+        found[missing[READ_AT_ONCE:]] = UNKNOWN
+        return found
+
+    def run_slice(self) -> bool:
+        """Read the next texts that have no role; return whether there are more."""
+        columns = self._views.attributes
+        rows = np.flatnonzero(columns.uncached_mask(MemoryFilter(states=("active",), now=self._store.now())))
+        rows = rows[columns.values("managed", rows) == 0]
+        with self._store.snapshot() as snapshot:
+            return bool((self.of(columns, rows, snapshot) == UNKNOWN).any())
+
+    def _grow(self, size: int) -> None:
+        if size > len(self._texts):
+            more = max(size, 2 * len(self._texts)) - len(self._texts)
+            self._texts = np.append(self._texts, np.zeros(more, np.uint64))
+            self._roles = np.append(self._roles, np.full(more, UNKNOWN, np.uint8))
+
+    def _read(self, columns: AttributeStore, rows: Numbers, texts: NDArray[np.uint64], snapshot: Snapshot) -> None:
+        """Read the roles of these memories. One that still waits for its vector is read again."""
+        serving = self._serving()
+        view = serving.view if serving is not None and serving.embedder.name == DEFAULT_MODEL else None
+        for row, text, memory_id in zip(rows.tolist(), texts, columns.ids(rows), strict=True):
+            memory = snapshot.memory(memory_id)
+            if memory is not None:
+                windows = None if view is None else view.vectors_of(row)
+                vector = None if windows is None else windows[0].astype(np.float32)
+                role = ROLES.index(_role_of(memory, vector))
+                with self._lock:
+                    self._texts[row] = text if view is None or vector is not None else 0
+                    self._roles[row] = role
+
+
+def _role_of(memory: Memory, vector: NDArray[np.float32] | None) -> MemoryRole:
+    found = read_role(memory.content, vector)
+    if found.name in PASSING:
+        return found.name if found.probability >= PASSING_MIN and len(memory.content) <= STATEMENT_CHARS_MAX else "fact"
+    is_sure = memory.turn is None or found.name in _OPEN_TO_TURNS or found.probability >= SAID_MIN
+    return found.name if is_sure else "fact"

@@ -1,0 +1,160 @@
+"""The sections of a resume by the roles of the memories: what is known of the person and the project, and what was said
+and written last. SPEC 9.6, 11
+
+Nothing replaced stands in them, nothing twice, no small talk, and no step that was told to be done since.
+"""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+import numpy as np
+
+from mnemo_core.decay import epoch_of
+from mnemo_core.ingest.memory_role import ROLES, MemoryRole
+from mnemo_core.ingest.write_plan import is_outdated
+from mnemo_core.lifecycle.profiles import PROFILE_SOURCE
+from mnemo_core.retrieval.context_block import ContextLine, author_of
+from mnemo_core.sessions.resume import (
+    BY_TIME,
+    EVENTS_MS,
+    OPEN_ROLES,
+    READ_MAX,
+    RECENT_ROLES,
+    ROLE_TOKENS,
+    SESSION_PARTS,
+    ResumeEntry,
+    ResumeSection,
+    StatedTexts,
+    fill_section,
+    is_done,
+    joined_sections,
+    recent_since,
+)
+from mnemo_daemon.memories.roles import RoleReader
+from mnemo_daemon.memories.weights import Numbers, by_weight
+from mnemo_daemon.times import local_day
+from mnemo_store.backend import Snapshot
+from mnemo_store.indexes.attributes import AttributeStore
+from mnemo_store.records import CATEGORIES, Memory
+
+NOTES_MS = 7 * 86_400_000
+NOTES_NAMED = 5  # files of notes that were changed, by their titles
+_PASSING = tuple(CATEGORIES.index(name) for name in ("crumb", "request"))
+
+
+class RoleSections:
+    """The sections of one resume, of the person's own memories or of what others wrote."""
+
+    def __init__(
+        self, reader: RoleReader, snapshot: Snapshot, columns: AttributeStore, rows: Numbers, said: StatedTexts,
+        shown: list[tuple[str, str]],
+    ) -> None:  # fmt: skip
+        """said: what stands in the resume already; shown: gets the id and text of each memory that is looked at."""
+        self._snapshot = snapshot
+        self._columns = columns
+        self._said = said
+        self._shown = shown
+        is_out = np.isin(columns.values("category", rows), _PASSING) | (columns.values("managed", rows) != 0)
+        is_out |= columns.values("source", rows) == columns.code("source", PROFILE_SOURCE)
+        self._rows = rows[~is_out]
+        self._managed = rows[columns.values("managed", rows) != 0]
+        self._roles = reader.of(columns, self._rows, snapshot)
+        self._used: set[int] = set()
+
+    def known(self) -> ResumeSection:
+        """The section of what is known: of each role of ROLE_TOKENS the first memories that fit its budget."""
+        return joined_sections([self._of_role(role, tokens) for role, tokens in ROLE_TOKENS.items()])
+
+    def recent(self, tokens: int) -> ResumeSection:
+        """The section of what came last, and stands in no section so far: conversations by session, a line each; other
+        memories; and in one line the notes that were edited. The newest first."""
+        columns = self._columns
+        created = columns.values("created_at", self._rows)
+        is_recent = created >= recent_since(np.append(created, columns.values("created_at", self._managed)))
+        is_recent &= np.isin(self._roles, [ROLES.index(role) for role in RECENT_ROLES])
+        is_event = self._roles == ROLES.index("event")
+        is_recent &= ~is_event | (created >= self._snapshot.now - EVENTS_MS)
+        is_recent &= ~np.isin(self._rows, list(self._used))
+        rows = self._rows[is_recent]
+        rows = rows[np.argsort(-columns.values("created_at", rows), kind="stable")]
+        entries = [*self._recent_entries(rows[:READ_MAX])]
+        notes = [*self._notes()]
+        return fill_section([*notes, *entries], len(notes) + len(entries), tokens)
+
+    # Entries
+
+    def _of_role(self, role: MemoryRole, tokens: int) -> ResumeSection:
+        rows = self._rows[self._roles == ROLES.index(role)]
+        if role in BY_TIME:
+            rows = rows[np.argsort(-self._columns.values("event_at", rows), kind="stable")]
+        else:
+            rows = by_weight(self._columns, rows, epoch_of(self._snapshot))
+        entries = [self._entry(memory, role, dated=role in BY_TIME) for memory in self._standing(rows[:READ_MAX], role)]
+        self._used.update(rows.tolist())
+        return fill_section(entries, len(entries), tokens)
+
+    def _standing(self, rows: Numbers, role: MemoryRole) -> Iterator[Memory]:
+        """The memories of these that hold now, and say what no other one has said in this resume."""
+        for memory in self._read(rows):
+            if self._is_replaced(memory):
+                continue
+            if role in OPEN_ROLES and is_done(memory.content, self._told_after(memory)):
+                continue
+            if self._said.takes(memory.content):
+                yield memory
+
+    def _is_replaced(self, memory: Memory) -> bool:
+        """Return whether a newer value stands for what the memory says, certainly or perhaps. SPEC 5.8"""
+        likely = any(edge.slot and edge.target == memory.id for edge in self._snapshot.edges(memory.id))
+        return likely or is_outdated(memory, None, self._snapshot)
+
+    def _told_after(self, memory: Memory) -> Iterator[str]:
+        """The texts that were told after a memory and are no open step, the newest first."""
+        is_open = np.isin(self._roles, [ROLES.index(role) for role in OPEN_ROLES])
+        told = self._columns.values("created_at", self._rows)
+        rows = self._rows[~is_open & (told > memory.created_at)]
+        rows = rows[np.argsort(-self._columns.values("created_at", rows), kind="stable")]
+        return (each.content for each in self._read(rows[:READ_MAX]))
+
+    def _recent_entries(self, rows: Numbers) -> Iterator[ResumeEntry]:
+        """A line for each conversation, where its newest memory stands, and for each other memory."""
+        sessions: set[str] = set()
+        memories = [each for each in self._read(rows) if not self._is_replaced(each)]
+        for memory in memories:
+            if memory.turn is None:
+                if self._said.takes(memory.content):
+                    yield self._entry(memory, memory.kind, dated=True)
+            elif memory.session_id not in sessions:
+                sessions.add(memory.session_id)
+                of_session = (each for each in memories if each.turn and each.session_id == memory.session_id)
+                parts = [*islice((each for each in of_session if self._said.takes(each.content)), SESSION_PARTS)]
+                if parts:
+                    said = " · ".join(each.content for each in reversed(parts))
+                    self._shown += [(each.id, each.content) for each in parts]
+                    date, author = local_day(memory.event_at), author_of(memory)
+                    yield ResumeEntry(ContextLine(memory.id, "session", date, said, author=author))
+
+    def _notes(self) -> Iterator[ResumeEntry]:
+        """The line of the notes that were edited in the last days, by the time of their files."""
+        columns, since = self._columns, (self._snapshot.now - NOTES_MS) * 1_000_000
+        rows = self._managed[np.unique(columns.values("managed", self._managed), return_index=True)[1]]
+        rows = rows[np.argsort(-columns.values("modified_at", rows), kind="stable")[:READ_MAX]]
+        files = [(note.mtime_ns, note.title, each.id) for each in self._read(rows)
+                 if each.managed and (note := self._snapshot.note(each.managed)) is not None]  # fmt: skip
+        if edited := sorted((each for each in files if each[0] >= since), reverse=True):
+            more = f" (+{len(edited) - NOTES_NAMED} more)" if len(edited) > NOTES_NAMED else ""
+            named = ", ".join(title for _, title, _ in edited[:NOTES_NAMED])
+            newest, _, memory_id = edited[0]
+            yield ResumeEntry(ContextLine(memory_id, "notes", local_day(newest // 1_000_000), named + more))
+
+    def _entry(self, memory: Memory, kind: str, *, dated: bool) -> ResumeEntry:
+        content = memory.turn.summary if memory.turn is not None and memory.turn.summary else memory.content
+        self._shown.append((memory.id, content))
+        date = local_day(memory.event_at) if dated else ""
+        return ResumeEntry(ContextLine(memory.id, kind, date, content, author=author_of(memory)))
+
+    def _read(self, rows: Iterable[int] | Numbers) -> Iterator[Memory]:
+        for memory_id in self._columns.ids(np.asarray(rows, np.intp)):
+            memory = self._snapshot.memory(memory_id)
+            if memory is not None and (memory.turn is None or memory.turn.role == "user"):
+                yield memory
