@@ -26,7 +26,8 @@ from mnemo_client.protocol.primitives import FailureAnswer
 from mnemo_core.retrieval.ranking.rankers import RANKERS
 from mnemo_daemon import settings
 from mnemo_daemon.lifecycle.erasure import ErasureMark as ForgettingMark
-from mnemo_daemon.mcp.tools import descriptions
+from mnemo_daemon.mcp.tool_types import schema
+from mnemo_daemon.mcp.tools import TOOLS, descriptions
 from mnemo_daemon.models.catalogue import ModelManifest as ModelManifest
 from mnemo_daemon.models.embedders.calibration import CalibrationFile
 from mnemo_daemon.models.language.capability_probe import GradesFile
@@ -159,8 +160,11 @@ def _plain() -> dict[str, Any]:
         "errors": _error_codes(),
         "commands": {" ".join(("mnemo", *name)): _arguments(command) for name, command in command_table.all_commands()},
         "options of every command": [_argument(each) for each in command_table.COMMON],
-        "tools": {tool["name"]: _without_prose(tool) for tool in descriptions()},
-        "titles of tools": {tool["name"]: tool["title"] for tool in descriptions()},
+        "tools": {
+            tool["name"]: _without_prose({**tool, "outputSchema": schema(TOOLS[tool["name"]].result)})
+            for tool in descriptions(every=True)
+        },
+        "titles of tools": {tool["name"]: tool["title"] for tool in descriptions(every=True)},
         "openapi components": {part: sorted(names) for part, names in document(routes(), "0")["components"].items()},
         "rankers": sorted(RANKERS),
     }  # fmt: skip

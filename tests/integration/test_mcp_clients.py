@@ -29,8 +29,8 @@ from mnemo_client.mcp.bridge import Bridge
 from tests.mcp_lines import LINES, answered_ids
 from tests.running import RunningDaemon
 
-TOOLS = ["memory_recall", "memory_context", "memory_remember", "memory_list", "memory_get", "memory_update",
-         "memory_delete", "memory_restore", "memory_status", "memory_explain"]  # fmt: skip
+TOOLS = ["memory_resume", "memory_recall", "memory_ask", "memory_remember", "memory_step", "memory_list", "memory_get",
+         "memory_update", "memory_delete", "memory_facts", "memory_triggers"]  # fmt: skip
 ERAS = [("legacy", "2025-11-25"), ("auto", "2026-07-28"), ("2026-07-28", "2026-07-28")]
 SECRET = "AKIA" + "J3HD7QLPZ5XW2VBN"  # the shape of an access key, and nobody's
 SECONDS_MAX = 120.0
@@ -99,6 +99,14 @@ async def use_every_tool(client: Client, namespace: str) -> None:
     assert (await structured("memory_get", id=memory_id))["trust"] == "agent"
     assert (await structured("memory_update", id=memory_id, content="Tom has the key of the boat."))["version"] == 2
     assert (await structured("memory_list", since="last week"))["memories"][0]["content"].startswith("Tom")
+    assert "the key of the boat" in (await structured("memory_resume"))["text"]
+    assert not (await structured("memory_ask", question="Who has the key of the boat?"))["abstained"]
+    assert "Tom" in (await structured("memory_facts", entity="Tom"))["text"]
+    assert (await structured("memory_search", query="boat"))["total"] == 1
+    assert (await structured("memory_triggers", action="deploy"))["memories"] == []
+    assert "topics" in (await structured("memory_topics"))["text"]
+    step = await structured("memory_step", run="key", step_number="1", action="asked Tom for the key")
+    assert step["outcome"] == "stored"
     explained = await structured("memory_explain", id=memory_id, query="the key of the boat")
     assert explained["verdict"] == "answered"
     assert (await structured("memory_delete", id=memory_id, why="it sank"))["state"] == "trashed"
@@ -111,7 +119,7 @@ async def use_every_tool(client: Client, namespace: str) -> None:
     absent = await client.call_tool("memory_get", {"id": "00000000-0000-7000-8000-000000000000"})
     assert absent.is_error
     assert "there is no memory" in text(absent)
-    with pytest.raises(MCPError, match="there is no tool 'memory_wipe'; there are memory_recall"):
+    with pytest.raises(MCPError, match="there is no tool 'memory_wipe'; there are memory_resume"):
         await client.call_tool("memory_wipe", {})
 
 

@@ -11,10 +11,19 @@ import msgspec
 import pytest
 
 from mnemo_client.protocol.choices import Category, Kind
+from mnemo_client.protocol.facts import FactsAnswer, FactView
 from mnemo_client.protocol.ingestion import RememberAnswer
 from mnemo_client.protocol.memories import DeleteAnswer, MemoryView
-from mnemo_client.protocol.retrieval import ContextAnswer, FailedFilter, RecalledMemory, SearchAnswer, WhyAnswer
-from mnemo_client.protocol.session_context import ResumeAnswer, ResumeSectionView
+from mnemo_client.protocol.retrieval import (
+    AskAnswer,
+    ContextAnswer,
+    FailedFilter,
+    RecalledMemory,
+    SearchAnswer,
+    WhyAnswer,
+)
+from mnemo_client.protocol.session_context import ResumeAnswer, ResumeSectionView, TriggersAnswer
+from mnemo_client.protocol.topics import TopicsAnswer, TopicView
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.mcp import tools
 from mnemo_daemon.mcp.prompts import PROMPTS, prompt_text
@@ -90,23 +99,29 @@ def stored(**fields: Any) -> MemoryView:
 # Descriptions
 
 
-def test_the_ten_tools_say_what_they_take_and_all_four_hints() -> None:
-    annotated = {tool["name"]: tool["annotations"] for tool in tools.descriptions()}
-    assert {name: (hint["readOnlyHint"], hint["destructiveHint"], hint["idempotentHint"])
-            for name, hint in annotated.items()} == {
-        "memory_recall": (True, False, True), "memory_context": (True, False, True),
-        "memory_remember": (False, False, False), "memory_list": (True, False, True),
-        "memory_get": (True, False, True), "memory_update": (False, True, True),
-        "memory_delete": (False, True, True), "memory_restore": (False, False, True),
-        "memory_status": (True, False, True), "memory_explain": (True, False, True),
+def test_the_tools_say_what_they_take_and_all_four_hints() -> None:
+    annotated = {tool["name"]: tool["annotations"] for tool in tools.descriptions(every=True)}
+    changing = {name: (hint["destructiveHint"], hint["idempotentHint"])
+                for name, hint in annotated.items() if not hint["readOnlyHint"]}  # fmt: skip
+    assert changing == {
+        "memory_remember": (False, False), "memory_step": (False, True), "memory_update": (True, True),
+        "memory_delete": (True, True), "memory_restore": (False, True),
     }  # fmt: skip
-    for tool in tools.descriptions():
+    for tool in tools.descriptions(every=True):
         hints = {name for name in tool["annotations"] if name.endswith("Hint")}
         assert hints == {"readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"}
         assert tool["annotations"]["openWorldHint"] is False
-        assert tool["outputSchema"]["type"] == "object"
         assert tool["inputSchema"]["additionalProperties"] is False
         assert "$ref" not in msgspec.json.encode(tool).decode()
+        assert len(tool["description"]) < 300
+
+
+def test_an_agent_sees_at_most_twelve_tools_unless_it_asks_for_all() -> None:
+    basic, every = ({tool["name"] for tool in tools.descriptions(every=every)} for every in (False, True))
+    assert len(basic) <= 12
+    assert basic < every == {*TOOLS}
+    assert {"memory_resume", "memory_ask", "memory_facts", "memory_triggers", "memory_step"} <= basic
+    assert {"memory_topics", "memory_search"} <= every
 
 
 def test_the_tools_say_what_kinds_and_categories_mean_and_that_no_agent_erases() -> None:
@@ -141,7 +156,7 @@ def test_recall_gives_text_to_read_and_the_same_for_programs(canned: CannedRoute
     assert called.text.endswith("The key is with Ines.")
     assert canned.sent == {
         "query": "who has the key", "top_k": 3, "default_top_k": 8, "tags": ["home"], "highlight": True,
-        "preferences": "first", "cut": "gap",
+        "preferences": "inline", "cut": "gap",
     }  # fmt: skip
 
 
@@ -175,25 +190,67 @@ def test_the_daemon_decides_how_many_a_list_needs_unless_the_agent_does(canned: 
     assert "the question asks for a list, so up to 20 were looked for" in called.text
 
 
-def test_preferences_come_behind_the_best_answer_unless_one_is_it(canned: CannedRoutes) -> None:
-    tea, metric = (
-        recalled(content=content, preference=True, score=score, kind="procedural")
-        for content, score in (("I prefer tea.", 0.3), ("Answer in metric units.", 0.0))
-    )
-    ahead = canned_answer(tea, metric, memory(), total=4)
-    for score, expected in (
-        (0.3, ["The key is with Ines.", "I prefer tea.", "Answer in metric units."]),
-        (0.95, ["I prefer tea.", "The key is with Ines.", "Answer in metric units."]),
-    ):
-        ahead.memories[0].score = score
-        canned.answers["POST /v1/recall"] = ahead
-        called = canned.call("memory_recall", {"query": "who has the key"})
-        assert [each["content"] for each in tools.as_json(called.result)["memories"]] == expected
-        assert sorted(expected, key=called.text.index) == expected
-        assert called.text.index("Preferences that apply to every question:") < called.text.index("Answer in metric")
-    canned.answers["POST /v1/recall"] = canned_answer(tea, total=4, abstained=True)
+def test_a_recall_has_room_for_some_characters_and_says_what_is_left_out(canned: CannedRoutes) -> None:
+    long = memory(content="The key is with Ines. " * 60, best=best("The key is with Ines.", (4, 7), line=5))
+    canned.answers["POST /v1/recall"] = canned_answer(long, memory(), memory(content="x" * 2000, best=None))
+    called = canned.call("memory_recall", {"query": "who has the key", "max_chars": 100})
+    found = tools.as_json(called.result)
+    assert [each["content"] for each in found["memories"]] == ["The key is with Ines."] * 2
+    assert found["memories"][0]["content_cut"] is True
+    assert found["left_out"] == 1
+    assert "1 more left out for max_chars 100" in called.text
+    canned.answers["POST /v1/recall"] = canned_answer(memory(content="x" * 2000, best=None))
+    found = canned.structured("memory_recall", {"query": "who has the key"})
+    assert len(found["memories"][0]["content"]) == 1500
+    canned.answers["POST /v1/recall"] = canned_answer(total=4, abstained=True)
     text = canned.call("memory_recall", {"query": "zzzz"}).text
-    assert text.startswith("0 of 4 memories, namespace default; none is close enough to be an answer\n\nPreferences")
+    assert text == "0 of 4 memories, namespace default; none is close enough to be an answer"
+
+
+def test_a_resume_an_answer_topics_and_facts_are_text(canned: CannedRoutes) -> None:
+    section = ResumeSectionView(total=0, memories=[])
+    canned.answers["GET /v1/resume"] = ResumeAnswer(
+        text="(Working: 1, Buffer: 0)", total_tokens=6, working=1, buffer=0, core=section, recent=section
+    )
+    assert canned.call("memory_resume", {"namespace": "boat"}).text == "(Working: 1, Buffer: 0)"
+    assert canned.asked[-1].namespace == "boat"
+    canned.answers["POST /v1/ask"] = AskAnswer(
+        answer="With Ines.", sentences=[], citations=[], abstained=False, method="quotes", memories=[memory()]
+    )
+    called = canned.call("memory_ask", {"question": "who has the key"})
+    assert called.text.startswith("With Ines.\n\n[")
+    assert tools.as_json(called.result)["memories"] == [ID]
+    assert canned.sent == {"question": "who has the key"}
+    canned.answers["GET /v1/topics"] = TopicsAnswer(topics=[TopicView(id="kb1", name="Keys", count=3)])
+    assert canned.call("memory_topics", {}).text == "kb1: Keys [3]"
+    canned.answers["GET /v1/topics"] = TopicsAnswer(topics=[])
+    assert canned.call("memory_topics", {}).text == "namespace default has no topics yet"
+    fact = FactView(id=ID, memory_id=ID, subject="Ines", predicate="has", object="the key", status="open", valid_from=0)
+    canned.answers["GET /v1/facts"] = FactsAnswer(facts=[fact], count=4)
+    called = canned.call("memory_facts", {"entity": "Ines", "limit": "1"})
+    assert called.text == f"1 of 4 facts, namespace default\nInes · has · the key [{ID}]"
+    assert (canned.asked[-1].query.entity, canned.asked[-1].query.limit) == ("Ines", 1)
+
+
+def test_words_are_searched_and_actions_have_their_warnings(canned: CannedRoutes) -> None:
+    canned.answers["GET /v1/search"] = SearchAnswer(memories=[memory()], total=2)
+    called = canned.call("memory_search", {"query": "key", "tags": ["home"]})
+    assert called.text.startswith("1 of 2 memories with these words, namespace default")
+    assert (canned.asked[-1].query.q, canned.asked[-1].query.tag) == ("key", ["home"])
+    canned.answers["GET /v1/triggers/{action}"] = TriggersAnswer(action="deploy", count=1, memories=[stored()])
+    called = canned.call("memory_triggers", {"action": "deploy"})
+    assert called.text.startswith("1 memories to read before deploy\n\n[")
+    assert canned.asked[-1].path == {"action": "deploy"}
+
+
+def test_a_step_is_recorded_in_its_run_under_the_name_of_the_agent(canned: CannedRoutes) -> None:
+    canned.answers["POST /v1/runs/{run}/steps"] = RememberAnswer(outcome="stored", memory=stored())
+    asked = {"run": "fix the pump", "step_number": 2, "action": "opened the valve", "outcome": "it leaks"}
+    assert canned.call("memory_step", asked).text == f"stored: {ID} in namespace default"
+    assert canned.asked[-1].path == {"run": "fix the pump"}
+    assert canned.sent == {
+        "step_number": 2, "action": "opened the valve", "outcome": "it leaks", "agent_id": "planner",
+    }  # fmt: skip
 
 
 def test_the_context_is_one_block_with_the_ids_of_its_memories(canned: CannedRoutes) -> None:
@@ -313,7 +370,7 @@ def test_an_explanation_has_the_words_and_the_filters(canned: CannedRoutes) -> N
     )  # fmt: skip
     called = canned.call("memory_explain", {"id": "c0ffee01", "query": "the boat key"})
     assert canned.sent == {
-        "id": "c0ffee01", "query": "the boat key", "default_top_k": 8, "preferences": "first", "cut": "gap",
+        "id": "c0ffee01", "query": "the boat key", "default_top_k": 8, "preferences": "inline", "cut": "gap",
     }  # fmt: skip
     assert tools.as_json(called.result) == {
         "id": ID, "verdict": "filtered", "sentence": "It happened before the time asked for.", "found_words": ["key"],

@@ -429,7 +429,8 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("reindex", "compute missing vectors", ".admin.models:reindex", _REINDEX),
         Command("setup", "connect an agent or editor by its own configuration files",
                 ".agent_setup.setup_command:setup", _SETUP),
-        Command("mcp", "serve an agent over standard input and output", "..mcp.bridge:run"),
+        Command("mcp", "serve an agent over standard input and output", "..mcp.bridge:run",
+                (_option("--tools", help="the tools that the agent sees; default: basic", choices=("basic", "all")),)),
     ),
     "The daemon": (
         Command("backup", "copy the whole store, while it is in use", ".admin.backup:backup",

@@ -56,14 +56,16 @@ class Bridge:
 
     def __init__(
         self, out: BinaryIO, environ: Mapping[str, str], folder: Path, option: str | None,
-        seconds: float = ANSWER_SECONDS,
+        seconds: float = ANSWER_SECONDS, tools: str | None = None,
     ) -> None:  # fmt: skip
-        """`folder` and `option` choose the namespace. `seconds`: how long the daemon may be silent before an error."""
+        """`folder` and `option` choose the namespace. `seconds`: how long the daemon may be silent before an error.
+        `tools`: `all` for every tool; None for those that each agent sees."""
         self._out = out
         self._environ = environ
         self._folder = folder
         self._option = option
         self._seconds = seconds
+        self._tools = tools
         self._writing = threading.Lock()
         self._starting = threading.Lock()
         self._open: set[threading.Thread] = set()
@@ -153,6 +155,7 @@ class Bridge:
             "Accept": b"application/json, text/event-stream",
             "Connection": b"close",
             "X-Namespace": chosen.name.encode(),
+            **({"X-Mnemo-Tools": self._tools.encode()} if self._tools else {}),
         }
         method, params = message["method"], message.get("params", {})
         meta = params.get("_meta")
@@ -270,16 +273,21 @@ def _log_message(text: str) -> None:
 
 def run(context: "CommandContext") -> int:
     """Run `mnemo mcp`."""
-    option = context.options.namespace
-    return serve(sys.stdin.buffer, sys.stdout.buffer, context.environ, context.cwd, option)
+    options = context.options
+    out = sys.stdout.buffer
+    return serve(sys.stdin.buffer, out, context.environ, context.cwd, options.namespace, options.tools)
 
 
-def serve(lines: BinaryIO, out: BinaryIO, environ: Mapping[str, str], folder: Path, option: str | None = None) -> int:
+def serve(
+    lines: BinaryIO, out: BinaryIO, environ: Mapping[str, str], folder: Path, option: str | None = None,
+    tools: str | None = None,
+) -> int:  # fmt: skip
     """Answer every line until standard input ends; return 0.
 
     `option` is the namespace of the command; without it, `folder`, the agent's working directory, determines one.
+    `tools` are those that the agent sees.
     """
-    bridge = Bridge(out, environ, folder, option)
+    bridge = Bridge(out, environ, folder, option, tools=tools)
     try:
         while line := lines.readline(LINE_BYTES_MAX):
             if len(line) == LINE_BYTES_MAX and not line.endswith(b"\n"):

@@ -310,7 +310,7 @@ def _ask(text: str, words: set[str], role: Role) -> str:
     A question is an ask where a user puts it and states nothing else; a text that tells something and then asks "and
     you?" is a statement. An agent's question is no request to anyone but its reader.
     """
-    if role == "agent":
+    if role == "agent" or (role == "user" and _states_too(text)):
         return ""
     if found := _ASK.find(text, words) or _ASK_CJK.find(text, words):
         return found.strip(" .!?,;:\n") or found
@@ -321,6 +321,27 @@ def _ask(text: str, words: set[str], role: Role) -> str:
         if len(said) == 1 and len(text) <= STATEMENT_CHARS_MAX and _chance(text, "question") >= ASKED_MIN:
             return said[0]
     return ""
+
+
+_REASON_GIVEN = lazy_pattern(r"(?<!\w)(?:because|since|now that|weil|parce que|porque) (?:\S{1,40} ){3}", re.IGNORECASE)
+_STATED_WORDS_MIN = 4
+
+
+def _states_too(text: str) -> bool:
+    """Return whether a text that asks states something as well, in a sentence of its own or as the reason: "since my
+    sister moves in in May, where can I get a second key?"."""
+    if len(text) > STATEMENT_CHARS_MAX:
+        return True
+    said = sentences(text)
+    if len(said) == 1:
+        return _REASON_GIVEN.search(text) is not None
+    return any(
+        len(part.split()) >= _STATED_WORDS_MIN
+        and not _QUESTION.search(part)
+        and not _is_pleasantry(part)
+        and statement_kind(part).name in ("state", "event")
+        for part in said
+    )
 
 
 # Outcomes

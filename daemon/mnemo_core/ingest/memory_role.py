@@ -28,8 +28,7 @@ ROLES: Final[tuple[MemoryRole, ...]] = get_args(MemoryRole)
 ROLE_ROWS: Final = 1 << 13  # of the table of weights of words
 VECTOR_SCALE: Final = 4.0  # of a unit vector among the other features
 DIMENSIONS: Final = 384  # of the vectors that there are weights for
-PROMPT_WORDS_MIN = 3  # words of content from which a prompt is about something, whatever else it is
-NOTHING_MIN = 0.55  # probability that a shorter one is small talk: "run it again", and not "deploy staging"
+_GO_ON = lexicon.words("classification", "go_on")
 _CUES: Final[tuple[CoreCategory, ...]] = get_args(CoreCategory)
 _FACTS = (MemoryFacts(layer="working"),)
 
@@ -54,11 +53,7 @@ def read_role(text: str, vector: NDArray[np.float32] | None = None) -> FoundRole
 def says_nothing(prompt: str) -> bool:
     """Return whether a prompt is a nod, thanks or an order to go on, which no memory bears on."""
     words = read_statement(prompt)
-    is_short = not words.is_question and not words.names and len(words.content) < PROMPT_WORDS_MIN
-    if not is_short:
-        return False
-    found = read_role(prompt)
-    return found.name == "small" and found.probability >= NOTHING_MIN
+    return not words.is_question and not words.names and all(word in _GO_ON for word in words.plain)
 
 
 def role_signs(text: str, vector: NDArray[np.float32] | None) -> NDArray[np.float32]:

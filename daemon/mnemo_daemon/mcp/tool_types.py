@@ -13,6 +13,7 @@ from mnemo_client.protocol.primitives import QUESTION_CHARS_MAX
 
 CONTENT_CHARS_MAX = 8192  # SPEC 2.1
 RECALLED_DEFAULT = 8
+RECALLED_CHARS_DEFAULT, RECALLED_CHARS_MAX = 1500, 50_000  # of the texts of a recall together
 RECALLED_MAX = 50  # an agent that needs more should ask more precisely
 CONTEXT_TOKENS_DEFAULT = 2000  # SPEC 7.1
 CONTEXT_TOKENS_MAX = 20_000
@@ -75,6 +76,14 @@ class RecallArguments(ToolArguments):
             Meta(ge=1, le=RECALLED_MAX,
                  description="The maximum number of memories; by default up to 20 where the question asks for a list.",
                  extra_json_schema={"default": RECALLED_DEFAULT}),
+        ]
+        | UnsetType
+    ) = UNSET  # fmt: skip
+    max_chars: (
+        Annotated[
+            int,
+            Meta(ge=100, le=RECALLED_CHARS_MAX, description="The size of all texts; memory_get returns one in full.",
+                 extra_json_schema={"default": RECALLED_CHARS_DEFAULT}),
         ]
         | UnsetType
     ) = UNSET  # fmt: skip
@@ -175,6 +184,52 @@ class StatusArguments(ToolArguments):
     pass
 
 
+class ResumeArguments(ToolArguments):
+    namespace: Namespace | UnsetType = UNSET
+
+
+class TopicsArguments(ToolArguments):
+    namespace: Namespace | UnsetType = UNSET
+
+
+class AskArguments(ToolArguments):
+    question: Annotated[
+        str, Meta(min_length=1, max_length=QUESTION_CHARS_MAX, description="One question, in plain words.")
+    ]
+    since: Bound | UnsetType = UNSET
+    until: Bound | UnsetType = UNSET
+    namespace: Namespace | UnsetType = UNSET
+
+
+class SearchArguments(ToolArguments):
+    query: Annotated[str, Meta(min_length=1, max_length=QUESTION_CHARS_MAX, description="The words to look for.")]
+    limit: Annotated[int, Meta(ge=1, le=RECALLED_MAX, description="The maximum number of memories.")] = RECALLED_DEFAULT
+    tags: Annotated[Tags, Meta(description="Only memories with all of these tags.")] | UnsetType = UNSET
+    namespace: Namespace | UnsetType = UNSET
+
+
+class TriggersArguments(ToolArguments):
+    action: Annotated[str, Meta(min_length=1, max_length=24, description="The action: deploy, push, delete, …")]
+    limit: Annotated[int, Meta(ge=1, le=RECALLED_MAX, description="The maximum number of memories.")] = RECALLED_DEFAULT
+    namespace: Namespace | UnsetType = UNSET
+
+
+class FactsArguments(ToolArguments):
+    entity: Annotated[str, Meta(min_length=1, max_length=512, description="The name of whom or what it is about.")]
+    limit: Annotated[int, Meta(ge=1, le=100, description="The maximum number of facts.")] = 20
+    namespace: Namespace | UnsetType = UNSET
+
+
+class StepArguments(ToolArguments):
+    run: Annotated[str, Meta(min_length=1, max_length=64, description="Your name for the task, the same in each step.")]
+    step_number: Annotated[int, Meta(ge=0, le=1_000_000, description="The place of the step in the run.")]
+    action: Annotated[str, Meta(min_length=1, max_length=1000, description="What you did.")]
+    outcome: Annotated[str, Meta(max_length=3000, description="What came of it.")] | UnsetType = UNSET
+    key_findings: Annotated[str, Meta(max_length=2000, description="What you found out.")] | UnsetType = UNSET
+    task_objective: Annotated[str, Meta(max_length=1000, description="What the task is for.")] | UnsetType = UNSET
+    namespace: Namespace | UnsetType = UNSET
+
+
 class FoundMemory(msgspec.Struct, kw_only=True, omit_defaults=True):
     id: str
     content: str
@@ -204,8 +259,28 @@ class RecallToolResult(msgspec.Struct, kw_only=True):
     ranker: str
     degraded: list[str]
     abstained: bool
+    left_out: int = 0  # for max_chars
     list_limit: int | UnsetType = UNSET  # the limit that was used because the question asks for a list
     time: str | UnsetType = UNSET  # the time that the question names, with the number of its memories
+
+
+class TextResult(msgspec.Struct, kw_only=True):
+    text: str
+    namespace: str
+
+
+class AskToolResult(msgspec.Struct, kw_only=True):
+    answer: str
+    abstained: bool  # the memories do not hold it
+    memories: list[str]  # ids, the most relevant first
+    namespace: str
+    degraded: list[str]
+
+
+class StepResult(msgspec.Struct, kw_only=True):
+    outcome: str
+    id: str
+    namespace: str
 
 
 class RememberResult(msgspec.Struct, kw_only=True):

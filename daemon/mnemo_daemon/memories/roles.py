@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnemo_core.ingest.classification import STATEMENT_CHARS_MAX
-from mnemo_core.ingest.memory_role import ROLES, MemoryRole, read_role
+from mnemo_core.ingest.memory_role import DIMENSIONS, ROLES, MemoryRole, read_role
 from mnemo_core.similarity.thresholds import DEFAULT_MODEL
 from mnemo_daemon.indexing.vectors.index_phases import ActiveIndex
 from mnemo_daemon.indexing.views import Views
@@ -67,6 +67,8 @@ class RoleReader:
         """Read the roles of these memories. One that still waits for its vector is read again."""
         serving = self._serving()
         view = serving.view if serving is not None and serving.embedder.name == DEFAULT_MODEL else None
+        if view is not None and view.dimensions != DIMENSIONS:
+            view = None
         for row, text, memory_id in zip(rows.tolist(), texts, columns.ids(rows), strict=True):
             memory = snapshot.memory(memory_id)
             if memory is not None:
