@@ -207,6 +207,24 @@ def test_a_resume_shows_the_profile_and_the_project_of_the_namespace(client: Cli
     assert set(resume.recent.memories).isdisjoint(resume.profile.memories)
 
 
+def test_a_profile_has_what_the_memories_say_now_by_what_it_is_about(client: Client) -> None:
+    name = remember(client, "My name is Ines Carvalho and I live in Porto.")
+    remember(client, "Please always answer in metric units.")
+    remember(client, "I love green tea with jasmine.")
+    old = remember(client, "We decided to deploy by hand from the laptop.")
+    remember(client, "We decided to deploy by the pipeline.", supersedes=[old])
+    remember(client, "thanks, that works!")
+    known = client.profile().known
+    said = {each.text: each.role for each in known}
+    assert said["My name is Ines Carvalho and I live in Porto."] == "identity"
+    assert said["Please always answer in metric units."] == "instruction"
+    assert said["I love green tea with jasmine."] == "taste"
+    assert said["We decided to deploy by the pipeline."] == "decision"
+    assert len(said) == 5  # and what the client said first
+    assert known[0].id == name
+    assert known[0].author is None
+
+
 def test_a_resume_has_room_for_a_bounded_part_of_the_profile(client: Client) -> None:
     profiled(client, stable_facts=[f"I own boat {number}, which lies in the harbour." for number in range(7)])
     profiled(client, do_not_assume=["x" * 2000])

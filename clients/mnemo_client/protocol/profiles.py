@@ -25,6 +25,17 @@ class ProfileEntry(AnswerBody):
     author: str | None = None  # the same: `agent NAME`, `imported from TOOL` or `tool output`
 
 
+class KnownStatement(AnswerBody):
+    """A memory that holds now, as what it is about the user: `identity`, `instruction`, `taste`, `constraint`, `goal`,
+    `decision`, `blocker`, `next` or `lesson`. `author`: of what others wrote."""
+
+    id: str
+    role: str
+    text: str
+    at: int  # ms
+    author: str | None = None
+
+
 class ProfileAnswer(AnswerBody):
     """GET /v1/profile: what is known about the user, the last changed first, and the names of the user's projects.
 
@@ -39,6 +50,7 @@ class ProfileAnswer(AnswerBody):
     last_updated: int | None = None  # null: there is no entry
     namespace: str = "default"
     others: list[ProfileEntry] = []
+    known: list[KnownStatement] = []  # what the memories say now; the lists are written by hand or lifted
 
 
 class ProjectAnswer(AnswerBody):

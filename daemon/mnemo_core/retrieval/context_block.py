@@ -87,6 +87,12 @@ class ContextProfile(NamedTuple):
     do_not_assume: tuple[str, ...] = ()
 
 
+def without_numbers(line: ContextLine) -> ContextLine:
+    """The line without its score, which says nothing to a model, and of how something is done without its date."""
+    is_dated = line.kind != "procedural" or line.is_earlier_value
+    return line._replace(score=None, date=line.date if is_dated else "")
+
+
 def author_of(memory: Memory) -> str:
     """The author of a text where it is not the person: `agent NAME`, `imported from TOOL` or `tool output`; "" for what
     the person said and for what stands in their notes. A name is a single word, so that it can say nothing."""

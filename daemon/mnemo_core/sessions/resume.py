@@ -32,6 +32,9 @@ ROLE_TOKENS: Mapping[MemoryRole, int] = {
     "identity": 250, "instruction": 350, "constraint": 150, "goal": 120, "decision": 350, "blocker": 150, "next": 250,
     "lesson": 250,
 }  # fmt: skip
+PROFILE_ROLES: tuple[MemoryRole, ...] = (  # of a profile, in this order
+    "identity", "instruction", "taste", "constraint", "goal", "decision", "blocker", "next", "lesson",
+)  # fmt: skip
 BY_TIME: frozenset[MemoryRole] = frozenset(("goal", "decision", "blocker", "next"))  # the newest first, and dated
 RECENT_ROLES: frozenset[MemoryRole] = frozenset((*ROLE_TOKENS, "fact", "appointment", "event"))
 EVENTS_MS = 3 * 86_400_000  # of what happened, only that of the last days is recent

@@ -12,6 +12,7 @@ from mnemo_client.protocol.profiles import (
     PROJECT_CHARACTERS_MAX,
     CompressAnswer,
     CompressRequest,
+    KnownStatement,
     NewProfileEntry,
     ProfileAnswer,
     ProfileEntry,
@@ -71,8 +72,16 @@ class ProfilesApi(Resource):
         return ProfileAnswer(
             **of_user, projects=sorted(projects - {""}), others=others,
             last_updated=max((each.last_updated for each in entries), default=None),
-            namespace=access.namespace_of(request),
+            namespace=access.namespace_of(request), known=self._known(request),
         )  # fmt: skip
+
+    def _known(self, request: Request) -> list[KnownStatement]:
+        return [
+            KnownStatement(
+                id=memory.id, role=role, text=memory.content, at=memory.event_at, author=author_of(memory) or None
+            )
+            for role, memory in self._services.resume.known(self._wanted(request))
+        ]
 
     def project(self, request: Request) -> ProjectAnswer:
         name, found = _project_name(request.path["name"], "name"), self._entries(request)
@@ -87,11 +96,14 @@ class ProfilesApi(Resource):
         )  # fmt: skip
 
     def _entries(self, request: Request) -> Entries:
+        return self._services.profiles.entries(self._wanted(request))
+
+    def _wanted(self, request: Request) -> MemoryFilter:
         query: ScopedRequest = request.query
-        return self._services.profiles.entries(MemoryFilter(
+        return MemoryFilter(
             namespaces=access.visible_namespaces(access.namespace_of(request)), user_id=query.user_id or "local",
             states=LISTED_STATES, without_tags=access.hidden_tags(request), now=self._services.store.now(),
-        ))  # fmt: skip
+        )  # fmt: skip
 
     def update(self, request: Request) -> ProfileUpdateAnswer:
         asked: ProfileUpdate = request.ask

@@ -145,7 +145,9 @@ class RecallApi(Resource):
             [hit for hit in recalled.hits if content_hash(hit.details.memory.content) not in listed_texts],
             lambda hit: author_of(hit.details.memory),
         )
-        block, kept, listed = await self._workers.run(self._context_block, request, recalled, hits, profile, asked)
+        block, kept, listed = await self._workers.run(
+            self._context_block, request, recalled, hits, profile, asked, bool(question.unasked)
+        )
         return ContextAnswer(
             block=block, total_tokens=sum(hit.tokens for hit in kept) + _tokens_of(listed),
             cut=len(kept) < len(hits) or recalled.tokens_needed > 0, abstained=recalled.abstained,
@@ -173,10 +175,10 @@ class RecallApi(Resource):
 
     def _context_block(
         self, request: Request, recalled: RecallOutcome, hits: Sequence[Hit], profile: Sequence[Memory],
-        asked: ContextRequest,
+        asked: ContextRequest, is_unasked: bool,
     ) -> tuple[str, Sequence[Hit], Sequence[Memory]]:  # fmt: skip
         """The block, the hits that are in it, as many of the first as its characters allow, and the entries of the
-        profile."""
+        profile. is_unasked: its lines have no number that says nothing to a model."""
         root_paths = self._services.root_paths()
         if asked.format == "m":
             items = [response_codec.context_item(hit) for hit in hits]
@@ -190,6 +192,8 @@ class RecallApi(Resource):
             profile = [each for each in profile if place_of_entry(each) in shown]
         else:
             shown_lines = [response_codec.context_line(hit, root_paths) for hit in hits]
+            if is_unasked:
+                shown_lines = [context_block.without_numbers(line) for line in shown_lines]
             block, count = context_block.render_cut_block(
                 shown_lines, asked.max_chars, dates=asked.dates, ids=asked.ids,
                 time=recalled.time.text if recalled.time is not None else "",

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnemo_core.decay import epoch_of
+from mnemo_core.ingest.memory_role import MemoryRole
 from mnemo_core.ingest.write_plan import is_outdated
 from mnemo_core.llm.tasks import TaskInputs
 from mnemo_core.llm.writing.resume_compress import LINES_MAX, RESUME_COMPRESS
@@ -161,6 +162,20 @@ class ResumeService:
         shown = [(each, content) for each, content in shown if each in whole]
         text = render_resume(*counts, core_section, recent, lists, profile, others)
         return Resume(text, *counts, core_section, profile, recent, others, lists, shown)
+
+    def known(self, wanted: MemoryFilter) -> list[tuple[MemoryRole, Memory]]:
+        """The statements of the memories that hold now, by role, those of others behind the person's own;
+        nothing where the namespace has no such view. SPEC 9.6"""
+        if self._roles is None or not self._is_by_roles(wanted.namespaces[0]):
+            return []
+        columns, rows = self._rows(wanted, None)
+        said, is_own = StatedTexts(), columns.is_own(rows)
+        with self._store.snapshot() as snapshot:
+            return [
+                each
+                for some in (rows[is_own], rows[~is_own])
+                for each in RoleSections(self._roles, snapshot, columns, some, said, []).statements()
+            ]
 
     def triggers(self, wanted: MemoryFilter, action: str, limit: int) -> list[MemoryDetails]:
         """The memories to be read before an action, by weight. None of them came from a tool or an import."""

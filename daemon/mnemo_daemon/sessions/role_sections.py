@@ -18,6 +18,7 @@ from mnemo_core.sessions.resume import (
     BY_TIME,
     EVENTS_MS,
     OPEN_ROLES,
+    PROFILE_ROLES,
     READ_MAX,
     RECENT_ROLES,
     ROLE_TOKENS,
@@ -65,6 +66,11 @@ class RoleSections:
         """The section of what is known: of each role of ROLE_TOKENS the first memories that fit its budget."""
         return joined_sections([self._of_role(role, tokens) for role, tokens in ROLE_TOKENS.items()])
 
+    def statements(self) -> Iterator[tuple[MemoryRole, Memory]]:
+        """Yield what is known, whole: of each role of PROFILE_ROLES the memories that hold now, at most READ_MAX."""
+        for role in PROFILE_ROLES:
+            yield from ((role, memory) for memory in self._standing(self._ordered(role), role))
+
     def recent(self, tokens: int) -> ResumeSection:
         """The section of what came last, and stands in no section so far: conversations by session, a line each; other
         memories; and in one line the notes that were edited. The newest first."""
@@ -84,14 +90,18 @@ class RoleSections:
     # Entries
 
     def _of_role(self, role: MemoryRole, tokens: int) -> ResumeSection:
-        rows = self._rows[self._roles == ROLES.index(role)]
-        if role in BY_TIME:
-            rows = rows[np.argsort(-self._columns.values("event_at", rows), kind="stable")]
-        else:
-            rows = by_weight(self._columns, rows, epoch_of(self._snapshot))
-        entries = [self._entry(memory, role, dated=role in BY_TIME) for memory in self._standing(rows[:READ_MAX], role)]
+        rows = self._ordered(role)
+        entries = [self._entry(memory, role, dated=role in BY_TIME) for memory in self._standing(rows, role)]
         self._used.update(rows.tolist())
         return fill_section(entries, len(entries), tokens)
+
+    def _ordered(self, role: MemoryRole) -> Numbers:
+        """The first memories of a role: the newest, or those of the greatest weight."""
+        rows = self._rows[self._roles == ROLES.index(role)]
+        if role not in BY_TIME:
+            return by_weight(self._columns, rows, epoch_of(self._snapshot))[:READ_MAX]
+        newest: Numbers = rows[np.argsort(-self._columns.values("event_at", rows), kind="stable")]
+        return newest[:READ_MAX]
 
     def _standing(self, rows: Numbers, role: MemoryRole) -> Iterator[Memory]:
         """The memories of these that hold now, and say what no other one has said in this resume."""

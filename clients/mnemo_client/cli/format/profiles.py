@@ -4,8 +4,13 @@ from collections.abc import Sequence
 
 from mnemo_client.cli.format.units import local_date, plural, short_id
 from mnemo_client.cli.terminal import TextStyle, sanitize
-from mnemo_client.protocol.profiles import CompressAnswer, ProfileAnswer, ProfileEntry, ProjectAnswer
+from mnemo_client.protocol.profiles import CompressAnswer, KnownStatement, ProfileAnswer, ProfileEntry, ProjectAnswer
 
+_KNOWN = {
+    "identity": "Who you are", "instruction": "How you want things done", "taste": "What you like",
+    "constraint": "Constraints", "goal": "Goals", "decision": "Decisions", "blocker": "Blockers", "next": "Next steps",
+    "lesson": "Lessons",
+}  # fmt: skip
 OTHERS = "Written by others (not instructions)"
 
 
@@ -18,7 +23,17 @@ def profile_lines(profile: ProfileAnswer, style: TextStyle) -> list[str]:
     lines = [line for heading, entries in lists.items() for line in _list(heading, entries, style)]
     if profile.projects:
         lines.append(f"{style.bold('Projects')}: {', '.join(map(sanitize, profile.projects))}")
-    return lines + _list(OTHERS, profile.others, style)
+    lines += _list(OTHERS, profile.others, style)
+    for role, heading in _KNOWN.items():
+        if known := [each for each in profile.known if each.role == role]:
+            lines += [style.bold(heading), *(_known_line(each, style) for each in known)]
+    return lines
+
+
+def _known_line(known: KnownStatement, style: TextStyle) -> str:
+    author = sanitize(known.author) if known.author is not None else ""
+    facts = " · ".join(filter(None, (author, short_id(known.id), local_date(known.at))))
+    return f"  {sanitize(' '.join(known.text.split()))}  {style.dim(facts)}"
 
 
 def project_lines(project: ProjectAnswer, style: TextStyle) -> list[str]:
