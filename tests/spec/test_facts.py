@@ -106,6 +106,7 @@ def test_M26_a_text_whose_facts_cannot_be_read_is_stored_without_any() -> None:
         ("I'm colour-blind", ("I", "am", "colour-blind")),
         ("Since the merger Ana reports to Lou instead of Kim.", ("Ana", "reports to", "Lou")),
         ("Bug reports live in Linear.", ("Bug reports", "live in", "Linear")),
+        ("The workshop rent is 840 euros a month.", ("The workshop rent", "is", "840 euros a month")),
         ("Every invoice needs two signatures.", ("Every invoice", "needs", "two signatures")),
         ("The spare key is taped under the bench.", ("The spare key", "is taped under", "the bench")),
         (

@@ -59,6 +59,7 @@ _OWN_STATE_WORDS_MAX = 3
 _KIND_FIRST = listed(
     "a an my our the mein meine unser unsere ein eine der die un une mon ma notre le la el mi nuestro nuestra"
 )
+_COPULAS = english.BE | {"ist", "sind", "est", "sont", "es"}
 _AGAIN = listed("it he she they er sie es il elle él ella")
 _PASSIVE = english.BE | {"gets", "get"}
 _IS_SAID = listed("deaf allergic vegan vegetarian married pregnant left-handed blind retired")
@@ -189,7 +190,8 @@ def _of_verb(words: Sequence[str]) -> Triple | None:
     """The triple of a short clause with a verb that tells a state."""
     bare = [word.casefold().strip(".,;:!") for word in words]
     at = next((at for at, word in enumerate(bare[1:7], 1) if word in _STATE_VERBS), 0) or _verb_at(words)
-    at += at + 1 < len(bare) and bare[at].endswith("s") and english.is_base(bare[at + 1])  # "Error reports live in …"
+    if at and at + 1 < len(bare) and _is_noun_before(bare[at], bare[at + 1]):
+        at += 1
     if not at or len(words) > _STATE_WORDS_MAX or at + 1 == len(words) or not _is_subject(words[:at], bare[at]):
         return None
     if bare[at - 1] == "to" or (bare[at] == "am" and bare[0] != "i") or bare[at + 1] in _AGAIN:
@@ -213,6 +215,11 @@ def _of_verb(words: Sequence[str]) -> Triple | None:
             return None
         end, said = (end + 2, said[2:]) if is_linked else (end, said)
     return _without_date(Triple(" ".join(words[:at]), " ".join(words[at:end]), " ".join(said)))
+
+
+def _is_noun_before(word: str, verb: str) -> bool:
+    """Return whether a word that could be a verb is the noun before one: "error reports live in", "the rent is"."""
+    return verb in _COPULAS or (word.endswith("s") and english.is_base(verb))
 
 
 def _verb_at(words: Sequence[str]) -> int:
