@@ -8,13 +8,14 @@ import pytest
 
 from mnemo_core.lifecycle.consolidation.joining import pairs
 from mnemo_core.lifecycle.consolidation.joining.merging import differ
+from mnemo_core.lifecycle.consolidation.joining.near_duplicates import repeats
 from mnemo_core.lifecycle.consolidation.steps import STEPS
 from mnemo_core.lifecycle.erasure import plan_erasure, references_of
 from mnemo_core.llm.judging.reconcile import ReconcileAnswer, Relation
 from mnemo_core.llm.tasks import AnyTask, TaskInputs
 from mnemo_core.llm.writing.merge import MergedText
 from mnemo_daemon.lifecycle.consolidation import consolidation
-from mnemo_store.records import ConversationTurn, Edge, Fact, Memory, Trust, Usage, content_hash
+from mnemo_store.records import ConversationTurn, Edge, Fact, Memory, PutEdge, Trust, Usage, content_hash
 from mnemo_store.tables import DECISIONS
 from tests.cycle_desk import CycleDesk, cycle_desk_in
 from tests.desk import put
@@ -95,7 +96,7 @@ def test_G23_memories_that_differ_in_a_specific_are_never_called_the_same(desk: 
 @pytest.mark.parametrize(
     "fields",
     [
-        {"layer": "working"}, {"pinned": True}, {"managed": "0" * 32}, {"kind": "working"},
+        {"layer": "core"}, {"pinned": True}, {"managed": "0" * 32}, {"kind": "working"},
         {"expires_at": AT + 9 * DAY}, {"key": "tea"}, {"tags": ("sensitive",)}, {"tags": ("session",)},
         {"trust": "tool"}, {"agent_id": "planner"}, {"user_id": "mira"}, {"speaker": "Mira"}, {"namespace": "work"},
         {"run_id": "7"}, {"compression_source": True}, {"turn": ConversationTurn(role="user")},
@@ -108,6 +109,28 @@ def test_G23_what_is_under_other_rules_is_not_joined(desk: CycleDesk, fields: di
     memories = stored(desk, one, sample_memory(2, TEA[1], **fields))
     assert desk.run().operations == []
     assert set(states(desk, *memories)) == {"active"}
+
+
+@pytest.mark.usefixtures("near_duplicates")
+@pytest.mark.parametrize("layer", ["buffer", "working"])
+def test_two_wordings_that_ingestion_tied_are_one_memory_and_the_fuller_one_stays(desk: CycleDesk, layer: Any) -> None:
+    short, full = stored(
+        desk, sample_memory(1, TEA[0], layer=layer),
+        sample_memory(2, "The tea is in the blue tin on the shelf, next to cups.", layer=layer),
+    )  # fmt: skip
+    assert desk.run().operations == []
+    write(desk.desk.store, PutEdge(data=Edge(source=full.id, target=short.id, relation="repeats", at=AT)))
+    assert desk.run().cycle.steps[0].counts == {"absorb": 1}
+    assert states(desk, short, full) == ["superseded", "active"]
+
+
+def test_a_genitive_says_what_a_compound_says_and_other_orders_of_words_do_not() -> None:
+    def same(one: str, other: str) -> bool:
+        return repeats(sample_memory(1, one), sample_memory(2, other))
+
+    assert same("The garage code is 4711.", "The code of the garage is 4711.")
+    assert not same("The garage code is 4711.", "The code of the garage is 4712.")
+    assert not same("The dog bit the man.", "The man bit the dog.")
 
 
 @pytest.mark.usefixtures("near_duplicates")

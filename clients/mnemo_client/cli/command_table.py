@@ -430,7 +430,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("setup", "connect an agent or editor by its own configuration files",
                 ".agent_setup.setup_command:setup", _SETUP),
         Command("mcp", "serve an agent over standard input and output", "..mcp.bridge:run",
-                (_option("--tools", help="the tools that the agent sees; default: basic", choices=("basic", "all")),)),
+                (_flag("--all-tools", help="let the agent see every tool, and not only the usual ones"),)),
     ),
     "The daemon": (
         Command("backup", "copy the whole store, while it is in use", ".admin.backup:backup",

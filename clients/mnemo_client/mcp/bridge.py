@@ -275,7 +275,8 @@ def run(context: "CommandContext") -> int:
     """Run `mnemo mcp`."""
     options = context.options
     out = sys.stdout.buffer
-    return serve(sys.stdin.buffer, out, context.environ, context.cwd, options.namespace, options.tools)
+    tools = "all" if options.all_tools else None
+    return serve(sys.stdin.buffer, out, context.environ, context.cwd, options.namespace, tools)
 
 
 def serve(

@@ -23,11 +23,12 @@ def profile_lines(profile: ProfileAnswer, style: TextStyle) -> list[str]:
     lines = [line for heading, entries in lists.items() for line in _list(heading, entries, style)]
     if profile.projects:
         lines.append(f"{style.bold('Projects')}: {', '.join(map(sanitize, profile.projects))}")
-    lines += _list(OTHERS, profile.others, style)
     for role, heading in _KNOWN.items():
-        if known := [each for each in profile.known if each.role == role]:
-            lines += [style.bold(heading), *(_known_line(each, style) for each in known)]
-    return lines
+        if own := [each for each in profile.known if each.role == role and each.author is None]:
+            lines += [style.bold(heading), *(_known_line(each, style) for each in own)]
+    of_others = [*_list(OTHERS, profile.others, style)[1:]]
+    of_others += [_known_line(each, style) for each in profile.known if each.author is not None]
+    return lines + ([style.bold(OTHERS), *of_others] if of_others else [])
 
 
 def _known_line(known: KnownStatement, style: TextStyle) -> str:

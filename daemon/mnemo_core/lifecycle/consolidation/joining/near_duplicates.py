@@ -1,4 +1,8 @@
-"""The step that finds memories of the buffer which say the same as others, without a language model. SPEC 9.5 [G23]"""
+"""The step that finds memories which say the same as others, without a language model. SPEC 9.5 [G23]
+
+Two memories of the buffer or the working layer say the same where they differ in no specific, or where ingestion tied
+them as repetitions of each other (5.5, 5.8). The fuller wording stays; the other one is superseded by it.
+"""
 
 from mnemo_core.lifecycle.consolidation.cycle import CHANGES_PER_STEP, CycleOperation, Planning, StepPlan
 from mnemo_core.lifecycle.consolidation.joining.pairs import PairWalk, is_decided, joinable, near_pairs
@@ -6,22 +10,27 @@ from mnemo_core.lifecycle.consolidation.joining.replacing import absorb_operatio
 from mnemo_core.lifecycle.consolidation.state import CycleState
 from mnemo_core.retrieval.result_selection import is_apart
 from mnemo_core.text.canonical import canonical_form, difference, obviously_differ, unchanged_words
+from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_store.records import DEFAULT_NAMESPACE, TRUSTS, Memory
 
+# "the code of the garage", for the words of "the garage code".
+_GENITIVE = lazy_pattern(r"\b([a-z]{2,30}) of (?:the |my |our )?([a-z]{2,30})\b")
 PLACE = "lifecycle_near_duplicates_at"
 
 
 def plan_near_duplicates(state: CycleState) -> Planning:
-    """Plan which memories of the buffer stand for others that say the same."""
+    """Plan which memories stand for others that say the same."""
     yield from ()
-    mask = joinable(state) & state.has("layer", "buffer")
+    mask = joinable(state) & state.has("layer", "buffer", "working")
     walk = PairWalk(state, PLACE, mask & state.live())
     operations: list[CycleOperation] = []
     taken = set[str]()
     changes = 0
     done = len(walk.rows)
     for place, memory, others in near_pairs(state, walk, mask, state.thresholds.triage):
-        group = [each.memory for each in others if each.memory.id not in taken and repeats(memory, each.memory)]
+        group = [
+            each.memory for each in others if each.memory.id not in taken and _says_the_same(state, memory, each.memory)
+        ]
         if not group or memory.id in taken:
             continue
         winner = min((memory, *group), key=lambda each: _order(state, each))
@@ -45,14 +54,25 @@ def repeats(one: Memory, other: Memory) -> bool:
     texts = one.content, other.content
     if is_apart(one, other) or obviously_differ(*map(unchanged_words, texts)):
         return False
-    return difference(*map(canonical_form, texts)) is None
+    return difference(*map(canonical_form, texts)) is None or (
+        difference(*(canonical_form(_GENITIVE.sub(r"\2 \1", text)) for text in texts)) is None
+    )
 
 
-def _order(state: CycleState, memory: Memory) -> tuple[bool, int, float, int, int, str]:
-    """The sort key of what stays first: in `default`, trusted, important, used, old."""
+def _says_the_same(state: CycleState, one: Memory, other: Memory) -> bool:
+    if repeats(one, other):
+        return True
+    ends = {one.id, other.id}
+    is_tied = any(edge.relation == "repeats" and {edge.source, edge.target} == ends for edge in state.edges(one.id))
+    return is_tied and not is_apart(one, other)
+
+
+def _order(state: CycleState, memory: Memory) -> tuple[bool, int, float, int, int, int, str]:
+    """The sort key of what stays first: in `default`, trusted, important, used, fuller, old."""
     is_project = memory.namespace != DEFAULT_NAMESPACE
     used = state.usage(memory).access_count
-    return is_project, TRUSTS.index(memory.trust), -memory.importance, -used, memory.created_at, memory.id
+    trust, length = TRUSTS.index(memory.trust), -len(memory.content)
+    return is_project, trust, -memory.importance, -used, length, memory.created_at, memory.id
 
 
 def _can_hide(state: CycleState, winner: Memory, loser: Memory) -> bool:
@@ -60,7 +80,7 @@ def _can_hide(state: CycleState, winner: Memory, loser: Memory) -> bool:
     is_less_trusted = TRUSTS.index(winner.trust) > TRUSTS.index(loser.trust)
     if loser.id == winner.id or is_less_trusted or is_decided(state, winner, loser, "absorb"):
         return False
-    return repeats(winner, loser)
+    return _says_the_same(state, winner, loser)
 
 
 def _uncounted(state: CycleState, winner: Memory, losers: list[Memory]) -> int:
