@@ -123,7 +123,9 @@ def test_in_an_order_by_time_nothing_is_moved(client: Client) -> None:
 
 def test_a_block_dates_and_marks_an_older_value(client: Client) -> None:
     remember_move(client)
-    block = client.context(ASKED_HOME, dates="none").block
+    lines = client.context(ASKED_HOME, dates="none").block.splitlines()
+    assert lines[1:-1] == [f"[SEMANTIC] {MOVED}", f"[SEMANTIC] (was) 2023-11-14: {HOME}"]
+    block = client.context(ASKED_HOME, dates="none", cut="none").block  # asked for whole
     lines = [re.sub(r"\d\.\d\d", "SCORE", line) for line in block.splitlines()]
     assert lines[1:-1] == [f"[SEMANTIC] (SCORE) {MOVED}", f"[SEMANTIC] (was · SCORE) 2023-11-14: {HOME}"]
 

@@ -132,4 +132,7 @@ def _operation_lines(operation: CycleOperationView, style: TextStyle) -> Iterato
         yield f"  {style.dim('new')}       {sanitize(operation.text)}"
     elif operation.text is not None:
         before = known[0][1] if known else ""
-        yield f"  {style.dim('becomes')}   {word_diff(before, operation.text, style)}"
+        if before == operation.text:
+            yield f"  {style.dim('the first stays')}"
+        else:
+            yield f"  {style.dim('becomes')}   {word_diff(before, operation.text, style)}"
