@@ -33,7 +33,7 @@ MARKER = re.compile("|".join(row["marker"] for row in ROWS), re.IGNORECASE)
 QUERIES = [" ".join(row["marker"] for row in ROWS[start : start + 50]) for start in (0, 50)]
 BY = "(?:agent|imported|tool.output)"
 AUTHORED = re.compile(
-    rf"^\[[A-Z]+\] \({BY}|^- \[\S+\] .* by={BY}|^\[[0-9a-f-]{{36}}\] · .*{BY}|^  .* {BY}(?: [\w.-]+)? · "
+    rf"^\[[A-Z]+\] \({BY}|^- \[\S+\] .* by={BY}|^\[[0-9a-f-]{{36}}\] · .*{BY}|^  .* {BY}(?: [\w. -]+)? · "
 )
 LISTED = re.compile(r'^Triggers: |^kb\d+: "')  # under the heading of others, names without an author
 

@@ -16,7 +16,9 @@ from mnemo_core.documents.chunking import estimate_tokens
 from mnemo_core.ingest.memory_role import MemoryRole
 from mnemo_core.retrieval.context_block import OTHERS_HEADING, ContextLine, inline_text, listed_line, render_line
 from mnemo_core.retrieval.result_selection import OTHERS_SHARE
-from mnemo_core.text.statement_reading import StatementWords, has_same_values, read_statement
+from mnemo_core.text.lazy_patterns import lazy_pattern
+from mnemo_core.text.statement_reading import FILLER, stem
+from mnemo_core.text.vocabulary import NEGATIONS
 
 CORE_TOKENS = 2000  # [G 7], as those of all budgets here: characters / 4, so that no model decides what fits
 CONDENSED_TOKENS = 400  # of these, for the lines of what stands condensed
@@ -46,6 +48,7 @@ LEFT_MAX = 16  # memories that are looked at beyond those that fit: what a model
 SAID_SHARE = 0.8  # of the words of a text that says no more than another one
 DONE_WORDS_MIN, DONE_SHARE = 2, 0.5  # of the words of a step that is told to be done
 
+_WORD = lazy_pattern(r"\w+")
 Listed = TypeVar("Listed")
 Times = NDArray[np.int64]
 
@@ -87,30 +90,42 @@ class ResumeLists(NamedTuple):
     of_others: Sequence[str] = ()  # the triggers that no memory of the person has
 
 
+class SaidWords(NamedTuple):
+    """The stems of the words of a text that are no filler, and its numbers and denials, as two texts are compared."""
+
+    stems: frozenset[str]
+    specifics: frozenset[str]
+
+
+def said_words(text: str) -> SaidWords:
+    """The words of a text: cheap enough for some hundred texts of a resume."""
+    words = _WORD.findall(text.lower())
+    stems = frozenset(stem(word) for word in words if word not in FILLER)
+    return SaidWords(stems, frozenset(word for word in words if word in NEGATIONS or any(map(str.isdigit, word))))
+
+
 class StatedTexts:
     """Texts that stand in a resume already: what says no more than one of them is left out."""
 
     def __init__(self) -> None:
-        self._said: list[StatementWords] = []
+        self._said: list[SaidWords] = []
 
     def takes(self, text: str) -> bool:
         """Return whether a text says something that stands in none so far, and add it."""
-        read = read_statement(text)
-        words = frozenset(read.content)
+        words = said_words(text)
+        least = SAID_SHARE * max(1, len(words.stems))
         for said in self._said:
-            shared = words & frozenset(said.content)
-            if len(shared) >= SAID_SHARE * max(1, len(words)) and has_same_values(read, said):
+            if words.specifics == said.specifics and len(words.stems & said.stems) >= least:
                 return False
-        self._said.append(read)
+        self._said.append(words)
         return True
 
 
-def is_done(step: str, later: Iterable[str]) -> bool:
-    """Return whether one of the texts that were said later tells of what was still to be done: it has the words of the
-    step."""
-    words = frozenset(read_statement(step).content)
+def is_done(step: str, told: Iterable[SaidWords]) -> bool:
+    """Return whether one of the texts that were told later has the words of what was still to be done."""
+    words = said_words(step).stems
     least = max(DONE_WORDS_MIN, DONE_SHARE * len(words))
-    return any(len(words & frozenset(read_statement(text).content)) >= least for text in later)
+    return any(len(words & each.stems) >= least for each in told)
 
 
 def recent_since(modified_at: Times) -> int:
@@ -126,9 +141,10 @@ def recent_since(modified_at: Times) -> int:
     return int(epochs[-RECENT_EPOCHS:][0]) * EPOCH_MS if len(epochs) else 0
 
 
-def fill_section(entries: Iterable[ResumeEntry], total: int, budget: int) -> ResumeSection:
+def fill_section(entries: Iterable[ResumeEntry], total: int, budget: int, left_max: int = LEFT_MAX) -> ResumeSection:
     """The section of the first memories that fit the budget, each whole; what does not fit is passed over, and stands
-    behind them in its shorter form. The last whole ones give way to these, up to CONDENSED_TOKENS.
+    behind them in its shorter form. The last whole ones give way to these, up to CONDENSED_TOKENS. Ends behind the
+    left_max-th that does not fit.
     """
     read: list[ResumeEntry] = []
     whole: dict[str, str] = {}
@@ -139,7 +155,7 @@ def fill_section(entries: Iterable[ResumeEntry], total: int, budget: int) -> Res
         if _size(line) <= room and line not in whole.values():
             whole[entry.line.id] = line
             room -= _size(line)
-        if len(read) - len(whole) == LEFT_MAX:
+        if len(read) - len(whole) == left_max:
             break
     short = {each.line.id: _short_line(each) for each in read if each.short and each.line.id not in whole}
     wanted = min(CONDENSED_TOKENS, sum(map(_size, short.values())))

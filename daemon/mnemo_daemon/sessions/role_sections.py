@@ -4,6 +4,7 @@ and written last. SPEC 9.6, 11
 Nothing replaced stands in them, nothing twice, no small talk, and no step that was told to be done since.
 """
 
+import functools
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
@@ -25,11 +26,13 @@ from mnemo_core.sessions.resume import (
     SESSION_PARTS,
     ResumeEntry,
     ResumeSection,
+    SaidWords,
     StatedTexts,
     fill_section,
     is_done,
     joined_sections,
     recent_since,
+    said_words,
 )
 from mnemo_daemon.memories.roles import RoleReader
 from mnemo_daemon.memories.weights import Numbers, by_weight
@@ -38,6 +41,8 @@ from mnemo_store.backend import Snapshot
 from mnemo_store.indexes.attributes import AttributeStore
 from mnemo_store.records import CATEGORIES, Memory
 
+LEFT_LOOKED_MAX = 4  # memories of a role that are looked at beyond those that fit
+NEWEST_MAX = 120  # memories that are looked at for what came last, and for what was told to be done
 NOTES_MS = 7 * 86_400_000
 NOTES_NAMED = 5  # files of notes that were changed, by their titles
 _PASSING = tuple(CATEGORIES.index(name) for name in ("crumb", "request"))
@@ -83,7 +88,7 @@ class RoleSections:
         is_recent &= ~np.isin(self._rows, list(self._used))
         rows = self._rows[is_recent]
         rows = rows[np.argsort(-columns.values("created_at", rows), kind="stable")]
-        entries = [*self._recent_entries(rows[:READ_MAX])]
+        entries = [*self._recent_entries(rows[:NEWEST_MAX])]
         notes = [*self._notes()]
         return fill_section([*notes, *entries], len(notes) + len(entries), tokens)
 
@@ -91,9 +96,17 @@ class RoleSections:
 
     def _of_role(self, role: MemoryRole, tokens: int) -> ResumeSection:
         rows = self._ordered(role)
-        entries = [self._entry(memory, role, dated=role in BY_TIME) for memory in self._standing(rows, role)]
         self._used.update(rows.tolist())
-        return fill_section(entries, len(entries), tokens)
+        looked, standing = iter(rows.tolist()), 0
+
+        def entries() -> Iterator[ResumeEntry]:
+            nonlocal standing
+            for memory in self._standing(looked, role):
+                standing += 1
+                yield self._entry(memory, role, dated=role in BY_TIME)
+
+        section = fill_section(entries(), 0, tokens, LEFT_LOOKED_MAX)
+        return section._replace(total=standing + len([*looked]))
 
     def _ordered(self, role: MemoryRole) -> Numbers:
         """The first memories of a role: the newest, or those of the greatest weight."""
@@ -103,7 +116,7 @@ class RoleSections:
         newest: Numbers = rows[np.argsort(-self._columns.values("event_at", rows), kind="stable")]
         return newest[:READ_MAX]
 
-    def _standing(self, rows: Numbers, role: MemoryRole) -> Iterator[Memory]:
+    def _standing(self, rows: Iterable[int] | Numbers, role: MemoryRole) -> Iterator[Memory]:
         """The memories of these that hold now, and say what no other one has said in this resume."""
         for memory in self._read(rows):
             if self._is_replaced(memory):
@@ -118,13 +131,19 @@ class RoleSections:
         likely = any(edge.slot and edge.target == memory.id for edge in self._snapshot.edges(memory.id))
         return likely or is_outdated(memory, None, self._snapshot)
 
-    def _told_after(self, memory: Memory) -> Iterator[str]:
-        """The texts that were told after a memory and are no open step, the newest first."""
-        is_open = np.isin(self._roles, [ROLES.index(role) for role in OPEN_ROLES])
-        told = self._columns.values("created_at", self._rows)
-        rows = self._rows[~is_open & (told > memory.created_at)]
+    def _told_after(self, memory: Memory) -> Iterator[SaidWords]:
+        """The words of the texts that were told after a memory and are no open step, the newest first."""
+        for created_at, words in self._told:
+            if created_at <= memory.created_at:
+                return
+            yield words
+
+    @functools.cached_property
+    def _told(self) -> list[tuple[int, SaidWords]]:
+        """The newest texts that are no open step, by when they were stored."""
+        rows = self._rows[~np.isin(self._roles, [ROLES.index(role) for role in OPEN_ROLES])]
         rows = rows[np.argsort(-self._columns.values("created_at", rows), kind="stable")]
-        return (each.content for each in self._read(rows[:READ_MAX]))
+        return [(each.created_at, said_words(each.content)) for each in self._read(rows[:NEWEST_MAX])]
 
     def _recent_entries(self, rows: Numbers) -> Iterator[ResumeEntry]:
         """A line for each conversation, where its newest memory stands, and for each other memory."""
@@ -164,7 +183,8 @@ class RoleSections:
         return ResumeEntry(ContextLine(memory.id, kind, date, content, author=author_of(memory)))
 
     def _read(self, rows: Iterable[int] | Numbers) -> Iterator[Memory]:
-        for memory_id in self._columns.ids(np.asarray(rows, np.intp)):
+        for row in rows:
+            (memory_id,) = self._columns.ids(np.array([row], np.intp))
             memory = self._snapshot.memory(memory_id)
             if memory is not None and (memory.turn is None or memory.turn.role == "user"):
                 yield memory
