@@ -89,7 +89,7 @@ def _jobs_of_conversations(s: Services) -> tuple[Job, ...]:
             _when(s.resume.is_due), s.resume.run_slice, "one call of the model", is_heavy=True,
         ),
         Job("roles", "Read what each memory is about, so that a resume need not wait for it.", Interval(ROLES_SECONDS),
-            s.recall.roles.run_slice, "200 memories"),
+            s.recall.roles.run_slice, "50 memories"),
         Job("markdown_export", "Write core memories and topics to `notes.export_dir`.",
             lambda now, state: s.markdown_export.is_enabled() and Interval(EXPORT_SECONDS)(now, state),
             s.markdown_export.run_slice, "two pages"),

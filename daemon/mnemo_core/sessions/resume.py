@@ -17,7 +17,7 @@ from mnemo_core.ingest.memory_role import MemoryRole
 from mnemo_core.retrieval.context_block import OTHERS_HEADING, ContextLine, inline_text, listed_line, render_line
 from mnemo_core.retrieval.result_selection import OTHERS_SHARE
 from mnemo_core.text.lazy_patterns import lazy_pattern
-from mnemo_core.text.statement_reading import FILLER, stem
+from mnemo_core.text.statement_reading import FILLER
 from mnemo_core.text.vocabulary import NEGATIONS
 
 CORE_TOKENS = 2000  # [G 7], as those of all budgets here: characters / 4, so that no model decides what fits
@@ -45,6 +45,7 @@ SESSION_PARTS = 4  # statements of a session in its line
 READ_MAX = 300  # memories that are looked at for a section: no budget has room for as many
 LEFT_MAX = 16  # memories that are looked at beyond those that fit: what a model condenses at once
 
+STEM_CHARS = 6  # of a word, which its forms have in common
 SAID_SHARE = 0.8  # of the words of a text that says no more than another one
 DONE_WORDS_MIN, DONE_SHARE = 2, 0.5  # of the words of a step that is told to be done
 
@@ -91,7 +92,8 @@ class ResumeLists(NamedTuple):
 
 
 class SaidWords(NamedTuple):
-    """The stems of the words of a text that are no filler, and its numbers and denials, as two texts are compared."""
+    """The beginnings of the words of a text that are no filler, and its numbers and denials, as two texts are
+    compared."""
 
     stems: frozenset[str]
     specifics: frozenset[str]
@@ -100,7 +102,7 @@ class SaidWords(NamedTuple):
 def said_words(text: str) -> SaidWords:
     """The words of a text: cheap enough for some hundred texts of a resume."""
     words = _WORD.findall(text.lower())
-    stems = frozenset(stem(word) for word in words if word not in FILLER)
+    stems = frozenset(word[:STEM_CHARS] for word in words if word not in FILLER)
     return SaidWords(stems, frozenset(word for word in words if word in NEGATIONS or any(map(str.isdigit, word))))
 
 

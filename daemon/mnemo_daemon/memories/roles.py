@@ -23,7 +23,8 @@ _OPEN_TO_TURNS: Final = frozenset(("event", "appointment", "fact"))
 PASSING_MIN = 0.4  # and of one that nobody needs later, which a text of several sentences has not as a whole
 PASSING: Final[frozenset[MemoryRole]] = frozenset(("question", "small", "answer", "script"))
 UNKNOWN: Final = len(ROLES)  # in the place of a role: not read yet
-READ_AT_ONCE = 200  # texts of a slice, and those that whoever asks waits for: 20 ms
+SLICE = 50  # texts: 0.1 s
+WAITED_FOR = 20  # texts, the newest, whose roles whoever asks waits for; the job reads the others
 
 
 class RoleReader:
@@ -38,15 +39,18 @@ class RoleReader:
         self._texts = np.zeros(0, np.uint64)  # by number: half the hash of the text that was read
         self._roles = np.zeros(0, np.uint8)
 
-    def of(self, columns: AttributeStore, rows: Numbers, snapshot: Snapshot) -> NDArray[np.uint8]:
-        """The places in ROLES of these memories, UNKNOWN where too many have not been read yet."""
+    def of(
+        self, columns: AttributeStore, rows: Numbers, snapshot: Snapshot, read_max: int = WAITED_FOR
+    ) -> NDArray[np.uint8]:
+        """The places in ROLES of these memories, UNKNOWN where more than read_max have not been read yet."""
         texts = columns.values("text_low", rows)
         with self._lock:
             self._grow(int(rows.max(initial=-1)) + 1)
             missing = np.flatnonzero(self._texts[rows] != texts)
-        self._read(columns, rows[missing[:READ_AT_ONCE]], texts[missing[:READ_AT_ONCE]], snapshot)
+        now = missing[max(0, len(missing) - read_max) :]
+        self._read(columns, rows[now], texts[now], snapshot)
         found = self._roles[rows]
-        found[missing[READ_AT_ONCE:]] = UNKNOWN
+        found[missing[: len(missing) - len(now)]] = UNKNOWN
         return found
 
     def run_slice(self) -> bool:
@@ -55,7 +59,7 @@ class RoleReader:
         rows = np.flatnonzero(columns.uncached_mask(MemoryFilter(states=("active",), now=self._store.now())))
         rows = rows[columns.values("managed", rows) == 0]
         with self._store.snapshot() as snapshot:
-            return bool((self.of(columns, rows, snapshot) == UNKNOWN).any())
+            return bool((self.of(columns, rows, snapshot, SLICE) == UNKNOWN).any())
 
     def _grow(self, size: int) -> None:
         if size > len(self._texts):

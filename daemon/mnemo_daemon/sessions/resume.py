@@ -153,7 +153,7 @@ class ResumeService:
             rest = by_weight(columns, core[columns.is_own(core)], epoch_of(snapshot))
             entries = (each for each in self._memories(snapshot, columns.ids(rest[:READ_MAX]), shown)
                        if each.line.id not in known.ids and said.takes(each.line.content))  # fmt: skip
-            core_section = joined_sections([known, fill_section([*entries], 0, CORE_TOKENS - tokens_in(known))])
+            core_section = joined_sections([known, fill_section(entries, 0, CORE_TOKENS - tokens_in(known))])
             recent = own.recent(RECENT_TOKENS)
             of_others = RoleSections(self._roles, snapshot, columns, rows[~is_own], said, shown)
             budget = others_budget(core_section, profile, recent)
