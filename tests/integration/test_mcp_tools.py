@@ -87,3 +87,15 @@ def test_a_date_that_cannot_be_read_is_answered_with_examples(daemon: RunningDae
     (result,) = call(daemon, "dates", ("memory_remember", {"content": "Once.", "event_at": "when pigs fly"}))
     assert result.is_error
     assert "yesterday" in text(result)
+
+
+def test_an_agent_sees_eleven_tools_and_all_of_them_where_it_is_told_to(daemon: RunningDaemon) -> None:
+    async def listed(*options: str) -> set[str]:
+        words = ["-m", "mnemo_client.cli.main", "mcp", *options]
+        parameters = StdioServerParameters(command=sys.executable, args=words, env=daemon.environ)
+        async with McpClient(stdio_client(parameters)) as client:
+            return {tool.name for tool in (await client.list_tools()).tools}
+
+    usual, every = (asyncio.run(asyncio.wait_for(listed(*options), 60)) for options in ((), ("--all-tools",)))
+    assert (len(usual), len(every)) == (11, 17)
+    assert every - usual >= {"memory_search", "memory_topics", "memory_explain"}
