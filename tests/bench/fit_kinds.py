@@ -50,25 +50,30 @@ def table_of(texts: Sequence[str], size: int = ROWS) -> Any:
     return csr_matrix((values, (rows, columns)), shape=(len(texts), size))
 
 
-def fitted(rows: Sequence[tuple[str, str]], labels: Sequence[str] = KINDS, size: int = ROWS) -> Any:
-    """The model of texts with their labels; size: the rows of its table."""
+def fitted(rows: Sequence[tuple[str, str]]) -> Any:
     from sklearn.linear_model import LogisticRegression
 
     return LogisticRegression(C=PENALTY, max_iter=1000).fit(
-        table_of([text for text, _ in rows], size), [labels.index(label) for _, label in rows]
+        table_of([text for text, _ in rows]), [KINDS.index(kind) for _, kind in rows]
     )
 
 
-def write(model: Any, path: Path, head: str) -> None:
-    """The weights as bytes: one step is a hundred and twenty-seventh of the largest."""
-    scale = float(np.abs(model.coef_).max() / 127)
-    table = np.round(model.coef_.T / scale).astype(np.int8)
-    lines = textwrap.wrap(base64.b64encode(table.tobytes()).decode(), 120)
-    numbers = " ".join(f"{each:.6g}" for each in (scale, *model.intercept_))
-    path.write_text(
-        "\n".join([f"# {head}", "", "[scale and bias]", numbers, "", "[weights]", *lines, ""]), encoding="utf-8"
-    )
+def write_weights(path: Path, head: str, weights: Any, bias: Any, **tables: Any) -> None:
+    """Write the weights of words (rows, labels) as bytes, where one step is a 127th of the largest, and further tables
+    as they are."""
+    scale = float(np.abs(weights).max() / 127)
+    sections = {
+        "scale and bias": [" ".join(f"{each:.6g}" for each in (scale, *bias))],
+        "weights": _packed(np.round(weights / scale).astype(np.int8)),
+        **{name: _packed(table) for name, table in tables.items()},
+    }
+    lines = [line for name, some in sections.items() for line in ("", f"[{name}]", *some)]
+    path.write_text("\n".join([f"# {head}", *lines, ""]), encoding="utf-8")
     print(f"wrote {path.name}, {path.stat().st_size // 1024} KB")
+
+
+def _packed(table: Any) -> list[str]:
+    return textwrap.wrap(base64.b64encode(table.tobytes()).decode(), 120)
 
 
 def measure(folder: Path) -> None:
@@ -100,7 +105,8 @@ def main() -> None:
     right = sum(KINDS[each] == kind for each, (_, kind) in zip(found, tuning, strict=True))
     print(f"tuning half: {right} of {len(tuning)}")
     if options.write:
-        write(fitted([*rows, *tuning]), WEIGHTS, HEAD)
+        model = fitted([*rows, *tuning])
+        write_weights(WEIGHTS, HEAD, model.coef_.T, model.intercept_)
 
 
 if __name__ == "__main__":

@@ -8,10 +8,8 @@ Each text is fitted with its vector and without, so that the words alone decide 
 """
 
 import argparse
-import base64
 import json
 import os
-import textwrap
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,12 +22,11 @@ from mnemo_client.paths import models_folder
 from mnemo_core.ingest.memory_role import ROLE_ROWS, ROLES, read_role, role_signs
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue
 from mnemo_daemon.models.embedders.embedding import load_embedder
-from tests.bench.fit_kinds import LABELLED, WEIGHTS, table_of
+from tests.bench.fit_kinds import LABELLED, WEIGHTS, table_of, write_weights
 
 FOLDS = 5
 PENALTY = 0.5
 BATCH = 64
-WRITTEN_TO = WEIGHTS.with_name("roles.txt")
 HEAD = "Weights of the roles of memories (ingest/memory_role), written by tests/bench/fit_roles.py."
 
 Row = tuple[str, str]  # text, role
@@ -78,21 +75,6 @@ def report(pairs: Sequence[tuple[str, str]]) -> None:
         print(f"  {role}: {both} of {there}, {both} of {found} found; {wrong}")
 
 
-def write(model: Any) -> None:
-    words, signs = model.coef_.T[:ROLE_ROWS], model.coef_.T[ROLE_ROWS:]
-    scale = float(np.abs(words).max() / 127)
-    table = np.round(words / scale).astype(np.int8)
-    numbers = " ".join(f"{each:.6g}" for each in (scale, *model.intercept_))
-    lines = [f"# {HEAD}", "", "[scale and bias]", numbers, "", "[weights]", *_packed(table), "", "[signs]",
-             *_packed(signs.astype(np.float16)), ""]  # fmt: skip
-    WRITTEN_TO.write_text("\n".join(lines), encoding="utf-8")
-    print(f"wrote {WRITTEN_TO.name}, {WRITTEN_TO.stat().st_size // 1024} KB")
-
-
-def _packed(table: NDArray[Any]) -> list[str]:
-    return textwrap.wrap(base64.b64encode(table.tobytes()).decode(), 120)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true", help="write the weights")
@@ -119,7 +101,9 @@ def main() -> None:
     report(pairs)
     print(f"without vectors {bare}")
     if options.write:
-        write(fitted(rows, vectors))
+        model = fitted(rows, vectors)
+        words, signs = model.coef_.T[:ROLE_ROWS], model.coef_.T[ROLE_ROWS:].astype(np.float16)
+        write_weights(WEIGHTS.with_name("roles.txt"), HEAD, words, model.intercept_, signs=signs)
 
 
 if __name__ == "__main__":

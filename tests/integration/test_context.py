@@ -172,6 +172,51 @@ def test_a_resume_that_comes_back_is_an_echo(client: Client) -> None:
     assert results[1].memory.content == "The mast is painted green now."
 
 
+def test_a_question_of_a_conversation_is_no_answer_but_is_found_in_its_session_and_by_search(client: Client) -> None:
+    said = ["Where can I get a second key for the shed?",
+            "Since my sister Ana moves into the shed in May, where can I get a second key?"]  # fmt: skip
+    client.turns(TurnsRequest(session_id="s", turns=[Turn(role="user", content=text) for text in said]))
+
+    def found(**fields: Any) -> list[str]:
+        return [each.content for each in client.recall("second key for the shed", **fields).memories]
+
+    assert found() == said[1:]  # it also says that Ana moves in
+    assert set(found(session_id="s")) == {*said}
+    assert {each.content for each in client.search("second key").memories} == {*said}
+
+
+def test_a_context_has_instructions_ahead_and_neither_tastes_nor_small_talk(client: Client) -> None:
+    remember(client, "Please always answer in metric units.")
+    remember(client, "I love salted liquorice, the Finnish one.")
+    remember(client, "We decided to use oak for the staircase because the floor is oak.")
+    turns = [Turn(role="user", content="ok thanks, the staircase looks good!")]
+    client.turns(TurnsRequest(session_id="s", turns=turns))
+    lines = client.context("Which wood do we use for the staircase?").block.splitlines()[1:-1]
+    assert lines[0] == "[PROCEDURAL] Please always answer in metric units."
+    assert any("oak for the staircase" in line for line in lines)
+    assert not any(word in line for line in lines for word in ("liquorice", "looks good"))
+
+
+def test_a_hook_is_silent_where_nothing_is_relevant_and_where_a_prompt_only_agrees(client: Client) -> None:
+    remember(client, "Please always answer in metric units.")
+    remember(client, "We decided to use oak for the staircase because the floor is oak.")
+    remember(client, "Thanks to Lena we go on with the oak of her uncle.")
+    for prompt in ("thanks, go on", "ja, genau so, weiter", "albatross"):
+        assert client.hook("prompt", prompt=prompt).context == ""
+    assert "oak" in client.hook("prompt", prompt="Which wood for the staircase?").context
+
+
+def test_every_statement_in_the_line_of_a_conversation_was_shown(client: Client) -> None:
+    said = ["The boiler man Keith comes on Friday at nine.", "The meter stands behind the blue door in the cellar."]
+    client.turns(TurnsRequest(session_id="s", turns=[Turn(role="user", content=text) for text in said]))
+    text = client.resume(session_id="t").text
+    assert text.count("[SESSION]") == 1
+    assert all(each in text for each in said)
+    back = [Turn(role="agent", content=each) for each in said]
+    results = client.turns(TurnsRequest(session_id="t", turns=back)).results
+    assert [(each.outcome, each.reason) for each in results] == [("discarded", "echo")] * 2  # type: ignore[union-attr]
+
+
 def test_the_triggers_of_an_action_are_used_when_they_are_read(client: Client) -> None:
     low = remember(client, "Tell the team before a deploy.", tags=["trigger:deploy"], importance=0.3)
     high = remember(client, "Deploy on Mondays only.", tags=["trigger:deploy"], importance=0.9)

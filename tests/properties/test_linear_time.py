@@ -109,7 +109,7 @@ def judged(*texts: str) -> TaskInputs:
 # The text functions that take more than texts, and how each is called.
 RUNS: dict[str, Callable[[str], object]] = {
     "memory_role.role_signs": lambda text: memory_role.role_signs(text, None),
-    "resume.is_done": lambda text: resume.is_done(text, [resume.said_words(text), resume.said_words(OTHER)]),
+    "resume.is_done": lambda text: resume.is_done(text, [resume.compared_words(text), resume.compared_words(OTHER)]),
     "pair_features.pair_features": lambda text: pair_features.pair_features(OTHER, text, None),
     "change_judge.word_features": lambda text: [*change_judge.word_features(OTHER, text)],
     "statement_reading.matched": lambda text: statement_reading.matched(text, text.split()),

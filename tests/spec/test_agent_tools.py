@@ -239,7 +239,7 @@ def test_words_are_searched_and_actions_have_their_warnings(canned: CannedRoutes
     assert (canned.asked[-1].query.q, canned.asked[-1].query.tag) == ("key", ["home"])
     canned.answers["GET /v1/triggers/{action}"] = TriggersAnswer(action="deploy", count=1, memories=[stored()])
     called = canned.call("memory_triggers", {"action": "deploy"})
-    assert called.text.startswith("1 memories to read before deploy\n\n[")
+    assert called.text.startswith("memories to read before deploy: 1\n\n[")
     assert canned.asked[-1].path == {"action": "deploy"}
 
 

@@ -51,7 +51,7 @@ SCENARIOS = (
     )),
     Scenario("an empty profile is nothing found", (
         {PROFILE: EMPTY, PROJECT: refusal(404, "not_found", "nothing is known about a project 'web'")},
-        Give("profile", code=3, out="", err="the profile is empty: mnemo profile add TEXT, or mnemo compress\n"),
+        Give("profile", code=3, out="", err="the profile is empty: mnemo add TEXT, or mnemo profile add TEXT\n"),
         Give("profile --project web", code=3, out=""),
     )),
     Scenario("an entry rests on the evidence that is named, or on what was said", (

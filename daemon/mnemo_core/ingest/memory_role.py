@@ -51,7 +51,7 @@ def read_role(text: str, vector: NDArray[np.float32] | None = None) -> FoundRole
 
 
 def says_nothing(prompt: str) -> bool:
-    """Return whether a prompt is a nod, thanks or an order to go on, which no memory bears on."""
+    """Return whether a prompt only agrees, thanks or asks to continue, so that no memory is relevant to it."""
     words = read_statement(prompt)
     return not words.is_question and not words.names and all(word in _GO_ON for word in words.plain)
 

@@ -132,7 +132,7 @@ def _of_state(sentence: str) -> Iterator[Triple]:
 
 
 def _of_instruction(sentence: str) -> Iterator[Triple]:
-    """Yield what somebody asks for, whole, who tells an assistant how to do something: "Name the branch after …"."""
+    """Yield an instruction to an assistant as one triple: I, ask, "Name the branch after …"."""
     sentence = _REASON.split(sentence.strip(), maxsplit=1)[0].rstrip(" ,.!。！")
     words = sentence.split()
     is_denied = bool(_bare(sentence) & _NEGATIONS) or "n't" in sentence.replace("’", "'")
@@ -187,7 +187,7 @@ def _says_something(first: str) -> bool:
 
 
 def _of_verb(words: Sequence[str]) -> Triple | None:
-    """The triple of a short clause with a verb that tells a state."""
+    """Return the triple of a short clause whose verb expresses a state."""
     bare = [word.casefold().strip(".,;:!") for word in words]
     at = next((at for at, word in enumerate(bare[1:7], 1) if word in _STATE_VERBS), 0) or _verb_at(words)
     if at and at + 1 < len(bare) and _is_noun_before(bare[at], bare[at + 1]):

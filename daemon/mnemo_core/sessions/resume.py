@@ -29,7 +29,7 @@ PROFILE_TOKENS = 400  # of the lists of the profile, where there is one
 RECENT_EPOCHS = 24  # [G43]
 EPOCH_MS = 1_800_000  # a cycle of consolidation, which only comes where something has happened. SPEC 9.1
 NEWEST = 4096  # changes that are looked at first: mostly the last epochs are among them
-# Tokens for what is known of the person and the project, by role and in this order, at the beginning of Core. SPEC 9.6
+# Token budgets of the roles that Core begins with, in this order. SPEC 9.6
 ROLE_TOKENS: Mapping[MemoryRole, int] = {
     "identity": 250, "instruction": 350, "constraint": 150, "goal": 120, "decision": 350, "blocker": 150, "next": 250,
     "lesson": 250,
@@ -47,7 +47,7 @@ LEFT_MAX = 16  # memories that are looked at beyond those that fit: what a model
 
 STEM_CHARS = 6  # of a word, which its forms have in common
 SAID_SHARE = 0.8  # of the words of a text that says no more than another one
-DONE_WORDS_MIN, DONE_SHARE = 2, 0.5  # of the words of a step that is told to be done
+DONE_WORDS_MIN, DONE_SHARE = 2, 0.5  # words of an open step that a later text repeats if the step is done
 
 _WORD = lazy_pattern(r"\w+")
 Listed = TypeVar("Listed")
@@ -80,6 +80,7 @@ class ResumeSection(NamedTuple):
     condensed: tuple[str, ...]
     left: tuple[str, ...]
     total: int
+    parts: tuple[str, ...] = ()  # ids of the memories that a line of several is made of
 
 
 class ResumeLists(NamedTuple):
@@ -91,43 +92,43 @@ class ResumeLists(NamedTuple):
     of_others: Sequence[str] = ()  # the triggers that no memory of the person has
 
 
-class SaidWords(NamedTuple):
-    """The beginnings of the words of a text that are no filler, and its numbers and denials, as two texts are
-    compared."""
+class ComparedWords(NamedTuple):
+    """The words of a text by which it is compared with others: prefixes of its content words, and its numbers and
+    negations."""
 
     stems: frozenset[str]
     specifics: frozenset[str]
 
 
-def said_words(text: str) -> SaidWords:
-    """The words of a text: cheap enough for some hundred texts of a resume."""
+def compared_words(text: str) -> ComparedWords:
+    """Return the words of a text for comparison. Linear in its length, and cheap enough for several hundred texts."""
     words = _WORD.findall(text.lower())
     stems = frozenset(word[:STEM_CHARS] for word in words if word not in FILLER)
-    return SaidWords(stems, frozenset(word for word in words if word in NEGATIONS or any(map(str.isdigit, word))))
+    return ComparedWords(stems, frozenset(word for word in words if word in NEGATIONS or any(map(str.isdigit, word))))
 
 
-class StatedTexts:
-    """Texts that stand in a resume already: what says no more than one of them is left out."""
+class RepetitionFilter:
+    """Rejects a text that says no more than one that was accepted before."""
 
     def __init__(self) -> None:
-        self._said: list[SaidWords] = []
+        self._accepted: list[ComparedWords] = []
 
-    def takes(self, text: str) -> bool:
-        """Return whether a text says something that stands in none so far, and add it."""
-        words = said_words(text)
+    def accepts(self, text: str) -> bool:
+        """Return whether the text adds something to those accepted so far, and if so, accept it."""
+        words = compared_words(text)
         least = SAID_SHARE * max(1, len(words.stems))
-        for said in self._said:
-            if words.specifics == said.specifics and len(words.stems & said.stems) >= least:
+        for accepted in self._accepted:
+            if words.specifics == accepted.specifics and len(words.stems & accepted.stems) >= least:
                 return False
-        self._said.append(words)
+        self._accepted.append(words)
         return True
 
 
-def is_done(step: str, told: Iterable[SaidWords]) -> bool:
-    """Return whether one of the texts that were told later has the words of what was still to be done."""
-    words = said_words(step).stems
+def is_done(step: str, later: Iterable[ComparedWords]) -> bool:
+    """Return whether a later text reports that an open step is done, that is, repeats enough of its words."""
+    words = compared_words(step).stems
     least = max(DONE_WORDS_MIN, DONE_SHARE * len(words))
-    return any(len(words & each.stems) >= least for each in told)
+    return any(len(words & each.stems) >= least for each in later)
 
 
 def recent_since(modified_at: Times) -> int:
@@ -199,9 +200,9 @@ def fill_profile(lists: Mapping[str, Sequence[tuple[str, str]]]) -> ResumeSectio
 def joined_sections(sections: Sequence[ResumeSection]) -> ResumeSection:
     """The lines of several sections as one."""
     parts = ([each for section in sections for each in getattr(section, name)]
-             for name in ("lines", "ids", "condensed", "left"))  # fmt: skip
-    lines, ids, condensed, left = map(tuple, parts)
-    return ResumeSection(lines, ids, condensed, left, sum(section.total for section in sections))
+             for name in ("lines", "ids", "condensed", "left", "parts"))  # fmt: skip
+    lines, ids, condensed, left, of_lines = map(tuple, parts)
+    return ResumeSection(lines, ids, condensed, left, sum(section.total for section in sections), of_lines)
 
 
 def tokens_in(section: ResumeSection) -> int:

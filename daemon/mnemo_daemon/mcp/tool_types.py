@@ -215,7 +215,7 @@ class TriggersArguments(ToolArguments):
 
 
 class FactsArguments(ToolArguments):
-    entity: Annotated[str, Meta(min_length=1, max_length=512, description="The name of whom or what it is about.")]
+    entity: Annotated[str, Meta(min_length=1, max_length=512, description="Name of the person, thing or place.")]
     limit: Annotated[int, Meta(ge=1, le=100, description="The maximum number of facts.")] = 20
     namespace: Namespace | UnsetType = UNSET
 
@@ -226,7 +226,7 @@ class StepArguments(ToolArguments):
     action: Annotated[str, Meta(min_length=1, max_length=1000, description="What you did.")]
     outcome: Annotated[str, Meta(max_length=3000, description="What came of it.")] | UnsetType = UNSET
     key_findings: Annotated[str, Meta(max_length=2000, description="What you found out.")] | UnsetType = UNSET
-    task_objective: Annotated[str, Meta(max_length=1000, description="What the task is for.")] | UnsetType = UNSET
+    task_objective: Annotated[str, Meta(max_length=1000, description="The goal of the task.")] | UnsetType = UNSET
     namespace: Namespace | UnsetType = UNSET
 
 

@@ -230,10 +230,8 @@ async def search(client: RouteClient, asked: SearchArguments) -> ToolCallResult:
     fields = _given(asked)
     query = {"q": fields.pop("query"), "tag": fields.pop("tags", []), **fields}
     answer = await client.ask("GET", "/v1/search", SearchAnswer, query=query)
-    found = [memory_result(memory) for memory in answer.memories]
-    result = ListResult(memories=found, total=answer.total, namespace=answer.namespace)
-    first = f"{len(found)} of {answer.total} memories with these words, namespace {answer.namespace}"
-    return ToolCallResult(result, "\n\n".join((first, *paragraphs(found))))
+    heading = f"{len(answer.memories)} of {answer.total} memories with these words, namespace {answer.namespace}"
+    return _listed(answer, answer.total, heading)
 
 
 async def topics(client: RouteClient, asked: TopicsArguments) -> ToolCallResult:
@@ -247,10 +245,13 @@ async def triggers(client: RouteClient, asked: TriggersArguments) -> ToolCallRes
     fields = _given(asked)
     path = f"/v1/triggers/{segment(fields.pop('action'))}"
     answer = await client.ask("GET", path, TriggersAnswer, query=fields)
+    return _listed(answer, answer.count, f"memories to read before {inline_text(answer.action)}: {answer.count}")
+
+
+def _listed(answer: SearchAnswer | TriggersAnswer, total: int, heading: str) -> ToolCallResult:
     found = [memory_result(memory) for memory in answer.memories]
-    result = ListResult(memories=found, total=answer.count, namespace=answer.namespace)
-    first = f"{answer.count} memories to read before {inline_text(answer.action)}"
-    return ToolCallResult(result, "\n\n".join((first, *paragraphs(found))))
+    result = ListResult(memories=found, total=total, namespace=answer.namespace)
+    return ToolCallResult(result, "\n\n".join((heading, *paragraphs(found))))
 
 
 async def facts(client: RouteClient, asked: FactsArguments) -> ToolCallResult:
@@ -364,7 +365,7 @@ TOOLS = {
     ),
     "memory_facts": Tool(
         "Facts",
-        "List what is known of a person, thing or place as facts that hold now: subject, relation, value.",
+        "List the current facts about a person, thing or place: subject, relation, value.",
         FactsArguments, TextResult, facts, True,
     ),
     "memory_triggers": Tool(

@@ -18,13 +18,13 @@ from mnemo_store.indexes.attributes import AttributeStore, MemoryFilter
 from mnemo_store.records import Memory
 from mnemo_store.store import Store
 
-SAID_MIN = 0.6  # probability of a role that what is said by the way in a conversation has
+TURN_MIN = 0.6  # probability of a lasting role from which a turn of a conversation has it
 _OPEN_TO_TURNS: Final = frozenset(("event", "appointment", "fact"))
-PASSING_MIN = 0.4  # and of one that nobody needs later, which a text of several sentences has not as a whole
+PASSING_MIN = 0.4  # and of a role of PASSING, from which a text has it
 PASSING: Final[frozenset[MemoryRole]] = frozenset(("question", "small", "answer", "script"))
 UNKNOWN: Final = len(ROLES)  # in the place of a role: not read yet
 SLICE = 50  # texts: 0.1 s
-WAITED_FOR = 20  # texts, the newest, whose roles whoever asks waits for; the job reads the others
+WAITED_FOR = 20  # texts that a request reads itself, the newest first; the job reads the others
 
 
 class RoleReader:
@@ -61,6 +61,11 @@ class RoleReader:
         with self._store.snapshot() as snapshot:
             return bool((self.of(columns, rows, snapshot, SLICE) == UNKNOWN).any())
 
+    def clear(self) -> None:
+        """Forget all roles and the hashes of their texts: one of them may have been erased."""
+        with self._lock:
+            self._texts, self._roles = np.zeros(0, np.uint64), np.zeros(0, np.uint8)
+
     def _grow(self, size: int) -> None:
         if size > len(self._texts):
             more = max(size, 2 * len(self._texts)) - len(self._texts)
@@ -88,5 +93,5 @@ def _role_of(memory: Memory, vector: NDArray[np.float32] | None) -> MemoryRole:
     found = read_role(memory.content, vector)
     if found.name in PASSING:
         return found.name if found.probability >= PASSING_MIN and len(memory.content) <= STATEMENT_CHARS_MAX else "fact"
-    is_sure = memory.turn is None or found.name in _OPEN_TO_TURNS or found.probability >= SAID_MIN
+    is_sure = memory.turn is None or found.name in _OPEN_TO_TURNS or found.probability >= TURN_MIN
     return found.name if is_sure else "fact"

@@ -43,7 +43,7 @@ class Question(NamedTuple):
     explain: bool = False
     working_session: str | None = None
     working_any: bool = False  # `kinds` names `working`
-    unasked: Literal["", "context", "prompt"] = ""  # what is given to an agent that asked nothing; see ResultBuilder
+    unasked: Literal["", "context", "prompt"] = ""  # for an agent that did not ask; see ResultBuilder
     takes_requests: bool = False  # questions and orders of conversations are found too
     limits_others: bool = False  # an agent gets the answer: what others wrote has a share of it
     as_of: int | None = None

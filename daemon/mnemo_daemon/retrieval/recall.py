@@ -72,6 +72,7 @@ class Recall:
     def clear_caches(self) -> None:
         """Nothing is kept of the texts that were looked at."""
         self._ranking_inputs.clear_caches()
+        self.roles.clear()
 
     def submit(self, question: Question) -> Future[RecallOutcome]:
         """Answers on another thread; questions that can be answered quickly in the order in which they come."""

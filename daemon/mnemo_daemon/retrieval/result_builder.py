@@ -26,10 +26,10 @@ from mnemo_store.indexes.lexical import LexicalFields
 from mnemo_store.records import TRUSTS, Memory, embedded_text, text_hash
 from mnemo_store.store import Store
 
-UNASKED_MAX = 60  # candidates that are looked at for what is given unasked
+CONTEXT_CANDIDATES_MAX = 60  # best candidates that a context is chosen from
 # Scores of the learned ranker. Of 80 prompts of two made months that nothing bears on 71 get nothing (42 without), of
 # the 59 memories that belong in the other contexts and are found 52 stay. [tests.bench.bench_month]
-BEARING_BEST_MIN, BEARING_MIN, BEARING_SHARE = 0.25, 0.05, 0.1
+RELEVANT_BEST_MIN, RELEVANT_MIN, RELEVANT_SHARE = 0.25, 0.05, 0.1
 _PASSING = [ROLES.index(role) for role in PASSING]
 ROWS_CHARS = (
     768,
@@ -70,7 +70,7 @@ class ResultBuilder:
         with self._store.snapshot() as snapshot:
             reader = CandidateReader(snapshot, context.corpus, found.numbers[context.rows], serving, self.tokens)
             if question.unasked and question.as_of is None:
-                rows = self._bearing(context, rows, snapshot)
+                rows = self._relevant(context, rows, snapshot)
                 reader.instructions = self._instructions(context, snapshot)
             is_silent = question.unasked == "prompt" and not rows
             preferences = reader.preferences() if wanted.preferences_first and not is_silent else ()
@@ -99,10 +99,10 @@ class ResultBuilder:
             hits, tokens, selected.tokens_needed, abstained, selected.dropped, evidence, selected.uncompared
         )
 
-    def _bearing(self, context: RecallContext, rows: list[int], snapshot: Snapshot) -> list[int]:
-        """The candidates that an agent is given unasked, of those that are left: no small talk, questions, logs and
-        explanations, and nothing that scores too little to bear on the prompt."""
-        rows = rows[:UNASKED_MAX]
+    def _relevant(self, context: RecallContext, rows: list[int], snapshot: Snapshot) -> list[int]:
+        """Return the candidates that are relevant to a prompt: without small talk, questions, logs and explanations,
+        and without those whose score is too low; none if the best score is."""
+        rows = rows[:CONTEXT_CANDIDATES_MAX]
         numbers = context.found.numbers[rows].astype(np.intp)
         passing = np.isin(self._roles.of(self._views.attributes, numbers, snapshot), _PASSING)
         rows = [row for row, is_passing in zip(rows, passing.tolist(), strict=True) if not is_passing]
@@ -110,8 +110,8 @@ class ResultBuilder:
             return rows
         scores = context.scored.scores
         best = max((float(scores[row]) for row in rows), default=0.0)
-        least = max(BEARING_MIN, BEARING_SHARE * best)
-        return [row for row in rows if scores[row] >= least] if best >= BEARING_BEST_MIN else []
+        least = max(RELEVANT_MIN, RELEVANT_SHARE * best)
+        return [row for row in rows if scores[row] >= least] if best >= RELEVANT_BEST_MIN else []
 
     def _instructions(self, context: RecallContext, snapshot: Snapshot) -> frozenset[int]:
         """The numbers of the standing instructions in scope."""

@@ -23,11 +23,11 @@ from mnemo_core.sessions.resume import (
     CORE_TOKENS,
     READ_MAX,
     RECENT_TOKENS,
+    RepetitionFilter,
     ResumeEntry,
     ResumeLists,
     ResumeSection,
     ResumeTopic,
-    StatedTexts,
     fill_profile,
     fill_section,
     fitting_topics,
@@ -140,41 +140,40 @@ class ResumeService:
         self, columns: AttributeStore, rows: Numbers, core: Numbers, counts: tuple[int, int], lists: ResumeLists,
         profile: ResumeSection, shown: list[tuple[str, str]],
     ) -> Resume:  # fmt: skip
-        """The resume that begins with what is known of the person and the project. core: of `rows`, those of the layer
-        core. SPEC 11"""
+        """Return the resume whose sections are chosen by role. core: those of `rows` in the layer core. SPEC 11"""
         assert self._roles is not None
-        said, is_own = StatedTexts(), columns.is_own(rows)
+        repetitions, is_own = RepetitionFilter(), columns.is_own(rows)
         for memory_id, text in shown:
             if memory_id in profile.ids:
-                said.takes(text)
+                repetitions.accepts(text)
         with self._store.snapshot() as snapshot:
-            own = RoleSections(self._roles, snapshot, columns, rows[is_own], said, shown)
+            own = RoleSections(self._roles, snapshot, columns, rows[is_own], repetitions, shown)
             known = own.known()
             rest = by_weight(columns, core[columns.is_own(core)], epoch_of(snapshot))
             entries = (each for each in self._memories(snapshot, columns.ids(rest[:READ_MAX]), shown)
-                       if each.line.id not in known.ids and said.takes(each.line.content))  # fmt: skip
+                       if each.line.id not in known.ids and repetitions.accepts(each.line.content))  # fmt: skip
             core_section = joined_sections([known, fill_section(entries, 0, CORE_TOKENS - tokens_in(known))])
             recent = own.recent(RECENT_TOKENS)
-            of_others = RoleSections(self._roles, snapshot, columns, rows[~is_own], said, shown)
+            of_others = RoleSections(self._roles, snapshot, columns, rows[~is_own], repetitions, shown)
             budget = others_budget(core_section, profile, recent)
             others = joined_sections([of_others.known(), of_others.recent(min(budget, RECENT_TOKENS))])
-        whole = {*core_section.ids, *profile.ids, *recent.ids, *others.ids}
+        whole = {*core_section.ids, *profile.ids, *recent.ids, *recent.parts, *others.ids, *others.parts}
         shown = [(each, content) for each, content in shown if each in whole]
         text = render_resume(*counts, core_section, recent, lists, profile, others)
         return Resume(text, *counts, core_section, profile, recent, others, lists, shown)
 
     def known(self, wanted: MemoryFilter) -> list[tuple[MemoryRole, Memory]]:
-        """The statements of the memories that hold now, by role, those of others behind the person's own;
-        nothing where the namespace has no such view. SPEC 9.6"""
+        """Return the current memories by role, those of others last; none in a namespace with the profile of a
+        source. SPEC 9.6"""
         if self._roles is None or not self._is_by_roles(wanted.namespaces[0]):
             return []
         columns, rows = self._rows(wanted, None)
-        said, is_own = StatedTexts(), columns.is_own(rows)
+        repetitions, is_own = RepetitionFilter(), columns.is_own(rows)
         with self._store.snapshot() as snapshot:
             return [
                 each
                 for some in (rows[is_own], rows[~is_own])
-                for each in RoleSections(self._roles, snapshot, columns, some, said, []).statements()
+                for each in RoleSections(self._roles, snapshot, columns, some, repetitions, []).statements()
             ]
 
     def triggers(self, wanted: MemoryFilter, action: str, limit: int) -> list[MemoryDetails]:

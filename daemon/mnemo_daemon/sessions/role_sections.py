@@ -1,7 +1,6 @@
-"""The sections of a resume by the roles of the memories: what is known of the person and the project, and what was said
-and written last. SPEC 9.6, 11
+"""The sections of a resume, chosen by the role of each memory. SPEC 9.6, 11
 
-Nothing replaced stands in them, nothing twice, no small talk, and no step that was told to be done since.
+Replaced values, repetitions, small talk and steps that are done are left out.
 """
 
 import functools
@@ -24,15 +23,15 @@ from mnemo_core.sessions.resume import (
     RECENT_ROLES,
     ROLE_TOKENS,
     SESSION_PARTS,
+    ComparedWords,
+    RepetitionFilter,
     ResumeEntry,
     ResumeSection,
-    SaidWords,
-    StatedTexts,
+    compared_words,
     fill_section,
     is_done,
     joined_sections,
     recent_since,
-    said_words,
 )
 from mnemo_daemon.memories.roles import RoleReader
 from mnemo_daemon.memories.weights import Numbers, by_weight
@@ -41,8 +40,8 @@ from mnemo_store.backend import Snapshot
 from mnemo_store.indexes.attributes import AttributeStore
 from mnemo_store.records import CATEGORIES, Memory
 
-LEFT_LOOKED_MAX = 4  # memories of a role that are looked at beyond those that fit
-NEWEST_MAX = 120  # memories that are looked at for what came last, and for what was told to be done
+OVERFLOW_MAX = 4  # memories of a role that do not fit, after which no more are read
+NEWEST_MAX = 120  # memories that are read for the section Recent, and to find the steps that are done
 NOTES_MS = 7 * 86_400_000
 NOTES_NAMED = 5  # files of notes that were changed, by their titles
 _PASSING = tuple(CATEGORIES.index(name) for name in ("crumb", "request"))
@@ -52,13 +51,13 @@ class RoleSections:
     """The sections of one resume, of the person's own memories or of what others wrote."""
 
     def __init__(
-        self, reader: RoleReader, snapshot: Snapshot, columns: AttributeStore, rows: Numbers, said: StatedTexts,
-        shown: list[tuple[str, str]],
+        self, reader: RoleReader, snapshot: Snapshot, columns: AttributeStore, rows: Numbers,
+        repetitions: RepetitionFilter, shown: list[tuple[str, str]],
     ) -> None:  # fmt: skip
-        """said: what stands in the resume already; shown: gets the id and text of each memory that is looked at."""
+        """repetitions: rejects texts that the resume already has. shown: receives the id and text of each memory."""
         self._snapshot = snapshot
         self._columns = columns
-        self._said = said
+        self._repetitions = repetitions
         self._shown = shown
         is_out = np.isin(columns.values("category", rows), _PASSING) | (columns.values("managed", rows) != 0)
         is_out |= columns.values("source", rows) == columns.code("source", PROFILE_SOURCE)
@@ -66,19 +65,20 @@ class RoleSections:
         self._managed = rows[columns.values("managed", rows) != 0]
         self._roles = reader.of(columns, self._rows, snapshot)
         self._used: set[int] = set()
+        self._parts: dict[str, list[Memory]] = {}  # of a conversation, by the id of the memory that its line names
 
     def known(self) -> ResumeSection:
-        """The section of what is known: of each role of ROLE_TOKENS the first memories that fit its budget."""
+        """Return the section of ROLE_TOKENS: of each role the first memories that fit its budget."""
         return joined_sections([self._of_role(role, tokens) for role, tokens in ROLE_TOKENS.items()])
 
     def statements(self) -> Iterator[tuple[MemoryRole, Memory]]:
-        """Yield what is known, whole: of each role of PROFILE_ROLES the memories that hold now, at most READ_MAX."""
+        """Yield the current memories of each role of PROFILE_ROLES, at most READ_MAX a role."""
         for role in PROFILE_ROLES:
             yield from ((role, memory) for memory in self._standing(self._ordered(role), role))
 
     def recent(self, tokens: int) -> ResumeSection:
-        """The section of what came last, and stands in no section so far: conversations by session, a line each; other
-        memories; and in one line the notes that were edited. The newest first."""
+        """Return the section of recent memories that are in no other section, newest first: a line for each
+        conversation, a line for each other memory, and one line for all edited notes."""
         columns = self._columns
         created = columns.values("created_at", self._rows)
         is_recent = created >= recent_since(np.append(created, columns.values("created_at", self._managed)))
@@ -90,7 +90,10 @@ class RoleSections:
         rows = rows[np.argsort(-columns.values("created_at", rows), kind="stable")]
         entries = [*self._recent_entries(rows[:NEWEST_MAX])]
         notes = [*self._notes()]
-        return fill_section([*notes, *entries], len(notes) + len(entries), tokens)
+        section = fill_section([*notes, *entries], len(notes) + len(entries), tokens)
+        parts = [part for line_id in section.ids for part in self._parts.get(line_id, ())]
+        self._shown += [(part.id, part.content) for part in parts]
+        return section._replace(parts=tuple(part.id for part in parts))
 
     # Entries
 
@@ -105,7 +108,7 @@ class RoleSections:
                 standing += 1
                 yield self._entry(memory, role, dated=role in BY_TIME)
 
-        section = fill_section(entries(), 0, tokens, LEFT_LOOKED_MAX)
+        section = fill_section(entries(), 0, tokens, OVERFLOW_MAX)
         return section._replace(total=standing + len([*looked]))
 
     def _ordered(self, role: MemoryRole) -> Numbers:
@@ -117,33 +120,33 @@ class RoleSections:
         return newest[:READ_MAX]
 
     def _standing(self, rows: Iterable[int] | Numbers, role: MemoryRole) -> Iterator[Memory]:
-        """The memories of these that hold now, and say what no other one has said in this resume."""
+        """Yield those of the memories that are current and that the resume does not have yet."""
         for memory in self._read(rows):
             if self._is_replaced(memory):
                 continue
-            if role in OPEN_ROLES and is_done(memory.content, self._told_after(memory)):
+            if role in OPEN_ROLES and is_done(memory.content, self._words_after(memory)):
                 continue
-            if self._said.takes(memory.content):
+            if self._repetitions.accepts(memory.content):
                 yield memory
 
     def _is_replaced(self, memory: Memory) -> bool:
-        """Return whether a newer value stands for what the memory says, certainly or perhaps. SPEC 5.8"""
+        """Return whether a newer memory replaces this one, certainly or probably. SPEC 5.8"""
         likely = any(edge.slot and edge.target == memory.id for edge in self._snapshot.edges(memory.id))
         return likely or is_outdated(memory, None, self._snapshot)
 
-    def _told_after(self, memory: Memory) -> Iterator[SaidWords]:
-        """The words of the texts that were told after a memory and are no open step, the newest first."""
-        for created_at, words in self._told:
+    def _words_after(self, memory: Memory) -> Iterator[ComparedWords]:
+        """Yield the words of the memories stored after this one that are no open step, newest first."""
+        for created_at, words in self._newest_words:
             if created_at <= memory.created_at:
                 return
             yield words
 
     @functools.cached_property
-    def _told(self) -> list[tuple[int, SaidWords]]:
-        """The newest texts that are no open step, by when they were stored."""
+    def _newest_words(self) -> list[tuple[int, ComparedWords]]:
+        """The time of storage and the words of the newest memories that are no open step."""
         rows = self._rows[~np.isin(self._roles, [ROLES.index(role) for role in OPEN_ROLES])]
         rows = rows[np.argsort(-self._columns.values("created_at", rows), kind="stable")]
-        return [(each.created_at, said_words(each.content)) for each in self._read(rows[:NEWEST_MAX])]
+        return [(each.created_at, compared_words(each.content)) for each in self._read(rows[:NEWEST_MAX])]
 
     def _recent_entries(self, rows: Numbers) -> Iterator[ResumeEntry]:
         """A line for each conversation, where its newest memory stands, and for each other memory."""
@@ -151,15 +154,17 @@ class RoleSections:
         memories = [each for each in self._read(rows) if not self._is_replaced(each)]
         for memory in memories:
             if memory.turn is None:
-                if self._said.takes(memory.content):
+                if self._repetitions.accepts(memory.content):
                     yield self._entry(memory, memory.kind, dated=True)
             elif memory.session_id not in sessions:
                 sessions.add(memory.session_id)
                 of_session = (each for each in memories if each.turn and each.session_id == memory.session_id)
-                parts = [*islice((each for each in of_session if self._said.takes(each.content)), SESSION_PARTS)]
+                parts = [
+                    *islice((each for each in of_session if self._repetitions.accepts(each.content)), SESSION_PARTS)
+                ]
                 if parts:
                     said = " · ".join(each.content for each in reversed(parts))
-                    self._shown += [(each.id, each.content) for each in parts]
+                    self._parts[memory.id] = parts
                     date, author = local_day(memory.event_at), author_of(memory)
                     yield ResumeEntry(ContextLine(memory.id, "session", date, said, author=author))
 

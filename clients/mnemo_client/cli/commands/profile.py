@@ -23,7 +23,7 @@ def profile(context: CommandContext) -> int:
     if context.print_json_if_asked():
         return EXIT_DONE if lines else EXIT_NOT_FOUND
     if not lines:
-        context.message("the profile is empty: mnemo profile add TEXT, or mnemo compress")
+        context.message("the profile is empty: mnemo add TEXT, or mnemo profile add TEXT")
         return EXIT_NOT_FOUND
     context.page(lines)
     return EXIT_DONE
