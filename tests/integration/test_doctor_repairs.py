@@ -85,8 +85,8 @@ def test_each_repair_of_the_doctor_repairs_what_was_broken(daemon: RunningDaemon
     fault = Path(daemon.environ["FAULTY_WHILE"])
     fault.touch()
     with daemon.client() as client:
-        client.remember("d e f")
         wait_until(lambda: any(thread.failing for thread in client.status().threads.values()))
+        client.remember("d e f")
     assert doctor(daemon) == {"store": ("fail", ""), "vectors": ("warn", ""), "threads": ("fail", "")}
     fault.unlink()
     assert doctor(daemon, "--fix")["vectors"][1] == "queued 1 missing vector"
