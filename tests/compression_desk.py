@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
-from mnemo_core.ingest.policies import PolicyName
+from mnemo_core.ingest.policies import POLICIES, PolicyName
 from mnemo_core.lifecycle.profiles import ProfilePlace
 from mnemo_daemon.lifecycle.compression import Compression, CompressionResult
 from mnemo_daemon.lifecycle.profile_service import LISTED_STATES, Entries, Owner, ProfileService
@@ -33,7 +33,7 @@ class CompressionDesk:
         self.policies: dict[str, PolicyName] = {}
         self.compression = Compression(
             desk.store, desk.views, cast(TaskRunner, self.tasks), self.profiles, lambda: threshold,
-            lambda namespace: self.policies.get(namespace, "own"), is_unasked=lambda: self.is_unasked,
+            lambda namespace: POLICIES[self.policies.get(namespace, "own")], is_unasked=lambda: self.is_unasked,
         )  # fmt: skip
         self._count = 0
 

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from mnemo_core.ingest.policies import POLICIES, Policy, PolicyName
 from mnemo_core.llm.tasks import AnyTask, TaskInputs
 from mnemo_daemon.knowledge.topic_trees import TopicTrees
 from mnemo_daemon.lifecycle.consolidation.consolidation import Consolidation, CycleResult
@@ -52,6 +53,7 @@ class CycleDesk:
         self.tasks = ScriptedAnswers(answers)
         self.settings = settings or LifecycleSettings()
         self.seconds = 0.0  # of the monotonic clock
+        self.policies: dict[str, PolicyName] = {}  # by namespace
         tasks: Any = self.tasks
         self.topic_trees = TopicTrees(desk.store, desk.views, desk.indexing, desk.embedding, tasks, Disk())
         self.consolidation = self.restarted()
@@ -62,9 +64,12 @@ class CycleDesk:
         desk = self.desk
         self.consolidation = Consolidation(
             desk.store, desk.views, desk.indexing, desk.embedding, tasks, self.topic_trees, lambda: self.settings,
-            QueryPriority(), clock=lambda: self.seconds,
+            QueryPriority(), clock=lambda: self.seconds, policy=self._policy_of,
         )  # fmt: skip
         return self.consolidation
+
+    def _policy_of(self, namespace: str) -> Policy:
+        return POLICIES[self.policies.get(namespace, "own")]
 
     def put(self, memory: Memory, usage: Usage | None = None) -> Memory:
         """Store a memory as it is, with its usage or that of one which nobody has used."""

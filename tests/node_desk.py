@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from mnemo_core.ingest.policies import PolicyOf, own_policy
 from mnemo_daemon.knowledge.topic_nodes import NodeQuery, TopicNodes
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING
 from mnemo_daemon.models.embedders.embedding import Embedder, RunAll
@@ -56,11 +57,11 @@ class PlaneModels(SimulatedModels):
 class NodeDesk:
     """Turns are numbered; a pair has the number of its first turn."""
 
-    def __init__(self, desk: Desk, models: PlaneModels) -> None:
+    def __init__(self, desk: Desk, models: PlaneModels, policy: PolicyOf = own_policy) -> None:
         self.desk = desk
         self.store = desk.store
         self.models = models
-        self.nodes = TopicNodes(desk.store, desk.indexing, models)
+        self.nodes = TopicNodes(desk.store, desk.indexing, models, policy)
 
     def restart(self) -> TopicNodes:
         """The service as it is after a start: with nothing but the store."""
@@ -137,7 +138,9 @@ def _turn(number: int, text: str, role: str, scope: Mapping[str, Any]) -> Memory
 
 
 @contextmanager
-def node_desk_in(folder: Path, *, has_model: bool = True, disk: Disk | None = None) -> Iterator[NodeDesk]:
+def node_desk_in(
+    folder: Path, *, has_model: bool = True, disk: Disk | None = None, policy: PolicyOf = own_policy
+) -> Iterator[NodeDesk]:
     catalogue = SimulatedCatalogue()
     if has_model:
         catalogue.there.add(DEFAULT_EMBEDDING)
@@ -146,5 +149,5 @@ def node_desk_in(folder: Path, *, has_model: bool = True, disk: Disk | None = No
         if has_model:
             desk.embedding.refresh()
             desk.indexing.start()
-        yield NodeDesk(desk, models)
+        yield NodeDesk(desk, models, policy)
     models.close()

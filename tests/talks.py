@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
+from mnemo_core.ingest.policies import OWN_POLICY, Policy
 from mnemo_core.sessions import tiers
 from mnemo_core.sessions.tiers import REGISTRY_MAX, SessionScope
 from mnemo_daemon.sessions.session_service import SessionService
@@ -21,17 +22,20 @@ KEY = session_key(*SCOPE)
 class Talk:
     """A store with its sessions, in which one session goes on."""
 
-    def __init__(self, folder: Path, registry_max: int = REGISTRY_MAX) -> None:
+    def __init__(self, folder: Path, registry_max: int = REGISTRY_MAX, policy: Policy = OWN_POLICY) -> None:
         self.said: list[str] = []
         self._folder = folder
         self._registry_max = registry_max
+        self.policy = policy
         self._open(at=1000)
 
     def _open(self, at: int) -> None:
         self.desk = Desk(self._folder)
         self.desk.at = at
         self.sessions = SessionService(self.desk.store, self.desk.views)
-        self.tiers = TurnTiers(self.desk.store, self.desk.views, self.sessions, self._registry_max)
+        self.tiers = TurnTiers(
+            self.desk.store, self.desk.views, self.sessions, self._registry_max, lambda _: self.policy
+        )
 
     def restart(self) -> None:
         self.desk.close()
@@ -82,8 +86,8 @@ class Talk:
 
 
 @contextmanager
-def talk_in(folder: Path) -> Iterator[Talk]:
-    talk = Talk(folder)
+def talk_in(folder: Path, policy: Policy = OWN_POLICY) -> Iterator[Talk]:
+    talk = Talk(folder, policy=policy)
     try:
         yield talk
     finally:

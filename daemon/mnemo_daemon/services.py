@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from mnemo_core.ingest.policies import OWN_POLICY
+from mnemo_core.ingest.policies import OWN_POLICY, Policy
 from mnemo_core.sessions.resume import ResumeTopic
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_core.transfer.import_plan import SecretPolicy
@@ -165,15 +165,14 @@ class Services:
         """Open the store and make everything that answers by words; nothing runs in the background yet."""
         store = self.store = self._open_store(self.configuration.folders.data, disk=self.disk)
         yield_to_queries = self.priority.yield_to_queries
+        profile_of = self._profile_of
         self.mask_key = self._mask_key()
         self.views = Views(store, self.disk)
         self.views.open()
         self.change_feed = ChangeFeed(store.seq)
         self.views.add_listener(self.change_feed.on_commit)
         neighbours = NeighbourSearch(store, self.views, self.embedding)
-        self.scoring_backfill = ScoringBackfill(
-            store, neighbours, lambda namespace: self.settings.profile_of(namespace)
-        )
+        self.scoring_backfill = ScoringBackfill(store, neighbours, profile_of)
         self.indexing = VectorIndexer(
             store, self.views, self.embedding, self.disk, yield_to_queries, next_work=self.scoring_backfill.run_slice
         )
@@ -199,16 +198,13 @@ class Services:
             grade_obstacle=self.capability_probe.obstacle,
         )
         self.runs = RunService(store, self.views, self.memories, self.llm_tasks)
-        self.topic_trees = TopicTrees(store, self.views, self.indexing, self.embedding, self.llm_tasks, self.disk)
-        self.extraction = StatementExtraction(store, self.views, self.memories, self.ingest, self.llm_tasks)
-        self.topic_nodes = TopicNodes(store, self.indexing, self.embedding)
-        self.topic_graph = TopicGraph(store, self.topic_nodes, self.llm_tasks)
-        self.sessions = SessionService(store, self.views)
-        self.turn_tiers = TurnTiers(store, self.views, self.sessions)
-        self.turn_review = TurnReview(store, self.views, self.llm_tasks)
-        self.tiered_recall = TieredRecall(
-            store, self.views, self.indexing, self.embedding, self.sessions, self.topic_nodes, self.usage_recorder
+        self.topic_trees = TopicTrees(
+            store, self.views, self.indexing, self.embedding, self.llm_tasks, self.disk, policy=profile_of
         )
+        self.extraction = StatementExtraction(store, self.views, self.memories, self.ingest, self.llm_tasks)
+        self.topic_nodes = TopicNodes(store, self.indexing, self.embedding, profile_of)
+        self.topic_graph = TopicGraph(store, self.topic_nodes, self.llm_tasks)
+        self._open_sessions()
         self.markdown_export = MarkdownExport(
             store, self.views, self.topic_trees, lambda: self.settings.notes.export_dir, self.disk
         )
@@ -220,7 +216,7 @@ class Services:
             self._resume_topics,
             self._resume_profile,
             self.recall.roles,
-            lambda namespace: self.settings.profile_of(namespace).name == OWN_POLICY.name,
+            lambda namespace: profile_of(namespace).name == OWN_POLICY.name,
         )
         self.assisted_recall = AssistedRecall(self.recall, self.llm_tasks, self.priority)
         self.asked_questions = AskedQuestions()
@@ -228,6 +224,17 @@ class Services:
         self._open_lifecycle()
         self.notes = self._made_notes()
         self.is_open = True
+
+    def _open_sessions(self) -> None:
+        """Make what holds conversations."""
+        store, profile_of = self.store, self._profile_of
+        self.sessions = SessionService(store, self.views)
+        self.turn_tiers = TurnTiers(store, self.views, self.sessions, policy=profile_of)
+        self.turn_review = TurnReview(store, self.views, self.llm_tasks, profile_of)
+        self.tiered_recall = TieredRecall(
+            store, self.views, self.indexing, self.embedding, self.sessions, self.topic_nodes, self.usage_recorder,
+            profile_of,
+        )  # fmt: skip
 
     def _open_lifecycle(self) -> None:
         """Make what moves, hides and removes memories."""
@@ -237,13 +244,13 @@ class Services:
         self.profiles = ProfileService(store, self.views)
         self.compression = Compression(
             store, self.views, self.llm_tasks, self.profiles, lambda: self.settings.lifecycle.compression_threshold,
-            lambda namespace: self.settings.profile_of(namespace).name, self.closing.is_set,
+            self._profile_of, self.closing.is_set,
             lambda: self.settings.lifecycle.compress_sessions,
         )  # fmt: skip
         self.erasure = Erasure(store, self.disk, self.embedding.spaces, self._purge_views)
         self.consolidation = Consolidation(
             store, self.views, self.indexing, self.embedding, self.llm_tasks, self.topic_trees,
-            lambda: self.settings.lifecycle, self.priority, time.monotonic,
+            lambda: self.settings.lifecycle, self.priority, time.monotonic, self._profile_of,
         )  # fmt: skip
         self.review_queue = ReviewQueue(store, self.consolidation)
 
@@ -302,6 +309,9 @@ class Services:
     def secret_policy(self) -> SecretPolicy:
         """The treatment of secrets in what comes in. SPEC 5.1"""
         return SecretPolicy(self.settings.privacy.mask, self.mask_key)
+
+    def _profile_of(self, namespace: str) -> Policy:
+        return self.settings.profile_of(namespace)
 
     def problem(self) -> str:
         """Return what is wrong with the store, "" for nothing."""

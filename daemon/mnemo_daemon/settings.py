@@ -18,7 +18,7 @@ from msgspec import Meta, inspect
 
 from mnemo_client import path_safety, paths
 from mnemo_client.protocol.validation import describe
-from mnemo_core.ingest.policies import OWN_POLICY, POLICIES, IngestPolicy, PolicyName
+from mnemo_core.ingest.policies import OWN_POLICY, POLICIES, Policy, PolicyName
 from mnemo_core.llm.site_models import ModelKey
 from mnemo_core.retrieval.ranking.rankers import Ranker
 from mnemo_core.retrieval.recall_defaults import LIST_TOP_K, RECALL_DEFAULTS, RecallDefaults
@@ -190,7 +190,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     client: ClientSettings = ClientSettings()
     profiles: dict[str, PolicyName] = {}  # by namespace; `own` for what is not named
 
-    def profile_of(self, namespace: str) -> IngestPolicy:
+    def profile_of(self, namespace: str) -> Policy:
         """The profile whose rules ingestion in the namespace follows. SPEC 15"""
         name = self.profiles.get(namespace)
         return OWN_POLICY if name is None else POLICIES[name]

@@ -30,7 +30,7 @@ import numpy as np
 from mnemo_core import decay
 from mnemo_core.ingest.classification import classify
 from mnemo_core.retrieval.ranking.rankers import Ranker
-from mnemo_daemon.api.request_codec import MIN_IMPORTANCE_UNASKED
+from mnemo_core.retrieval.recall_defaults import MIN_IMPORTANCE_UNASKED
 from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_daemon.retrieval.question import Question, RecallOutcome
 from mnemo_daemon.retrieval.usage_recorder import UsageRecorder

@@ -1,5 +1,6 @@
 """The doors of a real daemon with the real model: what becomes of what comes in. SPEC 5, 2.1, 15."""
 
+import re
 import time
 import uuid
 from collections import Counter
@@ -63,6 +64,62 @@ def test_a_namespace_recalls_by_the_letter_of_its_profile(daemon: RunningDaemon)
             assert answer.ranker == ranker
             assert len(answer.memories) == (0 if letter == "L" else 1)  # [L 2.4]: nothing under 0.2
             assert client.recall("ferry", ranker="words", min_importance=0.0).ranker == "words"
+
+
+SHIPS = "ships"
+# Neither shares a word with the question; their cosines to it are 0.468 and 0.242.
+BOAT, FERRY = "The boat for the island sails early.", "The ferry to Ringvaart leaves at seven from pier four."
+
+
+@pytest.mark.parametrize(
+    ("letter", "ranker", "found"),
+    [
+        ("E", "cosine", []), ("own", "cosine", [BOAT, FERRY]),  # E7: 0.7; `own` has no floor
+        ("T", "fused", []), ("own", "fused", [BOAT]),  # T13: 0.6; of this model that is 0.341
+        ("G", "layered", [BOAT]), ("own", "layered", [BOAT, FERRY]),  # G39: 0.30; of this model that is 0.204
+    ],
+)  # fmt: skip
+def test_E7_T13_G39_a_similarity_has_the_floor_of_the_source(
+    daemon: RunningDaemon, letter: str, ranker: Any, found: list[str]
+) -> None:
+    with daemon.client(f"by-{letter}") as client:
+        for key, text in (("boat", BOAT), ("ferry", FERRY)):
+            client.remember(text, kind="semantic", importance=0.5, key=key)
+        daemon.wait_for_vectors()
+        shown = [each.content for each in client.recall(SHIPS, ranker=ranker, kinds=["semantic"]).memories]
+        assert [each for each in shown if each in (BOAT, FERRY)] == found
+        assert client.recall(SHIPS, ranker="cosine", min_score=0.4).memories[0].content == BOAT
+
+
+def test_T10_T13_a_session_recalls_from_six_tenths_on(daemon: RunningDaemon) -> None:
+    for namespace, floor in (("by-T", 0.6), ("by-own", 0.341)):
+        with daemon.client(namespace) as client:
+            say(client, ("user", "The pump in the cellar runs dry in summer."), session="floors")
+            assert client.explain_session("floors", "pump").floor == floor
+
+
+def test_L4_M22_a_context_has_the_form_of_the_source_and_no_floor(daemon: RunningDaemon) -> None:
+    blocks = {}
+    for letter in ("L", "M", "own"):
+        with daemon.client(f"by-{letter}") as client:
+            client.remember(BOAT, kind="semantic", importance=0.5, key="boat")
+            daemon.wait_for_vectors()
+            blocks[letter] = client.context("How do I bake rye bread?").block
+            assert client.context(BOAT, format="block").block.startswith("<memory>")
+    assert re.search(rf"^\[SEMANTIC\] (\(0\.\d\d\) )?{BOAT}$", blocks["L"], re.MULTILINE), "only episodes have a date"
+    assert blocks["M"].startswith("MEMORY CONTEXT (hybrid")
+    assert BOAT in blocks["M"]
+    assert blocks["own"] == ""
+
+
+def test_L_T13_equal_texts_are_shown_as_often_as_they_were_stored(daemon: RunningDaemon) -> None:
+    for letter, shown in (("L", 2), ("T", 1)):
+        with daemon.client(f"by-{letter}") as client:
+            for _ in range(2):
+                client.remember("The mill at Ruhwarden has four sails.", importance=0.5)
+            daemon.wait_for_vectors()
+            found = client.recall("How many sails has the mill at Ruhwarden?").memories
+            assert sum(each.content.startswith("The mill") for each in found) == shown
 
 
 def count(client: Client) -> int:

@@ -5,6 +5,7 @@ from typing import Literal, NamedTuple, get_args
 
 import pytest
 
+from mnemo_core.ingest.policies import OWN_POLICY
 from mnemo_core.sessions.tiers import IDLE_MS, RECENT_MAX, RING_ITEMS, SessionScope, is_live_turn, judged
 from mnemo_daemon.sessions.session_service import pair_at
 from mnemo_store.backend import Snapshot
@@ -88,7 +89,7 @@ class AnyTalk:
         def decide(snapshot: Snapshot) -> WriteResult[None]:
             now = snapshot.memory(turn)
             assert now is not None
-            return WriteResult((PutMemory(data=judged(now, importance)),), None)
+            return WriteResult((PutMemory(data=judged(now, importance, OWN_POLICY)),), None)
 
         self.talk.desk.store.transact(decide, by="test").result(WAIT_SECONDS)
 

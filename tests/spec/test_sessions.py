@@ -4,6 +4,7 @@ from typing import Any, Literal
 
 import pytest
 
+from mnemo_core.ingest.policies import OWN_POLICY, POLICIES
 from mnemo_core.sessions import tiers, turn_pairs
 from mnemo_core.sessions.session_rows import recorded_sessions, session_of_turns
 from mnemo_core.sessions.tiered_recall import recency
@@ -41,18 +42,19 @@ def test_T1_what_is_pushed_out_becomes_recent_from_one_half_on_and_is_archived_b
     importance: float, source: Any, state: str
 ) -> None:
     """The importance that a profile gives every turn is no judgement of one: it archives none."""
-    out = pushed_out(turn(1, importance=importance, importance_source=source))
+    out = pushed_out(turn(1, importance=importance, importance_source=source), OWN_POLICY, now=AT)
     assert (out.turn, out.state) == (ConversationTurn(role="user", tier="recent"), state)
     assert (out.version, out.modified_at, out.importance) == (2, AT, importance)
 
 
 @pytest.mark.parametrize(("found", "importance"), [(0.0, 0.2), (0.1, 0.2), (0.2, 0.2), (0.5, 0.5), (1.0, 1.0)])
 def test_T22_a_judge_gives_a_turn_at_least_what_recall_shows(found: float, importance: float) -> None:
-    assert judged(turn(1), found).importance == importance
+    assert judged(turn(1), found, OWN_POLICY).importance == importance
+    assert judged(turn(1), found, POLICIES["T"]).importance == found
 
 
 def test_T4_a_late_verdict_leaves_the_turn_in_the_tier_where_it_is_by_then() -> None:
-    late = judged(turn(1, tier="recent"), 0.3)
+    late = judged(turn(1, tier="recent"), 0.3, OWN_POLICY)
     assert (late.turn, late.state) == (ConversationTurn(role="user", tier="recent"), "active")
     assert late.importance_source == "llm"
 

@@ -218,11 +218,12 @@ class ContextRequest(RecallParameters):
 
     query: str
     max_chars: Annotated[int, Meta(ge=1)] | None = None
-    dates: Literal["episodic", "all", "none"] = "all"
+    dates: Literal["episodic", "all", "none"] | None = None  # null: all, unless the profile says otherwise
     ids: bool = False
     preferences: Preferences = "first"
-    cut: Cut = "gap"
-    format: Literal["block", "m"] = "block"  # m: the block of [M], with lists of preferences and of memories
+    cut: Cut | None = None  # null: gap, unless the profile says otherwise
+    # m: the block of [M], with lists of preferences and of memories; null: block, unless the profile says otherwise
+    format: Literal["block", "m"] | None = None
 
 
 class ContextAnswer(AnswerBody):

@@ -18,7 +18,7 @@ import re
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from mnemo_core.ingest.policies import OWN_POLICY, IngestPolicy, preference_source_l
+from mnemo_core.ingest.policies import OWN_POLICY, Policy, preference_source_l
 from mnemo_core.ingest.statement_kind import KINDS, statement_kind
 from mnemo_core.text import lexicon
 from mnemo_core.text.code_mask import mask_code
@@ -90,7 +90,7 @@ def classify(
     from_note: bool = False,
     has_evidence: bool = False,
     has_trace: bool = False,
-    policy: IngestPolicy = OWN_POLICY,
+    policy: Policy = OWN_POLICY,
 ) -> Classification:
     """Kind, form and category of a text; what the caller gives is never overruled.
 
@@ -225,7 +225,7 @@ def _shown(found: str) -> str:
 
 
 def _by_defaults(
-    kind: Kind | None, category: Category | None, role: Role, has_trace: bool, policy: IngestPolicy
+    kind: Kind | None, category: Category | None, role: Role, has_trace: bool, policy: Policy
 ) -> Classification:
     """No rules: what the caller gives, else the profile's own. A step of a run is procedural in every one [E]."""
     usual = policy.category_turn if role else policy.category
@@ -243,7 +243,7 @@ def _by_letter(
     category: Category | None,
     role: Role,
     from_note: bool,
-    policy: IngestPolicy,
+    policy: Policy,
 ) -> Classification:
     """Classify by source L's rules: hint, preference signal, present session, subject-predicate-object, else episodic.
     [L 1.6, L15]

@@ -1,19 +1,22 @@
-"""Ingest policies: the project's own rules, and those of each source. SPEC 15, 5
+"""Policies: the project's own switches and constants, and those of each source. SPEC 15
 
-One row for each policy: `own` is SPEC 5; L, M, E, G and T are the five sources, so that their rules can be compared
-with it. A row states only what its source says about ingestion. Where a source is silent, the row has what a program
-that follows that source alone would do; where that is unknown, `own`'s value.
+One row for each policy: `own` is the specification; L, M, E, G and T are the five sources, so that their rules can be
+compared with it. A row states only what its source says. Where a source is silent, the row has what a program that
+follows that source alone would do; where that is unknown, `own`'s value. What is the same in all of them is a constant
+of the module that uses it; the parameters of a recall are in retrieval/recall_defaults.py.
 
-No policy changes three things: users and namespaces stay apart, chunks of notes are never discarded and never
-deduplicated across files, and values that a caller gives are never overruled.
+No policy changes these: users and namespaces stay apart, chunks of notes are never discarded and never deduplicated
+across files, values that a caller gives are never overruled, what a model writes is grounded, what tools and imports
+say never enters core, and whatever a cycle removes is in the trash.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from mnemo_core.ingest.mutations import KEPT_IMPORTANCE_MIN
 from mnemo_core.ingest.signals.salience import ENTITY, NUMBER, PREFERENCE, TECHNICAL, Rarity, rarest
+from mnemo_core.similarity.thresholds import SOURCE, Thresholds
 from mnemo_core.text.languages import words_of
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_store.records import Category, Kind
@@ -31,8 +34,8 @@ REINFORCEMENT = 0.05  # what a similar text that is not stored adds to the stren
 assert 0 < IMPORTANCE_HOOK < KEPT_IMPORTANCE_MIN < IMPORTANCE_NEUTRAL < IMPORTANCE_LESSON < 1
 
 
-class IngestPolicy(NamedTuple):
-    """The switches and constants of intake. The defaults are `own`'s."""
+class Policy(NamedTuple):
+    """The switches and constants that a profile sets for a namespace. The defaults are `own`'s."""
 
     name: PolicyName = "own"
 
@@ -68,7 +71,6 @@ class IngestPolicy(NamedTuple):
     # text changed only from thresholds.insert_merge on; "stored": no check.
     on_similar: Literal["linked", "merged", "stored"] = "linked"
     reinforcement: float = 0.0  # added to the strength of the earlier one where "merged"
-    thresholds: Literal["model", "source"] = "model"  # whose cosines: calibrated for the model in use, or the source's
     is_guarded: bool = True  # a number, date, name … that differs: never the same (specifics.difference)
 
     # Extraction (5.6)
@@ -78,37 +80,76 @@ class IngestPolicy(NamedTuple):
     filters_turns: bool = True  # turns that are short, stop words, noise or repeats of a recent turn are rejected
     strips_echo: bool = True  # returned text that comes back is not stored (5.5a)
 
+    # Likeness (4.5), in whatever compares texts of the namespace
+    thresholds: Literal["model", "source"] = "model"  # whose cosines: calibrated for the model in use, or the source's
 
-OWN_POLICY = IngestPolicy()
+    # Conversations (8)
+    judged_min: float = 0.2  # the least that a judge gives a turn: what recall shows without being asked for more (7.1)
+    # Turns that the ring pushes out as unimportant, and those that the recent ones have no room for. "kept": archived,
+    # and filed in the registry; "discarded": neither [T1, T15].
+    unimportant_turns: Literal["kept", "discarded"] = "kept"
+    files_idle_sessions: bool = True  # all turns, half an hour after the last one; else only what is cold [T6]
+
+    # Lifecycle (9)
+    has_cycles: bool = True  # triage, promotion, merging, distillation and eviction act on the namespace
+    # What the buffer has no room for, or is too weak. "kept": asked about by triage, and archived, or promoted where it
+    # was said on purpose; "trashed", whoever said it: triage only promotes or keeps [G13, G14].
+    evicted: Literal["kept", "trashed"] = "kept"
+    core_needs_person: bool = True  # core has only what a person wrote or confirmed; else what the gate admits [G15]
+    # Old sessions are summarised without a request; "setting": lifecycle.compress_sessions says whether they are.
+    compresses_sessions: Literal["setting", "always", "never"] = "setting"
+    compression_threshold: int | None = None  # sessions of a user that stay as they are; None: the setting
+    lifts: bool = False  # what is old in the buffer becomes an entry of the user's profile by itself
+
+    def thresholds_for(self, calibrated: Thresholds) -> Thresholds:
+        """The cosines that count: those calibrated for the model in use, or the sources' own. SPEC 4.5"""
+        return SOURCE if self.thresholds == "source" else calibrated
+
+
+OWN_POLICY = Policy()
+PolicyOf = Callable[[str], Policy]  # by namespace
+
+
+def own_policy(_namespace: str) -> Policy:
+    """The policy of every namespace where nobody chose others."""
+    return OWN_POLICY
+
 
 _EVERYWHERE: frozenset[EntryPoint] = frozenset({"remember", "ingest", "turn"})
 _NOWHERE: frozenset[EntryPoint] = frozenset()
 _BY_USER: tuple[ScopeField, ...] = ("namespace", "user_id")
 
-# What a program has that follows a source which says nothing of scores, rules, duplicates, the guard, turns and echoes.
-_SILENT = IngestPolicy(
+# What a program has that follows a source which says nothing of scores, rules, duplicates, the guard, turns, echoes and
+# cycles.
+_SILENT = Policy(
     split="whole", scored=_NOWHERE, importance_floor=0.0, discards_at=_NOWHERE, routing="defaults",
     on_equal="stored", on_similar="stored", is_guarded=False, filters_turns=False, strips_echo=False,
+    has_cycles=False, compresses_sessions="never",
 )  # fmt: skip
 
-POLICIES: Mapping[str, IngestPolicy] = {each.name: each for each in (
+POLICIES: Mapping[str, Policy] = {each.name: each for each in (
     OWN_POLICY,
-    # One path for everything: split, scored, discarded below 0.3, classified. No word on duplicates. [L 1]
+    # One path for everything: split, scored, discarded below 0.3, classified. No word on duplicates. Of more than ten
+    # sessions the oldest five are summarised. [L 1, L 3, L25, L26]
     _SILENT._replace(name="L", split="paragraphs", scored=_EVERYWHERE | {"note"}, salience="L",
-                     discards_at=_EVERYWHERE, routing="L", compared=_BY_USER),
-    # Items are written as they are given; hooks write crumbs of little weight. [M, M2, M23]
-    _SILENT._replace(name="M", importance_turn=IMPORTANCE_HOOK, kind="semantic", category_turn="crumb"),
+                     discards_at=_EVERYWHERE, routing="L", compared=_BY_USER,
+                     compresses_sessions="always", compression_threshold=10),
+    # Items are written as they are given; hooks write crumbs of little weight; old ones are lifted. [M, M2, M13, M23]
+    _SILENT._replace(name="M", importance_turn=IMPORTANCE_HOOK, kind="semantic", category_turn="crumb", lifts=True),
     # Equal hash for the same user, agent and run: skipped, the id returned. Every write is broken into facts. [E]
     _SILENT._replace(name="E", kind="semantic", on_equal="skipped", infer=True),
-    # A near one anywhere in the namespace is not stored but strengthens the earlier. [G 1, 2.1]
+    # A near one anywhere in the namespace is not stored but strengthens the earlier. Cycles as in G. [G 1, 2, 3]
     _SILENT._replace(name="G", importance_lesson=IMPORTANCE_LESSON, kind="semantic", compared=_BY_USER,
-                     on_equal="reinforced", on_similar="merged", reinforcement=REINFORCEMENT, thresholds="source"),
-    # The gate before the ring, and 0.5 for all that passes. What is seeded skips the gate. [T, T1, T2]
-    _SILENT._replace(name="T", compared=(*_BY_USER, "agent_id"), thresholds="source", filters_turns=True),
+                     on_equal="reinforced", on_similar="merged", reinforcement=REINFORCEMENT, thresholds="source",
+                     has_cycles=True, evicted="trashed", core_needs_person=False),
+    # The gate before the ring, and 0.5 for all that passes. What is seeded skips the gate. A judge's word is final, and
+    # only what is cold is filed. [T, T1, T2, T6, T15, T22]
+    _SILENT._replace(name="T", compared=(*_BY_USER, "agent_id"), thresholds="source", filters_turns=True,
+                     judged_min=0.0, unimportant_turns="discarded", files_idle_sessions=False),
 )}  # fmt: skip
 
 
-def default_importance(policy: IngestPolicy, entry_point: EntryPoint, kind: Kind, tags: Sequence[str]) -> float:
+def default_importance(policy: Policy, entry_point: EntryPoint, kind: Kind, tags: Sequence[str]) -> float:
     """The importance of a text without a score and without a value given by its caller. [G1, M2, T1]"""
     if entry_point == "turn":
         return policy.importance_turn
@@ -117,12 +158,12 @@ def default_importance(policy: IngestPolicy, entry_point: EntryPoint, kind: Kind
     return policy.importance
 
 
-def final_importance(policy: IngestPolicy, entry_point: EntryPoint, score: float) -> float:
+def final_importance(policy: Policy, entry_point: EntryPoint, score: float) -> float:
     """The importance of a scored text: a deliberate statement never starts below the floor. SPEC 5.3"""
     return score if entry_point == "ingest" else max(policy.importance_floor, score)
 
 
-def is_discarded(policy: IngestPolicy, entry_point: EntryPoint, score: float, given: float | None) -> bool:
+def is_discarded(policy: Policy, entry_point: EntryPoint, score: float, given: float | None) -> bool:
     """Return whether a scored text is discarded. A text with an importance given by its caller never is. SPEC 5.3"""
     return given is None and entry_point in policy.discards_at and score < policy.importance_min
 

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from mnemo_core.ingest import policies
 from mnemo_core.ingest.classification import Classification, Role, classify
 from mnemo_core.ingest.mutations import Draft
-from mnemo_core.ingest.policies import EntryPoint, IngestPolicy
+from mnemo_core.ingest.policies import EntryPoint, Policy
 from mnemo_core.ingest.signals.salience import Rarity, Salience, importance, measure_salience, novelty
 from mnemo_core.ingest.write_plan import LOW_IMPORTANCE, IngestItem, IngestScores
 from mnemo_core.text.secrets import remove_masks
@@ -17,7 +17,7 @@ SIGNALS = ("entity", "number", "preference", "technical")
 
 def score(
     content: str,
-    policy: IngestPolicy,
+    policy: Policy,
     vectors: NDArray[Any] | None,
     centroid: NDArray[Any] | None,
     found: Salience | None = None,
@@ -29,7 +29,7 @@ def score(
     return IngestScores(importance(new, found.value), new, found.value, signals)
 
 
-def salience_of(content: str, policy: IngestPolicy, rarity: Rarity | None = None) -> Salience:
+def salience_of(content: str, policy: Policy, rarity: Rarity | None = None) -> Salience:
     """Salience of the text by the signals of the policy. Masks of secrets count for nothing."""
     content = remove_masks(content)
     if policy.salience == "L":
@@ -37,7 +37,7 @@ def salience_of(content: str, policy: IngestPolicy, rarity: Rarity | None = None
     return measure_salience(content, rarity)
 
 
-def classify_draft(draft: Draft, entry_point: EntryPoint, policy: IngestPolicy, role: Role = "") -> Classification:
+def classify_draft(draft: Draft, entry_point: EntryPoint, policy: Policy, role: Role = "") -> Classification:
     """Kind, form and category: the caller's word, and where there is none, by rule. SPEC 5.4"""
     return classify(
         draft.content, session_id=draft.session_id, tags=draft.tags, kind=draft.kind, category=draft.category,

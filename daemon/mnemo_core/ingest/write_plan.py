@@ -15,7 +15,7 @@ from mnemo_core.ingest.attributes.attribute_claims import SEARCHED_CHARS_MAX
 from mnemo_core.ingest.changes.change_judge import ChangeJudge
 from mnemo_core.ingest.deduplication import RELATIONS_MAX, Neighbour, find_relations
 from mnemo_core.ingest.mutations import Decision, Draft, MemoryRelation
-from mnemo_core.ingest.policies import OWN_POLICY, EntryPoint, IngestPolicy
+from mnemo_core.ingest.policies import OWN_POLICY, EntryPoint, Policy
 from mnemo_core.similarity.overlap import is_similar, text_jaccard
 from mnemo_core.similarity.thresholds import JACCARD_ALONE, JACCARD_NEAR, Thresholds
 from mnemo_core.text.canonical import difference
@@ -84,7 +84,7 @@ class IngestItem(NamedTuple):
 
     draft: Draft
     entry_point: EntryPoint = "remember"
-    policy: IngestPolicy = OWN_POLICY
+    policy: Policy = OWN_POLICY
     name: str = ""  # in its batch: "#3"
     scores: IngestScores | None = None
     why: str = ""  # how it was classified
@@ -230,7 +230,7 @@ class PendingSnapshot:
 # Before the write transaction
 
 
-def policy_for(policy: IngestPolicy, dedup: Dedup | None) -> IngestPolicy:
+def policy_for(policy: Policy, dedup: Dedup | None) -> Policy:
     """The policy with the deduplication mode of a request. SPEC 5.5"""
     letter = policies.POLICIES["G"]
     match dedup:
@@ -424,7 +424,7 @@ def _repeats_words(replacement: Memory | None, memory: Memory) -> bool:
     return content_hash(replacement.content) == content_hash(memory.content)
 
 
-def record_duplicate(memory: Memory, policy: IngestPolicy, store: WriteSnapshot) -> Decision:
+def record_duplicate(memory: Memory, policy: Policy, store: WriteSnapshot) -> Decision:
     """Record a repetition of the memory, unless the policy counts none. SPEC 5.5"""
     if policy.on_equal == "skipped":
         return Decision("duplicate", memory, ())

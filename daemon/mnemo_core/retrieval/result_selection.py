@@ -10,7 +10,7 @@ import math
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,7 @@ LIKELY_SHARE_MIN = 0.05  # of the score of the other one: what is told of anothe
 REWORDED_VALUES_MAX = 400  # a longer text is a near copy only where the other contains all of it
 
 Windows = NDArray[np.float32]
+Copies = Literal["near", "equal", "all"]  # of near copies the best is shown; of equal texts; all are
 
 
 class CandidateSource(Protocol):
@@ -69,7 +70,7 @@ class SelectionRequest(NamedTuple):
 
     by_score: the answers are ordered by score, so that newer values may be moved before older ones. limits_others: what
     others wrote has a share of top_k and budget, and more only where the person's own leaves room. by_event: equal
-    words of different days are different events.
+    words of different days are different events. copies: what is answered once.
     """
 
     top_k: int
@@ -80,6 +81,7 @@ class SelectionRequest(NamedTuple):
     as_of: int | None = None
     limits_others: bool = False
     by_event: bool = False
+    copies: Copies = "near"
 
 
 class SelectedMemory(NamedTuple):
@@ -227,7 +229,7 @@ class _CandidateSequence:
         self._source = source
         self._wanted = request
         self._scores = scores
-        self._copies = _CopyFilter(source, thresholds, by_event=request.by_event)
+        self._copies = _CopyFilter(source, thresholds, request.copies, by_event=request.by_event)
         self._seen: set[int] = set()
         self._perhaps_earlier: set[int] = set()
 
@@ -346,10 +348,11 @@ class _CandidateSequence:
 class _CopyFilter:
     """The memories in the answer so far, compared with each further one."""
 
-    def __init__(self, source: CandidateSource, thresholds: Thresholds, *, by_event: bool) -> None:
+    def __init__(self, source: CandidateSource, thresholds: Thresholds, copies: Copies, *, by_event: bool) -> None:
         self._source = source
         self._thresholds = thresholds
         self._by_event = by_event
+        self._copies = copies
         self.uncompared = 0
         self._chars_left = COMPARED_CHARS_MAX
         self._read = functools.cache(canonical_form)  # a text is compared with many, and read once for this answer
@@ -362,11 +365,16 @@ class _CopyFilter:
 
     def why_not(self, number: int, memory: Memory) -> str:
         """Reason to leave the memory out, "" where there is none; it then becomes part of the answer."""
+        if self._copies == "all":
+            return ""
         digest, is_own = content_hash(memory.content), memory.trust in OWN_TRUSTS
         if self._by_event:
             digest += (memory.event_at // RELATIVE_MS_MAX).to_bytes(8, "big", signed=True)
         if digest in self._hashes and self._hashes[digest] >= is_own:
             return "duplicate_content"
+        if self._copies == "equal":
+            self._hashes[digest] = is_own
+            return ""
         windows = self._source.windows(number)
         pairs: list[tuple[Memory, float | None]] = [(best, None) for best in self._bare]
         pairs += [(best, None) for best in self._kept] if windows is None else self._near(windows)

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
+from mnemo_core.ingest.policies import Policy
 from mnemo_core.sessions.tiered_recall import recency
 from mnemo_core.sessions.turn_pairs import Exchange
 from mnemo_store.records import CONTENT_CHARS_MAX, Memory, Session, Tier
 
 RING_ITEMS = 20  # [T1]
 KEPT_IMPORTANCE = 0.5  # from which on a turn that is pushed out of the ring becomes recent [T1]
-JUDGED_MIN = 0.2  # the least that a judge gives a turn: what recall shows without being asked for more. SPEC 7.1
 HIGH_IMPORTANCE = 0.7  # from here on a turn is important: facts, decisions, rules, deadlines [T22]
 COLD_RECENCY = 0.2  # under which a turn is cold [T6]
 STAY_MS = 300_000  # that a turn is at least kept before it is filed as cold [T6]
@@ -85,14 +85,22 @@ def in_tier(turn: Memory, tier: Tier, **fields: Any) -> Memory:
     return moved(turn, turn=replace(turn.turn, tier=tier), **fields)
 
 
-def pushed_out(turn: Memory) -> Memory:
-    """The turn after the ring: recent, and archived where a judge or a person found it unimportant. [T1]
+def pushed_out(turn: Memory, policy: Policy, now: int) -> Memory:
+    """The turn after the ring: recent, and archived or discarded where a judge or a person found it unimportant. [T1]
 
     What a rule gave, as the profile of a namespace does, is no judgement. Should an archived turn become active again,
     it is a recent one.
     """
-    is_kept = turn.importance >= KEPT_IMPORTANCE or is_unjudged(turn)
-    return in_tier(turn, "recent", state="active" if is_kept else "archived")
+    if turn.importance >= KEPT_IMPORTANCE or is_unjudged(turn):
+        return in_tier(turn, "recent")
+    if policy.unimportant_turns == "discarded":
+        return discarded(turn, now)
+    return in_tier(turn, "recent", state="archived")
+
+
+def discarded(turn: Memory, now: int) -> Memory:
+    """The turn after it left the tiers: from now on it can be restored for as long as anything discarded."""
+    return in_tier(turn, "recent", state="discarded", modified_at=now)
 
 
 def is_unjudged(turn: Memory) -> bool:
@@ -100,9 +108,9 @@ def is_unjudged(turn: Memory) -> bool:
     return turn.importance_source == "rule"
 
 
-def judged(turn: Memory, found: float) -> Memory:
+def judged(turn: Memory, found: float, policy: Policy) -> Memory:
     """The turn with the importance that a judge found, in whatever tier it is by then. SPEC 8 [T4]"""
-    return moved(turn, importance=max(JUDGED_MIN, found), importance_source="llm")
+    return moved(turn, importance=max(policy.judged_min, found), importance_source="llm")
 
 
 def is_cold(turn: Memory, now: int) -> bool:

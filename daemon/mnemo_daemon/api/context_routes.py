@@ -5,7 +5,6 @@ from mnemo_client.protocol.session_context import ResumeAnswer, ResumeSectionVie
 from mnemo_core.sessions.resume import ResumeSection, tokens_of
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_daemon.api import access, request_codec, response_codec
-from mnemo_daemon.api.request_codec import MIN_IMPORTANCE_UNASKED
 from mnemo_daemon.api.resource import Resource
 from mnemo_daemon.retrieval.question import Hit
 from mnemo_daemon.server.router import Reply, Request, Route
@@ -46,7 +45,8 @@ class ContextApi(Resource):
     def resume_answer(self, request: Request, query: ResumeQuery) -> ResumeAnswer:
         """The resume of the namespace of a request."""
         services = self._services
-        wanted = self._filter(request, query)._replace(min_importance_unasked=MIN_IMPORTANCE_UNASKED)
+        defaults = services.settings.recall_defaults(access.namespace_of(request))
+        wanted = self._filter(request, query)._replace(min_importance_unasked=defaults.min_importance_unasked)
         with services.priority.query_running():
             resume = services.resume.resume(wanted, query.session_id)
         if access.counts_use(request):

@@ -26,7 +26,7 @@ from mnemo_client.protocol.ingestion import (
 )
 from mnemo_client.protocol.memories import READ_ONLY, NewMemory
 from mnemo_core.documents import chunking, markup
-from mnemo_core.ingest.policies import IngestPolicy
+from mnemo_core.ingest.policies import Policy
 from mnemo_core.text import secrets
 from mnemo_daemon.api import access, request_codec, response_codec
 from mnemo_daemon.api.resource import Resource
@@ -217,7 +217,7 @@ class IngestApi(Resource):
             read.append(_BatchEntry(submission, asked.wait))
         return read if read or not echoes else [_EmptyText(ECHO, echoes)]
 
-    def _pieces(self, text: str, source: str, profile: IngestPolicy) -> list[str]:
+    def _pieces(self, text: str, source: str, profile: Policy) -> list[str]:
         """SPEC 5.2. A source that is named like a note of another markup than Markdown is read as such."""
         if not text:
             return []
@@ -255,7 +255,7 @@ class IngestApi(Resource):
         return read
 
     def _read_turn(
-        self, request: Request, asked: TurnsRequest, place: int, profile: IngestPolicy, now: int, *, infer: bool
+        self, request: Request, asked: TurnsRequest, place: int, profile: Policy, now: int, *, infer: bool
     ) -> _Read:
         turn, field = asked.turns[place], f"turns[{place}].content"
         text, echoes = self._without_echo(request_codec.clean_text(turn.content, field), asked.session_id, profile)
@@ -271,7 +271,7 @@ class IngestApi(Resource):
         )  # fmt: skip
         return _BatchEntry(submission, asked.wait)
 
-    def _without_echo(self, text: str, session: str, profile: IngestPolicy) -> tuple[str, tuple[str, ...]]:
+    def _without_echo(self, text: str, session: str, profile: Policy) -> tuple[str, tuple[str, ...]]:
         if not profile.strips_echo or not text:
             return text, ()
         rest, ids = self._pipeline.without_echo(text, session)

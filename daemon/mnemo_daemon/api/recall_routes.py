@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, TypeVar
 
+import msgspec
 from msgspec import Meta
 
 from mnemo_client.protocol.primitives import Question as QuestionText
@@ -123,12 +124,18 @@ class RecallApi(Resource):
         self, request: Request, asked: ContextRequest, *, is_prompt: bool = False
     ) -> ContextAnswer:
         """The block that a request for context gets. is_prompt: the query is what a person told an agent."""
+        settings, namespace = self._services.settings, access.namespace_of(request)
+        defaults = settings.recall_defaults(namespace).context
+        asked = msgspec.structs.replace(
+            asked, cut=asked.cut or defaults.cut, format=asked.format or defaults.format,
+            dates=asked.dates or defaults.dates,
+        )  # fmt: skip
         known = set(RecallRequest.__struct_fields__).intersection(ContextRequest.__struct_fields__)
         query = question_of_prompt(asked.query)
         fields = {name: getattr(asked, name) for name in known - {"session_id"}} | {"query": query}
         question = self.question_without_sensitive(request, RecallRequest(**fields), is_prompt=is_prompt)
         question = question._replace(working_session=asked.session_id, limits_others=True)
-        is_own = self._services.settings.profile_of(access.namespace_of(request)).name == OWN_POLICY.name
+        is_own = settings.profile_of(namespace).name == OWN_POLICY.name
         if is_own and question.is_cut and asked.format == "block":
             question = question._replace(unasked="prompt" if is_prompt else "context")
             if is_prompt and says_nothing(query):
@@ -195,7 +202,7 @@ class RecallApi(Resource):
             if is_unasked:
                 shown_lines = [context_block.without_numbers(line) for line in shown_lines]
             block, count = context_block.render_cut_block(
-                shown_lines, asked.max_chars, dates=asked.dates, ids=asked.ids,
+                shown_lines, asked.max_chars, dates=asked.dates or "all", ids=asked.ids,
                 time=recalled.time.text if recalled.time is not None else "",
             )  # fmt: skip
         kept = hits[:count]

@@ -14,6 +14,7 @@ from mnemo_client.protocol.primitives import LIMIT_DEFAULT, Limit, Namespace, Re
 from mnemo_client.protocol.retrieval import RecallRequest
 from mnemo_core.ingest.mutations import Draft
 from mnemo_core.ingest.trust import importance_source, lowest_trust
+from mnemo_core.retrieval.recall_defaults import RecallDefaults
 from mnemo_core.text import cleaning, secrets
 from mnemo_core.text.dates.question_times import read_question_time
 from mnemo_core.text.query_features import asks_for_list
@@ -36,7 +37,6 @@ from mnemo_daemon.times import (
 from mnemo_store.indexes.attributes import MemoryFilter
 from mnemo_store.records import CONTENT_CHARS_MAX, EVIDENCE_MAX, STATES, ConversationTurn, TraceStep, Trust
 
-MIN_IMPORTANCE_UNASKED = 0.2  # [L 2.4]
 YEAR_DIGITS = 4
 # A system prompt is the text of a program, not of the person who talks to it.
 ROLE_TRUSTS: dict[TurnRole, Trust] = {
@@ -234,7 +234,8 @@ def question_of(
         now = parse_time(asked.now, "now")
     elif as_of is not None:
         now = min(as_of, now)  # expiry and freshness are those of that time
-    defaults = (settings or Settings()).recall_defaults(namespace)
+    settings = settings or Settings()
+    defaults = settings.recall_defaults(namespace)
     budget = asked.token_budget
     top_k, takes_list = asked.top_k or asked.limit, False
     if top_k is None:
@@ -245,12 +246,12 @@ def question_of(
         time = read_question_time(asked.query, now, utc_offset, is_prompt=is_prompt)
     return Question(
         query=asked.query,
-        filter=_recall_filter(request, asked, now, defaults.min_importance),
+        filter=_recall_filter(request, asked, now, defaults),
         top_k=defaults.list_top_k if takes_list else top_k,
         takes_list=takes_list,
         offset=asked.offset,
         token_budget=defaults.token_budget if budget is UNSET else budget,
-        min_score=asked.min_score or 0.0,
+        min_score=defaults.min_score if asked.min_score is None else asked.min_score,
         sort=asked.sort,
         ranker=ranker,
         mode=asked.mode,
@@ -259,7 +260,7 @@ def question_of(
         preferences=asked.preferences or defaults.preferences,
         cut=asked.cut or defaults.cut,
         group_by=asked.group_by,
-        expand="auto" if asked.expand == "auto" else "true" if asked.expand else "false",
+        expand=defaults.expand if asked.expand == "auto" else "true" if asked.expand else "false",
         rerank=defaults.rerank if asked.rerank is None else asked.rerank,
         exact=asked.exact,
         highlight=asked.highlight,
@@ -267,6 +268,8 @@ def question_of(
         working_session=asked.session_id,
         working_any="working" in asked.kinds,
         as_of=as_of,
+        copies=defaults.copies,
+        by_source=settings.profile_of(namespace).thresholds == "source",
         time=time,
     )
 
@@ -312,7 +315,7 @@ def query_time(value: str | None) -> int | str | None:
     return int(value)
 
 
-def _recall_filter(request: Request, asked: RecallRequest, now: int, min_importance: float) -> MemoryFilter:
+def _recall_filter(request: Request, asked: RecallRequest, now: int, defaults: RecallDefaults) -> MemoryFilter:
     included = (state for state in ("compressed", "superseded", "discarded") if getattr(asked, f"include_{state}"))
     tags = _tags(asked.tags)
     since, until = parse_interval(asked.since, asked.until, now)
@@ -324,8 +327,8 @@ def _recall_filter(request: Request, asked: RecallRequest, now: int, min_importa
         trust_min=asked.trust_min,
         since=since,
         until=until,
-        min_importance=min_importance if asked.min_importance is None else asked.min_importance,
-        min_importance_unasked=MIN_IMPORTANCE_UNASKED if asked.min_importance is None else 0.0,
+        min_importance=defaults.min_importance if asked.min_importance is None else asked.min_importance,
+        min_importance_unasked=defaults.min_importance_unasked if asked.min_importance is None else 0.0,
         now=now,
     )
 

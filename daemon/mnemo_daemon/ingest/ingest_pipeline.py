@@ -23,7 +23,7 @@ from mnemo_core.ingest import scoring, write_plan
 from mnemo_core.ingest.classification import Classification, Role
 from mnemo_core.ingest.echo_filter import HandoutLog, strip_echoes
 from mnemo_core.ingest.mutations import Decision, Draft
-from mnemo_core.ingest.policies import EntryPoint, IngestPolicy
+from mnemo_core.ingest.policies import EntryPoint, Policy
 from mnemo_core.ingest.signals.noise_filter import reject_reason
 from mnemo_core.ingest.signals.salience import Rarity, Salience
 from mnemo_core.ingest.write_plan import NEW_ID_PREFIX, Dedup, IngestItem, StatedFact
@@ -176,7 +176,7 @@ class IngestPipeline:
         with self._lock:
             self._shown, self._rarities = HandoutLog(), (0, {})
 
-    def profile(self, namespace: str) -> IngestPolicy:
+    def profile(self, namespace: str) -> Policy:
         """The policy by which the namespace takes in texts. SPEC 15"""
         return self._settings().profile_of(namespace)
 

@@ -23,7 +23,7 @@ from mnemo_core.ingest import mutations, write_plan
 from mnemo_core.ingest.attributes.attribute_claims import SEARCHED_CHARS_MAX, candidate_keys, claim_keys
 from mnemo_core.ingest.changes.change_judge import ChangeJudge
 from mnemo_core.ingest.deduplication import Neighbour, clear_text_cache
-from mnemo_core.ingest.policies import IngestPolicy
+from mnemo_core.ingest.policies import Policy
 from mnemo_core.ingest.trust import OWNER
 from mnemo_core.ingest.write_plan import COMPARED_STATES, NEW_ID_PREFIX, IngestItem
 from mnemo_core.similarity.thresholds import JACCARD_NEAR, SOURCE, Thresholds
@@ -166,10 +166,8 @@ class NeighbourSearch:
     def _judge(self) -> ChangeJudge:
         return ChangeJudge(json.loads(CHANGE_WEIGHTS.read_text(encoding="utf-8")))
 
-    def _thresholds(self, profile: IngestPolicy, serving: ActiveIndex | None) -> Thresholds:
-        if profile.thresholds == "source" or serving is None:
-            return SOURCE
-        return self._calibrated.of(serving.embedder)
+    def _thresholds(self, profile: Policy, serving: ActiveIndex | None) -> Thresholds:
+        return SOURCE if serving is None else profile.thresholds_for(self._calibrated.of(serving.embedder))
 
     def _add_stored(
         self, wanted: Sequence[NeighbourQuery], serving: ActiveIndex | None, caller: Caller,

@@ -15,7 +15,7 @@ from mnemo_client.protocol.ingestion import ReclassificationView, ReclassifyAnsw
 from mnemo_core.ingest import mutations, scoring
 from mnemo_core.ingest.classification import Classification, classify
 from mnemo_core.ingest.mutations import CATEGORY_DEFAULT, KIND_DEFAULT
-from mnemo_core.ingest.policies import POLICIES, EntryPoint, IngestPolicy, default_importance, final_importance
+from mnemo_core.ingest.policies import POLICIES, EntryPoint, Policy, default_importance, final_importance
 from mnemo_daemon.history_names import RECLASSIFY
 from mnemo_daemon.indexing.vectors.centroids import Scope
 from mnemo_daemon.indexing.vectors.index_phases import ActiveIndex
@@ -84,7 +84,7 @@ class Reclassification:
         return answer
 
     def _reclassified(
-        self, memory: Memory, number: int, profile: IngestPolicy, serving: ActiveIndex | None
+        self, memory: Memory, number: int, profile: Policy, serving: ActiveIndex | None
     ) -> _Change | None:
         """The fields that would differ; None for a memory that somebody set."""
         fields: dict[str, Any] = {}
@@ -105,7 +105,7 @@ class Reclassification:
         return _Change(memory, fields, now.why)
 
     def _importance(
-        self, memory: Memory, number: int, profile: IngestPolicy, serving: ActiveIndex | None, found: Classification
+        self, memory: Memory, number: int, profile: Policy, serving: ActiveIndex | None, found: Classification
     ) -> float | None:
         """The importance that the rules give a memory now; None where its vector is missing."""
         entry_point = _entry_point(memory, profile)
@@ -136,7 +136,7 @@ class Reclassification:
         return len(done)
 
 
-def _route(memory: Memory, profile: IngestPolicy) -> Classification:
+def _route(memory: Memory, profile: Policy) -> Classification:
     role = memory.turn.role if memory.turn is not None else ""
     return classify(
         memory.content, session_id=memory.session_id, tags=memory.tags, role=role,
@@ -144,7 +144,7 @@ def _route(memory: Memory, profile: IngestPolicy) -> Classification:
     )  # fmt: skip
 
 
-def _entry_point(memory: Memory, profile: IngestPolicy) -> EntryPoint:
+def _entry_point(memory: Memory, profile: Policy) -> EntryPoint:
     """The entry point by which a memory came in. A piece of a text has the source that its caller named, and is
     known by a score that no other entry point leaves as it is."""
     if memory.turn is not None:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from mnemo_core.ingest import scoring, write_plan
 from mnemo_core.ingest.mutations import Decision, Draft, MemoryRelation
 from mnemo_core.ingest.note_sync import needs_rescoring
-from mnemo_core.ingest.policies import EntryPoint, IngestPolicy, final_importance
+from mnemo_core.ingest.policies import EntryPoint, Policy, final_importance
 from mnemo_core.ingest.write_plan import BACKFILL_CURSOR, IngestItem, PendingSnapshot
 from mnemo_core.lifecycle.versions import TURN_TIER
 from mnemo_core.text.dates.time_mentions import said_at
@@ -50,7 +50,7 @@ class _UnscoredMemory(NamedTuple):
 class ScoringBackfill:
     """The service. `run_slice` runs on the thread of the vector index; `mark_scored` on any."""
 
-    def __init__(self, store: Store, neighbours: NeighbourSearch, profile: Callable[[str], IngestPolicy]) -> None:
+    def __init__(self, store: Store, neighbours: NeighbourSearch, profile: Callable[[str], Policy]) -> None:
         self._store = store
         self._neighbours = neighbours
         self._profile = profile
@@ -181,7 +181,7 @@ class ScoringBackfill:
             item = item._replace(said_at=_event_time(memory))
         return importance, self._neighbours.with_relations(item, earlier, serving).relations
 
-    def _importance(self, behind: _UnscoredMemory, profile: IngestPolicy, serving: ActiveIndex) -> float:
+    def _importance(self, behind: _UnscoredMemory, profile: Policy, serving: ActiveIndex) -> float:
         """The importance by rule; of a chunk its present one, where the profile does not score notes."""
         memory, rows = behind.memory, behind.rows
         if memory.managed and "note" not in profile.scored:

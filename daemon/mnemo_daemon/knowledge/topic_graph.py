@@ -125,7 +125,7 @@ class TopicGraph:
     def merge(self, namespace: str, user_id: str, caller: Caller, dry_run: bool) -> list[NodeGroup]:
         """Merge the nodes of one scope that are one. Each group's node is its largest one, and keeps its id. [T]"""
         placed, totals = self._placed(namespace, user_id)
-        groups = cluster(totals, self._nodes.thresholds.node_merge)
+        groups = cluster(totals, self._nodes.thresholds(namespace).node_merge)
         with self._nodes.changing:
             present = [[placed[place] for place in group if placed[place] in self._nodes.view] for group in groups]
             merged = [nodes for nodes in present if len(nodes) > 1]
@@ -213,7 +213,7 @@ class TopicGraph:
         largest group first."""
         placed, totals = self._placed(namespace, user_id)
         units = [total / np.linalg.norm(total) for total in totals]
-        groups = sorted(cluster(units, self._nodes.thresholds.node_split), key=len, reverse=True)
+        groups = sorted(cluster(units, self._nodes.thresholds(namespace).node_split), key=len, reverse=True)
         return [frozenset(placed[place] for place in group) for group in groups if len(group) > 1]
 
     # Texts and names

@@ -20,6 +20,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from mnemo_core.ingest.policies import PolicyOf, own_policy
 from mnemo_core.knowledge.topic_nodes import (
     NearNode,
     Vector,
@@ -98,10 +99,13 @@ class _StoredPair(NamedTuple):
 class TopicNodes:
     """The service. `run_slice` is the job's; the rest may be called on any thread."""
 
-    def __init__(self, store: Store, indexing: VectorIndexer, embedding: EmbeddingService) -> None:
+    def __init__(
+        self, store: Store, indexing: VectorIndexer, embedding: EmbeddingService, policy: PolicyOf = own_policy
+    ) -> None:
         self.changing = threading.Lock()
         self._store = store
         self._indexing = indexing
+        self._policy = policy
         self._embedding = embedding
         self._calibrated = ModelThresholds(embedding)
         self._view = NodeView()
@@ -162,10 +166,9 @@ class TopicNodes:
         """The members and centroids as they are known now."""
         return self._view
 
-    @property
-    def thresholds(self) -> Thresholds:
-        """Those of the model whose vectors the view holds."""
-        return self._thresholds
+    def thresholds(self, namespace: str) -> Thresholds:
+        """Those of a namespace for the model whose vectors the view holds."""
+        return self._policy(namespace).thresholds_for(self._thresholds)
 
     def clear_caches(self) -> None:
         """Have the view made again from the store."""
@@ -317,7 +320,7 @@ class TopicNodes:
                 continue
             if not node and each.vector is not None:
                 near = view.nearest(scope, each.vector)
-                if near is not None and near.similarity >= self._thresholds.node_join:
+                if near is not None and near.similarity >= self.thresholds(scope.namespace).node_join:
                     node = near.id
                 else:
                     node = self._store.new_id()
@@ -333,7 +336,8 @@ class TopicNodes:
         if not self._is_loaded or not is_split_due(self._view.counted(node), self._tried.get(node, 0)):
             return
         members = [each for each in self._view.members(node) if each.vector is not None]
-        parts = split([each.vector for each in members if each.vector is not None], self._thresholds.node_split)
+        vectors = [each.vector for each in members if each.vector is not None]
+        parts = split(vectors, self.thresholds(scope.namespace).node_split)
         if not parts:
             self._tried[node] = len(members)
         for part in parts[1:]:

@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from mnemo_core.ingest.policies import PolicyOf, own_policy
 from mnemo_core.lifecycle.consolidation.state import TopicLeaf
 from mnemo_core.llm.tasks import TaskInputs
 from mnemo_core.llm.writing.naming import NAMING, NameAnswer
@@ -77,12 +78,13 @@ class TopicTrees:
 
     def __init__(
         self, store: Store, views: Views, indexing: VectorIndexer, embedding: EmbeddingService, tasks: TaskRunner,
-        disk: Disk, quiet_seconds: float = QUIET_SECONDS,
+        disk: Disk, quiet_seconds: float = QUIET_SECONDS, policy: PolicyOf = own_policy,
     ) -> None:  # fmt: skip
         self._store = store
         self._views = views
         self._indexing = indexing
         self._tasks = tasks
+        self._policy = policy
         self._disk = disk
         self._quiet_seconds = quiet_seconds
         self._folder = store.folder / "views"
@@ -251,7 +253,8 @@ class TopicTrees:
         thresholds = self._thresholds.of(serving.embedder)
         scopes = [Scope(*each) for each in self._views.attributes.scopes()]
         for scope in [*scopes, *(self._trees.keys() - scopes)]:
-            yield from self._update_scope(scope, serving, thresholds, round_)
+            limits = self._policy(scope.namespace).thresholds_for(thresholds)
+            yield from self._update_scope(scope, serving, limits, round_)
         self._is_building = False
         if self._is_model_asked():
             yield from self._name_by_model(round_)

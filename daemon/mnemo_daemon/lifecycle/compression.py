@@ -11,7 +11,7 @@ import numpy as np
 
 from mnemo_core.decay import epoch_of, initial_usage
 from mnemo_core.ingest import write_plan
-from mnemo_core.ingest.policies import PolicyName
+from mnemo_core.ingest.policies import PolicyOf
 from mnemo_core.lifecycle.compression import (
     HIDDEN_LAYERS,
     KEPT_TAG_PREFIXES,
@@ -42,8 +42,6 @@ from mnemo_store.store import Store, WriteResult
 IDLE_MS = 1_800_000  # without a memory, after which a session is over. SPEC 8
 READ_CHARACTERS = 6000  # of a session that a summary is made of: what a context of 4,096 tokens holds
 LIFECYCLE = Caller(BY_LIFECYCLE)
-# What each profile compresses by itself; the others, and what is not named here, on request alone. [L 3.1, M]
-LIFTS: frozenset[PolicyName] = frozenset({"M"})
 
 _OPEN_TIERS = [1 + TIERS.index(tier) for tier in ("ring", "recent")]  # of turns of a session that goes on
 
@@ -76,11 +74,11 @@ class Compression:
 
     def __init__(
         self, store: Store, views: Views, tasks: TaskRunner, profiles: ProfileService, threshold: Callable[[], int],
-        policy: Callable[[str], PolicyName], is_closing: Callable[[], bool] = lambda: False,
+        policy: PolicyOf, is_closing: Callable[[], bool] = lambda: False,
         is_unasked: Callable[[], bool] = lambda: False,
     ) -> None:  # fmt: skip
-        """threshold: how many sessions of a user are left as they are; 0: all. policy: of a namespace. is_unasked:
-        whether the job compresses sessions in namespaces with the profile `own` too."""
+        """threshold: how many sessions of a user are left as they are, where the policy does not say; 0: all.
+        is_unasked: whether the job compresses sessions where the policy leaves it to the setting."""
         self._store = store
         self._views = views
         self._tasks = tasks
@@ -99,7 +97,7 @@ class Compression:
         than the cut-off, where there is one. A dry run answers the same and writes nothing."""
         group = "" if dry_run else self._store.new_id()
         found = self._sessions(owner)
-        count = self._due(len(found)) if sessions is None else sessions
+        count = self._due(owner, len(found)) if sessions is None else sessions
         made: list[SessionSummary] = []
         progress("summarizing conversations", 0, count)
         for summary in self._compressed(found, count, caller, group, dry_run=dry_run):
@@ -131,18 +129,20 @@ class Compression:
     def _steps(self) -> Iterator[None]:
         for user_id, namespace in self._views.attributes.scopes():
             owner, policy = Owner(namespace, user_id), self._policy(namespace)
-            if (policy == "L" or (policy == "own" and self._is_unasked())) and self._threshold():
+            by_setting = policy.compresses_sessions == "setting" and self._is_unasked()
+            if policy.compresses_sessions == "always" or by_setting:
                 found, created = self._sessions(owner), self._views.attributes.column("created_at")
                 since = self._store.now() - IDLE_MS
                 idle = [each for each in found if created[each.rows].max() < since]
-                for _ in self._compressed(idle, self._due(len(found)), LIFECYCLE, self._store.new_id(), dry_run=False):
+                due = self._due(owner, len(found))
+                for _ in self._compressed(idle, due, LIFECYCLE, self._store.new_id(), dry_run=False):
                     yield
-            if policy in LIFTS:
+            if policy.lifts:
                 self._profiles.lift(owner, CUTOFF_HOURS, LIFECYCLE, self._store.new_id(), dry_run=False)
                 yield
 
-    def _due(self, sessions: int) -> int:
-        threshold = self._threshold()
+    def _due(self, owner: Owner, sessions: int) -> int:
+        threshold = self._policy(owner.namespace).compression_threshold or self._threshold()
         return sessions_due(sessions, threshold) if threshold else 0
 
     # What there is to compress

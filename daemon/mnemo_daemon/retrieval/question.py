@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from mnemo_client.protocol.retrieval import RecallTrace
 from mnemo_core.retrieval.ranking.rankers import RANKER_TABLE, Mode, ModeUsed, Ranker
+from mnemo_core.retrieval.result_selection import Copies
 from mnemo_core.text.dates.question_times import Order, QuestionTime
 from mnemo_daemon.memories.memory_service import MemoryDetails
 from mnemo_store.indexes.attributes import MemoryFilter
@@ -47,6 +48,8 @@ class Question(NamedTuple):
     takes_requests: bool = False  # questions and orders of conversations are found too
     limits_others: bool = False  # an agent gets the answer: what others wrote has a share of it
     as_of: int | None = None
+    copies: Copies = "near"
+    by_source: bool = False  # thresholds are the sources' own, not those of the model
     time: QuestionTime | None = None  # that it names, unless the request says when
 
     @property

@@ -11,11 +11,13 @@ from mnemo_core.ingest.memory_role import ROLES
 from mnemo_core.retrieval import abstention, excerpts, result_selection
 from mnemo_core.retrieval.result_selection import SelectedMemory, SelectionRequest
 from mnemo_core.retrieval.snippets import best_sentence, cut_to_lines, whole_words
+from mnemo_core.similarity.thresholds import SOURCE
 from mnemo_daemon.indexing.vectors.index_phases import ActiveIndex
 from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.memories.memory_service import MemoryDetails, details_of
 from mnemo_daemon.memories.roles import PASSING, RoleReader
+from mnemo_daemon.models.embedders.calibration import ModelThresholds
 from mnemo_daemon.models.embedders.embedding import EmbeddingService, QueryTokens
 from mnemo_daemon.retrieval.candidate_reader import CandidateReader
 from mnemo_daemon.retrieval.candidates.candidate_set import is_among
@@ -43,6 +45,7 @@ class ResultBuilder:
     def __init__(
         self, store: Store, views: Views, indexing: VectorIndexer, embedding: EmbeddingService, roles: RoleReader
     ) -> None:
+        self._calibrated = ModelThresholds(embedding)
         self._roles = roles
         self._store = store
         self._views = views
@@ -62,7 +65,7 @@ class ResultBuilder:
         wanted = SelectionRequest(
             question.top_k, question.offset, question.token_budget, question.preferences == "first",
             question.sort == "score" and not in_order, question.as_of, question.limits_others,
-            by_event=context.timed is not None,
+            by_event=context.timed is not None, copies=question.copies,
         )  # fmt: skip
         asked = found.query
         if asked is not None and serving is not None and question.excerpt_query not in ("", question.query):
@@ -136,7 +139,8 @@ class ResultBuilder:
         if serving is not None:
             basis = "vectors" if candidates.learned is None else "learned"
         model = abstention.of_model(serving.embedder.name if serving is not None else "")[basis]
-        features = abstention.features(inputs, context.request.thresholds, basis)
+        limits = SOURCE if serving is None else self._calibrated.of(serving.embedder)  # whatever the profile's are
+        features = abstention.features(inputs, limits, basis)
         strengths = abstention.strengths(features, model)
         return CutoffEvidence(
             by_score,

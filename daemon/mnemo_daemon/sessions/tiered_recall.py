@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from mnemo_core.ingest.policies import PolicyOf, own_policy
 from mnemo_core.knowledge.topic_nodes import MEMBERS_MAX
 from mnemo_core.sessions import tiered_recall
 from mnemo_core.sessions.hot_buffer import HotItem
@@ -61,6 +62,7 @@ class TieredRecall:
     def __init__(
         self, store: Store, views: Views, indexing: VectorIndexer, embedding: EmbeddingService,
         sessions: SessionService, nodes: TopicNodes, usage: UsageRecorder,
+        policy: PolicyOf = own_policy,
     ) -> None:  # fmt: skip
         self._store = store
         self._views = views
@@ -69,6 +71,7 @@ class TieredRecall:
         self._sessions = sessions
         self._nodes = nodes
         self._usage = usage
+        self._policy = policy
         self._corpora = CorpusBuilder(store, views)
         self._calibrated = ModelThresholds(embedding)
         self._hot = HotBuffers()
@@ -82,7 +85,7 @@ class TieredRecall:
             timer.mark("ring")
             ranking = TieredRanking((), (), 0)
             return TieredOutcome(scope, ring[-RING_SHOWN:], ranking, 1.0, timer.stages, timer.total(), ("vectors",))
-        floor = self._calibrated.of(serving.embedder).fused_floor
+        floor = self._policy(scope.namespace).thresholds_for(self._calibrated.of(serving.embedder)).fused_floor
         vector = self._embedding.encode_query(serving.embedder, question.query)
         timer.mark("embed")
         wanted = question.filter

@@ -11,7 +11,7 @@ from typing import BinaryIO, Literal, NamedTuple
 
 from mnemo_client.protocol.maintenance import ImportAnswer, ImportExample
 from mnemo_core.ingest.mutations import Decision, Draft
-from mnemo_core.ingest.policies import IngestPolicy
+from mnemo_core.ingest.policies import Policy
 from mnemo_core.ingest.signals.noise_filter import reject_reason
 from mnemo_core.ingest.write_plan import IngestItem
 from mnemo_core.retrieval.context_block import AGENT_TAG
@@ -109,7 +109,7 @@ class TranscriptImport:
         self._progress = progress
         self._namespace = wanted.into.namespace or "default"
         self._user_id = wanted.into.user_id or "local"
-        self._profile: IngestPolicy = pipeline.profile(self._namespace)
+        self._profile: Policy = pipeline.profile(self._namespace)
         self._group = wanted.group or store.new_id()
         self._salt = guard.key.hex()
         self._seen: set[bytes] = set()  # in a dry run, the texts that would have been stored by now
@@ -342,5 +342,5 @@ class TranscriptImport:
         return self._progress.retry_while_full(attempt) if items else ()
 
 
-def _unless_stored(policy: IngestPolicy) -> Literal["stored", "skipped"]:
+def _unless_stored(policy: Policy) -> Literal["stored", "skipped"]:
     return "stored" if policy.on_equal == "stored" else "skipped"

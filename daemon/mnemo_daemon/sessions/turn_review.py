@@ -11,6 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 
 from mnemo_core.ingest.mutations import rescore_strength
+from mnemo_core.ingest.policies import PolicyOf, own_policy
 from mnemo_core.lifecycle.versions import TURN_TIER
 from mnemo_core.llm.judging.importance import JUDGE_IMPORTANCE
 from mnemo_core.llm.tasks import MemoryFacts, TaskInputs
@@ -36,10 +37,11 @@ Review = Callable[[Memory], Callable[[Memory], Memory | None] | None]
 class TurnReview:
     """The service. `run_slice` is the job's."""
 
-    def __init__(self, store: Store, views: Views, tasks: TaskRunner) -> None:
+    def __init__(self, store: Store, views: Views, tasks: TaskRunner, policy: PolicyOf = own_policy) -> None:
         self._store = store
         self._views = views
         self._tasks = tasks
+        self._policy = policy
         self._is_closing = threading.Event()
         self._threads = ThreadPoolExecutor(1, "mnemo-turns")
         self._lock = threading.Lock()
@@ -142,7 +144,8 @@ class TurnReview:
         if result.method != "llm":
             return None
         importance = result.answer.importance
-        return lambda now: judged(now, importance) if is_unjudged(now) else None
+        policy = self._policy(turn.namespace)
+        return lambda now: judged(now, importance, policy) if is_unjudged(now) else None
 
     def _condense(self, turn: Memory) -> Callable[[Memory], Memory | None] | None:
         if not needs_summary(turn):

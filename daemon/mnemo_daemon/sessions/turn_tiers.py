@@ -4,11 +4,12 @@ Each step is one transaction, and the remaining work is read from the store: aft
 decides again, within its transaction, whether a turn still is where it was seen.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 from msgspec.structs import replace
 
+from mnemo_core.ingest.policies import PolicyOf, own_policy
 from mnemo_core.lifecycle.versions import TURN_TIER
 from mnemo_core.sessions.session_rows import key_of, session_of_turns
 from mnemo_core.sessions.tiers import (
@@ -16,6 +17,7 @@ from mnemo_core.sessions.tiers import (
     REGISTRY_MAX,
     SessionScope,
     crowded_out,
+    discarded,
     evicted_items,
     in_tier,
     is_cold,
@@ -46,9 +48,13 @@ _OPEN: tuple[Tier, ...] = ("ring", "recent")
 class TurnTiers:
     """The moves. `push_out_slice` and `sweep_slice` are the jobs'; any thread may call `end` and `consolidate`."""
 
-    def __init__(self, store: Store, views: Views, sessions: SessionService, registry_max: int = REGISTRY_MAX) -> None:
+    def __init__(
+        self, store: Store, views: Views, sessions: SessionService, registry_max: int = REGISTRY_MAX,
+        policy: PolicyOf = own_policy,
+    ) -> None:  # fmt: skip
         """registry_max: pairs of a user in a namespace that are not archived."""
         self._registry_max = registry_max
+        self._policy = policy
         self._store = store
         self._views = views
         self._sessions = sessions
@@ -74,17 +80,23 @@ class TurnTiers:
         """Push out of the ring what newer items leave no room for, and file what then crowds the recent turns."""
         turns, promotions = self._sessions.ring_entries(scope)
         entries = sorted([(turn.id, turn.id) for turn in turns] + [(each.entry, "") for each in promotions])
-        self._move([turn for _, turn in evicted_items(entries) if turn])
+        policy = self._policy(scope.namespace)
+        evicted = [turn for _, turn in evicted_items(entries) if turn]
+        self._move(evicted, "ring", lambda turn, now: pushed_out(turn, policy, now))
         whole, recent = self._recent_exchanges(scope)
-        self._file(crowded_out(whole, recent - RECENT_MAX))
+        crowded = crowded_out(whole, recent - RECENT_MAX)
+        if policy.unimportant_turns == "discarded":
+            self._move([turn.id for exchange in crowded for turn in exchange], "recent", discarded)
+        else:
+            self._file(crowded)
 
-    def _move(self, ids: Sequence[str]) -> None:
-        """Move turns out of the ring."""
+    def _move(self, ids: Sequence[str], tier: Tier, to: Callable[[Memory, int], Memory]) -> None:
+        """Move turns out of a tier. to: the next version of each, at a time."""
         for some in batched(ids, MOVED_PER_WRITE):
 
             def decide(snapshot: Snapshot, some: Sequence[str] = some) -> WriteResult[None]:
-                turns = _live(snapshot, some, ("ring",))
-                return WriteResult([PutMemory(data=pushed_out(turn)) for turn in turns], None, TURN_TIER)
+                turns = _live(snapshot, some, (tier,))
+                return WriteResult([PutMemory(data=to(turn, snapshot.now)) for turn in turns], None, TURN_TIER)
 
             self._store.transact(decide, by=BY_SESSIONS, background=True).result()
 
@@ -166,7 +178,8 @@ class TurnTiers:
         self._record_if_missing(scope)
         with self._store.snapshot() as snapshot:
             session, now = snapshot.get(SESSIONS, key_of(scope)), snapshot.now
-        if session is None or session.ended_at or is_over(session.last_at, now):
+        files_idle = self._policy(scope.namespace).files_idle_sessions
+        if session is None or session.ended_at or (files_idle and is_over(session.last_at, now)):
             self.end(scope, only_idle=True)
         else:
             whole, _ = self._recent_exchanges(scope)

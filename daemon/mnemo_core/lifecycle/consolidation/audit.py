@@ -63,11 +63,12 @@ def _groups(state: CycleState, rows: NDArray[np.intp]) -> Iterator[list[Memory]]
 
 
 def _near_together(state: CycleState, rows: list[int]) -> list[int]:
-    """The rows, each followed by those near it."""
+    """The rows, all of one namespace, each followed by those near it."""
     mask = np.zeros(len(state.column("state")), np.bool_)
     mask[rows] = True
     ordered = dict[int, None]()
-    for row, near in zip(rows, state.neighbours(rows, mask, state.thresholds.near), strict=True):
+    least = state.thresholds(state.name("namespace", rows[0])).near
+    for row, near in zip(rows, state.neighbours(rows, mask, least), strict=True):
         ordered.update(dict.fromkeys([row, *(each.row for each in near)]))
     return list(ordered)
 
@@ -86,7 +87,9 @@ def _proposal(state: CycleState, operation: AuditOperation, memories: list[Memor
 def _merged(state: CycleState, one: Memory, other: Memory) -> list[Memory]:
     """Two memories that may be merged, the one that says all first; none where they must not be."""
     similarity = state.similarity(other.content, one)
-    if similarity is not None and not is_for_audit(similarity, state.thresholds, is_merging=state.options.merge):
+    if similarity is not None and not is_for_audit(
+        similarity, state.thresholds(one.namespace), is_merging=state.options.merge
+    ):
         return []
     return [one, other] if holds(one.content, other.content) else [other, one]
 

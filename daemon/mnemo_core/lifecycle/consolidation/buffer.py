@@ -2,8 +2,9 @@
 
 Three ways lead to the working layer: the verdict of triage, use, and time for lessons and procedures. Triage archives
 what is passing, but only of what an entry point took in with every text of a stream; what was said on purpose, pinned
-memories and turns, which have tiers of their own, stay. Memories of kind `working` end with their session (`eviction`)
-and are left out here.
+memories and turns, which have tiers of their own, stay. By G's letter it archives nothing, and what the buffer has no
+room for goes to the trash, whoever said it. Memories of kind `working` end with their session (`eviction`) and are left
+out here.
 """
 
 from collections.abc import Sequence
@@ -18,8 +19,9 @@ from mnemo_core.lifecycle.consolidation.cycle import (
     Planning,
     StepPlan,
     TaskQuestion,
+    first_fitting,
 )
-from mnemo_core.lifecycle.consolidation.eviction import archive
+from mnemo_core.lifecycle.consolidation.eviction import archive, is_trashed, trash
 from mnemo_core.lifecycle.consolidation.review import first_open, was_rejected
 from mnemo_core.lifecycle.consolidation.state import TRIAGED, CycleState, Mask, moved, retagged
 from mnemo_core.llm.judging.triage import TRIAGE, TriageAnswer
@@ -76,9 +78,12 @@ def plan_cap(state: CycleState) -> Planning:
     What was said on purpose goes to the working layer. The others are triaged: the rules decide clear cases at every
     level, and kept ones stay.
     """
-    outcomes: list[_Outcome] = []
+    excess = _excess(state)
+    is_gone = is_trashed(state)[excess]
+    gone = first_open(state, "delete", excess[is_gone], CHANGES_PER_STEP)
+    outcomes: list[_Outcome] = [trash(memory, "the buffer is full", state.now) for memory in gone]
     questions_left = TRIAGED_MAX if state.options.may_ask(TRIAGE) else CHANGES_PER_STEP
-    for memory in first_open(state, "promote", _excess(state), CHANGES_PER_STEP):
+    for memory in first_open(state, "promote", excess[~is_gone], CHANGES_PER_STEP):
         if not _may_archive(memory):
             outcomes.append(_promote(memory, "the buffer is full"))
             continue
@@ -108,7 +113,7 @@ def _excess(state: CycleState) -> Rows:
     weakest_first = rows[np.lexsort((state.column("created_at")[rows], state.strengths()[rows], namespaces[rows]))]
     strongest_first = weakest_first[::-1]
     excess = strongest_first[_places(namespaces[strongest_first]) >= BUFFER_MAX][::-1]
-    is_kept = state.tagged(TRIAGED) & _is_unrequested(state)
+    is_kept = state.tagged(TRIAGED) & _is_unrequested(state) & ~is_trashed(state)
     found: Rows = excess[~is_kept[excess]]
     return found
 
@@ -134,7 +139,8 @@ def _outcome(state: CycleState, memory: Memory, answer: TriageAnswer) -> _Outcom
     if answer.verdict == "promote" and not was_rejected(state, "promote", memory):
         return _promote(memory, "it is worth keeping")
     was_used = reinforcement(state.usage(memory)) > 0  # it would be active again with the next recall
-    is_passing = answer.verdict == "archive" and _may_archive(memory) and not was_used
+    may_archive = _may_archive(memory) and state.policy(memory.namespace).evicted == "kept"
+    is_passing = answer.verdict == "archive" and may_archive and not was_used
     if is_passing and not was_rejected(state, "archive", memory):
         return archive(memory, "it is passing")
     return PutMemory(data=retagged(memory, (*memory.tags, TRIAGED)))
@@ -146,4 +152,5 @@ def _promote(memory: Memory, reason: str) -> CycleOperation:
 
 def _plan_of(outcomes: Sequence[_Outcome]) -> StepPlan:
     kept = [each for each in outcomes if isinstance(each, PutMemory)]
-    return StepPlan([each for each in outcomes if isinstance(each, CycleOperation)], kept, {"keep": len(kept)})
+    operations = [each for each in outcomes if isinstance(each, CycleOperation)]
+    return StepPlan(first_fitting(operations, CHANGES_PER_STEP - len(kept)), kept, {"keep": len(kept)})

@@ -67,7 +67,8 @@ def plan_core_hygiene(state: CycleState) -> Planning:
     yield from ()
     in_core = state.live() & state.has("layer", "core")
     misplaced = in_core & (session_notes(state) | state.tagged("ephemeral"))
-    for row in (in_core & ~state.has("trust", *OWN_TRUSTS)).nonzero()[0].tolist():
+    of_others = in_core & ~state.has("trust", *OWN_TRUSTS) & state.follows(lambda policy: policy.core_needs_person)
+    for row in of_others.nonzero()[0].tolist():
         misplaced[row] |= any(not is_confirmed(state, memory) for memory in state.records([row]))
     memories = first_open(state, "demote", misplaced.nonzero()[0], CHANGES_PER_STEP)
     reason = "session notes, ephemeral memories and what no person confirmed do not belong to core"
@@ -120,7 +121,8 @@ def _candidates(state: CycleState) -> Iterator[Memory]:
     rows, is_reviewed = fit.nonzero()[0], state.options.review != "off"
     for row in rows[np.lexsort((created_at[rows], -used[rows]))]:
         for memory in state.records([row]):
-            if not _is_waiting(state, memory) and (is_reviewed or is_confirmed(state, memory)):
+            is_fit = is_reviewed or not state.policy(memory.namespace).core_needs_person or is_confirmed(state, memory)
+            if is_fit and not _is_waiting(state, memory):
                 yield memory
 
 

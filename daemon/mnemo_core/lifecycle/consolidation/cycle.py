@@ -8,6 +8,7 @@ subject and add a row to `steps.STEPS`.
 from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 from mnemo_core.lifecycle.consolidation.state import CycleState
@@ -55,6 +56,12 @@ class StepPlan:
     def all_changes(self) -> list[Change]:
         """Every change of the step, in order."""
         return [change for each in self.operations for change in each.changes] + list(self.changes)
+
+
+def first_fitting(operations: Sequence[CycleOperation], room: int = CHANGES_PER_STEP) -> list[CycleOperation]:
+    """The first of these operations, as many as have room for their changes."""
+    sizes = accumulate(len(each.changes) for each in operations)
+    return [each for each, size in zip(operations, sizes, strict=True) if size <= room]
 
 
 Planning = Generator[TaskQuestion, Any, StepPlan]

@@ -111,7 +111,7 @@ def _says_nothing_new(state: CycleState, text: str, status: Memory) -> bool:
     similarity = state.similarity(text, status)
     if similarity is None:
         return text_jaccard(text, status.content) > JACCARD_ALONE
-    return similarity >= state.thresholds.triage
+    return similarity >= state.thresholds(status.namespace).triage
 
 
 def _status(state: CycleState, notes: Sequence[Memory], text: str) -> Memory:

@@ -1,15 +1,17 @@
 """Memories that leave the buffer because they are weak, and those of kind `working` whose time is over. SPEC 9.3, 9.4
 
 Nothing is deleted. What an entry point took in with every text of a stream is archived: it is still recalled, ranked
-lower. What was said on purpose goes to the working layer. Turns stay, since each of their tiers has a bound.
+lower. What was said on purpose goes to the working layer. Turns stay, since each of their tiers has a bound. By G's
+letter both go to the trash. [G14]
 """
 
 import numpy as np
 from msgspec.structs import replace
 
-from mnemo_core.lifecycle.consolidation.cycle import CHANGES_PER_STEP, CycleOperation, Planning, StepPlan
+from mnemo_core.ingest.mutations import move_to_trash
+from mnemo_core.lifecycle.consolidation.cycle import CHANGES_PER_STEP, CycleOperation, Planning, StepPlan, first_fitting
 from mnemo_core.lifecycle.consolidation.review import first_open, was_rejected
-from mnemo_core.lifecycle.consolidation.state import CycleState, moved
+from mnemo_core.lifecycle.consolidation.state import CycleState, Mask, moved
 from mnemo_store.records import UNREQUESTED_SOURCES, Memory, PutMemory
 
 EVICTED_BELOW = 0.01  # strength in the buffer [G14]
@@ -21,6 +23,17 @@ def evict(memory: Memory, reason: str) -> CycleOperation:
     if memory.source in UNREQUESTED_SOURCES:
         return archive(memory, reason)
     return CycleOperation("promote", (memory.id,), (PutMemory(data=moved(memory, "working")),), reason)
+
+
+def trash(memory: Memory, reason: str, now: int) -> CycleOperation:
+    """The operation that moves a memory to the trash."""
+    return CycleOperation("delete", (memory.id,), move_to_trash(memory, reason, now), reason)
+
+
+def is_trashed(state: CycleState) -> Mask:
+    """The mask of the memories that go to the trash where the buffer evicts them."""
+    mask: Mask = state.column("pinned") == 0
+    return mask & state.follows(lambda policy: policy.evicted == "trashed")
 
 
 def archive(memory: Memory, reason: str) -> CycleOperation:
@@ -40,12 +53,15 @@ def plan_drop(state: CycleState) -> Planning:
     over += [each for each in recent if _has_ended(each, state) and not was_rejected(state, "archive", each)]
     is_weak = state.has("layer", "buffer") & (state.strengths() < EVICTED_BELOW) & (state.column("tier") == 0)
     is_weak &= live & ~is_working
+    gone = first_open(state, "delete", (is_weak & is_trashed(state)).nonzero()[0], CHANGES_PER_STEP)
+    is_weak &= ~is_trashed(state)
     is_unrequested = state.has("source", *UNREQUESTED_SOURCES)
     weak = first_open(state, "archive", (is_weak & is_unrequested).nonzero()[0], CHANGES_PER_STEP)
     weak += first_open(state, "promote", (is_weak & ~is_unrequested).nonzero()[0], CHANGES_PER_STEP)
     operations = [archive(memory, "its session or its day is over") for memory in over]
-    operations += [evict(memory, f"its strength is below {EVICTED_BELOW}") for memory in weak]
-    return StepPlan(operations[:CHANGES_PER_STEP])
+    reason = f"its strength is below {EVICTED_BELOW}"
+    operations += [evict(memory, reason) for memory in weak] + [trash(memory, reason, state.now) for memory in gone]
+    return StepPlan(first_fitting(operations))
 
 
 def _has_ended(memory: Memory, state: CycleState) -> bool:

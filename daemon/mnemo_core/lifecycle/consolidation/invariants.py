@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence, Set
 
+from mnemo_core.ingest.policies import OWN_POLICY, Policy
 from mnemo_core.llm.judging.memory_cues import NEVER_CORE_TAGS, NEVER_CORE_TRUSTS
 from mnemo_store.records import LAYERS, OWN_TRUSTS, Memory, State
 
@@ -18,7 +19,7 @@ REACHED: dict[State, frozenset[State]] = {
 """The states that a step may bring a memory to, by the state that it has."""
 
 
-def violation(before: Memory | None, after: Memory, sources: Sequence[Memory] = ()) -> str:
+def violation(before: Memory | None, after: Memory, sources: Sequence[Memory] = (), policy: Policy = OWN_POLICY) -> str:
     """The rule that a new version of a memory breaks; "" for none. `before` is None for a memory that a step makes, and
     `sources` are those that it is derived from."""
     never_core = NEVER_CORE_TAGS if before is not None else NEVER_CORE_TAGS - {DISTILLED}
@@ -34,7 +35,8 @@ def violation(before: Memory | None, after: Memory, sources: Sequence[Memory] = 
         return "a chunk of a note is its file's"
     if before.pinned and (before.content, before.state) != (after.content, after.state):
         return "the memory is pinned"
-    if after.state not in REACHED[before.state]:
+    is_trashed = after.state == "trashed" and before.layer == "buffer" and policy.evicted == "trashed"
+    if after.state not in REACHED[before.state] and not is_trashed:
         return f"a memory that is {before.state} does not become {after.state}"
     before_at, after_at = LAYERS.index(before.layer), LAYERS.index(after.layer)
     if after_at > before_at + 1:

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from mnemo_core.decay import REPETITION_FACTOR, epoch_of, initial_usage, strength_at, strengths_at
+from mnemo_core.ingest.policies import Policy, PolicyOf, own_policy
 from mnemo_core.ingest.write_plan import StatedFact
 from mnemo_core.llm.tasks import AnyTask, MemoryFacts, TaskInputs
 from mnemo_core.similarity.thresholds import Thresholds
@@ -141,6 +142,7 @@ class CycleOptions(NamedTuple):
     merge: bool = False
     review: Review = "off"
     may_ask: Callable[[AnyTask], bool] = lambda _: False  # whether a language model may be asked for a task
+    policy: PolicyOf = own_policy
 
 
 class CycleState:
@@ -167,9 +169,17 @@ class CycleState:
         self._read: dict[str, Memory | None] = {}  # by the step that is planned
         self._read_usages: dict[str, Usage | None] = {}
         self._reworded: set[int] = set()  # rows whose text has no known vector
-        self.thresholds = thresholds
+        self._thresholds = thresholds  # of the model in use
         self.options = options
         self.method = "rule"  # by which the last question was answered: "rule" or "llm:MODEL"
+
+    def policy(self, namespace: str) -> Policy:
+        """The policy of a namespace."""
+        return self.options.policy(namespace)
+
+    def thresholds(self, namespace: str) -> Thresholds:
+        """The cosines that count in a namespace."""
+        return self.policy(namespace).thresholds_for(self._thresholds)
 
     # Records
 
@@ -287,12 +297,18 @@ class CycleState:
             mask[list(self._tags[tag])] = True
         return mask
 
+    def follows(self, rule: Callable[[Policy], bool]) -> Mask:
+        """The mask of the memories whose namespace has a policy with such a rule."""
+        codes, places = np.unique(self.column("namespace"), return_inverse=True)
+        policies = (self.policy(self._source.name("namespace", code)) for code in codes.tolist())
+        return np.array([rule(policy) for policy in policies], np.bool_)[places]
+
     def live(self) -> Mask:
-        """The mask of the memories that the lifecycle acts on: active, in the namespace of the cycle, not expired, no
-        chunk of a note."""
+        """The mask of the memories that the lifecycle acts on: active, in the namespace of the cycle and in one that
+        has cycles, not expired, no chunk of a note."""
         expires_at = self.column("expires_at")
         mask: Mask = self.has("state", "active") & (self.column("managed") == 0)
-        mask &= (expires_at == 0) | (expires_at > self.now)
+        mask &= ((expires_at == 0) | (expires_at > self.now)) & self.follows(lambda policy: policy.has_cycles)
         if self.options.namespace:
             mask &= self.has("namespace", self.options.namespace)
         return mask

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from msgspec.structs import replace
 
+from mnemo_core.ingest.policies import PolicyOf, own_policy
 from mnemo_core.lifecycle.consolidation.audit import plan_audit
 from mnemo_core.lifecycle.consolidation.cycle import (
     CHANGES_PER_STEP,
@@ -174,7 +175,8 @@ class _CycleRun:
     def _violation(self, after: Memory) -> str:
         """The rule that a version of a memory breaks; "" for none."""
         sources = (self._state.memory(each) for each in after.derived_from)
-        return violation(self._state.memory(after.id), after, [source for source in sources if source is not None])
+        present = [source for source in sources if source is not None]
+        return violation(self._state.memory(after.id), after, present, self._state.policy(after.namespace))
 
     def _write(self, step: CycleStep, plan: StepPlan, skipped: str, began: float) -> None:
         """Write the changes of a step and its report. Raises _ConflictError."""
@@ -211,7 +213,7 @@ class Consolidation:
     def __init__(
         self, store: Store, views: Views, indexing: VectorIndexer, embedding: EmbeddingService, tasks: TaskRunner,
         topic_trees: TopicTrees, settings: Callable[[], LifecycleSettings], priority: QueryPriority,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = time.monotonic, policy: PolicyOf = own_policy,
     ) -> None:  # fmt: skip
         self.proposals = Proposals(store)
         self._store = store
@@ -223,6 +225,7 @@ class Consolidation:
         self._settings = settings
         self._priority = priority
         self._clock = clock
+        self._policy = policy
         self._is_closing = threading.Event()
         self._lock = threading.Lock()  # one step of one cycle at a time
         self._thread = ThreadPoolExecutor(1, "mnemo-lifecycle")
@@ -303,7 +306,9 @@ class Consolidation:
 
     def state(self, namespace: str = "") -> CycleState:
         """The memories as they are now, to plan what a person asks for."""
-        options = CycleOptions(self._store.now(), namespace, self._settings().merge, may_ask=self._tasks.may_ask)
+        options = CycleOptions(
+            self._store.now(), namespace, self._settings().merge, may_ask=self._tasks.may_ask, policy=self._policy
+        )
         return read_state(self._source(), self._views, self._embedding, self._indexing, options)
 
     def similarity(self, memory_ids: Sequence[str]) -> float | None:
@@ -400,7 +405,7 @@ class Consolidation:
                 seq=self._store.seq, namespace=options.namespace, is_requested=is_requested,
                 metas=(MetaChange(name=LAST_CYCLE, before=source.meta(LAST_CYCLE)),),
             )  # fmt: skip
-        options = options._replace(may_ask=self._tasks.may_ask, review=self._settings().review)
+        options = options._replace(may_ask=self._tasks.may_ask, review=self._settings().review, policy=self._policy)
         state = read_state(source, self._views, self._embedding, self._indexing, options)
         if cycle is last:
             state.mark_moved(self._changed_by(cycle))

@@ -49,7 +49,7 @@ class RankingInputs:
         question, serving = context.question, context.serving
         request = ranker_request_of(question)._replace(
             is_short_cjk=decay_ranker.is_short_cjk(question.query),
-            thresholds=SOURCE if serving is None else self._calibrated.of(serving.embedder),
+            thresholds=SOURCE if serving is None or question.by_source else self._calibrated.of(serving.embedder),
             has_vectors=serving is not None,
         )
         request = rankers.effective_request(request)

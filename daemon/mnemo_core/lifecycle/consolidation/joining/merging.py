@@ -32,14 +32,15 @@ def plan_merge(state: CycleState) -> Planning:
         return StepPlan(skipped="merging is off")
     mask = joinable(state)
     plan = PairPlan(state, PLACE, mask & state.live())
-    for memory, near in plan.pairs(near_pairs(state, plan.walk, mask, state.thresholds.merge)):
+    for memory, near in plan.pairs(near_pairs(state, plan.walk, mask, lambda limits: limits.merge)):
         other = near.memory
-        is_candidate = near.similarity > state.thresholds.merge and memory.kind == other.kind
+        is_candidate = near.similarity > state.thresholds(memory.namespace).merge and memory.kind == other.kind
         if not is_candidate or is_decided(state, memory, other, "merge"):
             continue
         winner, loser = sorted((memory, other), key=lambda each: _order(state, each, memory, other))
         may_join = may_stand_for(winner, loser) and may_share_text(winner, loser)
-        if not may_join or is_apart(winner, loser) or _is_barred(winner.content, loser.content):
+        is_guarded = state.policy(winner.namespace).is_guarded
+        if not may_join or (is_guarded and (is_apart(winner, loser) or _is_barred(winner.content, loser.content))):
             plan.add("merge", winner, loser, None)
             continue
         answer = yield TaskQuestion(MERGE, TaskInputs((winner.content, loser.content)))

@@ -1,7 +1,8 @@
 """The step that finds memories which say the same as others, without a language model. SPEC 9.5 [G23]
 
 Two memories of the buffer or the working layer say the same where they differ in no specific, or where ingestion tied
-them as repetitions of each other (5.5, 5.8). The fuller wording stays; the other one is superseded by it.
+them as repetitions of each other (5.5, 5.8); by G's letter in the buffer alone, and where they are near. The fuller
+wording stays; the other one is superseded by it.
 """
 
 from mnemo_core.lifecycle.consolidation.cycle import CHANGES_PER_STEP, CycleOperation, Planning, StepPlan
@@ -22,12 +23,13 @@ def plan_near_duplicates(state: CycleState) -> Planning:
     """Plan which memories stand for others that say the same."""
     yield from ()
     mask = joinable(state) & state.has("layer", "buffer", "working")
+    mask &= state.has("layer", "buffer") | state.follows(lambda policy: policy.is_guarded)
     walk = PairWalk(state, PLACE, mask & state.live())
     operations: list[CycleOperation] = []
     taken = set[str]()
     changes = 0
     done = len(walk.rows)
-    for place, memory, others in near_pairs(state, walk, mask, state.thresholds.triage):
+    for place, memory, others in near_pairs(state, walk, mask, lambda limits: limits.triage):
         group = [
             each.memory for each in others if each.memory.id not in taken and _says_the_same(state, memory, each.memory)
         ]
@@ -60,7 +62,7 @@ def repeats(one: Memory, other: Memory) -> bool:
 
 
 def _says_the_same(state: CycleState, one: Memory, other: Memory) -> bool:
-    if repeats(one, other):
+    if not state.policy(one.namespace).is_guarded or repeats(one, other):
         return True
     ends = {one.id, other.id}
     is_tied = any(edge.relation == "repeats" and {edge.source, edge.target} == ends for edge in state.edges(one.id))

@@ -12,9 +12,11 @@ def plan_overlap_scan(state: CycleState) -> Planning:
     yield from ()
     mask = joinable(state) & state.has("layer", "core")
     plan = PairPlan(state, PLACE, mask & state.live())
-    for memory, near in plan.pairs(near_pairs(state, plan.walk, mask, state.thresholds.core_overlap)):
+    for memory, near in plan.pairs(near_pairs(state, plan.walk, mask, lambda limits: limits.core_overlap)):
         pair = memory, near.memory
-        if near.similarity > state.thresholds.core_overlap and not is_decided(state, *pair, "overlap"):
+        if near.similarity > state.thresholds(memory.namespace).core_overlap and not is_decided(
+            state, *pair, "overlap"
+        ):
             flag = pair_decision(state, "overlap", *pair, "done")
             ids = (flag.data.memory, flag.data.other)
             plan.add("overlap", *pair, CycleOperation("overlap", ids, (flag,), f"cosine {near.similarity:.2f}"))

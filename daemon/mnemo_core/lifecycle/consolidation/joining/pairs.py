@@ -4,7 +4,7 @@ A step looks for the neighbours of a bounded number of memories: of those that w
 turn of all others, so that a cycle takes the same time however many memories there are.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from mnemo_core.lifecycle.consolidation.cycle import CHANGES_PER_STEP, CycleOperation, StepPlan
 from mnemo_core.lifecycle.consolidation.state import CycleState, Mask
 from mnemo_core.llm.judging.memory_cues import NEVER_CORE_TAGS, NEVER_CORE_TRUSTS
+from mnemo_core.similarity.thresholds import Thresholds
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_store.records import (
     DEFAULT_NAMESPACE,
@@ -81,18 +82,18 @@ class PairWalk:
 
 
 def joinable(state: CycleState) -> Mask:
-    """The mask of the memories that may be joined with others, in all namespaces.
+    """The mask of the memories that may be joined with others, in all namespaces that have cycles.
 
     What a person pinned, chunks of notes, sides of conversations, memories of kind `working` and those that expire are
     left alone.
     """
     mask: Mask = state.has("state", "active") & (state.column("managed") == 0) & (state.column("pinned") == 0)
     mask &= (state.column("expires_at") == 0) & (state.column("tier") == 0) & ~state.has("kind", "working")
-    return mask
+    return mask & state.follows(lambda policy: policy.has_cycles)
 
 
 def near_pairs(
-    state: CycleState, walk: PairWalk, mask: Mask, at_least: float
+    state: CycleState, walk: PairWalk, mask: Mask, at_least: Callable[[Thresholds], float]
 ) -> Iterator[tuple[int, Memory, list[NearMemory]]]:
     """The memories of a walk by their place in it, each with those near it that may be joined with it."""
     scopes: dict[tuple[int, int], Mask] = {}
@@ -102,7 +103,8 @@ def near_pairs(
         if scope not in scopes:
             scopes[scope] = mask & (users == users[row]) & _namespaces_of(state, row)
         found = [each for each in state.records([row]) if may_be_joined(state, each)]
-        similar = state.neighbours([row], scopes[scope], at_least, NEIGHBOURS_MAX)[0] if found else []
+        least = at_least(state.thresholds(state.name("namespace", row)))
+        similar = state.neighbours([row], scopes[scope], least, NEIGHBOURS_MAX)[0] if found else []
         others = [NearMemory(other, each.similarity) for each in similar for other in state.records([each.row])]
         others = [each for each in others if may_be_joined(state, each.memory)]
         for memory in found:

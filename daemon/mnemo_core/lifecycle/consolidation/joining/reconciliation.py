@@ -26,13 +26,16 @@ NEWER_MS = 3_600_000  # by which the newer memory of a pair is newer at least [G
 def plan_reconciliation(state: CycleState) -> Planning:
     """Plan which memories of the layers working and core replace or absorb others.
 
-    There is no upper bound of similarity: what is nearly worded alike and differs in a value is never merged, and the
-    newer value is to replace the older one there too.
+    Under the guard there is no upper bound of similarity: what is nearly worded alike and differs in a value is never
+    merged, and the newer value is to replace the older one there too. Without it, `merge` is the bound.
     """
     mask = joinable(state) & state.has("layer", "working", "core")
     plan = PairPlan(state, PLACE, mask & state.live())
-    for memory, near in plan.pairs(near_pairs(state, plan.walk, mask, state.thresholds.reconcile)):
+    for memory, near in plan.pairs(near_pairs(state, plan.walk, mask, lambda limits: limits.reconcile)):
         older, newer = sorted((memory, near.memory), key=_said_at)
+        is_for_merging = near.similarity >= state.thresholds(memory.namespace).merge
+        if is_for_merging and not state.policy(memory.namespace).is_guarded:
+            continue
         if not is_newer(newer, older) or is_decided(state, older, newer, "supersede", "absorb"):
             continue
         inputs = state.inputs(older, newer)
