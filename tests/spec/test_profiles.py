@@ -20,6 +20,9 @@ from mnemo_core.ingest.policies import (
     preference_source_l,
     salience_source_l,
 )
+from mnemo_core.llm.judging.reconcile import ReconcileAnswer, Relation
+from mnemo_core.llm.tasks import AnyTask, TaskInputs
+from mnemo_core.llm.writing.merge import MergedText
 from mnemo_core.retrieval.recall_defaults import ContextDefaults, RecallDefaults
 from mnemo_daemon.settings import RecallSettings, Settings
 from mnemo_store.records import Kind, Memory, Usage
@@ -344,9 +347,10 @@ def test_G14_what_decays_below_one_hundredth_is_evicted_whoever_said_it(tmp_path
         assert [(each.state, each.layer) for each in left] == [
             ("trashed", "buffer"), ("active", "working"), ("active", "buffer"), ("active", "buffer"),
         ]  # fmt: skip
-        desk.desk.restore(left[0].id)
-        assert desk.desk.memory(left[0].id).state == "active"
         assert cycle.steps[-1].counts == {"delete": 1, "promote": 1}
+        desk.desk.undo(group=cycle.id)
+        assert [desk.desk.memory(each.id).state for each in left] == ["active"] * 4
+        assert "delete" not in desk.run().cycle.steps[-1].counts, "what a person took back is not done again"
 
 
 @pytest.mark.parametrize(("name", "left"), [("G", ("trashed", "buffer")), ("own", ("active", "working"))])
@@ -415,3 +419,34 @@ def test_M13_items_older_than_two_days_are_lifted_without_a_request(tmp_path: Pa
         desk.run_job()
         states = desk.states(*(sample_id(number) for number in range(1, 5)))
         assert states == ["compressed", "active", "active", "active"]
+
+
+def consolidated(folder: Path, name: Any, *texts: str, merge: bool) -> list[tuple[str, str]]:
+    """What a cycle leaves of two texts of the working layer: with a model that unites them, or replaces the first."""
+
+    def answers(task: AnyTask, _: TaskInputs) -> Any:
+        relation: Relation = "keep_both" if merge else "update"
+        return {"reconcile": ReconcileAnswer(relation), "merge": MergedText(" ".join(texts))}.get(task.site)
+
+    with cycle_desk_in(folder, answers, has_vectors=True) as desk:
+        desk.desk.at, desk.policies = AT + DAY, {"default": name}
+        for number, text in enumerate(texts, start=1):
+            at = AT + number * HOUR
+            desk.put(sample_memory(number, text, layer="working", created_at=at, modified_at=at, event_at=at))
+        put(desk.desk)
+        desk.run(merge=merge)
+        found = [desk.desk.memory(sample_id(number)) for number in (1, 2)]
+        return [(each.state, each.content) for each in found]
+
+
+@pytest.mark.parametrize(("name", "state"), [("G", "active"), ("own", "superseded")])
+def test_G21_from_the_bound_of_merging_on_nothing_is_reconciled(tmp_path: Path, name: str, state: str) -> None:
+    old, new = "The standup in the office is at 9:30.", "The standup in the office is at 10:15."  # nearer than 0.78
+    assert consolidated(tmp_path, name, old, new, merge=False) == [(state, old), ("active", new)]
+
+
+@pytest.mark.parametrize(("name", "state"), [("G", "superseded"), ("own", "active")])
+def test_G20_what_is_near_is_merged_even_if_a_name_differs(tmp_path: Path, name: str, state: str) -> None:
+    pair = [f"The green garden shed by the gate of the mill is locked and {who} has a key to it."
+            for who in ("Rosa", "Tomas")]  # fmt: skip
+    assert consolidated(tmp_path, name, *pair, merge=True) == [(state, text) for text in pair]

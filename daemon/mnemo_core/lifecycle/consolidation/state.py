@@ -299,9 +299,10 @@ class CycleState:
 
     def follows(self, rule: Callable[[Policy], bool]) -> Mask:
         """The mask of the memories whose namespace has a policy with such a rule."""
-        codes, places = np.unique(self.column("namespace"), return_inverse=True)
-        policies = (self.policy(self._source.name("namespace", code)) for code in codes.tolist())
-        return np.array([rule(policy) for policy in policies], np.bool_)[places]
+        codes = self.column("namespace")
+        names = (self._source.name("namespace", code) for code in range(int(codes.max(initial=0)) + 1))
+        mask: Mask = np.array([rule(self.policy(name)) for name in names], np.bool_)[codes]
+        return mask
 
     def live(self) -> Mask:
         """The mask of the memories that the lifecycle acts on: active, in the namespace of the cycle and in one that
