@@ -422,7 +422,7 @@ def test_M13_items_older_than_two_days_are_lifted_without_a_request(tmp_path: Pa
 
 
 def consolidated(folder: Path, name: Any, *texts: str, merge: bool) -> list[tuple[str, str]]:
-    """What a cycle leaves of two texts of the working layer: with a model that unites them, or replaces the first."""
+    """States and texts of two memories of the working layer after a cycle, where a model unites or replaces them."""
 
     def answers(task: AnyTask, _: TaskInputs) -> Any:
         relation: Relation = "keep_both" if merge else "update"
