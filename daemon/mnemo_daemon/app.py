@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 from mnemo_daemon.errors import ModelError
 from mnemo_daemon.jobs import jobs_of
-from mnemo_daemon.machine_load import MachineLoad
+from mnemo_daemon.machine_load import MachineLoad, WaitReason
 from mnemo_daemon.notes.notes_service import NotesService
 from mnemo_daemon.scheduler import Job, JobReport, Scheduler
 from mnemo_daemon.services import Services
@@ -140,6 +140,6 @@ class Daemon:
         assert self.scheduler is not None, "the thread is started when it is there"
         self.scheduler.run()
 
-    def _reason_to_wait(self) -> str:
+    def _reason_to_wait(self) -> WaitReason | None:
         jobs = self.services.settings.jobs
         return self._machine.reason_to_wait(waits_on_battery=jobs.on_battery == "wait", busy_percent=jobs.busy_percent)

@@ -11,6 +11,17 @@ PROCESSOR_TIMES = Path("/proc/stat")
 LOOK_SECONDS = 5.0  # over which the use of the processors is measured; an older answer holds until then
 
 
+class WaitReason(NamedTuple):
+    """A reason for heavy work to wait, and how long it may make it wait."""
+
+    text: str
+    seconds_max: float
+
+
+ON_BATTERY = WaitReason("the machine runs on battery", 24 * 3600.0)
+BUSY = WaitReason("other programs need the processors", 30 * 60.0)
+
+
 class _Measurement(NamedTuple):
     """Processor seconds since the machine started, of all programs and of this one, and when they were read."""
 
@@ -38,14 +49,14 @@ class MachineLoad:
         self._measured = self._measure()
         self._others_share = 0.0
 
-    def reason_to_wait(self, *, waits_on_battery: bool, busy_percent: int) -> str:
-        """Return the reason for heavy work to wait, "" when it may go on. busy_percent: share of the processors that
+    def reason_to_wait(self, *, waits_on_battery: bool, busy_percent: int) -> WaitReason | None:
+        """Return the reason for heavy work to wait, None when it may go on. busy_percent: share of the processors that
         other programs may use; 100: any."""
         if waits_on_battery and self.is_on_battery():
-            return "the machine runs on battery"
+            return ON_BATTERY
         if busy_percent < 100 and self.others_share() * 100 > busy_percent:
-            return "other programs need the processors"
-        return ""
+            return BUSY
+        return None
 
     def is_on_battery(self) -> bool:
         """Return whether a battery of the machine, not of a device, is being emptied; False where that is unknown."""

@@ -4,6 +4,10 @@ A job is an entry of the table: when it is due, and a function that does one bou
 gives every due job one slice in turn, lets queries go first before each, has heavy jobs wait on battery or while other
 programs need the processors, and keeps what is known of each job's runs and failures for `GET /v1/jobs`.
 
+No job waits for ever: one that has waited as long as the reason allows goes on slice by slice, with pauses of
+PAUSE_FACTOR times what the last slice took. The thread keeps its priority then: at a lower one it would be put off by
+the system while it holds the interpreter's lock, and requests with it.
+
 No job keeps its progress here. What is left to do is read from the store, and each slice is durable when it returns:
 after a crash every job is due at the next start and goes on where the store says it stood.
 """
@@ -17,12 +21,14 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from mnemo_daemon.machine_load import WaitReason
 from mnemo_daemon.thread_supervision import complete_future
 from mnemo_store.errors import StoreError
 
 POLL_SECONDS = 1.0  # from one look at the table to the next, while no job has more to do
 RETRY_SECONDS = 1.0  # before a job that failed is tried again; after each further failure in a row twice as long,
 RETRY_SECONDS_MAX = 60.0  # up to this
+PAUSE_FACTOR = 9.0  # a job that has waited too long uses a tenth of a processor
 
 log = logging.getLogger("mnemo.jobs")
 
@@ -42,6 +48,9 @@ class JobState:
     slices: int = 0
     has_more: bool = False  # a run is between two slices
     waits_for: str = ""  # why a heavy job's next slice is put off
+    waiting_since: float | None = None  # when a slice of the present run, or its first, was put off first
+    slice_seconds: float = 0.0  # that the last slice took
+    slice_ended: float = 0.0
     failures: int = 0  # in a row
     is_unexpected: bool = False  # the last failure is a mistake in the program, not the state of the store or disk
     last_failure: str = ""
@@ -102,11 +111,11 @@ class Scheduler:
         jobs: Sequence[Job],
         *,
         yield_to_queries: Callable[[], None] = lambda: None,
-        reason_to_wait: Callable[[], str] = lambda: "",
+        reason_to_wait: Callable[[], WaitReason | None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
         wall_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
-        """`reason_to_wait`: why heavy jobs wait now, "" when they need not."""
+        """`reason_to_wait`: why heavy jobs wait now, None when they need not."""
         self._states = {job.name: JobState() for job in jobs}
         assert len(self._states) == len(jobs), "every job has a name of its own"
         self._jobs = tuple(jobs)
@@ -169,16 +178,32 @@ class Scheduler:
         if not due.result():
             state.failures, state.is_unexpected = 0, False  # there is nothing left to fail
             return False
-        state.waits_for = self._reason_to_wait() if job.is_heavy else ""
-        return not state.waits_for
+        return not job.is_heavy or self._may_go_on(state, now)
+
+    def _may_go_on(self, state: JobState, now: float) -> bool:
+        """Return whether a heavy job gets its slice now: with no reason to wait, or after it has waited too long."""
+        if (reason := self._reason_to_wait()) is None:
+            return True
+        if state.waiting_since is None:
+            state.waiting_since = now
+        if now - state.waiting_since < reason.seconds_max:
+            state.waits_for = reason.text
+            return False
+        if now - state.slice_ended < PAUSE_FACTOR * state.slice_seconds:
+            state.waits_for = f"{reason.text}; it goes on slowly, for it has waited too long"
+            return False
+        return True
 
     def _run_slice(self, job: Job, state: JobState) -> None:
         if not state.has_more:
             state.started, state.started_at = self._clock(), self._wall_ms()
         self._running = job.name
+        began = self._clock()
         outcome: Future[bool] = Future()
         complete_future(outcome, job.run)
         self._running = ""
+        state.slice_ended = self._clock()
+        state.slice_seconds = state.slice_ended - began
         if (error := outcome.exception()) is not None:
             self._note_failure(job, state, error)
             return
@@ -187,6 +212,7 @@ class Scheduler:
         state.failures, state.retry, state.is_unexpected = 0, 0.0, False
         if not state.has_more:
             state.runs += 1
+            state.waiting_since = None
             state.finished, state.finished_at = self._clock(), self._wall_ms()
 
     def _note_failure(self, job: Job, state: JobState, error: BaseException) -> None:

@@ -14,6 +14,7 @@ from mnemo_core.lifecycle.consolidation.state import CycleState, moved
 from mnemo_core.lifecycle.consolidation.steps import plan_decay
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.lifecycle.consolidation import consolidation
+from mnemo_daemon.machine_load import BUSY, WaitReason
 from mnemo_daemon.scheduler import Job, Scheduler
 from mnemo_daemon.settings import LifecycleSettings
 from mnemo_store.records import (
@@ -233,25 +234,31 @@ def test_G27_the_job_runs_a_cycle_after_activity_alone(desk: CycleDesk) -> None:
     assert job.is_due()  # a recall is activity
 
 
-def test_a_cycle_that_waits_for_a_quiet_machine_runs_as_soon_as_it_is_quiet(desk: CycleDesk) -> None:
-    reasons = ["on battery"]
+def test_a_cycle_waits_for_a_quiet_machine_but_not_all_day(desk: CycleDesk) -> None:
+    reasons: list[WaitReason | None] = [BUSY]
     job = desk.restarted()
     scheduler = Scheduler(
         [Job("consolidation", "", lambda *_: job.is_due(), job.run_slice, "", is_heavy=True)],
         reason_to_wait=lambda: reasons[0],
         clock=lambda: desk.seconds,
     )
+
+    def run_until(seconds: float) -> int:
+        while desk.seconds < seconds:
+            while scheduler.run_round():
+                pass
+            desk.seconds += 1.0
+        return len(desk.cycles())
+
     desk.put(sample_memory(1, "The kettle is on the shelf."))
-    desk.seconds = 61.0
-    for _ in range(3):
-        assert not scheduler.run_round()
-        assert scheduler.reports()[0].reason == "on battery"
-        desk.seconds += 1.0
-    assert desk.cycles() == []
-    reasons[0] = ""
-    while scheduler.run_round():
-        pass
-    assert len(desk.cycles()) == 1
+    assert run_until(300.0) == 0
+    assert scheduler.reports()[0].reason == BUSY.text
+    reasons[0] = None
+    assert run_until(310.0) == 1
+    reasons[0] = BUSY
+    for hour in range(2, 10):  # a machine that computes all day
+        desk.put(sample_memory(hour, f"The kettle was moved {hour} times."))
+        assert run_until(hour * 3600.0) == hour
 
 
 @pytest.mark.parametrize(

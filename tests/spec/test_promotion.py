@@ -8,10 +8,21 @@ import msgspec
 import pytest
 
 from mnemo_core.lifecycle.consolidation import buffer, core_admission, eviction, steps
+from mnemo_core.lifecycle.consolidation.core_admission import UNUSED_EPOCHS
 from mnemo_core.llm.judging.gate import GateAnswer
 from mnemo_core.llm.judging.triage import TriageAnswer
 from mnemo_daemon.lifecycle.consolidation import consolidation
-from mnemo_store.records import ConversationTurn, LifecycleDecision, Memory, PutMemory, PutMeta, Usage, decision_digest
+from mnemo_store.records import (
+    ConversationTurn,
+    Edge,
+    LifecycleDecision,
+    Memory,
+    PutEdge,
+    PutMemory,
+    PutMeta,
+    Usage,
+    decision_digest,
+)  # fmt: skip
 from mnemo_store.tables import DECISIONS
 from tests.cycle_desk import CycleDesk, cycle_desk_in
 from tests.samples import AT, sample_id, sample_memory, write
@@ -19,6 +30,7 @@ from tests.samples import AT, sample_id, sample_memory, write
 MINUTE, DAY = 60_000, 86_400_000
 PLAIN = "In the afternoon we repaired the fence behind the barn."  # no cue of any kind
 RULE = "Customer data must never leave the EU."
+DECISION = "We chose slate over tiles because the roof frame cannot carry more."  # enters core by its use alone
 OPEN = "It turned out that the pump runs dry above the water line."  # may be a lesson: a model is to say
 PASSING = "ok, thanks!"
 OURS = ("tags", "triage", "promotion", "cap", "hygiene", "gate", "decay")
@@ -327,17 +339,75 @@ def test_a_model_is_asked_20_unclear_cases_of_a_full_buffer_in_a_cycle(desk: Cyc
 def test_G15_a_strong_memory_of_the_working_layer_enters_core_if_it_was_used(
     desk: CycleDesk, used: Usage, age: int, after: str
 ) -> None:
-    put(desk, 1, RULE, used, layer="working")
+    put(desk, 1, DECISION, used, layer="working")
     desk.desk.at += age
     desk.run()
     assert layer(desk, 1) == after
 
 
 def test_G15_what_counts_is_the_strength_that_is_left(desk: CycleDesk) -> None:
-    put(desk, 1, RULE, usage(access_count=3, strength=0.65), layer="working")  # 0.65 · 0.98^4 = 0.5995
+    put(desk, 1, DECISION, usage(access_count=3, strength=0.65), layer="working")  # 0.65 · 0.98^4 = 0.5995
     set_epoch(desk, 4)
     desk.run()
     assert layer(desk, 1) == "working"
+
+
+@pytest.mark.parametrize(
+    ("text", "after"),
+    [
+        ("My name is Ines Carvalho and I live in Porto.", "core"), ("My blood type is 0 negative.", "core"),
+        ("Please always answer in British English.", "core"), (RULE, "core"),
+        ("Lesson: the pump runs dry above the water line.", "core"),
+        (DECISION, "working"), (OPEN, "buffer"), (PLAIN, "buffer"), ("Gil's favourite wine is Riesling.", "buffer"),
+    ],
+)  # fmt: skip
+def test_who_the_person_is_and_what_always_holds_enters_core_without_having_been_used(
+    desk: CycleDesk, text: str, after: str
+) -> None:
+    put(desk, 1, text, usage(strength=0.5))
+    desk.desk.at += 11 * MINUTE
+    desk.run()
+    desk.run()
+    assert layer(desk, 1) == after
+
+
+@pytest.mark.parametrize(
+    "fields", [{"trust": "agent"}, {"source": "turn", "turn": ConversationTurn(role="user")}, {"tags": ("session",)}]
+)
+def test_what_others_or_a_turn_say_enters_core_by_its_use_alone(desk: CycleDesk, fields: dict[str, Any]) -> None:
+    put(desk, 1, RULE, usage(strength=1.0), layer="working", **fields)
+    desk.run()
+    assert layer(desk, 1) == "working"
+
+
+def test_a_memory_may_enter_core_unused_in_its_first_48_epochs(desk: CycleDesk) -> None:
+    seen = list[str]()
+    for number, epochs in ((1, UNUSED_EPOCHS), (2, UNUSED_EPOCHS + 1)):
+        desk.desk.at += 1
+        put(desk, number, f"{RULE} {number}", usage(strength=1.0), layer="working", created_at=desk.desk.at)
+        desk.desk.at += 1
+        begin = desk.run(namespace="other").cycle.epoch
+        set_epoch(desk, begin + epochs - 1)
+        desk.run()
+        seen.append(layer(desk, number))
+    assert seen == ["core", "working"]
+
+
+@pytest.mark.parametrize(
+    ("relation", "slot", "trust", "after"),
+    [("updates", False, "user", "working"), ("related", True, "user", "working"), ("related", False, "user", "core"),
+     ("repeats", False, "user", "core"), ("updates", False, "agent", "core")],
+)  # fmt: skip
+def test_what_the_person_has_replaced_leaves_core_and_does_not_enter(
+    desk: CycleDesk, relation: Any, slot: bool, trust: Any, after: str
+) -> None:
+    for number, place in ((1, "core"), (2, "working")):
+        candidate(desk, number, f"Retries must never exceed {number} in queue {number}.", layer=place, pinned=False)
+        newer = put(desk, number + 2, f"They are {number + 4} now.", trust=trust)
+        edge = Edge(source=newer.id, target=sample_id(number), relation=relation, at=AT, slot=slot)
+        write(desk.store, PutEdge(data=edge))
+    desk.run()
+    assert (layer(desk, 1), layer(desk, 2)) == (after, after)
 
 
 @pytest.mark.parametrize(

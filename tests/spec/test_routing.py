@@ -170,6 +170,32 @@ def test_M1_each_category_has_its_signal(text: str, given: dict[str, Any], categ
     assert classify(text, **given).category == category
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "when should the bare root hedge go in", "and what thickness do I order for pennant", "which colour goes with oak",
+        "how much is a used overlock, roughly", "do you need planning permission for a school pond",
+        "will I be able to change the text myself", "which should I go for, Makita or Stihl?", "does that come in bags",
+        "wie lange muss das trocknen", "und was kostet das im Jahr", "soll ich die alte Pumpe behalten",
+    ],
+)  # fmt: skip
+def test_a_question_of_a_user_needs_no_mark(text: str) -> None:
+    assert classify(text, role="user").category == "request"
+    assert classify(text, role="agent").category != "request"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "What we agreed on is a deposit of 200 pounds.", "How I make the starter: flour and water, one to one.",
+        "Which is why we moved the hedge.", "Who is on call: Ada until Friday, then Ben.", "Do the backups on Fridays.",
+        "Is done, all of it.", "Wer krank ist, ruft vor sieben an.", "Have the van serviced every spring.",
+    ],
+)
+def test_a_statement_that_begins_like_a_question_is_none(text: str) -> None:
+    assert classify(text, role="user").category != "request"
+
+
 def test_M15_a_decision_within_a_project_is_a_decision() -> None:
     assert classify("We decided to wait.", tags=("project:barn",)).category == "decision"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mnemo_daemon.machine_load import LOOK_SECONDS, MachineLoad
+from mnemo_daemon.machine_load import BUSY, LOOK_SECONDS, ON_BATTERY, MachineLoad, WaitReason
 from mnemo_daemon.scheduler import RETRY_SECONDS, RETRY_SECONDS_MAX, Interval, Job, JobState, Scheduler
 from mnemo_store.errors import QueueFull
 
@@ -20,13 +20,15 @@ class JobBench:
         self.now = 1000.0
         self.log: list[str] = []
         self.left: dict[str, int] = {}
-        self.reason = ""
+        self.reason: WaitReason | None = None
+        self.slice_seconds = 0.0
 
     def job(self, name: str, slices: int = 1, *, seconds: float = 60.0, is_heavy: bool = False) -> Job:
         self.left[name] = slices
 
         def run() -> bool:
             self.log.append(name)
+            self.now += self.slice_seconds
             self.left[name] -= 1
             return self.left[name] > 0
 
@@ -56,7 +58,7 @@ def test_the_next_run_of_an_idle_job_with_an_interval_is_known(bench: JobBench) 
     begin = round(bench.now * 1000)
     assert [report.next_at for report in scheduler.reports()] == [begin + 60_000, None, begin + 60_000]
     bench.now += 60.0
-    bench.reason = "the machine is busy"
+    bench.reason = BUSY
     scheduler.run_round()
     assert [report.next_at for report in scheduler.reports()] == [begin + 120_000, None, None]
 
@@ -168,20 +170,48 @@ def test_a_job_that_fails_between_two_slices_goes_on_with_its_run(bench: JobBenc
 
 def test_a_heavy_job_waits_as_long_as_there_is_a_reason_and_says_it(bench: JobBench) -> None:
     scheduler = bench.scheduler(bench.job("heavy", 2, is_heavy=True), bench.job("light"))
-    bench.reason = "the machine runs on battery"
+    bench.reason = ON_BATTERY
     assert not scheduler.run_round()
     assert bench.log == ["light"]
     assert scheduler.reports()[0][1:3] == ("waiting", "the machine runs on battery")
-    bench.reason = ""
+    bench.reason = None
     assert scheduler.run_round()
-    bench.reason = "other programs need the processors"  # between two slices, too
+    bench.reason = BUSY  # between two slices, too
     scheduler.run_round()
     assert bench.log == ["light", "heavy"]
     assert scheduler.reports()[0].condition == "waiting"
-    bench.reason = ""
+    bench.reason = None
     assert not scheduler.run_round()
     assert bench.log == ["light", "heavy", "heavy"]
     assert scheduler.reports()[0].condition == "idle"
+
+
+@pytest.mark.parametrize(("reason", "longest"), [(BUSY, 1800.0), (ON_BATTERY, 86_400.0)])
+def test_a_heavy_job_that_has_waited_too_long_goes_on_slowly(
+    bench: JobBench, reason: WaitReason, longest: float
+) -> None:
+    scheduler = bench.scheduler(bench.job("heavy", 3, is_heavy=True))
+    begin, bench.reason, bench.slice_seconds = bench.now, reason, 2.0
+    times: list[float] = []
+    while bench.now < begin + longest + 120.0:
+        scheduler.run_round()
+        if len(bench.log) > len(times):
+            times.append(bench.now - begin)
+        bench.now += 1.0
+    assert times == [longest + 2.0, longest + 22.0, longest + 42.0]  # ends of slices; nine times as long between them
+    assert scheduler.reports()[0].condition == "waiting"  # the next run, which has waited for less
+    assert scheduler.reports()[0].reason == reason.text
+
+
+def test_a_heavy_job_that_goes_on_slowly_says_so(bench: JobBench) -> None:
+    scheduler = bench.scheduler(bench.job("heavy", 2, is_heavy=True))
+    bench.reason, bench.slice_seconds = BUSY, 1.0
+    scheduler.run_round()
+    bench.now += BUSY.seconds_max
+    scheduler.run_round()
+    scheduler.run_round()
+    assert bench.log == ["heavy"]
+    assert "goes on slowly" in scheduler.reports()[0].reason
 
 
 def test_stopping_lets_a_slice_end_and_begins_no_other(bench: JobBench) -> None:
@@ -243,30 +273,30 @@ def test_a_battery_that_is_emptied_is_a_reason_unless_the_settings_say_otherwise
     machine.supply("mouse", type="Battery", scope="Device", status="Discharging")
     machine.supply("AC", type="Mains", online="1")
     machine.supply("BAT0", type="Battery", status="Charging")
-    assert machine.load.reason_to_wait(waits_on_battery=True, busy_percent=100) == ""
+    assert machine.load.reason_to_wait(waits_on_battery=True, busy_percent=100) is None
     machine.supply("BAT0", status="Discharging")
-    assert machine.load.reason_to_wait(waits_on_battery=True, busy_percent=100) == "the machine runs on battery"
-    assert machine.load.reason_to_wait(waits_on_battery=False, busy_percent=100) == ""
+    assert machine.load.reason_to_wait(waits_on_battery=True, busy_percent=100) == ON_BATTERY
+    assert machine.load.reason_to_wait(waits_on_battery=False, busy_percent=100) is None
 
 
 def test_load_of_other_programs_is_a_reason_to_wait_and_our_own_is_none(machine: FakeMachine) -> None:
-    def wait(percent: int) -> str:
+    def wait(percent: int) -> WaitReason | None:
         return machine.load.reason_to_wait(waits_on_battery=True, busy_percent=percent)
 
-    assert wait(50) == ""
+    assert wait(50) is None
     machine.now += LOOK_SECONDS
     machine.own += 4.0  # of 10 processor seconds; others used 3.
     machine.set_processors(busy=700, idle=300)
-    assert wait(30) == ""
-    assert wait(29) == "other programs need the processors"
-    assert wait(100) == ""
+    assert wait(30) is None
+    assert wait(29) == BUSY
+    assert wait(100) is None
     machine.now += LOOK_SECONDS
     machine.set_processors(busy=700, idle=1300)  # nobody did anything since
-    assert wait(0) == ""
+    assert wait(0) is None
 
 
 def test_a_system_that_tells_nothing_gives_no_reason(tmp_path: Path) -> None:
     load = MachineLoad(
         power_supplies=tmp_path / "none", processor_times=tmp_path / "none", clock=iter(range(0, 99, 9)).__next__
     )
-    assert load.reason_to_wait(waits_on_battery=True, busy_percent=0) == ""
+    assert load.reason_to_wait(waits_on_battery=True, busy_percent=0) is None

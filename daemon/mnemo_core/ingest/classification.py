@@ -200,6 +200,8 @@ def _category(
     """The category by what the text says; `fact` without a reason where it says nothing of the kind."""
     if signal:
         return _CategoryMatch("preference", "")
+    if role == "user" and not _states_too(text) and (question := _question(text)):
+        return _CategoryMatch("request", f"request: {_shown(question)}")
     if choice := _CHOICE.find(text, words) or _CHOICE_CJK.find(text, words):
         return _CategoryMatch("decision", f"decision: {_shown(choice)}")
     if tag := next((tag for tag in tags if tag.startswith("project:")), ""):
@@ -301,6 +303,7 @@ _GOAL_CJK = _Signal(_CJK, lazy_pattern(alternation("classification", "goal_cjk_p
 
 _ASK = _signal("ask")
 _ASK_CJK = _Signal(_CJK, lazy_pattern(alternation("classification", "ask_cjk_patterns")))
+_UNMARKED = lazy_pattern(alternation("classification", "question_patterns"), re.IGNORECASE)
 _QUESTION = lazy_pattern(r"[?？]|(?:吗|嗎|呢|ですか|ますか|でしょうか)[。]?$")
 
 
@@ -314,13 +317,14 @@ def _ask(text: str, words: set[str], role: Role) -> str:
         return ""
     if found := _ASK.find(text, words) or _ASK_CJK.find(text, words):
         return found.strip(" .!?,;:\n") or found
-    if role == "user":
-        said: list[str] = [part for part in sentences(text) if not _is_pleasantry(part)]
-        if said and all(_QUESTION.search(part) for part in said):
-            return said[0]
-        if len(said) == 1 and len(text) <= STATEMENT_CHARS_MAX and _chance(text, "question") >= ASKED_MIN:
-            return said[0]
-    return ""
+    is_short = role == "user" and len(text) <= STATEMENT_CHARS_MAX and len(sentences(text)) == 1
+    return text if is_short and _chance(text, "question") >= ASKED_MIN else ""
+
+
+def _question(text: str) -> str:
+    """The first of the questions that a text consists of, besides greetings and thanks; "" where it says more."""
+    said: list[str] = [part for part in sentences(text) if not _is_pleasantry(part)]
+    return said[0] if said and all(_QUESTION.search(part) or _UNMARKED.search(part) for part in said) else ""
 
 
 _REASON_GIVEN = lazy_pattern(r"(?<!\w)(?:because|since|now that|weil|parce que|porque) (?:\S{1,40} ){3}", re.IGNORECASE)

@@ -96,6 +96,9 @@ class Policy(NamedTuple):
     # was said on purpose; "trashed", whoever said it: triage only promotes or keeps [G13, G14].
     evicted: Literal["kept", "trashed"] = "kept"
     core_needs_person: bool = True  # core has only what a person wrote or confirmed; else what the gate admits [G15]
+    # What a person clearly says of themselves or as a rule enters core unused, and leaves it when it is replaced; else use
+    # alone counts [G15].
+    core_reads_statements: bool = True
     # Old sessions are summarised without a request; "setting": lifecycle.compress_sessions says whether they are.
     compresses_sessions: Literal["setting", "always", "never"] = "setting"
     compression_threshold: int | None = None  # sessions of a user that stay as they are; None: the setting
@@ -141,7 +144,8 @@ POLICIES: Mapping[str, Policy] = {each.name: each for each in (
     # A near one anywhere in the namespace is not stored but strengthens the earlier. Cycles as in G. [G 1, 2, 3]
     _SILENT._replace(name="G", importance_lesson=IMPORTANCE_LESSON, kind="semantic", compared=_BY_USER,
                      on_equal="reinforced", on_similar="merged", reinforcement=REINFORCEMENT, thresholds="source",
-                     has_cycles=True, evicted="trashed", core_needs_person=False),
+                     has_cycles=True, evicted="trashed", core_needs_person=False,
+                     core_reads_statements=False),
     # The gate before the ring, and 0.5 for all that passes. What is seeded skips the gate. A judge's word is final, and
     # only what is cold is filed. [T, T1, T2, T6, T15, T22]
     _SILENT._replace(name="T", compared=(*_BY_USER, "agent_id"), thresholds="source", filters_turns=True,

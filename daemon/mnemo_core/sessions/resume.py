@@ -38,6 +38,7 @@ PROFILE_ROLES: tuple[MemoryRole, ...] = (  # of a profile, in this order
     "identity", "instruction", "taste", "constraint", "goal", "decision", "blocker", "next", "lesson",
 )  # fmt: skip
 BY_TIME: frozenset[MemoryRole] = frozenset(("goal", "decision", "blocker", "next"))  # the newest first, and dated
+OF_WORK: frozenset[MemoryRole] = BY_TIME | {"constraint", "lesson"}  # those of a project before those of none
 RECENT_ROLES: frozenset[MemoryRole] = frozenset((*ROLE_TOKENS, "fact", "appointment", "event"))
 EVENTS_MS = 3 * 86_400_000  # of what happened, only that of the last days is recent
 OPEN_ROLES: frozenset[MemoryRole] = frozenset(("blocker", "next"))
@@ -144,10 +145,12 @@ def recent_since(modified_at: Times) -> int:
     return int(epochs[-RECENT_EPOCHS:][0]) * EPOCH_MS if len(epochs) else 0
 
 
-def fill_section(entries: Iterable[ResumeEntry], total: int, budget: int, left_max: int = LEFT_MAX) -> ResumeSection:
+def fill_section(
+    entries: Iterable[ResumeEntry], total: int | None, budget: int, left_max: int = LEFT_MAX
+) -> ResumeSection:
     """The section of the first memories that fit the budget, each whole; what does not fit is passed over, and stands
     behind them in its shorter form. The last whole ones give way to these, up to CONDENSED_TOKENS. Ends behind the
-    left_max-th that does not fit.
+    left_max-th that does not fit. total: how many memories there are; None: as many as were read.
     """
     read: list[ResumeEntry] = []
     whole: dict[str, str] = {}
@@ -171,6 +174,7 @@ def fill_section(entries: Iterable[ResumeEntry], total: int, budget: int, left_m
             condensed[entry.line.id] = line
             room -= _size(line)
     left = tuple(each.line.id for each in read if each.line.id not in whole)
+    total = len(read) if total is None else total
     return ResumeSection((*whole.values(), *condensed.values()), tuple(whole), tuple(condensed), left, total)
 
 

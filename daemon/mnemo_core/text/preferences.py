@@ -20,7 +20,7 @@ from mnemo_core.text.lexicon import alternation, listed, patterns
 # Before "I" or "we", these make a question of it, or somebody else's thought.
 _ASKED = listed("should do did does can could would must will shall have am why may said asked thinks thought")
 _GERMAN_FAVOURITE = lazy_pattern(
-    r"\b(?:mein|meine|unser|unsere|meinem|meiner) lieblings\w+|\blieblings\w+ (?:ist|sind|:)"
+    r"\b(?:mein|meine|unser|unsere|meinem|meiner) lieblings\w+|(?<!\w )\blieblings\w+ (?:ist|sind|:)"
 )
 # Chinese and Japanese: words are not separated, so a few characters serve as the cue.
 _CHINESE = lazy_pattern(alternation("preferences", "chinese"))

@@ -116,7 +116,8 @@ class ResumeService:
         lists = self._lists(columns, wanted, rows)
         if self._roles is not None and self._is_by_roles(wanted.namespaces[0]):
             core = rows[is_core & (managed == 0)]
-            return self._by_roles(columns, rows[~is_elsewhere], core, (working, buffer), lists, profile, shown)
+            counts, namespace = (working, buffer), wanted.namespaces[0]
+            return self._by_roles(columns, rows[~is_elsewhere], core, namespace, counts, lists, profile, shown)
         with self._store.snapshot() as snapshot:
             core = by_weight(columns, rows[is_core & is_own & (managed == 0)], epoch_of(snapshot))
             first = by_weight(columns, rows[is_core & ~is_own], epoch_of(snapshot))
@@ -137,8 +138,8 @@ class ResumeService:
         return Resume(text, working, buffer, core_section, profile, recent_section, others, lists, shown)
 
     def _by_roles(
-        self, columns: AttributeStore, rows: Numbers, core: Numbers, counts: tuple[int, int], lists: ResumeLists,
-        profile: ResumeSection, shown: list[tuple[str, str]],
+        self, columns: AttributeStore, rows: Numbers, core: Numbers, namespace: str, counts: tuple[int, int],
+        lists: ResumeLists, profile: ResumeSection, shown: list[tuple[str, str]],
     ) -> Resume:  # fmt: skip
         """Return the resume whose sections are chosen by role. core: those of `rows` in the layer core. SPEC 11"""
         assert self._roles is not None
@@ -147,14 +148,14 @@ class ResumeService:
             if memory_id in profile.ids:
                 repetitions.accepts(text)
         with self._store.snapshot() as snapshot:
-            own = RoleSections(self._roles, snapshot, columns, rows[is_own], repetitions, shown)
+            own = RoleSections(self._roles, snapshot, columns, rows[is_own], namespace, repetitions, shown)
             known = own.known()
             rest = by_weight(columns, core[columns.is_own(core)], epoch_of(snapshot))
             entries = (each for each in self._memories(snapshot, columns.ids(rest[:READ_MAX]), shown)
                        if each.line.id not in known.ids and repetitions.accepts(each.line.content))  # fmt: skip
-            core_section = joined_sections([known, fill_section(entries, 0, CORE_TOKENS - tokens_in(known))])
+            core_section = joined_sections([known, fill_section(entries, None, CORE_TOKENS - tokens_in(known))])
             recent = own.recent(RECENT_TOKENS)
-            of_others = RoleSections(self._roles, snapshot, columns, rows[~is_own], repetitions, shown)
+            of_others = RoleSections(self._roles, snapshot, columns, rows[~is_own], namespace, repetitions, shown)
             budget = others_budget(core_section, profile, recent)
             others = joined_sections([of_others.known(), of_others.recent(min(budget, RECENT_TOKENS))])
         whole = {*core_section.ids, *profile.ids, *recent.ids, *recent.parts, *others.ids, *others.parts}
@@ -173,7 +174,9 @@ class ResumeService:
             return [
                 each
                 for some in (rows[is_own], rows[~is_own])
-                for each in RoleSections(self._roles, snapshot, columns, some, repetitions, []).statements()
+                for each in RoleSections(
+                    self._roles, snapshot, columns, some, wanted.namespaces[0], repetitions, []
+                ).statements()
             ]
 
     def triggers(self, wanted: MemoryFilter, action: str, limit: int) -> list[MemoryDetails]:

@@ -17,6 +17,7 @@ from mnemo_core.retrieval.context_block import ContextLine, author_of
 from mnemo_core.sessions.resume import (
     BY_TIME,
     EVENTS_MS,
+    OF_WORK,
     OPEN_ROLES,
     PROFILE_ROLES,
     READ_MAX,
@@ -51,12 +52,14 @@ class RoleSections:
     """The sections of one resume, of the person's own memories or of what others wrote."""
 
     def __init__(
-        self, reader: RoleReader, snapshot: Snapshot, columns: AttributeStore, rows: Numbers,
+        self, reader: RoleReader, snapshot: Snapshot, columns: AttributeStore, rows: Numbers, namespace: str,
         repetitions: RepetitionFilter, shown: list[tuple[str, str]],
     ) -> None:  # fmt: skip
-        """repetitions: rejects texts that the resume already has. shown: receives the id and text of each memory."""
+        """namespace: what its memories say of work comes before that of others. repetitions: rejects texts that the
+        resume already has. shown: receives the id and text of each memory."""
         self._snapshot = snapshot
         self._columns = columns
+        self._namespace = columns.code("namespace", namespace)
         self._repetitions = repetitions
         self._shown = shown
         is_out = np.isin(columns.values("category", rows), _PASSING) | (columns.values("managed", rows) != 0)
@@ -108,16 +111,20 @@ class RoleSections:
                 standing += 1
                 yield self._entry(memory, role, dated=role in BY_TIME)
 
-        section = fill_section(entries(), 0, tokens, OVERFLOW_MAX)
+        section = fill_section(entries(), None, tokens, OVERFLOW_MAX)
         return section._replace(total=standing + len([*looked]))
 
     def _ordered(self, role: MemoryRole) -> Numbers:
         """The first memories of a role: the newest, or those of the greatest weight."""
-        rows = self._rows[self._roles == ROLES.index(role)]
-        if role not in BY_TIME:
-            return by_weight(self._columns, rows, epoch_of(self._snapshot))[:READ_MAX]
-        newest: Numbers = rows[np.argsort(-self._columns.values("event_at", rows), kind="stable")]
-        return newest[:READ_MAX]
+        columns, rows = self._columns, self._rows[self._roles == ROLES.index(role)]
+        if role in BY_TIME:
+            ordered: Numbers = rows[np.argsort(-columns.values("event_at", rows), kind="stable")]
+        else:
+            ordered = by_weight(columns, rows, epoch_of(self._snapshot))
+        if role in OF_WORK:
+            is_elsewhere = columns.values("namespace", ordered) != self._namespace
+            ordered = ordered[np.argsort(is_elsewhere, kind="stable")]
+        return ordered[:READ_MAX]
 
     def _standing(self, rows: Iterable[int] | Numbers, role: MemoryRole) -> Iterator[Memory]:
         """Yield those of the memories that are current and that the resume does not have yet."""

@@ -1,13 +1,16 @@
 """Admission of memories to core, the ladder of rejections, and the way back to working. SPEC 9.2, 9.4
 
-The task `gate` judges the memories of the working layer that were used and are strong. A rejection is a decision on the
-text as it is, and a tag that shows it. It holds for 48 epochs, the second one for 144, the third for ever [G17].
+The task `gate` judges the memories of the working layer that were used and are strong, and without use those in which a
+person says by clear words who they are or what always holds. What a newer statement has replaced does not enter, and
+leaves core. A rejection is a decision on the text as it is, and a tag that shows it. It holds for 48 epochs, the second
+one for 144, the third for ever [G17].
 """
 
 from collections.abc import Iterator
 
 import numpy as np
 
+from mnemo_core.ingest.policies import Policy
 from mnemo_core.lifecycle.consolidation.cycle import (
     CHANGES_PER_STEP,
     CycleOperation,
@@ -26,7 +29,7 @@ from mnemo_core.lifecycle.consolidation.state import (
     retagged,
 )
 from mnemo_core.llm.judging.gate import GATE, GateAnswer
-from mnemo_core.llm.judging.memory_cues import NEVER_CORE_TAGS, NEVER_CORE_TRUSTS, CoreCategory
+from mnemo_core.llm.judging.memory_cues import NEVER_CORE_TAGS, NEVER_CORE_TRUSTS, CoreCategory, cues_of
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_store.records import (
     OWN_TRUSTS,
@@ -43,6 +46,8 @@ from mnemo_store.records import (
 USED_MIN, AGED_MS = 3.0, 7 * DAY_MS  # reinforcement of a candidate, or the age from which any use is enough [G15]
 STRENGTH_MIN = 0.6  # [G15]
 JUDGED_MAX = 20  # candidates a cycle
+UNUSED_EPOCHS = 48  # of the life of a memory in which it may enter core without having been used
+UNUSED_CATEGORIES = ("identity", "constraint", "lesson")  # that it may enter as
 FINAL = REJECTIONS[-1]
 EPOCHS_REJECTED = {REJECTIONS[0]: 48, REJECTIONS[1]: 144}  # that a rejection holds; the last one for ever [G17]
 
@@ -62,16 +67,19 @@ def plan_tag_cleanup(state: CycleState) -> Planning:
 
 
 def plan_core_hygiene(state: CycleState) -> Planning:
-    """Demote from core to working: session notes, ephemeral memories, and what others than the person wrote and no
-    person has confirmed as it is now."""
+    """Demote from core to working: session notes, ephemeral memories, what a newer statement has replaced, and what
+    others than the person wrote and no person has confirmed as it is now."""
     yield from ()
     in_core = state.live() & state.has("layer", "core")
     misplaced = in_core & (session_notes(state) | state.tagged("ephemeral"))
     of_others = in_core & ~state.has("trust", *OWN_TRUSTS) & state.follows(lambda policy: policy.core_needs_person)
     for row in of_others.nonzero()[0].tolist():
         misplaced[row] |= any(not is_confirmed(state, memory) for memory in state.records([row]))
+    replaceable = in_core & ~misplaced & (state.column("pinned") == 0) & state.follows(_reads_statements)
+    for row in replaceable.nonzero()[0].tolist():
+        misplaced[row] |= any(is_replaced(state, memory) for memory in state.records([row]))
     memories = first_open(state, "demote", misplaced.nonzero()[0], CHANGES_PER_STEP)
-    reason = "session notes, ephemeral memories and what no person confirmed do not belong to core"
+    reason = "session notes, ephemeral and replaced memories and what no person confirmed do not belong to core"
     return StepPlan([CycleOperation("demote", (each.id,), (PutMemory(data=moved(each, "working")),), reason)
                      for each in memories])  # fmt: skip
 
@@ -109,21 +117,47 @@ def is_confirmed(state: CycleState, memory: Memory) -> bool:
     return decision is not None and decision.status == "done"
 
 
+def is_replaced(state: CycleState, memory: Memory) -> bool:
+    """Return whether a newer statement of the person says something else, certainly or perhaps. SPEC 5.8"""
+    newer = [edge.source for edge in state.edges(memory.id)
+             if edge.target == memory.id and (edge.relation == "updates" or edge.slot)]  # fmt: skip
+    return any(each.state == "active" and each.trust in OWN_TRUSTS for each in state.subject(newer))
+
+
 def _candidates(state: CycleState) -> Iterator[Memory]:
-    """The memories of the working layer that the gate may judge now, the most used first, of equals the oldest."""
+    """The memories of the working layer that the gate may judge now, the most used first, of equals the oldest; behind
+    them those that speak for themselves."""
     used, created_at = state.reinforcements(), state.column("created_at")
-    fit = state.live() & state.has("layer", "working") & (state.strengths() >= STRENGTH_MIN)
-    fit &= (used >= USED_MIN) | ((used > 0) & (created_at < state.now - AGED_MS))
+    fit = state.live() & state.has("layer", "working")
     fit &= ~state.has_moved()  # one layer a cycle
     fit &= ~(session_notes(state) | state.tagged(*NEVER_CORE_TAGS, "project-status", SENSITIVE_TAG, FINAL))
     fit &= ~(state.has("kind", "working") | state.has("trust", *NEVER_CORE_TRUSTS))
     fit &= (state.column("tier") == 0) | state.has("trust", "user")  # what an assistant says is no rule of the person
-    rows, is_reviewed = fit.nonzero()[0], state.options.review != "off"
+    is_used = (used >= USED_MIN) | ((used > 0) & (created_at < state.now - AGED_MS))
+    is_used &= state.strengths() >= STRENGTH_MIN
+    rows, is_reviewed = (fit & is_used).nonzero()[0], state.options.review != "off"
     for row in rows[np.lexsort((created_at[rows], -used[rows]))]:
         for memory in state.records([row]):
             is_fit = is_reviewed or not state.policy(memory.namespace).core_needs_person or is_confirmed(state, memory)
-            if is_fit and not _is_waiting(state, memory):
+            if is_fit and _may_enter(state, memory):
                 yield memory
+    fit &= state.has("trust", "user") & (state.column("tier") == 0) & state.follows(_reads_statements)
+    rows = (fit & ~is_used).nonzero()[0]
+    for row in rows[np.argsort(-created_at[rows], kind="stable")]:
+        if state.epochs_since(int(created_at[row])) > UNUSED_EPOCHS:
+            break
+        for memory in state.records([row]):
+            if cues_of(state.inputs(memory)).strong in UNUSED_CATEGORIES and _may_enter(state, memory):
+                yield memory
+
+
+def _may_enter(state: CycleState, memory: Memory) -> bool:
+    is_out = state.policy(memory.namespace).core_reads_statements and is_replaced(state, memory)
+    return not is_out and not _is_waiting(state, memory)
+
+
+def _reads_statements(policy: Policy) -> bool:
+    return policy.core_reads_statements
 
 
 def _is_waiting(state: CycleState, memory: Memory) -> bool:
