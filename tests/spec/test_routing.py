@@ -187,9 +187,14 @@ def test_a_question_of_a_user_needs_no_mark(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "What we agreed on is a deposit of 200 pounds.", "How I make the starter: flour and water, one to one.",
-        "Which is why we moved the hedge.", "Who is on call: Ada until Friday, then Ben.", "Do the backups on Fridays.",
-        "Is done, all of it.", "Wer krank ist, ruft vor sieben an.", "Have the van serviced every spring.",
+        "What we agreed on is a deposit of 200 pounds.",
+        "How I make the starter: flour and water, one to one.",
+        "Which is why we moved the hedge.",
+        "Who is on call: Ada until Friday, then Ben.",
+        "Do the backups on Fridays.",
+        "Is done, all of it.",
+        "Wer krank ist, ruft vor sieben an.",
+        "Have the van serviced every spring.",
     ],
 )
 def test_a_statement_that_begins_like_a_question_is_none(text: str) -> None:

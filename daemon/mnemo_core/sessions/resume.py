@@ -32,7 +32,7 @@ NEWEST = 4096  # changes that are looked at first: mostly the last epochs are am
 # Token budgets of the roles that Core begins with, in this order. SPEC 9.6
 ROLE_TOKENS: Mapping[MemoryRole, int] = {
     "identity": 250, "instruction": 350, "constraint": 150, "goal": 120, "decision": 350, "blocker": 150, "next": 250,
-    "lesson": 250,
+    "lesson": 250, "fact": 250,
 }  # fmt: skip
 PROFILE_ROLES: tuple[MemoryRole, ...] = (  # of a profile, in this order
     "identity", "instruction", "taste", "constraint", "goal", "decision", "blocker", "next", "lesson",

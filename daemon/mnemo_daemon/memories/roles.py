@@ -19,6 +19,7 @@ from mnemo_store.records import Memory
 from mnemo_store.store import Store
 
 TURN_MIN = 0.6  # probability of a lasting role from which a turn of a conversation has it
+FACT_MIN = 0.4  # and of any role, from which a turn is taken for a fact, and else for an event
 _OPEN_TO_TURNS: Final = frozenset(("event", "appointment", "fact"))
 PASSING_MIN = 0.4  # and of a role of PASSING, from which a text has it
 PASSING: Final[frozenset[MemoryRole]] = frozenset(("question", "small", "answer", "script"))
@@ -94,4 +95,4 @@ def _role_of(memory: Memory, vector: NDArray[np.float32] | None) -> MemoryRole:
     if found.name in PASSING:
         return found.name if found.probability >= PASSING_MIN and len(memory.content) <= STATEMENT_CHARS_MAX else "fact"
     is_sure = memory.turn is None or found.name in _OPEN_TO_TURNS or found.probability >= TURN_MIN
-    return found.name if is_sure else "fact"
+    return found.name if is_sure else "fact" if found.probability >= FACT_MIN else "event"

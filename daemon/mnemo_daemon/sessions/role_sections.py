@@ -124,6 +124,8 @@ class RoleSections:
         if role in OF_WORK:
             is_elsewhere = columns.values("namespace", ordered) != self._namespace
             ordered = ordered[np.argsort(is_elsewhere, kind="stable")]
+        elif role == "fact":  # those of no project say little about a project
+            ordered = ordered[columns.values("namespace", ordered) == self._namespace]
         return ordered[:READ_MAX]
 
     def _standing(self, rows: Iterable[int] | Numbers, role: MemoryRole) -> Iterator[Memory]:
