@@ -377,6 +377,16 @@ def test_G15_what_an_agent_wrote_is_a_candidate_from_a_score_of_three(tmp_path: 
         assert [desk.desk.memory(sample_id(number)).layer for number in (1, 2)] == [layer, "working"]
 
 
+@pytest.mark.parametrize(("name", "layer"), [("G", "working"), ("own", "core"), ("T", "working")])
+def test_G15_what_was_not_used_is_no_candidate(tmp_path: Path, name: Any, layer: str) -> None:
+    with cycle_desk_in(tmp_path) as desk:
+        desk.desk.at, desk.policies = AT, {"default": name}
+        memory = sample_memory(1, "My blood type is 0 negative.", layer="working")
+        desk.put(memory, Usage(id=memory.id, strength=1.0))
+        desk.run()
+        assert desk.desk.memory(memory.id).layer == layer
+
+
 @pytest.mark.parametrize(("name", "states"), [("G", ["active", "superseded"]), ("own", ["active", "active"])])
 def test_G23_near_ones_of_the_buffer_become_one_by_their_cosine_alone(
     tmp_path: Path, name: Any, states: list[str]

@@ -173,7 +173,8 @@ def test_M1_each_category_has_its_signal(text: str, given: dict[str, Any], categ
 @pytest.mark.parametrize(
     "text",
     [
-        "when should the bare root hedge go in", "and what thickness do I order for pennant", "which colour goes with oak",
+        "when should the bare root hedge go in", "and what thickness do I order for pennant",
+        "which colour goes with oak",
         "how much is a used overlock, roughly", "do you need planning permission for a school pond",
         "will I be able to change the text myself", "which should I go for, Makita or Stihl?", "does that come in bags",
         "wie lange muss das trocknen", "und was kostet das im Jahr", "soll ich die alte Pumpe behalten",

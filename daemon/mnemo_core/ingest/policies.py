@@ -96,8 +96,8 @@ class Policy(NamedTuple):
     # was said on purpose; "trashed", whoever said it: triage only promotes or keeps [G13, G14].
     evicted: Literal["kept", "trashed"] = "kept"
     core_needs_person: bool = True  # core has only what a person wrote or confirmed; else what the gate admits [G15]
-    # What a person clearly says of themselves or as a rule enters core unused, and leaves it when it is replaced; else use
-    # alone counts [G15].
+    # What a person clearly says of themselves or as a rule enters core unused, and leaves it when it is replaced; else
+    # use alone counts [G15].
     core_reads_statements: bool = True
     # Old sessions are summarised without a request; "setting": lifecycle.compress_sessions says whether they are.
     compresses_sessions: Literal["setting", "always", "never"] = "setting"
