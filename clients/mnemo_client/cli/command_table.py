@@ -33,8 +33,9 @@ OTHER_NAMES = {
 # Fields of a request whose option has another name.
 OPTION_FIELDS = {
     "agent_id": "agent", "categories": "category", "ids": "id", "kinds": "kind", "layers": "layer", "limit": "top",
-    "query": "words", "question": "words", "run_id": "run", "session_id": "session", "tags": "tag",
-    "token_budget": "budget", "top_k": "top", "trust_min": "trust", "user_id": "user",
+    "key_findings": "findings", "query": "words", "question": "words", "run_id": "run", "session_id": "session",
+    "step_number": "number", "tags": "tag", "token_budget": "budget", "top_k": "top", "trust_min": "trust",
+    "user_id": "user",
 }  # fmt: skip
 
 # Every command takes these.
@@ -385,6 +386,14 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("runs", "show the steps of an agent's run, and its summary", ".commands.runs:runs",
                 (_argument("run", help="the name that the agent gave the run", metavar="RUN"), _COUNT,
                  _flag("--summarize", help="summarize the run first, unless nothing has changed since"))),
+        Command("step", "record a step of an agent's run", ".commands.runs:step",
+                (_argument("run", help="the name of the run, the same in each of its steps", metavar="RUN"),
+                 _argument("text", help="what was done; - reads it from standard input", nargs="*", metavar="TEXT"),
+                 _option("--outcome", help="what came of it", metavar="TEXT"),
+                 _option("--findings", help="what was found out", metavar="TEXT"),
+                 _option("--number", help="its place in the run: replaces the step that has it; default: the next",
+                         type=int, metavar="N"),
+                 _option("--agent", help="the agent that did it; default: cli", metavar="NAME"))),
         Command("graph", "show the topics of conversations, and which were recalled together",
                 ".commands.graph:graph",
                 (_COUNT, _flag("--dedupe", help="merge topics that are one first"),
