@@ -268,9 +268,10 @@ _RESTORE = (
     _YES,
 )  # fmt: skip
 _HOOK = (
-    _argument("event", help="prompt and session-start print what to inject; stop stores the exchange in the "
-              "background, reply stores it at once; session-end ends the session; standard input has JSON (session_id, "
-              "cwd, prompt, reply), or text", choices=AGENT_HOOKS),
+    _argument("event", help="prompt and session-start print what to inject; stop stores the exchange, and tool a "
+              "call of a tool as a step, in the background; reply stores an exchange at once; session-end ends the "
+              "session; standard input has JSON (session_id, cwd, prompt, reply, tool_name), or text",
+              choices=AGENT_HOOKS),
     _option("--session", help="the session, unless the JSON names it", metavar="ID"),
     _option("--agent", help="the name of the agent", metavar="NAME"),
     _flag("--keep", help="with prompt: keep the prompt for the hook stop, which stores it"),
