@@ -78,7 +78,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "context deploy --max-chars 2000 --ids",
     ),
     "resume": ("resume", "resume -n work --session monday"),
-    "setup": ("setup claude-code", "setup codex --dry-run", "setup cursor --project --remove"),
+    "setup": ("setup claude-code", "setup claude-code --steps", "setup cursor --project --remove"),
     "hook": (
         'hook prompt < prompt.json   # {"session_id": "s1", "prompt": "…"}',
         "hook session-end --session s1",

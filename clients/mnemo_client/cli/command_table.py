@@ -285,6 +285,7 @@ _SETUP = (
               choices=SETUP_CLIENTS),
     _flag("--project", help="only for the project in this folder, instead of for you"),
     _flag("--no-hooks", help="the MCP server alone"),
+    _flag("--steps", help="also the hook that records every call of a tool as a step of the session's run"),
     _flag("--print", help="print the entries, and write nothing"),
     _DRY_RUN,
     _flag("--remove", help="take the entries out again"),
