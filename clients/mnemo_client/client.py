@@ -108,9 +108,10 @@ class Client(ClientConnection):
         return _decode_pieces(self._request("POST", "/turns", _RawIngestAnswer, asked))
 
     def add_step(self, run: str, step: runs.NewStep) -> ingestion.RememberAnswer:
-        """Store a step of an agent's run; a number that the run has already changes that step."""
+        """Store a step of an agent's run, behind the others or under its number, which changes that of a known one."""
         route = f"/runs/{percent_encoded(run)}/steps"
-        return self._request("POST", route, ingestion.RememberAnswer, step, repeatable=True)
+        has_number = step.step_number is not None
+        return self._request("POST", route, ingestion.RememberAnswer, step, repeatable=has_number)
 
     def steps(
         self, run: str, *, limit: int | None = None, cursor: str | None = None, user_id: str | None = None

@@ -91,6 +91,7 @@ class HooksSettings(Section, frozen=True):
     enabled: bool = True
     prompt: bool = True  # each event by itself
     reply: bool = True
+    tool: bool = True
     session_start: bool = True
     session_end: bool = True
     store_responses: bool = False  # True: what the agent replied is stored, too

@@ -29,6 +29,8 @@ STATUS = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": 
 AGENT_EVENT = {
     "session_id": "bench", "transcript_path": "/dev/null", "cwd": "/", "permission_mode": "default",
     "prompt": "which port does the payments service listen on?", "last_assistant_message": "It listens on 8443.",
+    "tool_name": "Bash", "tool_input": {"command": "make test"},
+    "tool_response": {"stdout": "40 passed", "stderr": "", "interrupted": False},
 }  # fmt: skip
 
 
@@ -84,7 +86,7 @@ def main() -> None:
     runs = int(words[0]) if words else RUNS
     print(f"{runs} runs each, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
     given = json.dumps(AGENT_EVENT).encode()
-    for hook in (["session-start"], ["prompt", "--keep"], ["stop"], ["session-end"]):
+    for hook in (["session-start"], ["prompt", "--keep"], ["stop"], ["tool"], ["session-end"]):
         report(f"mnemo hook {hook[0]}", time_command(["hook", *hook], runs, given), "ms")
     if "--hooks" in sys.argv:
         return

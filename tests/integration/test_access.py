@@ -254,6 +254,7 @@ ROWS: dict[str, list[Row]] = {
         Row(one("POST", "/v1/hooks/prompt", {"prompt": "heron"}), OURS - SECRET, OURS - SECRET),
         Row(one("POST", "/v1/hooks/session-start", {}), OURS - SECRET, OURS - SECRET),
         Row(one("POST", "/v1/hooks/reply", {"prompt": "A heron waded in the shallows.", "session_id": "s"})),
+        Row(one("POST", "/v1/hooks/tool", {"session_id": "s", "tool": "Bash", "arguments": {"command": "make heron"}})),
         Row(one("POST", "/v1/hooks/session-end", {"session_id": "s"})),
     ],
     "GET /v1/state": [Row(one("GET", "/v1/state", session_id="s"))],  # test_state.py has what is shown of turns

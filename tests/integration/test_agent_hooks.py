@@ -20,6 +20,7 @@ import pytest
 
 from mnemo_client import process
 from mnemo_client.protocol.memories import MemoryView
+from mnemo_core.retrieval.context_block import OTHERS_HEADING
 from tests.running import RunningDaemon, running
 
 SECONDS_MAX = 60.0  # for what happens in the background, on a machine with much else to do
@@ -132,6 +133,94 @@ def test_a_session_starts_with_its_resume_and_its_last_prompt_is_stored_at_its_e
     code, out, _ = hook(listening, "session-start", given=claude("SessionStart", project, source="startup"))
     assert code == 0
     assert "No, it was 12 metres high." in out
+
+
+def bash(folder: Path, command: str, **came: object) -> dict[str, object]:
+    """The JSON of Claude Code after a call of its tool Bash."""
+    event = "PostToolUseFailure" if "error" in came else "PostToolUse"
+    given = {"command": command, "description": "Do it"}
+    return claude(event, folder, tool_name="Bash", tool_input=given, tool_use_id="toolu_01ABC123", **came)
+
+
+def steps(daemon: RunningDaemon, namespace: str) -> list[MemoryView]:
+    with daemon.client(namespace) as client:
+        return client.steps("s-1").steps
+
+
+SECRET = "ghp_16C7e42F292c6912E7710c838347Ae178B4a"
+
+
+def test_the_calls_of_an_agent_are_steps_of_its_session_and_nothing_that_the_person_said(
+    listening: RunningDaemon, tmp_path: Path
+) -> None:
+    calls = (
+        bash(tmp_path, f"ferry deploy --token {SECRET}",
+             tool_response={"stdout": "I prefer the ferry to Oslo\nbye", "stderr": "", "interrupted": False}),
+        bash(tmp_path, "ferry test", error="Exit code 1", is_interrupt=False),
+        claude("PostToolUse", tmp_path, tool_name="mcp__mnemo__memory_recall", tool_input={"query": "ferry"},
+               tool_response=[{"type": "text", "text": "what was recalled"}]),
+    )  # fmt: skip
+    with listening.client("ferry") as client:
+        client.remember("The ferry leaves at seven.")
+    for given in calls:
+        assert hook(listening, "tool", "-n", "ferry", "--agent", "claude-code", given=given) == (0, "", "")
+    wait_until(lambda: not inbox(listening))
+    first, second = steps(listening, "ferry")
+    assert first.trace is not None
+    assert second.trace is not None
+    assert first.trace.action.startswith("Bash: command=ferry deploy --token [masked:github_token:")
+    assert first.trace.outcome == "done: I prefer the ferry to Oslo…"
+    assert (second.trace.action, second.trace.outcome) == (
+        "Bash: command=ferry test, description=Do it", "failed: Exit code 1",
+    )  # fmt: skip
+    assert (first.trust, first.source, first.importance, first.session_id, first.agent_id) == (
+        "tool", "hook", 0.1, "s-1", "claude-code",
+    )  # fmt: skip
+    assert not [path for path in listening.folder.rglob("*")
+                if path.is_file() and SECRET[4:].encode() in path.read_bytes()]  # fmt: skip
+    with listening.client("ferry") as client:
+        said = ["The ferry leaves at seven."]
+        assert [each.content for each in client.recall("ferry to Oslo", dry=True).memories] == said
+        assert [each.content for each in client.recent().memories] == said
+        assert len(client.recall("ferry deploy", dry=True, min_importance=0.0).memories) == 3
+        for text in (client.resume().text, client.context("ferry to Oslo").block, str(client.profile())):
+            assert "Bash" not in text
+            assert "Oslo" not in text
+    assert hook(listening, "session-end", "-n", "ferry", given=claude("SessionEnd", tmp_path))[0] == 0
+    wait_until(lambda: not inbox(listening))
+    with listening.client("ferry") as client:
+        summary = client.steps("s-1").summary
+        assert summary is not None
+        assert (summary.trust, summary.importance, summary.derived_from) == ("tool", 0.8, [first.id, second.id])
+        resume, _, _ = client.resume().text.partition(OTHERS_HEADING)
+        assert "The ferry leaves at seven." in resume
+        assert "Bash" not in resume
+        block, _, _ = client.context("ferry to Oslo").block.partition(OTHERS_HEADING)
+        assert "Bash" not in block
+        assert "Bash" not in str(client.profile())
+
+
+def test_a_session_without_steps_ends_without_a_summary(listening: RunningDaemon, tmp_path: Path) -> None:
+    assert hook(listening, "session-end", "-n", "calm", given=claude("SessionEnd", tmp_path)) == (0, "", "")
+    wait_until(lambda: not inbox(listening))
+    with listening.client("calm") as client:
+        assert client.list_memories().memories == []
+
+
+def test_a_call_that_no_daemon_takes_waits_until_one_runs(short_folder: Path, tmp_path: Path) -> None:
+    environ = {"MNEMO_AUTOSTART": "off", "MNEMO_MODELS_FOLDER": str(short_folder / "models")}
+    place = RunningDaemon(short_folder / "data", environ)
+    given = bash(tmp_path, "make", tool_response={"stdout": "built", "stderr": ""})
+    assert hook(place, "tool", "-n", "built", given=given) == (0, "", "")
+    (waiting,) = inbox(place)
+    assert stat.S_IMODE(waiting.stat().st_mode) == 0o600
+    place.start()
+    try:
+        assert hook(place, "tool", "-n", "built", given=given) == (0, "", "")
+        wait_until(lambda: not inbox(place))
+        assert [step.trace.step_number for step in steps(place, "built") if step.trace] == [1, 2]
+    finally:
+        place.stop()
 
 
 def test_the_hook_reply_stores_a_kept_prompt_once(listening: RunningDaemon, tmp_path: Path) -> None:
@@ -278,6 +367,8 @@ def test_a_hook_fails_open_whatever_answers(
         (("stop",), b"\xff\xfe not JSON", "standard input names no session"),
         (("session-end",), b'{"session_id": "\\u0000"}', "standard input names no session"),
         (("stop",), b"[" * 100_000, "standard input names no session"),
+        (("tool",), b'{"tool_name": "Bash"}', "standard input names no session"),
+        (("tool",), b'{"session_id": "s", "tool_name": 5}', "standard input names no tool"),
     ],
 )  # fmt: skip
 def test_wrong_input_never_fails_a_hook(

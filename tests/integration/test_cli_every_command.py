@@ -42,6 +42,7 @@ WALK: dict[str, tuple[str, ...]] = {
     "topics": (),
     "chat": (),
     "runs": ("no-such-run",),
+    "step": ("migration", "Moved", "the", "tables"),
     "graph": (),
     "consolidate": ("--dry-run",),
     "audit": (),

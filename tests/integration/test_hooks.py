@@ -22,6 +22,7 @@ def hooked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningDaemon]:
     environ = {
         "MNEMO_MODELS_FOLDER": str(folder / "models"), "MNEMO_HOOKS_STORE_RESPONSES": "true",
         "MNEMO_HOOKS_CONTEXT_LIMIT": "2", "MNEMO_HOOKS_CONTEXT_MAX_CHARS": "400", "MNEMO_HOOKS_SESSION_START": "false",
+        "MNEMO_HOOKS_TOOL": "false",
     }  # fmt: skip
     with running(folder / "data", environ) as daemon:
         yield daemon
@@ -127,6 +128,18 @@ def test_of_a_reply_of_a_megabyte_the_beginning_and_the_end_are_stored(hooked: R
     assert len(stored) == 5
     assert stored[1].splitlines()[0] == lines[0].strip()
     assert stored[4].splitlines()[-1] == lines[-1].strip()
+
+
+def test_the_hook_of_tools_can_be_switched_off_and_needs_a_session_and_a_tool(
+    daemon: RunningDaemon, hooked: RunningDaemon
+) -> None:
+    with agent(hooked, "steps off") as client:
+        assert client.hook("tool", session_id="s", tool="Bash").skipped == "`hooks.tool` is off"
+        assert client.steps("s").steps == []
+    for fields, field in (({"session_id": "s"}, "tool"), ({"tool": "Bash"}, "session_id")):
+        with agent(daemon, "steps") as client, pytest.raises(RefusalError) as refused:
+            client.hook("tool", **fields)
+        assert (refused.value.status, refused.value.field) == (400, field)
 
 
 def test_a_session_starts_with_its_resume_and_ends(daemon: RunningDaemon) -> None:

@@ -654,9 +654,11 @@ def test_reclassifying_changes_what_a_rule_set_and_nothing_that_a_person_said(
         config.write_text("")
         daemon.start()
         with daemon.client() as client:
+            with daemon.client(entry_point="hook") as agent:
+                agent.hook("tool", session_id="s", tool="Bash", arguments={"command": "make"})
             daemon.wait_for_vectors()
             dry = client.reclassify(ReclassifyRequest())
-            assert (dry.looked_at, dry.changed, dry.left, dry.group) == (2, 1, 1, None)
+            assert (dry.looked_at, dry.changed, dry.left, dry.group) == (3, 1, 1, None)
             assert client.get(ruled.id).kind == "semantic"
             done = client.reclassify(ReclassifyRequest(dry_run=False))
             (change,) = done.changes

@@ -1,5 +1,6 @@
 """The steps of an agent's run and the summary of the run, at their routes. SPEC 2.1, 12, 13"""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
@@ -67,6 +68,29 @@ def test_a_repeated_step_number_changes_the_step_and_a_repeated_step_changes_not
     assert aimed.memory.trace is not None
     assert (aimed.outcome, aimed.memory.trace.task_objective) == ("updated", "a release")
     assert [step.id for step in client.steps("edited").steps] == ids
+
+
+def test_a_step_without_a_number_comes_behind_all_others_also_those_in_the_trash(client: Client) -> None:
+    add_steps(client, "counted")
+    last = client.add_step("counted", NewStep(action="Wrote to Ada")).memory
+    client.delete(last.id)
+    next_one = client.add_step("counted", NewStep(action="Wrote to Ben")).memory
+    assert [each.trace.step_number for each in (last, next_one) if each.trace] == [11, 12]
+    assert client.get(last.id).state == "trashed"
+    assert [step.trace.step_number for step in client.steps("counted").steps if step.trace] == [1, 2, 10, 12]
+
+
+def test_steps_without_numbers_that_come_at_once_are_all_kept(daemon: RunningDaemon) -> None:
+    def add(place: int) -> None:
+        with daemon.client() as client:
+            client.add_step("at once", NewStep(action="The same step again", step_number=3 if place == 3 else None))
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(add, range(16)))
+    with daemon.client() as client:
+        numbers = [step.trace.step_number for step in client.steps("at once").steps if step.trace]
+    assert len(numbers) in (15, 16)  # the one with a number replaces the third, if it comes behind that
+    assert len({*numbers}) == len(numbers)
 
 
 def test_E13_a_run_has_one_summary_of_all_its_steps_with_importance_08(client: Client) -> None:

@@ -230,6 +230,42 @@ def test_without_hooks_only_the_server_is_written_and_both_are_removed(user: Con
     assert user.tree() == {}
 
 
+@pytest.mark.parametrize(
+    ("client", "file", "events"),
+    [
+        ("claude-code", ".claude/settings.json", ["PostToolUse", "PostToolUseFailure"]),
+        ("codex", ".codex/hooks.json", ["PostToolUse"]),
+        ("gemini", ".gemini/settings.json", ["AfterTool"]),
+    ],
+)
+def test_the_hook_of_steps_is_written_on_request_renewed_where_it_is_and_removed(
+    user: ConfigOwner, client: str, file: str, events: list[str]
+) -> None:
+    user.give(client)
+    without = hooks_of(user.home / file)
+    assert not without.keys() & set(events)
+    assert user.give(client, "--steps")[0] == 0
+    written = hooks_of(user.home / file)
+    added = {event: commands for event, commands in written.items() if event not in without}
+    agent = {"gemini": "gemini-cli"}.get(client, client)
+    assert added == {event: [f"{PROGRAM} hook tool --agent {agent}"] for event in events}
+    assert user.give(client)[1].endswith("nothing was changed\n")
+    assert user.give(client, "--remove")[0] == 0
+    assert user.tree() == {}
+    user.give(client, "--steps")
+    settings = user.home / file
+    settings.write_text(settings.read_text().replace(PROGRAM, "/old/bin/mnemo"))
+    user.give(client)
+    assert hooks_of(settings) == written
+
+
+def test_steps_are_refused_where_no_hook_can_record_them(user: ConfigOwner) -> None:
+    assert user.give("cursor", "--steps")[0] == 2
+    code, _, err = user.give("claude-code", "--steps", "--no-hooks")
+    assert (code, "--no-hooks" in err) == (2, True)
+    assert user.tree() == {}
+
+
 EDITORS = {
     "neovim": (
         ".config/nvim/plugin/mnemo-setup.lua",

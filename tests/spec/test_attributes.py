@@ -75,7 +75,7 @@ def test_the_tier_of_a_turn_is_a_column_and_of_what_is_no_turn_it_is_zero() -> N
                 *({"source": name, "importance": value} for name in UNREQUESTED_SOURCES for value in (0.2, 0.19)),
             ),
             {"min_importance_unasked": 0.2},
-            [0, 1, 3, 5, 7],
+            [0, 1, 3, 5, 7, 9],
         ),
         (({"event_at": 5}, {"event_at": 6}, {"event_at": 7}), {"since": 6, "until": 7}, [1]),
         (({"event_at": -5}, {}), {"until": 0}, [0]),

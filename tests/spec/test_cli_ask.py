@@ -20,6 +20,7 @@ from mnemo_client.protocol.graph import (
     GraphNodeView,
     GroupView,
 )
+from mnemo_client.protocol.ingestion import RememberAnswer
 from mnemo_client.protocol.llm import LlmUsage, LlmUsageAnswer
 from mnemo_client.protocol.memories import ProcedureTrace, TurnView
 from mnemo_client.protocol.retrieval import AskAnswer, AskMemories, AskSentence, Citation
@@ -63,6 +64,7 @@ STEPS = StepsAnswer(
         recalled(trace=ProcedureTrace(step_number=10, action="Read dates.py")),
     ],
 )  # fmt: skip
+STORED_STEP = RememberAnswer(outcome="stored", memory=STEPS.steps[0])
 TALK = SessionView(session_id="the\x1b[31m talk", started_at=0, last_at=0, turns=2, agent_id="codex", ended_at=1)
 TURNS = SessionAnswer(session=TALK, tiers=TierCounts(registry=2), pairs=[], turns=[
     recalled(id=OTHER, content="At seven.", turn=TurnView(role="agent", tier="registry")),
@@ -131,6 +133,18 @@ SCENARIOS = (
                  "summarized by rule, not by a language model: it is\ufffd[31m loading\n"),
         {"GET /v1/runs/fix%20dates/steps": StepsAnswer(run_id="fix dates", steps=[])},
         Give("runs 'fix dates'", code=3, err="there is no step of a run 'fix dates' in namespace default\n"),
+    )),
+    Scenario("a step is recorded as one of an agent, and what was stored is said with its number", (
+        {"POST /v1/runs/fix%20dates/steps": STORED_STEP},
+        Give("step 'fix dates' Ran the tests --outcome '2 failed' --findings dates",
+             sent=[{"action": "Ran the tests", "outcome": "2 failed", "key_findings": "dates", "agent_id": "cli"}],
+             out="step 1 of fix dates: remembered · c0ffee01 · namespace default\n"),
+        Give("step 'fix dates' - --number 4 --agent coder", typed=" Ran the tests\n",
+             sent=[{"action": "Ran the tests", "step_number": 4, "agent_id": "coder"}]),
+        Give("step 'fix dates' x --json", json=msgspec.to_builtins(STORED_STEP)),
+        Give(f"step fix {'x' * 1001}", code=2,
+             err="mnemo: a step says in 1000 characters what was done, and this text has 1001\n"
+                 "       give what came of it with --outcome, and what was found out with --findings\n"),
     )),
     Scenario("the topics of conversations are shown by size, and with them which were recalled together", (
         {"GET /v1/graph": GRAPH},

@@ -22,6 +22,7 @@ from mnemo_client.paths import config_file, data_folder, socket_path
 from mnemo_client.protocol.ingestion import RememberAnswer
 from mnemo_client.protocol.memories import NewMemory, Patch
 from mnemo_client.protocol.primitives import FailureAnswer
+from mnemo_client.protocol.runs import NewStep
 from tests.canned import ID, CannedDaemon, recall_answer, recalled
 
 
@@ -107,14 +108,20 @@ def test_a_connection_that_was_closed_meanwhile_is_opened_again_for_what_can_be_
     assert len({asked.connection for asked in canned.asked}) == 4
 
 
-def test_a_write_without_a_key_is_never_sent_twice(canned: CannedDaemon) -> None:
+def test_a_write_without_a_key_or_number_is_never_sent_twice(canned: CannedDaemon) -> None:
     canned.say("GET /v1/health", {"ok": True, "state": "ready", "version": "0.1.0"})
     canned.say("POST /v1/memories", None, hang_up=True)
+    canned.say("POST /v1/runs/r/steps", None, hang_up=True)
     with Client(canned.path) as client:
         client.health()
         with pytest.raises(InterruptedAnswerError, match="may or may not"):
             client.remember("x")
-    assert canned.paths() == ["GET /v1/health", "POST /v1/memories"]
+        client.health()
+        with pytest.raises(InterruptedAnswerError, match="may or may not"):
+            client.add_step("r", NewStep(action="x"))
+    assert canned.paths() == [
+        "GET /v1/health", "POST /v1/memories", "GET /v1/health", "POST /v1/runs/r/steps",
+    ]  # fmt: skip
 
 
 def test_a_write_without_a_key_goes_over_a_new_connection_after_a_pause(

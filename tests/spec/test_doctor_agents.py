@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mnemo_client.cli import main
-from mnemo_client.cli.agent_hooks.inbox import HookInbox
+from mnemo_client.cli.agent_hooks.inbox import HookInbox, InboxFullError
 from mnemo_client.cli.agent_setup import setup_clients
 from mnemo_client.cli.doctor.check_table import CHECKS
 from mnemo_client.cli.doctor.doctor_checks import DoctorCheck, Examination
@@ -155,6 +155,21 @@ def test_entries_of_an_earlier_version_are_found_and_those_without_hooks_are_com
     settings.write_text(settings.read_text().replace("--keep", "--kept"))
     (check,) = agent_user.checks()
     assert (check.outcome, "are not those of this version" in check.found) == ("warn", True)
+
+
+def test_entries_with_and_without_the_hook_of_steps_are_complete(agent_user: AgentUser) -> None:
+    for words in (("claude-code",), ("claude-code", "--steps")):
+        agent_user.set_up(*words)
+        assert [check.outcome for check in agent_user.checks()] == ["ok"]
+
+
+def test_calls_of_tools_leave_room_for_what_is_said(inbox: HookInbox) -> None:
+    for _ in range(3):
+        inbox.add({"event": "tool"}, 3)
+    with pytest.raises(InboxFullError, match="3 others wait"):
+        inbox.add({"event": "tool"}, 3)
+    inbox.add({"event": "reply"})
+    assert len(inbox.entries()) == 4
 
 
 def test_a_block_that_lost_its_mark_is_found_where_set_up_wrote_it(agent_user: AgentUser) -> None:

@@ -65,7 +65,7 @@ def test_G14_a_text_of_a_stream_is_archived_in_the_cycle_that_makes_it_too_weak(
     assert desk.desk.memory(before.id).modified_at == before.modified_at
 
 
-@pytest.mark.parametrize("source", ["ingest", "turn", "extract", "proxy"])
+@pytest.mark.parametrize("source", ["ingest", "turn", "extract", "proxy", "hook"])
 def test_G14_what_an_entry_point_may_set_aside_is_archived(desk: CycleDesk, source: str) -> None:
     put(desk, 1, source=source)
     set_epoch(desk, LAST_EPOCH)

@@ -114,12 +114,13 @@ def test_G12_a_lesson_or_a_procedure_is_promoted_after_4_epochs(desk: CycleDesk,
     assert [layer(desk, number) for number in (1, 2, 3)] == ["working", "buffer", "buffer"]
 
 
-def test_a_turn_is_no_lesson_or_procedure_by_its_kind(desk: CycleDesk) -> None:
+def test_a_turn_or_a_call_of_a_tool_is_no_lesson_or_procedure_by_its_kind(desk: CycleDesk) -> None:
     put(desk, 1, kind="procedural", source="turn", turn=ConversationTurn(role="user"))
+    put(desk, 2, kind="procedural", source="hook")  # a call of a tool
     for _ in range(6):
         desk.desk.at += 1
         desk.run()
-    assert layer(desk, 1) == "buffer"
+    assert layer(desk, 1) == layer(desk, 2) == "buffer"
 
 
 def test_a_memory_of_kind_working_is_not_promoted(desk: CycleDesk) -> None:

@@ -54,6 +54,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "topics": ("topics", "topics kb3 kb7"),
     "chat": ("chat", "chat --session house < questions.txt"),
     "runs": ("runs migration-7", "runs migration-7 --summarize"),
+    "step": (
+        'step migration-7 "Moved the tables" --outcome "all 40 tests pass"',
+        "step migration-7 - --agent coder < done.txt",
+    ),
     "graph": ("graph", "graph --dedupe"),
     "consolidate": ("consolidate --dry-run", "consolidate -n '*'", "consolidate --history"),
     "audit": ("audit", "audit --apply"),
@@ -74,7 +78,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "context deploy --max-chars 2000 --ids",
     ),
     "resume": ("resume", "resume -n work --session monday"),
-    "setup": ("setup claude-code", "setup codex --dry-run", "setup cursor --project --remove"),
+    "setup": ("setup claude-code", "setup claude-code --steps", "setup cursor --project --remove"),
     "hook": (
         'hook prompt < prompt.json   # {"session_id": "s1", "prompt": "…"}',
         "hook session-end --session s1",

@@ -33,8 +33,9 @@ OTHER_NAMES = {
 # Fields of a request whose option has another name.
 OPTION_FIELDS = {
     "agent_id": "agent", "categories": "category", "ids": "id", "kinds": "kind", "layers": "layer", "limit": "top",
-    "query": "words", "question": "words", "run_id": "run", "session_id": "session", "tags": "tag",
-    "token_budget": "budget", "top_k": "top", "trust_min": "trust", "user_id": "user",
+    "key_findings": "findings", "query": "words", "question": "words", "run_id": "run", "session_id": "session",
+    "step_number": "number", "tags": "tag", "token_budget": "budget", "top_k": "top", "trust_min": "trust",
+    "user_id": "user",
 }  # fmt: skip
 
 # Every command takes these.
@@ -267,9 +268,10 @@ _RESTORE = (
     _YES,
 )  # fmt: skip
 _HOOK = (
-    _argument("event", help="prompt and session-start print what to inject; stop stores the exchange in the "
-              "background, reply stores it at once; session-end ends the session; standard input has JSON (session_id, "
-              "cwd, prompt, reply), or text", choices=AGENT_HOOKS),
+    _argument("event", help="prompt and session-start print what to inject; stop stores the exchange, and tool a "
+              "call of a tool as a step, in the background; reply stores an exchange at once; session-end ends the "
+              "session; standard input has JSON (session_id, cwd, prompt, reply, tool_name), or text",
+              choices=AGENT_HOOKS),
     _option("--session", help="the session, unless the JSON names it", metavar="ID"),
     _option("--agent", help="the name of the agent", metavar="NAME"),
     _flag("--keep", help="with prompt: keep the prompt for the hook stop, which stores it"),
@@ -283,6 +285,7 @@ _SETUP = (
               choices=SETUP_CLIENTS),
     _flag("--project", help="only for the project in this folder, instead of for you"),
     _flag("--no-hooks", help="the MCP server alone"),
+    _flag("--steps", help="also the hook that records every call of a tool as a step of the session's run"),
     _flag("--print", help="print the entries, and write nothing"),
     _DRY_RUN,
     _flag("--remove", help="take the entries out again"),
@@ -385,6 +388,14 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("runs", "show the steps of an agent's run, and its summary", ".commands.runs:runs",
                 (_argument("run", help="the name that the agent gave the run", metavar="RUN"), _COUNT,
                  _flag("--summarize", help="summarize the run first, unless nothing has changed since"))),
+        Command("step", "record a step of an agent's run", ".commands.runs:step",
+                (_argument("run", help="the name of the run, the same in each of its steps", metavar="RUN"),
+                 _argument("text", help="what was done; - reads it from standard input", nargs="*", metavar="TEXT"),
+                 _option("--outcome", help="what came of it", metavar="TEXT"),
+                 _option("--findings", help="what was found out", metavar="TEXT"),
+                 _option("--number", help="its place in the run: replaces the step that has it; default: the next",
+                         type=int, metavar="N"),
+                 _option("--agent", help="the agent that did it; default: cli", metavar="NAME"))),
         Command("graph", "show the topics of conversations, and which were recalled together",
                 ".commands.graph:graph",
                 (_COUNT, _flag("--dedupe", help="merge topics that are one first"),

@@ -12,8 +12,8 @@ from mnemo_client.protocol.primitives import AnswerBody, ScopedRequest, ShortTex
 class NewStep(ScopedRequest):
     """POST /v1/runs/{run}/steps. A number that the run has already changes that step as a whole."""
 
-    step_number: Annotated[int, Meta(ge=0, le=1_000_000)]
     action: Annotated[str, Meta(min_length=1, max_length=1000)]
+    step_number: Annotated[int, Meta(ge=0, le=1_000_000)] | None = None  # null: the one behind the last step
     outcome: Annotated[str, Meta(max_length=3000)] = ""
     key_findings: Annotated[str, Meta(max_length=2000)] = ""
     context: Annotated[str, Meta(max_length=2000)] = ""

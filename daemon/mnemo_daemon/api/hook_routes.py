@@ -1,21 +1,27 @@
-"""The hooks of agents and editors: before a prompt, after a reply, at the start and end of a session. SPEC 11 [M]"""
+"""The hooks of agents and editors: before a prompt, after a reply or the call of a tool, at the start and end of a
+session. SPEC 11 [M]"""
 
 import dataclasses
 import logging
 
 from mnemo_client.protocol.choices import HOOK_EVENTS, HookEvent, TurnRole
 from mnemo_client.protocol.hooks import HookAnswer, HookRequest
-from mnemo_client.protocol.ingestion import Turn, TurnsRequest
+from mnemo_client.protocol.ingestion import RememberAnswer, Turn, TurnsRequest
 from mnemo_client.protocol.retrieval import ContextRequest
+from mnemo_client.protocol.runs import RunSummaryAnswer, RunSummaryRequest
+from mnemo_core.ingest.trust import lowest_trust
 from mnemo_core.retrieval.context_block import AGENT_TAG
 from mnemo_core.sessions.tiers import SessionScope, split_turn
+from mnemo_core.text.secrets import mask_secrets
 from mnemo_daemon.api import access, request_codec
 from mnemo_daemon.api.context_routes import ContextApi, ResumeQuery
 from mnemo_daemon.api.ingest_routes import IngestApi
 from mnemo_daemon.api.recall_routes import RecallApi
 from mnemo_daemon.api.resource import Resource
+from mnemo_daemon.api.run_routes import RunsApi
 from mnemo_daemon.api.workers import WorkerPool
 from mnemo_daemon.errors import Refusal, bad_value
+from mnemo_daemon.memories.run_steps import step_of_call
 from mnemo_daemon.server.router import Reply, Request, Route
 from mnemo_daemon.services import Services
 from mnemo_daemon.settings import HooksSettings
@@ -23,6 +29,7 @@ from mnemo_store.records import TAG_CHARS_MAX
 
 # Turns that one prompt or reply is stored as, 32 KB: what is longer was pasted, and a megabyte would take a minute.
 PARTS_MAX = 4
+STEP_IMPORTANCE = 0.1  # of the call of a tool: below that from which what nobody asked to be stored is recalled (0.2)
 
 log = logging.getLogger("mnemo.hooks")
 
@@ -31,18 +38,21 @@ class HookApi(Resource):
     """The handlers. What comes in by a hook was not said to the daemon by a person: its trust is an agent's at most."""
 
     def __init__(
-        self, services: Services, workers: WorkerPool, recall: RecallApi, context: ContextApi, ingest: IngestApi
-    ) -> None:
+        self, services: Services, workers: WorkerPool, recall: RecallApi, context: ContextApi, ingest: IngestApi,
+        runs: RunsApi,
+    ) -> None:  # fmt: skip
         super().__init__(services, workers)
         self._recall = recall
         self._context = context
         self._ingest = ingest
+        self._runs = runs
 
     def routes(self) -> list[Route]:
         """Return the route of all events."""
         return [
             Route("POST", "/v1/hooks/{event}", self.hook, HookAnswer,
-                  "Report an event of an agent: a prompt, a reply, the start or end of a session", ask=HookRequest),
+                  "Report an event of an agent: a prompt, a reply, a call of a tool, the start or end of a session",
+                  ask=HookRequest),
         ]  # fmt: skip
 
     async def hook(self, request: Request) -> Reply:
@@ -59,10 +69,13 @@ class HookApi(Resource):
                 await self._before_prompt(request, answer)
             case "reply":
                 await self._after_reply(request, answer)
+            case "tool":
+                await self._after_tool(request, answer)
             case "session-start":
                 await self._workers.run(self._start_session, request, answer)
             case "session-end":
                 await self._workers.run(self._end_session, request)
+                await self._summarize_run(request, answer)
         return Reply(answer)
 
     async def _before_prompt(self, request: Request, answer: HookAnswer) -> None:
@@ -108,6 +121,37 @@ class HookApi(Resource):
             except Refusal as refused:
                 log.warning("a hook could not store a turn: %s", refused)
                 answer.skipped = f"a turn was not stored: {refused}"
+
+    async def _after_tool(self, request: Request, answer: HookAnswer) -> None:
+        """Store the call of a tool as a step of the run that has the name of the session. Its arguments and result are
+        nobody's statement: its trust is a tool's."""
+        asked: HookRequest = request.ask
+        run, policy = _session_of(asked), self._services.secret_policy()
+        if not (asked.tool or "").strip():
+            raise bad_value("a hook after the call of a tool needs the name of the tool", "tool")
+
+        def mask(text: str) -> str:
+            return text if policy.mask == "off" else mask_secrets(text, policy.key)[0]
+
+        step = await self._workers.run(step_of_call, asked, asked.agent_id or request.agent, mask)
+        grant = request.grant._replace(trust=lowest_trust(request.grant.trust, "tool"))
+        of_run = dataclasses.replace(request, path={"run": run}, ask=step, grant=grant)
+        stored: RememberAnswer = (await self._runs.add_step(of_run, STEP_IMPORTANCE)).value
+        answer.memories = [stored.memory.id]
+
+    async def _summarize_run(self, request: Request, answer: HookAnswer) -> None:
+        """Summarize the steps of the session, if it has any; a summary that is refused fails no hook."""
+        asked: HookRequest = request.ask
+        summary = RunSummaryRequest(user_id=asked.user_id)
+        of_run = dataclasses.replace(request, path={"run": _session_of(asked)}, ask=summary)
+        try:
+            made: RunSummaryAnswer = (await self._runs.summarize(of_run)).value
+        except Refusal as refused:
+            if refused.status != 404:
+                log.warning("a hook could not summarize a run: %s", refused)
+                answer.skipped = f"the run was not summarized: {refused}"
+        else:
+            answer.memories = [made.memory.id]
 
     def _start_session(self, request: Request, answer: HookAnswer) -> None:
         asked: HookRequest = request.ask

@@ -51,12 +51,13 @@ class Api:
         recall = RecallApi(services, workers)
         ingest = IngestApi(services, workers)
         context = ContextApi(services, workers)
+        runs = RunsApi(services, workers, ingest)
         self._resources: tuple[Resource, ...] = (
             SessionsApi(services, workers), MemoriesApi(services, workers), recall,
-            AskApi(services, workers, recall), context, HookApi(services, workers, recall, context, ingest),
+            AskApi(services, workers, recall), context, HookApi(services, workers, recall, context, ingest, runs),
             StateApi(services, workers, report), DaemonApi(services, workers, report), self._notes, ingest,
             HistoryApi(services, workers), TransferApi(services), MaintenanceApi(services), self._erasure,
-            RunsApi(services, workers, ingest), GraphApi(services, workers), LifecycleApi(services, workers),
+            runs, GraphApi(services, workers), LifecycleApi(services, workers),
             ProfilesApi(services, workers), ConversationApi(services, workers, recall, ingest),
             FactsApi(services, workers),
             TopicsApi(services, workers),

@@ -113,7 +113,10 @@ class MemoriesApi(Resource):
     async def recent(self, request: Request) -> Reply:
         query: RecentQuery = request.query
         namespace = access.namespace_of(request)
-        wanted = self._list_filter(request)._replace(namespaces=access.visible_namespaces(namespace))
+        wanted = self._list_filter(request)._replace(
+            namespaces=access.visible_namespaces(namespace),
+            min_importance_unasked=request_codec.MIN_IMPORTANCE_UNASKED,
+        )
         if query.hours is not None:
             wanted = wanted._replace(since=int(self._services.store.now() - query.hours * 3_600_000))
         page = await self._workers.run(self._page, query, wanted, True)

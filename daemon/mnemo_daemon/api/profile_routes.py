@@ -30,6 +30,7 @@ from mnemo_daemon.errors import Refusal, bad_value
 from mnemo_daemon.lifecycle.compression import SessionSummary
 from mnemo_daemon.lifecycle.profile_service import LISTED_STATES, Entries, EntryUpdate, Owner
 from mnemo_daemon.memories.memory_service import Caller
+from mnemo_daemon.memories.run_steps import SUMMARY_SOURCE
 from mnemo_daemon.server.router import Reply, Request, Route
 from mnemo_daemon.services import Services
 from mnemo_store.indexes.attributes import MemoryFilter
@@ -76,11 +77,13 @@ class ProfilesApi(Resource):
         )  # fmt: skip
 
     def _known(self, request: Request) -> list[KnownStatement]:
+        """Statements of the memories, without the steps and summaries of runs, which say what agents did."""
         return [
             KnownStatement(
                 id=memory.id, role=role, text=memory.content, at=memory.event_at, author=author_of(memory) or None
             )
             for role, memory in self._services.resume.known(self._wanted(request))
+            if memory.form != "step" and memory.source != SUMMARY_SOURCE
         ]
 
     def project(self, request: Request) -> ProjectAnswer:

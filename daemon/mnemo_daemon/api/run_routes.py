@@ -1,10 +1,11 @@
 """The routes of the runs of agents: their steps, and the summary of a run. SPEC 2.1, 13 [E]"""
 
+import asyncio
 import dataclasses
 import time
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from mnemo_client.protocol.ingestion import RememberAnswer
 from mnemo_client.protocol.memories import NewMemory, ProcedureTrace
@@ -21,7 +22,7 @@ from mnemo_daemon.memories.run_steps import place_of_step, step_content, step_ke
 from mnemo_daemon.server.router import Reply, Request, Route
 from mnemo_daemon.services import Services
 from mnemo_store.indexes.attributes import MemoryFilter
-from mnemo_store.records import SCOPE_CHARS_MAX
+from mnemo_store.records import SCOPE_CHARS_MAX, STATES
 
 SUMMARIES = 2  # that wait for the language model at once
 
@@ -38,6 +39,7 @@ class RunsApi(Resource):
         super().__init__(services, workers)
         self._ingest = ingest
         self._summarizers = WorkerPool(SUMMARIES, thread_name_prefix="mnemo-summary")
+        self._numbering = asyncio.Lock()  # held until a step is stored, so that no two get the same next number
 
     def close(self) -> None:
         """End the threads that wait for summaries."""
@@ -55,8 +57,13 @@ class RunsApi(Resource):
                   statuses=(200, 201)),
         ]  # fmt: skip
 
-    async def add_step(self, request: Request) -> Reply:
-        return await self._ingest.remember(dataclasses.replace(request, ask=_memory_of(request)))
+    async def add_step(self, request: Request, importance: float | UnsetType = UNSET) -> Reply:
+        async with self._numbering:
+            number = request.ask.step_number
+            if number is None:
+                number = await self._workers.run(self._next_number, request)
+            memory = msgspec.structs.replace(_memory_of(request, number), importance=importance)
+            return await self._ingest.remember(dataclasses.replace(request, ask=memory))
 
     async def summarize(self, request: Request) -> Reply:
         run, until = _run_of(request), time.monotonic() + SUMMARIZE.deadline_s
@@ -80,6 +87,14 @@ class RunsApi(Resource):
             cursor=".".join(map(str, place_of_step(shown[-1]))) if len(behind) > len(shown) else None,
         )  # fmt: skip
 
+    def _next_number(self, request: Request) -> int:
+        """The number behind those of all steps of the run, also of those in the trash, whose keys are still theirs."""
+        wanted = MemoryFilter(
+            namespaces=(access.writable_namespace(request),), user_id=request.ask.user_id or "local", states=STATES
+        )
+        steps = self._services.runs.read(_run_of(request), wanted).steps
+        return place_of_step(steps[-1])[0] + 1 if steps else 1
+
     def _summarized(self, request: Request, run: str, until: float) -> Reply:
         asked: RunSummaryRequest = request.ask
         services, namespace = self._services, access.writable_namespace(request)
@@ -100,19 +115,19 @@ def _run_of(request: Request) -> str:
     return run
 
 
-def _memory_of(request: Request) -> NewMemory:
-    """The memory that a step is stored as. Raises a Refusal."""
+def _memory_of(request: Request, number: int) -> NewMemory:
+    """The memory that a step is stored as, under this number of its run. Raises a Refusal."""
     asked: NewStep = request.ask
     run = _run_of(request)
     texts = {name: getattr(asked, name) for name in ("action", "outcome", "key_findings", "context", "task_objective")}
     step = msgspec.structs.replace(
-        asked, **{name: request_codec.clean_text(text, name) for name, text in texts.items()}
+        asked, step_number=number, **{name: request_codec.clean_text(text, name) for name, text in texts.items()}
     )
     if not step.action:
         raise bad_value("a step has an action: say what was done", "action")
     trace = {name: getattr(step, name) for name in ProcedureTrace.__struct_fields__}
     return NewMemory(
-        content=step_content(step), kind="procedural", form="step", run_id=run, key=step_key(run, step.step_number),
+        content=step_content(step), kind="procedural", form="step", run_id=run, key=step_key(run, number),
         trace=ProcedureTrace(**trace), infer=False, namespace=asked.namespace, user_id=asked.user_id,
         agent_id=UNSET if asked.agent_id is None else asked.agent_id,
         session_id=UNSET if asked.session_id is None else asked.session_id,

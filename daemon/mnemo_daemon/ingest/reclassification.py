@@ -25,7 +25,7 @@ from mnemo_daemon.settings import Settings
 from mnemo_store.backend import Snapshot
 from mnemo_store.batches import batched
 from mnemo_store.indexes.attributes import MemoryFilter
-from mnemo_store.records import Change, Memory, PutMemory, default_decay_rate
+from mnemo_store.records import HOOK_SOURCE, Change, Memory, PutMemory, default_decay_rate
 from mnemo_store.store import Store, WriteResult
 
 RECLASSIFIED_PER_WRITE = 500  # memories in one write turn [SPEC 3.2]
@@ -93,7 +93,7 @@ class Reclassification:
         if is_ruled:
             wanted = {"kind": now.kind, "form": now.form, "category": now.category}
             fields = {name: value for name, value in wanted.items() if getattr(memory, name) != value}
-        if memory.importance_source == "rule":
+        if memory.importance_source == "rule" and memory.source != HOOK_SOURCE:
             importance = self._importance(memory, number, profile, serving, now)
             if importance is not None and abs(importance - memory.importance) >= IMPORTANCE_STEP:
                 fields["importance"] = importance

@@ -5,10 +5,12 @@ memory of its own, derived from the steps, and made again once they have changed
 """
 
 from collections.abc import Callable
+from itertools import islice
 from typing import Literal, NamedTuple
 
 import numpy as np
 
+from mnemo_client.protocol.hooks import HookRequest
 from mnemo_client.protocol.runs import NewStep
 from mnemo_core.ingest.mutations import Draft, Outcome
 from mnemo_core.ingest.write_plan import IngestItem
@@ -26,6 +28,9 @@ from mnemo_store.store import Store
 SUMMARY_IMPORTANCE = 0.8  # [E]
 SUMMARY_SOURCE = "run"
 READ_CHARACTERS = 6000  # of the steps together that a summary is made of: what a context of 4,096 tokens holds
+CALL_CHARS_MAX = 300  # of a call of a tool with its arguments, as the action of a step
+ARGUMENT_CHARS_MAX = 120  # of one of them with its name
+RESULT_CHARS_MAX = 200  # of the outcome
 _SENTENCE_ENDS = (".", "!", "?", "…", "。", "！", "？")
 
 
@@ -66,6 +71,29 @@ def step_sentence(step: NewStep | TraceStep) -> str:
     """
     details = [part.rstrip(" .") for part in (step.outcome, step.key_findings) if part]
     return _ended(f"{step.action.rstrip(' .:')}: {'; '.join(details)}" if details else step.action)
+
+
+def step_of_call(call: HookRequest, agent_id: str | None, mask: Callable[[str], str]) -> NewStep:
+    """Return the call of a tool as a step: its arguments in one line, and the first line of its result.
+
+    Secrets are masked before anything is cut, since no pattern finds the half of one.
+    """
+    named = ", ".join(
+        _line(mask(f"{name}={value}"), ARGUMENT_CHARS_MAX) for name, value in call.arguments.items() if value.strip()
+    )
+    state = {True: "failed", False: "done", None: ""}[call.failed]
+    result = _line(mask(call.result), RESULT_CHARS_MAX)
+    action = _line(f"{call.tool}: {named}" if named else call.tool or "", CALL_CHARS_MAX)
+    return NewStep(action=action, outcome=": ".join(filter(None, (state, result))), session_id=call.session_id,
+                   agent_id=agent_id, user_id=call.user_id, event_at=call.at)  # fmt: skip
+
+
+def _line(text: str, size: int) -> str:
+    """The first line of the text that is not blank, of at most `size` characters; "…" stands for what is left out."""
+    first, *more = (*islice((line for line in text.splitlines() if line.strip()), 2), "")
+    printed = "".join(char if char.isprintable() else " " for char in first.strip())
+    is_whole = len(printed) <= size and not any(more)
+    return printed if is_whole else f"{printed[: size - 1].rstrip()}…"
 
 
 def _ended(text: str) -> str:

@@ -15,7 +15,7 @@ from mnemo_client.cli.agent_hooks.daemon_request import ask_hook
 from mnemo_client.cli.agent_hooks.inbox import FOLDER_NAME, HookInbox, JsonObject, entries_of
 from mnemo_client.errors import MnemoError, RefusalError
 from mnemo_client.paths import run_folder, socket_path
-from mnemo_client.protocol.choices import HookEvent
+from mnemo_client.protocol.choices import HOOK_EVENTS, HookEvent
 
 ANSWER_SECONDS_MAX = 60.0  # for one entry
 FINAL_REFUSALS = frozenset({400, 404, 413, 422})  # would be the same at the next attempt
@@ -63,7 +63,8 @@ def deliver(environ: Mapping[str, str]) -> bool:
 
 def _deliver_entry(socket: Path, entry: JsonObject) -> None:
     fields = {name: value for name, value in entry.items() if name not in ("event", "agent")}
-    event: HookEvent = "session-end" if entry.get("event") == "session-end" else "reply"
+    named = entry.get("event")
+    event: HookEvent = next((each for each in HOOK_EVENTS if each == named), "reply")
     agent = entry.get("agent")
     ask_hook(socket, event, fields, agent if isinstance(agent, str) else None, ANSWER_SECONDS_MAX)
 

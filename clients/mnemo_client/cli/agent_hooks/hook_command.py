@@ -1,7 +1,7 @@
 """`mnemo hook`: handles an event of an agent within a time limit, and never fails. SPEC 11
 
-`prompt` and `session-start` print the context to inject; `stop` and `session-end` put the exchange into the inbox and
-leave the delivery to a background process; `reply` waits until the daemon has stored the turn.
+`prompt` and `session-start` print the context to inject; `stop`, `tool` and `session-end` put the exchange or call into
+the inbox and leave the delivery to a background process; `reply` waits until the daemon has stored the turn.
 """
 
 import time
@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from mnemo_client import namespace, process
-from mnemo_client.cli.agent_hooks.agent_event import AgentEvent, read_event, read_input
+from mnemo_client.cli.agent_hooks.agent_event import OWN_TOOLS, AgentEvent, read_event, read_input
 from mnemo_client.cli.agent_hooks.daemon_request import ask_hook, decode_answer
 from mnemo_client.cli.agent_hooks.delivery import inbox_of, start_delivery
+from mnemo_client.cli.agent_hooks.inbox import STEP_ENTRIES_MAX
 from mnemo_client.cli.context import CommandContext
 from mnemo_client.cli.terminal import sanitize
 from mnemo_client.errors import EXIT_DONE, MnemoError, UnreachableError, UsageError
@@ -23,6 +24,7 @@ from mnemo_client.protocol.choices import AgentHook
 BUDGET_MS: dict[AgentHook, int] = {
     "prompt": 300,
     "stop": 300,
+    "tool": 300,
     "session-start": 2000,
     "session-end": 300,
     "reply": 10_000,
@@ -30,6 +32,7 @@ BUDGET_MS: dict[AgentHook, int] = {
 INPUT_SECONDS_MIN = 0.05  # to read standard input, however late the process was started
 EXIT_SECONDS = 0.02  # of the time limit, for the end of the process
 START_POLL_SECONDS = 0.02
+DELIVERED: tuple[AgentHook, ...] = ("tool", "session-end")  # as they are; the others by `reply`
 EVENT_NAMES = {"prompt": "UserPromptSubmit", "session-start": "SessionStart"}  # of Claude Code and Codex
 WAITING_SECONDS = 60.0  # after which an exchange that is not delivered is reported
 
@@ -82,6 +85,7 @@ class AgentHookRun:
             "session-start": self._start_session,
             "reply": self._store_reply,
             "stop": self._after_reply,
+            "tool": self._after_tool,
             "session-end": self._end_session,
         }
         steps[self._name](event, fields)
@@ -160,6 +164,17 @@ class AgentHookRun:
             self._inbox.add({**self._entry(event, fields, **said), "at": at})
         self._deliver_inbox()
 
+    def _after_tool(self, event: AgentEvent, fields: JsonObject) -> None:
+        """Put the call of a tool into the inbox, unless the tool is ours."""
+        self._require_session(event)
+        call = event.call
+        if call is None:
+            raise UsageError("standard input names no tool", 'give it as {"session_id": "…", "tool_name": "…"}')
+        if not call.name.startswith(OWN_TOOLS):
+            told = {"tool": call.name, "arguments": call.arguments, "result": call.result, "failed": call.failed}
+            self._inbox.add(self._entry(event, fields, **told), STEP_ENTRIES_MAX)
+            self._deliver_inbox()
+
     def _end_session(self, event: AgentEvent, fields: JsonObject) -> None:
         self._require_session(event)
         self._inbox.file_pending(event.session_id)
@@ -172,8 +187,8 @@ class AgentHookRun:
         if not event.session_id:
             raise UsageError("standard input names no session", 'give it as {"session_id": "…"}, or with --session')
 
-    def _entry(self, event: AgentEvent, fields: JsonObject, **said: str) -> JsonObject:
-        name = "session-end" if self._name == "session-end" else "reply"
+    def _entry(self, event: AgentEvent, fields: JsonObject, **said: Any) -> JsonObject:
+        name = self._name if self._name in DELIVERED else "reply"
         return {"event": name, "agent": self._agent, "at": _now_ms(), **fields, **said}
 
     # The daemon

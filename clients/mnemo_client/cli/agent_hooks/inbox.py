@@ -2,7 +2,8 @@
 
 A hook writes an exchange here before it does anything else, so that no text is lost if the daemon is down or hangs; a
 background process delivers it (delivery.py). `pending-*.json` is the prompt of a session without its reply;
-`entry-*.json` is an exchange or the end of a session that waits for delivery, named in the order of events;
+`entry-*.json` is an exchange, the call of a tool or the end of a session that waits for delivery, named in the order of
+events;
 `*.refused` is an entry that the daemon refused. A file is not synced to the disk: that would take longer than a hook
 may run, and the agent keeps a transcript of its own.
 """
@@ -20,6 +21,7 @@ from mnemo_client.process import make_private_folder
 
 FOLDER_NAME = "hooks"  # below the run folder
 ENTRIES_MAX = 1000
+STEP_ENTRIES_MAX = 500  # beyond which no call of a tool is added, so that there is room for what people say
 BYTES_MAX = 32 * 1024 * 1024
 REFUSED_MAX = 20
 SESSION_BYTES_MAX = 100  # of a session's name that name its file
@@ -65,10 +67,10 @@ class HookInbox:
         found = [*self._paths("pending-"), *self._paths("pending-", ".taken")]
         return [path for path in found if _modified_at(path) < oldest]
 
-    def add(self, entry: JsonObject) -> None:
+    def add(self, entry: JsonObject, entries_max: int = ENTRIES_MAX) -> None:
         """Add an entry. Raises InboxFullError."""
         waiting = self.entries()
-        if len(waiting) >= ENTRIES_MAX or sum(_size(path) for path in waiting) > BYTES_MAX:
+        if len(waiting) >= entries_max or sum(_size(path) for path in waiting) > BYTES_MAX:
             raise InboxFullError(
                 f"this exchange is not stored: {len(waiting)} others wait in {self.folder}",
                 "see why the daemon does not take them: mnemo doctor",

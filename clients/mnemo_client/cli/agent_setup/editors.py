@@ -32,11 +32,13 @@ _BLOCK_PROGRAM = re.compile(r'command[ =]+"(/[^"\n]+)"')  # as TOML, Lua and Lis
 
 @dataclass(frozen=True, slots=True)
 class JsonEntry:
-    """A value to set at `path`, or with `is_element` to append to the array at `path`."""
+    """A value to set at `path`, or with `is_element` to append to the array at `path`. An optional one is renewed where
+    it is there, and not added."""
 
     path: tuple[str, ...]
     value: Any
     is_element: bool = False
+    is_optional: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +116,8 @@ def _add_member(text: str, entry: JsonEntry) -> str:
 def _add_element(text: str, entry: JsonEntry) -> str:
     """Return the text with one group of hooks of ours; of one that is there only the commands are ours."""
     owned = list(_owned_paths(text, entry))
+    if not owned and entry.is_optional:
+        return text
     if not owned:
         return insert_value(text, entry.path, entry.value, is_element=True)
     for path in owned[:-1]:  # the last first: the others keep their places

@@ -26,16 +26,20 @@ HOOK_SECONDS_MAX = 5  # after which the agent ends a hook; a hook itself ends wi
 # The clients for editors are in the installation, or in the clients folder of a working copy.
 EDITOR_FOLDERS = (Path(sys.prefix) / "share" / "mnemo", Path(__file__).parents[3])
 
+STEP_HOOK = "tool"  # after a call of a tool; its entries are added with --steps alone
+
 _SOCKET_VARIABLES = {"MNEMO_SOCKET", "MNEMO_DATA_DIR"}  # that take precedence over XDG_RUNTIME_DIR
 
 
 @dataclass(frozen=True, slots=True)
 class SetupPlaces:
-    """The folders that a setup applies to, the user's or with `project` those of a project; and the program to run."""
+    """The folders that a setup applies to, the user's or with `project` those of a project; the program to run; and
+    whether the hook that records steps is added."""
 
     environ: Mapping[str, str]
     program: str
     project: Path | None = None
+    records_steps: bool = False
 
     @property
     def home(self) -> Path:
@@ -105,6 +109,13 @@ class SetupClient:
         return False
 
 
+def adds_step_hook(files: list[ConfigFile]) -> bool:
+    """Return True if the hook that records steps is among the entries to be added."""
+    editors = [file.editor for file in files if isinstance(file.editor, JsonEditor)]
+    added = [entry for editor in editors for entry in editor.entries if entry.is_element and not entry.is_optional]
+    return any(f" hook {STEP_HOOK} " in entry.value["hooks"][0]["command"] for entry in added)
+
+
 def without_hooks(files: list[ConfigFile]) -> list[ConfigFile]:
     """Return the files with the entries of the server alone."""
     kept = []
@@ -134,18 +145,19 @@ def _hook_entries(
     for event, words in events.items():
         command = places.hook_command(*words, "--agent", agent)
         hook = {"type": "command", "command": command, "timeout": HOOK_SECONDS_MAX, **more}
-        entries.append(JsonEntry(("hooks", event), {"hooks": [hook]}, is_element=True))
+        is_optional = words[0] == STEP_HOOK and not places.records_steps
+        entries.append(JsonEntry(("hooks", event), {"hooks": [hook]}, is_element=True, is_optional=is_optional))
     return entries
 
 
 _CLAUDE_HOOKS = {
     "SessionStart": ("session-start",), "UserPromptSubmit": ("prompt", "--keep"), "Stop": ("stop",),
-    "SessionEnd": ("session-end",),
+    "SessionEnd": ("session-end",), "PostToolUse": (STEP_HOOK,), "PostToolUseFailure": (STEP_HOOK,),
 }  # fmt: skip
-_CODEX_HOOKS = {event: words for event, words in _CLAUDE_HOOKS.items() if event != "SessionEnd"}  # it has no such event
+_CODEX_HOOKS = {event: _CLAUDE_HOOKS[event] for event in ("SessionStart", "UserPromptSubmit", "Stop", "PostToolUse")}
 _GEMINI_HOOKS = {
     "SessionStart": ("session-start", "--format", "json"), "BeforeAgent": ("prompt", "--keep", "--format", "json"),
-    "AfterAgent": ("stop",), "SessionEnd": ("session-end",),
+    "AfterAgent": ("stop",), "SessionEnd": ("session-end",), "AfterTool": (STEP_HOOK,),
 }  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from mnemo_client.cli.agent_setup.setup_clients import (
     CLIENTS,
     SetupClient,
     SetupPlaces,
+    adds_step_hook,
     find_client,
     find_program,
     without_hooks,
@@ -33,7 +34,7 @@ def setup(context: CommandContext) -> int:
     """Connect a client, or show, check or undo that; without a client list all of them."""
     options = context.options
     project = context.cwd if options.project else None
-    places = SetupPlaces(context.environ, find_program(context.environ), project)
+    places = SetupPlaces(context.environ, find_program(context.environ), project, options.steps)
     if options.client is None:
         return _list_clients(context, places)
     client = find_client(options.client)
@@ -44,6 +45,10 @@ def setup(context: CommandContext) -> int:
         # The hooks too, even with --no-hooks. The first file comes last: the folder was created for it.
         return _remove(context, client, files[::-1])
     files = without_hooks(files) if options.no_hooks else files
+    if options.steps and not adds_step_hook(files):
+        if options.no_hooks:
+            raise UsageError("--steps and --no-hooks contradict each other: a hook records the steps")
+        raise UsageError(f"mnemo has no hook for the steps of {client.title}", "leave --steps out")
     client.check_installation()
     if options.print:
         return _print_entries(context, files)

@@ -25,7 +25,7 @@ from mnemo_core.lifecycle.consolidation.eviction import archive, is_trashed, tra
 from mnemo_core.lifecycle.consolidation.review import first_open, was_rejected
 from mnemo_core.lifecycle.consolidation.state import TRIAGED, CycleState, Mask, moved, retagged
 from mnemo_core.llm.judging.triage import TRIAGE, TriageAnswer
-from mnemo_store.records import TAGS_MAX, UNREQUESTED_SOURCES, Memory, PutMemory
+from mnemo_store.records import HOOK_SOURCE, TAGS_MAX, UNREQUESTED_SOURCES, Memory, PutMemory
 
 Rows = NDArray[np.intp]
 
@@ -64,6 +64,7 @@ def plan_promotion(state: CycleState) -> Planning:
     is_used = in_buffer & (state.reinforcements() >= USED_MIN)
     is_lasting = in_buffer & ~is_used & (state.tagged("lesson") | state.has("kind", "procedural"))
     is_lasting &= (state.column("tier") == 0) & ~state.tagged("distilled", "auto-distilled")
+    is_lasting &= ~state.has("source", HOOK_SOURCE)
     used = is_used.nonzero()[0].tolist()
     ripe = [row for row in is_lasting.nonzero()[0].tolist() if state.epochs_since(int(created_at[row])) >= EPOCHS_MIN]
     reasons = dict.fromkeys(state.ids(used), "it was used often")
