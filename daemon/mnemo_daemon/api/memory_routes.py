@@ -115,7 +115,7 @@ class MemoriesApi(Resource):
         namespace = access.namespace_of(request)
         wanted = self._list_filter(request)._replace(
             namespaces=access.visible_namespaces(namespace),
-            min_importance_unasked=request_codec.MIN_IMPORTANCE_UNASKED,
+            min_importance_unasked=self._services.settings.recall_defaults(namespace).min_importance_unasked,
         )
         if query.hours is not None:
             wanted = wanted._replace(since=int(self._services.store.now() - query.hours * 3_600_000))
