@@ -406,7 +406,8 @@ class Client(ClientConnection):
         return self._request("POST", "/context", retrieval.ContextAnswer, asked)
 
     def resume(self, *, namespace: str | None = None, **query: Filter) -> context_types.ResumeAnswer:
-        """Return the text for the start of a session. `query`: `user_id`, `agent_id`, `session_id`, `tag`, `now`."""
+        """Return the text for the start of a session. `query`: `user_id`, `agent_id`, `session_id`, `task`, `tag`,
+        `now`."""
         return self._request("GET", "/resume", context_types.ResumeAnswer, query=query, namespace=namespace)
 
     def state(self, *, namespace: str | None = None, **query: Filter) -> context_types.StateAnswer:

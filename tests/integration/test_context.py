@@ -1,4 +1,4 @@
-"""Context for prompts, at the start of a session and before a risky step, through a daemon without a model. SPEC 11"""
+"""Context for prompts, at the start of a session and before a risky step. Without a model but where said. SPEC 11"""
 
 import uuid
 from collections.abc import Iterator
@@ -98,13 +98,13 @@ def test_G43_a_resume_counts_and_has_its_sections_in_order(client: Client) -> No
     answer = client.resume()
     assert answer.text.split("\n") == [
         "(Working: 0, Buffer: 2)",
-        "=== Core (1) ===",
+        "=== Core (2) ===",
         "[INSTRUCTION] Deploy on Mondays only.",
-        "=== Recent (1) ===",
-        "[SEMANTIC] 2023-11-14: The build takes 12 minutes.",
+        "[FACT] The build takes 12 minutes.",
+        "=== Recent (0) ===",
         "Triggers: deploy",
     ]
-    assert (answer.core.memories, answer.recent.memories, answer.triggers) == ([deploy], [build], ["deploy"])
+    assert (answer.core.memories, answer.recent.memories, answer.triggers) == ([deploy, build], [], ["deploy"])
     assert client.resume() == answer
 
 
@@ -122,6 +122,36 @@ def test_a_resume_knows_who_the_person_is_how_things_are_done_and_what_is_open(c
     for role, text in said.items():
         assert any(line.startswith(f"[{role}]") and text in line for line in lines), (role, lines)
     assert not any("sounds good" in line for line in lines)
+
+
+def test_a_resume_begins_with_the_work_of_its_project(client: Client) -> None:
+    remember(client, "We decided to repaint the kitchen because of the damp.", namespace="boat", event_at=AT)
+    remember(client, "We decided to sell the car because nobody drives it.", namespace="default", event_at=AT + 1)
+    remember(client, "The code of the marina gate is 4711.", namespace="boat")
+    remember(client, "The code of the bicycle lock is 9902.", namespace="default")
+    text = client.resume(namespace="boat").text
+    assert text.index("repaint the kitchen") < text.index("sell the car")
+    assert "[FACT] The code of the marina gate is 4711." in text
+    assert "[FACT] The code of the bicycle lock" not in text
+
+
+def test_a_task_orders_the_resume(model_daemon: RunningDaemon, client: Client) -> None:
+    said = ["We decided to brew the coffee in a French press because filters cost too much.",
+            "We decided to store the map tiles as PMTiles because a single file is easy to copy.",
+            "We decided to train for the marathon on Sundays because the park is empty."]  # fmt: skip
+    with model_daemon.client(f"ns-{uuid.uuid4().hex[:8]}") as knowing:
+
+        def order(task: str | None) -> list[int]:
+            text = knowing.resume(task=task).text
+            return sorted(range(3), key=lambda number: text.index(said[number]))
+
+        for number, text in enumerate(said):
+            remember(knowing, text, event_at=AT + number, wait="indexed")
+        assert order(None) == order(" ") == [2, 1, 0]
+        assert order("write the exporter of the map tiles")[0] == 1
+        assert order("buy a new coffee machine")[0] == 0
+    assert client.resume(task="buy a new coffee machine").degraded == ["vectors"]
+    assert client.resume().degraded == []
 
 
 def test_a_resume_has_no_value_that_was_replaced_and_nothing_twice(client: Client) -> None:

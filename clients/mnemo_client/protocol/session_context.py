@@ -39,6 +39,7 @@ class ResumeAnswer(AnswerBody):
     namespace: str = "default"
     profile: ResumeSectionView | None = None  # null: it is empty
     others: ResumeSectionView | None = None  # of what did not come from the person or their notes; null: nothing
+    degraded: list[str] = []  # `vectors`: there is no embedding model, so the task orders nothing
 
 
 class TriggersAnswer(AnswerBody):

@@ -42,6 +42,9 @@ OF_WORK: frozenset[MemoryRole] = BY_TIME | {"constraint", "lesson"}  # those of 
 RECENT_ROLES: frozenset[MemoryRole] = frozenset((*ROLE_TOKENS, "fact", "appointment", "event"))
 EVENTS_MS = 3 * 86_400_000  # of what happened, only that of the last days is recent
 OPEN_ROLES: frozenset[MemoryRole] = frozenset(("blocker", "next"))
+# The relevance to a task from which a memory comes before the others of its section, by its role. [G]
+RELEVANT_MIN, CORE_RELEVANT_MIN = 0.20, 0.35
+ROLE_RELEVANT_MIN: Mapping[MemoryRole, float] = {"constraint": 0.25, "lesson": 0.10}
 SESSION_PARTS = 4  # statements of a session in its line
 READ_MAX = 300  # memories that are looked at for a section: no budget has room for as many
 LEFT_MAX = 16  # memories that are looked at beyond those that fit: what a model condenses at once
@@ -199,6 +202,12 @@ def fill_profile(lists: Mapping[str, Sequence[tuple[str, str]]]) -> ResumeSectio
             lines.append(line)
             room -= _size(line)
     return ResumeSection(tuple(lines), tuple(ids), (), tuple(left), len(ids) + len(left))
+
+
+def relevant_first(sims: NDArray[np.float32], least: float) -> NDArray[np.intp]:
+    """The places of memories by their relevance to a task: the nearest first, behind them those under the least, or
+    without a vector (NaN), in their order."""
+    return np.argsort(np.where(sims >= least, -sims, 0.0), kind="stable")
 
 
 def joined_sections(sections: Sequence[ResumeSection]) -> ResumeSection:

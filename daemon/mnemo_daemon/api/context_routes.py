@@ -1,6 +1,6 @@
 """The routes of what an agent reads at the start of a session, and before a risky step. SPEC 11, 13"""
 
-from mnemo_client.protocol.primitives import LIMIT_DEFAULT, Limit, ScopedRequest, ShortText
+from mnemo_client.protocol.primitives import LIMIT_DEFAULT, Limit, Question, ScopedRequest, ShortText
 from mnemo_client.protocol.session_context import ResumeAnswer, ResumeSectionView, ResumeTopicView, TriggersAnswer
 from mnemo_core.sessions.resume import ResumeSection, tokens_of
 from mnemo_core.text.secrets import SENSITIVE_TAG
@@ -20,6 +20,7 @@ class ScopeQuery(ScopedRequest):
 
 class ResumeQuery(ScopeQuery):
     session_id: ShortText | None = None
+    task: Question | None = None
 
 
 class TriggersQuery(ScopeQuery):
@@ -47,8 +48,10 @@ class ContextApi(Resource):
         services = self._services
         defaults = services.settings.recall_defaults(access.namespace_of(request))
         wanted = self._filter(request, query)._replace(min_importance_unasked=defaults.min_importance_unasked)
+        task = (query.task or "").strip()
         with services.priority.query_running():
-            resume = services.resume.resume(wanted, query.session_id)
+            relevance = services.recall.relevance_to(task) if task else None
+            resume = services.resume.resume(wanted, query.session_id, relevance)
         if access.counts_use(request):
             services.ingest.record_shown(query.session_id or "", resume.shown)
         return ResumeAnswer(
@@ -58,6 +61,7 @@ class ContextApi(Resource):
             profile=_section_view(resume.profile) if resume.profile.total else None,
             others=_section_view(resume.others) if resume.others.total else None,
             triggers=[*resume.lists.triggers, *resume.lists.of_others], namespace=access.namespace_of(request),
+            degraded=["vectors"] if task and relevance is None else [],
         )  # fmt: skip
 
     def triggers(self, request: Request) -> TriggersAnswer:

@@ -185,6 +185,15 @@ class StatusArguments(ToolArguments):
 
 
 class ResumeArguments(ToolArguments):
+    task: (
+        Annotated[
+            str,
+            Meta(
+                max_length=QUESTION_CHARS_MAX, description="What the session is for, if you know it: orders the text."
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
     namespace: Namespace | UnsetType = UNSET
 
 

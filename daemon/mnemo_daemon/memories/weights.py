@@ -11,6 +11,8 @@ from mnemo_core.retrieval.ranking import decay_ranker
 from mnemo_store.indexes.attributes import AttributeStore
 
 Numbers = NDArray[np.signedinteger[Any]]
+Relevance = Callable[[Numbers], NDArray[np.float32]]
+"""The cosines of memories, by their numbers, with a text; NaN for one without a vector."""
 
 _DECAYING = "strength", "strength_epoch", "kind", "layer", "pinned"
 

@@ -4,6 +4,7 @@ The channels find candidates, which are scored together from the columns; the be
 written here: the usage recorder counts what was recalled after the answer.
 """
 
+import functools
 import logging
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -14,6 +15,7 @@ from mnemo_core.text.dates.question_times import content_words
 from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.memories.roles import RoleReader
+from mnemo_daemon.memories.weights import Relevance
 from mnemo_daemon.models.cross_encoder import CrossEncoderService
 from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_daemon.retrieval.candidates.candidate_retrieval import CandidateRetrieval
@@ -50,6 +52,7 @@ class Recall:
         self._store = store
         self._views = views
         self._indexing = indexing
+        self._embedding = embedding
         self._corpora = CorpusBuilder(store, views)
         self._retrieval = CandidateRetrieval(store, views, embedding)
         self._ranking_inputs = RankingInputs(store, views, embedding, reranking)
@@ -73,6 +76,14 @@ class Recall:
         """Nothing is kept of the texts that were looked at."""
         self._ranking_inputs.clear_caches()
         self.roles.clear()
+
+    def relevance_to(self, text: str) -> Relevance | None:
+        """Return the relevance of memories to a text; None without a model."""
+        serving = None if self._store.degraded else self._indexing.serving()
+        if serving is None:
+            return None
+        query = serving.view.prepare_query(self._embedding.encode_query(serving.embedder, text))
+        return functools.partial(serving.view.sims, query)
 
     def submit(self, question: Question) -> Future[RecallOutcome]:
         """Answers on another thread; questions that can be answered quickly in the order in which they come."""

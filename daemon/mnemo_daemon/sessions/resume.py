@@ -20,9 +20,11 @@ from mnemo_core.llm.writing.resume_compress import LINES_MAX, RESUME_COMPRESS
 from mnemo_core.llm.writing.summarize import select_sentences
 from mnemo_core.retrieval.context_block import ContextLine, author_of
 from mnemo_core.sessions.resume import (
+    CORE_RELEVANT_MIN,
     CORE_TOKENS,
     READ_MAX,
     RECENT_TOKENS,
+    RELEVANT_MIN,
     RepetitionFilter,
     ResumeEntry,
     ResumeLists,
@@ -35,6 +37,7 @@ from mnemo_core.sessions.resume import (
     joined_sections,
     others_budget,
     recent_since,
+    relevant_first,
     render_resume,
     tokens_in,
 )
@@ -42,7 +45,7 @@ from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.lifecycle.profile_service import Entries
 from mnemo_daemon.memories.memory_service import MemoryDetails, details_of
 from mnemo_daemon.memories.roles import RoleReader
-from mnemo_daemon.memories.weights import Numbers, by_weight
+from mnemo_daemon.memories.weights import Numbers, Relevance, by_weight
 from mnemo_daemon.models.language.task_runner import TaskRunner
 from mnemo_daemon.retrieval.candidates.corpus_builder import permitted_mask
 from mnemo_daemon.retrieval.question import Question
@@ -100,8 +103,9 @@ class ResumeService:
         self._short: OrderedDict[Version, str] = OrderedDict()  # "": none was made
         self._left: tuple[str, ...] = ()  # core memories that the last resume had no room for
 
-    def resume(self, wanted: MemoryFilter, session_id: str | None) -> Resume:
-        """The resume of what passes the filter: active memories, those of kind `working` of the session alone."""
+    def resume(self, wanted: MemoryFilter, session_id: str | None, relevance: Relevance | None = None) -> Resume:
+        """The resume of what passes the filter: active memories, those of kind `working` of the session alone.
+        relevance: to the task of the session, by which the memories about its work are ordered."""
         columns, rows = self._rows(wanted, session_id)
         layer, managed = columns.values("layer", rows), columns.values("managed", rows)
         profile, shown = self._profile_section(wanted)
@@ -117,9 +121,14 @@ class ResumeService:
         if self._roles is not None and self._is_by_roles(wanted.namespaces[0]):
             core = rows[is_core & (managed == 0)]
             counts, namespace = (working, buffer), wanted.namespaces[0]
-            return self._by_roles(columns, rows[~is_elsewhere], core, namespace, counts, lists, profile, shown)
+            return self._by_roles(
+                columns, rows[~is_elsewhere], core, namespace, counts, lists, profile, shown, relevance
+            )
         with self._store.snapshot() as snapshot:
             core = by_weight(columns, rows[is_core & is_own & (managed == 0)], epoch_of(snapshot))
+            if relevance is not None:
+                core = core[relevant_first(relevance(core), CORE_RELEVANT_MIN)]
+                recent = recent[relevant_first(relevance(recent), RELEVANT_MIN)]
             first = by_weight(columns, rows[is_core & ~is_own], epoch_of(snapshot))
             core_section = fill_section(
                 self._memories(snapshot, columns.ids(core[:READ_MAX]), shown), len(core), CORE_TOKENS
@@ -139,7 +148,7 @@ class ResumeService:
 
     def _by_roles(
         self, columns: AttributeStore, rows: Numbers, core: Numbers, namespace: str, counts: tuple[int, int],
-        lists: ResumeLists, profile: ResumeSection, shown: list[tuple[str, str]],
+        lists: ResumeLists, profile: ResumeSection, shown: list[tuple[str, str]], relevance: Relevance | None,
     ) -> Resume:  # fmt: skip
         """Return the resume whose sections are chosen by role. core: those of `rows` in the layer core. SPEC 11"""
         assert self._roles is not None
@@ -148,14 +157,16 @@ class ResumeService:
             if memory_id in profile.ids:
                 repetitions.accepts(text)
         with self._store.snapshot() as snapshot:
-            own = RoleSections(self._roles, snapshot, columns, rows[is_own], namespace, repetitions, shown)
+            own = RoleSections(self._roles, snapshot, columns, rows[is_own], namespace, repetitions, shown, relevance)
             known = own.known()
             rest = by_weight(columns, core[columns.is_own(core)], epoch_of(snapshot))
             entries = (each for each in self._memories(snapshot, columns.ids(rest[:READ_MAX]), shown)
                        if each.line.id not in known.ids and repetitions.accepts(each.line.content))  # fmt: skip
             core_section = joined_sections([known, fill_section(entries, None, CORE_TOKENS - tokens_in(known))])
             recent = own.recent(RECENT_TOKENS)
-            of_others = RoleSections(self._roles, snapshot, columns, rows[~is_own], namespace, repetitions, shown)
+            of_others = RoleSections(
+                self._roles, snapshot, columns, rows[~is_own], namespace, repetitions, shown, relevance
+            )
             budget = others_budget(core_section, profile, recent)
             others = joined_sections([of_others.known(), of_others.recent(min(budget, RECENT_TOKENS))])
         whole = {*core_section.ids, *profile.ids, *recent.ids, *recent.parts, *others.ids, *others.parts}

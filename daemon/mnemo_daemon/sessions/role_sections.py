@@ -22,6 +22,8 @@ from mnemo_core.sessions.resume import (
     PROFILE_ROLES,
     READ_MAX,
     RECENT_ROLES,
+    RELEVANT_MIN,
+    ROLE_RELEVANT_MIN,
     ROLE_TOKENS,
     SESSION_PARTS,
     ComparedWords,
@@ -33,9 +35,10 @@ from mnemo_core.sessions.resume import (
     is_done,
     joined_sections,
     recent_since,
+    relevant_first,
 )
 from mnemo_daemon.memories.roles import RoleReader
-from mnemo_daemon.memories.weights import Numbers, by_weight
+from mnemo_daemon.memories.weights import Numbers, Relevance, by_weight
 from mnemo_daemon.times import local_day
 from mnemo_store.backend import Snapshot
 from mnemo_store.indexes.attributes import AttributeStore
@@ -53,15 +56,16 @@ class RoleSections:
 
     def __init__(
         self, reader: RoleReader, snapshot: Snapshot, columns: AttributeStore, rows: Numbers, namespace: str,
-        repetitions: RepetitionFilter, shown: list[tuple[str, str]],
+        repetitions: RepetitionFilter, shown: list[tuple[str, str]], relevance: Relevance | None = None,
     ) -> None:  # fmt: skip
         """namespace: what its memories say of work comes before that of others. repetitions: rejects texts that the
-        resume already has. shown: receives the id and text of each memory."""
+        resume already has. shown: receives the id and text of each memory. relevance: to the task of the session."""
         self._snapshot = snapshot
         self._columns = columns
         self._namespace = columns.code("namespace", namespace)
         self._repetitions = repetitions
         self._shown = shown
+        self._relevance = relevance
         is_out = np.isin(columns.values("category", rows), _PASSING) | (columns.values("managed", rows) != 0)
         is_out |= columns.values("source", rows) == columns.code("source", PROFILE_SOURCE)
         self._rows = rows[~is_out]
@@ -90,8 +94,8 @@ class RoleSections:
         is_recent &= ~is_event | (created >= self._snapshot.now - EVENTS_MS)
         is_recent &= ~np.isin(self._rows, list(self._used))
         rows = self._rows[is_recent]
-        rows = rows[np.argsort(-columns.values("created_at", rows), kind="stable")]
-        entries = [*self._recent_entries(rows[:NEWEST_MAX])]
+        rows = rows[np.argsort(-columns.values("created_at", rows), kind="stable")][:NEWEST_MAX]
+        entries = [*self._recent_entries(self._relevant_first(rows, RELEVANT_MIN))]
         notes = [*self._notes()]
         section = fill_section([*notes, *entries], len(notes) + len(entries), tokens)
         parts = [part for line_id in section.ids for part in self._parts.get(line_id, ())]
@@ -126,7 +130,12 @@ class RoleSections:
             ordered = ordered[np.argsort(is_elsewhere, kind="stable")]
         elif role == "fact":  # those of no project say little about a project
             ordered = ordered[columns.values("namespace", ordered) == self._namespace]
+        if role in OF_WORK or role == "fact":
+            ordered = self._relevant_first(ordered, ROLE_RELEVANT_MIN.get(role, RELEVANT_MIN))
         return ordered[:READ_MAX]
+
+    def _relevant_first(self, rows: Numbers, least: float) -> Numbers:
+        return rows if self._relevance is None else rows[relevant_first(self._relevance(rows), least)]
 
     def _standing(self, rows: Iterable[int] | Numbers, role: MemoryRole) -> Iterator[Memory]:
         """Yield those of the memories that are current and that the resume does not have yet."""

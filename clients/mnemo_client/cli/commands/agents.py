@@ -10,7 +10,7 @@ from mnemo_client.errors import EXIT_DONE, EXIT_NOT_FOUND
 def resume(context: CommandContext) -> int:
     """Print what an agent is to know at the start of a session."""
     options = context.options
-    answer = context.reading_client().resume(tag=options.tag or None, session_id=options.session)
+    answer = context.reading_client().resume(tag=options.tag or None, session_id=options.session, task=options.task)
     if not context.print_json_if_asked():
         context.print(sanitize(answer.text, lines=True))
     return EXIT_DONE
