@@ -192,6 +192,18 @@ def test_L27_without_a_model_three_sentences_of_a_long_session_are_its_summary(d
     assert set(said) <= set(told)
 
 
+def test_a_summary_says_who_said_what_and_takes_no_small_talk(desk: CompressionDesk) -> None:
+    desk.talk("s1", "The boat is moored at pier 4. It needs a new mast.", speaker="Ana")
+    desk.talk("s1", "I sold the old mast to Bruno for 90 euros.")
+    talk = desk.talk("s1", "Thanks, see you!", category="crumb") + desk.talk("s1", "Where is it?", category="request")
+    (made,) = desk.compress(1).sessions
+    assert made.compressed.summary.content == (
+        "Ana: The boat is moored at pier 4. Ana: It needs a new mast. user: I sold the old mast to Bruno for 90 euros."
+    )
+    assert desk.states(*talk) == ["active", "active"]
+    assert desk.compress(1).sessions == [], "small talk alone is no session to compress"
+
+
 def test_L27_a_session_without_a_summary_is_passed_over(tmp_path: Path) -> None:
     class BlankAnswers:
         def run(self, *_: Any, **__: Any) -> Any:

@@ -11,7 +11,8 @@ from typing import NamedTuple
 from mnemo_core.ingest.mutations import has_expired, new_version
 from mnemo_core.ingest.trust import OWNER, lowest_trust
 from mnemo_core.text.secrets import SENSITIVE_TAG
-from mnemo_store.records import LAYERS, TAGS_MAX, ImportanceSource, Layer, Memory, Trust, default_decay_rate
+from mnemo_core.text.segmentation import sentences
+from mnemo_store.records import LAYERS, TAGS_MAX, Category, ImportanceSource, Layer, Memory, Trust, default_decay_rate
 
 SUMMARY_SOURCE = "compress"  # of the memories that stand in the place of a session's
 MEMORIES_MAX = 400  # that one summary stands for: with it and its facts, they are one write turn [SPEC 3.2]
@@ -19,6 +20,7 @@ CHARACTERS_MAX = 100_000  # of these together
 # Whoever looks for these finds them by the tag, and would miss them.
 KEPT_TAGS = frozenset({"lesson", "session", "ephemeral", SENSITIVE_TAG})
 KEPT_TAG_PREFIXES = ("trigger:",)
+SAYING_NOTHING: tuple[Category, ...] = ("crumb", "request")
 HIDDEN_LAYERS: tuple[Layer, ...] = ("buffer", "working")  # what is in core is there to be seen
 _LIFECYCLE_TAG = "_"  # the first character of tags that note where a memory stands in the lifecycle
 
@@ -49,8 +51,20 @@ def may_be_hidden(memory: Memory, now: int) -> bool:
 
 
 def is_compressible(memory: Memory, now: int) -> bool:
-    """Return whether a summary of its session may take the place of a memory."""
-    return memory.kind == "episodic" and memory.session_id != "" and may_be_hidden(memory, now)
+    """Return whether a summary of its session may take the place of a memory. Small talk and requests state nothing."""
+    is_said = memory.kind == "episodic" and memory.session_id != "" and memory.category not in SAYING_NOTHING
+    return is_said and may_be_hidden(memory, now)
+
+
+def attributed_texts(memories: Sequence[Memory]) -> list[str]:
+    """The texts of a session, each sentence with who said it where several speak."""
+    speakers = [
+        each.speaker or ("assistant" if each.turn and each.turn.role == "agent" else "user") for each in memories
+    ]
+    if len(set(speakers)) == 1:
+        return [each.content for each in memories]
+    return [" ".join(f"{speaker}: {sentence}" for sentence in sentences(each.content))
+            for speaker, each in zip(speakers, memories, strict=True)]  # fmt: skip
 
 
 def first_part(memories: Iterable[Memory]) -> list[Memory]:

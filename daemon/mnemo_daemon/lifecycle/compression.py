@@ -16,8 +16,10 @@ from mnemo_core.lifecycle.compression import (
     HIDDEN_LAYERS,
     KEPT_TAG_PREFIXES,
     KEPT_TAGS,
+    SAYING_NOTHING,
     SUMMARY_SOURCE,
     CompressedSession,
+    attributed_texts,
     compress_session,
     first_part,
     is_compressible,
@@ -36,7 +38,7 @@ from mnemo_store.backend import READ_SLICE, Snapshot
 from mnemo_store.batches import batched
 from mnemo_store.indexes.attributes import MemoryFilter
 from mnemo_store.progress import Progress, unreported
-from mnemo_store.records import STATES, TIERS, Change, Memory, PutMemory, PutUsage, skip_hash
+from mnemo_store.records import CATEGORIES, STATES, TIERS, Change, Memory, PutMemory, PutUsage, skip_hash
 from mnemo_store.store import Store, WriteResult
 
 IDLE_MS = 1_800_000  # without a memory, after which a session is over. SPEC 8
@@ -156,6 +158,7 @@ class Compression:
         )))  # fmt: skip
         is_kept = (columns.values("session_id", rows) == 0) | (columns.values("pinned", rows) != 0)
         is_kept |= columns.values("managed", rows) != 0
+        is_kept |= np.isin(columns.values("category", rows), [CATEGORIES.index(each) for each in SAYING_NOTHING])
         for prefix in KEPT_TAG_PREFIXES:
             for tagged in columns.numbers_by_tag(prefix).values():
                 is_kept |= np.isin(rows, tagged)
@@ -207,7 +210,7 @@ class Compression:
 
     def _summarise(self, memories: list[Memory], caller: Caller, group: str, dry_run: bool) -> SessionSummary | None:
         """Put a summary in the place of some memories of a session, if there is one and they are what they were."""
-        texts = shorten_sources([memory.content for memory in memories], READ_CHARACTERS)
+        texts = shorten_sources(attributed_texts(memories), READ_CHARACTERS)
         result = self._tasks.run(SUMMARIZE_SESSION, TaskInputs(texts), is_cancelled=self._is_closing)
         text, method = result.answer.summary.strip(), f"llm:{result.model}" if result.model else "rule"
         if not text or self._is_closing():
