@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -56,15 +56,16 @@ class PlaneModels(SimulatedModels):
 class NodeDesk:
     """Turns are numbered; a pair has the number of its first turn."""
 
-    def __init__(self, desk: Desk, models: PlaneModels) -> None:
+    def __init__(self, desk: Desk, models: PlaneModels, own: Collection[str]) -> None:
         self.desk = desk
         self.store = desk.store
         self.models = models
-        self.nodes = TopicNodes(desk.store, desk.indexing, models)
+        self.own = own
+        self.restart()
 
     def restart(self) -> TopicNodes:
         """The service as it is after a start: with nothing but the store."""
-        self.nodes = TopicNodes(self.store, self.desk.indexing, self.models)
+        self.nodes = TopicNodes(self.store, self.desk.indexing, self.models, self.own.__contains__)
         return self.nodes
 
     def add(
@@ -137,7 +138,10 @@ def _turn(number: int, text: str, role: str, scope: Mapping[str, Any]) -> Memory
 
 
 @contextmanager
-def node_desk_in(folder: Path, *, has_model: bool = True, disk: Disk | None = None) -> Iterator[NodeDesk]:
+def node_desk_in(
+    folder: Path, *, has_model: bool = True, disk: Disk | None = None, own: Collection[str] = ()
+) -> Iterator[NodeDesk]:
+    """own: namespaces in which nodes take in pairs that are alone; the others follow T."""
     catalogue = SimulatedCatalogue()
     if has_model:
         catalogue.there.add(DEFAULT_EMBEDDING)
@@ -146,5 +150,5 @@ def node_desk_in(folder: Path, *, has_model: bool = True, disk: Disk | None = No
         if has_model:
             desk.embedding.refresh()
             desk.indexing.start()
-        yield NodeDesk(desk, models)
+        yield NodeDesk(desk, models, own)
     models.close()

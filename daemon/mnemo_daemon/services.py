@@ -201,7 +201,7 @@ class Services:
         self.runs = RunService(store, self.views, self.memories, self.llm_tasks)
         self.topic_trees = TopicTrees(store, self.views, self.indexing, self.embedding, self.llm_tasks, self.disk)
         self.extraction = StatementExtraction(store, self.views, self.memories, self.ingest, self.llm_tasks)
-        self.topic_nodes = TopicNodes(store, self.indexing, self.embedding)
+        self.topic_nodes = TopicNodes(store, self.indexing, self.embedding, self._is_own)
         self.topic_graph = TopicGraph(store, self.topic_nodes, self.llm_tasks)
         self.sessions = SessionService(store, self.views)
         self.turn_tiers = TurnTiers(store, self.views, self.sessions)
@@ -220,7 +220,7 @@ class Services:
             self._resume_topics,
             self._resume_profile,
             self.recall.roles,
-            lambda namespace: self.settings.profile_of(namespace).name == OWN_POLICY.name,
+            self._is_own,
         )
         self.assisted_recall = AssistedRecall(self.recall, self.llm_tasks, self.priority)
         self.asked_questions = AskedQuestions()
@@ -228,6 +228,10 @@ class Services:
         self._open_lifecycle()
         self.notes = self._made_notes()
         self.is_open = True
+
+    def _is_own(self, namespace: str) -> bool:
+        """Return whether a namespace follows no source's profile."""
+        return self.settings.profile_of(namespace).name == OWN_POLICY.name
 
     def _open_lifecycle(self) -> None:
         """Make what moves, hides and removes memories."""

@@ -235,11 +235,19 @@ def test_a_name_that_another_topic_has_gets_another_phrase() -> None:
 
 def test_what_is_done_or_said_of_something_is_no_name() -> None:
     texts = [
-        "The dentist called, I really sketched.",
-        "A dentist called, we sketched quickly.",
-        "The dentist is friendly.",
+        "The dentist called. Sketched, rinsed; I floss.",
+        "A dentist called: sketched. Rinsed! They floss.",
+        "The dentist.",
     ]
-    assert telling_words(texts, statistics(), 100) == "dentist"
+    assert telling_words(texts, statistics(), 100, taken={"dentist"}) == "dentist"
+
+
+def test_a_phrase_that_is_in_the_name_already_is_not_repeated() -> None:
+    texts = ["The basketball. A ball.", "A basketball; the ball."]
+    name = telling_words(
+        texts, statistics(), 100, (), lambda phrases: [float(each == "basketball") + 1 for each in phrases]
+    )
+    assert name == "basketball"
 
 
 def test_a_nickname_of_a_speaker_names_nothing_and_the_same_word_in_small_letters_does() -> None:
