@@ -2,14 +2,14 @@
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from mnemo_core.ingest.policies import PolicyOf, own_policy
+from mnemo_core.ingest.policies import OWN_POLICY, PolicyOf
 from mnemo_daemon.knowledge.topic_nodes import NodeQuery, TopicNodes
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING
 from mnemo_daemon.models.embedders.embedding import Embedder, RunAll
@@ -57,15 +57,16 @@ class PlaneModels(SimulatedModels):
 class NodeDesk:
     """Turns are numbered; a pair has the number of its first turn."""
 
-    def __init__(self, desk: Desk, models: PlaneModels, policy: PolicyOf = own_policy) -> None:
+    def __init__(self, desk: Desk, models: PlaneModels, policy: PolicyOf) -> None:
         self.desk = desk
         self.store = desk.store
         self.models = models
-        self.nodes = TopicNodes(desk.store, desk.indexing, models, policy)
+        self.policy = policy
+        self.restart()
 
     def restart(self) -> TopicNodes:
         """The service as it is after a start: with nothing but the store."""
-        self.nodes = TopicNodes(self.store, self.desk.indexing, self.models)
+        self.nodes = TopicNodes(self.store, self.desk.indexing, self.models, self.policy)
         return self.nodes
 
     def add(
@@ -139,8 +140,10 @@ def _turn(number: int, text: str, role: str, scope: Mapping[str, Any]) -> Memory
 
 @contextmanager
 def node_desk_in(
-    folder: Path, *, has_model: bool = True, disk: Disk | None = None, policy: PolicyOf = own_policy
-) -> Iterator[NodeDesk]:
+    folder: Path, *, has_model: bool = True, disk: Disk | None = None, policy: PolicyOf | None = None,
+    own: Collection[str] = (),
+) -> Iterator[NodeDesk]:  # fmt: skip
+    """own: namespaces in which nodes take in pairs that are alone; the others follow T."""
     catalogue = SimulatedCatalogue()
     if has_model:
         catalogue.there.add(DEFAULT_EMBEDDING)
@@ -149,5 +152,5 @@ def node_desk_in(
         if has_model:
             desk.embedding.refresh()
             desk.indexing.start()
-        yield NodeDesk(desk, models, policy)
+        yield NodeDesk(desk, models, policy or (lambda name: OWN_POLICY._replace(absorbs_pairs=name in own)))
     models.close()

@@ -105,6 +105,8 @@ class LivedConversation(NamedTuple):
     did: Counter[str]
     places: Counter[str]
     pairs: int
+    nodes: int
+    alone: int  # nodes of one pair
     missing: list[StoredTurn]
     asked: QuestionEvidence
 
@@ -121,11 +123,20 @@ def lived(benchmark: Any, talk: Any, limit: int) -> LivedConversation:
                 replay = ConversationReplay(world, talk, random.Random(f"{SEED} {talk.name}"))
                 replay.live()
                 replay.check_pairs()
+                pairs = replay.pairs()
+                sizes = Counter(pair.node for pair in pairs if pair.node)
                 asked, ids = QuestionEvidence(world), {turn.id: turn.memory_id for turn in replay.turns}
                 for put in questions(benchmark, [talk], {talk.name: ids}, pooled=False)[: limit or None]:
                     asked.ask(put)
                 return LivedConversation(
-                    talk.name, replay.did, replay.tier_counts(), len(replay.pairs()), list(replay.lost()), asked
+                    talk.name,
+                    replay.did,
+                    replay.tier_counts(),
+                    len(pairs),
+                    len(sizes),
+                    list(sizes.values()).count(1),
+                    list(replay.lost()),
+                    asked,
                 )
             finally:
                 world.throw_away()
@@ -135,11 +146,13 @@ def show_lived(every: Sequence[LivedConversation]) -> None:
     places = sorted({place for each in every for place in each.places})
     rows: dict[str, list[object]] = {
         each.name: [sum(each.places.values()), *(each.places[place] for place in places), each.pairs,
-                    each.did["killed"], each.did["restarted"], len(each.missing)]
+                    each.nodes, f"{each.alone / max(1, each.nodes):.0%}", each.did["killed"], each.did["restarted"],
+                    len(each.missing)]
         for each in every
     }  # fmt: skip
     show("Where the turns are at the end",
-         ["acknowledged", *places, "pairs", "kills", "restarts", "kept and not found"], rows)  # fmt: skip
+         ["acknowledged", *places, "pairs", "nodes", "of one pair", "kills", "restarts", "kept and not found"],
+         rows)  # fmt: skip
     for each in every:
         for turn in each.missing[:5]:
             print(f"not found: {each.name} {turn.id}: {turn.text[:90]}")

@@ -1,6 +1,6 @@
 """Topic trees of real texts: time, coherence next to k-means and HDBSCAN, ids that stay, and names to read.
 
-    python -m tests.bench.bench_topics DATA DOCS [--sizes 1000,10000,100000] [--names 20] [--python PEERS]
+    python -m tests.bench.bench_topics DATA DOCS [--sizes 1000,10000,100000] [--names 20 --seed 13] [--python PEERS]
 
 DATA holds conversations (as for `mnemo bench quality`), DOCS the sources of some documentation (.rst, .rst.txt, .md).
 Texts are the turns and the chunks of the documents, drawn by chance; a size that both together do not reach is filled
@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -36,9 +36,9 @@ from mnemo_core.knowledge.clusters import Labels, centroids
 from mnemo_core.knowledge.topic_names import TermStatistics, telling_words
 from mnemo_core.knowledge.topic_tree import Shape, compare, grow
 from mnemo_core.similarity.thresholds import of_model
-from mnemo_daemon.knowledge.topic_builder import CHANGES_MAX, SAMPLES
+from mnemo_daemon.knowledge.topic_builder import CHANGES_MAX, SAMPLES, closeness_to
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue
-from mnemo_daemon.models.embedders.embedding import load_embedder
+from mnemo_daemon.models.embedders.embedding import Embedder, load_embedder
 from mnemo_store.indexes.tokenizer import Tokenizer
 from tests.bench.bench_documents import FILE_BYTES_MAX
 
@@ -47,6 +47,8 @@ TOGETHER = 64  # texts that are embedded at once
 NOISE = 0.56  # norm of what is added to the vector of a text for a variation
 CHANGED_SHARE = 0.05
 HDBSCAN_MAX = 10_000
+NAMED_MEMBERS_MIN = 3
+NAMED_TEXTS = 4  # that are shown of a topic
 
 T = TypeVar("T")
 Halves = NDArray[np.float16]
@@ -72,21 +74,23 @@ def main() -> None:
     parser.add_argument("docs", type=Path)
     parser.add_argument("--sizes", default="1000,10000,100000")
     parser.add_argument("--names", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=SEED, help="of the texts that are drawn, and the topics shown")
     parser.add_argument("--python", type=Path, help="one that has scikit-learn")
     options = parser.parse_args()
-    turns = [turn.text for conversation in load(options.data) for turn in conversation.turns]
+    said = [turn for conversation in load(options.data) for turn in conversation.turns]
+    turns, speakers = [turn.text for turn in said], {turn.speaker for turn in said}
     chunks = chunks_of(options.docs)
     print(f"{len(turns)} turns, {len(chunks)} chunks")
     vectors = embed([*turns, *chunks])
     sets = {"turns": (turns, vectors[: len(turns)]), "documents": (chunks, vectors[len(turns) :])}
-    chance = np.random.default_rng(SEED)
+    chance = np.random.default_rng(options.seed)
     for size in map(int, options.sizes.split(",")):
         for name, (texts, rows) in sets.items():
             if size <= len(texts):
                 drawn = np.sort(chance.permutation(len(texts))[:size])
                 measure(f"{name} {size:,}", rows[drawn], options.python, chance)
                 if size == min(map(int, options.sizes.split(","))):
-                    show_names([texts[place] for place in drawn], rows[drawn], options.names)
+                    show_names([texts[place] for place in drawn], rows[drawn], speakers, options.names, chance)
         if size > max(len(texts) for texts, _ in sets.values()):
             made = varied(vectors, size - len(vectors), chance)
             mixed = np.concatenate([vectors, made])[:size]
@@ -106,13 +110,17 @@ def chunks_of(folder: Path) -> list[str]:
 
 
 def embed(texts: Sequence[str]) -> Halves:
+    rows = []
+    for start in range(0, len(texts), TOGETHER):
+        rows += [windows[0] for windows in embedder().encode_batch(texts[start : start + TOGETHER])]
+    return np.array(rows, np.float16)
+
+
+@cache
+def embedder() -> Embedder:
     manifest = ModelCatalogue(models_folder(os.environ)).installed(DEFAULT_EMBEDDING)
     assert manifest is not None, "make models"
-    embedder, rows = load_embedder(manifest, late=False), []
-    for start in range(0, len(texts), TOGETHER):
-        rows += [windows[0] for windows in embedder.encode_batch(texts[start : start + TOGETHER])]
-    embedder.close()
-    return np.array(rows, np.float16)
+    return load_embedder(manifest, late=False)
 
 
 def varied(vectors: Halves, count: int, chance: np.random.Generator) -> Halves:
@@ -196,8 +204,10 @@ def show_peer(name: str, rows: Halves, python: Path, *arguments: str) -> None:
         show_coherence(name, rows, np.load(found).astype(np.int32), json.loads(answer.stdout))
 
 
-def show_names(texts: Sequence[str], rows: Halves, count: int) -> None:
-    """Names of the first leaves by words, with the text that is closest to each."""
+def show_names(
+    texts: Sequence[str], rows: Halves, speakers: Iterable[str], count: int, chance: np.random.Generator
+) -> None:
+    """Names by words of some leaves of 3 members and more, with the texts that are closest to each."""
     leaves = timed(grow(rows, of_model(DEFAULT_EMBEDDING)))[0].leaves
     units, tokenizer = centroids(rows, leaves), Tokenizer("english")
     held = Counter(term for text in texts for term in {token.term for token in tokenizer.tokens(text)})
@@ -207,11 +217,16 @@ def show_names(texts: Sequence[str], rows: Halves, count: int) -> None:
         term = next((piece.term for piece in tokenizer.pieces(word) if piece.kind in ("word", "character")), "")
         return TermStatistics(term, held[term])
 
-    for leaf in range(min(count, int(leaves.max()) + 1)):
+    named: list[str] = []
+    for leaf in chance.permutation(np.flatnonzero(np.bincount(leaves) >= NAMED_MEMBERS_MIN))[:count].tolist():
         members = np.flatnonzero(leaves == leaf)
         sims = rows[members].astype(np.float32) @ units[leaf]
-        closest = [texts[row] for row in members[np.argsort(-sims, kind="stable")][:SAMPLES]]
-        print(f"    {telling_words(closest, look_up, len(texts)):42} {len(members):3}  {closest[0][:60]!r}")
+        closest = [texts[row] for row in members[np.argsort(-sims, kind="stable")]]
+        compare = closeness_to(members, rows, embedder().encode_batch)
+        named.append(telling_words(closest[:SAMPLES], look_up, len(texts), speakers, compare, named))
+        print(f"    {named[-1]:42} {len(members):3}")
+        for text in closest[:NAMED_TEXTS]:
+            print(f"        {text[:100]!r}")
 
 
 def timed(steps: Generator[None, None, T]) -> tuple[T, float, float]:

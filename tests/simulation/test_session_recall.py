@@ -93,13 +93,24 @@ def test_T1_T10_T14_what_chat_recalls_is_hot_in_the_ring_as_promoted_and_counted
     ]
     after = _explained(world, "Which shop sessions does Redis keep")
     assert _selected(after)[0] == ("hot", f"User: {TALK[0][1]}\nAgent: {TALK[1][1]}")
-    assert {each["node"] for each in chosen}.isdisjoint(each["id"] for each in after["nodes"])
+    assert {each["node"] for each in chosen} <= {
+        each["id"] for each in after["nodes"]
+    }  # they may hold more that is near
     promoted = [each["text"] for each in after["ring"] if each["promoted"]]
     assert promoted[-1] == f"User: {TALK[0][1]} → Agent: {TALK[1][1]}"  # the best was put last
     assert [each["text"] for each in after["ring"] if not each["promoted"]] == [QUESTION]
     before = len(world.found().memories)
     assert not _chat(world, "How many servers share the sessions of the shop?")["abstained"]
     assert len(world.found().memories) == before + 1  # the message; neither what was recalled nor the reply, an echo
+
+
+def test_T10_the_nodes_that_hot_items_came_from_are_not_searched_again_in_the_profile_of_T(world: World) -> None:
+    assert world.daemon is not None
+    world.daemon.settings.profiles["default"] = "T"
+    chosen = [each for each in _explained(world)["items"] if each["dropped"] is None]
+    _chat(world)
+    after = _explained(world, "Which shop sessions does Redis keep")
+    assert {each["node"] for each in chosen}.isdisjoint(each["id"] for each in after["nodes"])
 
 
 def test_T14_what_is_selected_counts_as_used_and_nothing_else(world: World) -> None:

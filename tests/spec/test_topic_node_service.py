@@ -10,6 +10,8 @@ import msgspec
 import numpy as np
 import pytest
 
+from mnemo_core.ingest.policies import own_policy
+from mnemo_core.knowledge.topic_nodes import absorb_cosine
 from mnemo_core.similarity.thresholds import DEFAULT_MODEL, of_model
 from mnemo_daemon.knowledge.topic_nodes import EDGES_MAX, PAIRS_PER_SLICE
 from mnemo_store.errors import DiskFull
@@ -129,6 +131,58 @@ def test_T8_a_node_of_21_members_that_falls_apart_is_split_and_its_largest_part_
         desk.restart()
         desk.run()
         assert sorted(desk.found(0)) == [(odd, 1.0), (even, cosine(45))]
+
+
+def test_a_pair_that_is_alone_is_taken_in_by_the_nearest_node_but_in_the_profile_of_T(tmp_path: Path) -> None:
+    assert absorb_cosine(of_model(DEFAULT_MODEL)) == pytest.approx(0.5235)
+    with node_desk_in(tmp_path, own=("mine",)) as desk:
+        for number, degrees in enumerate((0, 50, 150, 109), start=1):  # cosines to the nearest: 0.643, -0.17, 0.755
+            desk.add(2 * number, degrees, namespace="mine")
+            desk.add(2 * number + 1, degrees, namespace="T")
+        desk.run()
+        assert desk.groups() == [[2, 4], [3], [5], [6, 8], [7, 9]]
+        assert {pair.node for pair in desk.pairs()} == {node.id for node in desk.node_records()}
+
+
+def test_pairs_that_were_alone_before_are_taken_in_after_a_start(tmp_path: Path) -> None:
+    with node_desk_in(tmp_path) as desk:
+        numbers = range(1, 2 * PAIRS_PER_SLICE)
+        for number in numbers:
+            desk.add(number, 0, namespace=f"n{number // 2}")
+            write(desk.store, TopicNode(id=sample_id(5000 + number), created_at=1, namespace=f"n{number // 2}"))
+        write(
+            desk.store,
+            *(
+                msgspec.structs.replace(pair, node=sample_id(5000 + number))
+                for number, pair in zip(numbers, desk.pairs(), strict=True)
+            ),
+        )
+        desk.run()
+        assert desk.groups() == [[number] for number in numbers]
+        desk.policy = own_policy
+        desk.restart()
+        desk.run()
+        assert desk.groups() == [[1], *([number, number + 1] for number in numbers if number % 2 == 0)]
+        assert not desk.nodes.is_due()
+
+
+def test_a_node_that_takes_in_pairs_is_not_split_into_single_ones(tmp_path: Path) -> None:
+    with node_desk_in(tmp_path, own=("default",)) as desk:
+        for number in range(1, 21):
+            desk.add(number, 0 if number <= 15 else 45)  # one node, whose centroid is at 10.8°
+        desk.add(21, -44)  # 0.577 from it, and 0.719 from 0°
+        desk.run()
+        assert desk.groups() == [[*range(1, 16), 21], list(range(16, 21))]
+
+
+def test_nodes_that_take_in_pairs_are_found_by_their_nearest_member(tmp_path: Path) -> None:
+    for own, first in (((), [3]), (("default",), [1, 2])):
+        with node_desk_in(tmp_path / "-".join(own), own=own) as desk:
+            for number, degrees in enumerate((0, 46, 115), start=1):  # centroids at 23° and 115°
+                desk.add(number, degrees)
+            desk.run()
+            found, _ = desk.found(72)  # 49° and 43° from these, 26° and 43° from the nearest members
+            assert found[0] == first
 
 
 def test_T9_recalls_that_found_two_nodes_are_counted_on_one_edge_in_canonical_order(tmp_path: Path) -> None:

@@ -70,6 +70,13 @@ def test_T8_a_node_that_stays_in_one_part_at_075_is_kept_whole() -> None:
     assert split([at(0), at(41)] * 11, SPLIT) == []  # cos 41° = 0.7547
 
 
+def test_parts_that_are_too_small_go_to_the_nearest_other_part() -> None:
+    members = [at(0), at(44), at(0), at(44), at(-60), at(0), at(100)]
+    assert split(members, SPLIT) == [[0, 2, 5], [1, 3], [4], [6]]
+    assert split(members, SPLIT, 2) == [[0, 2, 5, 4], [1, 3, 6]]
+    assert split(members, SPLIT, 3) == []
+
+
 def test_a_large_node_that_stays_whole_is_tried_again_when_it_has_doubled() -> None:
     tried, attempts = 0, []
     for members in range(1, 2_000):

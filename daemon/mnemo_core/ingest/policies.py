@@ -89,6 +89,7 @@ class Policy(NamedTuple):
     # and filed in the registry; "discarded": neither [T1, T15].
     unimportant_turns: Literal["kept", "discarded"] = "kept"
     files_idle_sessions: bool = True  # all turns, half an hour after the last one; else only what is cold [T6]
+    absorbs_pairs: bool = True  # a topic node takes in a pair that is alone in the nearest one (10.2); in T it stays so
 
     # Lifecycle (9)
     has_cycles: bool = True  # triage, promotion, merging, distillation and eviction act on the namespace
@@ -127,7 +128,7 @@ _BY_USER: tuple[ScopeField, ...] = ("namespace", "user_id")
 _SILENT = Policy(
     split="whole", scored=_NOWHERE, importance_floor=0.0, discards_at=_NOWHERE, routing="defaults",
     on_equal="stored", on_similar="stored", is_guarded=False, filters_turns=False, strips_echo=False,
-    has_cycles=False, compresses_sessions="never",
+    absorbs_pairs=False, has_cycles=False, compresses_sessions="never",
 )  # fmt: skip
 
 POLICIES: Mapping[str, Policy] = {each.name: each for each in (

@@ -13,8 +13,11 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from mnemo_core.similarity.thresholds import Thresholds
 from mnemo_store.records import NodeEdge
 
+ABSORBED_PART_MIN = 2  # members of the part of a node, where single pairs are absorbed
+BEST_MEMBER_NODES = 4  # times as many nodes as are wanted, whose members are compared with the query
 MEMBERS_MAX = 20  # of a node; a larger one is split where its members fall apart [T8]
 LABEL_CHARACTERS = 80  # of the first pair's first turn [T8]
 CO_OCCURRING_MAX = 12  # nodes of one recall that are counted as recalled together: six found, and their neighbours
@@ -138,10 +141,31 @@ def cluster(totals: Sequence[Vector], threshold: float) -> list[list[int]]:
     return list(groups.values())
 
 
-def split(vectors: Sequence[Vector], threshold: float) -> list[list[int]]:
-    """The parts of a node's members, the largest first; none where it stays whole. [T8]"""
+def split(vectors: Sequence[Vector], threshold: float, least: int = 1) -> list[list[int]]:
+    """The parts of a node's members, the largest first; none where it stays whole. [T8]
+
+    What is in a part of fewer than `least` members goes to the nearest other part.
+    """
     groups = cluster(vectors, threshold)
-    return sorted(groups, key=len, reverse=True) if len(groups) > 1 else []
+    parts = [group for group in groups if len(group) >= least]
+    if len(parts) < 2:
+        return []
+    centroids = NodeCentroids()
+    for number, part in enumerate(parts):
+        total: Totals = np.sum([vectors[place] for place in part], axis=0, dtype=np.float64)
+        centroids.put(f"{number:08}", total)
+    for group in groups:
+        for place in group if len(group) < least else ():
+            near = centroids.nearest(vectors[place])
+            assert near is not None
+            parts[int(near.id)].append(place)
+    return sorted(parts, key=len, reverse=True)
+
+
+def absorb_cosine(thresholds: Thresholds) -> float:
+    """The cosine from which a node takes in a pair that is alone in its own: halfway between what takes a small leaf
+    into another (10.1), and a pair into a node. Not of T."""
+    return (thresholds.topic_absorb + thresholds.node_join) / 2
 
 
 def is_split_due(members: int, tried: int) -> bool:

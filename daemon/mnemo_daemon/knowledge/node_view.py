@@ -96,10 +96,21 @@ class NodeView:
             totals = {node: each.total(node) for each in self._centroids.values() for node in wanted if node in each}
         return {node: total for node, total in totals.items() if total.any()}
 
-    def nearest(self, scope: Scope, vector: Vector) -> NearNode | None:
+    def singles(self) -> list[str]:
+        """The ids of the nodes of one pair, which has a vector."""
+        with self._lock:
+            return sorted(node for node, keys in self._nodes.items() if len(keys) == 1 == self._counted.get(node))
+
+    def nearest(self, scope: Scope, vector: Vector, exclude: Collection[str] = ()) -> NearNode | None:
         """The node of one scope whose centroid is nearest."""
         with self._lock:
-            return self._centroids[scope].nearest(vector) if scope in self._centroids else None
+            found = self._centroids[scope].ranked(vector, exclude, 1) if scope in self._centroids else []
+        return next(iter(found), None)
+
+    def nearest_member(self, node: str, vector: Vector) -> float:
+        """The highest cosine of a member of a node to a unit vector; -1 where none has a vector."""
+        vectors = [member.vector for member in self.members(node) if member.vector is not None]
+        return float((np.stack(vectors).astype(np.float32) @ vector).max()) if vectors else -1.0
 
     def ranked(
         self, namespaces: Collection[str], user_id: str, vector: Vector, exclude: Collection[str], limit: int

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnemo_core.knowledge.clusters import centroids
-from mnemo_core.knowledge.topic_names import TermStatistics, telling_words
+from mnemo_core.knowledge.topic_names import Closeness, TermStatistics, telling_words
 from mnemo_core.knowledge.topic_tree import NOTHING, Inheritance, Shape, compare, grow
 from mnemo_core.similarity.thresholds import Thresholds
 from mnemo_core.text.secrets import SENSITIVE_TAG
@@ -22,15 +22,16 @@ from mnemo_daemon.indexing.vectors.centroids import Scope
 from mnemo_daemon.indexing.vectors.index_phases import ActiveIndex
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.knowledge.topic_file import Topic, TopicTree
+from mnemo_daemon.models.embedders.embedding import Embedder, EmbeddingService, Floats
 from mnemo_store.indexes.attributes import MemoryFilter
-from mnemo_store.records import STATES, Memory, embedded_text
+from mnemo_store.records import STATES, embedded_text
 from mnemo_store.store import Store
 
 CHANGES_MAX = 10  # that are worked in without a rebuild [G42],
 CHANGES_SHARE = 100  # or one in so many members, where that is more
 MOVED_MAX = 1_000  # ids that are gone and still lead somewhere
-SAMPLES = 12  # texts that a leaf is named after: those closest to its centroid
-SAMPLES_OF_GROUP = 24
+SAMPLES = 24  # texts that a topic is named after: those closest to the centroid of its leaf
+CONTRAST = 0.6  # of a phrase's cosine to all memories, which is taken from that to a topic
 GATHERED_ROWS = 4096  # vectors that are read at once
 
 Numbers = NDArray[np.int32]
@@ -48,9 +49,10 @@ class ScopeRows(NamedTuple):
 class TreeBuilder:
     """The builder. It reads indexes and memories, and changes nothing."""
 
-    def __init__(self, store: Store, views: Views) -> None:
+    def __init__(self, store: Store, views: Views, embedding: EmbeddingService) -> None:
         self._store = store
         self._views = views
+        self._embedding = embedding
 
     def rows(self, scope: Scope, serving: ActiveIndex) -> ScopeRows:
         """The active memories of the scope that have a vector."""
@@ -82,14 +84,14 @@ class TreeBuilder:
         grown = yield from grow(vectors, thresholds, NOTHING if is_fresh else shape, is_whole=is_whole)
         tree = _tree(scope, rows, grown, compare(grown, shape._replace(leaves=was_in)), former, new_ids)
         tree = _forget_names(tree, known)._replace(space=serving.embedder.space, changes=0 if is_whole else worked_in)
-        tree = yield from self._named(tree, vectors)
+        tree = yield from self._named(tree, vectors, serving.embedder)
         return self.counted(tree)
 
     def renamed(self, tree: TopicTree) -> TopicTree:
         """The tree without names that were made of memories which are none of its members, counted again. For rows
         that were taken out of it."""
         known = set(tree.numbers.tolist()) - self._sensitive(tree.numbers)
-        naming = self._named(_forget_names(tree, known), None)
+        naming = self._named(_forget_names(tree, known))
         while True:
             try:
                 next(naming)
@@ -97,17 +99,14 @@ class TreeBuilder:
                 return self.counted(end.value)
 
     def texts(self, numbers: Iterable[int]) -> list[str]:
-        """The texts of memories by their row ids, without those that are gone."""
-        return list(map(embedded_text, self._memories(numbers)))
-
-    def _memories(self, numbers: Iterable[int]) -> list[Memory]:
+        """The texts of memories by their row ids, without those that are gone or sensitive."""
         found = []
         with self._store.snapshot() as snapshot:
             for number in numbers:
                 memory_id = snapshot.id_of(number)
                 memory = snapshot.memory(memory_id) if memory_id else None
                 if memory is not None and memory.state == "active" and SENSITIVE_TAG not in memory.tags:
-                    found.append(memory)
+                    found.append(embedded_text(memory))
         return found
 
     def counted(self, tree: TopicTree) -> TopicTree:
@@ -139,13 +138,15 @@ class TreeBuilder:
         mask = self._views.attributes.uncached_mask(MemoryFilter(tags=(SENSITIVE_TAG,), states=STATES))
         return set(np.intersect1d(np.flatnonzero(mask), numbers).tolist())
 
-    def _named(self, tree: TopicTree, vectors: NDArray[np.float16] | None) -> Generator[None, None, TopicTree]:
+    def _named(
+        self, tree: TopicTree, vectors: NDArray[np.float16] | None = None, embedder: Embedder | None = None
+    ) -> Generator[None, None, TopicTree]:
         """The tree with names by words for topics that have none, of what the person said where there is any. vectors:
-        of the rows; None: not known."""
+        of the rows, by this embedder; None: not known."""
         if all(topic.name for topic in tree.topics):
             return tree
         shape, by_leaf = Shape(tree.leaves, tree.parents()), rows_by_leaf(tree.leaves)
-        hidden = self._sensitive(tree.numbers)
+        hidden, speakers = self._sensitive(tree.numbers), self._speakers(tree.numbers)
         own = frozenset(tree.numbers[self._views.attributes.is_own(tree.numbers)].tolist())
         central = {} if vectors is None else _central_rows(tree.leaves, vectors, by_leaf)
         below: dict[int, list[int]] = {}
@@ -158,17 +159,28 @@ class TreeBuilder:
             if topic.name or not leaves:
                 continue
             shares = [central.get(leaf, by_leaf[leaf]) for leaf in leaves]
-            each = SAMPLES if len(leaves) == 1 else -(-SAMPLES_OF_GROUP // len(leaves))
+            each = -(-SAMPLES // len(leaves))
             seen = [[number for number in tree.numbers[share].tolist() if number not in hidden] for share in shares]
             said = [[number for number in some if number in own] for some in seen]
             sources = tuple(itertools.chain.from_iterable(some[:each] for some in (said if any(said) else seen)))
-            memories = self._memories(sources)
-            speakers = {memory.speaker for memory in memories}
-            name = telling_words(list(map(embedded_text, memories)), look_up, len(self._views.lexical), speakers)
+            closeness = None
+            if vectors is not None and embedder is not None:
+                encode = functools.partial(self._embedding.encode_batch, embedder)
+                closeness = closeness_to(np.concatenate(shares), vectors, encode)
+            name = telling_words(
+                self.texts(sources), look_up, len(self._views.lexical), speakers, closeness,
+                taken={each.name for each in topics},
+            )  # fmt: skip
             topics[place] = msgspec.structs.replace(topic, name=name or topic.id, sources=sources, method="rule",
                                                     is_asked=False)  # fmt: skip
             yield
         return tree._replace(topics=tuple(topics))
+
+    def _speakers(self, numbers: Numbers) -> set[str]:
+        """The names of those who said something of these memories."""
+        attributes = self._views.attributes
+        codes = np.unique(attributes.values("speaker", numbers, clip=True))
+        return {attributes.name("speaker", code) for code in codes.tolist()}
 
     def _statistics(self) -> Callable[[str], TermStatistics]:
         lexical = self._views.lexical
@@ -192,6 +204,20 @@ def rows_by_leaf(leaves: NDArray[np.int32]) -> dict[int, NDArray[np.int64]]:
     order = np.argsort(leaves, kind="stable")
     places, starts = np.unique(leaves[order], return_index=True)
     return dict(zip(places.tolist(), np.split(order, starts[1:]), strict=True)) if len(places) else {}
+
+
+def closeness_to(
+    rows: NDArray[np.int64], vectors: NDArray[np.float16], encode: Callable[[Sequence[str]], list[Floats]]
+) -> Closeness:
+    """The function that compares phrases, by vectors of the same model, with these rows next to all."""
+    inside, every = (_direction(some) for some in (vectors[rows], vectors))
+
+    def compare(phrases: Sequence[str]) -> Sequence[float]:
+        found = np.stack([windows[0] for windows in encode(phrases)])
+        close: list[float] = np.nan_to_num(np.maximum(found @ (inside - CONTRAST * every), 0)).tolist()
+        return close
+
+    return compare
 
 
 def _filter(scope: Scope, now: int) -> MemoryFilter:
@@ -258,6 +284,14 @@ def _central_rows(
         sims = vectors[rows].astype(np.float32) @ units[leaf]
         found[leaf] = rows[np.lexsort((rows, -sims))]
     return found
+
+
+def _direction(vectors: NDArray[np.float16]) -> NDArray[np.float32]:
+    """The unit mean of vectors; zeros where they cancel each other out."""
+    mean = vectors.mean(axis=0, dtype=np.float32)
+    length = np.linalg.norm(mean)
+    unit: NDArray[np.float32] = mean / length if length else mean
+    return unit
 
 
 def _distinct(units: list[NDArray[np.int64]]) -> int:

@@ -22,8 +22,11 @@ from numpy.typing import NDArray
 
 from mnemo_core.ingest.policies import PolicyOf, own_policy
 from mnemo_core.knowledge.topic_nodes import (
+    ABSORBED_PART_MIN,
+    BEST_MEMBER_NODES,
     NearNode,
     Vector,
+    absorb_cosine,
     co_occurring_pairs,
     is_split_due,
     pair_vector,
@@ -121,6 +124,7 @@ class TopicNodes:
         # Until all pairs of the table are in the view, none is joined: its node may not be there yet.
         self._is_loaded = False
         self._unjoined: dict[str, None] = {}  # turns whose pairs wait for that
+        self._alone: dict[str, None] = {}  # nodes that may have one pair, which another node may take in
         store.on_commit(self._note_commit)
         store.on_row_ids_reset(self.clear_caches)
 
@@ -133,11 +137,20 @@ class TopicNodes:
             return self._is_loaded and not self._waiting and not self._is_reset
 
     def search(self, query: NodeQuery, exclude: Collection[str] = (), limit: int = 6) -> list[NearNode]:
-        """The nodes whose centroids are nearest to the query, the nearest first."""
+        """The nodes whose centroids are nearest to the query, the nearest first; where nodes take in pairs, those of
+        them that have the nearest members."""
         view = self._view
         if view.space != query.space:
             return []
-        return view.ranked(query.namespaces, query.user_id, query.vector, exclude, limit)
+        if not self.takes_in(query):
+            return view.ranked(query.namespaces, query.user_id, query.vector, exclude, limit)
+        found = view.ranked(query.namespaces, query.user_id, query.vector, exclude, BEST_MEMBER_NODES * limit)
+        nearest = {near.id: view.nearest_member(near.id, query.vector) for near in found}
+        return sorted(found, key=lambda near: (-nearest[near.id], near.id))[:limit]
+
+    def takes_in(self, query: NodeQuery) -> bool:
+        """Return whether nodes in the scope of a query take in pairs that are alone, and so hold what is less alike."""
+        return all(self._policy(name).absorbs_pairs for name in query.namespaces or ("default",))
 
     def neighbours(self, snapshot: Snapshot, query: NodeQuery, nodes: Collection[str]) -> list[NearNode]:
         """The nodes that were recalled together with any of these, which are not among them; the nearest first."""
@@ -181,7 +194,7 @@ class TopicNodes:
         """Return whether pairs are to be read or joined, or recalls to be written down."""
         embedder = self._embedder()
         is_other_model = (embedder.space if embedder else "") != self._view.space
-        return is_other_model or not self.is_complete or self._are_recalls_due()
+        return is_other_model or not self.is_complete or bool(self._alone) or self._are_recalls_due()
 
     def run_slice(self) -> bool:
         """Read and join some pairs, and write down recalls; return whether there is more."""
@@ -197,16 +210,18 @@ class TopicNodes:
             self._embed(keys, embedder)
             with self.changing:
                 self._join(keys, embedder)
+                if self.is_complete:
+                    self._absorb()
         except BaseException:
             self.clear_caches()  # the view may be ahead of the store
             raise
         if not self._is_loaded and self._read_to is None and not self._waiting:
             self._drop_orphans()
             self._look_at(self._unjoined)
-            self._is_loaded, self._unjoined = True, {}
+            self._is_loaded, self._unjoined, self._alone = True, {}, dict.fromkeys(self._view.singles())
         if self._are_recalls_due():
             self.write_recalls()
-        return not self.is_complete
+        return not self.is_complete or bool(self._alone)
 
     def write_recalls(self) -> None:
         """Write down which nodes were recalled together. A failure loses no more than a count."""
@@ -248,6 +263,7 @@ class TopicNodes:
             self._thresholds = self._calibrated.of(embedder) if embedder is not None else SOURCE
             self._waiting, self._read_to, self._is_reset = {}, b"", False
             self._failed, self._tried, self._unjoined, self._is_loaded = set(), {}, {}, False
+            self._alone = {}
 
     def _read_more(self) -> None:
         """Note the next pairs of the table as waiting."""
@@ -330,14 +346,36 @@ class TopicNodes:
             self._split(node, scope, assigned, new)
         self.assign(assigned, new)
         self.drop_nodes(node for node in left if node not in view)
+        self._alone.update(dict.fromkeys(new))
+
+    def _absorb(self) -> None:
+        """Give some pairs that are alone in their nodes to the nearest nodes, where these are near enough."""
+        view, assigned, new, left = self._view, dict[PairKey, str](), dict[str, NewNode](), list[str]()
+        for node in list(self._alone)[:PAIRS_PER_SLICE]:
+            del self._alone[node]
+            members = view.members(node)
+            if len(members) != 1 or members[0].vector is None:
+                continue
+            pair, namespace = members[0], members[0].scope.namespace
+            near = (
+                view.nearest(pair.scope, members[0].vector, (node,)) if self._policy(namespace).absorbs_pairs else None
+            )
+            if near is not None and near.similarity >= absorb_cosine(self.thresholds(namespace)):
+                view.put(pair._replace(node=near.id))
+                assigned[pair.key] = near.id
+                left.append(node)
+                self._split(near.id, pair.scope, assigned, new)
+        self.assign(assigned, new)
+        self.drop_nodes(left)
 
     def _split(self, node: str, scope: Scope, assigned: dict[PairKey, str], new: dict[str, NewNode]) -> None:
         """Split a node that has grown too large; its largest part keeps its id."""
         if not self._is_loaded or not is_split_due(self._view.counted(node), self._tried.get(node, 0)):
             return
         members = [each for each in self._view.members(node) if each.vector is not None]
+        least = ABSORBED_PART_MIN if self._policy(scope.namespace).absorbs_pairs else 1
         vectors = [each.vector for each in members if each.vector is not None]
-        parts = split(vectors, self.thresholds(scope.namespace).node_split)
+        parts = split(vectors, self.thresholds(scope.namespace).node_split, least)
         if not parts:
             self._tried[node] = len(members)
         for part in parts[1:]:

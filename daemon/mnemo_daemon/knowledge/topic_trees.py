@@ -89,7 +89,7 @@ class TopicTrees:
         self._quiet_seconds = quiet_seconds
         self._folder = store.folder / "views"
         self._thresholds = ModelThresholds(embedding)
-        self._builder = TreeBuilder(store, views)
+        self._builder = TreeBuilder(store, views, embedding)
         self._trees: dict[Scope, TopicTree] = {}  # replaced as a whole
         self._lock = threading.Lock()  # publishing and erasure
         self._round = 0  # raised by an erasure: what was begun before is not published

@@ -15,6 +15,7 @@ from mnemo_core.knowledge.topic_nodes import MEMBERS_MAX
 from mnemo_core.sessions import tiered_recall
 from mnemo_core.sessions.hot_buffer import HotItem
 from mnemo_core.sessions.tiered_recall import (
+    MEMBERS_PER_NODE,
     RING_SHOWN,
     RankedItem,
     TieredItem,
@@ -221,7 +222,8 @@ class _SessionTiers:
         return found
 
     def nodes(self, most: int, exclude: Collection[str]) -> Sequence[TopicMatch]:
-        found = self._nodes.search(self._query, exclude, most)
+        # Of a node that takes in pairs more may be near than what is hot.
+        found = self._nodes.search(self._query, () if self._nodes.takes_in(self._query) else exclude, most)
         self._timer.mark("nodes")
         return [TopicMatch(each.id, each.similarity) for each in found]
 
@@ -231,13 +233,17 @@ class _SessionTiers:
         return [TopicMatch(each.id, each.similarity, is_neighbour=True) for each in found]
 
     def members(self, node: TopicMatch) -> Sequence[TieredItem]:
-        """The nearest, no more than a node has that is not yet to be split."""
+        """The nearest: no more than a node has that is not yet to be split, and of one that takes in pairs no more than
+        are wanted, whatever their age."""
+        most = MEMBERS_PER_NODE if self._nodes.takes_in(self._query) else MEMBERS_MAX
         vectors = [(each, each.vector.astype(np.float32)) for each in self._nodes.members(node.id)
                    if each.vector is not None]  # fmt: skip
         near = sorted(((float(vector @ self._vector), each) for each, vector in vectors), key=lambda one: -one[0])
-        found = [
-            self._reader.item(tuple(dict.fromkeys(each.key)), similarity, node.id, each.digest)
-            for similarity, each in near[:MEMBERS_MAX]
-        ]
+        found: list[TieredItem] = []
+        for similarity, each in near[:MEMBERS_MAX]:
+            item = self._reader.item(tuple(dict.fromkeys(each.key)), similarity, node.id, each.digest)
+            found += [item] if item is not None else []
+            if sum(not item.is_superseded for item in found) == most:
+                break
         self._timer.mark("members")
-        return [item for item in found if item is not None]
+        return found
