@@ -22,6 +22,7 @@ from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.ingest.extraction import StatementExtraction
 from mnemo_daemon.ingest.fact_backfill import FactBackfill
 from mnemo_daemon.ingest.ingest_pipeline import IngestPipeline
+from mnemo_daemon.ingest.insert_merger import InsertMerger
 from mnemo_daemon.ingest.neighbour_search import NeighbourSearch
 from mnemo_daemon.ingest.scoring_backfill import ScoringBackfill
 from mnemo_daemon.knowledge.fact_service import FactService
@@ -90,6 +91,7 @@ class Services:
     assisted_recall: AssistedRecall
     asked_questions: AskedQuestions
     usage_recorder: UsageRecorder
+    insert_merger: InsertMerger
     topic_nodes: TopicNodes
     topic_graph: TopicGraph
     facts: FactService
@@ -202,6 +204,7 @@ class Services:
             store, self.views, self.indexing, self.embedding, self.llm_tasks, self.disk, policy=profile_of
         )
         self.extraction = StatementExtraction(store, self.views, self.memories, self.ingest, self.llm_tasks)
+        self.insert_merger = InsertMerger(self.ingest.merged, self.memories, self.llm_tasks, self.closing.is_set)
         self.topic_nodes = TopicNodes(store, self.indexing, self.embedding, profile_of)
         self.topic_graph = TopicGraph(store, self.topic_nodes, self.llm_tasks)
         self._open_sessions()

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from mnemo_client.client import Client
 from mnemo_client.protocol.memories import NewMemory
 from mnemo_client.protocol.retrieval import RecalledMemory
-from mnemo_core.llm.questions.question_answer import best_sentence, quoted_text
+from mnemo_core.llm.questions.question_answer import best_sentence, quote_answer, quoted_text, unmet_by_sources
+from mnemo_core.llm.tasks import RecalledSource, TaskInputs
 from mnemo_core.retrieval.answer_judge import CLIPPED, HITS_MAX, AnswerCandidate, AnswerJudge, answer_features
 from mnemo_daemon.retrieval.question_answering import ANSWER_WEIGHTS
 from tests import recall_sets
@@ -54,6 +55,7 @@ class JudgedQuestion(NamedTuple):
     features: Mapping[str, float]
     is_right: bool
     has_answer: bool
+    is_met: bool  # what is quoted has the specifics of the question
 
 
 def lives() -> dict[str, tuple[Path, Path]]:
@@ -76,7 +78,11 @@ def judged(
     candidates = [AnswerCandidate(hit.content, quote_of(hit, question), hit.score, bool(hit.speaker)) for hit in hits]
     if candidates:
         features = answer_features(question, candidates)
-        yield JudgedQuestion(source, features, has_answer and is_right(hits[0], candidates[0].quote), has_answer)
+        recalled = tuple(RecalledSource("", each.quote, each.score, is_spoken=each.is_spoken) for each in candidates)
+        inputs = TaskInputs(tuple(each.text for each in candidates), question, recalled)
+        is_met = not unmet_by_sources(quote_answer(inputs), inputs)
+        is_right_one = has_answer and is_right(hits[0], candidates[0].quote)
+        yield JudgedQuestion(source, features, is_right_one, has_answer, is_met)
 
 
 def judged_life(client: Client, life: str, asked: Sequence[Mapping[str, Any]]) -> Iterator[JudgedQuestion]:
@@ -186,11 +192,13 @@ def main() -> None:
     for kind, is_of in KINDS.items():
         some = [(each, judges[each.source].chance_of(each.features)) for each in questions if is_of(each.source)]
         rows = {}
-        for bar in (0.0, 0.2, BAR, 0.4, 0.5):
-            shown = [each for each, chance in some if chance >= bar]
+        bars = [(bar, needs_specifics) for bar in (0.0, 0.2, BAR, 0.4, 0.5) for needs_specifics in (False, True)]
+        for bar, needs_specifics in bars:
+            shown = [each for each, chance in some if chance >= bar and (each.is_met or not needs_specifics)]
             right = sum(each.is_right for each in shown)
             wrong = sum(each.has_answer for each in shown) - right
-            rows[f"chance {bar:.2f} and more"] = [str(right), str(wrong), str(len(shown) - right - wrong)]
+            title = f"chance {bar:.2f} and more{', specifics met' if needs_specifics else ''}"
+            rows[title] = [str(right), str(wrong), str(len(shown) - right - wrong)]
         answered = sum(each.has_answer for each, _ in some)
         show(f"{kind}: {len(some)} questions, {answered} with an answer", ("right", "wrong", "made up"), rows)
     if options.write:

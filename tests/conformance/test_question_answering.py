@@ -88,6 +88,14 @@ def test_what_the_cited_memory_does_not_say_is_not_answered(text: str, model_of:
         ("Where is the key?", "words", 0.14, KEY),  # whose scores are no chances: all words are there
         ("Who has a boat?", "cosine", 0.14, KEY),  # who chooses a ranker gets what it finds
         ("Where is the key?", "auto", 0.5, KEY),
+        (
+            "Where is the key of Otto?",
+            "auto",
+            0.9,
+            f"I don't know. The closest memory says: {KEY}",
+        ),  # it may be anybody's
+        ("Where is the key of Otto?", "words", 0.9, f"I don't know. The closest memory says: {KEY}"),
+        ("Where is the key of Otto?", "cosine", 0.9, KEY),
     ],
 )
 def test_nothing_is_quoted_that_is_unlikely_to_answer(

@@ -113,6 +113,7 @@ RUNS: dict[str, Callable[[str], object]] = {
     "pair_features.pair_features": lambda text: pair_features.pair_features(OTHER, text, None),
     "change_judge.word_features": lambda text: [*change_judge.word_features(OTHER, text)],
     "statement_reading.matched": lambda text: statement_reading.matched(text, text.split()),
+    "statement_reading.unmet_specific": lambda text: statement_reading.unmet_specific(text, [OTHER, text[1:]], OTHER),
     "answer_judge.answer_features": lambda text: answer_judge.answer_features(
         text, [answer_judge.AnswerCandidate(text, text, 0.5)]
     ),

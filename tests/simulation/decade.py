@@ -211,7 +211,7 @@ def _place(memory: Memory) -> str:
     return memory.layer if memory.state == "active" else f"{memory.layer} {memory.state}"
 
 
-class _SameThread(ThreadPoolExecutor):
+class SameThread(ThreadPoolExecutor):
     """Does what is asked of it at once, so that one seed is one life."""
 
     def submit(self, fn: Any, /, *arguments: Any, **named: Any) -> "Future[Any]":
@@ -266,7 +266,7 @@ class DecadeWorld(World):
     def open(self) -> None:
         super().open()
         assert self.daemon is not None
-        self.daemon.consolidation._thread = _SameThread()
+        self.daemon.consolidation._thread = SameThread()
 
     def settle_watch(self) -> None:
         """Have the watch know what became of the writes during which the process ended."""

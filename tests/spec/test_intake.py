@@ -224,9 +224,14 @@ def test_G6_where_the_texts_differ_the_longer_one_stays() -> None:
     longer = write_plan.merge_into_neighbour(item, MemoryShelf(sample_memory(1, "Tea.")), {})
     assert longer is not None
     assert (longer.memory.content, longer.memory.version) == ("Tea at five.", 2)
+    assert longer.merged_texts == ("Tea.", "Tea at five.")  # of which a model may write one
     shorter = write_plan.merge_into_neighbour(item, MemoryShelf(sample_memory(1, "Tea at five, in the garden.")), {})
     assert shorter is not None
     assert shorter.memory.version == 1
+    assert shorter.merged_texts == ("Tea at five, in the garden.", "Tea at five.")
+    pinned = write_plan.merge_into_neighbour(item, MemoryShelf(sample_memory(1, "Tea.", pinned=True)), {})
+    assert pinned is not None
+    assert (pinned.memory.version, pinned.merged_texts) == (1, ())
 
 
 @pytest.mark.parametrize(("earlier", "later", "expected"), [("user", "agent", "agent"), ("import", "user", "import")])

@@ -11,6 +11,7 @@ from mnemo_core.llm.questions.question_answer import (
     QuestionAnswer,
     is_quotable,
     quote_answer,
+    unmet_by_sources,
     validate_answer,
 )
 from mnemo_core.llm.registry import TASKS
@@ -192,6 +193,30 @@ def test_a_quoted_answer_has_at_most_three_sentences_and_none_twice() -> None:
 def test_without_a_recall_the_sentence_with_most_words_of_the_question_is_quoted() -> None:
     answer = quote_answer(TaskInputs(MEMORIES[:1], "Who works at a zoo?"))
     assert [(sentence.text, sentence.sources) for sentence in answer.sentences] == [(WORKS, (1,))]
+
+
+LIMITS = ("The retry limit of queue B is 5.", "Otto's boat has a berth at pier C.")
+
+
+@pytest.mark.parametrize(
+    ("question", "sentence", "recalled", "unmet"),
+    [
+        ("What is the retry limit of queue A?", "The retry limit is 5.", RecalledSource(), "queu a"),
+        ("What is the retry limit of queue B?", "The retry limit is 5.", RecalledSource(), ""),
+        ("What is the retry limit of Heron?", "The retry limit is 5.", RecalledSource(), "hero"),
+        ("What is the retry limit of Heron?", "The retry limit is 5.", RecalledSource(about="Heron, our queues"), ""),
+        ("What is the retry limit of Heron?", "The retry limit is 5.", RecalledSource(is_spoken=True), ""),
+        ("What is the retry limit on Mondays?", "The retry limit is 5.", RecalledSource(), ""),  # left to the judge
+        ("Wie hoch ist das Limit der Warteschlange?", "5.", RecalledSource(), ""),  # every noun has a capital
+    ],
+)
+def test_an_answer_rests_on_what_names_the_specifics_of_the_question(
+    question: str, sentence: str, recalled: RecalledSource, unmet: str
+) -> None:
+    inputs = TaskInputs(LIMITS, question, (recalled, RecalledSource()))
+    answer = QuestionAnswer((AnswerSentence(sentence, (1,)),))
+    assert unmet_by_sources(answer, inputs) == unmet
+    assert (f"asks about {unmet!r}" in validate_answer(answer, inputs)) == bool(unmet)
 
 
 def test_the_speaker_and_the_date_of_a_memory_support_an_answer_and_stand_quoted_in_the_prompt() -> None:

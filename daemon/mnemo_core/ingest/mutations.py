@@ -90,7 +90,8 @@ class MemoryRelation(NamedTuple):
 class Decision(NamedTuple):
     """Outcome of a write, as reported to its caller.
 
-    `relations` link to similar memories; `reason` says why it was discarded.
+    `relations` link to similar memories; `reason` says why it was discarded; `merged_texts` are the earlier and the new
+    text where only the longer one was kept.
     """
 
     outcome: Outcome
@@ -98,6 +99,7 @@ class Decision(NamedTuple):
     changes: tuple[Change, ...]
     relations: tuple[MemoryRelation, ...] = ()
     reason: str = ""
+    merged_texts: tuple[str, ...] = ()
 
 
 def store_new(draft: Draft, memory_id: str, now: int, epoch: int) -> Decision:

@@ -374,7 +374,8 @@ def relate(
 
 def merge_into_neighbour(item: IngestItem, store: WriteSnapshot, made: Mapping[str, str]) -> Decision | None:
     """Merge into a similar memory by source G's rules: the item is not stored; the earlier memory is reinforced, and
-    takes the longer text. None where no neighbour qualifies any more."""
+    takes the longer text, until a language model has written one of both (`InsertMerger`). None where no neighbour
+    qualifies any more."""
     for found in item.relations:
         earlier = _as_compared(found, store, made)
         if earlier is None:
@@ -382,12 +383,14 @@ def merge_into_neighbour(item: IngestItem, store: WriteSnapshot, made: Mapping[s
         usage = mutations.count_repetition(present_usage(earlier, store), store.now)
         strength = min(1.0, usage.strength + item.policy.reinforcement)
         changes: list[Change] = [PutUsage(data=msgspec.structs.replace(usage, strength=strength))]
-        is_longer = len(item.draft.content) > len(earlier.content)
-        if item.takes_text and is_longer and not earlier.managed and not earlier.pinned:
-            fields = {"content": item.draft.content, "trust": item.draft.trust}
-            earlier = mutations.new_version(earlier, store.now, fields)
-            changes.append(PutMemory(data=earlier))
-        return Decision("merged", earlier, tuple(changes), (found._replace(id=earlier.id),))
+        texts: tuple[str, ...] = ()
+        if item.takes_text and not earlier.managed and not earlier.pinned:
+            texts = (earlier.content, item.draft.content)
+            if len(texts[1]) > len(texts[0]):
+                fields = {"content": item.draft.content, "trust": item.draft.trust}
+                earlier = mutations.new_version(earlier, store.now, fields)
+                changes.append(PutMemory(data=earlier))
+        return Decision("merged", earlier, tuple(changes), (found._replace(id=earlier.id),), merged_texts=texts)
     return None
 
 

@@ -7,6 +7,8 @@ from typing import Final, NamedTuple
 from mnemo_core.text import lexicon
 from mnemo_core.text.canonical import canonical_form
 from mnemo_core.text.characters import UNSPACED_CHARACTER
+from mnemo_core.text.dates.date_words import MONTH_NUMBERS, WEEKDAY_NUMBERS
+from mnemo_core.text.languages import identify_language, words_of
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.segmentation import sentences
 from mnemo_core.text.text_cache import TextCache
@@ -86,6 +88,10 @@ def stem(word: str) -> str:
     return word
 
 
+_DAYS = (*MONTH_NUMBERS, *WEEKDAY_NUMBERS, *(f"{day}s" for day in WEEKDAY_NUMBERS))
+_NO_NAMES = frozenset(map(stem, (*_KIN, *_DAYS)))
+
+
 def matched(word: str, others: Sequence[str]) -> float:
     """1.0 where the word is among the others; 0.7 where one of them is a form of it or a compound with it."""
     if word in others:
@@ -107,6 +113,32 @@ def has_same_values(one: StatementWords, other: StatementWords) -> bool:
     return all(
         name in (*than.content, *than.names) for this, than in ((one, other), (other, one)) for name in this.names
     )
+
+
+def unmet_specific(question: str, texts: Sequence[str], context: str | None = "") -> str:
+    """The first specific of a question that none of the texts has: a name, or a thing by its number or letter where a
+    text tells of another one ("queue A" and "queue B"). "" where they have all.
+
+    context: words that count as those of the texts, such as a title; None where names may be known from elsewhere, as
+    in talk. Other words of a question are often met by words that share no letter with them ("How old am I?", "I'm
+    41"), and are left to the judge of answers. So are names of days and relatives, abbreviations, and all names of
+    German, where every noun has a capital.
+    """
+    asked, read = read_statement(question), [read_statement(text) for text in texts]
+    told = {pair for text in read for pair in text.designators}
+    things, plain = {thing for thing, _ in told}, {word for text in read for word in text.plain}
+    for thing, value in sorted(asked.designators - told):
+        is_written = value.isdecimal() or f" {value.upper()}" in question
+        if thing in things and is_written and value != "i" and (value not in plain or not value.isdecimal()):
+            return f"{thing} {value}"
+    if context is None:
+        return ""
+    known = [stem(word.lower()) for text in (*texts, context) for word in _WORD.findall(text.replace("’", "'"))]
+    names = [name for name in asked.names if name not in _NO_NAMES and name.upper() not in question]
+    unmet = next((name for name in names if not matched(name, known)), "")
+    if unmet and identify_language(words_of(question).union(*map(words_of, texts))) == "de":
+        return ""
+    return unmet
 
 
 def _read(text: str) -> StatementWords:

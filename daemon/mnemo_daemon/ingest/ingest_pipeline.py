@@ -11,6 +11,7 @@ import asyncio
 import logging
 import math
 import threading
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
@@ -56,6 +57,7 @@ SLICES_AHEAD = 8  # write turns that are waiting for the disk
 WORDS_KNOWN_MIN = 200  # memories from which on the word index can tell what is rare
 RARE_WORDS_KEPT = 50_000
 RARE_WORD_CHARS_MAX = 40  # longer ones hardly occur twice
+MERGED_MAX = 100  # results; beyond it, of the oldest only the longer text stays
 
 log = logging.getLogger("mnemo.intake")
 
@@ -148,6 +150,7 @@ class IngestPipeline:
         self._shown = HandoutLog()
         self.shown_since = store.now()  # ms; what was said before then repeats nothing that was shown
         self._rarities: tuple[int, dict[str, float]] = (0, {})
+        self.merged = deque[IngestResult](maxlen=MERGED_MAX)  # texts of which a language model may write one
 
     def close(self) -> None:
         """End the threads; the embedding service ends what is being embedded."""
@@ -173,6 +176,7 @@ class IngestPipeline:
     def clear_caches(self) -> None:
         """Forget the texts that were shown and ingested."""
         self.neighbours.clear_caches()
+        self.merged.clear()
         with self._lock:
             self._shown, self._rarities = HandoutLog(), (0, {})
 
@@ -425,6 +429,8 @@ class IngestPipeline:
             decision = each.outcome
             if isinstance(decision, Decision) and decision.outcome in ("stored", "repeats"):
                 self.neighbours.record_written(decision.memory, each.rows, embedding.serving.embedder.space)
+            elif isinstance(decision, Decision) and decision.merged_texts:
+                self.merged.append(IngestResult(each.submission, each.item, decision))
 
 
 def _take_vectors(embedding: _PendingVectors | None, contexts: Sequence[_IngestContext]) -> None:

@@ -14,7 +14,9 @@ from mnemo_core.llm.questions.question_answer import (
     AnswerSentence,
     best_sentence,
     is_quotable,
+    quote_answer,
     quoted_text,
+    unmet_by_sources,
     validate_answer,
     whole_sentences,
 )
@@ -148,22 +150,21 @@ def _unlikely(inputs: TaskInputs, read: Sequence[Hit], ranker: Ranker) -> Answer
 
     The judge of answers decides by the scores of `auto`. Those of `words`, which ranks where there are no vectors, are
     no chances: a memory with half of the words of the question answers it then. Where nothing has a score, it has to
-    have all of them. Who chooses another ranker gets its first hits.
+    have all of them. Ranked by either, what is quoted has to have every specific of the question. Who chooses another
+    ranker gets its first hits.
     """
     order = sorted(range(len(read)), key=lambda place: -inputs.recalled[place].score)
     candidates = [
-        AnswerCandidate(
-            source, known.quote or best_sentence(source, inputs.question), known.score, bool(memory.speaker)
-        )
-        for source, known, memory in (
-            (inputs.sources[place], inputs.recalled[place], read[place].details.memory) for place in order
-        )
+        AnswerCandidate(source, known.quote or best_sentence(source, inputs.question), known.score, known.is_spoken)
+        for source, known in ((inputs.sources[place], inputs.recalled[place]) for place in order)
     ]
     score = candidates[0].score
     is_close = score >= CLOSEST_SCORE_MIN if ranker == "auto" else score > 0
     if inputs.earlier and is_close:  # the words that a follow-up took over tell what it is about, and answer nothing
         return None
-    if ranker == "words" or not score:
+    if ranker in ("auto", "words") and unmet_by_sources(quote_answer(inputs), inputs):
+        is_answered = False
+    elif ranker == "words" or not score:
         is_answered = is_quotable(inputs, KNOWN_SHARE_MIN if ranker == "words" and score else 1.0)
     else:
         is_answered = ranker != "auto" or (is_close and _answer_judge().answers(inputs.question, candidates))
@@ -206,8 +207,8 @@ def source_text(hit: Hit) -> str:
 
 
 def recalled_source(hit: Hit, question: str) -> RecalledSource:
-    """The speaker and date of a hit, what is quoted of it, and its score; what is or may be an older value answers
-    nothing. question: "" of a follow-up, of which one sentence is quoted."""
+    """The speaker and date of a hit, what is quoted of it, its score, and what it is about; what is or may be an older
+    value answers nothing. question: "" of a follow-up, of which one sentence is quoted."""
     memory = hit.details.memory
     parts = [memory.speaker] if memory.speaker else []
     if memory.note is None or memory.note.dated:
@@ -219,4 +220,6 @@ def recalled_source(hit: Hit, question: str) -> RecalledSource:
     if memory.note is None and question:
         quote = quoted_text(unwrap(memory.content), quote, question)
     score = 0.0 if hit.was or hit.perhaps_was else hit.score
-    return RecalledSource(", ".join(parts), quote, score, hit.was)
+    about = [memory.namespace, *memory.tags, *((memory.note.title, *memory.note.headings) if memory.note else ())]
+    about += [memory.content] if len(memory.content) > SOURCE_CHARACTERS else []
+    return RecalledSource(", ".join(parts), quote, score, hit.was, bool(memory.speaker), " ".join(about))

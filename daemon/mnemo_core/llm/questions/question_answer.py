@@ -10,6 +10,7 @@ from mnemo_core.llm.grounding import rejection_of
 from mnemo_core.llm.tasks import LlmTask, Probe, RecalledSource, TaskInputs
 from mnemo_core.text.query_features import asks_for_past
 from mnemo_core.text.segmentation import sentences
+from mnemo_core.text.statement_reading import unmet_specific
 
 SOURCES_MAX = 8
 SENTENCES_MAX = 3
@@ -40,7 +41,8 @@ def validate_answer(answer: QuestionAnswer, inputs: TaskInputs) -> str:
 
     Each sentence is grounded in the sources that it names, and has no content word but theirs and the question's: that
     the key is "under the mattress" has no specific that could be checked, and would be as wrong as a wrong number. What
-    is no longer true supports a sentence only where the question asks for the past.
+    is no longer true supports a sentence only where the question asks for the past. Where no source named has a
+    specific of the question, it answers another question.
     """
     wanted = word_stems(inputs.question)
     is_of_past = asks_for_past(inputs.question)
@@ -77,6 +79,8 @@ def validate_answer(answer: QuestionAnswer, inputs: TaskInputs) -> str:
         for word in sorted(content_words(sentence.text)):
             if word[:STEM_LETTERS] not in stems:
                 return f"the word {word!r} is in none of the sources"
+    if answer.sentences and (unmet := unmet_by_sources(answer, inputs)):
+        return f"the question asks about {unmet!r}, of which the sources named say nothing"
     if answer.sentences and not _bears_on_question(answer, inputs):
         return "it rests on sentences without a word of the question, and a source has others"
     return ""
@@ -88,6 +92,16 @@ def whole_sentences(text: str) -> QuestionAnswer:
         return msgspec.json.decode(text[: text.rfind("}") + 1] + "]}", type=QuestionAnswer)
     except msgspec.DecodeError:
         return QuestionAnswer(())
+
+
+def unmet_by_sources(answer: QuestionAnswer, inputs: TaskInputs) -> str:
+    """The first specific of the question that no source named by an answer has, nor what is known about it; "" where
+    they have all. A follow-up takes its specifics from the question before it, and has none of its own."""
+    places = sorted({number - 1 for sentence in answer.sentences for number in sentence.sources})
+    known = [inputs.recalled[place] for place in places if inputs.recalled]
+    is_spoken = any(each.is_spoken for each in known)
+    context = None if is_spoken else " ".join(part for each in known for part in (each.origin, each.about))
+    return unmet_specific(inputs.question, [inputs.sources[place] for place in places], context)
 
 
 def _bears_on_question(answer: QuestionAnswer, inputs: TaskInputs) -> bool:
