@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from mnemo_core.lifecycle.consolidation import buffer, steps
+from mnemo_core.lifecycle.consolidation.core_admission import UNUSED_CATEGORIES
 from mnemo_core.llm.judging.gate import GateAnswer
 from mnemo_core.llm.judging.memory_cues import CoreCategory, cues_of
 from mnemo_core.llm.judging.triage import TriageAnswer, Verdict
@@ -81,7 +82,8 @@ def check(before: Memory, after: Memory, usage: Usage) -> None:
         cues = cues_of(TaskInputs((before.content,), facts=(facts,)))
         assert cues.weak
         assert not cues.barred
-        assert usage.access_count + 2.5 * usage.repetition_count > 0
+        speaks_for_itself = before.trust == "user" and before.turn is None and cues.strong in UNUSED_CATEGORIES
+        assert usage.access_count + 2.5 * usage.repetition_count > 0 or speaks_for_itself
         assert before.source != "session"
     if after.state != before.state:
         assert (before.layer, after.state) == ("buffer", "archived")

@@ -31,7 +31,7 @@ from mnemo_store.store import Store
 CONTEXT_CANDIDATES_MAX = 60  # best candidates that a context is chosen from
 # Scores of the learned ranker. Of 80 prompts of two made months that nothing bears on 71 get nothing (42 without), of
 # the 59 memories that belong in the other contexts and are found 52 stay. [tests.bench.bench_month]
-RELEVANT_BEST_MIN, RELEVANT_MIN, RELEVANT_SHARE = 0.25, 0.05, 0.1
+RELEVANT_BEST_MIN, RELEVANT_MIN, RELEVANT_SHARE = 0.2, 0.07, 0.12
 _PASSING = [ROLES.index(role) for role in PASSING]
 ROWS_CHARS = (
     768,
