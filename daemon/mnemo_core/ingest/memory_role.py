@@ -42,12 +42,11 @@ class FoundRole(NamedTuple):
     probability: float
 
 
-def read_role(text: str, vector: NDArray[np.float32] | None = None, *, is_reply: bool = True) -> FoundRole:
-    """The role of a text. vector: its unit vector (384,) of the default model; None where there is none. is_reply:
-    whether an assistant may have said it, whose replies alone are answers."""
+def read_role(text: str, vector: NDArray[np.float32] | None = None) -> FoundRole:
+    """The role of a text that no assistant said, whose replies alone are answers. vector: its unit vector (384,) of the
+    default model; None where there is none."""
     scores = _words.scores(text) + role_signs(text, vector) @ _sign_weights()
-    if not is_reply:
-        scores[ROLES.index("answer")] = -np.inf
+    scores[ROLES.index("answer")] = -np.inf
     odds = np.exp(scores - scores.max())
     best = int(np.argmax(odds))
     return FoundRole(ROLES[best], float(odds[best] / odds.sum()))

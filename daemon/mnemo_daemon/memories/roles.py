@@ -91,7 +91,9 @@ class RoleReader:
 
 
 def _role_of(memory: Memory, vector: NDArray[np.float32] | None) -> MemoryRole:
-    found = read_role(memory.content, vector, is_reply=memory.turn is not None and memory.turn.role == "agent")
+    if memory.turn is not None and memory.turn.role == "agent":
+        return "answer"
+    found = read_role(memory.content, vector)
     if found.name in PASSING:
         return found.name if found.probability >= PASSING_MIN and len(memory.content) <= STATEMENT_CHARS_MAX else "fact"
     is_sure = memory.turn is None or found.name in _OPEN_TO_TURNS or found.probability >= TURN_MIN
