@@ -6,6 +6,7 @@ and a restart or a crash loses none.
 
 import functools
 import itertools
+import logging
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -33,6 +34,8 @@ MOVED_MAX = 1_000  # ids that are gone and still lead somewhere
 SAMPLES = 24  # texts that a topic is named after: those closest to the centroid of its leaf
 CONTRAST = 0.6  # of a phrase's cosine to all memories, which is taken from that to a topic
 GATHERED_ROWS = 4096  # vectors that are read at once
+
+log = logging.getLogger("mnemo.topics")
 
 Numbers = NDArray[np.int32]
 
@@ -209,13 +212,18 @@ def rows_by_leaf(leaves: NDArray[np.int32]) -> dict[int, NDArray[np.int64]]:
 def closeness_to(
     rows: NDArray[np.int64], vectors: NDArray[np.float16], encode: Callable[[Sequence[str]], list[Floats]]
 ) -> Closeness:
-    """The function that compares phrases, by vectors of the same model, with these rows next to all."""
+    """The function that compares phrases, by vectors of the same model, with these rows next to all. Where the model
+    fails all are equally close."""
     inside, every = (_direction(some) for some in (vectors[rows], vectors))
 
     def compare(phrases: Sequence[str]) -> Sequence[float]:
-        found = np.stack([windows[0] for windows in encode(phrases)])
-        close: list[float] = np.nan_to_num(np.maximum(found @ (inside - CONTRAST * every), 0)).tolist()
-        return close
+        try:
+            found = np.stack([windows[0] for windows in encode(phrases)])
+        except RuntimeError as error:  # onnxruntime's
+            log.warning("topics are named without vectors: %s", error)
+            return [1.0] * len(phrases)
+        close: list[float] = np.maximum(found @ (inside - CONTRAST * every), 0).tolist()
+        return close if np.isfinite(found).all() else [1.0] * len(phrases)
 
     return compare
 
