@@ -17,6 +17,7 @@ import pytest
 from mnemo_client.paths import models_folder
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue, find_known
 from tests.canned import CannedDaemon, CannedPerson
+from tests.grounds import wait_until
 from tests.protocol_page import page_examples
 from tests.samples import quick_folder
 from tests.transcripts import ReplayServer, TranscriptExchange, recorded, write_transcripts
@@ -55,7 +56,12 @@ def short_folder() -> Iterator[Path]:
     """An empty folder on a disk, with a short path: the system takes no long ones for sockets."""
     folder = Path(tempfile.mkdtemp(prefix="m"))
     yield folder
-    shutil.rmtree(folder)
+
+    def is_removed() -> bool:
+        shutil.rmtree(folder, ignore_errors=True)
+        return not folder.exists()
+
+    wait_until(is_removed)  # a process that a hook has left behind may still write
 
 
 @pytest.fixture
