@@ -147,3 +147,15 @@ def test_only_statements_of_an_end_or_a_move_replace_earlier_ones() -> None:
     assert len(right) == 31
     assert [pair for pair in PAIRS if replaces(pair) and not pair["updates"]] == []
     assert sum(map(replaces, right)) >= 27
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "is_update"),
+    [
+        ("Pond: send the risk assessment to the school.", "Pond: get a price for the coir rolls.", False),
+        ("Studio: order new towels.", "Studio: call the landlord about the heating.", False),
+        ("Pond: frozen solid.", "Pond: half full again.", True),
+    ],
+)
+def test_a_step_of_a_project_replaces_no_other_step(old: str, new: str, is_update: bool) -> None:
+    assert (find_update(extract_claims(new), extract_claims(old)) is not None) == is_update

@@ -31,6 +31,7 @@ from mnemo_core.text.dates.date_words import MONTHS
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.lexicon import alternation, listed
 from mnemo_core.text.segmentation import sentences
+from mnemo_core.text.syntax.english import is_base
 from mnemo_core.text.text_cache import TextCache
 from mnemo_core.text.vocabulary import OPPOSITES, SYNONYMS, UNITS
 
@@ -379,6 +380,8 @@ def _may_be_value(attribute: str, frame: Frame, text: str, value: Sequence[str],
     closed"."""
     if attribute in ("phone", "email"):
         return False
+    if attribute == "state" and len(value) > 1 and is_base(text.split()[0].lower()):
+        return False  # "Pond: get a price for the rolls" is a step, and another one does not replace it
     is_favorite = attribute.startswith("favorite ")
     if not (attribute in SINGLE or is_favorite) or (frame.is_change and attribute not in ("home", "employer", "name")):
         return True
