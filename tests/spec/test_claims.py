@@ -154,7 +154,7 @@ def test_only_statements_of_an_end_or_a_move_replace_earlier_ones() -> None:
     [
         ("Pond: send the risk assessment to the school.", "Pond: get a price for the coir rolls.", False),
         ("Studio: order new towels.", "Studio: call the landlord about the heating.", False),
-        ("Pond: frozen solid.", "Pond: half full again.", True),
+        ("Pond: half full again.", "Pond: completely empty.", True),
     ],
 )
 def test_a_step_of_a_project_replaces_no_other_step(old: str, new: str, is_update: bool) -> None:

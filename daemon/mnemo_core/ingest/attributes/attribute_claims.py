@@ -38,7 +38,7 @@ from mnemo_core.text.vocabulary import OPPOSITES, SYNONYMS, UNITS
 CLAIM_CHARS_MAX = 1000  # longer texts are passages, which no other text replaces as a whole
 SEARCHED_CHARS_MAX = 400  # a longer text states more than one thing, and its claims are not indexed
 # Version of what `claim_keys` gives for a text: an index that keeps keys of another version is rebuilt.
-RULES_VERSION = 5
+RULES_VERSION = 6
 VALUE_WORDS_MAX = 6
 DOES = "does "  # begins the attribute of a stance: does drink, does be
 READ_CHARACTERS = 1 << 17  # of texts whose claims are cached
