@@ -2,17 +2,19 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mnemo_core.lifecycle.consolidation import audit
+from mnemo_core.lifecycle.consolidation.state import DAY_MS
 from mnemo_core.llm.judging.audit import AuditAnswer, AuditOperation
 from mnemo_core.llm.tasks import AnyTask, TaskInputs
 from mnemo_core.similarity.thresholds import SOURCE
 from mnemo_daemon.lifecycle.consolidation.review_queue import ReviewQueue
-from mnemo_store.records import Memory
+from mnemo_store.records import Edge, Memory, PutEdge
 from tests.cycle_desk import CycleDesk, cycle_desk_in
-from tests.samples import sample_memory
+from tests.samples import AT, sample_memory, write
 
 RULE = sample_memory(1, "The greenhouse door must be closed at night.", layer="core")
 FOR_NOW = sample_memory(2, "For now the parcels go to the neighbour.", layer="core")
@@ -111,3 +113,37 @@ def test_G28_a_model_proposes_and_what_its_words_do_not_bear_out_is_dropped(tmp_
         put(desk, RULE, FOR_NOW)
         desk.consolidation.audit("", "cli")
         assert proposed(ReviewQueue(desk.store, desk.consolidation)) == {"demote": (FOR_NOW.id,)}  # the rules' answer
+
+
+AUDITED: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("The service listens on port 8080.", {}), ("It is 9090 by now, after the move.", {}),
+    ("The spare key is with Ines.", {}), ("Ines next door has the spare key to the flat.", {}),
+    ("The dentist is on the 3rd.", {"kind": "episodic", "event_at": AT + 2 * DAY_MS, "created_at": AT}),
+    ("We went to the lake.", {"kind": "episodic", "event_at": AT - DAY_MS, "created_at": AT}),
+    ("An agent says port 7070.", {"trust": "agent"}),
+)  # fmt: skip
+
+
+def test_an_audit_finds_what_is_replaced_repeated_or_over(desk: CycleDesk, queue: ReviewQueue) -> None:
+    port, new_port, key, fuller_key, visit, past, other = (
+        sample_memory(number, text, **{"layer": "working", **fields})
+        for number, (text, fields) in enumerate(AUDITED, start=1)
+    )
+    put(desk, port, new_port, key, fuller_key, visit, past, other)
+    for source, target, relation, slot in ((new_port, port, "related", True), (fuller_key, key, "repeats", False),
+                                           (other, port, "related", True)):  # fmt: skip
+        edge = Edge(source=source.id, target=target.id, relation=relation, at=AT, slot=slot)  # type: ignore[arg-type]
+        write(desk.store, PutEdge(data=edge))
+    desk.desk.at = AT + 2 * DAY_MS + audit.OVER_MS
+    desk.consolidation.audit("", "cli")
+    assert "archive" not in proposed(queue), "its day is over for two weeks, and not for more"
+    desk.desk.at += 1
+    desk.consolidation.audit("", "cli")
+    assert proposed(queue) == {
+        "supersede": (new_port.id, port.id), "absorb": (fuller_key.id, key.id), "archive": (visit.id,),
+    }  # fmt: skip
+    for each in queue.proposals():
+        queue.approve(each.id, None, "cli")
+    states = [desk.desk.memory(each.id).state for each in (port, key, visit, new_port)]
+    assert states == ["superseded", "superseded", "archived", "active"]
+    assert desk.consolidation.audit("", "cli")["proposed"] == 0

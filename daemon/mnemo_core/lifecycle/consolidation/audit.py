@@ -4,26 +4,32 @@ Memories near each other are shown to the task together, 12 at a time. Everythin
 """
 
 from collections.abc import Iterator
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mnemo_core.lifecycle.consolidation.cycle import Planning, StepPlan, TaskQuestion
+from mnemo_core.lifecycle.consolidation.joining.pairs import is_decided, is_kept_apart
 from mnemo_core.lifecycle.consolidation.review import decided, proposal
-from mnemo_core.lifecycle.consolidation.state import CycleState
+from mnemo_core.lifecycle.consolidation.state import DAY_MS, CycleState
 from mnemo_core.llm.judging.audit import AUDIT, MEMORIES_MAX, AuditOperation
 from mnemo_core.llm.judging.reconcile import holds
 from mnemo_core.similarity.thresholds import Thresholds
-from mnemo_store.records import Change, LifecycleAction, Memory, PutMeta
+from mnemo_store.records import TRUSTS, Change, LifecycleAction, Memory, PutMeta
 
 AUDITED_MAX = 20 * MEMORIES_MAX  # memories that one audit looks through; the next one goes on behind them
 PLACE = "lifecycle_audit_at"
+OVER_MS = 14 * DAY_MS  # after the day of an appointment, from which it is proposed to archive it
 ACTIONS: dict[str, LifecycleAction] = {"delete": "delete", "demote": "demote", "merge": "merge", "retag": "tag"}
 REASONS = {
     "delete": "small talk that nothing has used",
     "demote": "it is not for core",
     "merge": "one says all that the other says",
     "retag": "its words speak for the tag",
+    "supersede": "a newer memory perhaps says another value",
+    "absorb": "both say the same",
+    "archive": "its day is over",
 }
 
 
@@ -36,9 +42,32 @@ def plan_audit(state: CycleState, room: int) -> Planning:
         for operation in answer.operations:
             if len(proposals) < room:
                 proposals += _proposal(state, operation, memories)
+    found = (each for row in rows for memory in state.records([row]) for each in _by_reading(state, memory))
+    proposals += islice(found, max(0, room - len(proposals)))
     behind = PutMeta(name=PLACE, value=str(int(rows[-1]) + 1 if len(rows) else 0))
     counts = {"reviewed": len(rows), "left": left, "proposed": len(proposals)}
     return StepPlan(changes=[*proposals, behind], counts=counts)
+
+
+def _by_reading(state: CycleState, memory: Memory) -> Iterator[Change]:
+    """Propose what is known of a memory without a task: a newer one that perhaps says another value, or that repeats
+    it, and that its day is over."""
+    for edge in state.edges(memory.id):
+        newer = state.memory(edge.source) if edge.target == memory.id else None
+        if newer is None or newer.state != "active" or not (edge.slot or edge.relation == "repeats"):
+            continue
+        if is_kept_apart(memory, newer) or TRUSTS.index(newer.trust) > TRUSTS.index(memory.trust):
+            continue
+        action: LifecycleAction = "supersede" if edge.slot else "absorb"
+        subject = [newer, memory]
+        if not edge.slot:
+            subject.sort(key=lambda each: -len(each.content))
+        if not is_decided(state, newer, memory, "supersede", "absorb", "merge"):
+            yield proposal(state, action, subject, REASONS[action])
+    is_over = memory.created_at + DAY_MS < memory.event_at < state.now - OVER_MS
+    is_kept = memory.kind != "episodic" or state.usage(memory).last_accessed > memory.event_at
+    if is_over and not is_kept and decided(state, "archive", [memory]) is None:
+        yield proposal(state, "archive", [memory], REASONS["archive"])
 
 
 def _next_rows(state: CycleState) -> tuple[NDArray[np.intp], int]:

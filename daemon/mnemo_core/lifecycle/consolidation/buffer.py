@@ -21,8 +21,8 @@ from mnemo_core.lifecycle.consolidation.cycle import (
     TaskQuestion,
     first_fitting,
 )
-from mnemo_core.lifecycle.consolidation.eviction import archive, is_trashed, trash
-from mnemo_core.lifecycle.consolidation.review import first_open, was_rejected
+from mnemo_core.lifecycle.consolidation.eviction import is_trashed, trash
+from mnemo_core.lifecycle.consolidation.review import archive, first_open, was_rejected
 from mnemo_core.lifecycle.consolidation.state import TRIAGED, CycleState, Mask, moved, retagged
 from mnemo_core.llm.judging.triage import TRIAGE, TriageAnswer
 from mnemo_store.records import HOOK_SOURCE, TAGS_MAX, UNREQUESTED_SOURCES, Memory, PutMemory

@@ -6,11 +6,10 @@ letter both go to the trash. [G14]
 """
 
 import numpy as np
-from msgspec.structs import replace
 
 from mnemo_core.ingest.mutations import move_to_trash
 from mnemo_core.lifecycle.consolidation.cycle import CHANGES_PER_STEP, CycleOperation, Planning, StepPlan, first_fitting
-from mnemo_core.lifecycle.consolidation.review import first_open, was_rejected
+from mnemo_core.lifecycle.consolidation.review import archive, first_open, was_rejected
 from mnemo_core.lifecycle.consolidation.state import CycleState, Mask, moved
 from mnemo_store.records import UNREQUESTED_SOURCES, Memory, PutMemory
 
@@ -34,12 +33,6 @@ def is_trashed(state: CycleState) -> Mask:
     """The mask of the memories that go to the trash where the buffer evicts them."""
     mask: Mask = state.column("pinned") == 0
     return mask & state.follows(lambda policy: policy.evicted == "trashed")
-
-
-def archive(memory: Memory, reason: str) -> CycleOperation:
-    """The operation that archives a memory, in its layer and with the time of its last change."""
-    after = replace(memory, version=memory.version + 1, state="archived")
-    return CycleOperation("archive", (memory.id,), (PutMemory(data=after),), reason)
 
 
 def plan_drop(state: CycleState) -> Planning:

@@ -133,6 +133,12 @@ def is_unchanged(decision: LifecycleDecision, memories: Sequence[Memory | None])
     return len(texts) == len(memories) and decision.digest == decision_digest(texts)
 
 
+def archive(memory: Memory, reason: str) -> CycleOperation:
+    """The operation that archives a memory, in its layer and with the time of its last change."""
+    after = replace(memory, version=memory.version + 1, state="archived")
+    return CycleOperation("archive", (memory.id,), (PutMemory(data=after),), reason)
+
+
 def approved_operation(state: CycleState, decision: LifecycleDecision, text: str) -> CycleOperation:
     """The operation that a person approves, on the memories as they are now. `text`: the new one, if there is one."""
     first, *others = state.subject(ids_of(decision))
@@ -148,6 +154,8 @@ def approved_operation(state: CycleState, decision: LifecycleDecision, text: str
             operation = distil_operation(state, [first, *others], text, reason)
         case "delete":
             operation = CycleOperation(action, (first.id,), mutations.move_to_trash(first, reason, state.now), reason)
+        case "archive":
+            operation = archive(first, reason)
         case "tag":
             after = retagged(first, tuple(dict.fromkeys((*first.tags, decision.tag))))
             operation = CycleOperation(action, (first.id,), (PutMemory(data=after),), reason)
