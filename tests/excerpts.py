@@ -11,7 +11,7 @@ from typing import NamedTuple
 from mnemo_core.documents.chunking import split_text
 from mnemo_core.retrieval import excerpts
 from mnemo_core.retrieval.excerpts import TokenRows
-from mnemo_daemon.models.embedders.embedding import Embedder
+from mnemo_daemon.models.embedders.embedder import Embedder
 from mnemo_store.indexes.tokenizer import Tokenizer
 from tests import recall_sets
 

@@ -12,7 +12,7 @@ import numpy as np
 from mnemo_core.ingest.policies import OWN_POLICY, PolicyOf
 from mnemo_daemon.knowledge.topic_nodes import NodeQuery, TopicNodes
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING
-from mnemo_daemon.models.embedders.embedding import Embedder, RunAll
+from mnemo_daemon.models.embedders.embedder import Embedder, RunAll
 from mnemo_store.disk import Disk
 from mnemo_store.records import ConversationTurn, Memory, NodeEdge, TopicNode, TurnPair
 from mnemo_store.tables import NODE_EDGES, TOPIC_NODES, TURN_PAIRS

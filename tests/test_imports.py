@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any
@@ -194,6 +195,28 @@ def test_an_import_beyond_the_design_is_seen(package: str, statement: str, is_fi
 
 
 # The calendar types of datetime may be used in the core; what reads the clock or the zone of the machine may not.
+def import_graph(*roots: Path) -> dict[str, set[str]]:
+    """The modules below these roots, each with those that it imports, anywhere in it."""
+    paths = {".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__"): path
+             for root in roots for path in root.rglob("*.py")}  # fmt: skip
+    imported = {name: {each for each, _ in imports_of(path)} for name, path in paths.items()}
+    return {
+        name: {each if each in paths else each.rpartition(".")[0] for each in found} & paths.keys() - {name}
+        for name, found in imported.items()
+    }
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    TopologicalSorter(import_graph(*set(SOURCES.values()))).prepare()
+
+
+def test_a_circle_is_seen_also_within_functions(tmp_path: Path) -> None:
+    (tmp_path / "one.py").write_text("from two import three")
+    (tmp_path / "two.py").write_text("def load():\n    import one")
+    with pytest.raises(CycleError):
+        TopologicalSorter(import_graph(tmp_path)).prepare()
+
+
 CLOCK_CALLS = frozenset({"now", "today", "utcnow", "fromtimestamp", "utcfromtimestamp", "timestamp", "astimezone"})
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from mnemo_daemon.indexing.index import INDEXED_STATES, BackgroundIndex
-from mnemo_daemon.indexing.registry import BACKGROUND_INDEXES, COMMIT_INDEXES
+from mnemo_daemon.indexing.registry import COMMIT_INDEXES
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING
 from mnemo_store.indexes.attributes import CODED, NAMED
 from mnemo_store.indexes.tokenizer import Tokenizer
@@ -86,7 +86,7 @@ ORACLES: dict[str, Callable[[Ground, Memories], None]] = {
 
 
 def test_every_registered_index_is_compared() -> None:
-    assert list(ORACLES) == [*(each.name for each in COMMIT_INDEXES), *(each.name for each in BACKGROUND_INDEXES)]
+    assert list(ORACLES) == [*(each.name for each in COMMIT_INDEXES), "vectors", "tokens"]
 
 
 class IndexesAgree(RuleBasedStateMachine):
@@ -168,8 +168,7 @@ class IndexesAgree(RuleBasedStateMachine):
         with ground.store.snapshot() as snapshot:
             memories = {snapshot.number(each.id): each for each in snapshot.memories("", 100)}
         assert None not in memories
-        for entry in BACKGROUND_INDEXES:
-            index = entry.of(ground.indexing)
+        for index in ground.indexing.indexes.values():
             wait_until(functools.partial(is_current, index, ground.store.seq))
         for oracle in ORACLES.values():
             oracle(ground, {number: memory for number, memory in memories.items() if number is not None})

@@ -23,7 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING
-from mnemo_daemon.models.embedders.embedding import Embedder, EmbeddingService, RunAll
+from mnemo_daemon.models.embedders.embedder import Embedder, RunAll
+from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_daemon.settings import LifecycleSettings
 from mnemo_store.records import KINDS, Change, Memory, PutMemory, PutUsage, Usage, text_hash
 from mnemo_store.store import TextVectors, WriteResult

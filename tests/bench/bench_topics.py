@@ -38,7 +38,8 @@ from mnemo_core.knowledge.topic_tree import Shape, compare, grow
 from mnemo_core.similarity.thresholds import of_model
 from mnemo_daemon.knowledge.topic_builder import CHANGES_MAX, SAMPLES, closeness_to
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue
-from mnemo_daemon.models.embedders.embedding import Embedder, load_embedder
+from mnemo_daemon.models.embedders.embedder import Embedder
+from mnemo_daemon.models.embedders.embedding import load_embedder
 from mnemo_store.indexes.tokenizer import Tokenizer
 from tests.bench.bench_documents import FILE_BYTES_MAX
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from mnemo_client.errors import MnemoError
 from mnemo_client.protocol.memories import NewMemory
-from mnemo_daemon.models.embedders.embedding import Embedder
+from mnemo_daemon.models.embedders.embedder import Embedder
 from mnemo_store.records import Memory, PutMemory, PutUsage, Usage, embedded_text, text_hash
 from mnemo_store.store import Store, TextVectors, WriteResult
 from tests.bench.bench_durability import DiskWithoutSync

@@ -16,7 +16,8 @@ from onnx import TensorProto, helper
 from mnemo_daemon.models import installation
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue, find_known
 from mnemo_daemon.models.embedders import encoder_graph
-from mnemo_daemon.models.embedders.embedding import SLICE_TEXTS_MAX, Embedder, load_embedder, spaces_of
+from mnemo_daemon.models.embedders.embedder import Embedder
+from mnemo_daemon.models.embedders.embedding import SLICE_TEXTS_MAX, load_embedder, spaces_of
 from mnemo_daemon.models.embedders.token_rows import Projection
 from mnemo_daemon.settings import Numerics
 from tests.gguf_files import write_bert

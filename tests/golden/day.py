@@ -26,7 +26,7 @@ import numpy as np
 
 from mnemo_core.retrieval.ranking.late_interaction import Codes, quantize
 from mnemo_core.retrieval.ranking.rankers import RANKERS
-from mnemo_daemon.models.embedders.embedding import Embedder, QueryTokens
+from mnemo_daemon.models.embedders.embedder import Embedder, QueryTokens
 from mnemo_daemon.models.embedders.token_rows import LateForm
 from tests import recall_sets
 from tests.simulation.embedders import Floats, SimulatedEmbedder, SimulatedModels

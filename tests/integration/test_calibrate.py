@@ -28,7 +28,8 @@ from mnemo_daemon.models import installation
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue, ModelManifest
 from mnemo_daemon.models.embedders import calibration
 from mnemo_daemon.models.embedders.calibration import FILE_NAME, calibration_file, similarities, thresholds_for
-from mnemo_daemon.models.embedders.embedding import Embedder, Floats, RunAll, load_embedder, name_space
+from mnemo_daemon.models.embedders.embedder import Embedder, Floats, RunAll, name_space
+from mnemo_daemon.models.embedders.embedding import load_embedder
 from mnemo_daemon.settings import Numerics
 from tests.running import running
 

@@ -17,7 +17,8 @@ from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.memories.memory_service import Caller, MemoryService
 from mnemo_daemon.models import installation
 from mnemo_daemon.models.catalogue import ModelCatalogue
-from mnemo_daemon.models.embedders.embedding import Embedder, EmbeddingService, Floats
+from mnemo_daemon.models.embedders.embedder import Embedder, Floats
+from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_store.disk import Disk
 from mnemo_store.records import PutMemory, text_hash
 from mnemo_store.store import Store, TextVectors, WriteResult

@@ -19,7 +19,8 @@ from mnemo_daemon.memories.memory_service import Caller, MemoryService
 from mnemo_daemon.memories.revert import RevertService
 from mnemo_daemon.models import installation
 from mnemo_daemon.models.catalogue import ModelCatalogue
-from mnemo_daemon.models.embedders.embedding import Embedder, EmbeddingService, Floats, RunAll
+from mnemo_daemon.models.embedders.embedder import Embedder, Floats, RunAll
+from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_daemon.settings import IngestSettings, Settings
 from mnemo_store.disk import Disk
 from mnemo_store.records import ConversationTurn, text_hash

@@ -23,16 +23,8 @@ from mnemo_daemon import errors
 from mnemo_daemon.models import catalogue, installation
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, KNOWN_MODELS, ModelCatalogue, find_known
 from mnemo_daemon.models.embedders import embedding, encoder_graph
-from mnemo_daemon.models.embedders.embedding import (
-    QUERIES_KEPT_MAX,
-    QUERY_BYTES_MAX,
-    Embedder,
-    EmbeddingService,
-    Floats,
-    QueryTokens,
-    RunAll,
-    load_embedder,
-)
+from mnemo_daemon.models.embedders.embedder import Embedder, Floats, QueryTokens, RunAll
+from mnemo_daemon.models.embedders.embedding import QUERIES_KEPT_MAX, QUERY_BYTES_MAX, EmbeddingService, load_embedder
 from tests.gguf_files import Value, write_gguf, write_llama
 from tests.running import printed
 

@@ -21,7 +21,8 @@ from mnemo_daemon.models import installation
 from mnemo_daemon.models.catalogue import ModelCatalogue, ModelManifest
 from mnemo_daemon.models.embedders import embedding, encoder_graph
 from mnemo_daemon.models.embedders.calibration import thresholds_for
-from mnemo_daemon.models.embedders.embedding import EmbeddingService, load_embedder, name_space, spaces_of
+from mnemo_daemon.models.embedders.embedder import name_space
+from mnemo_daemon.models.embedders.embedding import EmbeddingService, load_embedder, spaces_of
 from mnemo_daemon.retrieval.question import Question
 from mnemo_daemon.services import Services
 from mnemo_daemon.settings import Numerics

@@ -24,14 +24,8 @@ from mnemo_daemon.maintenance.compaction_backup import StoreMaintenance
 from mnemo_daemon.memories.memory_service import Caller
 from mnemo_daemon.models import installation
 from mnemo_daemon.models.catalogue import ModelCatalogue
-from mnemo_daemon.models.embedders.embedding import (
-    Embedder,
-    EmbeddingService,
-    Floats,
-    GraphEmbedder,
-    QueryTokens,
-    RunAll,
-)
+from mnemo_daemon.models.embedders.embedder import Embedder, Floats, QueryTokens, RunAll
+from mnemo_daemon.models.embedders.embedding import EmbeddingService, GraphEmbedder
 from mnemo_daemon.models.embedders.token_rows import LateForm, Projection
 from mnemo_daemon.scheduler import Job, Scheduler
 from mnemo_daemon.settings import IngestSettings, Settings

@@ -23,7 +23,8 @@ from mnemo_daemon.lifecycle.trash import Trash
 from mnemo_daemon.memories.memory_service import MemoryService
 from mnemo_daemon.models import installation
 from mnemo_daemon.models.catalogue import ModelCatalogue
-from mnemo_daemon.models.embedders.embedding import Embedder, EmbeddingService, Floats
+from mnemo_daemon.models.embedders.embedder import Embedder, Floats
+from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_daemon.scheduler import Interval, Job, Scheduler
 from mnemo_store.disk import Disk
 from mnemo_store.errors import ClosedStoreError, DiskFull

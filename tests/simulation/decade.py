@@ -24,7 +24,8 @@ from mnemo_core.llm.judging.memory_cues import NEVER_CORE_TAGS, NEVER_CORE_TRUST
 from mnemo_daemon.history_names import BY_LIFECYCLE
 from mnemo_daemon.jobs import jobs_of
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue
-from mnemo_daemon.models.embedders.embedding import Embedder, EmbeddingService, RunAll, load_embedder
+from mnemo_daemon.models.embedders.embedder import Embedder, RunAll
+from mnemo_daemon.models.embedders.embedding import EmbeddingService, load_embedder
 from mnemo_daemon.scheduler import Job
 from mnemo_daemon.services import Services
 from mnemo_daemon.settings import HistorySettings, LifecycleSettings, LlmSettings, Settings, TrashSettings

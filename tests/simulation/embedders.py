@@ -15,7 +15,8 @@ from mnemo_daemon.models.catalogue import (
     ModelListing,
     ModelManifest,
 )
-from mnemo_daemon.models.embedders.embedding import Embedder, EmbeddingService, RunAll, name_space
+from mnemo_daemon.models.embedders.embedder import Embedder, RunAll, name_space
+from mnemo_daemon.models.embedders.embedding import EmbeddingService
 
 OTHER = "other-model"
 DIMENSIONS = {DEFAULT_EMBEDDING: 16, OTHER: 24}

@@ -23,7 +23,8 @@ from mnemo_core.similarity.overlap import is_similar, text_jaccard
 from mnemo_core.similarity.thresholds import SOURCE, of_model
 from mnemo_core.text.text_cache import TextCache
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue
-from mnemo_daemon.models.embedders.embedding import Embedder, load_embedder
+from mnemo_daemon.models.embedders.embedder import Embedder
+from mnemo_daemon.models.embedders.embedding import load_embedder
 from tests.lives import DAY_MS, lives
 from tests.pairs import differing, rewordings
 from tests.samples import AT, sample_memory

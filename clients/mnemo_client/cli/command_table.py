@@ -432,7 +432,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
                 ".commands.ingest:reclassify", (_DRY_RUN,)),
         Command("export", "write everything as JSON lines", ".commands.transfer:export", _EXPORT),
         Command("import", "read an export of mnemo or of another tool, or the transcripts of agents",
-                ".commands.transfer:import_", _IMPORT),
+                ".commands.transcripts:import_", _IMPORT),
     ),
     "Notes, models, agents": (
         Command("notes", "manage watched folders of notes", ".admin.notes:notes_status", (), _NOTES),

@@ -25,7 +25,6 @@ from mnemo_client.protocol.status import (
 )
 from mnemo_client.version import VERSION
 from mnemo_daemon.api.response_codec import cycle_view, view_status
-from mnemo_daemon.indexing.registry import BACKGROUND_INDEXES
 from mnemo_daemon.models.catalogue import ModelListing
 from mnemo_daemon.scheduler import JobReport
 from mnemo_daemon.server.network_filter import NetworkBlock
@@ -176,7 +175,7 @@ class StatusReport:
     def view_statuses(self) -> dict[str, ViewStatus]:
         """The state of each index, by its name."""
         services = self._services
-        background = {entry.name: entry.of(services.indexing).progress() for entry in BACKGROUND_INDEXES}
+        background = {name: index.progress() for name, index in services.indexing.indexes.items()}
         progress = services.views.progress() | {name: each for name, each in background.items() if each is not None}
         seq, now = services.store.seq, time.monotonic()
         return {name: view_status(each, seq, now) for name, each in progress.items()}

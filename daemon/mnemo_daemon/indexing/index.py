@@ -132,7 +132,7 @@ class CommitIndex(ABC):
 class BackgroundIndex(Protocol):
     """An index that the thread of the vector indexer fills behind the commits.
 
-    From its entry in `registry.BACKGROUND_INDEXES` follow status, check and repair.
+    From its entry in `VectorIndexer.indexes` follow status, check and repair.
     """
 
     def progress(self) -> IndexProgress | None:

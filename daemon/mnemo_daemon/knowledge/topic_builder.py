@@ -23,7 +23,8 @@ from mnemo_daemon.indexing.vectors.centroids import Scope
 from mnemo_daemon.indexing.vectors.index_phases import ActiveIndex
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.knowledge.topic_file import Topic, TopicTree
-from mnemo_daemon.models.embedders.embedding import Embedder, EmbeddingService, Floats
+from mnemo_daemon.models.embedders.embedder import Embedder, Floats
+from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_store.indexes.attributes import MemoryFilter
 from mnemo_store.records import STATES, embedded_text
 from mnemo_store.store import Store

@@ -39,7 +39,8 @@ from mnemo_daemon.indexing.vectors.centroids import Scope
 from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
 from mnemo_daemon.knowledge.node_view import NodeMember, NodeView, PairKey
 from mnemo_daemon.models.embedders.calibration import ModelThresholds
-from mnemo_daemon.models.embedders.embedding import Embedder, EmbeddingService
+from mnemo_daemon.models.embedders.embedder import Embedder
+from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_daemon.table_walk import walk_table
 from mnemo_store.backend import READ_SLICE, Snapshot
 from mnemo_store.batches import batched

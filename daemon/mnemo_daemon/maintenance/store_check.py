@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mnemo_daemon.indexing.index import BackgroundIndex, IndexFault, IndexFile, IndexProgress
-from mnemo_daemon.indexing.registry import BACKGROUND_INDEXES, COMMIT_INDEXES
+from mnemo_daemon.indexing.registry import COMMIT_INDEXES
 from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
 from mnemo_daemon.indexing.view_checks import ExpectedIndexes, as_files, expected_indexes
 from mnemo_daemon.indexing.views import Views
@@ -153,8 +153,8 @@ class StoreCheck:
         elif self.views is not None:
             report.notes.append("columns and words are being rebuilt: they were not checked")
         if self.indexing is not None:
-            for entry in BACKGROUND_INDEXES:
-                yield from self._background_index(entry.name, entry.of(self.indexing), report)
+            for name, index in self.indexing.indexes.items():
+                yield from self._background_index(name, index, report)
 
     def _commit_indexes(self, views: Views, report: CheckReport) -> Iterator[InvariantViolation]:
         folder = self.store.folder / "views"

@@ -15,7 +15,6 @@ from typing import TypeVar
 
 from mnemo_daemon.history_names import BY_REPAIR
 from mnemo_daemon.indexing.index import BackgroundIndex
-from mnemo_daemon.indexing.registry import BACKGROUND_INDEXES
 from mnemo_daemon.maintenance.store_check import POLL_SECONDS, CheckReport, StoreCheck
 from mnemo_store.backend import Snapshot
 from mnemo_store.batches import batched
@@ -227,8 +226,8 @@ class StoreRepair:
         if views is not None:
             self._wait(lambda: views.state == "ready")
         if indexing is not None:
-            for entry in BACKGROUND_INDEXES:
-                self._wait(functools.partial(_is_filled, entry.of(indexing)))
+            for index in indexing.indexes.values():
+                self._wait(functools.partial(_is_filled, index))
 
     def _wait(self, is_done: Callable[[], bool]) -> None:
         deadline = time.monotonic() + VIEWS_SECONDS_MAX

@@ -12,26 +12,22 @@ import base64
 import binascii
 import gc
 import importlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import msgspec
 
 from mnemo_daemon.mcp.resources import NoteReader
-from mnemo_daemon.mcp.route_client import RouteClient
+from mnemo_daemon.mcp.route_client import BODY_BYTES_MAX, AsgiApp, ClientOf, RouteClient
 from mnemo_daemon.server.router import AGENT_CHARS_MAX, Reply, Request, Route, RouteTable
 
 PATH = "/mcp"
-BODY_BYTES_MAX = 4 << 20  # as the SDK's own limit, and that of the bridge's lines
 SESSION_HEADER = "Mcp-Session-Id"
 SESSION_PREFIX = "agent."
 INTERNAL_ERROR = -32603  # JSON-RPC 2.0
 INSTALL = "pip install 'mnemod[mcp]'"
 
-Scope = dict[str, Any]
-AsgiApp = Callable[[Scope, Callable[[], Awaitable[Any]], Callable[[Any], Awaitable[None]]], Awaitable[None]]
-ClientOf = Callable[[Request, str | None], RouteClient]  # of a request, by the agent that the protocol names
 AppMaker = Callable[[ClientOf, NoteReader], AbstractAsyncContextManager[AsgiApp]]
 
 

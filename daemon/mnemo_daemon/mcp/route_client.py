@@ -3,7 +3,7 @@
 They are encoded and decoded as over HTTP, so that values, defaults, namespaces and access follow the same rules.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
@@ -16,7 +16,11 @@ from mnemo_store.records import DEFAULT_NAMESPACE
 
 T = TypeVar("T")
 
+BODY_BYTES_MAX = 4 << 20  # of a message of MCP: as the SDK's own limit, and that of the bridge's lines
+
 Parameter = str | int | float | bool | Sequence[str]
+Scope = dict[str, Any]
+AsgiApp = Callable[[Scope, Callable[[], Awaitable[Any]], Callable[[Any], Awaitable[None]]], Awaitable[None]]
 
 
 class RouteClient:
@@ -73,3 +77,7 @@ def segment(text: str) -> str:
 
 def _texts(query: Mapping[str, Parameter]) -> dict[str, Any]:
     return {name: str(value).lower() if isinstance(value, bool) else value for name, value in query.items()}
+
+
+ClientOf = Callable[[Request, str | None], RouteClient]
+"""The client of a request, by the agent that the protocol names."""

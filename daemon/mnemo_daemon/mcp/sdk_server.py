@@ -18,10 +18,9 @@ from mcp.shared.exceptions import MCPError
 from mnemo_client.version import VERSION
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.mcp import tools
-from mnemo_daemon.mcp.endpoint import BODY_BYTES_MAX, AsgiApp, ClientOf
 from mnemo_daemon.mcp.prompts import PROMPTS, prompt_text
 from mnemo_daemon.mcp.resources import RESOURCES, TEMPLATES, NoteReader, ResourceDescription, read_resource
-from mnemo_daemon.mcp.route_client import RouteClient
+from mnemo_daemon.mcp.route_client import BODY_BYTES_MAX, AsgiApp, ClientOf, RouteClient
 from mnemo_daemon.server.router import Request
 
 INSTRUCTIONS = (

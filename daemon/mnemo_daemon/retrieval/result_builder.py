@@ -18,7 +18,8 @@ from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.memories.memory_service import MemoryDetails, details_of
 from mnemo_daemon.memories.roles import PASSING, RoleReader
 from mnemo_daemon.models.embedders.calibration import ModelThresholds
-from mnemo_daemon.models.embedders.embedding import EmbeddingService, QueryTokens
+from mnemo_daemon.models.embedders.embedder import QueryTokens
+from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_daemon.retrieval.candidate_reader import CandidateReader
 from mnemo_daemon.retrieval.candidates.candidate_set import is_among
 from mnemo_daemon.retrieval.context import CutoffEvidence, RecallContext, ResultPage

@@ -14,14 +14,14 @@ from typing import IO, NamedTuple
 
 import msgspec
 
-from mnemo_client.cli.commands.transfer import problem_lines, read_pieces
+from mnemo_client.cli.commands.transfer import import_export, problem_lines, read_pieces
 from mnemo_client.cli.context import CommandContext
 from mnemo_client.cli.format.units import local_date, number_text, plural
 from mnemo_client.cli.terminal import clip, sanitize
 from mnemo_client.errors import EXIT_DONE, EXIT_FAILED, RefusalError, UsageError
 from mnemo_client.namespace import choose_namespace
 from mnemo_client.paths import claude_code_folder, codex_folder
-from mnemo_client.protocol.choices import TranscriptTool
+from mnemo_client.protocol.choices import TRANSCRIPT_TOOLS, TranscriptTool
 from mnemo_client.protocol.maintenance import ImportAnswer, ImportProblem
 
 HEAD_BYTES = 1 << 20  # of a transcript, in which its working directory is named
@@ -61,6 +61,12 @@ class _TranscriptHead(msgspec.Struct):
 
     cwd: str | None = None
     payload: "_TranscriptHead | None" = None
+
+
+def import_(context: CommandContext) -> int:
+    """Import what the options name: an export, or the transcripts of an agent."""
+    tool = context.options.source
+    return import_transcripts(context, tool) if tool in TRANSCRIPT_TOOLS else import_export(context)
 
 
 def import_transcripts(context: CommandContext, tool: TranscriptTool) -> int:

@@ -13,7 +13,6 @@ from mnemo_client.cli.context import CommandContext
 from mnemo_client.cli.operation_progress import shown_progress
 from mnemo_client.cli.terminal import sanitize
 from mnemo_client.errors import EXIT_DONE, EXIT_FAILED, MnemoError, UsageError
-from mnemo_client.protocol.choices import TRANSCRIPT_TOOLS
 from mnemo_client.protocol.maintenance import ImportAnswer
 
 if TYPE_CHECKING:
@@ -53,13 +52,9 @@ def export(context: CommandContext) -> int:
     return EXIT_DONE
 
 
-def import_(context: CommandContext) -> int:
+def import_export(context: CommandContext) -> int:
     """Import an export; skipped rows are reported. Exit 1 if every row was skipped."""
     options = context.options
-    if options.source in TRANSCRIPT_TOOLS:
-        from mnemo_client.cli.commands.transcripts import import_transcripts
-
-        return import_transcripts(context, options.source)
     if options.file is None:
         raise UsageError("name the file of an export", "transcripts are found by themselves: --from claude-code")
     client = context.client()

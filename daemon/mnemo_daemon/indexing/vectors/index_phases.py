@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from mnemo_daemon.indexing.vectors.centroids import Centroids
-from mnemo_daemon.models.embedders.embedding import Embedder
+from mnemo_daemon.models.embedders.embedder import Embedder
 from mnemo_store.batches import batched
 from mnemo_store.indexes.vectors import VectorIndex
 

@@ -13,7 +13,8 @@ from mnemo_daemon.indexing.index import is_indexed
 from mnemo_daemon.indexing.vectors.centroids import Scope
 from mnemo_daemon.indexing.vectors.embedding_handoff import EmbeddingHandoff, Rows, TextEmbedding
 from mnemo_daemon.indexing.vectors.throughput import Throughput
-from mnemo_daemon.models.embedders.embedding import Embedder, EmbeddingService
+from mnemo_daemon.models.embedders.embedder import Embedder
+from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_store.batches import batched
 from mnemo_store.records import embedded_text, text_hash
 from mnemo_store.store import Store, TextVectors

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from mnemo_daemon.indexing.index import INDEXED_STATES, IndexFault, IndexProgress, is_indexed
 from mnemo_daemon.indexing.vectors.vector_check import token_faults
 from mnemo_daemon.indexing.views import Views
-from mnemo_daemon.models.embedders.embedding import Embedder, EmbeddingService
+from mnemo_daemon.models.embedders.embedder import Embedder
+from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_daemon.models.embedders.token_rows import LateForm
 from mnemo_store.maintenance.check import TableSource, YieldToQueries
 from mnemo_store.records import STATES, embedded_text, text_hash

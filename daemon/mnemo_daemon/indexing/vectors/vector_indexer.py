@@ -11,12 +11,13 @@ import contextlib
 import functools
 import itertools
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from mnemo_daemon.indexing.index import (
     INDEXED_STATES,
+    BackgroundIndex,
     IndexFault,
     IndexProgress,
     IndexState,
@@ -39,7 +40,8 @@ from mnemo_daemon.indexing.vectors.text_vectors import BATCH, IndexRow, MissingV
 from mnemo_daemon.indexing.vectors.token_backfill import TOKEN_BACKFILL_SECONDS, TokenBackfill
 from mnemo_daemon.indexing.vectors.vector_check import vector_faults
 from mnemo_daemon.indexing.views import Views
-from mnemo_daemon.models.embedders.embedding import Embedder, EmbeddingService
+from mnemo_daemon.models.embedders.embedder import Embedder
+from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_daemon.priority import never_yield
 from mnemo_daemon.scheduler import JobState
 from mnemo_daemon.thread_supervision import ThreadReport, ThreadSupervisor, complete_future
@@ -100,6 +102,11 @@ class VectorIndexer:
         embedding.on_loaded = self.wake
         # Every row of the view may belong to another memory: it is filled again, from the vectors in the database.
         store.on_row_ids_reset(functools.partial(self._inbox.notify, "row_ids_reset"))
+
+    @property
+    def indexes(self) -> Mapping[str, BackgroundIndex]:
+        """The indexes that the thread fills, by the names that status and checks give them."""
+        return {"vectors": self, "tokens": self.tokens}
 
     def start(self) -> None:
         self.supervisor.start()

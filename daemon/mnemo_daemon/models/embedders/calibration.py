@@ -11,7 +11,8 @@ from mnemo_core.similarity.calibration import PAIRS, ThresholdRow
 from mnemo_core.similarity.thresholds import COSINES, Thresholds
 from mnemo_daemon.errors import InstallationError, MissingModelError, UndiscriminatingModel
 from mnemo_daemon.models.catalogue import EXACT_FILE, ModelCatalogue, ModelManifest, Progress, find_known
-from mnemo_daemon.models.embedders.embedding import Embedder, EmbeddingService, load_embedder, name_space
+from mnemo_daemon.models.embedders.embedder import Embedder, name_space
+from mnemo_daemon.models.embedders.embedding import EmbeddingService, load_embedder
 from mnemo_daemon.settings import Numerics
 from mnemo_store.batches import batched
 from mnemo_store.disk import Disk

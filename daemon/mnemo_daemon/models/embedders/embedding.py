@@ -5,7 +5,6 @@ classes); one suite of tests checks all of them.
 """
 
 import contextlib
-import hashlib
 import itertools
 import logging
 import os
@@ -14,7 +13,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,10 +37,18 @@ from mnemo_daemon.models.catalogue import (
     verify,
 )
 from mnemo_daemon.models.embedders import encoder_graph
+from mnemo_daemon.models.embedders.embedder import (
+    Embedder,
+    Floats,
+    QueryTokens,
+    RunAll,
+    name_space,
+    window_bounds,
+)
+from mnemo_daemon.models.embedders.gguf_embedding import GgufEmbedder
 from mnemo_daemon.models.embedders.onnx_model import OnnxModel
 from mnemo_daemon.models.embedders.token_rows import (
     TOKENS_MAX,
-    LateForm,
     Projection,
     TokenWord,
     find_projection,
@@ -52,9 +59,7 @@ from mnemo_daemon.settings import Numerics
 from mnemo_store.batches import batched
 from mnemo_store.records import text_hash
 
-TEMPLATE_VERSION = 1  # of records.embedded_text: grows when that changes
 RUN_TOKENS_MAX = 256  # in one run: more falls out of the processor's cache and is slower (adr/0002-embedding-form.md)
-STRIDE_SHARE = 0.75  # of tokens_max, from one window's first token to the next one's: 192 of 256 (SPEC 2.3)
 QUERIES_KEPT_MAX = 512  # queries in the service's cache, 1.5 KB each, and half a KB for each token;
 QUERY_BYTES_MAX = 4 << 20  # and of all of them: a question of the usual length takes 8 KB, a long one up to 50
 SLICE_TEXTS_MAX = 64  # of a larger batch, tokenised at once; a slice is complete before the next
@@ -62,64 +67,9 @@ THREADS_MAX = 4  # for background work, when the number is not given
 NICENESS = 10  # of the background threads, so that queries come first on a busy machine
 INT8_PROBE_COSINE_MIN = encoder_graph.INT8_COSINE_MIN
 
-Floats = NDArray[np.float32]
 Ids = NDArray[np.int32]  # (texts, tokens): texts of one token count
-RunAll = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]  # `map`, or that of a pool of threads
 
 log = logging.getLogger("mnemo.embedding")
-
-
-class QueryTokens(NamedTuple):
-    """A query for late interaction: its vector, and its tokens."""
-
-    vector: Floats  # unit, (dimensions,)
-    rows: Floats  # unit, (q, dimensions of the late form); none where the model has no late interaction
-    words: tuple[str, ...]  # the whole word, as it is written, that each token belongs to
-    spans: tuple[tuple[int, int], ...]  # where in the query each of these words stands
-
-
-class Embedder(Protocol):
-    """A loaded model. Safe to use from several threads."""
-
-    name: str
-    dimensions: int
-    space: str  # vectors of different spaces must never be compared
-    tokens_max: int  # of a window, the two special tokens included
-    late: LateForm | None = None  # how its token rows are kept; None: it gives none
-    form: str = ""  # int8, float32, fastembed or gguf
-
-    def encode_batch(self, texts: Sequence[str], run_all: RunAll = map) -> list[Floats]:
-        """The unit vectors of each text, (windows, dimensions): one, or several for a text over tokens_max."""
-        ...
-
-    def encode_query(self, text: str) -> Floats:
-        """The unit vector of a query, (dimensions,); what goes beyond tokens_max does not count."""
-        ...
-
-    def encode_both(self, texts: Sequence[str], run_all: RunAll = map) -> tuple[list[Floats], list[Codes | None]]:
-        """The vectors of `encode_batch`, and each text's token rows, (tokens, dimensions of the late form), from the
-        same runs of the model; None for a text that has none."""
-        return self.encode_batch(texts, run_all), [None] * len(texts)
-
-    def encode_each(self, texts: Sequence[str], run_all: RunAll = map) -> Iterator[tuple[Floats, Codes | None]]:
-        """The same text by text, in their order, the first while the rest is still computed."""
-        yield from zip(*self.encode_both(texts, run_all), strict=True)
-
-    def encode_query_tokens(self, text: str) -> QueryTokens:
-        """The vector of `encode_query` and the query's tokens, from one run."""
-        return QueryTokens(self.encode_query(text), np.empty((0, 0), np.float32), (), ())
-
-    def token_starts(self, text: str) -> list[int]:
-        """The place in the text at which each of its token rows begins (code points)."""
-        return []
-
-    def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """The number of tokens of each text, special ones not counted."""
-        ...
-
-    def close(self) -> None:
-        """The model's memory is free once the last run that uses it has ended."""
-        ...
 
 
 class VectorMismatch(DamagedModelError):
@@ -139,8 +89,6 @@ def load_embedder(manifest: ModelManifest, *, late: bool = True, numerics: Numer
     if manifest.form == "fastembed":
         return OnnxEmbedder(manifest)
     if manifest.form == "gguf":
-        from mnemo_daemon.models.embedders.gguf_embedding import GgufEmbedder  # which builds on this module
-
         return GgufEmbedder(manifest)
     projection = find_projection(manifest) if late else None
     try:
@@ -229,15 +177,6 @@ class _Windows:
 
     def _encode(self, texts: Sequence[str]) -> list[Any]:
         return list(self._tokenizer.encode_batch(list(texts), add_special_tokens=False))
-
-
-def window_bounds(tokens: int, tokens_max: int, special_tokens: int) -> list[tuple[int, int]]:
-    """The first token, and the one after the last, of each window of a text; around each, special tokens are put."""
-    room = tokens_max - special_tokens
-    stride = int(tokens_max * STRIDE_SHARE)
-    further = -(-max(0, tokens - room) // stride)
-    starts = (window * stride for window in range(1 + further))
-    return [(start, min(start + room, tokens)) for start in starts]
 
 
 class _EmbeddingRun(NamedTuple):
@@ -421,12 +360,6 @@ class OnnxEmbedder(_InstalledEmbedder):
         if model is None:
             raise MissingModelError(f"{self.name} has been closed")
         return model.embed(text)
-
-
-def name_space(manifest: ModelManifest) -> str:
-    """The name of the space in which this model's vectors can be compared. SPEC 2.3"""
-    parts = (manifest.name, manifest.weights_sha256, str(TEMPLATE_VERSION), manifest.numerics)
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
 def spaces_of(catalogue: ModelCatalogue, *, late: bool = True) -> list[str]:

@@ -21,7 +21,7 @@ from mnemo_core.documents.chunking import estimate_tokens
 from mnemo_core.retrieval.ranking.late_interaction import Codes
 from mnemo_daemon.errors import DamagedModelError, MissingModelError, UnsupportedModel
 from mnemo_daemon.models.catalogue import ModelManifest
-from mnemo_daemon.models.embedders.embedding import Embedder, Floats, RunAll, name_space, window_bounds
+from mnemo_daemon.models.embedders.embedder import Embedder, Floats, RunAll, name_space, window_bounds
 from mnemo_daemon.models.embedders.embedding_worker import Encode, EncoderFacts, Reply, Tokenize, Tokens, Vector
 from mnemo_daemon.models.language.call_queue import CallQueue
 from mnemo_daemon.models.language.language_model import START_LIMIT_S, Worker

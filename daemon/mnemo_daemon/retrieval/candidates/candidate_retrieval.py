@@ -16,7 +16,8 @@ from mnemo_core.retrieval.ranking.rankers import RANKER_TABLE
 from mnemo_daemon.indexing.lexical_index import words_of
 from mnemo_daemon.indexing.vectors.index_phases import ActiveIndex
 from mnemo_daemon.indexing.views import Views
-from mnemo_daemon.models.embedders.embedding import EmbeddingService, QueryTokens
+from mnemo_daemon.models.embedders.embedder import QueryTokens
+from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_daemon.retrieval.candidates.candidate_set import (
     LAST_ROUND,
     CandidateSet,

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemo_daemon.models.embedders.embedding import QueryTokens
+from mnemo_daemon.models.embedders.embedder import QueryTokens
 from mnemo_store.indexes.lexical import QueryPostings
 from mnemo_store.indexes.vector_kernels import QueryVector
 

@@ -40,7 +40,7 @@ from mnemo_daemon.indexing.lexical_index import words_of
 from mnemo_daemon.indexing.vectors.index_phases import ActiveIndex
 from mnemo_daemon.indexing.vectors.token_cache import TokenCache
 from mnemo_daemon.indexing.views import Views
-from mnemo_daemon.models.embedders.embedding import QueryTokens
+from mnemo_daemon.models.embedders.embedder import QueryTokens
 from mnemo_daemon.models.embedders.token_rows import LateForm
 from mnemo_daemon.retrieval.candidates.candidate_set import CandidateSet, Numbers, is_among, sorted_unique
 from mnemo_daemon.retrieval.candidates.corpus import Corpus
