@@ -130,3 +130,9 @@ def test_what_is_perhaps_replaced_is_told_when_the_newer_is_written(client: Clie
     (old,) = remember(client, "I like my coffee black.")
     answer = client.remember("I no longer drink coffee.", wait="indexed")
     assert (answer.updates, answer.perhaps_updates, answer.related) == ([], [old], [old])
+
+
+def test_what_is_perhaps_replaced_stays_in_the_profile_and_the_resume(client: Client) -> None:
+    remember(client, "I live in Bremen")
+    remember(client, "For the shop we went back to MySQL")
+    assert "I live in Bremen" in client.resume().text

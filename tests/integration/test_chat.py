@@ -49,6 +49,17 @@ def test_a_question_is_answered_from_what_was_said_and_both_turns_are_accounted_
     assert answer in {each.text for each in got.trace.items if each.dropped in (None, "in_ring")}
 
 
+def test_an_answer_that_tells_the_former_value_too_is_a_quote(in_the_form_of_the_processor: Ahead) -> None:
+    with in_the_form_of_the_processor.taken() as taken, taken.client() as client:
+        for text in ("The dentist appointment is on 3 December at 10:15.",
+                     "The dentist appointment was moved to 10 December at 9:00."):  # fmt: skip
+            client.remember(text, wait="indexed")
+        for _ in range(2):
+            got = client.chat("s", "when is my dentist appointment?")
+            assert "Until" in got.answer
+            assert (got.results[1].outcome, got.results[1].reason) == ("discarded", "echo")
+
+
 def test_a_follow_up_is_whole_with_the_question_before_it(chatting: Client) -> None:
     chatting.chat("s", "Where does Nora live?")
     got = chatting.chat("s", "and how many children has she?")

@@ -159,3 +159,8 @@ def test_only_statements_of_an_end_or_a_move_replace_earlier_ones() -> None:
 )
 def test_a_step_of_a_project_replaces_no_other_step(old: str, new: str, is_update: bool) -> None:
     assert (find_update(extract_claims(new), extract_claims(old)) is not None) == is_update
+
+
+@pytest.mark.parametrize("text", ["Wohnt im Heim Lindenhof, Zimmer 212.", "Lives in Ghent.", "Works at Airbus."])
+def test_a_sentence_about_others_that_leaves_out_who_is_not_about_the_writer(text: str) -> None:
+    assert find_update(extract_claims("I live in Bremen and work at Bosch."), extract_claims(text)) is None

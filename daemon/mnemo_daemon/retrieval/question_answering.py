@@ -63,6 +63,13 @@ class AnsweredQuestion(NamedTuple):
         return " ".join(text for text, _ in self.sentences) or self.without
 
     @property
+    def kept_text(self) -> str:
+        """The text that its session keeps: of quotes without the words around them, so that they are known as such."""
+        if self.method == "llm" or not self.sentences:
+            return self.own_text
+        return "\n".join(each.quote for _, quoted in self.sentences for each in quoted)
+
+    @property
     def text(self) -> str:
         if self.closest is None:
             return self.own_text

@@ -148,9 +148,8 @@ class RoleSections:
                 yield memory
 
     def _is_replaced(self, memory: Memory) -> bool:
-        """Return whether a newer memory replaces this one, certainly or probably. SPEC 5.8"""
-        likely = any(edge.slot and edge.target == memory.id for edge in self._snapshot.edges(memory.id))
-        return likely or is_outdated(memory, None, self._snapshot)
+        """Return whether a newer memory certainly replaces this one. SPEC 5.8"""
+        return is_outdated(memory, None, self._snapshot)
 
     def _words_after(self, memory: Memory) -> Iterator[ComparedWords]:
         """Yield the words of the memories stored after this one that are no open step, newest first."""

@@ -31,7 +31,7 @@ from mnemo_core.text.dates.date_words import MONTHS
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.lexicon import alternation, listed
 from mnemo_core.text.segmentation import sentences
-from mnemo_core.text.syntax.english import is_base
+from mnemo_core.text.syntax.english import BASE_OF_THIRD, is_base
 from mnemo_core.text.text_cache import TextCache
 from mnemo_core.text.vocabulary import OPPOSITES, SYNONYMS, UNITS
 
@@ -333,16 +333,27 @@ def _claims_of(clause: str, carried: str, speaker: str, has_no_capitals: bool) -
         if match is None:
             continue
         parts = match.groupdict()
-        found = _claim(frame, parts, carried, speaker, has_no_capitals)
+        found = _claim(frame, parts, clause, carried, speaker, has_no_capitals)
         if found is not None:
             yield found
             return
 
 
+def _is_of_others(clause: str) -> bool:
+    """Return whether a clause without a subject is not about the writer: "Lives in Ghent", "Wohnt im Heim"."""
+    first = clause.partition(" ")[0].lower()
+    return first in BASE_OF_THIRD or first in _GERMAN_THIRD
+
+
+_GERMAN_THIRD = frozenset(("arbeitet", "heißt", "lebt", "studiert", "wohnt"))
+
+
 def _claim(
-    frame: Frame, parts: dict[str, str | None], carried: str, speaker: str, has_no_capitals: bool
+    frame: Frame, parts: dict[str, str | None], clause: str, carried: str, speaker: str, has_no_capitals: bool
 ) -> AttributeClaim | None:
     said = (parts.get("s") or "").strip()
+    if not said and not carried and _is_of_others(clause):
+        return None
     if not said and carried and frame.is_personal:
         said = _carried_subject(carried)
     subject = _subject(said)
