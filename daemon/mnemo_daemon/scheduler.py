@@ -4,7 +4,7 @@ A job is an entry of the table: when it is due, and a function that does one bou
 gives every due job one slice in turn, lets queries go first before each, has heavy jobs wait on battery or while other
 programs need the processors, and keeps what is known of each job's runs and failures for `GET /v1/jobs`.
 
-No job waits for ever: one that has waited as long as the reason allows goes on slice by slice, with pauses of
+No job waits for ever: those that have waited as long as the reason allows go on slice by slice, with pauses of
 PAUSE_FACTOR times what the last slice took. The thread keeps its priority then: at a lower one it would be put off by
 the system while it holds the interpreter's lock, and requests with it.
 
@@ -28,7 +28,7 @@ from mnemo_store.errors import StoreError
 POLL_SECONDS = 1.0  # from one look at the table to the next, while no job has more to do
 RETRY_SECONDS = 1.0  # before a job that failed is tried again; after each further failure in a row twice as long,
 RETRY_SECONDS_MAX = 60.0  # up to this
-PAUSE_FACTOR = 9.0  # a job that has waited too long uses a tenth of a processor
+PAUSE_FACTOR = 9.0  # jobs that have waited too long use a tenth of a processor together
 
 log = logging.getLogger("mnemo.jobs")
 
@@ -49,8 +49,8 @@ class JobState:
     has_more: bool = False  # a run is between two slices
     waits_for: str = ""  # why a heavy job's next slice is put off
     waiting_since: float | None = None  # when a slice of the present run, or its first, was put off first
-    slice_seconds: float = 0.0  # that the last slice took
-    slice_ended: float = 0.0
+    is_overdue: bool = False  # it has waited as long as the reason allows
+    slow_at: float = 0.0  # the end of its last slice as such
     failures: int = 0  # in a row
     is_unexpected: bool = False  # the last failure is a mistake in the program, not the state of the store or disk
     last_failure: str = ""
@@ -124,6 +124,7 @@ class Scheduler:
         self._reason_to_wait = reason_to_wait
         self._clock = clock
         self._wall_ms = wall_ms
+        self._paused_until = 0.0  # for jobs that go on although there is a reason to wait
         self._running = ""  # name of the job that has its slice now
         self._stopping = threading.Event()
 
@@ -177,11 +178,13 @@ class Scheduler:
             return False
         if not due.result():
             state.failures, state.is_unexpected = 0, False  # there is nothing left to fail
+            state.waiting_since, state.is_overdue = None, False
             return False
         return not job.is_heavy or self._may_go_on(state, now)
 
     def _may_go_on(self, state: JobState, now: float) -> bool:
         """Return whether a heavy job gets its slice now: with no reason to wait, or after it has waited too long."""
+        state.is_overdue = False
         if (reason := self._reason_to_wait()) is None:
             return True
         if state.waiting_since is None:
@@ -189,7 +192,10 @@ class Scheduler:
         if now - state.waiting_since < reason.seconds_max:
             state.waits_for = reason.text
             return False
-        if now - state.slice_ended < PAUSE_FACTOR * state.slice_seconds:
+        state.is_overdue = True
+        if now < self._paused_until or any(
+            each.is_overdue and each.slow_at < state.slow_at for each in self._states.values()
+        ):
             state.waits_for = f"{reason.text}; it goes on slowly, for it has waited too long"
             return False
         return True
@@ -202,8 +208,9 @@ class Scheduler:
         outcome: Future[bool] = Future()
         complete_future(outcome, job.run)
         self._running = ""
-        state.slice_ended = self._clock()
-        state.slice_seconds = state.slice_ended - began
+        if state.is_overdue:
+            state.slow_at = self._clock()
+            self._paused_until = state.slow_at + PAUSE_FACTOR * (state.slow_at - began)
         if (error := outcome.exception()) is not None:
             self._note_failure(job, state, error)
             return
@@ -212,7 +219,7 @@ class Scheduler:
         state.failures, state.retry, state.is_unexpected = 0, 0.0, False
         if not state.has_more:
             state.runs += 1
-            state.waiting_since = None
+            state.waiting_since, state.is_overdue = None, False
             state.finished, state.finished_at = self._clock(), self._wall_ms()
 
     def _note_failure(self, job: Job, state: JobState, error: BaseException) -> None:

@@ -396,7 +396,7 @@ def test_a_memory_may_enter_core_unused_in_its_first_48_epochs(desk: CycleDesk) 
 
 @pytest.mark.parametrize(
     ("relation", "slot", "trust", "after"),
-    [("updates", False, "user", "working"), ("related", True, "user", "working"), ("related", False, "user", "core"),
+    [("updates", False, "user", "working"), ("related", True, "user", "core"), ("related", False, "user", "core"),
      ("repeats", False, "user", "core"), ("updates", False, "agent", "core")],
 )  # fmt: skip
 def test_what_the_person_has_replaced_leaves_core_and_does_not_enter(

@@ -203,6 +203,32 @@ def test_a_heavy_job_that_has_waited_too_long_goes_on_slowly(
     assert scheduler.reports()[0].reason == reason.text
 
 
+def test_heavy_jobs_that_have_waited_too_long_take_turns(bench: JobBench) -> None:
+    scheduler = bench.scheduler(bench.job("one", 3, is_heavy=True), bench.job("two", 3, is_heavy=True))
+    bench.reason = BUSY
+    scheduler.run_round()
+    bench.now += BUSY.seconds_max
+    bench.slice_seconds = 1.0
+    begin = bench.now
+    while bench.now < begin + 59.0:
+        scheduler.run_round()
+        bench.now += 0.5
+    assert bench.log == ["one", "two"] * 3
+
+
+def test_a_job_that_is_not_due_any_more_waits_anew_the_next_time(bench: JobBench) -> None:
+    scheduler = bench.scheduler(bench.job("heavy", is_heavy=True, seconds=1.0))
+    scheduler.run_round()
+    bench.now += 1.0
+    bench.reason = BUSY
+    scheduler.run_round()
+    state_of(scheduler, "heavy").finished = bench.now  # somebody else has done its work
+    scheduler.run_round()
+    bench.now += BUSY.seconds_max
+    scheduler.run_round()
+    assert bench.log == ["heavy"]
+
+
 def test_a_heavy_job_that_goes_on_slowly_says_so(bench: JobBench) -> None:
     scheduler = bench.scheduler(bench.job("heavy", 2, is_heavy=True))
     bench.reason, bench.slice_seconds = BUSY, 1.0

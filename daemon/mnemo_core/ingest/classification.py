@@ -303,6 +303,7 @@ _GOAL_CJK = _Signal(_CJK, lazy_pattern(alternation("classification", "goal_cjk_p
 
 _ASK = _signal("ask")
 _ASK_CJK = _Signal(_CJK, lazy_pattern(alternation("classification", "ask_cjk_patterns")))
+_BE = lazy_pattern(r"\b(?:is|are|was|were|ist|sind|war|waren)\b", re.IGNORECASE)
 _UNMARKED = lazy_pattern(alternation("classification", "question_patterns"), re.IGNORECASE)
 _QUESTION = lazy_pattern(r"[?？]|(?:吗|嗎|呢|ですか|ますか|でしょうか)[。]?$")
 
@@ -324,7 +325,14 @@ def _ask(text: str, words: set[str], role: Role) -> str:
 def _question(text: str) -> str:
     """The first of the questions that a text consists of, besides greetings and thanks; "" where it says more."""
     said: list[str] = [part for part in sentences(text) if not _is_pleasantry(part)]
-    return said[0] if said and all(_QUESTION.search(part) or _UNMARKED.search(part) for part in said) else ""
+    return said[0] if said and all(_QUESTION.search(part) or _asks_without_mark(part) for part in said) else ""
+
+
+def _asks_without_mark(sentence: str) -> bool:
+    """Return whether a sentence without a question mark asks. In doubt it does not: "What works for me is running",
+    "Do we have news, Lena is pregnant"."""
+    match = _UNMARKED.search(sentence)
+    return match is not None and "," not in sentence and _BE.search(sentence, match.end()) is None
 
 
 _REASON_GIVEN = lazy_pattern(r"(?<!\w)(?:because|since|now that|weil|parce que|porque) (?:\S{1,40} ){3}", re.IGNORECASE)

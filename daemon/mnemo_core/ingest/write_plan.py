@@ -443,9 +443,9 @@ def put_facts(
     memory: Memory, text: str, stated: Iterable[StatedFact], store: WriteSnapshot, new_id: Callable[[], str]
 ) -> list[Change]:
     """The changes that store what a memory states, without what it states already; none where its text is not `text`,
-    in which the facts were found."""
+    in which the facts were found. What a tool says is stated by nobody."""
     digest = content_hash(memory.content)
-    if digest != content_hash(text):
+    if digest != content_hash(text) or memory.trust == "tool":
         return []
     known = [fact for fact in store.facts(memory.id) if fact.content_hash == digest.hex()]
     return new_facts(memory, stated, known, store.now, new_id)

@@ -16,6 +16,7 @@ from mnemo_core.ingest.mutations import Draft, Outcome
 from mnemo_core.ingest.write_plan import IngestItem
 from mnemo_core.llm.tasks import TaskInputs
 from mnemo_core.llm.writing.summarize import SUMMARIZE, shorten_sources
+from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.memories.memory_service import Caller, MemoryService
@@ -79,13 +80,17 @@ def step_of_call(call: HookRequest, agent_id: str | None, mask: Callable[[str], 
     Secrets are masked before anything is cut, since no pattern finds the half of one.
     """
     named = ", ".join(
-        _line(mask(f"{name}={value}"), ARGUMENT_CHARS_MAX) for name, value in call.arguments.items() if value.strip()
-    )
+        _line(mask(_COLOUR.sub("", f"{name}={value}")), ARGUMENT_CHARS_MAX)
+        for name, value in call.arguments.items() if value.strip()
+    )  # fmt: skip
     state = {True: "failed", False: "done", None: ""}[call.failed]
-    result = _line(mask(call.result), RESULT_CHARS_MAX)
+    result = _line(mask(_COLOUR.sub("", call.result)), RESULT_CHARS_MAX)
     action = _line(f"{call.tool}: {named}" if named else call.tool or "", CALL_CHARS_MAX)
     return NewStep(action=action, outcome=": ".join(filter(None, (state, result))), session_id=call.session_id,
                    agent_id=agent_id, user_id=call.user_id, event_at=call.at)  # fmt: skip
+
+
+_COLOUR = lazy_pattern(r"\x1b\[[0-9;:?]{0,40}[A-Za-z]")  # a terminal's sequences, which would split a secret
 
 
 def _line(text: str, size: int) -> str:
@@ -112,7 +117,7 @@ class RunService:
     def read(self, run: str, wanted: MemoryFilter) -> RunSteps:
         """The steps of a run that pass the filter, and its summary."""
         columns = self._views.attributes
-        numbers = np.flatnonzero(columns.mask(wanted._replace(run_id=run, kinds=("procedural",))))
+        numbers = np.flatnonzero(columns.mask(wanted._replace(run_id=run)))
         with self._store.snapshot() as snapshot:
             found = [memory for each in columns.ids(numbers.tolist()) if (memory := snapshot.memory(each)) is not None]
         steps = sorted((memory for memory in found if memory.trace is not None), key=place_of_step)

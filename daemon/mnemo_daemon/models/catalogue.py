@@ -252,6 +252,10 @@ class ModelManifest(msgspec.Struct, frozen=True, kw_only=True):
         return Path(self.folder, self.files_folder, name or self.weights_file)
 
 
+# Made here: msgspec crashes where two threads are the first to decode a type.
+_MANIFEST = msgspec.json.Decoder(ModelManifest)
+
+
 class ModelListing(msgspec.Struct, frozen=True, kw_only=True):
     """One line of `mnemo models list`."""
 
@@ -305,7 +309,7 @@ class ModelCatalogue:
         """
         home = model_folder(name, self.folder)
         try:
-            manifest = msgspec.json.decode((home / MANIFEST).read_bytes(), type=ModelManifest)
+            manifest = _MANIFEST.decode((home / MANIFEST).read_bytes())
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, msgspec.DecodeError) as error:

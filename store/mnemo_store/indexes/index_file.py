@@ -37,6 +37,10 @@ class _Header(msgspec.Struct):
     body: int  # bytes
 
 
+# Made here: msgspec crashes where two threads are the first to decode a type.
+_HEADER = msgspec.json.Decoder(_Header)
+
+
 def checksum(pieces: Iterable[Any]) -> int:
     """CRC-32 of the pieces' bytes, one after the other."""
     total = 0
@@ -83,7 +87,7 @@ def load(path: Path, kind: str, *, mapped: bool = False) -> tuple[dict[str, Any]
             raise IndexMismatch(f"{path.name}: its checksum does not match")
     start = _SUM_END + 8 + int.from_bytes(buffer[_SUM_END : _SUM_END + 8], "little")
     try:
-        header = msgspec.json.decode(buffer[_SUM_END + 8 : start], type=_Header)
+        header = _HEADER.decode(buffer[_SUM_END + 8 : start])
     except msgspec.MsgspecError as error:
         raise IndexMismatch(f"{path.name}: its header is of another format") from error
     start += -start % ALIGNMENT

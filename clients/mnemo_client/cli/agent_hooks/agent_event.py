@@ -81,7 +81,7 @@ def _tool_call(given: Mapping[str, Any]) -> ToolCall | None:
     failed = bool(error) if error or isinstance(response, dict | list) else None
     if isinstance(response, dict):
         failed = failed or any(response.get(flag) is True for flag in ("isError", "is_error", "interrupted"))
-    texts = {key[:ID_CHARS_MAX]: _call_text(value) for key, value in list(named.items())[:ARGUMENTS_MAX]}
+    texts = {_call_text(key)[:ID_CHARS_MAX]: _call_text(value) for key, value in list(named.items())[:ARGUMENTS_MAX]}
     return ToolCall(name, texts, _call_text(_result_in(error or response)), failed)
 
 

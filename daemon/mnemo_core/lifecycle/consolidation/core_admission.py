@@ -47,6 +47,7 @@ USED_MIN, AGED_MS = 3.0, 7 * DAY_MS  # reinforcement of a candidate, or the age 
 STRENGTH_MIN = 0.6  # [G15]
 JUDGED_MAX = 20  # candidates a cycle
 UNUSED_EPOCHS = 48  # of the life of a memory in which it may enter core without having been used
+UNUSED_READ_MAX, UNUSED_CHARS_MAX = 200, 1000  # such memories that a cycle reads, and their characters
 UNUSED_CATEGORIES = ("identity", "constraint", "lesson")  # that it may enter as
 FINAL = REJECTIONS[-1]
 EPOCHS_REJECTED = {REJECTIONS[0]: 48, REJECTIONS[1]: 144}  # that a rejection holds; the last one for ever [G17]
@@ -118,9 +119,9 @@ def is_confirmed(state: CycleState, memory: Memory) -> bool:
 
 
 def is_replaced(state: CycleState, memory: Memory) -> bool:
-    """Return whether a newer statement of the person says something else, certainly or perhaps. SPEC 5.8"""
-    newer = [edge.source for edge in state.edges(memory.id)
-             if edge.target == memory.id and (edge.relation == "updates" or edge.slot)]  # fmt: skip
+    """Return whether a newer statement of the person certainly says something else. What is only likely does not count:
+    of 16 such ties to statements of who somebody is, one was right. SPEC 5.8"""
+    newer = [edge.source for edge in state.edges(memory.id) if edge.target == memory.id and edge.relation == "updates"]
     return any(each.state == "active" and each.trust in OWN_TRUSTS for each in state.subject(newer))
 
 
@@ -143,10 +144,12 @@ def _candidates(state: CycleState) -> Iterator[Memory]:
                 yield memory
     fit &= state.has("trust", "user") & (state.column("tier") == 0) & state.follows(_reads_statements)
     rows = (fit & ~is_used).nonzero()[0]
-    for row in rows[np.argsort(-created_at[rows], kind="stable")]:
+    for row in rows[np.argsort(-created_at[rows], kind="stable")][:UNUSED_READ_MAX]:
         if state.epochs_since(int(created_at[row])) > UNUSED_EPOCHS:
             break
         for memory in state.records([row]):
+            if len(memory.content) > UNUSED_CHARS_MAX:
+                continue
             if cues_of(state.inputs(memory)).strong in UNUSED_CATEGORIES and _may_enter(state, memory):
                 yield memory
 

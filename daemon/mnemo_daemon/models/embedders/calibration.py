@@ -37,6 +37,9 @@ class CalibrationFile(msgspec.Struct, frozen=True, kw_only=True):
     thresholds: tuple[ThresholdRow, ...]
 
 
+_FILE = msgspec.json.Decoder(CalibrationFile)  # made here, as that of a manifest (catalogue)
+
+
 def calibrate(
     name: str, folder: Path, progress: Progress | None = None, numerics: Numerics = "auto"
 ) -> CalibrationFile:
@@ -84,7 +87,7 @@ def thresholds_for(manifest: ModelManifest) -> Thresholds:
     For any other model they are the default model's, and say that they are not calibrated. Never raises.
     """
     try:
-        kept = msgspec.json.decode(calibration_file(manifest).read_bytes(), type=CalibrationFile)
+        kept = _FILE.decode(calibration_file(manifest).read_bytes())
     except (OSError, msgspec.DecodeError):
         kept = None
     if kept is not None and kept.format == FILE_FORMAT and kept.space == name_space(manifest):
