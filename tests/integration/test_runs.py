@@ -30,6 +30,20 @@ def add_steps(client: Client, run: str) -> list[str]:
     return [ids[step.step_number] for step in STEPS]
 
 
+def test_a_step_that_a_person_made_a_statement_of_is_not_written_over(client: Client) -> None:
+    first = client.add_step("rewritten", NewStep(action="Asked for the doctor")).memory.id
+    client.patch(first, Patch(kind="semantic", content="My doctor is Dr Brand."))
+    second = client.add_step("rewritten", NewStep(action="Opened the file")).memory.id
+    assert second != first
+    assert client.get(first).content == "My doctor is Dr Brand."
+
+
+def test_what_a_tool_says_is_no_fact(daemon: RunningDaemon) -> None:
+    with daemon.client("tool-facts") as client:
+        client.hook("tool", session_id="facts", tool="My employer is Gazprom")
+        assert [each for each in client.facts("").facts if each.namespace == "tool-facts"] == []
+
+
 def test_E12_a_step_is_a_procedural_memory_that_keeps_what_was_done_and_what_came_of_it(client: Client) -> None:
     answer = client.add_step("e12", msgspec.structs.replace(STEPS[0], agent_id="coder"))
     memory = answer.memory

@@ -53,3 +53,9 @@ def test_of_a_secret_that_the_limit_of_a_line_divides_nothing_is_left(size: int)
 def test_a_password_is_known_by_the_name_of_its_argument() -> None:
     action, _ = told(HookRequest(tool="login", arguments={"user": "ann", "password": "hunter2Xq9zz"}))
     assert action.startswith("login: user=ann, password=[masked:password:")
+
+
+@pytest.mark.parametrize("colour", ["\x1b[01;31m\x1b[K", "\x1b[m\x1b[K", "\x1b[32m"])
+def test_a_colour_hides_no_secret(colour: str) -> None:
+    for result in (f"{colour}password{colour}=hunter2secret", f"password: {colour}hunter2secret\x1b[0m"):
+        assert "hunter2" not in told(HookRequest(tool="Bash", result=result))[1]
