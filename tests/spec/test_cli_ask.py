@@ -143,8 +143,8 @@ SCENARIOS = (
              sent=[{"action": "Ran the tests", "step_number": 4, "agent_id": "coder"}]),
         Give("step 'fix dates' x --json", json=msgspec.to_builtins(STORED_STEP)),
         Give(f"step fix {'x' * 1001}", code=2,
-             err="mnemo: a step says in 1000 characters what was done, and this text has 1001\n"
-                 "       give what came of it with --outcome, and what was found out with --findings\n"),
+             err="mnemo: the action of a step has at most 1000 characters; this text has 1001\n"
+                 "       give the result with --outcome and the findings with --findings\n"),
     )),
     Scenario("the topics of conversations are shown by size, and with them which were recalled together", (
         {"GET /v1/graph": GRAPH},

@@ -163,13 +163,17 @@ def test_entries_with_and_without_the_hook_of_steps_are_complete(agent_user: Age
         assert [check.outcome for check in agent_user.checks()] == ["ok"]
 
 
-def test_calls_of_tools_leave_room_for_what_is_said(inbox: HookInbox) -> None:
-    for _ in range(3):
-        inbox.add({"event": "tool"}, 3)
-    with pytest.raises(InboxFullError, match="3 others wait"):
-        inbox.add({"event": "tool"}, 3)
+@pytest.mark.parametrize(
+    ("size", "waiting"), [(10, 3), (60_000, 2)]
+)  # by their number: 3 of 1,000; by 96 KiB of 32 MiB
+def test_calls_of_tools_leave_room_for_what_is_said(inbox: HookInbox, size: int, waiting: int) -> None:
+    call = {"event": "tool", "result": "x" * size}
+    for _ in range(waiting):
+        inbox.add(call, 0.003)
+    with pytest.raises(InboxFullError, match=f"{waiting} others wait"):
+        inbox.add(call, 0.003)
     inbox.add({"event": "reply"})
-    assert len(inbox.entries()) == 4
+    assert len(inbox.entries()) == waiting + 1
 
 
 def test_a_block_that_lost_its_mark_is_found_where_set_up_wrote_it(agent_user: AgentUser) -> None:

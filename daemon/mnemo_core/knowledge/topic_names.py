@@ -1,10 +1,9 @@
 """Names of topics by their most telling phrases, where no language model names them. SPEC 10.1, 12.2
 
-Candidates are the runs of words that may be a noun phrase. A word tells of a topic if many of its texts have it and few
-of all texts do: its weight is the share of the topic's texts that have it, times the logarithm of that share over the
-share of all texts (a term of the Kullback-Leibler divergence). A phrase has the mean weight of its words. Where there
-is an embedding model, a phrase also counts by how much closer its vector is to the topic than to all texts (compare
-KeyBERT).
+Candidates are the runs of words that may be a noun phrase. A word describes a topic if many of its texts have it and
+few of all texts do. Its weight is the share of the topic's texts that have it, times the logarithm of that share over
+the share of all texts (a term of the Kullback-Leibler divergence). A phrase has the mean weight of its words. With an
+embedding model, a phrase also counts by how much closer its vector is to the topic than to all texts (compare KeyBERT).
 """
 
 import math
@@ -25,9 +24,11 @@ NAME_CHARACTERS = 40
 NAME_PHRASES = 2
 PHRASE_WORDS = 3
 CANDIDATES_MAX = 30  # phrases that are compared by their vectors
-SECOND_SCORE_MIN = 0.4  # of the best phrase's score, for one that stands beside it
+SECOND_SCORE_MIN = 0.4  # of the best phrase's score, for the second phrase of a name
 TEXT_CHARACTERS = 600  # that are read of each text
-PHRASE_SHARE = 0.5  # of the texts that have some words, those with a longer phrase of them: the phrase stands for them
+PHRASE_SHARE = (
+    0.5  # of the texts that have some words, those with a longer phrase of them, which then replaces the words
+)
 LETTERS_MIN = 3
 _EMPTY = EMPTY_WORDS.union(lexicon.words("topic_names", "too_general"), *NUMBER_WORDS.values())
 _BEFORE_NO_NOUN = lexicon.words("topic_names", "before_no_noun")
@@ -55,7 +56,7 @@ class _Word(NamedTuple):
 
 
 class _Candidate:
-    """A phrase: the texts that have it, its spellings, and how often it is no noun phrase where it stands."""
+    """A phrase: the texts that have it, its spellings, and how often it is no noun phrase in its context."""
 
     def __init__(self) -> None:
         self.texts: set[int] = set()
@@ -77,7 +78,7 @@ def telling_words(
 ) -> str:
     """The name of a group of texts by its most telling phrases; "" where no text has a word.
 
-    `total` is the number of texts that the statistics are of. A speaker's name tells who talks and not of what. A name
+    `total` is the number of texts that the statistics are of. A speaker's name does not describe a topic. A name
     that is `taken` gets another phrase. Linear in the texts.
     """
     statistics: dict[str, TermStatistics] = {}
@@ -87,7 +88,9 @@ def telling_words(
         terms[0]: _divergence(len(each.texts) / len(texts), (frequencies[terms[0]] + 0.5) / (total + 1))
         for terms, each in candidates.items() if len(terms) == 1
     }  # fmt: skip
-    least = min(2, max((len(each.texts) for each in candidates.values()), default=0))  # one text tells of itself alone
+    least = min(
+        2, max((len(each.texts) for each in candidates.values()), default=0)
+    )  # a phrase of one text describes no group
     scores = {
         terms: sum(weights[term] for term in terms) / len(terms)
         for terms, each in candidates.items()

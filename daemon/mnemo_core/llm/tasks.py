@@ -30,7 +30,7 @@ class RecalledSource(NamedTuple):
     score: float = 1.0
     is_outdated: bool = False  # a newer value has replaced it
     is_spoken: bool = False  # in talk, where other turns say whom it is about
-    about: str = ""  # words that tell what it is about and stand in no prompt, such as the title of its note
+    about: str = ""  # its subject, such as the title of its note; not part of the prompt
 
 
 class EarlierQuestion(NamedTuple):

@@ -117,7 +117,7 @@ def has_same_values(one: StatementWords, other: StatementWords) -> bool:
 
 def unmet_specific(question: str, texts: Sequence[str], context: str | None = "") -> str:
     """The first specific of a question that none of the texts has: a name, or a thing by its number or letter where a
-    text tells of another one ("queue A" and "queue B"). "" where they have all.
+    text names another one ("queue A" and "queue B"). "" where they have all.
 
     context: words that count as those of the texts, such as a title; None where names may be known from elsewhere, as
     in talk. Other words of a question are often met by words that share no letter with them ("How old am I?", "I'm
@@ -125,9 +125,9 @@ def unmet_specific(question: str, texts: Sequence[str], context: str | None = ""
     German, where every noun has a capital.
     """
     asked, read = read_statement(question), [read_statement(text) for text in texts]
-    told = {pair for text in read for pair in text.designators}
-    things, plain = {thing for thing, _ in told}, {word for text in read for word in text.plain}
-    for thing, value in sorted(asked.designators - told):
+    known_things = {pair for text in read for pair in text.designators}
+    things, plain = {thing for thing, _ in known_things}, {word for text in read for word in text.plain}
+    for thing, value in sorted(asked.designators - known_things):
         is_written = value.isdecimal() or f" {value.upper()}" in question
         if thing in things and is_written and value != "i" and (value not in plain or not value.isdecimal()):
             return f"{thing} {value}"

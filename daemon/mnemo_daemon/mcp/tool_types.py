@@ -188,9 +188,7 @@ class ResumeArguments(ToolArguments):
     task: (
         Annotated[
             str,
-            Meta(
-                max_length=QUESTION_CHARS_MAX, description="What the session is for, if you know it: orders the text."
-            ),
+            Meta(max_length=QUESTION_CHARS_MAX, description="The task of the session; relevant memories come first."),
         ]
         | UnsetType
     ) = UNSET

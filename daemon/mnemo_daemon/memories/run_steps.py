@@ -94,7 +94,7 @@ _COLOUR = lazy_pattern(r"\x1b\[[0-9;:?]{0,40}[A-Za-z]")  # a terminal's sequence
 
 
 def _line(text: str, size: int) -> str:
-    """The first line of the text that is not blank, of at most `size` characters; "…" stands for what is left out."""
+    """The first line of the text that is not blank, of at most `size` characters; "…" replaces the rest."""
     first, *more = (*islice((line for line in text.splitlines() if line.strip()), 2), "")
     printed = "".join(char if char.isprintable() else " " for char in first.strip())
     is_whole = len(printed) <= size and not any(more)

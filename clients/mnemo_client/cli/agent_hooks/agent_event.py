@@ -70,7 +70,7 @@ def read_event(event: str, text: str, session: str | None) -> AgentEvent:
 
 
 def _tool_call(given: Mapping[str, Any]) -> ToolCall | None:
-    """Return the call that the JSON tells of. PostToolUseFailure of Claude Code has an `error` in the place of
+    """Return the call in the JSON. PostToolUseFailure of Claude Code has an `error` in the place of
     `tool_response`, AfterTool of Gemini CLI in it; Codex gives a text, which says nothing of success."""
     name = _one_line(_text_of(given, "tool_name"))
     if not name:

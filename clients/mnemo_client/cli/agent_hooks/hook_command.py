@@ -13,7 +13,7 @@ from mnemo_client import namespace, process
 from mnemo_client.cli.agent_hooks.agent_event import OWN_TOOLS, AgentEvent, read_event, read_input
 from mnemo_client.cli.agent_hooks.daemon_request import ask_hook, decode_answer
 from mnemo_client.cli.agent_hooks.delivery import inbox_of, start_delivery
-from mnemo_client.cli.agent_hooks.inbox import STEP_ENTRIES_MAX
+from mnemo_client.cli.agent_hooks.inbox import STEP_SHARE
 from mnemo_client.cli.context import CommandContext
 from mnemo_client.cli.terminal import sanitize
 from mnemo_client.errors import EXIT_DONE, MnemoError, UnreachableError, UsageError
@@ -171,8 +171,13 @@ class AgentHookRun:
         if call is None:
             raise UsageError("standard input names no tool", 'give it as {"session_id": "…", "tool_name": "…"}')
         if not call.name.startswith(OWN_TOOLS):
-            told = {"tool": call.name, "arguments": call.arguments, "result": call.result, "failed": call.failed}
-            self._inbox.add(self._entry(event, fields, **told), STEP_ENTRIES_MAX)
+            fields_of_call = {
+                "tool": call.name,
+                "arguments": call.arguments,
+                "result": call.result,
+                "failed": call.failed,
+            }
+            self._inbox.add(self._entry(event, fields, **fields_of_call), STEP_SHARE)
             self._deliver_inbox()
 
     def _end_session(self, event: AgentEvent, fields: JsonObject) -> None:

@@ -21,7 +21,7 @@ from mnemo_client.process import make_private_folder
 
 FOLDER_NAME = "hooks"  # below the run folder
 ENTRIES_MAX = 1000
-STEP_ENTRIES_MAX = 500  # beyond which no call of a tool is added, so that there is room for what people say
+STEP_SHARE = 0.5  # of both limits, beyond which no call of a tool is added: the rest is for prompts and replies
 BYTES_MAX = 32 * 1024 * 1024
 REFUSED_MAX = 20
 SESSION_BYTES_MAX = 100  # of a session's name that name its file
@@ -67,10 +67,10 @@ class HookInbox:
         found = [*self._paths("pending-"), *self._paths("pending-", ".taken")]
         return [path for path in found if _modified_at(path) < oldest]
 
-    def add(self, entry: JsonObject, entries_max: int = ENTRIES_MAX) -> None:
-        """Add an entry. Raises InboxFullError."""
+    def add(self, entry: JsonObject, share: float = 1.0) -> None:
+        """Add an entry, while less than this share of the limits is used. Raises InboxFullError."""
         waiting = self.entries()
-        if len(waiting) >= entries_max or sum(_size(path) for path in waiting) > BYTES_MAX:
+        if len(waiting) >= share * ENTRIES_MAX or sum(_size(path) for path in waiting) > share * BYTES_MAX:
             raise InboxFullError(
                 f"this exchange is not stored: {len(waiting)} others wait in {self.folder}",
                 "see why the daemon does not take them: mnemo doctor",

@@ -13,6 +13,8 @@ def resume(context: CommandContext) -> int:
     answer = context.reading_client().resume(tag=options.tag or None, session_id=options.session, task=options.task)
     if not context.print_json_if_asked():
         context.print(sanitize(answer.text, lines=True))
+    if answer.degraded:
+        context.message("there is no embedding model, so the task does not order the resume: mnemo models list")
     return EXIT_DONE
 
 

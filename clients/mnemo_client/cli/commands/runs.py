@@ -38,8 +38,8 @@ def step(context: CommandContext) -> int:
     text = context.text(options.text, "record").strip()
     if len(text) > ACTION_CHARS_MAX:
         raise UsageError(
-            f"a step says in {ACTION_CHARS_MAX} characters what was done, and this text has {len(text)}",
-            "give what came of it with --outcome, and what was found out with --findings",
+            f"the action of a step has at most {ACTION_CHARS_MAX} characters; this text has {len(text)}",
+            "give the result with --outcome and the findings with --findings",
         )
     new = NewStep(
         action=text, step_number=options.number, outcome=options.outcome or "", key_findings=options.findings or "",

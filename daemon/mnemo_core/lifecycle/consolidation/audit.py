@@ -50,8 +50,7 @@ def plan_audit(state: CycleState, room: int) -> Planning:
 
 
 def _by_reading(state: CycleState, memory: Memory) -> Iterator[Change]:
-    """Propose what is known of a memory without a task: a newer one that perhaps says another value, or that repeats
-    it, and that its day is over."""
+    """Propose operations that need no task: a newer memory replaces this one or repeats it, or its day is over."""
     for edge in state.edges(memory.id):
         newer = state.memory(edge.source) if edge.target == memory.id else None
         if newer is None or newer.state != "active" or not (edge.slot or edge.relation == "repeats"):

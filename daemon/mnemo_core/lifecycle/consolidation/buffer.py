@@ -2,9 +2,9 @@
 
 Three ways lead to the working layer: the verdict of triage, use, and time for lessons and procedures. Triage archives
 what is passing, but only of what an entry point took in with every text of a stream; what was said on purpose, pinned
-memories and turns, which have tiers of their own, stay. By G's letter it archives nothing, and what the buffer has no
-room for goes to the trash, whoever said it. Memories of kind `working` end with their session (`eviction`) and are left
-out here.
+memories and turns, which have tiers of their own, stay. With the profile G it archives nothing, and the excess of a
+full buffer goes to the trash, whoever said it. Memories of kind `working` end with their session (`eviction`) and are
+left out here.
 """
 
 from collections.abc import Sequence

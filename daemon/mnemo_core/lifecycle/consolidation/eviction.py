@@ -1,8 +1,8 @@
 """Memories that leave the buffer because they are weak, and those of kind `working` whose time is over. SPEC 9.3, 9.4
 
 Nothing is deleted. What an entry point took in with every text of a stream is archived: it is still recalled, ranked
-lower. What was said on purpose goes to the working layer. Turns stay, since each of their tiers has a bound. By G's
-letter both go to the trash. [G14]
+lower. What was said on purpose goes to the working layer. Turns stay, since each of their tiers has a bound. With the
+profile G both go to the trash. [G14]
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
 """The step that finds memories which say the same as others, without a language model. SPEC 9.5 [G23]
 
 Two memories of the buffer or the working layer say the same where they differ in no specific, or where ingestion tied
-them as repetitions of each other (5.5, 5.8); by G's letter in the buffer alone, and where they are near. The fuller
+them as repetitions of each other (5.5, 5.8); with the profile G only in the buffer, by their cosine. The fuller
 wording stays; the other one is superseded by it.
 """
 
