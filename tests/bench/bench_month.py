@@ -93,11 +93,29 @@ def namespace_of(project: str) -> str:
     return "default" if project == NONE else project
 
 
+class MonthClock:
+    """Lets the jobs of a world run until a time comes."""
+
+    def __init__(self, world: ModelWorld) -> None:
+        self._world = world
+
+    def wait_until(self, at: datetime) -> None:
+        left = at.timestamp() - self._world.clock.milliseconds / 1000
+        for _ in range(CALM_STEPS):
+            if left <= CALM_SECONDS:
+                break
+            self._world.step(max(CALM_SECONDS, left / CALM_STEPS))
+            left = at.timestamp() - self._world.clock.milliseconds / 1000
+        if left > 0:
+            self._world.clock.go_on(left)
+
+
 class LivedMonth:
     """A month, lived in a world."""
 
     def __init__(self, world: ModelWorld, life: Sequence[LifeEntry]) -> None:
         self._world = world
+        self._clock = MonthClock(world)
         self._life = life
         self._noted: dict[Path, list[str]] = {}
 
@@ -106,7 +124,7 @@ class LivedMonth:
         self._world.vault.folder.mkdir(exist_ok=True)
         self._world.ask("POST", "/v1/notes/roots", {"path": str(self._world.vault.folder)})
         for entry in self._life:
-            self._wait_until(entry.at)
+            self._clock.wait_until(entry.at)
             getattr(self, f"_{entry.via}")(entry)
             self._world.step()
         for _ in range(4):
@@ -121,16 +139,6 @@ class LivedMonth:
         asked = {"prompt": prompt, "session_id": "now"}
         answer = self._world.ask("POST", "/v1/hooks/prompt", asked, namespace=namespace_of(project))
         return str(answer.value.get("context") or "")
-
-    def _wait_until(self, at: datetime) -> None:
-        left = at.timestamp() - self._world.clock.milliseconds / 1000
-        for _ in range(CALM_STEPS):
-            if left <= CALM_SECONDS:
-                break
-            self._world.step(max(CALM_SECONDS, left / CALM_STEPS))
-            left = at.timestamp() - self._world.clock.milliseconds / 1000
-        if left > 0:
-            self._world.clock.go_on(left)
 
     def _remember(self, entry: LifeEntry) -> None:
         self._store("/v1/memories", {"content": entry.text}, entry, "api")

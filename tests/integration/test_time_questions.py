@@ -151,3 +151,24 @@ def test_what_fell_through_did_not_happen_last(client: Client) -> None:
     client.remember(happened, namespace=namespace, event_at="2026-11-03")
     client.remember("Swimming with Ute fell through.", namespace=namespace, event_at="2026-11-09")
     assert texts(ask(client, namespace, "when did I last go swimming?"))[0] == happened
+
+
+def test_ask_says_what_takes_place_on_a_day_ahead(client: Client) -> None:
+    namespace = f"ns-{uuid.uuid4().hex[:8]}"
+    today = dt.datetime.now().astimezone().date()
+    day, free = today + dt.timedelta(days=20), today + dt.timedelta(days=21)
+    dentist = f"Dentist on {day:%A} {day.day} {day:%B} at 9:00."
+    choir, lamp = f"Choir rehearsal every {day:%A} at 19:30.", "The lamp in the hall is blue."
+    for text in (dentist, choir, lamp):
+        client.remember(text, namespace=namespace)
+    asked = client.ask(f"What do I have on {day.day} {day:%B}?", namespace=namespace)
+    assert [each.text for each in asked.sentences] == [choir, dentist]
+    assert asked.method == "quotes"
+    asked = client.ask(f"Am I free on {free.day} {free:%B}?", namespace=namespace)
+    assert asked.abstained
+    assert asked.answer == f"I know of nothing on {free:%A}, {free.day} {free:%B}" + (
+        f" {free.year}." if free.year != today.year else "."
+    )
+    client.remember(f"The dentist appointment on {day.day} {day:%B} is cancelled.", namespace=namespace)
+    asked = client.ask(f"What do I have on {day.day} {day:%B}?", namespace=namespace)
+    assert [each.text for each in asked.sentences] == [choir]

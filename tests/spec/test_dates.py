@@ -432,3 +432,41 @@ def test_the_times_of_a_stored_text_are_seen_from_when_it_was_said() -> None:
     assert named_times("The driving test is on 3 December.", read_off, created, BERLIN).event == (
         read_off, local("2026-12-04"),
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "at"),
+    [
+        # 10 October 2026 is a Saturday, 10 October 2025 was a Friday.
+        ("Kathi gets married on Saturday 10 October, I'm invited.", "2026-10-10T00:00"),
+        ("Kathi got married on Friday 10 October.", "2025-10-10T00:00"),
+        ("Kathi heiratet am Samstag, den 10. Oktober, ich bin eingeladen.", "2026-10-10T00:00"),
+        ("I'm invited to the party on 10 October, a Saturday.", "2026-10-10T00:00"),
+        # The verb of the clause decides.
+        ("Sara cancelled, we meet her on 10 October.", "2026-10-10T00:00"),
+        ("We repaired the roof on 10 October.", "2025-10-10T00:00"),
+        ("The concert on 10 October is cancelled.", "2026-10-10T00:00"),
+        ("The vet moved Bella's check-up to 10 October at 9:00.", "2026-10-10T09:00"),
+    ],
+)
+def test_a_weekday_or_the_verb_of_the_clause_tells_the_year(text: str, at: str) -> None:
+    assert told(text, "2026-09-20T12:00") == at
+
+
+@pytest.mark.parametrize(
+    ("text", "weekdays", "since"),
+    [
+        ("Climbing every Tuesday at 18:30.", 0b10, ""),
+        ("Yoga: Tuesdays and Thursdays", 0b1010, ""),
+        ("The bins are collected every Tuesday and Friday.", 0b10010, ""),
+        ("Chor ist dienstags um 19:30", 0b10, ""),
+        ("As a child I swam every Friday.", 0, ""),
+        ("We meet on Friday.", 0, ""),
+        ("From October on we climb on Thursdays.", 0b1000, "2026-10-01T00:00"),
+        ("Ab Oktober ist Chor mittwochs.", 0b100, "2026-10-01T00:00"),
+    ],
+)
+def test_the_weekdays_on_which_something_takes_place_are_read(text: str, weekdays: int, since: str) -> None:
+    created = local("2026-09-27T10:00")
+    named = named_times(text, created, created, BERLIN)
+    assert (named.weekdays, shown(named.since or None)) == (weekdays, since)

@@ -17,12 +17,21 @@ def columns(**given: list[Any]) -> TimeColumns:
     event_at, *told = (np.array(given.get(name, [0] * count), np.int64) for name in TimeColumns._fields[:5])
     is_event = np.array(given.get("is_event", [True] * count), np.bool_)
     is_aside = np.array(given.get("is_aside", [False] * count), np.bool_)
-    return TimeColumns(event_at, told[0], told[1], told[2], told[3], is_event, is_aside)
+    weekdays = np.array(given.get("weekdays", [0] * count), np.uint8)
+    return TimeColumns(event_at, told[0], told[1], told[2], told[3], weekdays, is_event, is_aside)
 
 
-def place(words: int = 9, **given: list[Any]) -> TimePlacement:
+def place(words: int = 9, days: int = 0, **given: Any) -> TimePlacement:
     made = columns(**given)
-    return time_placement.place_in_time(made, np.full(len(made.event_at), words), BEGIN, UNTIL)
+    return time_placement.place_in_time(made, np.full(len(made.event_at), words), BEGIN, UNTIL, days)
+
+
+def test_what_takes_place_on_a_weekday_of_a_time_ahead_lies_inside() -> None:
+    given = {"event_at": [0, 0, UNTIL], "weekdays": [0b0100, 0b1000, 0b0100]}
+    found = place(days=0b0110, **given)
+    assert found.is_inside.tolist() == [True, False, False]  # another weekday; said after the time
+    assert found.at.tolist()[0] == BEGIN
+    assert not place(**given).is_inside[:2].any()  # of a time in the past nothing is known by its weekday
 
 
 def test_the_end_of_the_interval_is_not_part_of_it() -> None:

@@ -34,6 +34,7 @@ class TimeColumns(NamedTuple):
     told_until: Times
     named_from: Times  # of another time that the text names
     named_until: Times
+    weekdays: NDArray[np.uint8]  # on which it takes place, a bit each, from Monday
     is_event: Bools  # it tells what happened; else what is so
     is_aside: Bools  # said by an agent, undated, or a preference
 
@@ -49,11 +50,12 @@ class TimePlacement(NamedTuple):
 
 
 def place_in_time(
-    columns: TimeColumns, words: NDArray[np.integer], begin: int | None, until: int | None
+    columns: TimeColumns, words: NDArray[np.integer], begin: int | None, until: int | None, weekdays: int = 0
 ) -> TimePlacement:
     """The place of each memory to the interval from `begin` to before `until`; None: open on that side.
 
-    words: their lengths.
+    words: their lengths. weekdays: of an interval that does not lie in the past, those of its days, a bit each: what
+    takes place on one of them is inside.
     """
     low, high = NEVER + 1 if begin is None else begin, -NEVER if until is None else until
     longest = max(DAY_MS, NAMED_LENGTH_MAX * (high - low))
@@ -62,14 +64,16 @@ def place_in_time(
         _is_named(first, after, low, high, longest)
         for first, after in ((columns.told_from, columns.told_until), (columns.named_from, columns.named_until))
     )
-    is_inside = happened | told | named
+    takes_place = ((columns.weekdays & weekdays) != 0) & (columns.event_at < high)
+    is_inside = happened | told | named | takes_place
     has_told = columns.told_until > columns.told_from
-    is_by_text = (told | named) & ~happened
+    is_by_text = is_inside & ~happened
     is_about_other = happened & has_told & ~told  # said then, about another time
     at = np.where(told, np.maximum(columns.told_from, low), columns.event_at)
-    at = np.where(is_by_text & ~told, np.maximum(columns.named_from, low), at)
+    at = np.where(is_by_text & ~told, np.maximum(np.where(named, columns.named_from, low), low), at)
     at = np.where(happened & told, np.where(columns.event_at > at, columns.event_at, at), at)
     is_behind = columns.is_aside | (words < WORDS_MIN) | (is_about_other & ~named) | ~(columns.is_event | told | named)
+    is_behind &= ~takes_place
     return TimePlacement(is_inside, is_by_text, at, is_behind & is_inside)
 
 

@@ -38,8 +38,9 @@ def times_of(memory: Memory) -> TextTimes:
     named = time_mentions.named_times(memory.content, memory.event_at, memory.created_at, utc_offset)
     if named is time_mentions.NO_TIMES:
         return NO_TEXT_TIMES
-    ends = [bound for span in (named.event, named.other) for bound in (span or (0, 0))]
-    return TextTimes(*(min(max(each // MINUTE_MS, 0), _MINUTES_MAX) for each in ends))
+    ends = (*(named.event or (0, 0)), *(named.other or (0, 0)))
+    first, after, other_first, other_after = (min(max(each // MINUTE_MS, 0), _MINUTES_MAX) for each in ends)
+    return TextTimes(first, after, other_first, other_after, named.weekdays)
 
 
 _MINUTES_MAX = np.iinfo(np.int32).max

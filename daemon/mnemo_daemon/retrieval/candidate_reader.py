@@ -105,6 +105,13 @@ class CandidateReader:
         edges = (each for each in self._snapshot.edges(memory.id) if each.slot and each.target == memory.id)
         return [each for each in self._numbers_of(edge.source for edge in edges) if each in self._found]
 
+    def replacements(self, number: int) -> tuple[tuple[Memory, ...], bool]:
+        """The memories in scope that perhaps say a newer value, and whether one certainly does."""
+        memory = self.memory(number)
+        edges = [] if memory is None else self._snapshot.edges(memory.id)
+        perhaps = self._numbers_of(each.source for each in edges if each.slot and memory and each.target == memory.id)
+        return tuple(filter(None, map(self.memory, perhaps))), bool(self.newer(number))
+
     @functools.cached_property
     def _found(self) -> frozenset[int]:
         return frozenset(self._numbers.tolist())

@@ -6,11 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnemo_client.protocol.retrieval import RecallTrace
+from mnemo_core.retrieval.agenda import AgendaTime
 from mnemo_core.retrieval.ranking.rankers import RANKER_TABLE, Mode, ModeUsed, Ranker
 from mnemo_core.retrieval.result_selection import Copies
 from mnemo_core.text.dates.question_times import Order, QuestionTime
 from mnemo_daemon.memories.memory_service import MemoryDetails
 from mnemo_store.indexes.attributes import MemoryFilter
+from mnemo_store.records import Memory
 
 RECENCY_BIAS = 0.35  # [M]
 SEMANTIC_WEIGHT = 0.5  # [M]
@@ -90,6 +92,7 @@ class Hit(NamedTuple):
     others: int = 0  # further passages of its note, with `group_by`
     tokens: int = 0  # of its content
     is_inside: bool | None = None  # it lies in the time that the question names; None: it names none
+    newer: tuple[Memory, ...] = ()  # of a question for nothing but a time: what perhaps replaces it
     about: int | None = None  # ms; it is inside by this time, which its text names, and not by its event time
 
 
@@ -120,6 +123,7 @@ class RecallOutcome(NamedTuple):
     tokens_needed: int = 0  # where nothing fits the budget whole, the tokens of the smallest
     expanded: tuple[str, ...] = ()  # the words or phrasings that were added to the query
     time: TimeOutcome | None = None
+    agenda: AgendaTime | None = None  # of a question for nothing but a time
     reason: str = ""  # why the language model did not do its part of what was requested
 
 

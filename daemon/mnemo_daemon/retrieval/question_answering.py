@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 from mnemo_core.llm.questions.question_answer import (
     ANSWER,
     KNOWN_SHARE_MIN,
+    QUOTED_CHARACTERS,
     SOURCES_MAX,
     AnswerSentence,
     best_sentence,
@@ -21,6 +22,7 @@ from mnemo_core.llm.questions.question_answer import (
     whole_sentences,
 )
 from mnemo_core.llm.tasks import EarlierQuestion, RecalledSource, TaskInputs
+from mnemo_core.retrieval.agenda import AgendaTime, DatedText, read_agenda
 from mnemo_core.retrieval.answer_judge import AnswerCandidate, AnswerJudge
 from mnemo_core.retrieval.ranking.rankers import Ranker
 from mnemo_core.retrieval.snippets import unwrap
@@ -30,6 +32,7 @@ from mnemo_core.text.statement_reading import read_statement
 from mnemo_daemon.models.language.task_runner import TaskRunner
 from mnemo_daemon.retrieval.question import Hit, RecallOutcome
 from mnemo_daemon.times import utc_offset
+from mnemo_store.records import Memory
 
 SOURCE_CHARACTERS = 1000  # of a longer text, the passage that answers best is read
 ANSWER_WEIGHTS = Path(__file__).parents[1] / "weights" / "answers.json"  # of the judge of answers
@@ -89,6 +92,8 @@ def answer_question(
     hits = _own_first([hit for hit in recalled.hits if not _is_question_itself(hit, question)], question)
     read = _answer_hits(hits)
     inputs = answer_inputs(question, hits, earlier)
+    if recalled.agenda is not None and recalled.agenda.weekdays:
+        return _agenda_answer(question, recalled.hits, recalled.agenda)
     if inputs is None:
         return AnsweredQuestion([], "quotes")
 
@@ -110,6 +115,8 @@ def answer_question(
 
     seconds = max(0.0, until - time.monotonic())
     result = tasks.run(ANSWER, inputs, seconds, is_cancelled, None if on_sentence is None else on_text)
+    if result.method == "fallback" and recalled.agenda is not None:
+        return _agenda_answer(question, recalled.hits, recalled.agenda)
     if result.method == "fallback" and (unlikely := _unlikely(inputs, read, recalled.ranker)):
         return unlikely
     sentences = list(map(cited, result.answer.sentences))
@@ -118,6 +125,31 @@ def answer_question(
             sentences = [each for each in sentences if _is_own(each[1][0].hit)]
         sentences[1:1] = _former_value(sentences[0][1][0].hit, read, inputs) if sentences else []
     return AnsweredQuestion(sentences, "llm" if result.method == "llm" else "quotes", result.reason)
+
+
+def _agenda_answer(question: str, hits: Sequence[Hit], time: AgendaTime) -> AnsweredQuestion:
+    """Return an answer with what takes place in the time that the question asks for, and for nothing else."""
+    hits = [hit for hit in hits if hit.is_inside and not (hit.was or _is_question_itself(hit, question))]
+    memories = [hit.details.memory for hit in hits]
+    texts = [_dated_text(memory)._replace(newer=tuple(map(_dated_text, hit.newer)))
+             for hit, memory in zip(hits, memories, strict=True)]  # fmt: skip
+    agenda = read_agenda(texts, time, utc_offset)
+    quoted = [QuotedHit(hits[place], _quote_of(hits[place])) for place in (*agenda.items, *agenda.cancelled)]
+    items, cancelled = quoted[: len(agenda.items)], quoted[len(agenda.items) :]
+    return AnsweredQuestion(
+        [(each.quote, [each]) for each in items], "quotes", without=f"I know of nothing on {time.text}.",
+        closest=cancelled[0] if cancelled and not items else None,
+    )  # fmt: skip
+
+
+def _quote_of(hit: Hit) -> str:
+    """The text of a hit, or of a longer one its best sentence."""
+    text = unwrap(hit.details.memory.content)
+    return text if len(text) <= QUOTED_CHARACTERS or hit.best is None else hit.best.sentence
+
+
+def _dated_text(memory: Memory) -> DatedText:
+    return DatedText(memory.content, memory.event_at, memory.created_at)
 
 
 def _own_first(hits: list[Hit], question: str) -> list[Hit]:

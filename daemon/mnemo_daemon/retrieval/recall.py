@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from mnemo_client.protocol.retrieval import WhyAnswer
+from mnemo_core.retrieval.agenda import AgendaTime
 from mnemo_core.retrieval.ranking import rankers
 from mnemo_core.text.dates.question_times import content_words
 from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
@@ -29,7 +30,7 @@ from mnemo_daemon.retrieval.query_expansion import QueryExpansion
 from mnemo_daemon.retrieval.question import Question, RecallOutcome, TimeOutcome
 from mnemo_daemon.retrieval.recall_diagnosis import RecallDiagnosis
 from mnemo_daemon.retrieval.result_builder import ResultBuilder
-from mnemo_daemon.retrieval.time_text import time_text
+from mnemo_daemon.retrieval.time_text import interval_text, time_text
 from mnemo_store.indexes.vector_kernels import BadVector
 from mnemo_store.store import Store
 
@@ -97,6 +98,7 @@ class Recall:
         return RecallOutcome(
             page.hits, page.tokens, len(context.rows), scored.ranker, context.degraded, context.took_ms, trace,
             scored.mode, page.abstained, page.tokens_needed, context.expansion_terms, _time_outcome(context),
+            _agenda_time(context.question),
         )  # fmt: skip
 
     def why(self, question: Question, memory_id: str) -> WhyAnswer:
@@ -154,6 +156,14 @@ class Recall:
         reranks = rankers.RANKER_TABLE[scored.ranker].reranks and scored.mode != "cross_encoder"
         if reranks and encoder is not None and encoder.failure:
             yield "reranker"
+
+
+def _agenda_time(question: Question) -> AgendaTime | None:
+    """The time of a question for nothing else; None of another question, or where the time is open on a side."""
+    time = question.time
+    if time is None or not time.is_only or time.begin is None or time.until is None:
+        return None
+    return AgendaTime(time.begin, time.until, time.weekdays, interval_text(time, question.filter.now))
 
 
 def _time_outcome(context: RecallContext) -> TimeOutcome | None:

@@ -95,6 +95,9 @@ class ResultBuilder:
                     token_rows = self._token_rows(snapshot, asked, memory, serving)
                     best = self._best(hit.details, question.excerpt_query or question.query, token_rows)
                     hit = hit._replace(best=best)
+                if question.time is not None and question.time.is_only:
+                    newer, is_replaced = reader.replacements(each.number)
+                    hit = hit._replace(was=hit.was or is_replaced, newer=newer)
                 if each.is_cut:
                     hit, size = self._excerpted(hit, question.query, each.tokens)
                 if hit.details.memory.content:

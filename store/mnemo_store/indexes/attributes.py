@@ -38,7 +38,7 @@ from mnemo_store.records import (
     text_hash,
 )
 
-KIND = "columns-5"  # of the index file
+KIND = "columns-6"  # of the index file
 
 NAMED = ("namespace", "user_id", "agent_id", "run_id", "session_id", "speaker", "source", "managed")
 CODED = {"kind": KINDS, "category": CATEGORIES, "layer": LAYERS, "trust": TRUSTS, "state": STATES}
@@ -66,6 +66,7 @@ _DTYPES: dict[str, Any] = {
     # Times that the text names, in minutes since the epoch, as given by the caller; 0 and 0: none. Of the event that
     # it describes, and of another one.
     "told_from": np.int32, "told_until": np.int32, "named_from": np.int32, "named_until": np.int32,
+    "weekdays": np.uint8,  # those on which what the text describes takes place: a bit each, from Monday
 }  # fmt: skip
 # Values of a number without a memory; else 0.
 _EMPTY = {"state": _NO_STATE, "before": _NO_NEIGHBOUR, "after": _NO_NEIGHBOUR}
@@ -74,12 +75,14 @@ MINUTE_MS = 60_000  # the unit of the times that texts name
 
 
 class TextTimes(NamedTuple):
-    """Times that a text names, in minutes since the epoch, each up to but not including its end."""
+    """Times that a text names, in minutes since the epoch, each up to but not including its end; `weekdays`: a bit for
+    each on which it says that something takes place, from Monday."""
 
     told_from: int = 0
     told_until: int = 0
     named_from: int = 0
     named_until: int = 0
+    weekdays: int = 0
 
 
 NO_TEXT_TIMES = TextTimes()

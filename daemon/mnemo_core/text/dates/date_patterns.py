@@ -20,6 +20,7 @@ from mnemo_core.text.dates.date_readers import (
     read_month,
     read_quarter,
     read_season,
+    read_since_month,
     read_slashed,
     read_week_number,
     read_year,
@@ -47,6 +48,7 @@ from mnemo_core.text.dates.relative_readers import (
     read_ago,
     read_day_word,
     read_last_spans,
+    read_next_spans,
     read_nth_weekday,
     read_same_time,
     read_this_part_named,
@@ -123,6 +125,7 @@ _UNITS = listed(
 )
 _SPANS = listed("ago from hence in vor il dans")
 _LAST = listed("last past previous letzten vergangenen derniers dernières últimos últimas")
+_NEXT = listed("next coming upcoming nächsten kommenden")
 _TIMES = listed("time zeit époque période fechas")
 _DAYS_ES_WORDS = listed("ayer anteayer antier anoche hoy mañana")
 _NOON = listed("noon midnight midday")
@@ -224,6 +227,8 @@ DATE_PATTERNS: tuple[DatePattern, ...] = (
     _rule(read_month, _MONTHS, r"\b(?:in|im|en|of|during|back in|Since|since|until|till|by|before|after|seit|bis|depuis"
           rf"|au mois de)\s+(?:the )?(?:(?P<part>early |mid[- ]?|late |Anfang |Mitte |Ende ))?{_MON}(?!\s*\d)",
           _BEFORE_MONTHS),
+    _rule(read_since_month, _MONTHS, rf"\bfrom {_MON} on(?:wards?)?\b", listed("from")),
+    _rule(read_since_month, _MONTHS, rf"\bab {_MON}(?!\s*\d)", listed("ab")),
     _rule(read_month, _MONTHS, rf"(?<![\w])(?:the )?(?P<part>{_STRETCH}) (?:of |in |im |des |von |de |d['’])?(?:the )?"
           rf"(?:Monats )?{_MON}(?:,?\s+(?:{_YEAR}|{_REL}))?(?!\s*\d)", _STRETCHES),
     _rule(read_unit, _STRETCHES, rf"(?<![\w])(?:the )?(?P<part>{_STRETCH}) (?:of |des |im )?(?P<shift>the|last|this"
@@ -366,6 +371,10 @@ DATE_PATTERNS: tuple[DatePattern, ...] = (
           r"|años|horas)\b"),
     _rule(read_last_spans, _CJK, r"(?:最近|过去|過去|近)的?(?P<n>\d{1,3}|十[一二]|[一二两兩三四五六七八九十几幾])"
           rf"{_CJK_SPAN}"),
+    _asked(read_next_spans, _NEXT, r"\b(?:(?:in|over|within|during|for) )?(?:the |these )?(?:next|coming|upcoming) "
+           rf"(?:(?P<n>{_COUNT}|few|couple of) )?(?P<unit>days|weeks|months)\b"),
+    _asked(read_next_spans, _NEXT, r"\b(?:(?:in|innerhalb|während) )?(?:der|die|den) (?:nächsten|kommenden) "
+           rf"(?:(?P<n>{_COUNT}|paar) )?(?P<unit>Tagen?|Wochen|Monaten?)\b"),
     _rule(read_same_time, _TIMES, r"\b(?:around |about |at )?(?:this|the same) time (?:last|a|one) (?P<unit>year|month"
           r"|week)(?: ago)?\b|\b(?:letztes|voriges|vergangenes) Jahr um diese Zeit\b"
           r"|\bum diese Zeit (?:letztes|voriges) Jahr\b"

@@ -48,6 +48,10 @@ class TimeCandidate(NamedTuple):
     when: int | None = None  # where it is not the beginning
 
 
+_CLAUSE_ENDS = (",", ";", ":", " –", " —", " (")
+_CLAUSE_END = lazy_pattern("|".join(map(re.escape, _CLAUSE_ENDS)))
+
+
 class Utterance:
     """A text with the moment and the time zone of its statement.
 
@@ -83,6 +87,13 @@ class Utterance:
             self._breaks = [*(start for start, _ in line_spans(self.text)), len(self.text) + 1]
         index = bisect_right(self._breaks, at) - 1
         return self._breaks[index], self._breaks[index + 1]
+
+    def clause(self, at: int) -> str:
+        """The part of the sentence, between commas and the like, that holds this place."""
+        start, end = self.sentence(at)
+        before = start + max(map(self.text[start:at].rfind, _CLAUSE_ENDS)) + 1
+        behind = _CLAUSE_END.search(self.text, at, end)
+        return self.text[before : behind.start() if behind else end]
 
     def search(self, at: int, pattern: re.Pattern[str]) -> re.Match[str] | None:
         """The first match in the sentence of this place. Each sentence is searched once."""
@@ -175,8 +186,26 @@ def _year_of(written: str | None, month: int, day: int, match: re.Match[str], sa
         return None
     last = max((each for each in possible if each <= saying.day), default=None)
     coming = min((each for each in possible if each >= saying.day), default=None)
+    weekday = _weekday_beside(match, saying.text)
+    fitting = [each for each in (last, coming) if each is not None and each.weekday() == weekday]
+    if len(fitting) == 1:
+        return fitting[0].year
     chosen = _by_tense(last, coming, saying, match.start())
     return None if chosen is None else chosen.year
+
+
+_WEEKDAY_NAMES = words.one_of(words.WEEKDAY_NUMBERS)
+_WEEKDAY_BEFORE = lazy_pattern(
+    rf"\b(?P<day>{_WEEKDAY_NAMES})\.?,?(?: (?:the|den|dem|der|le|el))?\s+(?:the )?\Z", re.IGNORECASE
+)
+_WEEKDAY_BEHIND = lazy_pattern(rf"(?:,|,? ?\()\s?(?:a |on a )?(?P<day>{_WEEKDAY_NAMES})\b", re.IGNORECASE)
+
+
+def _weekday_beside(match: re.Match[str], text: str) -> int | None:
+    """The weekday that stands with a date: "Saturday, 10 October", "10 October (a Saturday)"."""
+    named = _WEEKDAY_BEFORE.search(text, max(0, match.start() - 24), match.start())
+    named = named or _WEEKDAY_BEHIND.match(text, match.end())
+    return None if named is None else words.WEEKDAY_NUMBERS[named["day"].lower()]
 
 
 def _by_tense(last: dt.date | None, coming: dt.date | None, saying: Utterance, at: int) -> dt.date | None:
@@ -185,7 +214,11 @@ def _by_tense(last: dt.date | None, coming: dt.date | None, saying: Utterance, a
     since, to = (saying.day - last).days, (coming - saying.day).days
     if to <= FAR_DAYS and is_moved_to(at, saying):
         return coming
-    match saying.tense(at):
+    tense = saying.tense(at)
+    if tense == "past" and to <= NEAR_DAYS and since >= FAR_DAYS and not saying.is_question:
+        clause = saying.clause(at)  # "she cancelled, we meet on 7 January"; "the concert on 7 January is cancelled"
+        tense = "past" if words.PAST.search(clause) and not words.IS_SO.search(clause) else ""
+    match tense:
         case "past":
             return last
         case "future":
@@ -372,6 +405,12 @@ _COUNTED = lazy_pattern(
     r"\s+(?:\w+\s+)?(?!was\b|is\b|has\b|does\b|this\b|us\b|as\b|always\b|perhaps\b|unless\b|plus\b"
     r"|class\b)[a-z]{3,}s\b"
 )
+
+
+def read_since_month(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
+    """From October on."""
+    found = read_month(match, saying)
+    return None if found is None else found._replace(role="since")
 
 
 def read_year(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:

@@ -116,6 +116,7 @@ PAST = lazy_pattern(
     r"|(?:\b|['’])(?:ai|as|a|avons|avez|ont|est|suis|sommes|sont|es)\s(?:\w+\s){0,2}"
     r"\w+(?:é|ée|és|ées|i|ie|is|it|u|ue|us)\b|了|過|ました|でした|だった|[っいえきしたんけ]た(?=[。、\s]|$)"
 )
+IS_SO = lazy_pattern(r"(?i)\b(?:is|are|am|gets?|ist|sind|wird|werden|est|sont)\b")
 MOVED = lazy_pattern(
     r"(?i)\b(?:moved|postponed|rescheduled|pushed|shifted|changed|delayed|brought forward|verschoben|verlegt"
     r"|vertagt|reportée?|déplacée?|décalée?)\b|改到|推迟|推遲|延期|変更"

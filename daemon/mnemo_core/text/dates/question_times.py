@@ -5,6 +5,7 @@ time without a year is in the past unless the question looks ahead. A bound ("si
 open on one side. A question for a time ("when did we fix the boiler") names none.
 """
 
+import functools
 import re
 from typing import Literal, NamedTuple
 
@@ -26,7 +27,8 @@ class QuestionTime(NamedTuple):
 
     From `begin` up to, not including, `until` (ms); None: open on that side, and both None where it names an order
     alone. words: how it names it. rest: the question without these words, or those of the order. is_only: it asks for
-    nothing else. centre: where the time is only about a day ("two weeks ago"), the beginning of that day.
+    nothing else. centre: where the time is only about a day ("two weeks ago"), the beginning of that day. weekdays: of
+    one that does not lie in the past, those of its days, a bit each, from Monday.
     """
 
     begin: int | None
@@ -36,6 +38,7 @@ class QuestionTime(NamedTuple):
     order: Order = ""
     is_only: bool = False
     centre: int | None = None
+    weekdays: int = 0
 
     @property
     def has_interval(self) -> bool:
@@ -101,7 +104,17 @@ def read_question_time(text: str, now: int, zone: Zone, *, is_prompt: bool = Fal
         begin, until, " ".join(text[start : one.end].split()), " ".join(rest.split()), order,
         centre=one.when if one.role == "event" else None,
         is_only=not order and not content_words(_UNSPACED_FILLERS.sub(" ", rest)),
+        weekdays=_weekdays(begin, until, now, zone),
     )  # fmt: skip
+
+
+def _weekdays(begin: int | None, until: int | None, now: int, zone: Zone) -> int:
+    """The weekdays of an interval that ends in the future, from this day on."""
+    if begin is None or until is None or until <= now:
+        return 0
+    day, _ = local_time(max(begin, now), zone)
+    last, _ = local_time(until - 1, zone)
+    return functools.reduce(int.__or__, (1 << (day.weekday() + k) % 7 for k in range(min((last - day).days, 6) + 1)), 0)
 
 
 def _blank(match: re.Match[str]) -> str:

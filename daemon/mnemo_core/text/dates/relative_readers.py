@@ -29,6 +29,7 @@ from mnemo_core.text.lazy_patterns import lazy_pattern
 # "Two weeks ago" is a day give or take so many.
 MARGIN_DAYS = {"day": 0, "week": 3, "fortnight": 3, "month": 15, "year": 91}
 FEW = 4  # of "the last few days"
+NEXT_DAYS_MAX, NEXT_MONTHS_MAX = 400, 24  # of "the next ten years"
 
 _UNIT_MS = {"second": 1000, "minute": MINUTE_MS, "hour": HOUR_MS, "day": DAY_MS, "week": 7 * DAY_MS,
             "fortnight": 14 * DAY_MS}  # fmt: skip
@@ -134,6 +135,20 @@ def read_last_spans(match: re.Match[str], saying: Utterance) -> TimeCandidate | 
         _, of_day = local_time(saying.said_at, saying.zone)
         begin = saying.moment(earlier, of_day)
     return TimeCandidate(begin, saying.said_at, match.start(), match.end(), "event" if saying.is_question else "vague")
+
+
+def read_next_spans(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
+    """The next three days, the coming weeks: this day and as many after it."""
+    number = (match.groupdict().get("n") or "few").lower()
+    count = FEW if number in words.FEW else count_of(number)
+    if not count:
+        return None
+    unit = _unit_of(match["unit"])
+    if unit in _UNIT_MS:
+        last = days_after(saying.day, min(max(1, count * _UNIT_MS[unit] // DAY_MS), NEXT_DAYS_MAX))
+    else:
+        last = months_after(saying.day, min(count * _UNIT_MONTHS[unit], NEXT_MONTHS_MAX))
+    return saying.days(saying.day, days_after(last, 1), match)
 
 
 def read_same_time(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:

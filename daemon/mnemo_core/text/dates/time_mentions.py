@@ -31,7 +31,7 @@ from mnemo_core.text.dates.date_readers import Side, TimeCandidate, Utterance
 from mnemo_core.text.dates.local_days import DAY_MS, HOUR_MS, Zone, days_after, local_time
 from mnemo_core.text.lazy_patterns import lazy_pattern
 
-RULES_VERSION = 2  # version of what `named_times` reads: columns made under another one are rebuilt
+RULES_VERSION = 3  # version of what `named_times` reads: columns made under another one are rebuilt
 TEXT_CHARS_MAX = 20_000  # of a longer text, what stands first
 MATCHES_MAX = 200  # of one rule; a text with more is a table of dates, of which the beginning is read
 AT_MAX = 253_402_300_799_999  # the end of the year 9999
@@ -83,11 +83,14 @@ class NamedTimes(NamedTuple):
     """The times that a text names, each from its beginning up to, not including, its end (ms).
 
     event: that of the event that it describes; other: the first other one that does not hold the moment of saying. None
-    where there is none.
+    where there is none. weekdays: those on which it says that something takes place, a bit each, from Monday, and since
+    when: "from October on". 0: from before it was said.
     """
 
     event: tuple[int, int] | None = None
     other: tuple[int, int] | None = None
+    weekdays: int = 0
+    since: int = 0
 
 
 NO_TIMES = NamedTimes()
@@ -112,7 +115,20 @@ def named_times(text: str, event_at: int, created_at: int, zone: Zone) -> NamedT
         and not each.at <= saying.said_at < each.until
     ]  # fmt: skip
     event = None if one is None else (one.at, one.until)
-    return NamedTimes(event, next((each for each in named if each != event), None))
+    weekdays = 0
+    for each in candidates:
+        if each.role == "again" and (saying.tense(each.start) != "past" or saying.search(each.start, words.IS_SO)):
+            further = _FURTHER_WEEKDAYS.match(cut, each.end)
+            for name in _WEEKDAY.findall(cut, each.start, further.end() if further else each.end):
+                weekdays |= 1 << words.WEEKDAYS[name.lower().removesuffix("s")]
+    since = min((each.at for each in candidates if each.role == "since" and each.at > saying.said_at), default=0)
+    return NamedTimes(event, next((each for each in named if each != event), None), weekdays, since)
+
+
+_WEEKDAY_NAMES = words.one_of(words.WEEKDAYS)
+_WEEKDAY = lazy_pattern(rf"\b({_WEEKDAY_NAMES})s?\b", re.IGNORECASE)
+# "every Tuesday and Friday"
+_FURTHER_WEEKDAYS = lazy_pattern(rf"(?:\s*(?:,|\band\b|\bund\b|\bet\b|&)\s*(?:{_WEEKDAY_NAMES})s?\b)*", re.IGNORECASE)
 
 
 def _moment_of(one: TimeCandidate, said_at: int) -> int | None:
@@ -321,7 +337,7 @@ def _ranges(found: list[TimeCandidate], saying: Utterance) -> Iterator[TimeCandi
 
 _BOUND_WORDS = words.one_of(name for name in words.BOUNDS if name[0] < "\u2fff" and "…" not in name)
 _BOUND_BEFORE = lazy_pattern(
-    rf"(?:\b(?P<word>{_BOUND_WORDS})(?: dem| der| den| zum| zur| le| la| les| el)?"
+    rf"(?:(?<![\w-])(?P<word>{_BOUND_WORDS})(?: dem| der| den| zum| zur| le| la| les| el)?"
     r"|(?P<cjk>自从|自從|自|从|直到|截至|到))"
     r"\s*(?:the |end of |early |late |mid-?|about |around )?\Z",
     re.IGNORECASE,
@@ -338,7 +354,9 @@ _AGAIN_BEFORE = lazy_pattern(
     r"|always)\s+(?:other\s+|single\s+)?|每个?|毎)$",
     re.IGNORECASE,
 )
-_ABOUT_BEFORE = lazy_pattern(r"\b(?:more than|over|less than|at least|up to|mehr als|über|plus de)\s+$", re.IGNORECASE)
+_ABOUT_BEFORE = lazy_pattern(
+    r"(?<![\w-])(?:more than|over|less than|at least|up to|mehr als|über|plus de)\s+$", re.IGNORECASE
+)
 
 _LIKE_BEFORE = lazy_pattern(
     r"\b(?:like|as if|seems?|only)(?: (?:it was|just|only))*\s+$", re.IGNORECASE

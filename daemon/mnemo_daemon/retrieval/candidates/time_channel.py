@@ -75,7 +75,9 @@ def match_time(time: QuestionTime, corpus: Corpus, wanted: int, *, newest_first:
     """The memories of the corpus by the time of a question; `wanted`: how many in order are asked for."""
     numbers = corpus.numbers
     columns = _columns_of(corpus, numbers)
-    placement = time_placement.place_in_time(columns, corpus.column("words", numbers), time.begin, time.until)
+    placement = time_placement.place_in_time(
+        columns, corpus.column("words", numbers), time.begin, time.until, time.weekdays
+    )
     if not time.has_interval:
         placement = placement._replace(is_inside=np.zeros(len(numbers), np.bool_))
     ordered = numbers[:0]
@@ -102,6 +104,7 @@ def _columns_of(corpus: Corpus, numbers: Numbers) -> TimeColumns:
     return TimeColumns(
         np.where(is_dated, event_at, NEVER),
         **{name: corpus.column(name, numbers).astype(np.int64) * MINUTE_MS for name in names},
+        weekdays=corpus.column("weekdays", numbers),
         # What somebody said with a time of its own is of that time, whatever its kind.
         is_event=(kind == _EPISODIC) | (corpus.column("managed", numbers) > 0) | (is_said & (event_at != created_at)),
         is_aside=is_turn_of_agent | (kind == _PROCEDURAL),
