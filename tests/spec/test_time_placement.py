@@ -27,7 +27,7 @@ def place(words: int = 9, days: int = 0, **given: Any) -> TimePlacement:
 
 
 def test_what_takes_place_on_a_weekday_of_a_time_ahead_lies_inside() -> None:
-    given = {"event_at": [0, 0, UNTIL], "weekdays": [0b0100, 0b1000, 0b0100]}
+    given: dict[str, Any] = {"event_at": [0, 0, UNTIL], "weekdays": [0b0100, 0b1000, 0b0100]}
     found = place(days=0b0110, **given)
     assert found.is_inside.tolist() == [True, False, False]  # another weekday; said after the time
     assert found.at.tolist()[0] == BEGIN
