@@ -25,8 +25,11 @@ from mnemo_client.cli.command_examples import EXAMPLES
 from mnemo_client.cli.command_table import COMMON, GROUPS
 from mnemo_client.cli.command_types import Argument, Command
 from mnemo_client.cli.help_pages import EXIT_CODES
+from mnemo_client.protocol import events
+from mnemo_client.protocol.retrieval import AskMemories, AskSentence
 from mnemo_client.protocol.validation import describe
 from mnemo_core.lifecycle.consolidation.steps import STEPS
+from mnemo_core.llm.registry import TASKS
 from mnemo_core.similarity.thresholds import COSINES, MEASURED, OF_G, OF_T, SOURCE
 from mnemo_daemon import settings
 from mnemo_daemon.api.main_routes import Api
@@ -129,6 +132,12 @@ def setting_table() -> str:
 
 # Routes and wire types
 
+EVENT_TYPES: tuple[type[msgspec.Struct], ...] = (
+    events.StartEvent, events.ChangeEvent, events.JobEvent, events.ProgressEvent, events.OperationEvent,
+    events.GapEvent, events.EndEvent, AskMemories, AskSentence,
+)  # fmt: skip
+"""The data of server-sent events, which no route names as its answer."""
+
 
 def every_route() -> tuple[Route, ...]:
     """Every route of the daemon. The table is made without touching the daemon, so none is needed."""
@@ -153,10 +162,10 @@ def route_table() -> str:
 def wire_types() -> str:
     """The fields of every type that a route takes or answers, and of the types in these."""
     found: dict[str, inspect.StructType] = {}
-    for route in every_route():
-        for each in (route.ask, route.query, route.answer):
-            if each is not None and issubclass(each, msgspec.Struct):
-                _collect(inspect.type_info(each), found)
+    in_routes = (each for route in every_route() for each in (route.ask, route.query, route.answer))
+    for each in (*in_routes, *EVENT_TYPES):
+        if each is not None and issubclass(each, msgspec.Struct):
+            _collect(inspect.type_info(each), found)
     parts = []
     for name in sorted(found):
         rows = [
@@ -364,6 +373,48 @@ def cycle_steps() -> str:
     return table(("step", "purpose"), ([f"`{step.name}`", step.summary] for step in STEPS))
 
 
+def task_table() -> str:
+    """The language-model tasks, each by the docstring of its module."""
+    rows = []
+    for task in sorted(TASKS, key=lambda task: task.site):
+        loaded = [each for name, each in sys.modules.items() if name.startswith("mnemo_core.llm.")]
+        named = [each.__doc__ or "" for each in loaded if any(value is task for value in vars(each).values())]
+        about = next(text for text in named if f"`{task.site}`" in text.partition("\n")[0])
+        rule = re.sub(r"^The tasks? [^:]*: | SPEC \d[\d.]*(?:, \d[\d.]*)*| \[[^]]*\]", "", " ".join(about.split()))
+        waits = f"{task.deadline_s:g} s, interactive" if task.is_interactive else f"{task.deadline_s:g} s"
+        rows.append([f"`{task.site}`", sentence(rule), _form(inspect.type_info(task.answer)), waits])
+    return table(("site", "answers", "form of the answer", "deadline"), rows)
+
+
+def _form(kind: inspect.Type) -> str:
+    """The form of a language model's answer, with the bounds of everything in it."""
+    match kind:
+        case inspect.Metadata(type=inner):
+            return _form(inner)
+        case inspect.StructType(fields=fields):
+            return "; ".join(f"`{field.encode_name}`: {_form(field.type)}" for field in fields)
+        case (
+            inspect.ListType(item_type=inner, max_length=most) | inspect.VarTupleType(item_type=inner, max_length=most)
+        ):
+            return f"at most {most} of ({_form(inner)})"
+        case _:
+            return _values(kind)
+
+
+def benchmarks() -> str:
+    """The measurements, each by the first sentence of its docstring."""
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    lists = re.findall(r"^(?:MODEL|STORE)_BENCHES := (.*)$", makefile, re.MULTILINE)
+    targets = {*" ".join(lists).split(), *re.findall(r"\bbench-(\w+)", makefile)}
+    rows = []
+    for module in sorted((ROOT / "tests/bench").glob("bench_*.py")):
+        name = module.stem.removeprefix("bench_")
+        about = (ast.get_docstring(ast.parse(module.read_text(encoding="utf-8"))) or "").partition("\n\n")[0]
+        command = f"make bench-{name}" if name in targets else f"python -m tests.bench.{module.stem}"
+        rows.append([f"`{command}`", re.sub(r" SPEC [\d.a-z]+$", "", " ".join(about.split()))])
+    return table(("command", "measures"), rows)
+
+
 # Pages
 
 
@@ -383,11 +434,6 @@ def sections() -> str:
 def numbered_pages() -> list[Path]:
     """The pages whose sections are numbered."""
     return sorted([*(ROOT / "daemon/docs").glob("*.md"), *(ROOT / "store/docs").glob("*.md")])
-
-
-def section_numbers(text: str) -> frozenset[str]:
-    """The numbers of a page's sections, and of its numbered guarantees."""
-    return frozenset(re.findall(r"^(?:##+ |- \*\*)(\d+(?:\.\d+)*[a-z]?)(?:\*\*)? ", text, re.MULTILINE))
 
 
 def _order(number: str) -> tuple[tuple[int, str], ...]:
@@ -438,8 +484,10 @@ PARTS: dict[str, GeneratedPart] = {
     "repair steps": GeneratedPart("store/docs/format.md", repair_steps),
     "defaults": GeneratedPart("store/docs/format.md", stored_defaults),
     "thresholds": GeneratedPart("daemon/docs/models.md", threshold_table),
+    "tasks": GeneratedPart("daemon/docs/llm-tasks.md", task_table),
     "jobs": GeneratedPart("daemon/docs/lifecycle.md", job_table),
     "steps": GeneratedPart("daemon/docs/lifecycle.md", cycle_steps),
+    "benchmarks": GeneratedPart("daemon/docs/benchmarks.md", benchmarks),
     "sections": GeneratedPart("daemon/docs/README.md", sections),
     "decisions": GeneratedPart("daemon/docs/adr/README.md", decisions),
 }
