@@ -19,7 +19,7 @@ PEERS := chromadb==1.5.9 mem0ai==2.2.1 onnxruntime tokenizers numpy scikit-learn
 export CMAKE_ARGS ?= -DGGML_NATIVE=OFF -DLLAVA_BUILD=OFF
 
 .PHONY: run test test-offline check bench bench-quality bench-documents bench-projects bench-peers bench-topics linear-time
-.PHONY: soak simulate format deb deb-check
+.PHONY: soak simulate format docs deb deb-check
 .PHONY: models programs environment-core environment-dev clean
 .DEFAULT_GOAL := run
 
@@ -121,6 +121,10 @@ deb-check: deb
 format: environment-dev
 	$(PY) -m ruff check --fix .
 	$(PY) -m ruff format .
+
+# What the pages take from the program's tables; tests/test_docs.py compares.
+docs: environment-dev
+	$(PY) packaging/reference.py
 
 models: environment-dev
 	@$(PY) -m mnemo_daemon.offline pull $(EMBEDDING_MODEL)

@@ -129,7 +129,7 @@ def place_shared_files(root: Path, packages: Path) -> None:
     documents.mkdir(parents=True)
     shutil.copy(PROJECT / "LICENSE", documents / "copyright")
     shutil.copy(PROJECT / "README.md", documents)
-    changes = (PROJECT / "packaging/CHANGELOG.md").read_bytes()
+    changes = (PROJECT / "CHANGELOG.md").read_bytes()
     (documents / "changelog.gz").write_bytes(gzip.compress(changes, mtime=0))
 
 

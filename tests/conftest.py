@@ -85,7 +85,7 @@ def person(canned: CannedDaemon, short_folder: Path) -> CannedPerson:
 
 @pytest.fixture(scope="session")
 def transcripts() -> list[TranscriptExchange]:
-    """The examples of clients/PROTOCOL.md, as a real daemon answered them; tests/transcripts.py says more."""
+    """The examples of clients/docs/http.md, as a real daemon answered them; tests/transcripts.py says more."""
     return recorded(page_examples())
 
 

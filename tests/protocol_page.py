@@ -1,4 +1,4 @@
-"""The examples of clients/PROTOCOL.md: parsing them, asking a daemon as they ask, comparing its answers with theirs.
+"""The examples of clients/docs/http.md: parsing them, asking a daemon as they ask, comparing its answers with theirs.
 
 How an example is written stands on that page, under "Examples".
 """
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from mnemo_client.http import SocketConnection
 
-PAGE = Path(__file__).parents[1] / "clients" / "PROTOCOL.md"
+PAGE = Path(__file__).parents[1] / "clients" / "docs" / "http.md"
 ANY = "…"
 
 _BLOCK = re.compile(r"^```http\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -47,7 +47,7 @@ class Mismatch(AssertionError):
 
 
 def page_examples() -> list[PageExample]:
-    """Return the examples of clients/PROTOCOL.md, in order."""
+    """Return the examples of clients/docs/http.md, in order."""
     return examples(PAGE.read_text(encoding="utf-8"))
 
 

@@ -26,12 +26,16 @@ from mnemo_daemon.api.status_report import StatusReport
 from mnemo_daemon.server import openapi
 from mnemo_daemon.server.router import Route
 from mnemo_daemon.services import Services
+from tests.scripts import load_script
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("store/mnemo_store", "daemon/mnemo_core", "daemon/mnemo_daemon", "clients/mnemo_client")
 SAID_BY_ITS_NAME_LINES_MAX = 10
 """A function this short, with its name and types, may say all there is to say; a longer one says what is true after."""
 SHELL_LANGUAGES = frozenset({"sh", "shell", "bash", "console"})
+README_WORDS_MAX = 1_200
+PAGES_WORDS_MAX = 55_000
+"""What people can read, and have to keep true: words that nothing generates, outside of blocks of code."""
 
 
 class Block(NamedTuple):
@@ -208,20 +212,58 @@ def undocumented_names(path: str, text: str) -> Iterator[str]:
                 yield f"{path}:{node.lineno}: {node.name}"
 
 
-def test_every_command_is_in_the_readme() -> None:
-    missing = list(undocumented_commands(page("README.md")))
-    assert not missing, "README.md does not name: " + ", ".join(missing)
+def test_every_command_is_in_the_reference() -> None:
+    missing = list(undocumented_commands(page("clients/docs/commands.md")))
+    assert not missing, "clients/docs/commands.md does not name: " + ", ".join(missing)
 
 
-def test_every_setting_is_in_the_readme_or_the_specification() -> None:
-    missing = list(undocumented_keys(page("README.md") + page("daemon/SPEC.md")))
-    assert not missing, "neither README.md nor daemon/SPEC.md names: " + ", ".join(missing)
+def test_every_setting_is_in_the_table_with_its_meaning() -> None:
+    missing = list(undocumented_keys(page("clients/docs/settings.md")))
+    assert not missing, "clients/docs/settings.md does not name: " + ", ".join(missing)
+    assert not [key.path for key in settings.KEYS.values() if not key.meaning]
 
 
 def test_every_route_is_in_the_protocol() -> None:
     made = [(route.method, route.path) for route in routes()]
-    missing = list(undocumented_routes(made, page("clients/PROTOCOL.md")))
-    assert not missing, "clients/PROTOCOL.md does not name: " + ", ".join(missing)
+    for name in ("clients/docs/http.md", "clients/docs/http-fields.md"):
+        missing = list(undocumented_routes(made, page(name)))
+        assert not missing, f"{name} does not name: " + ", ".join(missing)
+
+
+def test_every_generated_part_of_a_page_is_what_its_source_makes() -> None:
+    reference = load_script("reference")
+    different = [name for name, text in pages().items() if reference.filled(text) != text]
+    assert not different, "run `make docs`: " + ", ".join(different)
+    found = {part: name for name, text in pages().items() for part in reference.parts_of(text)}
+    assert found == {name: part.page for name, part in reference.PARTS.items()}
+    changed = page("clients/docs/settings.md").replace("| `notes.settle_ms` |", "| `notes.settle` |")
+    assert reference.filled(changed) == page("clients/docs/settings.md")
+    with pytest.raises(KeyError):
+        reference.filled("<!-- generated: nothing -->\n<!-- end -->")
+
+
+def test_a_default_of_the_storage_format_is_never_written_anew() -> None:
+    reference = load_script("reference")
+    row = '| `Edge` | `via` | `""` |\n'
+    reference.check_frozen(row, row + "| `Edge` | `slot` | `false` |\n")
+    for after in ("", row.replace('""', "null")):
+        with pytest.raises(reference.FrozenDefaultError, match=r"Edge\.via"):
+            reference.check_frozen(row, after)
+
+
+def hand_written_words(text: str) -> int:
+    """The number of words of a page that nothing generates, outside of blocks of code. A word has a letter or digit."""
+    text = without_blocks(load_script("reference").without_parts(text))
+    return sum(any(map(str.isalnum, word)) for word in text.split())
+
+
+def test_the_pages_are_as_short_as_they_were_meant_to_be() -> None:
+    assert len(page("README.md").split()) <= README_WORDS_MAX
+    words = {name: hand_written_words(text) for name, text in pages().items() if not name.startswith("tests/")}
+    longest = sorted(words, key=lambda name: -words[name])[:5]
+    assert sum(words.values()) <= PAGES_WORDS_MAX, f"{sum(words.values())} words; the longest pages are {longest}"
+    part = "| two | words\n<!-- generated: settings -->\n| a | b |\n<!-- end -->\n```sh\nmnemo up\n```\n"
+    assert hand_written_words(part) == 2
 
 
 def unknown_types(text: str) -> Iterator[str]:
@@ -235,7 +277,9 @@ def unknown_types(text: str) -> Iterator[str]:
 
 
 def test_every_type_that_the_protocol_names_is_defined() -> None:
-    assert not list(unknown_types(page("clients/PROTOCOL.md")))
+    text = page("clients/docs/http.md")
+    assert not list(unknown_types(text))
+    assert not list(unknown_types(load_script("reference").without_parts(page("clients/docs/http-fields.md"))))
     assert list(unknown_types("Answers `RecallAnswer`, or `RecallResult`.")) == ["RecallResult"]
 
 
@@ -300,9 +344,9 @@ def test_every_command_has_examples_that_it_accepts_in_its_help(monkeypatch: pyt
     assert sorted(each.partition(":")[0] for each in bad_examples()) == ["down", "fly", "fly", "up"]
 
 
-def test_the_readme_has_every_exit_code_with_its_meaning() -> None:
-    in_readme = dict(re.findall(r"^\| (\d+) \| (.*) \|$", page("README.md"), re.MULTILINE))
-    assert in_readme == {str(code): meaning for code, meaning in help_pages.EXIT_CODES.items()}
+def test_the_reference_has_every_exit_code_with_its_meaning() -> None:
+    in_page = dict(re.findall(r"^\| (\d+) \| (.*) \|$", page("clients/docs/commands.md"), re.MULTILINE))
+    assert in_page == {str(code): meaning for code, meaning in help_pages.EXIT_CODES.items()}
 
 
 def test_every_variable_in_the_pages_is_one_that_is_read() -> None:

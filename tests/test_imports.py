@@ -1,4 +1,4 @@
-"""Import rules between and within the packages. daemon/adr/0001-layout.md, daemon/adr/0010-core-layers.md
+"""Import rules between and within the packages. daemon/docs/adr/0001-layout.md, daemon/docs/adr/0010-core-layers.md
 
 The contracts stand in pyproject.toml and hold transitively; each is shown to be able to fail, on a small tree of the
 same packages with one forbidden import after another. What contracts cannot say, "this and nothing else", is read from

@@ -284,20 +284,24 @@ def relative_docstrings(of: Source) -> Iterator[str]:
 
 @cache
 def specified() -> frozenset[str]:
-    """The sections and numbered guarantees of daemon/SPEC.md."""
-    text = (ROOT / "daemon" / "SPEC.md").read_text(encoding="utf-8")
-    return frozenset(re.findall(r"^(?:#+ |- \*\*)(\d+(?:\.\d+)*[a-z]?)(?:\*\*)? ", text, re.MULTILINE))
+    """The numbered sections and guarantees of the pages in daemon/docs and store/docs."""
+    found: list[str] = []
+    for page in (*(ROOT / "daemon" / "docs").glob("*.md"), *(ROOT / "store" / "docs").glob("*.md")):
+        text = page.read_text(encoding="utf-8")
+        found += re.findall(r"^(?:##+ |- \*\*)(\d+(?:\.\d+)*[a-z]?)(?:\*\*)? ", text, re.MULTILINE)
+    assert len(found) == len(set(found)), "two sections have one number"
+    return frozenset(found)
 
 
 def unknown_sections(of: Source) -> Iterator[str]:
-    """References to sections that daemon/SPEC.md does not have."""
+    """References to sections that no page of daemon/docs and store/docs has."""
     if of.path == "tests/test_tidy.py":  # its examples
         return
     for number, line in enumerate(of.text.splitlines(), start=1):
         for match in SPEC_REFERENCE.finditer(line):
             for section in re.findall(r"\d+(?:\.\d+)*[a-z]?", match[1]):
                 if section not in specified():
-                    yield f"{of.path}:{number}: SPEC {section}: daemon/SPEC.md has no such section"
+                    yield f"{of.path}:{number}: SPEC {section}: daemon/docs has no such section"
 
 
 # The rule, a file that breaks it, and one that comes close and does not.

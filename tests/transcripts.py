@@ -1,4 +1,4 @@
-"""Golden transcripts: the examples of clients/PROTOCOL.md as a real daemon answered them, replayed by a small server.
+"""Golden transcripts: the examples of clients/docs/http.md as a real daemon answered them, replayed by a small server.
 
 The fixture `transcripts` (once per process) replays the page against one new daemon, which fails if an answer is not
 the documented one, and keeps every request and answer with its real values. The fixture `replay_server` answers exactly
@@ -103,7 +103,7 @@ def _exchange(example: PageExample, socket: Path, names: Names) -> TranscriptExc
     try:
         raw = ask(example, socket, names)
     except Mismatch as mismatch:
-        raise Mismatch(f"PROTOCOL.md:{example.line}: {example.method} {example.target}: {mismatch}") from mismatch
+        raise Mismatch(f"http.md:{example.line}: {example.method} {example.target}: {mismatch}") from mismatch
     return TranscriptExchange(
         name=f"{example.line} {example.method} {example.target}",
         method=example.method, path=raw.target, headers=example.headers, body=raw.body,
@@ -199,7 +199,7 @@ def _handler_of(server: ReplayServer) -> type[BaseHTTPRequestHandler]:
                 return
             found = server.find(RequestParts(self.command, self.path, headers, body))
             if found is None:
-                message = f"clients/PROTOCOL.md has no example of {self.command} {self.path} with this body and headers"
+                message = f"http.md has no example of {self.command} {self.path} with this body and headers"
                 self._send(UNDOCUMENTED, "application/json", _error_text("not_documented", message))
             else:
                 self._send(found.status, found.content_type, found.text)

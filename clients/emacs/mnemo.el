@@ -91,7 +91,7 @@ tree if `client.project_namespaces' is on, else \"default\"."
           (t (expand-file-name "mnemo" (expand-file-name below-home "~"))))))
 
 (defun mnemo-socket-path ()
-  "Return the socket of the daemon, by the rules of PROTOCOL.md."
+  "Return the socket of the daemon, by the rules of clients/docs/http.md."
   (let ((chosen (or mnemo-socket (mnemo--variable "MNEMO_SOCKET")))
         (data (mnemo--variable "MNEMO_DATA_DIR"))
         (runtime (mnemo--variable "XDG_RUNTIME_DIR")))

@@ -1,4 +1,4 @@
-"""Environment variables that keep the libraries from the network. README, "What it promises".
+"""Environment variables that keep the libraries from the network. docs/operation.md, "Offline".
 
 The package's `__init__` sets them, so they hold in every process that imports any module of it, before a library can be
 loaded. The only modules that load these libraries are in this package. adr/0008-privacy.md says what each does.

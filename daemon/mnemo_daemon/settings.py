@@ -1,9 +1,9 @@
 """The settings, each value with its origin. SPEC 15.
 
 A key stands in one section of config.toml and, as MNEMO_SECTION_KEY, in the environment, which wins. Types carry the
-range; nothing else in this module names a single key, and the README says what each is for. A wrong key or value stops
-the start with the line and what was expected. [profiles] is a table of its own: its keys are namespaces, which no
-variable can name.
+range and the meaning, of which clients/docs/settings.md is made (`make docs`); nothing else in this module names a key.
+A wrong key or value stops the start with the line and what was expected. [profiles] is a table of its own: its keys are
+namespaces, which no variable can name.
 """
 
 import difflib
@@ -40,136 +40,234 @@ class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 class DaemonSettings(Section, frozen=True):
     """The process and its socket."""
 
-    log_level: Literal["debug", "info", "warning", "error"] = "info"
-    connections_max: Annotated[int, Meta(ge=16, le=65536, extra=RESTART)] = 1024  # more are answered 503
-    # The kernel refuses the daemon all sockets but Unix ones; require: without that it does not start.
-    network_block: Annotated[Literal["auto", "require", "off"], Meta(extra=RESTART)] = "auto"
-    # Of this machine's loopback, for clients that have no Unix sockets; 0: none.
-    tcp_port: Annotated[int, Meta(ge=0, le=65535, extra=RESTART)] = 0
-    tcp_ipv6: Annotated[bool, Meta(extra=RESTART)] = False  # True: on ::1, too
+    log_level: Annotated[Literal["debug", "info", "warning", "error"], "the lowest level that is logged"] = "info"
+    connections_max: Annotated[
+        int, Meta(ge=16, le=65536, extra=RESTART), "simultaneous connections; one process leaves a 64th to others"
+    ] = 1024
+    network_block: Annotated[
+        Literal["auto", "require", "off"],
+        Meta(extra=RESTART),
+        "the kernel refuses the daemon every socket but Unix sockets: `auto` where it can; `require`: the daemon does "
+        "not start where it cannot; `off`",
+    ] = "auto"
+    tcp_port: Annotated[
+        int, Meta(ge=0, le=65535, extra=RESTART), "a port on 127.0.0.1 for clients without Unix sockets; 0: none"
+    ] = 0
+    tcp_ipv6: Annotated[bool, Meta(extra=RESTART), "true: listen on ::1, too"] = False
 
 
 class AccessSettings(Section, frozen=True):
     """The access of others than the owner."""
 
-    allow: Annotated[tuple[AccessEntry, ...], Meta(description=ENTRIES_EXPECTED, extra={"check": check_entries})] = ()
-    shared_socket: Annotated[str, Meta(extra=RESTART)] = ""  # the path of a socket for other users; empty: none
-    tcp_right: Annotated[Right, Meta(extra=RESTART)] = "write"  # of who has the token
+    allow: Annotated[
+        tuple[AccessEntry, ...],
+        Meta(description=ENTRIES_EXPECTED, extra={"check": check_entries}),
+        "other users, and programs of yours, each with its right",
+    ] = ()
+    shared_socket: Annotated[str, Meta(extra=RESTART), "the path of a socket for other users; empty: none"] = ""
+    tcp_right: Annotated[Right, Meta(extra=RESTART), "the right of a request over TCP"] = "write"
 
 
 class NotesSettings(Section, frozen=True):
     """Watched folders of notes."""
 
-    settle_ms: Annotated[int, Meta(ge=0, le=10_000)] = 200  # without a change, before a file is read
-    file_mib_max: Annotated[int, Meta(ge=1, le=1024)] = 8  # larger files are skipped, and named in the status
-    rescan_minutes: Annotated[int, Meta(ge=1, le=10_080)] = 60  # between complete scans of a folder
-    poll_seconds: Annotated[int, Meta(ge=1, le=3600)] = 10  # between scans of a folder that the system cannot watch
-    # A folder for core memories and topics as Markdown; empty: none.
-    export_dir: str = ""
+    settle_ms: Annotated[
+        int, Meta(ge=0, le=10_000), "a file is read once it has not changed for this many milliseconds"
+    ] = 200
+    file_mib_max: Annotated[int, Meta(ge=1, le=1024), "larger files are skipped, and named in the status"] = 8
+    rescan_minutes: Annotated[int, Meta(ge=1, le=10_080), "the time between complete scans of a folder"] = 60
+    poll_seconds: Annotated[
+        int, Meta(ge=1, le=3600), "the time between scans of a folder that the system cannot watch"
+    ] = 10
+    export_dir: Annotated[
+        str,
+        "a folder in which core memories and topics are kept as Markdown (`mnemo-core.md`, `mnemo-topics.md`); they "
+        "are written again when they change, and never read; empty: none",
+    ] = ""
 
 
 class IngestSettings(Section, frozen=True):
     """Ingestion of new memories."""
 
-    # How long a write waits for its vector, of a batch for each; without a vector it is compared by words.
-    embed_wait_ms: Annotated[int, Meta(ge=0, le=60_000)] = 200
+    embed_wait_ms: Annotated[
+        int,
+        Meta(ge=0, le=60_000),
+        "how long a write waits for its vector, of a batch for each; without a vector it is compared by words",
+    ] = 200
 
 
 class RecallSettings(Section, frozen=True):
     """Parameters of a recall that gives none."""
 
-    ranker: Ranker = "auto"
-    top_k: Annotated[int, Meta(ge=1, le=100)] = 5  # at least 20 for a question that asks for a list
-    token_budget: Annotated[int, Meta(ge=0, le=1_000_000)] = 2000  # of all answers together; 0: no limit
-    cut: Literal["none", "gap"] = "none"  # gap: only answers that are near enough to the question
-    rerank: bool = False  # True: an answer that, judged by itself, does not bear on the question is dropped
+    ranker: Annotated[Ranker, "the ranker"] = "auto"
+    top_k: Annotated[
+        int, Meta(ge=1, le=100), "the number of answers; at least 20 for a question that asks for a list"
+    ] = 5
+    token_budget: Annotated[int, Meta(ge=0, le=1_000_000), "the tokens of all answers together; 0: no limit"] = 2000
+    cut: Annotated[
+        Literal["none", "gap"],
+        "`gap`: only answers that are near enough to the question; `mnemo recall` asks for it unless `--cut none` is "
+        "given",
+    ] = "none"
+    rerank: Annotated[
+        bool,
+        "true: an answer that, judged by itself, does not bear on the question is dropped; a language model that may "
+        "be asked judges, and a recall waits up to 8 s for it",
+    ] = False
 
 
 class HooksSettings(Section, frozen=True):
     """Hooks of agents and editors. [M, M21]"""
 
-    enabled: bool = True
-    prompt: bool = True  # each event by itself
-    reply: bool = True
-    tool: bool = True
-    session_start: bool = True
-    session_end: bool = True
-    store_responses: bool = False  # True: what the agent replied is stored, too
-    context_limit: Annotated[int, Meta(ge=1, le=100)] = 6  # memories before a prompt
-    context_max_chars: Annotated[int, Meta(ge=1, le=1_000_000)] = 2000  # of these together
+    enabled: Annotated[bool, "false: no hook does anything"] = True
+    prompt: Annotated[bool, "false: no context before a prompt"] = True
+    reply: Annotated[bool, "false: no exchange is stored"] = True
+    tool: Annotated[bool, "false: no call of a tool is stored"] = True
+    session_start: Annotated[bool, "false: no resume at the start of a session"] = True
+    session_end: Annotated[bool, "false: a session does not end with the agent's"] = True
+    store_responses: Annotated[bool, "true: what the agent replied is stored, too, not the prompt alone"] = False
+    context_limit: Annotated[int, Meta(ge=1, le=100), "memories before a prompt"] = 6
+    context_max_chars: Annotated[
+        int, Meta(ge=1, le=1_000_000), "characters of these memories together, in whole lines"
+    ] = 2000
 
 
 class ModelsSettings(Section, frozen=True):
     """Embeddings."""
 
-    folder: Annotated[str, Meta(extra=RESTART)] = ""  # empty: in the user's cache folder
-    threads: Annotated[int, Meta(ge=0, le=64, extra=RESTART)] = 0  # for embedding; 0: one a processor, at most 4
-    numerics: Annotated[Numerics, Meta(extra=RESTART)] = "auto"
-    late_interaction: Annotated[bool, Meta(extra=RESTART)] = True  # a small vector of each word, 1 KB a memory
-    reranker: Annotated[str, Meta(extra=RESTART)] = DEFAULT_RERANKER  # used by the ranker `rerank` if it is installed
+    folder: Annotated[str, Meta(extra=RESTART), "the folder of model files; empty: in your cache folder"] = ""
+    threads: Annotated[
+        int, Meta(ge=0, le=64, extra=RESTART), "threads for embedding; 0: one a processor, at most 4"
+    ] = 0
+    numerics: Annotated[
+        Numerics,
+        Meta(extra=RESTART),
+        "`int8`; `float32`: twice the time, the same on every processor; `auto`: int8 where the processor computes it "
+        "well",
+    ] = "auto"
+    late_interaction: Annotated[
+        bool,
+        Meta(extra=RESTART),
+        "a small vector for each word next to that of the text: better answers for 1 to 2 KB a memory",
+    ] = True
+    reranker: Annotated[
+        str, Meta(extra=RESTART), "the cross-encoder of the ranker `rerank`, used once it is installed"
+    ] = DEFAULT_RERANKER
 
 
 class LlmSettings(Section, frozen=True):
     """The language model and the tasks that ask it."""
 
-    level: Literal["off", "auto", "full"] = "auto"  # when a task asks the model
-    model: Annotated[str, Meta(extra=RESTART)] = ""  # empty: the largest of the catalogue that is installed
-    # The models of single tasks, by their names or those of groups of tasks.
-    models: Annotated[dict[ModelKey, Annotated[str, Meta(min_length=1)]], Meta(extra=RESTART)] = {}
-    probe: bool = True  # a task asks a model that was tried on small cases of the task and passed
-    context_tokens: Annotated[int, Meta(ge=512, le=131_072, extra=RESTART)] = 4096  # of a prompt and its answer
-    threads: Annotated[int, Meta(ge=0, le=256, extra=RESTART)] = 0  # 0: one a processor but one
-    gpu_layers: Annotated[int, Meta(ge=-1, le=1000, extra=RESTART)] = 0  # computed by a graphics processor; -1: all
-    memory_mib: Annotated[int, Meta(ge=0, le=1_048_576, extra=RESTART)] = 0  # address space; 0: no limit
-    idle_minutes: Annotated[int, Meta(ge=1, le=10_080, extra=RESTART)] = 10  # without a call, then it is unloaded
-    on_battery: Literal["wait", "run"] = "wait"  # background calls; wait: the fallback answers
+    level: Annotated[
+        Literal["off", "auto", "full"],
+        "when a task asks the model: never, where a rule does not suffice, or always",
+    ] = "auto"
+    model: Annotated[
+        str,
+        Meta(extra=RESTART),
+        "the language model; empty: the one chosen by `mnemo models use`, else the largest of the catalogue that is "
+        "installed",
+    ] = ""
+    models: Annotated[
+        dict[ModelKey, Annotated[str, Meta(min_length=1)]],
+        Meta(extra=RESTART),
+        'models of single tasks or groups of tasks, such as `{answer = "NAME", gate = "OTHER"}`; at most two models '
+        "are loaded at once",
+    ] = {}
+    probe: Annotated[
+        bool,
+        "a model is tried on small cases of each task first, and asked only for the tasks that it gets right; false if "
+        "you judge the model yourself",
+    ] = True
+    context_tokens: Annotated[
+        int, Meta(ge=512, le=131_072, extra=RESTART), "tokens of a prompt and its answer together"
+    ] = 4096
+    threads: Annotated[int, Meta(ge=0, le=256, extra=RESTART), "threads of the model; 0: one a processor but one"] = 0
+    gpu_layers: Annotated[
+        int, Meta(ge=-1, le=1000, extra=RESTART), "layers computed by a graphics processor; -1: all"
+    ] = 0
+    memory_mib: Annotated[
+        int, Meta(ge=0, le=1_048_576, extra=RESTART), "MiB of address space of the model's process; 0: no limit"
+    ] = 0
+    idle_minutes: Annotated[
+        int, Meta(ge=1, le=10_080, extra=RESTART), "the model is unloaded when nothing has asked it for so long"
+    ] = 10
+    on_battery: Annotated[
+        Literal["wait", "run"], "background calls on battery; `wait`: the method without a model is used"
+    ] = "wait"
 
 
 class HistorySettings(Section, frozen=True):
     """Earlier versions of memories."""
 
-    # Those that are kept: all, or those of so many days. Others go with `mnemo compact`, a tenth later by themselves.
-    keep: Annotated[str, Meta(pattern=r"^(all|[1-9][0-9]{0,4}d)$", examples=["all", "365d"])] = "all"
+    keep: Annotated[
+        str,
+        Meta(pattern=r"^(all|[1-9][0-9]{0,4}d)$", examples=["all", "365d"]),
+        "the earlier versions that are kept: `all`, or those of a number of days, such as `365d`; older ones go with "
+        "`mnemo compact`, and by themselves once the history is a tenth longer",
+    ] = "all"
 
 
 class TrashSettings(Section, frozen=True):
     """Deleted memories."""
 
-    keep_days: Annotated[int, Meta(ge=0, le=36_500)] = 0  # older ones leave the trash for good; 0: none
+    keep_days: Annotated[
+        int, Meta(ge=0, le=36_500), "memories that were deleted more days ago leave the trash for good; 0: none"
+    ] = 0
 
 
 class LifecycleSettings(Section, frozen=True):
     """Consolidation of memories. SPEC 9"""
 
-    # Between two cycles, each only if something has happened since the last; 0: on request alone.
-    interval_minutes: Annotated[int, Meta(ge=0, le=10_080)] = 30
-    merge: bool = False  # True: memories that say nearly the same become one
-    # The operations that wait for a person's approval: promotions to core; all that hides or rewrites a memory too.
-    review: Literal["off", "core", "all"] = "off"
-    # True: old conversations are summarized in the background, and hidden behind their summaries; else on request.
-    compress_sessions: bool = False
-    # Conversations of a user that stay as they are; of more, the oldest are summarized. 0: all stay.
-    compression_threshold: Annotated[int, Meta(ge=0, le=100_000)] = 20
+    interval_minutes: Annotated[
+        int,
+        Meta(ge=0, le=10_080),
+        "minutes between two cycles of consolidation, each only if something has happened since the last; 0: on "
+        "request alone",
+    ] = 30
+    merge: Annotated[bool, "true: a cycle merges memories that say nearly the same"] = False
+    review: Annotated[
+        Literal["off", "core", "all"],
+        "the operations that wait for your approval in `mnemo review`: none, promotions to core, or also those that "
+        "hide or rewrite a memory",
+    ] = "off"
+    compress_sessions: Annotated[
+        bool,
+        "true: old conversations are summarized in the background and hidden behind their summaries, and recall finds "
+        "less in them; false: by `mnemo compress` alone",
+    ] = False
+    compression_threshold: Annotated[
+        int,
+        Meta(ge=0, le=100_000),
+        "conversations of a user in a namespace that stay as they are; of more, the oldest are summarized; 0: all stay",
+    ] = 20
 
 
 class PrivacySettings(Section, frozen=True):
     """Text that is masked before anything is written."""
 
-    mask: Literal["auto", "all", "off"] = "auto"  # keys and passwords; auto: in text that no person wrote
+    mask: Annotated[
+        Literal["auto", "all", "off"],
+        "keys and passwords are masked: in text that no person wrote, in all text, or never",
+    ] = "auto"
 
 
 class JobsSettings(Section, frozen=True):
     """Background jobs."""
 
-    on_battery: Literal["wait", "run"] = "wait"  # of heavy jobs
-    # Heavy jobs wait while other programs use more than this share of the processors; 100: never.
-    busy_percent: Annotated[int, Meta(ge=0, le=100)] = 50
+    on_battery: Annotated[Literal["wait", "run"], "heavy jobs on battery; `wait`: for 24 hours at most"] = "wait"
+    busy_percent: Annotated[
+        int,
+        Meta(ge=0, le=100),
+        "heavy jobs wait, for 30 minutes at most, while other programs use more than this share of the processors; "
+        "100: never",
+    ] = 50
 
 
 class ClientSettings(Section, frozen=True):
     """The command line and the editors."""
 
-    project_namespaces: bool = False  # True: in a git repository, the name of its folder is the namespace
+    project_namespaces: Annotated[bool, "true: each git work tree is a namespace of its own"] = False
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -267,6 +365,7 @@ class SettingKey(NamedTuple):
     default: Any
     needs_restart: bool
     check: Callable[[Any], None] | None = None  # raises a ValueError for a value of the right type that cannot be
+    meaning: str = ""  # one sentence, for the table of settings
 
     @property
     def path(self) -> str:
@@ -292,8 +391,9 @@ def _keys() -> Iterator[SettingKey]:
             extra = {name: value for part in get_args(field.type) if isinstance(part, Meta)
                      for name, value in (part.extra or {}).items()}  # fmt: skip
             default = {} if field.default is msgspec.NODEFAULT else field.default
+            meaning = next(part for part in field.type.__metadata__ if isinstance(part, str))
             yield SettingKey(
-                section.name, field.name, field.type, default, "restart" in extra, extra.get("check")
+                section.name, field.name, field.type, default, "restart" in extra, extra.get("check"), meaning
             )  # fmt: skip
 
 

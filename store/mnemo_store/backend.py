@@ -383,7 +383,7 @@ class StateWriter(Snapshot):
         self.set_meta("seq", str(position[0]))
         self.set_meta("sum", position[1])
 
-    # For loading a dump of the whole state. FORMAT.md, "The stream"
+    # For loading a dump of the whole state. store/docs/format.md, "The stream"
 
     def put_record(self, stored: StoredMemory, number: int) -> None:
         """Puts a current record under the seq that made it, with its number."""

@@ -1,4 +1,4 @@
-"""The codec: records and keys to bytes and back. store/FORMAT.md describes the bytes on disk.
+"""The codec: records and keys to bytes and back. store/docs/format.md describes the bytes on disk.
 
 The database holds MessagePack, the journal JSON (`journal.line_codec`), of the same structs. Keys of ids are their 16
 bytes, keys of sequence numbers 8 bytes big-endian, so that LMDB's order is theirs. A default that a record leaves out

@@ -28,7 +28,7 @@ LifecycleAction = Literal[
 ]
 DecisionStatus = Literal["apart", "proposed", "rejected", "done"]
 
-FORMAT = 6  # of all that is kept: whatever changes a record, a default or a table raises it. FORMAT.md
+FORMAT = 6  # of all that is kept: whatever changes a record, a default or a table raises it. store/docs/format.md
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 CATEGORIES: tuple[Category, ...] = get_args(Category)

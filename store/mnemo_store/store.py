@@ -1,4 +1,4 @@
-"""The store: LMDB for the state, the journal for its history, one writer thread. SPEC 3, FORMAT.md.
+"""The store: LMDB for the state, the journal for its history, one writer thread. SPEC 3, store/docs/format.md.
 
 A write is a function that decides: it runs on the writer thread, sees the store as it is at that moment, and returns
 the changes. Many writes share one commit (`commit.commit_group`), so that an acknowledged write is in the database and

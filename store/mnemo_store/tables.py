@@ -1,4 +1,4 @@
-"""The tables of the store: one `Table` for each record type; everything generic is driven by them. FORMAT.md.
+"""The tables of the store: one `Table` for each record type; everything generic is driven by them. docs/format.md.
 
 To add a record type, write its struct and its changes in `records`, and its `Table` here. What follows without further
 code: the database and the fallback state apply its changes, snapshots read it, the journal replays it, exports and
@@ -93,12 +93,12 @@ class Key:
         """`mark` separates the parts."""
         self.fields = tuple(field for field, _ in parts)
         self.kinds = tuple(kind for _, kind in parts)
-        self._mark = mark
+        self.mark = mark
         self._fixed_bytes = sum(_SIZES.get(kind, 0) for kind in self.kinds) + len(mark) * (len(parts) - 1)
 
     def encode(self, values: Sequence[Any]) -> bytes:
         """The key for these values of the fields. Raises ValueError for an invalid id."""
-        return self._mark.join([_ENCODE[kind](value) for kind, value in zip(self.kinds, values, strict=True)])
+        return self.mark.join([_ENCODE[kind](value) for kind, value in zip(self.kinds, values, strict=True)])
 
     @cached_property
     def of(self) -> Callable[[Any], bytes]:
@@ -130,9 +130,9 @@ class Key:
         for kind in self.kinds:
             end = start + _SIZES.get(kind, text_bytes)
             parts.append(key[start:end])
-            start = end + len(self._mark)
+            start = end + len(self.mark)
         is_right = text_bytes >= 0 if "text" in self.kinds else text_bytes == 0
-        return parts if is_right and (not self._mark or self._mark.join(parts) == key) else None
+        return parts if is_right and (not self.mark or self.mark.join(parts) == key) else None
 
 
 class StoredMemory(NamedTuple):

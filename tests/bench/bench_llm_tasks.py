@@ -33,7 +33,7 @@ from tests.bench.tables import difference, share, show
 
 ROOT = Path(__file__).resolve().parents[2]
 FIXTURES = ROOT / "tests" / "fixtures" / "llm"
-PAGES = ("README.md", "daemon/SPEC.md", "clients/PROTOCOL.md", "store/FORMAT.md")
+PAGES = ("README.md", "clients/docs/*.md", "daemon/docs/*.md", "store/docs/*.md")
 PARAGRAPH_MIN = 700  # characters: of a shorter one, a summary leaves little out
 CONVERSATIONS, FACTS, TURNS_OF_TALK = 40, 10, 9
 DEADLINE_S = 120.0
@@ -56,8 +56,8 @@ def specifics(text: str) -> set[str]:
 
 
 def paragraphs() -> Iterator[tuple[str, ...]]:
-    for page in PAGES:
-        for block in (ROOT / page).read_text(encoding="utf-8").split("\n\n"):
+    for page in sorted(path for pattern in PAGES for path in ROOT.glob(pattern)):
+        for block in page.read_text(encoding="utf-8").split("\n\n"):
             text = " ".join(block.split())
             if len(text) >= PARAGRAPH_MIN and not text.startswith(("|", "#", "```", "-")) and specifics(text):
                 yield (text,)

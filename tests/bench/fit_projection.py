@@ -30,7 +30,7 @@ from tests.bench.tables import show
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = Path(token_rows.__file__).parent / "projections"
-DOCUMENTS = ("README.md", "daemon/SPEC.md", "store/FORMAT.md", "clients/PROTOCOL.md", "daemon/adr/*.md")
+DOCUMENTS = ("README.md", "clients/docs/*.md", "daemon/docs/*.md", "daemon/docs/adr/*.md", "store/docs/*.md")
 WIDTHS = (32, 48, 64, 96, 128)
 
 Floats = NDArray[np.float32]

@@ -1,4 +1,4 @@
-"""The examples of clients/PROTOCOL.md, replayed in order against one real daemon, are what it answers. SPEC 13."""
+"""The examples of clients/docs/http.md, replayed in order against one real daemon, are what it answers. SPEC 13."""
 
 import http.client
 import json
@@ -42,7 +42,7 @@ def test_every_route_that_does_not_stop_the_daemon_has_an_example() -> None:
         if (method, path) != STOPS_THE_DAEMON
         and not any(method == verb and patterns[method, path].fullmatch(target) for verb, target in shown)
     ]
-    assert not missing, "clients/PROTOCOL.md has no example of: " + ", ".join(missing)
+    assert not missing, "clients/docs/http.md has no example of: " + ", ".join(missing)
 
 
 def test_an_example_is_read_with_its_headers_body_and_answers() -> None:

@@ -1,4 +1,4 @@
-"""The Python client replays the golden transcripts of clients/PROTOCOL.md: tests/transcripts.py."""
+"""The Python client replays the golden transcripts of clients/docs/http.md: tests/transcripts.py."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Check and repair of a daemon that works: its views, over its socket, at the command line. FORMAT.md "Check"."""
+"""Check and repair of a daemon that works: its views, over its socket, at the command line. docs/format.md "Check"."""
 
 import asyncio
 import contextlib

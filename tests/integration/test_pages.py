@@ -14,7 +14,17 @@ from tests import recall_sets
 from tests.running import RunningDaemon, running
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / name for name in ("README.md", "clients/PROTOCOL.md", "store/FORMAT.md")]
+PAGES = [
+    ROOT / name
+    for name in (
+        "README.md",
+        "clients/docs/memories.md",
+        "clients/docs/operation.md",
+        "clients/docs/http.md",
+        "store/docs/format.md",
+        "store/docs/guarantees.md",
+    )
+]
 
 HWCLOCK = """# tidewatch
 

@@ -1,4 +1,4 @@
-"""The promise of the README, on system calls: nothing speaks to anybody, and nothing writes but where it says.
+"""The promise of docs/operation.md, on system calls: nothing speaks to anybody, and nothing writes but where it says.
 
 Every program is run with an environment that says nothing but HOME, PATH and TMPDIR: what continuous integration sets
 would silence a library that speaks on a person's machine.
@@ -21,13 +21,13 @@ from tests.traced import PROJECT, Call, build_tracer, trace
 
 LIFE_SECONDS_MAX = 240.0
 ALLOWED = ("~/.local/share/mnemo", "~/.cache/mnemo/models", "~/.config/mnemo")
-"""The folders of ours that the README names; below the home."""
+"""The folders of ours that this page names; below the home."""
 BESIDE = ("mnemo.restoring", "mnemo.before-restore-")
-"""What `restore` makes beside the data folder, which the README names."""
+"""What `restore` makes beside the data folder, which the page names."""
 GIVEN = ("~/given",)
 """What the person names on the command line, to have something written there."""
 SCRATCH = re.compile(r"mnemo-(try|bench)-\w+(/.*)?|[a-z0-9_]{8}")
-"""What `try` and `bench` make in the temporary folder and remove, which the README names; and the file with which
+"""What `try` and `bench` make in the temporary folder and remove, which the page names; and the file with which
 Python itself tries whether it can write there."""
 DEVICES = ("/dev/null", "/dev/tty")
 HARMLESS = {-errno.ENOENT, -errno.EEXIST, -errno.ENOTDIR}
@@ -60,7 +60,7 @@ def is_beyond(call: Call) -> bool:
 
 
 def is_outside(call: Call, home: Path) -> bool:
-    """True if the call wrote, or would have, to a file outside of what the README and the person name."""
+    """True if the call wrote, or would have, to a file outside of what the page and the person name."""
     return call.is_file and call.result not in HARMLESS and not all(is_ours(path, home) for path in call.paths)
 
 
@@ -100,8 +100,8 @@ def test_a_whole_life_makes_no_connection_and_writes_nothing_elsewhere(
     assert not outside, "written elsewhere:\n" + told(outside)
 
 
-def test_the_readme_names_every_folder_that_is_written_to() -> None:
-    page = " ".join((PROJECT / "README.md").read_text().split())
+def test_the_page_about_files_names_every_folder_that_is_written_to() -> None:
+    page = " ".join((PROJECT / "clients/docs/operation.md").read_text().split())
     assert [folder for folder in ALLOWED if f"`{folder}" not in page] == []
     assert "temporary folder" in page
 

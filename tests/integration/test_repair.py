@@ -1,4 +1,4 @@
-"""Repair of a store that nobody has open: everything is as it was, and nothing is deleted. FORMAT.md "Check"."""
+"""Repair of a store that nobody has open: everything is as it was, and nothing is deleted. docs/format.md "Check"."""
 
 import base64
 import errno

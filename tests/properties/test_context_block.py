@@ -54,7 +54,7 @@ _BREAKS = re.compile(r"\r\n|[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 
 
 def read_back(block: str) -> Iterator[tuple[str, str, str, bool]]:
-    """Kind, date and content of each memory in a block, and whether it is of others, by what PROTOCOL.md says of it."""
+    """Kind, date and content of each memory in a block, and whether it is of others, by what docs/http.md says."""
     first, *lines, last = block.split("\n")
     assert (first, last) == ("<memory>", "</memory>")
     joined = "\n".join(lines)

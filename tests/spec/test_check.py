@@ -1,4 +1,4 @@
-"""Each rule of the store is broken once and reported; a repair corrects what it can. FORMAT.md "Check"."""
+"""Each rule of the store is broken once and reported; a repair corrects what it can. store/docs/format.md "Check"."""
 
 import tarfile
 from collections import Counter
@@ -514,7 +514,7 @@ def test_a_database_that_is_not_this_journals_is_seen(folder: Path, name: str, v
 
 
 def test_every_rule_and_every_remedy_is_described() -> None:
-    page = (Path(__file__).resolve().parents[2] / "store" / "FORMAT.md").read_text()
+    page = (Path(__file__).resolve().parents[2] / "store" / "docs" / "format.md").read_text()
     lines = page[page.index("## Check") : page.index("## Index files")].splitlines()
     for each in INVARIANTS:
         assert f"| `{each.name}` | `{each.table}` | {each.about} | `{each.remedy}` |" in lines

@@ -1,4 +1,4 @@
-"""Records and keys as bytes, and the line of the journal. SPEC 3.3, store/FORMAT.md."""
+"""Records and keys as bytes, and the line of the journal. SPEC 3.3, store/docs/format.md."""
 
 import hashlib
 import re
@@ -15,13 +15,13 @@ from mnemo_store.records import Change, DropMemory, Memory, PutMemory, Record, c
 from mnemo_store.tables import TABLE_NAMES, TABLES
 from tests.samples import sample_id, sample_memory
 
-FORMAT_PAGE = Path(__file__).resolve().parents[2] / "store" / "FORMAT.md"
+FORMAT_PAGE = Path(__file__).resolve().parents[2] / "store" / "docs" / "format.md"
 ID = "01890000-0000-7000-8000-000000000001"
 DROP = b'{"seq":3,"at":5,"by":"me","prev":[2,"00ff00ff00ff00ff"],"changes":[{"record_type":"memory_dropped","id":"%b"}]'
 
 
 def sealed_by_hand(body: bytes) -> bytes:
-    """The line as FORMAT.md defines it: the JSON without its brace, then its checksum as the last field."""
+    """The line as store/docs/format.md defines it: the JSON without its brace, then its checksum as the last field."""
     return body + b',"sum":"' + hashlib.blake2b(body, digest_size=8).hexdigest().encode() + b'"}'
 
 
@@ -127,7 +127,7 @@ def test_a_chunk_is_embedded_with_its_trail_and_all_else_as_it_is() -> None:
 
 
 def written_defaults() -> set[tuple[str, str, str]]:
-    """The rows of the table of defaults in FORMAT.md."""
+    """The rows of the table of defaults in store/docs/format.md."""
     rows = re.findall(r"^\| `(\w+)` \| `(\w+)` \| `(.*)` \|$", FORMAT_PAGE.read_text(), re.MULTILINE)
     return set(rows)
 

@@ -1,4 +1,4 @@
-"""The dump of everything the store keeps: written and loaded. SPEC 3.3, 3.5, 3.8, store/FORMAT.md."""
+"""The dump of everything the store keeps: written and loaded. SPEC 3.3, 3.5, 3.8, store/docs/format.md."""
 
 import hashlib
 import string
@@ -163,7 +163,7 @@ EXPECTED = string.Template("""\
 
 
 def ended(lines: Iterable[bytes]) -> list[bytes]:
-    """The lines with the footer that FORMAT.md defines."""
+    """The lines with the footer that store/docs/format.md defines."""
     whole = [line + b"\n" for line in lines]
     digest = hashlib.blake2b(b"".join(whole), digest_size=16).hexdigest()
     return [*whole, b'{"end":%d,"digest":"%b"}\n' % (len(whole), digest.encode())]

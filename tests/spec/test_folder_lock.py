@@ -1,4 +1,4 @@
-"""The lock of the data folder: one process at a time, whatever happens to the files in it. SPEC 3.6, FORMAT.md."""
+"""The lock of the data folder: one process at a time, whatever happens to the files in it. SPEC 3.6, docs/format.md."""
 
 import fcntl
 import os

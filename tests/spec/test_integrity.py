@@ -1,4 +1,4 @@
-"""The integrity check of a database file that is not open. SPEC 3.4, store/FORMAT.md."""
+"""The integrity check of a database file that is not open. SPEC 3.4, store/docs/format.md."""
 
 import os
 import shutil

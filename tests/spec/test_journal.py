@@ -1,5 +1,5 @@
 """The files of the journal, the effect of damage, and the state after a failed append. SPEC 3.3, 3.4,
-store/FORMAT.md."""
+store/docs/format.md."""
 
 import errno
 import hashlib

@@ -1,4 +1,4 @@
-"""Damage to a journal costs the lines that it covers, and is reported. SPEC 3.4, 17.1, store/FORMAT.md.
+"""Damage to a journal costs the lines that it covers, and is reported. SPEC 3.4, 17.1, store/docs/format.md.
 
 Truncated at every byte, bits flipped, runs of zeros, bytes put in and taken out: whatever is read afterwards is what
 was written, and a line that the damage does not touch is there.

@@ -1,4 +1,4 @@
-"""Rewriting the journal: a snapshot replaces everything before it. SPEC 3.3, 3.7, store/FORMAT.md.
+"""Rewriting the journal: a snapshot replaces everything before it. SPEC 3.3, 3.7, store/docs/format.md.
 
 What a journal says is here the facts that its snapshot and its lines set; every line sets one of its own.
 """

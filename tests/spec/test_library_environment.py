@@ -1,4 +1,4 @@
-"""No library may speak to anybody: its switches are set before it is loaded, in every process of ours. README."""
+"""No library may speak to anybody: its switches are set before it is loaded, in each of our processes. operation.md."""
 
 import ast
 import os

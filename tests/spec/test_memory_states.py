@@ -1,4 +1,4 @@
-"""The table of states in daemon/SPEC.md 2.1, tried whole: every operation, from every state that a memory can be in."""
+"""The table of states in SPEC 2.1, tried whole: every operation, from every state that a memory can be in."""
 
 from collections.abc import Callable
 from functools import cache
@@ -18,7 +18,7 @@ from tests.desk import PERSON
 from tests.grounds import Ground
 from tests.samples import WAIT_SECONDS, quick_folder, write
 
-SPEC = Path(__file__).parents[2] / "daemon" / "SPEC.md"
+SPEC = Path(__file__).parents[2] / "daemon" / "docs" / "data-model.md"
 DAY_MS = 86_400_000
 TEXT = "The ferry leaves at noon."
 DRAFT = Draft(content=TEXT, namespace="default", user_id="local", trust="user", source="cli")

@@ -20,7 +20,7 @@ def test_requests_commands_and_pages_offer_every_ranker_of_the_table_and_no_othe
     assert choices.RANKERS == RANKERS, "name it in mnemo_client/protocol/choices.py too"
     assert get_args(choices.Mode) == get_args(Mode)
     root = Path(__file__).resolve().parents[2]
-    for page in ("daemon/SPEC.md", "clients/PROTOCOL.md"):
+    for page in ("daemon/docs/ranking.md", "clients/docs/http.md"):
         text = (root / page).read_text(encoding="utf-8")
         assert not [name for name in RANKERS if f"`{name}`" not in text], page
 

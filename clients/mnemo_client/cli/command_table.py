@@ -231,7 +231,7 @@ _SERVICE = (
 _BENCH = (
     Command(
         "quality", "measure how well each ranker finds the answers", "..bench.quality:quality",
-        (_option("--data", help="a folder of conversations and questions, in a format of the README", required=True,
+        (_option("--data", help="a folder of conversations and questions, in a documented format", required=True,
                  files=True, metavar="FOLDER"),
          _option("--ranker", help="a ranker to measure; may be given several times; default: all", choices=RANKERS,
                  action="append", default=[]),

@@ -67,11 +67,11 @@ class EraseAnswer(AnswerBody):
     rederive: dict[str, list[str]] = {}  # those of `derived` that had other sources too, with these: derive them again
     revived: list[str] = []  # memories that an erased one had superseded, and that are active again
     mended: list[str] = []  # memories that stay, without their references to erased ones
-    places: list[SearchedPlace] = []
+    places: list[SearchedPlace] = []  # still there: a file, or `memory ID` for a memory that stays with the same text
     candidates: list[Quotation] = []  # memories that stay and quote an erased text: `quoting` erases them too
     backups: list[str] = []  # copies of the store with a trace; of a dry run, those that may have one
     searched: ResidueSearch = msgspec.field(default_factory=ResidueSearch)
-    complete: bool = True
+    complete: bool = True  # nothing is still there; copies of the store count only with `everywhere`
     dry_run: bool = False
     seconds: float = 0.0
 

@@ -26,29 +26,38 @@ TopK = Annotated[int, Meta(ge=1, le=100)]
 class RecallParameters(FilterParameters, kw_only=True):
     """The parameters that a recall and a context block have in common. SPEC 7.1"""
 
-    top_k: TopK | None = None
+    top_k: TopK | None = (
+        None  # the number of results; null: the profile's, else 5, or 20 for a query that asks for a list
+    )
     limit: TopK | None = None  # alias of top_k; both is an error
+    # The results to skip: continuing by the number received neither repeats nor skips any. Preferences do not count.
     offset: Annotated[int, Meta(ge=0, le=10_000)] = 0
-    token_budget: Annotated[int, Meta(ge=1)] | UnsetType | None = UNSET  # null: no limit; absent: the default, 2000
-    trust_min: Trust | None = None
-    min_importance: Unit | None = None
-    min_score: Unit | None = None
-    sort: Sort = "score"
-    include_compressed: bool = False
-    include_superseded: bool = False
-    include_discarded: bool = False
+    # Tokens of all contents together; null: no limit; absent: the profile's, else 2000. A memory that does not fit is
+    # skipped in favour of later ones.
+    token_budget: Annotated[int, Meta(ge=1)] | UnsetType | None = UNSET
+    trust_min: Trust | None = None  # user > note > agent > import > tool
+    min_importance: Unit | None = None  # null: the profile's, else 0, and 0.2 for what nobody asked to be stored
+    min_score: Unit | None = None  # compared with the score as it is shown; null: the profile's, else 0
+    sort: Sort = "score"  # recent: by event_at, accessed: by last_accessed, the newest first
+    include_compressed: bool = False  # also what stands behind a summary
+    include_superseded: bool = False  # also what another memory has replaced
+    include_discarded: bool = False  # also what ingestion rejected
     ranker: Ranker | None = None  # null, here and below: the namespace's profile, else the [recall] settings
-    mode: Mode = "hybrid"
-    recency_bias: Unit = 0.35
-    semantic_weight: Unit = 0.5
-    group_by: GroupBy | None = None  # one result for each file of notes: its best passage
+    mode: Mode = "hybrid"  # of the ranker `hybrid`
+    recency_bias: Unit = 0.35  # of `deterministic` and `hybrid`: the weight of freshness relative to words
+    semantic_weight: Unit = 0.5  # of `hybrid`: the weight of meaning relative to the deterministic part
+    group_by: GroupBy | None = None  # one result for each file of notes: its best passage; `others` counts the rest
+    # auto: where hardly anything was found, also search for words of the best hits; true: also for phrasings that a
+    # language model writes. `expanded` names them.
     expand: Literal["auto"] | bool = "auto"
-    rerank: bool | None = None  # score each result against the question, and drop those that do not bear on it
-    exact: bool = False
+    # Judge each result by itself, and drop those that do not bear on the question: by the language model, which then
+    # also orders the answer, else by the measure of `cut`.
+    rerank: bool | None = None
+    exact: bool = False  # compare every vector, without the graph
     time: TimeReading = "auto"  # auto: a time that the query names ranks what lies in it first; `since`, `until` win
     as_of: Time | None = None  # the state of the store at that time; also a span before now: 2h, 3d
-    dry: bool = False
-    now: Time | None = None
+    dry: bool = False  # do not record the use of the results; `as_of` and `explain` never do
+    now: Time | None = None  # the time of "now"; null: the clock, or `as_of`
 
 
 class RecallRequest(RecallParameters):
@@ -56,9 +65,12 @@ class RecallRequest(RecallParameters):
 
     query: Question
     default_top_k: TopK | None = None  # instead of the default of top_k; a query that asks for a list may get more
+    # first: a person's instructions on how to do things come first, marked `preference`, for every question and
+    # regardless of `cut`: up to 5 in a quarter of the budget, in addition to top_k.
     preferences: Preferences | None = None
+    # gap: the list ends where the scores fall off, and is empty, with `abstained`, if nothing is near enough.
     cut: Cut | None = None
-    explain: bool = False
+    explain: bool = False  # add `trace`: how the answer was computed
     highlight: bool = False  # add `best`: the sentences that answer best, with the query's words marked
 
 
@@ -154,13 +166,17 @@ class CandidateTrace(AnswerBody):
     similarity: float | None  # cosine; null: it has no vector yet
     words: float  # BM25
     importance: float
-    channels: list[str]
-    features: dict[str, float | None]
+    channels: list[str]  # that found it
+    features: dict[str, float | None]  # of the ranker; empty but for the answers and the first 20 candidates
+    # The contribution of each: they add up to the score, for `layered` before the squashing function, for the learned
+    # `auto` to the log-odds.
     adds: dict[str, float]
     holds: list[str]  # the question's words that it contains
     why: list[str]  # the strongest reasons for its rank, in words
     answer: int | None = None  # its rank in this answer, from 1
-    dropped: str | None = None  # why it is not in this answer
+    # Why it is not in this answer: beyond_top_k, earlier_page, duplicate_content, near_copy, older_value, over_budget,
+    # cut, min_score, no_score, below_sim_threshold, no_similarity, gone, rerank.
+    dropped: str | None = None
     cut: dict[str, float] = {}  # the features of `cut: gap`
     rerank: int | None = None  # the score of `rerank`, 0 (dropped) to 3
 

@@ -1,5 +1,5 @@
 /**
- * A client of the mnemo daemon for Node: HTTP/1.1 with JSON on a Unix socket, as clients/PROTOCOL.md describes it.
+ * A client of the mnemo daemon for Node: HTTP/1.1 with JSON on a Unix socket, as clients/docs/http.md describes it.
  *
  * It uses Node's standard library only, and nothing of VS Code. Every request has a connection of its own: that costs a
  * fraction of a millisecond on a Unix socket, and no request is ever sent on a connection that the daemon has closed

@@ -1,4 +1,4 @@
-/** The paths of the daemon's socket (clients/PROTOCOL.md, "Socket path") and configuration. Reads no file. */
+/** The paths of the daemon's socket (clients/docs/http.md, "Socket path") and configuration. Reads no file. */
 
 import * as os from "node:os";
 import * as path from "node:path";

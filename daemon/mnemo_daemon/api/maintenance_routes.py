@@ -1,4 +1,4 @@
-"""The routes about the store as a whole: backup, compaction, check, repair. SPEC 3.3, 3.9, 13, FORMAT.md "Check"."""
+"""The routes about the store as a whole: backup, compaction, check, repair. SPEC 3.3, 3.9, 13, format.md "Check"."""
 
 import asyncio
 from collections import Counter

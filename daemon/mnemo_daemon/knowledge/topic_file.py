@@ -1,4 +1,4 @@
-"""The topic trees of a store, and their index file `topics.view`. SPEC 10.1, FORMAT.md
+"""The topic trees of a store, and their index file `topics.view`. SPEC 10.1, store/docs/format.md
 
 The file holds ids of topics, their names and the row ids of their members; of what a memory says only what a name says.
 It is replaced as a whole, so that a crash leaves the trees as they were.

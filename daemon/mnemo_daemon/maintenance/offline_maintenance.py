@@ -1,5 +1,5 @@
 """Check and repair of a store that no daemon has open: `python -m mnemo_daemon.offline check|repair`.
-FORMAT.md "Check".
+store/docs/format.md "Check".
 
 A check holds the lock and changes nothing: the database is verified before it is opened, and opened to be read. A
 repair opens the store as a daemon would, which by itself recovers what a crash left, and then takes the same steps.

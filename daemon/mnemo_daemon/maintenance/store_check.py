@@ -1,4 +1,4 @@
-"""Check of an open store: invariants, the journal against the database, the indexes against both. FORMAT.md "Check".
+"""Check of an open store: invariants, the journal against the database, the indexes against both. format.md "Check".
 
 The daemon goes on writing meanwhile. An invariant is checked in one snapshot; journal and database are compared up to
 one change, and differences are checked again in one snapshot; in the indexes, memories changed since are left out.

@@ -1,4 +1,4 @@
-"""Repair of the violations that a check found. FORMAT.md "Check".
+"""Repair of the violations that a check found. store/docs/format.md "Check".
 
 The steps are those of `mnemo_store.maintenance.repair.plan`, for a dry run and for a real one. Whatever a step removes
 from the store is written to `quarantine/` first; nothing is lost. Then everything is checked again, and violations that

@@ -1,4 +1,4 @@
-"""Export of the store as lines. SPEC 3.8, FORMAT.md "The stream"."""
+"""Export of the store as lines. SPEC 3.8, store/docs/format.md "The stream"."""
 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""The database: an LMDB environment, read in snapshots and written in transactions. FORMAT.md."""
+"""The database: an LMDB environment, read in snapshots and written in transactions. store/docs/format.md."""
 
 import contextlib
 import errno

@@ -1,4 +1,4 @@
-"""The integrity check of a database file before it is opened. FORMAT.md.
+"""The integrity check of a database file before it is opened. store/docs/format.md.
 
 LMDB trusts its file: a truncated one kills the process on access, a torn one gives wrong answers. Verifying the whole
 tree finds both, in about 25 s per million memories. It is skipped where nothing but a kill can have happened: LMDB

@@ -1,4 +1,4 @@
-"""Migrations from older formats to this one: the copy of the store that is made before. FORMAT.md.
+"""Migrations from older formats to this one: the copy of the store that is made before. store/docs/format.md.
 
 Every format so far only added to the one before: a table, which opening creates, or a field with a default. Lines of
 the journal stay as they were written: every version reads all older formats.

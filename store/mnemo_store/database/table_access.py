@@ -1,4 +1,4 @@
-"""Rows of the LMDB database: the access that `backend` rests on, and what checks and repairs read. FORMAT.md."""
+"""Rows of the LMDB database: the access that `backend` rests on, and what checks and repairs read. docs/format.md."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple

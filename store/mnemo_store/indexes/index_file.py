@@ -1,4 +1,4 @@
-"""The index file format: a header and arrays, checksummed and replaced as a whole. FORMAT.md.
+"""The index file format: a header and arrays, checksummed and replaced as a whole. store/docs/format.md.
 
     magic · checksum of all that follows · header length, 8 bytes · header (JSON) · padding to 64 · arrays, padded to 64
 

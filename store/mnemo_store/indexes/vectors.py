@@ -16,7 +16,7 @@ leaves dead rows behind. A search combines three methods, which end in the same 
 The score of a row depends on the query and on that row alone, and ties go by number: an exact answer is the same to the
 byte whatever order the memories came in.
 
-On disk, in one folder (FORMAT.md):
+On disk, in one folder (store/docs/format.md):
 
     vectors.view           the tail (rows after the base), the live rows, the owner's meta, and the names and
                            fingerprints of the other two: renaming this file into place completes a save

@@ -1,4 +1,4 @@
-"""The dump: everything the store keeps, as one stream of JSON lines. FORMAT.md, "The stream".
+"""The dump: everything the store keeps, as one stream of JSON lines. store/docs/format.md, "The stream".
 
 An export is a dump, an import of an export reads one, and a rewritten journal begins with one. Equal states give equal
 bytes: the rows have one order, and none of them says when or where the dump was made. Its footer has the number of

@@ -1,4 +1,4 @@
-"""The JSONL journal: two files of one global sequence, in segments, after a snapshot. SPEC 3.3, FORMAT.md.
+"""The JSONL journal: two files of one global sequence, in segments, after a snapshot. SPEC 3.3, store/docs/format.md.
 
 `journal/long_term.jsonl` and `journal/short_term.jsonl` are the active segments; full ones are renamed to
 `short_term.000001.jsonl`, … One transaction is one line. Lines are durable when `append` returns. When it raises, the

@@ -1,4 +1,4 @@
-"""The lines of the journal as bytes: JSON with a checksum as its last field. store/FORMAT.md, "The journal"."""
+"""The lines of the journal as bytes: JSON with a checksum as its last field. store/docs/format.md, "The journal"."""
 
 import hashlib
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""The segment files of the journal: reading what is readable in them, and finding them when renamed. FORMAT.md.
+"""The segment files of the journal: reading what is readable in them, and finding them when renamed. docs/format.md.
 
 A line contains no newline but the one that ends it, and nothing in it looks like the beginning of another line. So
 where some bytes are damaged, a newline among them, the neighbouring lines are found all the same.

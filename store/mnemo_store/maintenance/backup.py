@@ -1,4 +1,4 @@
-"""Backups: a copy of the whole store, made while it is in use. SPEC 3.9, FORMAT.md "A backup".
+"""Backups: a copy of the whole store, made while it is in use. SPEC 3.9, store/docs/format.md "A backup".
 
 The database is copied first, as it is at one moment; then every segment of the journal, as far as it went at one later
 moment. So the journal of the copy has everything that its database has and the changes made meanwhile, and opening the

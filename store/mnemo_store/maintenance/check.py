@@ -1,4 +1,4 @@
-"""The check of a store: named rules, each about the rows of one table. FORMAT.md "Check".
+"""The check of a store: named rules, each about the rows of one table. store/docs/format.md "Check".
 
 A rule sees one row, and the rows it depends on in the same snapshot, so it holds or not whatever is written meanwhile;
 a snapshot lives for a slice of rows. An unreadable row is reported once, and all other rules skip it. A check changes

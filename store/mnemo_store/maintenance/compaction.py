@@ -1,4 +1,4 @@
-"""Compaction: rewrites database and journal, to make them smaller or to erase data. SPEC 3.3, 3.7, FORMAT.md.
+"""Compaction: rewrites database and journal, to make them smaller or to erase data. SPEC 3.3, 3.7, docs/format.md.
 
 LMDB and the journal only add; what was changed or deleted stays in free pages and old lines, and only rewriting both
 removes it. All of this runs alone on the writer thread (`Store.run_exclusively`): writes wait, reads go on, and an

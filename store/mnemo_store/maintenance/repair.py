@@ -1,4 +1,4 @@
-"""Repair: steps planned from the violations that `check` found, and the functions that do them. FORMAT.md "Check".
+"""Repair: steps planned from the violations that `check` found, and the functions that do them. docs/format.md "Check".
 
 Nothing is deleted: a row that a step removes is written to quarantine first (`QuarantinedRow`). The order of the steps
 matters: what the journal still holds is restored before anything is treated as an orphan.

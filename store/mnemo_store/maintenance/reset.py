@@ -1,4 +1,4 @@
-"""Reset: empties a store in use, after a verified backup. SPEC 13, FORMAT.md.
+"""Reset: empties a store in use, after a verified backup. SPEC 13, store/docs/format.md.
 
 A database with nothing but the store's identity, the watched folders and the hashes of erased texts is made next to the
 open one and takes its place by one rename; the journal is rewritten from it. The new database says that history begins

@@ -1,5 +1,5 @@
 """The files of the database: the folder `db`, a new database next to it, and what store.json says of both.
-FORMAT.md."""
+store/docs/format.md."""
 
 import contextlib
 import logging

@@ -1,4 +1,4 @@
-"""The lock of a data folder: one process at a time has it open. SPEC 3.6, FORMAT.md.
+"""The lock of a data folder: one process at a time has it open. SPEC 3.6, store/docs/format.md.
 
 Two things are locked: the folder itself, whose lock holds whatever is deleted in the folder and wherever it is moved,
 and the file `lock` in it, which names the holder and is the lock of older versions. Both locks belong to the kernel and

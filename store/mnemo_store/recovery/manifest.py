@@ -1,4 +1,4 @@
-"""The store manifest, `store.json`: identity of the store, and how it was closed. FORMAT.md."""
+"""The store manifest, `store.json`: identity of the store, and how it was closed. store/docs/format.md."""
 
 from collections.abc import Callable
 from pathlib import Path

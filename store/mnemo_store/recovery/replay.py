@@ -1,4 +1,4 @@
-"""Journal replay: brings a database up to the journal. SPEC 3.3, FORMAT.md."""
+"""Journal replay: brings a database up to the journal. SPEC 3.3, store/docs/format.md."""
 
 import contextlib
 import itertools

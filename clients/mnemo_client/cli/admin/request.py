@@ -1,4 +1,4 @@
-"""`mnemo api`: a request to any route of the daemon. PROTOCOL.md lists the routes."""
+"""`mnemo api`: a request to any route of the daemon. clients/docs/http.md lists the routes."""
 
 import json
 

@@ -63,7 +63,7 @@ local function config_file()
   return chosen and absolute(chosen) or own_folder("XDG_CONFIG_HOME", ".config") .. "/config.toml"
 end
 
---- Return the path of the daemon's socket, by the rules of PROTOCOL.md.
+--- Return the path of the daemon's socket, by the rules of clients/docs/http.md.
 function M.socket_path()
   local chosen = M.options.socket or variable("MNEMO_SOCKET")
   local runtime = variable("XDG_RUNTIME_DIR")

@@ -1,7 +1,7 @@
 """Gradient-boosted decision trees, added to the weighted sum of the second ranking stage. SPEC 7.3
 
 A weighted sum cannot express that a name counts more where nothing else fits. A few small trees, boosted on the
-log-odds of the sum, can (Friedman 2001; daemon/adr/0007-learned-fusion.md). All trees are evaluated at once: each split
+log-odds of the sum, can (Friedman 2001; adr/0007-learned-fusion.md). All trees are evaluated at once: each split
 that a row passes to the right excludes the leaves of its left branch, and the row ends at the first leaf that no split
 excludes (Lucchese et al. 2015, QuickScorer).
 """

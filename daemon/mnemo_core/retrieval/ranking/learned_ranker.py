@@ -2,7 +2,7 @@
 
 The first sum sees every candidate; the second sees the best of the first again, with late interaction, and trees add
 to it what features are worth together. The result is the log-odds that a memory bears on the question. All is fitted
-on conversations, notes and facts that were written for it (daemon/adr/0007-learned-fusion.md); the trace shows the
+on conversations, notes and facts that were written for it (daemon/docs/adr/0007-learned-fusion.md); the trace shows the
 contribution of each feature.
 """
 

@@ -4,7 +4,7 @@
 The other features describe a candidate and its direct neighbours. These describe the whole file of a note, distinguish
 what somebody said from documents, and the namespace of the request from `default`, prefer what has a tag that the
 question names, and put questions behind statements. They are few, bounded and added last, so that their effect can be
-read off (daemon/adr/0009-page-and-own-first.md).
+read off (daemon/docs/adr/0009-page-and-own-first.md).
 """
 
 import math

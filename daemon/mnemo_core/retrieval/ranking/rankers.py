@@ -12,7 +12,7 @@ To add a ranker:
    completions and the OpenAPI document take it from there.
 3. The features in its `RankerOutput`, and what each adds to the score: the reasons that `explain` and `mnemo why` name.
    Without them the score is the only reason.
-4. Its row in daemon/SPEC.md 7.3, and its name and score in clients/PROTOCOL.md, "POST /v1/recall".
+4. Its row in daemon/docs/ranking.md (SPEC 7.3), and its name and score in clients/docs/http.md, "POST /v1/recall".
 5. `python -m tests.golden.names`, which adds the name to those that must not change; and its row in the tables of the
    tests, which name a ranker that they lack; `python -m tests.golden.day`, whose day asks every ranker.
 """
@@ -31,7 +31,7 @@ from mnemo_store.records import LAYERS, STATES
 
 NEAR_COSINE = 0.45  # a lower best cosine is not scaled up to 1: a query far from everything stays far
 FACT_RELEVANCE = 1.0  # of what a chain of facts leads to, at least [G 4.1]
-WORDS_WEIGHT = 0.5  # of the two channels in the first fusion; measured on the retrieval benchmark, daemon/SPEC.md 7
+WORDS_WEIGHT = 0.5  # of the two channels in the first fusion; measured on the retrieval benchmark, SPEC 7.8
 FULL_WORDS_SCORE = 0.9  # of a memory that holds as much of the query as itself; words alone never say all
 ARCHIVED_FACTOR = 0.8  # of the score; `layered` has a term for it instead. SPEC 7.4
 
@@ -245,7 +245,7 @@ def _auto(asked: RankingRequest, candidates: Candidates) -> RankerOutput:
     as 0.45 at least.
 
     A memory that has no vector yet is judged by its words alone, so that it is found at once. Strength, uses and layer
-    are no terms: none of them helps to find what was not asked for before (daemon/SPEC.md 9.3).
+    are no terms: none of them helps to find what was not asked for before (SPEC 9.3).
     """
     if candidates.learned is not None:
         return RankerOutput(candidates.learned if candidates.chances is None else candidates.chances, {})
