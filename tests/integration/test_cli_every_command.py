@@ -158,11 +158,12 @@ def test_every_command_answers_in_json(walker: Walker, names: dict[str, str]) ->
     assert WALK.keys() | WITHOUT.keys() == known
     for name, given in WALK.items():
         words = [*name.split(), *(word.format(**names) for word in given), "--json"]
-        typed = "Which port?\n" if name == "chat" else ""
+        typed = "Which port?\n/quit\nWhich host?\n" if name == "chat" else ""
         code, out = walker.give(words, typed)
         assert code in (0, 1, 2, 3), (words, walker.err)
         values = parsed(out)
         assert values, (words, walker.err)
+        assert name != "chat" or len(values) == 1
         if code == 2 or (code == 1 and "ok" not in values[-1]):  # a report of faults has `ok`
             assert values[-1]["error"]["exit_code"] == code, (words, out)
             assert values[-1]["error"]["message"] in walker.err, words

@@ -10,6 +10,7 @@ from mnemo_client.cli.terminal import sanitize
 from mnemo_client.errors import EXIT_DONE, EXIT_FAILED, RefusalError
 
 PROMPT = "> "
+ENDS = ("/quit", "/exit", "/bye", "/q")  # a line of a chat that ends it, as the end of the input does
 
 
 def chat(context: CommandContext) -> int:
@@ -36,13 +37,15 @@ def chat(context: CommandContext) -> int:
 
 
 def _messages(context: CommandContext) -> Iterator[str]:
-    """Yield the lines of standard input that are not blank; on a terminal, each after a prompt."""
+    """Yield the lines of standard input that are not blank, up to one of ENDS; on a terminal, each after a prompt."""
     while True:
         if context.has_terminal:
             context.terminal.out.write(PROMPT)
             context.terminal.flush()
         line = context.stdin.readline()
         if not line:
+            return
+        if line.strip().lower() in ENDS:
             return
         if line.strip():
             yield line.strip()
