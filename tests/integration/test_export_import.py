@@ -106,6 +106,14 @@ def test_mem0_keeps_what_it_knows_of_a_memory(client: Client) -> None:
     assert contents(client, namespace="mem0") == {"ines has key of the boat"}
 
 
+def test_what_an_imported_memory_states_is_a_fact_of_it(client: Client) -> None:
+    export = b'{"results": [{"id": "e1", "memory": "Eva lives in Lisbon.", "created_at": "2025-02-27T16:43:20Z"}]}'
+    for stored in (1, 0):
+        assert client.import_from([export], namespace="states").stored == stored
+        (fact,) = client.facts(namespace="states").facts
+        assert (fact.subject, fact.predicate, fact.object) == ("Eva", "lives in", "Lisbon")
+
+
 def test_a_secret_in_an_export_is_in_no_file(short_folder: Path) -> None:
     with begun(short_folder / "data") as daemon, daemon.client() as client:
         take_in(client, "mem0.json")
