@@ -41,7 +41,7 @@ class ExtractionDesk:
             desk.store, desk.views, desk.indexing, desk.embedding, desk.memories, neighbours, Settings
         )
         tasks = TaskRunner(lambda _: model or LanguageModel(None), CallLog(desk.store), lambda: level)
-        self.extraction = StatementExtraction(desk.store, desk.views, desk.memories, self.pipeline, tasks)
+        self.extraction = StatementExtraction(desk.store, desk.memories, self.pipeline, tasks)
 
     def take(self, text: str, *, group: str = "g", trust: Trust = "user", tags: tuple[str, ...] = ()) -> str:
         draft = Draft(content=text, namespace="default", user_id="local", trust=trust, source="api", tags=tags)

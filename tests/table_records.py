@@ -13,7 +13,7 @@ from mnemo_store.records import (
     PutMemory,
     PutMeta,
 )
-from mnemo_store.tables import MEMORIES, TABLES, LoggedChange, StoredMemory, Table, drop_of, put_of
+from mnemo_store.tables import EDGES, MEMORIES, TABLES, LoggedChange, StoredMemory, Table, drop_of, put_of
 from tests.samples import AT, sample_id, sample_memory
 
 IDS = tuple(sample_id(number) for number in range(1, 7))
@@ -21,6 +21,9 @@ CONTENTS = ("the tea is green", "The  Tea is GREEN", "the tea is black", "x" * 3
 
 # Tables with a change that writes a record.
 BY_ITSELF = tuple(table for table in TABLES if table.put is not None)
+
+# Tables of which the store knows nothing but what their `Table` says.
+GENERIC = tuple(table for table in TABLES if table.section == "after memories" and table is not EDGES)
 
 ids = st.sampled_from(IDS)
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)

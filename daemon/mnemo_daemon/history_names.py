@@ -23,8 +23,6 @@ PROFILE = "profile"
 # Authors of changes that nobody asked for at that moment
 BY_NOTES = "notes"
 BY_INTAKE = "intake"  # completes a caller's write once its vector is there, in the group of that write
-BY_EXTRACTION = "extraction"  # reads texts again that an older version had broken into statements
-BY_FACTS = "facts"  # reads the facts of memories that an older version had stored
 BY_TRASH = "trash"
 BY_EXPIRY = "expiry"
 BY_REPAIR = "repair"
@@ -41,8 +39,6 @@ BY_RECALL = "recall"
 LEFT_ALONE = frozenset(
     {
         BY_NOTES,
-        BY_EXTRACTION,
-        BY_FACTS,
         BY_TRASH,
         BY_EXPIRY,
         BY_REPAIR,

@@ -47,8 +47,6 @@ def _jobs_of_memories(s: Services) -> tuple[Job, ...]:
         ),
         Job("insert_merge", "Write one text of two that were merged when the later one came.",
             _when(s.insert_merger.is_due), s.insert_merger.run_slice, "one call of the model", is_heavy=True),
-        Job("fact_backfill", "Read the facts of memories that an older version had stored.",
-            _when(s.fact_backfill.is_due), s.fact_backfill.run_slice, "100 memories", is_heavy=True),
         Job("erasure", "Finish an erasure that was interrupted.", _when(lambda: bool(s.erasure.pending)),
             _once(s.erasure.resume_if_due), "one erasure"),
         Job("consolidation", "Consolidate memories: a cycle after activity, every `lifecycle.interval_minutes`.",

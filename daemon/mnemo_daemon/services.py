@@ -20,7 +20,6 @@ from mnemo_daemon.errors import Refusal
 from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.ingest.extraction import StatementExtraction
-from mnemo_daemon.ingest.fact_backfill import FactBackfill
 from mnemo_daemon.ingest.ingest_pipeline import IngestPipeline
 from mnemo_daemon.ingest.insert_merger import InsertMerger
 from mnemo_daemon.ingest.neighbour_search import NeighbourSearch
@@ -95,7 +94,6 @@ class Services:
     topic_nodes: TopicNodes
     topic_graph: TopicGraph
     facts: FactService
-    fact_backfill: FactBackfill
     topic_trees: TopicTrees
     notes: NotesService
     maintenance: StoreMaintenance
@@ -178,8 +176,7 @@ class Services:
         self.indexing = VectorIndexer(
             store, self.views, self.embedding, self.disk, yield_to_queries, next_work=self.scoring_backfill.run_slice
         )
-        self.fact_backfill = FactBackfill(store)
-        self.memories = MemoryService(store, self.views, self.scoring_backfill.mark_scored, self.fact_backfill.mark)
+        self.memories = MemoryService(store, self.views, self.scoring_backfill.mark_scored)
         self.ingest = IngestPipeline(
             store, self.views, self.indexing, self.embedding, self.memories, neighbours, lambda: self.settings,
             yield_to_queries,
@@ -203,7 +200,7 @@ class Services:
         self.topic_trees = TopicTrees(
             store, self.views, self.indexing, self.embedding, self.llm_tasks, self.disk, policy=profile_of
         )
-        self.extraction = StatementExtraction(store, self.views, self.memories, self.ingest, self.llm_tasks)
+        self.extraction = StatementExtraction(store, self.memories, self.ingest, self.llm_tasks)
         self.insert_merger = InsertMerger(self.ingest.merged, self.memories, self.llm_tasks, self.closing.is_set)
         self.topic_nodes = TopicNodes(store, self.indexing, self.embedding, profile_of)
         self.topic_graph = TopicGraph(store, self.topic_nodes, self.llm_tasks)

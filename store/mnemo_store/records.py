@@ -28,7 +28,7 @@ LifecycleAction = Literal[
 ]
 DecisionStatus = Literal["apart", "proposed", "rejected", "done"]
 
-FORMAT = 6  # of all that is kept: whatever changes a record, a default or a table raises it. store/docs/format.md
+FORMAT = 1  # of all that is kept: whatever changes a record, a default or a table raises it. store/docs/format.md
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 CATEGORIES: tuple[Category, ...] = get_args(Category)
@@ -257,7 +257,6 @@ class PendingExtraction(Record, frozen=True):
     at: int  # ms: when that was asked for
     group: str = ""  # of the change that stored the memory, so that undo takes back both
     dedup: Literal["", "guarded", "off", "source"] = ""  # of the request; "": as the profile says
-    known: tuple[str, ...] = ()  # ids of the statements that an older version made of it
 
 
 class Session(Record, frozen=True):

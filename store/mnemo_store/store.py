@@ -25,6 +25,7 @@ from mnemo_store.commit.commit_publisher import Commit, CommitPublisher
 from mnemo_store.commit.write_queue import WriteQueue
 from mnemo_store.commit.writes import Task, TextVectors, Write, WriteReceipt, WriteResult
 from mnemo_store.database.environment import MAP_BYTES, Database
+from mnemo_store.database.migrations import MIGRATIONS, Migration
 from mnemo_store.disk import Disk
 from mnemo_store.errors import ClosedStoreError, LockLoss, StoreCorruption, WriteFailure
 from mnemo_store.ids import IdSource
@@ -68,6 +69,7 @@ class Store:
         map_bytes: int = MAP_BYTES,
         segment_bytes: int = SEGMENT_BYTES,
         reserve_bytes: int = RESERVE_BYTES,
+        migrations: Sequence[Migration] = MIGRATIONS,
     ) -> "Store":
         """Opens or makes the store in folder, recovers what a crash left, and starts the writer.
 
@@ -84,7 +86,7 @@ class Store:
         ids = IdSource(now, random_bytes)
         lock = FolderLock.acquire(folder)
         folder_swap.remove_staging(folder)
-        supervisor = StateSupervisor(folder, disk, now, map_bytes, segment_bytes, reserve_bytes)
+        supervisor = StateSupervisor(folder, disk, now, map_bytes, segment_bytes, reserve_bytes, migrations)
         store = cls(supervisor, lock, now, ids)
         try:
             supervisor.start(lambda: (ids.new(), random_bytes(16).hex()))

@@ -3,7 +3,7 @@
 To add a record type, write its struct and its changes in `records`, and its `Table` here. What follows without further
 code: the database and the fallback state apply its changes, snapshots read it, the journal replays it, exports and
 imports carry it, a check verifies it and a repair restores it, the erasure scan knows its words, and the property tests
-over all tables cover it. A new table is a new format of the store: raise FORMAT and name it in `Table.since`.
+over all tables cover it. A new table is a new format of the store: raise FORMAT.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -194,7 +194,6 @@ class Table(Generic[R]):
     problems: Callable[[R], Iterator[str]] | None = None  # values of a record that are out of bounds, as sentences
     # Texts that may stay on the disk although an erased memory had the same words. None: it has none.
     texts: Callable[[R], Iterable[str]] | None = _as_json
-    since: int = 1  # the format that it came with
     encode: Callable[[Any], bytes] = codec.encode
     decode: Callable[[bytes, bytes], R] | None = None  # of key and value; None: MessagePack
 
@@ -350,7 +349,7 @@ SKIPS: Table[Skip] = Table(
 )  # fmt: skip
 FORGOTTEN: Table[ErasedText] = Table(
     "forgotten", "erased text", ErasedText, Key(("hash", "text")), PutErasedText, DropErasedText,
-    section="notes", texts=None, since=2,
+    section="notes", texts=None,
 )  # fmt: skip
 USAGE: Table[Usage] = Table(
     "usage", "usage record", Usage, Key(_ID), PutUsage, parents=_OF_A_MEMORY, section="with its memory",
@@ -368,40 +367,37 @@ EDGES: Table[Edge] = Table(
 
 LLM_CALLS: Table[LlmCall] = Table(
     "llm_calls", "language model call", LlmCall, Key(_ID), PutLlmCall, DropLlmCall, problems=_problems_of_llm_call,
-    since=5,
 )  # fmt: skip
 FACTS: Table[Fact] = Table(
     "facts", "extracted fact", Fact, Key(_ID, ("memory", "id"), mark=b">"), PutFact, DropFact,
     other_keys=(Key(("memory", "id"), _ID, mark=b"<"),), parents=(Parent("memory", "memories"),),
-    problems=_problems_of_fact, since=6,
+    problems=_problems_of_fact,
 )  # fmt: skip
 EXTRACTIONS: Table[PendingExtraction] = Table(
     "extractions", "pending extraction", PendingExtraction, Key(_ID), PutExtraction, DropExtraction,
-    parents=_OF_A_MEMORY, since=6,
+    parents=_OF_A_MEMORY,
 )  # fmt: skip
 SESSIONS: Table[Session] = Table(
-    "sessions", "session", Session, Key(_ID), PutSession, DropSession, problems=_problems_of_session, since=6,
+    "sessions", "session", Session, Key(_ID), PutSession, DropSession, problems=_problems_of_session,
 )  # fmt: skip
-TOPIC_NODES: Table[TopicNode] = Table(
-    "topic_nodes", "topic node", TopicNode, Key(_ID), PutTopicNode, DropTopicNode, since=6,
-)  # fmt: skip
+TOPIC_NODES: Table[TopicNode] = Table("topic_nodes", "topic node", TopicNode, Key(_ID), PutTopicNode, DropTopicNode)
 TURN_PAIRS: Table[TurnPair] = Table(
     "turn_pairs", "turn pair", TurnPair, Key(_ID, ("reply", "id"), mark=b">"), PutTurnPair, DropTurnPair,
     other_keys=(Key(("reply", "id"), _ID, mark=b"<"),),
-    parents=(Parent("id", "memories"), Parent("reply", "memories")), since=6,
+    parents=(Parent("id", "memories"), Parent("reply", "memories")),
 )  # fmt: skip
 NODE_EDGES: Table[NodeEdge] = Table(
     "node_edges", "topic node edge", NodeEdge,
     Key(("source", "id"), ("relation", "text"), ("target", "id"), mark=b">"), PutNodeEdge, DropNodeEdge,
     other_keys=(Key(("target", "id"), ("relation", "text"), ("source", "id"), mark=b"<"),),
-    parents=(Parent("source", "topic_nodes"), Parent("target", "topic_nodes")), texts=None, since=6,
+    parents=(Parent("source", "topic_nodes"), Parent("target", "topic_nodes")), texts=None,
 )  # fmt: skip
-CYCLES: Table[Cycle] = Table("cycles", "cycle", Cycle, Key(_ID), PutCycle, DropCycle, since=6)
+CYCLES: Table[Cycle] = Table("cycles", "cycle", Cycle, Key(_ID), PutCycle, DropCycle)
 DECISIONS: Table[LifecycleDecision] = Table(
     "decisions", "decision", LifecycleDecision,
     Key(("memory", "id"), ("action", "text"), ("other", "id"), mark=b">"), PutDecision, DropDecision,
     other_keys=(Key(("other", "id"), ("action", "text"), ("memory", "id"), mark=b"<"),),
-    parents=(Parent("memory", "memories"), Parent("other", "memories")), since=6,
+    parents=(Parent("memory", "memories"), Parent("other", "memories")),
 )  # fmt: skip
 
 _OF_MEMORIES: tuple[Table[Any], ...] = (MEMORIES, VERSIONS, CHANGES, USAGE)

@@ -11,7 +11,7 @@ from tests.integration.test_cli import Person
 CHECK = {"name": "str", "outcome": "str", "found": "str", "fix": "str", "fixed": "str"}
 CHECKS = (
     "python", "extras", "configuration", "settings", "folders above", "data folder", "models folder", "model files",
-    "log", "disk", "inodes", "file system", "clock", "telemetry", "watching", "open files", "leftovers", "service",
+    "log", "disk", "inodes", "file system", "clock", "watching", "open files", "leftovers", "service",
     "completion", "agents", "socket path", "socket", "daemon", "version", "hooks", "network", "store", "integrity",
     "model", "language model", "columns", "words", "vectors", "threads", "jobs", "queue", "notes", "exposure", "trash",
     "backups", "round trip",

@@ -10,12 +10,10 @@ from mnemo_client.client import Client
 from mnemo_client.errors import MnemoError
 from mnemo_client.protocol.ingestion import ExtractRequest, IngestRequest, PieceAnswer, RememberAnswer, Turn
 from mnemo_client.protocol.memories import NewMemory
-from mnemo_daemon.history_names import BY_EXTRACTION
-from mnemo_daemon.ingest import extraction
-from mnemo_daemon.ingest.extraction import EARLIER_TEXTS, facts_of
+from mnemo_daemon.ingest.extraction import facts_of
 from mnemo_daemon.ingest.ingest_pipeline import Submission
 from mnemo_daemon.models.language.language_model import LanguageModel
-from mnemo_store.records import DropMemory, PendingExtraction, PutExtraction
+from mnemo_store.records import DropMemory
 from mnemo_store.store import WriteResult
 from mnemo_store.tables import EDGES, FACTS, LLM_CALLS
 from tests.extraction_desk import ExtractionDesk, extraction_desk_in
@@ -66,14 +64,6 @@ def test_a_crash_between_acknowledgement_and_extraction_costs_nothing_and_double
         with extraction_desk_in(tmp_path / "data") as after:
             after.run()
             assert (after.pending(), after.statements(), len(after.facts())) == (0, STATEMENTS, 2)
-
-
-def test_known_statements_of_an_import_that_are_no_ids_keep_no_text_from_extraction(at: ExtractionDesk) -> None:
-    memory_id = at.take(PORTO)
-    imported = PutExtraction(data=PendingExtraction(id=memory_id, at=1, known=("no id", "018bcfb0")))
-    at.store.transact(lambda _: WriteResult((imported,), None), by="import").result(WAIT_SECONDS)
-    at.run()
-    assert (at.pending(), at.statements()) == (0, STATEMENTS)
 
 
 def test_a_text_of_whose_version_the_statements_are_not_is_read_again(at: ExtractionDesk) -> None:
@@ -144,51 +134,6 @@ def test_a_day_in_a_statement_is_counted_from_the_day_of_its_text(at: Extraction
     times = {memory.content: memory.event_at for memory in at.memories() if memory.source == "extract"}
     assert said_at - 2 * day < times["Tom closed the bakery yesterday."] < said_at
     assert times["Tom employs two bakers."] == said_at
-
-
-def older(at: ExtractionDesk) -> dict[str, str]:
-    """Store a text and its statements as an older version did, without facts; return the id of each text."""
-    source = at.desk.add(PORTO)
-    for text in (*STATEMENTS, "Tom is a baker."):
-        at.desk.add(text, source="extract", method="rule", derived_from=(source,))
-    return {memory.content: memory.id for memory in at.memories()}
-
-
-def test_texts_that_an_older_version_had_broken_up_are_read_again_once(tmp_path: Path) -> None:
-    with extraction_desk_in(tmp_path / "data") as at:
-        older(at)
-        before = {memory.id: memory for memory in at.memories()}
-        at.run()
-        assert {memory.id: memory for memory in at.memories()} == before
-        assert at.facts() == [("Tom", "employ", "two bakers"), ("Tom", "own", "a bakery in Porto")]
-        with at.store.snapshot() as snapshot:
-            assert [usage.repetition_count for memory_id in before if (usage := snapshot.usage(memory_id))] == [0] * 4
-            assert {entry.by for _, entry in snapshot.entries(4)} == {BY_EXTRACTION}
-            assert snapshot.meta(EARLIER_TEXTS) == "done"
-    with extraction_desk_in(tmp_path / "data") as at:
-        assert not at.extraction.is_due()
-
-
-def test_what_a_person_changed_or_deleted_is_left_alone_when_a_text_is_read_again(at: ExtractionDesk) -> None:
-    ids = older(at)
-    at.desk.edit(ids["Tom owns a bakery in Porto."], content="Tom owns a bakery in Lisbon.")
-    at.desk.trash(ids["Tom employs two bakers."])
-    at.run()
-    assert at.statements() == ["Tom is a baker.", "Tom owns a bakery in Lisbon."]
-    assert at.facts() == [("Tom", "owns", "a bakery in Lisbon")]  # of the edit
-
-
-def test_the_search_for_older_texts_goes_on_where_a_crash_ended_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(extraction, "REREAD_PER_SLICE", 1)
-    with extraction_desk_in(tmp_path / "data") as at:
-        older(at)
-        at.extraction.run_slice()
-        assert at.pending() == 1
-    with extraction_desk_in(tmp_path / "data") as at:
-        at.run()
-        assert (len(at.memories()), len(at.facts())) == (4, 2)
 
 
 def test_a_text_that_cannot_be_extracted_holds_up_no_other(at: ExtractionDesk) -> None:

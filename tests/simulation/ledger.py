@@ -10,7 +10,8 @@ from mnemo_store import records
 from mnemo_store.backend import Snapshot
 from mnemo_store.errors import UnknownOutcome
 from mnemo_store.records import Change, ChangeEntry, Edge, ErasedText, Memory, NoteFile, NoteRoot, TrashEntry, Usage
-from mnemo_store.tables import BOOKKEEPING, BY_CHANGE, BY_NAME, EDGES, SKIPS, TABLES, USAGE, Table, record_in
+from mnemo_store.tables import BOOKKEEPING, BY_CHANGE, BY_NAME, EDGES, SKIPS, USAGE, Table, record_in
+from tests.table_records import GENERIC
 
 ALL = 100_000  # more rows than any table of a simulated store has
 CANDIDATES_MAX = 256  # states that may all be true; more means that nobody can tell anything any more
@@ -159,7 +160,7 @@ def state_of(snapshot: Snapshot) -> State:
         metas={name: value for name, value in snapshot.metas().items() if name not in BOOKKEEPING},
         others={
             (table.name, *table.key.values_of(record)): record
-            for table in TABLES if table.since > 4 for record in snapshot.scan(table, limit=ALL)
+            for table in GENERIC for record in snapshot.scan(table, limit=ALL)
         },
         entries=dict(snapshot.entries(0, limit=ALL)),
     )  # fmt: skip

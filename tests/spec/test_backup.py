@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 
 from mnemo_daemon.maintenance.compaction_backup import StoreMaintenance
+from mnemo_store.database.migrations import copy_before_migration
 from mnemo_store.disk import Disk
 from mnemo_store.errors import BadBackup, FolderInUse, HistoryUnavailable, StoreError
 from mnemo_store.maintenance import backup
 from mnemo_store.maintenance import restore as restoring
 from mnemo_store.maintenance.restore import RestoreResult
 from mnemo_store.progress import Amount
-from mnemo_store.records import DropMemory, ErasedText, skip_hash
+from mnemo_store.records import FORMAT, DropMemory, ErasedText, skip_hash
 from mnemo_store.store import Store, TextVectors
 from tests.golden.make import fill, state_of
 from tests.samples import (
@@ -31,7 +32,6 @@ from tests.samples import (
     write,
 )
 from tests.spec.test_compaction import compacted
-from tests.spec.test_migrations import unpacked
 
 DISK = Disk()
 
@@ -244,22 +244,6 @@ def test_a_restore_that_was_finished_half_way_by_a_start_is_finished_by_the_next
         assert not (tmp_path / "again" / str(step) / "data.restoring").exists()
 
 
-def test_a_restore_that_an_older_version_left_between_two_renames_is_refused_with_a_remedy(tmp_path: Path) -> None:
-    """Without the marker nobody knows whether the folder next to it is complete."""
-    for name in ("data", "data.restoring"):
-        with opened(tmp_path / name) as store:
-            remember(store, 1)
-    (tmp_path / "data").rename(tmp_path / "data.before-restore-5")
-    with pytest.raises(StoreError, match="was interrupted: move /"):
-        Store.open(tmp_path / "data")
-    with pytest.raises(StoreError, match="was interrupted"):  # what was forgotten there would come back
-        restore(tmp_path / "data.before-restore-5", tmp_path / "data")
-    (tmp_path / "data.before-restore-5").rename(tmp_path / "data")
-    with opened(tmp_path / "data") as store:
-        assert contents(store) == ["memory number 1"]
-    assert not (tmp_path / "data.restoring").exists()
-
-
 def test_a_start_does_not_finish_a_restore_that_is_still_running(tmp_path: Path) -> None:
     class RivalDisk(Disk):
         """Starts a store between the two renames."""
@@ -326,11 +310,18 @@ def test_a_restore_cannot_go_back_beyond_a_rewritten_journal(tmp_path: Path) -> 
 
 def test_the_backups_of_a_place_stay_where_one_of_an_older_format_is_restored(tmp_path: Path) -> None:
     """The copy made before the migration is among them."""
-    older = unpacked(1, tmp_path / "older")
     with opened(tmp_path / "data") as store:
         remember(store, 1)
         backup.create_backup(store, tmp_path / "data" / "backups" / "mine", DISK)
-    restored = restore(older, tmp_path / "data")
+        with store.snapshot() as snapshot:
+            digest = skip_hash(snapshot.meta("salt"), "memory number 1")
+        write(store, DropMemory(id=sample_id(1)), ErasedText(hash=digest, at=AT))
+
+    def migrate(store: Store, _: tuple[str, ...]) -> None:
+        copy_before_migration(store.folder, FORMAT, FORMAT + 1, DISK, AT)
+
+    source = tmp_path / "data" / "backups" / "mine"
+    restored = restoring.restore(source, tmp_path / "data", DISK, lambda: AT, finish=migrate)
     assert restored.kept_as is not None
     kept = sorted(path.name.partition("-")[0] for path in (tmp_path / "data" / "backups").iterdir())
     assert kept == ["before", "mine"]

@@ -334,7 +334,7 @@ def test_the_status_says_if_the_kernel_blocks_the_network() -> None:
     assert shown(NetworkStatus(blocked=False, reason="no such filter here")) == [
         "network          not blocked: no such filter here"
     ]
-    assert shown(None) == []  # a daemon of an earlier version
+    assert shown(None) == []
 
 
 def test_notes_show_their_folders_and_the_skipped_files() -> None:

@@ -71,54 +71,6 @@ def test_the_doctor_wants_the_data_folder_private(tmp_path: Path, mode: int, out
     assert bool(check.fix) is (outcome != "ok")
 
 
-def write_telemetry(cache: Path) -> Path:
-    folder = cache / "Microsoft" / "DeveloperTools" / ".onnxruntime"
-    folder.mkdir(parents=True)
-    for name in ("deviceid", "onnxruntime.db", "onnxruntime.db-wal", "deviceid.tmp.a94eb234"):
-        (folder / name).write_text("0f5c")
-    return folder
-
-
-def test_the_doctor_deletes_what_telemetry_left_behind_and_says_so(person: CannedPerson, canned: CannedDaemon) -> None:
-    caches = [Path(person.environ["HOME"]) / ".cache", Path(person.environ["HOME"]) / "other"]
-    folders = [write_telemetry(cache) for cache in caches]
-    (caches[1] / "Microsoft" / "kept").write_text("of another program")
-    (folders[1].parent / "deviceid").write_text("of another program")
-    person.environ["XDG_CACHE_HOME"] = str(caches[1])
-    canned.stop()
-    person.give("doctor", "--json")
-    found = {check["name"]: check for check in json.loads(person.out)["checks"]}["telemetry"]
-    assert found["outcome"] == "ok"
-    assert all(str(folder) in found["found"] for folder in folders)
-    assert list(caches[0].iterdir()) == []
-    assert sorted(path.name for path in caches[1].rglob("*")) == ["DeveloperTools", "Microsoft", "deviceid", "kept"]
-    person.give("doctor", "--json")
-    found = {check["name"]: check for check in json.loads(person.out)["checks"]}["telemetry"]
-    assert found["found"].startswith("none")
-
-
-def test_the_doctor_deletes_nothing_else_in_that_folder_and_follows_no_link(tmp_path: Path) -> None:
-    folder = write_telemetry(tmp_path / "one")
-    (folder / "models").mkdir()
-    (folder / "notes.txt").write_text("mine")
-    assert place_checks.telemetry_check([folder]).found.startswith("deleted")
-    assert sorted(path.name for path in folder.iterdir()) == ["models", "notes.txt"]
-    linked = tmp_path / "two" / "Microsoft" / "DeveloperTools" / ".onnxruntime"
-    linked.parent.mkdir(parents=True)
-    (folder / "deviceid").write_text("0f5c")
-    linked.symlink_to(folder)
-    assert place_checks.telemetry_check([linked]).found.startswith("none")
-    assert (folder / "deviceid").exists()
-
-
-def test_the_doctor_knows_where_each_system_keeps_it() -> None:
-    environ = {"HOME": "/people/ines"}
-    (linux,) = place_checks.telemetry_folders(environ, "linux")
-    assert linux == Path("/people/ines/.cache/Microsoft/DeveloperTools/.onnxruntime")
-    (mac,) = place_checks.telemetry_folders(environ, "darwin")
-    assert mac == Path("/people/ines/Library/Application Support/Microsoft/DeveloperTools/.onnxruntime")
-
-
 def test_the_doctor_warns_of_files_that_could_not_be_read_and_not_of_pictures() -> None:
     root = NotesRootStatus(id="r", path="/n", namespace="default", state="watching", files=1, chunks=2, waiting=0)
 

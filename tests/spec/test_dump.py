@@ -392,8 +392,8 @@ def test_a_missing_or_altered_row_is_noticed_at_the_end(kept: KeptRows, row: int
     ("line", "why"),
     [
         (
-            b'{"mnemo_stream":2,"format":4,"new":"shape"}',
-            f"version 2 and format 4; this version supports versions up to 1 and formats up to {FORMAT}",
+            b'{"mnemo_stream":2,"format":1,"new":"shape"}',
+            f"version 2 and format 1; this version supports versions up to 1 and formats up to {FORMAT}",
         ),
         (b'{"mnemo_stream":1,"format":%d}' % (FORMAT + 1), f"version 1 and format {FORMAT + 1}"),
         (b'{"record_type":"meta","name":"a","value":"b"}', "one header, as its first line"),

@@ -59,7 +59,7 @@ def test_a_moved_folder_is_still_held_where_it_is_now(tmp_path: Path) -> None:
 
 
 def test_a_holder_of_the_file_alone_is_respected(tmp_path: Path) -> None:
-    """As an older version that locked only the file."""
+    """As a process on a file system where the folder cannot be locked."""
     Store.open(tmp_path).close()
     with (tmp_path / "lock").open("r+b") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

@@ -70,9 +70,11 @@ class Faults(Disk):
 class Book:
     """A journal and the chain of its lines."""
 
-    def __init__(self, folder: Path, disk: Disk | None = None, segment_bytes: int = 1 << 20) -> None:
+    def __init__(
+        self, folder: Path, disk: Disk | None = None, segment_bytes: int = 1 << 20, supported: int = FORMAT
+    ) -> None:
         self.folder = folder
-        self.journal = Journal(folder, "store", SALT, disk or Faults(), segment_bytes)
+        self.journal = Journal(folder, "store", SALT, disk or Faults(), segment_bytes, supported)
         self.journal.open()
         self.journal.continue_after(self.journal.last)
         self.last = self.journal.last
@@ -92,7 +94,7 @@ class Book:
 
     def crash(self) -> "Book":
         self.journal.close()
-        return Book(self.folder)
+        return Book(self.folder, supported=self.journal.format)
 
     def seqs(self, after: int = 0) -> list[int]:
         return [read.line.seq for read in self.journal.lines(after)]
@@ -461,12 +463,12 @@ def test_a_journal_of_a_newer_format_is_refused_and_left_as_it_is(tmp_path: Path
     assert bytes_of(tmp_path) == before
 
 
-def test_a_segment_of_the_first_format_is_read_and_written_on(tmp_path: Path) -> None:
+def test_a_segment_of_an_older_format_is_read_and_written_on(tmp_path: Path) -> None:
     line = seal(JournalLine(1, 5, "test", NO_CHANGES, (PutMeta(name="m", value="old"),)))
     (tmp_path / "short_term.jsonl").write_bytes(
-        seal(SegmentHeader(1, "short_term", 1, "store", SALT, 1)).data + line.data
+        seal(SegmentHeader(FORMAT, "short_term", 1, "store", SALT, 1)).data + line.data
     )
-    book = Book(tmp_path)
+    book = Book(tmp_path, supported=FORMAT + 1)
     book.add("short", value="new")
     assert book.crash().values() == ["old", "new"]
     assert names(tmp_path) == ["long_term.jsonl", "short_term.jsonl"]

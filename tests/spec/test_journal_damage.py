@@ -75,7 +75,7 @@ def add(journal: Journal, *files: str, value: str = "") -> None:
 
 
 def rewrite(journal: Journal, rows: int) -> None:
-    header = DumpHeader(mnemo_stream=1, format=2, last=journal.last, next_number=rows, salt=SALT)
+    header = DumpHeader(mnemo_stream=1, format=FORMAT, last=journal.last, next_number=rows, salt=SALT)
     stream = [encode_json(header), *(encode_json(PutMeta(name=f"row {row}", value="v" * row)) for row in range(rows))]
     tally = Checksummer()
     for row in stream:
@@ -396,7 +396,7 @@ def test_a_journal_that_is_as_it_was_written_has_nothing_wrong(written: Path) ->
 def chain(folder: Path, *lines: SealedLine) -> Journal:
     """A journal of these lines in one file."""
     folder.mkdir(exist_ok=True)
-    header = seal(SegmentHeader(2, "short_term", 1, STORE, SALT, 1))
+    header = seal(SegmentHeader(FORMAT, "short_term", 1, STORE, SALT, 1))
     (folder / "short_term.jsonl").write_bytes(b"".join(each.data for each in (header, *lines)))
     return opened(folder, read_only=True)
 
@@ -423,7 +423,7 @@ def test_a_line_that_names_another_predecessor_is_reported(tmp_path: Path) -> No
 
 def test_lines_missing_at_the_end_are_reported_where_a_later_segment_was_begun(tmp_path: Path) -> None:
     first = line(NO_CHANGES)
-    (tmp_path / "long_term.jsonl").write_bytes(seal(SegmentHeader(2, "long_term", 2, STORE, SALT, 4)).data)
+    (tmp_path / "long_term.jsonl").write_bytes(seal(SegmentHeader(FORMAT, "long_term", 2, STORE, SALT, 4)).data)
     journal = chain(tmp_path, first)
     assert journal.check() == [("long_term.jsonl", 0, 0, "changes 2 to 3 are missing before it")]
 
@@ -441,11 +441,11 @@ def test_a_change_that_occurs_twice_is_reported(tmp_path: Path) -> None:
 def test_lines_that_were_refused_are_no_damage(tmp_path: Path) -> None:
     """An abandoned segment ends in lines that could not be cut off: complete ones, and half of one."""
     first, refused, accepted = line(NO_CHANGES), line((1, "x"), value="refused"), line((1, line(NO_CHANGES).sum))
-    header = seal(SegmentHeader(2, "short_term", 1, STORE, SALT, 1)).data
+    header = seal(SegmentHeader(FORMAT, "short_term", 1, STORE, SALT, 1)).data
     given_up = header + first.data + refused.data + line((2, "x")).data[:40]
     (tmp_path / "short_term.000001.jsonl").write_bytes(given_up)
     (tmp_path / "short_term.jsonl").write_bytes(
-        seal(SegmentHeader(2, "short_term", 2, STORE, SALT, 2)).data + accepted.data
+        seal(SegmentHeader(FORMAT, "short_term", 2, STORE, SALT, 2)).data + accepted.data
     )
     journal = opened(tmp_path, read_only=True)
     assert [read.line.seq for read in journal.lines()] == [1, 2]

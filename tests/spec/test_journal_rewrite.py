@@ -75,7 +75,7 @@ def opened(folder: Path, disk: Disk | None = None) -> Journal:
 
 def stream_of(facts: Facts, last: End, *more: dump.DumpRow) -> list[bytes]:
     """A dump with these facts and more rows."""
-    header = dump.DumpHeader(mnemo_stream=1, format=4, last=last, next_number=0, salt=SALT)
+    header = dump.DumpHeader(mnemo_stream=1, format=FORMAT, last=last, next_number=0, salt=SALT)
     rows = [header, *(PutMeta(name=name, value=value) for name, value in facts.items()), *more]
     tally = dump.Checksummer()
     for row in rows:
@@ -587,7 +587,7 @@ def test_a_segment_next_to_a_snapshot_is_valid_by_its_number(tmp_path: Path) -> 
     assert path.name == f"snapshot.{floor:06d}.jsonl"
     for number, left in ((floor, 0), (floor + 1, 1)):
         for name in ("short_term", "long_term"):
-            header = seal(SegmentHeader(2, name, number, STORE, SALT, first_seq)).data
+            header = seal(SegmentHeader(FORMAT, name, number, STORE, SALT, first_seq)).data
             (tmp_path / f"{name}.jsonl").write_bytes(header + (lines[0] if name == "short_term" else b""))
         journal = opened(tmp_path)
         assert [read.line.seq for read in journal.lines()] == [first_seq][:left]

@@ -1,4 +1,4 @@
-"""Stores of every released format open with the same content. SPEC 3.5."""
+"""Stores of every released format open with the same content, and are migrated to the next. SPEC 3.5."""
 
 import errno
 import os
@@ -13,8 +13,10 @@ import pytest
 
 from mnemo_store.database import migrations
 from mnemo_store.database.environment import Database
+from mnemo_store.database.migrations import Migration
+from mnemo_store.database.table_access import TableWriter
 from mnemo_store.disk import Disk
-from mnemo_store.errors import DiskFull
+from mnemo_store.errors import DiskFull, NewerFormat
 from mnemo_store.maintenance.check import check
 from mnemo_store.records import FORMAT
 from mnemo_store.store import Store
@@ -77,18 +79,65 @@ def test_the_golden_store_of_this_format_breaks_no_rule(tmp_path: Path) -> None:
         assert list(check(lambda: database.table_snapshot(AT), Counter())) == []
 
 
-@pytest.mark.parametrize("number", range(1, FORMAT))
-def test_the_copy_of_an_older_store_opens_as_it_was(tmp_path: Path, number: int) -> None:
-    data = unpacked(number, tmp_path)
+def drop_owners(writing: TableWriter) -> None:
+    """A made-up step from this format to the next: memories have numbers, and are not found by them."""
+    for row in writing.all_rows("owners"):
+        writing.delete_row("owners", row)
+
+
+NEXT: tuple[Migration, ...] = (*migrations.MIGRATIONS, drop_owners)
+
+
+def test_there_is_a_migration_to_every_format_after_the_first() -> None:
+    assert len(migrations.MIGRATIONS) == FORMAT - 1
+
+
+def test_a_store_of_this_format_is_migrated_once_to_the_next_and_kept_as_it_was(tmp_path: Path) -> None:
+    data = unpacked(FORMAT, tmp_path)
     before = {path.name: path.read_bytes() for path in data.rglob("*.jsonl")}
-    Store.open(data).close()
+    with opened(data, migrations=NEXT) as store:
+        assert state_of(store) == expected_of(FORMAT)
+        remember(store, 500)
+    assert format_of(data) == FORMAT + 1
+    assert len(tables_of(data)["owners"]) == 1, "the step was made before the write"
     (kept,) = (data / migrations.BACKUPS_FOLDER).iterdir()
-    assert format_of(kept) == number
+    assert format_of(kept) == FORMAT
     assert {path.name: path.read_bytes() for path in kept.rglob("*.jsonl")} == before
-    Store.open(data).close()
+    with opened(data, migrations=NEXT) as store:
+        assert "memory number 500" in contents(store)
+    assert len(tables_of(data)["owners"]) == 1, "it is made once"
     assert len(list((data / migrations.BACKUPS_FOLDER).iterdir())) == 1, "it is kept once"
     with opened(kept) as store:
-        assert state_of(store) == expected_of(number)
+        assert state_of(store) == expected_of(FORMAT)
+
+
+def test_a_migrated_store_is_refused_by_the_version_before(tmp_path: Path) -> None:
+    data = unpacked(FORMAT, tmp_path)
+    with opened(data, migrations=NEXT, segment_bytes=1) as store:
+        remember(store, 500)
+    number = b'"format":%d' % (FORMAT + 1)
+    (data / "store.json").write_bytes((data / "store.json").read_bytes().replace(number, b'"format":%d' % FORMAT))
+    with pytest.raises(NewerFormat, match=f"jsonl has format {FORMAT + 1}"):
+        Store.open(data)
+    shutil.rmtree(data / "journal")
+    with pytest.raises(NewerFormat, match=f"database has format {FORMAT + 1}"):
+        Store.open(data)
+
+
+def test_a_migration_that_fails_changes_nothing_and_is_made_at_the_next_start(tmp_path: Path) -> None:
+    def fail(writing: TableWriter) -> None:
+        drop_owners(writing)
+        raise RuntimeError("the next step is wrong")
+
+    data = unpacked(FORMAT, tmp_path)
+    before = tables_of(data)
+    with pytest.raises(RuntimeError, match="is wrong"):
+        Store.open(data, migrations=(*NEXT, fail))
+    assert tables_of(data) == before
+    with opened(data, migrations=(*NEXT, drop_owners)):
+        pass
+    assert dict(tables_of(data)["meta"])[b"format"] == b"%d" % (FORMAT + 2)
+    assert tables_of(data)["owners"] == []
 
 
 class NoRoom(Disk):
@@ -97,9 +146,9 @@ class NoRoom(Disk):
 
 
 def test_without_room_for_what_is_kept_nothing_is_changed(tmp_path: Path) -> None:
-    data = unpacked(1, tmp_path)
+    data = unpacked(FORMAT, tmp_path)
     before = {path.name: path.read_bytes() for path in data.rglob("*") if path.is_file() and path.name != "lock"}
     with pytest.raises(DiskFull, match="nothing was changed"):
-        Store.open(data, disk=NoRoom())
+        Store.open(data, disk=NoRoom(), migrations=NEXT)
     after = {path.name: path.read_bytes() for path in data.rglob("*") if path.is_file() and path.name != "lock"}
     assert after == before

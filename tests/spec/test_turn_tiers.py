@@ -190,7 +190,7 @@ def test_the_registry_beyond_its_cap_archives_the_oldest_pairs(talk: Talk) -> No
     assert "Turn 0 of the talk." in talk.desk.recalled("Turn 0 of the talk")
 
 
-# What an erasure, an import or an earlier version leaves
+# What an erasure or an import leaves
 
 
 def test_a_turn_whose_partner_was_erased_is_paired_again_alone(talk: Talk) -> None:
@@ -247,7 +247,7 @@ def test_a_session_without_a_turn_has_no_record(talk: Talk) -> None:
     assert talk.session() is None
 
 
-def test_turns_of_an_earlier_version_get_the_record_of_their_session(talk: Talk) -> None:
+def test_turns_that_came_without_the_record_of_their_session_get_it(talk: Talk) -> None:
     turn = ConversationTurn(role="user", tier="registry")
     memory = talk.desk.memory(talk.desk.add("From before.", session_id="old", turn=turn))
     old = SessionScope("default", "local", "old")

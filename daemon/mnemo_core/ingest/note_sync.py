@@ -44,7 +44,7 @@ STEPS_A_TURN = 300  # in one write transaction: each costs a read of about 10 µ
 IMPORTANCE_UNSCORED = 0.5  # of a chunk whose file gives none, until it is scored [SPEC 5.3]
 
 MemoryClass = tuple[Kind, Form | None, Category]
-UNCLASSIFIED: MemoryClass = ("semantic", None, "fact")  # of chunks from before there were rules for them
+UNCLASSIFIED: MemoryClass = ("semantic", None, "fact")  # of chunks that no rule has classified
 
 # Reasons why a chunk is in the trash. The chunk is restored when its reason no longer holds; a chunk that a person
 # deleted is not.

@@ -45,7 +45,7 @@ def _session_of(turn: Memory, known: dict[str, Session], read: Callable[[str], S
 
 
 def session_of_turns(turns: Sequence[Memory]) -> Session:
-    """The record of a session that has none: of an earlier version of the store, or of an import of some memories."""
+    """The record of a session that has none: of an import of some memories."""
     stored, scope = [turn.created_at for turn in turns], scope_of(turns[0])
     agent = max(turns, key=lambda turn: turn.created_at).agent_id
     return Session(

@@ -6,8 +6,6 @@ text supports it (`mnemo_core.llm`), and the statements of the rules stay, for t
 It follows the acknowledgement of the text, which is marked in the same transaction (`PendingExtraction`), so that a
 crash loses nothing. Statements are made outside of any transaction; they are written, and the mark is removed, in one
 that names the version of the text. A text that is gone or hidden by then is left alone, a changed one is read again.
-
-Texts that an older version had broken up, without keeping facts, are marked once, by `EARLIER_TEXTS`.
 """
 
 import logging
@@ -16,8 +14,6 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any, NamedTuple
-
-import msgspec
 
 from mnemo_core.ingest import write_plan
 from mnemo_core.ingest.mutations import Decision, Draft, Outcome, has_expired
@@ -29,36 +25,22 @@ from mnemo_core.llm.tasks import RecalledSource, TaskInputs
 from mnemo_core.text.dates.time_mentions import find_event_time, said_at
 from mnemo_core.text.segmentation import sentence_ends
 from mnemo_core.text.syntax.statements import Triple, extract_statements, extract_triple
-from mnemo_daemon.history_names import BY_EXTRACTION, BY_INTAKE
-from mnemo_daemon.indexing.views import Views
+from mnemo_daemon.history_names import BY_INTAKE
 from mnemo_daemon.ingest.ingest_pipeline import IngestPipeline, Submission
 from mnemo_daemon.memories.memory_service import ADD, Caller, MemoryService
 from mnemo_daemon.models.language.task_runner import TaskRunner
 from mnemo_daemon.times import utc_offset
 from mnemo_store.backend import Snapshot
-from mnemo_store.indexes.attributes import MemoryFilter
-from mnemo_store.records import (
-    STATES,
-    DropExtraction,
-    Fact,
-    Memory,
-    PendingExtraction,
-    PutExtraction,
-    PutMeta,
-    content_hash,
-)
+from mnemo_store.records import DropExtraction, Fact, Memory, PendingExtraction, content_hash
 from mnemo_store.store import Store, WriteResult
 from mnemo_store.tables import EXTRACTIONS
 
 SOURCE = "extract"  # of a statement
-EARLIER_TEXTS = "extraction_reread"  # meta key: the last statement that was looked at, and the last to look at; "done"
-DONE = "done"
 THREADS = 2  # the job's, and one for those who wait
 SLICE_SECONDS = 0.5  # how long the scheduler waits for a text before other jobs get their turn
 PASSAGE_CHARACTERS = 600  # that a model reads at once, as long as a sentence ends within them
 TRIPLES_ASKED_MAX = 24  # statements of one text of which a model reads the triple
 RESULTS_MAX = 256  # texts whose result is kept for those who wait for it
-REREAD_PER_SLICE = 200  # statements of an older version
 READINGS_MAX = 5  # of a text that changes each time it is read, before others get their turn
 
 log = logging.getLogger("mnemo.extraction")
@@ -85,11 +67,8 @@ class WrittenStatement(NamedTuple):
 class StatementExtraction:
     """The service. Any thread may call it; `run_slice` is the job's."""
 
-    def __init__(
-        self, store: Store, views: Views, memories: MemoryService, pipeline: IngestPipeline, tasks: TaskRunner
-    ) -> None:
+    def __init__(self, store: Store, memories: MemoryService, pipeline: IngestPipeline, tasks: TaskRunner) -> None:
         self._store = store
-        self._views = views
         self._memories = memories
         self._pipeline = pipeline
         self._tasks = tasks
@@ -99,7 +78,6 @@ class StatementExtraction:
         self._results: OrderedDict[str, Future[list[WrittenStatement]]] = OrderedDict()
         self._current: tuple[str, Future[list[WrittenStatement]]] | None = None  # the job's
         self._failed: set[str] = set()  # texts that come after the others
-        self._has_earlier: bool | None = None  # texts to mark; None: not looked yet
 
     def close(self) -> None:
         """Finish what is being written; what is being read is read again at the next start."""
@@ -135,16 +113,16 @@ class StatementExtraction:
     # The job
 
     def is_due(self) -> bool:
-        """Return whether a text is pending, or the store has texts of an older version that are to be read again."""
+        """Return whether a text is pending."""
         with self._store.snapshot() as snapshot:
-            return bool(snapshot.scan(EXTRACTIONS, limit=1)) or self._is_earlier_left(snapshot)
+            return bool(snapshot.scan(EXTRACTIONS, limit=1))
 
     def run_slice(self) -> bool:
         """Extract the next text, or go on waiting for it; return whether there is more."""
         if self._current is None:
             memory_id = self._next()
             if memory_id is None:
-                return self._mark_earlier_texts()
+                return False
             self._current = (memory_id, self.submit(memory_id))
         memory_id, future = self._current
         if wait([future], SLICE_SECONDS).done:
@@ -155,12 +133,9 @@ class StatementExtraction:
         return True
 
     def _next(self) -> str | None:
-        """A text that is pending; one that failed only after the others, and texts to be read again when all of those
-        are marked."""
+        """A text that is pending; one that failed only after the others."""
         with self._store.snapshot() as snapshot:
-            rows = snapshot.scan(EXTRACTIONS, limit=len(self._failed) + 1)
-            may_reread = not self._is_earlier_left(snapshot)
-        ids = [row.id for row in rows if may_reread or not row.known]
+            ids = [row.id for row in snapshot.scan(EXTRACTIONS, limit=len(self._failed) + 1)]
         fresh = next((each for each in ids if each not in self._failed), None)
         if fresh is None:
             self._failed.clear()
@@ -179,7 +154,6 @@ class StatementExtraction:
         for _ in range(READINGS_MAX):
             with self._store.snapshot() as snapshot:
                 pending, source = snapshot.get(EXTRACTIONS, memory_id), snapshot.memory(memory_id)
-                known = _known_statements(snapshot, pending) if pending is not None else {}
             if pending is None:
                 return []
             if source is None or source.state not in COMPARED_STATES or has_expired(source, self._store.now()):
@@ -189,7 +163,7 @@ class StatementExtraction:
                 read, statements = (source.content, source.speaker), self._read(source.content, source.speaker)
                 if self._is_closing.is_set():
                     raise InterruptedError("the daemon is stopping")
-            written = self._write(source, pending, known, statements)
+            written = self._write(source, pending, statements)
             if written is not None:
                 return written
         raise RuntimeError("the text changes faster than its statements are written")
@@ -228,15 +202,13 @@ class StatementExtraction:
         self._store.transact(decide, by=BY_INTAKE, background=True).result()
 
     def _write(
-        self, source: Memory, pending: PendingExtraction, known: dict[bytes, str], statements: Sequence[ReadStatement]
+        self, source: Memory, pending: PendingExtraction, statements: Sequence[ReadStatement]
     ) -> list[WrittenStatement] | None:
         """Write statements and facts; None where the text is another by now."""
-        places = {**known, content_hash(source.content): source.id}  # of the texts that are there already
-        placed = [(places.get(content_hash(each.text)), each) for each in statements]
-        new = [each for place, each in placed if place is None]
+        own = content_hash(source.content)  # of the text, which may be a statement itself
+        itself = [each for each in statements if content_hash(each.text) == own]
+        new = [each for each in statements if content_hash(each.text) != own]
         caller = Caller(BY_INTAKE, sees_sensitive=source.trust == "user", trust=source.trust)
-        with self._store.snapshot() as snapshot:
-            has_earlier = self._is_earlier_left(snapshot)  # before this store has statements of its own
 
         def decide(snapshot: Snapshot, items: Sequence[IngestItem]) -> WriteResult[list[Decision | None] | None]:
             now = snapshot.memory(source.id)
@@ -245,18 +217,15 @@ class StatementExtraction:
             state = PendingSnapshot(snapshot)
             made = [self._memories.plan_statement(state, item, source, caller) for item in items]
             stated = [(one.memory, each) for one, each in zip(made, new, strict=True) if one is not None]
-            stated += [(memory, each) for place, each in placed if place and (memory := state.memory(place))]
+            stated += [(memory, each) for each in itself if (memory := state.memory(source.id))]
             for memory, each in stated:
                 read = [StatedFact(*each.triple, method=each.triple_method)] if each.triple is not None else []
                 state.apply(write_plan.put_facts(memory, each.text, read, state, self._store.new_id))
             state.apply([DropExtraction(id=source.id)])
-            if not has_earlier and not snapshot.meta(EARLIER_TEXTS):
-                state.apply((PutMeta(name=EARLIER_TEXTS, value=DONE),))
             return WriteResult(state.changes, made, ADD, pending.group)
 
         def write(items: Sequence[IngestItem]) -> list[Decision | None] | None:
-            by = BY_EXTRACTION if pending.known else BY_INTAKE
-            written = self._store.transact(lambda snapshot: decide(snapshot, items), by=by, background=True)
+            written = self._store.transact(lambda snapshot: decide(snapshot, items), by=BY_INTAKE, background=True)
             return written.result().result
 
         submissions = [_submission(source, pending, each) for each in new]
@@ -268,70 +237,11 @@ class StatementExtraction:
             for each, one in zip(new, decided, strict=True)
         ]
 
-    # Texts of an older version
-
-    def _is_earlier_left(self, snapshot: Snapshot) -> bool:
-        """Return whether statements of an older version are still to be looked at."""
-        if self._has_earlier is None:
-            is_done = snapshot.meta(EARLIER_TEXTS) == DONE
-            self._has_earlier = not is_done and bool(self._statement_ids("")[0])
-        return self._has_earlier
-
-    def _statement_ids(self, after: str) -> tuple[list[str], str]:
-        """The next ids of statements in id order, and the last of all."""
-        columns = self._views.attributes
-        rows = columns.mask(MemoryFilter(source=SOURCE, states=STATES)).nonzero()[0]
-        ids = sorted(columns.ids(rows.tolist()))
-        return [each for each in ids if each > after][:REREAD_PER_SLICE], ids[-1] if ids else ""
-
-    def _mark_earlier_texts(self) -> bool:
-        """Mark the texts of the next statements of an older version, with these; return whether there was anything."""
-        with self._store.snapshot() as snapshot:
-            if not self._is_earlier_left(snapshot):
-                return False
-            after, _, last = snapshot.meta(EARLIER_TEXTS).partition(" ")
-        ids, newest = self._statement_ids(after)
-        last = last or newest
-        ids = [each for each in ids if each <= last]
-
-        def decide(snapshot: Snapshot) -> WriteResult[None]:
-            marks: dict[str, PendingExtraction] = {}
-            for statement in filter(None, map(snapshot.memory, ids)):
-                for source in statement.derived_from[:1]:
-                    if snapshot.memory(source) is None:
-                        continue
-                    mark = marks.get(source) or snapshot.get(EXTRACTIONS, source)
-                    mark = mark or PendingExtraction(id=source, at=snapshot.now)
-                    marks[source] = msgspec.structs.replace(mark, known=(*mark.known, statement.id))
-            place = PutMeta(name=EARLIER_TEXTS, value=f"{ids[-1]} {last}" if ids else DONE)
-            return WriteResult((*(PutExtraction(data=each) for each in marks.values()), place), None)
-
-        self._store.transact(decide, by=BY_EXTRACTION, background=True).result()
-        self._has_earlier = bool(ids)
-        return True
-
 
 def facts_of(snapshot: Snapshot, memory: Memory) -> list[Fact]:
     """The facts that a memory states as it reads now."""
     digest = content_hash(memory.content).hex()
     return [fact for fact in snapshot.facts(memory.id) if fact.content_hash == digest]
-
-
-def _known_statements(snapshot: Snapshot, pending: PendingExtraction) -> dict[bytes, str]:
-    """The texts that the known statements have or had, each with the id of the one that has it now and is shown, ""
-    where none does: what a person changed or deleted does not come back."""
-    found: dict[bytes, str] = {}
-    for memory_id in pending.known:
-        try:
-            versions = snapshot.versions(memory_id)
-        except ValueError:  # an import may bring anything in this field, also what is no id
-            continue
-        for stored in versions:
-            found.setdefault(content_hash(stored.memory.content), "")
-        memory = snapshot.memory(memory_id)
-        if memory is not None and memory.state in COMPARED_STATES:
-            found[content_hash(memory.content)] = memory_id
-    return found
 
 
 def _passages(text: str) -> Iterator[str]:

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemo_core.decay import MetaReader, epoch_of, present_usage
+from mnemo_core.decay import epoch_of, present_usage
 from mnemo_core.ingest import mutations, trust, write_plan
 from mnemo_core.ingest.classification import STATEMENT_CHARS_MAX
 from mnemo_core.ingest.deduplication import is_other_event
@@ -109,17 +109,9 @@ class MemoryEdge(NamedTuple):
 class MemoryService:
     """The service. Methods that write return the store's future; the others answer at once."""
 
-    def __init__(
-        self,
-        store: Store,
-        views: Views,
-        on_scored: Callable[[str], None] = lambda _: None,
-        mark_facts: Callable[[MetaReader], Sequence[Change]] = lambda _: (),
-    ) -> None:
-        """on_scored: called with the id of each memory that is written after its vector was compared. mark_facts: the
-        changes that go with a memory, for the facts of earlier ones."""
+    def __init__(self, store: Store, views: Views, on_scored: Callable[[str], None] = lambda _: None) -> None:
+        """on_scored: called with the id of each memory that is written after its vector was compared."""
         self._on_scored = on_scored
-        self._mark_facts = mark_facts
         self._store = store
         self._views = views
 
@@ -396,7 +388,6 @@ class MemoryService:
         facts = [each for each in item.facts if decision.outcome != "duplicate" or each.method == SAID]
         if facts and decision.outcome != "discarded":
             pending.apply(write_plan.put_facts(decision.memory, draft.content, facts, pending, self._store.new_id))
-        pending.apply(self._mark_facts(pending))
         if item.is_extracted and decision.outcome != "discarded":
             wanted = PendingExtraction(id=decision.memory.id, at=pending.now, group=group, dedup=item.dedup or "")
             pending.apply((PutExtraction(data=wanted),))

@@ -197,7 +197,7 @@ class TurnTiers:
         with self._store.snapshot() as snapshot:
             return [scope_of(turn) for turn in map(snapshot.memory, ids) if turn is not None and is_live_turn(turn)]
 
-    # What an erasure, an import or an earlier version left
+    # What an erasure or an import left
 
     def _record_if_missing(self, scope: SessionScope) -> None:
         """Make the record of a session whose turns came in without one."""

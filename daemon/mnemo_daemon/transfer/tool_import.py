@@ -16,18 +16,19 @@ from mnemo_client.protocol.maintenance import ImportAnswer, ImportProblem
 from mnemo_client.protocol.validation import printable
 from mnemo_core.decay import epoch_of
 from mnemo_core.ingest import trust
+from mnemo_core.ingest.write_plan import StatedFact, put_facts
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_core.transfer import import_plan, importers
 from mnemo_core.transfer.import_plan import ImportCandidate, ImportTarget, SecretPolicy
 from mnemo_core.transfer.importers import ImportFormatError, ImportItemError, Tool
 from mnemo_daemon.errors import Refusal, refusal_of
-from mnemo_daemon.memories.memory_service import INGESTED_PER_WRITE, Caller
+from mnemo_daemon.memories.memory_service import INGESTED_PER_WRITE, Caller, stated_facts
 from mnemo_daemon.operations import LongOperation
 from mnemo_daemon.queue_retry import retry_while_full
 from mnemo_daemon.times import MS_MAX, parse_time
 from mnemo_store.backend import Snapshot
 from mnemo_store.errors import StoreError
-from mnemo_store.records import Change, DropErasedText, Trust, skip_hash
+from mnemo_store.records import Change, DropErasedText, PutMemory, Trust, skip_hash
 from mnemo_store.store import Store, WriteResult
 
 LINE_BYTES_MAX = 32 << 20  # of a file with an item a line; as large as a batch may be
@@ -91,11 +92,12 @@ class ImportInterruption(Exception):
 
 
 class _ImportedItem(NamedTuple):
-    """Something to remember, and the salted hashes under which it would be known as forgotten."""
+    """Something to remember, the salted hashes under which it would be known as forgotten, and what it states."""
 
     place: str
     new: ImportCandidate
     hashes: frozenset[str]
+    facts: tuple[StatedFact, ...]
 
 
 class ToolImport:
@@ -163,7 +165,8 @@ class ToolImport:
                         note_problem(answer, place, str(unfit))
                         continue
                     hashes = {skip_hash(salt, text) for text in (new.draft.content, new.plain)}
-                    yield _ImportedItem(place, new, frozenset(hashes))
+                    facts = stated_facts(new.draft.content, new.draft.speaker)
+                    yield _ImportedItem(place, new, frozenset(hashes), facts)
             except ImportItemError as unfit:
                 note_problem(answer, place, str(unfit))
 
@@ -218,6 +221,8 @@ class ToolImport:
             changes = tuple(trust.authorise(changes, snapshot, draft.trust))
         except trust.PinnedError as pinned:
             return f"{PINNED}{pinned}", ()
+        for memory in [each.data for each in changes if isinstance(each, PutMemory)]:
+            changes += tuple(put_facts(memory, draft.content, item.facts, snapshot, self._store.new_id))
         wanted_again = [DropErasedText(hash=digest) for digest in forgotten] if changes else []
         return outcome, (*changes, *wanted_again)
 

@@ -40,8 +40,9 @@ class Database(StateBackend):
         self._disk = disk
 
     @classmethod
-    def open(cls, folder: Path, disk: Disk, map_bytes: int = MAP_BYTES) -> "Database":
-        """Opens or makes the database in folder. Raises lmdb.Error, OSError or NewerFormat."""
+    def open(cls, folder: Path, disk: Disk, map_bytes: int = MAP_BYTES, supported: int = FORMAT) -> "Database":
+        """Opens or makes the database in folder. Raises lmdb.Error, OSError, or NewerFormat for one of a newer format
+        than `supported`."""
         folder.mkdir(mode=0o700, exist_ok=True)
         env = disk.open_database(
             folder, map_size=map_bytes, max_dbs=len(TABLE_NAMES), max_readers=READERS_MAX, mode=0o600, lib_version=0,
@@ -53,8 +54,8 @@ class Database(StateBackend):
             with database.snapshot(0) as here:
                 database.end = here.position
                 stored = here.meta("format")
-            if stored and int(stored) > FORMAT:
-                raise NewerFormat(f"the database has format {stored}; this version supports formats up to {FORMAT}")
+            if stored and int(stored) > supported:
+                raise NewerFormat(f"the database has format {stored}; this version supports formats up to {supported}")
         except BaseException:
             env.close()
             raise

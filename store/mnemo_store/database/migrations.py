@@ -1,22 +1,27 @@
-"""Migrations from older formats to this one: the copy of the store that is made before. store/docs/format.md.
+"""Migrations from older formats to this one, and the copy of the store that is made before. store/docs/format.md.
 
-Every format so far only added to the one before: a table, which opening creates, or a field with a default. Lines of
-the journal stay as they were written: every version reads all older formats.
+A new table is created when the database is opened, and a new field has a default: neither needs code here. Lines of the
+journal stay as they were written: every version reads all older formats.
 """
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
+from mnemo_store.database.table_access import TableWriter
 from mnemo_store.disk import Disk, is_disk_full
 from mnemo_store.errors import DiskFull
-from mnemo_store.records import FORMAT
 
 BACKUPS_FOLDER = "backups"
 
+# Changes the rows of a database to what a replay of the journal, whose lines stay, gives in the next format.
+Migration = Callable[[TableWriter], object]
+MIGRATIONS: tuple[Migration, ...] = ()  # from format 1 to 2, from 2 to 3, …; FORMAT is one more than there are
 
-def copy_before_migration(folder: Path, stored: int, disk: Disk, now: int) -> Path:
+
+def copy_before_migration(folder: Path, stored: int, wanted: int, disk: Disk, now: int) -> Path:
     """Copies a closed store of format `stored` and returns the folder of the copy. Raises DiskFull, leaving nothing."""
-    kept = folder / BACKUPS_FOLDER / f"before-format-{FORMAT}-{now}"
+    kept = folder / BACKUPS_FOLDER / f"before-format-{wanted}-{now}"
     kept.mkdir(mode=0o700, parents=True)
     try:
         for part in ("store.json", "journal", "db/data.mdb"):
@@ -31,7 +36,7 @@ def copy_before_migration(folder: Path, stored: int, disk: Disk, now: int) -> Pa
     except OSError as error:
         shutil.rmtree(kept, ignore_errors=True)
         if is_disk_full(error):
-            message = f"no room for the copy made before migrating format {stored} to {FORMAT}; nothing was changed"
+            message = f"no room for the copy made before migrating format {stored} to {wanted}; nothing was changed"
             raise DiskFull(message) from error
         raise
     return kept

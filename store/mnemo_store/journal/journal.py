@@ -123,6 +123,7 @@ class Journal:
     salt: str
     disk: Disk
     segment_bytes: int = SEGMENT_BYTES
+    format: int = FORMAT  # of new segments, and the newest that is read
     last: Position = NO_CHANGES  # seq and checksum of the last valid line
     snapshot_last: Position = NO_CHANGES  # of the last transaction in the snapshot; "" where its checksum is lost
     snapshot_number: int = 0  # number of the snapshot: only segments with a higher one are read
@@ -146,7 +147,7 @@ class Journal:
         if not read_only:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for path in self.folder.glob("*.jsonl"):
-            _check_format(path)
+            _check_format(path, self.format)
         self._files = {name: _ActiveSegment(name, self.folder / f"{name}.jsonl") for name in JOURNAL_FILES}
         for file in self._files.values():
             header = segments.header_of(file.path) if file.path.exists() else None
@@ -283,7 +284,7 @@ class Journal:
 
     def _sealed(self, rows: Iterable[bytes], number: int, last: Position) -> Iterator[bytes]:
         """The bytes of a snapshot. Raises ValueError where the dump is not of the state after `last`."""
-        parts = [seal(SegmentHeader(FORMAT, SNAPSHOT, number, self.store_id, self.salt, last[0] + 1)).data]
+        parts = [seal(SegmentHeader(self.format, SNAPSHOT, number, self.store_id, self.salt, last[0] + 1)).data]
         size, row = 0, b""
         for index, row in enumerate(rows):
             if index == 0:
@@ -516,7 +517,7 @@ class Journal:
                     file.is_appendable, file.number = False, number + 1
             self.disk.sync_folder(self.folder)  # or a power loss could keep the name's second change and not its first
         file.number = max(file.number, self._highest + 1)
-        header = seal(SegmentHeader(FORMAT, file.name, file.number, self.store_id, self.salt, first_seq)).data
+        header = seal(SegmentHeader(self.format, file.name, file.number, self.store_id, self.salt, first_seq)).data
         file.is_appendable = False
         self.disk.replace_file(file.path, [header])
         fd = os.open(file.path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
@@ -650,10 +651,10 @@ def _append_failure(error: OSError) -> WriteFailure:
     return WriteFailure(f"the journal could not be written: {error}")
 
 
-def _check_format(path: Path) -> None:
+def _check_format(path: Path, supported: int) -> None:
     """Raises NewerFormat. Reads the number alone, since everything else in the header may have changed with the format,
     except the checksum: without that, one flipped bit in the number would keep the store closed."""
     first = segments.first_line(path)
     match = re.match(rb'\{"journal":(\d+)', first)
-    if match and int(match[1]) > FORMAT and is_sealed(first.removesuffix(b"\n")):
-        raise NewerFormat(f"{path.name} has format {int(match[1])}; this version supports formats up to {FORMAT}")
+    if match and int(match[1]) > supported and is_sealed(first.removesuffix(b"\n")):
+        raise NewerFormat(f"{path.name} has format {int(match[1])}; this version supports formats up to {supported}")

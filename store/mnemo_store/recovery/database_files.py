@@ -5,7 +5,7 @@ import contextlib
 import logging
 import mmap
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from mnemo_store.backend import StateBackend
@@ -17,7 +17,6 @@ from mnemo_store.database.table_access import TableWriter
 from mnemo_store.disk import Disk
 from mnemo_store.errors import StoreLoss
 from mnemo_store.journal.journal import Journal, newest_header
-from mnemo_store.records import FORMAT
 from mnemo_store.recovery import manifest
 from mnemo_store.recovery.findings import Findings
 from mnemo_store.recovery.replay import unreadable_rows_reported
@@ -31,8 +30,9 @@ class DatabaseFiles:
     """Opens, verifies, quarantines and replaces the database of one data folder."""
 
     def __init__(
-        self, data: Path, disk: Disk, now: Callable[[], int], map_bytes: int, journal: Journal, findings: Findings
-    ) -> None:
+        self, data: Path, disk: Disk, now: Callable[[], int], map_bytes: int, journal: Journal, findings: Findings,
+        steps: Sequence[migrations.Migration],
+    ) -> None:  # fmt: skip
         self.folder = data / "db"
         self.manifest: manifest.StoreManifest
         self._data = data
@@ -41,6 +41,8 @@ class DatabaseFiles:
         self._map_bytes = map_bytes
         self._journal = journal
         self._findings = findings
+        self._migrations = steps
+        self._format = journal.format = 1 + len(steps)
 
     @property
     def path(self) -> Path:
@@ -54,13 +56,14 @@ class DatabaseFiles:
         A store of an older format is copied first. Raises NewerFormat, and DiskFull where there is no room for the
         copy.
         """
-        self.manifest, why = manifest.read(self._data, new_identity)
+        self.manifest, why = manifest.read(self._data, new_identity, self._format)
         if why:
             self._findings.record_recovered(why)
-        if self.manifest.format < FORMAT:
-            copy = migrations.copy_before_migration(self._data, self.manifest.format, self._disk, self._now())
-            log.info("migrating format %d to %d; the store as it was is kept in %s", self.manifest.format, FORMAT, copy)
-            self.manifest.format = FORMAT
+        stored, wanted = self.manifest.format, self._format
+        if stored < wanted:
+            copy = migrations.copy_before_migration(self._data, stored, wanted, self._disk, self._now())
+            log.info("migrating format %d to %d; the store as it was is kept in %s", stored, wanted, copy)
+            self.manifest.format = wanted
         self._journal.store_id, self._journal.salt = self.manifest.store_id, self.manifest.salt
 
     def write_manifest(self) -> None:
@@ -161,18 +164,18 @@ class DatabaseFiles:
         Raises lmdb.Error (UnreadableRow where a row cannot be decoded), OSError and NewerFormat.
         """
         with unreadable_rows_reported():
-            database = Database.open(self.folder, self._disk, self._map_bytes)
+            database = Database.open(self.folder, self._disk, self._map_bytes, self._format)
             try:
                 with database.snapshot(self._now()) as here:
                     stored = int(here.meta("format") or 0)
                     store_id, salt = here.meta("store"), here.meta("salt")
                 if not store_id:
-                    facts = {"format": str(FORMAT), "store": self.manifest.store_id, "salt": self.manifest.salt}
+                    facts = {"format": str(self._format), "store": self.manifest.store_id, "salt": self.manifest.salt}
                     self._set_facts(database, facts)
                 elif (store_id, salt) != (self.manifest.store_id, self.manifest.salt):
                     self._adopt_identity(store_id, salt)
-                if 0 < stored < FORMAT:
-                    self._set_facts(database, {"format": str(FORMAT)})
+                if 0 < stored < self._format:
+                    self._migrate(database, stored)
             except BaseException:
                 database.close()
                 raise
@@ -184,6 +187,16 @@ class DatabaseFiles:
         self.manifest.store_id = self._journal.store_id = store_id
         self.manifest.salt = self._journal.salt = salt
         self.write_manifest()
+
+    def _migrate(self, database: Database, stored: int) -> None:
+        """Makes every step from the stored format to this one in one transaction."""
+
+        def write(writing: TableWriter) -> None:
+            for migration in self._migrations[stored - 1 :]:
+                migration(writing)
+            writing.set_meta("format", str(self._format))
+
+        database.write(self._now(), write)
 
     def _set_facts(self, database: Database, facts: Mapping[str, str]) -> None:
         def write(writing: TableWriter) -> None:
@@ -225,7 +238,7 @@ class DatabaseFiles:
         """Marks a database that was filled from a dump as this store's."""
         with database.snapshot(self._now()) as here:
             end = here.position
-        facts = {"format": str(FORMAT), "store": self.manifest.store_id}
+        facts = {"format": str(self._format), "store": self.manifest.store_id}
         self._set_facts(database, facts)
         database.end = end
         self.adopt_salt(database)

@@ -1,8 +1,9 @@
 """The lock of a data folder: one process at a time has it open. SPEC 3.6, store/docs/format.md.
 
 Two things are locked: the folder itself, whose lock holds whatever is deleted in the folder and wherever it is moved,
-and the file `lock` in it, which names the holder and is the lock of older versions. Both locks belong to the kernel and
-end with the process. A copy of the folder is another folder with another file, and is not locked.
+and the file `lock` in it, which names the holder, and is the lock alone where a folder cannot be locked. Both locks
+belong to the kernel and end with the process. A copy of the folder is another folder with another file: it is not
+locked.
 """
 
 import contextlib

@@ -59,7 +59,7 @@ def swap_in(data: Path, disk: Disk, now: int) -> Path | None:
 def finish_swap(data: Path, disk: Disk) -> None:
     """Finishes a restore that was killed between its first rename and its last step, if there is one.
 
-    Raises StoreError where a restore is running, and where an older version left an ambiguous state.
+    Raises StoreError where a restore is running.
     """
     stage = staging_folder(data)
     if (stage / SWAP_MARKER).exists():
@@ -71,12 +71,6 @@ def finish_swap(data: Path, disk: Disk) -> None:
                 _move_into(stage, data, disk)
     if (data / SWAP_MARKER).exists():
         _finish_inside(data, disk)
-    if _has_store(data):
-        return
-    kept = sorted(data.parent.glob(f"{data.name}{REPLACED}*"))
-    if kept and stage.exists():
-        why = f"a restore of {data} was interrupted"
-        raise StoreError(f"{why}: move {kept[-1]} back there and restore again, or remove {stage} to give it up")
 
 
 def remove_staging(data: Path) -> None:

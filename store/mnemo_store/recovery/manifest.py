@@ -29,7 +29,7 @@ class StoreManifest(msgspec.Struct, kw_only=True):
         disk.replace_file(folder / MANIFEST_FILE, [msgspec.json.encode(self)])
 
 
-def read(folder: Path, new: Callable[[], tuple[str, str]]) -> tuple[StoreManifest, str]:
+def read(folder: Path, new: Callable[[], tuple[str, str]], supported: int = FORMAT) -> tuple[StoreManifest, str]:
     """Reads the manifest of the store in folder; also returns why it had to be rebuilt ("" where it was not).
 
     A missing or damaged one is rebuilt from the newest header of the journal; without a journal, `new` gives id and
@@ -39,19 +39,19 @@ def read(folder: Path, new: Callable[[], tuple[str, str]]) -> tuple[StoreManifes
     try:
         manifest = msgspec.json.decode(path.read_bytes(), type=StoreManifest)
     except FileNotFoundError:
-        return _rebuilt(folder, "missing", new)
+        return _rebuilt(folder, "missing", new, supported)
     except msgspec.MsgspecError:
         path.rename(path.with_name(f"{MANIFEST_FILE}.damaged"))
-        return _rebuilt(folder, "damaged", new)
-    if manifest.format > FORMAT:
-        raise NewerFormat(f"{folder} has format {manifest.format}; this version supports formats up to {FORMAT}")
+        return _rebuilt(folder, "damaged", new, supported)
+    if manifest.format > supported:
+        raise NewerFormat(f"{folder} has format {manifest.format}; this version supports formats up to {supported}")
     return manifest, ""
 
 
-def _rebuilt(folder: Path, what: str, new: Callable[[], tuple[str, str]]) -> tuple[StoreManifest, str]:
+def _rebuilt(folder: Path, what: str, new: Callable[[], tuple[str, str]], newest: int) -> tuple[StoreManifest, str]:
     header = newest_header(folder / "journal")
     if header is None:
         store_id, salt = new()
-        return StoreManifest(format=FORMAT, store_id=store_id, salt=salt), ""
+        return StoreManifest(format=newest, store_id=store_id, salt=salt), ""
     manifest = StoreManifest(format=header.journal, store_id=header.store, salt=header.salt)
     return manifest, f"{MANIFEST_FILE} was {what} and was rebuilt from the journal"

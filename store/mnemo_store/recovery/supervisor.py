@@ -18,7 +18,7 @@ import contextlib
 import logging
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import assert_never
@@ -28,6 +28,7 @@ import lmdb
 from mnemo_store.codec import NO_CHANGES
 from mnemo_store.database.environment import Database, UnreadableRow, is_full
 from mnemo_store.database.integrity import is_intact
+from mnemo_store.database.migrations import Migration
 from mnemo_store.disk import Disk
 from mnemo_store.errors import StoreCorruption, StoreError, UnknownOutcome, WriteFailure
 from mnemo_store.journal import dump
@@ -63,8 +64,9 @@ class StateSupervisor:
     """Used by the writer thread; readers hold `state_lock` as long as they use the backend."""
 
     def __init__(
-        self, folder: Path, disk: Disk, now: Callable[[], int], map_bytes: int, segment_bytes: int, reserve_bytes: int
-    ) -> None:
+        self, folder: Path, disk: Disk, now: Callable[[], int], map_bytes: int, segment_bytes: int, reserve_bytes: int,
+        migrations: Sequence[Migration],
+    ) -> None:  # fmt: skip
         self.folder = folder
         self.now = now
         self.mode: StoreMode = ClosedMode()
@@ -72,7 +74,7 @@ class StateSupervisor:
         self.findings = Findings()
         self.reserve = DiskReserve(folder / "reserve", disk, reserve_bytes)
         self.journal = Journal(folder / "journal", "", "", disk, segment_bytes)  # identity: see `start`
-        self.files = DatabaseFiles(folder, disk, now, map_bytes, self.journal, self.findings)
+        self.files = DatabaseFiles(folder, disk, now, map_bytes, self.journal, self.findings, migrations)
         self.row_id_resets = 0  # how often memories may have got other row ids
         self._replayer = JournalReplayer(self.journal, self.findings, now)
         self._journal_rewrite: RetryTimer | None = None  # set while the journal still holds what compaction gave up

@@ -17,7 +17,6 @@ CHECKS = (
     CheckRow("inodes", machine_checks.check_inodes),
     CheckRow("file system", machine_checks.check_file_system),
     CheckRow("clock", machine_checks.check_clock),
-    CheckRow("telemetry", place_checks.check_telemetry),
     CheckRow("watching", machine_checks.check_watching, platform="linux"),
     CheckRow("open files", machine_checks.check_open_files),
     CheckRow("leftovers", place_checks.check_leftovers, repair=place_checks.repair_leftovers),

@@ -243,7 +243,7 @@ def check_backups(examined: Examination) -> list[DoctorCheck]:
 
 
 def check_network(examined: Examination) -> list[DoctorCheck]:
-    """Report if the kernel keeps the daemon from the network. A daemon of an earlier version does not say so."""
+    """Report if the kernel keeps the daemon from the network."""
     network = examined.require_status().network
     if network is None:
         return []

@@ -1,14 +1,12 @@
-"""Checks of files and folders: data, settings, log, socket, models, leftovers, telemetry."""
+"""Checks of files and folders: data, settings, log, socket, models, leftovers."""
 
 import contextlib
 import hashlib
 import json
 import os
 import stat
-import sys
 import time
 import tomllib
-from collections.abc import Mapping
 from pathlib import Path
 
 from mnemo_client import path_safety, process
@@ -17,8 +15,6 @@ from mnemo_client.cli.format.units import plural, size_text
 from mnemo_client.errors import SocketPathError
 from mnemo_client.paths import SOCKET_PATH_BYTES_MAX, socket_path
 
-TELEMETRY_FOLDER = Path("Microsoft", "DeveloperTools", ".onnxruntime")
-TELEMETRY_FILES = ("deviceid", "onnxruntime.db")  # prefixes: journals and unfinished files begin with these names too
 HASHED_BYTES_MAX = 200_000_000  # larger files, of language models, are compared by their size
 LEFTOVER_SECONDS = 3600.0  # a temporary file that is older has no writer any more
 KEPT_STORES = ".before-restore-"  # behind the name of the data folder, as `mnemo restore` and `mnemo reset` keep it
@@ -204,10 +200,6 @@ def repair_socket(examined: Examination) -> str:
     return f"chmod 600 {path}"
 
 
-def check_telemetry(examined: Examination) -> list[DoctorCheck]:
-    return [telemetry_check(telemetry_folders(examined.environ, sys.platform))]
-
-
 def data_check(folder: Path) -> DoctorCheck:
     """Check that the data folder exists and only its owner can access it."""
     try:
@@ -240,47 +232,3 @@ def socket_check(path: Path) -> DoctorCheck:
     if not process.is_listening(path):
         return DoctorCheck("socket", "warn", f"nobody listens on {path}: its daemon has ended", "mnemo up")
     return DoctorCheck("socket", "ok", str(path))
-
-
-def telemetry_folders(environ: Mapping[str, str], platform: str) -> list[Path]:
-    """Return the folders where onnxruntime 1.29 and newer stores a device id and unsent events, unless that is
-    disabled."""
-    home = Path(environ.get("HOME") or Path.home())
-    if platform == "darwin":
-        return [home / "Library" / "Application Support" / TELEMETRY_FOLDER]
-    named = environ.get("XDG_CACHE_HOME", "")
-    caches = [Path(named)] if named.startswith("/") else []
-    return [cache / TELEMETRY_FOLDER for cache in dict.fromkeys([*caches, home / ".cache"])]
-
-
-def telemetry_check(folders: list[Path]) -> DoctorCheck:
-    """Delete the files that onnxruntime's telemetry created under earlier versions of mnemod, and report it.
-
-    No program needs them: another program that uses onnxruntime creates new ones. Other files in the folders stay.
-    """
-    try:
-        deleted = [folder for folder in folders if _delete_telemetry(folder)]
-    except OSError as failed:
-        fix = f"delete it yourself: {failed.filename}"
-        return DoctorCheck(
-            "telemetry", "warn", f"files of onnxruntime's telemetry cannot be deleted: {failed.strerror}", fix
-        )
-    if not deleted:
-        return DoctorCheck("telemetry", "ok", "none: no library stores a device id or events")
-    where = ", ".join(str(folder) for folder in deleted)
-    found = f"deleted the device id and events of onnxruntime in {where}; mnemod has disabled its telemetry"
-    return DoctorCheck("telemetry", "ok", f"{found}. If they reappear, another program uses onnxruntime")
-
-
-def _delete_telemetry(folder: Path) -> bool:
-    """Delete the files, and the folders that are empty then; return True if there were any."""
-    if folder.is_symlink() or not folder.is_dir():
-        return False
-    files = [file for file in folder.iterdir() if file.name.startswith(TELEMETRY_FILES) and not file.is_dir()]
-    for file in files:
-        file.unlink(missing_ok=True)
-    if files:
-        with contextlib.suppress(OSError):  # not empty
-            for each in (folder, *folder.parents[: len(TELEMETRY_FOLDER.parts) - 1]):
-                each.rmdir()
-    return bool(files)

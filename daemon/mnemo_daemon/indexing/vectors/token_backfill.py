@@ -1,5 +1,4 @@
-"""Token rows of texts that have vectors alone: those of memories from before there were token rows, or while they were
-switched off.
+"""Token rows of texts that have vectors alone: those of memories that came while token rows were switched off.
 
 Each costs one run of the model, so it is done after everything else, some texts at a time, from the first memory to the
 last. The position is not saved: a start looks at all memories again, at some microseconds each.

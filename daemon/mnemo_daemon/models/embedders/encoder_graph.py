@@ -17,7 +17,6 @@ import hashlib
 import importlib
 import json
 import mmap
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -252,32 +251,11 @@ def open_session(model: bytes | Path, *, is_foreign: bool = False) -> OnnxSessio
 
 
 def open_with_tokens(path: Path) -> tuple[OnnxSession, str]:
-    """A session of an encoder's file, and the name of the output that has the tokens.
-
-    Files written before there was that output get it here, in memory: the value is in the graph in any case.
-    """
+    """A session of an encoder's file, and the name of the output that has the tokens."""
     session = open_session(path)
-    if len(outputs := session.get_outputs()) > 1:
-        return session, str(outputs[1].name)
-    graph = path.read_bytes()
-    layers = {int(number) for number in re.findall(rb"encoder\.layer\.(\d+)\.normed", graph)}
-    if not layers:
-        raise ValueError(f"{path.name} was not written here: it names no layers")
-    name = f"{_layer_name(max(layers))}.normed"
-    return open_session(graph + _output_named(name)), name
-
-
-def _output_named(name: str) -> bytes:
-    """An ONNX file that has nothing but one float32 output. Written behind another file it adds the output to that one:
-    Protocol Buffers joins what is written in a row. By hand, as the onnx package takes 0.3 s and 40 MB to do it."""
-
-    def field(number: int, value: bytes) -> bytes:
-        assert len(value) < 128  # one byte for the length
-        return bytes([number << 3 | 2, len(value)]) + value
-
-    tensor = bytes([1 << 3, 1])  # elem_type: FLOAT
-    value_info = field(1, name.encode()) + field(2, field(1, tensor))  # name, type.tensor_type
-    return field(7, field(12, value_info))  # graph.output
+    if len(outputs := session.get_outputs()) < 2:
+        raise ValueError(f"{path.name} was not written here: it has no output of the tokens")
+    return session, str(outputs[1].name)
 
 
 # Reading ------------------------------------------------------------------------------------------------------------
