@@ -289,8 +289,8 @@ def store_tables() -> str:
         keys = "; and ".join(_key(key) for key in each.keys)
         changes = " · ".join(_change(each, kind) for kind in (each.put, each.drop) if kind is not None)
         parents = " · ".join(dict.fromkeys(f"`{parent.table}` ({parent.field})" for parent in each.parents))
-        rows.append([f"`{each.name}`", keys, f"`{each.record.__name__}`", changes, parents, str(each.since)])
-    return table(("table", "key", "record", "changes", "belongs to", "format"), rows)
+        rows.append([f"`{each.name}`", keys, f"`{each.record.__name__}`", changes, parents])
+    return table(("table", "key", "record", "changes", "belongs to"), rows)
 
 
 def _key(key: Key) -> str:
