@@ -163,7 +163,7 @@ def test_texts_that_an_older_version_had_broken_up_are_read_again_once(tmp_path:
         assert at.facts() == [("Tom", "employ", "two bakers"), ("Tom", "own", "a bakery in Porto")]
         with at.store.snapshot() as snapshot:
             assert [usage.repetition_count for memory_id in before if (usage := snapshot.usage(memory_id))] == [0] * 4
-            assert {entry.by for _, entry in snapshot.entries(4)} == {BY_EXTRACTION}
+            assert {entry.by for _, entry in snapshot.entries(4)} == {BY_EXTRACTION.name}
             assert snapshot.meta(EARLIER_TEXTS) == "done"
     with extraction_desk_in(tmp_path / "data") as at:
         assert not at.extraction.is_due()

@@ -64,7 +64,7 @@ def test_earlier_memories_get_the_facts_that_they_state_once(tmp_path: Path) -> 
         assert (fact.subject, fact.predicate, fact.object, fact.valid_from, fact.method) == (
             "Eva", "lives in", "Lisbon", 7, "rule",
         )  # fmt: skip
-        assert [(entry.by, tuple(entry.ids)) for entry in entries] == [(history_names.BY_FACTS, ())]
+        assert [(entry.by, tuple(entry.ids)) for entry in entries] == [(history_names.BY_FACTS.name, ())]
         assert last in desk.undo().ids, "undo passes over what nobody asked for"
         drop_facts(desk)
     with desk_in(tmp_path / "data") as desk:

@@ -10,7 +10,7 @@ import pytest
 
 from mnemo_daemon import history_names
 from mnemo_daemon.errors import Refusal
-from mnemo_daemon.history_names import ASKED_FOR, BY_TRASH, EMPTY_TRASH, LEFT_ALONE, PURGE
+from mnemo_daemon.history_names import AUTHORS, BY_TRASH, EMPTY_TRASH, PURGE, author_of
 from mnemo_daemon.memories import revert
 from mnemo_daemon.memories.revert import RevertConflict
 from mnemo_store.records import (
@@ -168,7 +168,7 @@ def test_the_last_change_is_one_that_somebody_asked_for(desk: Desk) -> None:
     note = sample_memory(1, "from a note", managed=FILE, note=NotePlace(title="Note"))
     write_as(desk, "notes", PutMemory(data=note), what="notes")
     write_as(desk, "cli:doctor", PutMemory(data=sample_memory(2)), what="add")
-    write_as(desk, BY_TRASH, DropMemory(id=sample_id(2)), what=EMPTY_TRASH)
+    write_as(desk, BY_TRASH.name, DropMemory(id=sample_id(2)), what=EMPTY_TRASH)
     write_as(desk, PURGE, DropMemory(id=sample_id(1)), what=PURGE)
     assert desk.undo(dry_run=True).ids == [tea]
     desk.undo()
@@ -426,7 +426,8 @@ def test_a_large_undo_that_was_stopped_half_way_is_finished_by_asking_again(
     assert states(desk, ids) == ["active", "trashed", "trashed", "trashed", "trashed"]
 
 
-def test_every_author_is_passed_over_by_undo_or_was_asked_for() -> None:
+def test_every_author_stands_in_the_table_and_undo_passes_over_all_but_the_intake_and_callers() -> None:
     authors = {value for name, value in vars(history_names).items() if name.startswith("BY_")}
-    assert authors <= LEFT_ALONE | ASKED_FOR
-    assert LEFT_ALONE.isdisjoint(ASKED_FOR)
+    assert set(AUTHORS.values()) == authors
+    assert {author.name for author in authors if author.is_asked_for} == {"intake"}
+    assert author_of("agent-1").is_asked_for

@@ -277,7 +277,7 @@ def test_the_tiers_are_in_no_diff_and_no_undo(talk: Talk) -> None:
     assert talk.place(last) == "trashed"
     with talk.desk.store.snapshot() as snapshot:
         entries = snapshot.entries(0)
-    assert {entry.by for _, entry in entries if entry.what == TURN_TIER} == {BY_SESSIONS}
+    assert {entry.by for _, entry in entries if entry.what == TURN_TIER} == {BY_SESSIONS.name}
 
 
 def test_undo_of_an_edit_leaves_the_turn_in_the_tier_where_it_is_by_then(talk: Talk) -> None:

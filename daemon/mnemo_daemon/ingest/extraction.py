@@ -225,7 +225,7 @@ class StatementExtraction:
             is_same = snapshot.get(EXTRACTIONS, pending.id) == pending
             return WriteResult((DropExtraction(id=pending.id),) if is_same else (), None)
 
-        self._store.transact(decide, by=BY_INTAKE, background=True).result()
+        self._store.transact(decide, by=BY_INTAKE.name, background=True).result()
 
     def _write(
         self, source: Memory, pending: PendingExtraction, known: dict[bytes, str], statements: Sequence[ReadStatement]
@@ -234,7 +234,7 @@ class StatementExtraction:
         places = {**known, content_hash(source.content): source.id}  # of the texts that are there already
         placed = [(places.get(content_hash(each.text)), each) for each in statements]
         new = [each for place, each in placed if place is None]
-        caller = Caller(BY_INTAKE, sees_sensitive=source.trust == "user", trust=source.trust)
+        caller = Caller(BY_INTAKE.name, sees_sensitive=source.trust == "user", trust=source.trust)
         with self._store.snapshot() as snapshot:
             has_earlier = self._is_earlier_left(snapshot)  # before this store has statements of its own
 
@@ -255,7 +255,7 @@ class StatementExtraction:
             return WriteResult(state.changes, made, ADD, pending.group)
 
         def write(items: Sequence[IngestItem]) -> list[Decision | None] | None:
-            by = BY_EXTRACTION if pending.known else BY_INTAKE
+            by = BY_EXTRACTION.name if pending.known else BY_INTAKE.name
             written = self._store.transact(lambda snapshot: decide(snapshot, items), by=by, background=True)
             return written.result().result
 
@@ -306,7 +306,7 @@ class StatementExtraction:
             place = PutMeta(name=EARLIER_TEXTS, value=f"{ids[-1]} {last}" if ids else DONE)
             return WriteResult((*(PutExtraction(data=each) for each in marks.values()), place), None)
 
-        self._store.transact(decide, by=BY_EXTRACTION, background=True).result()
+        self._store.transact(decide, by=BY_EXTRACTION.name, background=True).result()
         self._has_earlier = bool(ids)
         return True
 

@@ -70,7 +70,7 @@ class FactBackfill:
             return WriteResult(changes, None)
 
         if read or not (is_first and is_end):  # a small store that states nothing stays as it is, and is read again
-            self._store.transact(decide, by=BY_FACTS, background=True).result()
+            self._store.transact(decide, by=BY_FACTS.name, background=True).result()
         self._is_left = not is_end
         return not is_end
 
