@@ -22,8 +22,8 @@ from mnemo_daemon.api.main_routes import Api
 from mnemo_daemon.api.status_report import StatusReport
 from mnemo_daemon.services import Services
 from mnemo_store.records import Edge, PutEdge
-from tests.running import RunningDaemon
-from tests.samples import dump_of
+from tests.support.running_daemon import RunningDaemon
+from tests.support.samples import dump_of
 
 # Entry points: the headers, the agent that a body names, and whether a person speaks.
 

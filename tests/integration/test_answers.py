@@ -15,9 +15,9 @@ from mnemo_client.protocol.retrieval import RecallAnswer
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue
 from mnemo_daemon.models.embedders.embedding import load_embedder
 from mnemo_daemon.retrieval.candidates.candidate_retrieval import CANDIDATES_MIN
-from tests.excerpts import made, shown, token_rows
-from tests.running import RunningDaemon
-from tests.samples import AT
+from tests.support.labelled_passages import made, shown, token_rows
+from tests.support.running_daemon import RunningDaemon
+from tests.support.samples import AT
 
 DAY = 86_400_000
 HOME = "I live in Lisbon."

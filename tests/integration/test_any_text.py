@@ -15,8 +15,8 @@ from mnemo_client.protocol.ingestion import PieceAnswer, Turn, TurnsRequest
 from mnemo_client.protocol.memories import NewMemory
 from mnemo_core.text.cleaning import InvalidTextError, clean_text
 from mnemo_store.records import CONTENT_CHARS_MAX
-from tests.running import running
-from tests.samples import quick_folder
+from tests.support.running_daemon import running
+from tests.support.samples import quick_folder
 
 CORPUS = (
     "", " \n\t ", "\0", "a\0b", "\ud800", "a\udfffb", "\ufeffmark", "e\u0301", "\u1e9b\u0323", "\u202eright to left",

@@ -6,7 +6,7 @@ import pytest
 
 from mnemo_client.client import Client
 from mnemo_client.protocol.retrieval import AskAnswer
-from tests.running import RunningDaemon
+from tests.support.running_daemon import RunningDaemon
 
 SAID = """\
 My name is Paula Brandt, I work as a physiotherapist in Kassel.

@@ -13,9 +13,9 @@ from mnemo_client.protocol.memories import NewMemory, Patch
 from mnemo_client.protocol.retrieval import RecallAnswer, RecalledMemory
 from mnemo_daemon.models.catalogue import ModelCatalogue
 from mnemo_daemon.models.embedders.embedding import EmbeddingService
-from tests import small_stores
-from tests.columns import DAY, HOUR, NOW
-from tests.running import RunningDaemon
+from tests.support import small_store_recalls
+from tests.support.ranking_candidates import DAY, HOUR, NOW
+from tests.support.running_daemon import RunningDaemon
 
 FILLERS = 110  # more than a channel gives
 ASKED = "Did you hear back about the lighthouse keeper post?"
@@ -206,7 +206,7 @@ def test_scores_are_chances_and_fall(model_daemon: RunningDaemon, client: Client
 def test_in_a_small_store_a_score_is_how_often_such_an_answer_is_right(minilm_folder: Path) -> None:
     embedding = EmbeddingService(ModelCatalogue(minilm_folder))
     embedding.refresh()
-    shown = [each for each in small_stores.asked(90, embedding) if each.scores]
+    shown = [each for each in small_store_recalls.asked(90, embedding) if each.scores]
     embedding.close()
     mean = sum(each.scores[0] for each in shown) / len(shown)
     right = sum(each.is_right[0] for each in shown) / len(shown)

@@ -25,8 +25,8 @@ from mnemo_store.disk import Disk
 from mnemo_store.errors import StoreError
 from mnemo_store.records import PutMemory, PutUsage, Usage
 from mnemo_store.store import Store, WriteResult
-from tests.grounds import wait_until
-from tests.samples import sample_memory
+from tests.support.erasure_services import wait_until
+from tests.support.samples import sample_memory
 
 
 class UnexpectedError(Exception):

@@ -31,7 +31,7 @@ from mnemo_daemon.models.embedders.calibration import FILE_NAME, calibration_fil
 from mnemo_daemon.models.embedders.embedder import Embedder, Floats, RunAll, name_space
 from mnemo_daemon.models.embedders.embedding import load_embedder
 from mnemo_daemon.settings import Numerics
-from tests.running import running
+from tests.support.running_daemon import running
 
 FORMS: tuple[Numerics, ...] = ("auto", "float32")
 SPLITS = 20  # of the pairs into halves, to be rid of which pair came into which

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from mnemo_client.client import Client
-from tests.running import RunningDaemon
+from tests.support.running_daemon import RunningDaemon
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from mnemo_client.protocol.ingestion import RememberAnswer
 from mnemo_client.protocol.memories import NewMemory
 from mnemo_daemon.ingest.neighbour_search import CANDIDATES
 from tests.bench.texts import texts
-from tests.running import RunningDaemon, running
-from tests.samples import quick_folder
+from tests.support.running_daemon import RunningDaemon, running
+from tests.support.samples import quick_folder
 
 UNRELATED = 500
 ENDINGS = ("burg", "dorf", "heim", "feld", "hausen", "kirchen", "berg", "bach", "stadt", "rode")

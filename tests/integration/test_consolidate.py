@@ -24,8 +24,8 @@ from mnemo_daemon.server.router import Request
 from mnemo_daemon.server.sockets import Peer
 from mnemo_store.records import Cycle
 from mnemo_store.store import Store
-from tests.running import running
-from tests.samples import WAIT_SECONDS, sample_id, sample_memory, write
+from tests.support.running_daemon import running
+from tests.support.samples import WAIT_SECONDS, sample_id, sample_memory, write
 
 
 @pytest.fixture(scope="module")

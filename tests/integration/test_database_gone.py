@@ -17,7 +17,7 @@ from mnemo_client.client import Client
 from mnemo_client.protocol.ingestion import RememberAnswer
 from mnemo_client.protocol.memories import NewMemory, Patch
 from mnemo_client.protocol.retrieval import RecalledMemory
-from tests.running import RunningDaemon, running
+from tests.support.running_daemon import RunningDaemon, running
 
 MEMORIES = 120
 

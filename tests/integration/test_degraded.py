@@ -16,8 +16,8 @@ from mnemo_client.protocol.status import ModelStatus
 from mnemo_daemon.models import installation
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, MANIFEST, ModelCatalogue
 from mnemo_daemon.models.embedders.embedding import EmbeddingService
-from tests.gguf_files import HEADS, random_bert, write_bert
-from tests.running import RunningDaemon
+from tests.support.gguf_files import HEADS, random_bert, write_bert
+from tests.support.running_daemon import RunningDaemon
 
 ARRIVES_SECONDS_MAX = 20.0  # a busy machine; the daemon looks every 3 s
 MEANT = "The ferry to the island leaves at seven in the morning."

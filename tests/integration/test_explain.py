@@ -11,7 +11,7 @@ from mnemo_client.client import Client
 from mnemo_client.protocol.memories import NewMemory
 from mnemo_client.protocol.retrieval import CandidateTrace, RecallAnswer, RecallTrace
 from mnemo_daemon.retrieval.candidates.candidate_retrieval import CANDIDATES_MIN
-from tests.running import RunningDaemon
+from tests.support.running_daemon import RunningDaemon
 
 DAY = 86_400_000
 FACTS = (

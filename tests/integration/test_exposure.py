@@ -13,7 +13,7 @@ from mnemo_client.cli.terminal import standard_terminal
 from mnemo_client.client import Client
 from mnemo_client.errors import MnemoError
 from mnemo_client.protocol.memories import Patch
-from tests.running import RunningDaemon
+from tests.support.running_daemon import RunningDaemon
 
 NOTE = """# House
 
@@ -36,12 +36,12 @@ def checked(client: Client) -> DoctorCheck:
 
 
 def test_the_doctor_names_what_agents_see_that_holds_a_secret(scratch_daemon: RunningDaemon, tmp_path: Path) -> None:
-    vault = tmp_path / "vault"
-    vault.mkdir()
-    (vault / "house.md").write_text(NOTE)
+    notes_folder = tmp_path / "vault"
+    notes_folder.mkdir()
+    (notes_folder / "house.md").write_text(NOTE)
     scratch_daemon.start()
     with scratch_daemon.client(entry_point="cli") as person, scratch_daemon.client(entry_point="mcp") as agent:
-        person.add_root(vault)
+        person.add_root(notes_folder)
         person.rescan()
         assert (checked(person).outcome, checked(person).found) == (
             "ok",
@@ -57,7 +57,7 @@ def test_the_doctor_names_what_agents_see_that_holds_a_secret(scratch_daemon: Ru
         assert checked(person).outcome == "ok"
         person.patch(wifi.id, Patch(tags=[]))
         check = checked(person)
-        assert check.found.startswith(f"agents see 1 memory that may hold a secret: {vault}/house.md:")
+        assert check.found.startswith(f"agents see 1 memory that may hold a secret: {notes_folder}/house.md:")
         assert not any(secret in check.found for secret in ("plover", "8852", "4711"))
         with pytest.raises(MnemoError, match="only a person"):
             agent.exposure()

@@ -14,8 +14,8 @@ from mnemo_client.errors import MnemoError, RefusalError
 from mnemo_client.protocol.erasure import EraseFilter
 from mnemo_client.protocol.ingestion import RememberAnswer
 from mnemo_client.protocol.memories import NewMemory, Patch
-from tests.grounds import CANARY, SECONDS_MAX, traces, wait_until
-from tests.running import RunningDaemon
+from tests.support.erasure_services import CANARY, SECONDS_MAX, traces, wait_until
+from tests.support.running_daemon import RunningDaemon
 
 NOTE = f"""# The {CANARY} garden
 
@@ -29,7 +29,7 @@ The {CANARY} seeds came from [[{CANARY} island]] in spring.
 """
 
 
-def tell_of_the_canary(client: Client, vault: Path) -> list[str]:
+def tell_of_the_canary(client: Client, notes_folder: Path) -> list[str]:
     """A canary in every field that can have one; the ids of what has it. The first is what the second is derived of."""
     spoken = client.remember(
         f"The {CANARY} password is on the fridge door.", tags=[f"{CANARY}-tag"], speaker=f"{CANARY} Smith",
@@ -40,8 +40,8 @@ def tell_of_the_canary(client: Client, vault: Path) -> list[str]:
     binned = client.remember(f"A {CANARY} line that was thrown away.").memory.id
     client.delete(binned)
     elsewhere = client.remember(NewMemory(content=f"{CANARY.upper()} in capitals", namespace=f"{CANARY}-space"))
-    (vault / "garden.md").write_text(NOTE)
-    client.add_root(vault)
+    (notes_folder / "garden.md").write_text(NOTE)
+    client.add_root(notes_folder)
     client.rescan()
     chunks = [each.id for each in client.list_memories(source="note").memories]
     assert len(chunks) == 2
@@ -51,10 +51,10 @@ def tell_of_the_canary(client: Client, vault: Path) -> list[str]:
 def test_an_erased_memory_is_in_no_file_and_no_answer_and_nothing_restores_it(
     started_daemon: RunningDaemon, short_folder: Path
 ) -> None:
-    vault = short_folder / "vault"
-    vault.mkdir()
+    notes_folder = short_folder / "vault"
+    notes_folder.mkdir()
     with started_daemon.client(entry_point="cli") as client:
-        ids = tell_of_the_canary(client, vault)
+        ids = tell_of_the_canary(client, notes_folder)
         kept = client.remember("Something that stays, with nothing to hide.").memory
         exported = b"\n".join(client.export()) + b"\n"
         assert len(traces(started_daemon.folder, CANARY)) >= 2
@@ -76,8 +76,8 @@ def test_an_erased_memory_is_in_no_file_and_no_answer_and_nothing_restores_it(
         assert then.memories == []
         assert [each.id for each in client.list_memories().memories] == [kept.id]
         assert client.trash().memories == []
-        (vault / "copy.md").write_text(NOTE.replace("Tomatoes", "Potatoes").replace(f"# The {CANARY}", "# The"))
-        (vault / "garden.md").write_text(NOTE + "\n\n")
+        (notes_folder / "copy.md").write_text(NOTE.replace("Tomatoes", "Potatoes").replace(f"# The {CANARY}", "# The"))
+        (notes_folder / "garden.md").write_text(NOTE + "\n\n")
         client.rescan()
         client.import_from([exported])
         assert client.search(CANARY).memories == []

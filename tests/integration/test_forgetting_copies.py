@@ -14,9 +14,9 @@ from mnemo_store.disk import Disk
 from mnemo_store.maintenance import backup, restore
 from mnemo_store.recovery import folder_swap
 from mnemo_store.store import Store
-from tests.grounds import CANARY, wait_until
-from tests.running import RunningDaemon
-from tests.samples import AT, contents, opened, remember, sample_id
+from tests.support.erasure_services import CANARY, wait_until
+from tests.support.running_daemon import RunningDaemon
+from tests.support.samples import AT, contents, opened, remember, sample_id
 
 SECRET = f"The {CANARY} key lies under the third stone."
 QUOTING = f"You told me: {SECRET} I wrote that down."

@@ -25,8 +25,8 @@ from mnemo_daemon.memories.memory_service import INGESTED_PER_WRITE
 from mnemo_daemon.server.http_server import HttpServer
 from mnemo_daemon.server.sockets import bind
 from mnemo_store.disk import Disk
-from tests.grounds import wait_until
-from tests.samples import HeldWriter, contents
+from tests.support.erasure_services import wait_until
+from tests.support.samples import HeldWriter, contents
 
 
 class SmallDisk(Disk):

@@ -21,8 +21,8 @@ from mnemo_client.protocol.ingestion import (
     TurnsRequest,
 )
 from mnemo_client.protocol.memories import MemoryView, NewMemory, Patch
-from tests.running import RunningDaemon, running
-from tests.samples import opened, quick_folder
+from tests.support.running_daemon import RunningDaemon, running
+from tests.support.samples import opened, quick_folder
 
 WAIT_SECONDS = 30.0  # far more than it takes
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" + "k1L2m3N4o5P6q7R8"

@@ -25,8 +25,8 @@ from mnemo_daemon.settings import IngestSettings, Settings
 from mnemo_store.disk import Disk
 from mnemo_store.records import ConversationTurn, text_hash
 from mnemo_store.store import Store
-from tests.grounds import wait_until
-from tests.samples import WAIT_SECONDS, sample_memory, write
+from tests.support.erasure_services import wait_until
+from tests.support.samples import WAIT_SECONDS, sample_memory, write
 
 PERSON = Caller("cli")
 LETTERS = [f"{a} {b} {c}" for a in "abc" for b in "defg" for c in "hijkl"]

@@ -12,8 +12,8 @@ from mnemo_client.client import Client
 from mnemo_client.errors import RefusalError
 from mnemo_client.protocol.ingestion import RememberAnswer
 from mnemo_client.protocol.memories import MemoryView, NewMemory, Patch
-from tests.grounds import wait_until
-from tests.running import RunningDaemon
+from tests.support.erasure_services import wait_until
+from tests.support.running_daemon import RunningDaemon
 
 
 def fresh() -> str:

@@ -11,7 +11,7 @@ import threading
 from pathlib import Path
 
 from mnemo_daemon import allocator
-from tests.running import RunningDaemon
+from tests.support.running_daemon import RunningDaemon
 
 IS_GLIBC = platform.libc_ver()[0] == "glibc"
 HEAP_BYTES = 64 << 20  # by which glibc aligns the heaps of every arena but the first

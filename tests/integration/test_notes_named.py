@@ -8,9 +8,9 @@ import pytest
 
 from mnemo_client.client import Client
 from mnemo_daemon.notes.folder_scan import WITHOUT_PASSAGE
-from tests.grounds import wait_until
-from tests.running import RunningDaemon
-from tests.vaults import Vault, watched_vault
+from tests.support.erasure_services import wait_until
+from tests.support.notes_folders import NotesFolder, watched_notes_folder
+from tests.support.running_daemon import RunningDaemon
 
 pytestmark = pytest.mark.filterwarnings("ignore:Callback with id:RuntimeWarning")
 
@@ -18,9 +18,9 @@ LONG = "Alpha beta gamma delta epsilon zeta eta theta iota kappa. " * 5  # 70 to
 
 
 @pytest.fixture
-def vault(tmp_path: Path) -> Iterator[Vault]:
-    with watched_vault(tmp_path) as vault:
-        yield vault
+def notes_folder(tmp_path: Path) -> Iterator[NotesFolder]:
+    with watched_notes_folder(tmp_path) as notes_folder:
+        yield notes_folder
 
 
 @pytest.mark.parametrize(
@@ -40,12 +40,12 @@ def vault(tmp_path: Path) -> Iterator[Vault]:
     ],
 )
 def test_a_note_of_a_title_alone_is_a_passage_of_title_and_path(
-    vault: Vault, path: str, text: str, passage: str
+    notes_folder: NotesFolder, path: str, text: str, passage: str
 ) -> None:
-    vault.write(path, text)
-    vault.watch()
-    assert vault.texts(path) == [passage]
-    assert vault.notes.status().skipped == []
+    notes_folder.write(path, text)
+    notes_folder.watch()
+    assert notes_folder.texts(path) == [passage]
+    assert notes_folder.notes.status().skipped == []
 
 
 @pytest.mark.parametrize(
@@ -53,42 +53,44 @@ def test_a_note_of_a_title_alone_is_a_passage_of_title_and_path(
     ["Untitled.md", "untitled 3.md", "New note.md", "Neue Notiz 2.md", "无标题.md", "2026-05-03.md", "3 May 2026.md",
      "IMG_20260503.md", "a1b2c3.md", "Anna.md", "travel and papers/x.md", "notes/Copy of Untitled (2).md"],
 )  # fmt: skip
-def test_an_empty_note_whose_name_tells_nothing_is_no_memory(vault: Vault, path: str) -> None:
-    vault.write(path, "\n")
-    vault.watch()
-    assert vault.texts(path) == []
-    assert [each.reason for each in vault.notes.status().skipped] == [WITHOUT_PASSAGE]
+def test_an_empty_note_whose_name_tells_nothing_is_no_memory(notes_folder: NotesFolder, path: str) -> None:
+    notes_folder.write(path, "\n")
+    notes_folder.watch()
+    assert notes_folder.texts(path) == []
+    assert [each.reason for each in notes_folder.notes.status().skipped] == [WITHOUT_PASSAGE]
 
 
-def test_the_passage_of_a_title_follows_its_note(vault: Vault) -> None:
-    vault.write("Untitled.md", "")
-    vault.watch()
-    (vault.folder / "Untitled.md").rename(vault.folder / "Passport renewal 2027.md")
-    vault.wait_for("Passport renewal 2027.md", ["Passport renewal 2027"])
-    (vault.folder / "travel").mkdir()
-    shutil.move(vault.folder / "Passport renewal 2027.md", vault.folder / "travel" / "Passport renewal 2027.md")
+def test_the_passage_of_a_title_follows_its_note(notes_folder: NotesFolder) -> None:
+    notes_folder.write("Untitled.md", "")
+    notes_folder.watch()
+    (notes_folder.folder / "Untitled.md").rename(notes_folder.folder / "Passport renewal 2027.md")
+    notes_folder.wait_for("Passport renewal 2027.md", ["Passport renewal 2027"])
+    (notes_folder.folder / "travel").mkdir()
+    shutil.move(
+        notes_folder.folder / "Passport renewal 2027.md", notes_folder.folder / "travel" / "Passport renewal 2027.md"
+    )
     path = "travel/Passport renewal 2027.md"
-    vault.wait_for(path, ["Passport renewal 2027 (travel)"])
-    vault.restart(lambda: (vault.folder / "travel").rename(vault.folder / "papers"))
+    notes_folder.wait_for(path, ["Passport renewal 2027 (travel)"])
+    notes_folder.restart(lambda: (notes_folder.folder / "travel").rename(notes_folder.folder / "papers"))
     path = "papers/Passport renewal 2027.md"
-    vault.wait_for(path, ["Passport renewal 2027 (papers)"])
-    [memory_id] = vault.ids(path)
-    vault.write(path, "Bring two photos.")
-    vault.wait_for(path, ["Bring two photos."])
-    vault.write(path, "")
-    vault.wait_for(path, ["Passport renewal 2027 (papers)"])
-    (vault.folder / path).unlink()
-    vault.wait_for(path, [])
-    assert vault.memory(memory_id).state == "trashed"
-    assert vault.errors == []
+    notes_folder.wait_for(path, ["Passport renewal 2027 (papers)"])
+    [memory_id] = notes_folder.ids(path)
+    notes_folder.write(path, "Bring two photos.")
+    notes_folder.wait_for(path, ["Bring two photos."])
+    notes_folder.write(path, "")
+    notes_folder.wait_for(path, ["Passport renewal 2027 (papers)"])
+    (notes_folder.folder / path).unlink()
+    notes_folder.wait_for(path, [])
+    assert notes_folder.memory(memory_id).state == "trashed"
+    assert notes_folder.errors == []
 
 
-def test_the_title_of_a_note_with_memory_false_or_with_text_is_no_passage(vault: Vault) -> None:
-    vault.write("Passport renewal 2027.md", "---\nmemory: false\n---\n")
-    vault.write("travel/Boat trips.md", f"# Boats\n\n{LONG}")
-    vault.watch()
-    assert vault.texts("Passport renewal 2027.md") == []
-    assert vault.texts("travel/Boat trips.md") == [LONG.strip()]
+def test_the_title_of_a_note_with_memory_false_or_with_text_is_no_passage(notes_folder: NotesFolder) -> None:
+    notes_folder.write("Passport renewal 2027.md", "---\nmemory: false\n---\n")
+    notes_folder.write("travel/Boat trips.md", f"# Boats\n\n{LONG}")
+    notes_folder.watch()
+    assert notes_folder.texts("Passport renewal 2027.md") == []
+    assert notes_folder.texts("travel/Boat trips.md") == [LONG.strip()]
 
 
 # Found by a question: the daemon with the model
@@ -173,10 +175,10 @@ var walrus = "<p>no</p>";
 """
 
 
-def test_html_in_markdown_is_neither_shown_nor_searched(vault: Vault) -> None:
-    vault.write("boat.md", PAGE)
-    vault.watch()
-    [memory] = vault.memories("boat.md")
+def test_html_in_markdown_is_neither_shown_nor_searched(notes_folder: NotesFolder) -> None:
+    notes_folder.write("boat.md", PAGE)
+    notes_folder.watch()
+    [memory] = notes_folder.memories("boat.md")
     assert memory.note is not None
     assert memory.note.title == "Boat trips"
     assert memory.tags == ()

@@ -17,9 +17,9 @@ from mnemo_daemon.memories.memory_service import Caller
 from mnemo_daemon.notes.notes_service import NotesService
 from mnemo_store.records import Edge, PutMeta, Usage
 from mnemo_store.tables import EDGES, USAGE
-from tests.grounds import wait_until
 from tests.integration.test_intake_vectors import PERSON, IngestSetup, models
-from tests.vaults import QUICK, WAIT_SECONDS, Vault
+from tests.support.erasure_services import wait_until
+from tests.support.notes_folders import QUICK, WAIT_SECONDS, NotesFolder
 
 pytestmark = pytest.mark.filterwarnings("ignore:Callback with id:RuntimeWarning")
 
@@ -30,7 +30,7 @@ ANNA = "Anna sat on the mat."  # a name: 0.6 + 0.4 · 0.3
 PAID = "Anna paid 30 euros."  # a name and a number: 0.6 + 0.4 · 0.5
 
 
-class Study(Vault):
+class Study(NotesFolder):
     """A folder of notes with doors, vectors, and what follows them."""
 
     def __init__(self, folder: Path, models: Path) -> None:

@@ -10,8 +10,8 @@ import pytest
 from mnemo_client.client import Client
 from mnemo_client.protocol.memories import NewMemory
 from mnemo_client.protocol.retrieval import RecalledMemory
-from tests import recall_sets
-from tests.running import RunningDaemon, running
+from tests.support import recall_sets
+from tests.support.running_daemon import RunningDaemon, running
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / name for name in ("README.md", "clients/PROTOCOL.md", "store/FORMAT.md")]

@@ -24,7 +24,7 @@ from mnemo_client.protocol.memories import NewMemory, Patch
 from mnemo_client.protocol.runs import NewStep
 from mnemo_core.retrieval.context_block import OTHERS_HEADING
 from tests.integration.test_mcp_clients import post
-from tests.running import RunningDaemon
+from tests.support.running_daemon import RunningDaemon
 
 FIXTURE = Path(__file__).parents[1] / "fixtures/trust/poison.jsonl"
 ROWS = [json.loads(line) for line in FIXTURE.read_text(encoding="utf-8").split("\n") if line]

@@ -15,8 +15,8 @@ from mnemo_client.protocol.choices import Ranker
 from mnemo_client.protocol.ingestion import RememberAnswer
 from mnemo_client.protocol.memories import NewMemory, Patch
 from mnemo_client.protocol.retrieval import RecallRequest
-from tests.running import RunningDaemon
-from tests.samples import AT, WAIT_SECONDS, quick_folder
+from tests.support.running_daemon import RunningDaemon
+from tests.support.samples import AT, WAIT_SECONDS, quick_folder
 
 RANKERS = get_args(Ranker)
 NOW = 1_800_000_000_000  # ms; of every question

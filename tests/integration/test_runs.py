@@ -11,8 +11,8 @@ from mnemo_client.errors import RefusalError
 from mnemo_client.protocol.memories import NewMemory, Patch, ProcedureTrace
 from mnemo_client.protocol.runs import NewStep
 from mnemo_core.llm.grounding import rejection_of
-from tests.running import RunningDaemon, running
-from tests.samples import quick_folder
+from tests.support.running_daemon import RunningDaemon, running
+from tests.support.samples import quick_folder
 
 STEPS = (
     NewStep(

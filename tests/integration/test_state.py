@@ -4,7 +4,7 @@ import uuid
 
 from mnemo_client.client import Client
 from mnemo_client.protocol.ingestion import Turn, TurnsRequest
-from tests.running import RunningDaemon
+from tests.support.running_daemon import RunningDaemon
 
 SAID = ("The mast is 12 metres high.", "The keel is 2 metres deep.", "The anchor weighs 20 kilos.")
 

@@ -11,8 +11,8 @@ from mnemo_client.client import Client
 from mnemo_client.errors import RefusalError
 from mnemo_client.protocol.memories import NewMemory
 from mnemo_client.protocol.topics import TopicsAnswer
-from tests.running import RunningDaemon, running
-from tests.samples import AT, WAIT_SECONDS, quick_folder
+from tests.support.running_daemon import RunningDaemon, running
+from tests.support.samples import AT, WAIT_SECONDS, quick_folder
 
 MUSIC = ("The xylophone quartet rehearses on Monday.", "The xylophone needs new mallets.", "The quartet plays in Bonn.")
 GARDEN = ("We planted tomatoes behind the shed.", "The tomatoes need water every day.")

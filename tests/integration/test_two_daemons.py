@@ -8,7 +8,7 @@ import pytest
 
 from mnemo_client.client import Client
 from mnemo_client.errors import RefusalError
-from tests.running import RunningDaemon
+from tests.support.running_daemon import RunningDaemon
 
 
 def daemon_on(data: Path, scratch: Path, name: str) -> RunningDaemon:

@@ -17,8 +17,8 @@ from mnemo_client.client import Client
 from mnemo_client.protocol.ingestion import RememberAnswer
 from mnemo_client.protocol.memories import NewMemory, Patch
 from mnemo_client.protocol.retrieval import RecallRequest
-from tests.running import RunningDaemon, running
-from tests.samples import quick_folder
+from tests.support.running_daemon import RunningDaemon, running
+from tests.support.samples import quick_folder
 
 MEMORIES = 300
 NOTES = 40

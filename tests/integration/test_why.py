@@ -21,9 +21,9 @@ from mnemo_daemon.retrieval.question import Question
 from mnemo_store.disk import Disk
 from mnemo_store.indexes.attributes import MemoryFilter
 from mnemo_store.indexes.vectors import VectorIndex
-from tests.desk import Desk, made_desk_in, put
-from tests.running import RunningDaemon
-from tests.samples import sample_memory
+from tests.support.running_daemon import RunningDaemon
+from tests.support.samples import sample_memory
+from tests.support.store_services import StoreServices, put, simulated_services_in
 
 DAY = 86_400_000
 FACTS = (
@@ -254,9 +254,11 @@ def test_a_memory_that_only_words_could_find_is_explained_with_its_rank_among_th
     )
 
 
-def _lost_by_graph(desk: Desk, view: VectorIndex, question: Question) -> tuple[Question, CandidateSet, int, int] | None:
+def _lost_by_graph(
+    services: StoreServices, view: VectorIndex, question: Question
+) -> tuple[Question, CandidateSet, int, int] | None:
     """The question, what it finds, and the rank and number of one that only an exact search finds, if there is one."""
-    found = desk.recalling.run(question).found
+    found = services.recalling.run(question).found
     assert found.query is not None
     met = set(found.numbers[found.from_vectors].tolist())
     true = view.nearest(found.query.vector, CANDIDATES_MIN, exact=True).numbers.tolist()
@@ -264,9 +266,9 @@ def _lost_by_graph(desk: Desk, view: VectorIndex, question: Question) -> tuple[Q
 
 
 def test_a_memory_that_the_graph_lost_is_explained_with_what_the_graph_search_looked_at(tmp_path: Path) -> None:
-    with made_desk_in(tmp_path, has_model=True) as desk:
-        put(desk, *(sample_memory(number, f"Entry {number}.") for number in range(ENTRIES)))
-        serving = desk.indexing.serving()
+    with simulated_services_in(tmp_path, has_model=True) as services:
+        put(services, *(sample_memory(number, f"Entry {number}.") for number in range(ENTRIES)))
+        serving = services.indexing.serving()
         assert serving is not None
         view, chance = serving.view, np.random.default_rng(1)
         rows = chance.standard_normal((ENTRIES, 1, view.dimensions)).astype(np.float32)
@@ -274,17 +276,17 @@ def test_a_memory_that_the_graph_lost_is_explained_with_what_the_graph_search_lo
         view.put_many(numbers, list(rows / np.linalg.norm(rows, axis=2, keepdims=True)))
         view.exact_max = view.width = 100
         view.build_index(tmp_path, Disk(), lambda: False)
-        wanted = MemoryFilter(namespaces=("default",), user_id="local", now=desk.at)
+        wanted = MemoryFilter(namespaces=("default",), user_id="local", now=services.at)
         asked = (Question(f"blue boat {turn}", wanted, top_k=5, token_budget=None) for turn in itertools.count())
-        question, found, rank, lost = next(filter(None, (_lost_by_graph(desk, view, each) for each in asked)))
-        lost_id = desk.views.attributes.ids([lost])[0]
-        diagnosis = desk.recalling.why(question, lost_id)
+        question, found, rank, lost = next(filter(None, (_lost_by_graph(services, view, each) for each in asked)))
+        lost_id = services.views.attributes.ids([lost])[0]
+        diagnosis = services.recalling.why(question, lost_id)
         assert (diagnosis.verdict, [each.rank for each in diagnosis.channels]) == ("not_found", [None, rank])
         assert diagnosis.sentence.endswith(
             f"it is number {rank}, but the graph search, which looked at {found.graph_rows} vectors, did not meet it; "
             "`exact` compares all."
         )
-        exact = desk.recalling.why(question._replace(exact=True), lost_id)
+        exact = services.recalling.why(question._replace(exact=True), lost_id)
         assert exact.channels[1].found
         assert exact.verdict != "not_found"
 

@@ -26,16 +26,16 @@ from mnemo_daemon.transfer.store_export import export_lines
 from mnemo_store.records import KINDS, LAYERS, Memory, Usage
 from mnemo_store.store import Store
 from mnemo_store.tables import CYCLES, EDGES, FACTS
-from tests.cycle_desk import Answers, CycleDesk, cycle_desk_in
-from tests.desk import put
-from tests.samples import AT, sample_memory
 from tests.simulation import checks
 from tests.simulation.decade import DecadeWorld, wrong_step
 from tests.simulation.disk import Fault, ProcessKill
 from tests.simulation.embedders import Mood, SimulatedCatalogue, SimulatedEmbedder
 from tests.simulation.person_years import PersonYears, SaidText, YearsPlan
-from tests.simulation.scripted_models import Enemy, Scribbler, Writer, write_well
+from tests.simulation.scripted_models import Enemy, RecordingWriter, Scribbler, write_well
 from tests.simulation.world import in_simulated_time
+from tests.support.consolidation_services import Answers, ConsolidationServices, consolidation_services_in
+from tests.support.samples import AT, sample_memory
+from tests.support.store_services import put
 
 MEMORIES = 60
 REPEATED = 6  # every so-manieth says what the one before it says
@@ -55,7 +55,11 @@ def answers_of(character: str) -> Answers | None:
 
     def answers(task: AnyTask, inputs: TaskInputs) -> Any:
         chance = Random(f"{task.site} {inputs.sources}")
-        writers: dict[str, Writer] = {"good": write_well, "random": Scribbler(chance), "hostile": Enemy(chance)}
+        writers: dict[str, RecordingWriter] = {
+            "good": write_well,
+            "random": Scribbler(chance),
+            "hostile": Enemy(chance),
+        }
         try:
             return parse_answer(task, writers[character](task, inputs), inputs)
         except msgspec.DecodeError:
@@ -70,14 +74,14 @@ def said_texts(seed: int) -> list[SaidText]:
     return Random(seed).sample(found, MEMORIES)
 
 
-def fill(desk: CycleDesk, seed: int) -> None:
+def fill(services: ConsolidationServices, seed: int) -> None:
     """Store memories of every layer, kind and age, some said twice, some pinned, some of sessions."""
     chance = Random(seed)
-    desk.desk.at = AT + 400 * DAY_MS
+    services.services.at = AT + 400 * DAY_MS
     texts = said_texts(seed)
     memories: list[Memory] = []
     for number, said in enumerate(texts):
-        at = desk.desk.at - chance.choice((0, 1, 30, 300)) * DAY_MS - 3_600_000
+        at = services.services.at - chance.choice((0, 1, 30, 300)) * DAY_MS - 3_600_000
         trust = {"tool": "tool", "import": "import", "agent": "agent"}.get(said.entry, "user")
         tags = tuple(dict(said.fields).get("tags", ()))
         is_free = trust == "user" and not tags
@@ -93,23 +97,23 @@ def fill(desk: CycleDesk, seed: int) -> None:
             memory = replace(former, id=memory.id, content=f"{former.content.rstrip('.')}!")
         memories.append(memory)
     for memory in memories:
-        desk.put(memory, Usage(
+        services.put(memory, Usage(
             id=memory.id, strength=chance.choice((memory.importance, memory.importance, 0.005)),
             access_count=chance.choice((0, 0, 2, 6)), repetition_count=chance.choice((0, 0, 1, 2)),
             last_accessed=memory.created_at,
         ))  # fmt: skip
-    put(desk.desk)  # waits for the vectors
-    desk.topic_trees.is_due()
-    while desk.topic_trees.run_slice():
+    put(services.services)  # waits for the vectors
+    services.topic_trees.is_due()
+    while services.topic_trees.run_slice():
         pass
 
 
 @contextmanager
-def filled(folder: Path, character: str, seed: int) -> Iterator[CycleDesk]:
+def filled(folder: Path, character: str, seed: int) -> Iterator[ConsolidationServices]:
     settings = LifecycleSettings(merge=True)
-    with cycle_desk_in(folder, answers_of(character), settings, has_vectors=True) as desk:
-        fill(desk, seed)
-        yield desk
+    with consolidation_services_in(folder, answers_of(character), settings, has_vectors=True) as services:
+        fill(services, seed)
+        yield services
 
 
 def contents_of(store: Store) -> Contents:
@@ -139,20 +143,20 @@ def told(result: CycleResult, known: set[str]) -> Any:
 def test_a_cycle_does_what_its_dry_run_says_and_its_undo_takes_back_whatever_the_model_answers(
     tmp_path: Path, character: str, seed: int
 ) -> None:
-    with filled(tmp_path, character, seed) as desk:
-        before, related = contents_of(desk.store), relations_of(desk.store)
-        seq, exported = desk.store.seq, exported_lines(desk.store, {*before})
-        foretold = desk.run(is_dry_run=True)
-        assert (desk.store.seq, contents_of(desk.store)) == (seq, before)
-        done = desk.run()
+    with filled(tmp_path, character, seed) as services:
+        before, related = contents_of(services.store), relations_of(services.store)
+        seq, exported = services.store.seq, exported_lines(services.store, {*before})
+        foretold = services.run(is_dry_run=True)
+        assert (services.store.seq, contents_of(services.store)) == (seq, before)
+        done = services.run()
         assert told(done, {*before}) == told(foretold, {*before})
         assert done.operations, "nothing was done"
-        after = contents_of(desk.store)
+        after = contents_of(services.store)
         nothing_is_lost(before, after)
-        desk.desk.undo(group=done.cycle.id)
-        is_as_before(before, contents_of(desk.store))
-        assert relations_of(desk.store) == related
-        assert exported_lines(desk.store, {*before}) == exported
+        services.services.undo(group=done.cycle.id)
+        is_as_before(before, contents_of(services.store))
+        assert relations_of(services.store) == related
+        assert exported_lines(services.store, {*before}) == exported
 
 
 def exported_lines(store: Store, known: set[str]) -> list[bytes]:

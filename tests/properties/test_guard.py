@@ -13,7 +13,7 @@ from mnemo_core.text.canonical import (
     obviously_differ,
     unchanged_words,
 )
-from tests.samples import AT, sample_memory
+from tests.support.samples import AT, sample_memory
 
 ANY_TEXT = st.text(st.characters(), max_size=120)
 WORDS = st.sampled_from(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mnemo_store.disk import Disk
 from mnemo_store.indexes.attributes import AttributeStore, session_links
 from mnemo_store.records import Memory, State
-from tests.samples import quick_folder, sample_memory
+from tests.support.samples import quick_folder, sample_memory
 
 FILES = ("f", "g")
 

@@ -11,10 +11,10 @@ import pytest
 from mnemo_daemon.maintenance.store_check import StoreCheck
 from mnemo_daemon.maintenance.store_repair import StoreRepair
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING
-from tests.samples import contents, opened, quick_folder, remember
 from tests.simulation.disk import FOR_GOOD, Fault
 from tests.simulation.embedders import OTHER
 from tests.simulation.world import SteppedNotes, World, in_simulated_time
+from tests.support.samples import contents, opened, quick_folder, remember
 
 MEMORIES = "/v1/memories"
 ROOTS = "/v1/notes/roots"
@@ -83,8 +83,8 @@ def test_the_vectors_go_on_behind_a_write_of_unknown_outcome(world: World) -> No
 
 def test_a_note_whose_write_was_of_unknown_outcome_is_not_remembered_twice(world: World) -> None:
     """The write had been made from a manifest that was another one by the time of the writing."""
-    assert world.ask("POST", ROOTS, {"path": str(world.vault.folder)}).is_ok
-    world.vault.save("a.md", [("One", "bolanok is below one"), ("Two", "tirumok is below two")])
+    assert world.ask("POST", ROOTS, {"path": str(world.notes_folder.folder)}).is_ok
+    world.notes_folder.save("a.md", [("One", "bolanok is below one"), ("Two", "tirumok is below two")])
     world.disk.set(TAKES_NOTHING_BACK)
     world.step(1.0)
     world.disk.heal()
@@ -106,12 +106,12 @@ def test_the_notes_rest_while_the_store_cannot_be_read(world: World) -> None:
 
 def test_a_folder_whose_removal_was_refused_can_be_removed(world: World) -> None:
     """It was neither watched, nor could it be removed or added again, until the next start."""
-    path = str(world.vault.folder)
+    path = str(world.notes_folder.folder)
     assert world.ask("POST", ROOTS, {"path": path}).is_ok
     world.disk.set(Fault(1, 1, only=("sync",)))
     assert world.ask("DELETE", ROOTS, path=path).status == 503
     get_well(world)
-    world.vault.save("a.md", [("One", "bolanok is below one")])
+    world.notes_folder.save("a.md", [("One", "bolanok is below one")])
     world.step(2.0)
     assert texts_of(world) == ["bolanok is below one"], "it is watched still"
     assert world.ask("DELETE", ROOTS, path=path).is_ok
@@ -120,9 +120,9 @@ def test_a_folder_whose_removal_was_refused_can_be_removed(world: World) -> None
 
 def test_a_folder_whose_removal_was_cut_short_is_let_go_in_the_end(world: World) -> None:
     """The folder was gone from the store, its memories stayed, and nobody could ask for it again."""
-    path = str(world.vault.folder)
+    path = str(world.notes_folder.folder)
     assert world.ask("POST", ROOTS, {"path": path}).is_ok
-    world.vault.save("a.md", [("One", "bolanok is below one")])
+    world.notes_folder.save("a.md", [("One", "bolanok is below one")])
     world.step(2.0)
     world.disk.set(Fault(2, FOR_GOOD, only=("sync",)))
     assert world.ask("DELETE", ROOTS, path=path).status == 503
@@ -135,10 +135,10 @@ def test_a_folder_whose_removal_was_cut_short_is_let_go_in_the_end(world: World)
 
 def test_a_chunk_that_was_set_free_and_dropped_is_listed_by_no_note(world: World) -> None:
     """The manifest of its deleted note went on naming it."""
-    assert world.ask("POST", ROOTS, {"path": str(world.vault.folder)}).is_ok
-    world.vault.save("a.md", [("One", "bolanok is below one")])
+    assert world.ask("POST", ROOTS, {"path": str(world.notes_folder.folder)}).is_ok
+    world.notes_folder.save("a.md", [("One", "bolanok is below one")])
     world.step(2.0)
-    world.vault.delete("a.md")
+    world.notes_folder.delete("a.md")
     world.step(2.0)
     (chunk,) = [memory.id for memory in world.found().current()]
     assert world.ask("POST", f"/v1/trash/{chunk}/restore").value["managed"] is None

@@ -15,7 +15,7 @@ from mnemo_core.retrieval.context_block import (
     render_cut_block,
     render_m_block,
 )
-from tests.samples import sample_memory
+from tests.support.samples import sample_memory
 
 TEA = ContextLine("01a1fc3b-68dd-7000-a504-7d99c5749240", "episodic", "2024-01-20", "Had tea with Ines.")
 RULE = ContextLine("01a1fc3b-68dd-7000-a504-7d99c5749241", "semantic", "2024-02-01", "Ines likes green tea.")

@@ -9,7 +9,7 @@ from mnemo_core.ingest.deduplication import Neighbour, find_relations
 from mnemo_core.similarity.thresholds import SOURCE
 from mnemo_core.text.statement_reading import has_same_values, read_statement
 from mnemo_daemon.ingest.neighbour_search import CHANGE_WEIGHTS
-from tests.samples import AT, sample_memory
+from tests.support.samples import AT, sample_memory
 
 DAY_MS = 86_400_000
 JUDGE = ChangeJudge(json.loads(CHANGE_WEIGHTS.read_text(encoding="utf-8")))

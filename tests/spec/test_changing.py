@@ -15,7 +15,7 @@ from mnemo_store.records import (
     TrashEntry,
     Usage,
 )
-from tests.samples import AT, sample_id, sample_memory
+from tests.support.samples import AT, sample_id, sample_memory
 
 NOW = AT + 1000
 ID = sample_id(1)

@@ -7,19 +7,19 @@ import pytest
 
 from mnemo_daemon.retrieval.candidates import candidate_retrieval
 from mnemo_daemon.retrieval.candidates.candidate_set import sorted_unique
-from tests.desk import desk_in
+from tests.support.store_services import services_in
 
 TEXTS = ("The boat is blue.", "Ann painted the boat.", "The shed has a blue door.", "Rain again.")
 
 
 def test_words_are_found_the_same_on_another_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with desk_in(tmp_path) as desk:
+    with services_in(tmp_path) as services:
         for text in TEXTS:
-            desk.add(text)
-        at_once = desk.recalled("blue boat")
+            services.add(text)
+        at_once = services.recalled("blue boat")
         assert sorted(at_once) == sorted(TEXTS[:3])
         monkeypatch.setattr(candidate_retrieval, "PARALLEL_MIN", 0)
-        assert desk.recalled("blue boat") == at_once
+        assert services.recalled("blue boat") == at_once
 
 
 def test_each_number_comes_once_and_they_rise() -> None:

@@ -15,7 +15,7 @@ from mnemo_core.ingest.attributes.attribute_claims import (
     find_update,
     speaker_of,
 )
-from tests.lives import lives
+from tests.support.statement_histories import statement_histories
 
 LIVES = 40
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "intake"
@@ -117,7 +117,7 @@ def test_a_long_text_has_no_keys() -> None:
 @pytest.mark.parametrize("held_out", [False, True])
 def test_claims_about_the_same_attribute_are_found_in_made_lives(held_out: bool) -> None:
     found = 0
-    for life in lives(LIVES, held_out=held_out):
+    for life in statement_histories(LIVES, held_out=held_out):
         for old, new in itertools.combinations(life, 2):
             pairs = itertools.product(
                 extract_claims(new.text, speaker_of(new.speaker)), extract_claims(old.text, speaker_of(old.speaker))

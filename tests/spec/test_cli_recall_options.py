@@ -9,8 +9,8 @@ from mnemo_client.cli import command_table
 from mnemo_client.protocol.retrieval import AskAnswer, AskRequest, ContextAnswer, ContextRequest, RecallRequest
 from mnemo_client.protocol.retrieval import WhyRequest as QuestionAboutOne
 from mnemo_daemon.api.recall_routes import SearchQuery
-from tests.canned import ID, CannedDaemon, CannedPerson, recall_answer, recalled
 from tests.spec.test_cli_scenarios import WHY
+from tests.support.stub_daemon import ID, CommandLineUser, StubDaemon, recall_answer, recalled
 
 # The fields that have no option, with the reason.
 ALWAYS = {
@@ -69,18 +69,20 @@ def sample(command: str, field: msgspec.structs.FieldInfo) -> tuple[list[str], A
 
 
 @pytest.fixture
-def answering(canned: CannedDaemon) -> CannedDaemon:
-    canned.say("POST /v1/recall", recall_answer(recalled()))
-    canned.say("POST /v1/why", WHY)
-    canned.say("POST /v1/context", ContextAnswer("<memory>", 9, [ID]))
-    canned.say("GET /v1/search", {"memories": [], "total": 0})
-    canned.say("POST /v1/ask", AskAnswer(answer="No.", sentences=[], citations=[], abstained=True, method="quotes"))
-    return canned
+def answering(stub_daemon: StubDaemon) -> StubDaemon:
+    stub_daemon.say("POST /v1/recall", recall_answer(recalled()))
+    stub_daemon.say("POST /v1/why", WHY)
+    stub_daemon.say("POST /v1/context", ContextAnswer("<memory>", 9, [ID]))
+    stub_daemon.say("GET /v1/search", {"memories": [], "total": 0})
+    stub_daemon.say(
+        "POST /v1/ask", AskAnswer(answer="No.", sentences=[], citations=[], abstained=True, method="quotes")
+    )
+    return stub_daemon
 
 
 @pytest.mark.parametrize("command", ROUTES)
 def test_every_parameter_of_a_question_has_an_option_that_sends_it(
-    person: CannedPerson, answering: CannedDaemon, command: str
+    person: CommandLineUser, answering: StubDaemon, command: str
 ) -> None:
     subject = [ID] if command == "why" else []
     for field in msgspec.structs.fields(ROUTES[command][1]):
@@ -101,7 +103,7 @@ def test_every_field_without_an_option_has_a_reason_and_exists() -> None:
 
 
 def test_a_number_of_zero_is_sent_and_a_budget_of_zero_is_no_limit(
-    person: CannedPerson, answering: CannedDaemon
+    person: CommandLineUser, answering: StubDaemon
 ) -> None:
     person.give("recall", "x", "--min-importance", "0", "--budget", "0")
     assert answering.asked[0].body == {"query": "x", "min_importance": 0.0, "token_budget": None, **CLOSE_ENOUGH}
@@ -109,7 +111,7 @@ def test_a_number_of_zero_is_sent_and_a_budget_of_zero_is_no_limit(
 
 @pytest.mark.parametrize("name", ["rerank", "expand"])
 def test_what_a_setting_switches_on_can_be_switched_off_and_not_both(
-    person: CannedPerson, answering: CannedDaemon, name: str
+    person: CommandLineUser, answering: StubDaemon, name: str
 ) -> None:
     assert person.give("recall", "x", f"--no-{name}") == 0
     assert answering.asked[0].body == {"query": "x", **CLOSE_ENOUGH, name: False}

@@ -19,7 +19,7 @@ from mnemo_client.protocol.retrieval import (
     WhyAnswer,
 )
 from mnemo_client.protocol.versions import HistoryAnswer, VersionView
-from tests.canned import NOON, CannedDaemon, CannedPerson, note, recall_answer, recalled
+from tests.support.stub_daemon import NOON, CommandLineUser, StubDaemon, note, recall_answer, recalled
 
 pytestmark = pytest.mark.usefixtures("utc")
 
@@ -110,14 +110,14 @@ def test_a_small_score_has_a_digit_more() -> None:
     ]  # fmt: skip
 
 
-def test_recall_with_explain_shows_the_trace_below_the_hits(person: CannedPerson, canned: CannedDaemon) -> None:
-    canned.say("POST /v1/recall", recall_answer(recalled(), trace=trace(candidate(1, answer=1))))
+def test_recall_with_explain_shows_the_trace_below_the_hits(person: CommandLineUser, stub_daemon: StubDaemon) -> None:
+    stub_daemon.say("POST /v1/recall", recall_answer(recalled(), trace=trace(candidate(1, answer=1))))
     assert person.give("recall", "--explain", "spare", "key") == 0
     lines = person.out.splitlines()
     assert lines[0].startswith("1  0.82  c0ffee01")
     assert lines[3] == "rank  score  by    memory    why"
     assert lines[-1].startswith("1 of 12 · ")
-    assert canned.asked[0].body == {
+    assert stub_daemon.asked[0].body == {
         "query": "spare key", "highlight": True, "explain": True, "cut": "gap", "min_score": 0.005
     }  # fmt: skip
 

@@ -25,9 +25,9 @@ from mnemo_core.text.text_cache import TextCache
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue
 from mnemo_daemon.models.embedders.embedder import Embedder
 from mnemo_daemon.models.embedders.embedding import load_embedder
-from tests.lives import DAY_MS, lives
-from tests.pairs import differing, rewordings
-from tests.samples import AT, sample_memory
+from tests.support.samples import AT, sample_memory
+from tests.support.statement_histories import DAY_MS, statement_histories
+from tests.support.text_pairs import differing, rewordings
 
 NEIGHBOURS = 16  # of the earlier statements of a life, those with the highest cosine are judged
 RIGHT_MIN = {False: 0.97, True: 0.77}  # of the changes of the made lives; held out: measured 0.80
@@ -370,7 +370,7 @@ class RelationTally(NamedTuple):
 
 
 def tally(embedder: Embedder, held_out: bool) -> RelationTally:
-    reported = list(lives(held_out=held_out))
+    reported = list(statement_histories(held_out=held_out))
     vectors = vectors_of(embedder, {said.text for life in reported for said in life})
     thresholds = of_model(DEFAULT_EMBEDDING, embedder.form)
     counts = dict.fromkeys(RelationTally._fields, 0)

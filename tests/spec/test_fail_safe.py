@@ -19,8 +19,18 @@ from mnemo_store.errors import DiskFull, StoreCorruption, UnknownOutcome, WriteF
 from mnemo_store.records import DropMemory, text_hash
 from mnemo_store.recovery import database_files, modes
 from mnemo_store.store import Store, TextVectors, WriteResult
-from tests.faulty import BROKEN, FULL, READ_ONLY, Faulty
-from tests.samples import AT, WAIT_SECONDS, contents, opened, remember, sample_id, sample_memory, tables_of, write
+from tests.support.faulty_disk import BROKEN, FULL, READ_ONLY, FaultyDisk
+from tests.support.samples import (
+    AT,
+    WAIT_SECONDS,
+    contents,
+    opened,
+    remember,
+    sample_id,
+    sample_memory,
+    tables_of,
+    write,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -37,9 +47,9 @@ def wait_until(is_so: Callable[[], object]) -> None:
 
 
 @contextlib.contextmanager
-def degraded_store(folder: Path) -> Iterator[tuple[Store, Faulty]]:
+def degraded_store(folder: Path) -> Iterator[tuple[Store, FaultyDisk]]:
     """Three memories written with a database, then one whose commit, and every opening since, has failed."""
-    disk = Faulty()
+    disk = FaultyDisk()
     with opened(folder, disk) as store:
         for number in (1, 2, 3):
             remember(store, number)
@@ -136,7 +146,7 @@ def test_a_write_that_raises_leaves_nothing_without_a_database_either(tmp_path: 
 def test_a_database_that_cannot_be_opened_at_the_start_is_done_without(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         remember(store, 1)
-    disk = Faulty()
+    disk = FaultyDisk()
     disk.opening = BROKEN
     with opened(tmp_path, disk) as store:
         assert "the database cannot be opened" in store.degraded
@@ -150,7 +160,7 @@ def test_a_database_that_cannot_be_opened_at_the_start_is_done_without(tmp_path:
 def test_on_a_disk_that_became_read_only_reads_go_on_and_writes_are_refused(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         remember(store, 1)
-    disk = Faulty()
+    disk = FaultyDisk()
     disk.opening = disk.writing = READ_ONLY
     with opened(tmp_path, disk) as store:
         assert contents(store) == ["memory number 1"]
@@ -175,7 +185,7 @@ def test_with_the_journal_failing_too_writes_are_refused_and_reads_go_on(tmp_pat
 
 
 def test_a_database_that_a_reader_finds_damaged_is_put_in_order(tmp_path: Path) -> None:
-    disk = Faulty()
+    disk = FaultyDisk()
     with opened(tmp_path, disk) as store:
         remember(store, 1)
         disk.reading = lmdb.CorruptedError("mdb_get: MDB_CORRUPTED")
@@ -202,7 +212,7 @@ def test_a_database_that_returns_with_an_unreadable_row_is_rebuilt(tmp_path: Pat
 
 
 def test_a_database_that_fails_while_missed_commits_are_published_ends_no_writer(tmp_path: Path) -> None:
-    disk = Faulty()
+    disk = FaultyDisk()
     with opened(tmp_path, disk) as store:
         remember(store, 1)
         heard: list[int] = []
@@ -217,7 +227,7 @@ def test_a_database_that_fails_while_missed_commits_are_published_ends_no_writer
         assert contents(store) == ["memory number 1", "memory number 2"]
 
 
-class Falls(Faulty):
+class Falls(FaultyDisk):
     """Reopening the database fails with an unexpected error."""
 
     def open_database(self, folder: Path, **options: Any) -> Any:
@@ -227,7 +237,7 @@ class Falls(Faulty):
 
 
 def test_a_disk_that_does_not_tell_its_room_ends_no_writer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    disk, asked = Faulty(), list[Path]()
+    disk, asked = FaultyDisk(), list[Path]()
 
     def refusing(path: Path) -> os.statvfs_result:
         asked.append(path)
@@ -281,7 +291,7 @@ RESERVE = 100_000
 
 
 def test_a_full_disk_takes_the_group_that_filled_it_then_only_what_makes_room(tmp_path: Path) -> None:
-    disk = Faulty()
+    disk = FaultyDisk()
     with opened(tmp_path, disk, reserve_bytes=RESERVE) as store:
         assert (tmp_path / "reserve").stat().st_size == RESERVE
         remember(store, 1)
@@ -304,7 +314,7 @@ def test_a_full_disk_takes_the_group_that_filled_it_then_only_what_makes_room(tm
 
 
 def test_a_database_without_room_to_commit_is_reopened_with_the_reserve_released(tmp_path: Path) -> None:
-    disk = Faulty()
+    disk = FaultyDisk()
     with opened(tmp_path, disk, reserve_bytes=RESERVE) as store:
         remember(store, 1)
         commit, disk.commit = disk.commit, Full(disk)  # type: ignore[method-assign]
@@ -318,7 +328,7 @@ def test_a_database_without_room_to_commit_is_reopened_with_the_reserve_released
 class Full:
     """Commits fail as long as the reserve exists."""
 
-    def __init__(self, disk: Faulty) -> None:
+    def __init__(self, disk: FaultyDisk) -> None:
         self.commit = disk.commit
 
     def __call__(self, transaction: Committable) -> None:
@@ -331,7 +341,7 @@ class Full:
 def test_a_start_on_a_full_disk_reads_and_says_so(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         remember(store, 1)
-    disk = Faulty()
+    disk = FaultyDisk()
     disk.writing = disk.opening = FULL
     with opened(tmp_path, disk, reserve_bytes=RESERVE) as store:
         assert contents(store) == ["memory number 1"]

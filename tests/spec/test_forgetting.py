@@ -30,7 +30,7 @@ from mnemo_store.records import (
     TraceStep,
     skip_hash,
 )
-from tests.samples import AT, sample_id, sample_memory
+from tests.support.samples import AT, sample_id, sample_memory
 
 A, B, C, D, E = (sample_id(number) for number in range(1, 6))
 SALT = "00" * 16

@@ -19,8 +19,8 @@ from mnemo_store.indexes.attributes import MemoryFilter
 from mnemo_store.indexes.lexical import K1, B, LexicalFields
 from mnemo_store.indexes.tokenizer import Tokenizer, chunks
 from mnemo_store.records import DropMemory, DropTrash, Memory
-from tests.desk import Desk, desk_in
-from tests.samples import quick_folder, write
+from tests.support.samples import quick_folder, write
+from tests.support.store_services import StoreServices, services_in
 
 THERE = ("active", "archived", "compressed", "superseded", "discarded")
 WORDS = ("key", "bins", "boat", "engine", "the", "Tuesday", "Ines")
@@ -38,33 +38,33 @@ STEPS = st.lists(
 )
 
 
-def happen(desk: Desk, step: tuple[str, int, str, int], ids: list[str]) -> None:
+def happen(services: StoreServices, step: tuple[str, int, str, int], ids: list[str]) -> None:
     """One thing that somebody does; what cannot be done then is not."""
     what, which, text, passed = step
-    desk.at = max(0, desk.at + passed)
+    services.at = max(0, services.at + passed)
     if what == "add" or not ids:
         # Each has a word of its own, so that equal texts are different memories and none counts as said again.
-        ids.append(desk.add(f"{text} n{desk.store.seq}", tags=(f"t{which % 3}",), importance=which / 10))
+        ids.append(services.add(f"{text} n{services.store.seq}", tags=(f"t{which % 3}",), importance=which / 10))
         return
     chosen = ids[which % len(ids)]
-    state = desk.memory(chosen).state
+    state = services.memory(chosen).state
     match what:
         case "edit" if state != "trashed":
-            desk.edit(chosen, content=f"{text} e{desk.store.seq}")
+            services.edit(chosen, content=f"{text} e{services.store.seq}")
         case "tag" if state != "trashed":
-            desk.edit(chosen, tags=(f"t{which % 3}", "again"))
+            services.edit(chosen, tags=(f"t{which % 3}", "again"))
         case "trash":
-            desk.trash(chosen)
+            services.trash(chosen)
         case "restore" if state == "trashed":
-            desk.restore(chosen)
+            services.restore(chosen)
         case "supersede" if state != "trashed":
-            ids.append(desk.add(f"{text} n{desk.store.seq}", supersedes=(chosen,)))
+            ids.append(services.add(f"{text} n{services.store.seq}", supersedes=(chosen,)))
         case "drop":
-            desk.trash(chosen)
-            write(desk.store, DropMemory(id=chosen), DropTrash(id=chosen))
+            services.trash(chosen)
+            write(services.store, DropMemory(id=chosen), DropTrash(id=chosen))
             ids.remove(chosen)
         case "use":
-            desk.memories.record_use([chosen]).result()
+            services.memories.record_use([chosen]).result()
 
 
 def replayed(folder: Path, at: int, alive: list[str]) -> dict[str, Memory]:
@@ -103,15 +103,15 @@ def with_trash(folder: Path, at: int, alive: list[str]) -> dict[str, Memory]:
 @settings(max_examples=60, deadline=None)
 @given(STEPS)
 def test_the_store_as_of_a_time_is_what_the_journal_up_to_then_makes(steps: list[tuple[str, int, str, int]]) -> None:
-    with quick_folder() as folder, desk_in(folder) as desk:
+    with quick_folder() as folder, services_in(folder) as services:
         ids: list[str] = []
         for step in steps:
-            happen(desk, step, ids)
+            happen(services, step, ids)
         for at in TIMES:
             expected = replayed(folder, at, ids)
-            shown = desk.listed(at, states=THERE, now=0)
+            shown = services.listed(at, states=THERE, now=0)
             assert {memory.id: memory for memory in shown} == expected
-            tagged = desk.listed(at, states=("active",), tags=("t1",), now=0)
+            tagged = services.listed(at, states=("active",), tags=("t1",), now=0)
             wanted = [each for each in expected.values() if "t1" in each.tags and each.state == "active"]
             assert {memory.id: memory for memory in tagged} == {memory.id: memory for memory in wanted}
 
@@ -151,18 +151,18 @@ def bm25(query: str, memories: list[Memory], present: list[Memory]) -> dict[str,
 def test_recall_as_of_a_time_finds_what_comparing_every_memory_of_then_finds(
     steps: list[tuple[str, int, str, int]], query: str
 ) -> None:
-    with quick_folder() as folder, desk_in(folder) as desk:
+    with quick_folder() as folder, services_in(folder) as services:
         ids: list[str] = []
         for step in steps:
-            happen(desk, step, ids)
-        present = desk.listed(states=THERE[:-1], now=0)
+            happen(services, step, ids)
+        present = services.listed(states=THERE[:-1], now=0)
         for at in TIMES:
             everything = with_trash(folder, at, ids)
             then = [memory for memory in everything.values() if is_recalled(memory, everything)]
             scores = bm25(query, then, present)
-            full = float(desk.views.lexical.score_texts(query, [LexicalFields(query)])[0])
+            full = float(services.views.lexical.score_texts(query, [LexicalFields(query)])[0])
             held = words_held(np.array(list(scores.values())), full)
-            recalled = desk.recall(query, at)
+            recalled = services.recall(query, at)
             hits = recalled.hits
             assert {hit.details.memory.id: hit.score for hit in hits} == pytest.approx(
                 dict(zip(scores, held.tolist(), strict=True)), rel=1e-5
@@ -182,8 +182,8 @@ def _tie(memory: Memory) -> tuple[float, int, str]:
 
 
 def test_a_filter_that_nothing_then_passes_gives_nothing() -> None:
-    with quick_folder() as folder, desk_in(folder) as desk:
-        desk.add("key", tags=("t1",))
-        then = desk.past.state_at(500)
-        assert desk.memories.page(MemoryFilter(), 10, "", then=then) == ([], "")
-        assert desk.recalled("key", 500) == []
+    with quick_folder() as folder, services_in(folder) as services:
+        services.add("key", tags=("t1",))
+        then = services.past.state_at(500)
+        assert services.memories.page(MemoryFilter(), 10, "", then=then) == ([], "")
+        assert services.recalled("key", 500) == []

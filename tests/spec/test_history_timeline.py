@@ -7,7 +7,7 @@ import pytest
 from mnemo_core.lifecycle import versions as timeline
 from mnemo_core.lifecycle.versions import RevertEffect, Version
 from mnemo_store.records import Memory
-from tests.samples import sample_memory
+from tests.support.samples import sample_memory
 
 
 def made(seq: int, content: str, **fields: Any) -> Version:

@@ -3,7 +3,7 @@
 import pytest
 
 from mnemo_core.documents.gitignore import DEFAULT_RULES, is_ignored, match_rules, read_rules
-from tests.growth import require_linear
+from tests.support.time_complexity import require_linear
 
 
 @pytest.mark.parametrize(

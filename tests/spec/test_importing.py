@@ -21,7 +21,7 @@ from mnemo_core.transfer.importers import (
     tool_of_line,
 )
 from mnemo_store.records import Memory, PutMemory, PutUsage, TrashEntry, Usage
-from tests.samples import AT, sample_id, sample_memory
+from tests.support.samples import AT, sample_id, sample_memory
 
 EXPORTS = Path(__file__).parents[1] / "fixtures" / "exports"
 GUARD = SecretPolicy("auto", b"key")

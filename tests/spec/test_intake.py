@@ -29,7 +29,7 @@ from mnemo_store.records import (
     Usage,
     content_hash,
 )
-from tests.samples import sample_id, sample_memory
+from tests.support.samples import sample_id, sample_memory
 
 NOW = 5_000
 ID = sample_id(9)

@@ -24,7 +24,7 @@ from mnemo_store.records import (
     TrashEntry,
     Usage,
 )
-from tests.samples import AT, sample_id, sample_memory
+from tests.support.samples import AT, sample_id, sample_memory
 
 NOW = AT + 9000
 LATER, EARLIER = AT + 1, AT - 1

@@ -24,7 +24,7 @@ from mnemo_store.indexes.attributes import KIND, WORDS_MAX, AttributeStore
 from mnemo_store.indexes.lexical import LexicalIndex
 from mnemo_store.records import Change, ChunkRef, DropMemory, DropNote, Memory, NoteFile, PutMemory, PutNote
 from mnemo_store.store import Store
-from tests.samples import quick_folder, remember, sample_id, sample_memory, write
+from tests.support.samples import quick_folder, remember, sample_id, sample_memory, write
 
 EMPTY = LexicalIndex()
 

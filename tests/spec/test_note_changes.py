@@ -21,7 +21,7 @@ from mnemo_store.records import (
     TrashEntry,
     Usage,
 )
-from tests.samples import sample_id, sample_memory
+from tests.support.samples import sample_id, sample_memory
 
 FILE = NoteFile(id=sample_id(900), root=sample_id(901), path="a.md")
 LONG = MEMORIES_A_TURN + 20  # chunks: two turns

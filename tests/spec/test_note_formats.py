@@ -11,7 +11,7 @@ from mnemo_core.documents.chunking import split_blocks
 from mnemo_core.documents.file_formats import FileFormatError, page_starts, parse_format
 from mnemo_core.documents.web_page import read_web_page
 from mnemo_core.documents.word_file import UNPACKED_BYTES_MAX, WordFileError, read_word_file
-from tests.growth import repeated, require_linear
+from tests.support.time_complexity import repeated, require_linear
 
 
 def passages(document: NoteDocument) -> list[tuple[str, tuple[str, ...], int, int]]:

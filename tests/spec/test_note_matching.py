@@ -14,7 +14,7 @@ from mnemo_core.documents.note_diff import (
 )
 from mnemo_core.similarity.overlap import jaccard, words
 from mnemo_store.records import skip_hash
-from tests.growth import growth
+from tests.support.time_complexity import cost_growth
 
 
 def chunk(text: str, *headings: str) -> ChunkText:
@@ -62,7 +62,9 @@ def test_thousands_of_changed_chunks_below_one_heading_are_matched_quickly() -> 
     old = [chunk(f"line {number} alpha beta gamma delta") for number in range(4000)]
     new = [chunk(f"line {number} alpha beta gamma epsilon") for number in range(4000)]
     assert match_chunks(old, new) == list(range(4000))
-    found = growth("chunks", lambda count: match_chunks(old[:count], new[:count]), (1000, 2000, 4000), units_max=800)
+    found = cost_growth(
+        "chunks", lambda count: match_chunks(old[:count], new[:count]), (1000, 2000, 4000), units_max=800
+    )
     assert found is None, str(found)
 
 

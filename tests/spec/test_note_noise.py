@@ -22,8 +22,8 @@ from mnemo_core.documents.noise import STRETCH_BYTES_KEPT, is_noise, without_noi
 from mnemo_core.ingest.note_sync import NoteContent, plan_note
 from mnemo_daemon.notes.folder_scan import NOISE, PART_NOISE, FileContent, FileStat, parse_note, why_skipped
 from mnemo_store.records import NoteRoot
-from tests.growth import require_linear
-from tests.vaults import watched_vault
+from tests.support.notes_folders import watched_notes_folder
+from tests.support.time_complexity import require_linear
 
 ROOT = NoteRoot(id="r", path="/vault", added_at=0, namespace="default")
 BYTES = 1 << 18
@@ -45,14 +45,14 @@ def hostile(piece: str, size: int, said: str = "") -> str:
 
 
 def scan(folder: Path, size: int) -> dict[str, object]:
-    with watched_vault(folder) as vault:
+    with watched_notes_folder(folder) as notes_folder:
         for number, piece in enumerate(PIECES):
-            vault.write(f"{number}.{'html' if piece.isascii() else 'md'}", hostile(piece, size))
+            notes_folder.write(f"{number}.{'html' if piece.isascii() else 'md'}", hostile(piece, size))
         began = time.process_time()
-        vault.watch()
+        notes_folder.watch()
         taken = time.process_time() - began
-        passages = {path: len(file.chunks) for path, file in vault.files().items()}
-        skipped = {Path(each.path).name: each.reason for each in vault.notes.status().skipped}
+        passages = {path: len(file.chunks) for path, file in notes_folder.files().items()}
+        skipped = {Path(each.path).name: each.reason for each in notes_folder.notes.status().skipped}
     status = Path("/proc/self/status").read_text(
         encoding="ascii"
     )  # ru_maxrss is that of the parent, where it was larger

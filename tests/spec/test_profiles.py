@@ -26,12 +26,12 @@ from mnemo_core.llm.writing.merge import MergedText
 from mnemo_core.retrieval.recall_defaults import ContextDefaults, RecallDefaults
 from mnemo_daemon.settings import RecallSettings, Settings
 from mnemo_store.records import Kind, Memory, Usage
-from tests.compression_desk import HOUR, CompressionDesk, compression_desk_in
-from tests.cycle_desk import CycleDesk, cycle_desk_in
-from tests.desk import put
-from tests.node_desk import node_desk_in
-from tests.samples import AT, sample_id, sample_memory
-from tests.talks import Talk, talk_in
+from tests.support.compression_services import HOUR, CompressionServices, compression_services_in
+from tests.support.consolidation_services import ConsolidationServices, consolidation_services_in
+from tests.support.conversation_services import ConversationServices, conversation_services_in
+from tests.support.samples import AT, sample_id, sample_memory
+from tests.support.store_services import put
+from tests.support.topic_node_services import topic_node_services_in
 
 DAY = 24 * HOUR
 
@@ -264,10 +264,10 @@ def test_a_deliberate_statement_is_never_discarded_and_starts_at_one_half() -> N
 # In a store: the value of the source is in force where its profile is, and another one in `own`
 
 
-def pushed_out(talk: Talk, importance: float) -> str:
+def pushed_out(talk: ConversationServices, importance: float) -> str:
     """The place of a turn of that importance, in the judgement of a person, that twenty others push out of the ring."""
     first, *_ = talk.say(20)
-    talk.desk.edit(first, importance=importance, importance_source="user")
+    talk.services.edit(first, importance=importance, importance_source="user")
     talk.say()
     talk.push_out()
     return talk.place(first)
@@ -280,15 +280,15 @@ def pushed_out(talk: Talk, importance: float) -> str:
 def test_T1_under_one_half_what_the_ring_pushes_out_is_discarded(
     tmp_path: Path, name: str, importance: float, place: str
 ) -> None:
-    with talk_in(tmp_path, POLICIES[name]) as talk:
+    with conversation_services_in(tmp_path, POLICIES[name]) as talk:
         assert pushed_out(talk, importance) == place
 
 
 def test_T1_a_turn_that_was_discarded_stays_where_it_is_once_it_is_restored(tmp_path: Path) -> None:
-    with talk_in(tmp_path, POLICIES["T"]) as talk:
+    with conversation_services_in(tmp_path, POLICIES["T"]) as talk:
         pushed_out(talk, 0.1)
-        assert "Turn 0 of the talk." not in talk.desk.recalled("Turn 0 of the talk")
-        talk.desk.restore(talk.said[0])
+        assert "Turn 0 of the talk." not in talk.services.recalled("Turn 0 of the talk")
+        talk.services.restore(talk.said[0])
         talk.say()
         talk.push_out()
         assert talk.place(talk.said[0]) == "recent"
@@ -298,7 +298,7 @@ def test_T1_a_turn_that_was_discarded_stays_where_it_is_once_it_is_restored(tmp_
     ("T", {"ring": 20, "recent": 39, "discarded": 2}), ("own", {"ring": 20, "recent": 39, "registry": 2}),
 ])  # fmt: skip
 def test_T15_the_recent_turns_beyond_forty_are_evicted(tmp_path: Path, name: str, places: dict[str, int]) -> None:
-    with talk_in(tmp_path, POLICIES[name]) as talk:
+    with conversation_services_in(tmp_path, POLICIES[name]) as talk:
         talk.say(61)
         talk.push_out()
         assert talk.places() == places
@@ -306,13 +306,13 @@ def test_T15_the_recent_turns_beyond_forty_are_evicted(tmp_path: Path, name: str
 
 def test_T6_nothing_is_filed_before_it_is_cold_after_eleven_days_and_six_hours(tmp_path: Path) -> None:
     """exp(-d / 7) is under 0.2 from d = 7 ln 5 = 11.27 days on."""
-    with talk_in(tmp_path, POLICIES["T"]) as talk:
+    with conversation_services_in(tmp_path, POLICIES["T"]) as talk:
         talk.say(30)
         talk.push_out()
-        talk.desk.at += int(11.2 * DAY)
+        talk.services.at += int(11.2 * DAY)
         talk.sweep()
         assert talk.places() == {"ring": 20, "recent": 10}
-        talk.desk.at += int(0.1 * DAY)
+        talk.services.at += int(0.1 * DAY)
         talk.sweep()
         assert talk.places() == {"ring": 20, "registry": 10}
         talk.policy = OWN_POLICY  # in which the session is over
@@ -323,89 +323,89 @@ def test_T6_nothing_is_filed_before_it_is_cold_after_eleven_days_and_six_hours(t
 @pytest.mark.parametrize(("name", "nodes"), [("T", [[1], [2]]), ("own", [[1, 2]])])
 def test_T8_a_pair_joins_a_node_at_seven_tenths(tmp_path: Path, name: str, nodes: list[list[int]]) -> None:
     """cos 46° = 0.695; calibrated for the model, 0.70 is 0.684."""
-    with node_desk_in(tmp_path, policy=lambda _: POLICIES[name]) as desk:
-        desk.add(1, 0)
-        desk.add(2, 46)
-        desk.run()
-        assert desk.groups() == nodes
+    with topic_node_services_in(tmp_path, policy=lambda _: POLICIES[name]) as services:
+        services.add(1, 0)
+        services.add(2, 46)
+        services.run()
+        assert services.groups() == nodes
 
 
-def weak(desk: CycleDesk, number: int, strength: float, **fields: Any) -> Memory:
+def weak(services: ConsolidationServices, number: int, strength: float, **fields: Any) -> Memory:
     memory = sample_memory(number, f"In the afternoon of day {number} we repaired the fence.", **fields)
-    return desk.put(memory, Usage(id=memory.id, strength=strength))
+    return services.put(memory, Usage(id=memory.id, strength=strength))
 
 
 def test_G14_what_decays_below_one_hundredth_is_evicted_whoever_said_it(tmp_path: Path) -> None:
     """One epoch: 0.0101 · 0.988 = 0.00998, 0.0102 · 0.988 = 0.01008."""
-    with cycle_desk_in(tmp_path) as desk:
-        desk.desk.at, desk.policies = AT, {"by-G": "G", "by-L": "L"}
+    with consolidation_services_in(tmp_path) as services:
+        services.services.at, services.policies = AT, {"by-G": "G", "by-L": "L"}
         for number, namespace in enumerate(("by-G", "default", "by-L"), start=1):
-            weak(desk, number, 0.0101, kind="semantic", namespace=namespace, tags=("_triaged",))
-        weak(desk, 4, 0.0102, kind="semantic", namespace="by-G", tags=("_triaged",))
-        cycle = desk.run().cycle
-        left = [desk.desk.memory(sample_id(number)) for number in range(1, 5)]
+            weak(services, number, 0.0101, kind="semantic", namespace=namespace, tags=("_triaged",))
+        weak(services, 4, 0.0102, kind="semantic", namespace="by-G", tags=("_triaged",))
+        cycle = services.run().cycle
+        left = [services.services.memory(sample_id(number)) for number in range(1, 5)]
         assert [(each.state, each.layer) for each in left] == [
             ("trashed", "buffer"), ("active", "working"), ("active", "buffer"), ("active", "buffer"),
         ]  # fmt: skip
         assert cycle.steps[-1].counts == {"delete": 1, "promote": 1}
-        desk.desk.undo(group=cycle.id)
-        assert [desk.desk.memory(each.id).state for each in left] == ["active"] * 4
-        assert "delete" not in desk.run().cycle.steps[-1].counts, "what a person took back is not done again"
+        services.services.undo(group=cycle.id)
+        assert [services.services.memory(each.id).state for each in left] == ["active"] * 4
+        assert "delete" not in services.run().cycle.steps[-1].counts, "what a person took back is not done again"
 
 
 @pytest.mark.parametrize(("name", "left"), [("G", ("trashed", "buffer")), ("own", ("active", "working"))])
 def test_G14_over_two_hundred_the_weakest_are_evicted(tmp_path: Path, name: Any, left: tuple[str, str]) -> None:
-    with cycle_desk_in(tmp_path) as desk:
-        desk.desk.at, desk.policies = AT, {"default": name}
-        put(desk.desk, *(sample_memory(number, f"{number} crates", kind="semantic", tags=("_triaged",))
+    with consolidation_services_in(tmp_path) as services:
+        services.services.at, services.policies = AT, {"default": name}
+        put(services.services, *(sample_memory(number, f"{number} crates", kind="semantic", tags=("_triaged",))
                          for number in range(2, 202)))  # fmt: skip
-        weak(desk, 1, 0.1, kind="semantic", tags=("_triaged",))
-        assert desk.run().cycle.steps[3].counts == ({"delete": 1} if name == "G" else {"promote": 1})
-        memory = desk.desk.memory(sample_id(1))
+        weak(services, 1, 0.1, kind="semantic", tags=("_triaged",))
+        assert services.run().cycle.steps[3].counts == ({"delete": 1} if name == "G" else {"promote": 1})
+        memory = services.services.memory(sample_id(1))
         assert (memory.state, memory.layer) == left
 
 
 @pytest.mark.parametrize(("name", "layer"), [("G", "core"), ("own", "working"), ("T", "working")])
 def test_G15_what_an_agent_wrote_is_a_candidate_from_a_score_of_three(tmp_path: Path, name: Any, layer: str) -> None:
-    with cycle_desk_in(tmp_path) as desk:
-        desk.desk.at, desk.policies = AT, {"default": name}
+    with consolidation_services_in(tmp_path) as services:
+        services.services.at, services.policies = AT, {"default": name}
         for number, accesses in enumerate((3, 2), start=1):
             text = f"{('Customer', 'Payroll')[number - 1]} data must never leave the EU."
             memory = sample_memory(number, text, layer="working", kind="procedural", trust="agent")
-            desk.put(memory, Usage(id=memory.id, strength=0.6, access_count=accesses))
-        desk.run()
-        assert [desk.desk.memory(sample_id(number)).layer for number in (1, 2)] == [layer, "working"]
+            services.put(memory, Usage(id=memory.id, strength=0.6, access_count=accesses))
+        services.run()
+        assert [services.services.memory(sample_id(number)).layer for number in (1, 2)] == [layer, "working"]
 
 
 @pytest.mark.parametrize(("name", "layer"), [("G", "working"), ("own", "core"), ("T", "working")])
 def test_G15_what_was_not_used_is_no_candidate(tmp_path: Path, name: Any, layer: str) -> None:
-    with cycle_desk_in(tmp_path) as desk:
-        desk.desk.at, desk.policies = AT, {"default": name}
+    with consolidation_services_in(tmp_path) as services:
+        services.services.at, services.policies = AT, {"default": name}
         memory = sample_memory(1, "My blood type is 0 negative.", layer="working")
-        desk.put(memory, Usage(id=memory.id, strength=1.0))
-        desk.run()
-        assert desk.desk.memory(memory.id).layer == layer
+        services.put(memory, Usage(id=memory.id, strength=1.0))
+        services.run()
+        assert services.services.memory(memory.id).layer == layer
 
 
 @pytest.mark.parametrize(("name", "states"), [("G", ["active", "superseded"]), ("own", ["active", "active"])])
 def test_G23_near_ones_of_the_buffer_become_one_by_their_cosine_alone(
     tmp_path: Path, name: Any, states: list[str]
 ) -> None:
-    with cycle_desk_in(tmp_path, has_vectors=True) as desk:
-        desk.desk.at, desk.policies = AT, {"default": name}
+    with consolidation_services_in(tmp_path, has_vectors=True) as services:
+        services.services.at, services.policies = AT, {"default": name}
         for number, price in enumerate((40, 45), start=1):
-            desk.put(sample_memory(number, f"The new blue kettle from the shop in the town costs {price} euros."))
-        put(desk.desk)
-        desk.run()
-        assert [desk.desk.memory(sample_id(number)).state for number in (1, 2)] == states
+            services.put(sample_memory(number, f"The new blue kettle from the shop in the town costs {price} euros."))
+        put(services.services)
+        services.run()
+        assert [services.services.memory(sample_id(number)).state for number in (1, 2)] == states
 
 
-def summarised(desk: CompressionDesk, sessions: int) -> int:
+def summarised(services: CompressionServices, sessions: int) -> int:
     """The number of sessions that the job compresses of that many."""
     for session in range(sessions):
-        desk.talk(f"s{session}", f"We talked about boat {session}.")
-    desk.run_job()
-    return len(desk.tasks.asked)
+        services.talk(f"s{session}", f"We talked about boat {session}.")
+    services.run_job()
+    return len(services.tasks.asked)
 
 
 @pytest.mark.parametrize(
@@ -414,20 +414,20 @@ def summarised(desk: CompressionDesk, sessions: int) -> int:
 def test_L25_of_more_than_ten_sessions_the_oldest_half_of_ten_is_summarised(
     tmp_path: Path, name: Any, sessions: int, compressed: int
 ) -> None:
-    with compression_desk_in(tmp_path) as desk:
-        desk.policies["default"] = name
-        assert summarised(desk, sessions) == compressed
+    with compression_services_in(tmp_path) as services:
+        services.policies["default"] = name
+        assert summarised(services, sessions) == compressed
 
 
 def test_M13_items_older_than_two_days_are_lifted_without_a_request(tmp_path: Path) -> None:
-    with compression_desk_in(tmp_path) as desk:
-        desk.policies["by-M"] = "M"
+    with compression_services_in(tmp_path) as services:
+        services.policies["by-M"] = "M"
         for namespace in ("by-M", "default"):
-            desk.put("I prefer tea.", category="preference", namespace=namespace)
-            desk.put("I prefer rye.", category="preference", namespace=namespace,
-                     created_at=desk.desk.at - 48 * HOUR)  # fmt: skip
-        desk.run_job()
-        states = desk.states(*(sample_id(number) for number in range(1, 5)))
+            services.put("I prefer tea.", category="preference", namespace=namespace)
+            services.put("I prefer rye.", category="preference", namespace=namespace,
+                     created_at=services.services.at - 48 * HOUR)  # fmt: skip
+        services.run_job()
+        states = services.states(*(sample_id(number) for number in range(1, 5)))
         assert states == ["compressed", "active", "active", "active"]
 
 
@@ -438,14 +438,14 @@ def consolidated(folder: Path, name: Any, *texts: str, merge: bool) -> list[tupl
         relation: Relation = "keep_both" if merge else "update"
         return {"reconcile": ReconcileAnswer(relation), "merge": MergedText(" ".join(texts))}.get(task.site)
 
-    with cycle_desk_in(folder, answers, has_vectors=True) as desk:
-        desk.desk.at, desk.policies = AT + DAY, {"default": name}
+    with consolidation_services_in(folder, answers, has_vectors=True) as services:
+        services.services.at, services.policies = AT + DAY, {"default": name}
         for number, text in enumerate(texts, start=1):
             at = AT + number * HOUR
-            desk.put(sample_memory(number, text, layer="working", created_at=at, modified_at=at, event_at=at))
-        put(desk.desk)
-        desk.run(merge=merge)
-        found = [desk.desk.memory(sample_id(number)) for number in (1, 2)]
+            services.put(sample_memory(number, text, layer="working", created_at=at, modified_at=at, event_at=at))
+        put(services.services)
+        services.run(merge=merge)
+        found = [services.services.memory(sample_id(number)) for number in (1, 2)]
         return [(each.state, each.content) for each in found]
 
 

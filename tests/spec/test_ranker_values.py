@@ -13,7 +13,7 @@ import pytest
 from mnemo_core.retrieval.ranking import decay_ranker, lexical_ranker, rankers
 from mnemo_core.retrieval.ranking.rankers import RankingRequest
 from mnemo_core.similarity.thresholds import DEFAULT_MODEL, SOURCE, of_model
-from tests.columns import DAY, HOUR, NAN, NOW, candidates
+from tests.support.ranking_candidates import DAY, HOUR, NAN, NOW, candidates
 
 WEEK = 7 * DAY
 AUTO, WORDS = RankingRequest("auto"), RankingRequest("words", words_full=3.0)

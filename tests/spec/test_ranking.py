@@ -12,7 +12,7 @@ import pytest
 from mnemo_client.protocol import choices
 from mnemo_core.retrieval.ranking import rankers
 from mnemo_core.retrieval.ranking.rankers import RANKERS, Mode, Ranker, RankingRequest
-from tests.columns import candidates
+from tests.support.ranking_candidates import candidates
 
 
 def test_requests_commands_and_pages_offer_every_ranker_of_the_table_and_no_other() -> None:

@@ -8,7 +8,7 @@ from mnemo_core.retrieval.explanations import ReasonInputs, strongest_reasons
 from mnemo_core.retrieval.ranking import rankers, ranking_features
 from mnemo_core.retrieval.ranking.rankers import Candidates, Mode, Ranker, RankingRequest
 from mnemo_core.text.query_features import analyze_query
-from tests.columns import DAY, HOUR, NAN, NOW, candidates
+from tests.support.ranking_candidates import DAY, HOUR, NAN, NOW, candidates
 
 
 def some() -> Candidates:

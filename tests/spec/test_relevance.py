@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mnemo_core.ingest.signals.noise_filter import reject_reason
-from tests.growth import require_linear
+from tests.support.time_complexity import require_linear
 
 ROWS = [
     json.loads(line)

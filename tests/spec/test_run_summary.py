@@ -12,7 +12,7 @@ from mnemo_daemon.errors import Refusal
 from mnemo_daemon.memories.run_steps import RunService
 from mnemo_daemon.models.language.task_runner import TaskResult, TaskRunner
 from mnemo_store.records import TraceStep
-from tests.desk import PERSON, Desk, desk_in
+from tests.support.store_services import PERSON, StoreServices, services_in
 
 
 class RunnerWithEvent:
@@ -26,8 +26,8 @@ class RunnerWithEvent:
         return TaskResult(SUMMARIZE.fallback(inputs), "fallback", "as scripted")
 
 
-def service(desk: Desk, happens: Callable[[], object] = lambda: None) -> RunService:
-    return RunService(desk.store, desk.views, desk.memories, cast(TaskRunner, RunnerWithEvent(happens)))
+def service(services: StoreServices, happens: Callable[[], object] = lambda: None) -> RunService:
+    return RunService(services.store, services.views, services.memories, cast(TaskRunner, RunnerWithEvent(happens)))
 
 
 def summarize(runs: RunService) -> str:
@@ -37,14 +37,16 @@ def summarize(runs: RunService) -> str:
 def test_a_step_that_is_changed_while_its_run_is_summarized_is_a_conflict_and_nothing_is_written(
     tmp_path: Path,
 ) -> None:
-    with desk_in(tmp_path) as desk:
-        step = desk.add("Read a.py.", run_id="r", kind="procedural", trace=TraceStep(step_number=1, action="Read a.py"))
+    with services_in(tmp_path) as services:
+        step = services.add(
+            "Read a.py.", run_id="r", kind="procedural", trace=TraceStep(step_number=1, action="Read a.py")
+        )
         with pytest.raises(Refusal) as refused:
-            summarize(service(desk, lambda: desk.edit(step, content="Read b.py.")))
+            summarize(service(services, lambda: services.edit(step, content="Read b.py.")))
         assert (refused.value.status, refused.value.code) == (409, "conflict")
-        assert [memory.id for memory in desk.listed()] == [step]
+        assert [memory.id for memory in services.listed()] == [step]
         # A version with the same text, as a score that is written later, is none.
-        assert summarize(service(desk, lambda: desk.edit(step, importance=0.7))) == "stored"
-        desk.at += 1000
-        desk.edit(step, importance=0.9)
-        assert summarize(service(desk, lambda: pytest.fail("it was made again"))) == "duplicate"
+        assert summarize(service(services, lambda: services.edit(step, importance=0.7))) == "stored"
+        services.at += 1000
+        services.edit(step, importance=0.9)
+        assert summarize(service(services, lambda: pytest.fail("it was made again"))) == "duplicate"

@@ -21,7 +21,7 @@ from mnemo_core.retrieval.result_selection import (
 )
 from mnemo_core.similarity.thresholds import of_model
 from mnemo_store.records import Memory, Trust
-from tests.samples import AT, sample_memory
+from tests.support.samples import AT, sample_memory
 
 THRESHOLDS = of_model("all-MiniLM-L6-v2")  # merge: 0.807
 HOUR = 3_600_000

@@ -9,7 +9,7 @@ import pytest
 from mnemo_daemon import thread_supervision
 from mnemo_daemon.thread_supervision import ThreadSupervisor, complete_future
 from mnemo_store.errors import WriteFailure
-from tests.grounds import wait_until
+from tests.support.erasure_services import wait_until
 
 
 class SurpriseError(Exception):

@@ -7,7 +7,7 @@ import pytest
 
 from mnemo_store.disk import Disk
 from mnemo_store.indexes.vectors import VectorIndex
-from tests.made_vectors import SPACE, WIDE, assert_same, filled, made, never
+from tests.support.synthetic_vectors import SPACE, WIDE, assert_same, filled, made, never
 
 NORTH = np.array([1, 0, 0, 0], np.float32)
 MIXED = np.array([0.5, -0.5, 0.5, -0.5], np.float32)
