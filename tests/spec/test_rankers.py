@@ -1,6 +1,6 @@
 """Rules that all rankers share: the table, the order, the replacement of missing vectors. SPEC 7.3
 
-The values of each are worked by hand in test_ranker_values.py.
+The values of each are worked by hand in test_rankers_values.py.
 """
 
 from pathlib import Path

@@ -1,6 +1,6 @@
 """Broken and hostile notes: what they cost, and that nothing a person said in them is lost. SPEC 6
 
-    python -m tests.spec.test_note_noise BYTES
+    python -m tests.spec.test_noise BYTES
 
 scans a folder of them, each so long, with the real service and store, and prints as JSON the processor time and the
 peak of memory that this took, and what became of the files.
@@ -81,7 +81,7 @@ def test_a_hostile_note_costs_no_more_than_its_length_and_its_noise_is_no_passag
 
 
 def test_a_scan_of_a_folder_of_hostile_notes_is_small_and_names_each_of_them() -> None:
-    command = [sys.executable, "-m", "tests.spec.test_note_noise", str(1_000_000 // 3)]
+    command = [sys.executable, "-m", "tests.spec.test_noise", str(1_000_000 // 3)]
     found = json.loads(subprocess.run(command, capture_output=True, check=True, text=True).stdout)
     assert len(found["passages"]) == len(PIECES) == 56
     assert set(found["passages"].values()) == {0}
