@@ -18,7 +18,7 @@ from mnemo_daemon.models.catalogue import ModelCatalogue
 from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_daemon.retrieval.candidates import candidate_retrieval
 from mnemo_store.indexes.lexical import LexicalFields
-from tests.integration.test_memories_api import fresh
+from tests.integration.test_memory_routes import fresh
 from tests.support.erasure_services import wait_until
 from tests.support.running_daemon import RunningDaemon
 from tests.support.store_services import StoreServices, services_in

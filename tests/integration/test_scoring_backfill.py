@@ -17,7 +17,7 @@ from mnemo_daemon.memories.memory_service import Caller
 from mnemo_daemon.notes.notes_service import NotesService
 from mnemo_store.records import Edge, PutMeta, Usage
 from mnemo_store.tables import EDGES, USAGE
-from tests.integration.test_intake_vectors import PERSON, IngestSetup, models
+from tests.integration.test_ingest_pipeline_vectors import PERSON, IngestSetup, models
 from tests.support.erasure_services import wait_until
 from tests.support.notes_folders import QUICK, WAIT_SECONDS, NotesFolder
 
