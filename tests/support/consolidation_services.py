@@ -9,16 +9,14 @@ from mnemo_core.ingest.policies import POLICIES, Policy, PolicyName
 from mnemo_core.llm.tasks import AnyTask, TaskInputs
 from mnemo_daemon.knowledge.topic_trees import TopicTrees
 from mnemo_daemon.lifecycle.consolidation.consolidation import Consolidation, CycleResult
-from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING
 from mnemo_daemon.models.language.task_runner import TaskResult
 from mnemo_daemon.priority import QueryPriority
 from mnemo_daemon.settings import LifecycleSettings
 from mnemo_store.disk import Disk
 from mnemo_store.records import Cycle, Memory, Usage
 from mnemo_store.tables import CYCLES
-from tests.simulation.embedders import Mood, SimulatedCatalogue, SimulatedModels
 from tests.support.samples import write
-from tests.support.store_services import StoreServices, services_in
+from tests.support.store_services import StoreServices, simulated_services_in
 
 Answers = Callable[[AnyTask, TaskInputs], Any]  # None: the fallback answers
 
@@ -105,15 +103,7 @@ def consolidation_services_in(
     disk: Disk | None = None,
 ) -> Iterator[ConsolidationServices]:
     """`has_vectors`: with the simulated embedding model, whose vectors follow from the words of a text."""
-    catalogue = SimulatedCatalogue()
-    if has_vectors:
-        catalogue.there.add(DEFAULT_EMBEDDING)
-    models = SimulatedModels(catalogue, Mood())
-    with services_in(folder, models, disk) as services:
-        if has_vectors:
-            services.embedding.refresh()
-            services.indexing.start()
+    with simulated_services_in(folder, has_model=has_vectors, disk=disk) as services:
         made = ConsolidationServices(services, answers, settings)
         yield made
         made.close()
-    models.close()

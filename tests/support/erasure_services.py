@@ -5,18 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from mnemo_client.protocol.erasure import EraseAnswer
-from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
-from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.lifecycle.erasure import Erasure
-from mnemo_daemon.memories.as_of import HistoryReader
-from mnemo_daemon.memories.history import History
-from mnemo_daemon.memories.memory_service import MemoryService
-from mnemo_daemon.memories.revert import RevertService
-from mnemo_daemon.models.catalogue import ModelCatalogue
 from mnemo_daemon.models.embedders.embedding import EmbeddingService
-from mnemo_daemon.retrieval.recall import Recall
 from mnemo_store.disk import Disk
-from mnemo_store.store import Store
 from tests.support.store_services import StoreServices
 
 CANARY = "zanzibarine"  # no word of this program's
@@ -46,20 +37,10 @@ class ErasureServices(StoreServices):
     views are there anew, before the files are."""
 
     def __init__(self, folder: Path, embedding: EmbeddingService | None = None, disk: Disk | None = None) -> None:
-        self.folder = folder
-        self.at = 1000
-        self.meanwhile: Callable[[], object] = lambda: None
         disk = disk or Disk()
-        self.store = Store.open(folder, disk=disk, now=lambda: self.at)
-        self.views = Views(self.store, disk)
-        self.views.open()
-        self.embedding = embedding or EmbeddingService(ModelCatalogue(folder / "models"), threads=1)
-        self.indexing = VectorIndexer(self.store, self.views, self.embedding, disk)
-        self.memories = MemoryService(self.store, self.views)
-        self.recalling = Recall(self.store, self.views, self.indexing, self.embedding)
-        self.history = History(self.store, self.memories)
-        self.undoing = RevertService(self.store)
-        self.past = HistoryReader(self.store)
+        super().__init__(folder, embedding, disk, disk)
+        self.folder = folder
+        self.meanwhile: Callable[[], object] = lambda: None
         self.forgetting = Erasure(self.store, disk, self.embedding.spaces, self.empty_views)
 
     def empty_views(self) -> None:

@@ -1,7 +1,7 @@
 """A store with its services in one object, without a socket, at times that the test sets, with or without a model."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -32,13 +32,16 @@ SHOWN = ("active", "archived")
 class StoreServices:
     """`at` is the time of the next operation, in ms."""
 
-    def __init__(self, folder: Path, embedding: EmbeddingService | None = None, disk: Disk | None = None) -> None:
+    def __init__(
+        self, folder: Path, embedding: EmbeddingService | None = None, disk: Disk | None = None,
+        index_disk: Disk | None = None,
+    ) -> None:  # fmt: skip
         self.at = 1000
         self.store = Store.open(folder, disk=disk, now=lambda: self.at)
-        self.views = Views(self.store, Disk())
+        self.views = Views(self.store, index_disk or Disk())
         self.views.open()
         self.embedding = embedding or EmbeddingService(ModelCatalogue(folder / "models"), threads=1)
-        self.indexing = VectorIndexer(self.store, self.views, self.embedding, Disk())
+        self.indexing = VectorIndexer(self.store, self.views, self.embedding, index_disk or Disk())
         self.memories = MemoryService(self.store, self.views)
         self.recalling = Recall(self.store, self.views, self.indexing, self.embedding)
         self.history = History(self.store, self.memories)
@@ -105,13 +108,16 @@ def services_in(
 
 
 @contextmanager
-def simulated_services_in(folder: Path, *, has_model: bool) -> Iterator[StoreServices]:
-    """With vectors that are drawn from the words, or without a model."""
+def simulated_services_in(
+    folder: Path, *, has_model: bool, disk: Disk | None = None,
+    make: Callable[[SimulatedCatalogue], SimulatedModels] = lambda catalogue: SimulatedModels(catalogue, Mood()),
+) -> Iterator[StoreServices]:  # fmt: skip
+    """With vectors that are drawn from the words, or by the models of `make`; or without a model."""
     catalogue = SimulatedCatalogue()
     if has_model:
         catalogue.there.add(DEFAULT_EMBEDDING)
-    models = SimulatedModels(catalogue, Mood())
-    with services_in(folder, models) as services:
+    models = make(catalogue)
+    with services_in(folder, models, disk) as services:
         if has_model:
             services.embedding.refresh()
             services.indexing.start()

@@ -11,14 +11,13 @@ import numpy as np
 
 from mnemo_core.ingest.policies import OWN_POLICY, PolicyOf
 from mnemo_daemon.knowledge.topic_nodes import NodeQuery, TopicNodes
-from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING
 from mnemo_daemon.models.embedders.embedder import Embedder, RunAll
 from mnemo_store.disk import Disk
 from mnemo_store.records import ConversationTurn, Memory, NodeEdge, TopicNode, TurnPair
 from mnemo_store.tables import NODE_EDGES, TOPIC_NODES, TURN_PAIRS
 from tests.simulation.embedders import Floats, Mood, SimulatedCatalogue, SimulatedEmbedder, SimulatedModels
 from tests.support.samples import AT, sample_id, sample_memory, write
-from tests.support.store_services import StoreServices, put, services_in
+from tests.support.store_services import StoreServices, put, simulated_services_in
 
 DEGREES = re.compile(r"-?\d+")
 
@@ -144,15 +143,9 @@ def topic_node_services_in(
     own: Collection[str] = (),
 ) -> Iterator[TopicNodeServices]:  # fmt: skip
     """own: namespaces in which nodes take in pairs that are alone; the others follow T."""
-    catalogue = SimulatedCatalogue()
-    if has_model:
-        catalogue.there.add(DEFAULT_EMBEDDING)
-    models = PlaneModels(catalogue)
-    with services_in(folder, models, disk) as services:
-        if has_model:
-            services.embedding.refresh()
-            services.indexing.start()
+    with simulated_services_in(folder, has_model=has_model, disk=disk, make=PlaneModels) as services:
+        models = services.embedding
+        assert isinstance(models, PlaneModels)
         yield TopicNodeServices(
             services, models, policy or (lambda name: OWN_POLICY._replace(absorbs_pairs=name in own))
         )
-    models.close()
