@@ -1,4 +1,4 @@
-"""Notes folders that vanish, fill up, overlap and cannot be watched. SPEC 6"""
+"""Notes folders that vanish, fill up, overlap, cannot be watched and are still being read. SPEC 6, 7.1"""
 
 import logging
 import time
@@ -19,11 +19,13 @@ from mnemo_daemon.errors import Refusal
 from mnemo_daemon.notes.folder_scan import Folder, parse_note
 from mnemo_daemon.notes.folder_watch import CannotWatch, Watch
 from mnemo_daemon.notes.notes_service import NotesService
+from mnemo_daemon.retrieval.recall import Recall
 from mnemo_daemon.settings import NotesSettings
 from mnemo_store.backend import Snapshot
 from mnemo_store.records import DropRoot, NoteRoot, PutRoot
 from mnemo_store.store import Store, WriteResult
 from tests.support.notes_folders import QUICK, NotesFolder, watched_notes_folder
+from tests.support.store_services import services_in
 
 # The service puts the same filter in place for itself; pytest puts its own in place for each phase of a test.
 pytestmark = pytest.mark.filterwarnings("ignore:Callback with id:RuntimeWarning")
@@ -288,3 +290,14 @@ def test_files_moved_to_another_root_keep_their_memories(notes_folder: NotesFold
         lambda: notes_folder.memory(ids[0]).namespace == "project" and notes_folder.memory(ids[0]).state == "active"
     )
     assert notes_folder.ids("a.md") == ids
+
+
+def test_an_answer_says_that_notes_are_still_being_read(tmp_path: Path) -> None:
+    with services_in(tmp_path) as services:
+        services.add("The spare key is with Ines.")
+        assert "notes" not in services.recall("spare key").degraded
+        services.recalling.close()
+        services.recalling = Recall(
+            services.store, services.views, services.indexing, services.embedding, is_reading_notes=lambda: True
+        )
+        assert services.recall("spare key").degraded == ("vectors", "notes")
