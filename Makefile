@@ -40,7 +40,7 @@ test: environment-dev programs models
 # is fetched before: by the test that is named here.
 test-offline: environment-dev programs models
 	$(PY) -m pytest -q tests/integration/test_models.py -k wheel_itself
-	$(PY) -m tests.loopback_only $(PY) -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
+	$(PY) -m tests.support.loopback_only $(PY) -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 # The quick one, for while you work: a minute at most.
 check: environment-dev

@@ -1,4 +1,4 @@
-"""Fixtures shared by tests of several folders: real models, fetched once, and a daemon with canned answers."""
+"""Fixtures shared by tests of several folders: real models, fetched once, and a daemon with prepared answers."""
 
 import importlib
 import os
@@ -16,11 +16,11 @@ import pytest
 
 from mnemo_client.paths import models_folder
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue, find_known
-from tests.canned import CannedDaemon, CannedPerson
-from tests.grounds import wait_until
-from tests.protocol_page import page_examples
-from tests.samples import quick_folder
-from tests.transcripts import ReplayServer, TranscriptExchange, recorded, write_transcripts
+from tests.support.erasure_services import wait_until
+from tests.support.golden_transcripts import ReplayServer, TranscriptExchange, recorded, write_transcripts
+from tests.support.protocol_examples import page_examples
+from tests.support.samples import quick_folder
+from tests.support.stub_daemon import CommandLineUser, StubDaemon
 
 # After mnemo_daemon, which silences it, and before usearch, whichever test comes first: the other way round its import
 # crashes.
@@ -72,20 +72,20 @@ def tmp_path() -> Iterator[Path]:
 
 
 @pytest.fixture
-def canned(short_folder: Path) -> Iterator[CannedDaemon]:
-    daemon = CannedDaemon(short_folder / "d.sock")
+def stub_daemon(short_folder: Path) -> Iterator[StubDaemon]:
+    daemon = StubDaemon(short_folder / "d.sock")
     yield daemon
     daemon.stop()
 
 
 @pytest.fixture
-def person(canned: CannedDaemon, short_folder: Path) -> CannedPerson:
-    return CannedPerson(canned, short_folder)
+def person(stub_daemon: StubDaemon, short_folder: Path) -> CommandLineUser:
+    return CommandLineUser(stub_daemon, short_folder)
 
 
 @pytest.fixture(scope="session")
 def transcripts() -> list[TranscriptExchange]:
-    """The examples of clients/docs/http.md, as a real daemon answered them; tests/transcripts.py says more."""
+    """The examples of clients/docs/http.md, as a real daemon answered them: tests/support/golden_transcripts.py."""
     return recorded(page_examples())
 
 

@@ -26,7 +26,7 @@ from mnemo_daemon.api.status_report import StatusReport
 from mnemo_daemon.server import openapi
 from mnemo_daemon.server.router import Route
 from mnemo_daemon.services import Services
-from tests.scripts import load_script
+from tests.support.packaging_scripts import load_script
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("store/mnemo_store", "daemon/mnemo_core", "daemon/mnemo_daemon", "clients/mnemo_client")

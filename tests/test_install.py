@@ -13,7 +13,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.scripts import load_script
+from tests.support.packaging_scripts import load_script
 
 ROOT = Path(__file__).resolve().parent.parent
 CORE_BYTES_MAX = 350 * 1000 * 1000

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mnemo_client.cli.command_table import all_commands
-from tests.scripts import PACKAGING, load_script
+from tests.support.packaging_scripts import PACKAGING, load_script
 
 ROOT = PACKAGING.parent
 SHARED = (

@@ -6,7 +6,7 @@ from types import ModuleType
 
 import pytest
 
-from tests.scripts import load_script
+from tests.support.packaging_scripts import load_script
 
 EVERY_PROGRAM = ("nvim", "emacs", "strace", "systemd-socket-activate", "npm")
 APT_GET = """

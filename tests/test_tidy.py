@@ -70,6 +70,11 @@ EMPTY_TESTS = re.compile(
     r"\b(?:pytest\.(?:skip|xfail|importorskip)|mark\.(?:skip|skipif|xfail)|MagicMock|AsyncMock|mock\.patch)\b"
 )
 EMPTY_TESTS_ALLOWED = {"tests/test_tidy.py": "names them, to forbid them"}
+# Files of tests/spec that test no module alone, and why; any other has the name of the module or package that it tests.
+SEVERAL_MODULES_TESTED = {
+    "tests/spec/test_memory_states.py": "the operations of several services, from every state of a memory",
+    "tests/spec/test_pinned_names.py": "the names in all packages that must not change",
+}
 
 
 class Source(NamedTuple):
@@ -248,6 +253,22 @@ def short_test_names(of: Source) -> Iterator[str]:
             yield f"{of.path}:{node.lineno}: {node.name}: say in a sentence what holds"
 
 
+@cache
+def module_names() -> frozenset[str]:
+    """The modules and packages of the source, by their last names."""
+    paths = [Path(each.path) for each in sources() if each.tree and not each.is_test]
+    return frozenset(path.parent.name if path.stem == "__init__" else path.stem for path in paths)
+
+
+def misnamed_spec_files(of: Source) -> Iterator[str]:
+    """Files of tests/spec whose name does not begin with that of the module or package that they test."""
+    if not of.path.startswith("tests/spec/test_") or of.path in SEVERAL_MODULES_TESTED:
+        return
+    words = Path(of.path).stem.split("_")[1:]
+    if module_names().isdisjoint("_".join(words[:count]) for count in range(1, len(words) + 1)):
+        yield f"{of.path}: name it after the module that it tests, or enter it in SEVERAL_MODULES_TESTED"
+
+
 def floating_prose(of: Source) -> Iterator[str]:
     """Trailing blanks and missing last newlines, in what ruff does not format."""
     if of.tree or not of.text:
@@ -382,6 +403,8 @@ RULES: list[tuple[Rule, Source, Source]] = [
     (relative_docstrings, source("x.py", "class A:\n    'whose it is'"), source("x.py", "class A:\n    'Whole sets.'")),
     (unknown_sections, source("x.py", "'As in SPEC 99.1'"), source("x.py", "'As in SPEC 2.1, 3.5 and 7'")),
     (unknown_sections, source("a.md", "SPEC 2.1 and 2.99\n"), source("a.md", "SPEC 2\n")),
+    (misnamed_spec_files, source("tests/spec/test_moods.py", ""), source("tests/spec/test_store_reopened.py", "")),
+    (misnamed_spec_files, source("tests/spec/test_stores.py", ""), source("tests/spec/test_store.py", "")),
     (floating_prose, source("README.md", "a line \n"), source("README.md", "a line\n")),
     (floating_prose, source("Makefile", "a line"), source("Makefile", "")),
 ]
@@ -438,3 +461,4 @@ def test_every_exception_is_still_needed() -> None:
     ):
         for path in allowed:
             assert pattern.search(text[path]), path
+    assert text.keys() >= SEVERAL_MODULES_TESTED.keys()

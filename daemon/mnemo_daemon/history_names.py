@@ -3,6 +3,8 @@
 They are persisted with every change, and shown by `mnemo history` and `mnemo diff`: none may ever be renamed.
 """
 
+from typing import NamedTuple
+
 # Operations
 PURGE = "purge"
 EMPTY_TRASH = "empty trash"
@@ -20,39 +22,38 @@ LAST_CYCLE = "last_cycle"
 COMPRESS = "compress"
 PROFILE = "profile"
 
-# Authors of changes that nobody asked for at that moment
-BY_NOTES = "notes"
-BY_INTAKE = "intake"  # completes a caller's write once its vector is there, in the group of that write
-BY_TRASH = "trash"
-BY_EXPIRY = "expiry"
-BY_REPAIR = "repair"
-BY_DOCTOR = "cli:doctor"
-BY_LLM = "llm"
-BY_TOPICS = "topics"  # takes ids for topics
-BY_TOPIC_NODES = "topic nodes"
-BY_SESSIONS = "sessions"
-BY_LIFECYCLE = "lifecycle"
-BY_RECALL = "recall"
-
-# Authors whose changes an undo of the last change passes over, since nobody asked for them. An erasure that resumes by
-# itself has the name of its operation as its author. [SPEC 3.3]
-LEFT_ALONE = frozenset(
-    {
-        BY_NOTES,
-        BY_TRASH,
-        BY_EXPIRY,
-        BY_REPAIR,
-        BY_DOCTOR,
-        BY_LLM,
-        BY_TOPICS,
-        BY_TOPIC_NODES,
-        BY_SESSIONS,
-        BY_LIFECYCLE,
-        BY_RECALL,
-        PURGE,
-    }
-)
-# Authors whose changes somebody asked for. Undo does not pass over the intake: it takes back the whole group.
-ASKED_FOR = frozenset({BY_INTAKE})
 # Operations that dropped memories for good, which cannot be undone
 FOR_GOOD = frozenset({EMPTY_TRASH, PURGE})
+
+
+class Author(NamedTuple):
+    """The author of a change: its name as persisted, and what its changes count as."""
+
+    name: str
+    is_asked_for: bool = False  # by a person or an agent; an undo of the last change passes over the others [SPEC 3.3]
+    is_activity: bool = False  # of a person, an agent or a notes folder: consolidation has something new to look at
+
+
+BY_NOTES = Author("notes", is_activity=True)
+BY_INTAKE = Author("intake", is_asked_for=True, is_activity=True)  # completes a caller's write, in the group of that
+BY_TRASH = Author("trash")
+BY_EXPIRY = Author("expiry")
+BY_REPAIR = Author("repair")
+BY_DOCTOR = Author("cli:doctor")
+BY_LLM = Author("llm")
+BY_TOPICS = Author("topics")  # takes ids for topics
+BY_TOPIC_NODES = Author("topic nodes")
+BY_SESSIONS = Author("sessions")
+BY_LIFECYCLE = Author("lifecycle")
+BY_RECALL = Author("recall", is_activity=True)
+BY_ERASURE = Author(PURGE)  # one that resumes by itself
+
+AUTHORS = {author.name: author for author in (
+    BY_NOTES, BY_INTAKE, BY_TRASH, BY_EXPIRY, BY_REPAIR, BY_DOCTOR, BY_LLM, BY_TOPICS,
+    BY_TOPIC_NODES, BY_SESSIONS, BY_LIFECYCLE, BY_RECALL, BY_ERASURE,
+)}  # fmt: skip
+
+
+def author_of(by: str) -> Author:
+    """The author of that name; a caller, unless AUTHORS has it."""
+    return AUTHORS.get(by) or Author(by, is_asked_for=True, is_activity=True)

@@ -5,8 +5,8 @@ To add a job:
 1. Write a function that does one bounded slice of its work, durably, and returns whether there is more. A part of its
    own is made in `Services.open`. A walk over a table keeps its place in memory and begins again at each start, as
    `token_backfill` does.
-2. If it writes, add its author to `history_names`, and there to LEFT_ALONE or ASKED_FOR; an operation that drops
-   memories also belongs in FOR_GOOD.
+2. If it writes, add its author to AUTHORS of `history_names`; an operation that drops memories also belongs in
+   FOR_GOOD there.
 3. Add its row here. The row is all that the scheduler, `GET /v1/jobs` and `mnemo jobs` need. `Interval(seconds)` means
    at each start of the daemon, and then so long after the end of the last run.
 """

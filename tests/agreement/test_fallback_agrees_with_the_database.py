@@ -25,7 +25,7 @@ from mnemo_store.recovery.fallback_state import FallbackState, FallbackWriter
 from mnemo_store.recovery.in_memory_tables import InMemoryTables
 from mnemo_store.store import Store, WriteResult
 from mnemo_store.tables import MEMORIES, TABLES, TURN_PAIRS, Table
-from tests.samples import (
+from tests.support.samples import (
     AT,
     WAIT_SECONDS,
     HeldWriter,
@@ -36,7 +36,7 @@ from tests.samples import (
     sample_memory,
     write,
 )
-from tests.table_records import BY_ITSELF, CONTENTS, IDS, writes
+from tests.support.table_records import BY_ITSELF, CONTENTS, IDS, writes
 
 NAMESPACES = ("default", "project")
 AGENTS = ("", "scout")

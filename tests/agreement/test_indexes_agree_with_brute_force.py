@@ -17,8 +17,8 @@ from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING
 from mnemo_store.indexes.attributes import CODED, NAMED
 from mnemo_store.indexes.tokenizer import Tokenizer
 from mnemo_store.records import Memory, embedded_text, text_hash
-from tests.grounds import Ground, wait_until
 from tests.simulation.embedders import Mood, SimulatedCatalogue, SimulatedModels
+from tests.support.erasure_services import ErasureServices, wait_until
 
 WORDS = ["harbour", "windmill", "kettle", "a", "lighthouse"]
 CONTENTS = st.lists(st.sampled_from(WORDS), min_size=1, max_size=4).map(" ".join)
@@ -28,8 +28,8 @@ MEMORIES_MAX = 6
 Memories = Mapping[int, Memory]  # of the store, by row id
 
 
-def columns_hold(ground: Ground, memories: Memories) -> None:
-    columns = ground.views.attributes
+def columns_hold(services: ErasureServices, memories: Memories) -> None:
+    columns = services.views.attributes
     states = columns.column("state")
     assert np.flatnonzero(states != 255).tolist() == sorted(memories)
     for number, memory in memories.items():
@@ -45,42 +45,42 @@ def columns_hold(ground: Ground, memories: Memories) -> None:
             assert columns.values(name, at)[0] == columns.code(name, getattr(memory, name))
 
 
-def words_hold(ground: Ground, memories: Memories) -> None:
+def words_hold(services: ErasureServices, memories: Memories) -> None:
     tokenizer = Tokenizer()
     indexed = {number: memory for number, memory in memories.items() if memory.state in INDEXED_STATES}
-    assert len(ground.views.lexical) == len(indexed)
+    assert len(services.views.lexical) == len(indexed)
     for word in WORDS[:3]:
         (term,) = tokenizer.query_terms(word)
         texts = {number: " ".join((memory.content, *memory.tags)) for number, memory in indexed.items()}
         holding = [number for number, text in texts.items() if term in {each.term for each in tokenizer.tokens(text)}]
-        assert sorted(ground.views.lexical.search(word, 100).numbers.tolist()) == sorted(holding)
+        assert sorted(services.views.lexical.search(word, 100).numbers.tolist()) == sorted(holding)
 
 
-def vectors_hold(ground: Ground, memories: Memories) -> None:
-    serving = ground.indexing.serving()
+def vectors_hold(services: ErasureServices, memories: Memories) -> None:
+    serving = services.indexing.serving()
     assert serving is not None
     indexed = {number: memory for number, memory in memories.items() if memory.state in INDEXED_STATES}
     assert sorted(serving.view.numbers().tolist()) == sorted(indexed)
     for number, memory in indexed.items():
-        (expected,) = ground.embedding.encode_batch(serving.embedder, [embedded_text(memory)])
+        (expected,) = services.embedding.encode_batch(serving.embedder, [embedded_text(memory)])
         found = serving.view.vectors_of(number)
         assert found is not None
         assert np.array_equal(found, expected.astype(np.float16))
 
 
-def tokens_hold(ground: Ground, memories: Memories) -> None:
-    serving = ground.indexing.serving()
+def tokens_hold(services: ErasureServices, memories: Memories) -> None:
+    serving = services.indexing.serving()
     assert serving is not None
     late = serving.embedder.late
     if late is None:
-        assert ground.indexing.tokens.progress() is None
+        assert services.indexing.tokens.progress() is None
         return
     texts = [text_hash(embedded_text(each)) for each in memories.values() if each.state in INDEXED_STATES]
-    with ground.store.snapshot() as snapshot:
+    with services.store.snapshot() as snapshot:
         assert all(rows is not None for rows in snapshot.token_rows(late.space, texts, late.dimensions))
 
 
-ORACLES: dict[str, Callable[[Ground, Memories], None]] = {
+ORACLES: dict[str, Callable[[ErasureServices, Memories], None]] = {
     "columns": columns_hold, "words": words_hold, "vectors": vectors_hold, "tokens": tokens_hold
 }  # fmt: skip
 
@@ -94,19 +94,19 @@ class IndexesAgree(RuleBasedStateMachine):
         super().__init__()
         self.folder = tempfile.TemporaryDirectory(prefix="m")
         self.ids: list[str] = []
-        self.ground = self.opened()
+        self.services = self.opened()
 
-    def opened(self) -> Ground:
+    def opened(self) -> ErasureServices:
         catalogue = SimulatedCatalogue()
         catalogue.there.add(DEFAULT_EMBEDDING)
-        ground = Ground(Path(self.folder.name) / "data", SimulatedModels(catalogue, Mood()))
-        ground.embedding.refresh()
-        ground.indexing.start()
-        return ground
+        services = ErasureServices(Path(self.folder.name) / "data", SimulatedModels(catalogue, Mood()))
+        services.embedding.refresh()
+        services.indexing.start()
+        return services
 
     def teardown(self) -> None:
-        self.ground.close()
-        self.ground.embedding.close()
+        self.services.close()
+        self.services.embedding.close()
         self.folder.cleanup()
 
     def memory(self, data: st.DataObject) -> str:
@@ -115,63 +115,63 @@ class IndexesAgree(RuleBasedStateMachine):
     @precondition(lambda self: len(self.ids) < MEMORIES_MAX)
     @rule(content=CONTENTS, tags=TAGS)
     def add(self, content: str, tags: list[str]) -> None:
-        self.ground.at += 1
-        memory_id = self.ground.add(content, tags=tuple(tags), session_id="s")
+        self.services.at += 1
+        memory_id = self.services.add(content, tags=tuple(tags), session_id="s")
         if memory_id not in self.ids:
             self.ids.append(memory_id)
 
     @precondition(lambda self: self.ids)
     @rule(data=st.data(), content=CONTENTS)
     def edit(self, data: st.DataObject, content: str) -> None:
-        memory = self.ground.memory(self.memory(data))
+        memory = self.services.memory(self.memory(data))
         if memory.state == "active":
-            self.ground.edit(memory.id, content=content)
+            self.services.edit(memory.id, content=content)
 
     @precondition(lambda self: self.ids)
     @rule(data=st.data())
     def trash_or_restore(self, data: st.DataObject) -> None:
-        memory = self.ground.memory(self.memory(data))
+        memory = self.services.memory(self.memory(data))
         if memory.state == "trashed":
-            self.ground.restore(memory.id)
+            self.services.restore(memory.id)
         else:
-            self.ground.trash(memory.id)
+            self.services.trash(memory.id)
 
     @precondition(lambda self: self.ids)
     @rule(data=st.data())
     def erase(self, data: st.DataObject) -> None:
         memory_id = self.memory(data)
-        self.ground.forget(memory_id)
+        self.services.forget(memory_id)
         self.ids.remove(memory_id)
 
     @rule()
     def rebuild(self) -> None:
-        self.ground.views.rebuild()
+        self.services.views.rebuild()
 
     @rule()
     def restart(self) -> None:
-        self.ground.close()
-        self.ground.embedding.close()
-        self.ground = self.opened()
-        assert self.ground.views.rebuilt == []
+        self.services.close()
+        self.services.embedding.close()
+        self.services = self.opened()
+        assert self.services.views.rebuilt == []
 
     @rule()
     def restart_without_files(self) -> None:
-        self.ground.close()
-        self.ground.embedding.close()
+        self.services.close()
+        self.services.embedding.close()
         for path in (Path(self.folder.name) / "data" / "views").iterdir():
             path.unlink()
-        self.ground = self.opened()
+        self.services = self.opened()
 
     @invariant()
     def every_index_holds_what_it_should(self) -> None:
-        ground = self.ground
-        with ground.store.snapshot() as snapshot:
+        services = self.services
+        with services.store.snapshot() as snapshot:
             memories = {snapshot.number(each.id): each for each in snapshot.memories("", 100)}
         assert None not in memories
-        for index in ground.indexing.indexes.values():
-            wait_until(functools.partial(is_current, index, ground.store.seq))
+        for index in services.indexing.indexes.values():
+            wait_until(functools.partial(is_current, index, services.store.seq))
         for oracle in ORACLES.values():
-            oracle(ground, {number: memory for number, memory in memories.items() if number is not None})
+            oracle(services, {number: memory for number, memory in memories.items() if number is not None})
 
 
 def is_current(index: BackgroundIndex, seq: int) -> bool:

@@ -30,7 +30,7 @@ from mnemo_store.records import (
     content_hash,
 )
 from mnemo_store.store import Store
-from tests.samples import AT, quick_folder, sample_id, sample_memory, tables_of, write
+from tests.support.samples import AT, quick_folder, sample_id, sample_memory, tables_of, write
 
 CONTENTS = ("the tea is green", "The  Tea is GREEN", "the tea is black", "ein Hügel", "x" * 8192)
 KEYS = ("", "a", "b")

@@ -21,7 +21,7 @@ from mnemo_client.client import Client
 from mnemo_client.protocol.memories import NewMemory
 from mnemo_client.protocol.retrieval import AskAnswer
 from tests.bench.tables import show
-from tests.running import running
+from tests.support.running_daemon import running
 
 WAIT_SECONDS = 600.0
 BATCH = 100

@@ -26,9 +26,9 @@ from mnemo_client.client import Client
 from mnemo_client.protocol.memories import NewMemory
 from mnemo_client.protocol.primitives import FailureAnswer
 from mnemo_client.protocol.retrieval import AskAnswer
-from tests import recall_sets
 from tests.bench.tables import percentiles, share, show
-from tests.running import running
+from tests.support import recall_sets
+from tests.support.running_daemon import running
 
 VECTORS_SECONDS = 3600.0
 BATCH = 500

@@ -14,8 +14,8 @@ off the topic. Each is a user of its own; a scope is a namespace. What replaces 
 
 `auto` and the cut were fitted on these sets: of them they say too much. With --unseen, sets on which nothing was.
 
-The lives (tests/lives.py) are statements about attributes that change, each stored at a moment of its own. Asked are
-the value of now, and, `as_of` a moment between two, the value of then.
+The lives (tests/support/statement_histories.py) are statements about attributes that change, each stored at a moment of
+its own. Asked are the value of now, and, `as_of` a moment between two, the value of then.
 """
 
 import argparse
@@ -33,12 +33,12 @@ from mnemo_client.client import Client
 from mnemo_client.protocol.choices import Ranker
 from mnemo_client.protocol.memories import NewMemory
 from mnemo_client.protocol.retrieval import RecallAnswer
-from tests import recall_sets
 from tests.bench.tables import rankers_named, share, show
-from tests.lives import LIVES, LifeStatement
-from tests.lives import lives as made_lives
-from tests.recall_sets import BeliefSet
-from tests.running import RunningDaemon, running
+from tests.support import recall_sets
+from tests.support.recall_sets import BeliefSet
+from tests.support.running_daemon import RunningDaemon, running
+from tests.support.statement_histories import LIVES, HistoryStatement
+from tests.support.statement_histories import statement_histories as made_lives
 
 COVERAGES = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
 SEED = 17
@@ -92,8 +92,8 @@ def main() -> None:
         if not options.no_sets:
             found = recall_sets.belief_sets(recall_sets.UNSEEN if options.unseen else recall_sets.FOLDER)
             sets(daemon, client, found, rankers, options.top_k, reported=options.told)
-        for held_out in (False, True) if options.lives else ():
-            lives(client, options.lives, rankers, held_out=held_out)
+        for held_out in (False, True) if options.statement_histories else ():
+            statement_histories(client, options.statement_histories, rankers, held_out=held_out)
 
 
 # Belief sets
@@ -253,7 +253,7 @@ class StoredStatements(NamedTuple):
     """A life in its namespace: its statements, their ids, and a moment behind each."""
 
     namespace: str
-    life: list[LifeStatement]
+    life: list[HistoryStatement]
     ids: list[str]
     behind: list[int]
 
@@ -267,7 +267,7 @@ class Value(NamedTuple):
     as_of: int | None
 
 
-def lives(client: Client, count: int, rankers: Sequence[Ranker], *, held_out: bool) -> None:
+def statement_histories(client: Client, count: int, rankers: Sequence[Ranker], *, held_out: bool) -> None:
     chance = random.Random(SEED)
     first: dict[tuple[Ranker, bool], list[float]] = defaultdict(list)
     before: dict[tuple[Ranker, bool], list[float]] = defaultdict(list)
@@ -289,7 +289,7 @@ def lives(client: Client, count: int, rankers: Sequence[Ranker], *, held_out: bo
          rows)  # fmt: skip
 
 
-def store(client: Client, life: list[LifeStatement], namespace: str) -> StoredStatements:
+def store(client: Client, life: list[HistoryStatement], namespace: str) -> StoredStatements:
     ids, behind = [], []
     for said in life:
         kept = client.remember(NewMemory(

@@ -8,7 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.crashes import kill_several
+from tests.support.kill_rounds import kill_several
 
 
 def main() -> int:

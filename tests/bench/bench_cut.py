@@ -26,7 +26,7 @@ from mnemo_core.retrieval import abstention
 from mnemo_core.retrieval.abstention import FEATURES, NAMES, Basis, CutoffModel
 from mnemo_core.similarity.thresholds import DEFAULT_MODEL
 from tests.bench import fit_cutoff
-from tests.running import running
+from tests.support.running_daemon import running
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "recall"
 RANKERS = ("auto", "cosine", "words")  # of each basis the first that rests on it

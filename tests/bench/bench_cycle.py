@@ -34,7 +34,7 @@ from tests.bench.filled import filled
 from tests.bench.idle import idle, wait_until_quiet
 from tests.bench.tables import percentiles, show
 from tests.bench.texts import questions
-from tests.running import RunningDaemon
+from tests.support.running_daemon import RunningDaemon
 
 PLACES = (50, 95, 99)
 USED = 300  # questions that are asked before, whose answers are touched

@@ -33,11 +33,11 @@ from mnemo_daemon.retrieval.question import Question
 from mnemo_store.indexes.attributes import MemoryFilter
 from tests.bench.quality import QualityProbe, load_benchmark, questions, the_projects_own
 from tests.bench.tables import percentiles, share, show
-from tests.running import running
 from tests.simulation.embedders import Mood, SimulatedCatalogue
 from tests.simulation.ledger import Wrong
 from tests.simulation.replay import ConversationReplay, StoredTurn
 from tests.simulation.world import World, in_simulated_time, place_for_worlds
+from tests.support.running_daemon import running
 
 ASKING = "questions"  # the session in which the questions are asked
 ROUNDS = 4  # of turns to the quiet and to the busy daemon

@@ -34,7 +34,7 @@ from mnemo_client.protocol.choices import Ranker
 from mnemo_core.documents.blocks import TextBlock
 from mnemo_core.documents.markup import parse, suffix_of
 from tests.bench.tables import hits, rankers_named, show_hits
-from tests.running import running
+from tests.support.running_daemon import running
 
 TOP_K = 50
 SEED = 13

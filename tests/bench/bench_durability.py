@@ -29,7 +29,7 @@ from mnemo_store.disk import Disk
 from mnemo_store.records import Memory, PutMemory, PutUsage, Usage
 from mnemo_store.store import Store, WriteResult
 from tests.bench.texts import texts
-from tests.samples import sample_memory
+from tests.support.samples import sample_memory
 
 MAP_BYTES = 4 << 30
 TEXTS = 1000

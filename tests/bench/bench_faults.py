@@ -23,15 +23,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tests.bench import faults_calls, faults_full
-from tests.outages import (
-    OutageOutcome,
+from tests.support.power_loss import Keep, build_recorder, choose, read_record
+from tests.support.power_loss_trials import (
+    PowerLossOutcome,
     Workers,
     record_day,
     record_recovery,
     reported_in,
 )
-from tests.powerloss import Keep, build_recorder, choose, read_record
-from tests.samples import quick_folder
+from tests.support.samples import quick_folder
 
 RECOVERIES, IN_RECOVERY = 40, 50  # losses whose recovery is recorded, and losses in each of these
 IN_FAILED_SYNC = 30  # losses on each of the days of which one sync failed
@@ -61,7 +61,7 @@ class Power:
         print(f"  {self.tried} losses in {time.perf_counter() - began:.0f} s, {self.wrong} with something wrong")
 
     def _recoveries(self, day: Path) -> None:
-        total = OutageOutcome()
+        total = PowerLossOutcome()
         first = [loss for loss in choose(read_record(day), 5000, self._seed) if loss.data is Keep.SOME]
         for loss in random.Random(self._seed).sample(first, RECOVERIES):
             with quick_folder() as scratch:
@@ -73,7 +73,7 @@ class Power:
         self._take(f"the recoveries from {RECOVERIES} of them", total)
 
     def _failed_syncs(self, syncs: int) -> None:
-        total, reported = OutageOutcome(), dict[str, int]()
+        total, reported = PowerLossOutcome(), dict[str, int]()
         for fail_at in range(1, syncs + 1):
             with quick_folder() as scratch:
                 record = record_day(self._recorder, scratch, fail_at)
@@ -85,12 +85,12 @@ class Power:
                 total.merge(self._workers.try_losses(record, IN_FAILED_SYNC, self._seed))
         self._take(f"{syncs} days on each of which another sync failed ({reported})", total)
 
-    def _take(self, what: str, outcome: OutageOutcome) -> None:
+    def _take(self, what: str, outcome: PowerLossOutcome) -> None:
         self.tried += outcome.tried
         self.wrong += len(outcome.failed)
         print(f"  {what}: {outcome.said()}", flush=True)
 
-    def _say_what_syncs_are_for(self, outcome: OutageOutcome) -> None:
+    def _say_what_syncs_are_for(self, outcome: PowerLossOutcome) -> None:
         kinds = {
             "lost what was acknowledged": "was acknowledged",
             "had a journal that check finds wrong": "check: journal",

@@ -18,10 +18,10 @@ from typing import NamedTuple
 from mnemo_client.client import Client
 from mnemo_client.protocol.choices import Ranker
 from mnemo_client.protocol.memories import NewMemory
-from tests import recall_sets
 from tests.bench.bench_documents import PAGE, wait_for_notes
 from tests.bench.tables import hits, rankers_named, share, show, show_hits
-from tests.running import RunningDaemon, running
+from tests.support import recall_sets
+from tests.support.running_daemon import RunningDaemon, running
 
 TOP_K = 50
 ENGLISH_BEGINS = frozenset({

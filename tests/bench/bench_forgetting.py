@@ -37,14 +37,14 @@ from mnemo_daemon.retrieval.usage_recorder import UsageRecorder
 from mnemo_store.indexes.attributes import MemoryFilter
 from mnemo_store.records import Change, Memory, PutMemory, PutUsage, Usage, default_decay_rate, text_hash
 from mnemo_store.store import TextVectors, WriteResult
-from tests import recall_sets
 from tests.bench.fit_fusion import loaded
 from tests.bench.quality import TOP_K, load_benchmark, the_projects_own
 from tests.bench.streams import StreamedMemory, stream
 from tests.bench.tables import difference, rankers_named, share, show
-from tests.cycle_desk import CycleDesk
-from tests.desk import SHOWN, Desk, desk_in
-from tests.samples import AT, sample_id
+from tests.support import recall_sets
+from tests.support.consolidation_services import ConsolidationServices
+from tests.support.samples import AT, sample_id
+from tests.support.store_services import SHOWN, StoreServices, services_in
 
 EPOCH_MS = 1_800_000
 IMPORTANCE = {"ingest": 0.5, "proxy": 0.4}  # of what is said, and of the output of tools
@@ -74,32 +74,32 @@ def planned(conversation: Any, others: Sequence[Any], options: argparse.Namespac
 class Life:
     """A store that the streams arrive in. `ids`: by namespace and turn."""
 
-    def __init__(self, desk: Desk, vectors: Mapping[bytes, list[TextVectors]], seed: int) -> None:
-        self.desk = desk
+    def __init__(self, services: StoreServices, vectors: Mapping[bytes, list[TextVectors]], seed: int) -> None:
+        self.services = services
         self.ids: dict[tuple[str, str], str] = {}
         self._vectors = vectors
-        self._recorder = UsageRecorder(desk.memories)
+        self._recorder = UsageRecorder(services.memories)
         self._seed = seed
         self._count = 0
-        desk.indexing.start()
+        services.indexing.start()
 
     def reopen(self, plans: Sequence[LifePlan]) -> None:
         """Take over a store in which these plans were lived: the ids are those of the order of arrival."""
-        self.desk.at = AT + len(plans[0].parts) * EPOCH_MS
+        self.services.at = AT + len(plans[0].parts) * EPOCH_MS
         for epoch in range(len(plans[0].parts)):
             for plan in plans:
                 for each in plan.parts[epoch]:
                     self._note_id(plan.namespace, each)
-        wait_for_vectors(self.desk)
+        wait_for_vectors(self.services)
 
     def live(self, plans: Sequence[LifePlan], cycle: Callable[[], object]) -> None:
         """Every part of the streams, with the questions of each epoch, and a cycle at its end."""
         arrived: dict[str, set[str]] = defaultdict(set)
         chance = random.Random(self._seed)
         for epoch in range(len(plans[0].parts)):
-            self.desk.at = AT + epoch * EPOCH_MS
+            self.services.at = AT + epoch * EPOCH_MS
             self.store([(plan.namespace, each) for plan in plans for each in plan.parts[epoch]])
-            self.desk.at += EPOCH_MS // 2
+            self.services.at += EPOCH_MS // 2
             for plan in plans:
                 arrived[plan.namespace].update(each.turn for each in plan.parts[epoch])
                 known = [each for each in plan.asked if arrived[plan.namespace].issuperset(each.evidence)]
@@ -111,26 +111,26 @@ class Life:
 
     def store(self, arriving: Sequence[tuple[str, StreamedMemory]]) -> None:
         """Store memories as the entry points do that take in whatever is said, and wait for the indexes."""
-        desk, changes, waiting = self.desk, list[Change](), list[Future[Any]]()
-        with desk.store.snapshot() as snapshot:
+        services, changes, waiting = self.services, list[Change](), list[Future[Any]]()
+        with services.store.snapshot() as snapshot:
             epoch = decay.epoch_of(snapshot)
         for namespace, each in arriving:
             found = classify(each.text, session_id=each.session)
             memory = Memory(
-                id=self._note_id(namespace, each), content=each.text, created_at=desk.at, modified_at=desk.at,
+                id=self._note_id(namespace, each), content=each.text, created_at=services.at, modified_at=services.at,
                 event_at=each.at, kind=found.kind, form=found.form, category=found.category,
                 importance=IMPORTANCE[each.source],
                 decay_rate=default_decay_rate("buffer", found.kind), speaker=each.speaker, trust=each.trust,
                 source=each.source, namespace=namespace, session_id=each.session,
             )  # fmt: skip
-            waiting.append(desk.store.put_vectors(self._vectors[text_hash(each.text)]))
+            waiting.append(services.store.put_vectors(self._vectors[text_hash(each.text)]))
             usage = Usage(id=memory.id, strength=memory.importance, strength_epoch=epoch)
             changes += [PutMemory(data=memory), PutUsage(data=usage)]
         for future in waiting:
             future.result()
         turn: WriteResult[None] = WriteResult(tuple(changes), None, "add")
-        desk.store.transact(lambda _: turn, by="bench").result()
-        wait_for_vectors(desk)
+        services.store.transact(lambda _: turn, by="bench").result()
+        wait_for_vectors(services)
 
     def _note_id(self, namespace: str, arrived: StreamedMemory) -> str:
         """The id of the next memory."""
@@ -143,13 +143,13 @@ class Life:
         """The answer as the API gives it where a request names only the query and what is in `options`."""
         wanted = MemoryFilter(
             namespaces=(namespace, "default"), user_id="local", states=SHOWN,
-            min_importance_unasked=MIN_IMPORTANCE_UNASKED, now=self.desk.at,
+            min_importance_unasked=MIN_IMPORTANCE_UNASKED, now=self.services.at,
         )  # fmt: skip
-        return self.desk.recalling.answer(Question(query, wanted, **options))
+        return self.services.recalling.answer(Question(query, wanted, **options))
 
 
-def wait_for_vectors(desk: Desk) -> None:
-    while desk.indexing.serving() is None or desk.indexing.waiting():
+def wait_for_vectors(services: StoreServices) -> None:
+    while services.indexing.serving() is None or services.indexing.waiting():
         time.sleep(0.002)
 
 
@@ -212,7 +212,7 @@ def show_states(life: Life, plans: Sequence[LifePlan]) -> None:
                         if (plan.namespace, turn) in life.ids}  # fmt: skip
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     strengths: dict[str, list[float]] = defaultdict(list)
-    with life.desk.store.snapshot() as snapshot:
+    with life.services.store.snapshot() as snapshot:
         epoch, after = decay.epoch_of(snapshot), ""
         while page := snapshot.memories(after):
             after = page[-1].id
@@ -233,9 +233,9 @@ def show_states(life: Life, plans: Sequence[LifePlan]) -> None:
 
 
 @contextmanager
-def consolidating(desk: Desk) -> Iterator[Callable[[], object]]:
+def consolidating(services: StoreServices) -> Iterator[Callable[[], object]]:
     """A function that runs a cycle of the daemon's on the store, by rules alone."""
-    made = CycleDesk(desk)
+    made = ConsolidationServices(services)
     yield made.run
     made.close()
 
@@ -251,9 +251,9 @@ def lived(folder: Path, plans: Sequence[LifePlan], name: str, embedding: Embeddi
         kept.write_bytes(pickle.dumps(embedded(texts, embedding)))
     began, making = time.monotonic(), folder.with_suffix(".making")
     shutil.rmtree(making, ignore_errors=True)
-    with desk_in(making, embedding) as desk, consolidating(desk) as cycle:
-        Life(desk, pickle.loads(kept.read_bytes()), seed).live(plans, cycle if name == "on" else lambda: None)
-        desk.views.save()
+    with services_in(making, embedding) as services, consolidating(services) as cycle:
+        Life(services, pickle.loads(kept.read_bytes()), seed).live(plans, cycle if name == "on" else lambda: None)
+        services.views.save()
     making.rename(folder)
     print(f"the life {name} took {time.monotonic() - began:.0f} s", flush=True)
 
@@ -283,8 +283,8 @@ def main() -> None:
         for name in ("off", "on"):
             folder = (options.keep or Path(scratch)) / name
             lived(folder, plans, name, embedding, options.seed)
-            with desk_in(folder, embedding) as desk:
-                life = Life(desk, {}, options.seed)
+            with services_in(folder, embedding) as services:
+                life = Life(services, {}, options.seed)
                 life.reopen(plans)
                 show_states(life, plans)
                 for ranker in rankers_named(options.rankers):

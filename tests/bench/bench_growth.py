@@ -42,7 +42,7 @@ from mnemo_store.records import (
 from mnemo_store.store import Store, TextVectors, WriteResult
 from tests.bench.bench_durability import DiskWithoutSync
 from tests.bench.texts import texts
-from tests.samples import AT, sample_id
+from tests.support.samples import AT, sample_id
 
 DIMENSIONS = 384
 SPACE = "growth"

@@ -36,9 +36,9 @@ from mnemo_daemon.models.catalogue import ModelCatalogue
 from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from tests.bench.quality import load_benchmark
 from tests.bench.texts import texts
-from tests.lives import lives as made_lives
-from tests.running import RunningDaemon, running
-from tests.samples import AT
+from tests.support.running_daemon import RunningDaemon, running
+from tests.support.samples import AT
+from tests.support.statement_histories import statement_histories as made_lives
 
 SEED = 7
 TEXT_FILES = (".txt", ".md", ".rst")
@@ -261,7 +261,7 @@ def fill(client: Client, namespace: str, count: int) -> None:
         client.remember_many(made[start : start + FILLED_TOGETHER], namespace)
 
 
-def lives(client: Client, count: int, *, held_out: bool, among: int) -> None:
+def statement_histories(client: Client, count: int, *, held_out: bool, among: int) -> None:
     """Each life in a namespace of its own, its statements in the order they were made."""
     found: Counter[str] = Counter()
     missed: list[str] = []
@@ -307,10 +307,10 @@ def _parts(options: argparse.Namespace, daemon: RunningDaemon) -> Iterator[str]:
         if options.texts:
             yield "texts"
             _show(take_texts(client, options.texts, options.files), options)
-        if options.lives:
+        if options.statement_histories:
             yield "lives"
-            lives(client, options.lives, held_out=False, among=options.among)
-            lives(client, options.lives, held_out=True, among=options.among)
+            statement_histories(client, options.statement_histories, held_out=False, among=options.among)
+            statement_histories(client, options.statement_histories, held_out=True, among=options.among)
     if options.chunks:
         yield "throughput"
         throughput(daemon, options.chunks)

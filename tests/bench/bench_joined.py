@@ -39,9 +39,9 @@ from mnemo_daemon.settings import LifecycleSettings
 from mnemo_store.records import Layer
 from mnemo_store.store import Store
 from tests.bench.tables import show
-from tests.cycle_desk import Answers, CycleDesk
-from tests.desk import desk_in, put
-from tests.samples import AT, sample_memory
+from tests.support.consolidation_services import Answers, ConsolidationServices
+from tests.support.samples import AT, sample_memory
+from tests.support.store_services import put, services_in
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "llm" / "joined.jsonl"
 LABELS = ("same", "update", "absorb", "merge", "apart")
@@ -121,11 +121,11 @@ def joined(layer: Layer, answers: Answers | None) -> list[JoinedPair]:
     """The pairs after whole cycles."""
     with tempfile.TemporaryDirectory() as folder:
         embedding = EmbeddingService(ModelCatalogue(models_folder(os.environ)))
-        with desk_in(Path(folder) / "data", embedding) as desk:
+        with services_in(Path(folder) / "data", embedding) as services:
             embedding.refresh()
-            desk.indexing.start()
-            cycles = CycleDesk(desk, answers, LifecycleSettings(merge=True))
-            desk.at = AT + 24 * HOUR_MS
+            services.indexing.start()
+            cycles = ConsolidationServices(services, answers, LifecycleSettings(merge=True))
+            services.at = AT + 24 * HOUR_MS
             pairs = []
             for number, row in enumerate(rows()):
                 user = {"user_id": f"u{number}", "layer": layer}
@@ -133,10 +133,10 @@ def joined(layer: Layer, answers: Answers | None) -> list[JoinedPair]:
                 at = dict.fromkeys(("created_at", "modified_at", "event_at"), AT + 2 * HOUR_MS)
                 newer = replace(sample_memory(2 * number + 1, row["newer"], **user), **at)
                 pairs.append((row, cycles.put(older), cycles.put(newer)))
-            put(desk)
+            put(services)
             for _ in range(CYCLES):
                 cycles.run()
-                put(desk)
+                put(services)
             found = [JoinedPair(**row, standing=_standing(cycles, older.id, newer.id))
                      for row, older, newer in pairs]  # fmt: skip
             cycles.close()
@@ -144,13 +144,13 @@ def joined(layer: Layer, answers: Answers | None) -> list[JoinedPair]:
     return found
 
 
-def _standing(desk: CycleDesk, *ids: str) -> tuple[str, ...]:
+def _standing(services: ConsolidationServices, *ids: str) -> tuple[str, ...]:
     """The texts of what stands for some memories."""
     found = {}
     for each in ids:
-        memory = desk.desk.memory(each)
+        memory = services.services.memory(each)
         while memory.superseded_by:
-            memory = desk.desk.memory(memory.superseded_by)
+            memory = services.services.memory(memory.superseded_by)
         found[memory.id] = memory.content
     return tuple(found.values())
 

@@ -27,7 +27,7 @@ from mnemo_client.protocol.memories import NewMemory
 from mnemo_client.protocol.retrieval import RecallRequest
 from tests.bench.load_attacks import ASK, NAMES, RECALL
 from tests.bench.texts import questions, texts
-from tests.running import RunningDaemon
+from tests.support.running_daemon import RunningDaemon
 
 MEMORIES = 5000
 PROBE_SECONDS = 0.02  # between two recalls of the client that is measured

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from mnemo_client.client import Client
-from tests.running import RunningDaemon, running
+from tests.support.running_daemon import RunningDaemon, running
 
 RUNS = 20
 SESSIONS = 20

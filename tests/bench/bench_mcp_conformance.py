@@ -15,7 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.running import running
+from tests.support.running_daemon import running
 
 SUITE = "@modelcontextprotocol/conformance@0.1.13"
 SECONDS_MAX = 600.0

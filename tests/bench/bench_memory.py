@@ -29,8 +29,8 @@ from mnemo_client.errors import MnemoError, RefusalError
 from mnemo_client.protocol.ingestion import Turn, TurnsRequest
 from mnemo_client.protocol.memories import Patch
 from tests.bench.texts import questions, texts
-from tests.running import RunningDaemon
-from tests.samples import quick_folder
+from tests.support.running_daemon import RunningDaemon
+from tests.support.samples import quick_folder
 
 SETTLE_SECONDS = 2.0
 SESSIONS = 300

@@ -121,8 +121,8 @@ class LivedMonth:
 
     def live(self) -> None:
         """Say and write each entry at its time, and let the world come to rest after it."""
-        self._world.vault.folder.mkdir(exist_ok=True)
-        self._world.ask("POST", "/v1/notes/roots", {"path": str(self._world.vault.folder)})
+        self._world.notes_folder.folder.mkdir(exist_ok=True)
+        self._world.ask("POST", "/v1/notes/roots", {"path": str(self._world.notes_folder.folder)})
         for entry in self._life:
             self._clock.wait_until(entry.at)
             getattr(self, f"_{entry.via}")(entry)
@@ -152,11 +152,11 @@ class LivedMonth:
 
     def _note(self, entry: LifeEntry) -> None:
         name = f"{entry.at:%Y-%m-%d}.md" if entry.project == NONE else f"{entry.project}.md"
-        path = self._world.vault.folder / name
+        path = self._world.notes_folder.folder / name
         lines = self._noted.setdefault(path, [f"# {path.stem}"])
         lines += ["", entry.text]
         path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        for watch in self._world.vault.watches:
+        for watch in self._world.notes_folder.watches:
             watch.on_paths([name])
 
     def _store(self, route: str, body: dict[str, object], entry: LifeEntry, entry_point: str) -> None:

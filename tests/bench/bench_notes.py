@@ -17,7 +17,7 @@ from pathlib import Path
 
 from mnemo_client.client import Client
 from tests.bench.texts import texts
-from tests.running import RunningDaemon
+from tests.support.running_daemon import RunningDaemon
 
 FOLDERS = 50
 BURST = 2000
@@ -25,7 +25,7 @@ FOUND_SECONDS_MAX = 60.0
 KINDS = (".md", ".markdown", ".txt", ".rst", ".org")
 
 
-def make_vault(folder: Path, files: int) -> None:
+def make_notes_folder(folder: Path, files: int) -> None:
     """Notes of three sections, one link each."""
     chance = random.Random(5)
     made = texts(3 * files)
@@ -62,12 +62,12 @@ def root_skipped(client: Client) -> int:
     return client.notes_status().skipped_total
 
 
-def take_in(daemon: RunningDaemon, vault: Path, question: str, *, vectors: bool) -> None:
-    files = sum(1 for path in vault.rglob("*") if path.suffix in KINDS and path.is_file())
+def take_in(daemon: RunningDaemon, notes_folder: Path, question: str, *, vectors: bool) -> None:
+    files = sum(1 for path in notes_folder.rglob("*") if path.suffix in KINDS and path.is_file())
     began = time.perf_counter()
     daemon.start()
     with daemon.client() as client:
-        client.add_root(vault)
+        client.add_root(notes_folder)
         until(lambda: bool(client.search(question).memories))
         first = time.perf_counter() - began
         read_all(client, files)
@@ -90,9 +90,9 @@ def ids_of(client: Client, word: str) -> list[str]:
     return [memory.id for memory in client.search(word, limit=10).memories if word in memory.content]
 
 
-def changes(daemon: RunningDaemon, vault: Path) -> None:
+def changes(daemon: RunningDaemon, notes_folder: Path) -> None:
     with daemon.client() as client:
-        note = vault / "folder-07" / "note-00007.md"
+        note = notes_folder / "folder-07" / "note-00007.md"
         before = {memory.content: memory.id for memory in client.search("Note 7", limit=100).memories
                   if memory.note and memory.note.path == str(note)}  # fmt: skip
         note.write_text(note.read_text() + "\n## Added\n\nThe quokkafold was seen at the harbour.\n")
@@ -106,19 +106,19 @@ def changes(daemon: RunningDaemon, vault: Path) -> None:
         note.rename(moved)
         seconds = until(lambda: path_of(client, added) == str(moved))
         print(f"  rename found after {seconds:.2f} s, same id")
-        copy = vault / "folder-08" / "copy.md"
+        copy = notes_folder / "folder-08" / "copy.md"
         known = client.status().memories
         shutil.copyfile(moved, copy)  # equal contents are answered once, so it is counted, not asked for
         seconds = until(lambda: client.status().memories > known)
         print(f"  copy found after {seconds:.2f} s, with ids of its own")
         copy.unlink()
         print(f"  deletion found after {until(lambda: client.status().memories == known):.2f} s")
-        burst(client, vault)
+        burst(client, notes_folder)
 
 
-def burst(client: Client, vault: Path) -> None:
+def burst(client: Client, notes_folder: Path) -> None:
     """2,000 files: a third edited, a third renamed, a third deleted."""
-    notes = sorted(vault.rglob("note-*.md"))[:BURST]
+    notes = sorted(notes_folder.rglob("note-*.md"))[:BURST]
     third = len(notes) // 3
     began = time.perf_counter()
     for number, note in enumerate(notes[:third]):
@@ -128,7 +128,7 @@ def burst(client: Client, vault: Path) -> None:
     for note in notes[2 * third :]:
         note.unlink()
     written = time.perf_counter() - began
-    files = sum(1 for _ in vault.rglob("*.md"))
+    files = sum(1 for _ in notes_folder.rglob("*.md"))
 
     def is_settled() -> bool:
         (root,) = client.notes_status().roots
@@ -158,11 +158,11 @@ def main() -> None:
             daemon.stop()
         if options.files:
             print(f"a made vault of {options.files} files:")
-            vault = Path(scratch) / "vault"
-            make_vault(vault, options.files)
+            notes_folder = Path(scratch) / "vault"
+            make_notes_folder(notes_folder, options.files)
             daemon = RunningDaemon(Path(scratch) / "data")
-            take_in(daemon, vault, "boiler", vectors=False)
-            changes(daemon, vault)
+            take_in(daemon, notes_folder, "boiler", vectors=False)
+            changes(daemon, notes_folder)
             if not options.no_vectors:
                 began = time.perf_counter()
                 daemon.wait_for_vectors(3600)

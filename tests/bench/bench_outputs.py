@@ -13,7 +13,7 @@ import msgspec
 
 from mnemo_core.llm.registry import TASKS
 from tests.bench.tables import show
-from tests.random_outputs import outputs
+from tests.support.random_outputs import outputs
 
 
 def main() -> int:

@@ -30,7 +30,7 @@ from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from tests.bench.peers import SYSTEMS, WARM_UP, memory_of
 from tests.bench.quality import METRICS, POOL, SEED, TOP_K, load_benchmark, remember, the_projects_own
 from tests.bench.tables import percentiles, share, show
-from tests.running import running
+from tests.support.running_daemon import running
 
 NO_NETWORK = ("unshare", "--map-root-user", "--net")
 

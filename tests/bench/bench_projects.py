@@ -19,10 +19,10 @@ from mnemo_client.client import Client
 from mnemo_client.protocol.choices import Ranker
 from mnemo_client.protocol.ingestion import RememberAnswer
 from mnemo_client.protocol.memories import NewMemory
-from tests import recall_sets
 from tests.bench import bench_documents
 from tests.bench.tables import hits, rankers_named, show_hits
-from tests.running import RunningDaemon, running
+from tests.support import recall_sets
+from tests.support.running_daemon import RunningDaemon, running
 
 TOP_K = 10
 

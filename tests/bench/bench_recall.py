@@ -38,14 +38,14 @@ from mnemo_client.paths import models_folder
 from mnemo_client.protocol.choices import Ranker
 from mnemo_daemon.models.catalogue import ModelCatalogue
 from mnemo_daemon.models.embedders.embedding import EmbeddingService
-from tests import recall_sets
 from tests.bench.bench_documents import wait_for_notes
 from tests.bench.bench_socket import bare
 from tests.bench.filled import disk_bytes, filled, wait_for_views
 from tests.bench.idle import idle, wait_until_quiet
 from tests.bench.tables import RANKERS, percentiles, show
 from tests.bench.texts import questions, texts
-from tests.running import RunningDaemon
+from tests.support import recall_sets
+from tests.support.running_daemon import RunningDaemon
 
 PLACES = (50, 95, 99)
 WRITERS = 10

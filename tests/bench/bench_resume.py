@@ -22,8 +22,8 @@ from mnemo_store.records import Memory
 from tests.bench.filled import POLL_SECONDS, stop_patiently
 from tests.bench.tables import percentiles, show
 from tests.bench.texts import texts
-from tests.running import RunningDaemon
-from tests.samples import AT, opened, sample_memory, write
+from tests.support.running_daemon import RunningDaemon
+from tests.support.samples import AT, opened, sample_memory, write
 
 BATCH = 500
 TRIGGER_SHARE = 100  # one in so many has a trigger

@@ -2,9 +2,9 @@
 
     python -m tests.bench.bench_scores [--stores 300] [--questions 400]
 
-Small stores of 1 to 40 memories, three of ten without what answers (tests/small_stores.py), and the unseen
-conversations, each in a namespace of its own. A row a bin: how many first answers have such a score, their mean score,
-and the share that answers. The error is the mean distance of the two, of the first answers and of the first ten.
+Small stores of 1 to 40 memories, three of ten without what answers (tests/support/small_store_recalls.py), and the
+unseen conversations, each in a namespace of its own. A row a bin: how many first answers have such a score, their mean
+score, and the share that answers. The error is the mean distance of the two, of the first answers and of the first ten.
 """
 
 import argparse
@@ -20,11 +20,11 @@ import numpy as np
 from mnemo_client.paths import models_folder
 from mnemo_daemon.models.catalogue import ModelCatalogue
 from mnemo_daemon.models.embedders.embedding import EmbeddingService
-from tests import recall_sets, small_stores
 from tests.bench.quality import questions, remember, the_projects_own
 from tests.bench.tables import show
-from tests.running import running
-from tests.small_stores import ShownScores
+from tests.support import recall_sets, small_store_recalls
+from tests.support.running_daemon import running
+from tests.support.small_store_recalls import ShownScores
 
 EDGES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0001)
 TOP_K = 10
@@ -38,7 +38,7 @@ def main() -> None:
     options = parser.parse_args()
     embedding = EmbeddingService(ModelCatalogue(models_folder(os.environ)))
     embedding.refresh()
-    show_bins("small stores", list(small_stores.asked(options.stores, embedding)))
+    show_bins("small stores", list(small_store_recalls.asked(options.stores, embedding)))
     embedding.close()
     show_bins("conversations", of_conversations(options.questions))
 

@@ -26,7 +26,7 @@ from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_store.indexes.lexical import LexicalFields, LexicalIndex
 from mnemo_store.indexes.vectors import VectorIndex
 from tests.bench.texts import questions, texts
-from tests.running import RunningDaemon
+from tests.support.running_daemon import RunningDaemon
 
 BATCH = 500
 WRITES = 300  # `remember`s measured

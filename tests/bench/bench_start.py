@@ -30,8 +30,8 @@ from mnemo_store.records import Memory, PutMemory, PutUsage, Usage
 from mnemo_store.store import Store, WriteResult
 from tests.bench.bench_durability import DiskWithoutSync
 from tests.bench.texts import texts
-from tests.running import RunningDaemon
-from tests.samples import AT, sample_id
+from tests.support.running_daemon import RunningDaemon
+from tests.support.samples import AT, sample_id
 
 TICKS = os.sysconf("SC_CLK_TCK")
 WAITING_MAX = 200

@@ -30,11 +30,11 @@ from mnemo_store.records import KINDS, Change, Memory, PutMemory, PutUsage, Usag
 from mnemo_store.store import TextVectors, WriteResult
 from tests.bench.bench_durability import DiskWithoutSync
 from tests.bench.tables import show
-from tests.cycle_desk import CycleDesk
-from tests.desk import Desk
-from tests.samples import AT, sample_id
 from tests.simulation.embedders import SimulatedCatalogue
 from tests.simulation.person_years import PersonYears, SaidText, YearsPlan
+from tests.support.consolidation_services import ConsolidationServices
+from tests.support.samples import AT, sample_id
+from tests.support.store_services import StoreServices
 
 DIMENSIONS = 384
 NEIGHBOURS = 8  # memories around one centre
@@ -87,9 +87,9 @@ class CycleStore:
         drawn = np.random.default_rng(size)
         self.embedder = DrawnEmbedder(drawn)
         self.size = 0
-        self.desk = Desk(folder, DrawnModels(self.embedder), DiskWithoutSync())
-        self.desk.at = AT + 4000 * DAY_MS
-        self.desk.embedding.refresh()
+        self.services = StoreServices(folder, DrawnModels(self.embedder), DiskWithoutSync())
+        self.services.at = AT + 4000 * DAY_MS
+        self.services.embedding.refresh()
         self._texts = _statements(size * 2)
         centres = _unit(drawn.standard_normal((max(1, size // NEIGHBOURS), DIMENSIONS), np.float32))
         while self.size < size:
@@ -97,8 +97,10 @@ class CycleStore:
             places = drawn.integers(len(centres), size=count)
             noise = drawn.standard_normal((count, DIMENSIONS), np.float32) * (SPREAD / math.sqrt(DIMENSIONS))
             self.add(count, _unit(centres[places] + noise))
-        self.desk.indexing.start()
-        self.cycles = CycleDesk(self.desk, lambda task, inputs: task.fallback(inputs), LifecycleSettings(merge=True))
+        self.services.indexing.start()
+        self.cycles = ConsolidationServices(
+            self.services, lambda task, inputs: task.fallback(inputs), LifecycleSettings(merge=True)
+        )
         self.settle()
 
     def add(self, count: int, rows: NDArray[np.float32] | None = None) -> None:
@@ -110,28 +112,28 @@ class CycleStore:
                 TextVectors(self.embedder.space, digest, row[None].astype(np.float16))
                 for digest, row in zip(digests, rows, strict=True)
             ]
-            self.desk.store.put_vectors(vectors).result()
+            self.services.store.put_vectors(vectors).result()
         used = [Usage(id=each.id, strength=each.importance, access_count=self.chance.choice((0, 0, 1, 4)),
                       repetition_count=self.chance.choice((0, 0, 0, 1))) for each in memories]  # fmt: skip
         changes: list[Change] = [*(PutMemory(data=each) for each in memories), *(PutUsage(data=each) for each in used)]
-        self.desk.store.transact(lambda _: WriteResult(changes, None, "add"), by="bench").result()
+        self.services.store.transact(lambda _: WriteResult(changes, None, "add"), by="bench").result()
 
     def touch(self, count: int) -> None:
         """Recall memories, as a person does between two cycles."""
         ids = [sample_id(self.chance.randrange(self.size)) for _ in range(count)]
-        with self.desk.store.snapshot() as snapshot:
+        with self.services.store.snapshot() as snapshot:
             known = [snapshot.usage(each) for each in dict.fromkeys(ids)]
         changes = tuple(
             PutUsage(data=Usage(id=each.id, access_count=each.access_count + 1, repetition_count=each.repetition_count,
-                                last_accessed=self.desk.at, strength=min(1.0, each.strength + 0.03)))
+                                last_accessed=self.services.at, strength=min(1.0, each.strength + 0.03)))
             for each in known if each is not None
         )  # fmt: skip
-        self.desk.store.transact(lambda _: WriteResult(changes, None, "usage"), by="bench").result()
+        self.services.store.transact(lambda _: WriteResult(changes, None, "usage"), by="bench").result()
 
     def settle(self) -> None:
         """Wait until every memory has its vector, and the topics are those of the memories."""
         deadline = time.monotonic() + PATIENCE_SECONDS
-        while self.desk.indexing.serving() is None or self.desk.indexing.waiting():
+        while self.services.indexing.serving() is None or self.services.indexing.waiting():
             assert time.monotonic() < deadline, "the memories have no vectors"
             time.sleep(POLL_SECONDS)
 
@@ -145,7 +147,7 @@ class CycleStore:
 
     def run(self) -> dict[str, float]:
         """Run a cycle; return the milliseconds of each step and of all of it."""
-        self.desk.at += 1_860_000
+        self.services.at += 1_860_000
         began = time.perf_counter()
         cycle = self.cycles.run().cycle
         whole = (time.perf_counter() - began) * 1000
@@ -156,12 +158,12 @@ class CycleStore:
 
     def close(self) -> None:
         self.cycles.close()
-        self.desk.close()
-        self.desk.embedding.close()
+        self.services.close()
+        self.services.embedding.close()
 
     def _memory(self) -> Memory:
         statement, chance = next(self._texts), self.chance
-        at = self.desk.at - chance.randrange(3000 * DAY_MS) if not hasattr(self, "cycles") else self.desk.at
+        at = self.services.at - chance.randrange(3000 * DAY_MS) if not hasattr(self, "cycles") else self.services.at
         fields = dict(statement.fields)
         layer = chance.choices(("buffer", "working", "core"), (3, 6, 1))[0]
         trust = {"tool": "tool", "import": "import", "agent": "agent"}.get(statement.entry, "user")

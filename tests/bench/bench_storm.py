@@ -18,7 +18,7 @@ from pathlib import Path
 
 from mnemo_client.client import Client
 from mnemo_client.errors import InterruptedAnswerError, RefusalError, UnreachableError
-from tests.running import RunningDaemon
+from tests.support.running_daemon import RunningDaemon
 
 ALIVE_SECONDS = (10.0, 40.0)  # from a start to its kill
 ERASED_SHARE = 0.04  # of the requests of a client; each erasure replaces all indexes

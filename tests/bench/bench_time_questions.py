@@ -26,7 +26,7 @@ from mnemo_client.protocol.choices import TimeReading
 from mnemo_client.protocol.memories import NewMemory
 from mnemo_client.protocol.retrieval import RecallAnswer, RecalledMemory
 from tests.bench.tables import share, show
-from tests.running import running
+from tests.support.running_daemon import running
 
 TOP_K = 20
 FIRST = 5  # of the hits of a question for a span

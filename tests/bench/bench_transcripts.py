@@ -13,8 +13,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.running import running
-from tests.transcript_files import write_history
+from tests.support.running_daemon import running
+from tests.support.transcript_files import write_history
 
 SESSIONS, TURNS = 200, 100
 

@@ -22,10 +22,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from tests.aftermath import examine
-from tests.powerloss import PROJECT
-from tests.samples import MEMORY_DISK
-from tests.scripted_day import Account, WriteReport
+from tests.support.durability_checks import examine
+from tests.support.power_loss import PROJECT
+from tests.support.samples import MEMORY_DISK
+from tests.support.scripted_workload import AcknowledgedWrites, WriteReport
 
 SECONDS_MAX = 120
 CALLS = (
@@ -66,7 +66,9 @@ class Sweep:
     reasons: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
 
-    def add(self, case: RefusedCall, refused: int, account: Account, problems: list[str], reasons: list[str]) -> None:
+    def add(
+        self, case: RefusedCall, refused: int, account: AcknowledgedWrites, problems: list[str], reasons: list[str]
+    ) -> None:
         self.runs += 1
         self.touched += refused > 0
         self.reported.update(account.reported)
@@ -107,7 +109,7 @@ def sweep(every: int) -> Sweep:
     return result
 
 
-def _try(case: RefusedCall) -> tuple[int, Account, list[str], list[str]]:
+def _try(case: RefusedCall) -> tuple[int, AcknowledgedWrites, list[str], list[str]]:
     """The number of refused calls; what the day was told; what is wrong; what the store said after the restart."""
     error, on = MODES[case.mode]
     killed = case.n % 2 == 0
@@ -115,7 +117,7 @@ def _try(case: RefusedCall) -> tuple[int, Account, list[str], list[str]]:
         inject = f"inject={case.call}:error={error}:when={case.n}{on}"
         status, lines, reported, errors = _traced(Path(folder), ["-e", inject], "killed" if killed else "day")
         refused = sum("INJECTED" in line for line in lines)
-        account, problems = Account(), []
+        account, problems = AcknowledgedWrites(), []
         for each in reported:
             account.take(each)
             if each.outcome == "silent":
@@ -133,7 +135,7 @@ def _traced(folder: Path, options: list[str], what: str) -> tuple[int, list[str]
     data, trace = folder / "data", folder / "trace"
     paths = [f"-P{data / name}" if name else f"-P{data}" for name in NAMES]
     command = ["strace", "-f", "-qq", "--seccomp-bpf", "-o", str(trace), "-s0", "-e", f"trace={','.join(CALLS)}"]
-    command += [*options, *paths, sys.executable, "-m", "tests.scripted_day", str(data), what]
+    command += [*options, *paths, sys.executable, "-m", "tests.support.scripted_workload", str(data), what]
     done = subprocess.run(command, capture_output=True, check=False, timeout=SECONDS_MAX, cwd=PROJECT)
     reported = [msgspec.json.decode(line, type=WriteReport) for line in done.stdout.splitlines()]
     return done.returncode, trace.read_text().splitlines(), reported, done.stderr.decode().splitlines()

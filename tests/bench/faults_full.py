@@ -17,8 +17,8 @@ from pathlib import Path
 from mnemo_client.client import Client
 from mnemo_client.errors import MnemoError, RefusalError
 from mnemo_client.protocol.memories import NewMemory, Patch
-from tests.running import RunningDaemon
-from tests.writers import NAMESPACE, KnownState, read_all
+from tests.support.recording_writers import NAMESPACE, KnownState, read_all
+from tests.support.running_daemon import RunningDaemon
 
 DISK_BYTES = 64 << 20
 RESERVE_BYTES = 16 << 20

@@ -26,8 +26,8 @@ from mnemo_store.store import Store, TextVectors, WriteResult
 from tests.bench.bench_durability import DiskWithoutSync
 from tests.bench.idle import anonymous_bytes
 from tests.bench.texts import texts
-from tests.running import RunningDaemon
-from tests.samples import AT, sample_id
+from tests.support.running_daemon import RunningDaemon
+from tests.support.samples import AT, sample_id
 
 BATCH = 500  # memories a request
 MADE_TOGETHER = 200  # memories a write turn

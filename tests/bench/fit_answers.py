@@ -23,12 +23,12 @@ from mnemo_core.llm.questions.question_answer import best_sentence, quote_answer
 from mnemo_core.llm.tasks import RecalledSource, TaskInputs
 from mnemo_core.retrieval.answer_judge import CLIPPED, HITS_MAX, AnswerCandidate, AnswerJudge, answer_features
 from mnemo_daemon.retrieval.question_answering import ANSWER_WEIGHTS
-from tests import recall_sets
 from tests.bench import quality
 from tests.bench.bench_answers import LANGUAGE_MODEL_OFF, WAIT_SECONDS, lines, store
 from tests.bench.fit_changes import as_json
 from tests.bench.tables import show
-from tests.running import running
+from tests.support import recall_sets
+from tests.support.running_daemon import running
 
 READINGS = Path(__file__).parents[1] / "fixtures" / "readings"
 PENALTY = 0.1

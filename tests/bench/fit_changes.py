@@ -43,7 +43,7 @@ from mnemo_core.text.statement_reading import FILLER, read_statement
 from mnemo_daemon.ingest.neighbour_search import CHANGE_WEIGHTS
 from mnemo_daemon.models.catalogue import ModelCatalogue
 from mnemo_daemon.models.embedders.embedding import EmbeddingService
-from tests import recall_sets
+from tests.support import recall_sets
 
 LABELLED = Path(__file__).parents[1] / "fixtures" / "readings"
 OTHERS_EACH = 3  # unrelated pairs for each labelled one

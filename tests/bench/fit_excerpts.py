@@ -19,7 +19,7 @@ from mnemo_core.retrieval.excerpts import TokenRows
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue
 from mnemo_daemon.models.embedders.embedding import load_embedder
 from mnemo_daemon.settings import Numerics
-from tests.excerpts import TERMS, LabelledPassage, made, notes, shown, token_rows
+from tests.support.labelled_passages import TERMS, LabelledPassage, made, notes, shown, token_rows
 
 STEPS, RATE, DECAY = 4000, 0.3, 0.3
 SCALES = np.array([10, 10, 1, 1, 1, 1], np.float64)  # the columns made about equally wide

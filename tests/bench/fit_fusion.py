@@ -37,9 +37,9 @@ from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_daemon.retrieval.candidates.learned_ranking import WEIGHTS_FILE
 from mnemo_daemon.retrieval.question import Question
 from mnemo_store.indexes.attributes import MemoryFilter
-from tests import recall_sets
-from tests.desk import Desk, desk_in
-from tests.running import RunningDaemon, running
+from tests.support import recall_sets
+from tests.support.running_daemon import RunningDaemon, running
+from tests.support.store_services import StoreServices, services_in
 
 BATCH = 500
 TOP_KS = (5, 50)  # asked for by turns: the features are relative to the candidates, of which there are more or fewer
@@ -122,17 +122,19 @@ def _group(conversation: recall_sets.LabelledConversation) -> str:
     return "assistant" if "assistant" in conversation.speakers else "talk"
 
 
-def examples(desk: Desk, asked: Sequence[FittedQuestion]) -> tuple[Features, list[TrainingExample]]:
+def examples(services: StoreServices, asked: Sequence[FittedQuestion]) -> tuple[Features, list[TrainingExample]]:
     """The features that the daemon's own code computes for every question."""
     found, names = [], None
     for place, each in enumerate(asked):
-        wanted = MemoryFilter(namespaces=(each.namespace, "default"), user_id="local", now=desk.at)  # as the API looks
+        wanted = MemoryFilter(
+            namespaces=(each.namespace, "default"), user_id="local", now=services.at
+        )  # as the API looks
         question = Question(each.query, wanted, top_k=TOP_KS[place % len(TOP_KS)], token_budget=None, expand="false")
-        context = desk.recalling.run(question)
+        context = services.recalling.run(question)
         numbers, looked = context.found.numbers, context.learned
         if looked is None or looked.second is None:
             raise SystemExit("the questions are answered without vectors or without late interaction")
-        with desk.store.snapshot() as snapshot:
+        with services.store.snapshot() as snapshot:
             right = {snapshot.number(memory_id) for memory_id in each.right}
         names = names or Features(looked.first.names, looked.second.names)
         is_right = np.array([int(number) in right for number in numbers], np.bool_)
@@ -145,11 +147,11 @@ def looked_at(
     place: Path, asked: Sequence[FittedQuestion], embedding: EmbeddingService
 ) -> tuple[Features, list[TrainingExample]]:
     """The same, of a store that no daemon has open."""
-    with desk_in(place, embedding) as desk:
-        desk.indexing.start()
-        while desk.indexing.serving() is None or desk.indexing.waiting():
+    with services_in(place, embedding) as services:
+        services.indexing.start()
+        while services.indexing.serving() is None or services.indexing.waiting():
             time.sleep(0.1)
-        return examples(desk, asked)
+        return examples(services, asked)
 
 
 def fit(names: Features, found: Sequence[TrainingExample]) -> LearnedRanker:

@@ -25,8 +25,8 @@ from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue, Mod
 from mnemo_daemon.models.embedders import token_rows
 from mnemo_daemon.models.embedders.embedding import GraphEmbedder
 from mnemo_daemon.models.embedders.token_rows import Projection
-from tests import recall_sets
 from tests.bench.tables import show
+from tests.support import recall_sets
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = Path(token_rows.__file__).parent / "projections"

@@ -26,7 +26,7 @@ from tests.bench.fit_fusion import (
     looked_at,
     own_examples,
 )
-from tests.running import RunningDaemon, running
+from tests.support.running_daemon import RunningDaemon, running
 
 ROOT = Path(__file__).parents[2]
 PARTS = ("store", "daemon", "clients")  # each holds packages

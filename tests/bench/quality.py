@@ -31,12 +31,12 @@ import numpy as np
 from mnemo_client.client import Client
 from mnemo_client.protocol.choices import Mode, Ranker
 from mnemo_client.protocol.memories import NewMemory
-from tests import recall_sets
 from tests.bench import left_out
 from tests.bench.distractors import Distractor, distractors
 from tests.bench.fit_fusion import FittedQuestion
 from tests.bench.tables import RANKERS, difference, fell_back, percentiles, share, show
-from tests.running import running
+from tests.support import recall_sets
+from tests.support.running_daemon import running
 
 TOP_K = 50
 BATCH = 500

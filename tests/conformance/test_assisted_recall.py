@@ -18,8 +18,8 @@ from mnemo_daemon.retrieval.assisted_recall import AssistedRecall
 from mnemo_daemon.retrieval.question import Question, RecallOutcome
 from mnemo_store.indexes.attributes import MemoryFilter
 from tests.conformance.conftest import ModelOf
-from tests.desk import Desk, desk_in, made_desk_in, put
-from tests.samples import sample_memory
+from tests.support.samples import sample_memory
+from tests.support.store_services import StoreServices, put, services_in, simulated_services_in
 
 FERRY = "The ferry to the island leaves at nine."
 PAINT = "The ferry was painted red."
@@ -32,18 +32,23 @@ QUERY = "Which colour has the ferry?"
 
 
 @pytest.fixture(params=["with vectors", "without an embedding model"])
-def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Desk]:
-    with made_desk_in(tmp_path / "data", has_model=request.param == "with vectors") as desk:
-        put(desk, *(sample_memory(number, text) for number, text in enumerate(TEXTS)))
-        yield desk
+def services(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StoreServices]:
+    with simulated_services_in(tmp_path / "data", has_model=request.param == "with vectors") as services:
+        put(services, *(sample_memory(number, text) for number, text in enumerate(TEXTS)))
+        yield services
 
 
 def ask(
-    desk: Desk, model: LanguageModel, query: str = QUERY, level: Level = "full", obstacle: str = "", **fields: Any
+    services: StoreServices,
+    model: LanguageModel,
+    query: str = QUERY,
+    level: Level = "full",
+    obstacle: str = "",
+    **fields: Any,
 ) -> RecallOutcome:
-    tasks = TaskRunner(lambda _: model, CallLog(desk.store), lambda: level, grade_obstacle=lambda _: obstacle)
-    assisted = AssistedRecall(desk.recalling, tasks, QueryPriority())
-    wanted = MemoryFilter(user_id="local", states=("active", "archived"), now=desk.at)
+    tasks = TaskRunner(lambda _: model, CallLog(services.store), lambda: level, grade_obstacle=lambda _: obstacle)
+    assisted = AssistedRecall(services.recalling, tasks, QueryPriority())
+    wanted = MemoryFilter(user_id="local", states=("active", "archived"), now=services.at)
     question = Question(query, wanted, **{"token_budget": None, "explain": True, **fields})
     return assisted.answer(question, lambda: False)
 
@@ -70,8 +75,10 @@ def answering(text: str) -> str:
 BEARS = {FERRY: 1, PAINT: 3, LUNCH: 0, DENTIST: 0}
 
 
-def test_what_the_model_scores_0_is_dropped_and_the_rest_is_ordered_by_the_score(desk: Desk, model_of: ModelOf) -> None:
-    recalled = ask(desk, model_of(scoring(BEARS)), rerank=True)
+def test_what_the_model_scores_0_is_dropped_and_the_rest_is_ordered_by_the_score(
+    services: StoreServices, model_of: ModelOf
+) -> None:
+    recalled = ask(services, model_of(scoring(BEARS)), rerank=True)
     assert contents(recalled) == [PAINT, FERRY]
     assert (recalled.abstained, "llm" in recalled.degraded, recalled.reason) == (False, False, "")
     assert recalled.total_tokens == sum(hit.tokens for hit in recalled.hits) > 0
@@ -85,25 +92,27 @@ def test_what_the_model_scores_0_is_dropped_and_the_rest_is_ordered_by_the_score
     assert "rerank" in recalled.trace.stages_ms
 
 
-def test_an_order_that_was_requested_stays(desk: Desk, model_of: ModelOf) -> None:
-    recalled = ask(desk, model_of(scoring(BEARS)), rerank=True, sort="recent")
-    plain = [text for text in contents(ask(desk, LanguageModel(None), sort="recent")) if text in (PAINT, FERRY)]
+def test_an_order_that_was_requested_stays(services: StoreServices, model_of: ModelOf) -> None:
+    recalled = ask(services, model_of(scoring(BEARS)), rerank=True, sort="recent")
+    plain = [text for text in contents(ask(services, LanguageModel(None), sort="recent")) if text in (PAINT, FERRY)]
     assert contents(recalled) == plain
 
 
-def test_E8_what_gets_no_score_comes_last(desk: Desk, model_of: ModelOf) -> None:
-    plain = contents(ask(desk, LanguageModel(None)))
-    recalled = ask(desk, model_of(answering('{"scores": [1]}')), rerank=True)
+def test_E8_what_gets_no_score_comes_last(services: StoreServices, model_of: ModelOf) -> None:
+    plain = contents(ask(services, LanguageModel(None)))
+    recalled = ask(services, model_of(answering('{"scores": [1]}')), rerank=True)
     assert contents(recalled) == plain
 
 
-def test_an_answer_is_empty_only_by_a_verdict_that_is_plausible(desk: Desk, model_of: ModelOf) -> None:
+def test_an_answer_is_empty_only_by_a_verdict_that_is_plausible(services: StoreServices, model_of: ModelOf) -> None:
     nothing = scoring(dict.fromkeys(TEXTS, 0))
-    recalled = ask(desk, model_of(nothing), rerank=True)  # PAINT has one of the two words, and the verdict is refused
+    recalled = ask(
+        services, model_of(nothing), rerank=True
+    )  # PAINT has one of the two words, and the verdict is refused
     assert (recalled.degraded[-1:], "drops every source" in recalled.reason) == (("llm",), True)
-    rule = ask(desk, LanguageModel(None), rerank=True)
+    rule = ask(services, LanguageModel(None), rerank=True)
     assert sorted(contents(recalled)) == sorted(contents(rule))
-    far = ask(desk, model_of(nothing), "Who sails the ferry across the stormy strait tonight?", rerank=True)
+    far = ask(services, model_of(nothing), "Who sails the ferry across the stormy strait tonight?", rerank=True)
     assert (far.hits, far.abstained, far.degraded[-1:] == ("llm",)) == ([], True, False)
 
 
@@ -116,29 +125,33 @@ FAILING = {
 
 
 @pytest.mark.parametrize("script", FAILING)
-def test_a_model_that_fails_leaves_the_judgement_to_the_rule(desk: Desk, model_of: ModelOf, script: str) -> None:
-    recalled = ask(desk, model_of(FAILING[script]), "ferry red", rerank=True)
-    assert contents(recalled) == contents(ask(desk, LanguageModel(None), "ferry red", rerank=True))
+def test_a_model_that_fails_leaves_the_judgement_to_the_rule(
+    services: StoreServices, model_of: ModelOf, script: str
+) -> None:
+    recalled = ask(services, model_of(FAILING[script]), "ferry red", rerank=True)
+    assert contents(recalled) == contents(ask(services, LanguageModel(None), "ferry red", rerank=True))
     assert (recalled.degraded[-1:], recalled.reason != "") == (("llm",), True)
     assert PAINT in contents(recalled)
 
 
-def test_where_no_model_may_be_asked_the_rule_judges_and_the_reason_says_so(desk: Desk, model_of: ModelOf) -> None:
+def test_where_no_model_may_be_asked_the_rule_judges_and_the_reason_says_so(
+    services: StoreServices, model_of: ModelOf
+) -> None:
     model = model_of(scoring(BEARS))
     for found, reason in (
-        (ask(desk, LanguageModel(None), rerank=True), "no language model is chosen"),
-        (ask(desk, model, rerank=True, level="off"), "are off"),
-        (ask(desk, model, rerank=True, obstacle="it failed the probes"), "it failed the probes"),
+        (ask(services, LanguageModel(None), rerank=True), "no language model is chosen"),
+        (ask(services, model, rerank=True, level="off"), "are off"),
+        (ask(services, model, rerank=True, obstacle="it failed the probes"), "it failed the probes"),
     ):
         assert reason in found.reason
         assert "llm" not in found.degraded
     assert model.status().state == "off"
 
 
-def test_only_a_request_for_it_reaches_the_model(desk: Desk, model_of: ModelOf) -> None:
+def test_only_a_request_for_it_reaches_the_model(services: StoreServices, model_of: ModelOf) -> None:
     model = model_of(scoring(BEARS))
     ways: list[dict[str, Any]] = [{}, {"expand": "auto"}, {"expand": "false"}, {"cut": "gap"}, {"ranker": "rerank"}]
-    assert [ask(desk, model, **way).reason for way in ways] == [""] * len(ways)
+    assert [ask(services, model, **way).reason for way in ways] == [""] * len(ways)
     assert model.status().state == "off"
 
 
@@ -154,21 +167,21 @@ def test_G38_words_of_other_phrasings_find_what_the_question_has_no_word_of(
     reading = EmbeddingService(ModelCatalogue(minilm_folder), threads=1)
     reading.refresh()
     for name, query in (("words", DENTAL), ("vectors", "Wann habe ich meinen Zahnarzttermin?")):
-        with desk_in(tmp_path / name, reading if name == "vectors" else None) as desk:
+        with services_in(tmp_path / name, reading if name == "vectors" else None) as services:
             if name == "vectors":
-                desk.indexing.start()
-            put(desk, *(sample_memory(number, text) for number, text in enumerate((*TEXTS, ANNA, KEY))))
-            assert contents(ask(desk, model, query, expand="auto"))[:1] != [DENTIST]
-            recalled = ask(desk, model, query, expand="true")
+                services.indexing.start()
+            put(services, *(sample_memory(number, text) for number, text in enumerate((*TEXTS, ANNA, KEY))))
+            assert contents(ask(services, model, query, expand="auto"))[:1] != [DENTIST]
+            recalled = ask(services, model, query, expand="true")
             assert (contents(recalled)[:1], recalled.expanded) == ([DENTIST], tuple(phrasings))
             assert "words" in recalled.hits[0].channels
     reading.close()
 
 
-def test_G38_phrasings_are_kept_only_where_they_do_better(desk: Desk, model_of: ModelOf) -> None:
+def test_G38_phrasings_are_kept_only_where_they_do_better(services: StoreServices, model_of: ModelOf) -> None:
     query = "the tooth doctor expects me on Friday at ten"
     words = '{"phrasings": ["lunch novel", "mia reads", "painted red", "ferry island"]}'
-    recalled = ask(desk, model_of(answering(words)), query, expand="true")
+    recalled = ask(services, model_of(answering(words)), query, expand="true")
     assert (recalled.expanded, contents(recalled)[:1]) == ((), [DENTIST])
 
 
@@ -176,20 +189,24 @@ def test_G38_phrasings_are_kept_only_where_they_do_better(desk: Desk, model_of: 
     "text",
     ['{"phrasings": ["tooth 4711", "doctor", "friday", "visit"]}', '{"phrasings": ["tooth"]}', "nonsense"],
 )
-def test_G38_rejected_phrasings_leave_the_expansion_to_the_rule(desk: Desk, model_of: ModelOf, text: str) -> None:
-    recalled = ask(desk, model_of(answering(text)), DENTAL, expand="true")
-    plain = ask(desk, LanguageModel(None), DENTAL, expand="auto")
+def test_G38_rejected_phrasings_leave_the_expansion_to_the_rule(
+    services: StoreServices, model_of: ModelOf, text: str
+) -> None:
+    recalled = ask(services, model_of(answering(text)), DENTAL, expand="true")
+    plain = ask(services, LanguageModel(None), DENTAL, expand="auto")
     assert (contents(recalled), recalled.expanded) == (contents(plain), plain.expanded)
     assert (recalled.degraded[-1:], recalled.reason != "") == (("llm",), True)
 
 
-def test_a_model_that_never_answers_costs_its_deadline_and_no_answer(desk: Desk, model_of: ModelOf) -> None:
+def test_a_model_that_never_answers_costs_its_deadline_and_no_answer(
+    services: StoreServices, model_of: ModelOf
+) -> None:
     began = time.monotonic()
     model = model_of("ready()\nprompt()\ntime.sleep(600)")
-    tasks = TaskRunner(lambda _: model, CallLog(desk.store), lambda: "full")
-    assisted = AssistedRecall(desk.recalling, tasks, QueryPriority())
-    wanted = MemoryFilter(user_id="local", states=("active", "archived"), now=desk.at)
+    tasks = TaskRunner(lambda _: model, CallLog(services.store), lambda: "full")
+    assisted = AssistedRecall(services.recalling, tasks, QueryPriority())
+    wanted = MemoryFilter(user_id="local", states=("active", "archived"), now=services.at)
     question = Question(QUERY, wanted, token_budget=None)
-    recalled = desk.recalling.answer(question)
+    recalled = services.recalling.answer(question)
     found = assisted.rerank_for_answer(question, recalled, began + 1.0, lambda: False)
     assert (contents(found), found.degraded[-1:]) == (contents(recalled), ("llm",))

@@ -22,7 +22,7 @@ from mnemo_store.disk import Disk
 from tests.conformance.conftest import ModelOf
 from tests.conformance.test_llm_probes import right_answer
 from tests.conformance.test_llm_tasks import encoded
-from tests.gguf_files import write_gguf
+from tests.support.gguf_files import write_gguf
 
 ANSWER, GATE, NAMING = (next(task for task in TASKS if task.site == site) for site in ("answer", "gate", "naming"))
 SOME = (GATE, NAMING, ANSWER)  # of the tasks: that the probes of each can be passed stands in test_llm_probes

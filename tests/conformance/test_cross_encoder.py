@@ -16,15 +16,15 @@ from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue, Mod
 from mnemo_daemon.models.cross_encoder import IDLE_SECONDS, CrossEncoder, CrossEncoderService
 from mnemo_daemon.models.embedders.embedding import EmbeddingService, load_embedder
 from mnemo_daemon.settings import DEFAULT_RERANKER
-from tests.pair_model import TOKENS_MAX, score_of, write_pair_model
-from tests.running import printed
+from tests.support.cross_encoder_files import TOKENS_MAX, score_of, write_cross_encoder
+from tests.support.running_daemon import printed
 
 QUESTION = "Where is the key?"  # `where` and the mark are no words of the model
 
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    return write_pair_model(tmp_path / "source")
+    return write_cross_encoder(tmp_path / "source")
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_a_cross_encoder_is_no_embedding_model_and_takes_no_name_of_one(source: 
 
 def test_a_model_that_gives_no_score_of_a_pair_is_refused_and_leaves_nothing(tmp_path: Path, models: Path) -> None:
     with pytest.raises(UnsupportedModel, match="cannot be used"):
-        install(write_pair_model(tmp_path / "broken", output="none"), models)
+        install(write_cross_encoder(tmp_path / "broken", output="none"), models)
     assert ModelCatalogue(models).installed(DEFAULT_RERANKER) is None
     assert [path.name for path in models.iterdir() if path.is_dir()] == []
 
@@ -226,7 +226,7 @@ def test_a_name_of_something_else_is_no_cross_encoder(minilm_folder: Path) -> No
 def test_one_that_fails_at_a_text_is_named_until_it_works(
     tmp_path: Path, models: Path, reranking: CrossEncoderService
 ) -> None:
-    install(write_pair_model(tmp_path / "poisoned", poison="harbour"), models)
+    install(write_cross_encoder(tmp_path / "poisoned", poison="harbour"), models)
     encoder = reranking.encoder()
     assert encoder is not None
     assert reranking.scores(encoder, "key", ["a key", "a harbour"]) is None

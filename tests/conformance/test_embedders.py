@@ -20,7 +20,7 @@ from mnemo_daemon.models.embedders.embedder import Embedder
 from mnemo_daemon.models.embedders.embedding import SLICE_TEXTS_MAX, load_embedder, spaces_of
 from mnemo_daemon.models.embedders.token_rows import Projection
 from mnemo_daemon.settings import Numerics
-from tests.gguf_files import write_bert
+from tests.support.gguf_files import write_bert
 
 # Each is one token of the vocabulary.
 WORDS = (

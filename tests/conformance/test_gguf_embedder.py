@@ -20,7 +20,7 @@ from mnemo_daemon.models import installation
 from mnemo_daemon.models.catalogue import ModelManifest
 from mnemo_daemon.models.embedders import gguf_embedding
 from mnemo_daemon.models.embedders.gguf_embedding import GgufEmbedder
-from tests.gguf_files import HEADS, random_bert, write_bert
+from tests.support.gguf_files import HEADS, random_bert, write_bert
 
 VOCABULARY = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", *(chr(letter) for letter in range(ord("a"), ord("z") + 1)))
 LIMIT_S = 120.0

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mnemo_daemon.models.language.language_model import LanguageModel
-from tests.gguf_files import write_llama
+from tests.support.gguf_files import write_llama
 
 LOADED_S = 120.0
 TEMPLATE = "{% for message in messages %}<s>{{ message.content }}</s>{% endfor %}"

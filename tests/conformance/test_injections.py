@@ -21,7 +21,7 @@ from mnemo_core.llm.tasks import (
     prompt_head,
 )
 from mnemo_core.retrieval.context_block import ContextLine, render_block
-from tests.injections import Injection, injections
+from tests.support.prompt_injections import Injection, injections
 
 CORPUS = injections()
 KINDS = pytest.mark.parametrize("kind", sorted({injection.kind for injection in CORPUS}))

@@ -17,7 +17,7 @@ from mnemo_daemon.models.language.language_model_service import LOADED_MAX, WITH
 from mnemo_daemon.models.language.worker_slots import WorkerSlots
 from mnemo_daemon.settings import LlmSettings
 from tests.conformance.conftest import ModelOf
-from tests.gguf_files import write_gguf
+from tests.support.gguf_files import write_gguf
 
 ECHO = "ready()\nwhile True:\n    answer(prompt().text)"
 HELD = """

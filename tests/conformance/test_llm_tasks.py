@@ -24,7 +24,7 @@ from mnemo_store.records import LlmCall
 from mnemo_store.store import Store, WriteResult
 from mnemo_store.tables import LLM_CALLS
 from tests.conformance.conftest import ModelOf, ScriptedModel
-from tests.samples import quick_folder
+from tests.support.samples import quick_folder
 
 SOURCES = (
     "Anna moved to Berlin in May 2019 and works at the zoo there, in the house of the giant pandas.",

@@ -18,8 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mnemo_client.mcp.bridge import LINE_BYTES_MAX, MESSAGES_OPEN_MAX, Bridge
-from tests.canned import CannedAnswer, CannedDaemon, CannedRequest
-from tests.mcp_lines import LINES, VERSION, answered_ids
+from tests.support.mcp_messages import LINES, VERSION, answered_ids
+from tests.support.stub_daemon import StubAnswer, StubDaemon, StubRequest
 
 META = {
     VERSION: "2026-07-28",
@@ -71,8 +71,8 @@ class McpAgent:
 
 
 @pytest.fixture
-def environ(canned: CannedDaemon, short_folder: Path) -> dict[str, str]:
-    return {**os.environ, "MNEMO_SOCKET": str(canned.path), "MNEMO_DATA_DIR": str(short_folder / "data"),
+def environ(stub_daemon: StubDaemon, short_folder: Path) -> dict[str, str]:
+    return {**os.environ, "MNEMO_SOCKET": str(stub_daemon.path), "MNEMO_DATA_DIR": str(short_folder / "data"),
             "MNEMO_AUTOSTART": "0"}  # fmt: skip
 
 
@@ -85,24 +85,24 @@ def agent(environ: dict[str, str], tmp_path: Path) -> Iterator[McpAgent]:
     agent.process.communicate()
 
 
-def answered(asked: CannedRequest, result: Message | None = None) -> Message:
+def answered(asked: StubRequest, result: Message | None = None) -> Message:
     """The answer of a daemon: the result, or what it was asked."""
     whole = {"method": asked.body["method"], "params": asked.body.get("params")} if result is None else result
     return {"jsonrpc": "2.0", "id": asked.body.get("id"), "result": whole}
 
 
-def as_the_daemon(asked: CannedRequest) -> Any:
+def as_the_daemon(asked: StubRequest) -> Any:
     if "id" not in asked.body:
-        return CannedAnswer(b"", 202)
+        return StubAnswer(b"", 202)
     if asked.body["method"] == "initialize":
         result = {"protocolVersion": asked.body["params"]["protocolVersion"]}
-        return CannedAnswer(answered(asked, result), headers={"Mcp-Session-Id": "agent.x"})
+        return StubAnswer(answered(asked, result), headers={"Mcp-Session-Id": "agent.x"})
     return answered(asked)
 
 
 @pytest.fixture(autouse=True)
-def mcp(canned: CannedDaemon) -> None:
-    canned.answers["POST /mcp"] = as_the_daemon
+def mcp(stub_daemon: StubDaemon) -> None:
+    stub_daemon.answers["POST /mcp"] = as_the_daemon
 
 
 def ping(id: Any = 1) -> bytes:  # noqa: A002 - JSON-RPC's own name
@@ -112,11 +112,11 @@ def ping(id: Any = 1) -> bytes:  # noqa: A002 - JSON-RPC's own name
 # What is passed on
 
 
-def test_a_handshake_settles_the_headers_of_what_follows(agent: McpAgent, canned: CannedDaemon) -> None:
+def test_a_handshake_settles_the_headers_of_what_follows(agent: McpAgent, stub_daemon: StubDaemon) -> None:
     assert agent.ask("initialize", HELLO)["result"]["protocolVersion"] == "2025-06-18"
     agent.write(b'{"jsonrpc":"2.0","method":"notifications/initialized"}')
     assert agent.ask("tools/list")["result"]["method"] == "tools/list"
-    first, *_, last = canned.asked
+    first, *_, last = stub_daemon.asked
     assert (first.headers["content-type"], first.headers["accept"]) == (
         "application/json", "application/json, text/event-stream",
     )  # fmt: skip
@@ -126,22 +126,22 @@ def test_a_handshake_settles_the_headers_of_what_follows(agent: McpAgent, canned
 
 
 def test_lines_that_do_not_wait_for_the_handshake_have_what_it_settles_all_the_same(
-    agent: McpAgent, canned: CannedDaemon
+    agent: McpAgent, stub_daemon: StubDaemon
 ) -> None:
     hello = json.dumps({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": HELLO}).encode()
     out, _ = agent.process.communicate(hello + b"\n" + ping(), timeout=60)
     assert [json.loads(line)["id"] for line in out.splitlines()] == [0, 1]
-    assert canned.asked[1].headers["mcp-session-id"] == "agent.x"
+    assert stub_daemon.asked[1].headers["mcp-session-id"] == "agent.x"
 
 
 def test_a_stateless_request_repeats_its_version_method_and_name_in_headers(
-    agent: McpAgent, canned: CannedDaemon
+    agent: McpAgent, stub_daemon: StubDaemon
 ) -> None:
     agent.ask("initialize", HELLO)
     agent.ask("tools/call", RECALL, modern=True)
     agent.ask("resources/read", {"uri": "note:///n/café.md"}, modern=True)
     agent.ask("tools/list", modern=True)
-    tool, resource, listed = (asked.headers for asked in canned.asked[1:])
+    tool, resource, listed = (asked.headers for asked in stub_daemon.asked[1:])
     assert (tool["mcp-protocol-version"], tool["mcp-method"], tool["mcp-name"]) == (
         "2026-07-28", "tools/call", "memory_recall",
     )  # fmt: skip
@@ -150,45 +150,45 @@ def test_a_stateless_request_repeats_its_version_method_and_name_in_headers(
     assert "mcp-session-id" not in tool
 
 
-def test_notifications_are_passed_on_and_not_answered(agent: McpAgent, canned: CannedDaemon) -> None:
+def test_notifications_are_passed_on_and_not_answered(agent: McpAgent, stub_daemon: StubDaemon) -> None:
     agent.write(b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}')
     assert agent.ask("ping")["result"]["method"] == "ping"
     assert agent.end() == 0
-    assert sorted(asked.body["method"] for asked in canned.asked) == ["notifications/cancelled", "ping"]
+    assert sorted(asked.body["method"] for asked in stub_daemon.asked) == ["notifications/cancelled", "ping"]
 
 
 def test_the_folder_it_works_in_chooses_the_namespace(
-    environ: dict[str, str], canned: CannedDaemon, tmp_path: Path
+    environ: dict[str, str], stub_daemon: StubDaemon, tmp_path: Path
 ) -> None:
     (tmp_path / ".mnemo.toml").write_text('namespace = "bücher"\n')
     agent = McpAgent(environ, tmp_path)
     agent.ask("ping")
-    assert canned.asked[0].headers["x-namespace"] == "bücher"
+    assert stub_daemon.asked[0].headers["x-namespace"] == "bücher"
     (tmp_path / ".mnemo.toml").write_text("namespace = [\n")
     assert ".mnemo.toml cannot be read" in agent.ask("ping")["error"]["message"]
     (tmp_path / ".mnemo.toml").write_text('namespace = "apollo"\n')
     agent.ask("ping")
-    assert canned.asked[1].headers["x-namespace"] == "apollo"
+    assert stub_daemon.asked[1].headers["x-namespace"] == "apollo"
     assert agent.end() == 0
 
 
-def test_an_answer_over_several_lines_becomes_one(agent: McpAgent, canned: CannedDaemon) -> None:
-    canned.answers["POST /mcp"] = CannedAnswer(b'{"jsonrpc": "2.0",\r\n "id": 1,\n "result": {}}\n', chunked=True)
+def test_an_answer_over_several_lines_becomes_one(agent: McpAgent, stub_daemon: StubDaemon) -> None:
+    stub_daemon.answers["POST /mcp"] = StubAnswer(b'{"jsonrpc": "2.0",\r\n "id": 1,\n "result": {}}\n', chunked=True)
     assert agent.ask("ping")["result"] == {}
 
 
 # Several at once
 
 
-def test_a_slow_request_holds_up_no_other(agent: McpAgent, canned: CannedDaemon) -> None:
+def test_a_slow_request_holds_up_no_other(agent: McpAgent, stub_daemon: StubDaemon) -> None:
     may_end = threading.Event()
 
-    def slowly(asked: CannedRequest) -> Any:
+    def slowly(asked: StubRequest) -> Any:
         if asked.body["id"] == "slow":
             may_end.wait(60)
         return answered(asked)
 
-    canned.answers["POST /mcp"] = slowly
+    stub_daemon.answers["POST /mcp"] = slowly
     agent.write(json.dumps({"jsonrpc": "2.0", "id": "slow", "method": "tools/call", "params": RECALL}).encode())
     assert "result" in agent.ask("ping")
     assert "result" in agent.ask("tools/list")
@@ -196,14 +196,14 @@ def test_a_slow_request_holds_up_no_other(agent: McpAgent, canned: CannedDaemon)
     assert agent.read()["id"] == "slow"
 
 
-def test_more_requests_than_can_be_open_are_refused_each_with_its_id(agent: McpAgent, canned: CannedDaemon) -> None:
+def test_more_requests_than_can_be_open_are_refused_each_with_its_id(agent: McpAgent, stub_daemon: StubDaemon) -> None:
     may_end = threading.Event()
 
-    def slowly(asked: CannedRequest) -> Any:
+    def slowly(asked: StubRequest) -> Any:
         may_end.wait(60)
         return answered(asked)
 
-    canned.answers["POST /mcp"] = slowly
+    stub_daemon.answers["POST /mcp"] = slowly
     for number in range(MESSAGES_OPEN_MAX + 2):
         agent.write(ping(number))
     refused = [agent.read() for _ in range(2)]
@@ -213,7 +213,7 @@ def test_more_requests_than_can_be_open_are_refused_each_with_its_id(agent: McpA
     assert {agent.read()["id"] for _ in range(MESSAGES_OPEN_MAX)} == {*range(MESSAGES_OPEN_MAX)}
 
 
-def test_requests_that_were_made_before_the_end_are_still_answered(agent: McpAgent, canned: CannedDaemon) -> None:
+def test_requests_that_were_made_before_the_end_are_still_answered(agent: McpAgent, stub_daemon: StubDaemon) -> None:
     out, err = agent.process.communicate(b"\n".join(ping(number) for number in range(5)), timeout=60)
     assert {json.loads(line)["id"] for line in out.splitlines()} == {*range(5)}
     assert (agent.process.returncode, err) == (0, b"")
@@ -229,29 +229,29 @@ def test_the_end_of_input_ends_the_bridge_quietly(agent: McpAgent) -> None:
 
 
 def test_without_a_daemon_a_request_says_why_not_and_with_one_the_next_is_answered(
-    agent: McpAgent, canned: CannedDaemon
+    agent: McpAgent, stub_daemon: StubDaemon
 ) -> None:
-    canned.stop()
+    stub_daemon.stop()
     error = agent.ask("initialize", HELLO)["error"]
     assert error["code"] == -32603
     assert "no daemon listens" in error["message"]
-    canned.start()
+    stub_daemon.start()
     assert "result" in agent.ask("tools/call", RECALL)
-    canned.stop()
-    canned.start()  # restarted between two calls
+    stub_daemon.stop()
+    stub_daemon.start()  # restarted between two calls
     assert "result" in agent.ask("tools/call", RECALL)
 
 
 def test_a_connection_that_ends_before_the_answer_is_an_error_and_what_only_reads_is_sent_again(
-    agent: McpAgent, canned: CannedDaemon
+    agent: McpAgent, stub_daemon: StubDaemon
 ) -> None:
     ended = []
 
-    def end_the_first(asked: CannedRequest) -> Any:
+    def end_the_first(asked: StubRequest) -> Any:
         ended.append(asked.body["method"])
-        return answered(asked) if ended.count(asked.body["method"]) > 1 else CannedAnswer(hang_up=True)
+        return answered(asked) if ended.count(asked.body["method"]) > 1 else StubAnswer(hang_up=True)
 
-    canned.answers["POST /mcp"] = end_the_first
+    stub_daemon.answers["POST /mcp"] = end_the_first
     assert "may or may not have been carried out" in agent.ask("tools/call", RECALL)["error"]["message"]
     assert "result" in agent.ask("tools/list")
     assert ended == ["tools/call", "tools/list", "tools/list"]
@@ -260,38 +260,38 @@ def test_a_connection_that_ends_before_the_answer_is_an_error_and_what_only_read
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (CannedAnswer({"error": {"code": "stopping", "message": "the daemon is shutting down"}}, 503), "shutting down"),
-        (CannedAnswer(b"<html>", 500), "HTTP status 500"),
-        (CannedAnswer(b"[" * 50_000), "HTTP status 200"),
-        (CannedAnswer(b"{}"), "HTTP status 200"),
-        (CannedAnswer(b'{"jsonrpc": "2.0", "id": 1, "result": {}}', hang_up=9), "the connection ended"),
+        (StubAnswer({"error": {"code": "stopping", "message": "the daemon is shutting down"}}, 503), "shutting down"),
+        (StubAnswer(b"<html>", 500), "HTTP status 500"),
+        (StubAnswer(b"[" * 50_000), "HTTP status 200"),
+        (StubAnswer(b"{}"), "HTTP status 200"),
+        (StubAnswer(b'{"jsonrpc": "2.0", "id": 1, "result": {}}', hang_up=9), "the connection ended"),
     ],
 )
 def test_an_answer_that_is_none_of_the_protocol_is_an_error_of_the_request(
-    agent: McpAgent, canned: CannedDaemon, answer: CannedAnswer, said: str
+    agent: McpAgent, stub_daemon: StubDaemon, answer: StubAnswer, said: str
 ) -> None:
-    canned.answers["POST /mcp"] = answer
+    stub_daemon.answers["POST /mcp"] = answer
     error = agent.ask("tools/call", RECALL)["error"]
     assert error["code"] == -32603
     assert said in error["message"]
 
 
-def test_an_error_that_lost_the_id_of_its_request_gets_it_back(agent: McpAgent, canned: CannedDaemon) -> None:
+def test_an_error_that_lost_the_id_of_its_request_gets_it_back(agent: McpAgent, stub_daemon: StubDaemon) -> None:
     lost = {"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "Parse error"}}
-    canned.answers["POST /mcp"] = CannedAnswer(lost, 400)
+    stub_daemon.answers["POST /mcp"] = StubAnswer(lost, 400)
     assert agent.ask("tools/list")["error"] == {"code": -32700, "message": "Parse error"}
 
 
 def test_a_daemon_that_stays_silent_is_an_error_after_a_while(
-    environ: dict[str, str], canned: CannedDaemon, tmp_path: Path
+    environ: dict[str, str], stub_daemon: StubDaemon, tmp_path: Path
 ) -> None:
     may_end = threading.Event()
 
-    def never(asked: CannedRequest) -> Any:
+    def never(asked: StubRequest) -> Any:
         may_end.wait(60)
         return answered(asked)
 
-    canned.answers["POST /mcp"] = never
+    stub_daemon.answers["POST /mcp"] = never
     out = io.BytesIO()
     bridge = Bridge(out, environ, tmp_path, None, seconds=0.05)
     bridge.handle_line(ping(3))

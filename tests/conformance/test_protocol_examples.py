@@ -12,8 +12,8 @@ from mnemo_daemon.api.main_routes import Api
 from mnemo_daemon.api.status_report import StatusReport
 from mnemo_daemon.server import openapi
 from mnemo_daemon.services import Services
-from tests.protocol_page import Mismatch, PageExample, compare, examples, page_examples
-from tests.transcripts import ReplayServer, RequestParts, TranscriptExchange
+from tests.support.golden_transcripts import ReplayServer, RequestParts, TranscriptExchange
+from tests.support.protocol_examples import Mismatch, PageExample, compare, examples, page_examples
 
 STOPS_THE_DAEMON = ("POST", "/v1/shutdown")
 

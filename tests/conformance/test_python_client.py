@@ -1,4 +1,4 @@
-"""The Python client replays the golden transcripts of clients/docs/http.md: tests/transcripts.py."""
+"""The Python client replays the golden transcripts of clients/docs/http.md: tests/support/golden_transcripts.py."""
 
 import json
 import re
@@ -15,7 +15,7 @@ from mnemo_client.connection import decode
 from mnemo_client.errors import InvalidAnswerError, RefusalError
 from mnemo_client.protocol import ingestion, memories, retrieval
 from mnemo_client.protocol.status import StatusAnswer
-from tests.transcripts import ReplayServer, TranscriptExchange
+from tests.support.golden_transcripts import ReplayServer, TranscriptExchange
 
 TypedCall = Callable[[Client, TranscriptExchange], Any]
 

@@ -17,7 +17,7 @@ from mnemo_daemon.retrieval.question_answering import AnsweredQuestion, CitedSen
 from mnemo_store.records import Usage
 from mnemo_store.store import Store
 from tests.conformance.conftest import ModelOf
-from tests.samples import sample_memory
+from tests.support.samples import sample_memory
 
 KEY = "The key hangs behind the kitchen door."
 FERRY = "The ferry leaves at 9:30."

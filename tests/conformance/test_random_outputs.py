@@ -12,13 +12,13 @@ import pytest
 
 from mnemo_core.llm.registry import TASKS
 from mnemo_daemon.models.language.llm_worker import decode_answer
-from tests.random_outputs import Output
+from tests.support.random_outputs import Output
 
 OUTPUTS = 30
 
 
 def test_every_output_of_every_task_parses_strictly() -> None:
-    command = [sys.executable, "-m", "tests.random_outputs", str(OUTPUTS)]
+    command = [sys.executable, "-m", "tests.support.random_outputs", str(OUTPUTS)]
     done = subprocess.run(command, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr.decode()
     written: dict[str, set[str]] = defaultdict(set)

@@ -28,9 +28,9 @@ from mnemo_core.retrieval.ranking.late_interaction import Codes, quantize
 from mnemo_core.retrieval.ranking.rankers import RANKERS
 from mnemo_daemon.models.embedders.embedder import Embedder, QueryTokens
 from mnemo_daemon.models.embedders.token_rows import LateForm
-from tests import recall_sets
 from tests.simulation.embedders import Floats, SimulatedEmbedder, SimulatedModels
 from tests.simulation.world import World, in_simulated_time
+from tests.support import recall_sets
 
 FILE = Path(__file__).with_name("day.jsonl")
 TALK = "bread-and-trumpet"  # one of those on which nothing is fitted
@@ -140,9 +140,11 @@ def _asked(world: World) -> Iterator[Any]:
     step = {"content": "Ran the tests.", "kind": "procedural", "form": "step", "expires_at": 1_900_000_000_000,
             "trace": {"step_number": 1, "action": "test", "task_objective": "release"}}  # fmt: skip
     yield ask("POST", "/v1/memories", step, namespace="work")
-    world.vault.save("house.md", [("Boiler", "The boiler was serviced on 3 March 2024."), ("Keys", "See [[garden]].")])
-    world.vault.save("garden.md", [("Shed", "The shed is painted green.")])
-    yield ask("POST", "/v1/notes/roots", {"path": str(world.vault.folder)})
+    world.notes_folder.save(
+        "house.md", [("Boiler", "The boiler was serviced on 3 March 2024."), ("Keys", "See [[garden]].")]
+    )
+    world.notes_folder.save("garden.md", [("Shed", "The shed is painted green.")])
+    yield ask("POST", "/v1/notes/roots", {"path": str(world.notes_folder.folder)})
     world.step()
     world.step(5)
     yield from _recalls(ask, talk)

@@ -33,8 +33,8 @@ from mnemo_store.records import (
 )
 from mnemo_store.store import Store, TextVectors
 from mnemo_store.tables import put_of
-from tests.samples import AT, WAIT_SECONDS, sample_id, sample_memory, write
-from tests.table_records import GENERIC, sample_record
+from tests.support.samples import AT, WAIT_SECONDS, sample_id, sample_memory, write
+from tests.support.table_records import GENERIC, sample_record
 
 ROOT, FILE = sample_id(900), sample_id(901)
 OWNERS = {

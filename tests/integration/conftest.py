@@ -11,8 +11,8 @@ import pytest
 from numpy.typing import NDArray
 
 from mnemo_client.client import Client
-from tests.running import Ahead, RunningDaemon
-from tests.samples import quick_folder
+from tests.support.running_daemon import PrestartedDaemons, RunningDaemon
+from tests.support.samples import quick_folder
 
 TINY_CONFIG = {
     "model_type": "bert",
@@ -39,26 +39,26 @@ def new_on_a_disk() -> Iterator[RunningDaemon]:
 
 
 @pytest.fixture(scope="session")
-def in_memory() -> Iterator[Ahead]:
-    with contextlib.closing(Ahead(new_in_memory)) as ahead:
+def in_memory() -> Iterator[PrestartedDaemons]:
+    with contextlib.closing(PrestartedDaemons(new_in_memory)) as ahead:
         yield ahead
 
 
 @pytest.fixture(scope="session")
-def on_a_disk() -> Iterator[Ahead]:
-    with contextlib.closing(Ahead(new_on_a_disk)) as ahead:
+def on_a_disk() -> Iterator[PrestartedDaemons]:
+    with contextlib.closing(PrestartedDaemons(new_on_a_disk)) as ahead:
         yield ahead
 
 
 @pytest.fixture(scope="module")
-def daemon(in_memory: Ahead) -> Iterator[RunningDaemon]:
+def daemon(in_memory: PrestartedDaemons) -> Iterator[RunningDaemon]:
     """Without a model: words alone, which is what a first start has."""
     with in_memory.taken() as taken:
         yield taken
 
 
 @contextlib.contextmanager
-def ahead_with_model(models: Path, numerics: str) -> Iterator[Ahead]:
+def ahead_with_model(models: Path, numerics: str) -> Iterator[PrestartedDaemons]:
     @contextlib.contextmanager
     def new_with_model() -> Iterator[RunningDaemon]:
         with quick_folder() as scratch:
@@ -67,18 +67,18 @@ def ahead_with_model(models: Path, numerics: str) -> Iterator[Ahead]:
             }  # fmt: skip
             yield RunningDaemon(scratch / "data", environ)
 
-    with contextlib.closing(Ahead(new_with_model)) as ahead:
+    with contextlib.closing(PrestartedDaemons(new_with_model)) as ahead:
         yield ahead
 
 
 @pytest.fixture(scope="session")
-def in_the_form_of_the_processor(minilm_folder: Path) -> Iterator[Ahead]:
+def in_the_form_of_the_processor(minilm_folder: Path) -> Iterator[PrestartedDaemons]:
     with ahead_with_model(minilm_folder, "auto") as ahead:
         yield ahead
 
 
 @pytest.fixture(scope="session")
-def in_float32(minilm_folder: Path) -> Iterator[Ahead]:
+def in_float32(minilm_folder: Path) -> Iterator[PrestartedDaemons]:
     with ahead_with_model(minilm_folder, "float32") as ahead:
         yield ahead
 
@@ -86,7 +86,7 @@ def in_float32(minilm_folder: Path) -> Iterator[Ahead]:
 @pytest.fixture(scope="module", params=["in_the_form_of_the_processor", "in_float32"])
 def model_daemon(request: pytest.FixtureRequest) -> Iterator[RunningDaemon]:
     """With the real embedding model, loaded: in int8 where the processor computes it well, and in float32."""
-    ahead: Ahead = request.getfixturevalue(request.param)
+    ahead: PrestartedDaemons = request.getfixturevalue(request.param)
     with ahead.taken() as taken:
         taken.wait_for_vectors()
         yield taken
@@ -103,7 +103,7 @@ def scratch_daemon(short_folder: Path) -> Iterator[RunningDaemon]:
 
 
 @pytest.fixture
-def started_daemon(on_a_disk: Ahead) -> Iterator[RunningDaemon]:
+def started_daemon(on_a_disk: PrestartedDaemons) -> Iterator[RunningDaemon]:
     """The test's own, without a model and without a memory: a scratch daemon that answers already."""
     with on_a_disk.taken() as taken:
         yield taken

@@ -22,8 +22,8 @@ from mnemo_daemon.api.main_routes import Api
 from mnemo_daemon.api.status_report import StatusReport
 from mnemo_daemon.services import Services
 from mnemo_store.records import Edge, PutEdge
-from tests.running import RunningDaemon
-from tests.samples import dump_of
+from tests.support.running_daemon import RunningDaemon
+from tests.support.samples import dump_of
 
 # Entry points: the headers, the agent that a body names, and whether a person speaks.
 
@@ -257,7 +257,7 @@ ROWS: dict[str, list[Row]] = {
         Row(one("POST", "/v1/hooks/tool", {"session_id": "s", "tool": "Bash", "arguments": {"command": "make heron"}})),
         Row(one("POST", "/v1/hooks/session-end", {"session_id": "s"})),
     ],
-    "GET /v1/state": [Row(one("GET", "/v1/state", session_id="s"))],  # test_state.py has what is shown of turns
+    "GET /v1/state": [Row(one("GET", "/v1/state", session_id="s"))],  # test_state_routes.py has what is shown of turns
     "GET /v1/triggers/{action}": [Row(one("GET", "/v1/triggers/heron"))],  # test_resume.py has what is shown of them
     "POST /v1/ask": asked("/v1/ask"),
     "POST /v1/answer": asked("/v1/answer"),
@@ -291,7 +291,7 @@ ROWS: dict[str, list[Row]] = {
     "GET /v1/sessions/{id}": [Row(one("GET", "/v1/sessions/heron"))],  # what it shows: test_session_routes.py
     "POST /v1/sessions/{id}/end": [Row(one("POST", "/v1/sessions/heron/end", {}))],
     "POST /v1/sessions/{id}/consolidate": [Row(one("POST", "/v1/sessions/heron/consolidate", {}))],
-    "GET /v1/runs/{run}/steps": [Row(one("GET", "/v1/runs/heron/steps"))],  # test_runs.py has what is shown of steps
+    "GET /v1/runs/{run}/steps": [Row(one("GET", "/v1/runs/heron/steps"))],  # test_run_routes.py has what is shown
     "POST /v1/runs/{run}/summary": [
         Row(lambda cell: [Ask("POST", "/v1/runs/heron/steps", {"step_number": 1, "action": "Saw a heron"}),
                           Ask("POST", "/v1/runs/heron/summary", {})]),
@@ -302,7 +302,7 @@ ROWS: dict[str, list[Row]] = {
     "POST /v1/sessions/{id}/explain": [Row(one("POST", "/v1/sessions/s/explain", {"query": "heron"}))],
     "POST /v1/sessions/{id}/chat": [Row(one("POST", "/v1/sessions/s/chat", {"message": "Is the heron grey?"}),
                                         OURS - SECRET, OURS - SECRET)],
-    # test_facts.py has what is shown of facts
+    # test_fact_routes.py has what is shown of facts
     "POST /v1/facts": [
         Row(one("POST", "/v1/facts", {"facts": [{"subject": "Heron", "predicate": "live at", "object": "the Elbe"}]})),
         Row(by_id("POST", "/v1/facts", lambda cell, memory_id: {
@@ -330,12 +330,12 @@ ROWS: dict[str, list[Row]] = {
     "GET /v1/topics": [Row(one("GET", "/v1/topics"))],
     "POST /v1/topics/expand": [Row(one("POST", "/v1/topics/expand", {"ids": ["kb1"]}))],
     "POST /v1/topics/rebuild": [Row(one("POST", "/v1/topics/rebuild", {}))],
-    "POST /v1/consolidate": [  # test_consolidate.py has what is shown of operations
+    "POST /v1/consolidate": [  # test_lifecycle_routes.py has what is shown of operations
         Row(one("POST", "/v1/consolidate", {"dry_run": True}), refused=True),
         Row(one("POST", "/v1/consolidate", {}), refused=True),
     ],
     "POST /v1/audit": [Row(one("POST", "/v1/audit", {}), refused=True)],
-    "GET /v1/review": [Row(one("GET", "/v1/review"), refused=True)],  # test_consolidate.py has what is shown
+    "GET /v1/review": [Row(one("GET", "/v1/review"), refused=True)],  # test_lifecycle_routes.py has what is shown
     "POST /v1/review/{id}": [Row(one("POST", "/v1/review/0123456789abcdef", {"verdict": "approve"}), refused=True)],
     "GET /v1/consolidate/history": [Row(one("GET", "/v1/consolidate/history"))],
     "POST /v1/reclassify": [

@@ -26,9 +26,9 @@ from mnemo_daemon.server.admission.access_table import AccessEntry, AccessTable
 from mnemo_daemon.server.router import Route
 from mnemo_daemon.server.sockets import Peer
 from mnemo_daemon.services import Services
-from tests.grounds import wait_until
-from tests.http_running import RunningServer, parsed, until
-from tests.running import RunningDaemon
+from tests.support.erasure_services import wait_until
+from tests.support.http_application import RunningServer, parsed, until
+from tests.support.running_daemon import RunningDaemon
 
 READER, WRITER, ADMIN, STRANGER, BY_PROGRAM = 65534, 65533, 65532, 65531, 65530
 

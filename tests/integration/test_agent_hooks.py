@@ -21,7 +21,7 @@ import pytest
 from mnemo_client import process
 from mnemo_client.protocol.memories import MemoryView
 from mnemo_core.retrieval.context_block import OTHERS_HEADING
-from tests.running import RunningDaemon, running
+from tests.support.running_daemon import RunningDaemon, running
 
 SECONDS_MAX = 60.0  # for what happens in the background, on a machine with much else to do
 

@@ -15,9 +15,9 @@ from mnemo_client.errors import RefusalError
 from mnemo_client.protocol.retrieval import AskAnswer, AskMemories
 from mnemo_core.llm.grounding import rejection_of
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING
-from tests import recall_sets
-from tests.running import RunningDaemon, running
-from tests.samples import quick_folder
+from tests.support import recall_sets
+from tests.support.running_daemon import RunningDaemon, running
+from tests.support.samples import quick_folder
 
 KEY = "The key to the cellar hangs behind the kitchen door."
 ANNA = "Anna moved to Berlin in May 2019. She works at the zoo."

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from mnemo_client.client import Client
-from tests.running import RunningDaemon
+from tests.support.running_daemon import RunningDaemon
 
 
 class RawAnswer(NamedTuple):

@@ -14,7 +14,7 @@ import pytest
 from mnemo_client.client import Client
 from mnemo_client.errors import MnemoError
 from mnemo_client.protocol.choices import RANKERS
-from tests.grounds import wait_until
+from tests.support.erasure_services import wait_until
 
 COMMAND = [sys.executable, "-m", "mnemo_client.cli.main", "bench"]
 SECONDS_MAX = 60.0

@@ -6,7 +6,7 @@ import pytest
 
 from mnemo_client.client import Client
 from mnemo_client.errors import RefusalError
-from tests.running import Ahead
+from tests.support.running_daemon import PrestartedDaemons
 
 FACTS = (
     "My dog is called Rex and he is a beagle.",
@@ -20,7 +20,7 @@ FACTS = (
 
 
 @pytest.fixture(scope="module")
-def chatting(in_the_form_of_the_processor: Ahead) -> Iterator[Client]:
+def chatting(in_the_form_of_the_processor: PrestartedDaemons) -> Iterator[Client]:
     with in_the_form_of_the_processor.taken() as taken:
         taken.wait_for_vectors()
         with taken.client() as client:
@@ -49,7 +49,7 @@ def test_a_question_is_answered_from_what_was_said_and_both_turns_are_accounted_
     assert answer in {each.text for each in got.trace.items if each.dropped in (None, "in_ring")}
 
 
-def test_an_answer_that_tells_the_former_value_too_is_a_quote(in_the_form_of_the_processor: Ahead) -> None:
+def test_an_answer_that_tells_the_former_value_too_is_a_quote(in_the_form_of_the_processor: PrestartedDaemons) -> None:
     with in_the_form_of_the_processor.taken() as taken, taken.client() as client:
         for text in ("The dentist appointment is on 3 December at 10:15.",
                      "The dentist appointment was moved to 10 December at 9:00."):  # fmt: skip

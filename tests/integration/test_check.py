@@ -40,10 +40,10 @@ from mnemo_store.indexes.lexical import LexicalFields
 from mnemo_store.maintenance import compaction
 from mnemo_store.maintenance.check import InvariantViolation
 from mnemo_store.records import DropMemory, PutMeta
-from tests.grounds import wait_until
-from tests.running import RunningDaemon
-from tests.samples import WAIT_SECONDS, write
 from tests.spec.test_check import both, damage, drop
+from tests.support.erasure_services import wait_until
+from tests.support.running_daemon import RunningDaemon
+from tests.support.samples import WAIT_SECONDS, write
 
 PERSON = Caller("cli")
 LETTERS = ("a b c", "b c c", "c d e", "d e f", "e f g", "x y z")
@@ -169,23 +169,25 @@ def test_whatever_people_do_nothing_is_found_wrong(house: House, seed: int) -> N
 
 
 def test_notes_that_come_change_move_and_go_leave_nothing_wrong(house: House, tmp_path: Path) -> None:
-    vault = tmp_path / "vault"
-    vault.mkdir()
+    notes_folder = tmp_path / "vault"
+    notes_folder.mkdir()
     for number in range(6):
-        (vault / f"n{number}.md").write_text(f"# a b\n\nc d {number} [[n{(number + 1) % 6}]]\n\n## e\n\nf g {number}\n")
+        (notes_folder / f"n{number}.md").write_text(
+            f"# a b\n\nc d {number} [[n{(number + 1) % 6}]]\n\n## e\n\nf g {number}\n"
+        )
     daemon = house.daemon
-    daemon.services.notes.add_root(str(vault), "default")
+    daemon.services.notes.add_root(str(notes_folder), "default")
     look_again(house)
-    (vault / "n0.md").write_text("# a b\n\nq r s\n")
-    (vault / "n1.md").rename(vault / "moved.md")
-    (vault / "n2.md").unlink()
+    (notes_folder / "n0.md").write_text("# a b\n\nq r s\n")
+    (notes_folder / "n1.md").rename(notes_folder / "moved.md")
+    (notes_folder / "n2.md").unlink()
     with daemon.services.store.snapshot() as snapshot:
         chunks = [memory.id for memory in snapshot.memories() if memory.managed]
     daemon.services.memories.delete(chunks[-2:], "test", PERSON).result(WAIT_SECONDS)
     look_again(house)
     assert len(chunks) == 12
     assert house.faults() == []
-    daemon.services.notes.remove_root(str(vault))
+    daemon.services.notes.remove_root(str(notes_folder))
     house.services.memories.restore(chunks[0], PERSON).result(WAIT_SECONDS)
     assert house.faults() == []
 

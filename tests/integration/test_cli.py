@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING
-from tests.running import has_ended
-from tests.samples import quick_folder
+from tests.support.running_daemon import has_ended
+from tests.support.samples import quick_folder
 
 COMMAND = [sys.executable, "-m", "mnemo_client.cli.main"]
 SECONDS_MAX = 60.0  # for what takes one: the machine may be busy
@@ -346,9 +346,11 @@ def test_init_writes_a_configuration_to_begin_with_and_says_what_is_next(newcome
 
 
 def test_a_trial_answers_from_the_folders_own_text_and_leaves_nothing(newcomer: Person) -> None:
-    vault = newcomer.home / "vault"
-    vault.mkdir()
-    (vault / "garden.md").write_text("# Garden\n\n## Pruning apple trees\n\nPrune in late winter, before buds swell.\n")
+    notes_folder = newcomer.home / "vault"
+    notes_folder.mkdir()
+    (notes_folder / "garden.md").write_text(
+        "# Garden\n\n## Pruning apple trees\n\nPrune in late winter, before buds swell.\n"
+    )
     scratch = newcomer.home / "tmp"
     scratch.mkdir()
     newcomer.environ["TMPDIR"] = str(scratch)
@@ -365,9 +367,11 @@ def test_a_trial_answers_from_the_folders_own_text_and_leaves_nothing(newcomer: 
 def test_a_trial_uses_the_models_of_the_cache_folder_or_of_the_one_that_is_configured(
     newcomer: Person, minilm_folder: Path
 ) -> None:
-    vault = newcomer.home / "vault"
-    vault.mkdir()
-    (vault / "garden.md").write_text("# Garden\n\n## Pruning apple trees\n\nPrune in late winter, before buds swell.\n")
+    notes_folder = newcomer.home / "vault"
+    notes_folder.mkdir()
+    (notes_folder / "garden.md").write_text(
+        "# Garden\n\n## Pruning apple trees\n\nPrune in late winter, before buds swell.\n"
+    )
     del newcomer.environ["MNEMO_MODELS_FOLDER"]
     cache = newcomer.home / ".cache" / "mnemo" / "models"
     cache.mkdir(parents=True)

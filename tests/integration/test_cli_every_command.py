@@ -12,7 +12,7 @@ from mnemo_client.cli import command_table, main
 from mnemo_client.cli.terminal import Terminal
 from mnemo_client.client import Client
 from mnemo_client.errors import RefusalError
-from tests.running import RunningDaemon
+from tests.support.running_daemon import RunningDaemon
 
 # By the name of each command, its words; {…} is filled in.
 WALK: dict[str, tuple[str, ...]] = {

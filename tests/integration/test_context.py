@@ -8,9 +8,9 @@ import pytest
 
 from mnemo_client.client import Client
 from mnemo_client.protocol.ingestion import PieceAnswer, Turn, TurnsRequest
-from tests.grounds import wait_until
-from tests.running import RunningDaemon
-from tests.samples import AT
+from tests.support.erasure_services import wait_until
+from tests.support.running_daemon import RunningDaemon
+from tests.support.samples import AT
 
 WORTH = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4)
 

@@ -6,7 +6,7 @@ MNEMO_CRASH_ROUNDS says how often (8 when unset); `python -m tests.bench.bench_c
 import os
 from pathlib import Path
 
-from tests.crashes import kill_several
+from tests.support.kill_rounds import kill_several
 
 ROUNDS = int(os.environ.get("MNEMO_CRASH_ROUNDS", "8"))
 DAEMONS = 1  # in eight rounds of one, all happens that can

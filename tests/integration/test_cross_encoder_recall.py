@@ -20,10 +20,10 @@ from mnemo_daemon.retrieval.candidates.ranking_inputs import RERANKED_MAX
 from mnemo_daemon.retrieval.question import RecallOutcome
 from mnemo_daemon.retrieval.recall import Recall
 from mnemo_daemon.settings import DEFAULT_RERANKER
-from tests.desk import Desk, made_desk_in, put
-from tests.pair_model import score_of, write_pair_model
-from tests.running import running
-from tests.samples import sample_id, sample_memory, write
+from tests.support.cross_encoder_files import score_of, write_cross_encoder
+from tests.support.running_daemon import running
+from tests.support.samples import sample_id, sample_memory, write
+from tests.support.store_services import StoreServices, put, simulated_services_in
 
 QUESTION = "Where is the red house?"
 TEXTS = ("A blue boat.", "The house.", "The red house is in the harbour.", "The red key.")
@@ -31,28 +31,28 @@ COMMON = (0, 2, 5, 2)  # the, is, red, house of the question; `the` is in the th
 
 
 @pytest.fixture(params=["with vectors", "without an embedding model"])
-def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Desk]:
-    with made_desk_in(tmp_path / "data", has_model=request.param == "with vectors") as desk:
-        yield desk
+def services(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StoreServices]:
+    with simulated_services_in(tmp_path / "data", has_model=request.param == "with vectors") as services:
+        yield services
 
 
-def say(desk: Desk, *texts: str) -> None:
-    put(desk, *(sample_memory(number, text) for number, text in enumerate(texts)))
+def say(services: StoreServices, *texts: str) -> None:
+    put(services, *(sample_memory(number, text) for number, text in enumerate(texts)))
 
 
-def read_by(desk: Desk, tmp_path: Path, **fields: Any) -> CrossEncoderService:
+def read_by(services: StoreServices, tmp_path: Path, **fields: Any) -> CrossEncoderService:
     """Recalls with a cross-encoder from here on."""
     models = tmp_path / "models"
-    source = write_pair_model(tmp_path / "source", **fields)
+    source = write_cross_encoder(tmp_path / "source", **fields)
     installation.import_path(source, models, name=DEFAULT_RERANKER, allow_unverified=True)
     reranking = CrossEncoderService(ModelCatalogue(models))
-    desk.recalling.close()
-    desk.recalling = Recall(desk.store, desk.views, desk.indexing, desk.embedding, reranking)
+    services.recalling.close()
+    services.recalling = Recall(services.store, services.views, services.indexing, services.embedding, reranking)
     return reranking
 
 
-def ask(desk: Desk, query: str = QUESTION, **fields: Any) -> RecallOutcome:
-    return desk.recall(query, **{"ranker": "rerank", "explain": True, "expand": "false", **fields})
+def ask(services: StoreServices, query: str = QUESTION, **fields: Any) -> RecallOutcome:
+    return services.recall(query, **{"ranker": "rerank", "explain": True, "expand": "false", **fields})
 
 
 def traced(recalled: RecallOutcome) -> dict[str, CandidateTrace]:
@@ -60,14 +60,14 @@ def traced(recalled: RecallOutcome) -> dict[str, CandidateTrace]:
     return {each.id: each for each in recalled.trace.candidates}
 
 
-def test_L21_its_scores_are_those_of_the_answer(desk: Desk, tmp_path: Path) -> None:
-    say(desk, *TEXTS)
-    read_by(desk, tmp_path)
-    recalled = ask(desk)
+def test_L21_its_scores_are_those_of_the_answer(services: StoreServices, tmp_path: Path) -> None:
+    say(services, *TEXTS)
+    read_by(services, tmp_path)
+    recalled = ask(services)
     assert recalled.mode == "cross_encoder"
     # Without an embedding model only words find anything, and the first text has none of the question.
     scores = {
-        TEXTS[place]: score_of(common) for place, common in enumerate(COMMON) if common or desk.embedding.current()
+        TEXTS[place]: score_of(common) for place, common in enumerate(COMMON) if common or services.embedding.current()
     }
     found = {hit.details.memory.content: hit.score for hit in recalled.hits}
     assert found == pytest.approx(scores, abs=1e-6)
@@ -76,26 +76,28 @@ def test_L21_its_scores_are_those_of_the_answer(desk: Desk, tmp_path: Path) -> N
         assert each.features["cross_encoder"] == each.adds["cross_encoder"] == pytest.approx(each.score, abs=1e-6)
 
 
-def test_it_is_asked_by_the_ranker_rerank_alone(desk: Desk, tmp_path: Path) -> None:
-    say(desk, *TEXTS)
-    reranking = read_by(desk, tmp_path, poison="house")
+def test_it_is_asked_by_the_ranker_rerank_alone(services: StoreServices, tmp_path: Path) -> None:
+    say(services, *TEXTS)
+    reranking = read_by(services, tmp_path, poison="house")
     for ranker in ("auto", "words", "hybrid"):
-        assert ask(desk, ranker=ranker).mode in (None, "hybrid", "deterministic")
+        assert ask(services, ranker=ranker).mode in (None, "hybrid", "deterministic")
     assert reranking.failure == ""
 
 
-def test_of_many_it_reads_the_best_by_the_blend_and_the_others_come_behind(desk: Desk, tmp_path: Path) -> None:
+def test_of_many_it_reads_the_best_by_the_blend_and_the_others_come_behind(
+    services: StoreServices, tmp_path: Path
+) -> None:
     # The words are as good in all of them, and the importance is a fifth of the blend: by that the last are the best.
     count = RERANKED_MAX + 20
     put(
-        desk,
+        services,
         *(sample_memory(number, f"The red boat {number}.", importance=(number + 1) / 100) for number in range(count)),
     )
-    read_by(desk, tmp_path)
-    recalled = ask(desk, "red boat", top_k=100, token_budget=None)
+    read_by(services, tmp_path)
+    recalled = ask(services, "red boat", top_k=100, token_budget=None)
     read = {each.id for each in traced(recalled).values() if each.features["cross_encoder"] is not None}
     assert len(read) == RERANKED_MAX
-    if desk.embedding.current() is None:
+    if services.embedding.current() is None:
         assert read == {sample_id(number) for number in range(20, count)}
     order = [hit.details.memory.id for hit in recalled.hits]
     assert len(order) == count
@@ -103,11 +105,11 @@ def test_of_many_it_reads_the_best_by_the_blend_and_the_others_come_behind(desk:
     assert all(hit.score > 0 for hit in recalled.hits)
 
 
-def test_pages_neither_repeat_nor_skip(desk: Desk, tmp_path: Path) -> None:
+def test_pages_neither_repeat_nor_skip(services: StoreServices, tmp_path: Path) -> None:
     # By words all are alike, and the later the better by the blend: what only a later page finds must not be read in
     # place of what the pages before showed. The cross-encoder likes those better that have `is` and `the`.
     put(
-        desk,
+        services,
         *(
             sample_memory(
                 number, f"Red house {number} {'is the' if number % 2 else 'of at'}.", importance=(number + 1) / 150
@@ -115,33 +117,33 @@ def test_pages_neither_repeat_nor_skip(desk: Desk, tmp_path: Path) -> None:
             for number in range(150)
         ),
     )
-    read_by(desk, tmp_path)
+    read_by(services, tmp_path)
     seen: list[str] = []
-    while page := ask(desk, top_k=20, offset=len(seen)).hits:
+    while page := ask(services, top_k=20, offset=len(seen)).hits:
         seen += [hit.details.memory.id for hit in page]
     assert len(set(seen)) == len(seen) == 150
 
 
-def test_as_of_another_time_it_reads_the_texts_of_then(desk: Desk, tmp_path: Path) -> None:
-    say(desk, "The red house.")
-    desk.at = 2000
-    write(desk.store, sample_memory(0, "The red house is in the garden.", version=2))
-    read_by(desk, tmp_path)
-    (then,) = ask(desk, at=1500).hits
-    (now,) = ask(desk).hits
+def test_as_of_another_time_it_reads_the_texts_of_then(services: StoreServices, tmp_path: Path) -> None:
+    say(services, "The red house.")
+    services.at = 2000
+    write(services.store, sample_memory(0, "The red house is in the garden.", version=2))
+    read_by(services, tmp_path)
+    (then,) = ask(services, at=1500).hits
+    (now,) = ask(services).hits
     assert (then.score, now.score) == pytest.approx((score_of(3), score_of(5)), abs=1e-6)
 
 
-def test_a_failing_cross_encoder_is_reported_and_the_blend_replaces_it(desk: Desk, tmp_path: Path) -> None:
-    say(desk, *TEXTS)
-    reranking = read_by(desk, tmp_path, poison="harbour")
-    recalled = ask(desk)
+def test_a_failing_cross_encoder_is_reported_and_the_blend_replaces_it(services: StoreServices, tmp_path: Path) -> None:
+    say(services, *TEXTS)
+    reranking = read_by(services, tmp_path, poison="harbour")
+    recalled = ask(services)
     assert recalled.mode == "blend"
     assert "reranker" in recalled.degraded
     assert "gives what is no number" in reranking.failure
-    assert "reranker" not in ask(desk, ranker="cosine").degraded
-    desk.trash(sample_id(2))
-    healed = ask(desk)
+    assert "reranker" not in ask(services, ranker="cosine").degraded
+    services.trash(sample_id(2))
+    healed = ask(services)
     assert (healed.mode, "reranker" in healed.degraded) == ("cross_encoder", False)
 
 
@@ -160,7 +162,7 @@ def asked(client: Client) -> RecallAnswer:
 
 
 def test_a_daemon_loads_it_from_a_folder_and_reports_when_it_fails(short_folder: Path, minilm_folder: Path) -> None:
-    models, source = short_folder / "models", write_pair_model(short_folder / "source")
+    models, source = short_folder / "models", write_cross_encoder(short_folder / "source")
     shutil.copytree(minilm_folder / DEFAULT_EMBEDDING, models / DEFAULT_EMBEDDING)
     bring = ("import", str(source), "--name", DEFAULT_RERANKER, "--allow-unverified")
     with running(short_folder / "data", {"MNEMO_MODELS_FOLDER": str(models)}) as daemon, daemon.client() as client:

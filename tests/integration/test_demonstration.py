@@ -6,8 +6,8 @@ from types import ModuleType
 import pytest
 
 from mnemo_client.protocol.retrieval import RecallRequest
-from tests.running import RunningDaemon
-from tests.scripts import load_script
+from tests.support.packaging_scripts import load_script
+from tests.support.running_daemon import RunningDaemon
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 ANSWERS = {

@@ -12,7 +12,7 @@ import pytest
 from mnemo_client import process
 from mnemo_client.cli import main
 from mnemo_client.cli.terminal import Terminal
-from tests.running import RunningDaemon
+from tests.support.running_daemon import RunningDaemon
 
 CANARIES = ("zanzibar", "quokka", "marzipan", "xylophone", "brouhaha", "pomegranate", "ines-canary")
 """Planted: a memory's text, a tag, a namespace, a note's name, a folder of notes, a line of the log, the user."""

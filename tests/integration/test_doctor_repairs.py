@@ -14,10 +14,10 @@ from mnemo_client.client import Client
 from mnemo_client.version import VERSION
 from mnemo_daemon.models import installation
 from mnemo_store.codec import id_key
-from tests.grounds import wait_until
-from tests.running import RunningDaemon
-from tests.samples import quick_folder
 from tests.spec.test_check import damage, drop
+from tests.support.erasure_services import wait_until
+from tests.support.running_daemon import RunningDaemon
+from tests.support.samples import quick_folder
 
 # A daemon as an earlier version would be, of which one thread fails as long as a file is there, and does not try again
 # by itself for an hour.

@@ -5,8 +5,8 @@ import pytest
 from mnemo_client.client import Client
 from mnemo_client.errors import RefusalError
 from mnemo_store.records import Edge, PutEdge
-from tests.integration.test_memories_api import fresh
-from tests.samples import AT, dump_of
+from tests.integration.test_memory_routes import fresh
+from tests.support.samples import AT, dump_of
 
 
 def remembered(client: Client, *contents: str, **fields: str) -> list[str]:

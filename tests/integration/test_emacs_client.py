@@ -1,6 +1,6 @@
 """The client of Emacs in batch mode: against a real daemon, prepared answers, and the page's transcripts.
 
-The cases are in clients/emacs/test/mnemo-test.el; tests/editors.py describes their kinds.
+The cases are in clients/emacs/test/mnemo-test.el; tests/support/editor_environment.py describes their kinds.
 """
 
 import shutil
@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.canned import CannedDaemon
-from tests.editors import EditorHome, home_of_daemon, make_faulty
-from tests.running import RunningDaemon
-from tests.samples import quick_folder
-from tests.transcripts import ReplayServer
+from tests.support.editor_environment import EditorHome, home_of_daemon, make_faulty
+from tests.support.golden_transcripts import ReplayServer
+from tests.support.running_daemon import RunningDaemon
+from tests.support.samples import quick_folder
+from tests.support.stub_daemon import StubDaemon
 
 CLIENT = Path(__file__).parents[2] / "clients" / "emacs"
 COMMAND = ["emacs", "-Q", "--batch", "-l", f"{CLIENT}/test/mnemo-test.el"]
@@ -50,11 +50,11 @@ def test_emacs_starts_the_daemon_and_survives_its_restart(home: EditorHome, daem
     home.run(COMMAND, "restart")
 
 
-def test_every_fault_of_a_daemon_is_reported_and_none_blocks_emacs(canned: CannedDaemon, tmp_path: Path) -> None:
-    make_faulty(canned)
-    EditorHome(tmp_path, canned.path, {}).run(COMMAND, "faults")
-    assert {asked.headers["x-mnemo-door"] for asked in canned.asked} == {"cli"}
-    assert canned.paths().count("POST /v1/memories") == 1
+def test_every_fault_of_a_daemon_is_reported_and_none_blocks_emacs(stub_daemon: StubDaemon, tmp_path: Path) -> None:
+    make_faulty(stub_daemon)
+    EditorHome(tmp_path, stub_daemon.path, {}).run(COMMAND, "faults")
+    assert {asked.headers["x-mnemo-door"] for asked in stub_daemon.asked} == {"cli"}
+    assert stub_daemon.paths().count("POST /v1/memories") == 1
 
 
 def test_the_client_of_emacs_replays_the_page(replay_server: ReplayServer, tmp_path: Path) -> None:

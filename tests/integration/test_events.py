@@ -19,8 +19,8 @@ from mnemo_daemon.memories.change_feed import FEED_MEMORIES, READ_TOGETHER, Chan
 from mnemo_store.backend import TouchedMemory
 from mnemo_store.records import DropMemory, Memory
 from mnemo_store.store import Commit
-from tests.running import RunningDaemon
-from tests.samples import sample_id, sample_memory
+from tests.support.running_daemon import RunningDaemon
+from tests.support.samples import sample_id, sample_memory
 
 WAIT_SECONDS = 60.0
 

@@ -37,9 +37,9 @@ from mnemo_store.records import (
     skip_hash,
 )
 from mnemo_store.tables import BY_NAME, MEMORIES, TABLE_NAMES, TABLES, Table, put_of
-from tests.running import RunningDaemon, running
-from tests.samples import AT, dump_of, opened, sample_id, sample_memory, write
-from tests.table_records import sample_record
+from tests.support.running_daemon import RunningDaemon, running
+from tests.support.samples import AT, dump_of, opened, sample_id, sample_memory, write
+from tests.support.table_records import sample_record
 
 EXPORTS = Path(__file__).parents[1] / "fixtures" / "exports"
 EVERY_USER = {"mem0.json": "tom", "mcp-memory.jsonl": "local", "engram.json": "local"}

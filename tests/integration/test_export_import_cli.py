@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.running import RunningDaemon
+from tests.support.running_daemon import RunningDaemon
 
 EXPORTS = Path(__file__).parents[1] / "fixtures" / "exports"
 

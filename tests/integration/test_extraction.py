@@ -16,22 +16,22 @@ from mnemo_daemon.models.language.language_model import LanguageModel
 from mnemo_store.records import DropMemory
 from mnemo_store.store import WriteResult
 from mnemo_store.tables import EDGES, FACTS, LLM_CALLS
-from tests.extraction_desk import ExtractionDesk, extraction_desk_in
-from tests.grounds import wait_until
-from tests.running import RunningDaemon
-from tests.samples import WAIT_SECONDS
+from tests.support.erasure_services import wait_until
+from tests.support.extraction_services import ExtractionServices, extraction_services_in
+from tests.support.running_daemon import RunningDaemon
+from tests.support.samples import WAIT_SECONDS
 
 PORTO = "Tom owns a bakery in Porto. It opens at six. Tom employs two bakers."
 STATEMENTS = ["Tom employs two bakers.", "Tom owns a bakery in Porto."]
 
 
 @pytest.fixture
-def at(tmp_path: Path) -> Iterator[ExtractionDesk]:
-    with extraction_desk_in(tmp_path / "data") as desk:
-        yield desk
+def at(tmp_path: Path) -> Iterator[ExtractionServices]:
+    with extraction_services_in(tmp_path / "data") as services:
+        yield services
 
 
-def test_the_text_is_acknowledged_before_its_statements_and_marked_in_the_same_change(at: ExtractionDesk) -> None:
+def test_the_text_is_acknowledged_before_its_statements_and_marked_in_the_same_change(at: ExtractionServices) -> None:
     at.take(PORTO)
     assert (at.store.seq, at.pending(), at.statements()) == (1, 1, [])
     at.run()
@@ -40,7 +40,7 @@ def test_the_text_is_acknowledged_before_its_statements_and_marked_in_the_same_c
         assert snapshot.scan(EDGES) == [], "a statement is like its source, which says nothing"
 
 
-def test_G45_triples_are_kept_as_facts_of_the_statement_they_were_read_from(at: ExtractionDesk) -> None:
+def test_G45_triples_are_kept_as_facts_of_the_statement_they_were_read_from(at: ExtractionServices) -> None:
     at.take(PORTO)
     at.run()
     assert at.facts() == [("Tom", "employ", "two bakers"), ("Tom", "own", "a bakery in Porto")]
@@ -51,64 +51,64 @@ def test_G45_triples_are_kept_as_facts_of_the_statement_they_were_read_from(at: 
     assert fact.valid_from == memories[PORTO].event_at
 
 
-def test_a_text_that_is_one_statement_has_its_fact_itself(at: ExtractionDesk) -> None:
+def test_a_text_that_is_one_statement_has_its_fact_itself(at: ExtractionServices) -> None:
     at.take("Tom owns a bakery in Porto.")
     at.run()
     assert (at.statements(), at.facts()) == ([], [("Tom", "own", "a bakery in Porto")])
 
 
 def test_a_crash_between_acknowledgement_and_extraction_costs_nothing_and_doubles_nothing(tmp_path: Path) -> None:
-    with extraction_desk_in(tmp_path / "data") as before:
+    with extraction_services_in(tmp_path / "data") as before:
         before.take(PORTO)
     for _ in range(2):
-        with extraction_desk_in(tmp_path / "data") as after:
+        with extraction_services_in(tmp_path / "data") as after:
             after.run()
             assert (after.pending(), after.statements(), len(after.facts())) == (0, STATEMENTS, 2)
 
 
-def test_a_text_of_whose_version_the_statements_are_not_is_read_again(at: ExtractionDesk) -> None:
+def test_a_text_of_whose_version_the_statements_are_not_is_read_again(at: ExtractionServices) -> None:
     memory_id = at.take(PORTO)
     edits = iter(["Tom owns a mill in Porto. Tom employs nine millers."])
-    at.pipeline.before_writing = lambda _: [at.desk.edit(memory_id, content=text) for text in edits]
+    at.pipeline.before_writing = lambda _: [at.services.edit(memory_id, content=text) for text in edits]
     assert [each.text for each in at.extract(memory_id)] == ["Tom owns a mill in Porto.", "Tom employs nine millers."]
     assert at.statements() == ["Tom employs nine millers.", "Tom owns a mill in Porto."]
 
 
 @pytest.mark.parametrize("how", ["trashed", "undone", "erased", "expired"])
-def test_of_a_text_that_is_gone_meanwhile_nothing_is_extracted(at: ExtractionDesk, how: str) -> None:
+def test_of_a_text_that_is_gone_meanwhile_nothing_is_extracted(at: ExtractionServices, how: str) -> None:
     memory_id = at.take(PORTO)
     match how:
         case "trashed":
-            at.desk.trash(memory_id)
+            at.services.trash(memory_id)
         case "undone":
-            at.desk.undo(group="g")
+            at.services.undo(group="g")
         case "erased":
             erased: WriteResult[None] = WriteResult((DropMemory(id=memory_id),), None)
             at.store.transact(lambda _: erased, by="purge").result(WAIT_SECONDS)
         case _:
-            at.desk.edit(memory_id, expires_at=500)
+            at.services.edit(memory_id, expires_at=500)
     at.run()
     assert (at.pending(), at.statements(), at.facts()) == (0, [], [])
 
 
 @pytest.mark.parametrize("by_number", [False, True])
-def test_undo_of_the_write_takes_the_statements_back(at: ExtractionDesk, *, by_number: bool) -> None:
+def test_undo_of_the_write_takes_the_statements_back(at: ExtractionServices, *, by_number: bool) -> None:
     at.take("The moon is far.", group="another")
     memory_id = at.take(PORTO)
     seq = at.store.seq
     at.run()
-    undone = at.desk.undo(seq=seq) if by_number else at.desk.undo(group="g")
+    undone = at.services.undo(seq=seq) if by_number else at.services.undo(group="g")
     assert (len(undone.ids), memory_id in undone.ids) == (3, True)
     assert at.statements() == []
 
 
-def test_a_fact_goes_with_its_memory_and_with_its_text(at: ExtractionDesk) -> None:
+def test_a_fact_goes_with_its_memory_and_with_its_text(at: ExtractionServices) -> None:
     at.take(PORTO)
     at.run()
     by_text = {memory.content: memory.id for memory in at.memories()}
-    at.desk.edit(by_text["Tom owns a bakery in Porto."], content="Tom sold the bakery in Porto.")
+    at.services.edit(by_text["Tom owns a bakery in Porto."], content="Tom sold the bakery in Porto.")
     assert sorted(at.facts()) == [("Tom", "employ", "two bakers"), ("Tom", "sold", "the bakery in Porto")]
-    at.desk.undo()
+    at.services.undo()
     assert len(at.facts()) == 2
     erased = WriteResult((DropMemory(id=by_text["Tom employs two bakers."]),), None)
     at.store.transact(lambda _: erased, by="purge").result(WAIT_SECONDS)
@@ -117,7 +117,7 @@ def test_a_fact_goes_with_its_memory_and_with_its_text(at: ExtractionDesk) -> No
     assert left == {"a bakery in Porto", "the bakery in Porto"}  # the second one of a text that was undone
 
 
-def test_statements_have_the_tags_and_the_trust_of_their_text(at: ExtractionDesk) -> None:
+def test_statements_have_the_tags_and_the_trust_of_their_text(at: ExtractionServices) -> None:
     at.take(PORTO, trust="agent", tags=("sensitive", "home"))
     at.run()
     found = [memory for memory in at.memories() if memory.source == "extract"]
@@ -125,18 +125,18 @@ def test_statements_have_the_tags_and_the_trust_of_their_text(at: ExtractionDesk
     assert len(found) == 2
 
 
-def test_a_day_in_a_statement_is_counted_from_the_day_of_its_text(at: ExtractionDesk) -> None:
+def test_a_day_in_a_statement_is_counted_from_the_day_of_its_text(at: ExtractionServices) -> None:
     said_at, day = 1_700_000_000_000, 86_400_000
-    at.desk.at = said_at
+    at.services.at = said_at
     at.take("Tom closed the bakery yesterday. Tom employs two bakers.")
-    at.desk.at = said_at + 90 * day
+    at.services.at = said_at + 90 * day
     at.run()
     times = {memory.content: memory.event_at for memory in at.memories() if memory.source == "extract"}
     assert said_at - 2 * day < times["Tom closed the bakery yesterday."] < said_at
     assert times["Tom employs two bakers."] == said_at
 
 
-def test_a_text_that_cannot_be_extracted_holds_up_no_other(at: ExtractionDesk) -> None:
+def test_a_text_that_cannot_be_extracted_holds_up_no_other(at: ExtractionServices) -> None:
     at.take(PORTO)
     at.take("Rosa owns a mill in Braga. Rosa employs nine millers.")
 
@@ -239,12 +239,12 @@ def test_extract_takes_either_a_text_or_turns(client: Client, asked: ExtractRequ
 def test_a_small_model_adds_nothing_that_the_text_does_not_say(tmp_path: Path, smollm_file: Path) -> None:
     text = "Anna repaired a clock. She works at a bank."
     model = LanguageModel(smollm_file, allow_unknown=True)
-    with extraction_desk_in(tmp_path / "data", model, "full") as desk:
-        desk.take(text)
-        desk.run()
-        statements = set(desk.statements())
+    with extraction_services_in(tmp_path / "data", model, "full") as services:
+        services.take(text)
+        services.run()
+        statements = set(services.statements())
         assert {"Anna repaired a clock."} <= statements <= {"Anna repaired a clock.", "Anna works at a bank."}
-        with desk.store.snapshot() as snapshot:
+        with services.store.snapshot() as snapshot:
             calls = snapshot.scan(LLM_CALLS)
     model.close()
     assert {call.site for call in calls} == {"extract", "fact_extract"}

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from mnemo_client.errors import MnemoError
 from mnemo_client.protocol.ingestion import IngestRequest
-from tests.growth import repeated, unit_seconds
-from tests.running import RunningDaemon, running
-from tests.samples import quick_folder
+from tests.support.running_daemon import RunningDaemon, running
+from tests.support.samples import quick_folder
+from tests.support.time_complexity import repeated, unit_seconds
 
-UNITS_MAX = 20  # of tests/growth.py
+UNITS_MAX = 20  # of tests/support/time_complexity.py
 SECONDS = 8.0  # of asking, while the ingest is read and written
 ASKED_MIN = 100  # times, at least
 LATE_SHARE_MAX = 0.05  # of the answers may be late: a busy machine has moments in which nobody runs

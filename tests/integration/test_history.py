@@ -18,10 +18,10 @@ from mnemo_daemon.models.catalogue import ModelCatalogue
 from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_daemon.retrieval.candidates import candidate_retrieval
 from mnemo_store.indexes.lexical import LexicalFields
-from tests.desk import Desk, desk_in
-from tests.grounds import wait_until
-from tests.integration.test_memories_api import fresh
-from tests.running import RunningDaemon
+from tests.integration.test_memory_routes import fresh
+from tests.support.erasure_services import wait_until
+from tests.support.running_daemon import RunningDaemon
+from tests.support.store_services import StoreServices, services_in
 
 
 def later(client: Client) -> int:
@@ -225,37 +225,39 @@ LETTERS = ("a b c", "a b d", "x y z", "m n o", "x a q", "c c c d", "p q r s", "a
 
 
 @pytest.fixture
-def tiny(tmp_path: Path, tiny_source: Path) -> Iterator[Desk]:
-    """A desk whose memories are embedded by the tiny model, which knows letters."""
+def tiny(tmp_path: Path, tiny_source: Path) -> Iterator[StoreServices]:
+    """A store whose memories are embedded by the tiny model, which knows letters."""
     installation.import_path(tiny_source, tmp_path / "models", allow_unverified=True)
     embedding = EmbeddingService(ModelCatalogue(tmp_path / "models"), "tiny-letters", threads=1)
     embedding.refresh()
-    with desk_in(tmp_path / "data", embedding) as desk:
-        yield desk
+    with services_in(tmp_path / "data", embedding) as services:
+        yield services
     embedding.close()
 
 
-def settle(desk: Desk) -> None:
-    wait_until(lambda: desk.indexing.serving() is not None and desk.indexing.progress().state == "ready")
-    assert desk.indexing.waiting() == 0
+def settle(services: StoreServices) -> None:
+    wait_until(lambda: services.indexing.serving() is not None and services.indexing.progress().state == "ready")
+    assert services.indexing.waiting() == 0
 
 
-def compared(desk: Desk, query: str, texts: list[str]) -> tuple[dict[str, float], dict[str, float]]:
+def compared(services: StoreServices, query: str, texts: list[str]) -> tuple[dict[str, float], dict[str, float]]:
     """By text: how much of the query it holds by words, and its cosine."""
-    serving = desk.indexing.serving()
+    serving = services.indexing.serving()
     assert serving is not None
     vector = serving.embedder.encode_query(query)
     sims = {
         text: max(float(row.astype(np.float16).astype(np.float32) @ vector) for row in rows)
         for text, rows in zip(texts, serving.embedder.encode_batch(texts), strict=True)
     }
-    full, *scores = desk.views.lexical.score_texts(query, [LexicalFields(text) for text in (query, *texts)]).tolist()
+    full, *scores = services.views.lexical.score_texts(
+        query, [LexicalFields(text) for text in (query, *texts)]
+    ).tolist()
     held = words_held(np.array(scores, np.float32), full).tolist()
     return dict(zip(texts, held, strict=True)), sims
 
 
 @pytest.mark.parametrize("are_kept", [True, False])
-def test_a_changed_meaning_is_compared_with_the_statement_of_that_time(tiny: Desk, are_kept: bool) -> None:
+def test_a_changed_meaning_is_compared_with_the_statement_of_that_time(tiny: StoreServices, are_kept: bool) -> None:
     ids = [tiny.add(text) for text in LETTERS]
     if are_kept:  # else the texts had changed before they were embedded
         tiny.indexing.start()
@@ -282,7 +284,7 @@ def test_a_changed_meaning_is_compared_with_the_statement_of_that_time(tiny: Des
 
 
 def test_vectors_that_are_not_kept_are_computed_up_to_a_bound_which_is_reported(
-    tiny: Desk, monkeypatch: pytest.MonkeyPatch
+    tiny: StoreServices, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ids = [tiny.add(text) for text in LETTERS]
     tiny.at = 2000

@@ -10,7 +10,7 @@ import pytest
 
 from mnemo_client.client import Client
 from mnemo_client.errors import RefusalError
-from tests.running import RunningDaemon, running
+from tests.support.running_daemon import RunningDaemon, running
 
 
 @pytest.fixture(scope="module")

@@ -14,9 +14,9 @@ from mnemo_core.llm.tasks import prompt_head
 from mnemo_daemon.models.installation import import_path
 from tests.conformance.conftest import WIRE
 from tests.conformance.hostile_answers import FALSE, INPUTS, SOURCES, answers
-from tests.gguf_files import write_llama
-from tests.running import RunningDaemon
-from tests.samples import quick_folder
+from tests.support.gguf_files import write_llama
+from tests.support.running_daemon import RunningDaemon
+from tests.support.samples import quick_folder
 
 RUNS = 30
 

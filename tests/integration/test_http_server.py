@@ -23,7 +23,7 @@ from mnemo_daemon.server.admission import acceptor
 from mnemo_daemon.server.admission.access_table import OWNER_GRANT, AccessEntry, AccessTable
 from mnemo_daemon.server.http_server import HttpServer
 from mnemo_daemon.server.sockets import Peer, bind, raise_open_files_limit
-from tests.http_running import RunningServer, parsed, received, until
+from tests.support.http_application import RunningServer, parsed, received, until
 
 Answer = tuple[int, dict[str, Any]]
 

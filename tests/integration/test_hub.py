@@ -21,9 +21,9 @@ from mnemo_daemon import errors
 from mnemo_daemon.models import catalogue, installation
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, Model, ModelCatalogue, find_known
 from mnemo_daemon.models.sources import downloads, hub
-from tests.file_server import FileServer, answer_in_parts
-from tests.gguf_files import write_llama
-from tests.pair_model import write_pair_model
+from tests.support.cross_encoder_files import write_cross_encoder
+from tests.support.file_server import FileServer, answer_in_parts
+from tests.support.gguf_files import write_llama
 
 NAME = "Tiny-Instruct"
 REPOSITORY = "someone/Tiny-Instruct-GGUF"
@@ -124,7 +124,7 @@ def test_a_model_is_fetched_checked_and_installed(
 def test_files_in_folders_of_the_hub_make_a_model_when_its_package_cannot_be_had(
     folder: Path, server: FileServer, tiny: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source = write_pair_model(tmp_path / "source")
+    source = write_cross_encoder(tmp_path / "source")
     names = ("onnx/model.onnx", "tokenizer.json", "tokenizer_config.json", "config.json")
     files = {name: (source / name).read_bytes() for name in names}
     hashes = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
@@ -144,7 +144,7 @@ def test_files_that_a_person_fetched_are_those_of_the_catalogue(
     folder: Path, tiny: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The way of a machine without a network: in the folders of the hub, or all in one."""
-    source = write_pair_model(tmp_path / "source")
+    source = write_cross_encoder(tmp_path / "source")
     names = ("onnx/model.onnx", "tokenizer.json", "tokenizer_config.json", "config.json")
     hashes = {name: hashlib.sha256((source / name).read_bytes()).hexdigest() for name in names}
     use(msgspec.structs.replace(tiny, role="reranker", files=hashes), monkeypatch)

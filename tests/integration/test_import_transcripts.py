@@ -14,8 +14,8 @@ import pytest
 from mnemo_client.client import Client
 from mnemo_client.errors import RefusalError
 from mnemo_client.protocol.sessions import TierCounts
-from tests.running import RunningDaemon
-from tests.transcript_files import (
+from tests.support.running_daemon import RunningDaemon
+from tests.support.transcript_files import (
     BEGINNING,
     answered,
     asked,

@@ -22,8 +22,8 @@ from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_store.disk import Disk
 from mnemo_store.records import PutMemory, text_hash
 from mnemo_store.store import Store, TextVectors, WriteResult
-from tests.grounds import wait_until
-from tests.samples import sample_id, sample_memory
+from tests.support.erasure_services import wait_until
+from tests.support.samples import sample_id, sample_memory
 
 WAIT_SECONDS = 15.0  # far more than it takes: the machine may be busy
 IDLE_SECONDS = 4 * WAIT_SECONDS  # nothing here is found by looking now and then

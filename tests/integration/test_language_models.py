@@ -23,8 +23,8 @@ from mnemo_daemon.models.language.capability_probe import (
     installed_runtime,
 )
 from mnemo_daemon.models.language.language_model_service import WITHOUT_MODEL
-from tests.gguf_files import write_llama
-from tests.running import RunningDaemon, running
+from tests.support.gguf_files import write_llama
+from tests.support.running_daemon import RunningDaemon, running
 
 SMOLLM = "SmolLM2-135M-Instruct-Q4_1"
 

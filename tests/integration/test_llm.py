@@ -19,7 +19,7 @@ from mnemo_daemon.models.language.language_model import (
     PromptTooLong,
 )
 from mnemo_daemon.models.language.llm_worker import NICENESS
-from tests.running import has_ended
+from tests.support.running_daemon import has_ended
 
 LOADED_S = 120.0
 """Far more than it takes: these tests share the machine's cores with others."""

@@ -23,9 +23,9 @@ from mnemo_client.protocol.runs import NewStep, RunSummaryAnswer
 from mnemo_daemon.models.catalogue import MANIFEST, hash_file
 from mnemo_daemon.models.installation import import_path
 from mnemo_daemon.models.language.language_model import WAITING_MAX
-from tests.gguf_files import write_llama
-from tests.running import RunningDaemon, has_ended
-from tests.samples import quick_folder
+from tests.support.gguf_files import write_llama
+from tests.support.running_daemon import RunningDaemon, has_ended
+from tests.support.samples import quick_folder
 
 DEADLINE_S = 3.0  # of a task here
 LOADING = "still being loaded"
@@ -138,12 +138,12 @@ def faulty_daemon(
 ) -> Iterator[FaultyDaemon]:
     """A daemon with a random model, which is ended whatever happens."""
     with quick_folder() as scratch:
-        ground = _started(scratch, environ or {}, layers, program)
+        services = _started(scratch, environ or {}, layers, program)
         try:
-            yield ground
+            yield services
         finally:
-            if ground.daemon.process is not None and ground.daemon.process.poll() is None:
-                ground.daemon.stop()
+            if services.daemon.process is not None and services.daemon.process.poll() is None:
+                services.daemon.stop()
 
 
 def _started(scratch: Path, environ: dict[str, str], layers: int, program: str) -> FaultyDaemon:
@@ -163,9 +163,9 @@ def _started(scratch: Path, environ: dict[str, str], layers: int, program: str) 
 
 
 @pytest.fixture(scope="module")
-def ground() -> Iterator[FaultyDaemon]:
-    with faulty_daemon() as ground:
-        yield ground
+def services() -> Iterator[FaultyDaemon]:
+    with faulty_daemon() as services:
+        yield services
 
 
 REQUESTS = ("ask", "summarize")  # which somebody waits for, and a background task
@@ -189,12 +189,12 @@ def restored(*files: Path) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("request_", REQUESTS)
-def test_a_stopped_worker_costs_the_answer_of_the_model_and_is_replaced(ground: FaultyDaemon, request_: str) -> None:
-    worker = ground.works()
+def test_a_stopped_worker_costs_the_answer_of_the_model_and_is_replaced(services: FaultyDaemon, request_: str) -> None:
+    worker = services.works()
     os.kill(worker, signal.SIGSTOP)
-    ground.fails(request_, "hung and was stopped")
+    services.fails(request_, "hung and was stopped")
     assert is_gone(worker)
-    assert ground.works() != worker
+    assert services.works() != worker
 
 
 @pytest.mark.parametrize(
@@ -203,14 +203,14 @@ def test_a_stopped_worker_costs_the_answer_of_the_model_and_is_replaced(ground: 
     ids=["text", "no msgpack", "too long"],
 )
 def test_garbage_on_the_wire_of_the_worker_costs_the_answer_of_the_model(
-    ground: FaultyDaemon, request_: str, garbage: bytes
+    services: FaultyDaemon, request_: str, garbage: bytes
 ) -> None:
-    worker = ground.works()
+    worker = services.works()
     os.kill(worker, signal.SIGSTOP)
     feed(worker, garbage)
-    ground.fails(request_, "invalid message")
+    services.fails(request_, "invalid message")
     assert is_gone(worker)
-    ground.works()
+    services.works()
 
 
 def truncated(file: Path) -> None:
@@ -239,15 +239,15 @@ def changed_in_one_bit(file: Path) -> None:
     ids=["missing", "truncated", "swapped", "one bit", "empty"],
 )
 def test_a_model_file_that_is_not_the_installed_one_is_not_loaded_until_it_is_back(
-    ground: FaultyDaemon, request_: str, damage: Callable[[Path], object], reason: str
+    services: FaultyDaemon, request_: str, damage: Callable[[Path], object], reason: str
 ) -> None:
-    worker = ground.works()
-    with restored(ground.model):
-        damage(ground.model)
+    worker = services.works()
+    with restored(services.model):
+        damage(services.model)
         end(worker)
-        ground.fails(request_, reason)
-        assert ground.worker() is None
-    ground.works()
+        services.fails(request_, reason)
+        assert services.worker() is None
+    services.works()
 
 
 @pytest.mark.parametrize(
@@ -256,50 +256,52 @@ def test_a_model_file_that_is_not_the_installed_one_is_not_loaded_until_it_is_ba
     ids=["ff", "zeros", "version 3"],
 )
 def test_garbage_behind_the_mark_of_a_gguf_file_ends_the_process_that_reads_it_alone(
-    ground: FaultyDaemon, request_: str, rest: bytes
+    services: FaultyDaemon, request_: str, rest: bytes
 ) -> None:
     """The hash is the expected one, so that llama.cpp reads the file."""
-    worker = ground.works()
-    manifest = ground.model.parent.parent / MANIFEST
-    with restored(ground.model, manifest):
-        ground.model.write_bytes(b"GGUF" + rest)
-        of_garbage = {**json.loads(manifest.read_bytes()), "weights_sha256": hash_file(ground.model)}
+    worker = services.works()
+    manifest = services.model.parent.parent / MANIFEST
+    with restored(services.model, manifest):
+        services.model.write_bytes(b"GGUF" + rest)
+        of_garbage = {**json.loads(manifest.read_bytes()), "weights_sha256": hash_file(services.model)}
         manifest.write_bytes(json.dumps(of_garbage).encode())
-        ground.fails(request_, "the language model failed")
+        services.fails(request_, "the language model failed")
         assert is_gone(worker)
-        assert ground.worker() is None
-    ground.works()
+        assert services.worker() is None
+    services.works()
 
 
-def test_too_many_questions_are_answered_at_once_by_the_fallback_and_none_is_left_waiting(ground: FaultyDaemon) -> None:
-    worker = ground.works()
+def test_too_many_questions_are_answered_at_once_by_the_fallback_and_none_is_left_waiting(
+    services: FaultyDaemon,
+) -> None:
+    worker = services.works()
     os.kill(worker, signal.SIGSTOP)
     with ThreadPoolExecutor(2 * WAITING_MAX) as threads:
-        answers = list(threads.map(lambda _: ground.ask(), range(2 * WAITING_MAX)))
+        answers = list(threads.map(lambda _: services.ask(), range(2 * WAITING_MAX)))
     reasons = [answer.reason or "" for answer in answers]
     assert all("zoo" in answer.answer for answer in answers)
     assert any(f"{WAITING_MAX} calls wait" in reason for reason in reasons), set(reasons)
-    ground.works()
+    services.works()
 
 
 def test_a_memory_limit_below_the_model_leaves_every_answer_to_the_fallback() -> None:
-    with faulty_daemon({"MNEMO_LLM_MEMORY_MIB": "200"}, layers=SLOW_LAYERS) as ground:
+    with faulty_daemon({"MNEMO_LLM_MEMORY_MIB": "200"}, layers=SLOW_LAYERS) as services:
         for request in REQUESTS:
-            ground.fails(request, "the language model failed")
-            assert ground.worker() is None
+            services.fails(request, "the language model failed")
+            assert services.worker() is None
 
 
 def test_a_worker_killed_in_the_middle_of_an_answer_is_replaced_and_ends_with_its_daemon() -> None:
-    with faulty_daemon(layers=SLOW_LAYERS, program="from mnemo_daemon.__main__ import main; main()") as ground:
-        ground.ask()
-        worker = begin_an_answer(ground)
+    with faulty_daemon(layers=SLOW_LAYERS, program="from mnemo_daemon.__main__ import main; main()") as services:
+        services.ask()
+        worker = begin_an_answer(services)
         os.kill(worker.pid, signal.SIGKILL)
         worker.asking.join()
         (answer,) = worker.answers
         assert (answer.method, "ended by SIGKILL" in (answer.reason or "")) == ("quotes", True), answer.reason
-        last = begin_an_answer(ground)
+        last = begin_an_answer(services)
         assert last.pid != worker.pid
-        ground.daemon.kill()
+        services.daemon.kill()
         wait_until(lambda: has_ended(last.pid))
         last.asking.join()
 
@@ -313,22 +315,22 @@ class RunningAnswer:
     answers: list[AskAnswer]
 
 
-def begin_an_answer(ground: FaultyDaemon) -> RunningAnswer:
+def begin_an_answer(services: FaultyDaemon) -> RunningAnswer:
     """Ask, and return while the worker is at the answer."""
     answers: list[AskAnswer] = []
 
     def ask() -> None:
         try:
-            answers.append(ground.ask())
+            answers.append(services.ask())
         except MnemoError:  # the daemon was killed
             return
 
     asking = threading.Thread(target=ask)
     asking.start()
-    wait_until(lambda: ground.worker() is not None)
-    pid = ground.worker()
+    wait_until(lambda: services.worker() is not None)
+    pid = services.worker()
     assert pid
-    with ground.daemon.client() as client:
+    with services.daemon.client() as client:
         wait_until(lambda: client.status().models["llm"].state == "ready")
     before = work_ticks(pid)
     wait_until(lambda: work_ticks(pid) >= before + WORK_TICKS)

@@ -21,7 +21,7 @@ from mnemo_daemon.models.language.language_model import LanguageModel
 from mnemo_daemon.models.language.task_runner import TaskRunner
 from mnemo_store.store import Store, WriteResult
 from mnemo_store.tables import LLM_CALLS
-from tests.injections import injections
+from tests.support.prompt_injections import injections
 
 LOADED_S = 120.0
 WITHIN_REACH = ("condense", "summarize")  # sites that this small model answers at least once acceptably

@@ -21,7 +21,7 @@ import pytest
 
 from mnemo_daemon.server.loopback import Loopback, RequestHead, bind_loopback, check_body_type
 from mnemo_daemon.server.sockets import SocketError
-from tests.running import RunningDaemon, running
+from tests.support.running_daemon import RunningDaemon, running
 
 JSON = {"Content-Type": "application/json"}
 

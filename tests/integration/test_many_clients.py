@@ -17,7 +17,7 @@ from mnemo_client.client import Client
 from mnemo_client.errors import RefusalError
 from mnemo_client.protocol.ingestion import RememberAnswer
 from mnemo_client.protocol.memories import NewMemory
-from tests.running import RunningDaemon
+from tests.support.running_daemon import RunningDaemon
 
 CLIENTS = 50
 WRITES = 60  # by each

@@ -11,8 +11,8 @@ from mnemo_core.documents.front_matter import read_front_matter
 from mnemo_daemon.knowledge.topic_trees import TopicSummary, TopicTrees
 from mnemo_daemon.transfer.markdown_export import CORE_FILE, TOPICS_FILE, MarkdownExport
 from mnemo_store.disk import Disk
-from tests.desk import Desk, desk_in, put
-from tests.samples import sample_memory
+from tests.support.samples import sample_memory
+from tests.support.store_services import StoreServices, put, services_in
 
 TOPICS = [
     TopicSummary("kb2", "boats", "words", 5, "", 0, "default"),
@@ -21,28 +21,30 @@ TOPICS = [
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
-    with desk_in(tmp_path / "data") as made:
+def services(tmp_path: Path) -> Iterator[StoreServices]:
+    with services_in(tmp_path / "data") as made:
         yield made
 
 
-def export(desk: Desk, folder: Path | str, topics: list[TopicSummary] = TOPICS) -> MarkdownExport:
+def export(services: StoreServices, folder: Path | str, topics: list[TopicSummary] = TOPICS) -> MarkdownExport:
     trees: Any = SimpleNamespace(topics=lambda _user, *, sees_sensitive: topics)
-    return MarkdownExport(desk.store, desk.views, cast(TopicTrees, trees), lambda: str(folder), Disk())
+    return MarkdownExport(services.store, services.views, cast(TopicTrees, trees), lambda: str(folder), Disk())
 
 
-def core(desk: Desk, number: int, content: str, **fields: Any) -> None:
-    put(desk, sample_memory(number, content, layer="core", **fields))
+def core(services: StoreServices, number: int, content: str, **fields: Any) -> None:
+    put(services, sample_memory(number, content, layer="core", **fields))
 
 
-def test_the_pages_have_core_memories_and_topics_and_are_never_read_back(desk: Desk, tmp_path: Path) -> None:
+def test_the_pages_have_core_memories_and_topics_and_are_never_read_back(
+    services: StoreServices, tmp_path: Path
+) -> None:
     folder = tmp_path / "notes" / "mnemo"
-    core(desk, 1, "Ines never eats peanuts.\nNor almonds.")
-    core(desk, 2, "A kayak wants dry storage.", namespace="boat")
-    core(desk, 3, "The pin is 4711.", tags=("sensitive",))
-    core(desk, 4, "Somebody else's.", user_id="other")
-    put(desk, sample_memory(5, "In the buffer."))
-    export(desk, folder).run_slice()
+    core(services, 1, "Ines never eats peanuts.\nNor almonds.")
+    core(services, 2, "A kayak wants dry storage.", namespace="boat")
+    core(services, 3, "The pin is 4711.", tags=("sensitive",))
+    core(services, 4, "Somebody else's.", user_id="other")
+    put(services, sample_memory(5, "In the buffer."))
+    export(services, folder).run_slice()
     page = (folder / CORE_FILE).read_text()
     assert page.split("overwritten.\n\n")[1] == (
         "## boat\n\n- 2023-11-14: A kayak wants dry storage.\n\n"
@@ -53,15 +55,15 @@ def test_the_pages_have_core_memories_and_topics_and_are_never_read_back(desk: D
     assert not any(read_front_matter(text.split("\n"))[0].memory for text in (page, topics))
 
 
-def test_pages_are_written_again_only_when_they_change_or_are_gone(desk: Desk, tmp_path: Path) -> None:
-    core(desk, 1, "Ines never eats peanuts.")
-    exporting = export(desk, tmp_path)
+def test_pages_are_written_again_only_when_they_change_or_are_gone(services: StoreServices, tmp_path: Path) -> None:
+    core(services, 1, "Ines never eats peanuts.")
+    exporting = export(services, tmp_path)
     exporting.run_slice()
     before = (tmp_path / CORE_FILE).stat().st_ino
-    put(desk, sample_memory(5, "In the buffer."))
+    put(services, sample_memory(5, "In the buffer."))
     exporting.run_slice()
     assert (tmp_path / CORE_FILE).stat().st_ino == before
-    core(desk, 2, "Nor almonds.")
+    core(services, 2, "Nor almonds.")
     exporting.run_slice()
     assert "Nor almonds." in (tmp_path / CORE_FILE).read_text()
     (tmp_path / CORE_FILE).unlink()
@@ -69,18 +71,18 @@ def test_pages_are_written_again_only_when_they_change_or_are_gone(desk: Desk, t
     assert (tmp_path / CORE_FILE).exists()
 
 
-def test_a_file_of_somebody_else_is_neither_replaced_nor_removed(desk: Desk, tmp_path: Path) -> None:
+def test_a_file_of_somebody_else_is_neither_replaced_nor_removed(services: StoreServices, tmp_path: Path) -> None:
     (tmp_path / CORE_FILE).write_text("my own\n")
-    exporting = export(desk, tmp_path)
+    exporting = export(services, tmp_path)
     with pytest.raises(FileExistsError, match="was not written by mnemod"):
         exporting.run_slice()
     exporting.remove()
     assert (tmp_path / CORE_FILE).read_text() == "my own\n"
 
 
-def test_an_erasure_removes_the_pages(desk: Desk, tmp_path: Path) -> None:
-    core(desk, 1, "Ines never eats peanuts.")
-    exporting = export(desk, tmp_path)
+def test_an_erasure_removes_the_pages(services: StoreServices, tmp_path: Path) -> None:
+    core(services, 1, "Ines never eats peanuts.")
+    exporting = export(services, tmp_path)
     exporting.run_slice()
     exporting.remove()
     assert not any((tmp_path / name).exists() for name in (CORE_FILE, TOPICS_FILE))
@@ -88,10 +90,10 @@ def test_an_erasure_removes_the_pages(desk: Desk, tmp_path: Path) -> None:
     assert (tmp_path / CORE_FILE).exists()
 
 
-def test_a_relative_folder_is_refused(desk: Desk) -> None:
+def test_a_relative_folder_is_refused(services: StoreServices) -> None:
     with pytest.raises(NotADirectoryError, match="must be an absolute path, not 'notes'"):
-        export(desk, "notes").run_slice()
+        export(services, "notes").run_slice()
 
 
-def test_without_a_folder_nothing_is_due(desk: Desk) -> None:
-    assert not export(desk, "").is_enabled()
+def test_without_a_folder_nothing_is_due(services: StoreServices) -> None:
+    assert not export(services, "").is_enabled()

@@ -26,8 +26,8 @@ from mcp.shared.exceptions import MCPError
 
 from mnemo_client.http import SocketConnection
 from mnemo_client.mcp.bridge import Bridge
-from tests.mcp_lines import LINES, answered_ids
-from tests.running import RunningDaemon
+from tests.support.mcp_messages import LINES, answered_ids
+from tests.support.running_daemon import RunningDaemon
 
 TOOLS = ["memory_resume", "memory_recall", "memory_ask", "memory_remember", "memory_step", "memory_list", "memory_get",
          "memory_update", "memory_delete", "memory_facts", "memory_triggers"]  # fmt: skip

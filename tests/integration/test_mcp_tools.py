@@ -9,7 +9,7 @@ from typing import Any
 from mcp.client.client import Client as McpClient
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
-from tests.running import RunningDaemon
+from tests.support.running_daemon import RunningDaemon
 
 
 def call(daemon: RunningDaemon, namespace: str, *calls: tuple[str, dict[str, Any]]) -> list[Any]:

@@ -11,7 +11,7 @@ from mnemo_client.errors import RefusalError
 from mnemo_client.http import SocketConnection
 from mnemo_client.protocol.memories import NewMemory
 from mnemo_daemon.server.exposition import CONTENT_TYPE, Exposition
-from tests.running import RunningDaemon
+from tests.support.running_daemon import RunningDaemon
 
 _HEAD = re.compile(r"# (HELP|TYPE) (mnemo_[a-z0-9_]+) (.+)")
 _SAMPLE = re.compile(

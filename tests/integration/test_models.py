@@ -25,8 +25,8 @@ from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, KNOWN_MODELS, Model
 from mnemo_daemon.models.embedders import embedding, encoder_graph
 from mnemo_daemon.models.embedders.embedder import Embedder, Floats, QueryTokens, RunAll
 from mnemo_daemon.models.embedders.embedding import QUERIES_KEPT_MAX, QUERY_BYTES_MAX, EmbeddingService, load_embedder
-from tests.gguf_files import Value, write_gguf, write_llama
-from tests.running import printed
+from tests.support.gguf_files import Value, write_gguf, write_llama
+from tests.support.running_daemon import printed
 
 SMOLLM = "SmolLM2-135M-Instruct-Q4_1"
 NO_HUB = "http://127.0.0.1:9"  # nobody is there, so that no test asks another one

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from mnemo_client.protocol.status import NetworkStatus
-from tests.running import RunningDaemon, has_ended, running
-from tests.samples import quick_folder
+from tests.support.running_daemon import RunningDaemon, has_ended, running
+from tests.support.samples import quick_folder
 
 UNKNOWN_FAMILY, REFUSED = "EAFNOSUPPORT", "EPERM"
 

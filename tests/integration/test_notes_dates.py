@@ -9,23 +9,23 @@ import msgspec
 import pytest
 
 from mnemo_store.records import PutMemory, PutNote
-from tests.vaults import Vault, watched_vault
+from tests.support.notes_folders import NotesFolder, watched_notes_folder
 
 pytestmark = pytest.mark.filterwarnings("ignore:Callback with id:RuntimeWarning")
 
 
 @pytest.fixture
-def vault(tmp_path: Path) -> Iterator[Vault]:
-    with watched_vault(tmp_path) as vault:
-        yield vault
+def notes_folder(tmp_path: Path) -> Iterator[NotesFolder]:
+    with watched_notes_folder(tmp_path) as notes_folder:
+        yield notes_folder
 
 
 def local(year: int, month: int, day: int, hour: int = 0) -> int:
     return int(dt.datetime(year, month, day, hour).astimezone().timestamp() * 1000)
 
 
-def dates(vault: Vault, path: str) -> list[tuple[int, bool]]:
-    return [(each.event_at, each.note is not None and each.note.dated) for each in vault.memories(path)]
+def dates(notes_folder: NotesFolder, path: str) -> list[tuple[int, bool]]:
+    return [(each.event_at, each.note is not None and each.note.dated) for each in notes_folder.memories(path)]
 
 
 @pytest.mark.parametrize(
@@ -46,38 +46,40 @@ def dates(vault: Vault, path: str) -> list[tuple[int, bool]]:
         ("tree.org", "#+date: <2026-08-14 Fri>\n\nIt stands by the gate."),
     ],
 )
-def test_a_note_has_the_day_it_tells_of(vault: Vault, path: str, text: str) -> None:
-    vault.write(path, text)
-    vault.watch()
-    assert dates(vault, path) == [(local(2026, 8, 14), True)]
+def test_a_note_has_the_day_it_tells_of(notes_folder: NotesFolder, path: str, text: str) -> None:
+    notes_folder.write(path, text)
+    notes_folder.watch()
+    assert dates(notes_folder, path) == [(local(2026, 8, 14), True)]
 
 
-def test_without_a_date_the_time_of_the_file_orders_it_and_is_no_event(vault: Vault) -> None:
-    path = vault.write("tree.md", "We planted the pear tree.")
+def test_without_a_date_the_time_of_the_file_orders_it_and_is_no_event(notes_folder: NotesFolder) -> None:
+    path = notes_folder.write("tree.md", "We planted the pear tree.")
     os.utime(path, ns=(0, 1_700_000_000_123_000_000))
-    vault.watch()
-    assert dates(vault, "tree.md") == [(1_700_000_000_123, False)]
+    notes_folder.watch()
+    assert dates(notes_folder, "tree.md") == [(1_700_000_000_123, False)]
 
 
-def test_a_date_that_comes_and_goes_is_followed(vault: Vault) -> None:
-    path = vault.write("tree.md", "We planted the pear tree.")
-    vault.watch()
+def test_a_date_that_comes_and_goes_is_followed(notes_folder: NotesFolder) -> None:
+    path = notes_folder.write("tree.md", "We planted the pear tree.")
+    notes_folder.watch()
     path.write_text("---\ndate: 2026-08-14\n---\nWe planted the pear tree.")
-    vault.wait(lambda: dates(vault, "tree.md") == [(local(2026, 8, 14), True)])
+    notes_folder.wait(lambda: dates(notes_folder, "tree.md") == [(local(2026, 8, 14), True)])
     path.write_text("We planted the pear tree.")
     os.utime(path, ns=(0, 1_700_000_000_123_000_000))
-    vault.wait(lambda: dates(vault, "tree.md") == [(1_700_000_000_123, False)])
+    notes_folder.wait(lambda: dates(notes_folder, "tree.md") == [(1_700_000_000_123, False)])
 
 
-def test_a_file_that_was_read_by_older_rules_is_read_again_and_keeps_its_memories(vault: Vault) -> None:
-    vault.write("2026-08-14.md", "We planted the pear tree.")
-    vault.watch()
-    [memory] = vault.memories("2026-08-14.md")
+def test_a_file_that_was_read_by_older_rules_is_read_again_and_keeps_its_memories(notes_folder: NotesFolder) -> None:
+    notes_folder.write("2026-08-14.md", "We planted the pear tree.")
+    notes_folder.watch()
+    [memory] = notes_folder.memories("2026-08-14.md")
     assert memory.note is not None
 
     former = msgspec.structs.replace(memory.note, dated=False)
-    file = msgspec.structs.replace(vault.files()["2026-08-14.md"], reader=0)
-    vault.put(PutMemory(data=msgspec.structs.replace(memory, version=2, event_at=5, note=former)), PutNote(data=file))
-    vault.restart()
-    vault.wait(lambda: dates(vault, "2026-08-14.md") == [(local(2026, 8, 14), True)])
-    assert vault.memories("2026-08-14.md")[0].id == memory.id
+    file = msgspec.structs.replace(notes_folder.files()["2026-08-14.md"], reader=0)
+    notes_folder.put(
+        PutMemory(data=msgspec.structs.replace(memory, version=2, event_at=5, note=former)), PutNote(data=file)
+    )
+    notes_folder.restart()
+    notes_folder.wait(lambda: dates(notes_folder, "2026-08-14.md") == [(local(2026, 8, 14), True)])
+    assert notes_folder.memories("2026-08-14.md")[0].id == memory.id

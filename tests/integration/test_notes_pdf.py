@@ -10,42 +10,42 @@ import pytest
 
 from mnemo_core.documents.word_file import UNPACKED_BYTES_MAX
 from mnemo_daemon.notes.pdf_reader import Limits, ReadInterruption, UnreadablePdf, read_pdf_file
-from tests.pdf_files import bomb, endless_page, page_content, pdf_file, pdf_of
-from tests.vaults import Vault, watched_vault
+from tests.support.notes_folders import NotesFolder, watched_notes_folder
+from tests.support.pdf_files import bomb, endless_page, page_content, pdf_file, pdf_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:Callback with id:RuntimeWarning")
 
 
 @pytest.fixture
-def vault(tmp_path: Path) -> Iterator[Vault]:
-    with watched_vault(tmp_path) as vault:
-        yield vault
+def notes_folder(tmp_path: Path) -> Iterator[NotesFolder]:
+    with watched_notes_folder(tmp_path) as notes_folder:
+        yield notes_folder
 
 
-def reasons_of(vault: Vault) -> dict[str, str]:
-    return {Path(skip.path).name: skip.reason for skip in vault.notes.status().skipped}
+def reasons_of(notes_folder: NotesFolder) -> dict[str, str]:
+    return {Path(skip.path).name: skip.reason for skip in notes_folder.notes.status().skipped}
 
 
-def test_each_page_of_a_pdf_is_remembered_with_its_number(vault: Vault) -> None:
-    vault.write("lease.pdf", pdf_file(["The rent is due", "on the third."], [], ["DB_PASSWORD=correcthorse"]))
-    vault.watch()
-    rent, keys = vault.memories("lease.pdf")
+def test_each_page_of_a_pdf_is_remembered_with_its_number(notes_folder: NotesFolder) -> None:
+    notes_folder.write("lease.pdf", pdf_file(["The rent is due", "on the third."], [], ["DB_PASSWORD=correcthorse"]))
+    notes_folder.watch()
+    rent, keys = notes_folder.memories("lease.pdf")
     assert (rent.content, keys.content) == ("The rent is due\non the third.", "DB_PASSWORD=correcthorse")
     assert rent.note is not None
     assert keys.note is not None
     assert (rent.note.title, rent.note.headings, keys.note.headings) == ("lease", ("Page 1",), ("Page 3",))
-    assert [(ref.first_line, ref.last_line) for ref in vault.files()["lease.pdf"].chunks] == [(1, 1), (3, 3)]
+    assert [(ref.first_line, ref.last_line) for ref in notes_folder.files()["lease.pdf"].chunks] == [(1, 1), (3, 3)]
     assert (rent.tags, keys.tags) == ((), ("sensitive",))
-    assert reasons_of(vault) == {}
+    assert reasons_of(notes_folder) == {}
 
 
-def test_a_changed_page_changes_only_its_memories(vault: Vault) -> None:
-    vault.write("plan.PDF", pdf_file(["Plant pears."], ["Prune the apples in March."]))
-    vault.watch()
-    before = vault.ids("plan.PDF")
-    vault.write("plan.PDF", pdf_file(["Plant pears."], ["Prune the quinces in March."]))
-    vault.wait_for("plan.PDF", ["Plant pears.", "Prune the quinces in March."])
-    assert vault.ids("plan.PDF") == before
+def test_a_changed_page_changes_only_its_memories(notes_folder: NotesFolder) -> None:
+    notes_folder.write("plan.PDF", pdf_file(["Plant pears."], ["Prune the apples in March."]))
+    notes_folder.watch()
+    before = notes_folder.ids("plan.PDF")
+    notes_folder.write("plan.PDF", pdf_file(["Plant pears."], ["Prune the quinces in March."]))
+    notes_folder.wait_for("plan.PDF", ["Plant pears.", "Prune the quinces in March."])
+    assert notes_folder.ids("plan.PDF") == before
 
 
 WHOLE = pdf_file(["Some text."])
@@ -64,37 +64,39 @@ WHOLE = pdf_file(["Some text."])
     ],
     ids=["truncated", "garbage", "empty", "encrypted", "scan", "bomb", "huge"],
 )
-def test_a_pdf_that_cannot_be_read_is_named_and_stops_nothing(vault: Vault, data: bytes, reason: str) -> None:
-    vault.write("bad.pdf", data)
-    vault.write("fine.pdf", WHOLE)
-    vault.watch()
-    assert list(vault.files()) == ["fine.pdf"]
-    reasons = reasons_of(vault)
+def test_a_pdf_that_cannot_be_read_is_named_and_stops_nothing(
+    notes_folder: NotesFolder, data: bytes, reason: str
+) -> None:
+    notes_folder.write("bad.pdf", data)
+    notes_folder.write("fine.pdf", WHOLE)
+    notes_folder.watch()
+    assert list(notes_folder.files()) == ["fine.pdf"]
+    reasons = reasons_of(notes_folder)
     assert list(reasons) == ["bad.pdf"]
     assert reasons["bad.pdf"].startswith(reason)
 
 
 def test_without_the_extra_every_pdf_is_named_and_what_was_read_stays(
-    vault: Vault, monkeypatch: pytest.MonkeyPatch
+    notes_folder: NotesFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    vault.write("known.pdf", pdf_file(["Read before."]))
-    vault.watch()
+    notes_folder.write("known.pdf", pdf_file(["Read before."]))
+    notes_folder.watch()
 
     def uninstall() -> None:
-        vault.write("new.pdf", pdf_file(["Never read."]))
+        notes_folder.write("new.pdf", pdf_file(["Never read."]))
         monkeypatch.setitem(sys.modules, "pypdf", None)
 
-    vault.restart(uninstall)
+    notes_folder.restart(uninstall)
     wanted = "install mnemod[pdf] to read PDF files"
-    assert reasons_of(vault) == {"known.pdf": wanted, "new.pdf": wanted}
-    assert vault.texts("known.pdf") == ["Read before."]
-    vault.write("late.pdf", pdf_file(["Never read."]))
-    vault.wait(lambda: reasons_of(vault).get("late.pdf") == wanted)
+    assert reasons_of(notes_folder) == {"known.pdf": wanted, "new.pdf": wanted}
+    assert notes_folder.texts("known.pdf") == ["Read before."]
+    notes_folder.write("late.pdf", pdf_file(["Never read."]))
+    notes_folder.wait(lambda: reasons_of(notes_folder).get("late.pdf") == wanted)
 
     monkeypatch.undo()
-    vault.rescan()
-    assert reasons_of(vault) == {}
-    assert vault.texts("new.pdf") == ["Never read."]
+    notes_folder.rescan()
+    assert reasons_of(notes_folder) == {}
+    assert notes_folder.texts("new.pdf") == ["Never read."]
 
 
 def has_child_process() -> bool:
@@ -105,17 +107,17 @@ def has_child_process() -> bool:
     return True
 
 
-def test_a_daemon_that_stops_does_not_wait_for_a_pdf_and_reads_it_the_next_time(vault: Vault) -> None:
-    vault.watch()
-    vault.write("slow.pdf", endless_page(2_000_000))
-    vault.wait(has_child_process)
+def test_a_daemon_that_stops_does_not_wait_for_a_pdf_and_reads_it_the_next_time(notes_folder: NotesFolder) -> None:
+    notes_folder.watch()
+    notes_folder.write("slow.pdf", endless_page(2_000_000))
+    notes_folder.wait(has_child_process)
 
     def look_and_replace() -> None:
-        assert reasons_of(vault) == {}  # it was not read to its end
-        vault.write("slow.pdf", pdf_file(["Read at last."]))
+        assert reasons_of(notes_folder) == {}  # it was not read to its end
+        notes_folder.write("slow.pdf", pdf_file(["Read at last."]))
 
-    vault.restart(look_and_replace)
-    vault.wait_for("slow.pdf", ["Read at last."])
+    notes_folder.restart(look_and_replace)
+    notes_folder.wait_for("slow.pdf", ["Read at last."])
 
 
 # The process that reads
@@ -177,7 +179,8 @@ def test_the_process_that_reads_reaches_no_network_and_starts_no_program(act: st
 
 def test_the_daemon_itself_never_loads_the_library() -> None:
     program = (
-        "import sys; from mnemo_daemon.notes import notes_service, pdf_reader; from tests.pdf_files import pdf_file; "
+        "import sys; from mnemo_daemon.notes import notes_service, pdf_reader; "
+        "from tests.support.pdf_files import pdf_file; "
         "text = pdf_reader.read_pdf_file(pdf_file(['Hello'])); print(text, 'pypdf' in sys.modules)"
     )
     root = Path(__file__).resolve().parent.parent.parent

@@ -29,7 +29,7 @@ from mnemo_daemon.settings import Numerics
 from mnemo_store.indexes.attributes import MemoryFilter
 from mnemo_store.records import PutMeta
 from mnemo_store.store import Store, TextVectors, WriteReceipt, WriteResult
-from tests.grounds import wait_until
+from tests.support.erasure_services import wait_until
 
 NAME = "tiny-letters"
 TEXTS = [f"{first} {second} {third}" for first in "abc" for second in "def" for third in "ghijk"]

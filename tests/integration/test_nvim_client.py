@@ -1,6 +1,6 @@
 """The client of Neovim in a headless editor: against a real daemon, prepared answers, and the page's transcripts.
 
-The cases are in clients/nvim/tests/mnemo_test.lua; tests/editors.py describes their kinds.
+The cases are in clients/nvim/tests/mnemo_test.lua; tests/support/editor_environment.py describes their kinds.
 """
 
 from collections.abc import Iterator
@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.canned import CannedDaemon
-from tests.editors import EditorHome, home_of_daemon, make_faulty
-from tests.running import RunningDaemon
-from tests.samples import quick_folder
-from tests.transcripts import ReplayServer
+from tests.support.editor_environment import EditorHome, home_of_daemon, make_faulty
+from tests.support.golden_transcripts import ReplayServer
+from tests.support.running_daemon import RunningDaemon
+from tests.support.samples import quick_folder
+from tests.support.stub_daemon import StubDaemon
 
 CLIENT = Path(__file__).parents[2] / "clients" / "nvim"
 COMMAND = ["nvim", "--headless", "-u", "NONE", "-i", "NONE", "-n", "-c", f"luafile {CLIENT}/tests/mnemo_test.lua"]
@@ -45,13 +45,13 @@ def test_the_editor_starts_the_daemon_and_survives_its_restart(home: EditorHome,
 
 
 def test_every_fault_of_a_daemon_is_reported_and_none_blocks_the_editor(
-    canned: CannedDaemon, tmp_path: Path
+    stub_daemon: StubDaemon, tmp_path: Path
 ) -> None:  # fmt: skip
-    make_faulty(canned)
-    home = EditorHome(tmp_path, canned.path, {})
+    make_faulty(stub_daemon)
+    home = EditorHome(tmp_path, stub_daemon.path, {})
     home.run(COMMAND, "faults")
-    assert {asked.headers["x-mnemo-door"] for asked in canned.asked} == {"cli"}
-    assert canned.paths().count("POST /v1/memories") == 1
+    assert {asked.headers["x-mnemo-door"] for asked in stub_daemon.asked} == {"cli"}
+    assert stub_daemon.paths().count("POST /v1/memories") == 1
 
 
 def test_the_client_of_the_editor_replays_the_page(replay_server: ReplayServer, tmp_path: Path) -> None:

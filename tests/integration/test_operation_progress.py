@@ -23,11 +23,11 @@ from mnemo_client.protocol.events import OperationEvent, StartEvent
 from mnemo_client.protocol.jobs import JobsAnswer, OperationView
 from mnemo_client.protocol.maintenance import CheckAnswer
 from mnemo_daemon.operations import LongOperation
-from tests.canned import CannedDaemon
-from tests.grounds import wait_until
-from tests.running import Ahead, RunningDaemon
-from tests.samples import opened, quick_folder
 from tests.spec.test_check import fill
+from tests.support.erasure_services import wait_until
+from tests.support.running_daemon import PrestartedDaemons, RunningDaemon
+from tests.support.samples import opened, quick_folder
+from tests.support.stub_daemon import StubDaemon
 
 MEMORIES = 2000
 ROUNDS_MAX = 10
@@ -115,7 +115,9 @@ def test_the_rate_and_the_time_left_are_those_of_the_step() -> None:
     assert operation.progress().done == 120
 
 
-def test_reindexing_is_listed_until_the_last_vector_is_computed(in_the_form_of_the_processor: Ahead) -> None:
+def test_reindexing_is_listed_until_the_last_vector_is_computed(
+    in_the_form_of_the_processor: PrestartedDaemons,
+) -> None:
     items = [{"id": str(number), "memory": f"Note {number} is about boat {number * 7}."} for number in range(250)]
     with in_the_form_of_the_processor.taken() as daemon, daemon.client() as client:
         client.import_from([json.dumps(items).encode()])
@@ -132,20 +134,20 @@ def test_reindexing_is_listed_until_the_last_vector_is_computed(in_the_form_of_t
         assert client.status().queue["vectors"] == 0
 
 
-def checking(canned: CannedDaemon, polls: int) -> None:
-    """Have the canned daemon answer a check once its progress was asked for `polls` times."""
+def checking(stub_daemon: StubDaemon, polls: int) -> None:
+    """Have the stub daemon answer a check once its progress was asked for `polls` times."""
 
     def answer(_: Any) -> Any:
-        wait_until(lambda: canned.paths().count("GET /v1/jobs") >= polls)
+        wait_until(lambda: stub_daemon.paths().count("GET /v1/jobs") >= polls)
         return CheckAnswer(ok=True, checked={}, totals={}, violations=[], notes=[], seconds=1.0)
 
-    canned.answers["POST /v1/check"] = answer
-    canned.say("GET /v1/jobs", {"jobs": [], "last_cycle": None, "operations": [msgspec.structs.asdict(VIEW)]})
+    stub_daemon.answers["POST /v1/check"] = answer
+    stub_daemon.say("GET /v1/jobs", {"jobs": [], "last_cycle": None, "operations": [msgspec.structs.asdict(VIEW)]})
 
 
-def test_the_terminal_shows_the_progress_and_clears_it_at_the_end(canned: CannedDaemon, short_folder: Path) -> None:
-    checking(canned, polls=3)
-    shown = run_on_a_terminal({"MNEMO_SOCKET": str(canned.path)}, short_folder, "check")
+def test_the_terminal_shows_the_progress_and_clears_it_at_the_end(stub_daemon: StubDaemon, short_folder: Path) -> None:
+    checking(stub_daemon, polls=3)
+    shown = run_on_a_terminal({"MNEMO_SOCKET": str(stub_daemon.path)}, short_folder, "check")
     assert f"\r\x1b[K{progress_text(VIEW)}" in shown
     assert "1,500 of 6,000 (25%), 500 a second, 9 s left" in shown
     assert shown.rindex("\r\x1b[K") > shown.rindex("9 s left")
@@ -174,14 +176,14 @@ def run_on_a_terminal(places: Mapping[str, str], folder: Path, *words: str) -> s
 
 @pytest.mark.parametrize("words", [["check"], ["check", "--json"]])
 def test_in_a_pipe_the_progress_is_neither_shown_nor_asked_for(
-    canned: CannedDaemon, short_folder: Path, words: list[str]
+    stub_daemon: StubDaemon, short_folder: Path, words: list[str]
 ) -> None:
-    checking(canned, polls=0)
+    checking(stub_daemon, polls=0)
     err = io.StringIO()
-    environ = {"MNEMO_SOCKET": str(canned.path), "HOME": str(short_folder)}
+    environ = {"MNEMO_SOCKET": str(stub_daemon.path), "HOME": str(short_folder)}
     assert main.run(words, Terminal(io.StringIO(), err, environ), environ, io.StringIO()) == 0
     assert err.getvalue() == ""
-    assert "GET /v1/jobs" not in canned.paths()
+    assert "GET /v1/jobs" not in stub_daemon.paths()
 
 
 # A daemon whose long work goes on only after somebody asked for its progress: no step is too fast to be seen.

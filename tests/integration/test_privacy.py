@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.pair_model import write_pair_model
-from tests.traced import PROJECT, Call, build_tracer, trace
+from tests.support.cross_encoder_files import write_cross_encoder
+from tests.support.syscall_trace import PROJECT, Call, build_tracer, trace
 
 LIFE_SECONDS_MAX = 240.0
 ALLOWED = ("~/.local/share/mnemo", "~/.cache/mnemo/models", "~/.config/mnemo")
@@ -86,8 +86,8 @@ def test_a_whole_life_makes_no_connection_and_writes_nothing_elsewhere(
 ) -> None:
     (tmp_path / "embedding").symlink_to(minilm_source)
     (tmp_path / "model.gguf").symlink_to(smollm_file)
-    write_pair_model(tmp_path / "pairs")
-    command = [sys.executable, "-m", "tests.whole_life", str(home), str(tmp_path)]
+    write_cross_encoder(tmp_path / "pairs")
+    command = [sys.executable, "-m", "tests.support.end_to_end_scenario", str(home), str(tmp_path)]
     # Without the kernel's filter, which would refuse a call before the tracer sees it: this is about the program.
     environ = {**bare_environment(home), "MNEMO_DAEMON_NETWORK_BLOCK": "off"}
     done, calls = trace(tracer, tmp_path / "record", command, environ, LIFE_SECONDS_MAX)

@@ -18,7 +18,7 @@ from mnemo_client.errors import StartError
 from mnemo_daemon import settings
 from mnemo_daemon.server import private_files
 from mnemo_daemon.server.sockets import SocketError, bind
-from tests.running import RunningDaemon, running
+from tests.support.running_daemon import RunningDaemon, running
 
 NOBODY = 65534
 OTHER = 65533  # a user without a name

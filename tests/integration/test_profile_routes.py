@@ -10,7 +10,7 @@ from mnemo_client.client import Client
 from mnemo_client.errors import RefusalError
 from mnemo_client.protocol.ingestion import PieceAnswer, Turn, TurnsRequest
 from mnemo_client.protocol.profiles import ProfileEntry
-from tests.running import RunningDaemon
+from tests.support.running_daemon import RunningDaemon
 
 
 @pytest.fixture

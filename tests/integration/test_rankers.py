@@ -12,8 +12,8 @@ from mnemo_client.errors import RefusalError
 from mnemo_client.protocol.choices import Ranker
 from mnemo_client.protocol.retrieval import RecallAnswer
 from mnemo_core.retrieval.ranking.rankers import RANKER_TABLE, RANKERS
-from tests.columns import DAY, HOUR, NOW
-from tests.running import RunningDaemon
+from tests.support.ranking_candidates import DAY, HOUR, NOW
+from tests.support.running_daemon import RunningDaemon
 
 FERRY = "The ferry to the island leaves at seven in the morning."
 BREAD = "Sourdough wants a hot oven and a long night in the fridge."

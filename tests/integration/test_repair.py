@@ -38,18 +38,6 @@ from mnemo_store.records import (
     Usage,
 )
 from mnemo_store.tables import EDGES
-from tests.samples import (
-    AT,
-    WAIT_SECONDS,
-    contents,
-    lines_in,
-    opened,
-    quick_folder,
-    sample_id,
-    sample_memory,
-    tables_of,
-    write,
-)
 from tests.spec.test_check import (
     CASES,
     CHUNKS,
@@ -69,6 +57,18 @@ from tests.spec.test_check import (
     fill,
     put,
     put_memory,
+)
+from tests.support.samples import (
+    AT,
+    WAIT_SECONDS,
+    contents,
+    lines_in,
+    opened,
+    quick_folder,
+    sample_id,
+    sample_memory,
+    tables_of,
+    write,
 )
 
 

@@ -14,9 +14,9 @@ import pytest
 from mnemo_client import process as launch
 from mnemo_client.errors import MnemoError
 from mnemo_store.records import FORMAT
-from tests.grounds import wait_until
-from tests.running import RunningDaemon
-from tests.samples import opened, remember
+from tests.support.erasure_services import wait_until
+from tests.support.running_daemon import RunningDaemon
+from tests.support.samples import opened, remember
 
 KEPT = "The boat lies in the third basin."
 

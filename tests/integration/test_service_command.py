@@ -19,7 +19,7 @@ from mnemo_client.cli.admin import service
 from mnemo_client.cli.terminal import Terminal
 from mnemo_daemon.server import launchd
 from mnemo_daemon.server.launchd import LaunchdError, activated_sockets
-from tests.samples import quick_folder
+from tests.support.samples import quick_folder
 
 SYSTEMCTL = """#!/bin/sh
 echo "$*" >>"$HOME/systemctl.log"

@@ -19,9 +19,9 @@ import pytest
 from mnemo_client.client import Client
 from mnemo_client.errors import RefusalError
 from mnemo_daemon.server.sockets import is_stale
-from tests.grounds import wait_until
-from tests.running import START_SECONDS_MAX, STOP_SECONDS_MAX
-from tests.samples import quick_folder
+from tests.support.erasure_services import wait_until
+from tests.support.running_daemon import START_SECONDS_MAX, STOP_SECONDS_MAX
+from tests.support.samples import quick_folder
 
 WATCHDOG_SECONDS = 0.2  # the daemon gives a sign twice as often
 SILENT_SECONDS = 2.0  # ten times that

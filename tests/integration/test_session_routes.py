@@ -10,7 +10,7 @@ from mnemo_client.errors import RefusalError
 from mnemo_client.protocol.ingestion import PieceAnswer, Turn, TurnsRequest
 from mnemo_client.protocol.memories import Patch
 from mnemo_client.protocol.sessions import SessionAnswer, TierCounts
-from tests.running import RunningDaemon
+from tests.support.running_daemon import RunningDaemon
 
 WAIT_SECONDS = 30.0
 WORDS = (

@@ -11,8 +11,8 @@ import pytest
 
 from mnemo_client.client import Client
 from mnemo_client.errors import InterruptedAnswerError, RefusalError, UnreachableError
-from tests.grounds import wait_until
-from tests.running import RunningDaemon
+from tests.support.erasure_services import wait_until
+from tests.support.running_daemon import RunningDaemon
 
 END_SECONDS_MAX = 60.0  # more is a daemon that hangs; a busy machine may miss the 10 s of SPEC 16
 WRITERS = 50
@@ -175,12 +175,12 @@ def test_the_settings_that_need_no_restart_hold_from_sighup_on(scratch_daemon: R
     config = scratch_daemon.folder / "config.toml"
     scratch_daemon.folder.mkdir()
     config.write_text("[daemon]\nlog_level = 'error'\n[notes]\nfile_mib_max = 1\n")
-    vault = tmp_path / "vault"
-    vault.mkdir()
-    (vault / "large.md").write_text("The spare key hangs in the shed.\n\n" + "the same words again\n" * 60_000)
+    notes_folder = tmp_path / "vault"
+    notes_folder.mkdir()
+    (notes_folder / "large.md").write_text("The spare key hangs in the shed.\n\n" + "the same words again\n" * 60_000)
     scratch_daemon.start()
     with scratch_daemon.client() as client:
-        client.add_root(vault)
+        client.add_root(notes_folder)
         assert [Path(skip.path).name for skip in client.rescan().skipped] == ["large.md"]
         assert scratch_daemon.log.read_text() == ""
         config.write_text("[daemon]\nlog_level = 'info'\nconnections_max = 64\n[notes]\nfile_mib_max = 2\n")

@@ -12,7 +12,7 @@ import pytest
 from mnemo_client.client import Client
 from mnemo_client.errors import RefusalError
 from mnemo_client.protocol.memories import Patch
-from tests.running import RunningDaemon
+from tests.support.running_daemon import RunningDaemon
 
 BACK_SECONDS_MAX = 20.0
 
@@ -22,7 +22,7 @@ def faults(scratch_daemon: RunningDaemon, short_folder: Path) -> Path:
     """The folder of faults of the scratch daemon's disk: a file a fault, holding the error's name."""
     folder = short_folder / "faults"
     folder.mkdir()
-    scratch_daemon.program = ["-m", "tests.faulty", str(folder)]
+    scratch_daemon.program = ["-m", "tests.support.faulty_disk", str(folder)]
     return folder
 
 

@@ -32,9 +32,9 @@ from mnemo_daemon.settings import IngestSettings, Settings
 from mnemo_store.disk import Disk
 from mnemo_store.records import Memory, PutMemory, text_hash
 from mnemo_store.store import TextVectors
-from tests.faulty import BROKEN, Faulty
-from tests.grounds import Ground, wait_until
-from tests.samples import sample_memory, write
+from tests.support.erasure_services import ErasureServices, wait_until
+from tests.support.faulty_disk import BROKEN, FaultyDisk
+from tests.support.samples import sample_memory, write
 
 PROJECTION = Projection(np.eye(32, 8, dtype=np.float16))
 OTHER = Projection(np.eye(32, 8, 3, dtype=np.float16))
@@ -124,14 +124,14 @@ def embedding(models: Path) -> Iterator[Models]:
 
 
 @pytest.fixture
-def ground(tmp_path: Path, embedding: Models) -> Iterator[Ground]:
-    ground = Ground(tmp_path / "data", embedding)
-    yield ground
-    ground.close()
+def services(tmp_path: Path, embedding: Models) -> Iterator[ErasureServices]:
+    services = ErasureServices(tmp_path / "data", embedding)
+    yield services
+    services.close()
 
 
-def kept(ground: Ground, form: LateForm, *texts: str) -> list[list[list[int]] | None]:
-    with ground.store.snapshot() as snapshot:
+def kept(services: ErasureServices, form: LateForm, *texts: str) -> list[list[list[int]] | None]:
+    with services.store.snapshot() as snapshot:
         rows = snapshot.token_rows(form.space, [text_hash(text) for text in texts], form.dimensions)
     return [None if each is None else each.tolist() for each in rows]
 
@@ -141,56 +141,58 @@ def made(embedding: Models, *texts: str) -> list[list[list[int]] | None]:
     return [None if each is None else each.tolist() for each in codes]
 
 
-def settle(ground: Ground) -> None:
+def settle(services: ErasureServices) -> None:
     """All have their vectors, and their token rows have been looked at."""
 
     def is_settled() -> bool:
-        if ground.indexing.lacks_tokens():
-            ground.indexing.fill_tokens()
-        tokens, vectors = ground.indexing.tokens.progress(), ground.indexing.progress()
-        return vectors.state == "ready" and ground.indexing.waiting() == 0 and tokens is not None and tokens.share == 1
+        if services.indexing.lacks_tokens():
+            services.indexing.fill_tokens()
+        tokens, vectors = services.indexing.tokens.progress(), services.indexing.progress()
+        return (
+            vectors.state == "ready" and services.indexing.waiting() == 0 and tokens is not None and tokens.share == 1
+        )
 
     wait_until(is_settled)
 
 
-def add_without_rows(ground: Ground, embedding: Models, *texts: str) -> list[str]:
+def add_without_rows(services: ErasureServices, embedding: Models, *texts: str) -> list[str]:
     """As a store was before there were token rows: these have vectors alone. Their ids."""
-    ids = [ground.add(text) for text in texts]
+    ids = [services.add(text) for text in texts]
     found = zip(texts, embedding.seen.embedder.encode_batch(texts), strict=True)
     rows = [TextVectors(embedding.seen.space, text_hash(text), each.astype(np.float16)) for text, each in found]
-    ground.store.put_vectors(rows).result()
+    services.store.put_vectors(rows).result()
     return ids
 
 
-def test_they_are_kept_with_the_vectors_from_one_run_of_the_model(ground: Ground, embedding: Models) -> None:
-    ground.add("b c d")
-    ground.add("a i")  # two stop words
-    ground.indexing.start()
-    settle(ground)
-    assert kept(ground, embedding.form, "b c d", "a i", "x") == [*made(embedding, "b c d"), [], None]
-    assert len(kept(ground, embedding.form, "b c d")[0] or ()) == 3
+def test_they_are_kept_with_the_vectors_from_one_run_of_the_model(services: ErasureServices, embedding: Models) -> None:
+    services.add("b c d")
+    services.add("a i")  # two stop words
+    services.indexing.start()
+    settle(services)
+    assert kept(services, embedding.form, "b c d", "a i", "x") == [*made(embedding, "b c d"), [], None]
+    assert len(kept(services, embedding.form, "b c d")[0] or ()) == 3
     assert (sorted(embedding.seen.both), embedding.seen.plain) == (["a i", "b c d"], [])
 
 
 @pytest.mark.parametrize("texts", [["b c d"], [f"b c {letter}" for letter in "defghjklmn"]])
 def test_the_ingestion_pipeline_hands_them_over_and_no_text_is_computed_twice(
-    ground: Ground, embedding: Models, texts: list[str]
+    services: ErasureServices, embedding: Models, texts: list[str]
 ) -> None:
-    ground.indexing.start()
-    wait_until(lambda: ground.indexing.serving() is not None)
+    services.indexing.start()
+    wait_until(lambda: services.indexing.serving() is not None)
     settings = Settings(intake=IngestSettings(embed_wait_ms=20_000))
-    neighbours = NeighbourSearch(ground.store, ground.views, embedding)
+    neighbours = NeighbourSearch(services.store, services.views, embedding)
     intake = IngestPipeline(
-        ground.store, ground.views, ground.indexing, embedding, ground.memories, neighbours, lambda: settings
+        services.store, services.views, services.indexing, embedding, services.memories, neighbours, lambda: settings
     )
     asked = [Submission(Draft(content=text, namespace="default", user_id="local", trust="user", source="test"))
              for text in texts]  # fmt: skip
     asyncio.run(intake.ingest(asked, Caller("cli"), "g"))
-    settle(ground)
+    settle(services)
     intake.close()
-    assert kept(ground, embedding.form, *texts) == made(embedding, *texts)
+    assert kept(services, embedding.form, *texts) == made(embedding, *texts)
     assert (sorted(embedding.seen.both), embedding.seen.plain) == (sorted(texts), [])
-    assert ground.indexing.handoff.tokens(embedding.seen.space, text_hash(texts[0])) is None
+    assert services.indexing.handoff.tokens(embedding.seen.space, text_hash(texts[0])) is None
 
 
 def test_vectors_that_are_handed_over_are_bounded_and_removed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,146 +222,152 @@ def test_vectors_that_are_handed_over_are_bounded_and_removed(monkeypatch: pytes
 
 
 def test_vectors_handed_over_for_a_text_that_was_replaced_are_removed(
-    ground: Ground, embedding: Models, monkeypatch: pytest.MonkeyPatch
+    services: ErasureServices, embedding: Models, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A text that was replaced before it got into the view, or was never kept."""
     monkeypatch.setattr(indexing_module, "HANDOFF_SECONDS", 0.0)
-    handed = ground.indexing.handoff
+    handed = services.indexing.handoff
     for digest, future in handed.claim(embedding.seen.space, [b"one", b"other"]).items():
         handed.add_rows(embedding.seen.space, digest, np.zeros((1, 384), np.float16), np.zeros((1, 8), np.int8))
         future.set_result(np.zeros((1, 384), np.float32))
-    ground.add("b c d")
-    ground.indexing.start()
-    settle(ground)
+    services.add("b c d")
+    services.indexing.start()
+    settle(services)
     wait_until(lambda: len(handed) == 0)
     assert handed.tokens(embedding.seen.space, b"one") is None
 
 
 def test_missing_vectors_are_computed_in_batches(
-    ground: Ground, embedding: Models, monkeypatch: pytest.MonkeyPatch
+    services: ErasureServices, embedding: Models, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No text of them gets its vectors a second time, and one that is indexed nowhere none at all."""
     monkeypatch.setattr(token_backfill, "TOGETHER", 2)
     monkeypatch.setattr(token_backfill, "LOOKED_AT", 3)
     texts = [f"b {letter}" for letter in "cdefghjkl"]
-    ids = add_without_rows(ground, embedding, *texts, "x y z")
-    ground.trash(ids[-1])
+    ids = add_without_rows(services, embedding, *texts, "x y z")
+    services.trash(ids[-1])
     seen: list[tuple[int, IndexProgress | None]] = []
-    embedding.seen.when_both = lambda size: seen.append((size, ground.indexing.tokens.progress()))
-    ground.indexing.start()
-    settle(ground)
-    assert kept(ground, embedding.form, *texts, "x y z") == [*made(embedding, *texts), None]
+    embedding.seen.when_both = lambda size: seen.append((size, services.indexing.tokens.progress()))
+    services.indexing.start()
+    settle(services)
+    assert kept(services, embedding.form, *texts, "x y z") == [*made(embedding, *texts), None]
     assert [size for size, _ in seen] == [2, 2, 2, 2, 1]
     found = [progress and (progress.items, progress.state) for _, progress in seen]
     assert found == [(count, "building") for count in (0, 2, 4, 6, 8)]
-    tokens = ground.indexing.tokens.progress()
+    tokens = services.indexing.tokens.progress()
     assert tokens is not None
     assert (tokens.state, tokens.items, tokens.share) == ("ready", 9, 1.0)
 
 
-def write_without_end(ground: Ground, embedding: Models) -> None:
+def write_without_end(services: ErasureServices, embedding: Models) -> None:
     """From here on every run of the model finds another memory behind it, so that there is always one to be indexed."""
     letters = itertools.product("bcdefghjklmn", repeat=6)
-    embedding.seen.when_both = lambda _: ground.add(" ".join(next(letters)))
+    embedding.seen.when_both = lambda _: services.add(" ".join(next(letters)))
 
 
 def test_constant_writes_do_not_keep_those_that_are_missing_from_being_made(
-    ground: Ground, embedding: Models, monkeypatch: pytest.MonkeyPatch
+    services: ErasureServices, embedding: Models, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(token_backfill, "TOGETHER", 2)
     texts = [f"b {letter}" for letter in "cdefg"]
-    add_without_rows(ground, embedding, *texts)
-    write_without_end(ground, embedding)
-    ground.add("x y z")
+    add_without_rows(services, embedding, *texts)
+    write_without_end(services, embedding)
+    services.add("x y z")
     clock = itertools.count(0.0, TOKEN_BACKFILL_SECONDS)
-    job = Job("tokens", "", ground.indexing.are_tokens_due, ground.indexing.fill_tokens, "")
+    job = Job("tokens", "", services.indexing.are_tokens_due, services.indexing.fill_tokens, "")
     scheduler = Scheduler([job], clock=lambda: next(clock))
-    ground.indexing.start()
+    services.indexing.start()
 
     def is_filled() -> bool:
         scheduler.run_round()
-        return None not in kept(ground, embedding.form, *texts)
+        return None not in kept(services, embedding.form, *texts)
 
     wait_until(is_filled)
     embedding.seen.when_both = lambda _: None
-    assert kept(ground, embedding.form, *texts) == made(embedding, *texts)
+    assert kept(services, embedding.form, *texts) == made(embedding, *texts)
 
 
-def test_constant_writes_do_not_keep_a_backlog_from_getting_its_vectors(ground: Ground, embedding: Models) -> None:
-    write_without_end(ground, embedding)
+def test_constant_writes_do_not_keep_a_backlog_from_getting_its_vectors(
+    services: ErasureServices, embedding: Models
+) -> None:
+    write_without_end(services, embedding)
     texts = [f"x y {letter}" for letter in "abcdefghjkl"]
-    write(ground.store, *(PutMemory(data=sample_memory(number, text)) for number, text in enumerate(texts)))
-    ground.add("x y z")
-    ground.indexing.start()
+    write(services.store, *(PutMemory(data=sample_memory(number, text)) for number, text in enumerate(texts)))
+    services.add("x y z")
+    services.indexing.start()
 
     def has_vectors() -> bool:
-        with ground.store.snapshot() as snapshot:
+        with services.store.snapshot() as snapshot:
             return all(snapshot.vectors(embedding.seen.space, text_hash(text), 32) is not None for text in texts)
 
     wait_until(has_vectors)
     embedding.seen.when_both = lambda _: None
 
 
-def test_before_a_text_has_its_vectors_no_rows_are_made_of_it(ground: Ground, embedding: Models) -> None:
+def test_before_a_text_has_its_vectors_no_rows_are_made_of_it(services: ErasureServices, embedding: Models) -> None:
     """They come with the vectors, from one run of the model."""
-    ground.add("b c d")
-    add_without_rows(ground, embedding, "e f")
-    backfill = TokenBackfill(ground.store, ground.views, embedding)
+    services.add("b c d")
+    add_without_rows(services, embedding, "e f")
+    backfill = TokenBackfill(services.store, services.views, embedding)
     while backfill.run_slice(embedding.seen, 0):
         pass
-    assert kept(ground, embedding.form, "b c d", "e f") == [None, *made(embedding, "e f")]
+    assert kept(services, embedding.form, "b c d", "e f") == [None, *made(embedding, "e f")]
 
 
 def test_existing_vectors_are_not_computed_again_after_a_start(
-    tmp_path: Path, ground: Ground, embedding: Models
+    tmp_path: Path, services: ErasureServices, embedding: Models
 ) -> None:
-    add_without_rows(ground, embedding, "b c", "d e")
-    ground.store.put_vectors([TextVectors(embedding.form.space, text_hash("b c"), np.ones((1, 8), np.int8))]).result()
-    ground.indexing.start()
-    settle(ground)
-    assert kept(ground, embedding.form, "b c") == [[[1] * 8]]
+    add_without_rows(services, embedding, "b c", "d e")
+    services.store.put_vectors([TextVectors(embedding.form.space, text_hash("b c"), np.ones((1, 8), np.int8))]).result()
+    services.indexing.start()
+    settle(services)
+    assert kept(services, embedding.form, "b c") == [[[1] * 8]]
     assert embedding.seen.both == ["d e"]
-    ground.close()
-    again = Ground(tmp_path / "data", embedding)
+    services.close()
+    again = ErasureServices(tmp_path / "data", embedding)
     again.indexing.start()
     settle(again)
     assert embedding.seen.both == ["d e"]
     again.close()
 
 
-def test_a_memory_that_comes_to_say_what_is_known_without_rows_gets_them_too(ground: Ground, embedding: Models) -> None:
+def test_a_memory_that_comes_to_say_what_is_known_without_rows_gets_them_too(
+    services: ErasureServices, embedding: Models
+) -> None:
     """Every memory has been looked at already."""
-    changed = ground.add("b c")
-    ground.add("d e")
-    ground.indexing.start()
-    settle(ground)
+    changed = services.add("b c")
+    services.add("d e")
+    services.indexing.start()
+    settle(services)
     (rows,) = embedding.seen.embedder.encode_batch(["f g"])
-    ground.store.put_vectors([TextVectors(embedding.seen.space, text_hash("f g"), rows.astype(np.float16))]).result()
-    ground.edit(changed, content="f g")
-    wait_until(ground.indexing.lacks_tokens)
-    settle(ground)
-    assert kept(ground, embedding.form, "f g") == made(embedding, "f g")
+    services.store.put_vectors([TextVectors(embedding.seen.space, text_hash("f g"), rows.astype(np.float16))]).result()
+    services.edit(changed, content="f g")
+    wait_until(services.indexing.lacks_tokens)
+    settle(services)
+    assert kept(services, embedding.form, "f g") == made(embedding, "f g")
 
 
-def test_recomputing_the_vectors_replaces_them(ground: Ground, embedding: Models) -> None:
-    ground.add("b c d")
-    ground.indexing.start()
-    settle(ground)
-    ground.store.put_vectors([TextVectors(embedding.form.space, text_hash("b c d"), np.ones((1, 8), np.int8))]).result()
-    ground.indexing.reindex(recompute=True)
-    wait_until(lambda: kept(ground, embedding.form, "b c d") == made(embedding, "b c d"))
+def test_recomputing_the_vectors_replaces_them(services: ErasureServices, embedding: Models) -> None:
+    services.add("b c d")
+    services.indexing.start()
+    settle(services)
+    services.store.put_vectors(
+        [TextVectors(embedding.form.space, text_hash("b c d"), np.ones((1, 8), np.int8))]
+    ).result()
+    services.indexing.reindex(recompute=True)
+    wait_until(lambda: kept(services, embedding.form, "b c d") == made(embedding, "b c d"))
 
 
 def test_with_another_projection_they_are_computed_again_under_its_own_space(
-    tmp_path: Path, ground: Ground, embedding: Models, models: Path
+    tmp_path: Path, services: ErasureServices, embedding: Models, models: Path
 ) -> None:
-    ground.add("b c d")
-    ground.indexing.start()
-    settle(ground)
-    ground.close()
+    services.add("b c d")
+    services.indexing.start()
+    settle(services)
+    services.close()
     newer = Models(models, OTHER)
     assert newer.seen.space == embedding.seen.space
-    again = Ground(tmp_path / "data", newer)
+    again = ErasureServices(tmp_path / "data", newer)
     again.indexing.start()
     settle(again)
     assert kept(again, newer.form, "b c d") == made(newer, "b c d")
@@ -370,16 +378,16 @@ def test_with_another_projection_they_are_computed_again_under_its_own_space(
 
 
 def test_switched_off_none_are_made_and_compacting_gives_up_those_there_are(
-    tmp_path: Path, ground: Ground, embedding: Models, models: Path
+    tmp_path: Path, services: ErasureServices, embedding: Models, models: Path
 ) -> None:
-    ground.add("b c d")
-    ground.indexing.start()
-    settle(ground)
-    StoreMaintenance(ground.store, Disk(), embedding.spaces).compact("all")
-    assert kept(ground, embedding.form, "b c d") == made(embedding, "b c d"), "while it is on they stay"
-    ground.close()
+    services.add("b c d")
+    services.indexing.start()
+    settle(services)
+    StoreMaintenance(services.store, Disk(), embedding.spaces).compact("all")
+    assert kept(services, embedding.form, "b c d") == made(embedding, "b c d"), "while it is on they stay"
+    services.close()
     without = Models(models, None)
-    again = Ground(tmp_path / "data", without)
+    again = ErasureServices(tmp_path / "data", without)
     again.indexing.start()
     again.add("e f g")
     wait_until(lambda: again.indexing.waiting() == 0 and again.indexing.progress().state == "ready")
@@ -392,49 +400,49 @@ def test_switched_off_none_are_made_and_compacting_gives_up_those_there_are(
     without.close()
 
 
-def test_the_token_rows_of_a_forgotten_text_go_and_no_others(ground: Ground, embedding: Models) -> None:
-    asked = ground.add("b c d")
-    ground.add("x y z")
-    ground.indexing.start()
-    settle(ground)
-    (rows,) = kept(ground, embedding.form, "b c d")
-    service = ground.embedding
+def test_the_token_rows_of_a_forgotten_text_go_and_no_others(services: ErasureServices, embedding: Models) -> None:
+    asked = services.add("b c d")
+    services.add("x y z")
+    services.indexing.start()
+    settle(services)
+    (rows,) = kept(services, embedding.form, "b c d")
+    service = services.embedding
     service.encode_query_tokens(embedding.seen, "b c d")
     needle = np.array(rows, np.int8).tobytes()
-    database = ground.folder / "db" / "data.mdb"
+    database = services.folder / "db" / "data.mdb"
     assert needle in database.read_bytes()
-    ground.forget(asked)
-    assert kept(ground, embedding.form, "b c d", "x y z") == [None, *made(embedding, "x y z")]
+    services.forget(asked)
+    assert kept(services, embedding.form, "b c d", "x y z") == [None, *made(embedding, "x y z")]
     assert needle not in database.read_bytes(), "nor in any page that is free"
     assert not service._queries
 
 
 def test_while_the_journal_stands_in_none_are_made(tmp_path: Path, embedding: Models) -> None:
     """It has none of those that are kept in the database: all would be computed again."""
-    disk = Faulty()
-    ground = Ground(tmp_path / "data", embedding, disk)
-    add_without_rows(ground, embedding, "b c", "d e")
-    ground.close()
+    disk = FaultyDisk()
+    services = ErasureServices(tmp_path / "data", embedding, disk)
+    add_without_rows(services, embedding, "b c", "d e")
+    services.close()
     disk.opening = BROKEN
-    ground = Ground(tmp_path / "data", embedding, disk)
-    assert ground.store.degraded
-    filling = TokenBackfill(ground.store, ground.views, embedding)
+    services = ErasureServices(tmp_path / "data", embedding, disk)
+    assert services.store.degraded
+    filling = TokenBackfill(services.store, services.views, embedding)
     assert not filling.run_slice(embedding.seen, 0)
     disk.opening = None
-    wait_until(lambda: not ground.store.degraded)
+    wait_until(lambda: not services.store.degraded)
     while filling.run_slice(embedding.seen, 0):
         pass
-    assert kept(ground, embedding.form, "b c", "d e") == made(embedding, "b c", "d e")
+    assert kept(services, embedding.form, "b c", "d e") == made(embedding, "b c", "d e")
     disk.committing = disk.opening = BROKEN
-    ground.add("f g")
-    assert ground.store.degraded
+    services.add("f g")
+    assert services.store.degraded
     assert not filling.run_slice(embedding.seen, 0)
     disk.committing = disk.opening = None
-    wait_until(lambda: not ground.store.degraded)
+    wait_until(lambda: not services.store.degraded)
     progress = filling.progress()
     assert progress is not None
     assert (progress.items, progress.share) == (0, 0.0), "and all of what is back is looked at again"
-    ground.close()
+    services.close()
 
 
 def test_a_text_of_which_the_model_gives_no_numbers_is_passed_over(
@@ -442,32 +450,32 @@ def test_a_text_of_which_the_model_gives_no_numbers_is_passed_over(
 ) -> None:
     monkeypatch.setattr(token_backfill, "TOGETHER", 1)
     ill = Models(models, IllProjection(np.eye(32, 8, dtype=np.float16)))
-    ground = Ground(tmp_path / "data", ill)
-    add_without_rows(ground, ill, "b c", "d", "f g")
-    ground.indexing.start()
-    settle(ground)
-    assert kept(ground, ill.form, "b c", "d", "f g") == [*made(ill, "b c"), None, *made(ill, "f g")]
-    ground.close()
+    services = ErasureServices(tmp_path / "data", ill)
+    add_without_rows(services, ill, "b c", "d", "f g")
+    services.indexing.start()
+    settle(services)
+    assert kept(services, ill.form, "b c", "d", "f g") == [*made(ill, "b c"), None, *made(ill, "f g")]
+    services.close()
     ill.close()
 
 
 # Recall
 
 
-def test_comparisons_are_kept_until_something_is_erased(ground: Ground, embedding: Models) -> None:
+def test_comparisons_are_kept_until_something_is_erased(services: ErasureServices, embedding: Models) -> None:
     def known() -> int:
-        return len(ground.recalling._ranking_inputs._learned._tokens._places)
+        return len(services.recalling._ranking_inputs._learned._tokens._places)
 
-    ids = [ground.add(f"b c {last}") for last in "defg"]
-    ground.indexing.start()
-    wait_until(lambda: ground.indexing.serving() is not None and not ground.indexing.waiting())
-    wait_until(lambda: all(kept(ground, embedding.form, f"b c {last}")[0] for last in "defg"))
-    first = [hit.details.memory.id for hit in ground.recall("b c f").hits]
+    ids = [services.add(f"b c {last}") for last in "defg"]
+    services.indexing.start()
+    wait_until(lambda: services.indexing.serving() is not None and not services.indexing.waiting())
+    wait_until(lambda: all(kept(services, embedding.form, f"b c {last}")[0] for last in "defg"))
+    first = [hit.details.memory.id for hit in services.recall("b c f").hits]
     assert known() == 4
-    assert [hit.details.memory.id for hit in ground.recall("b c f").hits] == first
-    ground.forget(ids[0])
+    assert [hit.details.memory.id for hit in services.recall("b c f").hits] == first
+    services.forget(ids[0])
     assert known() == 0
-    ground.recall("b c f")
+    services.recall("b c f")
     assert known() == 3
 
 
@@ -501,9 +509,11 @@ def test_of_a_query_with_a_prefix_in_front_only_its_own_words_count(tmp_path: Pa
     assert np.array_equal(query.vector, embedder.encode_query("b c"))
 
 
-def test_remaining_work_is_counted_while_memories_change_their_state(ground: Ground, embedding: Models) -> None:
+def test_remaining_work_is_counted_while_memories_change_their_state(
+    services: ErasureServices, embedding: Models
+) -> None:
     """The columns are the writer's, which another thread stands for here; it is a copy of theirs that is looked at."""
-    filling, columns, rows = TokenBackfill(ground.store, ground.views, embedding), ground.views.attributes, 60_000
+    filling, columns, rows = TokenBackfill(services.store, services.views, embedding), services.views.attributes, 60_000
     assert not filling.run_slice(embedding.seen, 0)  # takes up the model
     text = Memory(id="018f0000-0000-7000-8000-000000000001", content="a", created_at=1, modified_at=1, event_at=1)
     columns.put(0, text, None)

@@ -40,18 +40,18 @@ from mnemo_store.records import (
     skip_hash,
 )
 from mnemo_store.store import Commit, Store, WriteReceipt
-from tests.desk import PERSON, Desk
-from tests.faulty import FULL, Faulty
-from tests.grounds import wait_until
-from tests.running import RunningDaemon
-from tests.samples import WAIT_SECONDS, remember, sample_id, sample_memory, write
-from tests.vaults import Vault, watched_vault
+from tests.support.erasure_services import wait_until
+from tests.support.faulty_disk import FULL, FaultyDisk
+from tests.support.notes_folders import NotesFolder, watched_notes_folder
+from tests.support.running_daemon import RunningDaemon
+from tests.support.samples import WAIT_SECONDS, remember, sample_id, sample_memory, write
+from tests.support.store_services import PERSON, StoreServices
 
 FILE, ROOT = sample_id(900), sample_id(901)
 
 
-class Bin(Desk):
-    """A desk with a trash."""
+class Bin(StoreServices):
+    """A store with its services and a trash."""
 
     def __init__(self, folder: Path, embedding: EmbeddingService | None = None) -> None:
         super().__init__(folder, embedding)
@@ -64,10 +64,10 @@ class Bin(Desk):
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Bin]:
-    desk = Bin(tmp_path / "data")
-    yield desk
-    desk.close()
+def services(tmp_path: Path) -> Iterator[Bin]:
+    services = Bin(tmp_path / "data")
+    yield services
+    services.close()
 
 
 class CountingEmbeddings(EmbeddingService):
@@ -89,32 +89,32 @@ def test_restoring_brings_back_the_vector_without_computing_it(tmp_path: Path, t
     installation.import_path(tiny_source, tmp_path / "models", allow_unverified=True)
     embedding = CountingEmbeddings(tmp_path / "models")
     embedding.refresh()
-    desk = Bin(tmp_path / "data", embedding)
-    memory_id = desk.add("a b c")
-    indexing = desk.indexing
+    services = Bin(tmp_path / "data", embedding)
+    memory_id = services.add("a b c")
+    indexing = services.indexing
     indexing.start()
-    with desk.store.snapshot() as snapshot:
+    with services.store.snapshot() as snapshot:
         number = snapshot.number(memory_id)
     assert number is not None
     _until(lambda: indexing.has_vector(number))
-    desk.trash(memory_id)
+    services.trash(memory_id)
     _until(lambda: not indexing.has_vector(number))
-    desk.restore(memory_id)
+    services.restore(memory_id)
     _until(lambda: indexing.has_vector(number))
     assert embedding.texts == ["a b c"]
-    desk.close()
+    services.close()
     embedding.close()
 
 
-def test_restoring_brings_back_words_key_text_and_edges(desk: Bin) -> None:
-    kept, memory_id = desk.add("Something that stays."), desk.add("The boat is in the shed.", key="boat")
+def test_restoring_brings_back_words_key_text_and_edges(services: Bin) -> None:
+    kept, memory_id = services.add("Something that stays."), services.add("The boat is in the shed.", key="boat")
     edge = Edge(source=memory_id, target=kept, relation="related", at=1)
-    write(desk.store, edge)
-    desk.trash(memory_id)
-    assert desk.recalled("boat shed") == []
-    desk.restore(memory_id)
-    assert desk.recalled("boat shed") == ["The boat is in the shed."]
-    with desk.store.snapshot() as snapshot:
+    write(services.store, edge)
+    services.trash(memory_id)
+    assert services.recalled("boat shed") == []
+    services.restore(memory_id)
+    assert services.recalled("boat shed") == ["The boat is in the shed."]
+    with services.store.snapshot() as snapshot:
         assert snapshot.id_by_key("default", "local", "boat") == memory_id
         digest = content_hash("the boat IS in the shed.")
         assert snapshot.ids_by_hash("default", "local", "", "", digest) == [memory_id]
@@ -123,73 +123,77 @@ def test_restoring_brings_back_words_key_text_and_edges(desk: Bin) -> None:
 
 
 def test_a_chunk_that_is_restored_is_its_files_again_as_far_as_that_stands(tmp_path: Path) -> None:
-    with watched_vault(tmp_path) as vault:
-        vault.write("a.md", "# One\n\nFirst thing.\n\n# Two\n\nSecond thing.\n")
-        vault.watch()
-        first, second = vault.ids("a.md")
-        memories = _memories_of(vault)
+    with watched_notes_folder(tmp_path) as notes_folder:
+        notes_folder.write("a.md", "# One\n\nFirst thing.\n\n# Two\n\nSecond thing.\n")
+        notes_folder.watch()
+        first, second = notes_folder.ids("a.md")
+        memories = _memories_of(notes_folder)
         memories.delete([first, second], "deleted", PERSON).result(WAIT_SECONDS)
         memories.restore(first, PERSON).result(WAIT_SECONDS)
-        assert vault.memory(first).managed
-        vault.write("a.md", "# One\n\nFirst thing.\n")
-        vault.wait(lambda: len(vault.ids("a.md")) == 1)
+        assert notes_folder.memory(first).managed
+        notes_folder.write("a.md", "# One\n\nFirst thing.\n")
+        notes_folder.wait(lambda: len(notes_folder.ids("a.md")) == 1)
         memories.restore(second, PERSON).result(WAIT_SECONDS)
-        assert vault.memory(second).managed == ""
-        assert vault.memory(second).state == "active"
+        assert notes_folder.memory(second).managed == ""
+        assert notes_folder.memory(second).state == "active"
 
 
-def _memories_of(vault: Vault) -> MemoryService:
-    views = Views(vault.store, Disk())
+def _memories_of(notes_folder: NotesFolder) -> MemoryService:
+    views = Views(notes_folder.store, Disk())
     views.open()
-    return MemoryService(vault.store, views)
+    return MemoryService(notes_folder.store, views)
 
 
 # Emptying
 
 
-def test_without_confirm_the_trash_is_only_counted(desk: Bin) -> None:
-    memory_id = desk.add("Grüße")
-    desk.trash(memory_id)
-    counted = desk.bin.empty((), "cli", confirm=False)
+def test_without_confirm_the_trash_is_only_counted(services: Bin) -> None:
+    memory_id = services.add("Grüße")
+    services.trash(memory_id)
+    counted = services.bin.empty((), "cli", confirm=False)
     assert (counted.dropped, counted.bytes, counted.dry_run) == (1, 7, True)
-    assert desk.ids() == {memory_id}
+    assert services.ids() == {memory_id}
 
 
-def test_emptying_drops_what_is_in_the_trash_of_the_namespace_and_nothing_else(desk: Bin) -> None:
-    kept, here, there = desk.add("Kept."), desk.add("Here.", namespace="here"), desk.add("There.", namespace="there")
-    desk.trash(here, there)
-    assert desk.bin.empty(("here",), "cli", confirm=True).dropped == 1
-    assert desk.ids() == {kept, there}
-    with desk.store.snapshot() as snapshot:
+def test_emptying_drops_what_is_in_the_trash_of_the_namespace_and_nothing_else(services: Bin) -> None:
+    kept, here, there = (
+        services.add("Kept."),
+        services.add("Here.", namespace="here"),
+        services.add("There.", namespace="there"),
+    )
+    services.trash(here, there)
+    assert services.bin.empty(("here",), "cli", confirm=True).dropped == 1
+    assert services.ids() == {kept, there}
+    with services.store.snapshot() as snapshot:
         assert [entry.id for entry in snapshot.trash_entries()] == [there]
         assert snapshot.versions(here) == []
-    assert desk.bin.empty((), "cli", confirm=True).dropped == 1
-    assert desk.ids() == {kept}
+    assert services.bin.empty((), "cli", confirm=True).dropped == 1
+    assert services.ids() == {kept}
 
 
-def test_many_leave_the_trash_in_slices_of_one_group(desk: Bin) -> None:
-    ids = [desk.add(f"Number {number}.") for number in range(250)]
-    desk.trash(*ids)
-    assert desk.bin.empty((), "cli", confirm=True).dropped == 250
-    assert desk.ids() == set()
-    with desk.store.snapshot() as snapshot:
+def test_many_leave_the_trash_in_slices_of_one_group(services: Bin) -> None:
+    ids = [services.add(f"Number {number}.") for number in range(250)]
+    services.trash(*ids)
+    assert services.bin.empty((), "cli", confirm=True).dropped == 250
+    assert services.ids() == set()
+    with services.store.snapshot() as snapshot:
         slices = [entry for _, entry in snapshot.entries(0) if entry.what == "empty trash"]
     assert [len(entry.ids) for entry in slices] == [100, 100, 50]
     assert len({entry.group for entry in slices}) == 1
 
 
-def test_remaining_memories_no_longer_name_those_removed_from_the_trash(desk: Bin) -> None:
-    source, newer = desk.add("The source."), desk.add("The newer one.")
-    older = desk.add("The older one.")
-    derived = desk.add("Derived.", derived_from=(source,), evidence=(source, "https://example.org"))
-    write(desk.store, msgspec.structs.replace(
-        desk.memory(older), state="superseded", superseded_by=newer, version=2
+def test_remaining_memories_no_longer_name_those_removed_from_the_trash(services: Bin) -> None:
+    source, newer = services.add("The source."), services.add("The newer one.")
+    older = services.add("The older one.")
+    derived = services.add("Derived.", derived_from=(source,), evidence=(source, "https://example.org"))
+    write(services.store, msgspec.structs.replace(
+        services.memory(older), state="superseded", superseded_by=newer, version=2
     ))  # fmt: skip
-    desk.trash(source, newer)
-    desk.bin.empty((), "cli", confirm=True)
-    assert desk.memory(derived).derived_from == ()
-    assert desk.memory(derived).evidence == ("https://example.org",)
-    assert (desk.memory(older).state, desk.memory(older).superseded_by) == ("superseded", "")
+    services.trash(source, newer)
+    services.bin.empty((), "cli", confirm=True)
+    assert services.memory(derived).derived_from == ()
+    assert services.memory(derived).evidence == ("https://example.org",)
+    assert (services.memory(older).state, services.memory(older).superseded_by) == ("superseded", "")
 
 
 def chunk(number: int, **fields: Any) -> Memory:
@@ -211,10 +215,10 @@ def put_note(store: Store, *, missing: bool) -> None:
     )  # fmt: skip
 
 
-def test_a_manifest_loses_the_chunk_that_left_the_trash_and_keeps_its_skips(desk: Bin) -> None:
-    put_note(desk.store, missing=False)
-    desk.bin.empty((), "cli", confirm=True)
-    with desk.store.snapshot() as snapshot:
+def test_a_manifest_loses_the_chunk_that_left_the_trash_and_keeps_its_skips(services: Bin) -> None:
+    put_note(services.store, missing=False)
+    services.bin.empty((), "cli", confirm=True)
+    with services.store.snapshot() as snapshot:
         note = snapshot.note(FILE)
         assert note is not None
         assert [ref.memory for ref in note.chunks] == [sample_id(2)]
@@ -222,65 +226,65 @@ def test_a_manifest_loses_the_chunk_that_left_the_trash_and_keeps_its_skips(desk
         assert len(snapshot.skips(FILE)) == 1
 
 
-def test_nothing_stays_of_a_deleted_file_once_its_last_chunk_left_the_trash(desk: Bin) -> None:
-    put_note(desk.store, missing=True)
-    desk.bin.empty((), "cli", confirm=True)
-    with desk.store.snapshot() as snapshot:
+def test_nothing_stays_of_a_deleted_file_once_its_last_chunk_left_the_trash(services: Bin) -> None:
+    put_note(services.store, missing=True)
+    services.bin.empty((), "cli", confirm=True)
+    with services.store.snapshot() as snapshot:
         assert snapshot.note(FILE) is None
         assert snapshot.skips(FILE) == frozenset()
 
 
-def test_a_text_that_left_the_trash_may_be_said_again_by_anybody(desk: Bin) -> None:
-    desk.trash(desk.add("Say it again."))
-    desk.bin.empty((), "cli", confirm=True)
-    assert desk.memory(desk.add("Say it again.", trust="agent")).state == "active"
+def test_a_text_that_left_the_trash_may_be_said_again_by_anybody(services: Bin) -> None:
+    services.trash(services.add("Say it again."))
+    services.bin.empty((), "cli", confirm=True)
+    assert services.memory(services.add("Say it again.", trust="agent")).state == "active"
 
 
-def test_a_memory_restored_while_the_trash_is_emptied_stays(desk: Bin) -> None:
-    ids = sorted(desk.add(f"Number {number}.") for number in range(101))
-    desk.trash(*ids)
+def test_a_memory_restored_while_the_trash_is_emptied_stays(services: Bin) -> None:
+    ids = sorted(services.add(f"Number {number}.") for number in range(101))
+    services.trash(*ids)
     restored: list[Future[WriteReceipt[str]]] = []
 
     def restore_once(_: Commit) -> None:
         """Restore a memory after the first slice, before the second: what people ask for goes first."""
         if not restored:
-            restored.append(desk.memories.restore(ids[-1], PERSON))
+            restored.append(services.memories.restore(ids[-1], PERSON))
 
-    desk.store.on_commit(restore_once)
-    desk.bin.empty((), "cli", confirm=True)
+    services.store.on_commit(restore_once)
+    services.bin.empty((), "cli", confirm=True)
     assert restored[0].result(WAIT_SECONDS).result == ids[-1]
-    assert [each.id for each in desk.listed()] == ids[-1:]
+    assert [each.id for each in services.listed()] == ids[-1:]
 
 
-def test_links_of_a_chunk_that_is_restored_while_the_trash_is_emptied_stay(desk: Bin) -> None:
-    put_note(desk.store, missing=False)
-    gone = desk.add("Goes.")
-    desk.trash(gone)
-    note = _note(desk)
-    write(desk.store, msgspec.structs.replace(note, chunks=(*note.chunks, ChunkRef(gone, "h3", 3, 3))))
+def test_links_of_a_chunk_that_is_restored_while_the_trash_is_emptied_stay(services: Bin) -> None:
+    put_note(services.store, missing=False)
+    gone = services.add("Goes.")
+    services.trash(gone)
+    note = _note(services)
+    write(services.store, msgspec.structs.replace(note, chunks=(*note.chunks, ChunkRef(gone, "h3", 3, 3))))
     plan = erasure.plan_without_derived((sample_id(1), gone), ())
-    desk.restore(sample_id(1))
+    services.restore(sample_id(1))
     reported = ChangeOrigin("empty trash", "cli", "")
-    list(HardDelete(desk.store).execute(plan, reported, drop, lambda memory: memory.state == "trashed"))
-    assert gone not in desk.ids()
-    assert [ref.memory for ref in _note(desk).chunks] == [sample_id(1), sample_id(2)]
-    assert _note(desk).links == ("Lisbon", "Porto")
+    list(HardDelete(services.store).execute(plan, reported, drop, lambda memory: memory.state == "trashed"))
+    assert gone not in services.ids()
+    assert [ref.memory for ref in _note(services).chunks] == [sample_id(1), sample_id(2)]
+    assert _note(services).links == ("Lisbon", "Porto")
 
 
-def _note(desk: Bin) -> NoteFile:
-    with desk.store.snapshot() as snapshot:
+def _note(services: Bin) -> NoteFile:
+    with services.store.snapshot() as snapshot:
         note = snapshot.note(FILE)
     assert note is not None
     return note
 
 
-def test_emptying_ends_behind_a_slice_when_the_daemon_stops(desk: Bin) -> None:
-    ids = [desk.add(f"Number {number}.") for number in range(101)]
-    desk.trash(*ids)
+def test_emptying_ends_behind_a_slice_when_the_daemon_stops(services: Bin) -> None:
+    ids = [services.add(f"Number {number}.") for number in range(101)]
+    services.trash(*ids)
     with pytest.raises(ClosedStoreError):
-        desk.bin.empty((), "cli", confirm=True, is_stopping=lambda: True)
-    assert len(desk.ids()) == 1
-    assert desk.bin.empty((), "cli", confirm=True).dropped == 1
+        services.bin.empty((), "cli", confirm=True, is_stopping=lambda: True)
+    assert len(services.ids()) == 1
+    assert services.bin.empty((), "cli", confirm=True).dropped == 1
 
 
 def test_the_trash_is_emptied_by_a_person_at_the_socket_and_status_shows_it(
@@ -303,62 +307,64 @@ def test_the_trash_is_emptied_by_a_person_at_the_socket_and_status_shows_it(
 # How long
 
 
-def test_memories_deleted_longer_ago_than_keep_days_are_erased_and_the_rest_stays(desk: Bin) -> None:
-    old, young, kept = desk.add("Old."), desk.add("Young."), desk.add("Kept.")
-    desk.trash(old)
-    desk.at += DAY_MS
-    desk.trash(young)
-    desk.at += 6 * DAY_MS + 1
+def test_memories_deleted_longer_ago_than_keep_days_are_erased_and_the_rest_stays(services: Bin) -> None:
+    old, young, kept = services.add("Old."), services.add("Young."), services.add("Kept.")
+    services.trash(old)
+    services.at += DAY_MS
+    services.trash(young)
+    services.at += 6 * DAY_MS + 1
     for keep_days in (0, 8):
-        assert not desk.bin.run_retention_slice(keep_days)
-        assert desk.ids() == {old, young, kept}
-    assert not desk.bin.run_retention_slice(7)
-    assert desk.ids() == {young, kept}
-    desk.at += DAY_MS
-    assert not desk.bin.run_retention_slice(7)
-    assert desk.ids() == {kept}
+        assert not services.bin.run_retention_slice(keep_days)
+        assert services.ids() == {old, young, kept}
+    assert not services.bin.run_retention_slice(7)
+    assert services.ids() == {young, kept}
+    services.at += DAY_MS
+    assert not services.bin.run_retention_slice(7)
+    assert services.ids() == {kept}
 
 
-def test_discarded_memories_stay_for_thirty_days_whatever_the_retention_of_the_trash(desk: Bin) -> None:
-    memory_id = desk.add("Turned away.")
-    discarded = msgspec.structs.replace(desk.memory(memory_id), state="discarded", version=2, modified_at=desk.at)
-    write(desk.store, discarded)
-    desk.at += 30 * DAY_MS
-    desk.bin.run_retention_slice(0)
-    assert desk.ids() == {memory_id}
-    desk.at += 1
-    desk.bin.run_retention_slice(0)
-    assert desk.ids() == set()
+def test_discarded_memories_stay_for_thirty_days_whatever_the_retention_of_the_trash(services: Bin) -> None:
+    memory_id = services.add("Turned away.")
+    discarded = msgspec.structs.replace(
+        services.memory(memory_id), state="discarded", version=2, modified_at=services.at
+    )
+    write(services.store, discarded)
+    services.at += 30 * DAY_MS
+    services.bin.run_retention_slice(0)
+    assert services.ids() == {memory_id}
+    services.at += 1
+    services.bin.run_retention_slice(0)
+    assert services.ids() == set()
 
 
-def test_old_things_leave_some_at_a_time(desk: Bin, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_things_leave_some_at_a_time(services: Bin, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trash, "DELETED_PER_SLICE", 2)
     for number in range(5):
-        desk.trash(desk.add(f"Old {number}."))
-    desk.at += 2 * DAY_MS
+        services.trash(services.add(f"Old {number}."))
+    services.at += 2 * DAY_MS
     sizes = []
-    while desk.bin.run_retention_slice(1):
-        sizes.append(len(desk.ids()))
+    while services.bin.run_retention_slice(1):
+        sizes.append(len(services.ids()))
     assert sizes == [3, 1]
-    assert desk.ids() == set()
+    assert services.ids() == set()
 
 
 # What has expired
 
 
-def test_expired_memories_go_to_the_trash_and_the_rest_stays(desk: Bin) -> None:
+def test_expired_memories_go_to_the_trash_and_the_rest_stays(services: Bin) -> None:
     expiring, later, plain = (
-        desk.add("Soon.", expires_at=5000),
-        desk.add("Later.", expires_at=9000),
-        desk.add("Always."),
+        services.add("Soon.", expires_at=5000),
+        services.add("Later.", expires_at=9000),
+        services.add("Always."),
     )
-    desk.at = 4999
-    assert not desk.expiry.run_slice()
-    assert desk.memory(expiring).state == "active"
-    desk.at = 5000
-    assert not desk.expiry.run_slice()
-    assert [desk.memory(each).state for each in (expiring, later, plain)] == ["trashed", "active", "active"]
-    with desk.store.snapshot() as snapshot:
+    services.at = 4999
+    assert not services.expiry.run_slice()
+    assert services.memory(expiring).state == "active"
+    services.at = 5000
+    assert not services.expiry.run_slice()
+    assert [services.memory(each).state for each in (expiring, later, plain)] == ["trashed", "active", "active"]
+    with services.store.snapshot() as snapshot:
         entry = snapshot.trash(expiring)
         ((_, change),) = snapshot.entries(snapshot.seq - 1, 1)
     assert entry is not None
@@ -367,90 +373,90 @@ def test_expired_memories_go_to_the_trash_and_the_rest_stays(desk: Bin) -> None:
 
 
 @pytest.mark.parametrize("state", ["archived", "superseded", "compressed"])
-def test_a_memory_expires_in_whatever_state_it_is_kept(desk: Bin, state: Any) -> None:
-    memory_id = desk.add("Soon.", expires_at=5000)
-    write(desk.store, msgspec.structs.replace(desk.memory(memory_id), state=state, version=2))
-    desk.at = 5000
-    desk.expiry.run_slice()
-    with desk.store.snapshot() as snapshot:
+def test_a_memory_expires_in_whatever_state_it_is_kept(services: Bin, state: Any) -> None:
+    memory_id = services.add("Soon.", expires_at=5000)
+    write(services.store, msgspec.structs.replace(services.memory(memory_id), state=state, version=2))
+    services.at = 5000
+    services.expiry.run_slice()
+    with services.store.snapshot() as snapshot:
         entry = snapshot.trash(memory_id)
-    assert desk.memory(memory_id).state == "trashed"
+    assert services.memory(memory_id).state == "trashed"
     assert entry is not None
     assert entry.state == state
 
 
 @pytest.mark.parametrize("state", ["trashed", "discarded"])
-def test_an_expired_memory_that_is_being_removed_does_not_expire_again(desk: Bin, state: Any) -> None:
-    memory_id = desk.add("Soon.", expires_at=5000)
+def test_an_expired_memory_that_is_being_removed_does_not_expire_again(services: Bin, state: Any) -> None:
+    memory_id = services.add("Soon.", expires_at=5000)
     if state == "trashed":
-        desk.trash(memory_id)
+        services.trash(memory_id)
     else:
-        write(desk.store, msgspec.structs.replace(desk.memory(memory_id), state=state, version=2))
-    desk.at = 6000
-    seq = desk.store.seq
-    assert not desk.expiry.run_slice()
-    assert desk.store.seq == seq
+        write(services.store, msgspec.structs.replace(services.memory(memory_id), state=state, version=2))
+    services.at = 6000
+    seq = services.store.seq
+    assert not services.expiry.run_slice()
+    assert services.store.seq == seq
 
 
 def test_many_expire_some_at_a_time_and_a_store_that_was_shut_in_between_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(expiry, "EXPIRED_PER_WRITE", 2)
-    desk = Bin(tmp_path / "data")
-    ids = [desk.add(f"Soon {number}.", expires_at=5000) for number in range(5)]
-    desk.at = 5000
-    assert desk.expiry.run_slice()
-    desk.close()
-    desk = Bin(tmp_path / "data")
-    desk.at = 5000
-    assert sorted(desk.memory(each).state for each in ids) == ["active"] * 3 + ["trashed"] * 2
-    scheduler = Scheduler([Job("expiry", "Expires.", Interval(60.0), desk.expiry.run_slice, "2 memories")])
+    services = Bin(tmp_path / "data")
+    ids = [services.add(f"Soon {number}.", expires_at=5000) for number in range(5)]
+    services.at = 5000
+    assert services.expiry.run_slice()
+    services.close()
+    services = Bin(tmp_path / "data")
+    services.at = 5000
+    assert sorted(services.memory(each).state for each in ids) == ["active"] * 3 + ["trashed"] * 2
+    scheduler = Scheduler([Job("expiry", "Expires.", Interval(60.0), services.expiry.run_slice, "2 memories")])
     rounds = 1
     while scheduler.run_round():
         rounds += 1
     assert rounds == 2
-    assert {desk.memory(each).state for each in ids} == {"trashed"}
-    desk.close()
+    assert {services.memory(each).state for each in ids} == {"trashed"}
+    services.close()
 
 
-def test_an_expired_memory_that_is_restored_stays(desk: Bin) -> None:
-    memory_id = desk.add("Soon.", expires_at=5000)
-    desk.at = 5000
-    desk.expiry.run_slice()
-    desk.at = 6000
-    desk.restore(memory_id)
-    assert not desk.expiry.run_slice()
-    restored = desk.memory(memory_id)
+def test_an_expired_memory_that_is_restored_stays(services: Bin) -> None:
+    memory_id = services.add("Soon.", expires_at=5000)
+    services.at = 5000
+    services.expiry.run_slice()
+    services.at = 6000
+    services.restore(memory_id)
+    assert not services.expiry.run_slice()
+    restored = services.memory(memory_id)
     assert (restored.state, restored.expires_at) == ("active", 0)
-    assert desk.recalled("soon") == ["Soon."]
+    assert services.recalled("soon") == ["Soon."]
 
 
-def test_undo_takes_back_the_last_thing_that_somebody_did_and_not_that_a_memory_expired(desk: Bin) -> None:
-    memory_id = desk.add("Plain.")
-    desk.add("Soon.", expires_at=5000)
-    desk.edit(memory_id, content="Changed.")
-    desk.at = 5000
-    desk.expiry.run_slice()
-    desk.undo()
-    assert desk.memory(memory_id).content == "Plain."
+def test_undo_takes_back_the_last_thing_that_somebody_did_and_not_that_a_memory_expired(services: Bin) -> None:
+    memory_id = services.add("Plain.")
+    services.add("Soon.", expires_at=5000)
+    services.edit(memory_id, content="Changed.")
+    services.at = 5000
+    services.expiry.run_slice()
+    services.undo()
+    assert services.memory(memory_id).content == "Plain."
 
 
-def test_a_memory_restored_before_it_expires_keeps_its_expiry(desk: Bin) -> None:
-    memory_id = desk.add("Soon.", expires_at=5000)
-    desk.trash(memory_id)
-    desk.at = 4000
-    desk.restore(memory_id)
-    assert desk.memory(memory_id).expires_at == 5000
+def test_a_memory_restored_before_it_expires_keeps_its_expiry(services: Bin) -> None:
+    memory_id = services.add("Soon.", expires_at=5000)
+    services.trash(memory_id)
+    services.at = 4000
+    services.restore(memory_id)
+    assert services.memory(memory_id).expires_at == 5000
 
 
-def test_taking_back_that_a_memory_expired_lets_it_stay(desk: Bin) -> None:
-    memory_id = desk.add("Soon.", expires_at=5000)
-    desk.at = 5000
-    desk.expiry.run_slice()
-    desk.at = 6000
-    desk.undo(desk.store.seq)
-    assert not desk.expiry.run_slice()
-    assert (desk.memory(memory_id).state, desk.memory(memory_id).expires_at) == ("active", 0)
+def test_taking_back_that_a_memory_expired_lets_it_stay(services: Bin) -> None:
+    memory_id = services.add("Soon.", expires_at=5000)
+    services.at = 5000
+    services.expiry.run_slice()
+    services.at = 6000
+    services.undo(services.store.seq)
+    assert not services.expiry.run_slice()
+    assert (services.memory(memory_id).state, services.memory(memory_id).expires_at) == ("active", 0)
 
 
 def test_the_daemon_looks_for_what_has_expired_by_itself(started_daemon: RunningDaemon) -> None:
@@ -473,7 +479,7 @@ def test_the_daemon_looks_for_what_has_expired_by_itself(started_daemon: Running
 
 
 def test_on_a_full_disk_deleting_emptying_and_forgetting_go_on(tmp_path: Path) -> None:
-    disk = Faulty()
+    disk = FaultyDisk()
     store = Store.open(tmp_path / "data", disk=disk)
     remember(store, 1, "To the bin.")
     remember(store, 2, "To be forgotten.")

@@ -15,7 +15,7 @@ from mnemo_client.protocol.ingestion import PieceAnswer, RememberAnswer, Turn, T
 from mnemo_client.protocol.maintenance import ImportAnswer
 from mnemo_client.protocol.memories import MemoryView, NewMemory, Patch
 from mnemo_client.protocol.primitives import FailureAnswer
-from tests.running import RunningDaemon
+from tests.support.running_daemon import RunningDaemon
 
 
 class Two(NamedTuple):

@@ -18,8 +18,8 @@ import pytest
 from mnemo_client.errors import SocketPathError, UsageError
 from mnemo_client.namespace import choose_namespace
 from mnemo_client.paths import socket_path
-from tests.running import RunningDaemon
-from tests.transcripts import ReplayServer
+from tests.support.golden_transcripts import ReplayServer
+from tests.support.running_daemon import RunningDaemon
 
 PROJECT = Path(__file__).resolve().parents[2]
 FOLDER = PROJECT / "clients" / "vscode"

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from mnemo_core.decay import FLOORS, bring_to_epoch, present_usage, strength_at
 from mnemo_core.ingest import mutations
 from mnemo_store.records import KINDS, LAYERS, Change, Memory, PutMemory, PutUsage, Usage
-from tests.samples import sample_id, sample_memory
+from tests.support.samples import sample_id, sample_memory
 
 MEMORIES = st.builds(
     lambda kind, layer, pinned: sample_memory(1, kind=kind, layer=layer, pinned=pinned),

@@ -42,8 +42,8 @@ from mnemo_store.tables import (
     drop_of,
     put_of,
 )
-from tests.samples import AT, WAIT_SECONDS, opened, quick_folder, sample_memory, tables_of, write
-from tests.table_records import changes_of, records, sample_record
+from tests.support.samples import AT, WAIT_SECONDS, opened, quick_folder, sample_memory, tables_of, write
+from tests.support.table_records import changes_of, records, sample_record
 
 every_table = pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
 tables_with_parents = pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from mnemo_store.disk import Disk
 from mnemo_store.indexes.lexical import LexicalFields, LexicalIndex
 from mnemo_store.indexes.tokenizer import Tokenizer, chunks
-from tests.samples import quick_folder
+from tests.support.samples import quick_folder
 
 ENGLISH = Tokenizer()
 tokens, query_terms, highlight_spans = ENGLISH.tokens, ENGLISH.query_terms, ENGLISH.highlight_spans

@@ -1,8 +1,8 @@
 """No text costs more than its length: each compiled pattern and each text function, on repetitions of nasty pieces.
 
 Judged by the processor time of this thread for texts of several lengths, measured alternately: at most linear growth,
-and at most 40 units of work for the 8,192 characters that a memory may have (tests/growth.py). With MNEMO_SWEEP=1 every
-function is driven with every piece.
+and at most 40 units of work for the 8,192 characters that a memory may have (tests/support/time_complexity.py). With
+MNEMO_SWEEP=1 every function is driven with every piece.
 """
 
 import ast
@@ -54,22 +54,22 @@ from mnemo_core.text.syntax.pronouns import in_third_person
 from mnemo_core.transfer import markdown_export
 from mnemo_core.transfer.transcripts import chatgpt, claude_code, codex, parts
 from mnemo_store.records import Usage
-from tests import transcript_files
-from tests.growth import (
+from tests.support import transcript_files
+from tests.support.samples import AT, sample_id, sample_memory
+from tests.support.time_complexity import (
     NASTY,
     USUAL,
-    Growth,
+    CostGrowth,
     Pattern,
+    cost_growth,
+    cost_growth_of_piece,
     drive,
-    growth,
-    growth_of_piece,
     modules,
     patterns,
     pieces_of,
     repeated,
     uses_of_re,
 )
-from tests.samples import AT, sample_id, sample_memory
 
 SWEEP = os.environ.get("MNEMO_SWEEP") == "1"
 PIECES_OF_PATTERN = 60 if SWEEP else 12
@@ -326,10 +326,10 @@ def chosen(number: int, most: int) -> list[str]:
 
 def test_no_pattern_costs_more_than_the_length_of_its_text() -> None:
     assert len(patterns()) > 700
-    found: list[Growth | None] = []
+    found: list[CostGrowth | None] = []
     for each in patterns():
         run = drive(each)
-        found += [growth_of_piece(each.place, run, piece) for piece in pieces_of(each.pattern, PIECES_OF_PATTERN)]
+        found += [cost_growth_of_piece(each.place, run, piece) for piece in pieces_of(each.pattern, PIECES_OF_PATTERN)]
     slow = [str(each) for each in found if each]
     assert not slow, "\n".join(slow)
 
@@ -345,7 +345,7 @@ def test_patterns_that_are_compiled_on_first_use_are_driven() -> None:
 @pytest.mark.parametrize("place", sorted(FUNCTIONS))
 def test_no_text_function_costs_more_than_the_length_of_its_text(place: str) -> None:
     number = sorted(FUNCTIONS).index(place)
-    found = [growth_of_piece(place, run_of(place), piece) for piece in chosen(number, PIECES_OF_FUNCTION)]
+    found = [cost_growth_of_piece(place, run_of(place), piece) for piece in chosen(number, PIECES_OF_FUNCTION)]
     slow = [str(each) for each in found if each]
     assert not slow, "\n".join(slow)
 
@@ -398,7 +398,7 @@ def test_a_long_note_is_read_and_cut_in_time(suffix: str) -> None:
     pieces = NASTY if SWEEP else NASTY[len(suffix) :: 16]
     lengths = (NOTE_CHARS // 4, NOTE_CHARS // 2, NOTE_CHARS)
     found = [
-        growth(suffix, read, [repeated(piece, length) for length in lengths], NOTE_UNITS_MAX, repr(piece))
+        cost_growth(suffix, read, [repeated(piece, length) for length in lengths], NOTE_UNITS_MAX, repr(piece))
         for piece in pieces
     ]
     slow = [str(each) for each in found if each]
@@ -432,7 +432,7 @@ def test_no_text_raises_in_any_text_function(text: str) -> None:
 )
 def test_growth_is_seen_where_it_is(pattern: str, piece: str, is_slow: bool) -> None:
     run = drive(Pattern("", re.compile(pattern, re.MULTILINE)))
-    assert (growth_of_piece("", run, piece) is not None) == is_slow
+    assert (cost_growth_of_piece("", run, piece) is not None) == is_slow
     assert piece in pieces_of(re.compile(pattern), 5)
 
 
@@ -442,4 +442,4 @@ def test_a_busy_moment_is_no_growth() -> None:
     def read(text: str) -> int:
         return sum(ord(each) for each in text * (60 if next(calls) % 7 == 1 else 20))
 
-    assert growth_of_piece("", read, "a") is None
+    assert cost_growth_of_piece("", read, "a") is None

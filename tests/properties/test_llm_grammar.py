@@ -11,7 +11,7 @@ from msgspec import Meta
 from mnemo_core.llm.grammar import UnboundedType, grammar_of
 from mnemo_core.llm.registry import TASKS
 from mnemo_core.llm.tasks import AnyTask
-from tests.gbnf import texts_of
+from tests.support.gbnf_sampler import texts_of
 
 FIELD_NAMES = st.sampled_from(["a", "name", "not in it", "a-b", "größe", "名"])
 

@@ -16,8 +16,8 @@ from mnemo_core.llm.judging.triage import TriageAnswer, Verdict
 from mnemo_core.llm.tasks import AnyTask, MemoryFacts, TaskInputs
 from mnemo_daemon.lifecycle.consolidation import consolidation
 from mnemo_store.records import LAYERS, UNREQUESTED_SOURCES, ConversationTurn, Memory, Usage
-from tests.cycle_desk import Answers, CycleDesk, cycle_desk_in
-from tests.samples import AT, sample_memory, write
+from tests.support.consolidation_services import Answers, ConsolidationServices, consolidation_services_in
+from tests.support.samples import AT, sample_memory, write
 
 STEPS = ("tags", "triage", "promotion", "cap", "hygiene", "gate", "decay")
 MEMORIES, CYCLES, DAY = 100, 8, 86_400_000
@@ -103,27 +103,27 @@ def test_no_answer_of_a_model_breaks_a_rule_and_what_has_been_decided_comes_to_r
     monkeypatch.setattr(buffer, "BUFFER_MAX", 12)
     chance = Random(f"promotion {model}")
     memories = [made(chance, number) for number in range(MEMORIES)]
-    with cycle_desk_in(tmp_path, answers_of(model, chance)) as desk:
-        desk.desk.at = AT
-        write(desk.store, *memories)
+    with consolidation_services_in(tmp_path, answers_of(model, chance)) as services:
+        services.services.at = AT
+        write(services.store, *memories)
         for _ in range(CYCLES):
             usages = {memory.id: used(chance, memory) for memory in memories}
-            write(desk.store, *usages.values())
-            desk.desk.at += DAY
-            assert not [step for step in desk.run().cycle.steps if step.skipped]
-            before, memories = memories, all_of(desk)
+            write(services.store, *usages.values())
+            services.services.at += DAY
+            assert not [step for step in services.run().cycle.steps if step.skipped]
+            before, memories = memories, all_of(services)
             for one, after in zip(before, memories, strict=True):
                 check(one, after, usages[one.id])
         for _ in range(CYCLES_TO_REST):
-            desk.run()
-        at_rest = all_of(desk)
-        assert desk.run().operations == []
-        assert all_of(desk) == at_rest
+            services.run()
+        at_rest = all_of(services)
+        assert services.run().operations == []
+        assert all_of(services) == at_rest
         reached = {(memory.layer, memory.state) for memory in at_rest}
         assert {("core", "active"), ("working", "active")} <= reached
         assert model != "archive all" or ("buffer", "archived") in reached
 
 
-def all_of(desk: CycleDesk) -> list[Memory]:
-    with desk.store.snapshot() as snapshot:
+def all_of(services: ConsolidationServices) -> list[Memory]:
+    with services.store.snapshot() as snapshot:
         return list(snapshot.memories())

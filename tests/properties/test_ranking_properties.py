@@ -12,7 +12,7 @@ from mnemo_core.retrieval.ranking.lexical_ranker import overlap, tokens
 from mnemo_core.retrieval.ranking.rankers import RANKERS, Candidates, Ranker, RankingRequest, RankingScores
 from mnemo_core.similarity.thresholds import DEFAULT_MODEL, SOURCE, of_model
 from mnemo_store.records import KINDS, LAYERS, STATES
-from tests.columns import DAY, NAN, NOW, candidates
+from tests.support.ranking_candidates import DAY, NAN, NOW, candidates
 
 UNIT = st.floats(0, 1, width=32)
 KNOWN = st.floats(-1, 1, width=32)

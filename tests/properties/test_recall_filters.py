@@ -20,9 +20,9 @@ from mnemo_daemon.server.admission.access_table import OWNER_GRANT
 from mnemo_daemon.server.router import Request
 from mnemo_daemon.server.sockets import Peer
 from mnemo_store.records import TRUSTS, Memory, Usage
-from tests.desk import Desk, desk_in
-from tests.samples import WAIT_SECONDS, sample_id, sample_memory, write
 from tests.simulation.embedders import Mood, SimulatedCatalogue, SimulatedModels
+from tests.support.samples import WAIT_SECONDS, sample_id, sample_memory, write
+from tests.support.store_services import StoreServices, services_in
 
 HOUR = 3_600_000
 DAY = 24 * HOUR
@@ -80,9 +80,9 @@ def drawn(chance: random.Random) -> dict[str, Any]:
 class KeptMemory:
     """A store of them, half edited since THEN, and what it holds and held."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, services: StoreServices) -> None:
         chance = random.Random(3)
-        self.desk = desk
+        self.services = services
         self.then = [made(chance, number) for number in range(COUNT)]
         self.now = [
             msgspec.structs.replace(memory, version=2, modified_at=NOW - HOUR, **drawn(chance))
@@ -90,18 +90,18 @@ class KeptMemory:
             else memory
             for number, memory in enumerate(self.then)
         ]
-        desk.at = THEN - HOUR
+        services.at = THEN - HOUR
         for memory in self.then:
-            write(desk.store, memory, Usage(id=memory.id))
-        desk.at = NOW - HOUR
+            write(services.store, memory, Usage(id=memory.id))
+        services.at = NOW - HOUR
         for before, memory in zip(self.then, self.now, strict=True):
             if before is not memory:
-                write(desk.store, memory)
-        desk.at = NOW
+                write(services.store, memory)
+        services.at = NOW
 
     def ask(self, asked: RecallRequest) -> RecallOutcome:
         request = Request(ask=asked, query=None, path={}, namespace=asked.namespace, peer=Peer(0), grant=OWNER_GRANT)
-        return self.desk.recalling.answer(request_codec.question_of(request, asked, NOW))
+        return self.services.recalling.answer(request_codec.question_of(request, asked, NOW))
 
     def allowed(self, asked: RecallRequest) -> set[str]:
         memories = self.then if asked.as_of is not None else self.now
@@ -220,19 +220,19 @@ def kept(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     if request.param == "with vectors":
         catalogue.there.add(DEFAULT_EMBEDDING)
     models = SimulatedModels(catalogue, Mood())
-    with desk_in(folder, models) as desk:
-        kept = KeptMemory(desk)
+    with services_in(folder, models) as services:
+        kept = KeptMemory(services)
         if request.param == "with vectors":
-            wait_for_vectors(desk)
+            wait_for_vectors(services)
         yield kept
     models.close()
 
 
-def wait_for_vectors(desk: Desk) -> None:
-    desk.embedding.refresh()
-    desk.indexing.start()
+def wait_for_vectors(services: StoreServices) -> None:
+    services.embedding.refresh()
+    services.indexing.start()
     deadline = time.monotonic() + WAIT_SECONDS
-    while desk.indexing.serving() is None or desk.indexing.waiting():
+    while services.indexing.serving() is None or services.indexing.waiting():
         assert time.monotonic() < deadline, "the memories have no vectors"
         time.sleep(0.01)
 

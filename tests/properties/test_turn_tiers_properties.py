@@ -11,8 +11,8 @@ from mnemo_daemon.sessions.session_service import pair_at
 from mnemo_store.backend import Snapshot
 from mnemo_store.records import DropMemory, PutMemory
 from mnemo_store.store import WriteResult
-from tests.samples import WAIT_SECONDS, quick_folder, write
-from tests.talks import Talk
+from tests.support.conversation_services import ConversationServices
+from tests.support.samples import WAIT_SECONDS, quick_folder, write
 
 DAY = 86_400_000
 SESSIONS = ("talk", "other")
@@ -39,7 +39,7 @@ WEIGHTS = [6, 3, 2, 2, 1, 1, 2, 3, 1, 2, 2, 1]
 class AnyTalk:
     """Two conversations that go on through restarts, and the turns that were not erased."""
 
-    def __init__(self, talk: Talk) -> None:
+    def __init__(self, talk: ConversationServices) -> None:
         self.talk = talk
         self.erased: set[str] = set()
 
@@ -53,7 +53,7 @@ class AnyTalk:
             case "say":
                 talk.say(1 + step.number % 23, session=scope.session_id)
             case "pass":
-                talk.desk.at += (1000, IDLE_MS, DAY, 12 * DAY)[step.number % 4]
+                talk.services.at += (1000, IDLE_MS, DAY, 12 * DAY)[step.number % 4]
             case "push out":
                 talk.push_out()
             case "sweep":
@@ -76,11 +76,11 @@ class AnyTalk:
             case "judge":
                 self._judge(turn, step.number / 100)
             case "trash":
-                talk.desk.trash(turn)
-            case "restore" if talk.desk.memory(turn).state != "active":
-                talk.desk.restore(turn)
+                talk.services.trash(turn)
+            case "restore" if talk.services.memory(turn).state != "active":
+                talk.services.restore(turn)
             case "erase":
-                write(talk.desk.store, DropMemory(id=turn))
+                write(talk.services.store, DropMemory(id=turn))
                 self.erased.add(turn)
 
     def _judge(self, turn: str, importance: float) -> None:
@@ -91,13 +91,13 @@ class AnyTalk:
             assert now is not None
             return WriteResult((PutMemory(data=judged(now, importance, OWN_POLICY)),), None)
 
-        self.talk.desk.store.transact(decide, by="test").result(WAIT_SECONDS)
+        self.talk.services.store.transact(decide, by="test").result(WAIT_SECONDS)
 
     def check(self) -> None:
         """Each turn is kept as it was said, and is in a tier, archived or in the trash."""
         for number, turn in enumerate(self.talk.said):
             if turn not in self.erased:
-                assert self.talk.desk.memory(turn).content == f"Turn {number} of the talk."
+                assert self.talk.services.memory(turn).content == f"Turn {number} of the talk."
                 assert self.talk.place(turn) in ("ring", "recent", "registry", "archived", "trashed")
         for name in SESSIONS:
             assert len(self.talk.sessions.ring(SessionScope("default", "local", name))) <= RING_ITEMS
@@ -116,7 +116,7 @@ class AnyTalk:
         assert len(in_pairs) == len(set(in_pairs)), "a turn is in two pairs"
         live = [pair for pair in talk.pairs() if talk.place(pair.id) == "registry" and not pair.is_archived]
         assert len(live) <= REGISTRY_MAX
-        with talk.desk.store.snapshot() as snapshot:
+        with talk.services.store.snapshot() as snapshot:
             for turn in self.kept:
                 memory = snapshot.memory(turn)
                 assert memory is not None
@@ -129,11 +129,11 @@ class AnyTalk:
 def test_every_turn_is_in_one_tier_whatever_happens_in_whatever_order(seed: int) -> None:
     chance = Random(seed)
     with quick_folder() as folder:
-        any_talk = AnyTalk(Talk(folder, registry_max=REGISTRY_MAX))
+        any_talk = AnyTalk(ConversationServices(folder, registry_max=REGISTRY_MAX))
         try:
             for action in chance.choices(ACTIONS, WEIGHTS, k=STEPS):
                 any_talk.take(Step(action, chance.randrange(100)))
                 any_talk.check()
             any_talk.check_settled()
         finally:
-            any_talk.talk.desk.close()
+            any_talk.talk.services.close()

@@ -167,7 +167,7 @@ class LayerWatch:
             return
         if before is not None and (before.layer, before.state) != (memory.layer, memory.state):
             self.moves[f"{_place(before)} → {_place(memory)}"] += 1
-        elif before is None and written.entry.by == BY_LIFECYCLE:
+        elif before is None and written.entry.by == BY_LIFECYCLE.name:
             self.moves[f"made in {memory.layer}"] += 1
         if problem := wrong_step(before, memory, self.memories):
             raise Wrong(f"{problem}: {memory.id} {memory.content!r}, by {written.entry.by} ({written.entry.what})")

@@ -11,7 +11,7 @@ from mnemo_store.backend import Snapshot
 from mnemo_store.errors import UnknownOutcome
 from mnemo_store.records import Change, ChangeEntry, Edge, ErasedText, Memory, NoteFile, NoteRoot, TrashEntry, Usage
 from mnemo_store.tables import BOOKKEEPING, BY_CHANGE, BY_NAME, EDGES, SKIPS, USAGE, Table, record_in
-from tests.table_records import GENERIC
+from tests.support.table_records import GENERIC
 
 ALL = 100_000  # more rows than any table of a simulated store has
 CANDIDATES_MAX = 256  # states that may all be true; more means that nobody can tell anything any more

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.simulation import care, happenings, reads, writes
+from tests.simulation import events, reads, store_operations, writes
 from tests.simulation.life import MEMORIES_MAX, Operation, SimulatedLife
 from tests.simulation.world import place_for_worlds
 
@@ -27,7 +27,7 @@ def is_well(life: SimulatedLife) -> bool:
 
 
 def has_notes(life: SimulatedLife) -> bool:
-    return bool(life.world.vault.files) and life.world.vault.is_there
+    return bool(life.world.notes_folder.files) and life.world.notes_folder.is_there
 
 
 OPERATIONS: tuple[Operation, ...] = (
@@ -47,48 +47,50 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation(3, "history", reads.history, is_open),
     Operation(2, "diff", reads.diff, is_open),
     Operation(2, "status", reads.status, is_open),
-    Operation(2, "clock steps back", happenings.clock_steps_back),
-    Operation(2, "time goes by", happenings.time_goes_by),
-    Operation(4, "restart", happenings.restart),
-    Operation(3, "kill", happenings.kill),
-    Operation(5, "kill in the middle", happenings.kill_in_the_middle, is_open),
-    Operation(2, "kill at the start", happenings.kill_at_start, is_well),
-    Operation(2, "lose the database", happenings.lose_the_database, is_well),
-    Operation(1, "lose the journal", happenings.lose_the_journal, is_well),
-    Operation(1, "lose the views", happenings.lose_the_views, is_well),
-    Operation(1, "lose the manifest", happenings.lose_the_manifest, is_well),
-    Operation(4, "disk fails", happenings.disk_fails, is_well),
-    Operation(3, "disk keeps failing", happenings.disk_keeps_failing, is_well),
-    Operation(2, "disk fills up", happenings.disk_fills_up, is_well),
-    Operation(1, "database cannot be read", happenings.database_cannot_be_read, is_well),
-    Operation(2, "model arrives", happenings.model_arrives, is_open),
-    Operation(1, "model raises", happenings.model_raises),
-    Operation(1, "model gives nan", happenings.model_gives_nan),
-    Operation(1, "model is slow", happenings.model_is_slow),
-    Operation(2, "model is well", happenings.model_is_well),
-    Operation(1, "model is switched", happenings.model_is_switched, is_open),
-    Operation(1, "reindex", happenings.reindex, is_open),
-    Operation(3, "watch notes", happenings.watch_notes, lambda life: is_open(life) and life.world.vault.is_there),
-    Operation(1, "watch no more", happenings.watch_no_more, is_open),
-    Operation(6, "save a note", happenings.save_note, lambda life: life.world.vault.is_there),
-    Operation(1, "rename a note", happenings.rename_note, has_notes),
-    Operation(1, "delete a note", happenings.delete_note, has_notes),
-    Operation(1, "notes disk is unplugged", happenings.notes_disk_is_unplugged, has_notes),
-    Operation(3, "notes disk is back", happenings.notes_disk_is_back, lambda life: not life.world.vault.is_there),
-    Operation(1, "watches run out", happenings.watches_run_out),
-    Operation(4, "scan", happenings.scan, is_open),
-    Operation(4, "inspect", happenings.inspect, is_open),
-    Operation(2, "compact", care.compact, is_open),
-    Operation(2, "forget", care.forget, is_open),
-    Operation(2, "empty the trash", care.empty_the_trash, is_open),
-    Operation(2, "back up", care.back_up, is_open),
-    Operation(2, "restore a backup", care.restore_a_backup, lambda life: is_well(life) and bool(life.backups)),
-    Operation(1, "go back", care.go_back, lambda life: is_well(life) and bool(life.state.entries)),
-    Operation(1, "move", care.move, is_well),
-    Operation(1, "export", care.export, is_open),
-    Operation(2, "import", care.import_an_export, lambda life: is_open(life) and bool(life.exports)),
-    Operation(2, "check", care.check, is_well),
-    Operation(1, "repair", care.repair_after_damage, is_well),
+    Operation(2, "clock steps back", events.clock_steps_back),
+    Operation(2, "time goes by", events.time_goes_by),
+    Operation(4, "restart", events.restart),
+    Operation(3, "kill", events.kill),
+    Operation(5, "kill in the middle", events.kill_in_the_middle, is_open),
+    Operation(2, "kill at the start", events.kill_at_start, is_well),
+    Operation(2, "lose the database", events.lose_the_database, is_well),
+    Operation(1, "lose the journal", events.lose_the_journal, is_well),
+    Operation(1, "lose the views", events.lose_the_views, is_well),
+    Operation(1, "lose the manifest", events.lose_the_manifest, is_well),
+    Operation(4, "disk fails", events.disk_fails, is_well),
+    Operation(3, "disk keeps failing", events.disk_keeps_failing, is_well),
+    Operation(2, "disk fills up", events.disk_fills_up, is_well),
+    Operation(1, "database cannot be read", events.database_cannot_be_read, is_well),
+    Operation(2, "model arrives", events.model_arrives, is_open),
+    Operation(1, "model raises", events.model_raises),
+    Operation(1, "model gives nan", events.model_gives_nan),
+    Operation(1, "model is slow", events.model_is_slow),
+    Operation(2, "model is well", events.model_is_well),
+    Operation(1, "model is switched", events.model_is_switched, is_open),
+    Operation(1, "reindex", events.reindex, is_open),
+    Operation(3, "watch notes", events.watch_notes, lambda life: is_open(life) and life.world.notes_folder.is_there),
+    Operation(1, "watch no more", events.watch_no_more, is_open),
+    Operation(6, "save a note", events.save_note, lambda life: life.world.notes_folder.is_there),
+    Operation(1, "rename a note", events.rename_note, has_notes),
+    Operation(1, "delete a note", events.delete_note, has_notes),
+    Operation(1, "notes disk is unplugged", events.notes_disk_is_unplugged, has_notes),
+    Operation(3, "notes disk is back", events.notes_disk_is_back, lambda life: not life.world.notes_folder.is_there),
+    Operation(1, "watches run out", events.watches_run_out),
+    Operation(4, "scan", events.scan, is_open),
+    Operation(4, "inspect", events.inspect, is_open),
+    Operation(2, "compact", store_operations.compact, is_open),
+    Operation(2, "forget", store_operations.forget, is_open),
+    Operation(2, "empty the trash", store_operations.empty_the_trash, is_open),
+    Operation(2, "back up", store_operations.back_up, is_open),
+    Operation(
+        2, "restore a backup", store_operations.restore_a_backup, lambda life: is_well(life) and bool(life.backups)
+    ),
+    Operation(1, "go back", store_operations.go_back, lambda life: is_well(life) and bool(life.state.entries)),
+    Operation(1, "move", store_operations.move, is_well),
+    Operation(1, "export", store_operations.export, is_open),
+    Operation(2, "import", store_operations.import_an_export, lambda life: is_open(life) and bool(life.exports)),
+    Operation(2, "check", store_operations.check, is_well),
+    Operation(1, "repair", store_operations.repair_after_damage, is_well),
 )
 
 

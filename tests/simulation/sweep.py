@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mnemo_store.errors import StoreError
-from tests.simulation import care, checks, happenings, reads, writes
+from tests.simulation import checks, events, reads, store_operations, writes
 from tests.simulation.disk import FOR_GOOD, Fault, ProcessKill
 from tests.simulation.ledger import UndecidedWrite
 from tests.simulation.life import LifeFailure, SimulatedLife
@@ -21,21 +21,24 @@ ALL_DAY = 10**6  # steps: the disk may be to blame until the day is over
 
 
 def _note_is_written(life: SimulatedLife) -> str:
-    life.world.vault.save("a.md", [("One", "bolanok is below one"), ("Two", "tirumok is below two")])
+    life.world.notes_folder.save("a.md", [("One", "bolanok is below one"), ("Two", "tirumok is below two")])
     return "a.md"
 
 
 def _note_is_edited(life: SimulatedLife) -> str:
-    life.world.vault.save("a.md", [("One", "bolanok is below one"), ("Two", "tirumok is below two, and more of it")])
+    life.world.notes_folder.save(
+        "a.md", [("One", "bolanok is below one"), ("Two", "tirumok is below two, and more of it")]
+    )
     return "a.md"
 
 
 # What is done in a day, in this order. Each is asked again of nobody: what fails, fails.
 DAY: tuple[Callable[[SimulatedLife], str], ...] = (
-    happenings.model_arrives, writes.remember, writes.remember_together, writes.edit, reads.recall,
-    _note_is_written, happenings.watch_notes, happenings.scan, writes.delete, writes.restore, writes.undo,
-    happenings.restart, writes.edit, reads.recall, _note_is_edited, happenings.scan, care.compact, writes.remember,
-    care.back_up, care.forget, happenings.kill, writes.batch, writes.delete, care.empty_the_trash, writes.edit,
+    events.model_arrives, writes.remember, writes.remember_together, writes.edit, reads.recall,
+    _note_is_written, events.watch_notes, events.scan, writes.delete, writes.restore, writes.undo,
+    events.restart, writes.edit, reads.recall, _note_is_edited, events.scan, store_operations.compact, writes.remember,
+    store_operations.back_up, store_operations.forget, events.kill, writes.batch, writes.delete,
+    store_operations.empty_the_trash, writes.edit,
 )  # fmt: skip
 
 
@@ -94,7 +97,7 @@ def _day(life: SimulatedLife, fault: Fault) -> bool:
     disk = life.world.disk
     life.trouble(ALL_DAY)
     disk.set(fault)
-    for act in (happenings.restart, *DAY):
+    for act in (events.restart, *DAY):
         life.number, life.doing = life.number + 1, act.__name__
         try:
             came = _done(life, act)
@@ -116,7 +119,7 @@ def _day(life: SimulatedLife, fault: Fault) -> bool:
 
 
 def _done(life: SimulatedLife, act: Callable[[SimulatedLife], str]) -> str:
-    if not life.world.is_open and act is not happenings.restart:
+    if not life.world.is_open and act is not events.restart:
         life.open_again()
         if not life.world.is_open:
             return "it does not start"

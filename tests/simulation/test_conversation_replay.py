@@ -8,10 +8,10 @@ from random import Random
 
 import pytest
 
-from tests import recall_sets
-from tests.recall_sets import LabelledConversation
 from tests.simulation.replay import ConversationReplay
 from tests.simulation.world import World, in_simulated_time, place_for_worlds
+from tests.support import recall_sets
+from tests.support.recall_sets import LabelledConversation
 
 TURNS = 45  # of each: some sessions, so that restarts, ends and pauses come several times
 TALKS = ("bread-and-trumpet", "assistant-code")

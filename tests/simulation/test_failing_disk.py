@@ -20,7 +20,7 @@ from mnemo_store.disk import Committable, Disk
 from mnemo_store.errors import StoreError, UnknownOutcome, WriteFailure
 from mnemo_store.records import Change, Layer, Memory, PutMemory
 from mnemo_store.store import Store, WriteReceipt, WriteResult
-from tests.samples import WAIT_SECONDS, quick_folder, sample_memory
+from tests.support.samples import WAIT_SECONDS, quick_folder, sample_memory
 
 SEGMENT_BYTES = 1500  # so that a run of a few writes sees segments become full
 RESERVE_BYTES = 4096

@@ -1,7 +1,8 @@
 """A loss of power at any moment takes nothing that was acknowledged. SPEC 17.1.
 
 The writes and syncs of a day of the store are recorded, LMDB's among them, and what a loss of power may have left of
-them is rebuilt, opened and examined (`powerloss`, `outages`, `aftermath`). A failing loss is printed with its number
+them is rebuilt, opened and examined (`power_loss`, `power_loss_trials`,
+`durability_checks`). A failing loss is printed with its number
 and its seed; `python -m tests.bench.bench_faults --only power` tries thousands.
 """
 
@@ -13,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.outages import Workers, record_day, record_recovery, reported_in
-from tests.powerloss import Drive, Keep, Loss, build_recorder, choose, read_record, record_run
-from tests.samples import quick_folder
+from tests.support.power_loss import Drive, Keep, Loss, build_recorder, choose, read_record, record_run
+from tests.support.power_loss_trials import Workers, record_day, record_recovery, reported_in
+from tests.support.samples import quick_folder
 
 SEED = 20261121
 LOSSES = 100

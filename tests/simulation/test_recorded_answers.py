@@ -1,7 +1,7 @@
 """Language-model tasks with the answers of a capable model, from a request to what the store holds. SPEC 9.5, 11, 12
 
-The daemon, its jobs, its store and MiniLM are the real ones. The answers are recorded (`tests/recorded_answers.py`);
-wrong ones are among them, which have to be refused.
+The daemon, its jobs, its store and MiniLM are the real ones. The answers are recorded
+(`tests/support/recorded_answers.py`); wrong ones are among them, which have to be refused.
 """
 
 from collections.abc import Iterator
@@ -16,10 +16,10 @@ from mnemo_daemon.models.catalogue import ModelCatalogue
 from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_daemon.services import Services
 from mnemo_daemon.settings import IngestSettings, LifecycleSettings, LlmSettings, Settings
-from tests.recorded_answers import RecordedModel, RecordedModels
-from tests.samples import quick_folder
 from tests.simulation.decade import SameThread
 from tests.simulation.world import World
+from tests.support.recorded_answers import RecordedModel, RecordedModels
+from tests.support.samples import quick_folder
 
 MINUTES, HOURS = 60.0, 3600.0
 EMBED_WAIT_MS = 10_000  # so that a write has its vector, however busy the machine is

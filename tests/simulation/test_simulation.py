@@ -9,12 +9,12 @@ import sys
 
 import pytest
 
-from tests.powerloss import PROJECT
 from tests.simulation.disk import SimulatedDisk
 from tests.simulation.ledger import UndecidedWrite
 from tests.simulation.life import LifeFailure
 from tests.simulation.seeds import OPERATIONS, live
 from tests.simulation.sweep import CALLS_MAX, MODES, live_a_day
+from tests.support.power_loss import PROJECT
 
 LIVES = 30  # so many that they take about 15 s
 RANGE = 5

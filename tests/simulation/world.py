@@ -49,11 +49,11 @@ from mnemo_store.recovery.fallback_state import FallbackState
 from mnemo_store.recovery.modes import ClosedMode
 from mnemo_store.recovery.supervisor import StateSupervisor
 from mnemo_store.store import Store
-from tests.samples import MEMORY_DISK
 from tests.simulation.disk import ProcessKill, SimulatedDisk
 from tests.simulation.embedders import Mood, SimulatedCatalogue, SimulatedModels
 from tests.simulation.ledger import Ledger, LedgerEntry, State, Wrong, state_of
-from tests.simulation.vault import SimulatedVault
+from tests.simulation.notes_folder import SimulatedNotesFolder
+from tests.support.samples import MEMORY_DISK
 
 BEGIN_MS = 1_700_000_000_000  # a moment of November 2023
 SEGMENT_BYTES = 6_000  # so that a few steps see segments become full
@@ -274,7 +274,7 @@ class World:
         self.disk = SimulatedDisk(self._keep_what_the_dead_left)
         self.catalogue = SimulatedCatalogue()
         self.mood = Mood()
-        self.vault = SimulatedVault(folder / "notes", Random(chance.random()), self.clock.now)
+        self.notes_folder = SimulatedNotesFolder(folder / "notes", Random(chance.random()), self.clock.now)
         self.ledger = Ledger()
         self.notes_failures: list[Exception] = []
         self.map_bytes = 1 << 26
@@ -400,7 +400,7 @@ class World:
             settings,
             clock=self.clock.monotonic,
             on_error=fail,
-            make_watch=self.vault.watch,  # type: ignore[arg-type]
+            make_watch=self.notes_folder.watch,  # type: ignore[arg-type]
             **options,
         )
         return notes
@@ -413,7 +413,7 @@ class World:
         if isinstance(store, SteppedStore):
             store.abandon()
         daemon.embedding.close()
-        self.vault.watches.clear()
+        self.notes_folder.watches.clear()
 
     @property
     def _left(self) -> Path:

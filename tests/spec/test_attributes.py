@@ -21,7 +21,7 @@ from mnemo_store.indexes.attributes import (
     MemoryFilter,
 )
 from mnemo_store.records import STATES, TIERS, UNREQUESTED_SOURCES, ConversationTurn, NotePlace, Usage, text_hash
-from tests.samples import AT, sample_id, sample_memory
+from tests.support.samples import AT, sample_id, sample_memory
 
 
 def columns_of(*rows: dict[str, Any]) -> AttributeStore:

@@ -13,8 +13,8 @@ from mnemo_core.llm.tasks import AnyTask, TaskInputs
 from mnemo_core.similarity.thresholds import SOURCE
 from mnemo_daemon.lifecycle.consolidation.review_queue import ReviewQueue
 from mnemo_store.records import Edge, Memory, PutEdge
-from tests.cycle_desk import CycleDesk, cycle_desk_in
-from tests.samples import AT, sample_memory, write
+from tests.support.consolidation_services import ConsolidationServices, consolidation_services_in
+from tests.support.samples import AT, sample_memory, write
 
 RULE = sample_memory(1, "The greenhouse door must be closed at night.", layer="core")
 FOR_NOW = sample_memory(2, "For now the parcels go to the neighbour.", layer="core")
@@ -28,69 +28,71 @@ ALL = (RULE, FOR_NOW, TALK, TENT, SKIS, LESSON, BUFFER, PINNED)
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[CycleDesk]:
-    with cycle_desk_in(tmp_path) as made:
+def services(tmp_path: Path) -> Iterator[ConsolidationServices]:
+    with consolidation_services_in(tmp_path) as made:
         yield made
 
 
 @pytest.fixture
-def queue(desk: CycleDesk) -> ReviewQueue:
-    return ReviewQueue(desk.store, desk.consolidation)
+def queue(services: ConsolidationServices) -> ReviewQueue:
+    return ReviewQueue(services.store, services.consolidation)
 
 
 def proposed(queue: ReviewQueue) -> dict[str, tuple[str, ...]]:
     return {each.decision.action: tuple(memory.id for memory in each.memories) for each in queue.proposals()}
 
 
-def put(desk: CycleDesk, *memories: Memory) -> None:
+def put(services: ConsolidationServices, *memories: Memory) -> None:
     for memory in memories:
-        desk.put(memory)
+        services.put(memory)
 
 
 def test_audit_proposes_by_rule_where_there_is_no_model_and_changes_nothing(
-    desk: CycleDesk, queue: ReviewQueue
+    services: ConsolidationServices, queue: ReviewQueue
 ) -> None:
-    put(desk, *ALL)
-    counts = desk.consolidation.audit("", "cli")
+    put(services, *ALL)
+    counts = services.consolidation.audit("", "cli")
     assert (counts["reviewed"], counts["left"]) == (len(ALL) - 2, 0)  # not the buffer, nor what is pinned
     found = proposed(queue)
     assert {name: found.get(name) for name in ("delete", "demote", "merge")} == {
         "delete": (TALK.id,), "demote": (FOR_NOW.id,), "merge": (SKIS.id, TENT.id),
     }  # fmt: skip
     assert found["tag"] == (LESSON.id,)
-    assert [desk.desk.memory(each.id) for each in ALL] == list(ALL)
-    assert desk.consolidation.audit("", "cli")["proposed"] == 0  # they wait
+    assert [services.services.memory(each.id) for each in ALL] == list(ALL)
+    assert services.consolidation.audit("", "cli")["proposed"] == 0  # they wait
 
 
-def test_each_proposal_of_an_audit_is_carried_out_by_itself(desk: CycleDesk, queue: ReviewQueue) -> None:
-    put(desk, *ALL)
-    desk.consolidation.audit("", "cli")
+def test_each_proposal_of_an_audit_is_carried_out_by_itself(
+    services: ConsolidationServices, queue: ReviewQueue
+) -> None:
+    put(services, *ALL)
+    services.consolidation.audit("", "cli")
     by_action = {each.decision.action: each.id for each in queue.proposals()}
     queue.reject(by_action.pop("demote"), "cli")
     for proposal in by_action.values():
         queue.approve(proposal, None, "cli")
-    after = {each.id: desk.desk.memory(each.id) for each in ALL}
+    after = {each.id: services.services.memory(each.id) for each in ALL}
     assert (after[TALK.id].state, after[TENT.id].state, after[SKIS.id].content) == (
         "trashed", "superseded", SKIS.content,
     )  # fmt: skip
     assert "lesson" in after[LESSON.id].tags
     assert after[FOR_NOW.id] == FOR_NOW
     assert not queue.proposals()
-    assert desk.consolidation.audit("", "cli")["proposed"] == 0  # rejected, or done
+    assert services.consolidation.audit("", "cli")["proposed"] == 0  # rejected, or done
 
 
-def test_an_audit_of_a_namespace_leaves_the_others_alone(desk: CycleDesk, queue: ReviewQueue) -> None:
-    put(desk, FOR_NOW)
-    assert desk.consolidation.audit("work", "cli")["reviewed"] == 0
+def test_an_audit_of_a_namespace_leaves_the_others_alone(services: ConsolidationServices, queue: ReviewQueue) -> None:
+    put(services, FOR_NOW)
+    assert services.consolidation.audit("work", "cli")["reviewed"] == 0
     assert not queue.proposals()
 
 
 def test_an_audit_is_bounded_and_the_next_one_goes_on_behind_it(
-    desk: CycleDesk, queue: ReviewQueue, monkeypatch: pytest.MonkeyPatch
+    services: ConsolidationServices, queue: ReviewQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(audit, "AUDITED_MAX", 2)
-    put(desk, RULE, FOR_NOW, TALK)
-    first, second = (desk.consolidation.audit("", "cli") for _ in range(2))
+    put(services, RULE, FOR_NOW, TALK)
+    first, second = (services.consolidation.audit("", "cli") for _ in range(2))
     assert [(each["reviewed"], each["left"]) for each in (first, second)] == [(2, 1), (2, 1)]
     assert proposed(queue) == {"demote": (FOR_NOW.id,), "delete": (TALK.id,)}
 
@@ -109,10 +111,12 @@ def test_G28_a_model_proposes_and_what_its_words_do_not_bear_out_is_dropped(tmp_
     def answer(_: AnyTask, inputs: TaskInputs) -> AuditAnswer:
         return AuditAnswer((AuditOperation("delete", inputs.sources.index(RULE.content) + 1),))
 
-    with cycle_desk_in(tmp_path, answer) as desk:
-        put(desk, RULE, FOR_NOW)
-        desk.consolidation.audit("", "cli")
-        assert proposed(ReviewQueue(desk.store, desk.consolidation)) == {"demote": (FOR_NOW.id,)}  # the rules' answer
+    with consolidation_services_in(tmp_path, answer) as services:
+        put(services, RULE, FOR_NOW)
+        services.consolidation.audit("", "cli")
+        assert proposed(ReviewQueue(services.store, services.consolidation)) == {
+            "demote": (FOR_NOW.id,)
+        }  # the rules' answer
 
 
 AUDITED: tuple[tuple[str, dict[str, Any]], ...] = (
@@ -124,26 +128,26 @@ AUDITED: tuple[tuple[str, dict[str, Any]], ...] = (
 )  # fmt: skip
 
 
-def test_an_audit_finds_what_is_replaced_repeated_or_over(desk: CycleDesk, queue: ReviewQueue) -> None:
+def test_an_audit_finds_what_is_replaced_repeated_or_over(services: ConsolidationServices, queue: ReviewQueue) -> None:
     port, new_port, key, fuller_key, visit, past, other = (
         sample_memory(number, text, **{"layer": "working", **fields})
         for number, (text, fields) in enumerate(AUDITED, start=1)
     )
-    put(desk, port, new_port, key, fuller_key, visit, past, other)
+    put(services, port, new_port, key, fuller_key, visit, past, other)
     for source, target, relation, slot in ((new_port, port, "related", True), (fuller_key, key, "repeats", False),
                                            (other, port, "related", True)):  # fmt: skip
         edge = Edge(source=source.id, target=target.id, relation=relation, at=AT, slot=slot)  # type: ignore[arg-type]
-        write(desk.store, PutEdge(data=edge))
-    desk.desk.at = AT + 2 * DAY_MS + audit.OVER_MS
-    desk.consolidation.audit("", "cli")
+        write(services.store, PutEdge(data=edge))
+    services.services.at = AT + 2 * DAY_MS + audit.OVER_MS
+    services.consolidation.audit("", "cli")
     assert "archive" not in proposed(queue), "its day is over for two weeks, and not for more"
-    desk.desk.at += 1
-    desk.consolidation.audit("", "cli")
+    services.services.at += 1
+    services.consolidation.audit("", "cli")
     assert proposed(queue) == {
         "supersede": (new_port.id, port.id), "absorb": (fuller_key.id, key.id), "archive": (visit.id,),
     }  # fmt: skip
     for each in queue.proposals():
         queue.approve(each.id, None, "cli")
-    states = [desk.desk.memory(each.id).state for each in (port, key, visit, new_port)]
+    states = [services.services.memory(each.id).state for each in (port, key, visit, new_port)]
     assert states == ["superseded", "superseded", "archived", "active"]
-    assert desk.consolidation.audit("", "cli")["proposed"] == 0
+    assert services.consolidation.audit("", "cli")["proposed"] == 0

@@ -20,7 +20,8 @@ from mnemo_store.progress import Amount
 from mnemo_store.records import FORMAT, DropMemory, ErasedText, skip_hash
 from mnemo_store.store import Store, TextVectors
 from tests.golden.make import fill, state_of
-from tests.samples import (
+from tests.spec.test_compaction import compacted
+from tests.support.samples import (
     AT,
     WAIT_SECONDS,
     contents,
@@ -31,7 +32,6 @@ from tests.samples import (
     sample_memory,
     write,
 )
-from tests.spec.test_compaction import compacted
 
 DISK = Disk()
 

@@ -13,7 +13,7 @@ from mnemo_client.bench.datasets import DatasetQuestion, load
 from mnemo_client.bench.metrics import Bootstrap, Mean, percentile, score
 from mnemo_client.cli.terminal import TextStyle, cell_width
 from mnemo_client.errors import MnemoError, NotFoundError, UsageError
-from tests import recall_sets
+from tests.support import recall_sets
 
 # Metrics
 

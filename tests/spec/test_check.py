@@ -33,8 +33,8 @@ from mnemo_store.records import (
 )
 from mnemo_store.store import Store, TextVectors
 from mnemo_store.tables import TABLE_NAMES
-from tests.samples import AT, WAIT_SECONDS, opened, quick_folder, sample_id, sample_memory, write
-from tests.table_records import GENERIC
+from tests.support.samples import AT, WAIT_SECONDS, opened, quick_folder, sample_id, sample_memory, write
+from tests.support.table_records import GENERIC
 
 ROOT, FILE = sample_id(900), sample_id(901)
 EDGE = Edge(source=sample_id(5), target=sample_id(6), relation="related", at=AT)

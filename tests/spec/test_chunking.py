@@ -17,7 +17,7 @@ from mnemo_core.documents.chunking import (
     split_text,
 )
 from mnemo_core.documents.markup import parse
-from tests.growth import require_linear
+from tests.support.time_complexity import require_linear
 
 
 def sentence(words: int, word: str = "lorem") -> str:

@@ -9,7 +9,7 @@ from mnemo_core.text.cleaning import (
     remove_private_spans,
     valid_tags,
 )
-from tests.growth import require_linear
+from tests.support.time_complexity import require_linear
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""`mnemo ask`, `mnemo llm usage`, `mnemo runs` and others on a daemon with canned answers. SPEC 11.1, 12.2"""
+"""`mnemo ask`, `mnemo llm usage`, `mnemo runs` and others on a daemon with prepared answers. SPEC 11.1, 12.2"""
 
 from typing import Any
 
@@ -27,13 +27,13 @@ from mnemo_client.protocol.retrieval import AskAnswer, AskMemories, AskSentence,
 from mnemo_client.protocol.runs import RunSummaryAnswer, StepsAnswer
 from mnemo_client.protocol.session_context import TriggersAnswer
 from mnemo_client.protocol.sessions import SessionAnswer, SessionFiledAnswer, SessionsAnswer, SessionView, TierCounts
-from tests.canned import (
+from tests.support.stub_daemon import (
     ID,
-    CannedAnswer,
-    CannedDaemon,
-    CannedPerson,
+    CommandLineUser,
     Give,
     Scenario,
+    StubAnswer,
+    StubDaemon,
     note,
     play,
     recall_answer,
@@ -91,10 +91,10 @@ GRAPH = GraphAnswer(
 )  # fmt: skip
 
 
-def events(*rows: tuple[str, Any]) -> CannedAnswer:
+def events(*rows: tuple[str, Any]) -> StubAnswer:
     """Server-sent events, with a comment before each."""
     text = "".join(f":\n\nevent: {name}\ndata: {msgspec.json.encode(value).decode()}\n\n" for name, value in rows)
-    return CannedAnswer(text.encode(), headers={"Content-Type": "text/event-stream"}, chunked=True)
+    return StubAnswer(text.encode(), headers={"Content-Type": "text/event-stream"}, chunked=True)
 
 
 SCENARIOS = (
@@ -259,5 +259,5 @@ SCENARIOS = (
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
-def test_it_prints_what_the_table_says(scenario: Scenario, person: CannedPerson, canned: CannedDaemon) -> None:
-    play(scenario, person, canned)
+def test_it_prints_what_the_table_says(scenario: Scenario, person: CommandLineUser, stub_daemon: StubDaemon) -> None:
+    play(scenario, person, stub_daemon)

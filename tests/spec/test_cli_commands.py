@@ -17,7 +17,7 @@ from mnemo_client.protocol.session_context import ResumeAnswer, ResumeSectionVie
 from mnemo_client.protocol.status import (
     NotesRootStatus,
 )
-from tests.canned import ID, CannedDaemon, CannedPerson, best, note, recall_answer, recalled, status
+from tests.support.stub_daemon import ID, CommandLineUser, StubDaemon, best, note, recall_answer, recalled, status
 
 OTHER = "01890000-0000-7000-8000-0000000000bb"
 
@@ -25,18 +25,18 @@ pytestmark = pytest.mark.usefixtures("utc")
 
 
 def test_recall_prints_hits_and_keeps_them_for_open(
-    person: CannedPerson, canned: CannedDaemon, short_folder: Path
+    person: CommandLineUser, stub_daemon: StubDaemon, short_folder: Path
 ) -> None:
     hit = recalled(note=note("/n/deploy.md"), best=best("Run it.", (0, 3), line=44))
-    canned.say("POST /v1/recall", recall_answer(hit, degraded=["vectors"]))
-    canned.say("GET /v1/status", status())
+    stub_daemon.say("POST /v1/recall", recall_answer(hit, degraded=["vectors"]))
+    stub_daemon.say("GET /v1/status", status())
     assert person.give("recall", "how", "--top", "3", "to", "roll", "back") == 0
     assert person.out == (
         "1  0.82  /n/deploy.md:44 · Deploy › Rollback · 2025-12-01\n"
         "         *Run* it.\n"
         "1 of 12 · 4.1 ms · fused · namespace default · answered by words only: the embedding model is loading\n"
     )
-    assert canned.asked[0].body == {
+    assert stub_daemon.asked[0].body == {
         "query": "how to roll back", "top_k": 3, "highlight": True, "cut": "gap", "min_score": 0.005,
     }  # fmt: skip
     kept = short_folder / "data" / "run" / "last.json"
@@ -45,11 +45,13 @@ def test_recall_prints_hits_and_keeps_them_for_open(
     assert stat.S_IMODE(kept.parent.stat().st_mode) == 0o700
 
 
-def test_open_starts_the_editor_at_the_line(person: CannedPerson, canned: CannedDaemon, short_folder: Path) -> None:
+def test_open_starts_the_editor_at_the_line(
+    person: CommandLineUser, stub_daemon: StubDaemon, short_folder: Path
+) -> None:
     file = short_folder / "deploy.md"
     file.write_text("x\n")
     hit = recalled(note=note(str(file)), best=best("Run it.", line=44))
-    canned.say("POST /v1/recall", recall_answer(hit))
+    stub_daemon.say("POST /v1/recall", recall_answer(hit))
     person.give("recall", "x")
     record = short_folder / "code"
     record.write_text('#!/bin/sh\nprintf "%s\\n" "$@" > "$0.args"\n')
@@ -63,23 +65,25 @@ def test_open_starts_the_editor_at_the_line(person: CannedPerson, canned: Canned
 
 
 def test_edit_in_the_editor_sends_what_was_saved_and_the_version_it_was_made_from(
-    person: CannedPerson, canned: CannedDaemon, short_folder: Path
+    person: CommandLineUser, stub_daemon: StubDaemon, short_folder: Path
 ) -> None:
-    canned.say(f"GET /v1/memories/{ID}", recalled(version=4))
-    canned.say(f"PATCH /v1/memories/{ID}", recalled(version=5))
+    stub_daemon.say(f"GET /v1/memories/{ID}", recalled(version=4))
+    stub_daemon.say(f"PATCH /v1/memories/{ID}", recalled(version=5))
     person.environ["EDITOR"] = "sed -i s/Ines/Otto/"
     assert person.give("edit", ID) == 0
     assert person.out == "changed: c0ffee01, version 5\n"
-    assert canned.asked[-1].body == {"content": "The key is with Otto.", "if_version": 4}
+    assert stub_daemon.asked[-1].body == {"content": "The key is with Otto.", "if_version": 4}
     assert list((short_folder / "data" / "run").glob("memory-*")) == []
     person.environ["EDITOR"] = "true"
     assert person.give("edit", ID) == 0
     assert person.err == "nothing changed\n"
 
 
-def test_a_text_the_daemon_refuses_is_kept(person: CannedPerson, canned: CannedDaemon, short_folder: Path) -> None:
-    canned.say(f"GET /v1/memories/{ID}", recalled())
-    canned.say(f"PATCH /v1/memories/{ID}", {"error": {"code": "conflict", "message": "it has moved on"}}, 409)
+def test_a_text_the_daemon_refuses_is_kept(
+    person: CommandLineUser, stub_daemon: StubDaemon, short_folder: Path
+) -> None:
+    stub_daemon.say(f"GET /v1/memories/{ID}", recalled())
+    stub_daemon.say(f"PATCH /v1/memories/{ID}", {"error": {"code": "conflict", "message": "it has moved on"}}, 409)
     person.environ["EDITOR"] = "sed -i s/Ines/Otto/"
     assert person.give("edit", ID) == 1
     (kept,) = (short_folder / "data" / "run").glob("memory-*")
@@ -89,18 +93,18 @@ def test_a_text_the_daemon_refuses_is_kept(person: CannedPerson, canned: CannedD
 
 
 def test_an_editor_that_draws_on_the_terminal_is_not_started_without_one(
-    person: CannedPerson, canned: CannedDaemon, short_folder: Path
+    person: CommandLineUser, stub_daemon: StubDaemon, short_folder: Path
 ) -> None:
     file = short_folder / "deploy.md"
     file.write_text("x\n")
     person.environ["VISUAL"] = "/usr/bin/vim -n"
-    canned.say(f"GET /v1/memories/{ID}", recalled())
+    stub_daemon.say(f"GET /v1/memories/{ID}", recalled())
     assert person.give("edit", ID) == 2
     assert person.err == (
         "mnemo: the editor '/usr/bin/vim' needs a terminal, and there is none\n"
         "       give the new text: mnemo edit ID --content TEXT, or --content - from standard input\n"
     )
-    canned.say("POST /v1/recall", recall_answer(recalled(note=note(str(file)), best=best("Run it.", line=44))))
+    stub_daemon.say("POST /v1/recall", recall_answer(recalled(note=note(str(file)), best=best("Run it.", line=44))))
     person.give("recall", "x")
     assert person.give("open", "1") == 2
     assert person.err.endswith(f"the text is in {file}:44\n")
@@ -110,16 +114,16 @@ def test_an_editor_that_draws_on_the_terminal_is_not_started_without_one(
 
 
 def test_a_folder_of_notes_goes_into_the_namespace_that_it_names_itself(
-    person: CannedPerson, canned: CannedDaemon, short_folder: Path
+    person: CommandLineUser, stub_daemon: StubDaemon, short_folder: Path
 ) -> None:
     folder = short_folder / "vault"
     folder.mkdir()
     (folder / ".mnemo.toml").write_text('namespace = "vault"\n')
     root = NotesRootStatus(id="r", path=str(folder), namespace="vault", state="scanning", files=0, chunks=0,
                                     waiting=0)  # fmt: skip
-    canned.say("POST /v1/notes/roots", root, 201)
+    stub_daemon.say("POST /v1/notes/roots", root, 201)
     assert person.give("notes", "add", str(folder)) == 0
-    assert canned.asked[0].body == {"path": str(folder.resolve()), "namespace": "vault"}
+    assert stub_daemon.asked[0].body == {"path": str(folder.resolve()), "namespace": "vault"}
     assert person.out == "watching ~/vault · namespace vault\n"
 
 
@@ -131,15 +135,15 @@ def taken(outcome: Any = "stored", content: str = "Ines has the key.", **fields:
 
 
 def test_ingest_takes_each_file_and_reports_the_rejected_pieces(
-    person: CannedPerson, canned: CannedDaemon, tmp_path: Path
+    person: CommandLineUser, stub_daemon: StubDaemon, tmp_path: Path
 ) -> None:
     file = tmp_path / "talk.rst"
     file.write_text("Ines has the key.\n\nok then")
     results = [taken(), taken("discarded", "ok then", reason="low_importance")]
     counts = {"stored": 1, "discarded": 1}
-    canned.say("POST /v1/ingest", IngestAnswer(results=[*results], counts=counts, group="g1"))
+    stub_daemon.say("POST /v1/ingest", IngestAnswer(results=[*results], counts=counts, group="g1"))
     assert person.give("ingest", str(file), "--tag", "home") == 0
-    assert canned.asked[0].body == {
+    assert stub_daemon.asked[0].body == {
         "text": "Ines has the key.\n\nok then", "source": "talk.rst", "tags": ["home"], "evidence": [str(file)],
     }  # fmt: skip
     short = ID.replace("-", "")[-8:]
@@ -150,7 +154,7 @@ def test_ingest_takes_each_file_and_reports_the_rejected_pieces(
     assert person.err == "undo this with: mnemo undo --group g1\n"
 
 
-def test_ingest_names_a_file_that_cannot_be_read(person: CannedPerson, tmp_path: Path) -> None:
+def test_ingest_names_a_file_that_cannot_be_read(person: CommandLineUser, tmp_path: Path) -> None:
     (tmp_path / "photo.jpg").write_bytes(b"\xff\xd8\xff")
     assert person.give("ingest", str(tmp_path / "none.txt")) == 2
     assert "none.txt cannot be read: No such file or directory" in person.err
@@ -158,14 +162,14 @@ def test_ingest_names_a_file_that_cannot_be_read(person: CannedPerson, tmp_path:
     assert "photo.jpg is not UTF-8 text (byte 0)" in person.err
 
 
-def test_turns_are_read_from_json_lines(person: CannedPerson, canned: CannedDaemon, tmp_path: Path) -> None:
+def test_turns_are_read_from_json_lines(person: CommandLineUser, stub_daemon: StubDaemon, tmp_path: Path) -> None:
     file = tmp_path / "talk.jsonl"
     file.write_text('{"role": "user", "content": "Where is the key?"}\n\n{"role": "agent", "content": "With Ines."}\n')
     answer = IngestAnswer(results=[taken(), taken("repeats", repeats=[OTHER])],
                                   counts={"stored": 1, "repeats": 1})  # fmt: skip
-    canned.say("POST /v1/turns", answer)
+    stub_daemon.say("POST /v1/turns", answer)
     assert person.give("turns", str(file), "--session", "s1") == 0
-    assert canned.asked[0].body == {
+    assert stub_daemon.asked[0].body == {
         "session_id": "s1",
         "turns": [{"role": "user", "content": "Where is the key?"}, {"role": "agent", "content": "With Ines."}],
     }
@@ -174,20 +178,22 @@ def test_turns_are_read_from_json_lines(person: CannedPerson, canned: CannedDaem
     )
 
 
-def test_a_turn_that_is_none_is_named_by_its_line(person: CannedPerson, canned: CannedDaemon, tmp_path: Path) -> None:
+def test_a_turn_that_is_none_is_named_by_its_line(
+    person: CommandLineUser, stub_daemon: StubDaemon, tmp_path: Path
+) -> None:
     file = tmp_path / "talk.jsonl"
     file.write_text('{"role": "user", "content": "a"}\n{"role": "judge", "content": "b"}\n')
     assert person.give("turns", str(file), "--session", "s1") == 2
     assert f"{file}:2: `role` must be one of " in person.err
     assert '"user"' in person.err
     assert person.err.count(', not "judge"') == 1
-    assert canned.asked == []
+    assert stub_daemon.asked == []
 
 
 def test_output_longer_than_the_screen_goes_through_the_pager(
-    person: CannedPerson, canned: CannedDaemon, short_folder: Path
+    person: CommandLineUser, stub_daemon: StubDaemon, short_folder: Path
 ) -> None:
-    canned.say("GET /v1/tags", TagsAnswer(tags={f"tag-{number}": 1 for number in range(100)}))
+    stub_daemon.say("GET /v1/tags", TagsAnswer(tags={f"tag-{number}": 1 for number in range(100)}))
     shown = short_folder / "shown"
     person.environ["PAGER"] = f"cat >{shown}"
     person.give("tags")
@@ -201,8 +207,8 @@ def test_output_longer_than_the_screen_goes_through_the_pager(
         assert len(person.out.splitlines()) == 100
 
 
-def test_a_shell_without_a_daemon_is_offered_nothing(person: CannedPerson, canned: CannedDaemon) -> None:
-    canned.stop()
+def test_a_shell_without_a_daemon_is_offered_nothing(person: CommandLineUser, stub_daemon: StubDaemon) -> None:
+    stub_daemon.stop()
     assert person.give("completion", "values", "models") == 0
     assert (person.out, person.err) == ("", "")
 
@@ -210,18 +216,18 @@ def test_a_shell_without_a_daemon_is_offered_nothing(person: CannedPerson, canne
 # What goes wrong
 
 
-def test_a_daemon_that_is_down_is_exit_code_4_and_two_lines(person: CannedPerson, canned: CannedDaemon) -> None:
-    canned.stop()
+def test_a_daemon_that_is_down_is_exit_code_4_and_two_lines(person: CommandLineUser, stub_daemon: StubDaemon) -> None:
+    stub_daemon.stop()
     for command in (["status"], ["recall", "x"]):
         assert person.give(*command) == 4
         first, second = person.err.splitlines()
-        assert first == f"mnemo: no daemon listens on {canned.path}"
+        assert first == f"mnemo: no daemon listens on {stub_daemon.path}"
         assert second.endswith("mnemo up")
     assert person.give("down") == 0
     assert person.out == "no daemon was running\n"
 
 
-def test_help_names_every_command_and_every_commands_help_its_arguments(person: CannedPerson) -> None:
+def test_help_names_every_command_and_every_commands_help_its_arguments(person: CommandLineUser) -> None:
     assert person.give("--help") == 0
     for command in command_table.COMMANDS:
         assert f"  {command.name} " in person.out
@@ -255,7 +261,7 @@ def test_a_command_without_words_has_the_options_that_argparse_would_give_it() -
         assert vars(main.parse(command, name, [])) == vars(build_parser(command, name).parse_args([])), name
 
 
-def test_the_version_is_that_of_the_distribution(person: CannedPerson) -> None:
+def test_the_version_is_that_of_the_distribution(person: CommandLineUser) -> None:
     from importlib.metadata import version
 
     assert person.give("--version") == 0
@@ -264,22 +270,22 @@ def test_the_version_is_that_of_the_distribution(person: CannedPerson) -> None:
 
 @pytest.mark.parametrize("command", ["resume", "context", "hook"])
 def test_no_memory_controls_the_terminal_through_a_block(
-    person: CannedPerson, canned: CannedDaemon, command: str
+    person: CommandLineUser, stub_daemon: StubDaemon, command: str
 ) -> None:
     text, section = "one \x1b[31mred\nand \u202eback\x07", ResumeSectionView(0, [])
-    canned.say("GET /v1/resume", ResumeAnswer(text, 9, 0, 0, section, section))
-    canned.say("POST /v1/context", ContextAnswer(text, 9, [ID]))
-    canned.say("POST /v1/hooks/prompt", HookAnswer("prompt", text))
+    stub_daemon.say("GET /v1/resume", ResumeAnswer(text, 9, 0, 0, section, section))
+    stub_daemon.say("POST /v1/context", ContextAnswer(text, 9, [ID]))
+    stub_daemon.say("POST /v1/hooks/prompt", HookAnswer("prompt", text))
     words = {"resume": ["resume"], "context": ["context", "colours"], "hook": ["hook", "prompt"]}[command]
     assert person.give(*words, typed='{"prompt": "colours"}') == 0
     assert person.out == "one \ufffd[31mred\nand \ufffdback\ufffd\n"
 
 
-def test_a_reset_asks_for_its_word(person: CannedPerson, canned: CannedDaemon) -> None:
-    canned.say("POST /v1/reset", {"memories": 7, "roots": 1, "dry_run": True})
+def test_a_reset_asks_for_its_word(person: CommandLineUser, stub_daemon: StubDaemon) -> None:
+    stub_daemon.say("POST /v1/reset", {"memories": 7, "roots": 1, "dry_run": True})
     person.sits_at_a_terminal = True
     assert person.give("reset", typed="yes\n") == 2
     assert "type the word reset" in person.out
-    assert [asked.body for asked in canned.asked] == [{}]
+    assert [asked.body for asked in stub_daemon.asked] == [{}]
     person.give("reset", typed="reset\n")
-    assert canned.asked[-1].body == {"confirm": True}
+    assert stub_daemon.asked[-1].body == {"confirm": True}

@@ -43,7 +43,7 @@ from mnemo_client.protocol.status import (
     SiteGrade,
     SkippedFile,
 )
-from tests.canned import ID, NOON, Screen, best, note, recall_answer, recalled, status, view
+from tests.support.stub_daemon import ID, NOON, Screen, best, note, recall_answer, recalled, status, view
 
 pytestmark = pytest.mark.usefixtures("utc")
 

@@ -7,7 +7,7 @@ from mnemo_client.cli.format.facts import chain_lines, conflict_lines, fact_line
 from mnemo_client.cli.terminal import TextStyle
 from mnemo_client.protocol.facts import ConflictView, FactView
 from mnemo_client.protocol.retrieval import FactChainView, FactLink
-from tests.samples import sample_id
+from tests.support.samples import sample_id
 
 PLAIN = TextStyle(width=160)
 THEN = int(dt.datetime(2024, 1, 2, 12).astimezone().timestamp() * 1000)

@@ -1,4 +1,4 @@
-"""`mnemo consolidate`, `audit`, `review` and `undo --cycle` on a daemon with canned answers. SPEC 9, 14"""
+"""`mnemo consolidate`, `audit`, `review` and `undo --cycle` on a daemon with prepared answers. SPEC 9, 14"""
 
 import msgspec
 import pytest
@@ -17,7 +17,7 @@ from mnemo_client.protocol.lifecycle import (
 )
 from mnemo_client.protocol.status import LifecycleStatus
 from mnemo_client.protocol.versions import UndoAnswer
-from tests.canned import ID, CannedDaemon, CannedPerson, Give, Scenario, play, recalled, status
+from tests.support.stub_daemon import ID, CommandLineUser, Give, Scenario, StubDaemon, play, recalled, status
 
 OTHER = "01936f2e-7c00-7000-8000-0000deadbeef"
 CYCLE = CycleView(
@@ -168,6 +168,6 @@ SCENARIOS = (
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
 def test_it_prints_what_the_table_says(
-    scenario: Scenario, person: CannedPerson, canned: CannedDaemon, utc: None
+    scenario: Scenario, person: CommandLineUser, stub_daemon: StubDaemon, utc: None
 ) -> None:
-    play(scenario, person, canned)
+    play(scenario, person, stub_daemon)

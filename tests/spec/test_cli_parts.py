@@ -9,7 +9,7 @@ from mnemo_client.cli import command_table, completion, editor
 from mnemo_client.cli.admin import service
 from mnemo_client.cli.admin.try_notes import make_questions
 from mnemo_client.errors import MnemoError, UsageError
-from tests.canned import note, recalled
+from tests.support.stub_daemon import note, recalled
 
 pytestmark = pytest.mark.usefixtures("utc")
 

@@ -13,7 +13,7 @@ from mnemo_client.protocol.profiles import (
     SummarizedSession,
 )
 from mnemo_core.lifecycle.profiles import PROJECT_BUCKETS, USER_BUCKETS
-from tests.canned import ID, NOON, CannedDaemon, CannedPerson, Give, Scenario, play, recalled, refusal
+from tests.support.stub_daemon import ID, NOON, CommandLineUser, Give, Scenario, StubDaemon, play, recalled, refusal
 
 pytestmark = pytest.mark.usefixtures("utc")
 
@@ -94,9 +94,9 @@ SCENARIOS = (
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
 def test_a_command_of_profiles_does_what_the_table_says(
-    scenario: Scenario, person: CannedPerson, canned: CannedDaemon
+    scenario: Scenario, person: CommandLineUser, stub_daemon: StubDaemon
 ) -> None:
-    play(scenario, person, canned)
+    play(scenario, person, stub_daemon)
 
 
 def test_the_lists_of_a_profile_are_those_of_the_rules() -> None:

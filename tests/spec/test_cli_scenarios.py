@@ -39,15 +39,15 @@ from mnemo_client.protocol.status import (
     ReindexAnswer,
 )
 from mnemo_client.protocol.versions import DiffAnswer, DifferenceView, HistoryAnswer, UndoAnswer, VersionView
-from tests.canned import (
+from tests.support.stub_daemon import (
     ID,
     NOON,
-    CannedAnswer,
-    CannedDaemon,
-    CannedPerson,
-    CannedRequest,
+    CommandLineUser,
     Give,
     Scenario,
+    StubAnswer,
+    StubDaemon,
+    StubRequest,
     play,
     recall_answer,
     recalled,
@@ -374,7 +374,7 @@ PAST = (
 # Erasing
 
 
-def purge(plan: EraseAnswer, report: EraseAnswer) -> dict[str, Callable[[CannedRequest], EraseAnswer]]:
+def purge(plan: EraseAnswer, report: EraseAnswer) -> dict[str, Callable[[StubRequest], EraseAnswer]]:
     return {PURGE: lambda asked: plan if asked.body.get("dry_run") else report}
 
 
@@ -399,7 +399,7 @@ ASK, DO = {"ids": [ID], "dry_run": True}, {"ids": [ID]}
 ALL = {**DO, "quoting": True, "everywhere": True}
 
 
-def emptied(asked: CannedRequest) -> dict[str, Any]:
+def emptied(asked: StubRequest) -> dict[str, Any]:
     return {"dropped": 3, "bytes": 2100, "dry_run": "confirm" not in asked.query}
 
 
@@ -472,7 +472,7 @@ ERASING = (
 PAGE_IDS = [f"01999999-aaaa-7bbb-8ccc-ddddc0ff{number:04d}" for number in range(600)]
 
 
-def page(asked: CannedRequest) -> MemoryPage:
+def page(asked: StubRequest) -> MemoryPage:
     start, limit = int(asked.query.get("cursor", ["0"])[0]), int(asked.query["limit"][0])
     following = str(start + limit) if start + limit < len(PAGE_IDS) else None
     return MemoryPage(memories=[recalled(id=each) for each in PAGE_IDS[start : start + limit]], cursor=following)
@@ -526,9 +526,9 @@ GONE_ROOT = NotesRootStatus(
 UNSAFE_TAGS = {"home": 3, "$(rm x)": 1, "two words": 1, "project:boat": 1, "`id`": 1}
 
 
-def imported(asked: CannedRequest) -> CannedAnswer:
+def imported(asked: StubRequest) -> StubAnswer:
     row = {"tool": "mnemo", "dry_run": "dry_run" in asked.query, "stored": 2, "duplicate": 14}
-    return CannedAnswer(msgspec.json.encode(row) + b"\n")
+    return StubAnswer(msgspec.json.encode(row) + b"\n")
 
 
 def reclassified(dry_run: bool) -> Scenario:
@@ -691,9 +691,9 @@ WRONG_USAGE = (
 
 
 @pytest.mark.parametrize(
-    "scenario",
-    [*ASKING, *ONE_MEMORY, *PAST, *ERASING, *MANY, *DAEMON, *WRONG_USAGE],
-    ids=lambda scenario: scenario.name,
+    "scenario", [*ASKING, *ONE_MEMORY, *PAST, *ERASING, *MANY, *DAEMON, *WRONG_USAGE], ids=lambda each: each.name
 )
-def test_a_command_does_what_the_table_says(scenario: Scenario, person: CannedPerson, canned: CannedDaemon) -> None:
-    play(scenario, person, canned)
+def test_a_command_does_what_the_table_says(
+    scenario: Scenario, person: CommandLineUser, stub_daemon: StubDaemon
+) -> None:
+    play(scenario, person, stub_daemon)

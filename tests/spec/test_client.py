@@ -23,141 +23,141 @@ from mnemo_client.protocol.ingestion import RememberAnswer
 from mnemo_client.protocol.memories import NewMemory, Patch
 from mnemo_client.protocol.primitives import FailureAnswer
 from mnemo_client.protocol.runs import NewStep
-from tests.canned import ID, CannedDaemon, recall_answer, recalled
+from tests.support.stub_daemon import ID, StubDaemon, recall_answer, recalled
 
 
 def memory() -> Any:
     return msgspec.to_builtins(recalled())
 
 
-def test_a_remembered_text_is_sent_whole_and_its_outcome_returned(canned: CannedDaemon) -> None:
-    canned.say("POST /v1/memories", {"outcome": "stored", "memory": memory()}, 201)
-    with Client(canned.path, "work", entry_point="cli") as client:
+def test_a_remembered_text_is_sent_whole_and_its_outcome_returned(stub_daemon: StubDaemon) -> None:
+    stub_daemon.say("POST /v1/memories", {"outcome": "stored", "memory": memory()}, 201)
+    with Client(stub_daemon.path, "work", entry_point="cli") as client:
         answer = client.remember("The key is with Ines.", tags=["home"], importance=0.8)
     assert answer.outcome == "stored"
     assert answer.memory.id == ID
-    asked = canned.asked[0]
+    asked = stub_daemon.asked[0]
     assert asked.body == {"content": "The key is with Ines.", "tags": ["home"], "importance": 0.8}
     assert asked.headers["x-namespace"] == "work"
     assert asked.headers["x-mnemo-door"] == "cli"
     assert asked.headers["content-type"] == "application/json"
 
 
-def test_a_namespace_in_the_body_goes_without_the_header_that_it_would_contradict(canned: CannedDaemon) -> None:
-    canned.say("POST /v1/memories", {"outcome": "stored", "memory": memory()})
-    with Client(canned.path, "work") as client:
+def test_a_namespace_in_the_body_goes_without_the_header_that_it_would_contradict(stub_daemon: StubDaemon) -> None:
+    stub_daemon.say("POST /v1/memories", {"outcome": "stored", "memory": memory()})
+    with Client(stub_daemon.path, "work") as client:
         client.remember("x", namespace="other")
-    assert canned.asked[0].body["namespace"] == "other"
-    assert "x-namespace" not in canned.asked[0].headers
+    assert stub_daemon.asked[0].body["namespace"] == "other"
+    assert "x-namespace" not in stub_daemon.asked[0].headers
 
 
-def test_names_that_are_not_ascii_travel_as_utf_8(canned: CannedDaemon) -> None:
-    canned.say("GET /v1/memories", {"memories": []})
-    with Client(canned.path, "Küche 台所", agent="Ägent") as client:
+def test_names_that_are_not_ascii_travel_as_utf_8(stub_daemon: StubDaemon) -> None:
+    stub_daemon.say("GET /v1/memories", {"memories": []})
+    with Client(stub_daemon.path, "Küche 台所", agent="Ägent") as client:
         client.list_memories()
-    assert canned.asked[0].headers["x-namespace"] == "Küche 台所"
-    assert canned.asked[0].headers["x-mnemo-agent"] == "Ägent"
+    assert stub_daemon.asked[0].headers["x-namespace"] == "Küche 台所"
+    assert stub_daemon.asked[0].headers["x-mnemo-agent"] == "Ägent"
 
 
-def test_a_line_break_in_a_name_cannot_add_a_header(canned: CannedDaemon) -> None:
-    with Client(canned.path, "work\r\nX-Mnemo-Door: cli") as client, pytest.raises(UsageError, match="control"):
+def test_a_line_break_in_a_name_cannot_add_a_header(stub_daemon: StubDaemon) -> None:
+    with Client(stub_daemon.path, "work\r\nX-Mnemo-Door: cli") as client, pytest.raises(UsageError, match="control"):
         client.status()
-    assert canned.asked == []
+    assert stub_daemon.asked == []
 
 
-def test_text_that_is_not_utf_8_is_wrong_usage_and_is_not_sent(canned: CannedDaemon) -> None:
-    with Client(canned.path) as client, pytest.raises(UsageError, match="UTF-8"):
+def test_text_that_is_not_utf_8_is_wrong_usage_and_is_not_sent(stub_daemon: StubDaemon) -> None:
+    with Client(stub_daemon.path) as client, pytest.raises(UsageError, match="UTF-8"):
         client.remember("bad \udcff byte")
-    assert canned.asked == []
+    assert stub_daemon.asked == []
 
 
-def test_filters_are_query_parameters_and_a_list_is_the_same_name_again(canned: CannedDaemon) -> None:
-    canned.say("GET /v1/memories", {"memories": [memory()], "cursor": "c2"})
-    with Client(canned.path) as client:
+def test_filters_are_query_parameters_and_a_list_is_the_same_name_again(stub_daemon: StubDaemon) -> None:
+    stub_daemon.say("GET /v1/memories", {"memories": [memory()], "cursor": "c2"})
+    with Client(stub_daemon.path) as client:
         page = client.list_memories(limit=10, cursor="c1", tag=["a b", "ü"], pinned=True, state=None)
-    assert canned.asked[0].query == {"limit": ["10"], "cursor": ["c1"], "tag": ["a b", "ü"], "pinned": ["true"]}
+    assert stub_daemon.asked[0].query == {"limit": ["10"], "cursor": ["c1"], "tag": ["a b", "ü"], "pinned": ["true"]}
     assert page.cursor == "c2"
     assert len(page.memories) == 1
 
 
-def test_an_id_with_a_slash_stays_one_part_of_the_path(canned: CannedDaemon) -> None:
-    with Client(canned.path) as client, pytest.raises(RefusalError):
+def test_an_id_with_a_slash_stays_one_part_of_the_path(stub_daemon: StubDaemon) -> None:
+    with Client(stub_daemon.path) as client, pytest.raises(RefusalError):
         client.get("../status")
-    assert canned.asked[0].path == "/v1/memories/..%2Fstatus"
+    assert stub_daemon.asked[0].path == "/v1/memories/..%2Fstatus"
 
 
-def test_one_connection_serves_many_requests(canned: CannedDaemon) -> None:
-    canned.say("GET /v1/health", {"ok": True, "state": "ready", "version": "0.1.0"})
-    with Client(canned.path) as client:
+def test_one_connection_serves_many_requests(stub_daemon: StubDaemon) -> None:
+    stub_daemon.say("GET /v1/health", {"ok": True, "state": "ready", "version": "0.1.0"})
+    with Client(stub_daemon.path) as client:
         for _ in range(3):
             assert client.health().ok
-    assert [asked.connection for asked in canned.asked] == [1, 1, 1]
+    assert [asked.connection for asked in stub_daemon.asked] == [1, 1, 1]
 
 
 def test_a_connection_that_was_closed_meanwhile_is_opened_again_for_what_can_be_repeated(
-    canned: CannedDaemon,
+    stub_daemon: StubDaemon,
 ) -> None:
-    canned.say("GET /v1/health", {"ok": True, "state": "ready", "version": "0.1.0"})
-    canned.say("POST /v1/recall", msgspec.to_builtins(recall_answer()))
-    canned.say("POST /v1/memories", {"outcome": "stored", "memory": memory()})
-    with Client(canned.path) as client:
+    stub_daemon.say("GET /v1/health", {"ok": True, "state": "ready", "version": "0.1.0"})
+    stub_daemon.say("POST /v1/recall", msgspec.to_builtins(recall_answer()))
+    stub_daemon.say("POST /v1/memories", {"outcome": "stored", "memory": memory()})
+    with Client(stub_daemon.path) as client:
         client.health()
         for ask in (client.health, lambda: client.recall("x"), lambda: client.remember("x", key="k")):
-            canned.close_connections()
+            stub_daemon.close_connections()
             ask()
-    assert len({asked.connection for asked in canned.asked}) == 4
+    assert len({asked.connection for asked in stub_daemon.asked}) == 4
 
 
-def test_a_write_without_a_key_or_number_is_never_sent_twice(canned: CannedDaemon) -> None:
-    canned.say("GET /v1/health", {"ok": True, "state": "ready", "version": "0.1.0"})
-    canned.say("POST /v1/memories", None, hang_up=True)
-    canned.say("POST /v1/runs/r/steps", None, hang_up=True)
-    with Client(canned.path) as client:
+def test_a_write_without_a_key_or_number_is_never_sent_twice(stub_daemon: StubDaemon) -> None:
+    stub_daemon.say("GET /v1/health", {"ok": True, "state": "ready", "version": "0.1.0"})
+    stub_daemon.say("POST /v1/memories", None, hang_up=True)
+    stub_daemon.say("POST /v1/runs/r/steps", None, hang_up=True)
+    with Client(stub_daemon.path) as client:
         client.health()
         with pytest.raises(InterruptedAnswerError, match="may or may not"):
             client.remember("x")
         client.health()
         with pytest.raises(InterruptedAnswerError, match="may or may not"):
             client.add_step("r", NewStep(action="x"))
-    assert canned.paths() == [
+    assert stub_daemon.paths() == [
         "GET /v1/health", "POST /v1/memories", "GET /v1/health", "POST /v1/runs/r/steps",
     ]  # fmt: skip
 
 
 def test_a_write_without_a_key_goes_over_a_new_connection_after_a_pause(
-    canned: CannedDaemon, monkeypatch: pytest.MonkeyPatch
+    stub_daemon: StubDaemon, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    canned.say("GET /v1/health", {"ok": True, "state": "ready", "version": "0.1.0"})
-    canned.say("POST /v1/memories", {"outcome": "stored", "memory": memory()})
-    with Client(canned.path) as client:
+    stub_daemon.say("GET /v1/health", {"ok": True, "state": "ready", "version": "0.1.0"})
+    stub_daemon.say("POST /v1/memories", {"outcome": "stored", "memory": memory()})
+    with Client(stub_daemon.path) as client:
         client.health()
-        canned.close_connections()
+        stub_daemon.close_connections()
         monkeypatch.setattr(connection, "IDLE_SECONDS_MAX", -1.0)
         assert client.remember("x").outcome == "stored"
 
 
-def test_a_daemon_that_hangs_up_on_every_try_is_tried_twice_at_most(canned: CannedDaemon) -> None:
-    canned.say("GET /v1/status", None, hang_up=True)
-    with Client(canned.path) as client:
+def test_a_daemon_that_hangs_up_on_every_try_is_tried_twice_at_most(stub_daemon: StubDaemon) -> None:
+    stub_daemon.say("GET /v1/status", None, hang_up=True)
+    with Client(stub_daemon.path) as client:
         for _ in range(2):
             with pytest.raises(InterruptedAnswerError):
                 client.status()
-    assert canned.paths() == ["GET /v1/status"] * 2
+    assert stub_daemon.paths() == ["GET /v1/status"] * 2
 
 
-def test_an_answer_cut_off_in_the_middle_is_an_interruption(canned: CannedDaemon) -> None:
-    canned.say("GET /v1/health", {"ok": True, "state": "ready", "version": "0.1.0"}, hang_up=5)
-    with Client(canned.path) as client, pytest.raises(InterruptedAnswerError, match="middle"):
+def test_an_answer_cut_off_in_the_middle_is_an_interruption(stub_daemon: StubDaemon) -> None:
+    stub_daemon.say("GET /v1/health", {"ok": True, "state": "ready", "version": "0.1.0"}, hang_up=5)
+    with Client(stub_daemon.path) as client, pytest.raises(InterruptedAnswerError, match="middle"):
         client.health()
 
 
-def test_a_daemon_that_says_nothing_is_not_waited_for_without_end(canned: CannedDaemon) -> None:
+def test_a_daemon_that_says_nothing_is_not_waited_for_without_end(stub_daemon: StubDaemon) -> None:
     import threading
 
     release = threading.Event()
-    canned.answers["GET /v1/health"] = lambda asked: release.wait(5)
+    stub_daemon.answers["GET /v1/health"] = lambda asked: release.wait(5)
     with (
-        Client(canned.path, timeout=0.05) as client,
+        Client(stub_daemon.path, timeout=0.05) as client,
         pytest.raises(InterruptedAnswerError, match=r"within 0\.05 seconds"),
     ):
         client.health()
@@ -172,10 +172,10 @@ def test_nobody_listening_is_unreachable_with_the_way_to_start_it(short_folder: 
     assert caught.value.exit_code == 4
 
 
-def test_a_refusal_carries_code_field_status_and_when_to_come_back(canned: CannedDaemon) -> None:
+def test_a_refusal_carries_code_field_status_and_when_to_come_back(stub_daemon: StubDaemon) -> None:
     error = {"code": "busy", "message": "too many writes are waiting", "field": "content", "hint": "later", "new": 1}
-    canned.say("POST /v1/memories", {"error": error}, 429, headers={"Retry-After": "2"})
-    with Client(canned.path) as client, pytest.raises(RefusalError) as caught:
+    stub_daemon.say("POST /v1/memories", {"error": error}, 429, headers={"Retry-After": "2"})
+    with Client(stub_daemon.path) as client, pytest.raises(RefusalError) as caught:
         client.remember("x")
     refused = caught.value
     assert (refused.code, refused.field, refused.status, refused.retry_after) == ("busy", "content", 429, 2.0)
@@ -200,22 +200,24 @@ def test_a_wrong_value_is_wrong_usage_and_names_its_field_and_other_refusals_are
     assert (refused.message, refused.exit_code) == (said, code)
 
 
-def test_a_missing_memory_ends_with_the_exit_code_for_nothing_found(canned: CannedDaemon) -> None:
-    canned.say(f"GET /v1/memories/{ID}", {"error": {"code": "not_found", "message": "there is no such memory"}}, 404)
-    with Client(canned.path) as client, pytest.raises(RefusalError) as caught:
+def test_a_missing_memory_ends_with_the_exit_code_for_nothing_found(stub_daemon: StubDaemon) -> None:
+    stub_daemon.say(
+        f"GET /v1/memories/{ID}", {"error": {"code": "not_found", "message": "there is no such memory"}}, 404
+    )
+    with Client(stub_daemon.path) as client, pytest.raises(RefusalError) as caught:
         client.get(ID)
     assert caught.value.exit_code == 3
 
 
-def test_an_error_of_another_shape_is_still_an_error(canned: CannedDaemon) -> None:
-    canned.say("GET /v1/status", b"<html>no</html>", 502)
-    with Client(canned.path) as client, pytest.raises(RefusalError, match="answered 502"):
+def test_an_error_of_another_shape_is_still_an_error(stub_daemon: StubDaemon) -> None:
+    stub_daemon.say("GET /v1/status", b"<html>no</html>", 502)
+    with Client(stub_daemon.path) as client, pytest.raises(RefusalError, match="answered 502"):
         client.status()
 
 
-def test_an_answer_of_another_protocol_is_reported_as_unreadable(canned: CannedDaemon) -> None:
-    canned.say("GET /v1/health", {"ok": "maybe"})
-    with Client(canned.path) as client, pytest.raises(InvalidAnswerError, match="cannot be read"):
+def test_an_answer_of_another_protocol_is_reported_as_unreadable(stub_daemon: StubDaemon) -> None:
+    stub_daemon.say("GET /v1/health", {"ok": "maybe"})
+    with Client(stub_daemon.path) as client, pytest.raises(InvalidAnswerError, match="cannot be read"):
         client.health()
 
 
@@ -241,63 +243,63 @@ def test_a_listener_that_is_no_http_server_is_named(short_folder: Path) -> None:
         thread.join()
 
 
-def test_fields_of_a_newer_daemon_are_ignored_and_kept_in_the_raw_answer(canned: CannedDaemon) -> None:
-    canned.say("GET /v1/health", {"ok": True, "state": "ready", "version": "9", "mood": "good"})
-    with Client(canned.path) as client:
+def test_fields_of_a_newer_daemon_are_ignored_and_kept_in_the_raw_answer(stub_daemon: StubDaemon) -> None:
+    stub_daemon.say("GET /v1/health", {"ok": True, "state": "ready", "version": "9", "mood": "good"})
+    with Client(stub_daemon.path) as client:
         assert client.health().version == "9"
         assert msgspec.json.decode(client.last_body)["mood"] == "good"
 
 
-def test_a_batch_answers_each_in_order_kept_or_refused(canned: CannedDaemon) -> None:
+def test_a_batch_answers_each_in_order_kept_or_refused(stub_daemon: StubDaemon) -> None:
     results = [
         {"error": {"code": "bad_value", "message": "no", "field": "tags"}},
         {"outcome": "stored", "memory": memory()},
     ]
-    canned.say("POST /v1/memories/batch", {"results": results})
-    with Client(canned.path) as client:
+    stub_daemon.say("POST /v1/memories/batch", {"results": results})
+    with Client(stub_daemon.path) as client:
         first, second = client.remember_many([NewMemory(content="a"), NewMemory(content="b")])
     assert isinstance(first, FailureAnswer)
     assert first.error.field == "tags"
     assert isinstance(second, RememberAnswer)
-    assert canned.asked[0].body == {"memories": [{"content": "a"}, {"content": "b"}]}
+    assert stub_daemon.asked[0].body == {"memories": [{"content": "a"}, {"content": "b"}]}
 
 
 @pytest.mark.parametrize("chunked", [True, False])
-def test_an_export_comes_line_by_line_and_leaves_the_connection_usable(canned: CannedDaemon, chunked: bool) -> None:
-    canned.say("GET /v1/export", b'{"a":1}\n{"b":2}\n{"c":3}\n', chunked=chunked)
-    canned.say("GET /v1/health", {"ok": True, "state": "ready", "version": "0.1.0"})
-    with Client(canned.path, "mine") as client:
+def test_an_export_comes_line_by_line_and_leaves_the_connection_usable(stub_daemon: StubDaemon, chunked: bool) -> None:
+    stub_daemon.say("GET /v1/export", b'{"a":1}\n{"b":2}\n{"c":3}\n', chunked=chunked)
+    stub_daemon.say("GET /v1/health", {"ok": True, "state": "ready", "version": "0.1.0"})
+    with Client(stub_daemon.path, "mine") as client:
         assert list(client.export()) == [b'{"a":1}', b'{"b":2}', b'{"c":3}']
         client.health()
-    assert "x-namespace" not in canned.asked[0].headers  # everything, not what is in the client's own namespace
-    assert [asked.connection for asked in canned.asked] == [1, 1]
+    assert "x-namespace" not in stub_daemon.asked[0].headers  # everything, not what is in the client's own namespace
+    assert [asked.connection for asked in stub_daemon.asked] == [1, 1]
 
 
-def test_an_export_that_breaks_off_is_not_taken_for_whole(canned: CannedDaemon) -> None:
-    canned.say("GET /v1/export", b'{"a":1}\n{"b":2}\n', chunked=True, hang_up=10)
-    with Client(canned.path) as client, pytest.raises(InterruptedAnswerError, match="export"):
+def test_an_export_that_breaks_off_is_not_taken_for_whole(stub_daemon: StubDaemon) -> None:
+    stub_daemon.say("GET /v1/export", b'{"a":1}\n{"b":2}\n', chunked=True, hang_up=10)
+    with Client(stub_daemon.path) as client, pytest.raises(InterruptedAnswerError, match="export"):
         list(client.export())
 
 
-def test_an_export_whose_last_line_has_no_end_is_not_taken_for_whole(canned: CannedDaemon) -> None:
-    canned.say("GET /v1/export", b'{"a":1}\n{"b":')
-    with Client(canned.path) as client, pytest.raises(InterruptedAnswerError, match="export"):
+def test_an_export_whose_last_line_has_no_end_is_not_taken_for_whole(stub_daemon: StubDaemon) -> None:
+    stub_daemon.say("GET /v1/export", b'{"a":1}\n{"b":')
+    with Client(stub_daemon.path) as client, pytest.raises(InterruptedAnswerError, match="export"):
         list(client.export())
 
 
-def test_an_export_left_early_does_not_spoil_the_next_answer(canned: CannedDaemon) -> None:
-    canned.say("GET /v1/export", b'{"a":1}\n{"b":2}\n')
-    canned.say("GET /v1/health", {"ok": True, "state": "ready", "version": "0.1.0"})
-    with Client(canned.path) as client:
+def test_an_export_left_early_does_not_spoil_the_next_answer(stub_daemon: StubDaemon) -> None:
+    stub_daemon.say("GET /v1/export", b'{"a":1}\n{"b":2}\n')
+    stub_daemon.say("GET /v1/health", {"ok": True, "state": "ready", "version": "0.1.0"})
+    with Client(stub_daemon.path) as client:
         lines = client.export()
         assert next(lines) == b'{"a":1}'
         lines.close()  # type: ignore[attr-defined]
         assert client.health().ok
 
 
-def test_every_other_route_is_asked_as_the_protocol_says(canned: CannedDaemon) -> None:
+def test_every_other_route_is_asked_as_the_protocol_says(stub_daemon: StubDaemon) -> None:
     refused: dict[str, Any] = {"error": {"code": "x", "message": "x"}}
-    with Client(canned.path) as client:
+    with Client(stub_daemon.path) as client:
         calls: list[tuple[str, Any]] = [
             ("PATCH /v1/memories/abcdef12", lambda: client.patch("abcdef12", Patch(importance=1.0))),
             ("DELETE /v1/memories/abcdef12", lambda: client.delete("abcdef12")),
@@ -325,14 +327,14 @@ def test_every_other_route_is_asked_as_the_protocol_says(canned: CannedDaemon) -
             ("POST /v1/notes/rescan", client.rescan),
         ]
         for route, call in calls:
-            canned.say(route, refused, 400)
+            stub_daemon.say(route, refused, 400)
             with pytest.raises(RefusalError):
                 call()
-    assert canned.paths() == [route for route, _ in calls]
-    bodies = {f"{asked.method} {asked.path}": asked.body for asked in canned.asked}
+    assert stub_daemon.paths() == [route for route, _ in calls]
+    bodies = {f"{asked.method} {asked.path}": asked.body for asked in stub_daemon.asked}
     assert bodies["PATCH /v1/memories/abcdef12"] == {"importance": 1.0}
     assert bodies["POST /v1/notes/roots"] == {"path": "/n", "namespace": "ns"}
-    queries = {f"{asked.method} {asked.path}": asked.query for asked in canned.asked}
+    queries = {f"{asked.method} {asked.path}": asked.query for asked in stub_daemon.asked}
     assert queries["DELETE /v1/memories"] == {"tag": ["a"], "confirm": ["true"]}
     assert queries["GET /v1/search"] == {"q": ["q"], "highlight": ["true"]}
     assert queries["GET /v1/memories/abcdef12/edges"] == {"limit": ["2"]}

@@ -13,7 +13,7 @@ from mnemo_store.codec import decode_memory, digest_key, encode, id_key, id_text
 from mnemo_store.journal.line_codec import JournalLine, SegmentHeader, decode_header, decode_line, is_sealed, seal
 from mnemo_store.records import Change, DropMemory, Memory, PutMemory, Record, content_hash, embedded_text, is_long_term
 from mnemo_store.tables import TABLE_NAMES
-from tests.samples import sample_id, sample_memory
+from tests.support.samples import sample_id, sample_memory
 
 FORMAT_PAGE = Path(__file__).resolve().parents[2] / "store" / "docs" / "format.md"
 ID = "01890000-0000-7000-8000-000000000001"

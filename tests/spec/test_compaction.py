@@ -22,7 +22,7 @@ from mnemo_store.recovery import modes
 from mnemo_store.recovery.supervisor import StateSupervisor
 from mnemo_store.store import Store, TextVectors
 from tests.golden.make import fill, state_of
-from tests.samples import (
+from tests.support.samples import (
     AT,
     WAIT_SECONDS,
     contents,

@@ -28,13 +28,13 @@ from mnemo_store.records import (
     decision_digest,
 )
 from mnemo_store.tables import DECISIONS
-from tests.cycle_desk import CycleDesk, cycle_desk_in
-from tests.samples import WAIT_SECONDS, sample_id, sample_memory
+from tests.support.consolidation_services import ConsolidationServices, consolidation_services_in
+from tests.support.samples import WAIT_SECONDS, sample_id, sample_memory
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[CycleDesk]:
-    with cycle_desk_in(tmp_path) as made:
+def services(tmp_path: Path) -> Iterator[ConsolidationServices]:
+    with consolidation_services_in(tmp_path) as made:
         yield made
 
 
@@ -64,18 +64,18 @@ def use(monkeypatch: pytest.MonkeyPatch, *steps: CycleStep) -> None:
     monkeypatch.setattr(consolidation, "STEPS", steps)
 
 
-def test_a_cycle_counts_an_epoch_and_its_report_is_kept(desk: CycleDesk) -> None:
-    desk.put(sample_memory(1, "The kettle is on the shelf."))
+def test_a_cycle_counts_an_epoch_and_its_report_is_kept(services: ConsolidationServices) -> None:
+    services.put(sample_memory(1, "The kettle is on the shelf."))
     for epoch in (1, 2):
-        cycle = desk.run().cycle
-        assert (cycle.epoch, cycle.steps[-1].name != "", cycle.ended_at) == (epoch, True, desk.desk.at)
-    assert [cycle.epoch for cycle in desk.cycles()] == [1, 2]
-    with desk.store.snapshot() as snapshot:
+        cycle = services.run().cycle
+        assert (cycle.epoch, cycle.steps[-1].name != "", cycle.ended_at) == (epoch, True, services.services.at)
+    assert [cycle.epoch for cycle in services.cycles()] == [1, 2]
+    with services.store.snapshot() as snapshot:
         assert snapshot.meta("epoch") == "2"
 
 
 def test_epochs_since_a_time_are_the_cycles_of_all_namespaces_that_started_after_it(
-    desk: CycleDesk, monkeypatch: pytest.MonkeyPatch
+    services: ConsolidationServices, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = list[int]()
 
@@ -86,35 +86,37 @@ def test_epochs_since_a_time_are_the_cycles_of_all_namespaces_that_started_after
 
     use(monkeypatch, CycleStep("look", "", plan), CycleStep("decay", "", plan_decay))
     for at in (1000, 2000, 3000):
-        desk.desk.at = at
-        desk.run()
-    desk.run(namespace="work")
-    desk.restarted()
-    desk.run()
+        services.services.at = at
+        services.run()
+    services.run(namespace="work")
+    services.restarted()
+    services.run()
     assert seen == [0, 0, 1, 2, 2]
 
 
-def test_a_cycle_of_one_namespace_counts_no_epoch(desk: CycleDesk) -> None:
-    desk.run(namespace="work")
-    with desk.store.snapshot() as snapshot:
+def test_a_cycle_of_one_namespace_counts_no_epoch(services: ConsolidationServices) -> None:
+    services.run(namespace="work")
+    with services.store.snapshot() as snapshot:
         assert snapshot.meta("epoch") == ""
 
 
-def test_a_dry_run_plans_the_same_and_writes_nothing(desk: CycleDesk, monkeypatch: pytest.MonkeyPatch) -> None:
-    one = desk.put(sample_memory(1, "The kettle is on the shelf."))
+def test_a_dry_run_plans_the_same_and_writes_nothing(
+    services: ConsolidationServices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = services.put(sample_memory(1, "The kettle is on the shelf."))
     use(monkeypatch, step("first", [one], layer="working"), step("second", [one], layer="core"))
-    seq = desk.store.seq
-    foretold = desk.run(is_dry_run=True)
-    assert (desk.store.seq, desk.desk.memory(one.id)) == (seq, one)
-    done = desk.run()
+    seq = services.store.seq
+    foretold = services.run(is_dry_run=True)
+    assert (services.store.seq, services.services.memory(one.id)) == (seq, one)
+    done = services.run()
     assert foretold.operations == done.operations
-    assert desk.desk.memory(one.id).layer == "core"
+    assert services.services.memory(one.id).layer == "core"
 
 
 def test_a_step_is_planned_again_if_its_memory_was_changed_meanwhile(
-    desk: CycleDesk, monkeypatch: pytest.MonkeyPatch
+    services: ConsolidationServices, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one = desk.put(sample_memory(1, "The kettle is on the shelf."))
+    one = services.put(sample_memory(1, "The kettle is on the shelf."))
     seen = list[str]()
 
     def plan(state: CycleState) -> Planning:
@@ -123,47 +125,51 @@ def test_a_step_is_planned_again_if_its_memory_was_changed_meanwhile(
         assert memory is not None
         seen.append(memory.content)
         if len(seen) == 1:
-            desk.desk.edit(one.id, content="The kettle is on the table.")
+            services.services.edit(one.id, content="The kettle is on the table.")
         return StepPlan([CycleOperation("promote", (one.id,), (PutMemory(data=moved(memory, "working")),))])
 
     use(monkeypatch, CycleStep("promote", "", plan))
-    assert desk.run().cycle.steps[0].counts == {"promote": 1}
+    assert services.run().cycle.steps[0].counts == {"promote": 1}
     assert seen == ["The kettle is on the shelf.", "The kettle is on the table."]
-    after = desk.desk.memory(one.id)
+    after = services.services.memory(one.id)
     assert (after.content, after.layer, after.version) == ("The kettle is on the table.", "working", 3)
 
 
-def test_an_interrupted_cycle_goes_on_behind_its_last_report(desk: CycleDesk, monkeypatch: pytest.MonkeyPatch) -> None:
-    one = desk.put(sample_memory(1, "The kettle is on the shelf."))
+def test_an_interrupted_cycle_goes_on_behind_its_last_report(
+    services: ConsolidationServices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = services.put(sample_memory(1, "The kettle is on the shelf."))
 
     use(monkeypatch, step("first", [one], layer="working"), CycleStep("second", "", fail))
     with pytest.raises(KeyboardInterrupt):
-        desk.run()
-    interrupted = desk.cycles()[-1]
+        services.run()
+    interrupted = services.cycles()[-1]
     assert ([each.name for each in interrupted.steps], interrupted.ended_at) == (["first"], 0)
     use(monkeypatch, step("first", [one], layer="core"), step("second", [one], importance=0.9))
-    desk.restarted()
-    finished = desk.run().cycle
+    services.restarted()
+    finished = services.run().cycle
     assert (finished.id, [each.name for each in finished.steps]) == (interrupted.id, ["first", "second"])
-    assert (desk.desk.memory(one.id).layer, desk.desk.memory(one.id).importance) == ("working", 0.9)
+    assert (services.services.memory(one.id).layer, services.services.memory(one.id).importance) == ("working", 0.9)
 
 
 def test_an_interrupted_cycle_whose_other_steps_are_no_more_ends(
-    desk: CycleDesk, monkeypatch: pytest.MonkeyPatch
+    services: ConsolidationServices, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one = desk.put(sample_memory(1, "The kettle is on the shelf."))
+    one = services.put(sample_memory(1, "The kettle is on the shelf."))
 
     use(monkeypatch, step("first", [one], layer="working"), CycleStep("second", "", fail))
     with pytest.raises(KeyboardInterrupt):
-        desk.run()
+        services.run()
     use(monkeypatch, step("first", [one], layer="core"))
-    desk.restarted()
-    desk.run(namespace="work")  # ends the interrupted one first
-    assert [(len(each.steps), each.ended_at) for each in desk.cycles()] == [(1, desk.desk.at)] * 2
+    services.restarted()
+    services.run(namespace="work")  # ends the interrupted one first
+    assert [(len(each.steps), each.ended_at) for each in services.cycles()] == [(1, services.services.at)] * 2
 
 
-def test_an_interrupted_cycle_moves_no_memory_twice(desk: CycleDesk, monkeypatch: pytest.MonkeyPatch) -> None:
-    one = desk.put(sample_memory(1, "The kettle is on the shelf."))
+def test_an_interrupted_cycle_moves_no_memory_twice(
+    services: ConsolidationServices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = services.put(sample_memory(1, "The kettle is on the shelf."))
     seen = list[bool]()
 
     def look(state: CycleState) -> Planning:
@@ -173,91 +179,93 @@ def test_an_interrupted_cycle_moves_no_memory_twice(desk: CycleDesk, monkeypatch
 
     use(monkeypatch, step("first", [one], layer="working"), CycleStep("second", "", fail))
     with pytest.raises(KeyboardInterrupt):
-        desk.run()
+        services.run()
     use(monkeypatch, step("first", [one], layer="core"), CycleStep("second", "", look))
-    desk.restarted()
-    desk.run()
-    desk.run()
+    services.restarted()
+    services.run()
+    services.run()
     assert seen == [True, True]  # the second cycle moves it itself
     use(monkeypatch, CycleStep("second", "", look))
-    desk.run()
+    services.run()
     assert seen[-1] is False
 
 
 def test_the_last_cycle_is_found_after_a_step_back_of_the_clock(tmp_path: Path) -> None:
-    with cycle_desk_in(tmp_path) as desk:
-        desk.desk.at = 10**12
-        future = desk.run().cycle
-    with cycle_desk_in(tmp_path) as desk:  # ids ascend within one run of the daemon alone
-        desk.put(sample_memory(1, "The kettle is on the shelf."))
-        past = desk.run().cycle
+    with consolidation_services_in(tmp_path) as services:
+        services.services.at = 10**12
+        future = services.run().cycle
+    with consolidation_services_in(tmp_path) as services:  # ids ascend within one run of the daemon alone
+        services.put(sample_memory(1, "The kettle is on the shelf."))
+        past = services.run().cycle
         assert past.id < future.id
-        job = desk.restarted()
-        desk.seconds = 3600.0
+        job = services.restarted()
+        services.seconds = 3600.0
         assert not job.is_due()
 
 
 def test_G30_a_step_that_breaks_a_rule_is_left_out_and_the_others_are_not(
-    desk: CycleDesk, monkeypatch: pytest.MonkeyPatch
+    services: ConsolidationServices, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one = desk.put(sample_memory(1, "The kettle is on the shelf."))
+    one = services.put(sample_memory(1, "The kettle is on the shelf."))
     use(monkeypatch, step("skips a layer", [one], layer="core"), step("promotes", [one], layer="working"))
-    assert [bool(each.skipped) for each in desk.run().cycle.steps] == [True, False]
-    assert desk.desk.memory(one.id).layer == "working"
+    assert [bool(each.skipped) for each in services.run().cycle.steps] == [True, False]
+    assert services.services.memory(one.id).layer == "working"
 
 
-def test_undo_of_the_group_of_a_cycle_takes_it_back(desk: CycleDesk, monkeypatch: pytest.MonkeyPatch) -> None:
-    one = desk.put(sample_memory(1, "The kettle is on the shelf."))
+def test_undo_of_the_group_of_a_cycle_takes_it_back(
+    services: ConsolidationServices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = services.put(sample_memory(1, "The kettle is on the shelf."))
     use(monkeypatch, step("first", [one], layer="working"))
-    cycle = desk.run().cycle
-    desk.desk.undo(group=cycle.id)
-    assert desk.desk.memory(one.id).layer == "buffer"
+    cycle = services.run().cycle
+    services.services.undo(group=cycle.id)
+    assert services.services.memory(one.id).layer == "buffer"
 
 
-def test_G27_the_job_runs_a_cycle_after_activity_alone(desk: CycleDesk) -> None:
-    desk.settings = msgspec.structs.replace(desk.settings, interval_minutes=1)
-    job = desk.restarted()
-    desk.seconds = 61.0
+def test_G27_the_job_runs_a_cycle_after_activity_alone(services: ConsolidationServices) -> None:
+    services.settings = msgspec.structs.replace(services.settings, interval_minutes=1)
+    job = services.restarted()
+    services.seconds = 61.0
     assert not job.is_due()  # nothing has happened
-    desk.put(sample_memory(1, "The kettle is on the shelf."))
-    desk.seconds += 59.0
+    services.put(sample_memory(1, "The kettle is on the shelf."))
+    services.seconds += 59.0
     assert not job.is_due()
-    desk.seconds += 2.0
+    services.seconds += 2.0
     assert job.is_due()
     while job.run_slice():
         pass
-    assert len(desk.cycles()) == 1
-    desk.seconds += 86_400.0
+    assert len(services.cycles()) == 1
+    services.seconds += 86_400.0
     assert not job.is_due()
-    desk.desk.memories.record_use([sample_id(1)]).result(WAIT_SECONDS)
-    desk.seconds += 61.0
+    services.services.memories.record_use([sample_id(1)]).result(WAIT_SECONDS)
+    services.seconds += 61.0
     assert job.is_due()  # a recall is activity
 
 
-def test_a_cycle_waits_for_a_quiet_machine_but_not_all_day(desk: CycleDesk) -> None:
+def test_a_cycle_waits_for_a_quiet_machine_but_not_all_day(services: ConsolidationServices) -> None:
     reasons: list[WaitReason | None] = [BUSY]
-    job = desk.restarted()
+    job = services.restarted()
     scheduler = Scheduler(
         [Job("consolidation", "", lambda *_: job.is_due(), job.run_slice, "", is_heavy=True)],
         reason_to_wait=lambda: reasons[0],
-        clock=lambda: desk.seconds,
+        clock=lambda: services.seconds,
     )
 
     def run_until(seconds: float) -> int:
-        while desk.seconds < seconds:
+        while services.seconds < seconds:
             while scheduler.run_round():
                 pass
-            desk.seconds += 1.0
-        return len(desk.cycles())
+            services.seconds += 1.0
+        return len(services.cycles())
 
-    desk.put(sample_memory(1, "The kettle is on the shelf."))
+    services.put(sample_memory(1, "The kettle is on the shelf."))
     assert run_until(300.0) == 0
     assert scheduler.reports()[0].reason == BUSY.text
     reasons[0] = None
     assert run_until(310.0) == 1
     reasons[0] = BUSY
     for hour in range(2, 10):  # a machine that computes all day
-        desk.put(sample_memory(hour, f"The kettle was moved {hour} times."))
+        services.put(sample_memory(hour, f"The kettle was moved {hour} times."))
         assert run_until(hour * 3600.0) == hour
 
 
@@ -284,60 +292,62 @@ def test_G18_G30_what_no_step_may_do(before: dict[str, Any], after: dict[str, An
 
 
 def test_a_cycle_that_was_interrupted_is_finished_before_one_of_another_namespace(
-    desk: CycleDesk, monkeypatch: pytest.MonkeyPatch
+    services: ConsolidationServices, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one = desk.put(sample_memory(1, "The kettle is on the shelf."))
+    one = services.put(sample_memory(1, "The kettle is on the shelf."))
 
     use(monkeypatch, step("first", [one], layer="working"), CycleStep("second", "", fail))
     with pytest.raises(KeyboardInterrupt):
-        desk.run(namespace="default")
+        services.run(namespace="default")
     use(monkeypatch, step("first", [one], layer="working"), step("second", [one], importance=0.9))
-    desk.restarted()
-    assert desk.run(namespace="work").cycle.namespace == "work"
-    assert [(each.namespace, len(each.steps)) for each in desk.cycles()] == [("default", 2), ("work", 2)]
+    services.restarted()
+    assert services.run(namespace="work").cycle.namespace == "work"
+    assert [(each.namespace, len(each.steps)) for each in services.cycles()] == [("default", 2), ("work", 2)]
 
 
 def test_G27_a_cycle_is_every_30_minutes_and_not_in_the_first_60_seconds() -> None:
     assert (LifecycleSettings().interval_minutes, consolidation.FIRST_SECONDS) == (30, 60.0)
 
 
-def test_the_texts_of_an_operation_are_those_before_it(desk: CycleDesk, monkeypatch: pytest.MonkeyPatch) -> None:
-    one = desk.put(sample_memory(1, "The kettle is on the shelf."))
+def test_the_texts_of_an_operation_are_those_before_it(
+    services: ConsolidationServices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = services.put(sample_memory(1, "The kettle is on the shelf."))
     use(monkeypatch, step("first", [one], content="The kettle is new."), step("second", [one], content="It is old."))
-    assert desk.run().texts == [("The kettle is on the shelf.",), ("The kettle is new.",)]
+    assert services.run().texts == [("The kettle is on the shelf.",), ("The kettle is new.",)]
 
 
 def test_a_daemon_that_stops_ends_a_cycle_before_its_next_step(
-    desk: CycleDesk, monkeypatch: pytest.MonkeyPatch
+    services: ConsolidationServices, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one = desk.put(sample_memory(1, "The kettle is on the shelf."))
+    one = services.put(sample_memory(1, "The kettle is on the shelf."))
     stopped = step("first", [one], layer="working")
 
     def stop(state: CycleState) -> Planning:
-        desk.consolidation.stop()
+        services.consolidation.stop()
         return (yield from stopped.plan(state))
 
     use(monkeypatch, CycleStep("first", "", stop), step("second", [one], layer="core"))
     with pytest.raises(Refusal) as refusal:
-        desk.run()
+        services.run()
     assert (refusal.value.status, refusal.value.code) == (503, "stopping")
-    assert (len(desk.cycles()[-1].steps), desk.desk.memory(one.id).layer) == (1, "working")
+    assert (len(services.cycles()[-1].steps), services.services.memory(one.id).layer) == (1, "working")
 
 
 def test_the_last_cycle_and_one_by_the_end_of_its_id_are_undone(
-    desk: CycleDesk, monkeypatch: pytest.MonkeyPatch
+    services: ConsolidationServices, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one = desk.put(sample_memory(1, "The kettle is on the shelf."))
+    one = services.put(sample_memory(1, "The kettle is on the shelf."))
     use(monkeypatch, step("first", [one], layer="working"))
-    desk.run()
-    second = desk.run().cycle
+    services.run()
+    second = services.run().cycle
     use(monkeypatch, CycleStep("none", "", lambda _: nothing()))
-    desk.run()  # changes nothing: undo passes over it
-    assert desk.desk.undo(cycle="last", dry_run=True).seqs == desk.desk.undo(cycle=second.id[-8:]).seqs
-    desk.desk.undo(cycle="last")
-    assert desk.desk.memory(one.id).layer == "buffer"
+    services.run()  # changes nothing: undo passes over it
+    assert services.services.undo(cycle="last", dry_run=True).seqs == services.services.undo(cycle=second.id[-8:]).seqs
+    services.services.undo(cycle="last")
+    assert services.services.memory(one.id).layer == "buffer"
     with pytest.raises(Refusal):
-        desk.desk.undo(cycle="last")
+        services.services.undo(cycle="last")
 
 
 def use_all_kinds_of_changes(monkeypatch: pytest.MonkeyPatch, one: Memory, other: Memory) -> None:
@@ -366,60 +376,63 @@ def use_all_kinds_of_changes(monkeypatch: pytest.MonkeyPatch, one: Memory, other
     use(monkeypatch, CycleStep("merge", "", plan), CycleStep("decay", "", plan_decay))
 
 
-def unversioned(desk: CycleDesk, *ids: str) -> list[Any]:
+def unversioned(services: ConsolidationServices, *ids: str) -> list[Any]:
     """The values that undo puts back besides the versions of memories."""
-    with desk.store.snapshot() as snapshot:
+    with services.store.snapshot() as snapshot:
         rows: list[Any] = [snapshot.usage(each) for each in ids]
         return [*rows, snapshot.meta("epoch"), snapshot.meta("last_cycle"), snapshot.scan(DECISIONS)]
 
 
 def test_undo_of_a_cycle_puts_back_usage_epoch_and_decisions_and_it_is_not_done_again(
-    desk: CycleDesk, monkeypatch: pytest.MonkeyPatch
+    services: ConsolidationServices, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one = desk.put(
+    one = services.put(
         sample_memory(1, "The kettle is on the shelf."), Usage(id=sample_id(1), access_count=2, strength=0.4)
     )
-    other = desk.put(sample_memory(2, "The kettle is on a shelf."))
-    desk.run()
-    before = unversioned(desk, one.id, other.id)
+    other = services.put(sample_memory(2, "The kettle is on a shelf."))
+    services.run()
+    before = unversioned(services, one.id, other.id)
     use_all_kinds_of_changes(monkeypatch, one, other)
-    cycle = desk.run().cycle
+    cycle = services.run().cycle
     assert cycle.steps[0].operations == (OperationReport(action="absorb", ids=(one.id, other.id)),)
-    assert unversioned(desk, one.id)[0].access_count == 7
-    desk.desk.undo(cycle="last")
-    *after, decisions = unversioned(desk, one.id, other.id)
+    assert unversioned(services, one.id)[0].access_count == 7
+    services.services.undo(cycle="last")
+    *after, decisions = unversioned(services, one.id, other.id)
     assert after == before[:-1]
     assert [(each.action, each.status) for each in decisions] == [("absorb", "rejected")]
-    assert [each.undone_at > 0 for each in desk.cycles()] == [False, True]
-    assert (desk.desk.memory(one.id).importance, desk.desk.memory(other.id).state) == (one.importance, "active")
+    assert [each.undone_at > 0 for each in services.cycles()] == [False, True]
+    assert (services.services.memory(one.id).importance, services.services.memory(other.id).state) == (
+        one.importance,
+        "active",
+    )
 
-    again = desk.run().cycle
+    again = services.run().cycle
     assert again.steps[0].counts == {"rejected before": 1}
-    assert desk.desk.memory(other.id).state == "active"
-    desk.desk.edit(one.id, content="The kettle is on the shelf, in front.")  # another text is another case
-    assert desk.run().cycle.steps[0].counts == {"absorb": 1}
+    assert services.services.memory(other.id).state == "active"
+    services.services.edit(one.id, content="The kettle is on the shelf, in front.")  # another text is another case
+    assert services.run().cycle.steps[0].counts == {"absorb": 1}
 
 
-def test_undo_of_a_cycle_keeps_the_uses_since(desk: CycleDesk, monkeypatch: pytest.MonkeyPatch) -> None:
-    one = desk.put(
+def test_undo_of_a_cycle_keeps_the_uses_since(services: ConsolidationServices, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = services.put(
         sample_memory(1, "The kettle is on the shelf."), Usage(id=sample_id(1), access_count=2, strength=0.4)
     )
-    other = desk.put(sample_memory(2, "The kettle is on a shelf."))
+    other = services.put(sample_memory(2, "The kettle is on a shelf."))
     use_all_kinds_of_changes(monkeypatch, one, other)
-    cycle = desk.run().cycle
-    desk.desk.memories.record_use([one.id]).result()
-    desk.run()  # a later cycle has counted an epoch since: it stays counted
-    desk.desk.undo(group=cycle.id)
-    assert desk.usage(one.id).access_count == 3
-    with desk.store.snapshot() as snapshot:
+    cycle = services.run().cycle
+    services.services.memories.record_use([one.id]).result()
+    services.run()  # a later cycle has counted an epoch since: it stays counted
+    services.services.undo(group=cycle.id)
+    assert services.usage(one.id).access_count == 3
+    with services.store.snapshot() as snapshot:
         assert snapshot.meta("epoch") == "2"
 
 
 def test_an_undone_cycle_is_no_epoch_once_none_after_it_stands(
-    desk: CycleDesk, monkeypatch: pytest.MonkeyPatch
+    services: ConsolidationServices, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one = desk.put(sample_memory(1, "The kettle is on the shelf."))
-    other = desk.put(sample_memory(2, "The window is open."))
+    one = services.put(sample_memory(1, "The kettle is on the shelf."))
+    other = services.put(sample_memory(2, "The window is open."))
     seen = list[list[int]]()
 
     def look(state: CycleState) -> Planning:
@@ -428,20 +441,20 @@ def test_an_undone_cycle_is_no_epoch_once_none_after_it_stands(
         return StepPlan()
 
     def run(at: int, memory: Memory, layer: str) -> str:
-        desk.desk.at = at
+        services.services.at = at
         use(monkeypatch, CycleStep("look", "", look), step("move", [memory], layer=layer),
             CycleStep("decay", "", plan_decay))  # fmt: skip
-        return desk.run().cycle.id
+        return services.run().cycle.id
 
     def epoch() -> str:
-        with desk.store.snapshot() as snapshot:
+        with services.store.snapshot() as snapshot:
             return snapshot.meta("epoch")
 
     run(1000, one, "working")
     second, third = run(2000, one, "core"), run(3000, other, "working")
-    desk.desk.undo(group=second)
+    services.services.undo(group=second)
     assert epoch() == "3"  # the third one stands
-    desk.desk.undo(group=third)
+    services.services.undo(group=third)
     assert epoch() == "1"
     run(4000, one, "core")
     run(5000, other, "working")

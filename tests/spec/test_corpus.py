@@ -11,25 +11,25 @@ from mnemo_daemon.retrieval.candidates.corpus_builder import CorpusBuilder
 from mnemo_daemon.retrieval.question import Question
 from mnemo_store.indexes.attributes import MemoryFilter
 from mnemo_store.records import TRUSTS
-from tests.desk import SHOWN, Desk, desk_in
+from tests.support.store_services import SHOWN, StoreServices, services_in
 
 NONE = np.empty(0, np.float32)
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
-    with desk_in(tmp_path) as desk:
-        yield desk
+def services(tmp_path: Path) -> Iterator[StoreServices]:
+    with services_in(tmp_path) as services:
+        yield services
 
 
-def corpus_of(desk: Desk, at: int | None = None, **fields: object) -> Corpus:
-    wanted = MemoryFilter(user_id="local", states=SHOWN, now=desk.at)._replace(**fields)  # type: ignore[arg-type]
-    return CorpusBuilder(desk.store, desk.views).build(Question("?", wanted, as_of=at))
+def corpus_of(services: StoreServices, at: int | None = None, **fields: object) -> Corpus:
+    wanted = MemoryFilter(user_id="local", states=SHOWN, now=services.at)._replace(**fields)  # type: ignore[arg-type]
+    return CorpusBuilder(services.store, services.views).build(Question("?", wanted, as_of=at))
 
 
-def test_a_store_that_has_not_changed_is_the_same_corpus_of_both_times(desk: Desk) -> None:
-    ids = [desk.add(text, speaker=name) for text, name in (("The key is blue.", "Ines"), ("A boat.", "Ben"))]
-    now, then = corpus_of(desk), corpus_of(desk, desk.at)
+def test_a_store_that_has_not_changed_is_the_same_corpus_of_both_times(services: StoreServices) -> None:
+    ids = [services.add(text, speaker=name) for text, name in (("The key is blue.", "Ines"), ("A boat.", "Ben"))]
+    now, then = corpus_of(services), corpus_of(services, services.at)
     assert (type(now), type(then)) == (Corpus, AsOfCorpus)
     for corpus in (now, then):
         assert corpus.ids(corpus.numbers) == ids
@@ -40,12 +40,15 @@ def test_a_store_that_has_not_changed_is_the_same_corpus_of_both_times(desk: Des
         assert corpus.joined(corpus.numbers, lambda some: some + np.float32(0.5), NONE).tolist() == [0.5, 1.5]
 
 
-def test_a_memory_that_has_changed_since_has_a_number_of_its_own(desk: Desk) -> None:
-    same, changed = desk.add("The key is blue.", speaker="Ben"), desk.add("The boat is in Bonn.", speaker="Ines")
-    desk.at = 2000
-    desk.edit(changed, content="The boat is in Lima.", speaker="Kaja")
-    later = desk.add("The roof leaks.")
-    now, then = corpus_of(desk), corpus_of(desk, 1500)
+def test_a_memory_that_has_changed_since_has_a_number_of_its_own(services: StoreServices) -> None:
+    same, changed = (
+        services.add("The key is blue.", speaker="Ben"),
+        services.add("The boat is in Bonn.", speaker="Ines"),
+    )
+    services.at = 2000
+    services.edit(changed, content="The boat is in Lima.", speaker="Kaja")
+    later = services.add("The roof leaks.")
+    now, then = corpus_of(services), corpus_of(services, 1500)
     assert now.ids(now.numbers) == [same, changed, later]
     assert then.ids(then.numbers) == [same, changed]
     kept, version = then.numbers.tolist()
@@ -58,7 +61,7 @@ def test_a_memory_that_has_changed_since_has_a_number_of_its_own(desk: Desk) -> 
     ]
     values = then.joined(then.numbers, lambda some: some + np.float32(0.5), np.array([7], np.float32))
     assert values.tolist() == [kept + 0.5, 7.0]
-    with desk.store.snapshot() as snapshot:
+    with services.store.snapshot() as snapshot:
         memory = then.memory(snapshot, version)
         assert memory is not None
         assert memory.content == "The boat is in Bonn."
@@ -67,26 +70,26 @@ def test_a_memory_that_has_changed_since_has_a_number_of_its_own(desk: Desk) -> 
     assert (now.absence, then.absence) == (None, NOT_THEN)
 
 
-def test_a_version_that_the_filter_leaves_out_is_not_in_scope_but_has_a_number(desk: Desk) -> None:
-    changed = desk.add("The boat is in Bonn.", tags=("boat",))
-    desk.at = 2000
-    desk.edit(changed, tags=("ship",))
-    then = corpus_of(desk, 1500, tags=("ship",))
+def test_a_version_that_the_filter_leaves_out_is_not_in_scope_but_has_a_number(services: StoreServices) -> None:
+    changed = services.add("The boat is in Bonn.", tags=("boat",))
+    services.at = 2000
+    services.edit(changed, tags=("ship",))
+    then = corpus_of(services, 1500, tags=("ship",))
     assert then.numbers.tolist() == []
-    with desk.store.snapshot() as snapshot:
+    with services.store.snapshot() as snapshot:
         number = then.number(snapshot, changed)
     assert number is not None
     assert not then.is_in_scope(number)
     part, row = then.row(number)
     assert then.parts(MemoryFilter(states=SHOWN))[part].visible[row]
-    assert corpus_of(desk, 1500, tags=("boat",)).is_in_scope(number)
+    assert corpus_of(services, 1500, tags=("boat",)).is_in_scope(number)
 
 
-def test_while_nothing_changes_recalls_of_one_filter_share_the_present_corpus(desk: Desk) -> None:
-    desk.add("The key is blue.")
-    builder = CorpusBuilder(desk.store, desk.views)
-    question = Question("?", MemoryFilter(user_id="local", states=SHOWN, now=desk.at))
+def test_while_nothing_changes_recalls_of_one_filter_share_the_present_corpus(services: StoreServices) -> None:
+    services.add("The key is blue.")
+    builder = CorpusBuilder(services.store, services.views)
+    question = Question("?", MemoryFilter(user_id="local", states=SHOWN, now=services.at))
     first = builder.build(question)
     assert builder.build(question._replace(query="else")) is first
-    desk.add("A boat.")
+    services.add("A boat.")
     assert builder.build(question) is not first

@@ -6,7 +6,7 @@ import pytest
 from mnemo_core import decay
 from mnemo_core.decay import bring_to_epoch, epoch_of, reinforcement, strength_at, strengths_at
 from mnemo_store.records import KINDS, LAYERS, Kind, Layer, Usage
-from tests.samples import sample_id, sample_memory
+from tests.support.samples import sample_id, sample_memory
 
 HALF_LIVES: dict[Kind, float] = {  # epochs: ln 0.5 / ln factor
     "episodic": 34.3,  # 0.6931 / 0.02020

@@ -33,7 +33,7 @@ from mnemo_client.protocol.status import (
     StatusAnswer,
     ThreadStatus,
 )
-from tests.canned import ID, CannedDaemon, CannedPerson, recall_answer, recalled, status, view
+from tests.support.stub_daemon import ID, CommandLineUser, StubDaemon, recall_answer, recalled, status, view
 
 pytestmark = pytest.mark.usefixtures("utc")
 
@@ -117,33 +117,33 @@ def test_the_doctor_reports_threads_that_failed() -> None:
 
 
 def test_the_doctor_prints_a_line_for_each_check_and_one_for_its_fix(
-    person: CannedPerson, canned: CannedDaemon
+    person: CommandLineUser, stub_daemon: StubDaemon
 ) -> None:
-    canned.stop()
+    stub_daemon.stop()
     assert person.give("doctor") == 1
-    assert f"fail  daemon         no daemon listens on {canned.path}\n" in person.out
+    assert f"fail  daemon         no daemon listens on {stub_daemon.path}\n" in person.out
     assert "→ start it with: mnemo up" in person.out
     assert person.give("doctor", "--json") == 1
     assert json.loads(person.out)["ok"] is False
 
 
-def test_the_doctor_remembers_finds_and_removes(person: CannedPerson, canned: CannedDaemon) -> None:
+def test_the_doctor_remembers_finds_and_removes(person: CommandLineUser, stub_daemon: StubDaemon) -> None:
     kept: list[Any] = []
 
     def remember(asked: Any) -> Any:
         kept.append(asked.body)
         return msgspec.to_builtins(RememberAnswer(outcome="stored", memory=recalled(content=asked.body["content"])))
 
-    canned.answers["POST /v1/memories"] = remember
-    canned.say("POST /v1/recall", recall_answer(recalled()))
-    canned.say(f"DELETE /v1/memories/{ID}", DeleteAnswer(deleted=1, id=ID))
-    canned.say("GET /v1/status", status())
+    stub_daemon.answers["POST /v1/memories"] = remember
+    stub_daemon.say("POST /v1/recall", recall_answer(recalled()))
+    stub_daemon.say(f"DELETE /v1/memories/{ID}", DeleteAnswer(deleted=1, id=ID))
+    stub_daemon.say("GET /v1/status", status())
     person.give("doctor", "--json")
     checks = {check["name"]: check for check in json.loads(person.out)["checks"]}
     assert checks["round trip"]["outcome"] == "ok"
     assert kept[0]["key"] == "doctor round trip"
-    assert {asked.headers.get("x-namespace") for asked in canned.asked} == {"doctor"}
-    canned.say("POST /v1/recall", recall_answer())
+    assert {asked.headers.get("x-namespace") for asked in stub_daemon.asked} == {"doctor"}
+    stub_daemon.say("POST /v1/recall", recall_answer())
     person.give("doctor", "--json")
     checks = {check["name"]: check for check in json.loads(person.out)["checks"]}
     assert checks["round trip"]["outcome"] == "fail"
@@ -157,8 +157,8 @@ def test_there_are_at_least_twenty_checks_and_each_has_its_own_name() -> None:
     assert len(set(names)) == len(names) >= 20
 
 
-def test_every_check_that_is_not_ok_names_its_fix(person: CannedPerson, canned: CannedDaemon) -> None:
-    canned.stop()
+def test_every_check_that_is_not_ok_names_its_fix(person: CommandLineUser, stub_daemon: StubDaemon) -> None:
+    stub_daemon.stop()
     person.give("doctor", "--json")
     checks = json.loads(person.out)["checks"]
     assert len(checks) >= 20
@@ -264,9 +264,9 @@ def test_a_process_that_holds_the_data_folder_and_does_not_answer_is_found(tmp_p
 
 
 def test_wrong_settings_are_found_without_a_daemon(
-    person: CannedPerson, canned: CannedDaemon, short_folder: Path
+    person: CommandLineUser, stub_daemon: StubDaemon, short_folder: Path
 ) -> None:
-    canned.stop()
+    stub_daemon.stop()
     config = short_folder / "wrong.toml"
     config.write_text("[recall]\ntop_k = 'many'\n")
     person.environ["MNEMO_CONFIG"] = str(config)

@@ -16,8 +16,8 @@ from mnemo_client.cli.doctor.doctor_checks import DoctorCheck, Examination
 from mnemo_client.cli.doctor.examination import run_row
 from mnemo_client.cli.terminal import Terminal
 from mnemo_client.client import Client
-from tests.canned import CannedDaemon, status
 from tests.spec.test_doctor import examined
+from tests.support.stub_daemon import StubDaemon, status
 
 DAY = 24 * 3600
 
@@ -71,21 +71,21 @@ def test_an_inbox_that_its_owner_cannot_read_is_found(tmp_path: Path, inbox: Hoo
     assert check.outcome == ("ok" if os.getuid() == 0 else "fail")
 
 
-def test_fix_delivers_what_waits_to_the_daemon_that_runs(canned: CannedDaemon, tmp_path: Path) -> None:
+def test_fix_delivers_what_waits_to_the_daemon_that_runs(stub_daemon: StubDaemon, tmp_path: Path) -> None:
     seen = examined(status(), tmp_path)
-    seen.environ = {**seen.environ, "MNEMO_SOCKET": str(canned.path)}
+    seen.environ = {**seen.environ, "MNEMO_SOCKET": str(stub_daemon.path)}
     box = HookInbox(tmp_path / "data" / "run" / "hooks")
     box.add({"event": "reply", "session_id": "s", "reply": "With Ines.", "agent": "codex"})
     make_older(box.entries()[0], 720)
     (check,) = results("hooks", seen, fixes=True)
     assert (check.outcome, check.fixed) == ("warn", "")  # without a daemon
-    canned.say("POST /v1/hooks/reply", {"context": ""})
-    canned.say("GET /v1/status", status())
-    with Client(canned.path) as client:
+    stub_daemon.say("POST /v1/hooks/reply", {"context": ""})
+    stub_daemon.say("GET /v1/status", status())
+    with Client(stub_daemon.path) as client:
         seen.client = client
         (check,) = results("hooks", seen, fixes=True)
     assert (check.outcome, check.fixed) == ("ok", "delivered 1 exchange of agents")
-    assert [asked.body["reply"] for asked in canned.asked if asked.path == "/v1/hooks/reply"] == ["With Ines."]
+    assert [asked.body["reply"] for asked in stub_daemon.asked if asked.path == "/v1/hooks/reply"] == ["With Ines."]
 
 
 class AgentUser:

@@ -37,8 +37,8 @@ from mnemo_store.records import (
     Usage,
 )
 from mnemo_store.tables import BY_CHANGE, MEMORIES, record_in
-from tests.samples import AT, as_change, quick_folder, sample_id, sample_memory, tables_of
-from tests.table_records import BY_ITSELF, IDS, changes_of
+from tests.support.samples import AT, as_change, quick_folder, sample_id, sample_memory, tables_of
+from tests.support.table_records import BY_ITSELF, IDS, changes_of
 
 SALT = "5a" * 16
 MAP_BYTES = 16 << 20

@@ -16,7 +16,7 @@ from mnemo_core.retrieval.snippets import sentence_spans
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue
 from mnemo_daemon.models.embedders.embedding import load_embedder
 from mnemo_daemon.settings import Numerics
-from tests.excerpts import TERMS, made, notes, shown, token_rows
+from tests.support.labelled_passages import TERMS, made, notes, shown, token_rows
 
 FILLER = "The boat was painted green again, which took all of us until the evening of the second day and more. "
 

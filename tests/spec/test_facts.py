@@ -22,8 +22,8 @@ from mnemo_core.text.syntax.statements import Triple
 from mnemo_daemon.knowledge.fact_service import sentence_of
 from mnemo_daemon.memories.memory_service import stated_facts
 from mnemo_store.records import TRUSTS, Fact
-from tests.fact_family import DAY_MS, PEOPLE, DatedTriple, fact_of, family
-from tests.samples import AT
+from tests.support.family_facts import DAY_MS, PEOPLE, DatedTriple, fact_of, family
+from tests.support.samples import AT
 
 LATER = AT + 100 * DAY_MS
 

@@ -13,7 +13,7 @@ import pytest
 
 from mnemo_store.errors import FolderInUse, LockLoss, WriteFailure
 from mnemo_store.store import Store
-from tests.samples import WAIT_SECONDS, contents, opened, put, remember, sample_memory
+from tests.support.samples import WAIT_SECONDS, contents, opened, put, remember, sample_memory
 
 OPENS_AND_SAYS = (
     "import pathlib, sys; from mnemo_store.store import Store;"

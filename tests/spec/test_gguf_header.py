@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mnemo_daemon.models.gguf_header import ITEMS_MAX, PAIRS_MAX, STRING_BYTES_MAX, TENSORS_MAX, GgufHeader, read_header
-from tests.gguf_files import HEADS, WIDTH, Value, random_bert, write_bert, write_gguf, write_llama
+from tests.support.gguf_files import HEADS, WIDTH, Value, random_bert, write_bert, write_gguf, write_llama
 
 VOCABULARY = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "b", "##c")
 

@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 from mnemo_store.database.integrity import boot_mark, has_all_pages, is_intact
-from tests.samples import opened, remember
+from tests.support.samples import opened, remember
 
 
 def database(folder: Path) -> Path:

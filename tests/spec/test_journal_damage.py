@@ -21,7 +21,7 @@ from mnemo_store.journal.dump import Checksummer, DumpHeader
 from mnemo_store.journal.journal import Journal, JournalDamage
 from mnemo_store.journal.line_codec import JournalLine, SealedLine, SegmentHeader, decode_line, seal
 from mnemo_store.records import FORMAT, PutMemory, PutMeta
-from tests.samples import quick_folder, sample_memory
+from tests.support.samples import quick_folder, sample_memory
 
 STORE, SALT = "store", "00" * 16
 FLIPS, FLIPS_MENDED, RUNS, EDITS = 1000, 200, 300, 300

@@ -20,7 +20,7 @@ from mnemo_store.journal import dump
 from mnemo_store.journal.journal import Journal, newest_header
 from mnemo_store.journal.line_codec import JournalLine, SegmentHeader, decode_line, seal, unseal_json
 from mnemo_store.records import FORMAT, ChangeEntry, PutMeta
-from tests.samples import quick_folder
+from tests.support.samples import quick_folder
 
 STORE, SALT = "store", "00" * 16
 SEGMENT_BYTES = 400  # two lines

@@ -17,7 +17,7 @@ from mnemo_core.llm.judging.importance import ImportanceAnswer, rate_by_rule, va
 from mnemo_core.llm.judging.memory_cues import CoreCategory
 from mnemo_core.llm.judging.triage import TriageAnswer, Verdict, triage_by_rule, validate_triage
 from mnemo_core.llm.tasks import MemoryFacts, TaskInputs, prompt_data
-from tests.recall_sets import FOLDER
+from tests.support.recall_sets import FOLDER
 
 ROWS = Path(__file__).parents[1] / "fixtures" / "llm" / "memories.jsonl"
 CATEGORIES: tuple[CoreCategory, ...] = get_args(CoreCategory)

@@ -7,7 +7,7 @@ import pytest
 from mnemo_core.documents.blocks import TextBlock, WikiLink
 from mnemo_core.documents.chunking import split_blocks
 from mnemo_core.documents.markup import inline_tags, links_in, parse, suffix_of
-from tests.growth import require_linear
+from tests.support.time_complexity import require_linear
 
 
 def blocks(text: str, suffix: str = ".md") -> list[tuple[str, str, tuple[str, ...], int, int]]:

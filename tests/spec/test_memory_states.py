@@ -14,9 +14,9 @@ from mnemo_daemon.lifecycle.expiry import Expiry
 from mnemo_daemon.lifecycle.trash import Trash
 from mnemo_daemon.maintenance.store_check import StoreCheck
 from mnemo_store.records import Memory
-from tests.desk import PERSON
-from tests.grounds import Ground
-from tests.samples import WAIT_SECONDS, quick_folder, write
+from tests.support.erasure_services import ErasureServices
+from tests.support.samples import WAIT_SECONDS, quick_folder, write
+from tests.support.store_services import PERSON
 
 SPEC = Path(__file__).parents[2] / "daemon" / "docs" / "data-model.md"
 DAY_MS = 86_400_000
@@ -24,8 +24,8 @@ TEXT = "The ferry leaves at noon."
 DRAFT = Draft(content=TEXT, namespace="default", user_id="local", trust="user", source="cli")
 
 
-class StateGround(Ground):
-    """A ground with one memory in a given state, under the key `k`."""
+class StateGround(ErasureServices):
+    """A store with one memory in a given state, under the key `k`."""
 
     def __init__(self, folder: Path, state: str) -> None:
         super().__init__(folder)
@@ -64,55 +64,55 @@ class StateGround(Ground):
         return "trashed" if entry.state == "active" else f"trashed ({entry.state})"
 
 
-def expire(ground: StateGround) -> None:
-    ground.edit(ground.one, expires_at=ground.at + 1)
-    ground.at += 2
-    Expiry(ground.store, ground.views).run_slice()
+def expire(services: StateGround) -> None:
+    services.edit(services.one, expires_at=services.at + 1)
+    services.at += 2
+    Expiry(services.store, services.views).run_slice()
 
 
-def keep_days(ground: StateGround) -> None:
-    ground.at += 31 * DAY_MS
-    ground.trash_bin.run_retention_slice(30)
+def keep_days(services: StateGround) -> None:
+    services.at += 31 * DAY_MS
+    services.trash_bin.run_retention_slice(30)
 
 
-def supersede(ground: StateGround) -> None:
-    ground.add("The ferry leaves at three.", supersedes=(ground.one,))
+def supersede(services: StateGround) -> None:
+    services.add("The ferry leaves at three.", supersedes=(services.one,))
 
 
-def supersede_and_undo(ground: StateGround) -> None:
-    supersede(ground)
-    ground.at += 1
-    ground.undo(ground.store.seq)
+def supersede_and_undo(services: StateGround) -> None:
+    supersede(services)
+    services.at += 1
+    services.undo(services.store.seq)
 
 
-def undo(ground: StateGround) -> None:
+def undo(services: StateGround) -> None:
     """Take back a deletion or, where the memory is in the trash, the restoration."""
-    if ground.state().startswith("trashed"):
-        ground.restore(ground.one)
+    if services.state().startswith("trashed"):
+        services.restore(services.one)
     else:
-        ground.trash(ground.one)
-    ground.at += 1
-    ground.undo(ground.store.seq)
+        services.trash(services.one)
+    services.at += 1
+    services.undo(services.store.seq)
 
 
 OPERATIONS: dict[str, Callable[[StateGround], object]] = {
-    "delete": lambda ground: ground.trash(ground.one),
-    "restore": lambda ground: ground.restore(ground.one),
-    "edit the text": lambda ground: ground.edit(ground.one, content="The ferry leaves at two."),
-    "edit a tag": lambda ground: ground.edit(ground.one, tags=("sea",)),
+    "delete": lambda services: services.trash(services.one),
+    "restore": lambda services: services.restore(services.one),
+    "edit the text": lambda services: services.edit(services.one, content="The ferry leaves at two."),
+    "edit a tag": lambda services: services.edit(services.one, tags=("sea",)),
     "supersede": supersede,
     "supersede, and undo": supersede_and_undo,
-    "supersede twice": lambda ground: [
-        ground.add(f"The ferry leaves at {at}.", supersedes=(ground.one,)) for at in "45"
+    "supersede twice": lambda services: [
+        services.add(f"The ferry leaves at {at}.", supersedes=(services.one,)) for at in "45"
     ],
-    "write the same under its key": lambda ground: ground.add(TEXT, key="k"),
-    "write another text under its key": lambda ground: ground.add("The ferry sank.", key="k"),
-    "write the same text": lambda ground: ground.add(TEXT),
-    "recall": lambda ground: ground.memories.record_use([ground.one]).result(WAIT_SECONDS),
+    "write the same under its key": lambda services: services.add(TEXT, key="k"),
+    "write another text under its key": lambda services: services.add("The ferry sank.", key="k"),
+    "write the same text": lambda services: services.add(TEXT),
+    "recall": lambda services: services.memories.record_use([services.one]).result(WAIT_SECONDS),
     "expire": expire,
     "31 days, `trash.keep_days` 30": keep_days,
-    "empty the trash": lambda ground: ground.trash_bin.empty([], "cli", confirm=True),
-    "forget": lambda ground: ground.forget(ground.one),
+    "empty the trash": lambda services: services.trash_bin.empty([], "cli", confirm=True),
+    "forget": lambda services: services.forget(services.one),
     "delete or restore, and undo": undo,
 }
 
@@ -133,38 +133,38 @@ def test_every_operation_takes_every_state_to_the_one_in_the_table(operation: st
     found = {}
     for state in table()[operation]:
         with quick_folder() as folder:
-            ground = StateGround(folder, state)
-            assert ground.state() == state
+            services = StateGround(folder, state)
+            assert services.state() == state
             try:
-                OPERATIONS[operation](ground)
-                found[state] = ground.state()
+                OPERATIONS[operation](services)
+                found[state] = services.state()
             except Refusal as refusal:
-                assert ground.state() == state
+                assert services.state() == state
                 found[state] = f"`{refusal.code}`"
-            report = StoreCheck(ground.store, ground.views).run()
-            ground.close()
+            report = StoreCheck(services.store, services.views).run()
+            services.close()
             assert report.violations == [], (operation, state)
     assert found == table()[operation]
 
 
 def test_a_trashed_memory_whose_summary_was_erased_is_shown_when_it_is_restored() -> None:
     with quick_folder() as folder:
-        ground = StateGround(folder, "trashed (compressed)")
-        with ground.store.snapshot() as snapshot:
-            summary = snapshot.memory(ground.one).superseded_by  # type: ignore[union-attr]
-        ground.forget(summary)
-        ground.restore(ground.one)
-        assert ground.state() == "active"
-        ground.close()
+        services = StateGround(folder, "trashed (compressed)")
+        with services.store.snapshot() as snapshot:
+            summary = snapshot.memory(services.one).superseded_by  # type: ignore[union-attr]
+        services.forget(summary)
+        services.restore(services.one)
+        assert services.state() == "active"
+        services.close()
 
 
 def test_a_text_behind_two_replacements_is_stored_when_it_is_said_again() -> None:
     with quick_folder() as folder:
-        ground = StateGround(folder, "active")
-        second = ground.add("The ferry leaves at one.", supersedes=(ground.one,))
-        ground.at += 1
-        ground.add("The ferry leaves at two.", supersedes=(second,))
-        ground.at += 1
-        assert ground.state() == "superseded"
-        assert ground.add(TEXT) != ground.one
-        ground.close()
+        services = StateGround(folder, "active")
+        second = services.add("The ferry leaves at one.", supersedes=(services.one,))
+        services.at += 1
+        services.add("The ferry leaves at two.", supersedes=(second,))
+        services.at += 1
+        assert services.state() == "superseded"
+        assert services.add(TEXT) != services.one
+        services.close()

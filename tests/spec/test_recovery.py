@@ -23,8 +23,8 @@ from mnemo_store.journal.line_codec import JournalLine, decode_line, seal
 from mnemo_store.records import PutMemory
 from mnemo_store.recovery import modes
 from mnemo_store.store import Store
-from tests.faulty import BROKEN, Faulty
-from tests.samples import (
+from tests.support.faulty_disk import BROKEN, FaultyDisk
+from tests.support.samples import (
     AT,
     WAIT_SECONDS,
     HeldWriter,
@@ -159,7 +159,7 @@ def test_a_database_that_cannot_be_opened_and_has_no_journal_starts_no_empty_sto
     with opened(tmp_path) as store:
         remember(store, 1)
     shutil.rmtree(tmp_path / "journal")
-    disk = Faulty()
+    disk = FaultyDisk()
     disk.opening = BROKEN
     with pytest.raises(StoreLoss, match="Input/output error"):
         Store.open(tmp_path, disk=disk)
@@ -431,7 +431,7 @@ def test_a_follower_that_raises_takes_no_durable_write_back_and_stops_the_writer
 import pathlib, sys
 from mnemo_store.errors import StoreError
 from mnemo_store.store import Store
-from tests.samples import remember
+from tests.support.samples import remember
 store = Store.open(pathlib.Path(sys.argv[1]))
 store.on_commit(lambda applied: 1 / 0)
 remember(store, 1)

@@ -14,8 +14,8 @@ from mnemo_store.maintenance.reset import ChangedSinceBackup
 from mnemo_store.records import ErasedText, NoteRoot, PutErasedText, PutMeta, PutRoot
 from mnemo_store.store import Store
 from mnemo_store.tables import FORGOTTEN, ROOTS
-from tests.samples import contents, opened, remember, sample_id, write
 from tests.spec.test_compaction import FailingAt, KeepingDisk
+from tests.support.samples import contents, opened, remember, sample_id, write
 
 TEXTS = [f"memory number {number}" for number in range(1, 6)]
 

@@ -3,7 +3,7 @@
 import pytest
 
 from mnemo_core.text.secrets import find_secrets, mask_secrets
-from tests.growth import require_linear
+from tests.support.time_complexity import require_linear
 
 GITHUB = "ghp_" + "a1B2" * 9
 KEY = "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\n\nabc\n-----END RSA PRIVATE KEY-----"

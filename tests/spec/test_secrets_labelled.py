@@ -17,7 +17,7 @@ from typing import NamedTuple
 import pytest
 
 from mnemo_core.text import secrets
-from tests.growth import repeated, require_linear
+from tests.support.time_complexity import repeated, require_linear
 
 ROWS = Path(__file__).parents[1] / "fixtures" / "intake" / "secrets.jsonl"
 BODY = re.compile(r"<(?:(key|uuid|fp|words)|([a-z0-9]+):(\d+))>")

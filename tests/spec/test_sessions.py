@@ -11,7 +11,7 @@ from mnemo_core.sessions.tiered_recall import recency
 from mnemo_core.sessions.tiers import crowded_out, evicted_items, is_cold, judged, pushed_out
 from mnemo_core.sessions.turn_pairs import in_order, pair_of, pair_summary, pair_turns
 from mnemo_store.records import ConversationTurn, Memory, PutMemory, Session, Tier, TurnPair, pair_text, session_key
-from tests.samples import AT, sample_id, sample_memory
+from tests.support.samples import AT, sample_id, sample_memory
 
 DAY = 86_400_000
 MINUTE = 60_000

@@ -44,7 +44,7 @@ from mnemo_store.store import (
     WriteResult,
 )
 from mnemo_store.tables import TABLE_NAMES
-from tests.samples import (
+from tests.support.samples import (
     AT,
     NOTHING,
     WAIT_SECONDS,

@@ -17,10 +17,10 @@ from mnemo_daemon.lifecycle.erasure import Erasure
 from mnemo_daemon.models.language.task_runner import TaskResult, TaskRunner
 from mnemo_store.disk import Disk
 from mnemo_store.records import DropMemory, NodeEdge, PutMemory, TopicNode, text_hash
-from tests.desk import AGENT, PERSON
-from tests.grounds import CANARY, traces
-from tests.node_desk import NodeDesk, node_desk_in
-from tests.samples import AT, sample_id, write
+from tests.support.erasure_services import CANARY, traces
+from tests.support.samples import AT, sample_id, write
+from tests.support.store_services import AGENT, PERSON
+from tests.support.topic_node_services import TopicNodeServices, topic_node_services_in
 
 HERE = GraphFilter(("default",), "local")
 
@@ -31,42 +31,42 @@ class NameGiver:
     def __init__(self, name: str = "") -> None:
         self.name = name
         self.inputs: list[TaskInputs] = []
-        self.desk: NodeDesk | None = None
+        self.services: TopicNodeServices | None = None
 
     def run(self, task: AnyTask, inputs: TaskInputs, *_: object) -> TaskResult[Any]:
-        assert self.desk is None or not self.desk.nodes.changing.locked(), "nobody waits for a model"
+        assert self.services is None or not self.services.nodes.changing.locked(), "nobody waits for a model"
         self.inputs.append(inputs)
         if not self.name:
             return TaskResult(task.fallback(inputs), "fallback", "as scripted")
         return TaskResult(NameAnswer(self.name), "llm", model="scripted")
 
 
-def graph_of(desk: NodeDesk, tasks: NameGiver | None = None) -> TopicGraph:
+def graph_of(services: TopicNodeServices, tasks: NameGiver | None = None) -> TopicGraph:
     tasks = tasks or NameGiver()
-    tasks.desk = desk
-    return TopicGraph(desk.store, desk.nodes, cast(TaskRunner, tasks))
+    tasks.services = services
+    return TopicGraph(services.store, services.nodes, cast(TaskRunner, tasks))
 
 
-def node_of(desk: NodeDesk, number: int) -> str:
-    return next(pair.node for pair in desk.pairs() if pair.id == sample_id(number))
+def node_of(services: TopicNodeServices, number: int) -> str:
+    return next(pair.node for pair in services.pairs() if pair.id == sample_id(number))
 
 
-def filled(desk: NodeDesk, *degrees: float) -> NodeDesk:
+def filled(services: TopicNodeServices, *degrees: float) -> TopicNodeServices:
     """Pairs with these directions, numbered from 1 on, each joined before the next one comes."""
     for number, each in enumerate(degrees, start=1):
-        desk.add(number, each)
-        desk.run()
-    return desk
+        services.add(number, each)
+        services.run()
+    return services
 
 
-def mark_sensitive(desk: NodeDesk, number: int) -> None:
-    memory = desk.desk.memory(sample_id(number))
-    write(desk.store, PutMemory(data=msgspec.structs.replace(memory, tags=("sensitive",), version=2)))
+def mark_sensitive(services: TopicNodeServices, number: int) -> None:
+    memory = services.services.memory(sample_id(number))
+    write(services.store, PutMemory(data=msgspec.structs.replace(memory, tags=("sensitive",), version=2)))
 
 
 def test_a_page_has_the_largest_nodes_first_with_label_members_and_dates(tmp_path: Path) -> None:
-    with node_desk_in(tmp_path) as desk:
-        graph = graph_of(filled(desk, 0, 180, 5, 90))
+    with topic_node_services_in(tmp_path) as services:
+        graph = graph_of(filled(services, 0, 180, 5, 90))
         page = graph.page(HERE, PERSON, 50)
         shown = [(each.label, each.members, each.parts, each.first_at - AT, each.last_at - AT) for each in page.nodes]
         assert shown[0] == ("0 turn 1", 2, 0, 1, 3)
@@ -80,30 +80,30 @@ def test_a_page_has_the_largest_nodes_first_with_label_members_and_dates(tmp_pat
 
 
 def test_T8_a_label_is_the_first_80_characters_of_the_first_pair_and_is_stored_nowhere(tmp_path: Path) -> None:
-    with node_desk_in(tmp_path) as desk:
-        filled(desk, 0)
-        desk.desk.edit(sample_id(1), content="0 " + "words " * 40)
-        page = graph_of(desk).page(HERE, PERSON, 50)
+    with topic_node_services_in(tmp_path) as services:
+        filled(services, 0)
+        services.services.edit(sample_id(1), content="0 " + "words " * 40)
+        page = graph_of(services).page(HERE, PERSON, 50)
         assert [each.label for each in page.nodes] == [("0 " + "words " * 40)[:80]]
-        assert [node.name for node in desk.node_records()] == [""]
+        assert [node.name for node in services.node_records()] == [""]
 
 
 def test_a_label_shows_a_caller_only_what_it_may_see(tmp_path: Path) -> None:
-    with node_desk_in(tmp_path) as desk:
-        graph = graph_of(filled(desk, 0, 5, 90))
-        mark_sensitive(desk, 1)
-        mark_sensitive(desk, 3)
-        desk.run()
+    with topic_node_services_in(tmp_path) as services:
+        graph = graph_of(filled(services, 0, 5, 90))
+        mark_sensitive(services, 1)
+        mark_sensitive(services, 3)
+        services.run()
         assert [each.label for each in graph.page(HERE, PERSON, 50).nodes] == ["0 turn 1", "90 turn 3"]
         assert [each.label for each in graph.page(HERE, AGENT, 50).nodes] == ["5 turn 2", ""]
 
 
 def test_the_graph_of_a_namespace_is_its_own_and_that_of_default(tmp_path: Path) -> None:
-    with node_desk_in(tmp_path) as desk:
+    with topic_node_services_in(tmp_path) as services:
         for number, namespace in enumerate(("default", "work", "home"), start=1):
-            desk.add(number, 0, namespace=namespace)
-        desk.run()
-        graph = graph_of(desk)
+            services.add(number, 0, namespace=namespace)
+        services.run()
+        graph = graph_of(services)
 
         def labels(namespaces: tuple[str, ...], user: str = "local") -> list[str]:
             page = graph.page(GraphFilter(namespaces, user), PERSON, 50)
@@ -115,15 +115,15 @@ def test_the_graph_of_a_namespace_is_its_own_and_that_of_default(tmp_path: Path)
 
 
 def test_edges_are_those_between_the_nodes_shown_the_heaviest_first_and_as_they_are_asked_for(tmp_path: Path) -> None:
-    with node_desk_in(tmp_path) as desk:
-        filled(desk, 0, 90, 180)
-        first, second, third = (node_of(desk, number) for number in (1, 2, 3))
+    with topic_node_services_in(tmp_path) as services:
+        filled(services, 0, 90, 180)
+        first, second, third = (node_of(services, number) for number in (1, 2, 3))
         for pair, times in (((first, second), 1), ((second, third), 3)):
             for _ in range(times):
-                desk.nodes.record_co_occurrence(pair)
-        desk.nodes.write_recalls()
-        write(desk.store, NodeEdge(source=third, target=first, relation="derived_from", at=1))
-        graph = graph_of(desk)
+                services.nodes.record_co_occurrence(pair)
+        services.nodes.write_recalls()
+        write(services.store, NodeEdge(source=third, target=first, relation="derived_from", at=1))
+        graph = graph_of(services)
 
         def weights(wanted: GraphFilter, limit: int = 50) -> list[tuple[str, int]]:
             return [(edge.relation, edge.weight) for edge in graph.page(wanted, PERSON, limit).edges]
@@ -135,58 +135,60 @@ def test_edges_are_those_between_the_nodes_shown_the_heaviest_first_and_as_they_
 
 
 def test_T_nodes_that_are_one_are_merged_into_the_largest_with_their_pairs_and_edges(tmp_path: Path) -> None:
-    with node_desk_in(tmp_path) as desk:
-        filled(desk, 0, 0, 75, 150)  # 75° is 0.259 from 0°, and 150° as far from it
+    with topic_node_services_in(tmp_path) as services:
+        filled(services, 0, 0, 75, 150)  # 75° is 0.259 from 0°, and 150° as far from it
         for number, degrees in ((3, 20), (4, 200)):
-            desk.desk.edit(sample_id(number), content=f"{degrees} now")
-        desk.run()
-        first, third, fourth = (node_of(desk, number) for number in (1, 3, 4))
+            services.services.edit(sample_id(number), content=f"{degrees} now")
+        services.run()
+        first, third, fourth = (node_of(services, number) for number in (1, 3, 4))
         for other in (first, third):
-            desk.nodes.record_co_occurrence([other, fourth])
-        desk.nodes.write_recalls()
-        graph = graph_of(desk)
+            services.nodes.record_co_occurrence([other, fourth])
+        services.nodes.write_recalls()
+        graph = graph_of(services)
         merged = [NodeGroup(first, "0 turn 1", [third])]  # 20° apart
         assert graph.merge("default", "local", PERSON, dry_run=True) == merged
-        assert desk.groups() == [[1, 2], [3], [4]]
+        assert services.groups() == [[1, 2], [3], [4]]
         assert graph.merge("default", "local", PERSON, dry_run=False) == merged
-        assert desk.groups() == [[1, 2, 3], [4]]
-        (edge,) = desk.edges()
+        assert services.groups() == [[1, 2, 3], [4]]
+        (edge,) = services.edges()
         assert ({edge.source, edge.target}, edge.weight) == ({first, fourth}, 2)
-        assert desk.found(0)[0][0] == [1, 2, 3]
+        assert services.found(0)[0][0] == [1, 2, 3]
         assert graph.merge("default", "local", PERSON, dry_run=False) == []
-        desk.restart()
-        desk.run()
-        assert desk.found(0)[0][0] == [1, 2, 3]
+        services.restart()
+        services.run()
+        assert services.found(0)[0][0] == [1, 2, 3]
 
 
 def test_related_nodes_are_grouped_and_a_group_is_named_by_the_words_of_its_parts(tmp_path: Path) -> None:
-    with node_desk_in(tmp_path) as desk:
-        filled(desk, 0, 70, 180)
-        desk.desk.edit(sample_id(1), content="0 harbour tour with Ada")
-        desk.desk.edit(sample_id(2), content="40 is the price of the harbour tour")  # 40° away: one group, two nodes
-        desk.run()
-        graph = graph_of(desk)
+    with topic_node_services_in(tmp_path) as services:
+        filled(services, 0, 70, 180)
+        services.services.edit(sample_id(1), content="0 harbour tour with Ada")
+        services.services.edit(
+            sample_id(2), content="40 is the price of the harbour tour"
+        )  # 40° away: one group, two nodes
+        services.run()
+        graph = graph_of(services)
         (group,) = graph.abstract("default", "local", PERSON, 10.0, lambda: False)
         assert (group.label, group.is_named) == ("harbour tour", False)
-        assert group.others == sorted([node_of(desk, 1), node_of(desk, 2)])
-        assert {(edge.source, edge.target, edge.relation) for edge in desk.edges()} == {
-            (group.node, node_of(desk, number), "abstracted_from") for number in (1, 2)
+        assert group.others == sorted([node_of(services, 1), node_of(services, 2)])
+        assert {(edge.source, edge.target, edge.relation) for edge in services.edges()} == {
+            (group.node, node_of(services, number), "abstracted_from") for number in (1, 2)
         }
         shown = graph.page(HERE, PERSON, 50).nodes[0]
         assert (shown.record.id, shown.members, shown.parts, shown.label) == (group.node, 2, 2, group.label)
-        assert next(node for node in desk.node_records() if node.id == group.node).name == ""
+        assert next(node for node in services.node_records() if node.id == group.node).name == ""
         again = graph.abstract("default", "local", PERSON, 10.0, lambda: False)
         assert again == [group], "the same parts are the same group"
 
 
 def test_a_model_names_a_group_from_texts_that_everybody_may_see_and_before_anything_is_locked(tmp_path: Path) -> None:
-    with node_desk_in(tmp_path) as desk:
-        filled(desk, 0, 70)
-        desk.desk.edit(sample_id(2), content="40 turns of the screw")
-        mark_sensitive(desk, 1)
-        desk.run()
+    with topic_node_services_in(tmp_path) as services:
+        filled(services, 0, 70)
+        services.services.edit(sample_id(2), content="40 turns of the screw")
+        mark_sensitive(services, 1)
+        services.run()
         tasks = NameGiver("Turns")
-        graph = graph_of(desk, tasks)
+        graph = graph_of(services, tasks)
         (group,) = graph.abstract("default", "local", PERSON, 10.0, lambda: False)
         assert (group.label, group.is_named) == ("Turns", True)
         assert [each.sources for each in tasks.inputs] == [("40 turns of the screw",)]
@@ -196,72 +198,72 @@ def test_a_model_names_a_group_from_texts_that_everybody_may_see_and_before_anyt
 
 
 def test_a_group_whose_parts_have_changed_is_made_again_and_one_without_parts_is_gone(tmp_path: Path) -> None:
-    with node_desk_in(tmp_path) as desk:
-        filled(desk, 0, 70)
-        desk.desk.edit(sample_id(2), content="40 turns of the screw")
-        desk.run()
-        graph = graph_of(desk)
+    with topic_node_services_in(tmp_path) as services:
+        filled(services, 0, 70)
+        services.services.edit(sample_id(2), content="40 turns of the screw")
+        services.run()
+        graph = graph_of(services)
         (before,) = graph.abstract("default", "local", PERSON, 10.0, lambda: False)
-        desk.desk.edit(sample_id(2), content="120 turns of the screw")
-        desk.run()
+        services.services.edit(sample_id(2), content="120 turns of the screw")
+        services.run()
         assert graph.abstract("default", "local", PERSON, 10.0, lambda: False) == []
-        assert before.node not in {node.id for node in desk.node_records()}
-        assert desk.edges() == []
+        assert before.node not in {node.id for node in services.node_records()}
+        assert services.edges() == []
 
 
 def test_the_deadline_leaves_a_group_without_a_model_but_not_without_a_label(tmp_path: Path) -> None:
-    with node_desk_in(tmp_path) as desk:
-        filled(desk, 0, 70)
-        desk.desk.edit(sample_id(2), content="40 turns of the screw")
-        desk.run()
+    with topic_node_services_in(tmp_path) as services:
+        filled(services, 0, 70)
+        services.services.edit(sample_id(2), content="40 turns of the screw")
+        services.run()
         tasks = NameGiver("Turns")
-        (group,) = graph_of(desk, tasks).abstract("default", "local", PERSON, 0.0, lambda: False)
+        (group,) = graph_of(services, tasks).abstract("default", "local", PERSON, 0.0, lambda: False)
         assert (tasks.inputs, group.is_named, bool(group.label)) == ([], False, True)
 
 
 def test_the_name_of_a_group_is_cleared_when_a_text_with_one_of_its_words_is_erased(tmp_path: Path) -> None:
-    with node_desk_in(tmp_path) as desk:
-        filled(desk, 0)
+    with topic_node_services_in(tmp_path) as services:
+        filled(services, 0)
         names = {900: "Trip to Zanzibar", 901: "The garden", 902: ""}
         for number, name in names.items():
-            write(desk.store, TopicNode(id=sample_id(number), created_at=1, name=name))
-        clear_names(desk.store, ["We sail to ZANZIBAR in the morning.", "the"])
-        found = {node.id: node.name for node in desk.node_records()}
+            write(services.store, TopicNode(id=sample_id(number), created_at=1, name=name))
+        clear_names(services.store, ["We sail to ZANZIBAR in the morning.", "the"])
+        found = {node.id: node.name for node in services.node_records()}
         assert [found[sample_id(number)] for number in names] == ["", "The garden", ""]
 
 
 def test_an_erasure_leaves_neither_the_vector_of_a_pair_nor_a_name_made_of_its_words(tmp_path: Path) -> None:
-    with node_desk_in(tmp_path) as desk:
-        filled(desk, 0, 5, 70)
-        desk.desk.edit(sample_id(3), content=f"40 is the price of the {CANARY}")
-        desk.run()
-        (group,) = graph_of(desk, NameGiver(CANARY)).abstract("default", "local", PERSON, 10.0, lambda: False)
+    with topic_node_services_in(tmp_path) as services:
+        filled(services, 0, 5, 70)
+        services.services.edit(sample_id(3), content=f"40 is the price of the {CANARY}")
+        services.run()
+        (group,) = graph_of(services, NameGiver(CANARY)).abstract("default", "local", PERSON, 10.0, lambda: False)
         assert group.label == CANARY
         assert traces(tmp_path, CANARY) != []
-        space, digest = desk.query(0).space, text_hash(f"User: 40 is the price of the {CANARY}")
-        report = Erasure(desk.store, Disk(), lambda: [space], desk.clear_views).erase([sample_id(3)], "test")
+        space, digest = services.query(0).space, text_hash(f"User: 40 is the price of the {CANARY}")
+        report = Erasure(services.store, Disk(), lambda: [space], services.clear_views).erase([sample_id(3)], "test")
         assert (report.complete, traces(tmp_path, CANARY)) == (True, [])
-        with desk.store.snapshot() as snapshot:
+        with services.store.snapshot() as snapshot:
             assert snapshot.vectors(space, digest, 16) is None
             assert snapshot.vectors(space, text_hash("User: 0 turn 1"), 16) is not None
-        embedded = len(desk.models.embedded)
-        desk.run()
-        assert desk.found(2) == [([1, 2], 1.0)]
-        assert [node.name for node in desk.node_records()] == ["", ""]
-        assert len(desk.models.embedded) == embedded, "what stays is not embedded again"
+        embedded = len(services.models.embedded)
+        services.run()
+        assert services.found(2) == [([1, 2], 1.0)]
+        assert [node.name for node in services.node_records()] == ["", ""]
+        assert len(services.models.embedded) == embedded, "what stays is not embedded again"
 
 
 def test_a_group_loses_the_part_whose_last_pair_is_erased(tmp_path: Path) -> None:
-    with node_desk_in(tmp_path) as desk:
-        filled(desk, 0, 70)
-        desk.desk.edit(sample_id(2), content="40 turns of the screw")
-        desk.run()
-        graph = graph_of(desk)
+    with topic_node_services_in(tmp_path) as services:
+        filled(services, 0, 70)
+        services.services.edit(sample_id(2), content="40 turns of the screw")
+        services.run()
+        graph = graph_of(services)
         (group,) = graph.abstract("default", "local", PERSON, 10.0, lambda: False)
-        write(desk.store, DropMemory(id=sample_id(1)))
-        desk.run()
-        assert [edge.target for edge in desk.edges()] == [node_of(desk, 2)]
-        assert graph.page(HERE, PERSON, 50).nodes[0].record.id in (group.node, node_of(desk, 2))
-        write(desk.store, DropMemory(id=sample_id(2)))
-        desk.run()
-        assert desk.node_records() == []
+        write(services.store, DropMemory(id=sample_id(1)))
+        services.run()
+        assert [edge.target for edge in services.edges()] == [node_of(services, 2)]
+        assert graph.page(HERE, PERSON, 50).nodes[0].record.id in (group.node, node_of(services, 2))
+        write(services.store, DropMemory(id=sample_id(2)))
+        services.run()
+        assert services.node_records() == []

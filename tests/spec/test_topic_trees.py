@@ -15,9 +15,9 @@ from mnemo_daemon.knowledge.topic_trees import IDS_KEY, TopicTrees
 from mnemo_daemon.models.language.task_runner import TaskResult
 from mnemo_store.disk import Disk
 from mnemo_store.records import DropMemory, Memory
-from tests.desk import Desk, made_desk_in, put
-from tests.faulty import FULL, Faulty
-from tests.samples import WAIT_SECONDS, sample_id, sample_memory, write
+from tests.support.faulty_disk import FULL, FaultyDisk
+from tests.support.samples import WAIT_SECONDS, sample_id, sample_memory, write
+from tests.support.store_services import StoreServices, put, simulated_services_in
 
 HERE = Scope("local", "default")
 GARDEN = "tomato cucumber lettuce garden"
@@ -44,15 +44,15 @@ class ScriptedRunner:
 
 
 class Topics:
-    """A desk with the service, whose job a test runs itself."""
+    """A store with the service, whose job a test runs itself."""
 
-    def __init__(self, desk: Desk, runner: ScriptedRunner, disk: Disk) -> None:
-        self.desk, self.runner, self.disk = desk, runner, disk
+    def __init__(self, services: StoreServices, runner: ScriptedRunner, disk: Disk) -> None:
+        self.services, self.runner, self.disk = services, runner, disk
         self.open()
 
     def open(self) -> None:
         self.service = TopicTrees(
-            self.desk.store, self.desk.views, self.desk.indexing, self.desk.embedding, self.runner,  # type: ignore[arg-type]
+            self.services.store, self.services.views, self.services.indexing, self.services.embedding, self.runner,  # type: ignore[arg-type]
             self.disk, quiet_seconds=0.0,
         )  # fmt: skip
 
@@ -67,7 +67,7 @@ class Topics:
 
     def put(self, first: int, *contents: str, **fields: Any) -> list[Memory]:
         memories = [sample_memory(number, content, **fields) for number, content in enumerate(contents, first)]
-        put(self.desk, *memories)
+        put(self.services, *memories)
         self.run()
         return memories
 
@@ -79,7 +79,7 @@ class Topics:
         for topic in listed:
             members = self.service.members(topic.id, user, namespaces)
             if topic.id not in inner and members is not None:
-                found[topic.id] = set(self.desk.views.attributes.ids(members.numbers.tolist()))
+                found[topic.id] = set(self.services.views.attributes.ids(members.numbers.tolist()))
         return found
 
     def names(self) -> str:
@@ -88,8 +88,8 @@ class Topics:
 
 @contextmanager
 def topics_in(folder: Path, runner: ScriptedRunner | None = None, disk: Disk | None = None) -> Iterator[Topics]:
-    with made_desk_in(folder, has_model=True) as desk:
-        topics = Topics(desk, runner or ScriptedRunner(), disk or Disk())
+    with simulated_services_in(folder, has_model=True) as services:
+        topics = Topics(services, runner or ScriptedRunner(), disk or Disk())
         yield topics
         topics.service.close()
 
@@ -143,7 +143,7 @@ def test_a_text_that_changes_is_put_where_it_belongs_now(tmp_path: Path) -> None
         garden, boat = (
             next(each for each, ids in topics.leaves().items() if sample_id(number) in ids) for number in (1, 4)
         )
-        put(topics.desk, sample_memory(1, f"{BOAT} one", version=2))
+        put(topics.services, sample_memory(1, f"{BOAT} one", version=2))
         topics.run()
         assert topics.leaves()[garden] == {sample_id(2), sample_id(3)}
         assert sample_id(1) in topics.leaves()[boat]
@@ -172,11 +172,11 @@ def test_chunks_of_a_note_count_as_one(tmp_path: Path) -> None:
 
 def test_a_name_is_made_of_the_persons_own_words_where_there_are_any(tmp_path: Path) -> None:
     with topics_in(tmp_path) as topics:
-        put(topics.desk, *(sample_memory(number, f"{GARDEN} hoe {number}", trust="note") for number in range(2)))
+        put(topics.services, *(sample_memory(number, f"{GARDEN} hoe {number}", trust="note") for number in range(2)))
         topics.put(2, *(f"{GARDEN} obey {number}" for number in range(4)), trust="agent")
         assert "obey" not in topics.names()
         named_after = {number for topic in topics.service.topics("local") for number in topic.sources}
-        assert topics.desk.views.attributes.is_own(np.array(sorted(named_after))).all()
+        assert topics.services.views.attributes.is_own(np.array(sorted(named_after))).all()
 
 
 def test_what_is_sensitive_names_no_topic_and_is_not_counted_for_an_agent(tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ def test_what_is_sensitive_names_no_topic_and_is_not_counted_for_an_agent(tmp_pa
         topics.put(5, f"{GARDEN} two", f"{GARDEN} vault", tags=("sensitive",))
         assert "vault" not in topics.names()
         named_after = {number for topic in topics.service._trees[HERE].topics for number in topic.sources}
-        assert topics.desk.views.attributes.ids(sorted(named_after)) == [sample_id(3), sample_id(4)]
+        assert topics.services.views.attributes.ids(sorted(named_after)) == [sample_id(3), sample_id(4)]
         counts = [topic.member_count for topic in topics.service.topics("local", sees_sensitive=False)]
         assert sum(counts) == 2
         assert 0 not in counts
@@ -209,16 +209,16 @@ def test_a_tree_is_the_same_after_a_restart_and_without_its_file_it_has_other_id
         again = topics.leaves()
         assert sorted(map(sorted, again.values())) == sorted(map(sorted, leaves.values()))
         assert again.keys().isdisjoint(leaves)  # an id of before must not mean something else
-        with topics.desk.store.snapshot() as snapshot:
+        with topics.services.store.snapshot() as snapshot:
             assert int(snapshot.meta(IDS_KEY)) > max(int(each.removeprefix("kb")) for each in again)
 
 
 def test_a_tree_that_cannot_be_saved_is_not_published(tmp_path: Path) -> None:
-    disk = Faulty()
+    disk = FaultyDisk()
     with topics_in(tmp_path, disk=disk) as topics:
         three_subjects(topics)
         listed = topics.service.topics("local")
-        put(topics.desk, sample_memory(20, f"{BOAT} more"))
+        put(topics.services, sample_memory(20, f"{BOAT} more"))
         disk.writing = FULL
         with pytest.raises(OSError, match="No space"):
             topics.run()
@@ -232,7 +232,7 @@ def test_an_end_between_two_slices_leaves_the_former_tree(tmp_path: Path) -> Non
     with topics_in(tmp_path) as topics:
         three_subjects(topics)
         listed = topics.service.topics("local")
-        put(topics.desk, sample_memory(20, f"{BOAT} more"))
+        put(topics.services, sample_memory(20, f"{BOAT} more"))
         topics.service._work = topics.service._update()
         next(topics.service._work)
         assert topics.service.topics("local") == listed
@@ -247,8 +247,8 @@ def test_no_word_of_an_erased_memory_is_left_in_names_or_file(tmp_path: Path) ->
     with topics_in(tmp_path) as topics:
         topics.put(1, "zebra stable", "zebra hay", "zebra")
         assert "zebra" in topics.names()
-        put(topics.desk, sample_memory(4, "zebra keeper"))  # of which the tree does not know yet
-        write(topics.desk.store, *(DropMemory(id=sample_id(number)) for number in (1, 2, 3, 4)))
+        put(topics.services, sample_memory(4, "zebra keeper"))  # of which the tree does not know yet
+        write(topics.services.store, *(DropMemory(id=sample_id(number)) for number in (1, 2, 3, 4)))
         topics.service.remove_deleted()
         assert "zebra" not in topics.names()
         assert b"zebra" not in (tmp_path / "views" / "topics.view").read_bytes()
@@ -258,10 +258,10 @@ def test_no_word_of_an_erased_memory_is_left_in_names_or_file(tmp_path: Path) ->
 
 def test_a_round_that_an_erasure_overtakes_is_not_published(tmp_path: Path) -> None:
     with topics_in(tmp_path) as topics:
-        put(topics.desk, *(sample_memory(number, "zebra stable") for number in (1, 2)))
+        put(topics.services, *(sample_memory(number, "zebra stable") for number in (1, 2)))
         work = topics.service._update()
         next(work)
-        write(topics.desk.store, DropMemory(id=sample_id(1)))
+        write(topics.services.store, DropMemory(id=sample_id(1)))
         topics.service.remove_deleted()
         for _ in work:
             pass
@@ -293,7 +293,7 @@ def test_a_model_names_topics_once_and_again_when_they_change(tmp_path: Path) ->
         assert asked == len(named)  # also those that got no name
         topics.put(20, f"{GARDEN} more")
         assert len(runner.asked) == asked
-        put(topics.desk, *(sample_memory(number, f"{MUSIC} {number}", version=2) for number in (4, 5, 6)))
+        put(topics.services, *(sample_memory(number, f"{MUSIC} {number}", version=2) for number in (4, 5, 6)))
         topics.run()
         assert "Sailing" not in topics.names()
 

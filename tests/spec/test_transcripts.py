@@ -24,7 +24,7 @@ from mnemo_core.transfer.transcripts.parts import (
     turn_parts,
 )
 from mnemo_daemon.transfer.tool_import import parse_export_time
-from tests.transcript_files import (
+from tests.support.transcript_files import (
     BEGINNING,
     answered,
     asked,
@@ -35,8 +35,8 @@ from tests.transcript_files import (
     tool_result,
     tool_use,
 )
-from tests.transcript_files import chatgpt as conversation
-from tests.transcript_files import codex as rollout
+from tests.support.transcript_files import chatgpt as conversation
+from tests.support.transcript_files import codex as rollout
 
 START = int(BEGINNING.timestamp() * 1000)
 MINUTE = 60_000

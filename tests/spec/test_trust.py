@@ -5,7 +5,7 @@ import pytest
 
 from mnemo_core.ingest import trust
 from mnemo_store.records import TRUSTS, Memory, PutMemory, PutTrash, TrashEntry, Trust
-from tests.samples import AT, sample_id, sample_memory
+from tests.support.samples import AT, sample_id, sample_memory
 
 
 class StoredMemories:

@@ -11,8 +11,8 @@ from mnemo_core.llm.tasks import AnyTask, TaskInputs
 from mnemo_core.llm.writing.condense import CONDENSED_CHARACTERS, CondensedText
 from mnemo_daemon.models.language.task_runner import TaskResult, TaskRunner
 from mnemo_daemon.sessions.turn_review import TurnReview
-from tests.samples import WAIT_SECONDS, quick_folder
-from tests.talks import SCOPE, Talk, talk_in
+from tests.support.conversation_services import SCOPE, ConversationServices, conversation_services_in
+from tests.support.samples import WAIT_SECONDS, quick_folder
 
 LONG = "The ferry to Ringvaart leaves at seven from pier four, and the last one back is at ten. " * 5
 
@@ -38,13 +38,13 @@ class ScriptedTasks:
 
 
 @pytest.fixture
-def talk() -> Iterator[Talk]:
-    with quick_folder() as folder, talk_in(folder) as talk:
+def talk() -> Iterator[ConversationServices]:
+    with quick_folder() as folder, conversation_services_in(folder) as talk:
         yield talk
 
 
-def reviewing(talk: Talk, tasks: ScriptedTasks) -> TurnReview:
-    return TurnReview(talk.desk.store, talk.desk.views, cast(TaskRunner, tasks))
+def reviewing(talk: ConversationServices, tasks: ScriptedTasks) -> TurnReview:
+    return TurnReview(talk.services.store, talk.services.views, cast(TaskRunner, tasks))
 
 
 def finish(review: TurnReview) -> None:
@@ -53,12 +53,12 @@ def finish(review: TurnReview) -> None:
             pass
 
 
-def importance_of(talk: Talk, memory_id: str) -> tuple[float, str]:
-    memory = talk.desk.memory(memory_id)
+def importance_of(talk: ConversationServices, memory_id: str) -> tuple[float, str]:
+    memory = talk.services.memory(memory_id)
     return memory.importance, memory.importance_source
 
 
-def test_T22_a_model_judges_a_turn_and_never_below_what_recall_shows(talk: Talk) -> None:
+def test_T22_a_model_judges_a_turn_and_never_below_what_recall_shows(talk: ConversationServices) -> None:
     tasks = ScriptedTasks(8)
     review = reviewing(talk, tasks)
     (high,) = talk.say()
@@ -70,7 +70,7 @@ def test_T22_a_model_judges_a_turn_and_never_below_what_recall_shows(talk: Talk)
     assert tasks.asked == ["judge_importance"] * 2
 
 
-def test_a_turn_that_no_model_judges_keeps_one_half(talk: Talk) -> None:
+def test_a_turn_that_no_model_judges_keeps_one_half(talk: ConversationServices) -> None:
     tasks = ScriptedTasks(None)
     review = reviewing(talk, tasks)
     (turn,) = talk.say()
@@ -81,7 +81,7 @@ def test_a_turn_that_no_model_judges_keeps_one_half(talk: Talk) -> None:
     assert importance_of(talk, turn) == (0.3, "llm"), "it is judged once there is a model"
 
 
-def test_T4_a_verdict_before_the_turn_is_pushed_out_archives_it(talk: Talk) -> None:
+def test_T4_a_verdict_before_the_turn_is_pushed_out_archives_it(talk: ConversationServices) -> None:
     review = reviewing(talk, ScriptedTasks(3))
     first, *_ = talk.say(20)
     finish(review)
@@ -90,7 +90,7 @@ def test_T4_a_verdict_before_the_turn_is_pushed_out_archives_it(talk: Talk) -> N
     assert talk.place(first) == "archived"
 
 
-def test_T3_T4_a_verdict_after_the_turn_was_pushed_out_finds_it_among_the_recent(talk: Talk) -> None:
+def test_T3_T4_a_verdict_after_the_turn_was_pushed_out_finds_it_among_the_recent(talk: ConversationServices) -> None:
     """The model is asked while turns come in and move: nothing waits for it."""
     is_asked, may_answer = threading.Event(), threading.Event()
 
@@ -111,35 +111,37 @@ def test_T3_T4_a_verdict_after_the_turn_was_pushed_out_finds_it_among_the_recent
 
 
 @pytest.mark.parametrize("when", ["before", "meanwhile"])
-def test_what_a_person_said_about_the_importance_is_never_overwritten(talk: Talk, when: str) -> None:
+def test_what_a_person_said_about_the_importance_is_never_overwritten(talk: ConversationServices, when: str) -> None:
     (turn,) = talk.say()
     edit = {"importance": 0.9, "importance_source": "user"}
     if when == "before":
-        talk.desk.edit(turn, **edit)
-    review = reviewing(talk, ScriptedTasks(1, lambda: when == "meanwhile" and talk.desk.edit(turn, **edit)))
+        talk.services.edit(turn, **edit)
+    review = reviewing(talk, ScriptedTasks(1, lambda: when == "meanwhile" and talk.services.edit(turn, **edit)))
     finish(review)
     assert importance_of(talk, turn) == (0.9, "user")
 
 
-def test_a_verdict_about_another_text_is_dropped(talk: Talk) -> None:
+def test_a_verdict_about_another_text_is_dropped(talk: ConversationServices) -> None:
     (turn,) = talk.say()
-    review = reviewing(talk, ScriptedTasks(1, lambda: talk.desk.edit(turn, content="Another text.")))
+    review = reviewing(talk, ScriptedTasks(1, lambda: talk.services.edit(turn, content="Another text.")))
     finish(review)
     assert importance_of(talk, turn) == (0.5, "rule")
 
 
-def test_the_strength_of_a_turn_that_was_not_used_follows_its_judged_importance(talk: Talk) -> None:
+def test_the_strength_of_a_turn_that_was_not_used_follows_its_judged_importance(talk: ConversationServices) -> None:
     (turn,) = talk.say()
     finish(reviewing(talk, ScriptedTasks(8)))
-    assert talk.desk.memories.get(turn).usage.strength == 0.8
+    assert talk.services.memories.get(turn).usage.strength == 0.8
 
 
 # Summaries
 
 
-def test_a_long_turn_gets_a_summary_when_it_is_pushed_out_and_a_short_one_is_its_own(talk: Talk) -> None:
+def test_a_long_turn_gets_a_summary_when_it_is_pushed_out_and_a_short_one_is_its_own(
+    talk: ConversationServices,
+) -> None:
     long, short = talk.say(2)
-    talk.desk.edit(long, content=LONG)
+    talk.services.edit(long, content=LONG)
     review = reviewing(talk, ScriptedTasks(5))
     finish(review)
     assert talk.summary(long) == ""
@@ -149,9 +151,9 @@ def test_a_long_turn_gets_a_summary_when_it_is_pushed_out_and_a_short_one_is_its
     assert (talk.summary(long), talk.summary(short)) == ("In one sentence.", "")
 
 
-def test_without_a_model_a_summary_is_of_whole_sentences_of_the_turn(talk: Talk) -> None:
+def test_without_a_model_a_summary_is_of_whole_sentences_of_the_turn(talk: ConversationServices) -> None:
     (long,) = talk.say()
-    talk.desk.edit(long, content=LONG)
+    talk.services.edit(long, content=LONG)
     review = reviewing(talk, ScriptedTasks(None))
     talk.tiers.end(SCOPE)
     finish(review)
@@ -161,20 +163,20 @@ def test_without_a_model_a_summary_is_of_whole_sentences_of_the_turn(talk: Talk)
     assert talk.place(long) == "registry"
 
 
-def test_a_summary_is_made_again_after_the_turn_was_edited(talk: Talk) -> None:
+def test_a_summary_is_made_again_after_the_turn_was_edited(talk: ConversationServices) -> None:
     (long,) = talk.say()
-    talk.desk.edit(long, content=LONG)
+    talk.services.edit(long, content=LONG)
     talk.tiers.end(SCOPE)
     tasks = ScriptedTasks(5)
     review = reviewing(talk, tasks)
     finish(review)
-    talk.desk.edit(long, content="As of May: " + LONG)
+    talk.services.edit(long, content="As of May: " + LONG)
     assert talk.summary(long) == ""
     finish(review)
     assert (talk.summary(long), tasks.asked) == ("In one sentence.", ["condense"] * 2)
 
 
-def test_T21_what_a_stop_left_over_is_reviewed_after_the_next_start(talk: Talk) -> None:
+def test_T21_what_a_stop_left_over_is_reviewed_after_the_next_start(talk: ConversationServices) -> None:
     first = reviewing(talk, ScriptedTasks(3))
     (turn,) = talk.say()
     first.close()

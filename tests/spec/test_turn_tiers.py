@@ -15,23 +15,23 @@ from mnemo_store.errors import WriteFailure
 from mnemo_store.records import ConversationTurn, DropMemory, DropSession, Memory, Session, TurnPair, session_key
 from mnemo_store.store import Store
 from mnemo_store.tables import SESSIONS
-from tests.desk import PERSON
-from tests.samples import quick_folder, write
-from tests.talks import KEY, SCOPE, Talk, talk_in
+from tests.support.conversation_services import KEY, SCOPE, ConversationServices, conversation_services_in
+from tests.support.samples import quick_folder, write
+from tests.support.store_services import PERSON
 
 DAY = 86_400_000
 
 
 @pytest.fixture
-def talk() -> Iterator[Talk]:
-    with quick_folder() as folder, talk_in(folder) as talk:
+def talk() -> Iterator[ConversationServices]:
+    with quick_folder() as folder, conversation_services_in(folder) as talk:
         yield talk
 
 
 # The ring
 
 
-def test_T1_the_twenty_first_turn_pushes_the_first_one_out_and_it_becomes_recent(talk: Talk) -> None:
+def test_T1_the_twenty_first_turn_pushes_the_first_one_out_and_it_becomes_recent(talk: ConversationServices) -> None:
     talk.say(20)
     talk.push_out()
     assert talk.places() == {"ring": 20}
@@ -42,37 +42,41 @@ def test_T1_the_twenty_first_turn_pushes_the_first_one_out_and_it_becomes_recent
     assert [turn.id for turn in talk.sessions.recent(SCOPE)] == talk.said[:1]
 
 
-def test_T1_a_turn_that_a_person_found_unimportant_is_archived_when_it_is_pushed_out(talk: Talk) -> None:
+def test_T1_a_turn_that_a_person_found_unimportant_is_archived_when_it_is_pushed_out(
+    talk: ConversationServices,
+) -> None:
     first, *_ = talk.say(20)
-    talk.desk.edit(first, importance=0.3, importance_source="user")
+    talk.services.edit(first, importance=0.3, importance_source="user")
     talk.say()
     talk.push_out()
     assert talk.place(first) == "archived"
-    assert talk.desk.memory(first).importance == 0.3
+    assert talk.services.memory(first).importance == 0.3
 
 
-def test_T1_sessions_users_and_namespaces_have_rings_of_their_own(talk: Talk) -> None:
+def test_T1_sessions_users_and_namespaces_have_rings_of_their_own(talk: ConversationServices) -> None:
     talk.say(15)
     talk.say(15, session="other")
     talk.push_out()
     assert talk.places() == {"ring": 30}
 
 
-def test_T14_a_recalled_memory_enters_the_ring_once_and_is_not_written(talk: Talk) -> None:
+def test_T14_a_recalled_memory_enters_the_ring_once_and_is_not_written(talk: ConversationServices) -> None:
     ids = talk.say(20)
-    note = talk.desk.add("The ferry leaves at seven.")
-    before = talk.desk.store.seq
+    note = talk.services.add("The ferry leaves at seven.")
+    before = talk.services.store.seq
     talk.sessions.promote(SCOPE, [note, note, ids[-1]])
     talk.sessions.promote(SCOPE, [note])
     ring = talk.sessions.ring(SCOPE)
     assert [(item.memory.id, item.is_promoted) for item in ring[-2:]] == [(ids[-1], False), (note, True)]
-    assert talk.desk.store.seq == before
+    assert talk.services.store.seq == before
     talk.push_out()
     assert talk.places() == {"ring": 19, "recent": 1}
-    assert talk.desk.memory(note).version == 1
+    assert talk.services.memory(note).version == 1
 
 
-def test_T14_a_recalled_pair_enters_the_ring_as_one_text_and_an_erased_one_leaves_it(talk: Talk) -> None:
+def test_T14_a_recalled_pair_enters_the_ring_as_one_text_and_an_erased_one_leaves_it(
+    talk: ConversationServices,
+) -> None:
     asked, answer = talk.say(2)
     talk.tiers.end(SCOPE)
     other = talk.say(1, session="talk")
@@ -80,7 +84,7 @@ def test_T14_a_recalled_pair_enters_the_ring_as_one_text_and_an_erased_one_leave
     assert [item.text for item in talk.sessions.ring(SCOPE)] == [
         "Turn 2 of the talk.", "User: Turn 0 of the talk. → Agent: Turn 1 of the talk.",
     ]  # fmt: skip
-    write(talk.desk.store, DropMemory(id=asked))
+    write(talk.services.store, DropMemory(id=asked))
     assert [item.memory.id for item in talk.sessions.ring(SCOPE)] == other
     assert talk.place(answer) == "registry"
 
@@ -88,21 +92,21 @@ def test_T14_a_recalled_pair_enters_the_ring_as_one_text_and_an_erased_one_leave
 # The registry
 
 
-def test_T6_the_sweep_files_cold_turns_of_a_session_that_goes_on(talk: Talk) -> None:
+def test_T6_the_sweep_files_cold_turns_of_a_session_that_goes_on(talk: ConversationServices) -> None:
     talk.say(30)
     talk.push_out()
     assert talk.places() == {"ring": 20, "recent": 10}
-    talk.desk.at += 11 * DAY
+    talk.services.at += 11 * DAY
     talk.say()
     talk.sweep()
     assert talk.places() == {"ring": 21, "recent": 10}
-    talk.desk.at += DAY
+    talk.services.at += DAY
     talk.say()
     talk.sweep()
     assert talk.places() == {"ring": 22, "registry": 10}
 
 
-def test_T6_a_young_recent_turn_stays_and_consolidate_files_it_at_once(talk: Talk) -> None:
+def test_T6_a_young_recent_turn_stays_and_consolidate_files_it_at_once(talk: ConversationServices) -> None:
     talk.say(31)
     talk.push_out()
     talk.sweep()
@@ -113,96 +117,98 @@ def test_T6_a_young_recent_turn_stays_and_consolidate_files_it_at_once(talk: Tal
     assert [(pair.id, pair.reply) for pair in talk.pairs()] == [tuple(talk.said[at : at + 2]) for at in range(0, 10, 2)]
 
 
-def test_T15_recent_turns_beyond_forty_are_filed_and_none_is_lost(talk: Talk) -> None:
+def test_T15_recent_turns_beyond_forty_are_filed_and_none_is_lost(talk: ConversationServices) -> None:
     talk.say(61)
     talk.push_out()
     assert talk.places() == {"ring": 20, "recent": 39, "registry": 2}
     assert talk.place(talk.said[0]) == talk.place(talk.said[1]) == "registry"
 
 
-def test_T15_an_important_turn_stays_recent_while_younger_ones_are_filed(talk: Talk) -> None:
+def test_T15_an_important_turn_stays_recent_while_younger_ones_are_filed(talk: ConversationServices) -> None:
     first, *_ = talk.say(60)
-    talk.desk.edit(first, importance=0.9)
+    talk.services.edit(first, importance=0.9)
     talk.say(2)
     talk.push_out()
     assert talk.place(first) == "recent"
     assert [talk.place(each) for each in talk.said[2:4]] == ["registry", "registry"]
 
 
-def test_T7_the_end_of_a_session_files_all_of_its_turns_in_pairs(talk: Talk) -> None:
+def test_T7_the_end_of_a_session_files_all_of_its_turns_in_pairs(talk: ConversationServices) -> None:
     talk.say(25)
     talk.push_out()
     assert talk.tiers.end(SCOPE) == 13
     assert talk.places() == {"registry": 25}
     session = talk.session()
     assert session is not None
-    assert (session.ended_at, session.turns) == (talk.desk.at, 25)
+    assert (session.ended_at, session.turns) == (talk.services.at, 25)
     lone = talk.said[-1]
-    assert talk.pairs()[-1] == TurnPair(id=lone, reply=lone, session_id="talk", at=talk.desk.at)
+    assert talk.pairs()[-1] == TurnPair(id=lone, reply=lone, session_id="talk", at=talk.services.at)
     assert talk.tiers.end(SCOPE) == 0
 
 
-def test_a_session_ends_by_itself_after_half_an_hour_and_goes_on_with_the_next_turn(talk: Talk) -> None:
+def test_a_session_ends_by_itself_after_half_an_hour_and_goes_on_with_the_next_turn(talk: ConversationServices) -> None:
     talk.say(4)
-    talk.desk.at += IDLE_MS - 1
+    talk.services.at += IDLE_MS - 1
     talk.sweep()
     assert talk.places() == {"ring": 4}
-    talk.desk.at += 1
+    talk.services.at += 1
     talk.sweep()
     assert talk.places() == {"registry": 4}
     talk.say(2)
     session = talk.session()
     assert session is not None
-    assert (session.ended_at, session.last_at, session.turns) == (0, talk.desk.at, 6)
+    assert (session.ended_at, session.last_at, session.turns) == (0, talk.services.at, 6)
     talk.sweep()
     assert talk.places() == {"registry": 4, "ring": 2}
 
 
-def test_a_session_that_a_turn_came_to_meanwhile_does_not_end_by_itself(talk: Talk) -> None:
+def test_a_session_that_a_turn_came_to_meanwhile_does_not_end_by_itself(talk: ConversationServices) -> None:
     talk.say(2)
     assert talk.tiers.end(SCOPE, only_idle=True) == 0
     assert talk.places() == {"ring": 2}
 
 
-def test_T5_a_turn_that_something_replaced_is_not_among_the_recent(talk: Talk) -> None:
+def test_T5_a_turn_that_something_replaced_is_not_among_the_recent(talk: ConversationServices) -> None:
     first, *_ = talk.say(22)
     talk.push_out()
-    talk.desk.add("Something newer.", supersedes=(first,))
+    talk.services.add("Something newer.", supersedes=(first,))
     assert [turn.id for turn in talk.sessions.recent(SCOPE)] == talk.said[1:2]
 
 
-def test_a_session_that_was_marked_as_ended_before_a_crash_is_filed_by_the_next_sweep(talk: Talk) -> None:
+def test_a_session_that_was_marked_as_ended_before_a_crash_is_filed_by_the_next_sweep(
+    talk: ConversationServices,
+) -> None:
     talk.say(4)
     session = talk.session()
     assert session is not None
-    write(talk.desk.store, Session(id=KEY, session_id="talk", started_at=1, last_at=session.last_at, ended_at=9))
+    write(talk.services.store, Session(id=KEY, session_id="talk", started_at=1, last_at=session.last_at, ended_at=9))
     talk.sweep()
     assert talk.places() == {"registry": 4}
 
 
-def test_the_registry_beyond_its_cap_archives_the_oldest_pairs(talk: Talk) -> None:
-    talk.tiers = TurnTiers(talk.desk.store, talk.desk.views, talk.sessions, registry_max=3)
+def test_the_registry_beyond_its_cap_archives_the_oldest_pairs(talk: ConversationServices) -> None:
+    talk.tiers = TurnTiers(talk.services.store, talk.services.views, talk.sessions, registry_max=3)
     talk.say(10)
     talk.tiers.end(SCOPE)
     talk.sweep()
     assert [talk.place(each) for each in talk.said] == ["archived"] * 4 + ["registry"] * 6
     assert [pair.is_archived for pair in talk.pairs()] == [True, True, False, False, False]
-    assert "Turn 0 of the talk." in talk.desk.recalled("Turn 0 of the talk")
+    assert "Turn 0 of the talk." in talk.services.recalled("Turn 0 of the talk")
 
 
 # What an erasure or an import leaves
 
 
-def test_a_turn_whose_partner_was_erased_is_paired_again_alone(talk: Talk) -> None:
+def test_a_turn_whose_partner_was_erased_is_paired_again_alone(talk: ConversationServices) -> None:
     asked, answer, *_ = talk.say(4)
     talk.tiers.end(SCOPE)
     talk.sweep()
-    write(talk.desk.store, DropMemory(id=asked))
+    write(talk.services.store, DropMemory(id=asked))
     assert len(talk.pairs()) == 1
     talk.sweep()
-    with talk.desk.store.snapshot() as snapshot:
+    with talk.services.store.snapshot() as snapshot:
         assert pair_at(snapshot, answer) == TurnPair(
-            id=answer, reply=answer, session_id="talk", at=talk.desk.memory(answer).event_at
+            id=answer, reply=answer, session_id="talk", at=talk.services.memory(answer).event_at
         )
 
 
@@ -223,13 +229,13 @@ class StoreThatFailsOnce:
         return self._store.transact(*arguments, **options)
 
 
-def test_a_sweep_that_failed_is_made_again_as_a_whole(talk: Talk) -> None:
-    store = StoreThatFailsOnce(talk.desk.store)
-    talk.tiers = TurnTiers(cast(Store, store), talk.desk.views, talk.sessions)
+def test_a_sweep_that_failed_is_made_again_as_a_whole(talk: ConversationServices) -> None:
+    store = StoreThatFailsOnce(talk.services.store)
+    talk.tiers = TurnTiers(cast(Store, store), talk.services.views, talk.sessions)
     asked, answer = talk.say(2)
     talk.tiers.end(SCOPE)
     talk.sweep()
-    write(talk.desk.store, DropMemory(id=asked))
+    write(talk.services.store, DropMemory(id=asked))
     store.fails = True
     with pytest.raises(WriteFailure):
         talk.sweep()
@@ -237,26 +243,26 @@ def test_a_sweep_that_failed_is_made_again_as_a_whole(talk: Talk) -> None:
     assert [(pair.id, pair.reply) for pair in talk.pairs()] == [(answer, answer)]
 
 
-def test_a_session_without_a_turn_has_no_record(talk: Talk) -> None:
+def test_a_session_without_a_turn_has_no_record(talk: ConversationServices) -> None:
     ids = talk.say(2)
-    talk.desk.trash(*ids)
+    talk.services.trash(*ids)
     talk.sweep()
     assert talk.session() is not None, "its turns may be restored"
-    write(talk.desk.store, *(DropMemory(id=each) for each in ids))
+    write(talk.services.store, *(DropMemory(id=each) for each in ids))
     talk.sweep()
     assert talk.session() is None
 
 
-def test_turns_that_came_without_the_record_of_their_session_get_it(talk: Talk) -> None:
+def test_turns_that_came_without_the_record_of_their_session_get_it(talk: ConversationServices) -> None:
     turn = ConversationTurn(role="user", tier="registry")
-    memory = talk.desk.memory(talk.desk.add("From before.", session_id="old", turn=turn))
+    memory = talk.services.memory(talk.services.add("From before.", session_id="old", turn=turn))
     old = SessionScope("default", "local", "old")
-    with talk.desk.store.snapshot() as snapshot:
+    with talk.services.store.snapshot() as snapshot:
         row = snapshot.get(SESSIONS, session_key(*old))
     assert row is not None
-    write(talk.desk.store, DropSession(id=row.id))
+    write(talk.services.store, DropSession(id=row.id))
     talk.sweep()
-    with talk.desk.store.snapshot() as snapshot:
+    with talk.services.store.snapshot() as snapshot:
         again = snapshot.get(SESSIONS, session_key(*scope_of(memory)))
     assert again == Session(id=row.id, session_id="old", started_at=1000, last_at=1000, turns=1)
 
@@ -264,41 +270,43 @@ def test_turns_that_came_without_the_record_of_their_session_get_it(talk: Talk) 
 # History
 
 
-def test_the_tiers_are_in_no_diff_and_no_undo(talk: Talk) -> None:
+def test_the_tiers_are_in_no_diff_and_no_undo(talk: ConversationServices) -> None:
     talk.say(20)
-    since = talk.desk.store.seq
+    since = talk.services.store.seq
     *_, last = talk.say(2)
     talk.push_out()
     talk.tiers.end(SCOPE)
-    span = talk.desk.history.span(since, None)
-    rows, _, _ = talk.desk.history.differences(span, (), "local", PERSON, 500, "")
+    span = talk.services.history.span(since, None)
+    rows, _, _ = talk.services.history.differences(span, (), "local", PERSON, 500, "")
     assert [row.id for row in rows] == talk.said[:-3:-1], "the two that came in, and none that moved"
-    assert talk.desk.undo().ids == [last]
+    assert talk.services.undo().ids == [last]
     assert talk.place(last) == "trashed"
-    with talk.desk.store.snapshot() as snapshot:
+    with talk.services.store.snapshot() as snapshot:
         entries = snapshot.entries(0)
-    assert {entry.by for _, entry in entries if entry.what == TURN_TIER} == {BY_SESSIONS}
+    assert {entry.by for _, entry in entries if entry.what == TURN_TIER} == {BY_SESSIONS.name}
 
 
-def test_undo_of_an_edit_leaves_the_turn_in_the_tier_where_it_is_by_then(talk: Talk) -> None:
+def test_undo_of_an_edit_leaves_the_turn_in_the_tier_where_it_is_by_then(talk: ConversationServices) -> None:
     first, *_ = talk.say(20)
-    seq = talk.desk.edit(first, content="Something else.")
+    seq = talk.services.edit(first, content="Something else.")
     talk.say()
     talk.push_out()
-    talk.desk.undo(seq)
-    assert (talk.desk.memory(first).content, talk.place(first)) == ("Turn 0 of the talk.", "recent")
+    talk.services.undo(seq)
+    assert (talk.services.memory(first).content, talk.place(first)) == ("Turn 0 of the talk.", "recent")
 
 
-def test_a_turn_that_moved_before_its_vector_was_there_is_still_compared_with_others(talk: Talk) -> None:
+def test_a_turn_that_moved_before_its_vector_was_there_is_still_compared_with_others(
+    talk: ConversationServices,
+) -> None:
     first, second, *_ = talk.say(22)
-    talk.desk.edit(second, tags=["boat"])
+    talk.services.edit(second, tags=["boat"])
     talk.push_out()
-    assert can_be_backfilled(talk.desk.memory(first))
-    assert not can_be_backfilled(talk.desk.memory(second)), "somebody changed it"
+    assert can_be_backfilled(talk.services.memory(first))
+    assert not can_be_backfilled(talk.services.memory(second)), "somebody changed it"
 
 
-def test_a_turn_that_moves_is_as_old_as_before(talk: Talk) -> None:
-    before: Memory = talk.desk.memory(talk.say(21)[0])
+def test_a_turn_that_moves_is_as_old_as_before(talk: ConversationServices) -> None:
+    before: Memory = talk.services.memory(talk.say(21)[0])
     talk.push_out()
-    after = talk.desk.memory(before.id)
+    after = talk.services.memory(before.id)
     assert (after.version, after.modified_at, after.event_at) == (2, before.modified_at, before.event_at)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from mnemo_store.disk import Disk
 from mnemo_store.errors import IndexMismatch
 from mnemo_store.indexes.vectors import BadVector, VectorIndex
-from tests.made_vectors import SPACE, WIDE, assert_same, filled, made
+from tests.support.synthetic_vectors import SPACE, WIDE, assert_same, filled, made
 
 # Halves and quarters are exact in f16 and float32, so these products are exact too.
 NORTH = np.array([1, 0, 0, 0], np.float32)

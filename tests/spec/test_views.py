@@ -23,9 +23,9 @@ from mnemo_store.indexes.attributes import MemoryFilter
 from mnemo_store.records import DropMemory
 from mnemo_store.recovery.supervisor import StateSupervisor
 from mnemo_store.store import Store
-from tests.faulty import Faulty
-from tests.grounds import wait_until
-from tests.samples import AT, WAIT_SECONDS, remember, sample_id, write
+from tests.support.erasure_services import wait_until
+from tests.support.faulty_disk import FaultyDisk
+from tests.support.samples import AT, WAIT_SECONDS, remember, sample_id, write
 
 T = TypeVar("T")
 
@@ -230,7 +230,7 @@ def test_a_commit_at_any_step_of_a_replacement_is_in_all_indexes(tmp_path: Path,
 
 def test_views_that_cannot_be_saved_because_the_database_cannot_be_read_end_nothing(tmp_path: Path) -> None:
     """The seq in their files is read from the database."""
-    disk = Faulty()
+    disk = FaultyDisk()
     with closing(Store.open(tmp_path / "data", disk=disk)) as store:
         remember(store, 1, "A rowing boat lies in the harbour.")
         views = opened(store)

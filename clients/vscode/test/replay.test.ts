@@ -1,4 +1,4 @@
-/** The golden transcripts of clients/docs/http.md: tests/transcripts.py describes the file and the server. */
+/** The golden transcripts of clients/docs/http.md: tests/support/golden_transcripts.py describes the file and the server. */
 
 import * as assert from "node:assert/strict";
 import * as fs from "node:fs";

@@ -199,7 +199,7 @@ class StatementExtraction:
             is_same = snapshot.get(EXTRACTIONS, pending.id) == pending
             return WriteResult((DropExtraction(id=pending.id),) if is_same else (), None)
 
-        self._store.transact(decide, by=BY_INTAKE, background=True).result()
+        self._store.transact(decide, by=BY_INTAKE.name, background=True).result()
 
     def _write(
         self, source: Memory, pending: PendingExtraction, statements: Sequence[ReadStatement]
@@ -208,7 +208,7 @@ class StatementExtraction:
         own = content_hash(source.content)  # of the text, which may be a statement itself
         itself = [each for each in statements if content_hash(each.text) == own]
         new = [each for each in statements if content_hash(each.text) != own]
-        caller = Caller(BY_INTAKE, sees_sensitive=source.trust == "user", trust=source.trust)
+        caller = Caller(BY_INTAKE.name, sees_sensitive=source.trust == "user", trust=source.trust)
 
         def decide(snapshot: Snapshot, items: Sequence[IngestItem]) -> WriteResult[list[Decision | None] | None]:
             now = snapshot.memory(source.id)
@@ -225,7 +225,7 @@ class StatementExtraction:
             return WriteResult(state.changes, made, ADD, pending.group)
 
         def write(items: Sequence[IngestItem]) -> list[Decision | None] | None:
-            written = self._store.transact(lambda snapshot: decide(snapshot, items), by=BY_INTAKE, background=True)
+            written = self._store.transact(lambda snapshot: decide(snapshot, items), by=BY_INTAKE.name, background=True)
             return written.result().result
 
         submissions = [_submission(source, pending, each) for each in new]

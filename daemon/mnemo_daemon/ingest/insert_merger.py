@@ -44,7 +44,7 @@ class InsertMerger:
             return False
         result = self._tasks.run(INSERT_MERGE, TaskInputs(decision.merged_texts), is_cancelled=self._is_closing)
         if result.method == "llm" and result.answer.text:
-            memory, writer = decision.memory, Caller(BY_INTAKE, trust=item.draft.trust)
+            memory, writer = decision.memory, Caller(BY_INTAKE.name, trust=item.draft.trust)
             try:
                 self._memories.edit(memory.id, {"content": result.answer.text}, memory.version, writer).result()
             except Refusal as refusal:

@@ -100,7 +100,7 @@ class ScoringBackfill:
             is_done = snapshot.seq == seq
             return WriteResult((PutMeta(name=BACKFILL_CURSOR, value=""),) if is_done else (), not is_done)
 
-        return self._store.transact(decide, by=BY_INTAKE, background=True).result().result
+        return self._store.transact(decide, by=BY_INTAKE.name, background=True).result().result
 
     def _next_slice(self, after: int, seq_max: int, serving: ActiveIndex) -> tuple[list[_UnscoredMemory], int]:
         """Some memories that have their vectors now and had none when they were written."""
@@ -113,7 +113,7 @@ class ScoringBackfill:
             if entry_seq > seq_max or len(behind) >= MEMORIES:
                 break
             seq = entry_seq
-            if entry.what == TURN_TIER or entry.by in (BY_LIFECYCLE, BY_RECALL):  # nothing of it came in then
+            if entry.what == TURN_TIER or entry.by in (BY_LIFECYCLE.name, BY_RECALL.name):  # nothing of it came in then
                 continue
             with self._store.snapshot() as snapshot:
                 for memory_id in entry.ids:
@@ -156,7 +156,7 @@ class ScoringBackfill:
                     moved[memory.id, memory.version] = decision.memory.version
             return WriteResult(pending.changes, bool(pending.changes), SCORE if of_notes else ADD, group)
 
-        return self._store.transact(decide, by=BY_NOTES if of_notes else BY_INTAKE, background=True)
+        return self._store.transact(decide, by=BY_NOTES.name if of_notes else BY_INTAKE.name, background=True)
 
     def _rescored(self, behind: _UnscoredMemory, serving: ActiveIndex) -> tuple[float, Sequence[MemoryRelation]]:
         """The importance of a memory, and its relations to older ones."""
@@ -170,7 +170,7 @@ class ScoringBackfill:
         if not is_chunk:
             item = item._replace(said_at=_event_time(memory))
         wanted = NeighbourQuery(0, item, rows, behind.number if is_chunk else None)
-        caller = Caller(BY_INTAKE, sees_sensitive=not is_chunk or SENSITIVE_TAG in memory.tags)
+        caller = Caller(BY_INTAKE.name, sees_sensitive=not is_chunk or SENSITIVE_TAG in memory.tags)
         found = self._neighbours.search_batch([wanted], serving, caller).get(0, [])
         earlier = [
             near for near in found if _was_there(near.memory, behind) and near.memory.id not in memory.derived_from
@@ -193,7 +193,7 @@ class ScoringBackfill:
 
 def _begins(snapshot: Snapshot, memory: Memory, seq: int, entry: ChangeEntry, begun: dict[str, int]) -> bool:
     """Return whether the chunk has had its present text since that change. `begun` caches since when each has."""
-    if entry.by != BY_NOTES:
+    if entry.by != BY_NOTES.name:
         return False
     if memory.version == 1:
         return True

@@ -269,7 +269,7 @@ def clear_names(store: Store, texts: Iterable[str]) -> None:
     erased = frozenset(word for text in texts for word in content_words(text))
     for node in [node for node in records_of(store, TOPIC_NODES) if not erased.isdisjoint(content_words(node.name))]:
         changes = (PutTopicNode(data=msgspec.structs.replace(node, name="")),)
-        store.transact(partial(_written, changes=changes, what=""), by=BY_TOPIC_NODES, frees=True).result()
+        store.transact(partial(_written, changes=changes, what=""), by=BY_TOPIC_NODES.name, frees=True).result()
 
 
 def _written(_: Snapshot, changes: Sequence[Change], what: str) -> WriteResult[None]:

@@ -426,7 +426,7 @@ class TopicNodes:
 
     def _transact(self, decide: Callable[[Snapshot], Sequence[Change]]) -> None:
         self._store.transact(
-            lambda snapshot: WriteResult(decide(snapshot), None), by=BY_TOPIC_NODES, background=True
+            lambda snapshot: WriteResult(decide(snapshot), None), by=BY_TOPIC_NODES.name, background=True
         ).result()
 
 

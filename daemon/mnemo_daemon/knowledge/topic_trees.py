@@ -313,7 +313,7 @@ class TopicTrees:
             taken = end + IDS_TOGETHER
             change = PutMeta(name=IDS_KEY, value=str(taken))
             self._store.transact(
-                lambda _: WriteResult((change,), None, "topics"), by=BY_TOPICS, background=True
+                lambda _: WriteResult((change,), None, "topics"), by=BY_TOPICS.name, background=True
             ).result()
             self._ids_taken = taken
         self._next_id = end

@@ -43,7 +43,7 @@ from mnemo_store.store import Store, WriteResult
 
 IDLE_MS = 1_800_000  # without a memory, after which a session is over. SPEC 8
 READ_CHARACTERS = 6000  # of a session that a summary is made of: what a context of 4,096 tokens holds
-LIFECYCLE = Caller(BY_LIFECYCLE)
+LIFECYCLE = Caller(BY_LIFECYCLE.name)
 
 _OPEN_TIERS = [1 + TIERS.index(tier) for tier in ("ring", "recent")]  # of turns of a session that goes on
 

@@ -27,7 +27,7 @@ from mnemo_core.lifecycle.erasure import ErasurePlan
 from mnemo_core.lifecycle.residue_scan import ResiduePatterns, residue_patterns, whole_texts_of
 from mnemo_daemon import allocator
 from mnemo_daemon.errors import Refusal, refusal_of
-from mnemo_daemon.history_names import PURGE
+from mnemo_daemon.history_names import BY_ERASURE, PURGE
 from mnemo_daemon.knowledge.topic_graph import clear_names
 from mnemo_daemon.lifecycle import copy_erasure, residue_scan
 from mnemo_daemon.lifecycle.copy_erasure import CopyErasure
@@ -246,7 +246,7 @@ class Erasure:
 
     def _erase(self, report: EraseAnswer, *, everywhere: bool) -> None:
         folder = self._store.folder
-        self._hard_delete.drop_sessions(self._unsearched, ChangeOrigin(PURGE, PURGE, ""))
+        self._hard_delete.drop_sessions(self._unsearched, ChangeOrigin(PURGE, BY_ERASURE.name, ""))
         self._progress("reading the texts that stay", 0, 0)
         sought = residue_scan.distinctive_texts(self._store, residue_patterns(self._unsearched), self._continue)
         report.candidates = residue_scan.quotations(self._store, whole_texts_of(self._unsearched), self._continue)
@@ -291,7 +291,7 @@ class Erasure:
             files=looked.files, bytes=looked.bytes, needles=len(sought), found=[str(path) for path in looked.found]
         )
         report.complete = all(place.state != "still there" for place in report.places)
-        self._put_mark(ErasureMark(), ChangeOrigin(PURGE, PURGE, ""))
+        self._put_mark(ErasureMark(), ChangeOrigin(PURGE, BY_ERASURE.name, ""))
 
     def _check_copies(self, report: EraseAnswer, sought: ResiduePatterns, *, everywhere: bool) -> None:
         """Report the copies of the store that hold a trace; with `everywhere` rewrite them without it."""
@@ -305,7 +305,7 @@ class Erasure:
             hashes = {skip_hash(salt, memory.content) for memory in self._unsearched}
             rewriter = CopyErasure(
                 disk,
-                lambda store, ids: Erasure(store, disk, self._spaces, lambda: None).erase(ids, PURGE),
+                lambda store, ids: Erasure(store, disk, self._spaces, lambda: None).erase(ids, BY_ERASURE.name),
                 [*report.purged, *report.derived],
                 {salt: {digest: ErasedText(hash=digest, at=now) for digest in hashes}},
                 lambda memory_id: self._exist([memory_id]),

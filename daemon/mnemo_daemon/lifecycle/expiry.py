@@ -43,7 +43,7 @@ class Expiry:
                 changes += mutations.move_to_trash(memory, WHY, snapshot.now)
             return WriteResult(changes, len(expired), EXPIRE)
 
-        count = self._store.transact(decide, by=BY_EXPIRY, background=True, frees=True).result().result
+        count = self._store.transact(decide, by=BY_EXPIRY.name, background=True, frees=True).result().result
         log.info("%d memories have expired and went to the trash", count)
         return count > 0 and len(numbers) > EXPIRED_PER_WRITE
 

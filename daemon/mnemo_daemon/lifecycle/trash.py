@@ -69,7 +69,7 @@ class Trash:
         is_old = modified_at < now - DISCARDED_DAYS * DAY_MS
         ids += columns.ids(np.flatnonzero(is_discarded & is_old))
         if ids:
-            self._delete(ids[:DELETED_PER_SLICE], BY_TRASH)
+            self._delete(ids[:DELETED_PER_SLICE], BY_TRASH.name)
             log.info("%d memories left the trash for good: their time there was over", len(ids[:DELETED_PER_SLICE]))
         return len(ids) > DELETED_PER_SLICE
 

@@ -175,7 +175,7 @@ class StoreRepair:
             with self._store.snapshot() as snapshot:
                 kept = [one for each in some for one in repair.amend(snapshot, each)[0]]
             self._quarantine.keep(kept)
-            self._store.transact(amendment(some, kept), by=BY_REPAIR, frees=True).result()
+            self._store.transact(amendment(some, kept), by=BY_REPAIR.name, frees=True).result()
 
     def _drop_embeddings(self, violations: Sequence[InvariantViolation]) -> None:
         def act(supervisor: StateSupervisor, database: Database) -> None:
@@ -254,6 +254,6 @@ def amendment(
             taken, wanted = repair.amend(snapshot, violation)
             if all((one.table, one.subject) in safe for one in taken):
                 changes += [change for change in wanted if change not in changes]
-        return WriteResult(changes, len(changes), BY_REPAIR)
+        return WriteResult(changes, len(changes), BY_REPAIR.name)
 
     return decide

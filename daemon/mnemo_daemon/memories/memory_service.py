@@ -349,7 +349,7 @@ class MemoryService:
                 changes += mutations.recall(memory, usage, snapshot.now)
             return WriteResult(changes, len(memories), RECALL)
 
-        return self._store.transact(decide, by=BY_RECALL, background=True)
+        return self._store.transact(decide, by=BY_RECALL.name, background=True)
 
     def _parts(
         self, wanted: MemoryFilter, then: HistoricalState | None

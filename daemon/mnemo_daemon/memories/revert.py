@@ -23,7 +23,7 @@ from mnemo_core.lifecycle.consolidation import review
 from mnemo_core.lifecycle.consolidation.cycle_undo import undo_changes
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_daemon.errors import Refusal, bad_value
-from mnemo_daemon.history_names import BY_INTAKE, BY_NOTES, CONSOLIDATE, FOR_GOOD, LAST_CYCLE, LEFT_ALONE, REVIEW
+from mnemo_daemon.history_names import BY_INTAKE, BY_NOTES, CONSOLIDATE, FOR_GOOD, LAST_CYCLE, REVIEW, author_of
 from mnemo_daemon.memories.as_of import VERSIONS_A_SLICE, HistoryReader
 from mnemo_daemon.memories.memory_service import (
     Caller,
@@ -161,7 +161,7 @@ class RevertService:
         """The changes that somebody made and nobody took back, newest first: for an agent, its own."""
         taken: set[int] = set()
         for number, entry in self._history.changes(max(0, self._store.seq - REVERT_SEARCH)):
-            if number in taken or entry.by in LEFT_ALONE or not entry.ids:
+            if number in taken or not author_of(entry.by).is_asked_for or not entry.ids:
                 continue
             if undoes := timeline.undone_seqs(entry.what):
                 taken |= undoes
@@ -217,7 +217,7 @@ class RevertService:
         own = set(entry.ids)
         found: list[tuple[int, ChangeEntry]] = []
         for number, each in reversed([*self._history.changes(seq)]):
-            if each.by == BY_INTAKE and each.group == entry.group:
+            if each.by == BY_INTAKE.name and each.group == entry.group:
                 with self._store.snapshot() as snapshot:
                     memories = [memory for one in each.ids if (memory := snapshot.memory(one)) is not None]
                 ids = (memory.id for memory in memories if not own.isdisjoint((memory.id, *memory.derived_from)))
@@ -283,7 +283,7 @@ def _plan_revert(snapshot: Snapshot, chosen: Chosen, ids: Sequence[str], caller:
     """Plan the revert for these memories. Raises a Refusal for what the caller does not see or may not do, for
     what is gone for good, and for what a note says."""
     looked = _PlannedRevert([], [], [])
-    of_notes = {memory_id for entry in chosen.values() if entry.by == BY_NOTES for memory_id in entry.ids}
+    of_notes = {memory_id for entry in chosen.values() if entry.by == BY_NOTES.name for memory_id in entry.ids}
     for memory_id in ids:
         versions = snapshot.versions(memory_id)
         if not versions:

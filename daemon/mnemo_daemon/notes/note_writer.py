@@ -330,7 +330,9 @@ class NoteWriter:
         self._in_flight.append(self._transact(decide))
 
     def _transact(self, decide: Callable[[Snapshot], WriteResult[T]]) -> "Future[WriteReceipt[T]]":
-        return retry_while_full(lambda: self._store.transact(decide, by=BY_NOTES, background=True), self._pause.wait)
+        return retry_while_full(
+            lambda: self._store.transact(decide, by=BY_NOTES.name, background=True), self._pause.wait
+        )
 
     def _wait_for_next(self) -> None:
         """Wait for the oldest write turn."""

@@ -126,7 +126,7 @@ class NotesService:
         record = NoteRoot(id=self._store.new_id(), path=str(folder), added_at=self._store.now(), namespace=namespace)
         try:
             self._store.transact(
-                lambda snapshot: WriteResult((PutRoot(data=record),), None, "notes add"), by=BY_NOTES
+                lambda snapshot: WriteResult((PutRoot(data=record),), None, "notes add"), by=BY_NOTES.name
             ).result()
         except Exception:
             self._mark_writes_unsure()
@@ -160,7 +160,7 @@ class NotesService:
         record = root.record
         try:
             self._store.transact(
-                lambda snapshot: WriteResult((DropRoot(id=record.id),), None, "notes rm"), by=BY_NOTES
+                lambda snapshot: WriteResult((DropRoot(id=record.id),), None, "notes rm"), by=BY_NOTES.name
             ).result()
         except Exception:
             root.is_removed = False
@@ -334,7 +334,7 @@ class NotesService:
         that is in the store after all could be taken for a new one."""
         self._is_unsure = False
         self._store.transact(
-            lambda snapshot: WriteResult((), None, "notes"), by=BY_NOTES, background=True, frees=True
+            lambda snapshot: WriteResult((), None, "notes"), by=BY_NOTES.name, background=True, frees=True
         ).result()
 
     def _follow_roots(self) -> None:

@@ -132,7 +132,7 @@ class TurnReview:
             after = applied(now)
             return WriteResult(_changes(snapshot, now, after) if after is not None else (), None, TURN_TIER)
 
-        self._store.transact(decide, by=BY_SESSIONS, background=True).result()
+        self._store.transact(decide, by=BY_SESSIONS.name, background=True).result()
 
     def _judge(self, turn: Memory) -> Callable[[Memory], Memory | None] | None:
         """None where no model judged it: a turn then keeps the importance that it came in with."""

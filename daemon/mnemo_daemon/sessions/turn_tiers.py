@@ -98,7 +98,7 @@ class TurnTiers:
                 turns = _live(snapshot, some, (tier,))
                 return WriteResult([PutMemory(data=to(turn, snapshot.now)) for turn in turns], None, TURN_TIER)
 
-            self._store.transact(decide, by=BY_SESSIONS, background=True).result()
+            self._store.transact(decide, by=BY_SESSIONS.name, background=True).result()
 
     def _recent_exchanges(self, scope: SessionScope) -> tuple[list[Exchange], int]:
         """The exchanges that are recent as a whole, in the order of time, and the number of all recent turns. One whose
@@ -129,7 +129,7 @@ class TurnTiers:
             return WriteResult((PutSession(data=replace(session, ended_at=snapshot.now)),), True, TURN_TIER)
 
         self._record_if_missing(scope)
-        if not self._store.transact(mark_ended, by=BY_SESSIONS).result().result:
+        if not self._store.transact(mark_ended, by=BY_SESSIONS.name).result().result:
             return 0
         self._sessions.drop_promoted(scope)
         return self._file(pair_turns(in_order(self._sessions.turns(scope, _OPEN))))
@@ -144,7 +144,7 @@ class TurnTiers:
                 pairs = sum(isinstance(change, PutTurnPair) for change in changes)
                 return WriteResult(changes, pairs, TURN_TIER)
 
-            count += self._store.transact(decide, by=BY_SESSIONS, background=True).result().result
+            count += self._store.transact(decide, by=BY_SESSIONS.name, background=True).result().result
         return count
 
     # The sweep
@@ -210,7 +210,7 @@ class TurnTiers:
             is_known = snapshot.get(SESSIONS, key_of(scope)) is not None
             return WriteResult(() if is_known else (PutSession(data=session_of_turns(turns)),), None, TURN_TIER)
 
-        self._store.transact(decide, by=BY_SESSIONS, background=True).result()
+        self._store.transact(decide, by=BY_SESSIONS.name, background=True).result()
 
     def _record_missing(self) -> Iterator[None]:
         columns = self._views.attributes
@@ -233,7 +233,7 @@ class TurnTiers:
                 return WriteResult([PutTurnPair(data=pair_of((turn,))) for turn in alone], None, TURN_TIER)
 
             if unpaired:
-                self._store.transact(decide, by=BY_SESSIONS, background=True).result()
+                self._store.transact(decide, by=BY_SESSIONS.name, background=True).result()
             yield
 
     def _drop_empty(self) -> Iterator[None]:
@@ -248,7 +248,7 @@ class TurnTiers:
                 return WriteResult([DropSession(id=each.id) for each in gone], None, TURN_TIER)
 
             if empty:
-                self._store.transact(decide, by=BY_SESSIONS, background=True, frees=True).result()
+                self._store.transact(decide, by=BY_SESSIONS.name, background=True, frees=True).result()
             yield
 
     # The cap of the registry
@@ -273,7 +273,7 @@ class TurnTiers:
                     changes = [change for pair in coldest for change in _archived(snapshot, pair)]
                     return WriteResult(changes, None, TURN_TIER)
 
-                self._store.transact(decide, by=BY_SESSIONS, background=True).result()
+                self._store.transact(decide, by=BY_SESSIONS.name, background=True).result()
                 yield
 
 

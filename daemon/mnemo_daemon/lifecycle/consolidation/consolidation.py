@@ -34,7 +34,7 @@ from mnemo_core.lifecycle.consolidation.state import CycleOptions, CycleState
 from mnemo_core.lifecycle.consolidation.steps import STEPS
 from mnemo_daemon.cursors import cursor_at, place_at
 from mnemo_daemon.errors import Refusal
-from mnemo_daemon.history_names import AUDIT, BY_LIFECYCLE, BY_NOTES, BY_RECALL, CONSOLIDATE, LAST_CYCLE, LEFT_ALONE
+from mnemo_daemon.history_names import AUDIT, BY_LIFECYCLE, CONSOLIDATE, LAST_CYCLE, author_of
 from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.knowledge.topic_trees import TopicTrees
@@ -71,8 +71,6 @@ SLICE_SECONDS = 0.5  # how long the scheduler waits for a part of a cycle before
 FIRST_SECONDS = 60.0  # after the start of the daemon, before a cycle [G27]
 ATTEMPTS = 3  # at a step whose memories others change
 ENTRIES_READ = 2_000  # of the history, for activity; more than that is activity
-
-QUIET = LEFT_ALONE - {BY_NOTES, BY_RECALL}  # authors of changes that are no activity of a person or an agent
 
 log = logging.getLogger("mnemo.lifecycle")
 
@@ -149,7 +147,7 @@ class _CycleRun:
     def _end(self) -> None:
         cycle = replace(self.cycle, ended_at=self._store.now())
         ended = WriteResult((PutCycle(data=cycle),), None, CONSOLIDATE, cycle.id)
-        self._store.transact(lambda _: ended, by=BY_LIFECYCLE, background=True).result()
+        self._store.transact(lambda _: ended, by=BY_LIFECYCLE.name, background=True).result()
         self.cycle = cycle
 
     def _text_of(self, memory_id: str) -> str | None:
@@ -203,7 +201,7 @@ class _CycleRun:
                 written = (_at_time(change, snapshot.now) for change in changes)
                 return WriteResult((*written, *record), None, CONSOLIDATE, cycle.id)
 
-            self._store.transact(decide, by=BY_LIFECYCLE, background=True).result()
+            self._store.transact(decide, by=BY_LIFECYCLE.name, background=True).result()
         self.cycle = cycle
 
 
@@ -455,7 +453,7 @@ class Consolidation:
             for seq, entry in snapshot.entries_back(ENTRIES_READ):
                 if seq <= seen:
                     return False
-                if entry.by not in QUIET:
+                if author_of(entry.by).is_activity:
                     return True
                 count += 1
         return count == ENTRIES_READ

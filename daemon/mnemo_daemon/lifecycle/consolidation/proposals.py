@@ -65,7 +65,7 @@ class Proposals:
         """Remove the proposals that cannot be approved any more."""
         if waiting := self.read():
             self._store.transact(
-                lambda snapshot: WriteResult(_stale(snapshot, waiting), None, REVIEW), by=BY_LIFECYCLE, background=True
+                lambda state: WriteResult(_stale(state, waiting), None, REVIEW), by=BY_LIFECYCLE.name, background=True
             ).result()
 
     def _read_table(self) -> None:

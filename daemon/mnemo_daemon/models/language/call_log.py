@@ -43,7 +43,7 @@ class CallLog:
         )  # fmt: skip
         try:
             store.transact(
-                lambda _: WriteResult((PutLlmCall(data=call),), None, LLM_CALL), by=BY_LLM, background=True
+                lambda _: WriteResult((PutLlmCall(data=call),), None, LLM_CALL), by=BY_LLM.name, background=True
             ).add_done_callback(_log_failure)
         except StoreError as error:
             log.warning("a call of the language model could not be recorded: %s", error)
@@ -73,7 +73,7 @@ class CallLog:
         if over:
             changes = [DropLlmCall(id=each) for each in over]
             self._store.transact(
-                lambda _: WriteResult(changes, None, LLM_CALL), by=BY_LLM, background=True, frees=True
+                lambda _: WriteResult(changes, None, LLM_CALL), by=BY_LLM.name, background=True, frees=True
             ).result()
         return len(over) == DROPPED_PER_SLICE
 

@@ -1,0 +1,111 @@
+"""The judge of changes: what a later statement does to an earlier one. SPEC 5.8"""
+
+import json
+
+import pytest
+
+from mnemo_core.ingest.changes.change_judge import ChangeJudge, is_doubtful, is_excluded
+from mnemo_core.ingest.deduplication import Neighbour, find_relations
+from mnemo_core.similarity.thresholds import SOURCE
+from mnemo_core.text.statement_reading import has_same_values, read_statement
+from mnemo_daemon.ingest.neighbour_search import CHANGE_WEIGHTS
+from tests.support.samples import AT, sample_memory
+
+DAY_MS = 86_400_000
+JUDGE = ChangeJudge(json.loads(CHANGE_WEIGHTS.read_text(encoding="utf-8")))
+
+
+def relation(old: str, new: str, sim: float | None = 0.7, *, later_ms: int = DAY_MS) -> str:
+    """The relation that a new text gets to an old one: `updates`, `repeats`, `likely`, `related` or ""."""
+    found = find_relations(new, "", AT + later_ms, [Neighbour(sample_memory(1, old), sim)], SOURCE, judge=JUDGE)
+    return "" if not found else "likely" if found[0].is_same_slot else found[0].relation
+
+
+@pytest.mark.parametrize(
+    ("sim", "old", "new"),
+    [
+        (0.90, "The retry limit of the carrier adapter is 5.", "The retry limit of the carrier adapter is 8 now."),
+        (0.94, "The map service times out after 30 seconds.", "The map service times out after 60 seconds now."),
+        (0.85, "The nightly export runs at 02:30.", "We moved the nightly export to 03:15."),
+        (0.89, "The nightly tile build runs at 03:15.", "The nightly tile build moved from 03:15 to 01:45."),
+        (0.94, "Retry policy: 5 attempts, max 60 seconds.", "Retry policy: 8 attempts, max 120 seconds"),
+        (
+            0.80,
+            "Decision: store tiles as PMTiles instead of MBTiles.",
+            "We do not use PMTiles any more; went back to MBTiles.",
+        ),
+        (0.51, "I like my coffee black.", "I no longer drink coffee."),
+        (0.76, "Sabine owns the styles repository.", "Sabine left the company, Oleg owns the styles repository now."),
+        (0.80, "Der Vertrag läuft bis Ende 2026.", "Der Vertrag wurde bis Ende 2028 verlängert."),
+        (0.87, "Das Training ist dienstags um 18 Uhr.", "Das Training ist ab sofort mittwochs um 19 Uhr."),
+    ],
+)
+def test_what_somebody_says_has_changed_replaces_what_it_was_or_comes_before_it(sim: float, old: str, new: str) -> None:
+    assert relation(old, new, sim) in ("updates", "likely")
+
+
+@pytest.mark.parametrize(
+    ("sim", "old", "new"),
+    [
+        (0.81, "Tank 3 is heated to 37 degrees.", "Tank 4 is heated to 35 degrees now."),
+        (0.79, "My brother's shoe size is 43.", "My sister's shoe size is 39."),
+        (0.72, "The staging server runs on port 8080.", "The production server runs on port 9090."),
+        (0.96, "Mrs Larkin's right knee bends to 110 degrees.", "Mrs Larkin's left knee bends to 125 degrees."),
+        (0.58, "We use Postgres for the orders.", "Somebody suggested that we might move the orders to MySQL."),
+        (0.60, "I speak Portuguese.", "I also speak some Danish."),
+        (0.59, "The office is in Leeds.", "In 2015 the office was in Bradford."),
+        (0.88, "The standup is at 9:45.", "Is the standup still at 9:45?"),
+        (0.89, "Karim chairs the Monday call.", "Why does Karim chair the Monday call?"),
+    ],
+)
+def test_another_thing_a_proposal_a_past_value_and_a_question_replace_nothing(sim: float, old: str, new: str) -> None:
+    assert relation(old, new, sim) != "updates"
+
+
+def test_nothing_replaces_what_was_said_later() -> None:
+    old, new = "The retry limit of the adapter is 5.", "The retry limit of the adapter was raised to 8."
+    assert relation(old, new) in ("updates", "likely")
+    assert relation(old, new, later_ms=-DAY_MS) == "related"
+
+
+def test_without_a_vector_the_words_decide() -> None:
+    assert relation("The retry limit of the adapter is 5.", "The retry limit of the adapter is 8 now.", None) in (
+        "updates",
+        "likely",
+    )
+
+
+def test_a_repetition_in_other_words_has_the_same_values() -> None:
+    one, other = read_statement("The stand-up is at 9:45."), read_statement("At 9:45 the stand-up begins.")
+    assert has_same_values(one, other)
+    assert not has_same_values(one, read_statement("The stand-up is at 9:50."))
+    assert not has_same_values(read_statement("We meet Nadia there."), read_statement("We meet Tom there."))
+    assert not has_same_values(one, read_statement("The stand-up is not at 9:45."))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "is_so"),
+    [
+        ("The port is 80.", "Is the port 81?", True),
+        ("The port is 80.", "Tulips flower early.", True),
+        ("I smoke.", "I stopped.", False),
+        ("Frau Meier wohnt nebenan.", "Frau Meier wohnt jetzt in Ulm.", False),
+        ("Meine Frau arbeitet in Ulm.", "Meine Schwester arbeitet in Bonn.", True),
+    ],
+)
+def test_a_question_another_relative_and_no_word_in_common_are_excluded(old: str, new: str, is_so: bool) -> None:
+    assert is_excluded(read_statement(old), read_statement(new)) == is_so
+
+
+def test_a_supposition_neither_replaces_nor_is_replaced_for_certain() -> None:
+    fact = read_statement("The owner of the repository is Ana.")
+    assert is_doubtful(read_statement("I think Leo might own the repository."), fact)
+    assert is_doubtful(fact, read_statement("Perhaps Leo owns the repository."))
+    assert not is_doubtful(fact, read_statement("Leo now owns the repository, if I am not mistaken."))
+    assert not is_doubtful(fact, read_statement("Since May the owner of the repository is Leo."))
+
+
+def test_bars_are_in_order() -> None:
+    assert 0.5 < JUDGE.bars.certain <= 1.0
+    assert 0.2 < JUDGE.bars.likely <= JUDGE.bars.certain
+    assert 0.5 < JUDGE.bars.same <= 1.0
