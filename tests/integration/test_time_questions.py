@@ -172,3 +172,11 @@ def test_ask_says_what_takes_place_on_a_day_ahead(client: Client) -> None:
     client.remember(f"The dentist appointment on {day.day} {day:%B} is cancelled.", namespace=namespace)
     asked = client.ask(f"What do I have on {day.day} {day:%B}?", namespace=namespace)
     assert [each.text for each in asked.sentences] == [choir]
+
+    interview, hour = f"The interview is on {free.day} {free:%B} at 14:00.", "The interview is at 15:30 actually."
+    client.remember(interview, namespace=namespace)
+    newer = client.remember(hour, namespace=namespace)
+    assert newer.updates, newer
+    asked = client.ask(f"Am I free on {free.day} {free:%B}?", namespace=namespace)
+    assert [each.text for each in asked.sentences] == [hour]
+    assert asked.citations[0].id == newer.memory.id

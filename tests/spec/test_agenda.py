@@ -100,3 +100,11 @@ def test_one_of_two_things_with_the_same_person_stays() -> None:
     lunch = said("Lunch with Anna on 19 November at 12:30.")
     coffee = said("Coffee with Anna on 19 November is cancelled.", "2026-11-15T09:00")
     assert items(lunch, coffee) == [lunch.text]
+
+
+def test_a_replacement_without_a_time_has_that_of_what_it_replaces() -> None:
+    before = said("The interview is on 19 November at 14:00.")
+    hour = said("The interview is at 15:30 actually.", "2026-11-15T09:00")._replace(before=before)
+    day = said("The interview is on 20 November actually.", "2026-11-15T09:00")._replace(before=before)
+    assert items(hour) == [hour.text]
+    assert items(day) == []

@@ -33,12 +33,14 @@ class AgendaTime(NamedTuple):
 
 
 class DatedText(NamedTuple):
-    """The text of a memory. Times in ms. newer: the texts that perhaps replace it."""
+    """The text of a memory. Times in ms. newer: the texts that perhaps replace it. before: the text that it replaces,
+    whose time it has where it names none: "the interview is at 15:30 actually"."""
 
     text: str
     event_at: int
     created_at: int
     newer: tuple["DatedText", ...] = ()
+    before: "DatedText | None" = None
 
 
 class Agenda(NamedTuple):
@@ -70,7 +72,9 @@ def read_agenda(texts: Sequence[DatedText], time: AgendaTime, zone: Zone) -> Age
 
 
 def _times_of(text: DatedText, zone: Zone) -> NamedTimes:
-    return named_times(text.text, text.event_at, text.created_at, zone)
+    named = named_times(text.text, text.event_at, text.created_at, zone)
+    is_dated = named.event or named.other or named.weekdays
+    return named if is_dated or text.before is None else _times_of(text.before, zone)
 
 
 def _place_in(named: NamedTimes, time: AgendaTime) -> int | None:

@@ -24,7 +24,6 @@ from mnemo_daemon.retrieval.question_answering import AnsweredQuestion, CitedSen
 from mnemo_daemon.server.router import STORE, Reply, Request, Route
 from mnemo_daemon.services import Services
 
-AGENDA_TOP_K = 30  # hits of a question for a time alone: much that was said then is not about it
 SILENCE_SECONDS = 0.5  # between two pieces of a stream: whether its reader is still there is seen by writing to it
 
 KEEP_ALIVE = b":\n\n"
@@ -80,9 +79,9 @@ class AskApi(Resource):
         )  # fmt: skip
         question = self._recall.question_without_sensitive(request, inner)
         question = question._replace(working_session=asked.session_id, excerpt_query=asked.question)
-        if question.time is not None and question.time.is_only:
-            question = question._replace(top_k=AGENDA_TOP_K)
-        return ResolvedQuestion(asked, text, question, session, earlier, time.monotonic() + ANSWER.deadline_s)
+        return ResolvedQuestion(
+            asked, text, question.as_agenda(), session, earlier, time.monotonic() + ANSWER.deadline_s
+        )
 
     def _session_of(self, request: Request) -> tuple[str, ...] | None:
         """The session whose earlier questions are known to the caller; None without one."""

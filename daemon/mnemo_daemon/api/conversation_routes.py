@@ -72,7 +72,7 @@ class ConversationApi(Resource):
                               highlight=True)  # fmt: skip
         question = self._question(request, scope, inner)._replace(excerpt_query=message)
         outcome = await self._tiered(scope, question)
-        recalled = await self._recall.recalled(question, dry=False)
+        recalled = await self._recall.recalled(question.as_agenda(), dry=False)
         sources = await self._workers.run(self._record, recalled, outcome)
         stored = await self._store(request, scope, "user", message)
         answered = await self._recall.on_answerer(

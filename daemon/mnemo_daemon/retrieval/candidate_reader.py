@@ -105,12 +105,14 @@ class CandidateReader:
         edges = (each for each in self._snapshot.edges(memory.id) if each.slot and each.target == memory.id)
         return [each for each in self._numbers_of(edge.source for edge in edges) if each in self._found]
 
-    def replacements(self, number: int) -> tuple[tuple[Memory, ...], bool]:
-        """The memories in scope that perhaps say a newer value, and whether one certainly does."""
-        memory = self.memory(number)
-        edges = [] if memory is None else self._snapshot.edges(memory.id)
-        perhaps = self._numbers_of(each.source for each in edges if each.slot and memory and each.target == memory.id)
-        return tuple(filter(None, map(self.memory, perhaps))), bool(self.newer(number))
+    def replacements(self, memory: Memory) -> tuple[tuple[Memory, ...], bool]:
+        """The memories in scope that say a newer value, and True; or those that perhaps do, and False."""
+        edges = [each for each in self._snapshot.edges(memory.id) if each.target == memory.id]
+        newer = [each.source for each in edges if each.relation == "updates"]
+        newer += [memory.superseded_by] if memory.superseded_by else []
+        numbers = self._numbers_of(newer)
+        perhaps = [] if numbers else self._numbers_of(each.source for each in edges if each.slot)
+        return tuple(filter(None, map(self.memory, numbers or perhaps))), bool(numbers)
 
     @functools.cached_property
     def _found(self) -> frozenset[int]:

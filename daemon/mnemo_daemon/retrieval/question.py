@@ -16,6 +16,7 @@ from mnemo_store.records import Memory
 
 RECENCY_BIAS = 0.35  # [M]
 SEMANTIC_WEIGHT = 0.5  # [M]
+AGENDA_TOP_K = 30  # hits of a question for a time alone: much that was said then is not about it
 SCORE_DIGITS = 6  # that an answer shows of a score
 
 
@@ -53,6 +54,14 @@ class Question(NamedTuple):
     copies: Copies = "near"
     by_source: bool = False  # thresholds are the sources' own, not those of the model
     time: QuestionTime | None = None  # that it names, unless the request says when
+    for_agenda: bool = False  # it asks for nothing but a time, and is to be answered by what takes place then
+
+    def as_agenda(self) -> "Question":
+        """The question with as many hits as an agenda needs, if it asks for nothing but a time with two ends."""
+        time = self.time
+        if time is None or not time.is_only or time.begin is None or time.until is None:
+            return self
+        return self._replace(for_agenda=True, top_k=AGENDA_TOP_K)
 
     @property
     def is_quick(self) -> bool:
@@ -92,7 +101,7 @@ class Hit(NamedTuple):
     others: int = 0  # further passages of its note, with `group_by`
     tokens: int = 0  # of its content
     is_inside: bool | None = None  # it lies in the time that the question names; None: it names none
-    newer: tuple[Memory, ...] = ()  # of a question for nothing but a time: what perhaps replaces it
+    newer: tuple[Memory, ...] = ()  # of a question for nothing but a time: what replaces it, or perhaps does
     about: int | None = None  # ms; it is inside by this time, which its text names, and not by its event time
 
 

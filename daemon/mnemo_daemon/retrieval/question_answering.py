@@ -129,10 +129,17 @@ def answer_question(
 
 def _agenda_answer(question: str, hits: Sequence[Hit], time: AgendaTime) -> AnsweredQuestion:
     """Return an answer with what takes place in the time that the question asks for, and for nothing else."""
-    hits = [hit for hit in hits if hit.is_inside and not (hit.was or _is_question_itself(hit, question))]
-    memories = [hit.details.memory for hit in hits]
-    texts = [_dated_text(memory)._replace(newer=tuple(map(_dated_text, hit.newer)))
-             for hit, memory in zip(hits, memories, strict=True)]  # fmt: skip
+    replaced = {newer.id: hit.details.memory for hit in hits if hit.was for newer in hit.newer}
+    hits = [
+        hit for hit in hits
+        if not (hit.was or _is_question_itself(hit, question)) and (hit.is_inside or hit.details.memory.id in replaced)
+    ]  # fmt: skip
+    texts = []
+    for hit in hits:
+        memory = hit.details.memory
+        before = replaced.get(memory.id)
+        newer = tuple(map(_dated_text, hit.newer))
+        texts.append(_dated_text(memory)._replace(newer=newer, before=_dated_text(before) if before else None))
     agenda = read_agenda(texts, time, utc_offset)
     quoted = [QuotedHit(hits[place], _quote_of(hits[place])) for place in (*agenda.items, *agenda.cancelled)]
     items, cancelled = quoted[: len(agenda.items)], quoted[len(agenda.items) :]

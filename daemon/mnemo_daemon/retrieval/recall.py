@@ -159,9 +159,9 @@ class Recall:
 
 
 def _agenda_time(question: Question) -> AgendaTime | None:
-    """The time of a question for nothing else; None of another question, or where the time is open on a side."""
+    """The time of a question for nothing else; None of another question."""
     time = question.time
-    if time is None or not time.is_only or time.begin is None or time.until is None:
+    if time is None or time.begin is None or time.until is None or not question.for_agenda:
         return None
     return AgendaTime(time.begin, time.until, time.weekdays, interval_text(time, question.filter.now))
 

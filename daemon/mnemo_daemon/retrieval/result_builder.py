@@ -3,6 +3,8 @@
 Only the memories that the answer comes to are read from the database.
 """
 
+from collections.abc import Sequence
+
 import msgspec
 import numpy as np
 
@@ -85,7 +87,7 @@ class ResultBuilder:
                 found.numbers[rows].tolist(), reader, wanted, context.request.thresholds, preferences,
                 dict(zip(found.numbers[context.rows].tolist(), scores, strict=True)),
             )  # fmt: skip
-            hits, tokens = [], 0
+            hits, tokens = list[Hit](), 0
             for each in selected.chosen:
                 memory = reader.memory(each.number)
                 if memory is None:
@@ -95,14 +97,13 @@ class ResultBuilder:
                     token_rows = self._token_rows(snapshot, asked, memory, serving)
                     best = self._best(hit.details, question.excerpt_query or question.query, token_rows)
                     hit = hit._replace(best=best)
-                if question.time is not None and question.time.is_only:
-                    newer, is_replaced = reader.replacements(each.number)
-                    hit = hit._replace(was=hit.was or is_replaced, newer=newer)
                 if each.is_cut:
                     hit, size = self._excerpted(hit, question.query, each.tokens)
                 if hit.details.memory.content:
                     hits.append(hit._replace(tokens=size))
                     tokens += size
+            if question.for_agenda:
+                hits = _with_replacements(hits, reader, snapshot)
         abstained = question.is_cut and not rows
         return ResultPage(
             hits, tokens, selected.tokens_needed, abstained, selected.dropped, evidence, selected.uncompared
@@ -235,6 +236,18 @@ class ResultBuilder:
         for start, after in tokenizer.highlight_spans(query, " ".join((memory.note.title, *memory.note.headings))):
             rest, end = f"{rest}{query[end:start]} ", after
         return marks, (end and tokenizer.highlight_spans(memory.content, rest + query[end:])) or marks
+
+
+def _with_replacements(hits: Sequence[Hit], reader: CandidateReader, snapshot: Snapshot) -> list[Hit]:
+    """The hits with what replaces them, or perhaps does, and behind them what certainly does and is no hit."""
+    made, found = list[Hit](), dict[str, Memory]()
+    for hit in hits:
+        newer, is_replaced = reader.replacements(hit.details.memory)
+        made.append(hit._replace(was=hit.was or is_replaced, newer=newer))
+        found |= {each.id: each for each in newer if is_replaced}
+    known = {hit.details.memory.id for hit in hits}
+    return made + [Hit(details_of(snapshot, each), 0.0, 0.0, ("updates",)) for each in found.values()
+                   if each.id not in known]  # fmt: skip
 
 
 def _kept_in_time(context: RecallContext, evidence: CutoffEvidence) -> frozenset[int]:
