@@ -147,6 +147,12 @@ def shares(sims: Sequence[float], pairs: Sequence[LabelledPair], table: Threshol
     return np.array([[share_reaching(classes[label], getattr(table, name)) for label in LABELS] for name in COSINES])
 
 
+def _tolerance(form: str) -> float:
+    """Of a threshold that is measured on another processor: one without VNNI rounds the sums of int8 products, which
+    moved `same` from 0.793 to 0.772; of float32 nothing differs but the last digits."""
+    return 0.03 if form == "int8" else 0.005
+
+
 # What a threshold means
 
 
@@ -154,8 +160,9 @@ def test_the_table_that_comes_with_mnemod_is_what_is_measured_here(minilm: Embed
     found = calibrate(measured, PAIRS)
     shipped = MEASURED[DEFAULT_EMBEDDING, minilm.form]
     assert found.separates
-    for name in COSINES:  # processors differ in the last digits
-        assert getattr(found.thresholds, name) == pytest.approx(getattr(shipped, name), abs=0.005)
+    tolerance = _tolerance(minilm.form)
+    for name in COSINES:
+        assert getattr(found.thresholds, name) == pytest.approx(getattr(shipped, name), abs=tolerance)
 
 
 def test_a_threshold_lets_the_same_share_of_each_class_pass_on_two_models(
@@ -285,7 +292,7 @@ def test_mnemo_models_calibrate_shows_each_threshold_next_to_its_sources(
     assert list(table) == list(COSINES)
     assert table["near"][0] == "0.65"
     near = of_model(DEFAULT_EMBEDDING, used.form).near
-    assert float(table["near"][1]) == pytest.approx(near, abs=0.005)
+    assert float(table["near"][1]) == pytest.approx(near, abs=_tolerance(used.form))
     assert len(table["same"]) == 3, "it has no source"
     assert "en 9" in lines[-2]
     assert lines[-1] == "thresholds for: en"

@@ -57,7 +57,8 @@ class RecordedWorld(World):
     def _equip(self, daemon: Services) -> None:
         daemon.catalogue = ModelCatalogue(self._models)
         daemon.embedding.close()
-        daemon.embedding = EmbeddingService(daemon.catalogue, threads=1)
+        # int8 differs between processors, and with it which memories a prompt has, and in which order.
+        daemon.embedding = EmbeddingService(daemon.catalogue, threads=1, numerics="float32")
         daemon.language_model = RecordedModels(self._recorded)
 
     @property

@@ -45,6 +45,13 @@ def test_a_name_alone_answers_nothing(question: str, text: str) -> None:
     assert not JUDGE.answers(question, candidates(text, 0.5))
 
 
+def test_a_text_without_a_number_answers_no_question_for_one_however_near_it_is() -> None:
+    assert not JUDGE.answers("What is Anna's phone number?", candidates("Anna moved to Berlin in May 2019.", 0.95))
+    assert not JUDGE.answers("What is our door code?", candidates("Our door is green and locked at night.", 0.95))
+    assert JUDGE.answers("What is Anna's phone number?", candidates("Anna's phone number is 0561 77231.", 0.95))
+    assert JUDGE.answers("What is our door code?", candidates("Our door opens with 4711.", 0.95))
+
+
 @pytest.mark.parametrize("question", ["", "?", "ferry", "何時？", "What is " + "x " * 300])
 @pytest.mark.parametrize("text", ["", "?", "7:40", "今日は休み。", "word " * 400])
 def test_every_feature_of_any_text_is_one_that_the_judge_knows(question: str, text: str) -> None:

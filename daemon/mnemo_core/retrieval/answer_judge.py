@@ -34,6 +34,10 @@ _ASKED_ATTRIBUTE = lazy_pattern(
     r"\A\W*what(?:['’]s| is| are| was) [^?]{0,60}?(?:['’]s?|\b(?:my|our|your|his|her|their)) ([\w -]{2,40}?)\W*\Z",
     re.IGNORECASE,
 )
+# "What is Anna's phone number?" is not answered by a text without one.
+_ASKED_NUMBER = lazy_pattern(
+    r"(?:['’]s?|\b(?:my|our|his|her|their)) (?:[a-z-]{1,20} ){0,2}(number|code|pin|iban)\b", re.IGNORECASE
+)
 _STATED_ATTRIBUTE = lazy_pattern(
     r"\A\W*(?:[A-Z][\w-]{1,30}(?: [A-Z][\w-]{1,30})?['’]s?|[Mm]y|[Oo]ur)(?: [a-z-]{2,20}['’]s?)? "
     r"([a-z-]{2,20}(?: [a-z-]{2,20}){0,2}) (?:is|are|was) "
@@ -199,8 +203,12 @@ def _of_persons(asked: StatementWords, text: StatementWords, quote: StatementWor
 
 def _is_other_attribute(question: str, hit: AnswerCandidate) -> bool:
     """Return whether the quote states an attribute that has no word in common with the one that is asked for, or one of
-    somebody else. "My sister-in-law Rachel is a nurse" states none."""
+    somebody else, or has no number where one is asked for. "My sister-in-law Rachel is a nurse" states none."""
     quote = hit.quote[:READ_CHARACTERS]
+    if (numbered := _ASKED_NUMBER.search(question)) is not None:
+        said = read_statement(quote)
+        if not (said.values["number"] or said.values["identifier"] or matched(stem(numbered[1].lower()), said.content)):
+            return True
     stated = _STATED_ATTRIBUTE.match(quote)
     if stated is None:
         return False
