@@ -19,11 +19,12 @@ from mnemo_store.backend import Snapshot, TouchedMemory
 from mnemo_store.disk import Disk
 from mnemo_store.errors import IndexMismatch
 from mnemo_store.maintenance.check import TableSource, YieldToQueries
-from mnemo_store.records import Memory
+from mnemo_store.records import STATES, Memory
 from mnemo_store.store import Store
 
 # States whose memories are searched. SPEC 2.1
 INDEXED_STATES = frozenset({"active", "archived", "compressed", "superseded"})
+INDEXED_CODES = sorted(map(STATES.index, INDEXED_STATES))  # as the column has them
 
 SAVE_AFTER_SECONDS = 300.0
 

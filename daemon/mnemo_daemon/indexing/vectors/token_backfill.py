@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemo_daemon.indexing.index import INDEXED_STATES, IndexFault, IndexProgress, is_indexed
+from mnemo_daemon.indexing.index import INDEXED_CODES, IndexFault, IndexProgress, is_indexed
 from mnemo_daemon.indexing.vectors.vector_check import token_faults
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.models.embedders.embedder import Embedder
 from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_daemon.models.embedders.token_rows import LateForm
 from mnemo_store.maintenance.check import TableSource, YieldToQueries
-from mnemo_store.records import STATES, embedded_text, text_hash
+from mnemo_store.records import embedded_text, text_hash
 from mnemo_store.store import Store, TextVectors
 
 LOOKED_AT = 1_000  # memories at once: some milliseconds
@@ -96,8 +96,7 @@ class TokenBackfill:
         return iter(()) if self._form is None else token_faults(self._form, source, self.applied_seq, yield_to_queries)
 
     def _eligible(self) -> NDArray[np.bool_]:
-        codes = [STATES.index(state) for state in INDEXED_STATES]
-        return np.isin(self._views.attributes.column("state"), codes)
+        return np.isin(self._views.attributes.column("state"), INDEXED_CODES)
 
     def _without_rows(
         self, numbers: NDArray[np.integer[Any]], embedder: Embedder

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 
 from mnemo_daemon.indexing.index import (
+    INDEXED_CODES,
     INDEXED_STATES,
     BackgroundIndex,
     IndexFault,
@@ -49,7 +50,6 @@ from mnemo_store.disk import Disk
 from mnemo_store.errors import EmbeddingSpaceMismatch, IndexMismatch, StoreError
 from mnemo_store.indexes.vectors import VectorIndex
 from mnemo_store.maintenance.check import TableSource, YieldToQueries
-from mnemo_store.records import STATES
 from mnemo_store.store import Store
 
 COUNTED_TOGETHER = 1_000  # memories of a loaded view that are added to its centroids at once: some 30 ms
@@ -144,8 +144,15 @@ class VectorIndexer:
     def waiting(self) -> int:
         """Memories that have no vector yet."""
         target = self._phase.target
-        done = 0 if target is None or "recompute" in self._inbox.requests else len(target.view)
+        done = 0 if target is None or "recompute" in self._inbox.requests else self._held(target.view)
         return max(0, self.eligible() - done)
+
+    def _held(self, view: VectorIndex) -> int:
+        """Memories in the view that belong into it. Until the thread has caught up, it has rows of others too."""
+        if self._seq >= self._store.seq:
+            return len(view)
+        states = self._views.attributes.values("state", view.numbers(), clip=True)
+        return int(np.isin(states, INDEXED_CODES).sum())
 
     def progress(self) -> IndexProgress:
         """The progress of the view that is filled: the new one, where one is being replaced."""
@@ -154,7 +161,7 @@ class VectorIndexer:
         if target is None:
             return IndexProgress("off", 0, 0, 0.0, behind_since, self._reason or "no embedding model is loaded")
         eligible = self.eligible()
-        seq, items = (0, 0) if "recompute" in self._inbox.requests else (self._seq, len(target.view))
+        seq, items = (0, 0) if "recompute" in self._inbox.requests else (self._seq, self._held(target.view))
         share = min(1.0, items / eligible) if eligible else 1.0
         is_ready = seq >= self._store.seq and not isinstance(phase, ViewReplacement)  # that has yet to take over
         state: IndexState = "ready" if is_ready else "building" if share < 1.0 else "catching_up"
@@ -341,7 +348,7 @@ class VectorIndexer:
             self._seq = self._saved.seq = 0
             return empty_index(embedder)
         states = self._views.attributes.column("state")
-        there = np.isin(states, [STATES.index(state) for state in STATES if state in INDEXED_STATES])
+        there = np.isin(states, INDEXED_CODES)
         for number in view.numbers().tolist():
             if number >= len(there) or not there[number]:  # the columns may have fewer rows than the view
                 view.drop(number)
