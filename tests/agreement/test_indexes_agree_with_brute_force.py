@@ -17,7 +17,7 @@ from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING
 from mnemo_store.indexes.attributes import CODED, NAMED
 from mnemo_store.indexes.tokenizer import Tokenizer
 from mnemo_store.records import Memory, embedded_text, text_hash
-from tests.simulation.embedders import Mood, SimulatedCatalogue, SimulatedModels
+from tests.simulation.embedders import ModelFaults, SimulatedCatalogue, SimulatedModels
 from tests.support.erasure_services import ErasureServices, wait_until
 
 WORDS = ["harbour", "windmill", "kettle", "a", "lighthouse"]
@@ -99,7 +99,7 @@ class IndexesAgree(RuleBasedStateMachine):
     def opened(self) -> ErasureServices:
         catalogue = SimulatedCatalogue()
         catalogue.there.add(DEFAULT_EMBEDDING)
-        services = ErasureServices(Path(self.folder.name) / "data", SimulatedModels(catalogue, Mood()))
+        services = ErasureServices(Path(self.folder.name) / "data", SimulatedModels(catalogue, ModelFaults()))
         services.embedding.refresh()
         services.indexing.start()
         return services

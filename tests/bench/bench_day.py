@@ -33,7 +33,7 @@ from mnemo_daemon.retrieval.question import Question
 from mnemo_store.indexes.attributes import MemoryFilter
 from tests.bench.quality import QualityProbe, load_benchmark, questions, the_projects_own
 from tests.bench.tables import percentiles, share, show
-from tests.simulation.embedders import Mood, SimulatedCatalogue
+from tests.simulation.embedders import ModelFaults, SimulatedCatalogue
 from tests.simulation.ledger import Wrong
 from tests.simulation.replay import ConversationReplay, StoredTurn
 from tests.simulation.world import World, in_simulated_time, place_for_worlds
@@ -48,7 +48,7 @@ SEED = 5
 class RealModels(EmbeddingService):
     """The models that are installed on this machine."""
 
-    def __init__(self, _catalogue: SimulatedCatalogue, _mood: Mood) -> None:
+    def __init__(self, _catalogue: SimulatedCatalogue, _mood: ModelFaults) -> None:
         super().__init__(ModelCatalogue(models_folder(os.environ)))
 
 

@@ -29,7 +29,7 @@ from mnemo_store.tables import CYCLES, EDGES, FACTS
 from tests.simulation import checks
 from tests.simulation.decade import DecadeWorld, wrong_step
 from tests.simulation.disk import Fault, ProcessKill
-from tests.simulation.embedders import Mood, SimulatedCatalogue, SimulatedEmbedder
+from tests.simulation.embedders import ModelFaults, SimulatedCatalogue, SimulatedEmbedder
 from tests.simulation.person_years import PersonYears, SaidText, YearsPlan
 from tests.simulation.scripted_models import Enemy, RecordingWriter, Scribbler, write_well
 from tests.simulation.world import in_simulated_time
@@ -211,7 +211,7 @@ def world_on(folder: Path, filled_folder: Path) -> DecadeWorld:
     catalogue.there.add(DEFAULT_EMBEDDING)
     manifest = catalogue.installed(DEFAULT_EMBEDDING)
     assert manifest is not None
-    world = DecadeWorld(folder, Random(1), SimulatedEmbedder(manifest, Mood()), folder / "models")
+    world = DecadeWorld(folder, Random(1), SimulatedEmbedder(manifest, ModelFaults()), folder / "models")
     world.scripted.character = "good"
     world.clock.milliseconds = AT + 400 * DAY_MS
     return world

@@ -20,7 +20,7 @@ from mnemo_daemon.server.admission.access_table import OWNER_GRANT
 from mnemo_daemon.server.router import Request
 from mnemo_daemon.server.sockets import Peer
 from mnemo_store.records import TRUSTS, Memory, Usage
-from tests.simulation.embedders import Mood, SimulatedCatalogue, SimulatedModels
+from tests.simulation.embedders import ModelFaults, SimulatedCatalogue, SimulatedModels
 from tests.support.samples import WAIT_SECONDS, sample_id, sample_memory, write
 from tests.support.store_services import StoreServices, services_in
 
@@ -219,7 +219,7 @@ def kept(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     catalogue = SimulatedCatalogue()
     if request.param == "with vectors":
         catalogue.there.add(DEFAULT_EMBEDDING)
-    models = SimulatedModels(catalogue, Mood())
+    models = SimulatedModels(catalogue, ModelFaults())
     with services_in(folder, models) as services:
         kept = KeptMemory(services)
         if request.param == "with vectors":

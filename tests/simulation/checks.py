@@ -93,7 +93,7 @@ def _vectors_agree(life: "SimulatedLife", numbers: set[int]) -> None:
     world = life.world
     assert world.daemon is not None
     serving = world.daemon.indexing.serving()
-    if not world.mood.is_well() or world.daemon.embedding.current() is None:
+    if not world.faults.is_well() or world.daemon.embedding.current() is None:
         return
     if serving is None:
         raise Wrong("there is a model, and no vectors that answer")

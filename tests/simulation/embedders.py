@@ -49,7 +49,7 @@ class SimulatedCatalogue(ModelCatalogue):
         ]
 
 
-class Mood:
+class ModelFaults:
     """The number of times, from now on, that a model raises, or gives what is no number."""
 
     def __init__(self) -> None:
@@ -78,9 +78,9 @@ class SimulatedEmbedder(Embedder):
 
     tokens_max = 256
 
-    def __init__(self, manifest: ModelManifest, mood: Mood) -> None:
+    def __init__(self, manifest: ModelManifest, faults: ModelFaults) -> None:
         self.name, self.dimensions, self.space = manifest.name, manifest.dimensions, name_space(manifest)
-        self._mood = mood
+        self._mood = faults
 
     def encode_batch(self, texts: Sequence[str], run_all: RunAll = map) -> list[Floats]:
         del run_all
@@ -113,10 +113,10 @@ class SimulatedEmbedder(Embedder):
 class SimulatedModels(EmbeddingService):
     """The real service, with other files behind it."""
 
-    def __init__(self, catalogue: SimulatedCatalogue, mood: Mood) -> None:
+    def __init__(self, catalogue: SimulatedCatalogue, faults: ModelFaults) -> None:
         super().__init__(catalogue, threads=1)
         self._installed = catalogue
-        self._mood = mood
+        self._mood = faults
 
     def _open(self, name: str) -> Embedder:
         manifest = self._installed.installed(name)

@@ -161,22 +161,22 @@ def model_arrives(life: SimulatedLife) -> str:
 
 
 def model_raises(life: SimulatedLife) -> str:
-    life.world.mood.raises = life.chance.randint(1, 4)
-    return f"{life.world.mood.raises} times"
+    life.world.faults.raises = life.chance.randint(1, 4)
+    return f"{life.world.faults.raises} times"
 
 
 def model_gives_nan(life: SimulatedLife) -> str:
-    life.world.mood.gives_nan = life.chance.randint(1, 4)
-    return f"{life.world.mood.gives_nan} times"
+    life.world.faults.gives_nan = life.chance.randint(1, 4)
+    return f"{life.world.faults.gives_nan} times"
 
 
 def model_is_slow(life: SimulatedLife) -> str:
-    life.world.mood.is_slow = True
+    life.world.faults.is_slow = True
     return "nothing gets embedded"
 
 
 def model_is_well(life: SimulatedLife) -> str:
-    life.world.mood.heal()
+    life.world.faults.heal()
     return "again"
 
 
@@ -331,7 +331,7 @@ def inspect(life: SimulatedLife) -> str:
     """All is compared."""
     if not life.is_settled:
         return "in trouble"
-    if life.world.mood.is_well():
+    if life.world.faults.is_well():
         life.catch_up()
     checks.everything(life)
     return f"change {life.state.seq}"

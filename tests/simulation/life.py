@@ -241,7 +241,7 @@ class SimulatedLife:
 
     def catch_up(self) -> None:
         """Has everything that follows behind do its part."""
-        self.world.mood.heal()
+        self.world.faults.heal()
         for _ in range(3):
             self.world.step(61.0)
 

@@ -81,7 +81,7 @@ def recall(life: SimulatedLife) -> str:
     namespace = life.chance.choice((memory.namespace, *NAMESPACES))
     body = {"query": " ".join(memory.content.split()[:3]), "top_k": 100, "token_budget": None,
             "user_id": memory.user_id, "dry": life.chance.random() < 0.5}  # fmt: skip
-    was_well = life.world.mood.is_well()
+    was_well = life.world.faults.is_well()
     answer = life.ask("POST", "/v1/recall", body, entry_point=entry_point, namespace=namespace)
     if not life.expect(answer, (200,)):
         return f"{answer.code}"

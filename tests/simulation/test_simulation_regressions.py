@@ -171,7 +171,7 @@ def test_a_store_whose_journal_failed_is_well_again_without_another_write(world:
 def test_a_vector_that_is_no_number_is_not_kept(world: World) -> None:
     """It was kept, and the text never got another: it was never found by meaning again."""
     world.install()
-    world.mood.gives_nan = 1
+    world.faults.gives_nan = 1
     remember_one(world, "bolanok has a vector")
     for _ in range(3):
         world.step(2.0)
@@ -182,7 +182,7 @@ def test_a_vector_that_is_no_number_is_not_kept(world: World) -> None:
 
 def test_one_text_that_cannot_be_embedded_holds_up_no_other(world: World) -> None:
     world.install()
-    world.mood.gives_nan = 1
+    world.faults.gives_nan = 1
     for word in ("bolanok", "tirumok", "sadenok"):
         remember_one(world, f"{word} has a vector")
     world.step(2.0)
@@ -232,13 +232,13 @@ def test_a_model_that_could_not_be_chosen_for_good_is_not_used(world: World) -> 
     assert current.name == DEFAULT_EMBEDDING
 
 
-@pytest.mark.parametrize("mood", ["raises", "gives_nan"])
-def test_a_question_that_cannot_be_embedded_is_answered_by_words_and_says_so(world: World, mood: str) -> None:
+@pytest.mark.parametrize("faults", ["raises", "gives_nan"])
+def test_a_question_that_cannot_be_embedded_is_answered_by_words_and_says_so(world: World, faults: str) -> None:
     """It was answered with an internal error."""
     world.install()
     remember_one(world, "bolanok is there")
     world.step(2.0)
-    setattr(world.mood, mood, 1)
+    setattr(world.faults, faults, 1)
     answer = world.ask("POST", "/v1/recall", {"query": "bolanok"})
     assert [view["content"] for view in answer.value["memories"]] == ["bolanok is there"]
     assert answer.value["degraded"] == ["vectors"]

@@ -50,7 +50,7 @@ from mnemo_store.recovery.modes import ClosedMode
 from mnemo_store.recovery.supervisor import StateSupervisor
 from mnemo_store.store import Store
 from tests.simulation.disk import ProcessKill, SimulatedDisk
-from tests.simulation.embedders import Mood, SimulatedCatalogue, SimulatedModels
+from tests.simulation.embedders import ModelFaults, SimulatedCatalogue, SimulatedModels
 from tests.simulation.ledger import Ledger, LedgerEntry, State, Wrong, state_of
 from tests.simulation.notes_folder import SimulatedNotesFolder
 from tests.support.samples import MEMORY_DISK
@@ -264,7 +264,7 @@ class SimulatedAnswer(NamedTuple):
 class World:
     """A data folder, the daemon on it, and all that is around it."""
 
-    make_models: Callable[[SimulatedCatalogue, Mood], SimulatedModels] = SimulatedModels
+    make_models: Callable[[SimulatedCatalogue, ModelFaults], SimulatedModels] = SimulatedModels
 
     def __init__(self, folder: Path, chance: Random) -> None:
         self.folder = folder
@@ -273,7 +273,7 @@ class World:
         self.ids = Random(chance.random())
         self.disk = SimulatedDisk(self._keep_what_the_dead_left)
         self.catalogue = SimulatedCatalogue()
-        self.mood = Mood()
+        self.faults = ModelFaults()
         self.notes_folder = SimulatedNotesFolder(folder / "notes", Random(chance.random()), self.clock.now)
         self.ledger = Ledger()
         self.notes_failures: list[Exception] = []
@@ -373,7 +373,7 @@ class World:
         """Give the daemon its models, before it opens."""
         daemon.catalogue = self.catalogue
         daemon.embedding.close()
-        daemon.embedding = self.make_models(self.catalogue, self.mood)
+        daemon.embedding = self.make_models(self.catalogue, self.faults)
 
     def _jobs(self, daemon: Services) -> list[Job]:
         return [job for job in jobs_of(daemon) if job.name not in LEFT_OUT]
@@ -445,7 +445,7 @@ class World:
         self.clock.go_on(seconds)
         self.store.pass_time(seconds)
         self._keep_house()
-        if not self.mood.is_slow:
+        if not self.faults.is_slow:
             self.index()
         self.scan_notes()
 

@@ -159,7 +159,7 @@ def swap_owner(rows: TableWriter) -> None:
     rows.put_row("owners", TableRow(number_of(rows, sample_id(5)), id_key(sample_id(6))))
 
 
-class Case(NamedTuple):
+class RuleCase(NamedTuple):
     """A way to damage the store, and every violation that follows: invariant, table, subject."""
 
     act: Callable[[TableWriter], None]
@@ -171,38 +171,38 @@ NOBODY = sample_id(77)
 LOOSE = Edge(source=ONE.id, target=NOBODY, relation="repeats", at=AT)
 FIVE = sample_memory(5)
 
-CASES: dict[str, Case] = {
-    "a memory that has no number": Case(
+CASES: dict[str, RuleCase] = {
+    "a memory that has no number": RuleCase(
         drop("numbers", id_key(ONE.id)), {("numbers", "memories", ONE.id), ("numbers", "owners", ONE.id)}
     ),
-    "a number that is said to be another's": Case(
+    "a number that is said to be another's": RuleCase(
         swap_owner, {("numbers", "memories", sample_id(5)), ("numbers", "owners", sample_id(6))}
     ),
-    "a number that would be given again": Case(
+    "a number that would be given again": RuleCase(
         lambda rows: rows.set_meta("next_number", "7"), {("numbers", "memories", sample_id(21))}
     ),
-    "a number of nobody": Case(
+    "a number of nobody": RuleCase(
         both(put("numbers", id_key(NOBODY), b"\0\0\1\0"), put("owners", b"\0\0\1\0", id_key(NOBODY))),
         {("numbers", "numbers", NOBODY)},
     ),
-    "a memory that is not found by its text": Case(
+    "a memory that is not found by its text": RuleCase(
         drop("hashes", HASH_OF_ONE, id_key(ONE.id)), {("texts", "memories", ONE.id)}
     ),
-    "a memory that is found by another's text": Case(
+    "a memory that is found by another's text": RuleCase(
         put("hashes", HASH_OF_ONE, id_key(sample_id(5))), {("texts", "hashes", sample_id(5))}
     ),
-    "a memory in the trash that is found by its text": Case(
+    "a memory in the trash that is found by its text": RuleCase(
         put("hashes", hash_key(TRASHED), id_key(TRASHED.id)), {("texts", "hashes", TRASHED.id)}
     ),
-    "a memory that is not found by its key": Case(drop("keys", NAME_OF_ONE), {("keys", "memories", ONE.id)}),
-    "a memory that is found by a key it does not have": Case(
+    "a memory that is not found by its key": RuleCase(drop("keys", NAME_OF_ONE), {("keys", "memories", ONE.id)}),
+    "a memory that is found by a key it does not have": RuleCase(
         put("keys", digest_key("default", "local", "two"), id_key(ONE.id)), {("keys", "keys", ONE.id)}
     ),
-    "two memories with one key": Case(changed(FIVE, key="one"), {("same key", "memories", FIVE.id)}),
-    "a version that is missing": Case(
+    "two memories with one key": RuleCase(changed(FIVE, key="one"), {("same key", "memories", FIVE.id)}),
+    "a version that is missing": RuleCase(
         drop("versions", id_key(ONE.id) + seq_key(2)), {("versions", "memories", ONE.id)}
     ),
-    "a version that is younger than the record": Case(
+    "a version that is younger than the record": RuleCase(
         put("versions", id_key(ONE.id) + seq_key(9), encode(msgspec.structs.replace(ONE, version=2))),
         {
             ("versions", "memories", ONE.id),
@@ -210,119 +210,121 @@ CASES: dict[str, Case] = {
             ("changes", "memories", ONE.id),
         },
     ),
-    "a version of nobody": Case(
+    "a version of nobody": RuleCase(
         put("versions", id_key(NOBODY) + seq_key(2), encode(sample_memory(77))),
         {("orphans", "versions", f"{NOBODY} 2")},
     ),
-    "a change that does not name what it made": Case(
+    "a change that does not name what it made": RuleCase(
         put("changes", seq_key(4), encode(ChangeEntry(at=AT, by="test"))), {("changes", "memories", TRASHED.id)}
     ),
-    "changes that are missing": Case(
+    "changes that are missing": RuleCase(
         both(drop("changes", seq_key(9)), drop("changes", seq_key(10))), {("gaps", "changes", "9-10")}
     ),
-    "the last change that is missing": Case(drop("changes", seq_key(13)), {("gaps", "changes", "13")}),
-    "a change behind the last one": Case(
+    "the last change that is missing": RuleCase(drop("changes", seq_key(13)), {("gaps", "changes", "13")}),
+    "a change behind the last one": RuleCase(
         put("changes", seq_key(14), encode(ChangeEntry(at=AT, by="test"))), {("end", "changes", "14")}
     ),
-    "a trash entry that is missing": Case(drop("trash", id_key(TRASHED.id)), {("trash", "memories", TRASHED.id)}),
-    "a trash entry of what is not in the trash": Case(
+    "a trash entry that is missing": RuleCase(drop("trash", id_key(TRASHED.id)), {("trash", "memories", TRASHED.id)}),
+    "a trash entry of what is not in the trash": RuleCase(
         put("trash", id_key(ONE.id), encode(TrashEntry(id=ONE.id, at=AT, why="", state="active"))),
         {("trash", "memories", ONE.id)},
     ),
-    "a trash entry of nobody": Case(
+    "a trash entry of nobody": RuleCase(
         put("trash", id_key(NOBODY), encode(TrashEntry(id=NOBODY, at=AT, why="", state="active"))),
         {("orphans", "trash", NOBODY)},
     ),
-    "a use of nobody": Case(put("usage", id_key(NOBODY), encode(Usage(id=NOBODY))), {("orphans", "usage", NOBODY)}),
-    "a strength over one": Case(
+    "a use of nobody": RuleCase(put("usage", id_key(NOBODY), encode(Usage(id=NOBODY))), {("orphans", "usage", NOBODY)}),
+    "a strength over one": RuleCase(
         put("usage", id_key(ONE.id), encode(Usage(id=ONE.id, strength=1.5))), {("bounds", "usage", ONE.id)}
     ),
-    "a count below zero": Case(
+    "a count below zero": RuleCase(
         put("usage", id_key(ONE.id), encode(Usage(id=ONE.id, access_count=-1))), {("bounds", "usage", ONE.id)}
     ),
-    "an importance that is no number": Case(
+    "an importance that is no number": RuleCase(
         changed(FIVE, importance=float("nan")), {("bounds", "memories", FIVE.id)}
     ),
-    "a memory superseded by nothing": Case(
+    "a memory superseded by nothing": RuleCase(
         changed(OLDER, superseded_by=NOBODY), {("references", "memories", OLDER.id)}
     ),
-    "a memory derived from nothing": Case(
+    "a memory derived from nothing": RuleCase(
         changed(NEWER, derived_from=(NOBODY,)), {("references", "memories", NEWER.id)}
     ),
-    "an edge that stands under its source alone": Case(
+    "an edge that stands under its source alone": RuleCase(
         drop("edges", id_key(EDGE.target) + b"<related<" + id_key(EDGE.source)), {("edges", "edges", TIE)}
     ),
-    "an edge that stands under its target alone": Case(
+    "an edge that stands under its target alone": RuleCase(
         drop("edges", id_key(EDGE.source) + b">related>" + id_key(EDGE.target)), {("edges", "edges", TIE)}
     ),
-    "an edge to nobody": Case(
+    "an edge to nobody": RuleCase(
         both(
             put("edges", id_key(ONE.id) + b">repeats>" + id_key(NOBODY), encode(LOOSE)),
             put("edges", id_key(NOBODY) + b"<repeats<" + id_key(ONE.id), encode(LOOSE)),
         ),
         {("orphans", "edges", f"{ONE.id} repeats {NOBODY}")},
     ),
-    "a chunk of a note that is not known": Case(
+    "a chunk of a note that is not known": RuleCase(
         changed(CHUNKS[0], managed=NOBODY), {("chunks", "memories", CHUNKS[0].id)}
     ),
-    "a chunk that its note does not list": Case(
+    "a chunk that its note does not list": RuleCase(
         put("notes", id_key(FILE), encode(msgspec.structs.replace(NOTE, chunks=NOTE.chunks[:1]))),
         {("chunks", "memories", CHUNKS[1].id)},
     ),
-    "chunks of a note that is gone": Case(
+    "chunks of a note that is gone": RuleCase(
         put("notes", id_key(FILE), encode(msgspec.structs.replace(NOTE, missing=True))),
         {("chunks", "memories", CHUNKS[0].id), ("chunks", "memories", CHUNKS[1].id)},
     ),
-    "a note that lists what is not there": Case(
+    "a note that lists what is not there": RuleCase(
         put("notes", id_key(FILE), encode(msgspec.structs.replace(NOTE, chunks=(ChunkRef(NOBODY, "", 1, 1),
                                                                                 *NOTE.chunks)))),
         {("chunks", "notes", FILE)},
     ),
-    "a note in no folder": Case(drop("roots", id_key(ROOT)), {("folders", "notes", FILE)}),
-    "a text left out of no note": Case(
+    "a note in no folder": RuleCase(drop("roots", id_key(ROOT)), {("folders", "notes", FILE)}),
+    "a text left out of no note": RuleCase(
         put("skips", id_key(NOBODY) + b"00", b"\1"), {("orphans", "skips", f"{NOBODY} 00")}
     ),
-    "a forgotten text under another hash": Case(
+    "a forgotten text under another hash": RuleCase(
         put("forgotten", b"e" * 32, encode(ErasedText(hash="d" * 32, at=AT))), {(READABLE, "forgotten", "e" * 32)}
     ),
-    "a vector that holds no number": Case(
+    "a vector that holds no number": RuleCase(
         put("embeddings", VECTORS_KEY, np.array([1, np.nan], np.float16).tobytes()),
         {("vectors kept", "embeddings", VECTORS_KEY.hex())},
     ),
-    "a database that does not say whose it is": Case(drop("meta", b"store"), {("identity", "meta", "store")}),
-    "a database of another format": Case(
+    "a database that does not say whose it is": RuleCase(drop("meta", b"store"), {("identity", "meta", "store")}),
+    "a database of another format": RuleCase(
         lambda rows: rows.set_meta("format", "0"), {("identity", "meta", "format")}
     ),
-    "a salt that is none": Case(lambda rows: rows.set_meta("salt", "00"), {("identity", "meta", "salt")}),
+    "a salt that is none": RuleCase(lambda rows: rows.set_meta("salt", "00"), {("identity", "meta", "salt")}),
 }  # fmt: skip
 
 # What stands in a row is nothing that can be read.
-UNREADABLE: dict[str, Case] = {
-    "memories": Case(put("memories", id_key(FIVE.id), GARBAGE), {(READABLE, "memories", FIVE.id)}),
-    "versions": Case(
+UNREADABLE: dict[str, RuleCase] = {
+    "memories": RuleCase(put("memories", id_key(FIVE.id), GARBAGE), {(READABLE, "memories", FIVE.id)}),
+    "versions": RuleCase(
         put("versions", id_key(ONE.id) + seq_key(1), GARBAGE), {(READABLE, "versions", f"{ONE.id} 1")}
     ),
-    "changes": Case(put("changes", seq_key(9), GARBAGE), {(READABLE, "changes", "9")}),
-    "usage": Case(put("usage", id_key(ONE.id), encode(Usage(id=FIVE.id))), {(READABLE, "usage", ONE.id)}),
-    "numbers": Case(put("numbers", id_key(ONE.id), b"\0"), {
+    "changes": RuleCase(put("changes", seq_key(9), GARBAGE), {(READABLE, "changes", "9")}),
+    "usage": RuleCase(put("usage", id_key(ONE.id), encode(Usage(id=FIVE.id))), {(READABLE, "usage", ONE.id)}),
+    "numbers": RuleCase(put("numbers", id_key(ONE.id), b"\0"), {
         (READABLE, "numbers", ONE.id), ("numbers", "memories", ONE.id), ("numbers", "owners", ONE.id),
     }),
-    "owners": Case(put("owners", b"\0\0\0\0", b"1"), {
+    "owners": RuleCase(put("owners", b"\0\0\0\0", b"1"), {
         (READABLE, "owners", "00000000"), ("numbers", "memories", ONE.id),
     }),
-    "hashes": Case(put("hashes", b"h", b"1" * 16), {("texts", "hashes", "31313131-3131-3131-3131-313131313131")}),
-    "keys": Case(put("keys", NAME_OF_ONE, b"1"), {(READABLE, "keys", NAME_OF_ONE.hex())}),
-    "trash": Case(put("trash", id_key(TRASHED.id), GARBAGE), {(READABLE, "trash", TRASHED.id)}),
-    "edges": Case(
+    "hashes": RuleCase(put("hashes", b"h", b"1" * 16), {("texts", "hashes", "31313131-3131-3131-3131-313131313131")}),
+    "keys": RuleCase(put("keys", NAME_OF_ONE, b"1"), {(READABLE, "keys", NAME_OF_ONE.hex())}),
+    "trash": RuleCase(put("trash", id_key(TRASHED.id), GARBAGE), {(READABLE, "trash", TRASHED.id)}),
+    "edges": RuleCase(
         put("edges", id_key(EDGE.source) + b">related>" + id_key(EDGE.target), GARBAGE),
         {(READABLE, "edges", TIE), ("edges", "edges", TIE)},
     ),
-    "notes": Case(put("notes", id_key(FILE), GARBAGE), {(READABLE, "notes", FILE)}),
-    "roots": Case(put("roots", id_key(ROOT), GARBAGE), {(READABLE, "roots", ROOT)}),
-    "skips": Case(put("skips", id_key(FILE) + b"\xff", b"\1"), {(READABLE, "skips", (id_key(FILE) + b"\xff").hex())}),
-    "forgotten": Case(put("forgotten", FORGOTTEN.encode(), GARBAGE), {(READABLE, "forgotten", FORGOTTEN)}),
-    "embeddings": Case(put("embeddings", VECTORS_KEY, b"odd"), {(READABLE, "embeddings", VECTORS_KEY.hex())}),
-    "meta": Case(put("meta", b"epoch", b"\xff"), {(READABLE, "meta", "epoch")}),
+    "notes": RuleCase(put("notes", id_key(FILE), GARBAGE), {(READABLE, "notes", FILE)}),
+    "roots": RuleCase(put("roots", id_key(ROOT), GARBAGE), {(READABLE, "roots", ROOT)}),
+    "skips": RuleCase(
+        put("skips", id_key(FILE) + b"\xff", b"\1"), {(READABLE, "skips", (id_key(FILE) + b"\xff").hex())}
+    ),
+    "forgotten": RuleCase(put("forgotten", FORGOTTEN.encode(), GARBAGE), {(READABLE, "forgotten", FORGOTTEN)}),
+    "embeddings": RuleCase(put("embeddings", VECTORS_KEY, b"odd"), {(READABLE, "embeddings", VECTORS_KEY.hex())}),
+    "meta": RuleCase(put("meta", b"epoch", b"\xff"), {(READABLE, "meta", "epoch")}),
 }  # fmt: skip
 
 
@@ -331,13 +333,13 @@ def test_an_intact_store_has_no_violations(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
-def test_each_rule_that_is_broken_is_seen_and_no_other(folder: Path, case: Case) -> None:
+def test_each_rule_that_is_broken_is_seen_and_no_other(folder: Path, case: RuleCase) -> None:
     damage(folder, case.act)
     assert {(each.invariant, each.table, each.subject) for each in found(folder)} == case.expected
 
 
 @pytest.mark.parametrize("case", UNREADABLE.values(), ids=UNREADABLE.keys())
-def test_an_unreadable_row_is_reported_and_hides_no_other(folder: Path, case: Case) -> None:
+def test_an_unreadable_row_is_reported_and_hides_no_other(folder: Path, case: RuleCase) -> None:
     damage(folder, case.act)
     assert {(each.invariant, each.table, each.subject) for each in found(folder)} == case.expected
 

@@ -17,7 +17,7 @@ from mnemo_client.protocol.lifecycle import (
 )
 from mnemo_client.protocol.status import LifecycleStatus
 from mnemo_client.protocol.versions import UndoAnswer
-from tests.support.stub_daemon import ID, CommandLineUser, Give, Scenario, StubDaemon, play, recalled, status
+from tests.support.stub_daemon import ID, Case, CommandLineUser, Scenario, StubDaemon, play, recalled, status
 
 OTHER = "01936f2e-7c00-7000-8000-0000deadbeef"
 CYCLE = CycleView(
@@ -71,54 +71,54 @@ STEPS = ("  triage  promote 1 · keep 2 · 1.5 s\n"
 SCENARIOS = (
     Scenario("a cycle is shown by its steps, and each operation with its texts and the words that change", (
         {"POST /v1/consolidate": DONE},
-        Give("consolidate --merge", sent=[{"merge": True}],
+        Case("consolidate --merge", sent=[{"merge": True}],
              out="cycle deadbeef · namespace default\n" + STEPS +
                  "promote to working · triage · reinforcement 5.0\n  c0ffee01  The key\ufffd is with Ines.\n"
                  "  deadbeef  Ines has it.\nmerge\n  c0ffee01  The key is with Ines.\n  deadbeef  Ines has it.\n"
                  "  becomes   The {+spare+} key is with Ines.\nand 500 more operations\n",
              err="take the cycle back with: mnemo undo --cycle\n"),
         {"POST /v1/consolidate": FORETOLD},
-        Give("consolidate --dry-run -n '*'", sent=[{"dry_run": True}], headers={"x-namespace": "*"},
+        Case("consolidate --dry-run -n '*'", sent=[{"dry_run": True}], headers={"x-namespace": "*"},
              says=("a cycle would do this · all namespaces\n",), err=""),
         {"POST /v1/consolidate": msgspec.structs.replace(DONE, operations=[], total=0)},
-        Give("consolidate", out="cycle deadbeef · namespace default\n" + STEPS + "no memory needs a change\n", err=""),
+        Case("consolidate", out="cycle deadbeef · namespace default\n" + STEPS + "no memory needs a change\n", err=""),
         {"POST /v1/consolidate": WAITING},
-        Give("consolidate", out="cycle deadbeef · namespace default\n  gate  proposed 1 · waiting 1\n",
+        Case("consolidate", out="cycle deadbeef · namespace default\n  gate  proposed 1 · waiting 1\n",
              err="2 operations wait for your approval: mnemo review\n"),
         {"POST /v1/consolidate": DISTILLED},
-        Give("consolidate", says=("distil · session_distillation\n  c0ffee01  The key is with Ines.\n"
+        Case("consolidate", says=("distil · session_distillation\n  c0ffee01  The key is with Ines.\n"
                                   "  new       Ines has it.\n",)),
-        Give("consolidate -k 2", code=2, warns=("-k is the number of cycles that --history lists",)),
+        Case("consolidate -k 2", code=2, warns=("-k is the number of cycles that --history lists",)),
         {"POST /v1/consolidate": FORETOLD},
-        Give("consolidate --json", json=msgspec.to_builtins(FORETOLD)),
+        Case("consolidate --json", json=msgspec.to_builtins(FORETOLD)),
     )),
     Scenario("status and jobs show the last cycle, and status what waits", (
         {"GET /v1/status": status(lifecycle=LifecycleStatus(last_cycle=CYCLE, reason="on\x1b battery", proposals=3))},
-        Give("status", says=("  last cycle       7 · 2025-12-01 00:00 · promote 1 · keep 2\n"
+        Case("status", says=("  last cycle       7 · 2025-12-01 00:00 · promote 1 · keep 2\n"
                              "  next cycle       on\ufffd battery\n"
                              "  review           3 operations wait: mnemo review\n",)),
         {"GET /v1/status": status(lifecycle=LifecycleStatus(
             last_cycle=msgspec.structs.replace(CYCLE, undone_at=1), proposals=1))},
-        Give("status", says=("7 · 2025-12-01 00:00 · undone\n  review           1 operation waits: mnemo review\n",)),
+        Case("status", says=("7 · 2025-12-01 00:00 · undone\n  review           1 operation waits: mnemo review\n",)),
         {"GET /v1/jobs": JobsAnswer(jobs=[JOB], last_cycle=msgspec.structs.replace(CYCLE, steps=[]))},
-        Give("jobs", out="consolidation  idle  has not run yet, next when needed\n    Does it.\n"
+        Case("jobs", out="consolidation  idle  has not run yet, next when needed\n    Does it.\n"
                          "    last cycle: 7 · 2025-12-01 00:00 · no memory needed a change\n"),
         {"GET /v1/jobs": JobsAnswer(jobs=[JOB], last_cycle=msgspec.structs.replace(CYCLE, ended_at=None, steps=[]))},
-        Give("jobs", says=("last cycle: 7 · 2025-12-01 00:00 · not finished\n",)),
+        Case("jobs", says=("last cycle: 7 · 2025-12-01 00:00 · not finished\n",)),
     )),
     Scenario("the cycles so far are listed with their steps", (
         {"GET /v1/consolidate/history": CyclesAnswer(cycles=[CYCLE, msgspec.structs.replace(
             CYCLE, requested=False, namespace="*", ended_at=None, steps=[])])},
-        Give("consolidate --history -k 2", sent=[{"limit": ["2"]}],
+        Case("consolidate --history -k 2", sent=[{"limit": ["2"]}],
              out="cycle deadbeef 2025-12-01 00:00 · on request · namespace default\n" + STEPS +
                  "cycle deadbeef 2025-12-01 00:00 · after activity · not finished\n"),
         {"GET /v1/consolidate/history": CyclesAnswer(cycles=[])},
-        Give("consolidate --history", code=3, err="there was no cycle yet\n"),
-        Give("consolidate --history --dry-run", code=2, warns=("--history lists the cycles so far",)),
+        Case("consolidate --history", code=3, err="there was no cycle yet\n"),
+        Case("consolidate --history --dry-run", code=2, warns=("--history lists the cycles so far",)),
     )),
     Scenario("what waits for approval is shown with its texts and their use, and the words that change", (
         {"GET /v1/review": ReviewAnswer(proposals=[MERGE, TAGGED], total=3, cursor="1.x")},
-        Give("review -k 2", sent=[{"limit": ["2"]}],
+        Case("review -k 2", sent=[{"limit": ["2"]}],
              out="01234567 merge · nearly the same · similarity 0.91\n"
                  "  c0ffee01  The key is with Ines.  working, importance 0.50, recalled 3 times\n"
                  "  deadbeef  The\ufffd key is in a box.  working, importance 0.50, recalled 3 times\n"
@@ -127,41 +127,41 @@ SCENARIOS = (
                  "  c0ffee01  The key is with Ines.  working, importance 0.50, recalled 3 times\n",
              err="these are 2 of 3\ndecide with: mnemo review approve ID, mnemo review reject ID, "
                  "or mnemo review --ask\n"),
-        Give("review --ask", code=2, warns=("--ask needs a terminal",)),
+        Case("review --ask", code=2, warns=("--ask needs a terminal",)),
         {"GET /v1/review": ReviewAnswer(proposals=[], total=0)},
-        Give("review", code=3, err="nothing waits for approval in namespace default\n"),
+        Case("review", code=3, err="nothing waits for approval in namespace default\n"),
         {"GET /v1/review": ReviewAnswer(proposals=[], total=0, namespace="*")},
-        Give("review -n '*'", code=3, err="nothing waits for approval in any namespace\n"),
+        Case("review -n '*'", code=3, err="nothing waits for approval in any namespace\n"),
     )),
     Scenario("an audit says how much it looked through, and shows what is proposed", (
         {"POST /v1/audit": AuditPlanAnswer(proposals=[TAGGED], total=1, reviewed=240, left=7, proposed=1)},
-        Give("audit", sent=[{}], says=("89abcdef tag lesson",),
+        Case("audit", sent=[{}], says=("89abcdef tag lesson",),
              err="240 memories of core and working were looked through, 1 new proposal; 7 are left for the next audit\n"
                  "decide with: mnemo review approve ID, mnemo review reject ID, or mnemo review --ask\n"),
-        Give("audit --apply", code=2, warns=("--apply asks about each",)),
+        Case("audit --apply", code=2, warns=("--apply asks about each",)),
         {"POST /v1/audit": AuditPlanAnswer(proposals=[MERGE], total=1, reviewed=2, proposed=1),
          f"POST /v1/review/{MERGE.id}": VerdictAnswer(id=MERGE.id, verdict="reject")},
-        Give("audit --apply", typed="r\n", at_terminal=True, sent=[{}, {"verdict": "reject"}]),
+        Case("audit --apply", typed="r\n", at_terminal=True, sent=[{}, {"verdict": "reject"}]),
     )),
     Scenario("proposals are decided on by their ids, or all that still hold", (
         {"GET /v1/review": ReviewAnswer(proposals=[MERGE, TAGGED], total=2),
          f"POST /v1/review/{MERGE.id}": VerdictAnswer(id=MERGE.id, verdict="approve"),
          "POST /v1/review/01234567": VerdictAnswer(id=MERGE.id, verdict="approve")},
-        Give("review approve 01234567", sent=[{"verdict": "approve"}], out="approved 01234567\n",
+        Case("review approve 01234567", sent=[{"verdict": "approve"}], out="approved 01234567\n",
              err="undo the last of them with: mnemo undo\n"),
-        Give("review reject --all", sent=[{"limit": ["500"]}, {"verdict": "reject"}], out="rejected 01234567\n"),
-        Give("review reject", code=2, warns=("name the operations by their ids",)),
-        Give("review edit 01234567 'The key is in a box.' --force", out="approved 01234567\n",
+        Case("review reject --all", sent=[{"limit": ["500"]}, {"verdict": "reject"}], out="rejected 01234567\n"),
+        Case("review reject", code=2, warns=("name the operations by their ids",)),
+        Case("review edit 01234567 'The key is in a box.' --force", out="approved 01234567\n",
              sent=[{"verdict": "approve", "text": "The key is in a box.", "force": True}]),
-        Give("review --ask", typed="x\nq\n", at_terminal=True, sent=[{}], warns=("0 operations were decided on",)),
-        Give("review --ask", typed="a\n", at_terminal=True, sent=[{}, {"verdict": "approve"}],
+        Case("review --ask", typed="x\nq\n", at_terminal=True, sent=[{}], warns=("0 operations were decided on",)),
+        Case("review --ask", typed="a\n", at_terminal=True, sent=[{}, {"verdict": "approve"}],
              warns=("1 operation was decided on",)),
     )),
     Scenario("a cycle is taken back by its id, and the last one without an id", (
         {"POST /v1/undo": UndoAnswer(seq=9, what="consolidate", ids=[ID], total=1, seqs=[9])},
-        Give("undo --cycle", sent=[{"cycle": "last"}], out="undone: consolidate (change 9: c0ffee01)\n"),
-        Give("undo --cycle deadbeef --dry-run", sent=[{"cycle": "deadbeef", "dry_run": True}]),
-        Give("undo --cycle deadbeef --group g", code=2, warns=("give one change, one group or one cycle",)),
+        Case("undo --cycle", sent=[{"cycle": "last"}], out="undone: consolidate (change 9: c0ffee01)\n"),
+        Case("undo --cycle deadbeef --dry-run", sent=[{"cycle": "deadbeef", "dry_run": True}]),
+        Case("undo --cycle deadbeef --group g", code=2, warns=("give one change, one group or one cycle",)),
     )),
 )  # fmt: skip
 

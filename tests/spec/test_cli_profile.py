@@ -13,7 +13,7 @@ from mnemo_client.protocol.profiles import (
     SummarizedSession,
 )
 from mnemo_core.lifecycle.profiles import PROJECT_BUCKETS, USER_BUCKETS
-from tests.support.stub_daemon import ID, NOON, CommandLineUser, Give, Scenario, StubDaemon, play, recalled, refusal
+from tests.support.stub_daemon import ID, NOON, Case, CommandLineUser, Scenario, StubDaemon, play, recalled, refusal
 
 pytestmark = pytest.mark.usefixtures("utc")
 
@@ -45,39 +45,39 @@ LIKED = recalled(category="preference")
 SCENARIOS = (
     Scenario("a profile is shown in its lists", (
         {PROFILE: FULL, PROJECT: WEB},
-        Give("profile", out=f"Preferences\n  I prefer tea.  {DATED}\nDo not assume\n  I am \ufffdNorse.  {DATED}\n"
+        Case("profile", out=f"Preferences\n  I prefer tea.  {DATED}\nDo not assume\n  I am \ufffdNorse.  {DATED}\n"
              "Projects: web\n"),
-        Give("profile --project web", out=f"Goals\n  Open in May.  {DATED}\n"),
+        Case("profile --project web", out=f"Goals\n  Open in May.  {DATED}\n"),
     )),
     Scenario("an empty profile is nothing found", (
         {PROFILE: EMPTY, PROJECT: refusal(404, "not_found", "nothing is known about a project 'web'")},
-        Give("profile", code=3, out="", err="the profile is empty: mnemo add TEXT, or mnemo profile add TEXT\n"),
-        Give("profile --project web", code=3, out=""),
+        Case("profile", code=3, out="", err="the profile is empty: mnemo add TEXT, or mnemo profile add TEXT\n"),
+        Case("profile --project web", code=3, out=""),
     )),
     Scenario("an entry rests on the evidence that is named, or on what was said", (
         {UPDATE: WRITTEN, "POST /v1/memories": RememberAnswer(outcome="stored", memory=recalled())},
-        Give(f"profile add I live in Oslo --evidence {BEEF}", out="written to stable_facts: 0000beef\n",
+        Case(f"profile add I live in Oslo --evidence {BEEF}", out="written to stable_facts: 0000beef\n",
              sent=[{"stable_facts": [{"text": "I live in Oslo", "evidence_ids": [BEEF]}]}]),
-        Give("profile add Tea --list preferences", out="written to preferences: 0000beef\n",
+        Case("profile add Tea --list preferences", out="written to preferences: 0000beef\n",
              sent=[{"content": "Tea"}, {"preferences": [{"text": "Tea", "evidence_ids": [ID]}]}]),
-        Give(f"profile add Test it --project web --evidence {BEEF}", out="written to next_steps of web: 0000beef\n",
+        Case(f"profile add Test it --project web --evidence {BEEF}", out="written to next_steps of web: 0000beef\n",
              sent=[{"project": "web", "next_steps": [{"text": "Test it", "evidence_ids": [BEEF]}]}]),
-        Give("profile add", code=2, sent=[]),
+        Case("profile add", code=2, sent=[]),
     )),
     Scenario("a preference is written to the preferences", (
         {UPDATE: WRITTEN, "POST /v1/memories": RememberAnswer(outcome="stored", memory=LIKED)},
-        Give("profile add Prefers British English", out="written to preferences: 0000beef\n"),
-        Give("profile add Prefers Rust --project web", out="written to next_steps of web: 0000beef\n"),
-        Give("profile add Prefers tea --list stable_facts", out="written to stable_facts: 0000beef\n"),
+        Case("profile add Prefers British English", out="written to preferences: 0000beef\n"),
+        Case("profile add Prefers Rust --project web", out="written to next_steps of web: 0000beef\n"),
+        Case("profile add Prefers tea --list stable_facts", out="written to stable_facts: 0000beef\n"),
     )),
     Scenario("entries are removed by their ids", (
         {UPDATE: ProfileUpdateAnswer(ids=[], removed=[BEEF], group="g")},
-        Give(f"profile rm {BEEF}", sent=[{"remove": [BEEF]}],
+        Case(f"profile rm {BEEF}", sent=[{"remove": [BEEF]}],
              err="1 entry moved to the trash; the evidence stays\n"),
     )),
     Scenario("compress says what it did and how to take it back", (
         {COMPRESS: DONE},
-        Give("compress --sessions 1 --cutoff-hours 0", sent=[{"sessions": 1, "cutoff_hours": 0}],
+        Case("compress --sessions 1 --cutoff-hours 0", sent=[{"sessions": 1, "cutoff_hours": 0}],
              out="s · 1 memory · Anna is in Oslo.\n1 conversation summarized\n"
              "1 conversation left alone, because it goes on: mnemo sessions\n"
              "2 items lifted to 1 entry of the profile and to 1 project\n",
@@ -85,7 +85,7 @@ SCENARIOS = (
     )),
     Scenario("compress shows what it would do", (
         {COMPRESS: NOTHING},
-        Give("compress --dry-run", sent=[{"dry_run": True}],
+        Case("compress --dry-run", sent=[{"dry_run": True}],
              out="0 conversations would be summarized\n0 items would be lifted to 0 entries of the profile and to "
              "0 projects\n", err=""),
     )),

@@ -42,8 +42,8 @@ from mnemo_client.protocol.versions import DiffAnswer, DifferenceView, HistoryAn
 from tests.support.stub_daemon import (
     ID,
     NOON,
+    Case,
     CommandLineUser,
-    Give,
     Scenario,
     StubAnswer,
     StubDaemon,
@@ -79,9 +79,9 @@ KNOWN = {**FOUND, STATUS: status(namespaces={"default": 7, "boat": 2})}
 def dates(said: str, sent: str | float) -> Scenario:
     return Scenario(f"recall and search pass on the date {said}", (
         FOUND,
-        Give(f"recall key --since '{said}' --until '{said}'",
+        Case(f"recall key --since '{said}' --until '{said}'",
              sent=[{**ASKED, "query": "key", "since": sent, "until": sent}]),
-        Give(f"search key --since '{said}' --until '{said}'",
+        Case(f"search key --since '{said}' --until '{said}'",
              sent=[{"q": ["key"], "highlight": ["true"], "since": [said], "until": [said]}]),
     ))  # fmt: skip
 
@@ -89,61 +89,61 @@ def dates(said: str, sent: str | float) -> Scenario:
 ASKING = (
     Scenario("recall points to the nearest only where something was searched", (
         {RECALL: recall_answer(total=0, abstained=True)},  # as with a tag that nothing has
-        Give("recall x --tag none", code=3, err="nothing found in namespace default\n", at_terminal=True),
+        Case("recall x --tag none", code=3, err="nothing found in namespace default\n", at_terminal=True),
     )),
     Scenario("recall asks for what is close enough, on a terminal as in a pipe", (
         {RECALL: recall_answer(total=3, abstained=True)},
-        *(Give(f"recall x{option}", code=3, sent=[ASKED], at_terminal=is_there, err=None if "json" in option else
+        *(Case(f"recall x{option}", code=3, sent=[ASKED], at_terminal=is_there, err=None if "json" in option else
                "nothing in namespace default is close enough to be an answer; show the closest with: --cut none\n")
           for is_there in (False, True) for option in ("", " --cut gap", " --json")),
-        Give("recall x --cut none", code=3, sent=[{"query": "x", "highlight": True, "cut": "none"}],
+        Case("recall x --cut none", code=3, sent=[{"query": "x", "highlight": True, "cut": "none"}],
              err="nothing found in namespace default\n"),
-        Give("recall x --min-score 0", code=3, sent=[{**ASKED, "min_score": 0}]),
+        Case("recall x --min-score 0", code=3, sent=[{**ASKED, "min_score": 0}]),
     )),
     Scenario("a named namespace without memories is reported, at the cost of one request", (
         KNOWN,
-        Give("recall x -n boats", err="namespace boats has no memories; did you mean boat?\n",
+        Case("recall x -n boats", err="namespace boats has no memories; did you mean boat?\n",
              sent=[{}, ASKED]),
-        Give("search x -n zebra", err="namespace zebra has no memories; list the namespaces with: mnemo namespaces\n",
+        Case("search x -n zebra", err="namespace zebra has no memories; list the namespaces with: mnemo namespaces\n",
              sent=[{}, {"q": ["x"], "highlight": ["true"]}]),
-        Give("recall x -n boat", err="", sent=[{}, ASKED]),
-        Give("recall x -n '*'", err="", sent=[ASKED]),
-        Give("recall x", err="", sent=[ASKED]),
+        Case("recall x -n boat", err="", sent=[{}, ASKED]),
+        Case("recall x -n '*'", err="", sent=[ASKED]),
+        Case("recall x", err="", sent=[ASKED]),
     )),
     Scenario("JSON has no character that controls a terminal", (
-        {ONE: recalled(content="a\x9b31mb")}, Give(f"show {ID} --json", says=("a\\u009b31mb",)),
+        {ONE: recalled(content="a\x9b31mb")}, Case(f"show {ID} --json", says=("a\\u009b31mb",)),
     )),
     Scenario("nothing found is said and is exit code 3", (
         {RECALL: recall_answer(total=0)},
-        Give("recall x", code=3, out="", err="nothing found in namespace default\n"),
+        Case("recall x", code=3, out="", err="nothing found in namespace default\n"),
     )),
     Scenario("the past is asked for by a time", (
         FOUND,
-        Give("recall key --as-of 2026-05-01", sent=[{**ASKED, "query": "key", "as_of": "2026-05-01"}]),
-        Give("search key --as-of 3d", sent=[{"q": ["key"], "highlight": ["true"], "as_of": ["3d"]}]),
-        Give(f"show {ID} --as-of 1700000000000", sent=[{"as_of": ["1700000000000"]}]),
+        Case("recall key --as-of 2026-05-01", sent=[{**ASKED, "query": "key", "as_of": "2026-05-01"}]),
+        Case("search key --as-of 3d", sent=[{"q": ["key"], "highlight": ["true"], "as_of": ["3d"]}]),
+        Case(f"show {ID} --as-of 1700000000000", sent=[{"as_of": ["1700000000000"]}]),
     )),
     *(dates(said, said) for said in ("last week", "3d", "2023", "2026-05-01")),
     dates("1700000000000", 1.7e12),
     Scenario("why takes the options of recall and a number of the last answer", (
         {**FOUND, "POST /v1/why": msgspec.structs.replace(WHY, degraded=["vectors"]), STATUS: status()},
-        Give("recall x"),
-        Give("why 1 spare key --kind procedural -k 2 --since 'last week' --budget 0",
+        Case("recall x"),
+        Case("why 1 spare key --kind procedural -k 2 --since 'last week' --budget 0",
              sent=[{"id": ID, "query": "spare key", "kinds": ["procedural"], "top_k": 2, "since": "last week",
                     "token_budget": None, "cut": "gap", "min_score": 0.005}, {}],
              says=("It stands in place 7.\n",), err="answered by words only: the embedding model is loading\n"),
     )),
     Scenario("why as JSON is the daemon's own answer", (
         {"POST /v1/why": {**msgspec.to_builtins(WHY), "new": [1]}},
-        Give(f"why {ID} key --json", json={**msgspec.to_builtins(WHY), "new": [1]}),
+        Case(f"why {ID} key --json", json={**msgspec.to_builtins(WHY), "new": [1]}),
     )),
     Scenario("why without a question or with too short an id is wrong usage", (
-        Give(f"why {ID}", code=2, warns=("mnemo: there is no text to look for",), sent=[]),
-        Give("why c0ffee key", code=2, warns=("too short for an id",), sent=[]),
+        Case(f"why {ID}", code=2, warns=("mnemo: there is no text to look for",), sent=[]),
+        Case("why c0ffee key", code=2, warns=("too short for an id",), sent=[]),
     )),
     *(Scenario(f"an empty context is told from one that does not fit: cut {cut}", (
         {"POST /v1/context": ContextAnswer(block="", total_tokens=0, memories=[], cut=cut)},
-        Give("context key --max-chars 60", code=code, out="", err=said),
+        Case("context key --max-chars 60", code=code, out="", err=said),
     )) for cut, code, said in (
         (False, 3, "nothing found in namespace default\n"),
         (True, 1,
@@ -180,26 +180,26 @@ EXPLAINED = IngestExplanation(
 ONE_MEMORY = (
     Scenario("add takes words or standard input and says what was done", (
         {ADD: RememberAnswer(outcome="stored", memory=recalled())},
-        Give("add the key -t home -t keys --at 2026-05-01 --importance 0.9", sent=[KEY],
+        Case("add the key -t home -t keys --at 2026-05-01 --importance 0.9", sent=[KEY],
              headers={"x-mnemo-door": "cli"}, out="remembered · c0ffee01 · namespace default\n"),
-        Give("add - --at 1700000000000", typed="from\nstdin",
+        Case("add - --at 1700000000000", typed="from\nstdin",
              sent=[{"content": "from\nstdin", "event_at": 1_700_000_000_000}]),
-        Give("add -", typed="  \n", code=2, warns=("mnemo: there is no text to remember\n",), sent=[]),
+        Case("add -", typed="  \n", code=2, warns=("mnemo: there is no text to remember\n",), sent=[]),
     )),
     Scenario("add says that the fields of a known memory stay", (
         {ADD: RememberAnswer(outcome="duplicate", memory=recalled())},
-        Give("add The key is with Ines. --tag home", out="already known · c0ffee01 · namespace default\n",
+        Case("add The key is with Ines. --tag home", out="already known · c0ffee01 · namespace default\n",
              err="its fields stay as they were; change them with: mnemo edit ID\n"),
-        Give("add The key is with Ines.", err=""),
+        Case("add The key is with Ines.", err=""),
         {ADD: RememberAnswer(outcome="stored", memory=recalled(), perhaps_updates=[BEEF])},
-        Give("add The key.", out="remembered · c0ffee01 · namespace default · perhaps newer than 0000beef\n"),
+        Case("add The key.", out="remembered · c0ffee01 · namespace default · perhaps newer than 0000beef\n"),
     )),
     Scenario("add shows what was decided and why", (
         {ADD: RememberAnswer(
             outcome="stored", memory=recalled(content="Ines has the key.", importance=0.66), updates=[BEEF],
             scores=SCORES, explained=EXPLAINED,
             statements=[StatementView(text="Ines has it.", triple=("Ines", "has", "it"))])},
-        Give("add Ines has the key. --explain --infer --dedup off",
+        Case("add Ines has the key. --explain --infer --dedup off",
              sent=[{"content": "Ines has the key.", "infer": True, "dedup": "off", "wait": "extracted",
                     "explain": True}],
              out="remembered · c0ffee01 · namespace default · newer than 0000beef\n"
@@ -213,54 +213,54 @@ ONE_MEMORY = (
     Scenario("a given importance is shown next to the score", (
         {ADD: RememberAnswer(outcome="stored", memory=recalled(importance=0.5), explained=EXPLAINED,
                              scores=ScoresView(importance=0.2, novelty=0.2, salience=0.2))},
-        Give("add x --explain", says=("0.50, although scored 0.20 = 0.6 x novelty 0.20 + 0.4 x salience 0.20",)),
+        Case("add x --explain", says=("0.50, although scored 0.20 = 0.6 x novelty 0.20 + 0.4 x salience 0.20",)),
     )),
     Scenario("a refused value is the daemon's message, made harmless, and wrong usage", (
         {ADD: refusal(400, "bad_value", "content has 9000 characters\x1b[2J, at most 8192", field="content")},
-        Give("add x", code=2, err="mnemo: content has 9000 characters�[2J, at most 8192\n"),
+        Case("add x", code=2, err="mnemo: content has 9000 characters�[2J, at most 8192\n"),
     )),
     Scenario("a memory that does not exist is exit code 3", (
         {"GET /v1/memories/abcdef12": refusal(404, "not_found", "no such memory")},
-        Give("show abcdef12", code=3),
+        Case("show abcdef12", code=3),
     )),
     Scenario("a number of the last answer stands for its id", (
         {**FOUND, DELETE: BulkDeleteAnswer(ids=[ID], deleted=1)},
-        Give("show 1", code=3, warns=("there is no last answer",)),
-        Give("recall x"),
-        Give("show 1", out=WHOLE),
-        Give("rm 1", out="moved to the trash: c0ffee01\n", err="undo this with: mnemo undo\n"),
-        Give("show 2", code=3, err="mnemo: the last answer has no number 2\n       it has 1 to 1\n"),
-        Give("show c0ffee", code=2, warns=(SHORT_ID,)),
+        Case("show 1", code=3, warns=("there is no last answer",)),
+        Case("recall x"),
+        Case("show 1", out=WHOLE),
+        Case("rm 1", out="moved to the trash: c0ffee01\n", err="undo this with: mnemo undo\n"),
+        Case("show 2", code=3, err="mnemo: the last answer has no number 2\n       it has 1 to 1\n"),
+        Case("show c0ffee", code=2, warns=(SHORT_ID,)),
     )),
     Scenario("digits of several ids are answered with those memories, a line each", (
         {DELETE: AMBIGUOUS, "GET /v1/memories/01999999": AMBIGUOUS, ONE: recalled(),
          f"GET /v1/memories/{OTHER}": recalled(id=OTHER, content="The key is with Otto.\nOr was.")},
-        *(Give(f"{command} 01999999", code=2, out="", err=CHOICES) for command in ("rm", "show", "edit")),
+        *(Case(f"{command} 01999999", code=2, out="", err=CHOICES) for command in ("rm", "show", "edit")),
     )),
     Scenario("rm asks for all ids in one change", (
         {DELETE: BulkDeleteAnswer(ids=[ID, OTHER], deleted=2)},
-        Give(f"rm {ID} {OTHER}", out="moved to the trash: c0ffee01, c0ffee02\n", err="undo this with: mnemo undo\n",
+        Case(f"rm {ID} {OTHER}", out="moved to the trash: c0ffee01, c0ffee02\n", err="undo this with: mnemo undo\n",
              sent=[{"id": [ID, OTHER], "confirm": ["true"]}]),
-        Give(f"rm {ID} abc", code=2, warns=("mnemo: 'abc' is too short for an id\n",), sent=[]),
+        Case(f"rm {ID} abc", code=2, warns=("mnemo: 'abc' is too short for an id\n",), sent=[]),
         {DELETE: BulkDeleteAnswer(ids=[], deleted=0)},
-        Give(f"rm {ID}", err="already in the trash\n"),
+        Case(f"rm {ID}", err="already in the trash\n"),
     )),
     Scenario("edit by options needs no editor", (
         {ONE: recalled(), CHANGE: recalled(version=2)},
-        Give(f"edit {ID} --tag a --pin --content -", typed="new text",
+        Case(f"edit {ID} --tag a --pin --content -", typed="new text",
              sent=[{}, {"content": "new text", "tags": ["a"], "pinned": True}]),
-        Give(f"edit {ID} --pin --unpin", code=2),
+        Case(f"edit {ID} --pin --unpin", code=2),
     )),
     Scenario("show prints the edges behind the memory when asked", (
         {ONE: recalled(), f"GET /v1/memories/{ID}/edges": EDGES},
-        Give(f"show {ID}", out=WHOLE),
-        Give(f"show {ID} --edges", out=WHOLE + "\nlinked   c0ffee02  Keys.\nupdates  0000beef  It is with Otto.\n"),
-        Give(f"show {ID} --edges --json", json=msgspec.to_builtins(EDGES)),
+        Case(f"show {ID}", out=WHOLE),
+        Case(f"show {ID} --edges", out=WHOLE + "\nlinked   c0ffee02  Keys.\nupdates  0000beef  It is with Otto.\n"),
+        Case(f"show {ID} --edges --json", json=msgspec.to_builtins(EDGES)),
         {f"GET /v1/memories/{ID}/edges": EdgesAnswer(edges=EDGES.edges, cursor="more")},
-        Give(f"show {ID} --edges", err="these are the first 2 edges; there are more\n"),
+        Case(f"show {ID} --edges", err="these are the first 2 edges; there are more\n"),
         {f"GET /v1/memories/{ID}/edges": EdgesAnswer(edges=[])},
-        Give(f"show {ID} --edges", out=WHOLE + "\nno edges\n"),
-        Give("show c0ffee01 --edges --as-of 3d", code=2, warns=("edges have no history",), sent=[]),
+        Case(f"show {ID} --edges", out=WHOLE + "\nno edges\n"),
+        Case("show c0ffee01 --edges --as-of 3d", code=2, warns=("edges have no history",), sent=[]),
     )),
 )  # fmt: skip
 
@@ -300,7 +300,7 @@ CHANGED = difference(
 PAST = (
     Scenario("history prints who did what when, and what that changed", (
         {"GET /v1/memories/c0ffee01/history": HistoryAnswer(versions=VERSIONS)},
-        Give("history c0ffee01 -k 9", sent=[{"limit": ["9"]}], err="undo a change with: mnemo undo CHANGE\n",
+        Case("history c0ffee01 -k 9", sent=[{"limit": ["9"]}], err="undo a change with: mnemo undo CHANGE\n",
              out="change 9 · 2025-12-01 12:00:09 · cli · undo of change 7 · version 4\n"
                  "  state: trashed → active\n"
                  "change 7 · 2025-12-01 12:00:07 · mcp:planner · delete · version 3\n"
@@ -313,20 +313,20 @@ PAST = (
     )),
     Scenario("history says where versions are missing", (
         {HISTORY: HistoryAnswer(versions=VERSIONS[:2])},
-        Give(f"history {ID}", warns=("earlier versions were not kept\n",)),
+        Case(f"history {ID}", warns=("earlier versions were not kept\n",)),
         {HISTORY: HistoryAnswer(versions=VERSIONS[:2], cursor="7")},
-        Give(f"history {ID}",
+        Case(f"history {ID}",
              warns=("there are earlier versions; show them with: mnemo history ID --top 500\n",)),
     )),
     Scenario("history as JSON is the daemon's own answer", (
         {HISTORY: {"versions": [], "cursor": None, "new": 1}},
-        Give(f"history {ID} --json", out='{"versions": [], "cursor": null, "new": 1}\n'),
+        Case(f"history {ID} --json", out='{"versions": [], "cursor": null, "new": 1}\n'),
     )),
     Scenario("diff prints what was added, changed and removed", (
         {DIFF: diff(
             added=[difference("added", 12, "add"), difference("restored", 11, "restore")], changed=[CHANGED],
             removed=[difference("trashed", 8, "rm"), difference("dropped", 7, "purge", id=BEEF, memory=None)])},
-        Give("diff 2h --until seq:12", sent=[{"since": ["2h"], "until": ["seq:12"]}],
+        Case("diff 2h --until seq:12", sent=[{"since": ["2h"], "until": ["seq:12"]}],
              out="+ c0ffee01  change 12  2025-12-01 12:00  cli  add      The key is with Ines.\n"
                  "+ c0ffee01  change 11  2025-12-01 12:00  cli  restore  The key is with Ines.\n"
                  "~ c0ffee01  change 9   2025-12-01 12:00  cli  edit     The key is with Ines.\n"
@@ -340,33 +340,33 @@ PAST = (
     )),
     Scenario("counts of a part are not given as those of the whole", (
         {DIFF: diff(cursor="3.12.x", added=[difference("added", 12, "add")])},
-        Give("diff 2h --top 1",
+        Case("diff 2h --top 1",
              says=("\nshown: 1 added · 0 changed · 0 removed · since change 3 · namespace default\n",),
              err="there is more; show it with: mnemo diff 2h --top 500, or narrow it with --until\n"),
     )),
     Scenario("a diff without changes says so", (
         {DIFF: diff(until_seq=3, namespace="boat"), STATUS: status(namespaces={"boat": 1})},
-        Give("diff 1700000000000 -n boat", out="", err="nothing changed in namespace boat\n",
+        Case("diff 1700000000000 -n boat", out="", err="nothing changed in namespace boat\n",
              sent=[{}, {"since": ["1700000000000"]}], headers={"x-namespace": "boat"}),
-        Give("diff", code=2),
+        Case("diff", code=2),
     )),
     Scenario("a bare number is not taken for a time of long ago, and a year is a time", (
         {DIFF: diff(until_seq=3)},
-        *(Give(f"diff {words}", code=2, warns=(f"for a change write: seq:{words.split()[-1]}\n",), sent=[])
+        *(Case(f"diff {words}", code=2, warns=(f"for a change write: seq:{words.split()[-1]}\n",), sent=[])
           for words in ("3", "1234567890", "2h --until 12")),
-        Give("diff 2025", sent=[{"since": ["2025"]}]),
+        Case("diff 2025", sent=[{"since": ["2025"]}]),
     )),
     Scenario("undo says what it undid, of many how many", (
         {UNDO: UndoAnswer(seq=7, what="rm", ids=[ID], dry_run=True)},
-        Give("undo --dry-run", out="would undo: delete (change 7: c0ffee01)\n", sent=[{"dry_run": True}]),
+        Case("undo --dry-run", out="would undo: delete (change 7: c0ffee01)\n", sent=[{"dry_run": True}]),
         {UNDO: UndoAnswer(seq=9, what="import", ids=ELEVEN, total=3000, seqs=[9], undo_seq=12)},
-        Give("undo --group g1", sent=[{"group": "g1"}],
+        Case("undo --group g1", sent=[{"group": "g1"}],
              out=f"undone: import (change 9, 3000 memories: {', '.join(each[-8:] for each in ELEVEN[:10])} …)\n"),
         {UNDO: UndoAnswer(seq=9, what="import", ids=[ID], total=1, seqs=[5, 7, 9], undo_seq=12)},
-        Give("undo --group g1", out="undone: import (changes 5 to 9: c0ffee01)\n"),
-        Give("undo --seq 9 --dry-run", sent=[{"seq": 9, "dry_run": True}]),
-        Give("undo 9", sent=[{"seq": 9}]),
-        Give("undo 9 --group g1", code=2, warns=("give one change, one group or one cycle",)),
+        Case("undo --group g1", out="undone: import (changes 5 to 9: c0ffee01)\n"),
+        Case("undo --seq 9 --dry-run", sent=[{"seq": 9, "dry_run": True}]),
+        Case("undo 9", sent=[{"seq": 9}]),
+        Case("undo 9 --group g1", code=2, warns=("give one change, one group or one cycle",)),
     )),
 )  # fmt: skip
 
@@ -406,7 +406,7 @@ def emptied(asked: StubRequest) -> dict[str, Any]:
 ERASING = (
     Scenario("forget prints what was erased, and place by place the result", (
         ERASE,
-        Give(f"forget {ID} --yes", sent=[ASK, DO],
+        Case(f"forget {ID} --yes", sent=[ASK, DO],
              out="erased: 1 memory and 1 derived from it (c0ffee01)\n"
                  "  0000beef was derived from 5ca1ab1e too, which stay: derive it again from them\n"
                  "  active again, since the memory that superseded it is erased: 5ca1ab1e\n"
@@ -419,50 +419,50 @@ ERASING = (
     )),
     Scenario("forget ends with 1 where something is still there", (
         {**ERASE, PURGE: LEFT},
-        Give(f"forget {ID} -y", code=1, says=(f"  still there memory {BEEF}: its version 1 says the same\n",
+        Case(f"forget {ID} -y", code=1, says=(f"  still there memory {BEEF}: its version 1 says the same\n",
                                               "some are left, see above")),
     )),
     Scenario("forget asks before it does anything", (
         ERASE,
-        Give(f"forget {ID}", code=2, at_terminal=True, typed="no\n", sent=[ASK, {}],
+        Case(f"forget {ID}", code=2, at_terminal=True, typed="no\n", sent=[ASK, {}],
              says=("c0ffee01", "erase 1 memory and 1 derived from it for good, with every trace? [y/N] ")),
-        Give(f"forget {ID}", at_terminal=True, typed="y\n", sent=[ASK, {}, DO]),
-        Give(f"forget {ID}", code=2, warns=("confirm with --yes",)),
-        Give(f"forget {ID} --dry-run", sent=[ASK],
+        Case(f"forget {ID}", at_terminal=True, typed="y\n", sent=[ASK, {}, DO]),
+        Case(f"forget {ID}", code=2, warns=("confirm with --yes",)),
+        Case(f"forget {ID} --dry-run", sent=[ASK],
              out="would be erased: 1 memory and 1 derived from it (c0ffee01)\n"),
     )),
     Scenario("forget asks about quotations and about copies, each by itself", (
         {ONE: recalled(), **purge(QUOTED, REPORT)},
-        Give(f"forget {ID}", at_terminal=True, typed="y\ny\ny\n", sent=[ASK, {}, ALL],
+        Case(f"forget {ID}", at_terminal=True, typed="y\ny\ny\n", sent=[ASK, {}, ALL],
              says=("0000beef you told me that\nerase also the memories that quote it (1 memory)? [y/N] ",
                    "may hold it /data/b\nrewrite these copies without it? [y/N] ")),
-        Give(f"forget {ID}", at_terminal=True, typed="y\nno\ny\n", sent=[ASK, {}, {**DO, "everywhere": True}]),
-        Give(f"forget {ID} --quoting", at_terminal=True, typed="y\nno\n", sent=[ASK, {}, {**DO, "quoting": True}]),
-        Give(f"forget {ID} --yes", sent=[ASK, DO]),  # where nobody can answer nothing is asked, and nothing more done
-        Give(f"forget {ID} --yes --quoting --everywhere", sent=[ASK, ALL]),
-        Give(f"forget {ID} --dry-run", says=("you told me that", "/data/b")),
+        Case(f"forget {ID}", at_terminal=True, typed="y\nno\ny\n", sent=[ASK, {}, {**DO, "everywhere": True}]),
+        Case(f"forget {ID} --quoting", at_terminal=True, typed="y\nno\n", sent=[ASK, {}, {**DO, "quoting": True}]),
+        Case(f"forget {ID} --yes", sent=[ASK, DO]),  # where nobody can answer nothing is asked, and nothing more done
+        Case(f"forget {ID} --yes --quoting --everywhere", sent=[ASK, ALL]),
+        Case(f"forget {ID} --dry-run", says=("you told me that", "/data/b")),
     )),
     Scenario("forget takes what passes its options in one namespace", (
         ERASE,
-        Give("forget -t diary --state trashed --since 1700000000000 -n work -y",
+        Case("forget -t diary --state trashed --since 1700000000000 -n work -y",
              sent=[{"filter": {"namespace": "work", "states": ["trashed"], "tags": ["diary"],
                                "since": 1_700_000_000_000}, "dry_run": True}, DO]),
-        Give("forget --all -n work --dry-run", sent=[{"filter": {"namespace": "work"}, "dry_run": True}]),
-        Give("forget -y", code=2, sent=[]),
-        Give(f"forget {ID} --tag x -y", code=2, sent=[]),
+        Case("forget --all -n work --dry-run", sent=[{"filter": {"namespace": "work"}, "dry_run": True}]),
+        Case("forget -y", code=2, sent=[]),
+        Case(f"forget {ID} --tag x -y", code=2, sent=[]),
         {PURGE: EraseAnswer(purged=[], derived=[])},
-        Give("forget --tag x -y", code=3),
+        Case("forget --tag x -y", code=3),
     )),
     Scenario("the trash is emptied once a person confirms it", (
         {"DELETE /v1/trash": emptied},
-        Give("trash empty --dry-run", out="would be erased: 3 memories in the trash, 2.1 KB\n", sent=[{}]),
-        Give("trash empty", code=2, sent=[{}]),
-        Give("trash empty", code=2, at_terminal=True, typed="\n", sent=[{}]),
-        Give("trash empty", at_terminal=True, typed="yes\n", sent=[{}, {"confirm": ["true"]}],
+        Case("trash empty --dry-run", out="would be erased: 3 memories in the trash, 2.1 KB\n", sent=[{}]),
+        Case("trash empty", code=2, sent=[{}]),
+        Case("trash empty", code=2, at_terminal=True, typed="\n", sent=[{}]),
+        Case("trash empty", at_terminal=True, typed="yes\n", sent=[{}, {"confirm": ["true"]}],
              says=("erased: 3 memories in the trash, 2.1 KB",)),
-        Give("trash empty --yes --json", json={"dropped": 3, "bytes": 2100, "dry_run": False}),
+        Case("trash empty --yes --json", json={"dropped": 3, "bytes": 2100, "dry_run": False}),
         {"DELETE /v1/trash": {"dropped": 0, "bytes": 0, "dry_run": True}},
-        Give("trash empty --yes", out="", err="the trash is empty\n"),
+        Case("trash empty --yes", out="", err="the trash is empty\n"),
     )),
 )  # fmt: skip
 
@@ -536,7 +536,7 @@ def reclassified(dry_run: bool) -> Scenario:
                               group=None if dry_run else "g2")  # fmt: skip
     return Scenario(f"reclassify shows what changes: dry run {dry_run}", (
         {"POST /v1/reclassify": answer},
-        Give("reclassify --dry-run" if dry_run else "reclassify", sent=[{} if dry_run else {"dry_run": False}],
+        Case("reclassify --dry-run" if dry_run else "reclassify", sent=[{} if dry_run else {"dry_run": False}],
              err="" if dry_run else "undo this with: mnemo undo --group g2\n",
              out="c0ffee01  I prefer tea.\n"
                  "          kind semantic -> procedural, importance 0.50 -> 0.76 (a preference)\n"
@@ -547,62 +547,62 @@ def reclassified(dry_run: bool) -> Scenario:
 MANY = (
     Scenario("lists number what they show and follow the pages", (
         {"GET /v1/memories": page, f"GET /v1/memories/{PAGE_IDS[1]}": recalled(id=PAGE_IDS[1])},
-        Give("list --top 2 --tag home --state trashed",
+        Case("list --top 2 --tag home --state trashed",
              sent=[{"limit": ["2"], "tag": ["home"], "state": ["trashed"]}],
              out="1  2025-12-01  c0ff0000  The key is with Ines.\n2  2025-12-01  c0ff0001  The key is with Ines.\n",
              err="there are more; show them with: --top 20\n"),
-        Give("list --top 10000", says=("\n600  2025-12-01  c0ff0599  The key is with Ines.\n",)),
-        Give("list --top 550 --json",
+        Case("list --top 10000", says=("\n600  2025-12-01  c0ff0599  The key is with Ines.\n",)),
+        Case("list --top 550 --json",
              json={"memories": [as_listed(each) for each in PAGE_IDS[:550]], "cursor": "550"}),
-        Give("show 2"),
-        *(Give(f"list --top={count}", code=2, sent=[],
+        Case("show 2"),
+        *(Case(f"list --top={count}", code=2, sent=[],
                err=f"mnemo: --top must be a whole number from 1, not {count}\n") for count in ("0", "-5")),
     )),
     Scenario("recent, tags and namespaces are listed", (
         {"GET /v1/recent": SearchAnswer(memories=[recalled()], total=1),
          TAGS: TagsAnswer(tags={"home": 1200, "boat": 3}), STATUS: status(namespaces={"default": 7, "boat": 2})},
-        Give("recent", out="1  2025-12-01  c0ffee01  The key is with Ines.\n"),
-        Give("tags", out="    1,200  home\n        3  boat\n"),
-        Give("namespaces -n boat", out="        2  boat (in use)\n        7  default\n"),
+        Case("recent", out="1  2025-12-01  c0ffee01  The key is with Ines.\n"),
+        Case("tags", out="    1,200  home\n        3  boat\n"),
+        Case("namespaces -n boat", out="        2  boat (in use)\n        7  default\n"),
         {TAGS: TagsAnswer(tags={}, namespace="x")},
-        Give("tags", code=3, err="no memory in namespace x has a tag\n"),
+        Case("tags", code=3, err="no memory in namespace x has a tag\n"),
     )),
     Scenario("rejected texts are listed with the reason", (
         {"GET /v1/trash": TrashPage(
             memories=[REJECTED], entries=[TrashView(memory=REJECTED, at=NOON, why="low_importance")])},
-        Give("trash --set-aside", sent=[{"set_aside": ["true"]}],
+        Case("trash --set-aside", sent=[{"set_aside": ["true"]}],
              out="c0ffee01  2025-12-01  unimportant  ok then\n",
              err="restore one with: mnemo trash restore ID; rejected texts are erased after 30 days\n"),
-        Give("trash --set-aside --json", says=('"state": "discarded"',)),
+        Case("trash --set-aside --json", says=('"state": "discarded"',)),
     )),
     reclassified(True),
     reclassified(False),
     Scenario("a text of which every piece is refused is a failure", (
         {"POST /v1/ingest": {"results": [{"error": {"code": "bad_value", "message": "the text holds a NUL"}}],
                              "counts": {}, "namespace": "default", "degraded": []}},
-        Give("ingest", code=1, typed="one", err="refused: the text holds a NUL\n"),
+        Case("ingest", code=1, typed="one", err="refused: the text holds a NUL\n"),
     )),
     Scenario("export is of every namespace unless one is named", (
         {"GET /v1/export": '{"a":"ü"}\n{"b":2}\n'.encode()},
-        Give("export", out='{"a":"ü"}\n{"b":2}\n', headers={"x-namespace": None}),
-        Give("export -n work", headers={"x-namespace": "work"}),
+        Case("export", out='{"a":"ü"}\n{"b":2}\n', headers={"x-namespace": None}),
+        Case("export -n work", headers={"x-namespace": "work"}),
     )),
     Scenario("a dry import says that nothing was changed", (
         {"POST /v1/import": imported},
-        Give("import - --dry-run", typed="{}",
+        Case("import - --dry-run", typed="{}",
              out="export of mnemo: nothing was changed; an import would give: 2 stored, 14 already known\n"),
-        Give("import -", typed="{}", out="export of mnemo: 2 stored, 14 already known\n"),
+        Case("import -", typed="{}", out="export of mnemo: 2 stored, 14 already known\n"),
     )),
 )  # fmt: skip
 
 DAEMON = (
     Scenario("JSON is the daemon's own answer", (
         {"GET /v1/health": {"ok": True, "state": "ready", "version": "0.1.0", "new": [1]}},
-        Give("--json up", json={"ok": True, "state": "ready", "version": "0.1.0", "new": [1]}),
+        Case("--json up", json={"ok": True, "state": "ready", "version": "0.1.0", "new": [1]}),
     )),
     Scenario("jobs say how each stands, and why one waits or fails", (
         {"GET /v1/jobs": JobsAnswer(jobs=JOBS)},
-        Give("jobs", out="expiry          idle     last run 1970-01-01 00:00, next 1970-01-01 00:30\n"
+        Case("jobs", out="expiry          idle     last run 1970-01-01 00:00, next 1970-01-01 00:30\n"
                          "    Does it.\n"
                          "usage           idle     has not run yet, next when needed\n"
                          "    Does it.\n"
@@ -617,50 +617,50 @@ DAEMON = (
     )),
     Scenario("config prints the bare value of one setting", (
         {"GET /v1/config": CONFIG},
-        Give("config folders.socket", out="/run/m.sock\n"),
-        Give("config recall.top_k --json", out="5\n"),
-        Give("config recall.top", code=2, err="mnemo: there is no setting 'recall.top'\n"
+        Case("config folders.socket", out="/run/m.sock\n"),
+        Case("config recall.top_k --json", out="5\n"),
+        Case("config recall.top", code=2, err="mnemo: there is no setting 'recall.top'\n"
                                               "       see them all: mnemo config\n"),
-        Give("config", says=('folders.socket  "/run/m.sock"  default',)),
+        Case("config", says=('folders.socket  "/run/m.sock"  default',)),
     )),
     Scenario("a model that is in use is not switched to", (
         {"GET /v1/models": MODELS, "POST /v1/models/use": MODELS},
-        Give("models use mini", out="mini is already in use\n"),
-        Give("models use other", out="switching to other; the old vectors are used until the new ones are complete\n"),
+        Case("models use mini", out="mini is already in use\n"),
+        Case("models use other", out="switching to other; the old vectors are used until the new ones are complete\n"),
     )),
     Scenario("a language model is used from now on", (
         {"GET /v1/models": MODELS, "POST /v1/models/use": MODELS},
-        Give("models use small", out="small is the language model from now on\n"),
+        Case("models use small", out="small is the language model from now on\n"),
     )),
     *(Scenario(f"the number of vectors reads well for one and for many: {said}", (
         {"POST /v1/models/reindex": ReindexAnswer(total=total, with_vectors=1, queued=0, dimensions=384)},
-        Give("reindex --stats", out=f"memories with a vector: {said}, 384 dimensions\n"),
-        Give("reindex", out=f"memories with a vector: {said}, 384 dimensions\nnone is missing\n"),
+        Case("reindex --stats", out=f"memories with a vector: {said}, 384 dimensions\n"),
+        Case("reindex", out=f"memories with a vector: {said}, 384 dimensions\nnone is missing\n"),
     )) for total, said in ((1, "1 of 1"), (5190, "1 of 5,190"))),
     Scenario("notes rm takes the path as it was given", (
         {"GET /v1/notes/roots": NotesStatus(roots=[GONE_ROOT]),
          "DELETE /v1/notes/roots": BulkDeleteAnswer(ids=[ID], deleted=1)},
-        Give("notes rm /gone/notes/", sent=[{}, {"id": ["r1"]}],
+        Case("notes rm /gone/notes/", sent=[{}, {"id": ["r1"]}],
              out="no longer watching /gone/notes: 1 memory moved to the trash, its files are unchanged\n",
              err="its memories return with: mnemo notes add /gone/notes\n"),
-        Give("notes rm /other", code=3),
+        Case("notes rm /other", code=3),
     )),
     Scenario("notes add refuses what is no folder before it asks", (
-        Give("notes add /no/such/folder", code=2, err="mnemo: there is no folder /no/such/folder\n", sent=[]),
+        Case("notes add /no/such/folder", code=2, err="mnemo: there is no folder /no/such/folder\n", sent=[]),
     )),
     Scenario("api sends a request and prints the answer", (
         {RECALL: {"memories": [], "é": 1},
          "GET /v1/nothing": refusal(404, "no_route", "there is no /v1/nothing")},
-        *(Give(f"""api post {path} '{{"query": "x"}}'""", json={"memories": [], "é": 1}, sent=[{"query": "x"}])
+        *(Case(f"""api post {path} '{{"query": "x"}}'""", json={"memories": [], "é": 1}, sent=[{"query": "x"}])
           for path in ("/v1/recall", "v1/recall", "/recall", "recall")),
-        Give("api GET nothing", code=3, err="mnemo: there is no /v1/nothing\n",
+        Case("api GET nothing", code=3, err="mnemo: there is no /v1/nothing\n",
              json={"error": {"code": "no_route", "message": "there is no /v1/nothing"}}),
-        Give("api FETCH nothing", code=2),
+        Case("api FETCH nothing", code=2),
     )),
     Scenario("a shell is offered the values that exist, and nothing that it would run", (
         {TAGS: TagsAnswer(tags=UNSAFE_TAGS), STATUS: status(namespaces={"default": 7, "boat": 2})},
-        Give("completion values tags", out="home\nproject:boat\n", headers={"x-namespace": "*"}),
-        Give("completion values namespaces", out="default\nboat\n"),
+        Case("completion values tags", out="home\nproject:boat\n", headers={"x-namespace": "*"}),
+        Case("completion values namespaces", out="default\nboat\n"),
     )),
 )  # fmt: skip
 
@@ -668,7 +668,7 @@ DAEMON = (
 def usage(words: str, message: str, hint: str) -> Scenario:
     return Scenario(
         f"wrong usage says what would be right: {words}",
-        (Give(words, code=2, err=f"mnemo: {message}\n       {hint}\n", sent=[]),),
+        (Case(words, code=2, err=f"mnemo: {message}\n       {hint}\n", sent=[]),),
     )
 
 

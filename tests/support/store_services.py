@@ -21,7 +21,7 @@ from mnemo_store.disk import Disk
 from mnemo_store.indexes.attributes import MemoryFilter
 from mnemo_store.records import Memory
 from mnemo_store.store import Store
-from tests.simulation.embedders import Mood, SimulatedCatalogue, SimulatedModels
+from tests.simulation.embedders import ModelFaults, SimulatedCatalogue, SimulatedModels
 from tests.support.samples import WAIT_SECONDS, write
 
 PERSON = Caller("cli")
@@ -110,7 +110,7 @@ def services_in(
 @contextmanager
 def simulated_services_in(
     folder: Path, *, has_model: bool, disk: Disk | None = None,
-    make: Callable[[SimulatedCatalogue], SimulatedModels] = lambda catalogue: SimulatedModels(catalogue, Mood()),
+    make: Callable[[SimulatedCatalogue], SimulatedModels] = lambda catalogue: SimulatedModels(catalogue, ModelFaults()),
 ) -> Iterator[StoreServices]:  # fmt: skip
     """With vectors that are drawn from the words, or by the models of `make`; or without a model."""
     catalogue = SimulatedCatalogue()

@@ -185,7 +185,7 @@ class CommandLineUser:
         return code
 
 
-class Give(NamedTuple):
+class Case(NamedTuple):
     """A command, and what must come of it; None: not looked at.
 
     `sent` are the requests that it makes, each as its body or, without one, its query; `headers` those of the last."""
@@ -210,7 +210,7 @@ class Scenario(NamedTuple):
     """Commands in their order; answers among them are given from there on."""
 
     name: str
-    steps: tuple[Give | Answers, ...]
+    steps: tuple[Case | Answers, ...]
 
 
 def play(scenario: Scenario, person: CommandLineUser, stub_daemon: StubDaemon) -> None:
@@ -221,7 +221,7 @@ def play(scenario: Scenario, person: CommandLineUser, stub_daemon: StubDaemon) -
             _play_step(step, person, stub_daemon)
 
 
-def _play_step(step: Give, person: CommandLineUser, stub_daemon: StubDaemon) -> None:
+def _play_step(step: Case, person: CommandLineUser, stub_daemon: StubDaemon) -> None:
     before = len(stub_daemon.asked)
     person.sits_at_a_terminal = step.at_terminal
     assert person.give(*shlex.split(step.words), typed=step.typed) == step.code, person.out + person.err

@@ -15,7 +15,7 @@ from mnemo_daemon.models.embedders.embedder import Embedder, RunAll
 from mnemo_store.disk import Disk
 from mnemo_store.records import ConversationTurn, Memory, NodeEdge, TopicNode, TurnPair
 from mnemo_store.tables import NODE_EDGES, TOPIC_NODES, TURN_PAIRS
-from tests.simulation.embedders import Floats, Mood, SimulatedCatalogue, SimulatedEmbedder, SimulatedModels
+from tests.simulation.embedders import Floats, ModelFaults, SimulatedCatalogue, SimulatedEmbedder, SimulatedModels
 from tests.support.samples import AT, sample_id, sample_memory, write
 from tests.support.store_services import StoreServices, put, simulated_services_in
 
@@ -42,7 +42,7 @@ class PlaneModels(SimulatedModels):
     """The models, and what they were asked to embed."""
 
     def __init__(self, catalogue: SimulatedCatalogue) -> None:
-        super().__init__(catalogue, Mood())
+        super().__init__(catalogue, ModelFaults())
         self.embedded: list[str] = []
 
     def _open(self, name: str) -> Embedder:
