@@ -78,7 +78,7 @@ def _times_of(text: DatedText, zone: Zone) -> NamedTimes:
 
 
 def _place_in(named: NamedTimes, time: AgendaTime) -> int | None:
-    """When something takes place within the time, ms; None where it does not."""
+    """Return the moment within the time at which something takes place, ms; None where it does not."""
     for span in (named.event, named.other):
         if span is not None and span[0] < time.until and span[1] > time.begin:
             return max(span[0], time.begin)
