@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnemo_core.documents.chunking import Chunk
-from mnemo_core.text.characters import WORD
+from mnemo_core.text.languages import WORD
 
 PIECE_BYTES_MAX = 64  # of what repeats itself
 STRETCH_BYTES_MIN = 4_096  # of the repetition

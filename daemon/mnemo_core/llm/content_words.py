@@ -1,8 +1,7 @@
 """The words of a text that say something of their own, as fallbacks and validations compare them."""
 
 from mnemo_core.text import lexicon
-from mnemo_core.text.characters import WORD
-from mnemo_core.text.languages import ALL_FUNCTION_WORDS
+from mnemo_core.text.languages import ALL_FUNCTION_WORDS, WORD
 from mnemo_core.text.lexicon import listed
 
 _ENGLISH_VERBS = listed("likes lives prefers uses works")  # by which English is identified; no function words here

@@ -1,7 +1,7 @@
 """Word overlap of two texts, and the test whether they are similar enough to be linked. SPEC 5.5"""
 
 from mnemo_core.similarity.thresholds import JACCARD_ALONE, JACCARD_NEAR, JACCARD_TOKENS_MIN, Thresholds
-from mnemo_core.text.characters import WORD
+from mnemo_core.text.languages import WORD
 from mnemo_core.text.text_cache import TextCache
 
 READ_CHARACTERS = 1 << 17  # of texts whose reading is cached: neighbours of one new text are neighbours of the next

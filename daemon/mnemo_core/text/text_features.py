@@ -12,7 +12,7 @@ from enum import IntFlag
 from itertools import islice
 
 from mnemo_core.text import lexicon
-from mnemo_core.text.characters import UNSPACED_CHARACTER
+from mnemo_core.text.languages import UNSPACED_CHARACTER
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.lexicon import listed
 

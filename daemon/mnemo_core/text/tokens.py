@@ -10,7 +10,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Literal, NamedTuple
 
-from mnemo_core.text.characters import UNSPACED, UNSPACED_CHARACTER
+from mnemo_core.text.languages import UNSPACED, UNSPACED_CHARACTER
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.lexicon import listed
 from mnemo_core.text.segmentation import is_abbreviation

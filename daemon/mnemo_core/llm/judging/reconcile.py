@@ -18,8 +18,8 @@ from mnemo_core.llm.judging.memory_cues import cue, holds_constraint, is_conditi
 from mnemo_core.llm.tasks import LlmTask, MemoryFacts, Probe, TaskInputs
 from mnemo_core.text import lexicon
 from mnemo_core.text.canonical import CanonicalForm, canonical_form, difference
-from mnemo_core.text.characters import WORD
 from mnemo_core.text.dates.date_words import WEEKDAYS
+from mnemo_core.text.languages import WORD
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.lexicon import listed
 from mnemo_core.text.segmentation import sentences

@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from mnemo_core.llm.grounding import unsupported_specific
 from mnemo_core.llm.tasks import LlmTask, Probe, TaskInputs
-from mnemo_core.text.characters import UNSPACED_CHARACTER, WORD
+from mnemo_core.text.languages import UNSPACED_CHARACTER, WORD
 
 PHRASINGS_MIN, PHRASINGS_MAX = 4, 6  # [G38]
 PHRASING_CHARACTERS = 100

@@ -12,8 +12,7 @@ from mnemo_core.llm.content_words import EMPTY_WORDS
 from mnemo_core.llm.faithfulness import distortion_of
 from mnemo_core.llm.grounding import rejection_of
 from mnemo_core.llm.tasks import LlmTask, Probe, TaskInputs
-from mnemo_core.text.characters import UNSPACED_CHARACTER, WORD
-from mnemo_core.text.languages import identify_language, words_of
+from mnemo_core.text.languages import UNSPACED_CHARACTER, WORD, identify_language, words_of
 from mnemo_core.text.segmentation import sentences
 
 SUMMARY_CHARACTERS = 400
