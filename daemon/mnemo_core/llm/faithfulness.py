@@ -12,10 +12,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from mnemo_core.llm.content_words import EMPTY_WORDS
 from mnemo_core.llm.grounding import Specific, broader_specifics, find_names, find_values, single_spaced
 from mnemo_core.text import lexicon
 from mnemo_core.text.canonical import canonical_form
+from mnemo_core.text.languages import EMPTY_WORDS
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.segmentation import sentences
 from mnemo_core.text.vocabulary import NEGATIONS, OPERATORS, OPPOSITES

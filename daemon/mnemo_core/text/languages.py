@@ -10,6 +10,7 @@ from typing import Literal
 
 from mnemo_core.text import lexicon
 from mnemo_core.text.lazy_patterns import lazy_pattern
+from mnemo_core.text.lexicon import listed
 
 HIRAGANA = "\u3041-\u309f"
 KATAKANA = "\u30a0-\u30ff\u31f0-\u31ff"
@@ -60,3 +61,12 @@ def words_of(text: str) -> set[str]:
     if "'" in plain:
         words.update([part for word in words if "'" in word for part in word.split("'")])
     return words
+
+
+_ENGLISH_VERBS = listed("likes lives prefers uses works")  # by which English is identified; no function words here
+EMPTY_WORDS = lexicon.words("noise_filter", "empty_words") | (ALL_FUNCTION_WORDS - _ENGLISH_VERBS)
+
+
+def content_words(text: str) -> frozenset[str]:
+    """Return the distinct words of a text in small letters, without empty ones; CJK characters one by one."""
+    return frozenset(map(str.casefold, WORD.findall(text))) - EMPTY_WORDS

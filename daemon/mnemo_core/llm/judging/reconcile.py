@@ -11,7 +11,6 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from mnemo_core.llm.content_words import content_words
 from mnemo_core.llm.faithfulness import omission_of
 from mnemo_core.llm.grounding import loss_of
 from mnemo_core.llm.judging.memory_cues import cue, holds_constraint, is_conditional, is_said_firmly, is_temporary
@@ -19,7 +18,7 @@ from mnemo_core.llm.tasks import LlmTask, MemoryFacts, Probe, TaskInputs
 from mnemo_core.text import lexicon
 from mnemo_core.text.canonical import CanonicalForm, canonical_form, difference
 from mnemo_core.text.dates.date_words import WEEKDAYS
-from mnemo_core.text.languages import WORD
+from mnemo_core.text.languages import WORD, content_words
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.lexicon import listed
 from mnemo_core.text.segmentation import sentences

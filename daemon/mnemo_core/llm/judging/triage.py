@@ -8,9 +8,9 @@ from typing import Literal
 
 import msgspec
 
-from mnemo_core.llm.content_words import content_words
 from mnemo_core.llm.judging.memory_cues import MemoryCues, cues_of
 from mnemo_core.llm.tasks import LlmTask, MemoryFacts, Probe, TaskInputs
+from mnemo_core.text.languages import content_words
 from mnemo_core.text.lexicon import listed
 from mnemo_core.text.segmentation import sentences
 from mnemo_core.text.text_features import TextFeature, features_of_text

@@ -6,8 +6,7 @@ content words of the question before it, so that it can be recalled without a mo
 
 import re
 
-from mnemo_core.llm.content_words import EMPTY_WORDS, content_words
-from mnemo_core.text.languages import CJK_CHARACTER, WORD
+from mnemo_core.text.languages import CJK_CHARACTER, EMPTY_WORDS, WORD, content_words
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.lexicon import alternation
 

@@ -22,7 +22,6 @@ from mnemo_core.lifecycle.consolidation.joining.replacing import (
     distil_operation,
 )
 from mnemo_core.lifecycle.consolidation.state import CycleState, Mask
-from mnemo_core.llm.content_words import content_words
 from mnemo_core.llm.judging.memory_cues import NEVER_CORE_TRUSTS
 from mnemo_core.llm.tasks import TaskInputs
 from mnemo_core.llm.writing.distill import (
@@ -33,6 +32,7 @@ from mnemo_core.llm.writing.distill import (
     REPLACED_MIN,
     share_words,
 )
+from mnemo_core.text.languages import content_words
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_store.records import (
     LAYERS,
