@@ -8,7 +8,7 @@ from msgspec import Meta
 from mnemo_core.llm.grounding import rejection_of
 from mnemo_core.llm.tasks import LlmTask, Probe, TaskInputs
 from mnemo_core.text.syntax import clauses, english
-from mnemo_core.text.syntax.qualifiers import qualifiers
+from mnemo_core.text.syntax.english import qualifiers
 from mnemo_core.text.syntax.statements import OBJECT_WORDS_MAX, Triple, extract_triple
 
 FIELD_CHARACTERS = 120  # of what a model writes; the fact graph takes 512 [G45]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from mnemo_core.text.segmentation import sentences
 from mnemo_core.text.syntax import clauses, english
-from mnemo_core.text.syntax.qualifiers import qualifiers
+from mnemo_core.text.syntax.english import qualifiers
 from mnemo_core.text.syntax.statements import SENTENCE_CHARS_MAX, extract_statements
 
 _PERSON_PRONOUNS = {"he": "", "she": "", "his": "'s", "her": "'s"}  # at the beginning, and the ending of a name there
