@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import NamedTuple
 
 from mnemo_core.text import lexicon
-from mnemo_core.text.code_mask import mask_code
+from mnemo_core.text.cleaning import mask_code
 from mnemo_core.text.languages import EMPTY_WORDS, UNSPACED_CHARACTER, WORD, identify_language, words_of
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.syntax.english import BASE_OF_PAST, BASE_OF_THIRD, is_adverb

@@ -25,7 +25,7 @@ from mnemo_core.ingest.attributes.attribute_patterns import (
 from mnemo_core.ingest.attributes.stances import find_stances
 from mnemo_core.text import lexicon
 from mnemo_core.text.canonical import CanonicalForm, canonical_form
-from mnemo_core.text.code_mask import mask_code
+from mnemo_core.text.cleaning import mask_code
 from mnemo_core.text.dates.date_words import MONTHS
 from mnemo_core.text.languages import UNSPACED_CHARACTER
 from mnemo_core.text.lazy_patterns import lazy_pattern

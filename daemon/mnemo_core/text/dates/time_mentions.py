@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple, cast
 
-from mnemo_core.text.code_mask import mask_code
+from mnemo_core.text.cleaning import mask_code
 from mnemo_core.text.dates import date_words as words
 from mnemo_core.text.dates.date_patterns import patterns_for
 from mnemo_core.text.dates.date_readers import Side, TimeCandidate, Utterance
