@@ -33,7 +33,7 @@ from mnemo_core.text.dates.date_words import WEEKDAYS
 from mnemo_core.text.lexicon import listed
 from mnemo_core.text.statement_reading import has_same_values, read_statement
 from mnemo_core.text.text_cache import TextCache
-from mnemo_core.text.vocabulary import RELATIVE_DAYS
+from mnemo_core.text.tokens import RELATIVE_DAYS
 from mnemo_store.records import Memory, Relation
 
 GIVEN_APART_MS = 60_000  # two given times nearer than this are one: a client may give the second of its call

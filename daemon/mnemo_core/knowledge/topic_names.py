@@ -16,7 +16,7 @@ from mnemo_core.text.cleaning import mask_code
 from mnemo_core.text.languages import EMPTY_WORDS, UNSPACED_CHARACTER, WORD, identify_language, words_of
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.syntax.english import BASE_OF_PAST, BASE_OF_THIRD, is_adverb
-from mnemo_core.text.vocabulary import NUMBER_WORDS
+from mnemo_core.text.tokens import NUMBER_WORDS
 
 NAME_CHARACTERS = 40
 NAME_PHRASES = 2

@@ -18,7 +18,7 @@ from mnemo_core.retrieval.context_block import OTHERS_HEADING, ContextLine, inli
 from mnemo_core.retrieval.result_selection import OTHERS_SHARE
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.statement_reading import FILLER
-from mnemo_core.text.vocabulary import NEGATIONS
+from mnemo_core.text.tokens import NEGATIONS
 
 CORE_TOKENS = 2000  # [G 7], as those of all budgets here: characters / 4, so that no model decides what fits
 CONDENSED_TOKENS = 400  # of these, for the lines of what stands condensed

@@ -33,7 +33,7 @@ from mnemo_core.text.lexicon import alternation, listed
 from mnemo_core.text.segmentation import sentences
 from mnemo_core.text.syntax.english import BASE_OF_THIRD, is_base
 from mnemo_core.text.text_cache import TextCache
-from mnemo_core.text.vocabulary import OPPOSITES, SYNONYMS, UNITS
+from mnemo_core.text.tokens import OPPOSITES, SYNONYMS, UNITS
 
 CLAIM_CHARS_MAX = 1000  # longer texts are passages, which no other text replaces as a whole
 SEARCHED_CHARS_MAX = 400  # a longer text states more than one thing, and its claims are not indexed

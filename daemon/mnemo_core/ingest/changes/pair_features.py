@@ -7,7 +7,7 @@ from typing import Final
 from mnemo_core.ingest.statement_kind import statement_kind
 from mnemo_core.text.lexicon import listed
 from mnemo_core.text.statement_reading import SIGNS, StatementWords, matched, read_statement
-from mnemo_core.text.vocabulary import OPPOSITES
+from mnemo_core.text.tokens import OPPOSITES
 
 _KINDS = ("number", "unit", "date", "identifier")
 _BEHIND = 4  # words behind a sign of an end in which what has ended is named

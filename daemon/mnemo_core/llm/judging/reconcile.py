@@ -22,7 +22,7 @@ from mnemo_core.text.languages import WORD, content_words
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.lexicon import listed
 from mnemo_core.text.segmentation import sentences
-from mnemo_core.text.vocabulary import NEGATIONS, OPPOSITES
+from mnemo_core.text.tokens import NEGATIONS, OPPOSITES
 
 SENTENCES_MAX, CHARACTERS_MAX = 8, 2000  # of one memory: a longer one is kept next to the other
 SLOT_WORDS_MAX = 3  # in which two sentences of one frame differ

@@ -17,7 +17,7 @@ from mnemo_core.llm.tasks import TaskInputs
 from mnemo_core.llm.writing.merge import MERGE
 from mnemo_core.retrieval.result_selection import is_apart
 from mnemo_core.text.canonical import CanonicalForm, canonical_form
-from mnemo_core.text.vocabulary import NEGATIONS, OPERATORS, OPPOSITES
+from mnemo_core.text.tokens import NEGATIONS, OPERATORS, OPPOSITES
 from mnemo_store.records import CONTENT_CHARS_MAX, DEFAULT_NAMESPACE, LAYERS, Memory
 
 PLACE = "lifecycle_merge_at"
