@@ -46,7 +46,7 @@ from mnemo_core.sessions import resume
 from mnemo_core.similarity import overlap
 from mnemo_core.similarity.thresholds import of_model
 from mnemo_core.text import canonical, cleaning, languages, note_secrets, secrets, statement_reading, tokens
-from mnemo_core.text.dates import question_times, time_mentions, time_spans
+from mnemo_core.text.dates import question_times, time_mentions
 from mnemo_core.text.dates.date_patterns import words_in
 from mnemo_core.text.lazy_patterns import LazyPattern
 from mnemo_core.text.syntax import clauses
@@ -230,7 +230,7 @@ RUNS: dict[str, Callable[[str], object]] = {
     "snippets.cut_to_lines": lambda text: snippets.cut_to_lines(text, (0, min(10, len(text))), 400, len),
     "snippets.cut_sentence": lambda text: snippets.cut_sentence(text, (0, len(text)), marks_in(text)),
     "snippets.whole_words": lambda text: snippets.whole_words(text, marks_in(text)),
-    "time_spans.parse_time_span": lambda text: time_spans.parse_time_span(text, AT, zone),
+    "question_times.parse_time_span": lambda text: question_times.parse_time_span(text, AT, zone),
     "canonical.difference": lambda text: canonical.difference(text, OTHER),
     "canonical.obviously_differ": lambda text: canonical.obviously_differ(
         canonical.unchanged_words(text), canonical.unchanged_words(OTHER)
