@@ -43,7 +43,7 @@ from mnemo_core.retrieval.query_expansion import expansion_terms
 from mnemo_core.retrieval.ranking import lexical_ranker
 from mnemo_core.retrieval.result_selection import is_copy
 from mnemo_core.sessions import resume
-from mnemo_core.similarity import overlap
+from mnemo_core.similarity import thresholds
 from mnemo_core.similarity.thresholds import of_model
 from mnemo_core.text import canonical, cleaning, languages, note_secrets, secrets, statement_reading, tokens
 from mnemo_core.text.dates import question_times, time_mentions
@@ -142,7 +142,7 @@ RUNS: dict[str, Callable[[str], object]] = {
     "question_times.read_question_time": lambda text: question_times.read_question_time(text, AT, zone),
     "time_mentions.find_event_time": lambda text: time_mentions.find_event_time(text, AT, zone),
     "lexical_ranker.overlap": lambda text: lexical_ranker.overlap(text, [text, OTHER]),
-    "overlap.is_similar": lambda text: overlap.is_similar(text, text + ".", 0.9, MODEL),
+    "thresholds.is_similar": lambda text: thresholds.is_similar(text, text + ".", 0.9, MODEL),
     "deduplication.find_relations": lambda text: deduplication.find_relations(
         text, "", AT, [deduplication.Neighbour(sample_memory(1, text[:-1] or "x"), 0.9)], MODEL
     ),
@@ -254,7 +254,7 @@ NO_TEXTS = frozenset((
     "lexicon.numbered", "lexicon.patterns", "lexicon.words", "mutations.is_changed", "mutations.move_to_trash",
     "mutations.new_version", "mutations.revert", "mutations.store_new", "mutations.supersede",
     "note_diff.manifest_for_texts", "note_sync.decide_note_changes", "note_sync.plan_missing_note",
-    "note_sync.plan_note", "overlap.jaccard", "policies.default_importance", "salience.rarest",
+    "note_sync.plan_note", "thresholds.jaccard", "policies.default_importance", "salience.rarest",
     "session_rows.recorded_sessions",
     "store_merge.edge_between", "store_merge.merge_memory", "thresholds.of_model", "thresholds.relevance",
     "tiers.condensed", "tiers.in_tier",

@@ -19,8 +19,7 @@ from mnemo_core.ingest.attributes.attribute_claims import (
 from mnemo_core.ingest.changes.change_judge import ChangeJudge
 from mnemo_core.ingest.mutations import MemoryRelation
 from mnemo_core.ingest.statement_kind import statement_kind
-from mnemo_core.similarity.overlap import READ_CHARACTERS, RELATIVE_MS_MAX, is_similar, kept_words
-from mnemo_core.similarity.thresholds import Thresholds
+from mnemo_core.similarity.thresholds import READ_CHARACTERS, RELATIVE_MS_MAX, Thresholds, is_similar, kept_words
 from mnemo_core.text.canonical import (
     CanonicalForm,
     UnchangedWords,
