@@ -7,7 +7,7 @@ choice between model and fallback (`mnemo_daemon.models.language.task_runner`). 
 """
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
@@ -163,3 +163,25 @@ def _facts(facts: MemoryFacts) -> str:
 
 def _quoted(text: str) -> str:
     return msgspec.json.encode(text).decode()
+
+
+ModelKey = Literal[Site, "resume"]
+
+# The model of a key without one is that of its broader key: the groups of call sites that the source gives one model.
+BROADER_KEYS: Mapping[ModelKey, ModelKey] = {
+    "triage": "gate",
+    "reconcile": "merge",
+    "insert_merge": "merge",
+    "audit": "gate",
+    "distill": "audit",
+    "fact_extract": "extract",
+    "resume_compress": "resume",
+}
+
+
+def key_of_model(site: Site, models: Mapping[ModelKey, str]) -> ModelKey | None:
+    """Return the key by which a site has its model; None where it has the default."""
+    key: ModelKey | None = site
+    while key is not None and key not in models:
+        key = BROADER_KEYS.get(key)
+    return key
