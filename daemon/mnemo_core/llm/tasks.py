@@ -3,7 +3,8 @@
 A task is one call site: a prompt, the type of the answer, a validation and a fallback. Everything else that it needs is
 driven by this description: the grammar that the model's output has to follow, the deadline, the log of calls and the
 choice between model and fallback (`mnemo_daemon.models.language.task_runner`). To add one, write a module with an
-`LlmTask` in the sub-package of its subject, and name it in `registry.py`.
+`LlmTask` in the sub-package of its subject, or add one to the module of its subject, with a paragraph of its docstring
+that begins with the site, and name it in `registry.py`.
 """
 
 import itertools
