@@ -118,7 +118,7 @@ EXPAND = LlmTask(
     ),
 )
 
-CHARACTERS_MAX = 400  # a longer question has its subject in it
+FOLLOW_UP_CHARACTERS_MAX = 400  # a longer question has its subject in it
 OWN_WORDS_MAX = 2  # content words that a follow-up may have of its own
 UNSPACED_CHARACTERS_MAX = 12  # of a Chinese or Japanese one
 ADDED_WORDS_MAX = 12
@@ -130,7 +130,7 @@ _SPECIFIC = lazy_pattern(r"[0-9]|(?<=[\w,] )[A-ZÄÖÜÉ]\w")  # a number, or a 
 
 def is_follow_up(question: str) -> bool:
     """Return whether a question is not whole without the one before it."""
-    if len(question) > CHARACTERS_MAX:
+    if len(question) > FOLLOW_UP_CHARACTERS_MAX:
         return False
     points_back = _OPENING.search(question) or _ANAPHOR.search(question)
     if CJK_CHARACTER.search(question):

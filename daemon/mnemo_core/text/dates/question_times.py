@@ -228,7 +228,7 @@ _UNSPACED_FILLERS = lazy_pattern(
     "|".join(sorted((word for word in _FILLERS if word[0] > "\u2fff"), key=len, reverse=True))
 )
 
-TEXT_CHARS_MAX = 80
+SPAN_CHARS_MAX = 80
 
 
 class TimeSpan(NamedTuple):
@@ -245,7 +245,7 @@ _MONTH = lazy_pattern(r"(\d{4})-(0[1-9]|1[0-2])")  # of ISO 8601
 def parse_time_span(text: str, now: int, zone: Zone) -> TimeSpan | None:
     """The stretch of time that the text names, seen from `now`; None where it names none, or more than one."""
     text = " ".join(text.split())
-    if not text or len(text) > TEXT_CHARS_MAX:
+    if not text or len(text) > SPAN_CHARS_MAX:
         return None
     if text.lower() == "now":
         return TimeSpan(now, now)
