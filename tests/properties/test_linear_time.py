@@ -31,9 +31,9 @@ from mnemo_core.knowledge.topic_names import TermStatistics, telling_words
 from mnemo_core.lifecycle import profiles
 from mnemo_core.lifecycle.consolidation.joining import merging
 from mnemo_core.llm import faithfulness, grounding
-from mnemo_core.llm.extraction import statement_support
+from mnemo_core.llm.extraction import extract
 from mnemo_core.llm.grammar import CHARACTERS_MAX
-from mnemo_core.llm.judging import audit, gate, importance, reconcile, triage
+from mnemo_core.llm.judging import audit, reconcile, triage
 from mnemo_core.llm.questions import question_answer
 from mnemo_core.llm.questions.expand import added_words
 from mnemo_core.llm.tasks import TaskInputs
@@ -167,12 +167,12 @@ RUNS: dict[str, Callable[[str], object]] = {
     "grounding.unsupported_specific": lambda text: grounding.unsupported_specific(OTHER, [text]),
     "grounding.rejection_of": lambda text: grounding.rejection_of(f"{text} 4711", [OTHER]),
     "grounding.loss_of": lambda text: grounding.loss_of([OTHER, f"{text} 4711"], text),
-    "statement_support.unsupported_reason": lambda text: statement_support.unsupported_reason(
-        OTHER, statement_support.read_source(f"{text} 4711")
+    "extract.unsupported_reason": lambda text: extract.unsupported_reason(
+        OTHER, extract.read_source(f"{text} 4711")
     ),
-    "gate.gate_by_rule": lambda text: gate.gate_by_rule(judged(text)),
+    "triage.gate_by_rule": lambda text: triage.gate_by_rule(judged(text)),
     "triage.triage_by_rule": lambda text: triage.triage_by_rule(judged(text)),
-    "importance.rate_by_rule": lambda text: importance.rate_by_rule(judged(text)),
+    "triage.rate_by_rule": lambda text: triage.rate_by_rule(judged(text)),
     "faithfulness.distortion_of": lambda text: faithfulness.distortion_of(f"{OTHER} {OTHER}", [text]),
     "faithfulness.omission_of": lambda text: faithfulness.omission_of([OTHER], f"{text} 4711"),
     "faithfulness.contradiction_between": lambda text: faithfulness.contradiction_between(text, OTHER),

@@ -9,8 +9,7 @@ import pytest
 
 from mnemo_core.lifecycle.consolidation import buffer, core_admission, eviction, steps
 from mnemo_core.lifecycle.consolidation.core_admission import UNUSED_EPOCHS
-from mnemo_core.llm.judging.gate import GateAnswer
-from mnemo_core.llm.judging.triage import TriageAnswer
+from mnemo_core.llm.judging.triage import GateAnswer, TriageAnswer
 from mnemo_daemon.lifecycle.consolidation import consolidation
 from mnemo_store.records import (
     ConversationTurn,

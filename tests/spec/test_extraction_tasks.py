@@ -7,11 +7,12 @@ from mnemo_core.llm.extraction.extract import (
     StatementList,
     is_taken_by_rules,
     quote_statements,
+    read_source,
+    unsupported_reason,
     usable_statements,
     validate_statements,
 )
 from mnemo_core.llm.extraction.fact_extract import TripleAnswer, is_plain, read_triple, validate_triple
-from mnemo_core.llm.extraction.statement_support import read_source, unsupported_reason
 from mnemo_core.llm.tasks import RecalledSource, TaskInputs
 from mnemo_core.text.syntax.english import qualifiers
 

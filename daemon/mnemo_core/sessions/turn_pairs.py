@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from mnemo_core.llm.writing.condense import CONDENSED_CHARACTERS
+from mnemo_core.llm.writing.summarize import CONDENSED_CHARACTERS
 from mnemo_store.records import Memory, TurnPair, turn_line
 
 ANSWER_MS_MAX = 1_800_000  # between a turn and its answer: after so long a session has ended

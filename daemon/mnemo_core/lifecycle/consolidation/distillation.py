@@ -17,8 +17,7 @@ from mnemo_core.lifecycle.consolidation.state import CycleState, Mask, retagged
 from mnemo_core.llm.faithfulness import contradiction_between
 from mnemo_core.llm.grounding import rejection_of
 from mnemo_core.llm.tasks import TaskInputs
-from mnemo_core.llm.writing.condense import CONDENSE
-from mnemo_core.llm.writing.summarize import shorten_sources
+from mnemo_core.llm.writing.summarize import CONDENSE, shorten_sources
 from mnemo_core.similarity.thresholds import JACCARD_ALONE, text_jaccard
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_store.records import (

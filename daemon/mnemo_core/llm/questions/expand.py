@@ -1,5 +1,5 @@
-"""The words that a question is searched with besides its own: of phrasings, and of the question before it. SPEC 7.6, 11,
-12.2 [G 4.4]
+"""The words that a question is searched with besides its own: of phrasings, and of the question before it. SPEC 7.6,
+11, 12.2 [G 4.4]
 
 `expand`: other phrasings of a question, whose words recall searches too.
 
