@@ -6,7 +6,6 @@ import pytest
 
 from mnemo_core.ingest.policies import OWN_POLICY, POLICIES
 from mnemo_core.sessions import tiers
-from mnemo_core.sessions.session_rows import recorded_sessions, session_of_turns
 from mnemo_core.sessions.tiered_recall import recency
 from mnemo_core.sessions.tiers import (
     crowded_out,
@@ -18,6 +17,8 @@ from mnemo_core.sessions.tiers import (
     pair_summary,
     pair_turns,
     pushed_out,
+    recorded_sessions,
+    session_of_turns,
 )
 from mnemo_store.records import ConversationTurn, Memory, PutMemory, Session, Tier, TurnPair, pair_text, session_key
 from tests.support.samples import AT, sample_id, sample_memory

@@ -9,14 +9,15 @@ from collections import OrderedDict, deque
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from mnemo_core.sessions.session_rows import key_of, session_of_turns
 from mnemo_core.sessions.tiers import (
     RING_ITEMS,
     SessionScope,
     in_order,
     is_live_turn,
+    key_of,
     pair_summary,
     scope_of,
+    session_of_turns,
     summary_of,
     tier_of,
 )

@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from mnemo_core.ingest.policies import PolicyOf, own_policy
 from mnemo_core.lifecycle.versions import TURN_TIER
-from mnemo_core.sessions.session_rows import key_of, session_of_turns
 from mnemo_core.sessions.tiers import (
     RECENT_MAX,
     REGISTRY_MAX,
@@ -25,11 +24,13 @@ from mnemo_core.sessions.tiers import (
     is_cold,
     is_live_turn,
     is_over,
+    key_of,
     moved,
     pair_of,
     pair_turns,
     pushed_out,
     scope_of,
+    session_of_turns,
     tier_of,
 )
 from mnemo_daemon.history_names import BY_SESSIONS
