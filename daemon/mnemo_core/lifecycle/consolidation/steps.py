@@ -6,8 +6,7 @@ from mnemo_core.lifecycle.consolidation.core_admission import plan_core_hygiene,
 from mnemo_core.lifecycle.consolidation.cycle import CycleStep, Planning, StepPlan
 from mnemo_core.lifecycle.consolidation.distillation import plan_session_distillation
 from mnemo_core.lifecycle.consolidation.joining.merging import plan_merge
-from mnemo_core.lifecycle.consolidation.joining.near_duplicates import plan_near_duplicates
-from mnemo_core.lifecycle.consolidation.joining.overlaps import plan_overlap_scan
+from mnemo_core.lifecycle.consolidation.joining.near_duplicates import plan_near_duplicates, plan_overlap_scan
 from mnemo_core.lifecycle.consolidation.joining.reconciliation import plan_reconciliation
 from mnemo_core.lifecycle.consolidation.joining.topic_distillation import plan_topic_distillation
 from mnemo_core.lifecycle.consolidation.state import CycleState
