@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mnemo_core.lifecycle.consolidation import buffer, steps
-from mnemo_core.lifecycle.consolidation.invariants import violation
+from mnemo_core.lifecycle.consolidation.cycle import violation
 from mnemo_daemon.lifecycle.consolidation import consolidation
 from mnemo_store.records import ConversationTurn, Memory, PutMeta, Session, Usage, session_key
 from tests.support.consolidation_services import ConsolidationServices, consolidation_services_in

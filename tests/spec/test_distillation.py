@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from mnemo_core.lifecycle.consolidation.invariants import violation
+from mnemo_core.lifecycle.consolidation.cycle import violation
 from mnemo_core.lifecycle.consolidation.state import TopicLeaf
 from mnemo_core.lifecycle.consolidation.steps import STEPS
 from mnemo_core.llm.grounding import loss_of

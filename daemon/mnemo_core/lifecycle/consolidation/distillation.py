@@ -9,8 +9,7 @@ import numpy as np
 
 from mnemo_core.ingest import mutations
 from mnemo_core.ingest.trust import lowest_trust
-from mnemo_core.lifecycle.consolidation.cycle import CycleOperation, Planning, StepPlan, TaskQuestion
-from mnemo_core.lifecycle.consolidation.invariants import DISTILLED
+from mnemo_core.lifecycle.consolidation.cycle import DISTILLED, CycleOperation, Planning, StepPlan, TaskQuestion
 from mnemo_core.lifecycle.consolidation.joining.pairs import joinable
 from mnemo_core.lifecycle.consolidation.joining.replacing import DISTILL_SOURCE, DISTILLED_IMPORTANCE
 from mnemo_core.lifecycle.consolidation.state import CycleState, Mask, retagged

@@ -26,8 +26,8 @@ from mnemo_core.lifecycle.consolidation.cycle import (
     Planning,
     StepPlan,
     TaskQuestion,
+    violation,
 )
-from mnemo_core.lifecycle.consolidation.invariants import violation
 from mnemo_core.lifecycle.consolidation.review import PROPOSALS_MAX, ids_of, reviewed, with_former_values
 from mnemo_core.lifecycle.consolidation.state import CycleOptions, CycleState
 from mnemo_core.lifecycle.consolidation.steps import STEPS

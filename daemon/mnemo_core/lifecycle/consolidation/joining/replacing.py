@@ -12,8 +12,7 @@ from mnemo_core.decay import bring_to_epoch
 from mnemo_core.ingest.trust import lowest_trust
 from mnemo_core.ingest.write_plan import StatedFact, new_facts
 from mnemo_core.lifecycle.compression import first_tags
-from mnemo_core.lifecycle.consolidation.cycle import CycleOperation
-from mnemo_core.lifecycle.consolidation.invariants import DISTILLED
+from mnemo_core.lifecycle.consolidation.cycle import DISTILLED, CycleOperation
 from mnemo_core.lifecycle.consolidation.joining.pairs import may_share_text, pair_decision
 from mnemo_core.lifecycle.consolidation.state import LAYER_TAGS, CycleState
 from mnemo_store.records import (

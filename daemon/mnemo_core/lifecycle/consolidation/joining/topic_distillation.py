@@ -12,9 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnemo_core.ingest.deduplication import names_a_day
-from mnemo_core.lifecycle.consolidation.cycle import CycleOperation, Planning, StepPlan, TaskQuestion
+from mnemo_core.lifecycle.consolidation.cycle import (
+    DISTILLED,
+    CycleOperation,
+    Planning,
+    StepPlan,
+    TaskQuestion,
+    brings_into_core,
+)
 from mnemo_core.lifecycle.consolidation.distillation import session_notes
-from mnemo_core.lifecycle.consolidation.invariants import DISTILLED, brings_into_core
 from mnemo_core.lifecycle.consolidation.joining.pairs import joinable, may_be_joined
 from mnemo_core.lifecycle.consolidation.joining.replacing import (
     DISTILLED_IMPORTANCE,
