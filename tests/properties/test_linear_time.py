@@ -26,7 +26,7 @@ from mnemo_core.ingest.changes import change_judge, pair_features
 from mnemo_core.ingest.classification import about_now, classify
 from mnemo_core.ingest.policies import OWN_POLICY, salience_source_l
 from mnemo_core.ingest.signals import entities, salience
-from mnemo_core.knowledge import entity_names
+from mnemo_core.knowledge import facts
 from mnemo_core.knowledge.topic_names import TermStatistics, telling_words
 from mnemo_core.lifecycle import profiles
 from mnemo_core.lifecycle.consolidation.joining import merging
@@ -122,7 +122,7 @@ RUNS: dict[str, Callable[[str], object]] = {
     "scoring.salience_of": lambda text: scoring.salience_of(text, OWN_POLICY),
     "chunking.estimate_tokens": lambda text: chunking.estimate_tokens([text]),
     "chunking.split_text": lambda text: chunking.split_text(text, chunking.estimate_tokens),
-    "entity_names.query_entities": lambda text: entity_names.query_entities(text, bool),
+    "facts.query_entities": lambda text: facts.query_entities(text, bool),
     "parts.turn_parts": lambda text: list(parts.turn_parts("user", text, None, "line 1")),
     "parts.damaged_part": lambda text: parts.damaged_part("line 1", ValueError(text)),
     "parts.decoder_message": lambda text: parts.decoder_message(ValueError(text)),

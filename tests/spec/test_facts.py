@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 
 from mnemo_core.ingest.write_plan import StatedFact
-from mnemo_core.knowledge.entity_names import entity_key, entity_keys, names_in, query_entities
 from mnemo_core.knowledge.facts import (
     CHAINS_MAX,
     CONFLICTS_MAX,
@@ -15,8 +14,12 @@ from mnemo_core.knowledge.facts import (
     FactState,
     GraphFact,
     conflicts_among,
+    entity_key,
+    entity_keys,
     find_chains,
     graph_fact,
+    names_in,
+    query_entities,
     resolve_facts,
     single_value_of,
 )
