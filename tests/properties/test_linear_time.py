@@ -30,8 +30,7 @@ from mnemo_core.knowledge import facts
 from mnemo_core.knowledge.topic_names import TermStatistics, telling_words
 from mnemo_core.lifecycle import profiles
 from mnemo_core.lifecycle.consolidation.joining import merging
-from mnemo_core.llm import faithfulness, grounding
-from mnemo_core.llm.extraction import extract
+from mnemo_core.llm import extraction, faithfulness, grounding
 from mnemo_core.llm.grammar import CHARACTERS_MAX
 from mnemo_core.llm.judging import audit, reconcile, triage
 from mnemo_core.llm.questions import question_answer
@@ -167,8 +166,8 @@ RUNS: dict[str, Callable[[str], object]] = {
     "grounding.unsupported_specific": lambda text: grounding.unsupported_specific(OTHER, [text]),
     "grounding.rejection_of": lambda text: grounding.rejection_of(f"{text} 4711", [OTHER]),
     "grounding.loss_of": lambda text: grounding.loss_of([OTHER, f"{text} 4711"], text),
-    "extract.unsupported_reason": lambda text: extract.unsupported_reason(
-        OTHER, extract.read_source(f"{text} 4711")
+    "extraction.unsupported_reason": lambda text: extraction.unsupported_reason(
+        OTHER, extraction.read_source(f"{text} 4711")
     ),
     "triage.gate_by_rule": lambda text: triage.gate_by_rule(judged(text)),
     "triage.triage_by_rule": lambda text: triage.triage_by_rule(judged(text)),

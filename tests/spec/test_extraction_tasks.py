@@ -2,7 +2,7 @@
 
 import pytest
 
-from mnemo_core.llm.extraction.extract import (
+from mnemo_core.llm.extraction import (
     STATEMENT_CHARACTERS,
     StatementList,
     TripleAnswer,

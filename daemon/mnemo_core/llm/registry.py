@@ -1,6 +1,6 @@
 """The registered language-model tasks. A task that is not in this table is never asked."""
 
-from mnemo_core.llm.extraction.extract import EXTRACT, FACT_EXTRACT
+from mnemo_core.llm.extraction import EXTRACT, FACT_EXTRACT
 from mnemo_core.llm.judging.audit import AUDIT
 from mnemo_core.llm.judging.reconcile import RECONCILE
 from mnemo_core.llm.judging.triage import GATE, JUDGE_IMPORTANCE, TRIAGE
