@@ -26,7 +26,6 @@ NOISE_REPEATS_MIN = 20
 NOISE_CHARS_SHORTENED = 60
 CHUNKS_ALIKE_MAX = 10  # of one text below the same headings
 _BLANKS = frozenset(" \t\n")
-_NEWLINE = 10
 
 
 def without_repetitions(text: str) -> str:

@@ -256,8 +256,7 @@ def _began_at(each: GraphFact) -> int:
     return each.fact.valid_from
 
 
-HOPS_DEFAULT = 2  # [G 9]
-HOPS_MAX = 3  # [G 9]
+HOPS_DEFAULT = 2  # of 3 at most, to which the wire types hold a request [G 9]
 CHAINS_MAX = 200  # that are followed at once, and in an answer
 FAN_OUT_MAX = 64  # facts of one entity that are followed
 
