@@ -166,7 +166,11 @@ def fill_section(
             room -= _size(line)
         if len(read) - len(whole) == left_max:
             break
-    short = {each.line.id: _short_line(each) for each in read if each.short and each.line.id not in whole}
+    short = {
+        each.line.id: render_line(each.line._replace(content=each.short, is_cut=True))
+        for each in read
+        if each.short and each.line.id not in whole
+    }
     wanted = min(CONDENSED_TOKENS, sum(map(_size, short.values())))
     while room < wanted and len(whole) > 1:
         room += _size(whole.popitem()[1])
@@ -277,10 +281,6 @@ def _trigger_line(names: Sequence[str]) -> list[str]:
 
 def _topic_line(topic: ResumeTopic) -> str:
     return f'{topic.id}: "{inline_text(topic.name)}" [{topic.members}]'
-
-
-def _short_line(entry: ResumeEntry) -> str:
-    return render_line(entry.line._replace(content=entry.short, is_cut=True))
 
 
 def _size(line: str) -> int:

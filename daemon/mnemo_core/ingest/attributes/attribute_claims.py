@@ -99,7 +99,8 @@ def extract_claims(text: str, speaker: str = "") -> tuple[AttributeClaim, ...]:
 def _claims(text: str, speaker: str) -> tuple[AttributeClaim, ...]:
     found: list[AttributeClaim] = []
     has_no_capitals = text.islower()
-    plain = _without_code(text) if _CODE.search(text) else text
+    # Code and indented lines are no statements of the writer.
+    plain = _CODE_LINE.sub("", mask_code(text)) if _CODE.search(text) else text
     for clause, carried in _clauses(plain):
         timed = _HOUR.sub(r"\1 at \2:00", _DAY_PART.sub(r"\1", _EVERY_DAY.sub("", _DAYS.sub(r"\1", clause))))
         read = _claims_of(timed, carried, speaker, has_no_capitals)
@@ -266,11 +267,6 @@ _NO_VALUE = listed("it this that them him her home here there night least once a
 
 _CODE = lazy_pattern(r"```|~~~(?!~)|>>>|\n(?:  |\t)|\.\. ")
 _CODE_LINE = lazy_pattern(r"^(?:  |\t|[ ]?(?:>>>|\.\.)[ .]).*$", re.MULTILINE)
-
-
-def _without_code(text: str) -> str:
-    """The text without code and without indented lines, which are no statements of its writer."""
-    return _CODE_LINE.sub("", mask_code(text))
 
 
 def _expanded(text: str) -> str:

@@ -94,7 +94,8 @@ def read_question_time(text: str, now: int, zone: Zone, *, is_prompt: bool = Fal
     asking = _asking(text, is_prompt=is_prompt)
     cut = _KEEP_OUTS.sub(_blank, masked(asking))
     saying = Utterance(cut, now, zone, is_question=True)
-    named = [each for each in read_candidates(saying) if _is_interval(each)]
+    found = read_candidates(saying)
+    named = [each for each in found if each.role not in ("again", "vague", "clock") and each.until > each.at]
     one = _joined(named, cut)
     order = _order(cut, named) if has_order else ""
     if one is None:
@@ -135,10 +136,6 @@ def _asking(text: str, *, is_prompt: bool) -> str:
         return text
     parts = zip(spans, asking, strict=True)
     return "".join(text[start:end] if asks else " " * (end - start) for (start, end), asks in parts)
-
-
-def _is_interval(found: TimeCandidate) -> bool:
-    return found.role not in ("again", "vague", "clock") and found.until > found.at
 
 
 def _joined(named: list[TimeCandidate], text: str) -> TimeCandidate | None:

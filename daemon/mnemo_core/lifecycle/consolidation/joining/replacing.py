@@ -102,11 +102,10 @@ def _operation(
 
 def _put_behind(state: CycleState, result: Memory, hidden: Sequence[Memory]) -> list[Change]:
     """The changes by which a memory supersedes others and updates what they update."""
-    return [*(PutMemory(data=_superseded(each, result.id)) for each in hidden), *_updates(state, hidden, result.id)]
-
-
-def _superseded(memory: Memory, replacement: str) -> Memory:
-    return replace(memory, version=memory.version + 1, state="superseded", superseded_by=replacement)
+    superseded = (
+        replace(each, version=each.version + 1, state="superseded", superseded_by=result.id) for each in hidden
+    )
+    return [*(PutMemory(data=each) for each in superseded), *_updates(state, hidden, result.id)]
 
 
 def _updates(state: CycleState, memories: Sequence[Memory], result: str) -> list[Change]:
