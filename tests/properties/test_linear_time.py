@@ -21,8 +21,7 @@ from mnemo_core.documents import chunking, markup, note_dates, note_diff
 from mnemo_core.documents.file_formats import FileFormatError, parse_format
 from mnemo_core.documents.front_matter import read_front_matter
 from mnemo_core.documents.gitignore import is_ignored, read_rules
-from mnemo_core.ingest import deduplication, echo_filter, memory_role, scoring
-from mnemo_core.ingest.changes import change_judge, pair_features
+from mnemo_core.ingest import changes, deduplication, echo_filter, memory_role, scoring
 from mnemo_core.ingest.classification import about_now, classify
 from mnemo_core.ingest.policies import OWN_POLICY, salience_source_l
 from mnemo_core.ingest.signals import entities, salience
@@ -109,8 +108,8 @@ def judged(*texts: str) -> TaskInputs:
 RUNS: dict[str, Callable[[str], object]] = {
     "memory_role.role_signs": lambda text: memory_role.role_signs(text, None),
     "resume.is_done": lambda text: resume.is_done(text, [resume.compared_words(text), resume.compared_words(OTHER)]),
-    "pair_features.pair_features": lambda text: pair_features.pair_features(OTHER, text, None),
-    "change_judge.word_features": lambda text: [*change_judge.word_features(OTHER, text)],
+    "changes.pair_features": lambda text: changes.pair_features(OTHER, text, None),
+    "changes.word_features": lambda text: [*changes.word_features(OTHER, text)],
     "statement_reading.matched": lambda text: statement_reading.matched(text, text.split()),
     "statement_reading.unmet_specific": lambda text: statement_reading.unmet_specific(text, [OTHER, text[1:]], OTHER),
     "answer_judge.answer_features": lambda text: answer_judge.answer_features(

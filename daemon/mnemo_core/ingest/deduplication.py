@@ -16,7 +16,7 @@ from mnemo_core.ingest.attributes.attribute_claims import (
     read_claims,
     speaker_of,
 )
-from mnemo_core.ingest.changes.change_judge import ChangeJudge
+from mnemo_core.ingest.changes import ChangeJudge
 from mnemo_core.ingest.mutations import MemoryRelation
 from mnemo_core.ingest.statement_kind import statement_kind
 from mnemo_core.similarity.thresholds import READ_CHARACTERS, RELATIVE_MS_MAX, Thresholds, is_similar, kept_words
