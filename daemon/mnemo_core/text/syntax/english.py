@@ -1,6 +1,7 @@
-"""As much English as it takes to tell a sentence from a fragment: verb forms, pronouns, names. SPEC 5.6
+"""As much English as it takes to tell a sentence from a fragment: verb forms, pronouns, names. SPEC 5.6, 12.3
 
-A word list, not a grammar: what is not in it is not understood, and what is not understood is left alone.
+A word list, not a grammar: what is not in it is not understood, and what is not understood is left alone. Words that
+change how far a sentence holds (negations, hedges, conditions, modal verbs, reports) are `qualifiers`.
 """
 
 from typing import Literal
