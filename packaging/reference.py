@@ -374,13 +374,14 @@ def cycle_steps() -> str:
 
 
 def task_table() -> str:
-    """The language-model tasks, each by the docstring of its module."""
+    """The language-model tasks, each by its paragraph in the docstring of its module, or else by all of that."""
     rows = []
     for task in sorted(TASKS, key=lambda task: task.site):
         loaded = [each for name, each in sys.modules.items() if name.startswith("mnemo_core.llm.")]
         named = [each.__doc__ or "" for each in loaded if any(value is task for value in vars(each).values())]
-        about = next(text for text in named if f"`{task.site}`" in text.partition("\n")[0])
-        rule = re.sub(r"^The tasks? [^:]*: | SPEC \d[\d.]*(?:, \d[\d.]*)*| \[[^]]*\]", "", " ".join(about.split()))
+        own = [part for text in named for part in text.split("\n\n") if part.startswith(f"`{task.site}`: ")]
+        about = next(text for text in own or named if f"`{task.site}`" in text.partition("\n")[0])
+        rule = re.sub(r"^(The tasks? )?`[^:]*: | SPEC \d[\d.]*(?:, \d[\d.]*)*| \[[^]]*\]", "", " ".join(about.split()))
         waits = f"{task.deadline_s:g} s, interactive" if task.is_interactive else f"{task.deadline_s:g} s"
         rows.append([f"`{task.site}`", sentence(rule), _form(inspect.type_info(task.answer)), waits])
     return table(("site", "answers", "form of the answer", "deadline"), rows)

@@ -19,7 +19,7 @@ from msgspec import Meta, inspect
 from mnemo_client import path_safety, paths
 from mnemo_client.protocol.validation import describe
 from mnemo_core.ingest.policies import OWN_POLICY, POLICIES, Policy, PolicyName
-from mnemo_core.llm.site_models import ModelKey
+from mnemo_core.llm.tasks import ModelKey
 from mnemo_core.retrieval.ranking.rankers import Ranker
 from mnemo_core.retrieval.recall_defaults import LIST_TOP_K, RECALL_DEFAULTS, RecallDefaults
 from mnemo_daemon.server.admission.access_table import ENTRIES_EXPECTED, AccessEntry, Right, check_entries

@@ -7,7 +7,7 @@ import datetime as dt
 import time
 from typing import Literal
 
-from mnemo_core.text.dates import time_spans
+from mnemo_core.text.dates import question_times
 from mnemo_core.text.dates.local_days import local_time
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_daemon.errors import Refusal, bad_value
@@ -64,7 +64,7 @@ def parse_bound(value: int | str, field: str, end: Literal["since", "until"], no
         return max(0, now - int(back[1]) * _UNIT_MS[back[2]])
     if _ISO.match(text):
         return parse_time(text, field)
-    span = time_spans.parse_time_span(text, now, utc_offset)
+    span = question_times.parse_time_span(text, now, utc_offset)
     if span is None or not 0 <= span.begin <= span.end <= MS_MAX:
         raise bad_value(f"`{field}` cannot be read as a time: say it like {EXAMPLES}, or in milliseconds", field)
     return span.begin if end == "since" else span.end

@@ -27,17 +27,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnemo_client.paths import models_folder
-from mnemo_core.ingest.changes.change_judge import (
+from mnemo_core.ingest.changes import (
     CLIPPED,
     RELATIONS,
     WORD_ROWS,
     ChangeJudge,
     is_doubtful,
     is_excluded,
+    pair_features,
     word_features,
     word_row,
 )
-from mnemo_core.ingest.changes.pair_features import pair_features
 from mnemo_core.ingest.deduplication import JUDGED_CHARS_MAX
 from mnemo_core.text.statement_reading import FILLER, read_statement
 from mnemo_daemon.ingest.neighbour_search import CHANGE_WEIGHTS

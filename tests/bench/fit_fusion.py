@@ -29,8 +29,7 @@ from numpy.typing import NDArray
 from mnemo_client.paths import models_folder
 from mnemo_client.protocol.memories import NewMemory
 from mnemo_core.retrieval.ranking import learned_ranker
-from mnemo_core.retrieval.ranking.gbdt import TreeEnsemble
-from mnemo_core.retrieval.ranking.learned_ranker import LearnedRanker, LinearModel
+from mnemo_core.retrieval.ranking.learned_ranker import LearnedRanker, LinearModel, TreeEnsemble
 from mnemo_core.retrieval.ranking.ranking_features import FeatureTable
 from mnemo_daemon.models.catalogue import ModelCatalogue
 from mnemo_daemon.models.embedders.embedding import EmbeddingService

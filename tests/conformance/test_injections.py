@@ -7,9 +7,15 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from mnemo_core.llm.judging.gate import GATE, GateAnswer
-from mnemo_core.llm.judging.importance import JUDGE_IMPORTANCE, STEPS, ImportanceAnswer
-from mnemo_core.llm.judging.triage import TRIAGE, TriageAnswer
+from mnemo_core.llm.judging.triage import (
+    GATE,
+    JUDGE_IMPORTANCE,
+    STEPS,
+    TRIAGE,
+    GateAnswer,
+    ImportanceAnswer,
+    TriageAnswer,
+)
 from mnemo_core.llm.registry import TASKS
 from mnemo_core.llm.tasks import (
     AnyTask,

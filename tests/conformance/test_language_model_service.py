@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mnemo_core.llm.site_models import ModelKey
-from mnemo_core.llm.tasks import Site
+from mnemo_core.llm.tasks import ModelKey, Site
 from mnemo_daemon.errors import MissingModelError, UnknownModel, UnsupportedModel
 from mnemo_daemon.models.catalogue import ModelCatalogue
 from mnemo_daemon.models.installation import import_path

@@ -5,8 +5,7 @@ from hypothesis import strategies as st
 
 from mnemo_core.ingest.attributes.attribute_claims import extract_claims
 from mnemo_core.ingest.deduplication import Neighbour, find_relations
-from mnemo_core.similarity.overlap import text_jaccard
-from mnemo_core.similarity.thresholds import Thresholds
+from mnemo_core.similarity.thresholds import Thresholds, text_jaccard
 from mnemo_core.text.canonical import (
     SpecificDifference,
     difference,

@@ -21,19 +21,17 @@ from mnemo_core.documents import chunking, markup, note_dates, note_diff
 from mnemo_core.documents.file_formats import FileFormatError, parse_format
 from mnemo_core.documents.front_matter import read_front_matter
 from mnemo_core.documents.gitignore import is_ignored, read_rules
-from mnemo_core.ingest import deduplication, echo_filter, memory_role, scoring
-from mnemo_core.ingest.changes import change_judge, pair_features
+from mnemo_core.ingest import changes, deduplication, echo_filter, memory_role, scoring
 from mnemo_core.ingest.classification import about_now, classify
 from mnemo_core.ingest.policies import OWN_POLICY, salience_source_l
 from mnemo_core.ingest.signals import entities, salience
-from mnemo_core.knowledge import entity_names
+from mnemo_core.knowledge import facts
 from mnemo_core.knowledge.topic_names import TermStatistics, telling_words
 from mnemo_core.lifecycle import profiles
 from mnemo_core.lifecycle.consolidation.joining import merging
-from mnemo_core.llm import faithfulness, grounding
-from mnemo_core.llm.extraction import statement_support
+from mnemo_core.llm import extraction, faithfulness, grounding
 from mnemo_core.llm.grammar import CHARACTERS_MAX
-from mnemo_core.llm.judging import audit, gate, importance, reconcile, triage
+from mnemo_core.llm.judging import audit, reconcile, triage
 from mnemo_core.llm.questions import question_answer
 from mnemo_core.llm.questions.expand import added_words
 from mnemo_core.llm.tasks import TaskInputs
@@ -43,10 +41,10 @@ from mnemo_core.retrieval.query_expansion import expansion_terms
 from mnemo_core.retrieval.ranking import lexical_ranker
 from mnemo_core.retrieval.result_selection import is_copy
 from mnemo_core.sessions import resume
-from mnemo_core.similarity import overlap
+from mnemo_core.similarity import thresholds
 from mnemo_core.similarity.thresholds import of_model
 from mnemo_core.text import canonical, cleaning, languages, note_secrets, secrets, statement_reading, tokens
-from mnemo_core.text.dates import question_times, time_mentions, time_spans
+from mnemo_core.text.dates import question_times, time_mentions
 from mnemo_core.text.dates.date_patterns import words_in
 from mnemo_core.text.lazy_patterns import LazyPattern
 from mnemo_core.text.syntax import clauses
@@ -110,8 +108,8 @@ def judged(*texts: str) -> TaskInputs:
 RUNS: dict[str, Callable[[str], object]] = {
     "memory_role.role_signs": lambda text: memory_role.role_signs(text, None),
     "resume.is_done": lambda text: resume.is_done(text, [resume.compared_words(text), resume.compared_words(OTHER)]),
-    "pair_features.pair_features": lambda text: pair_features.pair_features(OTHER, text, None),
-    "change_judge.word_features": lambda text: [*change_judge.word_features(OTHER, text)],
+    "changes.pair_features": lambda text: changes.pair_features(OTHER, text, None),
+    "changes.word_features": lambda text: [*changes.word_features(OTHER, text)],
     "statement_reading.matched": lambda text: statement_reading.matched(text, text.split()),
     "statement_reading.unmet_specific": lambda text: statement_reading.unmet_specific(text, [OTHER, text[1:]], OTHER),
     "answer_judge.answer_features": lambda text: answer_judge.answer_features(
@@ -122,7 +120,7 @@ RUNS: dict[str, Callable[[str], object]] = {
     "scoring.salience_of": lambda text: scoring.salience_of(text, OWN_POLICY),
     "chunking.estimate_tokens": lambda text: chunking.estimate_tokens([text]),
     "chunking.split_text": lambda text: chunking.split_text(text, chunking.estimate_tokens),
-    "entity_names.query_entities": lambda text: entity_names.query_entities(text, bool),
+    "facts.query_entities": lambda text: facts.query_entities(text, bool),
     "parts.turn_parts": lambda text: list(parts.turn_parts("user", text, None, "line 1")),
     "parts.damaged_part": lambda text: parts.damaged_part("line 1", ValueError(text)),
     "parts.decoder_message": lambda text: parts.decoder_message(ValueError(text)),
@@ -142,7 +140,7 @@ RUNS: dict[str, Callable[[str], object]] = {
     "question_times.read_question_time": lambda text: question_times.read_question_time(text, AT, zone),
     "time_mentions.find_event_time": lambda text: time_mentions.find_event_time(text, AT, zone),
     "lexical_ranker.overlap": lambda text: lexical_ranker.overlap(text, [text, OTHER]),
-    "overlap.is_similar": lambda text: overlap.is_similar(text, text + ".", 0.9, MODEL),
+    "thresholds.is_similar": lambda text: thresholds.is_similar(text, text + ".", 0.9, MODEL),
     "deduplication.find_relations": lambda text: deduplication.find_relations(
         text, "", AT, [deduplication.Neighbour(sample_memory(1, text[:-1] or "x"), 0.9)], MODEL
     ),
@@ -167,12 +165,12 @@ RUNS: dict[str, Callable[[str], object]] = {
     "grounding.unsupported_specific": lambda text: grounding.unsupported_specific(OTHER, [text]),
     "grounding.rejection_of": lambda text: grounding.rejection_of(f"{text} 4711", [OTHER]),
     "grounding.loss_of": lambda text: grounding.loss_of([OTHER, f"{text} 4711"], text),
-    "statement_support.unsupported_reason": lambda text: statement_support.unsupported_reason(
-        OTHER, statement_support.read_source(f"{text} 4711")
+    "extraction.unsupported_reason": lambda text: extraction.unsupported_reason(
+        OTHER, extraction.read_source(f"{text} 4711")
     ),
-    "gate.gate_by_rule": lambda text: gate.gate_by_rule(judged(text)),
+    "triage.gate_by_rule": lambda text: triage.gate_by_rule(judged(text)),
     "triage.triage_by_rule": lambda text: triage.triage_by_rule(judged(text)),
-    "importance.rate_by_rule": lambda text: importance.rate_by_rule(judged(text)),
+    "triage.rate_by_rule": lambda text: triage.rate_by_rule(judged(text)),
     "faithfulness.distortion_of": lambda text: faithfulness.distortion_of(f"{OTHER} {OTHER}", [text]),
     "faithfulness.omission_of": lambda text: faithfulness.omission_of([OTHER], f"{text} 4711"),
     "faithfulness.contradiction_between": lambda text: faithfulness.contradiction_between(text, OTHER),
@@ -230,7 +228,7 @@ RUNS: dict[str, Callable[[str], object]] = {
     "snippets.cut_to_lines": lambda text: snippets.cut_to_lines(text, (0, min(10, len(text))), 400, len),
     "snippets.cut_sentence": lambda text: snippets.cut_sentence(text, (0, len(text)), marks_in(text)),
     "snippets.whole_words": lambda text: snippets.whole_words(text, marks_in(text)),
-    "time_spans.parse_time_span": lambda text: time_spans.parse_time_span(text, AT, zone),
+    "question_times.parse_time_span": lambda text: question_times.parse_time_span(text, AT, zone),
     "canonical.difference": lambda text: canonical.difference(text, OTHER),
     "canonical.obviously_differ": lambda text: canonical.obviously_differ(
         canonical.unchanged_words(text), canonical.unchanged_words(OTHER)
@@ -238,7 +236,7 @@ RUNS: dict[str, Callable[[str], object]] = {
 }  # fmt: skip
 # Functions whose texts are names, ids, words or numbers, or parts of what another function here has read.
 NO_TEXTS = frozenset((
-    "grading.grade", "site_models.key_of_model", "tasks.parse_answer",
+    "grading.grade", "tasks.key_of_model", "tasks.parse_answer",
     "compression.common", "compression.compress_session", "compression.first_tags", "compression.hidden_by",
     "profiles.entry_of", "context_block.grouped",
     "abstention.of_model", "attribute_claims.speaker_of", "chunking.bounded_count", "chunking.split_blocks",
@@ -246,7 +244,7 @@ NO_TEXTS = frozenset((
     "english.is_adverb", "english.is_base", "english.is_finite", "english.is_inflected",
     "english.third_person", "languages.identify_language", "erasure.erase_memory", "erasure.plan_erasure",
     "erasure.plan_without_derived", "erasure.without_chunks", "erasure.without_references",
-    "eviction.trash", "review.archive",
+    "buffer.trash", "review.archive",
     "explanations.strongest_reasons", "explanations.subject_of",
     "gitignore.match_rules", "import_plan.decide_import",
     "late_interaction.token_weights", "lexicon.alternation", "lexicon.groups", "lexicon.lines", "lexicon.listed",
@@ -254,24 +252,24 @@ NO_TEXTS = frozenset((
     "lexicon.numbered", "lexicon.patterns", "lexicon.words", "mutations.is_changed", "mutations.move_to_trash",
     "mutations.new_version", "mutations.revert", "mutations.store_new", "mutations.supersede",
     "note_diff.manifest_for_texts", "note_sync.decide_note_changes", "note_sync.plan_missing_note",
-    "note_sync.plan_note", "overlap.jaccard", "policies.default_importance", "salience.rarest",
-    "session_rows.recorded_sessions",
+    "note_sync.plan_note", "thresholds.jaccard", "policies.default_importance", "salience.rarest",
+    "tiers.recorded_sessions",
     "store_merge.edge_between", "store_merge.merge_memory", "thresholds.of_model", "thresholds.relevance",
     "tiers.condensed", "tiers.in_tier",
     "tokens.iso_date", "tokens.multiply_digits", "tokens.unit_of", "versions.revert_effect", "versions.reverted_seqs",
     "versions.undone_seqs", "write_plan.discard", "write_plan.merge_into_neighbour", "write_plan.relate",
     "blocks.fence_end", "blocks.indented_end", "blocks.list_end", "blocks.block_to",
     "blocks.consists_of", "blocks.paragraph_end", "blocks.read_items", "blocks.rows_end",
-    "fact_chains.find_chains", "replacements.is_replaced", "write_plan.new_facts", "write_plan.put_facts",
+    "facts.find_chains", "versions.is_replaced", "write_plan.new_facts", "write_plan.put_facts",
     "replacing.merge_operation", "replacing.supersede_operation",
     "markdown.read_markdown", "markdown.read_plain_text", "markdown.visible_lines", "org.org_metadata", "org.read_org",
     "inline_html.lines_without_html", "markup.title_passage", "origin_features.named_share",
-    "rst.read_rst", "memory_cues.cue", "session_rows.recorded_sessions", "tiers.condensed", "tiers.in_tier",
+    "rst.read_rst", "memory_cues.cue", "tiers.recorded_sessions", "tiers.condensed", "tiers.in_tier",
     "topic_nodes.co_occurring_pairs", "topic_nodes.moved_edges", "state.retagged",
-    "cycle_undo.rejection", "cycle_undo.undo_changes", "cycle_undo.with_former_values", "review.decided",
+    "review.rejection", "review.undo_changes", "review.with_former_values", "review.decided",
     "review.needs_approval", "review.proposal", "review.rejected", "review.is_rejected", "review.approved_operation",
     "review.is_unchanged", "audit.plan_audit", "review.ids_of",
-    "core_admission.promotion_to_core", "eviction.archive", "eviction.evict",
+    "core_admission.promotion_to_core", "buffer.evict",
     "distill.share_words", "replacing.distil_operation", "replacing.merge_operation",
     "replacing.supersede_operation", "write_plan.new_facts",
 ))  # fmt: skip

@@ -10,9 +10,8 @@ from msgspec.structs import replace
 
 from mnemo_core.lifecycle.consolidation import buffer, steps
 from mnemo_core.lifecycle.consolidation.core_admission import UNUSED_CATEGORIES
-from mnemo_core.llm.judging.gate import GateAnswer
 from mnemo_core.llm.judging.memory_cues import CoreCategory, cues_of
-from mnemo_core.llm.judging.triage import TriageAnswer, Verdict
+from mnemo_core.llm.judging.triage import GateAnswer, TriageAnswer, Verdict
 from mnemo_core.llm.tasks import AnyTask, MemoryFacts, TaskInputs
 from mnemo_daemon.lifecycle.consolidation import consolidation
 from mnemo_store.records import LAYERS, UNREQUESTED_SOURCES, ConversationTurn, Memory, Usage

@@ -8,8 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from mnemo_core.lifecycle.consolidation.cycle import CycleOperation, CycleStep, Planning, StepPlan
-from mnemo_core.lifecycle.consolidation.invariants import violation
+from mnemo_core.lifecycle.consolidation.cycle import CycleOperation, CycleStep, Planning, StepPlan, violation
 from mnemo_core.lifecycle.consolidation.state import CycleState, moved
 from mnemo_core.lifecycle.consolidation.steps import plan_decay
 from mnemo_daemon.errors import Refusal

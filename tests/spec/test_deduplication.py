@@ -18,9 +18,8 @@ from mnemo_core.ingest.deduplication import (
     find_relations,
 )
 from mnemo_core.ingest.mutations import MemoryRelation
-from mnemo_core.similarity import overlap
-from mnemo_core.similarity.overlap import is_similar, text_jaccard
-from mnemo_core.similarity.thresholds import SOURCE, of_model
+from mnemo_core.similarity import thresholds
+from mnemo_core.similarity.thresholds import SOURCE, is_similar, of_model, text_jaccard
 from mnemo_core.text.text_cache import TextCache
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue
 from mnemo_daemon.models.embedders.embedder import Embedder
@@ -415,14 +414,14 @@ def test_clearing_the_cache_empties_every_cache_of_analysed_texts() -> None:
     find_relations(
         "The boat lies in Lisbon.", "", 5, [Neighbour(sample_memory(1, content="The boat lies in Porto."), 0.9)], SOURCE
     )
-    caches: tuple[TextCache[Any], ...] = (overlap.kept_words, deduplication._specifics, claims_module.read_claims)
+    caches: tuple[TextCache[Any], ...] = (thresholds.kept_words, deduplication._specifics, claims_module.read_claims)
     assert all(map(len, caches))
     clear_text_cache()
     assert not any(map(len, caches))
 
 
 @pytest.mark.parametrize(
-    "cache", [overlap.kept_words, deduplication._specifics, deduplication._untouched, claims_module.read_claims]
+    "cache", [thresholds.kept_words, deduplication._specifics, deduplication._untouched, claims_module.read_claims]
 )
 def test_the_cache_of_analysed_texts_is_bounded_by_their_characters(cache: TextCache[Any]) -> None:
     assert cache.characters_max <= 1 << 20

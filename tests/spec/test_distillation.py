@@ -10,13 +10,13 @@ import msgspec
 import numpy as np
 import pytest
 
-from mnemo_core.lifecycle.consolidation.invariants import violation
+from mnemo_core.lifecycle.consolidation.cycle import violation
 from mnemo_core.lifecycle.consolidation.state import TopicLeaf
 from mnemo_core.lifecycle.consolidation.steps import STEPS
 from mnemo_core.llm.grounding import loss_of
 from mnemo_core.llm.tasks import AnyTask, TaskInputs
-from mnemo_core.llm.writing.condense import CondensedText
 from mnemo_core.llm.writing.distill import DistilledEntry, DistilledTopic
+from mnemo_core.llm.writing.summarize import CondensedText
 from mnemo_core.text.segmentation import sentences
 from mnemo_daemon.lifecycle.consolidation import consolidation
 from mnemo_store.records import ConversationTurn, Edge, Fact, Layer, Memory, TraceStep, Trust, content_hash

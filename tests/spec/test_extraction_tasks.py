@@ -2,18 +2,22 @@
 
 import pytest
 
-from mnemo_core.llm.extraction.extract import (
+from mnemo_core.llm.extraction import (
     STATEMENT_CHARACTERS,
     StatementList,
+    TripleAnswer,
+    is_plain,
     is_taken_by_rules,
     quote_statements,
+    read_source,
+    read_triple,
+    unsupported_reason,
     usable_statements,
     validate_statements,
+    validate_triple,
 )
-from mnemo_core.llm.extraction.fact_extract import TripleAnswer, is_plain, read_triple, validate_triple
-from mnemo_core.llm.extraction.statement_support import read_source, unsupported_reason
 from mnemo_core.llm.tasks import RecalledSource, TaskInputs
-from mnemo_core.text.syntax.qualifiers import qualifiers
+from mnemo_core.text.syntax.english import qualifiers
 
 UNSUPPORTED = "no sentence of the source says it"
 OTHER = "it says something else than the statement"

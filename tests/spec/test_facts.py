@@ -6,14 +6,20 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 
 from mnemo_core.ingest.write_plan import StatedFact
-from mnemo_core.knowledge.entity_names import entity_key, entity_keys, names_in, query_entities
-from mnemo_core.knowledge.fact_chains import CHAINS_MAX, FAN_OUT_MAX, FactChain, find_chains
 from mnemo_core.knowledge.facts import (
+    CHAINS_MAX,
     CONFLICTS_MAX,
+    FAN_OUT_MAX,
+    FactChain,
     FactState,
     GraphFact,
     conflicts_among,
+    entity_key,
+    entity_keys,
+    find_chains,
     graph_fact,
+    names_in,
+    query_entities,
     resolve_facts,
     single_value_of,
 )

@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 
-from mnemo_core.retrieval.ranking.gbdt import ModelMismatchError
 from mnemo_core.retrieval.ranking.learned_ranker import (
     DEVIATIONS_MAX,
     LearnedRanker,
     LinearModel,
+    ModelMismatchError,
     few_candidates_offset,
     join_tables,
     merge_odds,

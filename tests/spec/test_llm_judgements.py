@@ -11,11 +11,20 @@ from typing import Any, NamedTuple, get_args
 import pytest
 
 from mnemo_core.ingest.classification import classify
-from mnemo_core.llm.judging import gate, importance, triage
-from mnemo_core.llm.judging.gate import GateAnswer, gate_by_rule, validate_gate
-from mnemo_core.llm.judging.importance import ImportanceAnswer, rate_by_rule, validate_importance
+from mnemo_core.llm.judging import triage
 from mnemo_core.llm.judging.memory_cues import CoreCategory
-from mnemo_core.llm.judging.triage import TriageAnswer, Verdict, triage_by_rule, validate_triage
+from mnemo_core.llm.judging.triage import (
+    GateAnswer,
+    ImportanceAnswer,
+    TriageAnswer,
+    Verdict,
+    gate_by_rule,
+    rate_by_rule,
+    triage_by_rule,
+    validate_gate,
+    validate_importance,
+    validate_triage,
+)
 from mnemo_core.llm.tasks import MemoryFacts, TaskInputs, prompt_data
 from tests.support.recall_sets import FOLDER
 
@@ -133,7 +142,7 @@ def test_a_model_admits_a_memory_only_as_what_its_words_speak_for(text: str, acc
     inputs = memory(text)
     assert {each for each in CATEGORIES if validate_gate(GateAnswer(each), inputs) == ""} == accepted
     assert validate_gate(GateAnswer("none"), inputs) == ""
-    assert gate.is_decided(inputs) == (not accepted)
+    assert triage.is_admission_decided(inputs) == (not accepted)
 
 
 @pytest.mark.parametrize(
@@ -202,9 +211,9 @@ def test_T22_M25_importance_is_rated_by_what_a_memory_is_evidence_of(
 
 
 def test_importance_is_settled_where_a_strong_cue_or_nothing_at_all_is_said() -> None:
-    assert importance.is_rated(memory("I am allergic to penicillin."))
-    assert importance.is_rated(memory("ok, thanks!"))
-    assert not importance.is_rated(memory("In the afternoon we repaired the fence behind the barn."))
+    assert triage.is_rated(memory("I am allergic to penicillin."))
+    assert triage.is_rated(memory("ok, thanks!"))
+    assert not triage.is_rated(memory("In the afternoon we repaired the fence behind the barn."))
 
 
 INJECTIONS = (

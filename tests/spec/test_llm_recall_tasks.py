@@ -3,8 +3,14 @@
 import msgspec
 import pytest
 
-from mnemo_core.llm.questions.expand import EXPAND, Phrasings, added_words, validate_phrasings
-from mnemo_core.llm.questions.follow_up import is_follow_up, resolve_follow_up
+from mnemo_core.llm.questions.expand import (
+    EXPAND,
+    Phrasings,
+    added_words,
+    is_follow_up,
+    resolve_follow_up,
+    validate_phrasings,
+)
 from mnemo_core.llm.questions.rerank import SourceScores, kept_sources, score_by_recall, validate_scores
 from mnemo_core.llm.tasks import EarlierQuestion, RecalledSource, TaskInputs, prompt_data
 

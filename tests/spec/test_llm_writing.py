@@ -11,23 +11,24 @@ from mnemo_core.llm.grammar import CHARACTERS_MAX
 from mnemo_core.llm.grounding import loss_of
 from mnemo_core.llm.registry import TASKS
 from mnemo_core.llm.tasks import AnyTask, Probe, TaskInputs
-from mnemo_core.llm.writing.condense import (
-    CONDENSED_CHARACTERS,
-    CondensedText,
-    condense_by_sentences,
-    validate_condensed,
-)
 from mnemo_core.llm.writing.distill import DistilledEntry, DistilledTopic, unite_overlapping, validate_distilled
 from mnemo_core.llm.writing.merge import INSERT_MERGE, MERGE, MergedText, unite_texts, validate_merge
-from mnemo_core.llm.writing.resume_compress import (
+from mnemo_core.llm.writing.summarize import (
+    CONDENSED_CHARACTERS,
     LINE_CHARACTERS,
     LINES_MAX,
+    SUMMARIZE,
     CompressedResume,
+    CondensedText,
     ResumeLine,
+    SummaryAnswer,
+    condense_by_sentences,
+    extract_summary,
     select_lines,
+    validate_condensed,
     validate_resume,
+    validate_summary,
 )
-from mnemo_core.llm.writing.summarize import SUMMARIZE, SummaryAnswer, extract_summary, validate_summary
 from mnemo_core.text.segmentation import sentences
 
 SOURCES = (

@@ -12,7 +12,7 @@ from mnemo_core.documents.note_diff import (
     resolve_link,
     text_hash,
 )
-from mnemo_core.similarity.overlap import jaccard, words
+from mnemo_core.similarity.thresholds import jaccard, words
 from mnemo_store.records import skip_hash
 from tests.support.time_complexity import cost_growth
 

@@ -5,11 +5,21 @@ from typing import Any, Literal
 import pytest
 
 from mnemo_core.ingest.policies import OWN_POLICY, POLICIES
-from mnemo_core.sessions import tiers, turn_pairs
-from mnemo_core.sessions.session_rows import recorded_sessions, session_of_turns
+from mnemo_core.sessions import tiers
 from mnemo_core.sessions.tiered_recall import recency
-from mnemo_core.sessions.tiers import crowded_out, evicted_items, is_cold, judged, pushed_out
-from mnemo_core.sessions.turn_pairs import in_order, pair_of, pair_summary, pair_turns
+from mnemo_core.sessions.tiers import (
+    crowded_out,
+    evicted_items,
+    in_order,
+    is_cold,
+    judged,
+    pair_of,
+    pair_summary,
+    pair_turns,
+    pushed_out,
+    recorded_sessions,
+    session_of_turns,
+)
 from mnemo_store.records import ConversationTurn, Memory, PutMemory, Session, Tier, TurnPair, pair_text, session_key
 from tests.support.samples import AT, sample_id, sample_memory
 
@@ -83,7 +93,7 @@ def test_T6_an_old_turn_that_was_stored_now_stays_for_five_minutes(minutes: floa
 # Pairs
 
 
-def numbers_of(exchanges: list[turn_pairs.Exchange]) -> list[list[int]]:
+def numbers_of(exchanges: list[tiers.Exchange]) -> list[list[int]]:
     return [[int(each.id[-12:], 16) for each in exchange] for exchange in exchanges]
 
 
@@ -134,7 +144,7 @@ def test_T7_the_record_of_a_pair_names_both_turns_and_of_a_turn_alone_it_twice()
 # The cap
 
 
-def exchanges(*importances: tuple[float, ...]) -> list[turn_pairs.Exchange]:
+def exchanges(*importances: tuple[float, ...]) -> list[tiers.Exchange]:
     number = iter(range(100))
     return [tuple(turn(next(number), importance=each) for each in some) for some in importances]
 

@@ -6,10 +6,11 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from mnemo_core.sessions import hot_buffer
-from mnemo_core.sessions.hot_buffer import HotBuffer, HotItem
+from mnemo_core.sessions import tiered_recall
 from mnemo_core.sessions.tiered_recall import (
     MS_A_DAY,
+    HotBuffer,
+    HotItem,
     TieredItem,
     TieredRanking,
     TopicMatch,
@@ -237,7 +238,7 @@ def test_T10_the_hot_buffer_keeps_the_twenty_that_were_recalled_last() -> None:
     buffer.put(hot("0", node="node 0"))  # recalled again: not the oldest any more
     buffer.put(hot("20", node="node 20"))
     names = [each.memory_ids[0] for each in buffer.items()]
-    assert len(names) == hot_buffer.ITEMS_MAX == 20
+    assert len(names) == tiered_recall.HOT_ITEMS_MAX == 20
     assert names[:2] == ["20", "0"]
     assert "1" not in names
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from mnemo_core.documents.blocks import BlockKind, TextBlock
 from mnemo_core.documents.markup import parse
-from mnemo_core.text.characters import CJK
+from mnemo_core.text.languages import CJK
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_store.records import CONTENT_CHARS_MAX
 

@@ -23,9 +23,8 @@ from mnemo_core.documents.markdown import read_markdown, read_plain_text, visibl
 from mnemo_core.documents.org import org_metadata, read_org
 from mnemo_core.documents.rst import read_rst
 from mnemo_core.text import lexicon
-from mnemo_core.text.characters import CJK_CHARACTER
-from mnemo_core.text.cleaning import valid_tags
-from mnemo_core.text.code_mask import mask_code
+from mnemo_core.text.cleaning import mask_code, valid_tags
+from mnemo_core.text.languages import CJK_CHARACTER
 from mnemo_core.text.lazy_patterns import lazy_pattern
 
 NOTE_SUFFIXES = (".md", ".markdown", ".rst.txt", ".rst", ".org", ".txt")  # longer ones before their ends

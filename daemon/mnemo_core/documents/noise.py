@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnemo_core.documents.chunking import Chunk
-from mnemo_core.text.characters import WORD
+from mnemo_core.text.languages import WORD
 
 PIECE_BYTES_MAX = 64  # of what repeats itself
 STRETCH_BYTES_MIN = 4_096  # of the repetition
@@ -26,7 +26,6 @@ NOISE_REPEATS_MIN = 20
 NOISE_CHARS_SHORTENED = 60
 CHUNKS_ALIKE_MAX = 10  # of one text below the same headings
 _BLANKS = frozenset(" \t\n")
-_NEWLINE = 10
 
 
 def without_repetitions(text: str) -> str:

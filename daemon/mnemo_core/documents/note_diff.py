@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from mnemo_core.similarity.overlap import jaccard, words
+from mnemo_core.similarity.thresholds import jaccard, words
 from mnemo_store.records import NoteFile
 
 SAME_CHUNK_JACCARD_MIN = 0.5  # word overlap from which a changed text is a new version of the old one [SPEC 6]

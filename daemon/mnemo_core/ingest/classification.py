@@ -21,7 +21,7 @@ from typing import Literal, NamedTuple
 from mnemo_core.ingest.policies import OWN_POLICY, Policy, preference_source_l
 from mnemo_core.ingest.statement_kind import KINDS, statement_kind
 from mnemo_core.text import lexicon
-from mnemo_core.text.code_mask import mask_code
+from mnemo_core.text.cleaning import mask_code
 from mnemo_core.text.dates.date_patterns import IDEOGRAPH, words_in
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.lexicon import alternation

@@ -16,11 +16,10 @@ from mnemo_core.ingest.attributes.attribute_claims import (
     read_claims,
     speaker_of,
 )
-from mnemo_core.ingest.changes.change_judge import ChangeJudge
+from mnemo_core.ingest.changes import ChangeJudge
 from mnemo_core.ingest.mutations import MemoryRelation
 from mnemo_core.ingest.statement_kind import statement_kind
-from mnemo_core.similarity.overlap import READ_CHARACTERS, RELATIVE_MS_MAX, is_similar, kept_words
-from mnemo_core.similarity.thresholds import Thresholds
+from mnemo_core.similarity.thresholds import READ_CHARACTERS, RELATIVE_MS_MAX, Thresholds, is_similar, kept_words
 from mnemo_core.text.canonical import (
     CanonicalForm,
     UnchangedWords,
@@ -33,7 +32,7 @@ from mnemo_core.text.dates.date_words import WEEKDAYS
 from mnemo_core.text.lexicon import listed
 from mnemo_core.text.statement_reading import has_same_values, read_statement
 from mnemo_core.text.text_cache import TextCache
-from mnemo_core.text.vocabulary import RELATIVE_DAYS
+from mnemo_core.text.tokens import RELATIVE_DAYS
 from mnemo_store.records import Memory, Relation
 
 GIVEN_APART_MS = 60_000  # two given times nearer than this are one: a client may give the second of its call

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from mnemo_core.ingest.memory_role import ROLES
-from mnemo_core.text.characters import CJK, FIRST_CJK
+from mnemo_core.text.languages import CJK, FIRST_CJK
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.lexicon import alternation
 from mnemo_core.text.segmentation import line_spans

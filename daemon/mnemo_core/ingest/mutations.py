@@ -131,7 +131,7 @@ def store_keyed(draft: Draft, before: Memory, usage: Usage, entry: TrashEntry | 
         if entry is None:
             return Decision("duplicate", before, (PutUsage(data=record_repetition(usage, now)),))
         changes = restore(before, entry, now)
-        return Decision("duplicate", _memory_of(changes), changes)
+        return Decision("duplicate", next(each.data for each in changes if isinstance(each, PutMemory)), changes)
     fields = {"state": "active", "superseded_by": ""} if is_hidden else {"state": former}
     after = new_version(before, now, _rewritten(draft, before, now) | fields)
     dropped = (DropTrash(id=after.id),) if entry is not None else ()
@@ -316,7 +316,3 @@ def _rewritten(draft: Draft, before: Memory, now: int) -> dict[str, Any]:
 
 
 _ALWAYS_WRITTEN = frozenset({"content", "trust", "method"})
-
-
-def _memory_of(changes: Sequence[Change]) -> Memory:
-    return next(change.data for change in changes if isinstance(change, PutMemory))

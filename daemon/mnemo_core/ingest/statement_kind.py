@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnemo_core.text import lexicon
-from mnemo_core.text.characters import UNSPACED_CHARACTER
+from mnemo_core.text.languages import UNSPACED_CHARACTER
 from mnemo_core.text.lexicon import listed
 from mnemo_core.text.statement_reading import READ_CHARACTERS, StatementWords, read_statement
 from mnemo_core.text.syntax.english import BASE_OF_PAST, BASE_OF_THIRD

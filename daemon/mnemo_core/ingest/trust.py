@@ -10,7 +10,7 @@ from typing import Protocol
 
 import msgspec
 
-from mnemo_core.text.characters import FIRST_CJK, WORD
+from mnemo_core.text.languages import FIRST_CJK, WORD
 from mnemo_store.records import TRUSTS, Change, ImportanceSource, Memory, PutMemory, Relation, Trust, normalized_text
 
 OWNER: Trust = "user"  # whose pins only they themselves can change

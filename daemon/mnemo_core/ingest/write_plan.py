@@ -12,12 +12,11 @@ import msgspec
 from mnemo_core.decay import MetaReader, epoch_of, present_usage
 from mnemo_core.ingest import mutations, note_sync, policies, trust
 from mnemo_core.ingest.attributes.attribute_claims import SEARCHED_CHARS_MAX
-from mnemo_core.ingest.changes.change_judge import ChangeJudge
+from mnemo_core.ingest.changes import ChangeJudge
 from mnemo_core.ingest.deduplication import RELATIONS_MAX, Neighbour, find_relations
 from mnemo_core.ingest.mutations import Decision, Draft, MemoryRelation
 from mnemo_core.ingest.policies import OWN_POLICY, EntryPoint, Policy
-from mnemo_core.similarity.overlap import is_similar, text_jaccard
-from mnemo_core.similarity.thresholds import JACCARD_ALONE, JACCARD_NEAR, Thresholds
+from mnemo_core.similarity.thresholds import JACCARD_ALONE, JACCARD_NEAR, Thresholds, is_similar, text_jaccard
 from mnemo_core.text.canonical import difference
 from mnemo_store.records import (
     Change,

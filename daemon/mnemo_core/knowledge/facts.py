@@ -1,17 +1,111 @@
-"""Validity of facts: a later value ends an earlier one where only one can hold at a time. SPEC 10.3 [G45]
+"""The fact graph: the names of its entities, which of its facts hold, and the chains that they form. SPEC 10.3 [G45]
 
-Nothing of this is stored: it follows from the facts themselves, whenever they are read. A fact that is taken back no
-longer ends another, and the order in which facts were stored makes no difference.
+Anna, "the Anna", "anna" and Anna's are one entity. A phrase is an entity too ("my sister Anna"), and so is each name
+within it, so that a chain leads from "Siemens in Munich" on to Munich.
+
+A later value ends an earlier one where only one can hold at a time. Nothing of this is stored: it follows from the
+facts themselves, whenever they are read. A fact that is taken back no longer ends another, and the order in which facts
+were stored makes no difference.
+
+Anna's sister is Maria, Maria works at Siemens, Siemens is in Munich: a step of a chain leads from either side of a fact
+to the other one, and to every fact that names an entity of that side.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby, islice
 from typing import NamedTuple
 
-from mnemo_core.knowledge.entity_names import entity_key, entity_keys
 from mnemo_core.text import lexicon
+from mnemo_core.text.dates.date_words import MONTHS, WEEKDAYS
+from mnemo_core.text.lazy_patterns import lazy_pattern
+from mnemo_core.text.lexicon import listed
 from mnemo_core.text.syntax import english
 from mnemo_store.records import Fact
+
+KEYS_MAX = 8  # of one phrase
+PHRASE_WORDS_MAX = 6  # of a name in a query
+QUERY_CHARS_MAX = 2000  # of a query that are read
+ENTITIES_MAX = 8  # of a query
+
+_LEADING = listed("the a an")
+_SPEAKER = listed("i me myself mine user")
+_TIMES = frozenset((*MONTHS, *WEEKDAYS))
+_NO_NAMES = listed("i i'm i've we the a an my our his her their its this that it")
+_EDGES = "\"'`“”‘’«»()[]{}<>.,;:!?…。、，！？"
+_PATH = lazy_pattern(r"[\w~.-]*/[\w./-]+|\w[\w-]*\.(?:py|js|ts|md|txt|toml|json|ya?ml|rs|go|c|h|cpp|java|sh|cfg|ini)")
+
+
+def entity_key(phrase: str) -> str:
+    """The name under which an entity is found: folded, without leading articles, possessive endings and punctuation at
+    the edges; "i" for the speaker; "" where nothing is left."""
+    words = [word for each in phrase.casefold().split() if (word := _bare(each))]
+    while len(words) > 1 and words[0] in _LEADING:
+        del words[0]
+    key = " ".join(words)
+    return "i" if key in _SPEAKER else key
+
+
+def entity_keys(phrase: str) -> tuple[str, ...]:
+    """The keys of a phrase: its own first, then those of the names and file paths within it."""
+    keys = (entity_key(phrase) or phrase, *filter(None, map(entity_key, names_in(phrase))))
+    return tuple(dict.fromkeys(keys))[:KEYS_MAX]
+
+
+def names_in(phrase: str) -> list[str]:
+    """The names in a phrase: words with a capital or with capitals and digits inside, joined, and file paths. Months,
+    days and a leading article are none."""
+    found: list[list[str]] = []
+    is_open = False
+    for word in phrase.split():
+        bare = word.strip(_EDGES)
+        is_name = _is_name(bare)
+        if is_name and is_open:
+            found[-1].append(bare)
+        elif is_name:
+            found.append([bare])
+        is_open = is_name and not word.endswith((",", ";", "'s", "’s"))
+    return [" ".join(each) for each in found]
+
+
+def query_entities(query: str, is_known: Callable[[str], bool]) -> list[str]:
+    """The keys of the entities that a query names, the longest first where they overlap. A single word is one if it
+    has a capital, or the query has none but its first."""
+    words = query[:QUERY_CHARS_MAX].split()
+    has_capitals = any(word.strip(_EDGES)[:1].isupper() for word in words[1:])
+    found: list[str] = []
+    start = 0
+    while start < len(words) and len(found) < ENTITIES_MAX:
+        length = next(_known_lengths(words[start : start + PHRASE_WORDS_MAX], has_capitals, is_known), 0)
+        if length:
+            found.append(entity_key(" ".join(words[start : start + length])))
+        start += length or 1
+    return list(dict.fromkeys(found))
+
+
+def _known_lengths(words: list[str], has_capitals: bool, is_known: Callable[[str], bool]) -> Iterator[int]:
+    """The numbers of words from the first on that are an entity, the longest first."""
+    for length in range(len(words), 0, -1):
+        key = entity_key(" ".join(words[:length]))
+        is_plain = length == 1 and has_capitals and not _is_name(words[0].strip(_EDGES))
+        if key not in _COMMON and not is_plain and is_known(key):
+            yield length
+
+
+def _bare(word: str) -> str:
+    """A folded word without punctuation at its edges and without a possessive ending."""
+    bare = word.replace("’", "'").strip(_EDGES)
+    return bare.removesuffix("'s") if not bare.endswith("s'") else bare[:-1]
+
+
+def _is_name(word: str) -> bool:
+    low = _bare(word.casefold())
+    if not low or low in _NO_NAMES or low in _TIMES:
+        return False
+    return any(letter.isupper() for letter in word) or _PATH.fullmatch(word) is not None
+
+
+_COMMON = frozenset((*_SPEAKER, *_NO_NAMES, *english.PREPOSITIONS, *english.DETERMINERS, *english.BE, "", "what", "who",
+                     "where", "when", "which", "how", "why", "does", "do", "did", "is", "has", "have"))  # fmt: skip
 
 CONFLICTS_MAX = 16  # facts that are named as contradicting one fact, the oldest
 
@@ -160,3 +254,72 @@ def _resolve_values(facts: Sequence[GraphFact]) -> list[FactState]:
 
 def _began_at(each: GraphFact) -> int:
     return each.fact.valid_from
+
+
+HOPS_DEFAULT = 2  # of 3 at most, to which the wire types hold a request [G 9]
+CHAINS_MAX = 200  # that are followed at once, and in an answer
+FAN_OUT_MAX = 64  # facts of one entity that are followed
+
+FactsOf = Callable[[str], Sequence[GraphFact]]  # those that name an entity, by its key, the most important first
+
+
+class FactChain(NamedTuple):
+    """Facts that lead from one entity to another, and the entities on the way as they are written: one more."""
+
+    facts: tuple[Fact, ...]
+    entities: tuple[str, ...]
+
+
+class ChainSearch(NamedTuple):
+    """The chains, shorter ones first; whether these are all."""
+
+    chains: list[FactChain]
+    is_whole: bool
+
+
+class _Path(NamedTuple):
+    chain: FactChain
+    seen: frozenset[str]  # keys of the entities on the way
+    ends: tuple[str, ...]  # keys of the last one
+
+
+def find_chains(entity: str, facts_of: FactsOf, hops: int = HOPS_DEFAULT) -> ChainSearch:
+    """The chains from an entity that cannot be longer: for lack of further facts, or since they have `hops` facts.
+
+    None passes the same entity or fact twice. Breadth first, so that a bound cuts the longest.
+    """
+    start = entity_key(entity)
+    paths = [_Path(FactChain((), (entity,)), frozenset((start,)), (start,))]
+    found: list[FactChain] = []
+    is_whole = True
+    for _ in range(hops):
+        longer: list[_Path] = []
+        for path in paths:
+            steps, is_cut = _steps(path, facts_of)
+            is_whole = is_whole and not is_cut
+            longer += steps
+            if not steps and path.chain.facts:
+                found.append(path.chain)
+        is_whole = is_whole and len(longer) <= CHAINS_MAX
+        paths = longer[:CHAINS_MAX]
+    found += [path.chain for path in paths]
+    return ChainSearch(found[:CHAINS_MAX], is_whole and len(found) <= CHAINS_MAX)
+
+
+def _steps(path: _Path, facts_of: FactsOf) -> tuple[list[_Path], bool]:
+    """The path with one fact more, in each way; whether there would have been others."""
+    found: dict[str, _Path] = {}
+    is_cut = False
+    for key in path.ends:
+        facts = facts_of(key)
+        is_cut = is_cut or len(facts) > FAN_OUT_MAX
+        for fact, subjects, objects, *_ in facts[:FAN_OUT_MAX]:
+            is_forward = key in subjects
+            near, other = (fact.subject, fact.object) if is_forward else (fact.object, fact.subject)
+            keys = objects if is_forward else subjects
+            if fact.id in found or not path.seen.isdisjoint(keys):
+                continue
+            before = path.chain.entities if path.chain.facts else (near,)  # the first one, too, as it is written
+            chain = FactChain((*path.chain.facts, fact), (*before, other))
+            found[fact.id] = _Path(chain, path.seen.union(keys), keys)
+    return list(found.values()), is_cut

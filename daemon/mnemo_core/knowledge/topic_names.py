@@ -11,14 +11,12 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from mnemo_core.llm.content_words import EMPTY_WORDS
 from mnemo_core.text import lexicon
-from mnemo_core.text.characters import UNSPACED_CHARACTER, WORD
-from mnemo_core.text.code_mask import mask_code
-from mnemo_core.text.languages import identify_language, words_of
+from mnemo_core.text.cleaning import mask_code
+from mnemo_core.text.languages import EMPTY_WORDS, UNSPACED_CHARACTER, WORD, identify_language, words_of
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.syntax.english import BASE_OF_PAST, BASE_OF_THIRD, is_adverb
-from mnemo_core.text.vocabulary import NUMBER_WORDS
+from mnemo_core.text.tokens import NUMBER_WORDS
 
 NAME_CHARACTERS = 40
 NAME_PHRASES = 2

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemo_core.text.characters import WORD
+from mnemo_core.text.languages import WORD
 from mnemo_store.records import Memory, normalized_text
 
 RUN_WORDS = 5  # [SPEC 3.7]

@@ -1,13 +1,15 @@
-"""Version history of a memory: its state at a time, its changes, and which of them were reverted. SPEC 3.3
+"""Version history of a memory: its state at a time, its changes, and which of them were reverted. SPEC 3.3, 7.2, 10.3
 
 Versions are given oldest first, each with the sequence number of its transaction. The label of a transaction that
-reverts others names them: `undo:3,4`. Such a transaction can be reverted itself.
+reverts others names them: `undo:3,4`. Such a transaction can be reverted itself. Here stands too whether what replaces
+a superseded or compressed memory still stands.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from mnemo_store.records import Memory
+from mnemo_core.retrieval.result_selection import CHAIN_MAX
+from mnemo_store.records import Memory, State
 
 UNDO = "undo:"
 TURN_TIER = "turn tier"  # label of a transaction that moves turns between their tiers, judges or condenses them
@@ -114,3 +116,35 @@ def revert_effect(versions: Sequence[Version], whats: Mapping[int, str], seqs: C
 def _behind(versions: Sequence[Version], mine: Sequence[int]) -> tuple[int, ...]:
     """The transactions after the first of `mine`."""
     return tuple(seq for seq, _ in versions if seq > min(mine, default=0) and seq not in mine)
+
+
+HIDING: tuple[State, ...] = ("superseded", "compressed")  # states of what is hidden while its replacement exists
+GONE: frozenset[State] = frozenset({"trashed", "discarded"})
+
+Read = Callable[[str], Memory | None]
+
+
+def is_replaced(memory: Memory, read: Read, summaries: Iterable[Memory], now: int) -> bool:
+    """Return whether something replaces a hidden memory: the memory that it names, or what that was replaced by,
+    and for a compressed one a summary made from it."""
+    if names_no_replacement(memory):
+        made = [each for each in summaries if memory.id in each.derived_from]
+        return not made or any(_stands(each, now) for each in made)
+    replacement: Memory | None = memory
+    for _ in range(CHAIN_MAX):
+        name = replacement.superseded_by if replacement is not None else ""
+        replacement = read(name) if name and name != memory.id else None
+        if replacement is None:
+            return False
+        if _stands(replacement, now):
+            return True
+    return True
+
+
+def names_no_replacement(memory: Memory) -> bool:
+    """Return whether a compressed memory does not say what replaces it, so that summaries have to be looked for."""
+    return memory.state == "compressed" and not memory.superseded_by
+
+
+def _stands(memory: Memory, now: int) -> bool:
+    return memory.state not in GONE and not 0 < memory.expires_at <= now

@@ -12,13 +12,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from mnemo_core.llm.content_words import EMPTY_WORDS
 from mnemo_core.llm.grounding import Specific, broader_specifics, find_names, find_values, single_spaced
 from mnemo_core.text import lexicon
 from mnemo_core.text.canonical import canonical_form
+from mnemo_core.text.languages import EMPTY_WORDS
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.segmentation import sentences
-from mnemo_core.text.vocabulary import NEGATIONS, OPERATORS, OPPOSITES
+from mnemo_core.text.tokens import NEGATIONS, OPERATORS, OPPOSITES
 
 STEM_LETTERS = 4  # two words that begin with the same letters are taken for forms of one
 CLAUSES_MAX = 1000  # of all sources together, since each clause is compared with all that share a word

@@ -10,10 +10,9 @@ import itertools
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple, get_args
 
-from mnemo_core.llm.content_words import EMPTY_WORDS
 from mnemo_core.text.canonical import CanonicalForm, canonical_form
-from mnemo_core.text.characters import WORD
 from mnemo_core.text.dates.date_words import MONTHS
+from mnemo_core.text.languages import EMPTY_WORDS, WORD
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.segmentation import sentences
 from mnemo_core.text.tokens import normalize_notation

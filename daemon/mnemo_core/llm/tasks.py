@@ -3,11 +3,12 @@
 A task is one call site: a prompt, the type of the answer, a validation and a fallback. Everything else that it needs is
 driven by this description: the grammar that the model's output has to follow, the deadline, the log of calls and the
 choice between model and fallback (`mnemo_daemon.models.language.task_runner`). To add one, write a module with an
-`LlmTask` in the sub-package of its subject, and name it in `registry.py`.
+`LlmTask` in the sub-package of its subject, or add one to the module of its subject, with a paragraph of its docstring
+that begins with the site, and name it in `registry.py`.
 """
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
@@ -163,3 +164,25 @@ def _facts(facts: MemoryFacts) -> str:
 
 def _quoted(text: str) -> str:
     return msgspec.json.encode(text).decode()
+
+
+ModelKey = Literal[Site, "resume"]
+
+# The model of a key without one is that of its broader key: the groups of call sites that the source gives one model.
+BROADER_KEYS: Mapping[ModelKey, ModelKey] = {
+    "triage": "gate",
+    "reconcile": "merge",
+    "insert_merge": "merge",
+    "audit": "gate",
+    "distill": "audit",
+    "fact_extract": "extract",
+    "resume_compress": "resume",
+}
+
+
+def key_of_model(site: Site, models: Mapping[ModelKey, str]) -> ModelKey | None:
+    """Return the key by which a site has its model; None where it has the default."""
+    key: ModelKey | None = site
+    while key is not None and key not in models:
+        key = BROADER_KEYS.get(key)
+    return key

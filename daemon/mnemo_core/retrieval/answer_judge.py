@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from mnemo_core.llm.content_words import EMPTY_WORDS
+from mnemo_core.text.languages import EMPTY_WORDS
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.query_features import analyze_query, asks_for_past
 from mnemo_core.text.statement_reading import StatementWords, matched, read_statement, stem

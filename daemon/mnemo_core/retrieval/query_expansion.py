@@ -46,7 +46,11 @@ def expansion_terms(
     worth: dict[str, float] = {}
     shown: dict[str, str] = {}
     for place, words in enumerate(hits[:HITS_MAX]):
-        terms = {word.term: word.surface for word in reversed(words[:TEXT_TERMS_MAX]) if _may_be_added(word)}
+        terms = {
+            word.term: word.surface
+            for word in reversed(words[:TEXT_TERMS_MAX])
+            if len(word.surface) >= WORD_CHARS_MIN or not word.surface.isascii()
+        }
         for term, as_written in terms.items():
             if term not in asked:
                 worth[term] = worth.get(term, 0.0) + 1 / (place + 1)
@@ -59,7 +63,3 @@ def expansion_terms(
 def is_improvement(before: NDArray[np.floating], after: NDArray[np.floating]) -> bool:
     """Return whether the added words are kept. `after`: the relevance of what they found that was no hit before."""
     return len(after) > 0 and WORDS_FACTOR * float(after.max()) > float(before.max(initial=0.0))
-
-
-def _may_be_added(word: ExpansionWord) -> bool:
-    return len(word.surface) >= WORD_CHARS_MIN or not word.surface.isascii()

@@ -15,11 +15,9 @@ from typing import Literal, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemo_core.similarity.overlap import RELATIVE_MS_MAX, is_similar
-from mnemo_core.similarity.thresholds import Thresholds
+from mnemo_core.similarity.thresholds import RELATIVE_MS_MAX, Thresholds, is_similar
 from mnemo_core.text.canonical import CanonicalForm, canonical_form, difference
-from mnemo_core.text.tokens import TextToken
-from mnemo_core.text.vocabulary import NEGATIONS, OPERATORS, OPPOSITES, RELATIVE_DAYS
+from mnemo_core.text.tokens import NEGATIONS, OPERATORS, OPPOSITES, RELATIVE_DAYS, TextToken
 from mnemo_store.records import OWN_TRUSTS, Memory, content_hash
 
 PREFERENCES_MAX = 5  # that come first, not counted in top_k [L 2.6]

@@ -5,7 +5,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 
-from mnemo_core.text.characters import FIRST_CJK
+from mnemo_core.text.languages import FIRST_CJK
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.segmentation import sentence_ends
 

@@ -18,7 +18,7 @@ from mnemo_core.retrieval.context_block import OTHERS_HEADING, ContextLine, inli
 from mnemo_core.retrieval.result_selection import OTHERS_SHARE
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.statement_reading import FILLER
-from mnemo_core.text.vocabulary import NEGATIONS
+from mnemo_core.text.tokens import NEGATIONS
 
 CORE_TOKENS = 2000  # [G 7], as those of all budgets here: characters / 4, so that no model decides what fits
 CONDENSED_TOKENS = 400  # of these, for the lines of what stands condensed
@@ -166,7 +166,11 @@ def fill_section(
             room -= _size(line)
         if len(read) - len(whole) == left_max:
             break
-    short = {each.line.id: _short_line(each) for each in read if each.short and each.line.id not in whole}
+    short = {
+        each.line.id: render_line(each.line._replace(content=each.short, is_cut=True))
+        for each in read
+        if each.short and each.line.id not in whole
+    }
     wanted = min(CONDENSED_TOKENS, sum(map(_size, short.values())))
     while room < wanted and len(whole) > 1:
         room += _size(whole.popitem()[1])
@@ -277,10 +281,6 @@ def _trigger_line(names: Sequence[str]) -> list[str]:
 
 def _topic_line(topic: ResumeTopic) -> str:
     return f'{topic.id}: "{inline_text(topic.name)}" [{topic.members}]'
-
-
-def _short_line(entry: ResumeEntry) -> str:
-    return render_line(entry.line._replace(content=entry.short, is_cut=True))
 
 
 def _size(line: str) -> int:

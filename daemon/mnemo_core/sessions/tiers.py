@@ -1,18 +1,85 @@
-"""The tiers of a conversation's turns, and when a turn leaves one for the next. SPEC 8 [T1, T5, T6, T15]
+"""The tiers of a conversation's turns, the pairs of turns, and the record of a session. SPEC 8 [T1, T5, T6, T7, T15]
 
 A turn enters the ring of its session. Pushed out, it becomes recent, or is archived where it was judged unimportant.
 Cold or crowded out, and at the end of its session, it is filed: paired with its answer in the registry.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
 from mnemo_core.ingest.policies import Policy
+from mnemo_core.llm.writing.summarize import CONDENSED_CHARACTERS
 from mnemo_core.sessions.tiered_recall import recency
-from mnemo_core.sessions.turn_pairs import Exchange
-from mnemo_store.records import CONTENT_CHARS_MAX, Memory, Session, Tier
+from mnemo_store.records import (
+    CONTENT_CHARS_MAX,
+    Change,
+    Memory,
+    PutMemory,
+    PutSession,
+    Session,
+    Tier,
+    TurnPair,
+    session_key,
+    turn_line,
+)
+
+ANSWER_MS_MAX = 1_800_000  # between a turn and its answer: after so long a session has ended
+
+Exchange = tuple[Memory, ...]  # one turn, or a turn and its answer
+
+
+def in_order(turns: Iterable[Memory]) -> list[Memory]:
+    """The turns in the order in which they were said; those of one moment as they came in."""
+    return sorted(turns, key=lambda turn: (turn.event_at, turn.id))
+
+
+def pair_turns(turns: Sequence[Memory]) -> list[Exchange]:
+    """The turns in order as exchanges: a person's turn with the agent's turn that follows it, every other turn alone.
+    [T7]"""
+    exchanges: list[Exchange] = []
+    for turn in turns:
+        asked = exchanges[-1] if exchanges else ()
+        if len(asked) == 1 and _is_answer(turn, asked[0]):
+            exchanges[-1] = (*asked, turn)
+        else:
+            exchanges.append((turn,))
+    return exchanges
+
+
+def pair_of(exchange: Exchange) -> TurnPair:
+    """The record of an exchange in the registry."""
+    first, last = exchange[0], exchange[-1]
+    return TurnPair(
+        id=first.id, reply=last.id, session_id=first.session_id, at=first.event_at, namespace=first.namespace,
+        user_id=first.user_id,
+    )  # fmt: skip
+
+
+def pair_summary(turn: Memory, reply: Memory) -> str:
+    """The pair as one item of a ring, each turn by its summary. SPEC 8"""
+    return " → ".join(turn_line(each, summary_of(each)) for each in (turn, reply))
+
+
+def summary_of(turn: Memory) -> str:
+    """The summary of a turn; a short turn, which has none, is its own."""
+    return (turn.turn.summary if turn.turn is not None else "") or turn.content
+
+
+def needs_summary(turn: Memory) -> bool:
+    """Return whether a turn is too long to be its own summary, and has none."""
+    return turn.turn is not None and not turn.turn.summary and len(turn.content) > CONDENSED_CHARACTERS
+
+
+def _role_of(turn: Memory) -> str:
+    return turn.turn.role if turn.turn is not None else ""
+
+
+def _is_answer(turn: Memory, asked: Memory) -> bool:
+    is_other_side = (_role_of(asked), _role_of(turn)) == ("user", "agent")
+    return is_other_side and turn.event_at - asked.event_at <= ANSWER_MS_MAX
+
 
 RING_ITEMS = 20  # [T1]
 KEPT_IMPORTANCE = 0.5  # from which on a turn that is pushed out of the ring becomes recent [T1]
@@ -138,3 +205,49 @@ def is_important(exchange: Exchange) -> bool:
 def is_over(last_at: int, now: int) -> bool:
     """Return whether a session whose last turn came then has ended by itself."""
     return now - last_at >= IDLE_MS
+
+
+def recorded_sessions(
+    changes: Iterable[Change], read: Callable[[str], Session | None], now: int
+) -> tuple[PutSession, ...]:
+    """The records of the sessions that these changes store turns of; a session that had ended goes on.
+
+    read: the present record of a session by its id. Imported turns count at the time that they were said.
+    """
+    written = {change.data.id: change.data for change in changes if isinstance(change, PutMemory)}
+    sessions: dict[str, Session] = {}
+    for turn in filter(_is_new_turn, written.values()):
+        session = _session_of(turn, sessions, read, now)
+        agent, said_at = turn.agent_id or session.agent_id, min(turn.created_at, now)
+        sessions[session.id] = replace(
+            session, started_at=min(session.started_at, said_at), last_at=max(session.last_at, said_at), ended_at=0,
+            turns=session.turns + 1, agent_id=agent,
+        )  # fmt: skip
+    return tuple(PutSession(data=session) for session in sessions.values())
+
+
+def key_of(scope: SessionScope) -> str:
+    """The id of the record of a session."""
+    return session_key(*scope)
+
+
+def _is_new_turn(memory: Memory) -> bool:
+    is_turn = memory.turn is not None and memory.session_id != ""
+    return is_turn and memory.version == 1 and memory.state != "discarded"
+
+
+def _session_of(turn: Memory, known: dict[str, Session], read: Callable[[str], Session | None], now: int) -> Session:
+    scope = scope_of(turn)
+    found = known.get(key_of(scope)) or read(key_of(scope))
+    said_at = min(turn.created_at, now)
+    return found or Session(id=key_of(scope), started_at=said_at, last_at=said_at, **scope._asdict())
+
+
+def session_of_turns(turns: Sequence[Memory]) -> Session:
+    """The record of a session that has none: of an import of some memories."""
+    stored, scope = [turn.created_at for turn in turns], scope_of(turns[0])
+    agent = max(turns, key=lambda turn: turn.created_at).agent_id
+    return Session(
+        id=key_of(scope), started_at=min(stored), last_at=max(stored), turns=len(turns), agent_id=agent,
+        **scope._asdict(),
+    )  # fmt: skip

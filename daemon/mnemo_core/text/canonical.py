@@ -21,18 +21,10 @@ from mnemo_core.text.languages import identify_language
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.lexicon import listed
 from mnemo_core.text.tokens import (
-    CAPITALS,
-    CONTRACTED,
-    TextToken,
-    iso_date,
-    multiply_digits,
-    normalize_notation,
-    tokenize_sentences,
-    unit_of,
-)
-from mnemo_core.text.vocabulary import (
     AMBIGUOUS_DATES,
     ARTICLES,
+    CAPITALS,
+    CONTRACTED,
     CURRENCIES,
     LIGHT,
     MULTIPLIERS,
@@ -48,6 +40,12 @@ from mnemo_core.text.vocabulary import (
     RELATIVE_DAYS,
     SYNONYMS,
     UNITS,
+    TextToken,
+    iso_date,
+    multiply_digits,
+    normalize_notation,
+    tokenize_sentences,
+    unit_of,
 )
 
 Kind = Literal["number", "unit", "date", "name", "identifier", "negation", "opposite"]

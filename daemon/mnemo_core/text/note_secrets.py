@@ -12,8 +12,7 @@ from functools import cache
 from itertools import pairwise
 
 from mnemo_core.text import lexicon
-from mnemo_core.text.characters import WORD
-from mnemo_core.text.languages import ALL_FUNCTION_WORDS
+from mnemo_core.text.languages import ALL_FUNCTION_WORDS, WORD
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.secrets import SecretSpan, find_secrets, is_no_placeholder
 

@@ -12,8 +12,7 @@ Only the patterns whose cue word occurs are tried, so that a text without any co
 import re
 from collections.abc import Mapping
 
-from mnemo_core.text.characters import HIRAGANA_CHARACTER, UNSPACED_CHARACTER
-from mnemo_core.text.languages import words_of
+from mnemo_core.text.languages import HIRAGANA_CHARACTER, UNSPACED_CHARACTER, words_of
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.lexicon import alternation, listed, patterns
 

@@ -8,8 +8,8 @@ import re
 from collections.abc import Mapping
 from typing import Final, Literal, NamedTuple
 
-from mnemo_core.text.characters import CASE_LOOKALIKES
 from mnemo_core.text.dates.date_words import MONTHS
+from mnemo_core.text.languages import CASE_LOOKALIKES
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.lexicon import alternation
 

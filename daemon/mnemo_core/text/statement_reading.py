@@ -6,9 +6,8 @@ from typing import Final, NamedTuple
 
 from mnemo_core.text import lexicon
 from mnemo_core.text.canonical import canonical_form
-from mnemo_core.text.characters import UNSPACED_CHARACTER
 from mnemo_core.text.dates.date_words import MONTH_NUMBERS, WEEKDAY_NUMBERS
-from mnemo_core.text.languages import identify_language, words_of
+from mnemo_core.text.languages import UNSPACED_CHARACTER, identify_language, words_of
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.segmentation import sentences
 from mnemo_core.text.text_cache import TextCache

@@ -12,7 +12,7 @@ from enum import IntFlag
 from itertools import islice
 
 from mnemo_core.text import lexicon
-from mnemo_core.text.characters import UNSPACED_CHARACTER
+from mnemo_core.text.languages import UNSPACED_CHARACTER
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.lexicon import listed
 
@@ -65,7 +65,7 @@ _CASED = {"US": 0, "Mars": 0, "March": int(TextFeature.HAS_DATE), "march": 0, "m
 # Plain numbers: joining members of an IntFlag takes ten times as long.
 (
     _ENDS_WITH_QUESTION, _HAS_QUESTION, _HAS_NUMBER, _HAS_DATE, _HAS_PROPER, _HAS_QUOTE, _HAS_MONEY_OR_UNIT,
-    _HAS_REASON, _, _HAS_LIST, _HAS_PLACE, _HAS_DURATION, _HAS_FEELING, _HAS_NEGATION, _IS_REACTION, _IS_SHORT,
+    _HAS_REASON, _, _HAS_LIST, _HAS_PLACE, _HAS_DURATION, _, _HAS_NEGATION, _IS_REACTION, _IS_SHORT,
     _IS_QUESTION,
 ) = map(int, TextFeature)  # fmt: skip
 

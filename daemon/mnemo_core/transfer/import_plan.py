@@ -141,11 +141,9 @@ def decide_import(
 
 def _key(tool: Tool, own_id: str, content: str) -> str:
     key = f"{tool}:{own_id.strip()}"
-    return key if own_id.strip() and len(key) <= KEY_CHARS_MAX else f"{tool}:{_digest(own_id or content)}"
-
-
-def _digest(text: str) -> str:
-    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+    if own_id.strip() and len(key) <= KEY_CHARS_MAX:
+        return key
+    return f"{tool}:{hashlib.blake2b((own_id or content).encode(), digest_size=16).hexdigest()}"
 
 
 def _short(text: str, name: str, chars_max: int = SCOPE_CHARS_MAX) -> str:

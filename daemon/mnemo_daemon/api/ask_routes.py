@@ -10,7 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from mnemo_client.protocol.retrieval import AskAnswer, AskMemories, AskRequest, RecallRequest
-from mnemo_core.llm.questions.follow_up import resolve_follow_up
+from mnemo_core.llm.questions.expand import resolve_follow_up
 from mnemo_core.llm.questions.question_answer import ANSWER
 from mnemo_core.llm.tasks import EarlierQuestion
 from mnemo_core.text.secrets import SENSITIVE_TAG

@@ -16,7 +16,7 @@ from mnemo_client.protocol.conversations import (
 )
 from mnemo_client.protocol.ingestion import PieceAnswer, Turn, TurnsRequest
 from mnemo_client.protocol.retrieval import RecallRequest
-from mnemo_core.llm.questions.follow_up import resolve_follow_up
+from mnemo_core.llm.questions.expand import resolve_follow_up
 from mnemo_core.llm.questions.question_answer import ANSWER
 from mnemo_core.sessions.tiered_recall import RankedItem
 from mnemo_core.sessions.tiers import SessionScope

@@ -18,11 +18,10 @@ from typing import Any, NamedTuple
 from mnemo_core.ingest import write_plan
 from mnemo_core.ingest.mutations import Decision, Draft, Outcome, has_expired
 from mnemo_core.ingest.write_plan import COMPARED_STATES, IngestItem, PendingSnapshot, StatedFact
-from mnemo_core.llm.content_words import content_words
-from mnemo_core.llm.extraction.extract import EXTRACT, STATEMENT_CHARACTERS
-from mnemo_core.llm.extraction.fact_extract import FACT_EXTRACT
+from mnemo_core.llm.extraction import EXTRACT, FACT_EXTRACT, STATEMENT_CHARACTERS
 from mnemo_core.llm.tasks import RecalledSource, TaskInputs
 from mnemo_core.text.dates.time_mentions import find_event_time, said_at
+from mnemo_core.text.languages import content_words
 from mnemo_core.text.segmentation import sentence_ends
 from mnemo_core.text.syntax.statements import Triple, extract_statements, extract_triple
 from mnemo_daemon.history_names import BY_INTAKE

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from mnemo_core.ingest import mutations, write_plan
 from mnemo_core.ingest.attributes.attribute_claims import SEARCHED_CHARS_MAX, candidate_keys, claim_keys
-from mnemo_core.ingest.changes.change_judge import ChangeJudge
+from mnemo_core.ingest.changes import ChangeJudge
 from mnemo_core.ingest.deduplication import Neighbour, clear_text_cache
 from mnemo_core.ingest.policies import Policy
 from mnemo_core.ingest.trust import OWNER

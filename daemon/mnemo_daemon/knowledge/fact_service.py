@@ -9,12 +9,14 @@ from typing import Literal, NamedTuple
 
 from mnemo_core.ingest.trust import OWNER, lowest_trust
 from mnemo_core.ingest.write_plan import PendingSnapshot, StatedFact, put_facts
-from mnemo_core.knowledge.entity_names import entity_key
-from mnemo_core.knowledge.fact_chains import CHAINS_MAX, ChainSearch, find_chains
 from mnemo_core.knowledge.facts import (
+    CHAINS_MAX,
+    ChainSearch,
     Conflict,
     FactState,
     conflicts_among,
+    entity_key,
+    find_chains,
     predicate_key,
     single_value_of,
 )

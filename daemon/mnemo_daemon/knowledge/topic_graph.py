@@ -14,9 +14,9 @@ import msgspec
 import numpy as np
 
 from mnemo_core.knowledge.topic_nodes import LABEL_CHARACTERS, Totals, cluster, edge_key, moved_edges
-from mnemo_core.llm.content_words import content_words
 from mnemo_core.llm.tasks import TaskInputs
 from mnemo_core.llm.writing.naming import NAMING
+from mnemo_core.text.languages import content_words
 from mnemo_daemon.cursors import Place, cursor_at, place_at
 from mnemo_daemon.history_names import ABSTRACT_TOPICS, BY_TOPIC_NODES, MERGE_TOPICS
 from mnemo_daemon.knowledge.topic_nodes import TopicNodes, drop_edge, parts_of

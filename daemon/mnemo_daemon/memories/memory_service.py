@@ -26,7 +26,7 @@ from mnemo_core.ingest.write_plan import WriteSnapshot as Reading
 from mnemo_core.knowledge.facts import begins_state
 from mnemo_core.knowledge.triples import stated_triples
 from mnemo_core.lifecycle.versions import RECALL
-from mnemo_core.sessions.session_rows import recorded_sessions
+from mnemo_core.sessions.tiers import recorded_sessions
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_core.text.syntax.statements import Triple

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemo_core.knowledge.fact_chains import FactChain
+from mnemo_core.knowledge.facts import FactChain
 from mnemo_core.retrieval import abstention
 from mnemo_core.retrieval.ranking import rankers
 from mnemo_core.retrieval.ranking.rankers import Candidates, RankingRequest, RankingScores

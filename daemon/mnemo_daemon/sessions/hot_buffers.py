@@ -7,7 +7,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterable
 
-from mnemo_core.sessions.hot_buffer import HotBuffer, HotItem
+from mnemo_core.sessions.tiered_recall import HotBuffer, HotItem
 from mnemo_core.sessions.tiers import SessionScope
 
 SESSIONS_MAX = 256  # the one that recalled longest ago goes first,

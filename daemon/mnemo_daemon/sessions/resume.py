@@ -16,8 +16,7 @@ from mnemo_core.decay import epoch_of
 from mnemo_core.ingest.memory_role import MemoryRole
 from mnemo_core.ingest.write_plan import is_outdated
 from mnemo_core.llm.tasks import TaskInputs
-from mnemo_core.llm.writing.resume_compress import LINES_MAX, RESUME_COMPRESS
-from mnemo_core.llm.writing.summarize import select_sentences
+from mnemo_core.llm.writing.summarize import LINES_MAX, RESUME_COMPRESS, select_sentences
 from mnemo_core.retrieval.context_block import ContextLine, author_of
 from mnemo_core.sessions.resume import (
     CORE_RELEVANT_MIN,

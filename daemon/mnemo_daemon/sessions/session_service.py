@@ -9,9 +9,18 @@ from collections import OrderedDict, deque
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from mnemo_core.sessions.session_rows import key_of, session_of_turns
-from mnemo_core.sessions.tiers import RING_ITEMS, SessionScope, is_live_turn, scope_of, tier_of
-from mnemo_core.sessions.turn_pairs import in_order, pair_summary, summary_of
+from mnemo_core.sessions.tiers import (
+    RING_ITEMS,
+    SessionScope,
+    in_order,
+    is_live_turn,
+    key_of,
+    pair_summary,
+    scope_of,
+    session_of_turns,
+    summary_of,
+    tier_of,
+)
 from mnemo_daemon.cursors import Place
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.sessions.turn_columns import count_tiers, turns_in

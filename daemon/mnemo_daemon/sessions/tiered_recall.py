@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from mnemo_core.ingest.policies import PolicyOf, own_policy
 from mnemo_core.knowledge.topic_nodes import MEMBERS_MAX
 from mnemo_core.sessions import tiered_recall
-from mnemo_core.sessions.hot_buffer import HotItem
 from mnemo_core.sessions.tiered_recall import (
     MEMBERS_PER_NODE,
     RING_SHOWN,
+    HotItem,
     RankedItem,
     TieredItem,
     TieredRanking,

@@ -11,24 +11,28 @@ from msgspec.structs import replace
 
 from mnemo_core.ingest.policies import PolicyOf, own_policy
 from mnemo_core.lifecycle.versions import TURN_TIER
-from mnemo_core.sessions.session_rows import key_of, session_of_turns
 from mnemo_core.sessions.tiers import (
     RECENT_MAX,
     REGISTRY_MAX,
+    Exchange,
     SessionScope,
     crowded_out,
     discarded,
     evicted_items,
+    in_order,
     in_tier,
     is_cold,
     is_live_turn,
     is_over,
+    key_of,
     moved,
+    pair_of,
+    pair_turns,
     pushed_out,
     scope_of,
+    session_of_turns,
     tier_of,
 )
-from mnemo_core.sessions.turn_pairs import Exchange, in_order, pair_of, pair_turns
 from mnemo_daemon.history_names import BY_SESSIONS
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.sessions.session_service import SessionService, pair_at

@@ -25,15 +25,15 @@ from mnemo_core.ingest.attributes.attribute_patterns import (
 from mnemo_core.ingest.attributes.stances import find_stances
 from mnemo_core.text import lexicon
 from mnemo_core.text.canonical import CanonicalForm, canonical_form
-from mnemo_core.text.characters import UNSPACED_CHARACTER
-from mnemo_core.text.code_mask import mask_code
+from mnemo_core.text.cleaning import mask_code
 from mnemo_core.text.dates.date_words import MONTHS
+from mnemo_core.text.languages import UNSPACED_CHARACTER
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.lexicon import alternation, listed
 from mnemo_core.text.segmentation import sentences
 from mnemo_core.text.syntax.english import BASE_OF_THIRD, is_base
 from mnemo_core.text.text_cache import TextCache
-from mnemo_core.text.vocabulary import OPPOSITES, SYNONYMS, UNITS
+from mnemo_core.text.tokens import OPPOSITES, SYNONYMS, UNITS
 
 CLAIM_CHARS_MAX = 1000  # longer texts are passages, which no other text replaces as a whole
 SEARCHED_CHARS_MAX = 400  # a longer text states more than one thing, and its claims are not indexed
@@ -99,7 +99,8 @@ def extract_claims(text: str, speaker: str = "") -> tuple[AttributeClaim, ...]:
 def _claims(text: str, speaker: str) -> tuple[AttributeClaim, ...]:
     found: list[AttributeClaim] = []
     has_no_capitals = text.islower()
-    plain = _without_code(text) if _CODE.search(text) else text
+    # Code and indented lines are no statements of the writer.
+    plain = _CODE_LINE.sub("", mask_code(text)) if _CODE.search(text) else text
     for clause, carried in _clauses(plain):
         timed = _HOUR.sub(r"\1 at \2:00", _DAY_PART.sub(r"\1", _EVERY_DAY.sub("", _DAYS.sub(r"\1", clause))))
         read = _claims_of(timed, carried, speaker, has_no_capitals)
@@ -266,11 +267,6 @@ _NO_VALUE = listed("it this that them him her home here there night least once a
 
 _CODE = lazy_pattern(r"```|~~~(?!~)|>>>|\n(?:  |\t)|\.\. ")
 _CODE_LINE = lazy_pattern(r"^(?:  |\t|[ ]?(?:>>>|\.\.)[ .]).*$", re.MULTILINE)
-
-
-def _without_code(text: str) -> str:
-    """The text without code and without indented lines, which are no statements of its writer."""
-    return _CODE_LINE.sub("", mask_code(text))
 
 
 def _expanded(text: str) -> str:

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from mnemo_core.text import lexicon
-from mnemo_core.text.characters import HAN, KATAKANA, UNSPACED
+from mnemo_core.text.languages import HAN, KATAKANA, UNSPACED
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.lexicon import listed
-from mnemo_core.text.vocabulary import SYNONYMS
+from mnemo_core.text.tokens import SYNONYMS
 
 
 class Frame(NamedTuple):

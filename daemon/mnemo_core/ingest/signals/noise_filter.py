@@ -9,7 +9,7 @@ import re
 from typing import Literal
 
 from mnemo_core.text import lexicon
-from mnemo_core.text.characters import CJK, CJK_CHARACTER
+from mnemo_core.text.languages import CJK, CJK_CHARACTER
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.lexicon import alternation
 from mnemo_core.text.preferences import find_preference

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from mnemo_core.ingest.signals.entities import find_entity, is_camel_case
 from mnemo_core.text import lexicon
-from mnemo_core.text.characters import UNSPACED_CHARACTER
-from mnemo_core.text.languages import ALL_FUNCTION_WORDS, identify_language, words_of
+from mnemo_core.text.languages import ALL_FUNCTION_WORDS, UNSPACED_CHARACTER, identify_language, words_of
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.lexicon import alternation
 from mnemo_core.text.preferences import find_preference

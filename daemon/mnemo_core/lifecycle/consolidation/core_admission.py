@@ -28,8 +28,8 @@ from mnemo_core.lifecycle.consolidation.state import (
     moved,
     retagged,
 )
-from mnemo_core.llm.judging.gate import GATE, GateAnswer
 from mnemo_core.llm.judging.memory_cues import NEVER_CORE_TAGS, NEVER_CORE_TRUSTS, CoreCategory, cues_of
+from mnemo_core.llm.judging.triage import GATE, GateAnswer
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_store.records import (
     OWN_TRUSTS,

@@ -9,18 +9,15 @@ import numpy as np
 
 from mnemo_core.ingest import mutations
 from mnemo_core.ingest.trust import lowest_trust
-from mnemo_core.lifecycle.consolidation.cycle import CycleOperation, Planning, StepPlan, TaskQuestion
-from mnemo_core.lifecycle.consolidation.invariants import DISTILLED
+from mnemo_core.lifecycle.consolidation.cycle import DISTILLED, CycleOperation, Planning, StepPlan, TaskQuestion
 from mnemo_core.lifecycle.consolidation.joining.pairs import joinable
 from mnemo_core.lifecycle.consolidation.joining.replacing import DISTILL_SOURCE, DISTILLED_IMPORTANCE
 from mnemo_core.lifecycle.consolidation.state import CycleState, Mask, retagged
 from mnemo_core.llm.faithfulness import contradiction_between
 from mnemo_core.llm.grounding import rejection_of
 from mnemo_core.llm.tasks import TaskInputs
-from mnemo_core.llm.writing.condense import CONDENSE
-from mnemo_core.llm.writing.summarize import shorten_sources
-from mnemo_core.similarity.overlap import text_jaccard
-from mnemo_core.similarity.thresholds import JACCARD_ALONE
+from mnemo_core.llm.writing.summarize import CONDENSE, shorten_sources
+from mnemo_core.similarity.thresholds import JACCARD_ALONE, text_jaccard
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_store.records import (
     TAGS_MAX,

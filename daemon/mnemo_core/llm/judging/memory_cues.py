@@ -59,7 +59,7 @@ def cues_of(inputs: TaskInputs) -> MemoryCues:
     if barred := _barred(text, facts):
         return MemoryCues(None, frozenset(), barred)
     own_words = _SET_PHRASES.sub(" ", _QUOTED.sub(" ", text))
-    statements = [said for said in sentences(own_words) if _states(said)]
+    statements = [said for said in sentences(own_words) if not (_HEDGED.search(said) or _REPORTED.search(said))]
     found = [
         category for said, after in zip_longest(statements, statements[1:], fillvalue="")
         if len(statements) <= STATEMENTS_MAX and (category := _strong(said, after))
@@ -110,11 +110,6 @@ def _barred(text: str, facts: MemoryFacts) -> str:
     if _ADDRESSED.search(text):
         return "it speaks of its own place among the memories"
     return ""
-
-
-def _states(sentence: str) -> bool:
-    """Return whether a sentence says something firmly, and in the writer's own words."""
-    return not (_HEDGED.search(sentence) or _REPORTED.search(sentence))
 
 
 def _strong(sentence: str, after: str) -> CoreCategory | None:

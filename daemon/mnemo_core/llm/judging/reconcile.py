@@ -11,19 +11,18 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from mnemo_core.llm.content_words import content_words
 from mnemo_core.llm.faithfulness import omission_of
 from mnemo_core.llm.grounding import loss_of
 from mnemo_core.llm.judging.memory_cues import cue, holds_constraint, is_conditional, is_said_firmly, is_temporary
 from mnemo_core.llm.tasks import LlmTask, MemoryFacts, Probe, TaskInputs
 from mnemo_core.text import lexicon
 from mnemo_core.text.canonical import CanonicalForm, canonical_form, difference
-from mnemo_core.text.characters import WORD
 from mnemo_core.text.dates.date_words import WEEKDAYS
+from mnemo_core.text.languages import WORD, content_words
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.lexicon import listed
 from mnemo_core.text.segmentation import sentences
-from mnemo_core.text.vocabulary import NEGATIONS, OPPOSITES
+from mnemo_core.text.tokens import NEGATIONS, OPPOSITES
 
 SENTENCES_MAX, CHARACTERS_MAX = 8, 2000  # of one memory: a longer one is kept next to the other
 SLOT_WORDS_MAX = 3  # in which two sentences of one frame differ

@@ -5,9 +5,9 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from mnemo_core.llm.content_words import content_words
 from mnemo_core.llm.grounding import rejection_of
 from mnemo_core.llm.tasks import LlmTask, Probe, RecalledSource, TaskInputs
+from mnemo_core.text.languages import content_words
 from mnemo_core.text.query_features import asks_for_past
 from mnemo_core.text.segmentation import sentences
 from mnemo_core.text.statement_reading import unmet_specific

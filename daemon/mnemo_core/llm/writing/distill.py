@@ -11,9 +11,9 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from mnemo_core.llm.content_words import content_words
 from mnemo_core.llm.tasks import LlmTask, Probe, TaskInputs
 from mnemo_core.llm.writing.merge import contradiction_in, rejection_of_replacement, unite_texts
+from mnemo_core.text.languages import content_words
 
 MEMBERS_MAX = 12  # of a topic that one call looks at
 ENTRIES_MAX = 3

@@ -19,7 +19,7 @@ from mnemo_core.llm.grounding import loss_of, rejection_of, single_spaced
 from mnemo_core.llm.tasks import LlmTask, Probe, TaskInputs
 from mnemo_core.text.canonical import CanonicalForm, canonical_form
 from mnemo_core.text.segmentation import sentences
-from mnemo_core.text.vocabulary import NEGATIONS, OPERATORS
+from mnemo_core.text.tokens import NEGATIONS, OPERATORS
 
 
 class MergedText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

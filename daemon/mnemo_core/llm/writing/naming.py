@@ -8,10 +8,9 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from mnemo_core.llm.content_words import EMPTY_WORDS
 from mnemo_core.llm.faithfulness import distortion_of
 from mnemo_core.llm.tasks import LlmTask, Probe, TaskInputs
-from mnemo_core.text.characters import UNSPACED_CHARACTER, WORD
+from mnemo_core.text.languages import EMPTY_WORDS, UNSPACED_CHARACTER, WORD
 from mnemo_core.text.lexicon import listed
 from mnemo_core.text.segmentation import sentences
 

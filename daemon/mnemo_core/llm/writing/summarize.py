@@ -1,4 +1,13 @@
-"""The task `summarize`: a few sentences that stand for several texts in the order of time. SPEC 12.2"""
+"""Three tasks that shorten texts. SPEC 11, 12.2
+
+`summarize`: a few sentences that stand for several texts in the order of time.
+
+`condense`: a long text, or the notes of a session, in at most 250 characters. The condensed text stands next to its
+sources and replaces none: it is the summary by which an item of a conversation comes back, and the status of a session.
+
+`resume_compress`: one short line for each memory that the budget of the resume has no room for. A line stands for one
+memory, so that it can be verified against that memory alone, and the caller counts the rest.
+"""
 
 import dataclasses
 from collections import Counter
@@ -8,12 +17,10 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from mnemo_core.llm.content_words import EMPTY_WORDS
 from mnemo_core.llm.faithfulness import distortion_of
 from mnemo_core.llm.grounding import rejection_of
 from mnemo_core.llm.tasks import LlmTask, Probe, TaskInputs
-from mnemo_core.text.characters import UNSPACED_CHARACTER, WORD
-from mnemo_core.text.languages import identify_language, words_of
+from mnemo_core.text.languages import EMPTY_WORDS, UNSPACED_CHARACTER, WORD, identify_language, words_of
 from mnemo_core.text.segmentation import sentences
 
 SUMMARY_CHARACTERS = 400
@@ -186,3 +193,134 @@ SUMMARIZE = LlmTask(
 )
 
 SUMMARIZE_SESSION = dataclasses.replace(SUMMARIZE, fallback=extract_session_summary)
+
+CONDENSED_CHARACTERS = 250  # [G 3.3]
+_CONDENSED_SENTENCES_MAX = 3
+
+
+class CondensedText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The answer of the task."""
+
+    text: Annotated[str, Meta(min_length=1, max_length=CONDENSED_CHARACTERS)]
+
+
+def validate_condensed(answer: CondensedText, inputs: TaskInputs) -> str:
+    """Return why a condensed text is rejected; "" if it is accepted."""
+    return rejection_of_digest(answer.text, inputs.sources)
+
+
+def condense_by_sentences(inputs: TaskInputs) -> CondensedText:
+    """Select the whole sentences that cover most."""
+    return CondensedText(select_sentences(inputs.sources, CONDENSED_CHARACTERS, _CONDENSED_SENTENCES_MAX))
+
+
+def is_condensed(inputs: TaskInputs) -> bool:
+    """Return whether the sources are short enough as they are."""
+    return sum(len(source) + 1 for source in inputs.sources) <= CONDENSED_CHARACTERS
+
+
+def _condense_probe(said: str, *sources: str) -> Probe:
+    return Probe(TaskInputs(sources), lambda answer: said in answer.text)
+
+
+_CONDENSED_TALK = (
+    "We talked about the weather for a while, as on every other day of that long and rainy week in the office. "
+)
+
+CONDENSE = LlmTask(
+    site="condense",
+    instruction=(
+        "Say the most important of the sources in one or two short sentences, in their language and in their words. "
+        "Keep names, numbers and dates as they are written and add nothing."
+    ),
+    answer=CondensedText,
+    validate=validate_condensed,
+    fallback=condense_by_sentences,
+    is_clear=is_condensed,
+    max_tokens=150,
+    probes=(
+        _condense_probe("8080", _CONDENSED_TALK + "The proxy now listens on port 8080. " + _CONDENSED_TALK),
+        _condense_probe("Berlin", _CONDENSED_TALK * 2 + "Anna moved to Berlin."),
+        _condense_probe("Friday", "The release is planned for Friday. " + _CONDENSED_TALK * 2),
+        _condense_probe("Marta", _CONDENSED_TALK, "Marta found the cause of the crash.", _CONDENSED_TALK),
+    ),
+)
+
+LINES_MAX = 16
+LINE_CHARACTERS = 120
+
+_SourceNumber = Annotated[int, Meta(ge=1, le=LINES_MAX)]
+
+
+class ResumeLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A line, and the number of the memory that it stands for."""
+
+    source: _SourceNumber
+    text: Annotated[str, Meta(min_length=1, max_length=LINE_CHARACTERS)]
+
+
+class CompressedResume(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The answer of the task: at most one line a memory."""
+
+    lines: Annotated[tuple[ResumeLine, ...], Meta(max_length=LINES_MAX)]
+
+
+def validate_resume(answer: CompressedResume, inputs: TaskInputs) -> str:
+    """Return why lines are rejected; "" if each is a shorter form of its memory."""
+    if not answer.lines:
+        return "it has no line"
+    numbers = [line.source for line in answer.lines]
+    if len(set(numbers)) < len(numbers):
+        return "it has two lines for a source"
+    if max(numbers) > len(inputs.sources):
+        return f"there is no source {max(numbers)}"
+    if "\n" in "".join(line.text for line in answer.lines):
+        return "a line has a line break"
+    reasons = (rejection_of_digest(line.text, [inputs.sources[line.source - 1]]) for line in answer.lines)
+    return next(filter(None, reasons), "")
+
+
+def select_lines(inputs: TaskInputs) -> CompressedResume:
+    """Select of each memory the sentence that covers most."""
+    lines = (
+        ResumeLine(number, select_sentences([source], LINE_CHARACTERS, 1))
+        for number, source in enumerate(inputs.sources[:LINES_MAX], start=1)
+        if source.strip()
+    )
+    return CompressedResume(tuple(lines))
+
+
+def are_lines(inputs: TaskInputs) -> bool:
+    """Return whether each memory is a line as it is."""
+    return all(len(source.splitlines()) < 2 and len(source) <= LINE_CHARACTERS for source in inputs.sources)
+
+
+def _line_probe(*said: str) -> Probe:
+    """Memories of which each has one thing to keep."""
+    sources = tuple(f"As we discussed at some length in the meeting about this and that, {each}" for each in said)
+
+    def keeps_all(answer: CompressedResume) -> bool:
+        found = {line.source: line.text for line in answer.lines}
+        return all(each.split()[-1].rstrip(".") in found.get(number, "") for number, each in enumerate(said, start=1))
+
+    return Probe(TaskInputs(sources), keeps_all)
+
+
+RESUME_COMPRESS = LlmTask(
+    site="resume_compress",
+    instruction=(
+        "Shorten each source to one short line in its own words. Keep names, numbers and conditions, and add nothing. "
+        "Give with each line the number of its source."
+    ),
+    answer=CompressedResume,
+    validate=validate_resume,
+    fallback=select_lines,
+    is_clear=are_lines,
+    max_tokens=700,
+    probes=(
+        _line_probe("the proxy listens on port 8080."),
+        _line_probe("Anna moved to Berlin.", "the release is on Friday."),
+        _line_probe("Tom is allergic to nuts.", "the backup runs at 02:30."),
+        _line_probe("the cellar key is with Marta.", "the flat has 3 rooms.", "the rent is due on Monday."),
+    ),
+)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from mnemo_core.similarity import thresholds
 from mnemo_core.similarity.thresholds import SOURCE, Thresholds
-from mnemo_core.text.characters import CJK_CHARACTER
+from mnemo_core.text.languages import CJK_CHARACTER
 from mnemo_store.records import KINDS, LAYERS, STATES
 
 # The weight of a relevance. [G 4.2]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemo_core.text.characters import CJK
+from mnemo_core.text.languages import CJK
 from mnemo_core.text.lazy_patterns import lazy_pattern
 
 IMPORTANCE_BONUS = 0.15

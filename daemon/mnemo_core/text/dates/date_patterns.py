@@ -7,7 +7,6 @@ one with numbers little more.
 import re
 from typing import NamedTuple
 
-from mnemo_core.text.characters import UNSPACED_CHARACTER
 from mnemo_core.text.dates.date_readers import (
     Reader,
     read_clock,
@@ -60,6 +59,7 @@ from mnemo_core.text.dates.relative_readers import (
     read_weekday_cjk,
     read_weekend,
 )
+from mnemo_core.text.languages import UNSPACED_CHARACTER
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.lexicon import listed
 

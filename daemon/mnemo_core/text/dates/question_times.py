@@ -1,8 +1,11 @@
-"""The time that a question names: an interval, or an order such as "last" and "first". SPEC 7.5a
+"""The time that a question or a filter names: an interval, or an order such as "last" and "first". SPEC 7.1, 7.5a
 
 A question is read like a text (`time_mentions`), but names times more shortly: "notes from October", "15 August". A
 time without a year is in the past unless the question looks ahead. A bound ("since 3 October") is an interval that is
 open on one side. A question for a time ("when did we fix the boiler") names none.
+
+In a filter ("yesterday", "last week", "march 2024", "3 days ago") one expression stands alone and is the whole input,
+read like a question: of two spans on either side of now the past one is taken, since filters are about what happened.
 """
 
 import functools
@@ -12,7 +15,7 @@ from typing import Literal, NamedTuple
 from mnemo_core.text import lexicon
 from mnemo_core.text.dates.date_patterns import IDEOGRAPH, has_time_words, words_in
 from mnemo_core.text.dates.date_readers import TimeCandidate, Utterance
-from mnemo_core.text.dates.local_days import DAY_MS, Zone, days_after, local_time
+from mnemo_core.text.dates.local_days import DAY_MS, Zone, days_after, local_time, moment_of, month_start
 from mnemo_core.text.dates.time_mentions import masked, read_candidates
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.segmentation import line_spans
@@ -91,7 +94,8 @@ def read_question_time(text: str, now: int, zone: Zone, *, is_prompt: bool = Fal
     asking = _asking(text, is_prompt=is_prompt)
     cut = _KEEP_OUTS.sub(_blank, masked(asking))
     saying = Utterance(cut, now, zone, is_question=True)
-    named = [each for each in read_candidates(saying) if _is_interval(each)]
+    found = read_candidates(saying)
+    named = [each for each in found if each.role not in ("again", "vague", "clock") and each.until > each.at]
     one = _joined(named, cut)
     order = _order(cut, named) if has_order else ""
     if one is None:
@@ -132,10 +136,6 @@ def _asking(text: str, *, is_prompt: bool) -> str:
         return text
     parts = zip(spans, asking, strict=True)
     return "".join(text[start:end] if asks else " " * (end - start) for (start, end), asks in parts)
-
-
-def _is_interval(found: TimeCandidate) -> bool:
-    return found.role not in ("again", "vague", "clock") and found.until > found.at
 
 
 def _joined(named: list[TimeCandidate], text: str) -> TimeCandidate | None:
@@ -224,3 +224,46 @@ def _is_filler(word: str) -> bool:
 _UNSPACED_FILLERS = lazy_pattern(
     "|".join(sorted((word for word in _FILLERS if word[0] > "\u2fff"), key=len, reverse=True))
 )
+
+SPAN_CHARS_MAX = 80
+
+
+class TimeSpan(NamedTuple):
+    """From `begin` up to, not including, `end` (ms); a moment where they are equal."""
+
+    begin: int
+    end: int
+
+
+_LEADING = lazy_pattern(r"(?:on|in|at|the|am|im|um|en|au|à|le|la)?\s*", re.IGNORECASE)
+_MONTH = lazy_pattern(r"(\d{4})-(0[1-9]|1[0-2])")  # of ISO 8601
+
+
+def parse_time_span(text: str, now: int, zone: Zone) -> TimeSpan | None:
+    """The stretch of time that the text names, seen from `now`; None where it names none, or more than one."""
+    text = " ".join(text.split())
+    if not text or len(text) > SPAN_CHARS_MAX:
+        return None
+    if text.lower() == "now":
+        return TimeSpan(now, now)
+    if month := _MONTH.fullmatch(text):
+        year, number = int(month[1]), int(month[2])
+        return TimeSpan(*(moment_of(month_start(year, each), 0, zone) for each in (number, number + 1)))
+    for written in dict.fromkeys((text, text.title())):  # "may" and "march" are months where they begin like one
+        for preposition in ("", "in ", "on "):
+            span = _read(preposition, written, now, zone)
+            if span is not None:
+                return span
+    return None
+
+
+def _read(preposition: str, text: str, now: int, zone: Zone) -> TimeSpan | None:
+    """The span of the one time that is the whole of the text, behind the preposition."""
+    said = preposition + text
+    found = read_candidates(Utterance(masked(said), now, zone, is_question=True))
+    if len(found) != 1 or found[0].end != len(said) or found[0].role != "event" or found[0].until <= found[0].at:
+        return None
+    one = found[0]
+    if not _LEADING.fullmatch(said[len(preposition) : max(len(preposition), one.start)]):
+        return None
+    return TimeSpan(one.at, one.until)

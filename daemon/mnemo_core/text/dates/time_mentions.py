@@ -23,12 +23,12 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple, cast
 
-from mnemo_core.text.characters import CASE_LOOKALIKES
-from mnemo_core.text.code_mask import mask_code
+from mnemo_core.text.cleaning import mask_code
 from mnemo_core.text.dates import date_words as words
 from mnemo_core.text.dates.date_patterns import patterns_for
 from mnemo_core.text.dates.date_readers import Side, TimeCandidate, Utterance
 from mnemo_core.text.dates.local_days import DAY_MS, HOUR_MS, Zone, days_after, local_time
+from mnemo_core.text.languages import CASE_LOOKALIKES
 from mnemo_core.text.lazy_patterns import lazy_pattern
 
 RULES_VERSION = 3  # version of what `named_times` reads: columns made under another one are rebuilt

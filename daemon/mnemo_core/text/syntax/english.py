@@ -1,11 +1,13 @@
-"""As much English as it takes to tell a sentence from a fragment: verb forms, pronouns, names. SPEC 5.6
+"""As much English as it takes to tell a sentence from a fragment: verb forms, pronouns, names. SPEC 5.6, 12.3
 
-A word list, not a grammar: what is not in it is not understood, and what is not understood is left alone.
+A word list, not a grammar: what is not in it is not understood, and what is not understood is left alone. Words that
+change how far a sentence holds (negations, hedges, conditions, modal verbs, reports) are `qualifiers`.
 """
 
 from typing import Literal
 
 from mnemo_core.text import lexicon
+from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.lexicon import listed
 
 Number = Literal["I", "one", "many"]
@@ -129,3 +131,18 @@ def third_person(word: str) -> str | None:
 
 def is_adverb(word: str) -> bool:
     return word in ADVERBS or (len(word) > 4 and word.endswith("ly") and word not in ARE_NO_LY_ADVERBS)
+
+
+_WORD = lazy_pattern(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
+_QUALIFIERS = NEGATIONS | HEDGES | SUBORDINATORS | MODALS | SUPPOSED
+_QUALIFIERS |= SAYING | {"only", "if", "or"}
+# Of languages whose words are not all in those lists: what keeps a sentence from being a plain statement.
+_FOREIGN = [lazy_pattern(lexicon.alternation("facts", f"not_plain_{each}")) for each in ("de", "fr", "zh", "ja")]
+
+
+def qualifiers(sentence: str) -> frozenset[str]:
+    """The qualifying words of a sentence in small letters; "doesn't" counts as "not", May as a month."""
+    words = [word.lower().replace("’", "'") for word in _WORD.findall(sentence) if word != "May"]
+    found = {"not" if word.endswith("n't") else word for word in words if word.endswith("n't") or word in _QUALIFIERS}
+    small = sentence.lower()
+    return frozenset(found.union(*(pattern.findall(small) for pattern in _FOREIGN)))

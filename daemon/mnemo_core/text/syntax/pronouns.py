@@ -117,7 +117,7 @@ def in_third_person(words: Sequence[SentenceWord], name: str) -> list[SentenceWo
         rest = words[begin:]
         verb = _verb_of(rest, at - begin)
         third = english.third_person(rest[verb].bare) if verb is not None else None
-        if verb is None or third is None or not _is_alone(rest, at - begin, verb):
+        if verb is None or third is None or not _is_alone(rest, verb):
             return None
         turned.append(_put(word, name))
         turned += rest[at - begin + 1 : verb]
@@ -153,7 +153,7 @@ def _begins_clause(words: Sequence[SentenceWord], at: int) -> bool:
     return any(english.is_finite(word.bare, "many") or english.is_finite(word.bare, "one") for word in words[: at - 1])
 
 
-def _is_alone(words: Sequence[SentenceWord], at: int, verb: int) -> bool:
+def _is_alone(words: Sequence[SentenceWord], verb: int) -> bool:
     """Return whether no other verb with the same "I" would have to be turned too."""
     if words[verb].bare in english.MODALS | english.AUX_PAST or words[verb].bare in english.BASE_OF_PAST:
         return True

@@ -15,8 +15,7 @@ from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from mnemo_core.text import lexicon
-from mnemo_core.text.characters import KANA_CHARACTER, UNSPACED_CHARACTER
-from mnemo_core.text.languages import Language, identify_language, words_of
+from mnemo_core.text.languages import KANA_CHARACTER, UNSPACED_CHARACTER, Language, identify_language, words_of
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.lexicon import alternation
 from mnemo_core.text.segmentation import sentence_ends

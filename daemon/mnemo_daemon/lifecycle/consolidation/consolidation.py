@@ -26,10 +26,9 @@ from mnemo_core.lifecycle.consolidation.cycle import (
     Planning,
     StepPlan,
     TaskQuestion,
+    violation,
 )
-from mnemo_core.lifecycle.consolidation.cycle_undo import with_former_values
-from mnemo_core.lifecycle.consolidation.invariants import violation
-from mnemo_core.lifecycle.consolidation.review import PROPOSALS_MAX, ids_of, reviewed
+from mnemo_core.lifecycle.consolidation.review import PROPOSALS_MAX, ids_of, reviewed, with_former_values
 from mnemo_core.lifecycle.consolidation.state import CycleOptions, CycleState
 from mnemo_core.lifecycle.consolidation.steps import STEPS
 from mnemo_daemon.cursors import cursor_at, place_at

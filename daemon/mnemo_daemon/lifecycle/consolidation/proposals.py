@@ -5,8 +5,7 @@ import threading
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from mnemo_core.lifecycle.consolidation.cycle_undo import DecisionKey
-from mnemo_core.lifecycle.consolidation.review import ids_of, is_unchanged
+from mnemo_core.lifecycle.consolidation.review import DecisionKey, ids_of, is_unchanged
 from mnemo_daemon.history_names import BY_LIFECYCLE, REVIEW
 from mnemo_daemon.table_walk import records_of
 from mnemo_store.backend import Snapshot

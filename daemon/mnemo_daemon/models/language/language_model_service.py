@@ -7,8 +7,7 @@ from typing import get_args
 import msgspec
 
 from mnemo_client.protocol.status import ModelStatus
-from mnemo_core.llm.site_models import key_of_model
-from mnemo_core.llm.tasks import Site
+from mnemo_core.llm.tasks import Site, key_of_model
 from mnemo_daemon.errors import ModelError, UnsupportedModel
 from mnemo_daemon.models.catalogue import KNOWN_MODELS, ROLES, ModelCatalogue, ModelManifest
 from mnemo_daemon.models.language.language_model import NO_MODEL_CHOSEN, LanguageModel

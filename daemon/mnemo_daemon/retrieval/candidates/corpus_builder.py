@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemo_core.lifecycle.replacements import HIDING
+from mnemo_core.lifecycle.versions import HIDING
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.memories.as_of import HistoryReader
 from mnemo_daemon.retrieval.candidates.corpus import AsOfCorpus, Corpus, Mask

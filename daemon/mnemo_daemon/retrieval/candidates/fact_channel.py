@@ -11,9 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mnemo_core.knowledge.entity_names import query_entities
-from mnemo_core.knowledge.fact_chains import FactChain, find_chains
-from mnemo_core.knowledge.facts import single_value_of
+from mnemo_core.knowledge.facts import FactChain, find_chains, query_entities, single_value_of
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_daemon.indexing.fact_index import FactScope
 from mnemo_daemon.indexing.views import Views

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from mnemo_core.lifecycle.compression import SUMMARY_SOURCE
 from mnemo_core.lifecycle.profiles import PROFILE_SOURCE
-from mnemo_core.lifecycle.replacements import GONE, HIDING, Read, is_replaced, names_no_replacement
+from mnemo_core.lifecycle.versions import GONE, HIDING, Read, is_replaced, names_no_replacement
 from mnemo_daemon.memories.as_of import HistoricalState
 from mnemo_store.indexes.attributes import AttributeStore, MemoryFilter
 from mnemo_store.records import STATES, Memory

@@ -1,4 +1,4 @@
-"""The step that finds memories which say the same as others, without a language model. SPEC 9.5 [G23]
+"""The steps that compare without a language model: near-duplicates, and what overlaps in core. SPEC 9.2, 9.5 [G23, G24]
 
 Two memories of the buffer or the working layer say the same where they differ in no specific, or where ingestion tied
 them as repetitions of each other (5.5, 5.8); with the profile G only in the buffer, by their cosine. The fuller
@@ -6,7 +6,14 @@ wording stays; the other one is superseded by it.
 """
 
 from mnemo_core.lifecycle.consolidation.cycle import CHANGES_PER_STEP, CycleOperation, Planning, StepPlan
-from mnemo_core.lifecycle.consolidation.joining.pairs import PairWalk, is_decided, joinable, near_pairs
+from mnemo_core.lifecycle.consolidation.joining.pairs import (
+    PairPlan,
+    PairWalk,
+    is_decided,
+    joinable,
+    near_pairs,
+    pair_decision,
+)
 from mnemo_core.lifecycle.consolidation.joining.replacing import absorb_operation
 from mnemo_core.lifecycle.consolidation.state import CycleState
 from mnemo_core.retrieval.result_selection import is_apart
@@ -16,7 +23,7 @@ from mnemo_store.records import DEFAULT_NAMESPACE, TRUSTS, Memory
 
 # "the code of the garage", for the words of "the garage code".
 _GENITIVE = lazy_pattern(r"\b([a-z]{2,30}) of (?:the |my |our )?([a-z]{2,30})\b")
-PLACE = "lifecycle_near_duplicates_at"
+DUPLICATES_PLACE = "lifecycle_near_duplicates_at"
 
 
 def plan_near_duplicates(state: CycleState) -> Planning:
@@ -24,7 +31,7 @@ def plan_near_duplicates(state: CycleState) -> Planning:
     yield from ()
     mask = joinable(state) & state.has("layer", "buffer", "working")
     mask &= state.has("layer", "buffer") | state.follows(lambda policy: policy.is_guarded)
-    walk = PairWalk(state, PLACE, mask & state.live())
+    walk = PairWalk(state, DUPLICATES_PLACE, mask & state.live())
     operations: list[CycleOperation] = []
     taken = set[str]()
     changes = 0
@@ -90,3 +97,22 @@ def _uncounted(state: CycleState, winner: Memory, losers: list[Memory]) -> int:
     edges = [edge for edge in state.edges(winner.id) if edge.relation == "repeats"]
     counted = {end for edge in edges for end in (edge.source, edge.target)}
     return sum(each.id not in counted for each in losers)
+
+
+OVERLAPS_PLACE = "lifecycle_overlaps_at"
+
+
+def plan_overlap_scan(state: CycleState) -> Planning:
+    """Plan the flags of pairs in core that are more alike than the threshold. A flag changes no memory."""
+    yield from ()
+    mask = joinable(state) & state.has("layer", "core")
+    plan = PairPlan(state, OVERLAPS_PLACE, mask & state.live())
+    for memory, near in plan.pairs(near_pairs(state, plan.walk, mask, lambda limits: limits.core_overlap)):
+        pair = memory, near.memory
+        if near.similarity > state.thresholds(memory.namespace).core_overlap and not is_decided(
+            state, *pair, "overlap"
+        ):
+            flag = pair_decision(state, "overlap", *pair, "done")
+            ids = (flag.data.memory, flag.data.other)
+            plan.add("overlap", *pair, CycleOperation("overlap", ids, (flag,), f"cosine {near.similarity:.2f}"))
+    return plan.result()

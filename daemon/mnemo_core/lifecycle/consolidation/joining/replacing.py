@@ -12,8 +12,7 @@ from mnemo_core.decay import bring_to_epoch
 from mnemo_core.ingest.trust import lowest_trust
 from mnemo_core.ingest.write_plan import StatedFact, new_facts
 from mnemo_core.lifecycle.compression import first_tags
-from mnemo_core.lifecycle.consolidation.cycle import CycleOperation
-from mnemo_core.lifecycle.consolidation.invariants import DISTILLED
+from mnemo_core.lifecycle.consolidation.cycle import DISTILLED, CycleOperation
 from mnemo_core.lifecycle.consolidation.joining.pairs import may_share_text, pair_decision
 from mnemo_core.lifecycle.consolidation.state import LAYER_TAGS, CycleState
 from mnemo_store.records import (
@@ -103,11 +102,10 @@ def _operation(
 
 def _put_behind(state: CycleState, result: Memory, hidden: Sequence[Memory]) -> list[Change]:
     """The changes by which a memory supersedes others and updates what they update."""
-    return [*(PutMemory(data=_superseded(each, result.id)) for each in hidden), *_updates(state, hidden, result.id)]
-
-
-def _superseded(memory: Memory, replacement: str) -> Memory:
-    return replace(memory, version=memory.version + 1, state="superseded", superseded_by=replacement)
+    superseded = (
+        replace(each, version=each.version + 1, state="superseded", superseded_by=result.id) for each in hidden
+    )
+    return [*(PutMemory(data=each) for each in superseded), *_updates(state, hidden, result.id)]
 
 
 def _updates(state: CycleState, memories: Sequence[Memory], result: str) -> list[Change]:

@@ -12,9 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnemo_core.ingest.deduplication import names_a_day
-from mnemo_core.lifecycle.consolidation.cycle import CycleOperation, Planning, StepPlan, TaskQuestion
+from mnemo_core.lifecycle.consolidation.cycle import (
+    DISTILLED,
+    CycleOperation,
+    Planning,
+    StepPlan,
+    TaskQuestion,
+    brings_into_core,
+)
 from mnemo_core.lifecycle.consolidation.distillation import session_notes
-from mnemo_core.lifecycle.consolidation.invariants import DISTILLED, brings_into_core
 from mnemo_core.lifecycle.consolidation.joining.pairs import joinable, may_be_joined
 from mnemo_core.lifecycle.consolidation.joining.replacing import (
     DISTILLED_IMPORTANCE,
@@ -22,7 +28,6 @@ from mnemo_core.lifecycle.consolidation.joining.replacing import (
     distil_operation,
 )
 from mnemo_core.lifecycle.consolidation.state import CycleState, Mask
-from mnemo_core.llm.content_words import content_words
 from mnemo_core.llm.judging.memory_cues import NEVER_CORE_TRUSTS
 from mnemo_core.llm.tasks import TaskInputs
 from mnemo_core.llm.writing.distill import (
@@ -33,6 +38,7 @@ from mnemo_core.llm.writing.distill import (
     REPLACED_MIN,
     share_words,
 )
+from mnemo_core.text.languages import content_words
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_store.records import (
     LAYERS,

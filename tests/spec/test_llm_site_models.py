@@ -4,8 +4,7 @@ from typing import get_args
 
 import pytest
 
-from mnemo_core.llm.site_models import BROADER_KEYS, ModelKey, key_of_model
-from mnemo_core.llm.tasks import Site
+from mnemo_core.llm.tasks import BROADER_KEYS, ModelKey, Site, key_of_model
 
 GROUPS = ("gate", "merge", "audit", "expand", "extract", "resume", "naming")
 

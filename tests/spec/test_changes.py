@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from mnemo_core.ingest.changes.change_judge import ChangeJudge, is_doubtful, is_excluded
+from mnemo_core.ingest.changes import ChangeJudge, is_doubtful, is_excluded
 from mnemo_core.ingest.deduplication import Neighbour, find_relations
 from mnemo_core.similarity.thresholds import SOURCE
 from mnemo_core.text.statement_reading import has_same_values, read_statement

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemo_core.retrieval.ranking.gbdt import LEAVES_MAX, ModelMismatchError, TreeEnsemble
-from mnemo_core.retrieval.ranking.learned_ranker import LearnedRanker
+from mnemo_core.retrieval.ranking.learned_ranker import LEAVES_MAX, LearnedRanker, ModelMismatchError, TreeEnsemble
 from mnemo_daemon.retrieval.candidates.learned_ranking import WEIGHTS_FILE
 from tests.bench.fit_fusion import preorder, written
 

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from mnemo_core.text.dates.time_spans import TimeSpan, parse_time_span
+from mnemo_core.text.dates.question_times import TimeSpan, parse_time_span
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.times import parse_bound
 

@@ -1,1 +1,0 @@
-"""Language-model tasks that take statements and facts from a text."""
