@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from mnemo_client.protocol.erasure import EraseAnswer, Quotation, ResidueSearch, SearchedPlace
+from mnemo_client.protocol.changes import DiffAnswer, DifferenceView, HistoryAnswer, UndoAnswer, VersionView
 from mnemo_client.protocol.ingestion import (
     IngestExplanation,
     NeighbourView,
@@ -16,13 +16,16 @@ from mnemo_client.protocol.ingestion import (
     ScoresView,
     StatementView,
 )
-from mnemo_client.protocol.jobs import JobsAnswer, JobStatus
 from mnemo_client.protocol.memories import (
     BulkDeleteAnswer,
     EdgesAnswer,
     EdgeView,
+    EraseAnswer,
     MemoryPage,
     MemoryView,
+    Quotation,
+    ResidueSearch,
+    SearchedPlace,
     TagsAnswer,
     TrashPage,
     TrashView,
@@ -32,13 +35,14 @@ from mnemo_client.protocol.status import (
     CatalogueModel,
     ConfigAnswer,
     ConfigValue,
+    JobsAnswer,
+    JobStatus,
     ModelsAnswer,
     ModelStatus,
     NotesRootStatus,
     NotesStatus,
     ReindexAnswer,
 )
-from mnemo_client.protocol.versions import DiffAnswer, DifferenceView, HistoryAnswer, UndoAnswer, VersionView
 from tests.support.stub_daemon import (
     ID,
     NOON,

@@ -21,11 +21,12 @@ from mnemo_client.cli.doctor.redaction import Redactor, masked_log
 from mnemo_client.cli.terminal import standard_terminal
 from mnemo_client.errors import MnemoError, UnreachableError
 from mnemo_client.protocol.ingestion import RememberAnswer
-from mnemo_client.protocol.jobs import JobsAnswer, JobStatus
 from mnemo_client.protocol.memories import DeleteAnswer
 from mnemo_client.protocol.status import (
     ConfigAnswer,
     ConfigValue,
+    JobsAnswer,
+    JobStatus,
     ModelStatus,
     NetworkStatus,
     NotesRootStatus,

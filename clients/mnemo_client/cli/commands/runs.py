@@ -5,7 +5,7 @@ from mnemo_client.cli.context import CommandContext
 from mnemo_client.cli.format.records import remember_line, step_lines
 from mnemo_client.cli.terminal import sanitize
 from mnemo_client.errors import EXIT_DONE, EXIT_NOT_FOUND, UsageError
-from mnemo_client.protocol.runs import NewStep
+from mnemo_client.protocol.sessions import NewStep
 
 STEPS_MAX = 500  # in one answer of the daemon
 ACTION_CHARS_MAX = 1000  # of NewStep

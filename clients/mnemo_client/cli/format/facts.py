@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from mnemo_client.cli.format.units import local_date, short_id
 from mnemo_client.cli.terminal import TextStyle, sanitize, table
-from mnemo_client.protocol.facts import ConflictView, FactView
+from mnemo_client.protocol.knowledge import ConflictView, FactView
 from mnemo_client.protocol.retrieval import FactChainView, FactLink
 
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 
 from mnemo_client.cli.format.units import number_text, plural, short_id
 from mnemo_client.cli.terminal import TextStyle, cell_width, clip, pad, sanitize, table, wrap
-from mnemo_client.protocol.conversations import SessionTrace
 from mnemo_client.protocol.retrieval import CandidateTrace, ChannelRank, RecallTrace, WhyAnswer
+from mnemo_client.protocol.sessions import SessionTrace
 
 OTHERS_SHOWN = 10  # candidates that are not in the answer
 FEATURES_SHOWN = 8
