@@ -21,10 +21,9 @@ from typing import Any, NamedTuple, cast
 import msgspec
 from msgspec import inspect
 
-from mnemo_client.cli.command_examples import EXAMPLES
 from mnemo_client.cli.command_table import COMMON, GROUPS
 from mnemo_client.cli.command_types import Argument, Command
-from mnemo_client.cli.help_pages import EXIT_CODES
+from mnemo_client.cli.help_pages import EXAMPLES, EXIT_CODES
 from mnemo_client.protocol import changes
 from mnemo_client.protocol.retrieval import AskMemories, AskSentence
 from mnemo_client.protocol.validation import describe

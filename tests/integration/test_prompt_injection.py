@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from mnemo_client.cli.format.profiles import OTHERS, profile_lines, project_lines
+from mnemo_client.cli.format.knowledge import OTHERS, profile_lines, project_lines
 from mnemo_client.cli.terminal import TextStyle
 from mnemo_client.client import Client
 from mnemo_client.protocol.ingestion import ExtractRequest, Turn, TurnsRequest

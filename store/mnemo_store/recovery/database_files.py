@@ -23,7 +23,6 @@ from mnemo_store.records import FORMAT
 from mnemo_store.recovery.replay import Findings, unreadable_rows_reported
 
 MANIFEST_FILE = "store.json"
-
 EMPTY_BYTES_MAX = 12 * mmap.PAGESIZE  # of a database without memories: it has 9 pages, with one memory 15
 
 log = logging.getLogger("mnemo.store")

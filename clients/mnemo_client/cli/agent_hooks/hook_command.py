@@ -11,9 +11,8 @@ from typing import Any
 
 from mnemo_client import namespace, process
 from mnemo_client.cli.agent_hooks.agent_event import OWN_TOOLS, AgentEvent, read_event, read_input
-from mnemo_client.cli.agent_hooks.daemon_request import ask_hook, decode_answer
-from mnemo_client.cli.agent_hooks.delivery import inbox_of, start_delivery
-from mnemo_client.cli.agent_hooks.inbox import STEP_SHARE
+from mnemo_client.cli.agent_hooks.delivery import ask_hook, decode_answer, inbox_of, start_delivery
+from mnemo_client.cli.agent_hooks.inbox import STEP_SHARE, JsonObject
 from mnemo_client.cli.context import CommandContext
 from mnemo_client.cli.terminal import sanitize
 from mnemo_client.errors import EXIT_DONE, MnemoError, UnreachableError, UsageError
@@ -35,8 +34,6 @@ START_POLL_SECONDS = 0.02
 DELIVERED: tuple[AgentHook, ...] = ("tool", "session-end")  # as they are; the others by `reply`
 EVENT_NAMES = {"prompt": "UserPromptSubmit", "session-start": "SessionStart"}  # of Claude Code and Codex
 WAITING_SECONDS = 60.0  # after which an exchange that is not delivered is reported
-
-JsonObject = dict[str, Any]
 
 
 def hook(context: CommandContext) -> int:
