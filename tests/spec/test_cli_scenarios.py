@@ -396,9 +396,8 @@ QUOTED = EraseAnswer(
     backups=["/data/b"], dry_run=True,
 )  # fmt: skip
 LEFT = EraseAnswer(
-    purged=[ID], derived=[], complete=False,
-    places=[SearchedPlace(place=f"memory {BEEF}", state="still there", detail="its version 1 says the same")],
-)  # fmt: skip
+    purged=[ID], derived=[], complete=False, places=[
+        SearchedPlace(place=f"memory {BEEF}", state="still there", detail="its version 1 says the same")])  # fmt: skip
 ASK, DO = {"ids": [ID], "dry_run": True}, {"ids": [ID]}
 ALL = {**DO, "quoting": True, "everywhere": True}
 
@@ -489,10 +488,8 @@ def as_listed(memory_id: str) -> Any:
 
 def job(name: str, state: Any, reason: str | None = None, **fields: Any) -> JobStatus:
     whole: dict[str, Any] = {"started_at": None, "finished_at": None, **fields}
-    return JobStatus(
-        name=name, summary="Does it.", state=state, reason=reason, slice="1 piece", heavy=False, runs=0, slices=0,
-        **whole,
-    )  # fmt: skip
+    whole |= {"summary": "Does it.", "slice": "1 piece", "heavy": False, "runs": 0, "slices": 0}
+    return JobStatus(name=name, state=state, reason=reason, **whole)
 
 
 JOBS = [
