@@ -64,11 +64,11 @@ def score(ranked: Sequence[str], evidence: Sequence[str]) -> dict[str, float]:
 class Bootstrap:
     """Samples of `count` questions, drawn with replacement: the same samples for every metric and every ranker."""
 
-    def __init__(self, count: int, resamples: int = RESAMPLES) -> None:
+    def __init__(self, count: int) -> None:
         chance = random.Random(SEED)
         self.count = count
         self._draws = (
-            [itemgetter(*chance.choices(range(count), k=count)) for _ in range(resamples)] if count > 1 else []
+            [itemgetter(*chance.choices(range(count), k=count)) for _ in range(RESAMPLES)] if count > 1 else []
         )
 
     def mean(self, values: Sequence[float]) -> Mean:

@@ -161,18 +161,14 @@ def _subjects(violations: Sequence[InvariantViolation]) -> list[tuple[str, str, 
 
 
 def _rows_of(here: TableSnapshot, table: str, subject: str) -> list[TableRow]:
-    rows = [(key, here.row(table, key)) for key in _keys_of(table, subject)]
-    return [TableRow(key, value) for key, value in rows if value is not None]
-
-
-def _keys_of(table: str, subject: str) -> list[bytes]:
-    """The keys of a subject, or of a row whose key is invalid in its table, which a report names in hexadecimal."""
+    """The rows of a subject, or the row whose key is invalid in its table, which a report names in hexadecimal."""
     keys: list[bytes] = []
     with contextlib.suppress(ValueError):
         keys += BY_NAME[table].keys_of_subject(subject)
     with contextlib.suppress(ValueError):
         keys.append(bytes.fromhex(subject))
-    return keys
+    rows = [(key, here.row(table, key)) for key in keys]
+    return [TableRow(key, value) for key, value in rows if value is not None]
 
 
 def _quarantined(table: str, subject: str, why: str, row: TableRow) -> QuarantinedRow:

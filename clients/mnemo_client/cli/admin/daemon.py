@@ -215,7 +215,7 @@ def api(context: CommandContext) -> int:
     path = "/" + options.path.lstrip("/").removeprefix(f"{API_VERSION}/")
     try:
         for piece in client.call(method, path, body):
-            context.print(_shown(context, piece))
+            context.print(_body_text(context, piece))
     except RefusalError as error:
         context.print(client.last_body.decode(errors="replace").rstrip("\n"))
         context.terminal.error(error.message, error.hint)
@@ -223,7 +223,7 @@ def api(context: CommandContext) -> int:
     return EXIT_DONE
 
 
-def _shown(context: CommandContext, line: bytes) -> str:
+def _body_text(context: CommandContext, line: bytes) -> str:
     """Return JSON indented if a person reads it; otherwise, and for anything else, the line as it is."""
     text = line.decode(errors="replace")
     if not context.is_for_terminal:

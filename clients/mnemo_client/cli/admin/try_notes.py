@@ -117,8 +117,8 @@ def _is_right(question: TrialQuestion, answer: RecallAnswer) -> bool:
 # Questions from the notes' own text
 
 
-def make_questions(passages: Sequence[MemoryView], count: int = QUESTIONS) -> list[TrialQuestion]:
-    """Return up to `count` questions that the passages should answer, from as many files as possible.
+def make_questions(passages: Sequence[MemoryView]) -> list[TrialQuestion]:
+    """Return up to QUESTIONS questions that the passages should answer, from as many files as possible.
 
     The choice depends on the passages alone: the same folder gives the same questions.
     """
@@ -127,10 +127,10 @@ def make_questions(passages: Sequence[MemoryView], count: int = QUESTIONS) -> li
     questions: list[TrialQuestion] = []
     # Each file once; in a folder of few files, a second round takes the remaining questions.
     for files in (set[str](), None):
-        for passage in _evenly_spaced(passages, count):
+        for passage in _evenly_spaced(passages, QUESTIONS):
             question = TrialQuestion(_question_words(passage, frequencies, often), _path(passage))
             is_new = question.text and question not in questions and (files is None or question.origin not in files)
-            if len(questions) < count and is_new:
+            if len(questions) < QUESTIONS and is_new:
                 questions.append(question)
                 if files is not None:
                     files.add(question.origin)

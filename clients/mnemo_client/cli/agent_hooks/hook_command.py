@@ -100,7 +100,7 @@ class AgentHookRun:
                 "standard input has no prompt", 'give it as {"prompt": "…", "session_id": "…"}, or as text'
             )
         if self._context.options.keep and event.session_id:
-            self._inbox.keep_prompt(event.session_id, self._entry(event, fields, prompt=event.prompt))
+            self._inbox.keep_prompt(event.session_id, self._entry(fields, prompt=event.prompt))
         asked = {**fields, "prompt": event.prompt}
         try:
             body = ask_hook(self._socket, "prompt", asked, self._agent, self._left())
@@ -158,7 +158,7 @@ class AgentHookRun:
         said = {name: text for name, text in (("prompt", prompt), ("reply", event.reply)) if text}
         if said:
             at = (kept or {}).get("at", _now_ms())
-            self._inbox.add({**self._entry(event, fields, **said), "at": at})
+            self._inbox.add({**self._entry(fields, **said), "at": at})
         self._deliver_inbox()
 
     def _after_tool(self, event: AgentEvent, fields: JsonObject) -> None:
@@ -174,13 +174,13 @@ class AgentHookRun:
                 "result": call.result,
                 "failed": call.failed,
             }
-            self._inbox.add(self._entry(event, fields, **fields_of_call), STEP_SHARE)
+            self._inbox.add(self._entry(fields, **fields_of_call), STEP_SHARE)
             self._deliver_inbox()
 
     def _end_session(self, event: AgentEvent, fields: JsonObject) -> None:
         self._require_session(event)
         self._inbox.file_pending(event.session_id)
-        entry = self._entry(event, fields)
+        entry = self._entry(fields)
         del entry["at"]
         self._inbox.add(entry)
         self._deliver_inbox()
@@ -189,7 +189,7 @@ class AgentHookRun:
         if not event.session_id:
             raise UsageError("standard input names no session", 'give it as {"session_id": "…"}, or with --session')
 
-    def _entry(self, event: AgentEvent, fields: JsonObject, **said: Any) -> JsonObject:
+    def _entry(self, fields: JsonObject, **said: Any) -> JsonObject:
         name = self._name if self._name in DELIVERED else "reply"
         return {"event": name, "agent": self._agent, "at": _now_ms(), **fields, **said}
 

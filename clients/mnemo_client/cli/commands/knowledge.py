@@ -34,9 +34,12 @@ def facts(context: CommandContext) -> int:
     if not entity and chosen in (["graph"], ["history"]):
         raise UsageError(f"--{chosen[0]} takes a name: mnemo facts NAME --{chosen[0]}")
     if options.rm:
-        return _remove(context)
+        context.client().delete_fact(options.rm)
+        if not context.print_json_if_asked():
+            context.message("removed; the memory that states it stays")
+        return EXIT_DONE
     client = context.reading_client()
-    lines, note = _answered(context, client, entity, chosen[0] if chosen else "")
+    lines, note = _fact_lines(context, client, entity, chosen[0] if chosen else "")
     if context.print_json_if_asked():
         return EXIT_DONE if lines else EXIT_NOT_FOUND
     if not lines:
@@ -50,7 +53,7 @@ def facts(context: CommandContext) -> int:
     return EXIT_DONE
 
 
-def _answered(context: CommandContext, client: Client, entity: str, question: str) -> tuple[list[str], str]:
+def _fact_lines(context: CommandContext, client: Client, entity: str, question: str) -> tuple[list[str], str]:
     """The lines of an answer, and its closing remark."""
     options, style = context.options, context.style
     if question == "graph":
@@ -66,13 +69,6 @@ def _answered(context: CommandContext, client: Client, entity: str, question: st
     shown = len(answer.facts)
     more = f"these are the latest {shown} of {answer.count} facts; show more with --top" if answer.cursor else ""
     return fact_lines(answer.facts, style), more
-
-
-def _remove(context: CommandContext) -> int:
-    context.client().delete_fact(context.options.rm)
-    if not context.print_json_if_asked():
-        context.message("removed; the memory that states it stays")
-    return EXIT_DONE
 
 
 def graph(context: CommandContext) -> int:

@@ -16,12 +16,16 @@ AGENT = "cli"  # whose step it is unless somebody is named: a step is an agent's
 
 
 def sessions(context: CommandContext) -> int:
-    """List the conversations; show the turns of one, and with `--end` end it first."""
+    """List the conversations; show the turns of one, with `--end` end it first, with `--explain` show what a message
+    would recall in it."""
     name, query = context.options.session, context.options.explain
     if name is not None and query is not None:
-        return _explained(context, name, query)
+        trace = context.client().explain_session(name, query)
+        if not context.print_json_if_asked():
+            context.page(list(session_trace_lines(trace, context.style)))
+        return EXIT_DONE if any(each.dropped is None for each in trace.items) else EXIT_NOT_FOUND
     if name is not None:
-        return _one(context, name)
+        return _show_turns(context, name)
     if context.options.end or query is not None:
         verb, option = ("end", "--end") if query is None else ("explain", "--explain TEXT")
         raise UsageError(f"there is no session to {verb}", f"name it: mnemo sessions NAME {option}")
@@ -35,7 +39,7 @@ def sessions(context: CommandContext) -> int:
     return EXIT_DONE if answer.sessions else EXIT_NOT_FOUND
 
 
-def _one(context: CommandContext, name: str) -> int:
+def _show_turns(context: CommandContext, name: str) -> int:
     client = context.client()
     filed = client.end_session(name).filed if context.options.end else None
     answer = client.session(name, limit=context.options.top)
@@ -49,14 +53,6 @@ def _one(context: CommandContext, name: str) -> int:
     if filed is not None:
         context.message(f"session {sanitize(name)} has ended: {plural(filed, 'pair')} filed")
     return EXIT_DONE
-
-
-def _explained(context: CommandContext, name: str, query: str) -> int:
-    """Show what a message would recall in a session."""
-    trace = context.client().explain_session(name, query)
-    if not context.print_json_if_asked():
-        context.page(list(session_trace_lines(trace, context.style)))
-    return EXIT_DONE if any(each.dropped is None for each in trace.items) else EXIT_NOT_FOUND
 
 
 def runs(context: CommandContext) -> int:

@@ -6,7 +6,7 @@ from mnemo_client.cli.format.units import local_date, plural, short_id
 from mnemo_client.cli.terminal import TextStyle, sanitize, table
 from mnemo_client.protocol.knowledge import ConflictView, FactView
 from mnemo_client.protocol.profiles import CompressAnswer, KnownStatement, ProfileAnswer, ProfileEntry, ProjectAnswer
-from mnemo_client.protocol.retrieval import FactChainView, FactLink
+from mnemo_client.protocol.retrieval import FactChainView
 
 _KNOWN = {
     "identity": "Who you are", "instruction": "How you want things done", "taste": "What you like",
@@ -32,7 +32,15 @@ def conflict_lines(conflicts: Sequence[ConflictView], style: TextStyle) -> list[
 
 def chain_lines(chains: Sequence[FactChainView], style: TextStyle) -> list[str]:
     """Return a line for each chain: the entities on the way, and the predicates between them with their direction."""
-    return [_chain_line(each, style) for each in chains]
+    lines = []
+    for chain in chains:
+        line = style.bold(sanitize(chain.entities[0]))
+        for fact, entity in zip(chain.facts, chain.entities[1:], strict=True):
+            predicate = sanitize(fact.predicate)
+            arrow = f"─ {predicate} →" if fact.object == entity else f"← {predicate} ─"
+            line += f" {style.dim(arrow)} {sanitize(entity)}"
+        lines.append(line)
+    return lines
 
 
 def _fact_row(fact: FactView, style: TextStyle) -> list[str]:
@@ -46,31 +54,19 @@ def _fact_row(fact: FactView, style: TextStyle) -> list[str]:
     return [*triple, style.dim(facts), style.dim(ids)]
 
 
-def _chain_line(chain: FactChainView, style: TextStyle) -> str:
-    line = style.bold(sanitize(chain.entities[0]))
-    for fact, entity in zip(chain.facts, chain.entities[1:], strict=True):
-        line += f" {_arrow(fact, entity, style)} {sanitize(entity)}"
-    return line
-
-
-def _arrow(fact: FactLink, entity: str, style: TextStyle) -> str:
-    predicate = sanitize(fact.predicate)
-    return style.dim(f"─ {predicate} →" if fact.object == entity else f"← {predicate} ─")
-
-
 def profile_lines(profile: ProfileAnswer, style: TextStyle) -> list[str]:
     """Return the lists of a user's profile under their headings, and the names of the projects; none if all are
     empty."""
     lists = {
         "Preferences": profile.preferences, "Facts": profile.stable_facts, "Do not assume": profile.do_not_assume,
     }  # fmt: skip
-    lines = [line for heading, entries in lists.items() for line in _list(heading, entries, style)]
+    lines = [line for heading, entries in lists.items() for line in _entry_lines(heading, entries, style)]
     if profile.projects:
         lines.append(f"{style.bold('Projects')}: {', '.join(map(sanitize, profile.projects))}")
     for role, heading in _KNOWN.items():
         if own := [each for each in profile.known if each.role == role and each.author is None]:
             lines += [style.bold(heading), *(_known_line(each, style) for each in own)]
-    of_others = [*_list(OTHERS, profile.others, style)[1:]]
+    of_others = [*_entry_lines(OTHERS, profile.others, style)[1:]]
     of_others += [_known_line(each, style) for each in profile.known if each.author is not None]
     return lines + ([style.bold(OTHERS), *of_others] if of_others else [])
 
@@ -84,8 +80,8 @@ def _known_line(known: KnownStatement, style: TextStyle) -> str:
 def project_lines(project: ProjectAnswer, style: TextStyle) -> list[str]:
     """Return the lists of a project under their headings."""
     lists = {"Goals": project.goals, "Blockers": project.blockers, "Next steps": project.next_steps}
-    lines = [line for heading, entries in lists.items() for line in _list(heading, entries, style)]
-    return lines + _list(OTHERS, project.others, style)
+    lines = [line for heading, entries in lists.items() for line in _entry_lines(heading, entries, style)]
+    return lines + _entry_lines(OTHERS, project.others, style)
 
 
 def compression_lines(answer: CompressAnswer, style: TextStyle) -> list[str]:
@@ -108,11 +104,11 @@ def compression_lines(answer: CompressAnswer, style: TextStyle) -> list[str]:
     return lines
 
 
-def _list(heading: str, entries: Sequence[ProfileEntry], style: TextStyle) -> list[str]:
-    return [style.bold(heading), *(_line(entry, style) for entry in entries)] if entries else []
+def _entry_lines(heading: str, entries: Sequence[ProfileEntry], style: TextStyle) -> list[str]:
+    return [style.bold(heading), *(_entry_line(entry, style) for entry in entries)] if entries else []
 
 
-def _line(entry: ProfileEntry, style: TextStyle) -> str:
+def _entry_line(entry: ProfileEntry, style: TextStyle) -> str:
     evidence = ", ".join(map(short_id, entry.evidence_ids))
     facts = f"{short_id(entry.id)} · {local_date(entry.last_updated)} · evidence {evidence}"
     if entry.author is not None:
