@@ -186,17 +186,14 @@ def _ask_all(
     for number, put in enumerate(puts, start=1):
         client.recall(put.question.text, namespace=put.namespace, dry=True)
         for ranker in rankers:
-            found[ranker].append(_ask_ranker(client, put, ranker))
+            answer = client.recall(
+                put.question.text, top_k=ANSWERS, token_budget=None, namespace=put.namespace, dry=True, ranker=ranker
+            )
+            row = score([memory.id for memory in answer.memories], put.evidence)
+            is_degraded = bool(answer.degraded) or answer.ranker != ranker
+            found[ranker].append(RankerAnswer(row, answer.took_ms, is_degraded))
         terminal.progress(f"asking: {percent(number / len(puts))}   (^C to stop)")
     return found
-
-
-def _ask_ranker(client: Client, put: PlacedQuestion, ranker: str) -> RankerAnswer:
-    answer = client.recall(
-        put.question.text, top_k=ANSWERS, token_budget=None, namespace=put.namespace, dry=True, ranker=ranker
-    )
-    row = score([memory.id for memory in answer.memories], put.evidence)
-    return RankerAnswer(row, answer.took_ms, bool(answer.degraded) or answer.ranker != ranker)
 
 
 # What came of it

@@ -106,12 +106,11 @@ def _trial_lines(
         yield from ("", f"{style.bold('?')} {sanitize(question.text)}  {origin}")
         yield from hit_lines(answer.memories, style, context.cwd, context.home)
         yield from recall_summary(answer, None, style)
-    right = sum(map(_is_right, questions, answers))
+    right = sum(
+        bool(answer.memories) and Path(_path(answer.memories[0])).name == question.origin
+        for question, answer in zip(questions, answers, strict=True)
+    )
     yield from ("", f"{right} of {len(questions)}: the first hit is in the note that the question was made of", "")
-
-
-def _is_right(question: TrialQuestion, answer: RecallAnswer) -> bool:
-    return bool(answer.memories) and Path(_path(answer.memories[0])).name == question.origin
 
 
 # Questions from the notes' own text

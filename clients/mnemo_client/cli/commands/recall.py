@@ -241,9 +241,7 @@ def _messages(context: CommandContext) -> Iterator[str]:
             context.terminal.out.write(PROMPT)
             context.terminal.flush()
         line = context.stdin.readline()
-        if not line:
-            return
-        if line.strip().lower() in ENDS:
+        if not line or line.strip().lower() in ENDS:
             return
         if line.strip():
             yield line.strip()
