@@ -11,10 +11,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "clients"))
 
-from mnemo_client.cli.command_examples import EXAMPLES
 from mnemo_client.cli.command_table import COMMON, GROUPS
 from mnemo_client.cli.command_types import Argument, Command
-from mnemo_client.cli.help_pages import EXIT_CODES
+from mnemo_client.cli.help_pages import EXAMPLES, EXIT_CODES
 from mnemo_client.version import VERSION
 
 FILES = (

@@ -21,11 +21,10 @@ from typing import Any, NamedTuple, cast
 import msgspec
 from msgspec import inspect
 
-from mnemo_client.cli.command_examples import EXAMPLES
 from mnemo_client.cli.command_table import COMMON, GROUPS
 from mnemo_client.cli.command_types import Argument, Command
-from mnemo_client.cli.help_pages import EXIT_CODES
-from mnemo_client.protocol import events
+from mnemo_client.cli.help_pages import EXAMPLES, EXIT_CODES
+from mnemo_client.protocol import changes
 from mnemo_client.protocol.retrieval import AskMemories, AskSentence
 from mnemo_client.protocol.validation import describe
 from mnemo_core.lifecycle.consolidation.steps import STEPS
@@ -133,8 +132,8 @@ def setting_table() -> str:
 # Routes and wire types
 
 EVENT_TYPES: tuple[type[msgspec.Struct], ...] = (
-    events.StartEvent, events.ChangeEvent, events.JobEvent, events.ProgressEvent, events.OperationEvent,
-    events.GapEvent, events.EndEvent, AskMemories, AskSentence,
+    changes.StartEvent, changes.ChangeEvent, changes.JobEvent, changes.ProgressEvent, changes.OperationEvent,
+    changes.GapEvent, changes.EndEvent, AskMemories, AskSentence,
 )  # fmt: skip
 """The data of server-sent events, which no route names as its answer."""
 

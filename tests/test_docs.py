@@ -16,7 +16,7 @@ from typing import NamedTuple, cast
 import pytest
 
 from mnemo_client.cli import command_table, help_pages
-from mnemo_client.cli.command_examples import EXAMPLES
+from mnemo_client.cli.help_pages import EXAMPLES
 from mnemo_client.cli.main import parse
 from mnemo_client.cli.terminal import TextStyle
 from mnemo_client.errors import UsageError

@@ -16,28 +16,9 @@ import msgspec
 from mnemo_client.connection import ClientConnection, Filter, decode, encode, percent_encoded, target_of
 from mnemo_client.errors import InterruptedAnswerError, RefusalError
 from mnemo_client.http import MalformedAnswerError
-from mnemo_client.protocol import (
-    conversations,
-    erasure,
-    graph,
-    ingestion,
-    maintenance,
-    memories,
-    profiles,
-    retrieval,
-    runs,
-    sessions,
-    versions,
-)
-from mnemo_client.protocol import events as event_types
-from mnemo_client.protocol import facts as fact_types
-from mnemo_client.protocol import hooks as hook_types
-from mnemo_client.protocol import jobs as job_types
+from mnemo_client.protocol import changes, ingestion, knowledge, maintenance, memories, profiles, retrieval, sessions
 from mnemo_client.protocol import lifecycle as lifecycle_types
-from mnemo_client.protocol import llm as llm_types
-from mnemo_client.protocol import session_context as context_types
 from mnemo_client.protocol import status as status_types
-from mnemo_client.protocol import topics as topic_types
 from mnemo_client.protocol.choices import EventType, HookEvent, ImportTool
 from mnemo_client.protocol.primitives import AnswerBody, FailureAnswer
 
@@ -107,7 +88,7 @@ class Client(ClientConnection):
         """Store the turns of a conversation; return the outcome of each."""
         return _decode_pieces(self._request("POST", "/turns", _RawIngestAnswer, asked))
 
-    def add_step(self, run: str, step: runs.NewStep) -> ingestion.RememberAnswer:
+    def add_step(self, run: str, step: sessions.NewStep) -> ingestion.RememberAnswer:
         """Store a step of an agent's run, behind the others or under its number, which changes that of a known one."""
         route = f"/runs/{percent_encoded(run)}/steps"
         has_number = step.step_number is not None
@@ -115,54 +96,55 @@ class Client(ClientConnection):
 
     def steps(
         self, run: str, *, limit: int | None = None, cursor: str | None = None, user_id: str | None = None
-    ) -> runs.StepsAnswer:
+    ) -> sessions.StepsAnswer:
         """Return the steps of a run in order, and its summary; the `cursor` of a page leads to the next one."""
         query = {"limit": limit, "cursor": cursor, "user_id": user_id}
-        return self._request("GET", f"/runs/{percent_encoded(run)}/steps", runs.StepsAnswer, query=query)
+        return self._request("GET", f"/runs/{percent_encoded(run)}/steps", sessions.StepsAnswer, query=query)
 
-    def summarize_run(self, run: str, **fields: Any) -> runs.RunSummaryAnswer:
+    def summarize_run(self, run: str, **fields: Any) -> sessions.RunSummaryAnswer:
         """Summarize a run, unless that was done and no step has changed. `fields` are those of RunSummaryRequest."""
-        route, asked = f"/runs/{percent_encoded(run)}/summary", runs.RunSummaryRequest(**fields)
-        return self._request("POST", route, runs.RunSummaryAnswer, asked, repeatable=True)
+        route, asked = f"/runs/{percent_encoded(run)}/summary", sessions.RunSummaryRequest(**fields)
+        return self._request("POST", route, sessions.RunSummaryAnswer, asked, repeatable=True)
 
-    def topic_graph(self, **query: Any) -> graph.GraphAnswer:
+    def topic_graph(self, **query: Any) -> knowledge.GraphAnswer:
         """Return topic nodes and the edges between them; `query` as the route takes it."""
-        return self._request("GET", "/graph", graph.GraphAnswer, query=query)
+        return self._request("GET", "/graph", knowledge.GraphAnswer, query=query)
 
-    def abstract_topic_graph(self, user_id: str | None = None) -> graph.AbstractAnswer:
+    def abstract_topic_graph(self, user_id: str | None = None) -> knowledge.AbstractAnswer:
         """Group topic nodes under a common name."""
-        return self._request("POST", "/graph/abstract", graph.AbstractAnswer, graph.AbstractRequest(user_id=user_id))
+        asked = knowledge.AbstractRequest(user_id=user_id)
+        return self._request("POST", "/graph/abstract", knowledge.AbstractAnswer, asked)
 
-    def dedupe_topic_graph(self, *, dry_run: bool = False, user_id: str | None = None) -> graph.DedupeAnswer:
+    def dedupe_topic_graph(self, *, dry_run: bool = False, user_id: str | None = None) -> knowledge.DedupeAnswer:
         """Merge topic nodes that are one; with `dry_run` only report which."""
-        asked = graph.DedupeRequest(dry_run=dry_run, user_id=user_id)
-        return self._request("POST", "/graph/dedupe", graph.DedupeAnswer, asked, repeatable=True)
+        asked = knowledge.DedupeRequest(dry_run=dry_run, user_id=user_id)
+        return self._request("POST", "/graph/dedupe", knowledge.DedupeAnswer, asked, repeatable=True)
 
-    def explain_session(self, session_id: str, query: str, **fields: Any) -> conversations.SessionTrace:
+    def explain_session(self, session_id: str, query: str, **fields: Any) -> sessions.SessionTrace:
         """Return what a message would recall in a session, stage by stage; nothing is changed. `fields` are those of
         ExplainSessionRequest."""
-        route, asked = f"/sessions/{percent_encoded(session_id)}/explain", conversations.ExplainSessionRequest
-        return self._request("POST", route, conversations.SessionTrace, asked(query=query, **fields), repeatable=True)
+        route, asked = f"/sessions/{percent_encoded(session_id)}/explain", sessions.ExplainSessionRequest
+        return self._request("POST", route, sessions.SessionTrace, asked(query=query, **fields), repeatable=True)
 
-    def chat(self, session_id: str, message: str, **fields: Any) -> conversations.ChatAnswer:
+    def chat(self, session_id: str, message: str, **fields: Any) -> sessions.ChatAnswer:
         """Return the reply to a message of a session, from memories alone, after both were stored. `fields` are those
         of ChatRequest."""
-        route, asked = f"/sessions/{percent_encoded(session_id)}/chat", conversations.ChatRequest
-        return self._request("POST", route, conversations.ChatAnswer, asked(message=message, **fields))
+        route, asked = f"/sessions/{percent_encoded(session_id)}/chat", sessions.ChatRequest
+        return self._request("POST", route, sessions.ChatAnswer, asked(message=message, **fields))
 
-    def topics(self, *, user_id: str | None = None) -> topic_types.TopicsAnswer:
+    def topics(self, *, user_id: str | None = None) -> knowledge.TopicsAnswer:
         """Return the tree of topics: a topic before those below it."""
-        return self._request("GET", "/topics", topic_types.TopicsAnswer, query={"user_id": user_id})
+        return self._request("GET", "/topics", knowledge.TopicsAnswer, query={"user_id": user_id})
 
-    def expand_topics(self, *ids: str, **fields: Any) -> topic_types.ExpandAnswer:
+    def expand_topics(self, *ids: str, **fields: Any) -> knowledge.ExpandAnswer:
         """Return the members of topics, the newest first. `fields` are those of ExpandRequest."""
-        asked = topic_types.ExpandRequest(ids=list(ids), **fields)
-        return self._request("POST", "/topics/expand", topic_types.ExpandAnswer, asked, repeatable=True)
+        asked = knowledge.ExpandRequest(ids=list(ids), **fields)
+        return self._request("POST", "/topics/expand", knowledge.ExpandAnswer, asked, repeatable=True)
 
-    def rebuild_topics(self, *, user_id: str | None = None) -> topic_types.TopicsAnswer:
+    def rebuild_topics(self, *, user_id: str | None = None) -> knowledge.TopicsAnswer:
         """Have the tree of topics built from the beginning, behind the answer, which is the present one."""
-        asked = topic_types.RebuildTopicsRequest(user_id=user_id)
-        return self._request("POST", "/topics/rebuild", topic_types.TopicsAnswer, asked, repeatable=True)
+        asked = knowledge.RebuildTopicsRequest(user_id=user_id)
+        return self._request("POST", "/topics/rebuild", knowledge.TopicsAnswer, asked, repeatable=True)
 
     def consolidate(self, **fields: Any) -> lifecycle_types.ConsolidateAnswer:
         """Run a cycle of consolidation; with `dry_run` only report what it would do. `fields` are those of
@@ -252,10 +234,10 @@ class Client(ClientConnection):
         query = {"set_aside": set_aside or None, "limit": limit, "cursor": cursor}
         return self._request("GET", "/trash", memories.TrashPage, query=query, namespace=namespace)  # fmt: skip
 
-    def empty_trash(self, *, confirm: bool = False, namespace: str | None = None) -> erasure.EmptyTrashAnswer:
+    def empty_trash(self, *, confirm: bool = False, namespace: str | None = None) -> memories.EmptyTrashAnswer:
         """Erase everything in the trash; without `confirm` only report how much that is."""
         query = {"confirm": confirm or None}
-        return self._request("DELETE", "/trash", erasure.EmptyTrashAnswer, query=query, namespace=namespace)
+        return self._request("DELETE", "/trash", memories.EmptyTrashAnswer, query=query, namespace=namespace)
 
     def erase(
         self,
@@ -264,38 +246,38 @@ class Client(ClientConnection):
         dry_run: bool = False,
         quoting: bool = False,
         everywhere: bool = False,
-    ) -> erasure.EraseAnswer:
+    ) -> memories.EraseAnswer:
         """Erase one memory, every trace of it, and everything derived from it."""
-        asked = erasure.EraseOneRequest(dry_run=dry_run, quoting=quoting, everywhere=everywhere)
+        asked = memories.EraseOneRequest(dry_run=dry_run, quoting=quoting, everywhere=everywhere)
         return self.with_long_timeout()._request(
-            "POST", f"/memories/{percent_encoded(id)}/purge", erasure.EraseAnswer, asked
+            "POST", f"/memories/{percent_encoded(id)}/purge", memories.EraseAnswer, asked
         )
 
     def erase_many(
         self,
         ids: Sequence[str] = (),
         *,
-        filter: erasure.EraseFilter | None = None,  # noqa: A002 - the field's own name
+        filter: memories.EraseFilter | None = None,  # noqa: A002 - the field's own name
         dry_run: bool = False,
         quoting: bool = False,
         everywhere: bool = False,
-    ) -> erasure.EraseAnswer:
+    ) -> memories.EraseAnswer:
         """Erase these memories, or all that pass the filter; `quoting`: also those that quote one; `everywhere`: from
         the backups too."""
-        asked = erasure.EraseRequest(
+        asked = memories.EraseRequest(
             ids=list(ids), filter=filter, dry_run=dry_run, quoting=quoting, everywhere=everywhere
         )
         named = filter.namespace if filter is not None else None
-        return self.with_long_timeout()._request("POST", "/purge", erasure.EraseAnswer, asked, namespace=named)
+        return self.with_long_timeout()._request("POST", "/purge", memories.EraseAnswer, asked, namespace=named)
 
     def restore(self, id: str) -> memories.MemoryView:  # noqa: A002
         """Restore one memory from the trash."""
         return self._request("POST", f"/trash/{percent_encoded(id)}/restore", memories.MemoryView)
 
-    def history(self, id: str, *, limit: int | None = None, cursor: str | None = None) -> versions.HistoryAnswer:  # noqa: A002
+    def history(self, id: str, *, limit: int | None = None, cursor: str | None = None) -> changes.HistoryAnswer:  # noqa: A002
         """Return the versions of a memory, the newest first."""
         query = {"limit": limit, "cursor": cursor}
-        return self._request("GET", f"/memories/{percent_encoded(id)}/history", versions.HistoryAnswer, query=query)
+        return self._request("GET", f"/memories/{percent_encoded(id)}/history", changes.HistoryAnswer, query=query)
 
     def edges(self, id: str, *, limit: int | None = None, cursor: str | None = None) -> memories.EdgesAnswer:  # noqa: A002
         """Its edges, each with the memory at the other end."""
@@ -305,44 +287,42 @@ class Client(ClientConnection):
     def facts(
         self, entity: str = "", *, include_superseded: bool = False, as_of: int | str | None = None,
         limit: int | None = None, cursor: str | None = None, namespace: str | None = None,
-    ) -> fact_types.FactsAnswer:  # fmt: skip
+    ) -> knowledge.FactsAnswer:  # fmt: skip
         """Return the facts that name an entity, or all; the `cursor` of a page leads to the next one."""
         query = {"entity": entity or None, "include_superseded": include_superseded or None, "as_of": as_of,
                  "limit": limit, "cursor": cursor}  # fmt: skip
-        return self._request("GET", "/facts", fact_types.FactsAnswer, query=query, namespace=namespace)
+        return self._request("GET", "/facts", knowledge.FactsAnswer, query=query, namespace=namespace)
 
-    def add_facts(self, stated: Sequence[fact_types.NewFact], **fields: Any) -> fact_types.NewFactsAnswer:
+    def add_facts(self, stated: Sequence[knowledge.NewFact], **fields: Any) -> knowledge.NewFactsAnswer:
         """Insert facts. `fields` are those of NewFacts."""
         return self._request(
-            "POST", "/facts", fact_types.NewFactsAnswer, fact_types.NewFacts(facts=list(stated), **fields)
+            "POST", "/facts", knowledge.NewFactsAnswer, knowledge.NewFacts(facts=list(stated), **fields)
         )
 
     def fact_graph(
         self, entity: str, hops: int | None = None, *, namespace: str | None = None
-    ) -> fact_types.FactGraphAnswer:
+    ) -> knowledge.FactGraphAnswer:
         """Return the chains of facts from an entity, of at most 1 to 3 facts each (2 by default)."""
         query = {"entity": entity, "hops": hops}
-        return self._request("GET", "/facts/graph", fact_types.FactGraphAnswer, query=query, namespace=namespace)
+        return self._request("GET", "/facts/graph", knowledge.FactGraphAnswer, query=query, namespace=namespace)
 
     def fact_conflicts(
         self, subject: str = "", predicate: str = "", *, namespace: str | None = None
-    ) -> fact_types.FactConflictsAnswer:
+    ) -> knowledge.FactConflictsAnswer:
         """Return the facts that contradict each other, of a subject and predicate where these are given."""
         query = {"subject": subject or None, "predicate": predicate or None}
-        return self._request(
-            "GET", "/facts/conflicts", fact_types.FactConflictsAnswer, query=query, namespace=namespace
-        )
+        return self._request("GET", "/facts/conflicts", knowledge.FactConflictsAnswer, query=query, namespace=namespace)
 
     def fact_history(
         self, subject: str, predicate: str = "", *, namespace: str | None = None
-    ) -> fact_types.FactHistoryAnswer:
+    ) -> knowledge.FactHistoryAnswer:
         """Return the facts of a subject from the oldest on, with those that have ended."""
         query = {"subject": subject, "predicate": predicate or None}
-        return self._request("GET", "/facts/history", fact_types.FactHistoryAnswer, query=query, namespace=namespace)
+        return self._request("GET", "/facts/history", knowledge.FactHistoryAnswer, query=query, namespace=namespace)
 
-    def delete_fact(self, id: str) -> fact_types.FactDeletedAnswer:  # noqa: A002
+    def delete_fact(self, id: str) -> knowledge.FactDeletedAnswer:  # noqa: A002
         """Remove a fact; its memory stays."""
-        return self._request("DELETE", f"/facts/{percent_encoded(id)}", fact_types.FactDeletedAnswer)
+        return self._request("DELETE", f"/facts/{percent_encoded(id)}", knowledge.FactDeletedAnswer)
 
     def diff(
         self,
@@ -352,17 +332,17 @@ class Client(ClientConnection):
         limit: int | None = None,
         cursor: str | None = None,
         namespace: str | None = None,
-    ) -> versions.DiffAnswer:
+    ) -> changes.DiffAnswer:
         """Return what changed in each memory since a time or a change (`seq:N`)."""
         query = {"since": since, "until": until, "limit": limit, "cursor": cursor}
-        return self._request("GET", "/diff", versions.DiffAnswer, query=query, namespace=namespace)
+        return self._request("GET", "/diff", changes.DiffAnswer, query=query, namespace=namespace)
 
     def undo(
         self, seq: int | None = None, group: str | None = None, *, cycle: str | None = None, dry_run: bool = False
-    ) -> versions.UndoAnswer:
+    ) -> changes.UndoAnswer:
         """Undo the last change, or the one that is named; `cycle`: a cycle of consolidation, `last` for the last."""
-        asked = versions.UndoRequest(seq=seq, group=group, cycle=cycle, dry_run=dry_run)
-        return self._request("POST", "/undo", versions.UndoAnswer, asked, repeatable=dry_run)
+        asked = changes.UndoRequest(seq=seq, group=group, cycle=cycle, dry_run=dry_run)
+        return self._request("POST", "/undo", changes.UndoAnswer, asked, repeatable=dry_run)
 
     # Answers
 
@@ -405,24 +385,24 @@ class Client(ClientConnection):
         asked = retrieval.ContextRequest(query=query, **fields) if isinstance(query, str) else query
         return self._request("POST", "/context", retrieval.ContextAnswer, asked)
 
-    def resume(self, *, namespace: str | None = None, **query: Filter) -> context_types.ResumeAnswer:
+    def resume(self, *, namespace: str | None = None, **query: Filter) -> sessions.ResumeAnswer:
         """Return the text for the start of a session. `query`: `user_id`, `agent_id`, `session_id`, `task`, `tag`,
         `now`."""
-        return self._request("GET", "/resume", context_types.ResumeAnswer, query=query, namespace=namespace)
+        return self._request("GET", "/resume", sessions.ResumeAnswer, query=query, namespace=namespace)
 
-    def state(self, *, namespace: str | None = None, **query: Filter) -> context_types.StateAnswer:
+    def state(self, *, namespace: str | None = None, **query: Filter) -> sessions.StateAnswer:
         """Return the tiers, topic nodes and jobs at present. `query`: `user_id`, `agent_id`, `session_id`."""
-        return self._request("GET", "/state", context_types.StateAnswer, query=query, namespace=namespace)
+        return self._request("GET", "/state", sessions.StateAnswer, query=query, namespace=namespace)
 
-    def triggers(self, action: str, *, namespace: str | None = None, **query: Filter) -> context_types.TriggersAnswer:
+    def triggers(self, action: str, *, namespace: str | None = None, **query: Filter) -> sessions.TriggersAnswer:
         """Return the memories to be read before an action, those tagged `trigger:ACTION`."""
         route = f"/triggers/{percent_encoded(action)}"
-        return self._request("GET", route, context_types.TriggersAnswer, query=query, namespace=namespace)
+        return self._request("GET", route, sessions.TriggersAnswer, query=query, namespace=namespace)
 
-    def hook(self, event: HookEvent, **fields: Any) -> hook_types.HookAnswer:
+    def hook(self, event: HookEvent, **fields: Any) -> sessions.HookAnswer:
         """Do what an agent does before a prompt, after a reply, or around a session. `fields` are those of
         HookRequest."""
-        return self._request("POST", f"/hooks/{event}", hook_types.HookAnswer, hook_types.HookRequest(**fields))
+        return self._request("POST", f"/hooks/{event}", sessions.HookAnswer, sessions.HookRequest(**fields))
 
     def ask(self, question: str | retrieval.AskRequest, **fields: Any) -> retrieval.AskAnswer:
         """Answer a question from memories alone, each sentence with those that it rests on."""
@@ -446,13 +426,13 @@ class Client(ClientConnection):
 
     def events(
         self, *, types: Sequence[EventType] = (), since: int | None = None, follow: bool = True
-    ) -> Generator[tuple[str, event_types.Event]]:
+    ) -> Generator[tuple[str, changes.Event]]:
         """Follow what happens in the namespace: yield each event with its name. `since` is the number of a change;
         without `follow` the events end with the present one."""
         query: dict[str, Filter] = {"types": list(types), "since": since, "follow": None if follow else False}
         response = self._send("GET", target_of("/events", query), None, self.namespace, repeatable=True)
         for name, value in self._event_stream(response):
-            if (kind := event_types.EVENTS.get(name)) is not None:  # a newer daemon may send others
+            if (kind := changes.EVENTS.get(name)) is not None:  # a newer daemon may send others
                 yield name, decode(value, kind)
 
     # The daemon and its parts
@@ -463,13 +443,13 @@ class Client(ClientConnection):
     def status(self) -> status_types.StatusAnswer:
         return self._request("GET", "/status", status_types.StatusAnswer)
 
-    def llm_usage(self, since: str | None = None) -> llm_types.LlmUsageAnswer:
+    def llm_usage(self, since: str | None = None) -> status_types.LlmUsageAnswer:
         """Sum up the calls of the language model, by task and model: since a time, else all that are kept."""
-        return self._request("GET", "/llm/usage", llm_types.LlmUsageAnswer, query={"since": since})
+        return self._request("GET", "/llm/usage", status_types.LlmUsageAnswer, query={"since": since})
 
-    def jobs(self) -> job_types.JobsAnswer:
+    def jobs(self) -> status_types.JobsAnswer:
         """Return the background jobs and how each stands."""
-        return self._request("GET", "/jobs", job_types.JobsAnswer)
+        return self._request("GET", "/jobs", status_types.JobsAnswer)
 
     def back_up(self, folder: Path | str | None = None) -> maintenance.BackupAnswer:
         """Copy the whole store into a new or empty folder, or into the data folder's `backups`."""

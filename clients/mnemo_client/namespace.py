@@ -37,20 +37,16 @@ def choose_namespace(option: str | None, folder: Path, environ: Mapping[str, str
         # Not Path.is_file, which raises for a folder that cannot be entered, or whose name is too long: a transcript
         # can come from another user or machine.
         if os.path.isfile(named):  # noqa: PTH113
-            return NamespaceChoice(_from_file(named), str(named))
+            name = _read_toml(named).get("namespace")
+            if not isinstance(name, str):
+                raise UsageError(f"{named} names no namespace", 'write this line in it: namespace = "NAME"')
+            return NamespaceChoice(_valid_name(name, str(named)), str(named))
     if _project_namespaces(environ):
         for place in folders:
             # A work tree's top holds `.git`: a folder, or a file where it is a submodule or a linked work tree.
             if os.path.exists(place / ".git") and place.name:  # noqa: PTH110
                 return NamespaceChoice(_valid_name(place.name[:CHARS_MAX], str(place)), str(place))
     return NamespaceChoice(DEFAULT, "default")
-
-
-def _from_file(path: Path) -> str:
-    name = _read_toml(path).get("namespace")
-    if not isinstance(name, str):
-        raise UsageError(f"{path} names no namespace", 'write this line in it: namespace = "NAME"')
-    return _valid_name(name, str(path))
 
 
 def _project_namespaces(environ: Mapping[str, str]) -> bool:

@@ -22,17 +22,15 @@ import numpy as np
 from mnemo_store.backend import Snapshot
 from mnemo_store.commit.commit_group import DISK_FULL, CommitGroup, write_failure
 from mnemo_store.commit.commit_publisher import Commit, CommitPublisher
-from mnemo_store.commit.write_queue import WriteQueue
-from mnemo_store.commit.writes import Task, TextVectors, Write, WriteReceipt, WriteResult
+from mnemo_store.commit.write_queue import Task, TextVectors, Write, WriteQueue, WriteReceipt, WriteResult
 from mnemo_store.database.environment import MAP_BYTES, Database
 from mnemo_store.database.migrations import MIGRATIONS, Migration
-from mnemo_store.disk import Disk
+from mnemo_store.disk import RESERVE_BYTES, Disk
 from mnemo_store.errors import ClosedStoreError, LockLoss, StoreCorruption, WriteFailure
 from mnemo_store.ids import IdSource
 from mnemo_store.journal.journal import SEGMENT_BYTES, JournalDamage
 from mnemo_store.recovery import folder_swap
 from mnemo_store.recovery.folder_lock import FolderLock
-from mnemo_store.recovery.reserve import RESERVE_BYTES
 from mnemo_store.recovery.supervisor import StateSupervisor
 
 __all__ = ["Commit", "Store", "TextVectors", "WriteReceipt", "WriteResult"]

@@ -37,8 +37,8 @@ from mnemo_store import records, tables
 from mnemo_store.indexes.index_file import MAGIC
 from mnemo_store.journal import dump, line_codec
 from mnemo_store.maintenance.backup import BackupManifest
+from mnemo_store.recovery.database_files import StoreManifest as StoreManifest
 from mnemo_store.recovery.folder_swap import SwapMarker as RestoreMark
-from mnemo_store.recovery.manifest import StoreManifest as StoreManifest
 from tests.golden.shapes import Describer, as_json, differences
 from tests.test_docs import routes
 

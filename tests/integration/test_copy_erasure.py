@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mnemo_client.client import Client
-from mnemo_client.protocol.erasure import EraseAnswer
+from mnemo_client.protocol.memories import EraseAnswer
 from mnemo_daemon.lifecycle.copy_erasure import known_copies
 from mnemo_daemon.lifecycle.erasure import Erasure
 from mnemo_store.disk import Disk

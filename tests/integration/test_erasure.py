@@ -11,9 +11,8 @@ import pytest
 
 from mnemo_client.client import Client
 from mnemo_client.errors import MnemoError, RefusalError
-from mnemo_client.protocol.erasure import EraseFilter
 from mnemo_client.protocol.ingestion import RememberAnswer
-from mnemo_client.protocol.memories import NewMemory, Patch
+from mnemo_client.protocol.memories import EraseFilter, NewMemory, Patch
 from tests.support.erasure_services import CANARY, SECONDS_MAX, traces, wait_until
 from tests.support.running_daemon import RunningDaemon
 

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from mnemo_client.protocol.erasure import EraseAnswer
+from mnemo_client.protocol.memories import EraseAnswer
 from mnemo_core.ingest.mutations import Decision, Draft
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.lifecycle import hard_delete, residue_scan

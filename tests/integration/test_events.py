@@ -13,7 +13,7 @@ import pytest
 
 from mnemo_client.client import Client
 from mnemo_client.errors import RefusalError
-from mnemo_client.protocol.events import ChangeEvent, EndEvent, GapEvent, StartEvent
+from mnemo_client.protocol.changes import ChangeEvent, EndEvent, GapEvent, StartEvent
 from mnemo_client.protocol.memories import NewMemory
 from mnemo_daemon.memories.change_feed import FEED_MEMORIES, READ_TOGETHER, ChangeFeed
 from mnemo_store.backend import TouchedMemory

@@ -8,7 +8,7 @@ import pytest
 
 from mnemo_client.client import Client
 from mnemo_client.protocol.memories import MemoryView
-from mnemo_client.protocol.runs import NewStep
+from mnemo_client.protocol.sessions import NewStep
 from mnemo_core.llm.registry import TASKS
 from mnemo_core.llm.tasks import prompt_head
 from mnemo_daemon.models.installation import import_path

@@ -19,7 +19,7 @@ import pytest
 
 from mnemo_client.errors import MnemoError
 from mnemo_client.protocol.retrieval import AskAnswer
-from mnemo_client.protocol.runs import NewStep, RunSummaryAnswer
+from mnemo_client.protocol.sessions import NewStep, RunSummaryAnswer
 from mnemo_daemon.models.catalogue import MANIFEST, hash_file
 from mnemo_daemon.models.installation import import_path
 from mnemo_daemon.models.language.language_model import WAITING_MAX

@@ -19,9 +19,9 @@ from mnemo_client.cli.format.state import job_lines
 from mnemo_client.cli.format.units import progress_text
 from mnemo_client.cli.terminal import Terminal, TextStyle
 from mnemo_client.client import Client
-from mnemo_client.protocol.events import OperationEvent, StartEvent
-from mnemo_client.protocol.jobs import JobsAnswer, OperationView
+from mnemo_client.protocol.changes import OperationEvent, StartEvent
 from mnemo_client.protocol.maintenance import CheckAnswer
+from mnemo_client.protocol.status import JobsAnswer, OperationView
 from mnemo_daemon.operations import LongOperation
 from tests.spec.test_check import fill
 from tests.support.erasure_services import wait_until

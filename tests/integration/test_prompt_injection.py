@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from mnemo_client.cli.format.profiles import OTHERS, profile_lines, project_lines
+from mnemo_client.cli.format.knowledge import OTHERS, profile_lines, project_lines
 from mnemo_client.cli.terminal import TextStyle
 from mnemo_client.client import Client
-from mnemo_client.protocol.facts import NewFact
 from mnemo_client.protocol.ingestion import ExtractRequest, Turn, TurnsRequest
+from mnemo_client.protocol.knowledge import NewFact
 from mnemo_client.protocol.memories import NewMemory, Patch
-from mnemo_client.protocol.runs import NewStep
+from mnemo_client.protocol.sessions import NewStep
 from mnemo_core.retrieval.context_block import OTHERS_HEADING
 from tests.integration.test_mcp_clients import post
 from tests.support.running_daemon import RunningDaemon

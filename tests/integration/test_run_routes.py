@@ -9,7 +9,7 @@ import pytest
 from mnemo_client.client import Client
 from mnemo_client.errors import RefusalError
 from mnemo_client.protocol.memories import NewMemory, Patch, ProcedureTrace
-from mnemo_client.protocol.runs import NewStep
+from mnemo_client.protocol.sessions import NewStep
 from mnemo_core.llm.grounding import rejection_of
 from tests.support.running_daemon import RunningDaemon, running
 from tests.support.samples import quick_folder

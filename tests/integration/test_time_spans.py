@@ -10,7 +10,7 @@ import pytest
 
 from mnemo_client.client import Client
 from mnemo_client.errors import RefusalError
-from mnemo_client.protocol.erasure import EraseFilter
+from mnemo_client.protocol.memories import EraseFilter
 
 HOUR = 3_600_000
 

@@ -9,8 +9,8 @@ import pytest
 
 from mnemo_client.client import Client
 from mnemo_client.errors import RefusalError
+from mnemo_client.protocol.knowledge import TopicsAnswer
 from mnemo_client.protocol.memories import NewMemory
-from mnemo_client.protocol.topics import TopicsAnswer
 from tests.support.running_daemon import RunningDaemon, running
 from tests.support.samples import AT, WAIT_SECONDS, quick_folder
 

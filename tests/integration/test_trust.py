@@ -10,8 +10,8 @@ import pytest
 
 from mnemo_client.client import Client
 from mnemo_client.errors import RefusalError
-from mnemo_client.protocol.facts import NewFact
 from mnemo_client.protocol.ingestion import PieceAnswer, RememberAnswer, Turn, TurnsRequest
+from mnemo_client.protocol.knowledge import NewFact
 from mnemo_client.protocol.maintenance import ImportAnswer
 from mnemo_client.protocol.memories import MemoryView, NewMemory, Patch
 from mnemo_client.protocol.primitives import FailureAnswer

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from mnemo_client.bench import metrics, quality, speed
+from mnemo_client.bench import quality, speed
 from mnemo_client.bench.datasets import DatasetQuestion, load
-from mnemo_client.bench.metrics import Bootstrap, Mean, percentile, score
+from mnemo_client.bench.quality import Bootstrap, Mean, percentile, score
 from mnemo_client.cli.terminal import TextStyle, cell_width
 from mnemo_client.errors import MnemoError, NotFoundError, UsageError
 from tests.support import recall_sets
@@ -225,7 +225,7 @@ def test_the_tables_fit_a_terminal_of_eighty_columns_and_say_what_was_measured_w
     ]
     tables = [line for line in lines[2:] if line]
     assert max(map(cell_width, tables)) <= 80
-    assert tables[0].split() == ["%", *metrics.METRICS, "ms"]
+    assert tables[0].split() == ["%", *quality.METRICS, "ms"]
     assert [line.split()[0] for line in tables if line.startswith("auto")] == ["auto", "auto"]
     assert tables[7].split() == ["R@10", *sorted(sorts)]
     assert tables[8].split() == ["questions", *["40"] * 5]

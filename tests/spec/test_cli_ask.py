@@ -5,14 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from mnemo_client.protocol.conversations import (
-    ChatAnswer,
-    RingItemView,
-    SessionTrace,
-    TieredItemTrace,
-    TopicMatchTrace,
-)
-from mnemo_client.protocol.graph import (
+from mnemo_client.protocol.ingestion import RememberAnswer
+from mnemo_client.protocol.knowledge import (
     AbstractAnswer,
     DedupeAnswer,
     GraphAnswer,
@@ -20,13 +14,24 @@ from mnemo_client.protocol.graph import (
     GraphNodeView,
     GroupView,
 )
-from mnemo_client.protocol.ingestion import RememberAnswer
-from mnemo_client.protocol.llm import LlmUsage, LlmUsageAnswer
 from mnemo_client.protocol.memories import ProcedureTrace, TurnView
 from mnemo_client.protocol.retrieval import AskAnswer, AskMemories, AskSentence, Citation
-from mnemo_client.protocol.runs import RunSummaryAnswer, StepsAnswer
-from mnemo_client.protocol.session_context import TriggersAnswer
-from mnemo_client.protocol.sessions import SessionAnswer, SessionFiledAnswer, SessionsAnswer, SessionView, TierCounts
+from mnemo_client.protocol.sessions import (
+    ChatAnswer,
+    RingItemView,
+    RunSummaryAnswer,
+    SessionAnswer,
+    SessionFiledAnswer,
+    SessionsAnswer,
+    SessionTrace,
+    SessionView,
+    StepsAnswer,
+    TierCounts,
+    TieredItemTrace,
+    TopicMatchTrace,
+    TriggersAnswer,
+)
+from mnemo_client.protocol.status import LlmUsage, LlmUsageAnswer
 from tests.support.stub_daemon import (
     ID,
     Case,

@@ -9,11 +9,10 @@ import pytest
 
 from mnemo_client.cli import command_table, editor, main
 from mnemo_client.cli.option_parser import build_parser
-from mnemo_client.protocol.hooks import HookAnswer
 from mnemo_client.protocol.ingestion import IngestAnswer, PieceAnswer
 from mnemo_client.protocol.memories import TagsAnswer
 from mnemo_client.protocol.retrieval import ContextAnswer
-from mnemo_client.protocol.session_context import ResumeAnswer, ResumeSectionView
+from mnemo_client.protocol.sessions import HookAnswer, ResumeAnswer, ResumeSectionView
 from mnemo_client.protocol.status import (
     NotesRootStatus,
 )

@@ -3,9 +3,9 @@
 import datetime as dt
 from typing import Any
 
-from mnemo_client.cli.format.facts import chain_lines, conflict_lines, fact_lines
+from mnemo_client.cli.format.knowledge import chain_lines, conflict_lines, fact_lines
 from mnemo_client.cli.terminal import TextStyle
-from mnemo_client.protocol.facts import ConflictView, FactView
+from mnemo_client.protocol.knowledge import ConflictView, FactView
 from mnemo_client.protocol.retrieval import FactChainView, FactLink
 from tests.support.samples import sample_id
 

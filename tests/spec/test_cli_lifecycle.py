@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from mnemo_client.protocol.jobs import JobsAnswer, JobStatus
+from mnemo_client.protocol.changes import UndoAnswer
 from mnemo_client.protocol.lifecycle import (
     AuditPlanAnswer,
     ConsolidateAnswer,
@@ -15,8 +15,7 @@ from mnemo_client.protocol.lifecycle import (
     ReviewAnswer,
     VerdictAnswer,
 )
-from mnemo_client.protocol.status import LifecycleStatus
-from mnemo_client.protocol.versions import UndoAnswer
+from mnemo_client.protocol.status import JobsAnswer, JobStatus, LifecycleStatus
 from tests.support.stub_daemon import ID, Case, CommandLineUser, Scenario, StubDaemon, play, recalled, status
 
 OTHER = "01936f2e-7c00-7000-8000-0000deadbeef"

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from mnemo_client.protocol.erasure import EraseAnswer, Quotation, ResidueSearch, SearchedPlace
+from mnemo_client.protocol.changes import DiffAnswer, DifferenceView, HistoryAnswer, UndoAnswer, VersionView
 from mnemo_client.protocol.ingestion import (
     IngestExplanation,
     NeighbourView,
@@ -16,13 +16,16 @@ from mnemo_client.protocol.ingestion import (
     ScoresView,
     StatementView,
 )
-from mnemo_client.protocol.jobs import JobsAnswer, JobStatus
 from mnemo_client.protocol.memories import (
     BulkDeleteAnswer,
     EdgesAnswer,
     EdgeView,
+    EraseAnswer,
     MemoryPage,
     MemoryView,
+    Quotation,
+    ResidueSearch,
+    SearchedPlace,
     TagsAnswer,
     TrashPage,
     TrashView,
@@ -32,13 +35,14 @@ from mnemo_client.protocol.status import (
     CatalogueModel,
     ConfigAnswer,
     ConfigValue,
+    JobsAnswer,
+    JobStatus,
     ModelsAnswer,
     ModelStatus,
     NotesRootStatus,
     NotesStatus,
     ReindexAnswer,
 )
-from mnemo_client.protocol.versions import DiffAnswer, DifferenceView, HistoryAnswer, UndoAnswer, VersionView
 from tests.support.stub_daemon import (
     ID,
     NOON,
@@ -392,9 +396,8 @@ QUOTED = EraseAnswer(
     backups=["/data/b"], dry_run=True,
 )  # fmt: skip
 LEFT = EraseAnswer(
-    purged=[ID], derived=[], complete=False,
-    places=[SearchedPlace(place=f"memory {BEEF}", state="still there", detail="its version 1 says the same")],
-)  # fmt: skip
+    purged=[ID], derived=[], complete=False, places=[
+        SearchedPlace(place=f"memory {BEEF}", state="still there", detail="its version 1 says the same")])  # fmt: skip
 ASK, DO = {"ids": [ID], "dry_run": True}, {"ids": [ID]}
 ALL = {**DO, "quoting": True, "everywhere": True}
 
@@ -485,10 +488,8 @@ def as_listed(memory_id: str) -> Any:
 
 def job(name: str, state: Any, reason: str | None = None, **fields: Any) -> JobStatus:
     whole: dict[str, Any] = {"started_at": None, "finished_at": None, **fields}
-    return JobStatus(
-        name=name, summary="Does it.", state=state, reason=reason, slice="1 piece", heavy=False, runs=0, slices=0,
-        **whole,
-    )  # fmt: skip
+    whole |= {"summary": "Does it.", "slice": "1 piece", "heavy": False, "runs": 0, "slices": 0}
+    return JobStatus(name=name, state=state, reason=reason, **whole)
 
 
 JOBS = [

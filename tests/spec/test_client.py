@@ -22,7 +22,7 @@ from mnemo_client.paths import config_file, data_folder, socket_path
 from mnemo_client.protocol.ingestion import RememberAnswer
 from mnemo_client.protocol.memories import NewMemory, Patch
 from mnemo_client.protocol.primitives import FailureAnswer
-from mnemo_client.protocol.runs import NewStep
+from mnemo_client.protocol.sessions import NewStep
 from tests.support.stub_daemon import ID, StubDaemon, recall_answer, recalled
 
 

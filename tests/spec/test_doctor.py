@@ -14,18 +14,18 @@ import pytest
 
 from mnemo_client.cli.context import CommandContext
 from mnemo_client.cli.doctor import daemon_checks, machine_checks, place_checks
-from mnemo_client.cli.doctor.check_table import CHECKS
 from mnemo_client.cli.doctor.doctor_checks import DoctorCheck, Examination
-from mnemo_client.cli.doctor.examination import run_row
+from mnemo_client.cli.doctor.examination import CHECKS, run_row
 from mnemo_client.cli.doctor.redaction import Redactor, masked_log
 from mnemo_client.cli.terminal import standard_terminal
 from mnemo_client.errors import MnemoError, UnreachableError
 from mnemo_client.protocol.ingestion import RememberAnswer
-from mnemo_client.protocol.jobs import JobsAnswer, JobStatus
 from mnemo_client.protocol.memories import DeleteAnswer
 from mnemo_client.protocol.status import (
     ConfigAnswer,
     ConfigValue,
+    JobsAnswer,
+    JobStatus,
     ModelStatus,
     NetworkStatus,
     NotesRootStatus,

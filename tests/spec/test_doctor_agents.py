@@ -11,9 +11,8 @@ import pytest
 from mnemo_client.cli import main
 from mnemo_client.cli.agent_hooks.inbox import HookInbox, InboxFullError
 from mnemo_client.cli.agent_setup import setup_clients
-from mnemo_client.cli.doctor.check_table import CHECKS
 from mnemo_client.cli.doctor.doctor_checks import DoctorCheck, Examination
-from mnemo_client.cli.doctor.examination import run_row
+from mnemo_client.cli.doctor.examination import CHECKS, run_row
 from mnemo_client.cli.terminal import Terminal
 from mnemo_client.client import Client
 from tests.spec.test_doctor import examined

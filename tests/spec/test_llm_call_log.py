@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mnemo_client.protocol.llm import LlmUsage
+from mnemo_client.protocol.status import LlmUsage
 from mnemo_daemon.models.language.call_log import DAY_MS, DROPPED_PER_SLICE, KEEP_DAYS, CallLog
 from mnemo_daemon.models.language.llm_worker import Completion
 from mnemo_store.store import Store, WriteResult

@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from mnemo_client.protocol.choices import Category, Kind
-from mnemo_client.protocol.facts import FactsAnswer, FactView
 from mnemo_client.protocol.ingestion import RememberAnswer
+from mnemo_client.protocol.knowledge import FactsAnswer, FactView, TopicsAnswer, TopicView
 from mnemo_client.protocol.memories import DeleteAnswer, MemoryView
 from mnemo_client.protocol.retrieval import (
     AskAnswer,
@@ -22,8 +22,7 @@ from mnemo_client.protocol.retrieval import (
     SearchAnswer,
     WhyAnswer,
 )
-from mnemo_client.protocol.session_context import ResumeAnswer, ResumeSectionView, TriggersAnswer
-from mnemo_client.protocol.topics import TopicsAnswer, TopicView
+from mnemo_client.protocol.sessions import ResumeAnswer, ResumeSectionView, TriggersAnswer
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.mcp import tools
 from mnemo_daemon.mcp.prompts import PROMPTS, prompt_text

@@ -7,12 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from mnemo_client.protocol.changes import HistoryAnswer, UndoAnswer, UndoRequest
 from mnemo_client.protocol.ingestion import BatchAnswer, NewMemories, RememberAnswer
 from mnemo_client.protocol.memories import MemoryPage, NewMemory
 from mnemo_client.protocol.primitives import Limit, RequestBody
 from mnemo_client.protocol.retrieval import RecallAnswer, RecallRequest
 from mnemo_client.protocol.status import ConfigAnswer, HealthAnswer
-from mnemo_client.protocol.versions import HistoryAnswer, UndoAnswer, UndoRequest
 from mnemo_daemon.server.admission.access_table import OWNER_GRANT
 from mnemo_daemon.server.openapi import document, with_document
 from mnemo_daemon.server.router import Reply, Request, Route

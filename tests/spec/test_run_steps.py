@@ -2,7 +2,7 @@
 
 import pytest
 
-from mnemo_client.protocol.hooks import HookRequest
+from mnemo_client.protocol.sessions import HookRequest
 from mnemo_core.text.secrets import mask_secrets
 from mnemo_daemon.memories.run_steps import step_of_call
 

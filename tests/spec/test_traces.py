@@ -8,7 +8,7 @@ from mnemo_client.cli.commands import changes
 from mnemo_client.cli.format import differences, traces
 from mnemo_client.cli.format.state import job_lines
 from mnemo_client.cli.terminal import TextStyle, cell_width
-from mnemo_client.protocol.jobs import JobsAnswer, JobStatus
+from mnemo_client.protocol.changes import HistoryAnswer, VersionView
 from mnemo_client.protocol.retrieval import (
     CandidateTrace,
     ChannelRank,
@@ -18,7 +18,7 @@ from mnemo_client.protocol.retrieval import (
     RecallTrace,
     WhyAnswer,
 )
-from mnemo_client.protocol.versions import HistoryAnswer, VersionView
+from mnemo_client.protocol.status import JobsAnswer, JobStatus
 from tests.support.stub_daemon import NOON, CommandLineUser, StubDaemon, note, recall_answer, recalled
 
 pytestmark = pytest.mark.usefixtures("utc")

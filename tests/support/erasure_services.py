@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from mnemo_client.protocol.erasure import EraseAnswer
+from mnemo_client.protocol.memories import EraseAnswer
 from mnemo_daemon.lifecycle.erasure import Erasure
 from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_store.disk import Disk

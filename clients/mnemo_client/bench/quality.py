@@ -3,16 +3,18 @@
 It runs on a temporary daemon with the installed model; at the end, and on ^C, the daemon stops and its folder is
 removed."""
 
+import math
 import os
 import platform
+import random
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from mnemo_client.bench.datasets import Conversation, DatasetQuestion, load
-from mnemo_client.bench.metrics import METRICS, Bootstrap, Mean, percentile, score
 from mnemo_client.cli import scratch_daemon
 from mnemo_client.cli.context import CommandContext
 from mnemo_client.cli.format.units import percent, plural
@@ -24,12 +26,71 @@ from mnemo_client.protocol.memories import NewMemory
 from mnemo_client.protocol.primitives import FailureAnswer
 from mnemo_client.protocol.status import StatusAnswer
 
+KS = (1, 5, 10, 50)
+METRICS = ("R@1", "R@5", "R@10", "R@50", "all@10", "nDCG@10", "MRR")
+GAIN_K = 10  # of nDCG
+RESAMPLES = 1000
+COVERED = 0.95
+SEED = 11
+
 ANSWERS = 50
 BATCH = 500
 POOL = "all"  # the namespace of pooled conversations
 VECTORS_SECONDS = 6 * 3600.0
 SHOWN_BY_CATEGORY = "R@10"
 COMPARED = "R@10"
+
+
+class Mean(NamedTuple):
+    """A mean over questions; 95% of the means of resampled questions are from `low` to `high`."""
+
+    mean: float
+    low: float
+    high: float
+
+
+def score(ranked: Sequence[str], evidence: Sequence[str]) -> dict[str, float]:
+    """Return the metrics of one answer, each 0 to 1. evidence: at least one name; ranked: the names, best first."""
+    right = set(evidence)
+    places = [place for place, name in enumerate(ranked) if name in right]
+    row = {f"R@{k}": sum(place < k for place in places) / len(right) for k in KS}
+    row["all@10"] = float(sum(place < 10 for place in places) == len(right))
+    ideal = sum(1 / math.log2(place + 2) for place in range(min(GAIN_K, len(right))))
+    row["nDCG@10"] = sum(1 / math.log2(place + 2) for place in places if place < GAIN_K) / ideal
+    row["MRR"] = 1 / (places[0] + 1) if places else 0.0
+    return row
+
+
+class Bootstrap:
+    """Samples of `count` questions, drawn with replacement: the same samples for every metric and every ranker."""
+
+    def __init__(self, count: int) -> None:
+        chance = random.Random(SEED)
+        self.count = count
+        self._draws = (
+            [itemgetter(*chance.choices(range(count), k=count)) for _ in range(RESAMPLES)] if count > 1 else []
+        )
+
+    def mean(self, values: Sequence[float]) -> Mean:
+        """Return the mean of one value for each question. The interval of a single question is its value."""
+        assert len(values) == self.count
+        mean = math.fsum(values) / self.count
+        if not self._draws:
+            return Mean(mean, mean, mean)
+        means = sorted(sum(draw(values)) / self.count for draw in self._draws)
+        return Mean(mean, _quantile(means, (1 - COVERED) / 2), _quantile(means, (1 + COVERED) / 2))
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """Return the quantile of the values, interpolated between two of them."""
+    return _quantile(sorted(values), share)
+
+
+def _quantile(ordered: Sequence[float], share: float) -> float:
+    place = share * (len(ordered) - 1)
+    below = int(place)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
 
 
 class PlacedQuestion(NamedTuple):
@@ -125,17 +186,14 @@ def _ask_all(
     for number, put in enumerate(puts, start=1):
         client.recall(put.question.text, namespace=put.namespace, dry=True)
         for ranker in rankers:
-            found[ranker].append(_ask_ranker(client, put, ranker))
+            answer = client.recall(
+                put.question.text, top_k=ANSWERS, token_budget=None, namespace=put.namespace, dry=True, ranker=ranker
+            )
+            row = score([memory.id for memory in answer.memories], put.evidence)
+            is_degraded = bool(answer.degraded) or answer.ranker != ranker
+            found[ranker].append(RankerAnswer(row, answer.took_ms, is_degraded))
         terminal.progress(f"asking: {percent(number / len(puts))}   (^C to stop)")
     return found
-
-
-def _ask_ranker(client: Client, put: PlacedQuestion, ranker: str) -> RankerAnswer:
-    answer = client.recall(
-        put.question.text, top_k=ANSWERS, token_budget=None, namespace=put.namespace, dry=True, ranker=ranker
-    )
-    row = score([memory.id for memory in answer.memories], put.evidence)
-    return RankerAnswer(row, answer.took_ms, bool(answer.degraded) or answer.ranker != ranker)
 
 
 # What came of it

@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from mnemo_client.bench.metrics import percentile
-from mnemo_client.bench.quality import VECTORS_SECONDS, Machine, describe_machine, machine_line, right_table
+from mnemo_client.bench.quality import VECTORS_SECONDS, Machine, describe_machine, machine_line, percentile, right_table
 from mnemo_client.cli import scratch_daemon
 from mnemo_client.cli.context import CommandContext
 from mnemo_client.cli.format.units import number_text, percent, plural, size_text

@@ -1,6 +1,7 @@
-"""The pages of `mnemo help`: the overview, a command with its examples, the exit codes. SPEC 14"""
+"""The pages of `mnemo help`: the overview, a command with its examples, the exit codes. SPEC 14
 
-from mnemo_client.cli.command_examples import EXAMPLES
+An example is a line for a shell, from the words after `mnemo` on; a comment may follow. A test parses each of them."""
+
 from mnemo_client.cli.command_table import GROUPS, find_command
 from mnemo_client.cli.command_types import Command
 from mnemo_client.cli.option_parser import build_parser
@@ -25,6 +26,147 @@ EXIT_CODES = {
     EXIT_BROKEN_PIPE: "the reader of the output closed it, as `head` does",
 }
 EXIT_CODES_TOPIC = "exit-codes"
+
+EXAMPLES: dict[str, tuple[str, ...]] = {
+    "add": (
+        'add "The spare key is with Ines, number 14" --tag house',
+        'add "We deploy on Thursdays" --key deploy-day   # the same key again replaces the text',
+        "add - --tag log < notes.txt",
+    ),
+    "ingest": (
+        "ingest article.txt --source 'The Economist'",
+        "ingest meeting.txt --explain   # each piece, and why",
+    ),
+    "turns": ("turns monday.jsonl --session monday",),
+    "recall": (
+        "recall where is the spare key",
+        "recall deploy --tag work --since 'last month' -k 10",
+        "recall 'retry limit' --ranker words --json",
+    ),
+    "why": (
+        "why 1 where is the spare key   # the first result of the last answer",
+        "why 1a2b3c4d boiler --kind episodic",
+    ),
+    "search": ("search boiler --since 2026-01-01",),
+    "list": ("list --tag house -k 20", "list --state trashed --json"),
+    "recent": ("recent -k 10", "recent --kind episodic --since yesterday"),
+    "tags": ("tags", "tags -n work"),
+    "namespaces": ("namespaces",),
+    "open": ("open", "open 3"),
+    "show": ("show 1   # the first result of the last answer", "show 1a2b3c4d --as-of 3d"),
+    "history": ("history 1a2b3c4d",),
+    "diff": ("diff 3d", "diff yesterday --until 2h", "diff seq:120"),
+    "edit": (
+        "edit 1   # in your editor",
+        'edit 1a2b3c4d --content "The spare key is with Otto" --importance 0.8',
+    ),
+    "rm": ("rm 1a2b3c4d", "rm 1 2 3   # results of the last answer"),
+    "trash": ("trash", "trash --set-aside   # what ingestion rejected"),
+    "trash restore": ("trash restore 1a2b3c4d",),
+    "trash empty": ("trash empty --dry-run", "trash empty --yes"),
+    "forget": (
+        "forget 1a2b3c4d --dry-run",
+        "forget --tag draft --yes",
+        "forget --source import --all",
+    ),
+    "undo": ("undo --dry-run", "undo 120   # one change, by its number", "undo --cycle"),
+    "sessions": (
+        "sessions",
+        "sessions monday --end",
+        'sessions monday --explain "the retry limit"',
+    ),
+    "ask": ("ask when did we move the backups?", "ask 'and who paid?' --session house"),
+    "topics": ("topics", "topics kb3 kb7"),
+    "chat": ("chat", "chat --session house < questions.txt"),
+    "runs": ("runs migration-7", "runs migration-7 --summarize"),
+    "step": (
+        'step migration-7 "Moved the tables" --outcome "all 40 tests pass"',
+        "step migration-7 - --agent coder < done.txt",
+    ),
+    "graph": ("graph", "graph --dedupe"),
+    "consolidate": ("consolidate --dry-run", "consolidate -n '*'", "consolidate --history"),
+    "audit": ("audit", "audit --apply"),
+    "review": ("review", "review --ask"),
+    "review approve": ("review approve 1a2b3c4d", "review approve --all -n work"),
+    "review reject": ("review reject 1a2b3c4d",),
+    "review edit": ('review edit 1a2b3c4d "Tom moved to Oslo in March"',),
+    "facts": ("facts Tom", "facts Tom --history", "facts --conflicts"),
+    "profile": ("profile", "profile --project boat"),
+    "profile add": (
+        'profile add "prefers short answers" --list preferences',
+        'profile add "paint the hull" --project boat',
+    ),
+    "profile rm": ("profile rm 1a2b3c4d",),
+    "compress": ("compress --dry-run", "compress --sessions 5"),
+    "context": (
+        "context what we decided about backups --budget 500",
+        "context deploy --max-chars 2000 --ids",
+    ),
+    "resume": ("resume", "resume -n work --session monday"),
+    "setup": ("setup claude-code", "setup claude-code --steps", "setup cursor --project --remove"),
+    "hook": (
+        'hook prompt < prompt.json   # {"session_id": "s1", "prompt": "…"}',
+        "hook session-end --session s1",
+    ),
+    "triggers": ("triggers deploy",),
+    "reclassify": ("reclassify --dry-run",),
+    "export": (
+        "export memories.jsonl",
+        "export - -n work | gzip > work.jsonl.gz",
+        "export all.jsonl --vectors --force",
+    ),
+    "import": (
+        "import memories.jsonl --dry-run",
+        "import --from claude-code --dry-run",
+        "import export.zip --from chatgpt -n private",
+    ),
+    "notes": ("notes", "notes add ~/notes"),
+    "notes status": ("notes status",),
+    "notes add": ("notes add ~/notes", "notes add ~/docs -n work"),
+    "notes rm": ("notes rm ~/notes",),
+    "notes rescan": ("notes rescan",),
+    "models": ("models", "models pull"),
+    "models list": ("models list",),
+    "models pull": ("models pull", "models pull Qwen2.5-0.5B-Instruct"),
+    "models import": ("models import ~/Downloads/some.gguf --allow-unverified",),
+    "models use": ("models use Qwen2.5-0.5B-Instruct",),
+    "models calibrate": ("models calibrate", "models calibrate my-model"),
+    "models reindex": ("models reindex --stats", "models reindex"),
+    "llm": ("llm --since 7d",),
+    "llm usage": ("llm usage --since 2026-05-01",),
+    "reindex": ("reindex --stats", "reindex --force --batch-size 16", "reindex --wait"),
+    "mcp": ("mcp   # an agent starts it, and speaks with it over standard input",),
+    "backup": ("backup", "backup ~/usb-disk/mnemo-2026-05"),
+    "check": ("check", "check --json"),
+    "repair": ("repair --dry-run", "repair"),
+    "restore": (
+        "restore ~/usb-disk/mnemo-2026-05",
+        "restore --at 2h",
+        "restore ~/usb-disk/mnemo-2026-05 --to ~/copy-of-mnemo",
+    ),
+    "reset": ("reset --dry-run", "reset"),
+    "compact": ("compact --dry-run", "compact"),
+    "init": ("init ~/notes",),
+    "try": ("try ~/notes",),
+    "bench": ("bench speed", "bench quality --data conversations"),
+    "bench quality": ("bench quality --data conversations --ranker fused --ranker words",),
+    "bench speed": ("bench speed --sizes 1000,10000 --clients 1,8",),
+    "up": ("up",),
+    "down": ("down",),
+    "status": ("status", "status --watch"),
+    "jobs": ("jobs",),
+    "events": ("events", "events --type change --since 40 --json"),
+    "doctor": ("doctor", "doctor --fix", "doctor --bundle report.tar.gz"),
+    "config": ("config", "config recall.top_k"),
+    "service": ("service", "service install"),
+    "service install": ("service install",),
+    "service uninstall": ("service uninstall",),
+    "service status": ("service status",),
+    "service logs": ("service logs --follow",),
+    "completion": ('completion bash   # in ~/.bashrc: eval "$(mnemo completion bash)"',),
+    "completion values": ("completion values tags",),
+    "api": ("api GET /v1/status", 'api POST /v1/recall \'{"query": "spare key"}\''),
+}
 
 
 def overview(style: TextStyle) -> list[str]:

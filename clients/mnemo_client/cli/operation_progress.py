@@ -12,7 +12,7 @@ from mnemo_client.cli.context import CommandContext
 from mnemo_client.cli.format.units import progress_text
 from mnemo_client.errors import MnemoError
 from mnemo_client.paths import socket_path
-from mnemo_client.protocol.jobs import OperationView
+from mnemo_client.protocol.status import OperationView
 
 POLL_SECONDS = 0.5
 ANSWER_SECONDS_MAX = 5.0

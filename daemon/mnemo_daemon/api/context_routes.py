@@ -1,7 +1,7 @@
 """The routes of what an agent reads at the start of a session, and before a risky step. SPEC 11, 13"""
 
 from mnemo_client.protocol.primitives import LIMIT_DEFAULT, Limit, Question, ScopedRequest, ShortText
-from mnemo_client.protocol.session_context import ResumeAnswer, ResumeSectionView, ResumeTopicView, TriggersAnswer
+from mnemo_client.protocol.sessions import ResumeAnswer, ResumeSectionView, ResumeTopicView, TriggersAnswer
 from mnemo_core.sessions.resume import ResumeSection, tokens_of
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_daemon.api import access, request_codec, response_codec

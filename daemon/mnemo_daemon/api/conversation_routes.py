@@ -5,7 +5,9 @@ import time
 import msgspec
 
 from mnemo_client.protocol.choices import TurnRole
-from mnemo_client.protocol.conversations import (
+from mnemo_client.protocol.ingestion import PieceAnswer, Turn, TurnsRequest
+from mnemo_client.protocol.retrieval import RecallRequest
+from mnemo_client.protocol.sessions import (
     ChatAnswer,
     ChatRequest,
     ExplainSessionRequest,
@@ -14,8 +16,6 @@ from mnemo_client.protocol.conversations import (
     TieredItemTrace,
     TopicMatchTrace,
 )
-from mnemo_client.protocol.ingestion import PieceAnswer, Turn, TurnsRequest
-from mnemo_client.protocol.retrieval import RecallRequest
 from mnemo_core.llm.questions.expand import resolve_follow_up
 from mnemo_core.llm.questions.question_answer import ANSWER
 from mnemo_core.sessions.tiered_recall import RankedItem

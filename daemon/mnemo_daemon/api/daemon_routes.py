@@ -3,14 +3,16 @@
 import os
 from typing import Any
 
-from mnemo_client.protocol.jobs import JobsAnswer, JobStatus, OperationView
-from mnemo_client.protocol.llm import LlmUsageAnswer
 from mnemo_client.protocol.primitives import RequestBody
 from mnemo_client.protocol.status import (
     ConfigAnswer,
     ConfigValue,
     HealthAnswer,
+    JobsAnswer,
+    JobStatus,
+    LlmUsageAnswer,
     ModelsAnswer,
+    OperationView,
     ReindexAnswer,
     ReindexRequest,
     StatusAnswer,

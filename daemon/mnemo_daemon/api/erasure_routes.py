@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from mnemo_client.protocol.erasure import EmptyTrashAnswer, EraseAnswer, EraseOneRequest, EraseRequest
+from mnemo_client.protocol.memories import EmptyTrashAnswer, EraseAnswer, EraseOneRequest, EraseRequest
 from mnemo_client.protocol.primitives import ScopedRequest
 from mnemo_daemon.api import access, request_codec
 from mnemo_daemon.api.resource import Resource

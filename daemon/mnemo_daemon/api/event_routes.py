@@ -11,8 +11,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 
 import msgspec
 
-from mnemo_client.protocol.choices import EVENT_TYPES, EventType
-from mnemo_client.protocol.events import (
+from mnemo_client.protocol.changes import (
     ChangedMemory,
     ChangeEvent,
     EndEvent,
@@ -23,6 +22,7 @@ from mnemo_client.protocol.events import (
     ProgressEvent,
     StartEvent,
 )
+from mnemo_client.protocol.choices import EVENT_TYPES, EventType
 from mnemo_client.protocol.primitives import ScopedRequest
 from mnemo_daemon.api import access
 from mnemo_daemon.api.resource import Resource

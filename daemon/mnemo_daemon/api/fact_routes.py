@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import UNSET
 
-from mnemo_client.protocol.facts import (
+from mnemo_client.protocol.knowledge import (
     ConflictView,
     FactConflictsAnswer,
     FactConflictsQuery,

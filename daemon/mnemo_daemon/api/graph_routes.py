@@ -5,7 +5,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from mnemo_client.protocol.choices import NodeRelation
-from mnemo_client.protocol.graph import (
+from mnemo_client.protocol.knowledge import (
     AbstractAnswer,
     AbstractRequest,
     DedupeAnswer,

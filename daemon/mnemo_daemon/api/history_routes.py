@@ -2,8 +2,8 @@
 
 from typing import Literal
 
+from mnemo_client.protocol.changes import DiffAnswer, HistoryAnswer, UndoAnswer, UndoRequest
 from mnemo_client.protocol.primitives import LIMIT_DEFAULT, Limit, RequestBody, ScopedRequest
-from mnemo_client.protocol.versions import DiffAnswer, HistoryAnswer, UndoAnswer, UndoRequest
 from mnemo_daemon.api import access, request_codec, response_codec
 from mnemo_daemon.api.resource import Resource
 from mnemo_daemon.errors import bad_value

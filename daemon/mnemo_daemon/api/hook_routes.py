@@ -5,10 +5,9 @@ import dataclasses
 import logging
 
 from mnemo_client.protocol.choices import HOOK_EVENTS, HookEvent, TurnRole
-from mnemo_client.protocol.hooks import HookAnswer, HookRequest
 from mnemo_client.protocol.ingestion import RememberAnswer, Turn, TurnsRequest
 from mnemo_client.protocol.retrieval import ContextRequest
-from mnemo_client.protocol.runs import RunSummaryAnswer, RunSummaryRequest
+from mnemo_client.protocol.sessions import HookAnswer, HookRequest, RunSummaryAnswer, RunSummaryRequest
 from mnemo_core.ingest.trust import lowest_trust
 from mnemo_core.retrieval.context_block import AGENT_TAG
 from mnemo_core.sessions.tiers import SessionScope, split_turn

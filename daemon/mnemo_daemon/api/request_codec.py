@@ -7,9 +7,8 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from mnemo_client.protocol.choices import Category, Kind, Layer, State, TurnRole
-from mnemo_client.protocol.erasure import EraseFilter
 from mnemo_client.protocol.ingestion import IngestRequest, Turn, TurnsRequest
-from mnemo_client.protocol.memories import NewMemory, Patch, ProcedureTrace
+from mnemo_client.protocol.memories import EraseFilter, NewMemory, Patch, ProcedureTrace
 from mnemo_client.protocol.primitives import LIMIT_DEFAULT, Limit, Namespace, RequestBody, ShortText
 from mnemo_client.protocol.retrieval import RecallRequest
 from mnemo_core.ingest.mutations import Draft

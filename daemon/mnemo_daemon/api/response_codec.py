@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from mnemo_client.protocol.changes import DifferenceView, VersionView
 from mnemo_client.protocol.ingestion import IngestExplanation, NeighbourView, ScoresView, StatementView
 from mnemo_client.protocol.lifecycle import CycleStepView, CycleView
 from mnemo_client.protocol.memories import EdgeView, MemoryView, NoteView, ProcedureTrace, TurnView
@@ -18,7 +19,6 @@ from mnemo_client.protocol.retrieval import (
     RecalledMemory,
 )
 from mnemo_client.protocol.status import ViewStatus
-from mnemo_client.protocol.versions import DifferenceView, VersionView
 from mnemo_core.ingest.write_plan import NEW_ID_PREFIX
 from mnemo_core.lifecycle.profiles import ProfilePlace, place_of_entry
 from mnemo_core.retrieval.context_block import ContextItem, ContextLine, author_of

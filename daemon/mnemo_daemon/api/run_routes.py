@@ -10,7 +10,7 @@ from msgspec import UNSET, UnsetType
 from mnemo_client.protocol.ingestion import RememberAnswer
 from mnemo_client.protocol.memories import NewMemory, ProcedureTrace
 from mnemo_client.protocol.primitives import LIMIT_DEFAULT, Limit, ScopedRequest
-from mnemo_client.protocol.runs import NewStep, RunSummaryAnswer, RunSummaryRequest, StepsAnswer
+from mnemo_client.protocol.sessions import NewStep, RunSummaryAnswer, RunSummaryRequest, StepsAnswer
 from mnemo_core.llm.writing.summarize import SUMMARIZE
 from mnemo_daemon.api import access, request_codec, response_codec
 from mnemo_daemon.api.ingest_routes import IngestApi

@@ -3,8 +3,7 @@
 import numpy as np
 
 from mnemo_client.protocol.primitives import ScopedRequest, ShortText
-from mnemo_client.protocol.session_context import LayerCounts, StateAnswer
-from mnemo_client.protocol.sessions import TierCounts
+from mnemo_client.protocol.sessions import LayerCounts, StateAnswer, TierCounts
 from mnemo_core.sessions.tiers import SessionScope
 from mnemo_daemon.api import access
 from mnemo_daemon.api.conversation_routes import ring_view

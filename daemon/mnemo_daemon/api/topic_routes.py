@@ -1,7 +1,6 @@
 """The routes of the tree of topics. SPEC 10.1, 13"""
 
-from mnemo_client.protocol.primitives import ScopedRequest
-from mnemo_client.protocol.topics import (
+from mnemo_client.protocol.knowledge import (
     ExpandAnswer,
     ExpandRequest,
     RebuildTopicsRequest,
@@ -9,6 +8,7 @@ from mnemo_client.protocol.topics import (
     TopicsAnswer,
     TopicView,
 )
+from mnemo_client.protocol.primitives import ScopedRequest
 from mnemo_daemon.api import access, response_codec
 from mnemo_daemon.api.resource import Resource
 from mnemo_daemon.cursors import cursor_at, place_at

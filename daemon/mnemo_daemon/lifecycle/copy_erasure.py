@@ -11,7 +11,7 @@ from pathlib import Path
 
 import lmdb
 
-from mnemo_client.protocol.erasure import SearchedPlace
+from mnemo_client.protocol.memories import SearchedPlace
 from mnemo_core.lifecycle.residue_scan import ResiduePatterns
 from mnemo_daemon.lifecycle.residue_scan import Pause, describe, scan_folder
 from mnemo_store.database.migrations import BACKUPS_FOLDER

@@ -21,7 +21,7 @@ from itertools import chain
 
 import msgspec
 
-from mnemo_client.protocol.erasure import EraseAnswer, Quotation, ResidueSearch, SearchedPlace
+from mnemo_client.protocol.memories import EraseAnswer, Quotation, ResidueSearch, SearchedPlace
 from mnemo_core.lifecycle import erasure
 from mnemo_core.lifecycle.erasure import ErasurePlan
 from mnemo_core.lifecycle.residue_scan import ResiduePatterns, residue_patterns, whole_texts_of

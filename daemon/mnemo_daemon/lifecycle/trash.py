@@ -10,7 +10,7 @@ from itertools import chain
 
 import numpy as np
 
-from mnemo_client.protocol.erasure import EmptyTrashAnswer
+from mnemo_client.protocol.memories import EmptyTrashAnswer
 from mnemo_core.lifecycle import erasure
 from mnemo_core.sessions.tiers import SessionScope, scope_of
 from mnemo_core.text.dates.local_days import DAY_MS

@@ -22,10 +22,9 @@ from mnemo_daemon.table_walk import walk
 from mnemo_store.backend import Snapshot
 from mnemo_store.database.migrations import BACKUPS_FOLDER
 from mnemo_store.disk import Disk
-from mnemo_store.maintenance import backup, compaction, reset
+from mnemo_store.maintenance import backup, compaction
 from mnemo_store.maintenance.backup import BackupManifest
-from mnemo_store.maintenance.compaction import CompactionSizes
-from mnemo_store.maintenance.reset import ChangedSinceBackup
+from mnemo_store.maintenance.compaction import ChangedSinceBackup, CompactionSizes
 from mnemo_store.progress import Progress, unreported
 from mnemo_store.records import Memory, PutMeta
 from mnemo_store.store import Store, WriteResult
@@ -124,7 +123,7 @@ class StoreMaintenance:
 
         announced = self._store.transact(announce, by="reset", frees=True).result().seq
         act = partial(
-            reset.reset, announced=announced, kept_facts=(*kept_facts, RESET_AT), history_from=HISTORY_FROM,
+            compaction.reset, announced=announced, kept_facts=(*kept_facts, RESET_AT), history_from=HISTORY_FROM,
             progress=progress,
         )  # fmt: skip
         self._store.run_exclusively(act).result()

@@ -47,7 +47,7 @@ from mnemo_store.maintenance.journal_diff import (
 )
 from mnemo_store.progress import Progress, unreported
 from mnemo_store.records import FORMAT
-from mnemo_store.recovery import manifest
+from mnemo_store.recovery import database_files
 from mnemo_store.recovery.folder_lock import FolderLock
 from mnemo_store.store import Store
 from mnemo_store.tables import TABLE_NAMES
@@ -112,7 +112,7 @@ def repair_folder(folder: Path, *, dry_run: bool, progress: Progress = unreporte
 @contextlib.contextmanager
 def _locked_folder(folder: Path) -> Iterator[None]:
     """The lock of the data folder."""
-    if not any((folder / part).exists() for part in (manifest.MANIFEST_FILE, "journal", "db")):
+    if not any((folder / part).exists() for part in (database_files.MANIFEST_FILE, "journal", "db")):
         raise NoStore(f"there is no store in {folder}")
     held = FolderLock.acquire(folder)
     try:
@@ -146,13 +146,13 @@ def _check_open(folder: Path, progress: Progress) -> CheckReport:
 
 
 def _check_manifest(folder: Path, report: CheckReport) -> None:
-    path = folder / manifest.MANIFEST_FILE
+    path = folder / database_files.MANIFEST_FILE
     try:
-        found = msgspec.json.decode(path.read_bytes(), type=manifest.StoreManifest)
+        found = msgspec.json.decode(path.read_bytes(), type=database_files.StoreManifest)
     except FileNotFoundError:
-        report.notes.append(f"{manifest.MANIFEST_FILE} is missing: the next start writes it again")
+        report.notes.append(f"{database_files.MANIFEST_FILE} is missing: the next start writes it again")
     except msgspec.MsgspecError as error:
-        report.notes.append(f"{manifest.MANIFEST_FILE} cannot be read ({error}): the next start writes it again")
+        report.notes.append(f"{database_files.MANIFEST_FILE} cannot be read ({error}): the next start writes it again")
     else:
         if found.format > FORMAT:
             raise NewerFormat(f"{folder} has format {found.format}; this version supports formats up to {FORMAT}")

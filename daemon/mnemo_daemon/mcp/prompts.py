@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from mnemo_client.protocol.session_context import ResumeAnswer
+from mnemo_client.protocol.sessions import ResumeAnswer
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.mcp.route_client import RouteClient
 

@@ -10,8 +10,8 @@ import msgspec
 from msgspec import UNSET
 
 from mnemo_client.protocol import validation
-from mnemo_client.protocol.facts import FactsAnswer
 from mnemo_client.protocol.ingestion import RememberAnswer
+from mnemo_client.protocol.knowledge import FactsAnswer, TopicsAnswer
 from mnemo_client.protocol.memories import DeleteAnswer, MemoryView, NewMemory, Patch
 from mnemo_client.protocol.retrieval import (
     AskAnswer,
@@ -25,10 +25,8 @@ from mnemo_client.protocol.retrieval import (
     WhyAnswer,
     WhyRequest,
 )
-from mnemo_client.protocol.runs import NewStep
-from mnemo_client.protocol.session_context import ResumeAnswer, TriggersAnswer
+from mnemo_client.protocol.sessions import NewStep, ResumeAnswer, TriggersAnswer
 from mnemo_client.protocol.status import StatusAnswer
-from mnemo_client.protocol.topics import TopicsAnswer
 from mnemo_core.retrieval.context_block import inline_text
 from mnemo_daemon.errors import bad_value
 from mnemo_daemon.mcp.memory_text import memory_result, paragraphs

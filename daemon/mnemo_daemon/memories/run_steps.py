@@ -10,8 +10,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from mnemo_client.protocol.hooks import HookRequest
-from mnemo_client.protocol.runs import NewStep
+from mnemo_client.protocol.sessions import HookRequest, NewStep
 from mnemo_core.ingest.mutations import Draft, Outcome
 from mnemo_core.ingest.write_plan import IngestItem
 from mnemo_core.llm.tasks import TaskInputs

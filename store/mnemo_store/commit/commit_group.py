@@ -29,8 +29,7 @@ import lmdb
 from mnemo_store.backend import StateTransaction, StateWriter
 from mnemo_store.codec import Position
 from mnemo_store.commit.commit_publisher import Commit, CommitPublisher
-from mnemo_store.commit.write_queue import WriteQueue
-from mnemo_store.commit.writes import Write, WriteReceipt
+from mnemo_store.commit.write_queue import Write, WriteQueue, WriteReceipt
 from mnemo_store.database.environment import CALLER_ERRORS, is_full
 from mnemo_store.errors import DiskFull, LockLoss, StoreError, UnknownOutcome, WriteFailure
 from mnemo_store.journal.line_codec import JournalLine, SealedLine, seal_readable

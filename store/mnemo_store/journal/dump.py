@@ -256,11 +256,11 @@ class _DumpWriter:
                 return
 
     def _table_rows(self, table: Table[Any]) -> Iterator[DumpRow]:
-        return self._each(table, lambda record: self._rows_of(table, record))
+        def made(record: Any) -> list[DumpRow]:
+            shown = table.in_dump(record, self)
+            return [] if shown is None else [put_of(table, shown)]
 
-    def _rows_of(self, table: Table[Any], record: Any) -> list[DumpRow]:
-        shown = table.in_dump(record, self)
-        return [] if shown is None else [put_of(table, shown)]
+        return self._each(table, made)
 
     def _memory_rows(self, stored: StoredMemory) -> Iterator[DumpRow]:
         current = self._as_it_was(stored)

@@ -21,7 +21,7 @@ from mnemo_store.disk import PIECE_BYTES, Disk, file_size, is_disk_full
 from mnemo_store.errors import BadBackup, DiskFull, StoreError
 from mnemo_store.progress import Progress, unreported
 from mnemo_store.records import FORMAT
-from mnemo_store.recovery import manifest
+from mnemo_store.recovery import database_files
 from mnemo_store.recovery.supervisor import StateSupervisor
 from mnemo_store.store import Store
 
@@ -53,7 +53,7 @@ class _JournalCopy(NamedTuple):
 
     seq: int
     segments: list[tuple[BinaryIO, int]]  # open files, each with the number of its bytes to copy
-    manifest: manifest.StoreManifest
+    manifest: database_files.StoreManifest
 
 
 def create_backup(store: Store, folder: Path, disk: Disk, progress: Progress = unreported) -> BackupManifest:
@@ -123,7 +123,7 @@ def verify_backup(folder: Path) -> BackupManifest:
 def _open_segments(supervisor: StateSupervisor) -> _JournalCopy:
     """Opens the segments between two commit groups, when all their bytes are valid. They stay open when renamed."""
     own, seq = supervisor.manifest, supervisor.active_state().end[0]
-    fresh = manifest.StoreManifest(format=own.format, store_id=own.store_id, salt=own.salt, seq=seq)
+    fresh = database_files.StoreManifest(format=own.format, store_id=own.store_id, salt=own.salt, seq=seq)
     with contextlib.ExitStack() as opened:
         files = [opened.enter_context(path.open("rb")) for path in sorted(supervisor.journal.folder.glob("*.jsonl"))]
         opened.pop_all()

@@ -1,8 +1,14 @@
-"""Compaction: rewrites database and journal, to make them smaller or to erase data. SPEC 3.3, 3.7, docs/format.md.
+"""Compaction: rewrites database and journal, to make them smaller, to erase data, or to empty the store. SPEC 3.3, 3.7,
+13, store/docs/format.md.
 
 LMDB and the journal only add; what was changed or deleted stays in free pages and old lines, and only rewriting both
 removes it. All of this runs alone on the writer thread (`Store.run_exclusively`): writes wait, reads go on, and an
 interruption at any step leaves a complete store.
+
+A reset makes a database with nothing but the store's identity, the watched folders and the hashes of erased texts next
+to the open one, which takes its place by one rename; the journal is rewritten from it. The new database says that
+history begins with the change that announced the reset, so a start after a crash between the two finishes the
+rewriting, as after a compaction: at any step either the whole old store or the empty one is there.
 """
 
 import itertools
@@ -22,12 +28,14 @@ from mnemo_store.journal import dump
 from mnemo_store.progress import Progress, unreported
 from mnemo_store.records import embedded_text, pair_text, text_hash
 from mnemo_store.recovery.supervisor import StateSupervisor
-from mnemo_store.tables import EMBEDDINGS, TABLE_NAMES, TURN_PAIRS
+from mnemo_store.tables import BOOKKEEPING, CHANGES, EMBEDDINGS, FORGOTTEN, META, ROOTS, TABLE_NAMES, TURN_PAIRS
 
 ROWS = 5000  # copied in one commit
 ROWS_REPORTED = 500  # between two reports of the progress
 
 RowFilter = Callable[[str, TableRow], bool]  # of a table and a row: True if it is copied
+
+VIEWS_FOLDER = "views"
 
 
 class CompactionSizes(NamedTuple):
@@ -179,3 +187,42 @@ def copy_rows(
 
 def _sizes(supervisor: StateSupervisor) -> tuple[int, int]:
     return supervisor.files.path.stat().st_blocks * 512, supervisor.journal.size()
+
+
+class ChangedSinceBackup(StoreError):
+    """The store was changed after the backup that a reset relies on."""
+
+    code = "conflict"
+    hint = "try again when nothing writes to the store"
+
+
+def reset(
+    supervisor: StateSupervisor, announced: int, kept_facts: Iterable[str], history_from: str,
+    progress: Progress = unreported,
+) -> None:  # fmt: skip
+    """Empties the store, whose last change must be the one that announced the reset. Raises ChangedSinceBackup.
+
+    kept_facts: names of facts that stay, such as the models in use. history_from: the name of the fact that holds the
+    beginning of the history.
+    """
+    database = supervisor.database()
+    end = database.end[0]
+    if end != announced:
+        raise ChangedSinceBackup(f"the store was changed after its backup: it is at change {end}, not {announced}")
+    facts = {name.encode() for name in (*BOOKKEEPING, *kept_facts)}
+
+    def keep(table: str, row: TableRow) -> bool:
+        if table == CHANGES.name:
+            return seq_of(row.key) == announced
+        return table in (ROOTS.name, FORGOTTEN.name) or (table == META.name and row.key in facts)
+
+    with supervisor.files.new_database() as target:
+        copy_rows(supervisor, database, target, keep, progress)
+        beginning = TableRow(history_from.encode(), f"{announced} {supervisor.now()}".encode())
+        target.write(supervisor.now(), lambda writing: writing.put_row(META.name, beginning))
+    for file in (supervisor.folder / VIEWS_FOLDER).glob("*"):  # by their change they would fit the emptied store
+        file.unlink(missing_ok=True)
+    with supervisor.journal_rewrite_pending():
+        supervisor.swap_in_new_database()
+        rewrite_journal(supervisor)
+    supervisor.report_row_ids_reset()

@@ -7,7 +7,7 @@ matters: what the journal still holds is restored before anything is treated as 
 import base64
 import contextlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,7 +93,11 @@ def plan(violations: Iterable[InvariantViolation]) -> list[PlannedRepair]:
     for violation in violations:
         found[violation.remedy].append(violation)
     back = {word for each in found["reread"] for word in each.subject.split()}
-    found["amend"] = [each for each in found["amend"] if not back.intersection(_named_in(each))]
+    found["amend"] = [
+        each
+        for each in found["amend"]
+        if back.isdisjoint([*each.subject.split(), *each.what.replace(",", " ").split()])
+    ]
     found["history"] = [each for each in found["history"] if not back.intersection(map(str, _changes_of(each)))]
     if found["history"] and not found["journal"]:
         found["journal"] = found["history"][:1]
@@ -102,10 +106,6 @@ def plan(violations: Iterable[InvariantViolation]) -> list[PlannedRepair]:
         for remedy, what in REPAIR_STEPS.items()
         if found[remedy]
     ]
-
-
-def _named_in(violation: InvariantViolation) -> set[str]:
-    return {*violation.subject.split(), *violation.what.replace(",", " ").split()}
 
 
 def _changes_of(violation: InvariantViolation) -> range:
@@ -161,18 +161,14 @@ def _subjects(violations: Sequence[InvariantViolation]) -> list[tuple[str, str, 
 
 
 def _rows_of(here: TableSnapshot, table: str, subject: str) -> list[TableRow]:
-    rows = [(key, here.row(table, key)) for key in _keys_of(table, subject)]
-    return [TableRow(key, value) for key, value in rows if value is not None]
-
-
-def _keys_of(table: str, subject: str) -> list[bytes]:
-    """The keys of a subject, or of a row whose key is invalid in its table, which a report names in hexadecimal."""
+    """The rows of a subject, or the row whose key is invalid in its table, which a report names in hexadecimal."""
     keys: list[bytes] = []
     with contextlib.suppress(ValueError):
         keys += BY_NAME[table].keys_of_subject(subject)
     with contextlib.suppress(ValueError):
         keys.append(bytes.fromhex(subject))
-    return keys
+    rows = [(key, here.row(table, key)) for key in keys]
+    return [TableRow(key, value) for key, value in rows if value is not None]
 
 
 def _quarantined(table: str, subject: str, why: str, row: TableRow) -> QuarantinedRow:
@@ -268,20 +264,15 @@ def repair_indexes(writing: TableWriter) -> int:
 
     Numbers stay as they are where any row still has them. All in one transaction: about 3 s for 100,000 memories.
     """
-    memories = dict(_memories(writing))
+    memories: dict[bytes, Memory] = {}
+    for row in writing.all_rows("memories"):
+        with contextlib.suppress(ValueError):
+            memories[row.key] = decode("memories", row).memory
     changed = _repair_numbers(writing, [row.key for row in writing.all_rows("memories")])
     hashes = {TableRow(hash_key(memory), key) for key, memory in memories.items() if memory.state in HASHED_STATES}
     changed += _replace_rows(writing, "hashes", hashes)
     changed += _replace_rows(writing, "keys", _name_rows(writing, memories))
     return changed + sum(_repair_keys(writing, table) for table in TABLES if table.other_keys)
-
-
-def _memories(at: TableSnapshot) -> Iterator[tuple[bytes, Memory]]:
-    for row in at.all_rows("memories"):
-        try:
-            yield row.key, decode("memories", row).memory
-        except ValueError:
-            continue
 
 
 def _replace_rows(writing: TableWriter, table: str, wanted: set[TableRow]) -> int:

@@ -26,7 +26,7 @@ from mnemo_store.maintenance import backup
 from mnemo_store.maintenance.compaction import put_vectors
 from mnemo_store.progress import Progress, unreported
 from mnemo_store.records import FORMAT, ErasedText, PutErasedText, is_long_term, skip_hash
-from mnemo_store.recovery import folder_swap, manifest
+from mnemo_store.recovery import database_files, folder_swap
 from mnemo_store.recovery.folder_lock import FolderLock
 from mnemo_store.store import Store, WriteResult
 from mnemo_store.tables import EMBEDDINGS, FORGOTTEN
@@ -119,7 +119,7 @@ def _refuse_backup_as_target(data: Path) -> None:
 
 def _read_replaced(data: Path) -> _ReplacedStore:
     """Reads the replaced store, as far as it can be read."""
-    if not (data / manifest.MANIFEST_FILE).exists():
+    if not (data / database_files.MANIFEST_FILE).exists():
         return _ReplacedStore({}, frozenset())
     try:
         store = Store.open(data, reserve_bytes=0)
@@ -147,12 +147,12 @@ def _parts_of(source: Path) -> list[Path]:
     parts = [*sorted((source / "journal").glob("*.jsonl")), *(source / "db").glob(DATABASE_FILE)]
     if not parts:
         raise BadBackup(f"{source} holds neither a database nor a journal")
-    return [*source.glob(manifest.MANIFEST_FILE), *parts]
+    return [*source.glob(database_files.MANIFEST_FILE), *parts]
 
 
 def _go_back(stage: Path, at: int, disk: Disk) -> None:
     """Cuts the journal back to that time, and leaves of the database only its vectors."""
-    own, _ = manifest.read(stage, lambda: ("", ""))
+    own, _ = database_files.read_manifest(stage, lambda: ("", ""))
     cut = stage / "journal.cut"
     cut.mkdir(mode=0o700)
     with contextlib.closing(Journal(stage / "journal", own.store_id, own.salt, disk)) as journal:

@@ -8,6 +8,8 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+import msgspec
+
 from mnemo_store.backend import StateBackend
 from mnemo_store.codec import NO_CHANGES
 from mnemo_store.database import migrations
@@ -15,15 +17,63 @@ from mnemo_store.database.environment import DATABASE_FILE, MAP_BYTES_MAX, Datab
 from mnemo_store.database.integrity import boot_mark, has_all_pages, is_intact
 from mnemo_store.database.table_access import TableWriter
 from mnemo_store.disk import Disk
-from mnemo_store.errors import StoreLoss
+from mnemo_store.errors import NewerFormat, StoreLoss
 from mnemo_store.journal.journal import Journal, newest_header
-from mnemo_store.recovery import manifest
-from mnemo_store.recovery.findings import Findings
-from mnemo_store.recovery.replay import unreadable_rows_reported
+from mnemo_store.records import FORMAT
+from mnemo_store.recovery.replay import Findings, unreadable_rows_reported
 
+MANIFEST_FILE = "store.json"
 EMPTY_BYTES_MAX = 12 * mmap.PAGESIZE  # of a database without memories: it has 9 pages, with one memory 15
 
 log = logging.getLogger("mnemo.store")
+
+
+class StoreManifest(msgspec.Struct, kw_only=True):
+    """The content of `store.json`. Id and salt are also in the headers of the journal and in the database."""
+
+    format: int
+    store_id: str
+    salt: str  # 16 bytes in hexadecimal: the key of salted hashes
+    clean: bool = False
+    seq: int = 0  # at the last clean close
+    database_bytes: int = 0  # at that close; a database of another size or time is verified before it is opened
+    database_mtime_ns: int = 0
+    running: str = ""  # identity of the open file in this run of the machine; "": verify the database at the next start
+
+    def write(self, folder: Path, disk: Disk) -> None:
+        disk.replace_file(folder / MANIFEST_FILE, [msgspec.json.encode(self)])
+
+
+def read_manifest(
+    folder: Path, new: Callable[[], tuple[str, str]], supported: int = FORMAT
+) -> tuple[StoreManifest, str]:
+    """Reads the manifest of the store in folder; also returns why it had to be rebuilt ("" where it was not).
+
+    A missing or damaged one is rebuilt from the newest header of the journal; without a journal, `new` gives id and
+    salt.
+    """
+    path = folder / MANIFEST_FILE
+    try:
+        manifest = msgspec.json.decode(path.read_bytes(), type=StoreManifest)
+    except FileNotFoundError:
+        return _rebuilt_manifest(folder, "missing", new, supported)
+    except msgspec.MsgspecError:
+        path.rename(path.with_name(f"{MANIFEST_FILE}.damaged"))
+        return _rebuilt_manifest(folder, "damaged", new, supported)
+    if manifest.format > supported:
+        raise NewerFormat(f"{folder} has format {manifest.format}; this version supports formats up to {supported}")
+    return manifest, ""
+
+
+def _rebuilt_manifest(
+    folder: Path, what: str, new: Callable[[], tuple[str, str]], newest: int
+) -> tuple[StoreManifest, str]:
+    header = newest_header(folder / "journal")
+    if header is None:
+        store_id, salt = new()
+        return StoreManifest(format=newest, store_id=store_id, salt=salt), ""
+    manifest = StoreManifest(format=header.journal, store_id=header.store, salt=header.salt)
+    return manifest, f"{MANIFEST_FILE} was {what} and was rebuilt from the journal"
 
 
 class DatabaseFiles:
@@ -34,7 +84,7 @@ class DatabaseFiles:
         steps: Sequence[migrations.Migration],
     ) -> None:  # fmt: skip
         self.folder = data / "db"
-        self.manifest: manifest.StoreManifest
+        self.manifest: StoreManifest
         self._data = data
         self._disk = disk
         self._now = now
@@ -56,7 +106,7 @@ class DatabaseFiles:
         A store of an older format is copied first. Raises NewerFormat, and DiskFull where there is no room for the
         copy.
         """
-        self.manifest, why = manifest.read(self._data, new_identity, self._format)
+        self.manifest, why = read_manifest(self._data, new_identity, self._format)
         if why:
             self._findings.record_recovered(why)
         stored, wanted = self.manifest.format, self._format

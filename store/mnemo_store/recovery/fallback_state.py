@@ -7,6 +7,7 @@ are short. Within a transaction, reads go through the writer of its savepoint.
 
 import contextlib
 import logging
+import threading
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
@@ -18,7 +19,6 @@ from mnemo_store.journal import dump
 from mnemo_store.journal.journal import Journal, LocatedLine
 from mnemo_store.records import FORMAT
 from mnemo_store.recovery.in_memory_tables import INDEX_BITS, CurrentRecord, InMemoryTables, RecordLocation
-from mnemo_store.recovery.read_write_lock import ReadWriteLock
 from mnemo_store.tables import MULTI_VALUE_TABLES, StoredMemory, Table
 
 KEY_BYTES_MAX = 511  # of a key of LMDB
@@ -26,6 +26,49 @@ KEY_BYTES_MAX = 511  # of a key of LMDB
 R = TypeVar("R")
 
 log = logging.getLogger("mnemo.store")
+
+
+class ReadWriteLock:
+    """Shared access for readers; exclusive access for the thread that closes or reopens the database."""
+
+    def __init__(self) -> None:
+        self._condition = threading.Condition()
+        self._readers = 0
+        self._closed = False
+
+    @property
+    def is_exclusive(self) -> bool:
+        """True while a reader would have to wait."""
+        return self._closed
+
+    @contextlib.contextmanager
+    def shared(self) -> Iterator[None]:
+        """Shared access within the block; waits while a thread has exclusive access."""
+        with self._condition:
+            while self._closed:
+                self._condition.wait()
+            self._readers += 1
+        try:
+            yield
+        finally:
+            with self._condition:
+                self._readers -= 1
+                if not self._readers:
+                    self._condition.notify_all()
+
+    @contextlib.contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Exclusive access within the block; waits for the readers there are. New readers wait."""
+        with self._condition:
+            self._closed = True
+            while self._readers:
+                self._condition.wait()
+        try:
+            yield
+        finally:
+            with self._condition:
+                self._closed = False
+                self._condition.notify_all()
 
 
 class FallbackSnapshot(Snapshot):

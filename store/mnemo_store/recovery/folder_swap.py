@@ -16,7 +16,7 @@ import msgspec
 from mnemo_store.database.migrations import BACKUPS_FOLDER
 from mnemo_store.disk import Disk
 from mnemo_store.errors import FolderInUse, StoreError
-from mnemo_store.recovery import manifest
+from mnemo_store.recovery import database_files
 from mnemo_store.recovery.folder_lock import LOCK_FILE, FolderLock
 
 RESTORING, REPLACED = ".restoring", ".before-restore-"  # behind the data folder's name
@@ -83,7 +83,7 @@ def remove_staging(data: Path) -> None:
 
 
 def _has_store(folder: Path) -> bool:
-    return any((folder / part).exists() for part in (manifest.MANIFEST_FILE, "journal", "db"))
+    return any((folder / part).exists() for part in (database_files.MANIFEST_FILE, "journal", "db"))
 
 
 @contextlib.contextmanager
@@ -105,9 +105,9 @@ def _move_into(stage: Path, data: Path, disk: Disk) -> None:
     names = [
         path.name
         for path in stage.iterdir()
-        if path.name not in ("journal", manifest.MANIFEST_FILE, SWAP_MARKER, LOCK_FILE)
+        if path.name not in ("journal", database_files.MANIFEST_FILE, SWAP_MARKER, LOCK_FILE)
     ]
-    for name in ("journal", *sorted(names), manifest.MANIFEST_FILE, SWAP_MARKER):
+    for name in ("journal", *sorted(names), database_files.MANIFEST_FILE, SWAP_MARKER):
         if (stage / name).exists():
             _merge(stage / name, data / name, disk)
     disk.sync_folder(data)

@@ -1,4 +1,6 @@
-"""Journal replay: brings a database up to the journal. SPEC 3.3, store/docs/format.md."""
+"""Journal replay: brings a database up to the journal, and records what it finds wrong.
+
+SPEC 3.3, store/docs/format.md."""
 
 import contextlib
 import itertools
@@ -13,12 +15,27 @@ from mnemo_store.journal import dump
 from mnemo_store.journal.journal import Journal, LocatedLine
 from mnemo_store.journal.line_codec import JournalLine, seal
 from mnemo_store.records import is_long_term
-from mnemo_store.recovery.findings import Findings
 
 GROUP_WRITES_MAX = 64  # writes of one commit group at most [SPEC 3.5]
 REPLAY_LINES = 500  # in one commit
 
 log = logging.getLogger("mnemo.store")
+
+
+class Findings:
+    """Sentences for people, each once, in the order in which they were found."""
+
+    def __init__(self) -> None:
+        self.recovered: list[str] = []  # found wrong and repaired
+        self.data_losses: list[str] = []  # found wrong and beyond repair from here
+
+    def record_recovered(self, what: str) -> None:
+        if what not in self.recovered:
+            self.recovered.append(what)
+
+    def record_data_loss(self, what: str) -> None:
+        if what not in self.data_losses:
+            self.data_losses.append(what)
 
 
 class JournalReplayer:

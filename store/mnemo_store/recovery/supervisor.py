@@ -29,15 +29,13 @@ from mnemo_store.codec import NO_CHANGES
 from mnemo_store.database.environment import Database, UnreadableRow, is_full
 from mnemo_store.database.integrity import is_intact
 from mnemo_store.database.migrations import Migration
-from mnemo_store.disk import Disk
+from mnemo_store.disk import Disk, DiskReserve
 from mnemo_store.errors import StoreCorruption, StoreError, UnknownOutcome, WriteFailure
 from mnemo_store.journal import dump
 from mnemo_store.journal.journal import Journal
 from mnemo_store.recovery import modes
-from mnemo_store.recovery.database_files import DatabaseFiles
-from mnemo_store.recovery.fallback_state import FallbackState
-from mnemo_store.recovery.findings import Findings
-from mnemo_store.recovery.manifest import StoreManifest
+from mnemo_store.recovery.database_files import DatabaseFiles, StoreManifest
+from mnemo_store.recovery.fallback_state import FallbackState, ReadWriteLock
 from mnemo_store.recovery.modes import (
     CatchUpMode,
     ClosedMode,
@@ -52,9 +50,7 @@ from mnemo_store.recovery.modes import (
     pending_vectors_of,
     resources_of,
 )
-from mnemo_store.recovery.read_write_lock import ReadWriteLock
-from mnemo_store.recovery.replay import GROUP_WRITES_MAX, CatchUp, JournalReplayer
-from mnemo_store.recovery.reserve import DiskReserve
+from mnemo_store.recovery.replay import GROUP_WRITES_MAX, CatchUp, Findings, JournalReplayer
 from mnemo_store.tables import EMBEDDINGS
 
 log = logging.getLogger("mnemo.store")

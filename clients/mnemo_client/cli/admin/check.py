@@ -44,7 +44,11 @@ def check(context: CommandContext) -> int:
     if not context.wants_json:
         context.page(check_lines(answer, context.style))
         if not answer.ok:
-            context.message(_next_step(answer))
+            context.message(
+                "see what a repair would do: mnemo repair --dry-run; then: mnemo repair"
+                if any(violation.mendable for violation in answer.violations)
+                else "none of this can be repaired automatically; see what is affected with: mnemo show ID"
+            )
     return EXIT_DONE if answer.ok else EXIT_FAILED
 
 
@@ -104,12 +108,6 @@ def _short_subject(subject: str) -> str:
     """Return the subject with its ids in the short form."""
     words = [short_id(word) if len(word) == 36 and word.count("-") == 4 else word for word in subject.split()]
     return sanitize(" ".join(words))[:SUBJECT_CELLS]
-
-
-def _next_step(answer: CheckAnswer) -> str:
-    if any(violation.mendable for violation in answer.violations):
-        return "see what a repair would do: mnemo repair --dry-run; then: mnemo repair"
-    return "none of this can be repaired automatically; see what is affected with: mnemo show ID"
 
 
 def repair_lines(answer: RepairAnswer, style: TextStyle) -> list[str]:

@@ -1,18 +1,31 @@
-"""The commands about the daemon: init, up, down, status, jobs, config."""
+"""The commands about the daemon: init, up, down, status, jobs, config; about its watched folders: notes; and api.
 
+`mnemo api` sends a request to any route of the daemon; clients/docs/http.md lists them."""
+
+import json
 import time
+from pathlib import Path
 
 import msgspec
 
-from mnemo_client import process
+from mnemo_client import namespace, process
 from mnemo_client.cli import offline_process
 from mnemo_client.cli.admin.models import DEFAULT_MODEL
-from mnemo_client.cli.admin.notes import add_root
 from mnemo_client.cli.context import CommandContext
-from mnemo_client.cli.format.state import config_lines, job_lines, remaining_work_lines, status_lines
-from mnemo_client.cli.format.units import short_path
-from mnemo_client.errors import EXIT_DONE, EXIT_FAILED, StartError, UnreachableError, UsageError
+from mnemo_client.cli.format.state import config_lines, job_lines, notes_lines, remaining_work_lines, status_lines
+from mnemo_client.cli.format.units import plural, short_path
+from mnemo_client.cli.terminal import escape_json, sanitize
+from mnemo_client.errors import (
+    EXIT_DONE,
+    EXIT_FAILED,
+    NotFoundError,
+    RefusalError,
+    StartError,
+    UnreachableError,
+    UsageError,
+)
 from mnemo_client.paths import config_file, data_folder
+from mnemo_client.protocol.primitives import API_VERSION
 from mnemo_client.protocol.status import ConfigAnswer
 
 WATCH_SECONDS = 1.0
@@ -23,9 +36,7 @@ CONFIG_TEMPLATE = """\
 # [client]
 # project_namespaces = true   # a git work tree is a namespace of its own
 """
-
-
-# The daemon
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 
 def init(context: CommandContext) -> int:
@@ -140,3 +151,84 @@ def config(context: CommandContext) -> int:
     for fault in faults:
         context.terminal.error(fault)
     return EXIT_FAILED if faults else EXIT_DONE
+
+
+def notes_status(context: CommandContext) -> int:
+    answer = context.client().notes_status()
+    if context.wants_json:
+        context.print_answer()
+    elif not answer.roots:
+        context.message("no folder is watched yet; add one with: mnemo notes add FOLDER")
+    else:
+        context.page(notes_lines(answer, context.style, context.cwd, context.home))
+    return EXIT_DONE
+
+
+def notes_add(context: CommandContext) -> int:
+    add_root(context, context.folder(context.options.folder))
+    context.print_json_if_asked()
+    return EXIT_DONE
+
+
+def add_root(context: CommandContext, folder: Path) -> None:
+    """Watch a folder, in the namespace of the option or else of that folder, not of the working directory."""
+    chosen = namespace.choose_namespace(context.options.namespace, folder, context.environ)
+    root = context.client().add_root(folder, chosen.name)
+    if not context.wants_json:
+        shown = short_path(root.path, context.cwd, context.home)
+        context.print(f"{context.style.good('watching')} {shown} · namespace {root.namespace}")
+
+
+def notes_rm(context: CommandContext) -> int:
+    """Stop watching a folder, by its path or id; it need not exist any more."""
+    text = context.options.folder
+    client = context.client()
+    wanted = {text, str(context.path(text)), str(Path(text).expanduser())}
+    root = next((root for root in client.notes_roots() if {root.id, root.path} & wanted), None)
+    if root is None:
+        raise NotFoundError(f"{text} is not watched", "see the folders with: mnemo notes status")
+    answer = client.remove_root(root.id)
+    if not context.print_json_if_asked():
+        shown = short_path(root.path, context.cwd, context.home)
+        moved = f"{plural(answer.deleted or 0, 'memory', 'memories')} moved to the trash"
+        context.print(f"no longer watching {shown}: {moved}, its files are unchanged")
+        if answer.deleted:
+            context.message(f"its memories return with: mnemo notes add {shown}")
+    return EXIT_DONE
+
+
+def notes_rescan(context: CommandContext) -> int:
+    answer = context.client().rescan()
+    if not context.print_json_if_asked():
+        context.print(*notes_lines(answer, context.style, context.cwd, context.home))
+    return EXIT_DONE
+
+
+def api(context: CommandContext) -> int:
+    """Send one request and print the body of the answer, also if it is an error."""
+    options = context.options
+    method = options.method.upper()
+    if method not in METHODS:
+        raise UsageError(f"{options.method!r} is not a method", f"the methods are: {', '.join(METHODS)}")
+    body = None if options.data is None else context.text([options.data], "send").encode()
+    client = context.client()
+    path = "/" + options.path.lstrip("/").removeprefix(f"{API_VERSION}/")
+    try:
+        for piece in client.call(method, path, body):
+            context.print(_body_text(context, piece))
+    except RefusalError as error:
+        context.print(client.last_body.decode(errors="replace").rstrip("\n"))
+        context.terminal.error(error.message, error.hint)
+        return error.exit_code
+    return EXIT_DONE
+
+
+def _body_text(context: CommandContext, line: bytes) -> str:
+    """Return JSON indented if a person reads it; otherwise, and for anything else, the line as it is."""
+    text = line.decode(errors="replace")
+    if not context.is_for_terminal:
+        return text
+    try:
+        return escape_json(json.dumps(json.loads(text), indent=2, ensure_ascii=False))
+    except ValueError:
+        return sanitize(text, lines=True)

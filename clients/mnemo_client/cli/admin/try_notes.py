@@ -106,19 +106,18 @@ def _trial_lines(
         yield from ("", f"{style.bold('?')} {sanitize(question.text)}  {origin}")
         yield from hit_lines(answer.memories, style, context.cwd, context.home)
         yield from recall_summary(answer, None, style)
-    right = sum(map(_is_right, questions, answers))
+    right = sum(
+        bool(answer.memories) and Path(_path(answer.memories[0])).name == question.origin
+        for question, answer in zip(questions, answers, strict=True)
+    )
     yield from ("", f"{right} of {len(questions)}: the first hit is in the note that the question was made of", "")
-
-
-def _is_right(question: TrialQuestion, answer: RecallAnswer) -> bool:
-    return bool(answer.memories) and Path(_path(answer.memories[0])).name == question.origin
 
 
 # Questions from the notes' own text
 
 
-def make_questions(passages: Sequence[MemoryView], count: int = QUESTIONS) -> list[TrialQuestion]:
-    """Return up to `count` questions that the passages should answer, from as many files as possible.
+def make_questions(passages: Sequence[MemoryView]) -> list[TrialQuestion]:
+    """Return up to QUESTIONS questions that the passages should answer, from as many files as possible.
 
     The choice depends on the passages alone: the same folder gives the same questions.
     """
@@ -127,10 +126,10 @@ def make_questions(passages: Sequence[MemoryView], count: int = QUESTIONS) -> li
     questions: list[TrialQuestion] = []
     # Each file once; in a folder of few files, a second round takes the remaining questions.
     for files in (set[str](), None):
-        for passage in _evenly_spaced(passages, count):
+        for passage in _evenly_spaced(passages, QUESTIONS):
             question = TrialQuestion(_question_words(passage, frequencies, often), _path(passage))
             is_new = question.text and question not in questions and (files is None or question.origin not in files)
-            if len(questions) < count and is_new:
+            if len(questions) < QUESTIONS and is_new:
                 questions.append(question)
                 if files is not None:
                     files.add(question.origin)

@@ -11,9 +11,8 @@ from typing import Any
 
 from mnemo_client import namespace, process
 from mnemo_client.cli.agent_hooks.agent_event import OWN_TOOLS, AgentEvent, read_event, read_input
-from mnemo_client.cli.agent_hooks.daemon_request import ask_hook, decode_answer
-from mnemo_client.cli.agent_hooks.delivery import inbox_of, start_delivery
-from mnemo_client.cli.agent_hooks.inbox import STEP_SHARE
+from mnemo_client.cli.agent_hooks.delivery import ask_hook, decode_answer, inbox_of, start_delivery
+from mnemo_client.cli.agent_hooks.inbox import STEP_SHARE, JsonObject
 from mnemo_client.cli.context import CommandContext
 from mnemo_client.cli.terminal import sanitize
 from mnemo_client.errors import EXIT_DONE, MnemoError, UnreachableError, UsageError
@@ -35,8 +34,6 @@ START_POLL_SECONDS = 0.02
 DELIVERED: tuple[AgentHook, ...] = ("tool", "session-end")  # as they are; the others by `reply`
 EVENT_NAMES = {"prompt": "UserPromptSubmit", "session-start": "SessionStart"}  # of Claude Code and Codex
 WAITING_SECONDS = 60.0  # after which an exchange that is not delivered is reported
-
-JsonObject = dict[str, Any]
 
 
 def hook(context: CommandContext) -> int:
@@ -103,7 +100,7 @@ class AgentHookRun:
                 "standard input has no prompt", 'give it as {"prompt": "…", "session_id": "…"}, or as text'
             )
         if self._context.options.keep and event.session_id:
-            self._inbox.keep_prompt(event.session_id, self._entry(event, fields, prompt=event.prompt))
+            self._inbox.keep_prompt(event.session_id, self._entry(fields, prompt=event.prompt))
         asked = {**fields, "prompt": event.prompt}
         try:
             body = ask_hook(self._socket, "prompt", asked, self._agent, self._left())
@@ -161,7 +158,7 @@ class AgentHookRun:
         said = {name: text for name, text in (("prompt", prompt), ("reply", event.reply)) if text}
         if said:
             at = (kept or {}).get("at", _now_ms())
-            self._inbox.add({**self._entry(event, fields, **said), "at": at})
+            self._inbox.add({**self._entry(fields, **said), "at": at})
         self._deliver_inbox()
 
     def _after_tool(self, event: AgentEvent, fields: JsonObject) -> None:
@@ -177,13 +174,13 @@ class AgentHookRun:
                 "result": call.result,
                 "failed": call.failed,
             }
-            self._inbox.add(self._entry(event, fields, **fields_of_call), STEP_SHARE)
+            self._inbox.add(self._entry(fields, **fields_of_call), STEP_SHARE)
             self._deliver_inbox()
 
     def _end_session(self, event: AgentEvent, fields: JsonObject) -> None:
         self._require_session(event)
         self._inbox.file_pending(event.session_id)
-        entry = self._entry(event, fields)
+        entry = self._entry(fields)
         del entry["at"]
         self._inbox.add(entry)
         self._deliver_inbox()
@@ -192,7 +189,7 @@ class AgentHookRun:
         if not event.session_id:
             raise UsageError("standard input names no session", 'give it as {"session_id": "…"}, or with --session')
 
-    def _entry(self, event: AgentEvent, fields: JsonObject, **said: Any) -> JsonObject:
+    def _entry(self, fields: JsonObject, **said: Any) -> JsonObject:
         name = self._name if self._name in DELIVERED else "reply"
         return {"event": name, "agent": self._agent, "at": _now_ms(), **fields, **said}
 

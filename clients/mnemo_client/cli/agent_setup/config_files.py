@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mnemo_client.cli.agent_setup.editors import PROGRAM, BlockEditor, JsonEditor
-from mnemo_client.cli.agent_setup.setup_errors import ConfigFileError
+from mnemo_client.cli.agent_setup.json_text import ConfigFileError
 from mnemo_client.errors import MnemoError
 from mnemo_client.path_safety import replace_file
 from mnemo_client.paths import data_folder

@@ -14,6 +14,8 @@ from pathlib import PurePath
 from typing import Any
 
 from mnemo_client.cli.agent_setup.json_text import (
+    ConfigFileError,
+    ForeignEntryError,
     insert_value,
     is_blank,
     line_number,
@@ -23,7 +25,6 @@ from mnemo_client.cli.agent_setup.json_text import (
     replace_value,
     value_at,
 )
-from mnemo_client.cli.agent_setup.setup_errors import ConfigFileError, ForeignEntryError
 
 PROGRAM = "mnemo"
 BEGIN_MARK, END_MARK = ">>> mnemo", "<<< mnemo"

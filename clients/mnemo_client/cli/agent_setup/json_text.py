@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
-from mnemo_client.cli.agent_setup.setup_errors import ConfigFileError
+from mnemo_client.errors import MnemoError
 
 DEPTH_MAX = 200
 TEXTS_KEPT = 4  # an edit reads its text several times, and removal reads the former text in between
@@ -22,6 +22,14 @@ _NOT_BLANK = re.compile(r"[^ \t\r\n]")
 _DECODER = json.JSONDecoder()
 
 Step = str | int
+
+
+class ConfigFileError(MnemoError):
+    """A configuration file cannot be read, understood or written."""
+
+
+class ForeignEntryError(MnemoError):
+    """The file has an entry of the same name that `mnemo setup` did not write."""
 
 
 @dataclass

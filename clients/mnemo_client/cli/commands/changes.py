@@ -12,18 +12,19 @@ from mnemo_client.cli.format.records import operation_text
 from mnemo_client.cli.format.units import first_line, local_minute, local_time, number_text, short_id
 from mnemo_client.cli.terminal import TextStyle, sanitize, table
 from mnemo_client.errors import EXIT_DONE, UsageError
-from mnemo_client.protocol.events import (
+from mnemo_client.protocol.changes import (
     ChangeEvent,
+    DifferenceView,
     EndEvent,
     Event,
     GapEvent,
+    HistoryAnswer,
     JobEvent,
     OperationEvent,
     ProgressEvent,
     StartEvent,
 )
 from mnemo_client.protocol.memories import MemoryView
-from mnemo_client.protocol.versions import DifferenceView, HistoryAnswer
 
 CHANGE_DIGITS_MAX = 10  # more are milliseconds
 # Fields that count versions or use, or follow from another field: no person changed them.

@@ -9,7 +9,7 @@ from mnemo_client.cli.format.units import number_text, plural, short_id, size_te
 from mnemo_client.cli.operation_progress import shown_progress
 from mnemo_client.cli.terminal import TextStyle, sanitize
 from mnemo_client.errors import EXIT_DONE, EXIT_FAILED, NotFoundError, UsageError
-from mnemo_client.protocol.erasure import EraseAnswer, EraseFilter
+from mnemo_client.protocol.memories import EraseAnswer, EraseFilter
 
 EXAMPLES_SHOWN = 10  # memories shown before they are erased
 

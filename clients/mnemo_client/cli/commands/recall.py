@@ -1,5 +1,8 @@
-"""The commands that ask: recall, ask, why, search, context, open."""
+"""The commands that ask: recall, ask, why, search, context, open; and chat, which also remembers what was said."""
 
+import contextlib
+import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +18,7 @@ from mnemo_client.cli.context import CommandContext
 from mnemo_client.cli.format import traces
 from mnemo_client.cli.format.answers import (
     answer_lines,
+    chat_lines,
     cited_memories,
     degraded_text,
     hit_lines,
@@ -25,7 +29,15 @@ from mnemo_client.cli.format.answers import (
 )
 from mnemo_client.cli.format.records import memory_lines
 from mnemo_client.cli.terminal import sanitize
-from mnemo_client.errors import EXIT_DONE, EXIT_NOT_FOUND, InterruptedAnswerError, MnemoError, NotFoundError
+from mnemo_client.errors import (
+    EXIT_DONE,
+    EXIT_FAILED,
+    EXIT_NOT_FOUND,
+    InterruptedAnswerError,
+    MnemoError,
+    NotFoundError,
+    RefusalError,
+)
 from mnemo_client.protocol.retrieval import (
     AskAnswer,
     AskRequest,
@@ -41,6 +53,9 @@ if TYPE_CHECKING:
 # The least score that is shown as more than 0.00. Of 167 right answers to the 195 questions of `beliefs` and `asked`
 # in tests/fixtures/recall none was lower; the lowest was 0.015.
 SHOWN_SCORE_MIN = 0.005
+
+PROMPT = "> "
+ENDS = ("/quit", "/exit", "/bye", "/q")  # a line of a chat that ends it, as the end of the input does
 
 
 def recall(context: CommandContext) -> int:
@@ -194,3 +209,39 @@ def open_file(context: CommandContext, path: Path, line: int) -> None:
     editor.check_terminal(context.environ, context.has_terminal, f"the text is in {path}:{line}")
     context.terminal.flush()
     editor.edit(context.environ, path, line)
+
+
+def chat(context: CommandContext) -> int:
+    """Reply to each line of standard input from memories alone, remember both, and end the session at the end."""
+    client, session = context.client(), context.options.session or f"chat-{uuid.uuid4()}"
+    has_begun = has_failed = False
+    try:
+        for message in _messages(context):
+            try:
+                answer = client.chat(session, message, speaker=context.options.speaker)
+            except RefusalError as error:  # of a message that is too long, or while the daemon is busy
+                context.message(sanitize(str(error)))
+                has_failed = True
+                continue
+            has_begun = True
+            if not context.print_json_if_asked():
+                context.print(*chat_lines(answer, context.style, context.cwd, context.home))
+            context.terminal.flush()
+    finally:
+        if has_begun:
+            with contextlib.suppress(RefusalError):  # nothing of it was worth storing: there is no session
+                client.end_session(session)
+    return EXIT_FAILED if has_failed else EXIT_DONE
+
+
+def _messages(context: CommandContext) -> Iterator[str]:
+    """Yield the lines of standard input that are not blank, up to one of ENDS; on a terminal, each after a prompt."""
+    while True:
+        if context.has_terminal:
+            context.terminal.out.write(PROMPT)
+            context.terminal.flush()
+        line = context.stdin.readline()
+        if not line or line.strip().lower() in ENDS:
+            return
+        if line.strip():
+            yield line.strip()

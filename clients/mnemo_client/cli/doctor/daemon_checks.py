@@ -13,7 +13,7 @@ from mnemo_client.client import Client
 from mnemo_client.errors import MnemoError
 from mnemo_client.paths import socket_path
 from mnemo_client.protocol.retrieval import RecallRequest
-from mnemo_client.protocol.status import ModelStatus, NotesStatus, StatusAnswer
+from mnemo_client.protocol.status import StatusAnswer
 from mnemo_client.version import VERSION
 
 NAMESPACE = "doctor"
@@ -126,7 +126,21 @@ def repair_store(examined: Examination) -> str:
 
 
 def check_model(examined: Examination) -> list[DoctorCheck]:
-    return [_model_check(examined.require_status().models.get("embedding"))]
+    """Check that an embedding model is installed and can be loaded."""
+    model = examined.require_status().models.get("embedding")
+    if model is None or model.state == "absent":
+        return [
+            DoctorCheck(
+                "model", "warn", "none is installed: answers are by words only", f"mnemo models pull {DEFAULT_MODEL}"
+            )
+        ]
+    if model.state == "failed":
+        return [
+            DoctorCheck(
+                "model", "fail", model.reason or "it cannot be loaded", model.hint or f"mnemo models pull {model.name}"
+            )
+        ]
+    return [DoctorCheck("model", "ok", f"{model.name}, {model.state}")]
 
 
 def check_language_model(examined: Examination) -> list[DoctorCheck]:
@@ -171,7 +185,20 @@ def _lacks_model(status: StatusAnswer) -> bool:
 
 
 def check_threads(examined: Examination) -> list[DoctorCheck]:
-    return [_threads_check(examined.require_status())]
+    """Check that every background thread of the daemon works."""
+    status = examined.require_status()
+    log = f"its log: {status.data_dir}/run/mnemod.log"
+    failures = {name: thread for name, thread in status.threads.items() if thread.last_failure}
+    failing = [f"{name} fails: {each.last_failure}" for name, each in failures.items() if each.failing]
+    if failing:
+        return [DoctorCheck("threads", "fail", "; ".join(failing), log)]
+    if failures:
+        reports = [
+            f"{name} was restarted {plural(each.restarts, 'time')} and works again; last: {each.last_failure}"
+            for name, each in failures.items()
+        ]
+        return [DoctorCheck("threads", "warn", "; ".join(reports), log)]
+    return [DoctorCheck("threads", "ok", "all of them work")]
 
 
 def check_jobs(examined: Examination) -> list[DoctorCheck]:
@@ -192,7 +219,25 @@ def check_queue(examined: Examination) -> list[DoctorCheck]:
 
 
 def check_notes(examined: Examination) -> list[DoctorCheck]:
-    return [_notes_check(examined.require_status().notes)]
+    """Check that every watched folder of notes is there, watched and read."""
+    notes = examined.require_status().notes
+    missing = [root.path for root in notes.roots if root.state == "missing"]
+    polled = [root.path for root in notes.roots if root.state == "polling"]
+    if missing:
+        return [
+            DoctorCheck("notes", "warn", f"missing: {', '.join(missing)}", f"mount it, or: mnemo notes rm {missing[0]}")
+        ]
+    if polled:
+        return [
+            DoctorCheck(
+                "notes", "warn", f"polled, not watched: {', '.join(polled)}", "mnemo notes status shows the reason"
+            )
+        ]
+    others = sum(count for why, count in notes.skipped_by_reason.items() if why.startswith(SKIPPED_ON_PURPOSE))
+    if unread := notes.skipped_total - others:
+        return [DoctorCheck("notes", "warn", f"{plural(unread, 'file')} could not be read", "mnemo notes status")]
+    skipped = f", {plural(others, 'file')} without text or of other kinds skipped" if others else ""
+    return [DoctorCheck("notes", "ok", plural(len(notes.roots), "folder") + skipped)]
 
 
 def rescan_notes(examined: Examination) -> str:
@@ -251,52 +296,6 @@ def check_network(examined: Examination) -> list[DoctorCheck]:
         return [DoctorCheck("network", "ok", "the kernel refuses the daemon every socket but Unix sockets")]
     found = f"the kernel does not keep the daemon from the network: {network.reason or 'for no known reason'}"
     return [DoctorCheck("network", "warn", found, "mnemo config daemon.network_block")]
-
-
-def _threads_check(status: StatusAnswer) -> DoctorCheck:
-    """Check that every background thread of the daemon works."""
-    log = f"its log: {status.data_dir}/run/mnemod.log"
-    failures = {name: thread for name, thread in status.threads.items() if thread.last_failure}
-    failing = [f"{name} fails: {each.last_failure}" for name, each in failures.items() if each.failing]
-    if failing:
-        return DoctorCheck("threads", "fail", "; ".join(failing), log)
-    if failures:
-        reports = [
-            f"{name} was restarted {plural(each.restarts, 'time')} and works again; last: {each.last_failure}"
-            for name, each in failures.items()
-        ]
-        return DoctorCheck("threads", "warn", "; ".join(reports), log)
-    return DoctorCheck("threads", "ok", "all of them work")
-
-
-def _model_check(model: ModelStatus | None) -> DoctorCheck:
-    if model is None or model.state == "absent":
-        return DoctorCheck(
-            "model", "warn", "none is installed: answers are by words only", f"mnemo models pull {DEFAULT_MODEL}"
-        )
-    if model.state == "failed":
-        return DoctorCheck(
-            "model", "fail", model.reason or "it cannot be loaded", model.hint or f"mnemo models pull {model.name}"
-        )
-    return DoctorCheck("model", "ok", f"{model.name}, {model.state}")
-
-
-def _notes_check(notes: NotesStatus) -> DoctorCheck:
-    missing = [root.path for root in notes.roots if root.state == "missing"]
-    polled = [root.path for root in notes.roots if root.state == "polling"]
-    if missing:
-        return DoctorCheck(
-            "notes", "warn", f"missing: {', '.join(missing)}", f"mount it, or: mnemo notes rm {missing[0]}"
-        )
-    if polled:
-        return DoctorCheck(
-            "notes", "warn", f"polled, not watched: {', '.join(polled)}", "mnemo notes status shows the reason"
-        )
-    others = sum(count for why, count in notes.skipped_by_reason.items() if why.startswith(SKIPPED_ON_PURPOSE))
-    if unread := notes.skipped_total - others:
-        return DoctorCheck("notes", "warn", f"{plural(unread, 'file')} could not be read", "mnemo notes status")
-    skipped = f", {plural(others, 'file')} without text or of other kinds skipped" if others else ""
-    return DoctorCheck("notes", "ok", plural(len(notes.roots), "folder") + skipped)
 
 
 def check_round_trip(examined: Examination) -> list[DoctorCheck]:

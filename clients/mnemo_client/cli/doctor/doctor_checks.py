@@ -8,8 +8,7 @@ from mnemo_client.cli.context import CommandContext
 from mnemo_client.client import Client
 from mnemo_client.errors import MnemoError
 from mnemo_client.paths import config_file, data_folder, models_folder
-from mnemo_client.protocol.jobs import JobsAnswer
-from mnemo_client.protocol.status import ConfigAnswer, StatusAnswer
+from mnemo_client.protocol.status import ConfigAnswer, JobsAnswer, StatusAnswer
 
 Outcome = Literal["ok", "warn", "fail"]
 

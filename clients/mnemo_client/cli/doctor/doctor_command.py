@@ -1,8 +1,7 @@
 """The command `mnemo doctor`: shows the checks, repairs what is safe with --fix, or writes a support bundle."""
 
 from mnemo_client.cli.context import CommandContext
-from mnemo_client.cli.doctor.check_table import CHECKS
-from mnemo_client.cli.doctor.examination import examination, run_row
+from mnemo_client.cli.doctor.examination import CHECKS, examination, run_row
 from mnemo_client.cli.format.state import doctor_lines
 from mnemo_client.errors import EXIT_DONE, EXIT_FAILED
 

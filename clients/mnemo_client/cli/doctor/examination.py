@@ -1,4 +1,5 @@
-"""Runs the checks of the table on what this user and the daemon have, and repairs what is safe."""
+"""The table of all checks of `mnemo doctor`, in the order in which they run; runs them on what this user and the daemon
+have, and repairs what is safe."""
 
 import contextlib
 import sys
@@ -8,12 +9,55 @@ import msgspec
 
 from mnemo_client.cli import offline_process
 from mnemo_client.cli.context import CommandContext
+from mnemo_client.cli.doctor import agent_checks, daemon_checks, machine_checks, place_checks
 from mnemo_client.cli.doctor.daemon_checks import NAMESPACE
 from mnemo_client.cli.doctor.doctor_checks import CheckRow, DoctorCheck, Examination
 from mnemo_client.client import Client
 from mnemo_client.errors import MnemoError
 from mnemo_client.paths import socket_path
 from mnemo_client.protocol.status import ConfigAnswer
+
+CHECKS = (
+    CheckRow("python", machine_checks.check_python),
+    CheckRow("extras", machine_checks.check_extras),
+    CheckRow("configuration", place_checks.check_config_file, repair=place_checks.repair_config_file),
+    CheckRow("settings", daemon_checks.check_settings),
+    CheckRow("folders above", place_checks.check_parents),
+    CheckRow("data folder", place_checks.check_data, repair=place_checks.repair_data),
+    CheckRow("models folder", place_checks.check_models_folder, repair=place_checks.repair_models_folder),
+    CheckRow("model files", place_checks.check_model_files),
+    CheckRow("log", place_checks.check_log, repair=place_checks.repair_log),
+    CheckRow("disk", machine_checks.check_disk),
+    CheckRow("inodes", machine_checks.check_inodes),
+    CheckRow("file system", machine_checks.check_file_system),
+    CheckRow("clock", machine_checks.check_clock),
+    CheckRow("watching", machine_checks.check_watching, platform="linux"),
+    CheckRow("open files", machine_checks.check_open_files),
+    CheckRow("leftovers", place_checks.check_leftovers, repair=place_checks.repair_leftovers),
+    CheckRow("service", machine_checks.check_service),
+    CheckRow("completion", machine_checks.check_completion),
+    CheckRow("agents", agent_checks.check_agents),
+    CheckRow("socket path", place_checks.check_socket_path),
+    CheckRow("socket", place_checks.check_socket, repair=place_checks.repair_socket),
+    CheckRow("lock", daemon_checks.check_holder),
+    CheckRow("daemon", daemon_checks.check_daemon),
+    CheckRow("version", daemon_checks.check_version, needs_daemon=True, repair=daemon_checks.restart_daemon),
+    CheckRow("hooks", agent_checks.check_hooks, repair=agent_checks.deliver_hooks),
+    CheckRow("network", daemon_checks.check_network, needs_daemon=True),
+    CheckRow("store", daemon_checks.check_store, needs_daemon=True),
+    CheckRow("integrity", daemon_checks.check_integrity, needs_daemon=True, repair=daemon_checks.repair_store),
+    CheckRow("model", daemon_checks.check_model, needs_daemon=True),
+    CheckRow("language model", daemon_checks.check_language_model, needs_daemon=True),
+    CheckRow("views", daemon_checks.check_views, needs_daemon=True, repair=daemon_checks.repair_views),
+    CheckRow("threads", daemon_checks.check_threads, needs_daemon=True),
+    CheckRow("jobs", daemon_checks.check_jobs, needs_daemon=True),
+    CheckRow("queue", daemon_checks.check_queue, needs_daemon=True),
+    CheckRow("notes", daemon_checks.check_notes, needs_daemon=True, repair=daemon_checks.rescan_notes),
+    CheckRow("exposure", daemon_checks.check_exposure, needs_daemon=True),
+    CheckRow("trash", daemon_checks.check_trash, needs_daemon=True),
+    CheckRow("backups", daemon_checks.check_backups, needs_daemon=True),
+    CheckRow("round trip", daemon_checks.check_round_trip, needs_daemon=True),
+)
 
 
 @contextlib.contextmanager

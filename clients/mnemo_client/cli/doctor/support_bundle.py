@@ -18,9 +18,8 @@ from typing import Any
 
 from mnemo_client import process
 from mnemo_client.cli.context import CommandContext
-from mnemo_client.cli.doctor.check_table import CHECKS
 from mnemo_client.cli.doctor.doctor_checks import DoctorCheck, Examination
-from mnemo_client.cli.doctor.examination import examination, run_row
+from mnemo_client.cli.doctor.examination import CHECKS, examination, run_row
 from mnemo_client.cli.doctor.redaction import MASK, Redactor, masked_log
 from mnemo_client.cli.format.units import short_path, size_text
 from mnemo_client.errors import EXIT_DONE, MnemoError, SocketPathError, UsageError

@@ -16,13 +16,12 @@ from mnemo_client.cli.format.units import (
     short_path,
 )
 from mnemo_client.cli.terminal import TextStyle, clip_start, sanitize, table
+from mnemo_client.protocol.changes import UndoAnswer
 from mnemo_client.protocol.choices import Relation
-from mnemo_client.protocol.graph import GraphAnswer
 from mnemo_client.protocol.ingestion import PieceAnswer, RememberAnswer
+from mnemo_client.protocol.knowledge import GraphAnswer, TopicView
 from mnemo_client.protocol.memories import EdgesAnswer, MemoryView, TrashPage, TrashView
 from mnemo_client.protocol.sessions import SessionAnswer, SessionView
-from mnemo_client.protocol.topics import TopicView
-from mnemo_client.protocol.versions import UndoAnswer
 
 _OPERATION_LABELS = {
     "rm": "delete", "notes": "read a note", "score": "score a note",

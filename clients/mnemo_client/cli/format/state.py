@@ -17,11 +17,13 @@ from mnemo_client.cli.format.units import (
     size_text,
 )
 from mnemo_client.cli.terminal import TextStyle, cell_width, pad, sanitize, table, wrap_words
-from mnemo_client.protocol.jobs import JobsAnswer, JobStatus
-from mnemo_client.protocol.llm import LlmUsage, LlmUsageAnswer
 from mnemo_client.protocol.status import (
     ConfigAnswer,
+    JobsAnswer,
+    JobStatus,
     LifecycleStatus,
+    LlmUsage,
+    LlmUsageAnswer,
     ModelsAnswer,
     ModelStatus,
     NetworkStatus,

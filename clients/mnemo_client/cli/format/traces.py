@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 
 from mnemo_client.cli.format.units import number_text, plural, short_id
 from mnemo_client.cli.terminal import TextStyle, cell_width, clip, pad, sanitize, table, wrap
-from mnemo_client.protocol.conversations import SessionTrace
 from mnemo_client.protocol.retrieval import CandidateTrace, ChannelRank, RecallTrace, WhyAnswer
+from mnemo_client.protocol.sessions import SessionTrace
 
 OTHERS_SHOWN = 10  # candidates that are not in the answer
 FEATURES_SHOWN = 8
@@ -159,19 +159,11 @@ def _channel_rank_text(each: ChannelRank) -> str:
 
 def _comparison_lines(own: CandidateTrace, last: CandidateTrace, style: TextStyle) -> Iterator[str]:
     """Yield the features that differ most between the memory and the last answer, with what each adds."""
-    names = sorted({*own.adds, *last.adds}, key=lambda name: (-abs(_contribution_gap(own, last, name)), name))[
-        :FEATURES_SHOWN
-    ]
+    gaps = {name: abs(own.adds.get(name, 0.0) - last.adds.get(name, 0.0)) for name in {*own.adds, *last.adds}}
+    names = sorted(gaps, key=lambda name: (-gaps[name], name))[:FEATURES_SHOWN]
     rows = [["", "this one", "last answer"], ["score", score_text(own), score_text(last)]]
     rows += [["place", "-" if own.rank is None else str(own.rank), "-" if last.rank is None else str(last.rank)]]
-    rows += [[name, *(_contribution_text(each.adds.get(name)) for each in (own, last))] for name in names]
+    for name in names:
+        rows.append([name, *(f"{each.adds[name]:+.3f}" if name in each.adds else "" for each in (own, last))])
     for number, line in enumerate(table(rows)):
         yield style.dim(line) if number == 0 else line
-
-
-def _contribution_gap(own: CandidateTrace, last: CandidateTrace, name: str) -> float:
-    return own.adds.get(name, 0.0) - last.adds.get(name, 0.0)
-
-
-def _contribution_text(value: float | None) -> str:
-    return "" if value is None else f"{value:+.3f}"

@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from mnemo_client.cli.terminal import clip, sanitize
-from mnemo_client.protocol.jobs import OperationView
 from mnemo_client.protocol.memories import MemoryView
+from mnemo_client.protocol.status import OperationView
 
 LISTED_LINE_CELLS = 72  # of a memory in a list of many
 SHORT_ID_DIGITS = 8  # people are shown the last 8 (SPEC 2.1)

@@ -4,7 +4,7 @@ import logging
 from concurrent.futures import Future
 from typing import Any
 
-from mnemo_client.protocol.llm import LlmUsage
+from mnemo_client.protocol.status import LlmUsage
 from mnemo_core.llm.tasks import Site
 from mnemo_daemon.history_names import BY_LLM, LLM_CALL
 from mnemo_daemon.models.language.llm_worker import Completion

@@ -10,7 +10,7 @@ from mnemo_daemon.maintenance.compaction_backup import StoreMaintenance
 from mnemo_daemon.maintenance.store_check import StoreCheck
 from mnemo_store.disk import Disk
 from mnemo_store.errors import StoreError
-from mnemo_store.maintenance.reset import ChangedSinceBackup
+from mnemo_store.maintenance.compaction import ChangedSinceBackup
 from mnemo_store.records import ErasedText, NoteRoot, PutErasedText, PutMeta, PutRoot
 from mnemo_store.store import Store
 from mnemo_store.tables import FORGOTTEN, ROOTS

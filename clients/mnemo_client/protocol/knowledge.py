@@ -1,9 +1,11 @@
-"""The wire types of /v1 for the fact graph. SPEC 10.3, 13"""
+"""The wire types of /v1 for knowledge: the fact graph, the tree of topics, the graph of topic nodes. SPEC 8, 10, 13"""
 
 from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from mnemo_client.protocol.choices import NodeRelation
+from mnemo_client.protocol.memories import MemoryView
 from mnemo_client.protocol.primitives import (
     LIMIT_DEFAULT,
     AnswerBody,
@@ -24,6 +26,10 @@ Hops = Annotated[int, Meta(ge=1, le=3)]  # [G 9]
 # `open`: it holds; `closed`: a later fact or its own end came before; `withdrawn`: the memory that states it was
 # superseded or compressed.
 FactStatus = Literal["open", "closed", "withdrawn"]
+
+MEMBERS_DEFAULT = 20
+
+TopicId = Annotated[str, Meta(pattern=r"^kb[1-9][0-9]{0,9}$", max_length=12)]
 
 
 class NewFact(RequestBody):
@@ -144,3 +150,121 @@ class FactHistoryAnswer(AnswerBody):
 class FactDeletedAnswer(AnswerBody):
     deleted: int
     id: str
+
+
+class TopicView(AnswerBody):
+    """A topic: a leaf, or a group of the topics whose `parent` it is. `count`: its members, all chunks of a note as
+    one. `method`: of its name, `rule` or `llm:MODEL`."""
+
+    id: str
+    name: str
+    count: int
+    parent: str | None = None
+    level: int = 0
+    method: str = "rule"
+    namespace: str = "default"
+
+
+class TopicsAnswer(AnswerBody):
+    """GET /v1/topics: a topic before those below it; siblings by their members. `current`: no change is waiting to be
+    worked in."""
+
+    topics: list[TopicView]
+    current: bool = True
+    namespace: str = "default"
+
+
+class ExpandRequest(ScopedRequest):
+    """POST /v1/topics/expand. `limit`: members of each topic; a `cursor` continues the only one of `ids`."""
+
+    ids: Annotated[list[TopicId], Meta(min_length=1, max_length=20)]
+    limit: Annotated[int, Meta(ge=1, le=100)] = MEMBERS_DEFAULT
+    cursor: str = ""
+
+
+class TopicMembersView(AnswerBody):
+    """The members of a topic, the newest first, or, of an id that is gone, the topics where they are now."""
+
+    id: str
+    topic: TopicView | None = None
+    memories: list[MemoryView] = []
+    cursor: str | None = None
+    moved_to: list[str] = []
+
+
+class ExpandAnswer(AnswerBody):
+    """The topics in the order of the request; `unknown`: ids that lead nowhere."""
+
+    topics: list[TopicMembersView]
+    unknown: list[str] = []
+    namespace: str = "default"
+
+
+class RebuildTopicsRequest(ScopedRequest):
+    """POST /v1/topics/rebuild."""
+
+
+class GraphNodeView(AnswerBody):
+    """A topic node. Of a group, which has `parts`, members and times are those of its parts."""
+
+    id: str
+    label: str
+    named: bool  # by a language model; otherwise the label is computed from the texts
+    members: int  # pairs of turns
+    parts: int  # nodes that it was abstracted from
+    created_at: int
+    first_at: int
+    last_at: int
+    namespace: str
+
+
+class GraphEdgeView(AnswerBody):
+    """An edge. `co_occurs` has no direction; its weight is the number of recalls in which both ends were near."""
+
+    source: str
+    target: str
+    relation: NodeRelation
+    weight: int
+    at: int
+
+
+class GraphAnswer(AnswerBody):
+    """GET /v1/graph: nodes, those with most members first, and the edges between them, the heaviest first."""
+
+    nodes: list[GraphNodeView]
+    edges: list[GraphEdgeView]
+    total: int
+    cursor: str | None = None
+
+
+class GroupView(AnswerBody):
+    """A node, and those that were merged into it or that it was abstracted from."""
+
+    id: str
+    label: str
+    nodes: list[str]
+    named: bool = False  # by a language model
+
+
+class AbstractRequest(ScopedRequest):
+    """POST /v1/graph/abstract."""
+
+
+class AbstractAnswer(AnswerBody):
+    """The groups there are now, the largest first."""
+
+    groups: list[GroupView]
+
+
+class DedupeRequest(ScopedRequest):
+    """POST /v1/graph/dedupe."""
+
+    dry_run: bool = False
+
+
+class DedupeAnswer(AnswerBody):
+    """The nodes that others were merged into, or would be."""
+
+    groups: list[GroupView]
+    merged: int  # nodes that are gone, or would be
+    dry_run: bool = False
