@@ -245,7 +245,7 @@ def test_an_index_file_of_the_format_without_neighbours_is_rebuilt(tmp_path: Pat
         older = {name: array for name, array in arrays.items() if name not in ("before", "after", "shape", "words")}
         index_file.save(path, "columns-1", meta, older, Disk())
         views = opened(store)
-        assert views.rebuilt == ["columns.view is not a complete index file of kind columns-5"]
+        assert views.rebuilt == ["columns.view is not a complete index file of kind columns-6"]
         assert links(views.attributes) == ([-1, 0], [1, -1])
 
 

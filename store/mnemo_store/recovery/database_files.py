@@ -222,9 +222,10 @@ class DatabaseFiles:
                 if not store_id:
                     facts = {"format": str(self._format), "store": self.manifest.store_id, "salt": self.manifest.salt}
                     self._set_facts(database, facts)
+                    stored = self._format
                 elif (store_id, salt) != (self.manifest.store_id, self.manifest.salt):
                     self._adopt_identity(store_id, salt)
-                if 0 < stored < self._format:
+                if stored < self._format:  # 0: the row is damaged, and a step that finds its work done says so
                     self._migrate(database, stored)
             except BaseException:
                 database.close()
@@ -242,7 +243,7 @@ class DatabaseFiles:
         """Makes every step from the stored format to this one in one transaction."""
 
         def write(writing: TableWriter) -> None:
-            for migration in self._migrations[stored - 1 :]:
+            for migration in self._migrations[max(stored - 1, 0) :]:
                 migration(writing)
             writing.set_meta("format", str(self._format))
 
