@@ -96,6 +96,15 @@ def test_an_exception_of_the_day_is_no_item_and_is_told_apart() -> None:
     assert found == ([], [1])
 
 
+@pytest.mark.parametrize(
+    "reminder",
+    ["Don't forget the form for the dentist on 19 November.", "No sugar before the blood test on 19 November."],
+)
+def test_a_reminder_cancels_nothing_and_is_an_item(reminder: str) -> None:
+    dentist, later = said("Dentist on 19 November at 9:15."), said(reminder, "2026-11-15T09:00")
+    assert sorted(items(dentist, later)) == sorted([dentist.text, reminder])
+
+
 def test_one_of_two_things_with_the_same_person_stays() -> None:
     lunch = said("Lunch with Anna on 19 November at 12:30.")
     coffee = said("Coffee with Anna on 19 November is cancelled.", "2026-11-15T09:00")

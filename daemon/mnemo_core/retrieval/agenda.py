@@ -16,7 +16,7 @@ from mnemo_core.text.statement_reading import StatementWords, matched, read_stat
 ITEMS_MAX = 8
 MOVING_SIGNS = frozenset({"moved", "instead", "corrected"})
 ENDING_SIGNS = frozenset({"ended", "negated"})
-REPLACING_SIGNS = MOVING_SIGNS | ENDING_SIGNS
+REMINDERS = frozenset({"forget", "remember", "remind", "vergiss", "vergesst", "vergessen", "denk"})
 _NO_SUBJECT = frozenset(map(stem, (*MONTH_NUMBERS, *WEEKDAY_NUMBERS, *(f"{day}s" for day in WEEKDAY_NUMBERS)))) | {
     "appointment", "termin", "tomorrow", "morgen", "tonight", "time", "uhr", "hour", "week", "woche",
 }  # fmt: skip
@@ -62,13 +62,15 @@ def read_agenda(texts: Sequence[DatedText], time: AgendaTime, zone: Zone) -> Age
             keys[place] = False, at
         elif not time.weekdays:
             keys[place] = True, each.event_at
+    cancelling = {place for place in keys if time.weekdays and "ended" in _changes(texts[place])}
     for place in sorted(keys, key=lambda place: -texts[place].created_at):
-        others = (*texts[place].newer, *(texts[other] for other in keys))
-        if any(_replaces(other, texts[place], time, zone) for other in others):
+        by = [other for other in keys if _replaces(texts[other], texts[place], time, zone)]
+        cancelling.update(other for other in by if "negated" in _changes(texts[other]))
+        if by or any(_replaces(newer, texts[place], time, zone) for newer in texts[place].newer):
             del keys[place]
     ordered = sorted(keys, key=lambda place: (keys[place], place))
-    cancelled = [place for place in ordered if time.weekdays and _is_cancellation(texts[place])]
-    return Agenda([place for place in ordered if place not in cancelled][:ITEMS_MAX], cancelled)
+    items = [place for place in ordered if place not in cancelling]
+    return Agenda(items[:ITEMS_MAX], [place for place in ordered if place in cancelling])
 
 
 def _times_of(text: DatedText, zone: Zone) -> NamedTimes:
@@ -85,23 +87,27 @@ def _place_in(named: NamedTimes, time: AgendaTime) -> int | None:
     return time.begin if named.weekdays & time.weekdays and named.since < time.until else None
 
 
-def _is_cancellation(text: DatedText) -> bool:
-    signs = read_statement(text.text).signs
-    return not signs.isdisjoint(ENDING_SIGNS) and signs.isdisjoint(MOVING_SIGNS | {"unsure"})
+def _changes(text: DatedText) -> frozenset[str]:
+    """The signs of change in a text: moved, or else ended or negated. None of a supposition and of a reminder."""
+    read = read_statement(text.text)
+    if "unsure" in read.signs or not REMINDERS.isdisjoint(read.plain):
+        return frozenset()
+    return (read.signs & MOVING_SIGNS) or (read.signs & ENDING_SIGNS)
 
 
 def _replaces(new: DatedText, old: DatedText, time: AgendaTime, zone: Zone) -> bool:
     """Return whether a later text about the same thing says that it is not so then: that it is another time, or that it
     is over or cancelled, at that time or for good."""
-    later, earlier = read_statement(new.text), read_statement(old.text)
-    if new.created_at <= old.created_at or "unsure" in later.signs or later.signs.isdisjoint(REPLACING_SIGNS):
+    changes = _changes(new)
+    if new.created_at <= old.created_at or not changes:
         return False
     named = _times_of(new, zone)
     if named.since >= time.until:
         return False
     is_dated = bool(named.event or named.other or named.weekdays)
-    if later.signs.isdisjoint(MOVING_SIGNS) and is_dated and _place_in(named, time) is None:
+    if changes.isdisjoint(MOVING_SIGNS) and is_dated and _place_in(named, time) is None:
         return False
+    later, earlier = read_statement(new.text), read_statement(old.text)
     one, other = _subject(later), _subject(earlier)
     things, other_things = ([w for w in words if w not in (*later.names, *earlier.names)] for words in (one, other))
     if things and other_things:  # "lunch with Anna" is not what "coffee with Anna is cancelled" is about
