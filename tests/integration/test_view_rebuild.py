@@ -86,12 +86,17 @@ def answers(client: Client) -> list[bytes]:
     return given
 
 
+def environ_of(models: Path) -> dict[str, str]:
+    """Topics, which a slow machine would come to build during the test and which change answers, wait on a busy one."""
+    return {"MNEMO_MODELS_FOLDER": str(models), "MNEMO_JOBS_BUSY_PERCENT": "0"}
+
+
 @pytest.fixture(scope="module")
 def rested(minilm_folder: Path) -> Iterator[tuple[RunningDaemon, list[bytes]]]:
     """A daemon that has stopped with all views saved, and what it answered."""
     with quick_folder() as scratch:
         make_notes(scratch / "notes", random.Random(5))
-        daemon = RunningDaemon(scratch / "data", {"MNEMO_MODELS_FOLDER": str(minilm_folder)})
+        daemon = RunningDaemon(scratch / "data", environ_of(minilm_folder))
         daemon.start()
         try:
             with daemon.client() as client:
@@ -210,7 +215,7 @@ def found(rested: tuple[RunningDaemon, list[bytes]], minilm_folder: Path) -> Ite
     go from one to the next: the later ones are on their way while a test looks at its own."""
     folder = rested[0].folder
     with quick_folder() as scratch, ThreadPoolExecutor(1) as one, ThreadPoolExecutor(1) as two:
-        daemons = [RunningDaemon(scratch / name, {"MNEMO_MODELS_FOLDER": str(minilm_folder)}) for name in "ab"]
+        daemons = [RunningDaemon(scratch / name, environ_of(minilm_folder)) for name in "ab"]
         for daemon in daemons:
             shutil.copytree(folder, daemon.folder, ignore=shutil.ignore_patterns("run"))
         hands = itertools.cycle(zip((one, two), daemons, strict=True))
@@ -292,7 +297,7 @@ def test_however_texts_were_embedded_they_are_found_with_the_same_scores(
     texts = make_texts(random.Random(23))[:60]
 
     def found_after(folder: str, way: str) -> list[tuple[str, float]]:
-        with running(short_folder / folder, {"MNEMO_MODELS_FOLDER": str(minilm_folder)}) as daemon:
+        with running(short_folder / folder, environ_of(minilm_folder)) as daemon:
             tell(daemon, texts, way)
             found = []
             with daemon.client() as client:
