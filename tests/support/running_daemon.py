@@ -139,7 +139,8 @@ class PrestartedDaemons:
                 yield daemon
             finally:
                 daemon.stop()
-            assert "Traceback" not in daemon.log.read_text()
+            log = daemon.log.read_text()
+            assert "Traceback" not in log, log[-4000:]
 
     def close(self) -> None:
         if self._next is not None:
