@@ -34,7 +34,7 @@ def wait_until(is_so: Callable[[], bool]) -> None:
 
 class ErasureServices(StoreServices):
     """The services of a store in which memories can be erased. `disk` is the store's; `meanwhile` is called when the
-    views are there anew, before the files are."""
+    views have been rebuilt and their files have not."""
 
     def __init__(self, folder: Path, embedding: EmbeddingService | None = None, disk: Disk | None = None) -> None:
         disk = disk or Disk()

@@ -1,8 +1,8 @@
 """Agenda of a time: the memories that answer a question for a time and for nothing else. SPEC 7.5a, 11
 
-"What do I have tomorrow?" has no word that an answer could be ranked by: what answers it is every memory that names the
-time, or a weekday of it on which something takes place. A plan that a later memory of the same time cancels or moves
-is left out; what says so stays.
+"What do I have tomorrow?" has no word by which an answer could be ranked. Every memory answers it that names the time,
+or a weekday of the time on which something takes place. A plan that a later memory about the same thing cancels or
+moves is left out; a memory that only says that something is cancelled is returned separately.
 """
 
 from collections.abc import Sequence

@@ -1,5 +1,5 @@
-"""Writes, and the queue in which they wait for the writer thread, beside tasks that need the thread for themselves and
-read errors to look after. SPEC 3.2"""
+"""Writes, and the queue in which they wait for the writer thread. It also takes tasks that need the thread for
+themselves, and read errors that the thread has to handle. SPEC 3.2"""
 
 import threading
 from collections import deque
