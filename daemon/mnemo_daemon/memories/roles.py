@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,13 @@ SLICE = 50  # texts: 0.1 s
 WAITED_FOR = 20  # texts that a request reads itself, the newest first; the job reads the others
 
 
+class _Cache(NamedTuple):
+    """Roles by number of the memory."""
+
+    texts: NDArray[np.uint64]  # half the hash of the text that was read; 0 where none was
+    roles: NDArray[np.uint8]
+
+
 class RoleReader:
     """The roles by number of the memory. Its methods may be called on any thread."""
 
@@ -37,8 +44,7 @@ class RoleReader:
         self._views = views
         self._serving = serving
         self._lock = threading.Lock()
-        self._texts = np.zeros(0, np.uint64)  # by number: half the hash of the text that was read
-        self._roles = np.zeros(0, np.uint8)
+        self._cache = _Cache(np.zeros(0, np.uint64), np.zeros(0, np.uint8))
 
     def of(
         self, columns: AttributeStore, rows: Numbers, snapshot: Snapshot, read_max: int = WAITED_FOR
@@ -47,10 +53,11 @@ class RoleReader:
         texts = columns.values("text_low", rows)
         with self._lock:
             self._grow(int(rows.max(initial=-1)) + 1)
-            missing = np.flatnonzero(self._texts[rows] != texts)
+            cache = self._cache
+            missing = np.flatnonzero(cache.texts[rows] != texts)
         now = missing[max(0, len(missing) - read_max) :]
-        self._read(columns, rows[now], texts[now], snapshot)
-        found = self._roles[rows]
+        self._read(cache, columns, rows[now], texts[now], snapshot)
+        found = cache.roles[rows]
         found[missing[: len(missing) - len(now)]] = UNKNOWN
         return found
 
@@ -65,16 +72,24 @@ class RoleReader:
     def clear(self) -> None:
         """Forget all roles and the hashes of their texts: one of them may have been erased."""
         with self._lock:
-            self._texts, self._roles = np.zeros(0, np.uint64), np.zeros(0, np.uint8)
+            self._cache = _Cache(np.zeros(0, np.uint64), np.zeros(0, np.uint8))
 
     def _grow(self, size: int) -> None:
-        if size > len(self._texts):
-            more = max(size, 2 * len(self._texts)) - len(self._texts)
-            self._texts = np.append(self._texts, np.zeros(more, np.uint64))
-            self._roles = np.append(self._roles, np.full(more, UNKNOWN, np.uint8))
+        now = len(self._cache.texts)
+        if size > now:
+            more = max(size, 2 * now) - now
+            self._cache = _Cache(
+                np.append(self._cache.texts, np.zeros(more, np.uint64)),
+                np.append(self._cache.roles, np.full(more, UNKNOWN, np.uint8)),
+            )
 
-    def _read(self, columns: AttributeStore, rows: Numbers, texts: NDArray[np.uint64], snapshot: Snapshot) -> None:
-        """Read the roles of these memories. One that still waits for its vector is read again."""
+    def _read(
+        self, cache: _Cache, columns: AttributeStore, rows: Numbers, texts: NDArray[np.uint64], snapshot: Snapshot
+    ) -> None:
+        """Read the roles of these memories. One that still waits for its vector is read again.
+
+        A cache that was replaced in the meantime, because it grew or was cleared, keeps nothing of what is read.
+        """
         serving = self._serving()
         view = serving.view if serving is not None and serving.embedder.name == DEFAULT_MODEL else None
         if view is not None and view.dimensions != DIMENSIONS:
@@ -86,8 +101,8 @@ class RoleReader:
                 vector = None if windows is None else windows[0].astype(np.float32)
                 role = ROLES.index(_role_of(memory, vector))
                 with self._lock:
-                    self._texts[row] = text if view is None or vector is not None else 0
-                    self._roles[row] = role
+                    cache.texts[row] = text if view is None or vector is not None else 0
+                    cache.roles[row] = role
 
 
 def _role_of(memory: Memory, vector: NDArray[np.float32] | None) -> MemoryRole:
