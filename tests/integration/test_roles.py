@@ -16,7 +16,7 @@ def roles(services: StoreServices, reader: RoleReader, first: int | None = None)
     columns = services.views.attributes
     rows = columns.uncached_mask(MemoryFilter(states=("active",), now=services.at)).nonzero()[0][:first]
     with services.store.snapshot() as snapshot:
-        return reader.of(columns, rows, snapshot).tolist()
+        return list(map(int, reader.of(columns, rows, snapshot)))
 
 
 @pytest.mark.parametrize("other", ["clears", "adds"])
@@ -24,7 +24,7 @@ def test_others_clear_and_add_while_roles_are_read(tmp_path: Path, other: str) -
     with services_in(tmp_path) as services:
         services.add(LONG)
         services.add("Never open the oven door in the first ten minutes.")
-        during = [lambda: reader.clear() if other == "clears" else grow()]
+        during = [other]
 
         def grow() -> None:
             for number in range(200):
@@ -33,11 +33,13 @@ def test_others_clear_and_add_while_roles_are_read(tmp_path: Path, other: str) -
 
         def serving() -> None:
             if during:
-                during.pop()()
+                reader.clear() if during.pop() == "clears" else grow()
 
         reader = RoleReader(services.store, services.views, serving)
         first = roles(services, reader)
-        assert len(first) == 2 and UNKNOWN not in first and ROLES.index("instruction") in first
+        assert len(first) == 2
+        assert UNKNOWN not in first
+        assert ROLES.index("instruction") in first
         assert roles(services, reader, 2) == first
 
 
