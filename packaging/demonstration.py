@@ -22,6 +22,7 @@ from mnemo_client.cli.format.units import percent
 from mnemo_client.client import Client
 from mnemo_client.errors import MnemoError
 from mnemo_client.paths import socket_path
+from mnemo_client.protocol.choices import Ranker
 
 PROJECT = Path(__file__).resolve().parent.parent
 RUN = PROJECT / ".run"
@@ -162,7 +163,7 @@ def is_being_fetched() -> bool:
     return True
 
 
-def ask(client: Client, questions: Sequence[str], ranker: str) -> None:
+def ask(client: Client, questions: Sequence[str], ranker: Ranker) -> None:
     style = terminal.style_for(sys.stdout, os.environ)
     for question in questions:
         answer = client.recall(question, top_k=HITS[ranker], highlight=True, dry=True, ranker=ranker)

@@ -151,17 +151,19 @@ def route_table() -> str:
     """Every route with its right and types."""
     rows = []
     for route in every_route():
-        right = route.needed_right + (", owner" if route.for_owner else ", person" if route.for_person else "")
-        takes = [_linked(each) for each in (route.ask, route.query) if each is not None]
-        answers = _linked(route.answer) if issubclass(route.answer, msgspec.Struct) else route.content_type
-        rows.append([route.method, f"`{route.path}`", sentence(route.summary), right, " · ".join(takes), answers])
+        of = route.operation
+        right = of.needed_right + (", owner" if of.for_owner else ", person" if of.for_person else "")
+        takes = [_linked(each) for each in (of.body, of.query) if each is not None]
+        answers = _linked(of.answer) if issubclass(of.answer, msgspec.Struct) else of.content_type
+        rows.append([route.method, f"`{route.path}`", sentence(of.summary), right, " · ".join(takes), answers])
     return table(("method", "route", "purpose", "right", "takes", "answers"), rows)
 
 
 def wire_types() -> str:
     """The fields of every type that a route takes or answers, and of the types in these."""
     found: dict[str, inspect.StructType] = {}
-    in_routes = (each for route in every_route() for each in (route.ask, route.query, route.answer))
+    of_each = (route.operation for route in every_route())
+    in_routes = (each for of in of_each for each in (of.body, of.query, of.answer))
     for each in (*in_routes, *EVENT_TYPES):
         if each is not None and issubclass(each, msgspec.Struct):
             _collect(inspect.type_info(each), found)

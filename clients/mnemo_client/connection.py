@@ -1,20 +1,24 @@
 """The connection of a client to the daemon: one request, its answer, and the errors of both. SPEC 13"""
 
 import errno
+import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Generic, Literal, ParamSpec, Protocol, Self, TypeVar, cast, overload
 
 import msgspec
 
 from mnemo_client.errors import InterruptedAnswerError, InvalidAnswerError, RefusalError, UnreachableError, UsageError
 from mnemo_client.http import MalformedAnswerError, Response, SocketConnection
+from mnemo_client.protocol.operations import Operation
 from mnemo_client.protocol.primitives import API_VERSION
 
 T = TypeVar("T")
+P = ParamSpec("P")
+A = TypeVar("A", covariant=True)
 
 SourceChannel = Literal["api", "cli", "mcp", "hook"]
 Filter = str | int | float | bool | Sequence[str] | None
@@ -26,10 +30,8 @@ LONG_TIMEOUT_SECONDS = 3600.0  # for a backup of a large store on a slow disk
 IDLE_SECONDS_MAX = 5.0
 
 # Bytes that need no percent-encoding in a path or a query string. RFC 3986, 2.3
+_PATH_PART = re.compile(r"\{\w+\}")
 UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
-
-# Routes besides GET that change nothing, or that may be sent twice without changing more.
-REPEATABLE = frozenset({"/recall", "/why", "/context", "/ask", "/models/use", "/notes/roots", "/notes/rescan"})
 
 
 class ClientConnection:
@@ -74,7 +76,7 @@ class ClientConnection:
 
     def call(self, method: str, path: str, body: bytes | None = None) -> Iterator[bytes]:
         """Send any request and yield its answer line by line, without line ends. `path` is relative to the version."""
-        response = self._send(method, path, body, self.namespace, repeatable=method == "GET")
+        response = self._send(method, f"/{API_VERSION}{path}", body, self.namespace, repeatable=method == "GET")
         if response.status >= 400:
             self._read_body(response)
         with self._reading(response):
@@ -87,25 +89,33 @@ class ClientConnection:
 
     # One exchange
 
-    def _request(
-        self,
-        method: str,
-        route: str,
-        kind: type[T],
-        body: Any = None,
-        *,
-        query: Mapping[str, Filter] | None = None,
-        namespace: str | None = None,
-        repeatable: bool = False,
-    ) -> T:
-        """Send, read and decode. With a namespace in the body no header is sent, which could contradict it."""
-        if getattr(body, "namespace", None) is None:
-            namespace = namespace or self.namespace
-        target = target_of(route, query or {})
-        data = None if body is None else encode(body)
-        repeatable = repeatable or method in ("GET", "DELETE") or route in REPEATABLE
-        response = self._send(method, target, data, namespace, repeatable)
-        return decode(self._read_body(response), kind)
+    def perform(self, operation: Operation[..., T], request: msgspec.Struct, part: str = "") -> T:
+        """Return the answer to a request. `part` replaces the braces of the path."""
+        return decode(self.exchange(operation, request, part), operation.answer)
+
+    def exchange(
+        self, operation: Operation[..., Any], request: msgspec.Struct, part: str = "", namespace: str | None = None
+    ) -> bytes:
+        """Return the body of the answer to a request, in this namespace instead of the client's own."""
+        if operation.is_long:
+            self.with_long_timeout()
+        return self._read_body(self._open(operation, request, part, namespace or self.namespace))
+
+    def _open(
+        self, operation: Operation[..., Any], request: msgspec.Struct, part: str = "", namespace: str | None = None,
+        body: Iterable[bytes] | None = None,
+    ) -> Response:  # fmt: skip
+        """Send a request and read the head of the answer. With a namespace in the request no header is sent, which
+        could contradict it."""
+        if getattr(request, "namespace", None) is not None:
+            namespace = None
+        data: bytes | Iterable[bytes] | None = body
+        path = _PATH_PART.sub(percent_encoded(part), operation.path)
+        if operation.body is not None:
+            data = encode(request)
+        elif operation.query is not None:
+            path = target_of(path, msgspec.to_builtins(request))
+        return self._send(operation.method, path, data, namespace, operation.is_repeatable(request))
 
     def _send(
         self, method: str, target: str, data: bytes | Iterable[bytes] | None, namespace: str | None, repeatable: bool
@@ -121,7 +131,7 @@ class ClientConnection:
         connection = self._connect()
         try:
             self._used_at = time.monotonic()
-            return connection.exchange(method, f"/{API_VERSION}{target}", self._headers(data, namespace), data)
+            return connection.exchange(method, target, self._headers(data, namespace), data)
         except TimeoutError as late:
             self.close()
             raise _timeout_error(self.timeout) from late
@@ -198,6 +208,67 @@ class ClientConnection:
         if response.status >= 400:
             raise _refusal_error(response, self.last_body)
         return self.last_body
+
+
+class BoundCall(Protocol[P, A]):
+    """Call an operation with its request, or with the fields of one."""
+
+    @overload
+    def __call__(self, request: msgspec.Struct, /) -> A: ...
+    @overload
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> A: ...
+
+
+class BoundCallOn(Protocol[P, A]):
+    """Call an operation on what `part` names in its path."""
+
+    @overload
+    def __call__(self, part: str, request: msgspec.Struct, /) -> A: ...
+    @overload
+    def __call__(self, part: str, /, *args: P.args, **kwargs: P.kwargs) -> A: ...
+
+
+class AsyncConnection(Protocol):
+    """A client whose answers are awaited."""
+
+    async def perform(self, operation: Operation[..., T], request: msgspec.Struct, part: str = "") -> T: ...
+
+
+class Call(Generic[P, T]):
+    """A method that calls one operation."""
+
+    def __init__(self, operation: Operation[P, T]) -> None:
+        self.operation = operation
+
+    @overload
+    def __get__(self, client: ClientConnection, owner: object = None) -> BoundCall[P, T]: ...
+    @overload
+    def __get__(self, client: AsyncConnection, owner: object = None) -> BoundCall[P, Awaitable[T]]: ...
+    def __get__(self, client: Any, owner: object = None) -> Any:
+        return lambda *args, **fields: client.perform(self.operation, request_of(self.operation, *args, **fields))
+
+
+class CallOn(Generic[P, T]):
+    """A method that calls one operation on what its first argument names."""
+
+    def __init__(self, operation: Operation[P, T]) -> None:
+        self.operation = operation
+
+    @overload
+    def __get__(self, client: ClientConnection, owner: object = None) -> BoundCallOn[P, T]: ...
+    @overload
+    def __get__(self, client: AsyncConnection, owner: object = None) -> BoundCallOn[P, Awaitable[T]]: ...
+    def __get__(self, client: Any, owner: object = None) -> Any:
+        return lambda part, *args, **fields: client.perform(
+            self.operation, request_of(self.operation, *args, **fields), part
+        )
+
+
+def request_of(operation: Operation[..., Any], *args: Any, **fields: Any) -> msgspec.Struct:
+    """Return the request that is given as a whole, or the one with these fields."""
+    if len(args) == 1 and not fields and isinstance(args[0], cast(type[msgspec.Struct], operation.request)):
+        return args[0]
+    return operation.request(*args, **fields)
 
 
 def target_of(route: str, query: Mapping[str, Filter]) -> str:

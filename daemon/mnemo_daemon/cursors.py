@@ -11,7 +11,7 @@ def cursor_at(place: Place) -> str:
     return f"{number}.{row_id}"
 
 
-def place_at(cursor: str) -> Place | None:
+def place_at(cursor: str | None) -> Place | None:
     """The place of a cursor; None where there is none, for the first page. Raises a Refusal."""
     if not cursor:
         return None

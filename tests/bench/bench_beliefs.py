@@ -25,7 +25,7 @@ import time
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -141,7 +141,7 @@ def remember(client: Client, each: BeliefSet, *, reported: bool) -> list[BeliefP
     return puts
 
 
-def ask(client: Client, put: BeliefProbe, ranker: Ranker, top_k: int, **options: object) -> RecallAnswer:
+def ask(client: Client, put: BeliefProbe, ranker: Ranker, top_k: int, **options: Any) -> RecallAnswer:
     return client.recall(
         put.text, ranker=ranker, top_k=top_k, user_id=put.user, namespace=put.namespace, dry=True, **options
     )

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mnemo_client.client import Client
+from mnemo_client.protocol.choices import Cut, Ranker
 from mnemo_core.retrieval import abstention
 from mnemo_core.retrieval.abstention import FEATURES, NAMES, Basis, CutoffModel
 from mnemo_core.similarity.thresholds import DEFAULT_MODEL
@@ -29,7 +30,7 @@ from tests.bench import fit_cutoff
 from tests.support.running_daemon import running
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "recall"
-RANKERS = ("auto", "cosine", "words")  # of each basis the first that rests on it
+RANKERS: tuple[Ranker, ...] = ("auto", "cosine", "words")  # of each basis the first that rests on it
 LOOKED_AT = 50  # candidates a question
 COVERAGES = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3)
 
@@ -113,7 +114,7 @@ def evidence(client: Client, questions: Sequence[CutQuestion]) -> dict[Basis, li
     return found
 
 
-def traced(client: Client, asked: CutQuestion, ranker: str) -> list[dict[str, Any]]:
+def traced(client: Client, asked: CutQuestion, ranker: Ranker) -> list[dict[str, Any]]:
     answer = client.recall(
         asked.question, ranker=ranker, user_id=asked.user, namespace=asked.namespace, top_k=LOOKED_AT,
         token_budget=None, expand=False, explain=True, dry=True,
@@ -129,7 +130,7 @@ def example(asked: CutQuestion, rows: Sequence[Mapping[str, Any]], basis: Basis)
     return fit_cutoff.CutoffExample(features, is_right, len(asked.answers))
 
 
-def answers(client: Client, questions: Sequence[CutQuestion], how: str, top_k: int) -> Answers:
+def answers(client: Client, questions: Sequence[CutQuestion], how: Cut, top_k: int) -> Answers:
     """Results of the API for the questions that have an answer; older values count like any."""
     rows = []
     for each in questions:

@@ -180,13 +180,14 @@ def _routes() -> dict[str, Route]:
 
 def _plain_route(route: Route) -> dict[str, Any]:
     return {
-        "statuses": list(route.statuses), "read only": sorted(route.read_only), "content type": route.content_type,
-        "streams": route.streams, "bytes at most": route.body_max,
+        "statuses": list(route.operation.statuses), "read only": sorted(route.operation.read_only),
+        "content type": route.operation.content_type,
+        "streams": route.operation.streams, "bytes at most": route.operation.body_max,
     }  # fmt: skip
 
 
 def _parts(route: Route) -> dict[str, Any]:
-    return {"body": route.ask, "query": route.query, "answer": route.answer}
+    return {"body": route.operation.body, "query": route.operation.query, "answer": route.operation.answer}
 
 
 def _route(route: Route, place: str, describer: Describer) -> dict[str, Any]:

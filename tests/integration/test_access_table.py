@@ -167,9 +167,11 @@ OTHER_RIGHTS = {
 def test_every_route_has_a_right_and_those_that_differ_from_their_method_are_known() -> None:
     for route in every_route():
         by_method = "read" if route.method == "GET" else "write"
-        expected = OTHER_RIGHTS.get(f"{route.method} {route.path}", "admin" if route.for_person else by_method)
-        assert route.needed_right == expected, f"{route.method} {route.path}"
-        assert route.for_person or not route.for_owner
+        expected = OTHER_RIGHTS.get(
+            f"{route.method} {route.path}", "admin" if route.operation.for_person else by_method
+        )
+        assert route.operation.needed_right == expected, f"{route.method} {route.path}"
+        assert route.operation.for_person or not route.operation.for_owner
 
 
 def test_each_route_is_open_to_those_rights_that_include_its_own_and_to_no_other(shared: SharedDaemon) -> None:
@@ -179,12 +181,12 @@ def test_each_route_is_open_to_those_rights_that_include_its_own_and_to_no_other
     for uid, right in ((READER, "read"), (WRITER, "write"), (ADMIN, "admin")):
         rank = ("read", "write", "admin").index
         for route, answer in zip(routes, answers_to(uid, shared.path, asks), strict=True):
-            if rank(route.needed_right) <= rank(right):
+            if rank(route.operation.needed_right) <= rank(right):
                 assert answer.status == 400, f"{right}: {route.path}: {answer}"
                 continue
             assert (answer.status, answer.code) == (403, "forbidden"), f"{right}: {route.path}"
             assert answer.message == (
-                f"this needs the right `{route.needed_right}`, and user-{uid} has `{right}`; "
+                f"this needs the right `{route.operation.needed_right}`, and user-{uid} has `{right}`; "
                 "the owner of this daemon can grant it by `access.allow` in config.toml"
             )
 

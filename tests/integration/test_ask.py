@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -73,7 +74,7 @@ def spoken_day(at: int) -> str:
     return dt.datetime.fromtimestamp(at / 1000).astimezone().strftime("%d %B %Y")
 
 
-def ask(daemon: RunningDaemon, question: str, **fields: object) -> AskAnswer:
+def ask(daemon: RunningDaemon, question: str, **fields: Any) -> AskAnswer:
     """The answer, without a call of the model for `rerank`."""
     with daemon.client() as client:
         return client.ask(question, **{"rerank": False, **fields})

@@ -3,6 +3,7 @@
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -81,7 +82,8 @@ def test_it_is_found_though_many_others_are_nearer(client: Client) -> None:
 
 def test_a_claim_of_another_user_is_not_updated(client: Client) -> None:
     client.remember("I live in Lisbon", user_id="ann")
-    for whose in ({"user_id": "ben"}, {"user_id": "ann", "run_id": "r1"}):
+    ben: dict[str, Any] = {"user_id": "ben"}
+    for whose in (ben, {"user_id": "ann", "run_id": "r1"}):
         client.remember("The tide was low.", **whose)
         assert client.remember("I moved to Oslo", **whose).updates == []
     assert client.remember("I moved to Bergen", user_id="ann").updates != []

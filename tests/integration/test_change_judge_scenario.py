@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ def client(model_daemon: RunningDaemon) -> Iterator[Client]:
         yield open_client
 
 
-def remember(client: Client, *texts: str, **fields: object) -> list[str]:
+def remember(client: Client, *texts: str, **fields: Any) -> list[str]:
     return [client.remember(text, wait="indexed", **fields).memory.id for text in texts]
 
 

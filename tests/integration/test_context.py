@@ -55,7 +55,7 @@ def test_L24_an_answer_counts_its_tokens_and_the_share_of_the_budget(client: Cli
 def test_the_same_question_on_the_same_state_gives_the_same_bytes(client: Client) -> None:
     for number in range(12):
         remember(client, f"Pelican {number} nests on pier {number % 3}.", event_at=AT + number)
-    asked = {"now": AT + 1000, "dry": True, "cut": "none", "top_k": 8, "ids": True}
+    asked: dict[str, Any] = {"now": AT + 1000, "dry": True, "cut": "none", "top_k": 8, "ids": True}
     first = client.context("where does the pelican nest?", **asked)
     assert first.block.count("\n") == 9
     assert client.context("where does the pelican nest?", **asked) == first

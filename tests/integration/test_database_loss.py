@@ -54,7 +54,7 @@ def everything(client: Client) -> list[bytes]:
 
 def versions(client: Client) -> list[int]:
     """The number of versions of the oldest memories."""
-    page = client.list_memories(limit=500, state=["active", "archived", "superseded", "trashed"])
+    page = client.list_memories(limit=500, states=["active", "archived", "superseded", "trashed"])
     return [len(client.history(memory.id).versions) for memory in page.memories[-12:]]
 
 

@@ -1,5 +1,7 @@
 """The edges of a memory through the socket: direction, relation, pages, and what is not listed."""
 
+from typing import Any
+
 import pytest
 
 from mnemo_client.client import Client
@@ -9,7 +11,7 @@ from tests.integration.test_memory_routes import fresh
 from tests.support.samples import AT, dump_of
 
 
-def remembered(client: Client, *contents: str, **fields: str) -> list[str]:
+def remembered(client: Client, *contents: str, **fields: Any) -> list[str]:
     """The ids of new memories with these texts."""
     return [client.remember(content, **fields).memory.id for content in contents]
 

@@ -142,7 +142,7 @@ def test_an_interrupted_erasure_is_finished_after_the_next_start(started_daemon:
 
         asking = threading.Thread(target=ask)
         asking.start()
-        wait_until(lambda: len(client.list_memories(tag="diary").memories) < 50 or not asking.is_alive())
+        wait_until(lambda: len(client.list_memories(tags=["diary"]).memories) < 50 or not asking.is_alive())
         time.sleep(seconds)
         started_daemon.kill()
         asking.join(SECONDS_MAX)

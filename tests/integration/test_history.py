@@ -88,7 +88,7 @@ def test_a_time_is_milliseconds_or_iso_text_or_a_span_back_from_now(client: Clie
         assert (refused.value.code, refused.value.field) == ("bad_value", "as_of")
         assert "2026-03-01T14:30, or milliseconds, or a span back from now like 2h or 3d" in refused.value.message
     with pytest.raises(RefusalError, match="cannot list trashed"):
-        client.list_memories(as_of="1h", state="trashed", namespace=space)
+        client.list_memories(as_of="1h", states=["trashed"], namespace=space)
 
 
 def test_what_has_expired_since_is_shown_for_the_time_before(client: Client) -> None:

@@ -5,11 +5,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mnemo_client.client import Client
 from mnemo_client.errors import RefusalError
+from mnemo_client.protocol.sessions import HookRequest
 from tests.support.running_daemon import RunningDaemon, running
 
 
@@ -49,7 +51,11 @@ def test_M21_the_settings_limit_the_context_and_switch_each_hook_off(hooked: Run
 
 
 def test_M21_replies_are_not_stored_unless_that_is_set(daemon: RunningDaemon, hooked: RunningDaemon) -> None:
-    said = {"session_id": "s", "prompt": "The mast is 12 metres high.", "reply": "Noted, the mast has 12 metres."}
+    said: dict[str, Any] = {
+        "session_id": "s",
+        "prompt": "The mast is 12 metres high.",
+        "reply": "Noted, the mast has 12 metres.",
+    }
     with agent(daemon, "plain") as client, agent(hooked, "plain") as storing:
         assert [each.memory.content for each in client.hook("reply", **said).results if each.memory] == [said["prompt"]]
         stored = [each.memory for each in storing.hook("reply", **said).results if each.memory]
@@ -136,9 +142,9 @@ def test_the_hook_of_tools_can_be_switched_off_and_needs_a_session_and_a_tool(
     with agent(hooked, "steps off") as client:
         assert client.hook("tool", session_id="s", tool="Bash").skipped == "`hooks.tool` is off"
         assert client.steps("s").steps == []
-    for fields, field in (({"session_id": "s"}, "tool"), ({"tool": "Bash"}, "session_id")):
+    for asked, field in ((HookRequest(session_id="s"), "tool"), (HookRequest(tool="Bash"), "session_id")):
         with agent(daemon, "steps") as client, pytest.raises(RefusalError) as refused:
-            client.hook("tool", **fields)
+            client.hook("tool", asked)
         assert (refused.value.status, refused.value.field) == (400, field)
 
 
@@ -158,9 +164,9 @@ def test_a_session_starts_with_its_resume_and_ends(daemon: RunningDaemon) -> Non
     ("event", "fields", "field"),
     [("prompt", {}, "prompt"), ("reply", {"prompt": "a"}, "session_id"), ("session-end", {}, "session_id")],
 )
-def test_a_hook_says_what_it_needs(daemon: RunningDaemon, event: str, fields: dict[str, str], field: str) -> None:
+def test_a_hook_says_what_it_needs(daemon: RunningDaemon, event: str, fields: dict[str, Any], field: str) -> None:
     with agent(daemon, "needs") as client, pytest.raises(RefusalError) as refused:
-        client.hook(event, **fields)  # type: ignore[arg-type]
+        client.hook(event, **fields)
     assert refused.value.status == 400
     assert refused.value.field == field
 

@@ -597,6 +597,8 @@ DAEMON = textwrap.dedent(
     sys.stdin.readline()  # everything heavy is loaded from here on
     import asyncio
     import msgspec
+    from mnemo_client.protocol.operations import Operation
+    from mnemo_client.protocol.primitives import NoFields
     from mnemo_daemon.server.router import Reply, Route
     from mnemo_daemon.server.http_server import HttpServer, serve
     from mnemo_daemon.server.systemd import Notifier
@@ -613,7 +615,7 @@ DAEMON = textwrap.dedent(
         print("closed", flush=True)
 
     async def main():
-        server = HttpServer([Route("GET", "/v1/pid", answer, Pid, "")])
+        server = HttpServer([Route(Operation("GET", "/v1/pid", "", Pid, NoFields), answer)])
         await serve(server, listener, notifier=Notifier.from_environ(os.environ), close=close,
                     reload=lambda: print("reloaded", flush=True))
         print("served", flush=True)

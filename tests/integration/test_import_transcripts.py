@@ -116,11 +116,11 @@ def test_importing_again_stores_nothing_and_a_grown_transcript_adds_what_is_new(
     path = importer.write(f"{PROJECT}/s-1.jsonl", claude("s-1", TALK))
     assert importer.answer("--from", "claude-code")["stored"] == 4
     with importer.client() as client:
-        before = client.list_memories(state=["active", "archived", "discarded"]).memories
+        before = client.list_memories(states=["active", "archived", "discarded"]).memories
         assert len(before) == 4
         again = importer.answer("--from", "claude-code", str(path))
         assert (again["stored"], again["duplicate"], again["conversations"], again["group"]) == (0, 5, 0, None)
-        assert client.list_memories(state=["active", "archived", "discarded"]).memories == before
+        assert client.list_memories(states=["active", "archived", "discarded"]).memories == before
         path.write_bytes(claude("s-1", [*TALK, asked("Does the ferry build fail on Fridays, too?")]))
         grown = importer.answer("--from", "claude-code", str(path))
         assert (grown["stored"], grown["conversations"]) == (1, 1)

@@ -220,7 +220,7 @@ def test_E6_two_namespaces_with_the_same_text_have_two_memories_and_one_can_go(d
 
 
 @pytest.mark.parametrize("fields", [{"agent_id": "planner"}, {"run_id": "run-7"}])
-def test_texts_of_another_agent_or_run_are_no_neighbours(client: Client, fields: dict[str, str]) -> None:
+def test_texts_of_another_agent_or_run_are_no_neighbours(client: Client, fields: dict[str, Any]) -> None:
     client.remember("The spare key hangs behind the green door.")
     answer = client.remember("The spare key hangs behind the green door!", **fields)
     assert (answer.outcome, answer.repeats, answer.related) == ("stored", [], [])
@@ -291,7 +291,7 @@ def test_G2_whatever_layer_is_asked_for_a_memory_enters_the_buffer(client: Clien
 def test_G3_a_kind_that_is_given_is_kept_and_one_that_there_is_not_is_refused(client: Client) -> None:
     assert client.remember("I prefer window seats.", kind="semantic").memory.kind == "semantic"
     with pytest.raises(RefusalError) as refused:
-        client.remember("I prefer aisle seats.", kind="dream")
+        client.remember("I prefer aisle seats.", kind="dream")  # type: ignore[call-overload]
     assert (refused.value.status, refused.value.field) == (400, "kind")
 
 
@@ -387,7 +387,7 @@ def test_L14_a_piece_that_matters_little_is_rejected_with_its_scores_and_can_be_
     assert taken.scores.importance < 0.3
     assert taken.memory is not None
     assert client.search("things more or less").total == 3
-    listed = client.list_memories(state="discarded").memories
+    listed = client.list_memories(states=["discarded"]).memories
     assert [memory.id for memory in listed] == [taken.memory.id]
     restored = client.restore(taken.memory.id)
     assert (restored.state, restored.importance) == ("active", 0.3)  # whoever brings it back says that it matters

@@ -7,11 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from mnemo_client.client import Client
 from mnemo_client.errors import RefusalError
+from mnemo_client.protocol.choices import Sort
 from mnemo_client.protocol.ingestion import RememberAnswer
 from mnemo_client.protocol.memories import MemoryView, NewMemory, Patch
+from mnemo_client.protocol.retrieval import ContextRequest
 from tests.support.erasure_services import wait_until
 from tests.support.running_daemon import RunningDaemon
 
@@ -126,9 +129,9 @@ def test_tags_are_counted_in_their_namespace(client: Client) -> None:
     client.remember("Ines.", namespace=one, tags=["people", "friend"])
     client.remember("Mira.", namespace=other, tags=["people"])
     client.delete(gone.id)
-    assert client.tags(one).tags == {"people": 2, "friend": 1}
-    assert client.tags("*").tags["people"] >= 3
-    assert client.tags(fresh()).tags == {}
+    assert client.tags(namespace=one).tags == {"people": 2, "friend": 1}
+    assert client.tags(namespace="*").tags["people"] >= 3
+    assert client.tags(namespace=fresh()).tags == {}
 
 
 def test_an_id_is_accepted_by_its_last_eight_digits(client: Client) -> None:
@@ -365,7 +368,7 @@ def test_undo_passes_over_what_the_doctor_tried(client: Client, daemon: RunningD
 SECRET = "ghp_" + "z9Y8x7W6v5U4t3S2r1Q0" + "p9O8n7M6l5K4j3I2"
 
 
-def keep_secret(person: Client, **fields: object) -> MemoryView:
+def keep_secret(person: Client, **fields: Any) -> MemoryView:
     kept = person.remember(f"Quebec forge {uuid.uuid4().hex}: {SECRET}", **fields).memory
     assert kept.tags == ["sensitive"]
     return kept
@@ -416,7 +419,7 @@ def test_neither_lists_nor_the_trash_show_an_agent_what_is_sensitive(daemon: Run
         with pytest.raises(RefusalError) as refused:
             b"".join(agent.export(namespace))
         assert (refused.value.status, refused.value.code) == (422, "refused")
-        assert len(agent.list_memories(tag="sensitive").memories) == 1
+        assert len(agent.list_memories(tags=["sensitive"]).memories) == 1
         assert agent.delete_many(confirm=True).deleted == 0
 
 
@@ -481,7 +484,7 @@ def test_recall_sorts_by_when_it_happened_and_by_when_it_was_last_recalled(clien
     client.recall("heron stood 5", namespace=namespace, top_k=1)
     wait_until(lambda: client.get(older).access_count == 1)
 
-    def order(sort: str) -> list[str]:
+    def order(sort: Sort) -> list[str]:
         answer = client.recall("heron", namespace=namespace, sort=sort, dry=True)
         return [memory.id for memory in answer.memories]
 
@@ -545,13 +548,14 @@ def test_a_star_shows_the_trash_and_the_export_of_all_namespaces_and_none_only_t
 
 
 @pytest.mark.parametrize(
-    "fields", [{"speaker": "Ines"}, {"user_id": "ann"}, {"source": "diary"}, {"session_id": "s1"}, {"layer": "buffer"}]
+    "fields",
+    [{"speaker": "Ines"}, {"user_id": "ann"}, {"source": "diary"}, {"session_id": "s1"}, {"layers": ["buffer"]}],
 )
 def test_one_filter_is_enough_to_delete_by(client: Client, fields: dict[str, Any]) -> None:
-    client.delete_many(layer="buffer", confirm=True)
+    client.delete_many(layers=["buffer"], confirm=True)
     client.delete_many(user_id="ann", confirm=True)
     client.remember("Not this one.", user_id="ben")
-    mine = client.remember("This one.", **{name: value for name, value in fields.items() if name != "layer"}).memory
+    mine = client.remember("This one.", **{name: value for name, value in fields.items() if name != "layers"}).memory
     assert client.delete_many(**fields).ids == [mine.id]
     assert client.delete_many(**fields, confirm=True).ids == [mine.id]
 
@@ -560,7 +564,7 @@ def test_superseded_memories_can_be_deleted_by_their_state(client: Client) -> No
     namespace = fresh()
     old = client.remember("The launch is in May.", namespace=namespace).memory.id
     new = client.remember("The launch is in June.", namespace=namespace, supersedes=[old]).memory.id
-    assert client.delete_many(namespace=namespace, state="superseded", confirm=True).ids == [old]
+    assert client.delete_many(namespace=namespace, states=["superseded"], confirm=True).ids == [old]
     assert client.get(new).state == "active"
 
 
@@ -581,8 +585,8 @@ def test_a_context_says_that_it_had_to_leave_something_out(client: Client) -> No
     assert (len(whole.memories), whole.cut) == (2, False)
     shorter = client.context("pelican", namespace=namespace, max_chars=len(whole.block) - 1)
     assert (len(shorter.memories), shorter.cut) == (1, True)
-    for tight in ({"max_chars": 10}, {"token_budget": 1}):
-        nothing = client.context("pelican", namespace=namespace, **tight)
+    for tight in (ContextRequest("pelican", max_chars=10), ContextRequest("pelican", token_budget=1)):
+        nothing = client.context(structs.replace(tight, namespace=namespace))
         assert (nothing.block, nothing.memories, nothing.total_tokens, nothing.cut) == ("", [], 0, True)
     assert client.context("albatross", namespace=namespace).cut is False
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.cross_encoder_files import write_cross_encoder
-from tests.support.syscall_trace import PROJECT, Call, build_tracer, trace
+from tests.support.syscall_trace import PROJECT, SystemCall, build_tracer, trace
 
 LIFE_SECONDS_MAX = 240.0
 ALLOWED = ("~/.local/share/mnemo", "~/.cache/mnemo/models", "~/.config/mnemo")
@@ -52,14 +52,14 @@ def bare_environment(home: Path) -> dict[str, str]:
     return {"HOME": str(home), "PATH": os.environ["PATH"], "LANG": "C.UTF-8", "TMPDIR": str(home / "tmp")}
 
 
-def is_beyond(call: Call) -> bool:
+def is_beyond(call: SystemCall) -> bool:
     """True if the call makes what could speak to another machine, or cannot be looked into."""
     if call.name in ("socket", "socketpair"):
         return call.what != socket.AF_UNIX
     return call.name in ("io_uring_setup", "open_by_handle_at", "foreign")
 
 
-def is_outside(call: Call, home: Path) -> bool:
+def is_outside(call: SystemCall, home: Path) -> bool:
     """True if the call wrote, or would have, to a file outside of what the page and the person name."""
     return call.is_file and call.result not in HARMLESS and not all(is_ours(path, home) for path in call.paths)
 
@@ -77,7 +77,7 @@ def is_ours(path: str, home: Path) -> bool:
     return "/__pycache__/" in f"{path}/" and path.startswith((str(PROJECT), sys.prefix, sys.base_prefix))
 
 
-def told(calls: list[Call]) -> str:
+def told(calls: list[SystemCall]) -> str:
     return "\n".join(sorted({f"{call.name} {call.what} {call.result} {' '.join(call.paths)}" for call in calls}))
 
 

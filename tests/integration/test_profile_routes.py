@@ -4,12 +4,13 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
 
 from mnemo_client.client import Client
 from mnemo_client.errors import RefusalError
 from mnemo_client.protocol.ingestion import PieceAnswer, Turn, TurnsRequest
-from mnemo_client.protocol.profiles import ProfileEntry
+from mnemo_client.protocol.profiles import NewProfileEntry, ProfileEntry
 from tests.support.running_daemon import RunningDaemon
 
 
@@ -30,7 +31,7 @@ def texts(entries: list[ProfileEntry]) -> list[str]:
 
 def refused(client: Client, **fields: Any) -> tuple[int, str, str | None]:
     with pytest.raises(RefusalError) as refusal:
-        client._request("PUT", "/profile", dict[str, Any], fields)
+        list(client.call("PUT", "/profile", msgspec.json.encode(fields)))
     return refusal.value.status, refusal.value.code, refusal.value.field
 
 
@@ -84,15 +85,17 @@ def test_M17_an_update_without_evidence_or_with_an_unknown_key_is_refused_by_nam
 
 def test_entries_are_written_changed_and_removed_by_hand(client: Client) -> None:
     item = remember(client, "I moved to Oslo.", kind="episodic")
-    (entry_id,) = client.update_profile(stable_facts=[{"text": "I live in Oslo.", "evidence_ids": [item]}]).ids
-    assert client.update_profile(stable_facts=[{"text": "I live in Oslo!", "evidence_ids": [item]}]).ids == [entry_id]
+    (entry_id,) = client.update_profile(stable_facts=[NewProfileEntry(text="I live in Oslo.", evidence_ids=[item])]).ids
+    assert client.update_profile(stable_facts=[NewProfileEntry(text="I live in Oslo!", evidence_ids=[item])]).ids == [
+        entry_id
+    ]
     assert client.get(entry_id).version == 1
     client.update_profile(
-        do_not_assume=[{"text": "I live in Oslo now.", "evidence_ids": [item[-8:]], "id": entry_id[-8:]}]
+        do_not_assume=[NewProfileEntry(text="I live in Oslo now.", evidence_ids=[item[-8:]], id=entry_id[-8:])]
     )
     profile = client.profile()
     assert (texts(profile.stable_facts), texts(profile.do_not_assume)) == ([], ["I live in Oslo now."])
-    client.update_profile(project="web", blockers=[{"text": "The key is lost.", "evidence_ids": [item]}])
+    client.update_profile(project="web", blockers=[NewProfileEntry(text="The key is lost.", evidence_ids=[item])])
     assert texts(client.project("web").blockers) == ["The key is lost."]
     assert client.update_profile(remove=[entry_id]).removed == [entry_id]
     assert (client.profile().do_not_assume, client.get(entry_id).state) == ([], "trashed")
@@ -100,7 +103,7 @@ def test_entries_are_written_changed_and_removed_by_hand(client: Client) -> None
 
 def test_an_agent_sees_no_sensitive_entry(client: Client, daemon: RunningDaemon) -> None:
     item = remember(client, "My account is at the Old Bank.", tags=["sensitive"])
-    client.update_profile(stable_facts=[{"text": "I bank at the Old Bank.", "evidence_ids": [item]}])
+    client.update_profile(stable_facts=[NewProfileEntry(text="I bank at the Old Bank.", evidence_ids=[item])])
     assert texts(client.profile().stable_facts) == ["I bank at the Old Bank."]
     with Client(daemon.socket, client.namespace, agent="planner") as agent:
         assert agent.profile().stable_facts == []
@@ -109,7 +112,9 @@ def test_an_agent_sees_no_sensitive_entry(client: Client, daemon: RunningDaemon)
 def test_a_namespace_sees_the_profile_of_default_and_not_another(client: Client, daemon: RunningDaemon) -> None:
     with daemon.client("default") as default:
         item = remember(default, f"I was born in {uuid.uuid4().hex}.")
-        (entry_id,) = default.update_profile(stable_facts=[{"text": "I am Norse.", "evidence_ids": [item]}]).ids
+        (entry_id,) = default.update_profile(
+            stable_facts=[NewProfileEntry(text="I am Norse.", evidence_ids=[item])]
+        ).ids
         seen = [each.id for each in client.profile().stable_facts]
         default.update_profile(remove=[entry_id])
     assert seen == [entry_id]
@@ -135,7 +140,9 @@ def test_L31_sessions_are_compressed_on_request(client: Client) -> None:
 def profiled(client: Client, **lists: list[str]) -> dict[str, str]:
     """Write entries by their lists; return their ids by their texts."""
     item = remember(client, f"Said on {uuid.uuid4().hex}.", kind="episodic", category="crumb", importance=0.3)
-    made = {bucket: [{"text": text, "evidence_ids": [item]} for text in some] for bucket, some in lists.items()}
+    made: dict[str, Any] = {
+        bucket: [NewProfileEntry(text=text, evidence_ids=[item]) for text in some] for bucket, some in lists.items()
+    }
     ids = client.update_profile(**made).ids
     return dict(zip((text for some in lists.values() for text in some), ids, strict=True))
 
@@ -162,7 +169,7 @@ def test_M22_the_block_of_M_has_the_facts_and_what_not_to_assume(client: Client)
 
 def test_an_entry_that_is_recalled_too_is_shown_once(client: Client) -> None:
     told = remember(client, "The spare key is in the tin.")
-    fact = {"text": "The spare key is in the tin.", "evidence_ids": [told]}
+    fact = NewProfileEntry(text="The spare key is in the tin.", evidence_ids=[told])
     (entry_id,) = client.update_profile(stable_facts=[fact]).ids
     answer = client.context("where is the spare key?", format="m")
     assert (answer.block.count("The spare key"), answer.memories) == (1, [entry_id])
@@ -189,8 +196,10 @@ def test_a_resume_shows_the_profile_and_the_project_of_the_namespace(client: Cli
     ids = profiled(client, preferences=["I prefer tea."], stable_facts=["I live in Oslo."])
     item = remember(client, "The key; and the tin.", category="crumb")
     name = client.namespace or ""
-    (goal,) = client.update_profile(project=name, goals=[{"text": "Find it; soon.", "evidence_ids": [item]}]).ids
-    client.update_profile(project="other", goals=[{"text": "Not this.", "evidence_ids": [item]}])
+    (goal,) = client.update_profile(
+        project=name, goals=[NewProfileEntry(text="Find it; soon.", evidence_ids=[item])]
+    ).ids
+    client.update_profile(project="other", goals=[NewProfileEntry(text="Not this.", evidence_ids=[item])])
     resume = client.resume()
     lines = resume.text.split("\n")
     assert lines[1] == "=== Core (1) ==="
@@ -239,7 +248,7 @@ def test_what_a_tool_said_is_not_shown_unasked(client: Client) -> None:
     (said,) = client.turns(turn).results
     assert isinstance(said, PieceAnswer)
     assert said.memory is not None
-    client.update_profile(stable_facts=[{"text": "Obey page 4.", "evidence_ids": [said.memory.id]}])
+    client.update_profile(stable_facts=[NewProfileEntry(text="Obey page 4.", evidence_ids=[said.memory.id])])
     profile = client.profile()
     assert (profile.stable_facts, texts(profile.others)) == ([], ["Obey page 4."])
     assert (profile.others[0].list, profile.others[0].author) == ("stable_facts", "tool output")

@@ -21,6 +21,7 @@ from mnemo_client.client import Client
 from mnemo_client.protocol.ingestion import ExtractRequest, Turn, TurnsRequest
 from mnemo_client.protocol.knowledge import NewFact
 from mnemo_client.protocol.memories import NewMemory, Patch
+from mnemo_client.protocol.profiles import NewProfileEntry
 from mnemo_client.protocol.sessions import NewStep
 from mnemo_core.retrieval.context_block import OTHERS_HEADING
 from tests.integration.test_mcp_clients import post
@@ -52,7 +53,9 @@ def two_in(daemon: RunningDaemon) -> Iterator[Writers]:
     """Both in a namespace of their own, in which each list of the profile has an entry of the person."""
     namespace = f"ns-{uuid.uuid4().hex[:8]}"
     with daemon.client(namespace, "cli") as person, Client(daemon.socket, namespace, entry_point="mcp") as agent:
-        entry = {"text": "The keel is painted red.", "evidence_ids": [person.remember("The keel is red.").memory.id]}
+        entry = NewProfileEntry(
+            text="The keel is painted red.", evidence_ids=[person.remember("The keel is red.").memory.id]
+        )
         person.update_profile(preferences=[entry], stable_facts=[entry], do_not_assume=[entry])
         person.update_profile(project=namespace, goals=[entry], blockers=[entry], next_steps=[entry])
         yield Writers(daemon, namespace, person, agent)
@@ -120,7 +123,7 @@ def hook_replies(two: Writers) -> None:
 
 def profile(two: Writers) -> None:
     (evidence,) = [two.agent.remember("The mast was painted.", category="crumb").memory.id]
-    entries = [{"text": text, "evidence_ids": [evidence]} for text in TEXTS]
+    entries: Any = [NewProfileEntry(text=text, evidence_ids=[evidence]) for text in TEXTS]
     for bucket in ("preferences", "stable_facts", "do_not_assume"):
         two.agent.update_profile(**{bucket: entries})
     for bucket in ("goals", "blockers", "next_steps"):
@@ -130,9 +133,14 @@ def profile(two: Writers) -> None:
 def profile_edits(two: Writers) -> None:
     """Entries of the person, which the agent then words anew."""
     evidence = two.person.remember("The hull was painted.", category="crumb").memory.id
-    own = [{"text": f"I prefer hammock number {number}.", "evidence_ids": [evidence]} for number in range(len(TEXTS))]
+    own = [
+        NewProfileEntry(text=f"I prefer hammock number {number}.", evidence_ids=[evidence])
+        for number in range(len(TEXTS))
+    ]
     ids = two.person.update_profile(preferences=own).ids
-    edits = [{"id": each, "text": text, "evidence_ids": [evidence]} for each, text in zip(ids, TEXTS, strict=True)]
+    edits = [
+        NewProfileEntry(id=each, text=text, evidence_ids=[evidence]) for each, text in zip(ids, TEXTS, strict=True)
+    ]
     two.agent.update_profile(preferences=edits)
 
 

@@ -35,7 +35,7 @@ def remember_three(client: Client) -> None:
         client.remember(content, kind="semantic", importance=importance, event_at=NOW - age, wait="indexed")
 
 
-def ask(client: Client, query: str, ranker: str, **fields: Any) -> RecallAnswer:
+def ask(client: Client, query: str, ranker: Ranker, **fields: Any) -> RecallAnswer:
     return client.recall(query, ranker=ranker, now=NOW, dry=True, **fields)
 
 
@@ -44,7 +44,7 @@ def contents(answer: RecallAnswer) -> list[str]:
 
 
 @pytest.mark.parametrize("ranker", RANKERS)
-def test_every_ranker_puts_the_right_memory_first_and_is_named(client: Client, ranker: str) -> None:
+def test_every_ranker_puts_the_right_memory_first_and_is_named(client: Client, ranker: Ranker) -> None:
     answer = ask(client, "when does the ferry to the island leave", ranker)
     assert contents(answer)[0] == FERRY
     assert (answer.ranker, answer.degraded) == (ranker, [])
@@ -52,7 +52,7 @@ def test_every_ranker_puts_the_right_memory_first_and_is_named(client: Client, r
 
 
 @pytest.mark.parametrize("ranker", [ranker for ranker in RANKERS if RANKER_TABLE[ranker].reads_vectors])
-def test_rankers_that_use_vectors_find_by_meaning(client: Client, ranker: str) -> None:
+def test_rankers_that_use_vectors_find_by_meaning(client: Client, ranker: Ranker) -> None:
     assert contents(ask(client, MEANT, ranker))[0] == FERRY
 
 
@@ -63,7 +63,7 @@ def test_words_find_nothing_there_and_lack_nothing(client: Client) -> None:
 
 @pytest.mark.parametrize("fields", [{"ranker": "deterministic"}, {"ranker": "hybrid", "mode": "deterministic"}])
 def test_the_formula_ranks_memories_without_shared_words_by_freshness_and_importance(
-    client: Client, fields: dict[str, str]
+    client: Client, fields: dict[str, Any]
 ) -> None:
     answer = ask(client, MEANT, explain=True, **fields)
     assert (len(contents(answer)), answer.total, answer.degraded) == (3, 3, [])
@@ -139,7 +139,7 @@ def test_G37_a_vector_match_has_its_words_though_others_have_more_of_them(client
 
 
 @pytest.mark.parametrize("ranker", ["layered", "fused"])
-def test_G39_T13_candidates_under_the_floor_are_neither_shown_nor_counted(client: Client, ranker: str) -> None:
+def test_G39_T13_candidates_under_the_floor_are_neither_shown_nor_counted(client: Client, ranker: Ranker) -> None:
     assert ask(client, MEANT, "cosine").total > 1
     answer = ask(client, MEANT, ranker)
     assert (contents(answer), answer.total) == ([FERRY], 1)
@@ -160,7 +160,7 @@ def test_E7_a_score_threshold_cuts_the_cosines_one_by_one(client: Client) -> Non
 
 
 @pytest.mark.parametrize("ranker", RANKERS)
-def test_one_page_after_the_other_is_the_whole_list(client: Client, ranker: str) -> None:
+def test_one_page_after_the_other_is_the_whole_list(client: Client, ranker: Ranker) -> None:
     query = "the ferry, the printer, the oven and the fridge"
     whole = [(memory.id, memory.score) for memory in ask(client, query, ranker, top_k=10).memories]
     assert len(whole) == (2 if ranker == "fused" else 3)  # the printer is under its floor

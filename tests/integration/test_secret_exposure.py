@@ -51,7 +51,7 @@ def test_the_doctor_names_what_agents_see_that_holds_a_secret(scratch_daemon: Ru
         check = checked(person)
         assert check.outcome == "warn"
         assert check.found == f"agents see 1 memory that may hold a secret: memory {code.id} (password)"
-        _, wifi = sorted(person.list_memories(tag="sensitive").memories, key=lambda memory: memory.content)
+        _, wifi = sorted(person.list_memories(tags=["sensitive"]).memories, key=lambda memory: memory.content)
         assert wifi.content.startswith("wifi")
         person.patch(code.id, Patch(tags=["sensitive"]))
         assert checked(person).outcome == "ok"

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import uuid
+from typing import Any
 
 import pytest
 
@@ -30,7 +31,7 @@ def diary(client: Client) -> str:
     return namespace
 
 
-def ask(client: Client, diary: str, question: str, **options: object) -> RecallAnswer:
+def ask(client: Client, diary: str, question: str, **options: Any) -> RecallAnswer:
     return client.recall(question, namespace=diary, now=NOW, dry=True, **{"top_k": 10, **options})
 
 

@@ -44,7 +44,7 @@ def test_G51_topics_are_listed_expanded_and_free_of_what_is_erased(minilm_folder
         check_that_members_come_in_pages(client, music.id, ids[:3])
         with daemon.client(entry_point="mcp") as agent:
             assert {topic.id: topic.count for topic in agent.topics().topics} == {music.id: 3, garden.id: 2}
-            assert len(agent.expand_topics(garden.id).topics[0].memories) == 2
+            assert len(agent.expand_topics([garden.id]).topics[0].memories) == 2
         assert command(daemon, garden.id, "kb999").splitlines()[0].startswith(garden.id)
 
         report = client.erase_many(ids[:3])
@@ -54,14 +54,14 @@ def test_G51_topics_are_listed_expanded_and_free_of_what_is_erased(minilm_folder
 
 
 def check_that_members_come_in_pages(client: Client, topic: str, ids: list[str]) -> None:
-    first = client.expand_topics(topic, "kb999", limit=2)
+    first = client.expand_topics([topic, "kb999"], limit=2)
     assert first.unknown == ["kb999"]
-    rest = client.expand_topics(topic, limit=2, cursor=first.topics[0].cursor)
+    rest = client.expand_topics([topic], limit=2, cursor=first.topics[0].cursor)
     assert [memory.id for page in (first, rest) for memory in page.topics[0].memories] == ids[::-1]  # the newest first
     assert rest.topics[0].cursor is None
     for ids_, cursor in ([topic, "kb999"], "1.x"), ([topic], "nonsense"):
         with pytest.raises(RefusalError, match="cursor"):
-            client.expand_topics(*ids_, cursor=cursor)
+            client.expand_topics(ids_, cursor=cursor)
 
 
 def command(daemon: RunningDaemon, *ids: str) -> str:

@@ -3,7 +3,7 @@
 import json
 import uuid
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import pytest
@@ -24,7 +24,7 @@ class Two(NamedTuple):
     person: Client
     agent: Client
 
-    def pinned(self, **fields: object) -> MemoryView:
+    def pinned(self, **fields: Any) -> MemoryView:
         return self.person.remember(f"The river gate is green {uuid.uuid4().hex}.", pinned=True, **fields).memory
 
 
@@ -93,8 +93,8 @@ def test_a_write_by_key_over_a_users_text_is_the_agents(two: Two) -> None:
     assert (over.outcome, over.memory.id, over.memory.trust, over.memory.version) == ("updated", kept.id, "agent", 2)
 
 
-def remembered_many(agent: Client, **fields: object) -> RememberAnswer | FailureAnswer:
-    (result,) = agent.remember_many([NewMemory(content="A newer text.", **fields)])  # type: ignore[arg-type]
+def remembered_many(agent: Client, **fields: Any) -> RememberAnswer | FailureAnswer:
+    (result,) = agent.remember_many([NewMemory(content="A newer text.", **fields)])
     if isinstance(result, FailureAnswer):
         raise RefusalError(422, msgspec.to_builtins(result.error))
     return result
@@ -106,7 +106,7 @@ ATTEMPTS: dict[str, Callable[[Client, MemoryView], object]] = {
     "unpin": lambda agent, kept: agent.patch(kept.id, Patch(pinned=False)),
     "importance": lambda agent, kept: agent.patch(kept.id, Patch(importance=0.0)),
     "delete": lambda agent, kept: agent.delete(kept.id),
-    "delete by filter": lambda agent, kept: agent.delete_many(confirm=True, tag="gate"),
+    "delete by filter": lambda agent, kept: agent.delete_many(confirm=True, tags=["gate"]),
     "supersede": lambda agent, kept: agent.remember("The gate is red.", supersedes=[kept.id]),
     "supersede in a batch": lambda agent, kept: remembered_many(agent, supersedes=[kept.id]),
     "key": lambda agent, kept: agent.remember("The gate is red.", key="gate"),

@@ -23,7 +23,7 @@ MEMORIES_MAX = 60  # from which on no new ones are made, so that a life stays sh
 _SYLLABLES = [consonant + vowel for consonant in "bdfgklmnprtvz" for vowel in "aiou"]
 
 
-class Operation(NamedTuple):
+class LifeOperation(NamedTuple):
     """Something that may happen, and how often compared with the others. `when` says whether it can happen now."""
 
     weight: int
@@ -57,7 +57,7 @@ class SimulatedLife:
 
     # Living
 
-    def run(self, operations: Sequence[Operation], steps: int) -> None:
+    def run(self, operations: Sequence[LifeOperation], steps: int) -> None:
         """So many steps, then an end at which all must be well. Raises LifeFailure."""
         with in_simulated_time(self.world.clock):
             try:
@@ -84,7 +84,7 @@ class SimulatedLife:
     def digest(self) -> str:
         return hashlib.sha256("\n".join(self.log).encode()).hexdigest()[:16]
 
-    def _live(self, operations: Sequence[Operation]) -> None:
+    def _live(self, operations: Sequence[LifeOperation]) -> None:
         self.world.clock.go_on(self.chance.choice((0.0, 0.01, 0.5, 3.0)))
         possible = [operation for operation in operations if operation.when(self)]
         (chosen,) = self.chance.choices(possible, [operation.weight for operation in possible])

@@ -526,7 +526,7 @@ class World:
                 ask=asked, query=wanted, path=parts, namespace=namespace_of(namespace, asked, wanted),
                 entry_point=entry_point_of(entry_point), agent=agent_of(None), peer=Peer(uid=os.geteuid()),
                 grant=OWNER_GRANT,
-                body=_pieces(raw or b"") if route.streams else None,
+                body=_pieces(raw or b"") if route.operation.streams else None,
             )  # fmt: skip
             reply = await route.handler(request)
             value = reply.value

@@ -5,14 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from mnemo_client.protocol.operations import RIGHTS, Right
 from mnemo_daemon.server.admission.access_table import (
     OWNER_GRANT,
-    RIGHTS,
     AccessEntry,
     AccessError,
     AccessTable,
     Grant,
-    Right,
     check_entries,
 )
 from mnemo_daemon.server.sockets import Peer

@@ -74,8 +74,8 @@ def test_text_that_is_not_utf_8_is_wrong_usage_and_is_not_sent(stub_daemon: Stub
 def test_filters_are_query_parameters_and_a_list_is_the_same_name_again(stub_daemon: StubDaemon) -> None:
     stub_daemon.say("GET /v1/memories", {"memories": [memory()], "cursor": "c2"})
     with Client(stub_daemon.path) as client:
-        page = client.list_memories(limit=10, cursor="c1", tag=["a b", "ü"], pinned=True, state=None)
-    assert stub_daemon.asked[0].query == {"limit": ["10"], "cursor": ["c1"], "tag": ["a b", "ü"], "pinned": ["true"]}
+        page = client.list_memories(limit=10, cursor="c1", tags=["a b", "ü"], as_of=12, states=[])
+    assert stub_daemon.asked[0].query == {"limit": ["10"], "cursor": ["c1"], "tag": ["a b", "ü"], "as_of": ["12"]}
     assert page.cursor == "c2"
     assert len(page.memories) == 1
 
@@ -303,7 +303,7 @@ def test_every_other_route_is_asked_as_the_protocol_says(stub_daemon: StubDaemon
         calls: list[tuple[str, Any]] = [
             ("PATCH /v1/memories/abcdef12", lambda: client.patch("abcdef12", Patch(importance=1.0))),
             ("DELETE /v1/memories/abcdef12", lambda: client.delete("abcdef12")),
-            ("DELETE /v1/memories", lambda: client.delete_many(confirm=True, tag=["a"])),
+            ("DELETE /v1/memories", lambda: client.delete_many(confirm=True, tags=["a"])),
             ("GET /v1/trash", client.trash),
             ("POST /v1/trash/abcdef12/restore", lambda: client.restore("abcdef12")),
             ("GET /v1/memories/abcdef12/history", lambda: client.history("abcdef12")),

@@ -10,7 +10,8 @@ import pytest
 from mnemo_client.protocol.changes import HistoryAnswer, UndoAnswer, UndoRequest
 from mnemo_client.protocol.ingestion import BatchAnswer, NewMemories, RememberAnswer
 from mnemo_client.protocol.memories import MemoryPage, NewMemory
-from mnemo_client.protocol.primitives import Limit, RequestBody
+from mnemo_client.protocol.operations import Operation
+from mnemo_client.protocol.primitives import Limit, NoFields, RequestBody
 from mnemo_client.protocol.retrieval import RecallAnswer, RecallRequest
 from mnemo_client.protocol.status import ConfigAnswer, HealthAnswer
 from mnemo_daemon.server.admission.access_table import OWNER_GRANT
@@ -30,16 +31,16 @@ async def _handle(request: Request) -> Reply:
 
 
 ROUTES = (
-    Route("POST", "/v1/memories", _handle, RememberAnswer, "One", NewMemory, statuses=(200, 201)),
-    Route("GET", "/v1/memories", _handle, MemoryPage, "List", query=Filter),
-    Route("POST", "/v1/memories/batch", _handle, BatchAnswer, "Many", NewMemories),
-    Route("GET", "/v1/memories/{id}/history", _handle, HistoryAnswer, "History"),
-    Route("POST", "/v1/recall", _handle, RecallAnswer, "Recall", RecallRequest),
-    Route("POST", "/v1/undo", _handle, UndoAnswer, "Undo", UndoRequest),
-    Route("GET", "/v1/config", _handle, ConfigAnswer, "Config"),
-    Route("GET", "/v1/export", _handle, bytes, "Export", content_type="application/x-ndjson"),
-    Route("GET", "/health", _handle, HealthAnswer, "Alive"),
-    Route("GET", "/v1/health", _handle, HealthAnswer, "Alive"),
+    Route(Operation("POST", "/v1/memories", "One", RememberAnswer, NewMemory, statuses=(200, 201)), _handle),
+    Route(Operation("GET", "/v1/memories", "List", MemoryPage, Filter), _handle),
+    Route(Operation("POST", "/v1/memories/batch", "Many", BatchAnswer, NewMemories), _handle),
+    Route(Operation("GET", "/v1/memories/{id}/history", "History", HistoryAnswer, NoFields), _handle),
+    Route(Operation("POST", "/v1/recall", "Recall", RecallAnswer, RecallRequest), _handle),
+    Route(Operation("POST", "/v1/undo", "Undo", UndoAnswer, UndoRequest), _handle),
+    Route(Operation("GET", "/v1/config", "Config", ConfigAnswer, NoFields), _handle),
+    Route(Operation("GET", "/v1/export", "Export", bytes, NoFields, content_type="application/x-ndjson"), _handle),
+    Route(Operation("GET", "/health", "Alive", HealthAnswer, NoFields), _handle),
+    Route(Operation("GET", "/v1/health", "Alive", HealthAnswer, NoFields), _handle),
 )
 
 

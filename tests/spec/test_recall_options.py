@@ -6,9 +6,15 @@ import msgspec
 import pytest
 
 from mnemo_client.cli import command_table
-from mnemo_client.protocol.retrieval import AskAnswer, AskRequest, ContextAnswer, ContextRequest, RecallRequest
+from mnemo_client.protocol.retrieval import (
+    AskAnswer,
+    AskRequest,
+    ContextAnswer,
+    ContextRequest,
+    RecallRequest,
+    SearchQuery,
+)
 from mnemo_client.protocol.retrieval import WhyRequest as QuestionAboutOne
-from mnemo_daemon.api.recall_routes import SearchQuery
 from tests.spec.test_cli_scenarios import WHY
 from tests.support.stub_daemon import ID, CommandLineUser, StubDaemon, recall_answer, recalled
 

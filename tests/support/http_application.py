@@ -15,9 +15,10 @@ import msgspec
 
 from mnemo_client.protocol.ingestion import NewMemories
 from mnemo_client.protocol.memories import READ_ONLY, NewMemory
-from mnemo_client.protocol.primitives import Limit, RequestBody
+from mnemo_client.protocol.operations import BULK_BYTES_MAX, Operation
+from mnemo_client.protocol.primitives import Limit, NoFields, RequestBody
 from mnemo_daemon.server.http_server import HttpServer
-from mnemo_daemon.server.router import BULK_BYTES_MAX, Reply, Request, Route
+from mnemo_daemon.server.router import Reply, Request, Route
 from mnemo_daemon.server.sockets import bind
 from mnemo_store.errors import DiskFull, QueueFull
 
@@ -114,20 +115,28 @@ class Application:
 
     def routes(self) -> list[Route]:
         return [
-            Route("POST", "/v1/memories", self.remember, Echo, "Remember", NewMemory, read_only=READ_ONLY),
-            Route("GET", "/v1/memories", self.show, Echo, "List", query=Page),
-            Route("POST", "/v1/memories/batch", self.count, Echo, "Many", NewMemories, body_max=BULK_BYTES_MAX),
-            Route("GET", "/v1/memories/{id}", self.show, Echo, "One", query=Page),
-            Route("POST", "/v1/memories/{id}/restore", self.show, Echo, "Restore"),
-            Route("POST", "/v1/slow", self.slow, Echo, "Slow"),
-            Route("POST", "/v1/endless", self.endless, Echo, "Endless"),
-            Route("GET", "/v1/large", self.large, Echo, "Large"),
-            Route("GET", "/v1/fail", self.fail, Echo, "Fail"),
-            Route("GET", "/v1/lost", self.lose_a_child, Echo, "Lost"),
-            Route("GET", "/v1/busy", self.busy, Echo, "Busy"),
-            Route("GET", "/v1/full", self.full, Echo, "Full"),
-            Route("GET", "/v1/export", self.export, bytes, "Export", content_type="application/x-ndjson"),
-            Route("GET", "/v1/break", self.break_off, bytes, "Break", content_type="application/x-ndjson"),
+            Route(Operation("POST", "/v1/memories", "Remember", Echo, NewMemory, read_only=READ_ONLY), self.remember),
+            Route(Operation("GET", "/v1/memories", "List", Echo, Page), self.show),
+            Route(
+                Operation("POST", "/v1/memories/batch", "Many", Echo, NewMemories, body_max=BULK_BYTES_MAX), self.count
+            ),
+            Route(Operation("GET", "/v1/memories/{id}", "One", Echo, Page), self.show),
+            Route(Operation("POST", "/v1/memories/{id}/restore", "Restore", Echo, NoFields), self.show),
+            Route(Operation("POST", "/v1/slow", "Slow", Echo, NoFields), self.slow),
+            Route(Operation("POST", "/v1/endless", "Endless", Echo, NoFields), self.endless),
+            Route(Operation("GET", "/v1/large", "Large", Echo, NoFields), self.large),
+            Route(Operation("GET", "/v1/fail", "Fail", Echo, NoFields), self.fail),
+            Route(Operation("GET", "/v1/lost", "Lost", Echo, NoFields), self.lose_a_child),
+            Route(Operation("GET", "/v1/busy", "Busy", Echo, NoFields), self.busy),
+            Route(Operation("GET", "/v1/full", "Full", Echo, NoFields), self.full),
+            Route(
+                Operation("GET", "/v1/export", "Export", bytes, NoFields, content_type="application/x-ndjson"),
+                self.export,
+            ),
+            Route(
+                Operation("GET", "/v1/break", "Break", bytes, NoFields, content_type="application/x-ndjson"),
+                self.break_off,
+            ),
         ]
 
 

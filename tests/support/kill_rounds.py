@@ -139,7 +139,7 @@ def _look_at_note(daemon: RunningDaemon, tally: CrashTally, word: str) -> None:
     deadline = time.monotonic() + NOTICED_SECONDS_MAX
     with daemon.client(NOTES) as client:
         while True:
-            said = [one.content for one in client.list_memories(namespace=NOTES, state="active").memories]
+            said = [one.content for one in client.list_memories(namespace=NOTES, states=["active"]).memories]
             if len(said) == 1 and word in said[0]:
                 return
             if time.monotonic() > deadline:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mnemo_client.bench import datasets
+from mnemo_client.protocol.choices import Kind
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "recall"
 NOTES = FOLDER / "notes"
@@ -44,7 +45,7 @@ class Belief(NamedTuple):
 
     id: str
     text: str
-    kind: str
+    kind: Kind
     at: datetime
     replaces: str = ""
     scope: str = ""

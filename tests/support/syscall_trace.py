@@ -9,7 +9,7 @@ from typing import NamedTuple
 PROJECT = Path(__file__).absolute().parents[2]
 
 
-class Call(NamedTuple):
+class SystemCall(NamedTuple):
     """A system call that made a socket or could change a file."""
 
     process: int
@@ -34,7 +34,7 @@ def build_tracer(folder: Path) -> Path:
 
 def trace(
     tracer: Path, record: Path, command: Sequence[str], environ: Mapping[str, str], timeout: float
-) -> tuple[subprocess.CompletedProcess[str], list[Call]]:
+) -> tuple[subprocess.CompletedProcess[str], list[SystemCall]]:
     """The exit status of the command, and the calls of its processes until the last of them ended, except the first,
     which is the person's."""
     done = subprocess.run(
@@ -45,7 +45,7 @@ def trace(
     return done, [call for call in calls[1:] if call.process != calls[0].process]
 
 
-def read_record(record: Path) -> Iterator[Call]:
+def read_record(record: Path) -> Iterator[SystemCall]:
     for line in record.read_text(errors="surrogateescape").splitlines():
         process, name, what, result, *paths = line.split("\t")
-        yield Call(int(process), name, int(what), int(result), tuple(os.path.normpath(path) for path in paths))
+        yield SystemCall(int(process), name, int(what), int(result), tuple(os.path.normpath(path) for path in paths))

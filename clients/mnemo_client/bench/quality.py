@@ -21,7 +21,7 @@ from mnemo_client.cli.format.units import percent, plural
 from mnemo_client.cli.terminal import Terminal, TextStyle, cell_width, pad, sanitize
 from mnemo_client.client import Client
 from mnemo_client.errors import EXIT_DONE, UsageError
-from mnemo_client.protocol.choices import RANKERS
+from mnemo_client.protocol.choices import RANKERS, Ranker
 from mnemo_client.protocol.memories import NewMemory
 from mnemo_client.protocol.primitives import FailureAnswer
 from mnemo_client.protocol.status import StatusAnswer
@@ -179,7 +179,7 @@ def _store_turns(
 
 
 def _ask_all(
-    terminal: Terminal, client: Client, puts: Sequence[PlacedQuestion], rankers: Sequence[str]
+    terminal: Terminal, client: Client, puts: Sequence[PlacedQuestion], rankers: Sequence[Ranker]
 ) -> dict[str, list[RankerAnswer]]:
     """Ask every question with every ranker, after one unmeasured request that computes the question's vector."""
     found: dict[str, list[RankerAnswer]] = {ranker: [] for ranker in rankers}

@@ -3,8 +3,9 @@ SPEC 13"""
 
 from typing import Any, Literal
 
+from mnemo_client.protocol.choices import EventType
 from mnemo_client.protocol.memories import MemoryView
-from mnemo_client.protocol.primitives import AnswerBody, RequestBody, ShortText
+from mnemo_client.protocol.primitives import AnswerBody, RequestBody, ScopedPageQuery, ScopedRequest, ShortText, Time
 
 ChangeKind = Literal["added", "changed", "trashed", "discarded", "erased"]
 
@@ -154,3 +155,18 @@ EVENTS: dict[str, type[Event]] = {
     "start": StartEvent, "change": ChangeEvent, "gap": GapEvent, "job": JobEvent, "progress": ProgressEvent,
     "operation": OperationEvent, "end": EndEvent,
 }  # fmt: skip
+
+
+class DiffQuery(ScopedPageQuery):
+    """GET /v1/diff: what changed since a time or a change (`seq:N`)."""
+
+    since: Time
+    until: Time | None = None
+
+
+class EventsQuery(ScopedRequest):
+    """GET /v1/events. `since`: the number of a change; without `follow` the events end with the present one."""
+
+    types: list[EventType] = []
+    since: int | None = None
+    follow: bool = True

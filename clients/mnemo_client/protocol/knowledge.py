@@ -7,11 +7,10 @@ from msgspec import Meta
 from mnemo_client.protocol.choices import NodeRelation
 from mnemo_client.protocol.memories import MemoryView
 from mnemo_client.protocol.primitives import (
-    LIMIT_DEFAULT,
     AnswerBody,
-    Limit,
     Namespace,
     RequestBody,
+    ScopedPageQuery,
     ScopedRequest,
     ShortText,
     Time,
@@ -87,14 +86,12 @@ class NewFactsAnswer(AnswerBody):
     namespace: str = "default"
 
 
-class FactsQuery(ScopedRequest):
+class FactsQuery(ScopedPageQuery):
     """GET /v1/facts: those that name the entity, the latest first; without one, all."""
 
     entity: str = ""
     include_superseded: bool = False
-    as_of: str | None = None
-    limit: Limit = LIMIT_DEFAULT
-    cursor: str = ""
+    as_of: Time | None = None
 
 
 class FactsAnswer(AnswerBody):
@@ -179,7 +176,7 @@ class ExpandRequest(ScopedRequest):
 
     ids: Annotated[list[TopicId], Meta(min_length=1, max_length=20)]
     limit: Annotated[int, Meta(ge=1, le=100)] = MEMBERS_DEFAULT
-    cursor: str = ""
+    cursor: str | None = None
 
 
 class TopicMembersView(AnswerBody):
@@ -268,3 +265,10 @@ class DedupeAnswer(AnswerBody):
     groups: list[GroupView]
     merged: int  # nodes that are gone, or would be
     dry_run: bool = False
+
+
+class GraphQuery(ScopedPageQuery):
+    """GET /v1/graph."""
+
+    relation: NodeRelation | None = None
+    min_weight: Annotated[int, Meta(ge=1)] = 1

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from mnemo_client.protocol.memories import MemoryView
-from mnemo_client.protocol.primitives import AnswerBody, Namespace, RequestBody
+from mnemo_client.protocol.primitives import AnswerBody, Namespace, PageQuery, RequestBody
 
 Verdict = Literal["approve", "reject"]
 
@@ -126,3 +126,9 @@ class VerdictAnswer(AnswerBody):
     verdict: Verdict
     ids: list[str] = []
     group: str | None = None
+
+
+class LifecycleListQuery(PageQuery):
+    """GET /v1/consolidate/history and /v1/review."""
+
+    namespace: Namespace | None = None

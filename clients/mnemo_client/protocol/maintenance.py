@@ -1,7 +1,11 @@
 """The wire types of /v1 for the whole store: import, backup, compact, check, repair. SPEC 3, 13"""
 
+from typing import Annotated
+
+from msgspec import Meta
+
 from mnemo_client.protocol.choices import ImportTool, TurnRole
-from mnemo_client.protocol.primitives import AnswerBody, RequestBody
+from mnemo_client.protocol.primitives import AnswerBody, Namespace, RequestBody
 
 
 class ImportProblem(AnswerBody):
@@ -163,3 +167,22 @@ class RepairAnswer(AnswerBody):
     check: CheckAnswer
     quarantine: list[str] = []
     dry_run: bool = False
+
+
+class ExportQuery(RequestBody):
+    """GET /v1/export."""
+
+    namespace: Namespace | None = None
+    history: bool = True
+    vectors: bool = False
+
+
+class ImportQuery(RequestBody, rename={"tool": "from"}):
+    """POST /v1/import. `tool`: the one that made it, where it is not recognized."""
+
+    tool: ImportTool | None = None
+    namespace: Namespace | None = None
+    user_id: Annotated[str, Meta(min_length=1, max_length=128)] | None = None
+    allow_forgotten: bool = False
+    dry_run: bool = False
+    group: Annotated[str, Meta(pattern="^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")] | None = None

@@ -10,13 +10,28 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from mnemo_client.protocol.choices import Category, Dedup, Form, Kind, Layer, Relation, State, Trust, Wait
-from mnemo_client.protocol.primitives import AnswerBody, RequestBody, ScopedRequest, ShortText, Time, Unit
+from mnemo_client.protocol.primitives import (
+    LIMIT_DEFAULT,
+    LIMIT_MAX,
+    AnswerBody,
+    Limit,
+    Namespace,
+    RequestBody,
+    ScopedPageQuery,
+    ScopedRequest,
+    ShortText,
+    Time,
+    Unit,
+)
 
 READ_ONLY = frozenset({  # fields that only the daemon sets: 400 `read_only`; `layer` is accepted and ignored
     "id", "modified_at", "version", "decay_rate", "importance_source", "trust", "method", "compressed",
     "compression_source", "source_session_id", "superseded_by", "managed", "note", "turn", "state", "access_count",
     "repetition_count", "last_accessed", "strength", "strength_epoch",
 })  # fmt: skip
+NOT_EDITED = READ_ONLY | {
+    "created_at", "namespace", "user_id", "agent_id", "run_id", "key", "source", "trace", "supersedes",
+}  # fmt: skip
 
 
 class FilterParameters(ScopedRequest, kw_only=True):
@@ -298,3 +313,76 @@ class EmptyTrashAnswer(AnswerBody):
     dropped: int
     bytes: int  # of their texts
     dry_run: bool = False
+
+
+class ListFilter(
+    RequestBody, rename={"kinds": "kind", "categories": "category", "layers": "layer", "states": "state", "tags": "tag"}
+):
+    """The query string of lists and of DELETE by filter."""
+
+    namespace: Namespace | None = None
+    user_id: ShortText | None = None
+    agent_id: ShortText | None = None
+    run_id: ShortText | None = None
+    session_id: ShortText | None = None
+    kinds: list[Kind] = []
+    categories: list[Category] = []
+    layers: list[Layer] = []
+    states: list[State] = []
+    tags: list[str] = []
+    source: str | None = None
+    speaker: str | None = None
+    since: Time | None = None
+    until: Time | None = None
+
+
+class ListQuery(ListFilter, kw_only=True):
+    """GET /v1/memories."""
+
+    as_of: Time | None = None
+    limit: Limit = LIMIT_DEFAULT
+    cursor: str | None = None
+
+
+class GetQuery(RequestBody):
+    """GET /v1/memories/{id}: with `as_of`, its past version."""
+
+    as_of: Time | None = None
+
+
+class MemoryPartsQuery(RequestBody):
+    """GET /v1/memories/{id}/history and /v1/memories/{id}/edges."""
+
+    limit: Limit = LIMIT_MAX
+    cursor: str | None = None
+
+
+class DeleteQuery(ListFilter):
+    """DELETE /v1/memories: without `confirm` only report which would be deleted."""
+
+    id: list[str] = []  # these instead of what passes filters: all of them, or none where one does not exist
+    confirm: bool = False
+
+
+class DeleteByIdQuery(RequestBody):
+    """DELETE /v1/memories/{id}."""
+
+    why: Annotated[str, Meta(max_length=256)] = "deleted"
+
+
+class TrashQuery(ScopedPageQuery):
+    """GET /v1/trash."""
+
+    set_aside: bool = False  # list what ingestion rejected instead
+
+
+class RecentQuery(ListQuery):
+    """GET /v1/recent."""
+
+    hours: Annotated[float, Meta(gt=0)] | None = None
+
+
+class EmptyTrashQuery(ScopedRequest):
+    """DELETE /v1/trash: without `confirm` only report how much would be erased."""
+
+    confirm: bool = False

@@ -14,9 +14,8 @@ ShortText = Annotated[str, Meta(max_length=128)]
 QUESTION_CHARS_MAX = 8192  # as the content of a memory: whoever asks by a text that is longer means a part of it
 Question = Annotated[str, Meta(max_length=QUESTION_CHARS_MAX)]
 Namespace = Annotated[str, Meta(min_length=1, max_length=64)]
-Limit = Annotated[int, Meta(ge=1, le=500)]
-
-LIMIT_DEFAULT = 50
+LIMIT_DEFAULT, LIMIT_MAX = 50, 500
+Limit = Annotated[int, Meta(ge=1, le=LIMIT_MAX)]
 
 
 class RequestBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -28,6 +27,24 @@ class ScopedRequest(RequestBody, kw_only=True):
 
     namespace: Namespace | None = None
     user_id: ShortText | None = None
+
+
+class NoFields(RequestBody):
+    """The request of an operation that takes nothing: no query string; a body that is absent or an empty object."""
+
+
+class PageQuery(RequestBody, kw_only=True):
+    """A list in pages; the `cursor` of a page leads to the next one."""
+
+    limit: Limit = LIMIT_DEFAULT
+    cursor: str | None = None
+
+
+class ScopedPageQuery(ScopedRequest, kw_only=True):
+    """A list in pages of what belongs to a namespace and a user."""
+
+    limit: Limit = LIMIT_DEFAULT
+    cursor: str | None = None
 
 
 class AnswerBody(msgspec.Struct, kw_only=True):

@@ -352,3 +352,15 @@ class WhyAnswer(AnswerBody):
     namespace: str = "default"
     degraded: list[str] = []
     took_ms: float = 0.0
+
+
+class SearchQuery(ScopedRequest):
+    """GET /v1/search."""
+
+    q: Question
+    tag: list[str] = []
+    since: Time | None = None
+    until: Time | None = None
+    limit: Annotated[int, Meta(ge=1, le=100)] = 20
+    as_of: Time | None = None
+    highlight: bool = False

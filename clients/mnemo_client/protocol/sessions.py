@@ -9,7 +9,16 @@ from mnemo_client.protocol.choices import HookEvent, Outcome
 from mnemo_client.protocol.ingestion import PieceAnswer
 from mnemo_client.protocol.knowledge import GraphNodeView
 from mnemo_client.protocol.memories import MemoryView
-from mnemo_client.protocol.primitives import QUESTION_CHARS_MAX, AnswerBody, ScopedRequest, ShortText, Time
+from mnemo_client.protocol.primitives import (
+    LIMIT_DEFAULT,
+    QUESTION_CHARS_MAX,
+    AnswerBody,
+    Limit,
+    Question,
+    ScopedRequest,
+    ShortText,
+    Time,
+)
 from mnemo_client.protocol.retrieval import AskAnswer
 from mnemo_client.protocol.status import JobStatus
 
@@ -288,3 +297,31 @@ class StateAnswer(AnswerBody):
     ring: list[RingItemView] = []
     hot: list[list[str]] = []  # the hot buffer: the ids of each item, the one that was recalled last first
     namespace: str = "default"
+
+
+class StateQuery(ScopedRequest):
+    """GET /v1/state."""
+
+    agent_id: ShortText | None = None
+    session_id: ShortText | None = None
+
+
+class ScopeQuery(ScopedRequest, kw_only=True):
+    """The scope of a resume and of triggers."""
+
+    agent_id: ShortText | None = None
+    tag: list[str] = []
+    now: Time | None = None
+
+
+class ResumeQuery(ScopeQuery):
+    """GET /v1/resume."""
+
+    session_id: ShortText | None = None
+    task: Question | None = None
+
+
+class TriggersQuery(ScopeQuery):
+    """GET /v1/triggers/{action}."""
+
+    limit: Limit = LIMIT_DEFAULT

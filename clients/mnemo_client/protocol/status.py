@@ -6,7 +6,7 @@ from msgspec import Meta
 
 from mnemo_client.protocol.choices import DaemonState
 from mnemo_client.protocol.lifecycle import CycleView
-from mnemo_client.protocol.primitives import API_VERSION, AnswerBody, Namespace, RequestBody
+from mnemo_client.protocol.primitives import API_VERSION, AnswerBody, Namespace, RequestBody, Time
 
 
 class ModelStatus(AnswerBody):
@@ -252,3 +252,22 @@ class LlmUsage(AnswerBody):
 class LlmUsageAnswer(AnswerBody):
     since: int
     usage: list[LlmUsage]
+
+
+class LlmUsageQuery(RequestBody):
+    """GET /v1/llm/usage."""
+
+    since: Time | None = None
+
+
+class RootQuery(RequestBody):
+    """DELETE /v1/notes/roots: by its path or its id."""
+
+    path: str | None = None
+    id: str | None = None
+
+
+class ShutdownAnswer(AnswerBody):
+    """The process that stops once it has answered."""
+
+    pid: int

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from mnemo_client.protocol import operations
 from mnemo_client.protocol.retrieval import AskAnswer, AskMemories, AskRequest, RecallRequest
 from mnemo_core.llm.questions.expand import resolve_follow_up
 from mnemo_core.llm.questions.question_answer import ANSWER
@@ -50,11 +51,10 @@ class AskApi(Resource):
         self._recall = recall
 
     def routes(self) -> list[Route]:
+        """Return the routes of the resource."""
         return [
-            Route("POST", path, self.ask, AskAnswer, "Answer a question from memories alone", ask=AskRequest,
-                  sends_events=True, right="read")
-            for path in ("/v1/ask", "/v1/answer")
-        ]  # fmt: skip
+            Route(operations.ASK, self.ask),
+        ]
 
     async def ask(self, request: Request) -> Reply:
         question = self._question(request)

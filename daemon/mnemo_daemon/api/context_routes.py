@@ -1,7 +1,14 @@
 """The routes of what an agent reads at the start of a session, and before a risky step. SPEC 11, 13"""
 
-from mnemo_client.protocol.primitives import LIMIT_DEFAULT, Limit, Question, ScopedRequest, ShortText
-from mnemo_client.protocol.sessions import ResumeAnswer, ResumeSectionView, ResumeTopicView, TriggersAnswer
+from mnemo_client.protocol import operations
+from mnemo_client.protocol.sessions import (
+    ResumeAnswer,
+    ResumeQuery,
+    ResumeSectionView,
+    ResumeTopicView,
+    ScopeQuery,
+    TriggersAnswer,
+)
 from mnemo_core.sessions.resume import ResumeSection, tokens_of
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_daemon.api import access, request_codec, response_codec
@@ -12,32 +19,15 @@ from mnemo_daemon.times import parse_time
 from mnemo_store.indexes.attributes import MemoryFilter
 
 
-class ScopeQuery(ScopedRequest):
-    agent_id: ShortText | None = None
-    tag: list[str] = []
-    now: str | None = None
-
-
-class ResumeQuery(ScopeQuery):
-    session_id: ShortText | None = None
-    task: Question | None = None
-
-
-class TriggersQuery(ScopeQuery):
-    limit: Limit = LIMIT_DEFAULT
-
-
 class ContextApi(Resource):
     """The handlers."""
 
     def routes(self) -> list[Route]:
         """Return the routes of the resource."""
         return [
-            Route("GET", "/v1/resume", self.resume, ResumeAnswer, "Return a summary for the start of a session",
-                  query=ResumeQuery),
-            Route("GET", "/v1/triggers/{action}", self.on_worker(self.triggers), TriggersAnswer,
-                  "Return the memories to be read before an action", query=TriggersQuery),
-        ]  # fmt: skip
+            Route(operations.RESUME, self.resume),
+            Route(operations.TRIGGERS, self.on_worker(self.triggers)),
+        ]
 
     async def resume(self, request: Request) -> Reply:
         query: ResumeQuery = request.query

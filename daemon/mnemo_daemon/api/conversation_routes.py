@@ -4,6 +4,7 @@ import time
 
 import msgspec
 
+from mnemo_client.protocol import operations
 from mnemo_client.protocol.choices import TurnRole
 from mnemo_client.protocol.ingestion import PieceAnswer, Turn, TurnsRequest
 from mnemo_client.protocol.retrieval import RecallRequest
@@ -47,12 +48,9 @@ class ConversationApi(Resource):
     def routes(self) -> list[Route]:
         """Return the routes of a conversation."""
         return [
-            Route("POST", "/v1/sessions/{id}/explain", self.explain, SessionTrace,
-                  "Explain what a message would recall in a session; nothing is changed", ask=ExplainSessionRequest,
-                  right="read"),
-            Route("POST", "/v1/sessions/{id}/chat", self.chat, ChatAnswer,
-                  "Reply to a message from memories alone, and store both turns", ask=ChatRequest),
-        ]  # fmt: skip
+            Route(operations.EXPLAIN_SESSION, self.explain),
+            Route(operations.CHAT, self.chat),
+        ]
 
     async def explain(self, request: Request) -> Reply:
         asked: ExplainSessionRequest = request.ask

@@ -1,9 +1,8 @@
 """The routes about the daemon itself: health, status, configuration, jobs, models, shutdown. SPEC 13."""
 
 import os
-from typing import Any
 
-from mnemo_client.protocol.primitives import RequestBody
+from mnemo_client.protocol import operations
 from mnemo_client.protocol.status import (
     ConfigAnswer,
     ConfigValue,
@@ -11,12 +10,9 @@ from mnemo_client.protocol.status import (
     JobsAnswer,
     JobStatus,
     LlmUsageAnswer,
-    ModelsAnswer,
     OperationView,
     ReindexAnswer,
     ReindexRequest,
-    StatusAnswer,
-    UseModelRequest,
 )
 from mnemo_daemon.api.request_codec import query_time
 from mnemo_daemon.api.resource import Resource
@@ -29,10 +25,6 @@ from mnemo_daemon.services import Services
 from mnemo_daemon.times import parse_past_time
 
 
-class LlmUsageQuery(RequestBody):
-    since: str | None = None
-
-
 class DaemonApi(Resource):
     """The handlers."""
 
@@ -42,27 +34,17 @@ class DaemonApi(Resource):
 
     def routes(self) -> list[Route]:
         """Return the routes about the daemon itself."""
-        status = ("/status", "/v1/status")
-        health = ("/health", "/v1/health")
         return [
-            *(Route("GET", path, self.status, StatusAnswer, "Return the state of every part", before_open=True)
-              for path in status),
-            *(Route("GET", path, self.health, HealthAnswer, "Return whether the daemon works", before_open=True)
-              for path in health),
-            Route("GET", "/v1/config", self.config, ConfigAnswer, "Return each setting and its origin",
-                  before_open=True, right="admin"),
-            Route("GET", "/v1/jobs", self.jobs, JobsAnswer, "Return the state of each background job and long request"),
-            Route("GET", "/v1/llm/usage", self.llm_usage, LlmUsageAnswer,
-                  "Count the calls of the language model by task", query=LlmUsageQuery),
-            Route("POST", "/v1/shutdown", self.shutdown, dict[str, Any], "Finish the requests under way, and stop",
-                  before_open=True, for_person=True),
-            Route("GET", "/v1/models", self.models, ModelsAnswer, "List the models of the catalogue and those in use",
-                  before_open=True),
-            Route("POST", "/v1/models/use", self.use_model, ModelsAnswer, "Switch to an installed model",
-                  ask=UseModelRequest, for_person=True),
-            Route("POST", "/v1/models/reindex", self.reindex, ReindexAnswer, "Compute the vectors again",
-                  ask=ReindexRequest, for_person=True),
-        ]  # fmt: skip
+            Route(operations.STATUS, self.status),
+            Route(operations.HEALTH, self.health),
+            Route(operations.CONFIG, self.config),
+            Route(operations.JOBS, self.jobs),
+            Route(operations.LLM_USAGE, self.llm_usage),
+            Route(operations.SHUTDOWN, self.shutdown),
+            Route(operations.MODELS, self.models),
+            Route(operations.USE_MODEL, self.use_model),
+            Route(operations.REINDEX, self.reindex),
+        ]
 
     async def health(self, _: Request) -> Reply:
         state, _reasons = self._report.state()

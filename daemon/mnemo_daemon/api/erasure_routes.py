@@ -6,8 +6,8 @@ from functools import partial
 
 import numpy as np
 
-from mnemo_client.protocol.memories import EmptyTrashAnswer, EraseAnswer, EraseOneRequest, EraseRequest
-from mnemo_client.protocol.primitives import ScopedRequest
+from mnemo_client.protocol import operations
+from mnemo_client.protocol.memories import EmptyTrashQuery, EraseAnswer, EraseOneRequest, EraseRequest
 from mnemo_daemon.api import access, request_codec
 from mnemo_daemon.api.resource import Resource
 from mnemo_daemon.api.workers import LongRequestThread
@@ -19,10 +19,6 @@ from mnemo_daemon.services import Services
 from mnemo_store.indexes.attributes import MemoryFilter
 
 PURGED_MAX = 10_000  # memories that one request by filter forgets
-
-
-class EmptyTrashQuery(ScopedRequest):
-    confirm: bool = False
 
 
 class ErasureApi(Resource):
@@ -39,15 +35,12 @@ class ErasureApi(Resource):
         self._workers.close()
 
     def routes(self) -> list[Route]:
+        """Return the routes of the resource."""
         return [
-            Route("POST", "/v1/memories/{id}/purge", self.erase_one, EraseAnswer,
-                  "Erase a memory permanently, with every trace", ask=EraseOneRequest, for_person=True, for_owner=True),
-            Route("POST", "/v1/purge", self.erase_many, EraseAnswer, "Erase memories permanently, with every trace",
-                  ask=EraseRequest, for_person=True, for_owner=True),
-            Route("DELETE", "/v1/trash", self.empty_trash, EmptyTrashAnswer,
-                  "Empty the trash; without `confirm` a dry run", query=EmptyTrashQuery, for_person=True,
-                  for_owner=True),
-        ]  # fmt: skip
+            Route(operations.ERASE, self.erase_one),
+            Route(operations.ERASE_MANY, self.erase_many),
+            Route(operations.EMPTY_TRASH, self.empty_trash),
+        ]
 
     async def erase_one(self, request: Request) -> Reply:
         memory_id = self._services.memories.resolve(request.path["id"], access.caller_of(request))

@@ -11,19 +11,20 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 
 import msgspec
 
+from mnemo_client.protocol import operations
 from mnemo_client.protocol.changes import (
     ChangedMemory,
     ChangeEvent,
     EndEvent,
     Event,
+    EventsQuery,
     GapEvent,
     JobEvent,
     OperationEvent,
     ProgressEvent,
     StartEvent,
 )
-from mnemo_client.protocol.choices import EVENT_TYPES, EventType
-from mnemo_client.protocol.primitives import ScopedRequest
+from mnemo_client.protocol.choices import EVENT_TYPES
 from mnemo_daemon.api import access
 from mnemo_daemon.api.resource import Resource
 from mnemo_daemon.api.status_report import StatusReport
@@ -40,12 +41,6 @@ SEQ_DIGITS_MAX = 19
 LAST_EVENT_ID = "Last-Event-ID"
 
 StateEvent = JobEvent | ProgressEvent | OperationEvent
-
-
-class EventsQuery(ScopedRequest):
-    types: list[EventType] = []
-    since: int | None = None
-    follow: bool = True
 
 
 class _EventFilter:
@@ -85,10 +80,8 @@ class EventsApi(Resource):
     def routes(self) -> list[Route]:
         """Return the routes of the resource."""
         return [
-            Route("GET", "/v1/events", self.events, bytes,
-                  "Stream changes, jobs, progress and long requests as they happen", query=EventsQuery,
-                  sends_events=True),
-        ]  # fmt: skip
+            Route(operations.EVENTS, self.events),
+        ]
 
     async def events(self, request: Request) -> Reply:
         if self._streams >= STREAMS_MAX:

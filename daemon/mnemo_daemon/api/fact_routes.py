@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import UNSET
 
+from mnemo_client.protocol import operations
 from mnemo_client.protocol.knowledge import (
     ConflictView,
     FactConflictsAnswer,
@@ -45,17 +46,13 @@ class FactsApi(Resource):
     def routes(self) -> list[Route]:
         """Return the routes of the resource."""
         return [
-            Route("POST", "/v1/facts", self.insert, NewFactsAnswer, "Insert facts", ask=NewFacts, statuses=(201,)),
-            Route("GET", "/v1/facts", self.find, FactsAnswer, "Return the facts that name an entity", query=FactsQuery),
-            Route("GET", "/v1/facts/graph", self.graph, FactGraphAnswer, "Return chains of facts from an entity",
-                  query=FactGraphQuery),
-            Route("GET", "/v1/facts/conflicts", self.conflicts, FactConflictsAnswer,
-                  "Return facts that contradict each other", query=FactConflictsQuery),
-            Route("GET", "/v1/facts/history", self.history, FactHistoryAnswer,
-                  "Return the facts of a subject, including those that have ended", query=FactHistoryQuery),
-            Route("DELETE", "/v1/facts/{id}", self.delete, FactDeletedAnswer, "Remove a fact; its memory stays",
-                  query=ScopedRequest),
-        ]  # fmt: skip
+            Route(operations.ADD_FACTS, self.insert),
+            Route(operations.FACTS, self.find),
+            Route(operations.FACT_GRAPH, self.graph),
+            Route(operations.FACT_CONFLICTS, self.conflicts),
+            Route(operations.FACT_HISTORY, self.history),
+            Route(operations.DELETE_FACT, self.delete),
+        ]
 
     async def insert(self, request: Request) -> Reply:
         services = self._services

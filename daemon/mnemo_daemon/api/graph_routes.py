@@ -1,10 +1,6 @@
 """The routes of the graph of topic nodes. SPEC 10.2, 13"""
 
-from typing import Annotated
-
-from msgspec import Meta
-
-from mnemo_client.protocol.choices import NodeRelation
+from mnemo_client.protocol import operations
 from mnemo_client.protocol.knowledge import (
     AbstractAnswer,
     AbstractRequest,
@@ -13,9 +9,9 @@ from mnemo_client.protocol.knowledge import (
     GraphAnswer,
     GraphEdgeView,
     GraphNodeView,
+    GraphQuery,
     GroupView,
 )
-from mnemo_client.protocol.primitives import LIMIT_DEFAULT, Limit, ScopedRequest
 from mnemo_daemon.api import access
 from mnemo_daemon.api.resource import Resource
 from mnemo_daemon.api.workers import WorkerPool
@@ -24,13 +20,6 @@ from mnemo_daemon.server.router import Reply, Request, Route
 from mnemo_daemon.services import Services
 
 ABSTRACT_SECONDS = 40.0  # that a language model may take for names; the rest of them is made of words
-
-
-class GraphQuery(ScopedRequest):
-    relation: NodeRelation | None = None
-    min_weight: Annotated[int, Meta(ge=1)] = 1
-    limit: Limit = LIMIT_DEFAULT
-    cursor: str = ""
 
 
 class GraphApi(Resource):
@@ -47,13 +36,10 @@ class GraphApi(Resource):
     def routes(self) -> list[Route]:
         """Return the routes of the resource."""
         return [
-            Route("GET", "/v1/graph", self.on_worker(self.graph), GraphAnswer,
-                  "Return topic nodes and the edges between them", query=GraphQuery),
-            Route("POST", "/v1/graph/abstract", self.abstract, AbstractAnswer, "Group topic nodes under a common name",
-                  ask=AbstractRequest),
-            Route("POST", "/v1/graph/dedupe", self.dedupe, DedupeAnswer,
-                  "Merge topic nodes that are about the same topic", ask=DedupeRequest),
-        ]  # fmt: skip
+            Route(operations.TOPIC_GRAPH, self.on_worker(self.graph)),
+            Route(operations.ABSTRACT_TOPIC_GRAPH, self.abstract),
+            Route(operations.DEDUPE_TOPIC_GRAPH, self.dedupe),
+        ]
 
     async def abstract(self, request: Request) -> Reply:
         asked: AbstractRequest = request.ask
@@ -76,7 +62,7 @@ class GraphApi(Resource):
         query: GraphQuery = request.query
         namespaces = access.visible_namespaces(access.namespace_of(request))
         wanted = GraphFilter(namespaces, query.user_id or "local", query.relation, query.min_weight)
-        page = self._services.topic_graph.page(wanted, access.caller_of(request), query.limit, query.cursor)
+        page = self._services.topic_graph.page(wanted, access.caller_of(request), query.limit, query.cursor or "")
         edges = [
             GraphEdgeView(
                 source=edge.source, target=edge.target, relation=edge.relation, weight=edge.weight, at=edge.at

@@ -2,8 +2,15 @@
 
 from typing import Literal
 
-from mnemo_client.protocol.changes import DiffAnswer, HistoryAnswer, UndoAnswer, UndoRequest
-from mnemo_client.protocol.primitives import LIMIT_DEFAULT, Limit, RequestBody, ScopedRequest
+from mnemo_client.protocol import operations
+from mnemo_client.protocol.changes import (
+    DiffAnswer,
+    DiffQuery,
+    HistoryAnswer,
+    UndoAnswer,
+    UndoRequest,
+)
+from mnemo_client.protocol.memories import MemoryPartsQuery
 from mnemo_daemon.api import access, request_codec, response_codec
 from mnemo_daemon.api.resource import Resource
 from mnemo_daemon.errors import bad_value
@@ -12,41 +19,24 @@ from mnemo_daemon.memories.revert import RevertService
 from mnemo_daemon.server.router import Reply, Request, Route
 from mnemo_daemon.times import parse_bound
 
-VERSIONS_MAX = 500  # of one page
 IDS_SHOWN = 500  # of what an undo put back
 
 _SEQ = "seq:"
-
-
-class HistoryQuery(RequestBody):
-    limit: Limit = VERSIONS_MAX
-    cursor: str = ""
-
-
-class DiffQuery(ScopedRequest):
-    since: str
-    until: str | None = None
-    limit: Limit = LIMIT_DEFAULT
-    cursor: str = ""
 
 
 class HistoryApi(Resource):
     """The handlers. Whole histories are read, so everything goes to a thread."""
 
     def routes(self) -> list[Route]:
+        """Return the routes of the resource."""
         return [
-            Route("GET", "/v1/memories/{id}/history", self.history, HistoryAnswer,
-                "Return the versions of a memory, the newest first",
-                  query=HistoryQuery),
-            Route("GET", "/v1/diff", self.on_worker(self.diff), DiffAnswer,
-                  "Return the changes of memories since a time or change", query=DiffQuery),
-            Route("POST", "/v1/undo", self.undo, UndoAnswer,
-                "Undo a change, by default the last one",
-                  ask=UndoRequest),
-        ]  # fmt: skip
+            Route(operations.HISTORY, self.history),
+            Route(operations.DIFF, self.on_worker(self.diff)),
+            Route(operations.UNDO, self.undo),
+        ]
 
     async def history(self, request: Request) -> Reply:
-        query: HistoryQuery = request.query
+        query: MemoryPartsQuery = request.query
         rows, cursor = await self._workers.run(
             self._history.versions, request.path["id"], access.caller_of(request), query.limit, query.cursor
         )
@@ -79,7 +69,7 @@ class HistoryApi(Resource):
         rows, span, cursor = self._history.differences(
             self._span(query), access.listed_namespaces(request), query.user_id or "local",
             access.caller_of(request), query.limit,
-            query.cursor,
+            query.cursor or "",
         )  # fmt: skip
         roots = self._services.root_paths()
         shown = [response_codec.difference(row, roots) for row in rows]
@@ -94,8 +84,8 @@ class HistoryApi(Resource):
         )
 
     def _span(self, query: DiffQuery) -> SeqRange:
-        since = self._seq(query.since, "since")
-        until = self._seq(query.until, "until") if query.until is not None else None
+        since = self._seq(str(query.since), "since")
+        until = self._seq(str(query.until), "until") if query.until is not None else None
         if until is not None and until < since:
             raise bad_value("`until` lies before `since`", "until")
         return self._history.span(since, until)

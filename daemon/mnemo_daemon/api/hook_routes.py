@@ -4,16 +4,17 @@ session. SPEC 11 [M]"""
 import dataclasses
 import logging
 
+from mnemo_client.protocol import operations
 from mnemo_client.protocol.choices import HOOK_EVENTS, HookEvent, TurnRole
 from mnemo_client.protocol.ingestion import RememberAnswer, Turn, TurnsRequest
 from mnemo_client.protocol.retrieval import ContextRequest
-from mnemo_client.protocol.sessions import HookAnswer, HookRequest, RunSummaryAnswer, RunSummaryRequest
+from mnemo_client.protocol.sessions import HookAnswer, HookRequest, ResumeQuery, RunSummaryAnswer, RunSummaryRequest
 from mnemo_core.ingest.trust import lowest_trust
 from mnemo_core.retrieval.context_block import AGENT_TAG
 from mnemo_core.sessions.tiers import SessionScope, split_turn
 from mnemo_core.text.secrets import mask_secrets
 from mnemo_daemon.api import access, request_codec
-from mnemo_daemon.api.context_routes import ContextApi, ResumeQuery
+from mnemo_daemon.api.context_routes import ContextApi
 from mnemo_daemon.api.ingest_routes import IngestApi
 from mnemo_daemon.api.recall_routes import RecallApi
 from mnemo_daemon.api.resource import Resource
@@ -49,10 +50,8 @@ class HookApi(Resource):
     def routes(self) -> list[Route]:
         """Return the route of all events."""
         return [
-            Route("POST", "/v1/hooks/{event}", self.hook, HookAnswer,
-                  "Report an event of an agent: a prompt, a reply, a call of a tool, the start or end of a session",
-                  ask=HookRequest),
-        ]  # fmt: skip
+            Route(operations.HOOK, self.hook),
+        ]
 
     async def hook(self, request: Request) -> Reply:
         event = request.path["event"]

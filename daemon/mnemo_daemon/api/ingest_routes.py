@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from mnemo_client.protocol import operations
 from mnemo_client.protocol.choices import Wait
 from mnemo_client.protocol.ingestion import (
     BatchAnswer,
@@ -17,9 +18,7 @@ from mnemo_client.protocol.ingestion import (
     ExtractRequest,
     IngestAnswer,
     IngestRequest,
-    NewMemories,
     PieceAnswer,
-    ReclassifyAnswer,
     ReclassifyRequest,
     RememberAnswer,
     TurnsRequest,
@@ -35,7 +34,7 @@ from mnemo_daemon.ingest.extraction import WrittenStatement
 from mnemo_daemon.ingest.ingest_pipeline import IngestPipeline, IngestResult, Submission
 from mnemo_daemon.ingest.reclassification import Reclassification
 from mnemo_daemon.memories.memory_service import Caller
-from mnemo_daemon.server.router import BULK_BYTES_MAX, Reply, Request, Route, decode
+from mnemo_daemon.server.router import Reply, Request, Route, decode
 from mnemo_store.records import CONTENT_CHARS_MAX
 
 INDEXED_SECONDS_MAX = 10.0  # how long `wait: indexed` waits for the vectors of all texts of a request
@@ -69,21 +68,13 @@ class IngestApi(Resource):
     def routes(self) -> list[Route]:
         """Return the routes of the resource."""
         return [
-            Route("POST", "/v1/memories", self.remember, RememberAnswer, "Remember one text",
-                  ask=NewMemory, statuses=(200, 201), read_only=READ_ONLY),
-            Route("POST", "/v1/memories/batch", self.remember_many, BatchAnswer, "Remember up to 1,000 texts",
-                  ask=NewMemories, body_max=BULK_BYTES_MAX),
-            Route("POST", "/v1/ingest", self.ingest, IngestAnswer, "Remember a text, piece by piece",
-                  ask=IngestRequest, body_max=BULK_BYTES_MAX),
-            Route("POST", "/v1/extract", self.extract, ExtractAnswer,
-                  "Remember a text or conversation with its statements, and return these",
-                  ask=ExtractRequest, body_max=BULK_BYTES_MAX),
-            Route("POST", "/v1/turns", self.turns, IngestAnswer, "Remember the turns of a conversation",
-                  ask=TurnsRequest, body_max=BULK_BYTES_MAX),
-            Route("POST", "/v1/reclassify", self.reclassify, ReclassifyAnswer,
-                  "Classify and score memories again where a rule did it; without `dry_run: false` a dry run",
-                  ask=ReclassifyRequest, for_person=True),
-        ]  # fmt: skip
+            Route(operations.REMEMBER, self.remember),
+            Route(operations.REMEMBER_MANY, self.remember_many),
+            Route(operations.INGEST, self.ingest),
+            Route(operations.EXTRACT, self.extract),
+            Route(operations.TURNS, self.turns),
+            Route(operations.RECLASSIFY, self.reclassify),
+        ]
 
     async def remember(self, request: Request) -> Reply:
         put = await self._pipeline.run_on_thread(1, self._put, request, request.ask)

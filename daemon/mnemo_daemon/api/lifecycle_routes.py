@@ -4,19 +4,20 @@ from collections.abc import Callable
 
 import msgspec
 
+from mnemo_client.protocol import operations
 from mnemo_client.protocol.lifecycle import (
     AuditPlanAnswer,
-    AuditRequest,
     ConsolidateAnswer,
     ConsolidateRequest,
     CycleOperationView,
     CyclesAnswer,
+    LifecycleListQuery,
     ProposalView,
     ReviewAnswer,
     VerdictAnswer,
     VerdictRequest,
 )
-from mnemo_client.protocol.primitives import LIMIT_DEFAULT, AnswerBody, Limit, Namespace, RequestBody
+from mnemo_client.protocol.primitives import AnswerBody
 from mnemo_core.lifecycle.consolidation.review import PROPOSALS_MAX
 from mnemo_daemon.api import access, request_codec, response_codec
 from mnemo_daemon.api.resource import Resource
@@ -30,12 +31,6 @@ from mnemo_daemon.services import Services
 
 OPERATIONS_SHOWN = 500
 BUSY_SECONDS = 5  # after which a request that met another one may come again
-
-
-class LifecycleListQuery(RequestBody):
-    namespace: Namespace | None = None
-    limit: Limit = LIMIT_DEFAULT
-    cursor: str = ""
 
 
 class LifecycleApi(Resource):
@@ -54,18 +49,12 @@ class LifecycleApi(Resource):
     def routes(self) -> list[Route]:
         """Return the routes of the resource."""
         return [
-            Route("POST", "/v1/consolidate", self.consolidate, ConsolidateAnswer,
-                  "Run a cycle of consolidation, or report what one would do", ask=ConsolidateRequest, for_person=True),
-            Route("GET", "/v1/consolidate/history", self.history, CyclesAnswer,
-                  "List the cycles of consolidation, the last one first", query=LifecycleListQuery),
-            Route("POST", "/v1/audit", self.audit, AuditPlanAnswer,
-                  "Review core and working memories, and propose operations",
-                  ask=AuditRequest, for_person=True),
-            Route("GET", "/v1/review", self.on_worker(self.review), ReviewAnswer,
-                  "List the operations that wait for approval", query=LifecycleListQuery, for_person=True),
-            Route("POST", "/v1/review/{id}", self.on_worker(self.decide), VerdictAnswer,
-                  "Approve or reject an operation", ask=VerdictRequest, for_person=True),
-        ]  # fmt: skip
+            Route(operations.CONSOLIDATE, self.consolidate),
+            Route(operations.CYCLES, self.history),
+            Route(operations.AUDIT, self.audit),
+            Route(operations.REVIEW, self.on_worker(self.review)),
+            Route(operations.DECIDE, self.on_worker(self.decide)),
+        ]
 
     async def consolidate(self, request: Request) -> Reply:
         return await self._alone(self._consolidated, request)
@@ -86,7 +75,7 @@ class LifecycleApi(Resource):
 
     def review(self, request: Request) -> ReviewAnswer:
         query: LifecycleListQuery = request.query
-        return self._review_answer(request, query.limit, query.cursor)
+        return self._review_answer(request, query.limit, query.cursor or "")
 
     def _review_answer(self, request: Request, limit: int, cursor: str) -> ReviewAnswer:
         namespaces = access.listed_namespaces(request)

@@ -33,7 +33,7 @@ from mnemo_daemon.api.topic_routes import TopicsApi
 from mnemo_daemon.api.transfer_routes import TransferApi
 from mnemo_daemon.api.workers import WorkerPool
 from mnemo_daemon.mcp.endpoint import McpEndpoint
-from mnemo_daemon.server.router import Reply, Request, Route, RouteTable
+from mnemo_daemon.server.router import Handler, Reply, Request, Route, RouteTable
 from mnemo_daemon.services import Services
 
 THREADS = 4  # for what reads or waits off the loop; recall has threads of its own
@@ -75,20 +75,27 @@ class Api:
 
     def routes(self) -> list[Route]:
         """Return the route table. The preconditions of each route are checked before its handler runs."""
-        routes = [self._guarded(route) for resource in self._resources for route in resource.routes()]
+        routes = [
+            route._replace(handler=self._guarded(route), alias=alias)
+            for resource in self._resources
+            for route in resource.routes()
+            for alias in ("", *route.operation.aliases)
+        ]
         self._mcp = McpEndpoint(RouteTable(routes), self._problem, self._notes.passages)
         return [*routes, self._mcp.route()]
 
     def _problem(self) -> str:
         return self._services.problem()
 
-    def _guarded(self, route: Route) -> Route:
+    def _guarded(self, route: Route) -> Handler:
+        operation = route.operation
+
         @functools.wraps(route.handler)
         async def answer(request: Request) -> Reply:
-            if not route.before_open:
+            if not operation.before_open:
                 await self._services.wait_until_open()
-            if route.for_person:
-                access.refuse_agents(request, for_owner=route.for_owner)
+            if operation.for_person:
+                access.refuse_agents(request, for_owner=operation.for_owner)
             return await route.handler(request)
 
-        return route._replace(handler=answer)
+        return answer

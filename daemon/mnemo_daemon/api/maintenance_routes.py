@@ -5,6 +5,7 @@ from collections import Counter
 from functools import partial
 from pathlib import Path
 
+from mnemo_client.protocol import operations
 from mnemo_client.protocol.maintenance import (
     BackupAnswer,
     BackupRequest,
@@ -53,23 +54,13 @@ class MaintenanceApi(Resource):
     def routes(self) -> list[Route]:
         """Return the routes of the store as a whole."""
         return [
-            Route("POST", "/v1/check", self.check, CheckAnswer, "Check the store and its indexes",
-                  right="admin"),
-            Route("GET", "/v1/exposure", self.exposure, ExposureAnswer,
-                  "Report the memories that agents see and that seem to hold a secret", for_person=True,
-                  for_owner=True),
-            Route("POST", "/v1/repair", self.repair, RepairAnswer,
-                  "Repair the faults that a check finds, without deleting anything", ask=RepairRequest,
-                  for_person=True),
-            Route("POST", "/v1/backup", self.create_backup, BackupAnswer, "Back up the store while it is in use",
-                  ask=BackupRequest, for_person=True),
-            Route("POST", "/v1/reset", self.reset, ResetAnswer,
-                  "Empty the store, after a backup; without `confirm` only report what would be removed",
-                  ask=ResetRequest, for_person=True, for_owner=True),
-            Route("POST", "/v1/compact", self.compact, CompactAnswer,
-                  "Compact the store, and delete history beyond `history.keep`", ask=CompactRequest,
-                  for_person=True),
-        ]  # fmt: skip
+            Route(operations.CHECK, self.check),
+            Route(operations.EXPOSURE, self.exposure),
+            Route(operations.REPAIR, self.repair),
+            Route(operations.BACK_UP, self.create_backup),
+            Route(operations.RESET, self.reset),
+            Route(operations.COMPACT, self.compact),
+        ]
 
     async def create_backup(self, request: Request) -> Reply:
         asked: BackupRequest = request.ask

@@ -2,27 +2,32 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 import msgspec
-from msgspec import UNSET, Meta
+from msgspec import UNSET
 
+from mnemo_client.protocol import operations
 from mnemo_client.protocol.memories import (
-    READ_ONLY,
     BulkDeleteAnswer,
     DeleteAnswer,
+    DeleteQuery,
     EdgesAnswer,
+    ListFilter,
+    ListQuery,
     MemoryPage,
+    MemoryPartsQuery,
     MemoryView,
     Patch,
+    RecentQuery,
     TagsAnswer,
     TrashPage,
+    TrashQuery,
     TrashView,
 )
-from mnemo_client.protocol.primitives import LIMIT_DEFAULT, Limit, Namespace, RequestBody, ScopedRequest, ShortText
+from mnemo_client.protocol.primitives import ScopedRequest, Time
 from mnemo_client.protocol.retrieval import RecalledMemory, SearchAnswer
 from mnemo_daemon.api import access, request_codec, response_codec
-from mnemo_daemon.api.request_codec import ListFilter, ListQuery
 from mnemo_daemon.api.resource import Resource
 from mnemo_daemon.errors import Refusal, bad_value
 from mnemo_daemon.memories.as_of import HistoryReader
@@ -33,43 +38,7 @@ from mnemo_daemon.times import parse_past_time
 from mnemo_store.indexes.attributes import MemoryFilter
 
 DELETE_MAX = 500  # memories that one DELETE by filter takes
-EDGES_MAX = 500  # of one page
 VIEWS_AT_ONCE = 50  # of a page that are made before queries go first
-
-_ID_PATH = "/v1/memories/{id}"
-_NOT_EDITED = frozenset({
-    "created_at", "namespace", "user_id", "agent_id", "run_id", "key", "source", "trace", "supersedes",
-})  # fmt: skip
-
-
-class GetQuery(RequestBody):
-    as_of: str | None = None
-
-
-class EdgesQuery(RequestBody):
-    limit: Limit = EDGES_MAX
-    cursor: str = ""
-
-
-class DeleteQuery(ListFilter):
-    id: list[str] = []  # these instead of what passes filters: all of them, or none where one does not exist
-    confirm: bool = False
-
-
-class DeleteByIdQuery(RequestBody):
-    why: Annotated[str, Meta(max_length=256)] = "deleted"
-
-
-class TrashQuery(RequestBody):
-    namespace: Namespace | None = None
-    limit: Limit = LIMIT_DEFAULT
-    cursor: str = ""
-    user_id: ShortText | None = None
-    set_aside: bool = False  # list what ingestion rejected instead
-
-
-class RecentQuery(ListQuery):
-    hours: Annotated[float, Meta(gt=0)] | None = None
 
 
 class _MemoryRows(NamedTuple):
@@ -85,24 +54,19 @@ class MemoriesApi(Resource):
 
     def routes(self) -> list[Route]:
         """Return the routes of the resource."""
-        one = MemoryView
         return [
-            Route("GET", "/v1/memories", self.list_memories, MemoryPage, "List memories, the newest first",
-                  query=ListQuery),
-            Route("DELETE", "/v1/memories", self.delete_many, BulkDeleteAnswer,
-                  "Move memories to the trash by ids or filter; without `confirm` a dry run", query=DeleteQuery),
-            Route("GET", _ID_PATH, self.get, one, "Return one memory", query=GetQuery),
-            Route("GET", f"{_ID_PATH}/edges", self.edges, EdgesAnswer, "Return the edges of a memory",
-                  query=EdgesQuery),
-            Route("PATCH", _ID_PATH, self.edit, one, "Edit a memory", ask=Patch, read_only=READ_ONLY | _NOT_EDITED),
-            Route("DELETE", _ID_PATH, self.delete, DeleteAnswer, "Move a memory to the trash", query=DeleteByIdQuery),
-            Route("POST", f"{_ID_PATH}/restore", self.restore, one, "Restore a trashed, discarded or archived memory"),
-            Route("POST", "/v1/trash/{id}/restore", self.restore, one, "Restore a memory from the trash"),
-            Route("GET", "/v1/trash", self.trash, TrashPage, "List the memories in the trash", query=TrashQuery),
-            Route("GET", "/v1/recent", self.recent, SearchAnswer, "List memories by the time of their event",
-                  query=RecentQuery),
-            Route("GET", "/v1/tags", self.tags, TagsAnswer, "Count the memories of each tag", query=ScopedRequest),
-        ]  # fmt: skip
+            Route(operations.LIST_MEMORIES, self.list_memories),
+            Route(operations.DELETE_MANY, self.delete_many),
+            Route(operations.GET, self.get),
+            Route(operations.EDGES, self.edges),
+            Route(operations.PATCH, self.edit),
+            Route(operations.DELETE, self.delete),
+            Route(operations.RESTORE, self.restore),
+            Route(operations.RESTORE_FROM_TRASH, self.restore),
+            Route(operations.TRASH, self.trash),
+            Route(operations.RECENT, self.recent),
+            Route(operations.TAGS, self.tags),
+        ]
 
     async def list_memories(self, request: Request) -> Reply:
         page = await self._workers.run(self._page, request.query, self._list_filter(request))
@@ -144,7 +108,7 @@ class MemoriesApi(Resource):
         return Reply(response_codec.memory_view(row, self._services.root_paths()))
 
     async def edges(self, request: Request) -> Reply:
-        query: EdgesQuery = request.query
+        query: MemoryPartsQuery = request.query
         found, cursor = await self._workers.run(
             self._memories.edges, request.path["id"], access.caller_of(request), query.limit, query.cursor
         )
@@ -253,11 +217,11 @@ class MemoriesApi(Resource):
             then = HistoryReader(self._services.store).state_at(at, wanted.without_tags)
             wanted = wanted._replace(now=min(at, wanted.now))
         self._services.priority.yield_to_queries()
-        rows, cursor = self._memories.page(wanted, query.limit, query.cursor, recent=recent, then=then)
+        rows, cursor = self._memories.page(wanted, query.limit, query.cursor or "", recent=recent, then=then)
         return _MemoryRows(rows, cursor, self._memories.count(wanted, then) if recent else 0)
 
-    def _as_of(self, text: str | None) -> int | None:
-        return None if text is None else parse_past_time(text, "as_of", self._services.store.now())
+    def _as_of(self, time: Time | None) -> int | None:
+        return None if time is None else parse_past_time(time, "as_of", self._services.store.now())
 
     def _list_filter(self, request: Request) -> MemoryFilter:
         return request_codec.list_filter(request, request.query, self._services.store.now())

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args
 
+from mnemo_client.protocol import operations
 from mnemo_client.protocol.choices import DaemonState
 from mnemo_client.protocol.status import StatusAnswer
 from mnemo_daemon.api.resource import Resource
@@ -34,10 +35,8 @@ class MetricsApi(Resource):
     def routes(self) -> list[Route]:
         """Return the routes of the resource."""
         return [
-            Route("GET", path, self.metrics, bytes, "Return the metrics for Prometheus", before_open=True,
-                  content_type="text/plain")
-            for path in ("/metrics", "/v1/metrics")
-        ]  # fmt: skip
+            Route(operations.METRICS, self.metrics),
+        ]
 
     async def metrics(self, _: Request) -> Reply:
         page = await self._workers.run(self._page)

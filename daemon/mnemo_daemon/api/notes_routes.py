@@ -2,9 +2,9 @@
 
 import asyncio
 
+from mnemo_client.protocol import operations
 from mnemo_client.protocol.memories import BulkDeleteAnswer
-from mnemo_client.protocol.primitives import RequestBody
-from mnemo_client.protocol.status import NewRootRequest, NotesRootStatus, NotesStatus
+from mnemo_client.protocol.status import NewRootRequest, NotesRootStatus, NotesStatus, RootQuery
 from mnemo_daemon.api import access, response_codec
 from mnemo_daemon.api.resource import Resource
 from mnemo_daemon.errors import Refusal, bad_value
@@ -18,27 +18,18 @@ RESCAN_SECONDS_MAX = 50.0  # how long a rescan is waited for; clients wait 60 s 
 RESCAN_POLL_SECONDS = 0.01
 
 
-class RootQuery(RequestBody):
-    path: str | None = None
-    id: str | None = None
-
-
 class NotesApi(Resource):
     """The handlers."""
 
     def routes(self) -> list[Route]:
         """Return the routes of the resource."""
         return [
-            Route("GET", "/v1/notes/roots", self.notes_status, NotesStatus, "Return the watched folders"),
-            Route("POST", "/v1/notes/roots", self.add_root, NotesRootStatus, "Watch a folder",
-                  ask=NewRootRequest, for_person=True, for_owner=True),
-            Route("DELETE", "/v1/notes/roots", self.remove_root, BulkDeleteAnswer,
-                  "Stop watching a folder, and move its memories to the trash", query=RootQuery, for_person=True),
-            Route("GET", "/v1/notes/status", self.notes_status, NotesStatus,
-                  "Return the watched folders and the files that were skipped"),
-            Route("POST", "/v1/notes/rescan", self.rescan, NotesStatus, "Compare all folders with the store now",
-                  right="admin"),
-        ]  # fmt: skip
+            Route(operations.NOTES_ROOTS, self.notes_status),
+            Route(operations.ADD_ROOT, self.add_root),
+            Route(operations.REMOVE_ROOT, self.remove_root),
+            Route(operations.NOTES_STATUS, self.notes_status),
+            Route(operations.RESCAN, self.rescan),
+        ]
 
     async def notes_status(self, _: Request) -> Reply:
         return Reply(await self._workers.run(self._status))

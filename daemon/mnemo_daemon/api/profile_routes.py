@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 from msgspec import UNSET
 
+from mnemo_client.protocol import operations
 from mnemo_client.protocol.memories import NewMemory
 from mnemo_client.protocol.primitives import ScopedRequest
 from mnemo_client.protocol.profiles import (
@@ -51,16 +52,11 @@ class ProfilesApi(Resource):
     def routes(self) -> list[Route]:
         """Return the routes of the resource."""
         return [
-            Route("GET", "/v1/profile", self.on_worker(self.profile), ProfileAnswer, "Return the profile of the user",
-                  query=ScopedRequest),
-            Route("PUT", "/v1/profile", self.on_worker(self.update), ProfileUpdateAnswer,
-                  "Write and remove entries of a profile", ask=ProfileUpdate),
-            Route("GET", "/v1/projects/{name}", self.on_worker(self.project), ProjectAnswer,
-                  "Return the profile of a project", query=ScopedRequest),
-            Route("POST", "/v1/compress", self.compress, CompressAnswer,
-                  "Summarize the oldest conversations, and lift old items to profiles", ask=CompressRequest,
-                  for_person=True),
-        ]  # fmt: skip
+            Route(operations.PROFILE, self.on_worker(self.profile)),
+            Route(operations.UPDATE_PROFILE, self.on_worker(self.update)),
+            Route(operations.PROJECT, self.on_worker(self.project)),
+            Route(operations.COMPRESS, self.compress),
+        ]
 
     async def compress(self, request: Request) -> Reply:
         return Reply(await self._compressor.run(self._compressed, request))

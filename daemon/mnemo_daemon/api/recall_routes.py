@@ -2,20 +2,17 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
-from msgspec import Meta
 
-from mnemo_client.protocol.primitives import Question as QuestionText
-from mnemo_client.protocol.primitives import ScopedRequest
+from mnemo_client.protocol import operations
 from mnemo_client.protocol.retrieval import (
     ContextAnswer,
     ContextRequest,
-    RecallAnswer,
     RecallRequest,
     SearchAnswer,
-    WhyAnswer,
+    SearchQuery,
     WhyRequest,
 )
 from mnemo_core.documents.chunking import estimate_tokens
@@ -48,16 +45,6 @@ ANSWERERS = WAITING_MAX + 8
 M_LISTS = (ProfilePlace("stable_facts"), ProfilePlace("do_not_assume"))
 
 
-class SearchQuery(ScopedRequest):
-    q: QuestionText
-    tag: list[str] = []
-    since: str | None = None
-    until: str | None = None
-    limit: Annotated[int, Meta(ge=1, le=100)] = 20
-    as_of: str | None = None
-    highlight: bool = False
-
-
 class RecallApi(Resource):
     """The handlers."""
 
@@ -72,14 +59,11 @@ class RecallApi(Resource):
     def routes(self) -> list[Route]:
         """Return the routes of questions."""
         return [
-            Route("POST", "/v1/recall", self.recall, RecallAnswer, "Return the memories that answer a question best",
-                  ask=RecallRequest, right="read"),
-            Route("POST", "/v1/why", self.why, WhyAnswer, "Explain why a memory is, or is not, among the answers",
-                  ask=WhyRequest, right="read"),
-            Route("GET", "/v1/search", self.search, SearchAnswer, "Search by words alone", query=SearchQuery),
-            Route("POST", "/v1/context", self.context, ContextAnswer,
-                  "Return the block of memories to put before a prompt", ask=ContextRequest, right="read"),
-        ]  # fmt: skip
+            Route(operations.RECALL, self.recall),
+            Route(operations.WHY, self.why),
+            Route(operations.SEARCH, self.search),
+            Route(operations.CONTEXT, self.context),
+        ]
 
     async def recall(self, request: Request) -> Reply:
         asked: RecallRequest = request.ask

@@ -6,10 +6,10 @@ from unicodedata import normalize
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from mnemo_client.protocol.choices import Category, Kind, Layer, State, TurnRole
+from mnemo_client.protocol.choices import TurnRole
 from mnemo_client.protocol.ingestion import IngestRequest, Turn, TurnsRequest
-from mnemo_client.protocol.memories import EraseFilter, NewMemory, Patch, ProcedureTrace
-from mnemo_client.protocol.primitives import LIMIT_DEFAULT, Limit, Namespace, RequestBody, ShortText
+from mnemo_client.protocol.memories import EraseFilter, ListFilter, NewMemory, Patch, ProcedureTrace
+from mnemo_client.protocol.primitives import Time
 from mnemo_client.protocol.retrieval import RecallRequest
 from mnemo_core.ingest.mutations import Draft
 from mnemo_core.ingest.trust import importance_source, lowest_trust
@@ -48,33 +48,6 @@ _KEPT_UNDER_A_KEY = (
 )  # fmt: skip
 
 T = TypeVar("T")
-
-
-class ListFilter(
-    RequestBody, rename={"kinds": "kind", "categories": "category", "layers": "layer", "states": "state", "tags": "tag"}
-):
-    """The query string of lists and of DELETE by filter."""
-
-    namespace: Namespace | None = None
-    user_id: ShortText | None = None
-    agent_id: ShortText | None = None
-    run_id: ShortText | None = None
-    session_id: ShortText | None = None
-    kinds: list[Kind] = []
-    categories: list[Category] = []
-    layers: list[Layer] = []
-    states: list[State] = []
-    tags: list[str] = []
-    source: str | None = None
-    speaker: str | None = None
-    since: str | None = None
-    until: str | None = None
-
-
-class ListQuery(ListFilter):
-    as_of: str | None = None
-    limit: Limit = LIMIT_DEFAULT
-    cursor: str = ""
 
 
 # Drafts
@@ -307,9 +280,9 @@ def erase_filter(request: Request, asked: EraseFilter, now: int) -> MemoryFilter
     )
 
 
-def query_time(value: str | None) -> int | str | None:
+def query_time(value: Time | None) -> Time | None:
     """A time of a query string, where all is text: digits are milliseconds, but four of them a year."""
-    if value is None or not value.isdecimal() or len(value) == YEAR_DIGITS or len(value) > MS_DIGITS_MAX:
+    if not isinstance(value, str) or not value.isdecimal() or len(value) == YEAR_DIGITS or len(value) > MS_DIGITS_MAX:
         return value
     return int(value)
 

@@ -7,9 +7,9 @@ import time
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from mnemo_client.protocol.ingestion import RememberAnswer
+from mnemo_client.protocol import operations
 from mnemo_client.protocol.memories import NewMemory, ProcedureTrace
-from mnemo_client.protocol.primitives import LIMIT_DEFAULT, Limit, ScopedRequest
+from mnemo_client.protocol.primitives import ScopedPageQuery
 from mnemo_client.protocol.sessions import NewStep, RunSummaryAnswer, RunSummaryRequest, StepsAnswer
 from mnemo_core.llm.writing.summarize import SUMMARIZE
 from mnemo_daemon.api import access, request_codec, response_codec
@@ -25,11 +25,6 @@ from mnemo_store.indexes.attributes import MemoryFilter
 from mnemo_store.records import SCOPE_CHARS_MAX, STATES
 
 SUMMARIES = 2  # that wait for the language model at once
-
-
-class StepsQuery(ScopedRequest):
-    limit: Limit = LIMIT_DEFAULT
-    cursor: str = ""
 
 
 class RunsApi(Resource):
@@ -48,14 +43,10 @@ class RunsApi(Resource):
     def routes(self) -> list[Route]:
         """Return the routes of the resource."""
         return [
-            Route("POST", "/v1/runs/{run}/steps", self.add_step, RememberAnswer,
-                  "Remember a step of an agent's run, or change it", ask=NewStep, statuses=(200, 201)),
-            Route("GET", "/v1/runs/{run}/steps", self.on_worker(self.steps), StepsAnswer,
-                  "Return the steps of a run in order", query=StepsQuery),
-            Route("POST", "/v1/runs/{run}/summary", self.summarize, RunSummaryAnswer,
-                  "Summarize a run, unless that was done and no step has changed", ask=RunSummaryRequest,
-                  statuses=(200, 201)),
-        ]  # fmt: skip
+            Route(operations.ADD_STEP, self.add_step),
+            Route(operations.STEPS, self.on_worker(self.steps)),
+            Route(operations.SUMMARIZE_RUN, self.summarize),
+        ]
 
     async def add_step(self, request: Request, importance: float | UnsetType = UNSET) -> Reply:
         async with self._numbering:
@@ -70,7 +61,7 @@ class RunsApi(Resource):
         return await self._summarizers.run(self._summarized, request, run, until)
 
     def steps(self, request: Request) -> StepsAnswer:
-        query: StepsQuery = request.query
+        query: ScopedPageQuery = request.query
         run = _run_of(request)
         wanted = MemoryFilter(
             namespaces=access.listed_namespaces(request), user_id=query.user_id or "local",
@@ -135,7 +126,7 @@ def _memory_of(request: Request, number: int) -> NewMemory:
     )  # fmt: skip
 
 
-def _cursor_place(cursor: str) -> tuple[int, int, str]:
+def _cursor_place(cursor: str | None) -> tuple[int, int, str]:
     """The place in the order of steps behind which a page begins. Raises a Refusal."""
     if not cursor:
         return -1, 0, ""

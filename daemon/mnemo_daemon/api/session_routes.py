@@ -3,8 +3,9 @@
 from collections.abc import Callable
 from typing import get_args
 
+from mnemo_client.protocol import operations
 from mnemo_client.protocol.choices import TranscriptTool
-from mnemo_client.protocol.primitives import LIMIT_DEFAULT, Limit, ScopedRequest
+from mnemo_client.protocol.primitives import ScopedPageQuery
 from mnemo_client.protocol.sessions import (
     SessionAnswer,
     SessionFiledAnswer,
@@ -27,26 +28,17 @@ from mnemo_store.records import SCOPE_CHARS_MAX, Session, TurnPair
 TURN_SOURCE = "turn"
 
 
-class SessionsQuery(ScopedRequest):
-    limit: Limit = LIMIT_DEFAULT
-    cursor: str = ""
-
-
 class SessionsApi(Resource):
     """The handlers."""
 
     def routes(self) -> list[Route]:
         """Return the routes of the resource."""
         return [
-            Route("GET", "/v1/sessions", self.on_worker(self.sessions), SessionsAnswer,
-                  "List the conversations, the latest first", query=SessionsQuery),
-            Route("GET", "/v1/sessions/{id}", self.on_worker(self.session), SessionAnswer,
-                  "Return a conversation with its turns by tier", query=SessionsQuery),
-            Route("POST", "/v1/sessions/{id}/end", self.end, SessionFiledAnswer,
-                  "End a conversation: all of its turns are filed in pairs", ask=SessionRequest),
-            Route("POST", "/v1/sessions/{id}/consolidate", self.consolidate, SessionFiledAnswer,
-                  "File the recent turns of a conversation in pairs, however young they are", ask=SessionRequest),
-        ]  # fmt: skip
+            Route(operations.LIST_SESSIONS, self.on_worker(self.sessions)),
+            Route(operations.SESSION, self.on_worker(self.session)),
+            Route(operations.END_SESSION, self.end),
+            Route(operations.CONSOLIDATE_SESSION, self.consolidate),
+        ]
 
     async def end(self, request: Request) -> Reply:
         return Reply(await self._workers.run(self._filed, request, self._services.turn_tiers.end))
@@ -55,7 +47,7 @@ class SessionsApi(Resource):
         return Reply(await self._workers.run(self._filed, request, self._services.turn_tiers.consolidate))
 
     def sessions(self, request: Request) -> SessionsAnswer:
-        query: SessionsQuery = request.query
+        query: ScopedPageQuery = request.query
         sessions, more = self._services.sessions.listed(
             access.listed_namespaces(request), query.user_id or "local", query.limit, place_at(query.cursor)
         )
@@ -63,7 +55,7 @@ class SessionsApi(Resource):
         return SessionsAnswer(sessions=list(map(session_view, sessions)), cursor=cursor)
 
     def session(self, request: Request) -> SessionAnswer:
-        query: SessionsQuery = request.query
+        query: ScopedPageQuery = request.query
         services = self._services
         session = self._existing(scope_of_request(request, access.namespace_of(request), query.user_id))
         scope = _scope_of(session)
@@ -71,11 +63,12 @@ class SessionsApi(Resource):
             namespaces=(scope.namespace,), user_id=scope.user_id, session_id=scope.session_id, source=TURN_SOURCE,
             without_tags=access.hidden_tags(request), now=services.store.now(),
         )  # fmt: skip
-        turns, cursor = services.memories.page(wanted, query.limit, query.cursor, recent=True)
+        tiers = TierCounts(**services.sessions.tier_counts(wanted))  # first: no turn is in an earlier tier than counted
+        turns, cursor = services.memories.page(wanted, query.limit, query.cursor or "", recent=True)
         roots, pairs = services.root_paths(), services.sessions.pairs_of([each.memory.id for each in turns])
         return SessionAnswer(
             session=session_view(session),
-            tiers=TierCounts(**services.sessions.tier_counts(wanted)),
+            tiers=tiers,
             turns=[response_codec.memory_view(each, roots) for each in turns],
             pairs=[self._pair_view(pair, request) for pair in pairs],
             cursor=cursor or None,

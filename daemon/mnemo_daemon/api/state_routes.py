@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from mnemo_client.protocol.primitives import ScopedRequest, ShortText
-from mnemo_client.protocol.sessions import LayerCounts, StateAnswer, TierCounts
+from mnemo_client.protocol import operations
+from mnemo_client.protocol.sessions import LayerCounts, StateAnswer, StateQuery, TierCounts
 from mnemo_core.sessions.tiers import SessionScope
 from mnemo_daemon.api import access
 from mnemo_daemon.api.conversation_routes import ring_view
@@ -24,11 +24,6 @@ SESSIONS = 10  # the latest
 NODES = 10  # the largest
 
 
-class StateQuery(ScopedRequest):
-    agent_id: ShortText | None = None
-    session_id: ShortText | None = None
-
-
 class StateApi(Resource):
     """The handler."""
 
@@ -39,9 +34,8 @@ class StateApi(Resource):
     def routes(self) -> list[Route]:
         """Return the route."""
         return [
-            Route("GET", "/v1/state", self.on_worker(self.state), StateAnswer,
-                  "Return the present tiers, topic nodes and jobs", query=StateQuery),
-        ]  # fmt: skip
+            Route(operations.STATE, self.on_worker(self.state)),
+        ]
 
     def state(self, request: Request) -> StateAnswer:
         query: StateQuery = request.query

@@ -1,14 +1,13 @@
 """The routes of the tree of topics. SPEC 10.1, 13"""
 
+from mnemo_client.protocol import operations
 from mnemo_client.protocol.knowledge import (
     ExpandAnswer,
     ExpandRequest,
-    RebuildTopicsRequest,
     TopicMembersView,
     TopicsAnswer,
     TopicView,
 )
-from mnemo_client.protocol.primitives import ScopedRequest
 from mnemo_daemon.api import access, response_codec
 from mnemo_daemon.api.resource import Resource
 from mnemo_daemon.cursors import cursor_at, place_at
@@ -25,13 +24,10 @@ class TopicsApi(Resource):
     def routes(self) -> list[Route]:
         """Return the routes of the resource."""
         return [
-            Route("GET", "/v1/topics", self.topics, TopicsAnswer, "Return the tree of topics", query=ScopedRequest),
-            Route("POST", "/v1/topics/expand", self.on_worker(self.expand), ExpandAnswer,
-                  "Return the members of topics", ask=ExpandRequest, right="read"),
-            Route("POST", "/v1/topics/rebuild", self.on_worker(self.rebuild), TopicsAnswer,
-                  "Build the tree of topics from the beginning, in the background", ask=RebuildTopicsRequest,
-                  right="admin"),
-        ]  # fmt: skip
+            Route(operations.TOPICS, self.topics),
+            Route(operations.EXPAND_TOPICS, self.on_worker(self.expand)),
+            Route(operations.REBUILD_TOPICS, self.on_worker(self.rebuild)),
+        ]
 
     async def topics(self, request: Request) -> Reply:
         return Reply(await self._workers.run(self._listed, request, request.query.user_id))

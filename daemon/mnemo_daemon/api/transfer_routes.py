@@ -5,14 +5,12 @@ import contextlib
 import os
 import tempfile
 from collections.abc import AsyncIterator, Iterator
-from typing import Annotated, BinaryIO
+from typing import BinaryIO
 
 import msgspec
-from msgspec import Meta
 
-from mnemo_client.protocol.choices import ImportTool
-from mnemo_client.protocol.maintenance import ImportAnswer, ImportProgress
-from mnemo_client.protocol.primitives import Namespace, RequestBody
+from mnemo_client.protocol import operations
+from mnemo_client.protocol.maintenance import ExportQuery, ImportAnswer, ImportProgress, ImportQuery
 from mnemo_core.transfer.import_plan import ImportTarget, SecretPolicy
 from mnemo_daemon.api import access
 from mnemo_daemon.api.resource import Resource
@@ -36,23 +34,6 @@ FREE_BYTES_MIN = 64 << 20  # of the disk, that an import's spool leaves to the s
 PATIENCE_SECONDS = 1.0  # an import that takes longer tells how far it is
 TELL_SECONDS = 0.5  # between two lines of progress
 
-JSON_LINES = "application/x-ndjson"
-
-
-class ExportQuery(RequestBody):
-    namespace: Namespace | None = None
-    history: bool = True
-    vectors: bool = False
-
-
-class ImportQuery(RequestBody, rename={"tool": "from"}):
-    tool: ImportTool | None = None
-    namespace: Namespace | None = None
-    user_id: Annotated[str, Meta(min_length=1, max_length=128)] | None = None
-    allow_forgotten: bool = False
-    dry_run: bool = False
-    group: Annotated[str, Meta(pattern="^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")] | None = None
-
 
 class TransferApi(Resource):
     """The handlers. What reads or writes much has threads of its own, so that recalls do not wait for it."""
@@ -66,13 +47,11 @@ class TransferApi(Resource):
             workers.close()
 
     def routes(self) -> list[Route]:
+        """Return the routes of the resource."""
         return [
-            Route("GET", "/v1/export", self.export, bytes, "Export all memories as JSON lines", query=ExportQuery,
-                  for_person=True, for_owner=True, content_type=JSON_LINES),
-            Route("POST", "/v1/import", self.import_export, bytes,
-                  "Import an export of mnemo or another tool, or transcripts", query=ImportQuery,
-                  content_type=JSON_LINES, streams=True),
-        ]  # fmt: skip
+            Route(operations.EXPORT, self.export),
+            Route(operations.IMPORT, self.import_export),
+        ]
 
     # Out
 

@@ -18,11 +18,11 @@ from typing import Any
 
 import msgspec
 
+from mnemo_client.protocol.operations import MCP
 from mnemo_daemon.mcp.resources import NoteReader
-from mnemo_daemon.mcp.route_client import BODY_BYTES_MAX, AsgiApp, ClientOf, RouteClient
+from mnemo_daemon.mcp.route_client import AsgiApp, ClientOf, RouteClient
 from mnemo_daemon.server.router import AGENT_CHARS_MAX, Reply, Request, Route, RouteTable
 
-PATH = "/mcp"
 SESSION_HEADER = "Mcp-Session-Id"
 SESSION_PREFIX = "agent."
 INTERNAL_ERROR = -32603  # JSON-RPC 2.0
@@ -67,10 +67,7 @@ class McpEndpoint:
         self._task: asyncio.Task[None] | None = None
 
     def route(self) -> Route:
-        return Route(
-            "POST", PATH, self.answer, bytes, "The Model Context Protocol", body_max=BODY_BYTES_MAX, forwards=True,
-            entry_point="mcp", right="read",  # the route that a tool uses asks for its own right
-        )  # fmt: skip
+        return Route(MCP, self.answer, forwards=True, entry_point="mcp")
 
     def close(self) -> None:
         """End the task of the SDK; its requests have been answered."""
@@ -145,7 +142,7 @@ async def _run(app: AsgiApp, request: Request) -> Reply:
     raw = [(name.lower().encode(), value.encode("utf-8", "surrogateescape")) for name, value in request.headers.items()]
     scope = {
         "type": "http", "asgi": {"version": "3.0", "spec_version": "2.3"}, "http_version": "1.1", "method": "POST",
-        "scheme": "http", "path": PATH, "raw_path": PATH.encode(), "root_path": "", "query_string": b"",
+        "scheme": "http", "path": MCP.path, "raw_path": MCP.path.encode(), "root_path": "", "query_string": b"",
         "headers": raw, "client": None, "server": None, "mnemo.request": request,
     }  # fmt: skip
     await app(scope, receive, send)

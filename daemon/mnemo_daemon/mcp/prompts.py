@@ -2,7 +2,8 @@
 
 from typing import NamedTuple
 
-from mnemo_client.protocol.sessions import ResumeAnswer
+from mnemo_client.protocol import operations
+from mnemo_client.protocol.sessions import ResumeQuery
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.mcp.route_client import RouteClient
 
@@ -58,7 +59,7 @@ async def prompt_text(client: RouteClient, name: str, arguments: dict[str, str])
 
 
 async def _resume_text(client: RouteClient, task: str) -> str:
-    answer = await client.ask("GET", "/v1/resume", ResumeAnswer)
+    answer = await client.ask(operations.RESUME, ResumeQuery())
     work = f"Let us continue this work: {task}." if task else "Let us continue where we left off."
     if not answer.text.strip():
         return f"{work} Nothing of it is remembered yet, so ask me what you need to know."

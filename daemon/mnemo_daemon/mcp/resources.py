@@ -6,12 +6,13 @@ from urllib.parse import unquote
 
 import msgspec
 
-from mnemo_client.protocol.memories import MemoryView
-from mnemo_client.protocol.profiles import ProfileAnswer
+from mnemo_client.protocol import operations
+from mnemo_client.protocol.memories import GetQuery, MemoryView
+from mnemo_client.protocol.primitives import ScopedRequest
 from mnemo_daemon.errors import Refusal, bad_value
 from mnemo_daemon.mcp import tools
 from mnemo_daemon.mcp.memory_text import memory_result
-from mnemo_daemon.mcp.route_client import RouteClient, segment
+from mnemo_daemon.mcp.route_client import RouteClient
 from mnemo_daemon.mcp.tool_types import StatusArguments
 from mnemo_daemon.server.router import Request
 
@@ -70,11 +71,11 @@ async def read_resource(client: RouteClient, uri: str, read_note: NoteReader) ->
         raise bad_value(f"{uri!r} is no URI of a memory or a note; the resources are {_known()}", "uri") from None
     match scheme.lower(), name.rstrip("/"):
         case "memory", "profile":
-            return _json(await client.ask("GET", "/v1/profile", ProfileAnswer))
+            return _json(await client.ask(operations.PROFILE, ScopedRequest()))
         case "memory", "status":
             return _json((await tools.status(client, StatusArguments())).result)
         case "memory", memory_id if memory_id:
-            return _json(memory_result(await client.ask("GET", f"/v1/memories/{segment(memory_id)}", MemoryView)))
+            return _json(memory_result(await client.ask(operations.GET, GetQuery(), memory_id)))
         case "note", path if path:
             return ResourceText(_note_text(await read_note(client.request, path)), MARKDOWN)
         case _:

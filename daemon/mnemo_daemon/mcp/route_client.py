@@ -3,22 +3,23 @@
 They are encoded and decoded as over HTTP, so that values, defaults, namespaces and access follow the same rules.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
 import msgspec
 
+from mnemo_client.protocol.operations import Operation
+from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_daemon.errors import logged_fault, refusal_of
 from mnemo_daemon.server.router import Request, RouteTable, decode_body, decode_query, name_store, namespace_of
 from mnemo_store.records import DEFAULT_NAMESPACE
 
 T = TypeVar("T")
 
-BODY_BYTES_MAX = 4 << 20  # of a message of MCP: as the SDK's own limit, and that of the bridge's lines
+_PATH_PART = lazy_pattern(r"\{\w+\}")
 
-Parameter = str | int | float | bool | Sequence[str]
 Scope = dict[str, Any]
 AsgiApp = Callable[[Scope, Callable[[], Awaitable[Any]], Callable[[Any], Awaitable[None]]], Awaitable[None]]
 
@@ -43,40 +44,33 @@ class RouteClient:
     def namespace(self) -> str:
         return self.request.namespace or DEFAULT_NAMESPACE
 
-    async def ask(
-        self,
-        method: str,
-        path: str,
-        answer: type[T],
-        body: msgspec.Struct | None = None,
-        query: Mapping[str, Parameter] | None = None,
-    ) -> T:
-        """Return the answer of a route. A namespace in body or query string replaces the request's own.
+    async def ask(self, operation: Operation[..., T], request: msgspec.Struct, part: str = "") -> T:
+        """Return the answer of an operation; `part` replaces the braces of its path. A namespace in the request
+        replaces the client's own.
 
         Raises a Refusal, also for an unexpected error, which is then in the log.
         """
-        route, parts = self._table.find(method, path, self.request.grant)
-        asked = decode_body(b"" if body is None else msgspec.json.encode(body), route)
-        parameters = decode_query(urlencode(_texts(query or {}), doseq=True), route)
+        path = _PATH_PART.sub(quote(part, safe=""), operation.path)
+        route, parts = self._table.find(operation.method, path, self.request.grant)
+        asked = decode_body(msgspec.json.encode(request) if operation.body is not None else b"", route)
+        parameters = decode_query("" if operation.query is None else urlencode(_texts(request), doseq=True), route)
         namespace = namespace_of(None, asked, parameters) or self.request.namespace
         inner = replace(self.request, ask=asked, query=parameters, path=parts, namespace=namespace)
         try:
             reply = await route.handler(inner)
         except Exception as error:
-            raise refusal_of(error) or logged_fault(error, f"{method} {route.path} for an agent") from error
+            raise refusal_of(error) or logged_fault(error, f"{route.method} {route.path} for an agent") from error
         if self._problem():
             name_store(reply)
-        value: T = msgspec.json.decode(reply.value, type=answer) if isinstance(reply.value, bytes) else reply.value
+        value: T = (
+            msgspec.json.decode(reply.value, type=operation.answer) if isinstance(reply.value, bytes) else reply.value
+        )
         return value
 
 
-def segment(text: str) -> str:
-    """Return the text as a segment of a path."""
-    return quote(text, safe="")
-
-
-def _texts(query: Mapping[str, Parameter]) -> dict[str, Any]:
-    return {name: str(value).lower() if isinstance(value, bool) else value for name, value in query.items()}
+def _texts(query: msgspec.Struct) -> dict[str, Any]:
+    fields: dict[str, Any] = msgspec.to_builtins(query)
+    return {name: str(value).lower() if isinstance(value, bool) else value for name, value in fields.items()}
 
 
 ClientOf = Callable[[Request, str | None], RouteClient]

@@ -15,12 +15,13 @@ from mcp.server import CacheHint, Server, ServerRequestContext
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPError
 
+from mnemo_client.protocol.operations import MCP_BYTES_MAX
 from mnemo_client.version import VERSION
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.mcp import tools
 from mnemo_daemon.mcp.prompts import PROMPTS, prompt_text
 from mnemo_daemon.mcp.resources import RESOURCES, TEMPLATES, NoteReader, ResourceDescription, read_resource
-from mnemo_daemon.mcp.route_client import BODY_BYTES_MAX, AsgiApp, ClientOf, RouteClient
+from mnemo_daemon.mcp.route_client import AsgiApp, ClientOf, RouteClient
 from mnemo_daemon.server.router import Request
 
 INSTRUCTIONS = (
@@ -44,7 +45,7 @@ async def running_app(client_of: ClientOf, read_note: NoteReader) -> AsyncIterat
     logging.getLogger("mcp").setLevel(logging.ERROR)  # its warnings quote what was sent
     server = McpHandlers(client_of, read_note).server()
     manager = StreamableHTTPSessionManager(
-        server, json_response=True, stateless=True, max_request_body_size=BODY_BYTES_MAX
+        server, json_response=True, stateless=True, max_request_body_size=MCP_BYTES_MAX
     )
     async with manager.run():
         yield manager.handle_request

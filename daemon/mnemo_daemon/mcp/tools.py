@@ -9,28 +9,30 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import UNSET
 
-from mnemo_client.protocol import validation
-from mnemo_client.protocol.ingestion import RememberAnswer
-from mnemo_client.protocol.knowledge import FactsAnswer, TopicsAnswer
-from mnemo_client.protocol.memories import DeleteAnswer, MemoryView, NewMemory, Patch
+from mnemo_client.protocol import operations, validation
+from mnemo_client.protocol.knowledge import FactsQuery
+from mnemo_client.protocol.memories import (
+    DeleteByIdQuery,
+    GetQuery,
+    NewMemory,
+    Patch,
+    RecentQuery,
+)
+from mnemo_client.protocol.primitives import NoFields, ScopedRequest
 from mnemo_client.protocol.retrieval import (
-    AskAnswer,
     AskRequest,
-    ContextAnswer,
     ContextRequest,
-    RecallAnswer,
     RecalledMemory,
     RecallRequest,
     SearchAnswer,
-    WhyAnswer,
+    SearchQuery,
     WhyRequest,
 )
-from mnemo_client.protocol.sessions import NewStep, ResumeAnswer, TriggersAnswer
-from mnemo_client.protocol.status import StatusAnswer
+from mnemo_client.protocol.sessions import NewStep, ResumeQuery, TriggersAnswer, TriggersQuery
 from mnemo_core.retrieval.context_block import inline_text
 from mnemo_daemon.errors import bad_value
 from mnemo_daemon.mcp.memory_text import memory_result, paragraphs
-from mnemo_daemon.mcp.route_client import RouteClient, segment
+from mnemo_daemon.mcp.route_client import RouteClient
 from mnemo_daemon.mcp.tool_types import (
     RECALLED_CHARS_DEFAULT,
     RECALLED_DEFAULT,
@@ -81,7 +83,7 @@ async def recall(client: RouteClient, asked: RecallArguments) -> ToolCallResult:
     fields = _given(asked)
     top_k, max_chars = fields.pop("limit", None), fields.pop("max_chars", RECALLED_CHARS_DEFAULT)
     request = RecallRequest(top_k=top_k, **fields, highlight=True, **RECALL_DEFAULTS)
-    answer = await client.ask("POST", "/v1/recall", RecallAnswer, request)
+    answer = await client.ask(operations.RECALL, request)
     found, left_out = _fitting(answer.memories, max_chars)
     result = RecallToolResult(
         memories=found,
@@ -126,7 +128,7 @@ def _fitting(memories: Sequence[RecalledMemory], max_chars: int) -> tuple[list[F
 
 
 async def context(client: RouteClient, asked: ContextArguments) -> ToolCallResult:
-    answer = await client.ask("POST", "/v1/context", ContextAnswer, ContextRequest(**_given(asked), ids=True))
+    answer = await client.ask(operations.CONTEXT, ContextRequest(**_given(asked), ids=True))
     result = ContextToolResult(
         block=answer.block, memories=answer.memories, total_tokens=answer.total_tokens, namespace=answer.namespace,
         degraded=answer.degraded,
@@ -136,7 +138,7 @@ async def context(client: RouteClient, asked: ContextArguments) -> ToolCallResul
 
 async def remember(client: RouteClient, asked: RememberArguments) -> ToolCallResult:
     body = NewMemory(**_given(asked), agent_id=client.agent or UNSET)
-    answer = await client.ask("POST", "/v1/memories", RememberAnswer, body)
+    answer = await client.ask(operations.REMEMBER, body)
     memory = answer.memory
     result = RememberResult(
         outcome=answer.outcome,
@@ -151,15 +153,17 @@ async def remember(client: RouteClient, asked: RememberArguments) -> ToolCallRes
 
 
 async def get(client: RouteClient, asked: GetArguments) -> ToolCallResult:
-    found = memory_result(await client.ask("GET", _path(asked.id), MemoryView))
+    found = memory_result(await client.ask(operations.GET, GetQuery(), asked.id))
     return ToolCallResult(found, _text(found))
 
 
 async def list_recent(client: RouteClient, asked: ListArguments) -> ToolCallResult:
     """Return a page of memories by when they happened, the newest first."""
     fields = _given(asked)
-    tags = fields.pop("tags", [])
-    answer = await client.ask("GET", "/v1/recent", SearchAnswer, query={**fields, "tag": tags})
+    for one, some in (("kind", "kinds"), ("category", "categories")):
+        if one in fields:
+            fields[some] = [fields.pop(one)]
+    answer = await client.ask(operations.RECENT, RecentQuery(**fields))
     found = [memory_result(memory) for memory in answer.memories]
     for memory in found:
         memory.score = UNSET  # there is no question that it could answer
@@ -173,13 +177,14 @@ async def list_recent(client: RouteClient, asked: ListArguments) -> ToolCallResu
 
 async def update(client: RouteClient, asked: UpdateArguments) -> ToolCallResult:
     fields = _given(asked)
-    found = memory_result(await client.ask("PATCH", _path(fields.pop("id")), MemoryView, Patch(**fields)))
+    memory_id = fields.pop("id")
+    found = memory_result(await client.ask(operations.PATCH, Patch(**fields), memory_id))
     return ToolCallResult(found, f"version {found.version}; the previous version is kept\n\n{_text(found)}")
 
 
 async def delete(client: RouteClient, asked: DeleteArguments) -> ToolCallResult:
-    fields = _given(asked)
-    answer = await client.ask("DELETE", _path(fields.pop("id")), DeleteAnswer, query=fields)
+    request = DeleteByIdQuery() if asked.why is UNSET else DeleteByIdQuery(why=asked.why)
+    answer = await client.ask(operations.DELETE, request, asked.id)
     undo = f"mnemo trash restore {answer.id}"
     result = DeleteToolResult(id=answer.id, state="trashed", changed=answer.deleted > 0, undo=undo)
     was = "moved to" if result.changed else "it was already in"
@@ -189,12 +194,12 @@ async def delete(client: RouteClient, asked: DeleteArguments) -> ToolCallResult:
 
 
 async def restore(client: RouteClient, asked: RestoreArguments) -> ToolCallResult:
-    found = memory_result(await client.ask("POST", f"{_path(asked.id)}/restore", MemoryView))
+    found = memory_result(await client.ask(operations.RESTORE, NoFields(), asked.id))
     return ToolCallResult(found, f"restored\n\n{_text(found)}")
 
 
 async def explain(client: RouteClient, asked: ExplainArguments) -> ToolCallResult:
-    answer = await client.ask("POST", "/v1/why", WhyAnswer, WhyRequest(**_given(asked), **RECALL_DEFAULTS))
+    answer = await client.ask(operations.WHY, WhyRequest(**_given(asked), **RECALL_DEFAULTS))
     filters = [f"{each.reason}: wanted {each.wanted}, has {each.has}" for each in answer.hurdles]
     result = ExplainToolResult(
         id=answer.id, verdict=answer.verdict, sentence=answer.sentence, found_words=answer.holds,
@@ -209,13 +214,13 @@ async def explain(client: RouteClient, asked: ExplainArguments) -> ToolCallResul
 
 
 async def resume(client: RouteClient, asked: ResumeArguments) -> ToolCallResult:
-    answer = await client.ask("GET", "/v1/resume", ResumeAnswer, query=_given(asked))
+    answer = await client.ask(operations.RESUME, ResumeQuery(**_given(asked)))
     result = TextResult(text=answer.text, namespace=answer.namespace)
     return ToolCallResult(result, answer.text)
 
 
 async def ask(client: RouteClient, asked: AskArguments) -> ToolCallResult:
-    answer = await client.ask("POST", "/v1/ask", AskAnswer, AskRequest(**_given(asked)))
+    answer = await client.ask(operations.ASK, AskRequest(**_given(asked)))
     cited = [memory_result(memory) for memory in answer.memories]
     result = AskToolResult(
         answer=answer.answer, abstained=answer.abstained, memories=[each.id for each in cited],
@@ -226,14 +231,14 @@ async def ask(client: RouteClient, asked: AskArguments) -> ToolCallResult:
 
 async def search(client: RouteClient, asked: SearchArguments) -> ToolCallResult:
     fields = _given(asked)
-    query = {"q": fields.pop("query"), "tag": fields.pop("tags", []), **fields}
-    answer = await client.ask("GET", "/v1/search", SearchAnswer, query=query)
+    request = SearchQuery(q=fields.pop("query"), tag=fields.pop("tags", []), **fields)
+    answer = await client.ask(operations.SEARCH, request)
     heading = f"{len(answer.memories)} of {answer.total} memories with these words, namespace {answer.namespace}"
     return _listed(answer, answer.total, heading)
 
 
 async def topics(client: RouteClient, asked: TopicsArguments) -> ToolCallResult:
-    answer = await client.ask("GET", "/v1/topics", TopicsAnswer, query=_given(asked))
+    answer = await client.ask(operations.TOPICS, ScopedRequest(**_given(asked)))
     lines = [f"{'  ' * each.level}{each.id}: {inline_text(each.name)} [{each.count}]" for each in answer.topics]
     text = "\n".join(lines) or f"namespace {answer.namespace} has no topics yet"
     return ToolCallResult(TextResult(text=text, namespace=answer.namespace), text)
@@ -241,8 +246,8 @@ async def topics(client: RouteClient, asked: TopicsArguments) -> ToolCallResult:
 
 async def triggers(client: RouteClient, asked: TriggersArguments) -> ToolCallResult:
     fields = _given(asked)
-    path = f"/v1/triggers/{segment(fields.pop('action'))}"
-    answer = await client.ask("GET", path, TriggersAnswer, query=fields)
+    action = fields.pop("action")
+    answer = await client.ask(operations.TRIGGERS, TriggersQuery(**fields), action)
     return _listed(answer, answer.count, f"memories to read before {inline_text(answer.action)}: {answer.count}")
 
 
@@ -253,7 +258,7 @@ def _listed(answer: SearchAnswer | TriggersAnswer, total: int, heading: str) -> 
 
 
 async def facts(client: RouteClient, asked: FactsArguments) -> ToolCallResult:
-    answer = await client.ask("GET", "/v1/facts", FactsAnswer, query=_given(asked))
+    answer = await client.ask(operations.FACTS, FactsQuery(**_given(asked)))
     lines = [" · ".join(map(inline_text, (each.subject, each.predicate, each.object))) + f" [{each.memory_id}]"
              for each in answer.facts]  # fmt: skip
     text = "\n".join((f"{len(lines)} of {answer.count} facts, namespace {answer.namespace}", *lines))
@@ -262,15 +267,15 @@ async def facts(client: RouteClient, asked: FactsArguments) -> ToolCallResult:
 
 async def step(client: RouteClient, asked: StepArguments) -> ToolCallResult:
     fields = _given(asked)
-    path = f"/v1/runs/{segment(fields.pop('run'))}/steps"
-    answer = await client.ask("POST", path, RememberAnswer, NewStep(**fields, agent_id=client.agent))
+    run = fields.pop("run")
+    answer = await client.ask(operations.ADD_STEP, NewStep(**fields, agent_id=client.agent), run)
     memory = answer.memory
     result = StepResult(outcome=answer.outcome, id=memory.id, namespace=memory.namespace)
     return ToolCallResult(result, f"{answer.outcome}: {memory.id} in namespace {memory.namespace}")
 
 
 async def status(client: RouteClient, asked: StatusArguments) -> ToolCallResult:
-    answer = await client.ask("GET", "/v1/status", StatusAnswer)
+    answer = await client.ask(operations.STATUS, NoFields())
     model = answer.models.get("embedding")
     vectors = answer.views.get("vectors")
     result = StatusResult(
@@ -445,7 +450,3 @@ def _text(memory: FoundMemory) -> str:
 def _given(asked: ToolArguments) -> dict[str, Any]:
     """Return the arguments that the agent gave, by name."""
     return {name: value for name, value in msgspec.structs.asdict(asked).items() if value is not UNSET}
-
-
-def _path(id: str) -> str:  # noqa: A002 - the field's own name
-    return f"/v1/memories/{segment(id)}"

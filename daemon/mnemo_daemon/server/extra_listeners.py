@@ -6,8 +6,8 @@ import logging
 from pathlib import Path
 from typing import NamedTuple
 
+from mnemo_client.protocol.operations import Right
 from mnemo_daemon.server import loopback, sockets
-from mnemo_daemon.server.admission.access_table import Right
 from mnemo_daemon.server.loopback import Loopback
 from mnemo_daemon.server.sockets import Listener
 

@@ -338,10 +338,10 @@ class HttpServer:
         response: web.StreamResponse
         try:
             target = self._target_of(raw, connection)
-            if target.route.streams or not raw.can_read_body:
+            if target.route.operation.streams or not raw.can_read_body:
                 response = await self._run(raw, connection, target, b"")
             else:
-                async with self.bodies.whole(raw, target.route.body_max, connection.client) as body:
+                async with self.bodies.whole(raw, target.route.operation.body_max, connection.client) as body:
                     response = await self._run(raw, connection, target, body)
         except Exception as error:  # whatever went wrong, the client gets our shape and no traceback
             is_gone = raw.transport is None or raw.transport.is_closing()
@@ -379,8 +379,8 @@ class HttpServer:
     ) -> web.StreamResponse:
         """Run the handler of a request in its client's turn, which lasts until the answer is made."""
         request, route = self._decoded(raw, connection, target, body), target.route
-        is_read = route.method == "GET" or route.needed_right == "read"
-        queue = self.streams if route.sends_events else self.reads if is_read else self.writes
+        is_read = route.method == "GET" or route.operation.needed_right == "read"
+        queue = self.streams if route.operation.sends_events else self.reads if is_read else self.writes
         turn = await queue.enter(connection.client)
         try:
             if is_read and (raw.transport is None or raw.transport.is_closing()):
@@ -394,7 +394,7 @@ class HttpServer:
             connection.begin_answer(len(encoded))
         finally:
             turn.end()
-        response = _WholeResponse(connection, encoded, reply.status, route.content_type)
+        response = _WholeResponse(connection, encoded, reply.status, route.operation.content_type)
         response.headers.update(reply.headers or {})
         return response
 
@@ -413,8 +413,8 @@ class HttpServer:
             agent=agent_of(headers.get("X-Mnemo-Agent")),
             peer=connection.peer,
             grant=target.grant,
-            body=self.bodies.pieces(raw) if route.streams else None,
-            headers=headers if route.forwards or route.sends_events else {},
+            body=self.bodies.pieces(raw) if route.operation.streams else None,
+            headers=headers if route.forwards or route.operation.sends_events else {},
         )
 
     async def _stream(
@@ -422,13 +422,13 @@ class HttpServer:
     ) -> web.StreamResponse:
         """Send the pieces as they come. An error after the first one visibly cuts the answer off."""
         pieces: AsyncIterator[bytes] = reply.value
-        if route.sends_events:
+        if route.operation.sends_events:
             turn.end()  # nobody knows when the first event comes
         first = await anext(pieces, b"")
         connection.begin_answer(len(first))
         turn.end()
         response = web.StreamResponse(status=reply.status)
-        response.content_type = EVENT_STREAM if route.sends_events else route.content_type
+        response.content_type = EVENT_STREAM if route.operation.sends_events else route.operation.content_type
         response.enable_chunked_encoding()
         self._add_headers(connection, response)
         await response.prepare(raw)

@@ -17,8 +17,9 @@ from errno import EACCES, EAFNOSUPPORT, EPERM
 from pathlib import Path
 from typing import NamedTuple
 
+from mnemo_client.protocol.operations import Right
 from mnemo_daemon.errors import Refusal
-from mnemo_daemon.server.admission.access_table import Grant, Right
+from mnemo_daemon.server.admission.access_table import Grant
 from mnemo_daemon.server.sockets import BACKLOG, Listener, SocketError
 
 TOKEN_BYTES = 32

@@ -7,11 +7,11 @@ from typing import Any
 
 import msgspec
 
+from mnemo_client.protocol.operations import OPENAPI, Operation
 from mnemo_client.protocol.primitives import FailureAnswer, Namespace
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_daemon.server.router import ENTRY_POINTS, EVENT_STREAM, Reply, Request, Route
 
-PATH = "/v1/openapi.json"
 REF_TEMPLATE = "#/components/schemas/{name}"
 
 _PATH_PART = lazy_pattern(r"\{(\w+)\}")
@@ -19,8 +19,9 @@ _PATH_PART = lazy_pattern(r"\{(\w+)\}")
 
 def document(routes: Sequence[Route], version: str) -> dict[str, Any]:
     """The document of all these routes. `version` is the daemon's."""
-    bodies = [route.ask for route in routes if route.ask is not None]
-    answers = [route.answer for route in routes if route.answer is not bytes]
+    operations = [route.operation for route in routes]
+    bodies = [each.body for each in operations if each.body is not None]
+    answers = [each.answer for each in operations if each.answer is not bytes]
     kinds = [FailureAnswer, *bodies, *answers]
     schemas, components = msgspec.json.schema_components(kinds, ref_template=REF_TEMPLATE)
     schema_of = dict(zip(kinds, schemas, strict=True))
@@ -48,7 +49,7 @@ def with_document(routes: Sequence[Route], version: str) -> tuple[Route, ...]:
             encoded.append(msgspec.json.encode(document(every, version)))
         return Reply(encoded[0])
 
-    every = (*routes, Route("GET", PATH, answer, bytes, "This document."))
+    every = (*routes, Route(OPENAPI, answer))
     return every
 
 
@@ -80,25 +81,26 @@ _FAILURE: dict[str, Any] = {
 
 
 def _operation(route: Route, schema_of: dict[Any, Any]) -> dict[str, Any]:
-    operation: dict[str, Any] = {
-        "summary": route.summary,
+    operation = route.operation
+    found: dict[str, Any] = {
+        "summary": operation.summary,
         "operationId": _operation_id(route),
         "parameters": _parameters(route),
         "responses": {
-            **{str(status): _response(route, status, schema_of) for status in route.statuses},
+            **{str(status): _response(operation, status, schema_of) for status in operation.statuses},
             "default": {"$ref": "#/components/responses/Failure"},
         },
     }
-    if route.ask is not None:
-        required = any(field.required for field in msgspec.structs.fields(route.ask))
-        operation["requestBody"] = {
+    if operation.body is not None:
+        required = any(field.required for field in msgspec.structs.fields(operation.body))
+        found["requestBody"] = {
             "required": required,
-            "content": {"application/json": {"schema": schema_of[route.ask]}},
+            "content": {"application/json": {"schema": schema_of[operation.body]}},
         }
-    elif route.streams or route.forwards:
-        kind = "application/octet-stream" if route.streams else "application/json"
-        operation["requestBody"] = {"required": True, "content": {kind: {}}}
-    return operation
+    elif operation.streams or route.forwards:
+        kind = "application/octet-stream" if operation.streams else "application/json"
+        found["requestBody"] = {"required": True, "content": {kind: {}}}
+    return found
 
 
 def _operation_id(route: Route) -> str:
@@ -113,8 +115,8 @@ def _parameters(route: Route) -> list[dict[str, Any]]:
         for name in _PATH_PART.findall(route.path)
     ]
     in_query = []
-    if route.query is not None:
-        for field in msgspec.structs.fields(route.query):
+    if route.operation.query is not None:
+        for field in msgspec.structs.fields(route.operation.query):
             schema = msgspec.json.schema(field.type)
             if field.default not in (msgspec.NODEFAULT, None, msgspec.UNSET):
                 schema["default"] = field.default
@@ -123,9 +125,10 @@ def _parameters(route: Route) -> list[dict[str, Any]]:
     return [*in_path, *in_query, *headers]
 
 
-def _response(route: Route, status: int, schema_of: dict[Any, Any]) -> dict[str, Any]:
-    schema = schema_of.get(route.answer, {"type": "string"} if route.content_type != "application/json" else {})
-    content = {route.content_type: {"schema": schema}}
-    if route.sends_events:
+def _response(operation: Operation[..., Any], status: int, schema_of: dict[Any, Any]) -> dict[str, Any]:
+    kind = operation.content_type
+    schema = schema_of.get(operation.answer, {"type": "string"} if kind != "application/json" else {})
+    content = {kind: {"schema": schema}}
+    if operation.sends_events:
         content[EVENT_STREAM] = {"schema": {"type": "string"}}
     return {"description": HTTPStatus(status).phrase, "content": content}

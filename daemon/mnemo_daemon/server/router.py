@@ -14,14 +14,13 @@ from urllib.parse import parse_qsl, unquote
 import msgspec
 
 from mnemo_client.protocol import validation
-from mnemo_client.protocol.primitives import Namespace, RequestBody
+from mnemo_client.protocol.operations import Operation, Right
+from mnemo_client.protocol.primitives import Namespace, NoFields
 from mnemo_client.protocol.validation import printable
 from mnemo_daemon.errors import Refusal, bad_value
-from mnemo_daemon.server.admission.access_table import Grant, Right
+from mnemo_daemon.server.admission.access_table import Grant
 from mnemo_daemon.server.sockets import Peer
 
-BODY_BYTES_MAX = 1 << 20  # SPEC 16
-BULK_BYTES_MAX = 32 << 20  # SPEC 16: batch and ingest
 PARAMETERS_MAX = 200  # in a query string; the longest filter is far shorter
 AGENT_CHARS_MAX = 128  # as agent_id, SPEC 2.1
 
@@ -31,14 +30,6 @@ EntryPoint = Literal["cli", "api", "mcp", "hook"]
 ENTRY_POINTS: tuple[EntryPoint, ...] = get_args(EntryPoint)
 
 T = TypeVar("T")
-
-
-class EmptyRequest(RequestBody):
-    """The body of a route that takes none: absent, or an empty object."""
-
-
-class NoParameters(RequestBody):
-    """The query string of a route that takes none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,47 +79,26 @@ Handler = Callable[[Request], Awaitable[Reply]]
 
 
 class Route(NamedTuple):
-    """One method on one path, and all that the server and the OpenAPI document need to know of it.
+    """An operation and its handler.
 
-    `read_only` are fields of the body that exist and that only the daemon sets. A route whose answer is `bytes` sends
-    them as `content_type`, from a Reply of bytes or of a stream. The handler of one that `streams` reads the body
-    itself, piece by piece and without a limit on the whole, and has no `ask`. One that `sends_events` may answer with
-    a stream of server-sent events instead of its answer. `before_open`: answers while the store is
-    being opened; every other route waits for it. `for_person`: refused to agents. `for_owner`: also to a peer that the
-    access table lets administer. Whoever makes the table checks these three. `right`: the one that a peer needs, where
-    it is not that of the method. A route that `forwards` gets the bytes of the body as `ask`, and the headers: another
-    protocol decodes them. `entry_point`: that of all its requests, whatever their headers say.
+    `alias`: another path than that of the operation. A route that `forwards` gets the bytes of the body as `ask`, and
+    the headers: another protocol decodes them. `entry_point`: that of all its requests, whatever their headers say.
+    Whoever makes the table checks `before_open`, `for_person` and `for_owner` of the operation.
     """
 
-    method: str
-    path: str  # "/v1/memories/{id}": a part in braces matches one segment
+    operation: Operation[..., Any]
     handler: Handler
-    answer: type
-    summary: str
-    ask: type[msgspec.Struct] | None = None
-    query: type[msgspec.Struct] | None = None
-    statuses: tuple[int, ...] = (200,)
-    read_only: frozenset[str] = frozenset()
-    body_max: int = BODY_BYTES_MAX
-    content_type: str = "application/json"
-    streams: bool = False
-    sends_events: bool = False
-    before_open: bool = False
-    for_person: bool = False
+    alias: str = ""
     forwards: bool = False
     entry_point: EntryPoint | None = None
-    for_owner: bool = False
-    right: Right | None = None
 
     @property
-    def needed_right(self) -> Right:
-        """The right that a peer needs: `right`, else `admin` for what only a person may ask for, `read` for GET, and
-        `write` for every other method."""
-        if self.right is not None:
-            return self.right
-        if self.for_person or self.for_owner:
-            return "admin"
-        return "read" if self.method == "GET" else "write"
+    def method(self) -> str:
+        return self.operation.method
+
+    @property
+    def path(self) -> str:
+        return self.alias or self.operation.path
 
 
 class RouteTable:
@@ -159,8 +129,8 @@ class RouteTable:
                 404, "no_route", f"there is no {printable(raw_path)}; GET /v1/openapi.json lists what there is"
             )
         if route := methods.get(method):
-            if not grant.allows(route.needed_right):
-                raise _not_granted(route.needed_right, grant)
+            if not grant.allows(route.operation.needed_right):
+                raise _not_granted(route.operation.needed_right, grant)
             return route, parts
         allowed = ", ".join(sorted(methods))
         raise Refusal(405, "method_not_allowed", f"{printable(raw_path)} takes {allowed}, not {printable(method)}")
@@ -186,7 +156,7 @@ def _not_granted(needed: Right, grant: Grant) -> Refusal:
 
 def decode_body(body: bytes, route: Route) -> Any:
     """The body in the route's own type; an absent one counts as an empty object. Raises a Refusal with 400."""
-    return decode(body or b"{}", route.ask or EmptyRequest, read_only=route.read_only)
+    return decode(body or b"{}", route.operation.body or NoFields, read_only=route.operation.read_only)
 
 
 def decode(data: bytes | msgspec.Raw, kind: type[T], *, read_only: frozenset[str] = frozenset(), at: str = "") -> T:
@@ -244,7 +214,7 @@ def decode_query(raw: str, route: Route) -> Any:
 
     Numbers are digits, flags are true, false, 1 or 0; a name without a value is an empty text.
     """
-    kind = route.query or NoParameters
+    kind = route.operation.query or NoFields
     lists = _list_fields(kind)
     values: dict[str, Any] = {}
     for name, text in _pairs(raw):

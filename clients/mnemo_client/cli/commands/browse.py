@@ -106,7 +106,7 @@ def topics(context: CommandContext) -> int:
 def _show_members(context: CommandContext) -> int:
     """Show the members of topics under their names, and for an id that is gone where they are now."""
     options = context.options
-    answer = context.client().expand_topics(*options.id, limit=min(options.top or TOPIC_TOP_DEFAULT, TOPIC_TOP_MAX))
+    answer = context.client().expand_topics(options.id, limit=min(options.top or TOPIC_TOP_DEFAULT, TOPIC_TOP_MAX))
     found = [memory for each in answer.topics for memory in each.memories]
     save_hit_numbers(context, found, 1)
     if context.print_json_if_asked():

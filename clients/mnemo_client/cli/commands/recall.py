@@ -92,10 +92,10 @@ def _with_default_cut(fields: dict[str, Any]) -> dict[str, Any]:
 def why(context: CommandContext) -> int:
     """Exit 0 whatever the reason is: the explanation is the answer."""
     options = context.options
-    asked = _with_default_cut(request_fields(options, WhyRequest))
+    fields = _with_default_cut(request_fields(options, WhyRequest))
     question, client = context.text(options.words, "look for"), context.reading_client()
     with list_candidates(client):
-        answer = client.why(memory_id_argument(context, options.id), question, **asked)
+        answer = client.why(memory_id_argument(context, options.id), question, **fields)
     if context.print_json_if_asked():
         return EXIT_DONE
     context.print(*traces.why_lines(answer, context.style))
@@ -108,7 +108,7 @@ def search(context: CommandContext) -> int:
     options = context.options
     client = context.reading_client()
     answer = client.search(
-        context.text(options.words, "look for"), limit=options.top, highlight=True, tag=options.tag or None,
+        context.text(options.words, "look for"), limit=options.top, highlight=True, tag=options.tag,
         since=time_argument(options.since), until=time_argument(options.until), as_of=time_argument(options.as_of),
         user_id=options.user,
     )  # fmt: skip

@@ -98,7 +98,7 @@ def step(context: CommandContext) -> int:
 def resume(context: CommandContext) -> int:
     """Print what an agent is to know at the start of a session."""
     options = context.options
-    answer = context.reading_client().resume(tag=options.tag or None, session_id=options.session, task=options.task)
+    answer = context.reading_client().resume(tag=options.tag, session_id=options.session, task=options.task)
     if not context.print_json_if_asked():
         context.print(sanitize(answer.text, lines=True))
     if answer.degraded:

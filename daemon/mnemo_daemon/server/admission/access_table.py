@@ -10,16 +10,15 @@ import pwd
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple, get_args
+from typing import Annotated, NamedTuple
 
 import msgspec
 from msgspec import Meta
 
+from mnemo_client.protocol.operations import RIGHTS, Right
 from mnemo_daemon.server.sockets import Peer
 from mnemo_store.records import Trust
 
-Right = Literal["read", "write", "admin"]  # each includes those before it
-RIGHTS: tuple[Right, ...] = get_args(Right)
 UID_MAX = 2**32 - 2
 ENTRIES_KEY = "access.allow"
 ENTRIES_EXPECTED = (
