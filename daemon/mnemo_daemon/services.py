@@ -50,10 +50,9 @@ from mnemo_daemon.models.language.task_runner import TaskRunner
 from mnemo_daemon.notes.notes_service import NotesService
 from mnemo_daemon.operations import OperationRegistry
 from mnemo_daemon.priority import QueryPriority
-from mnemo_daemon.retrieval.asked_questions import AskedQuestions
 from mnemo_daemon.retrieval.assisted_recall import AssistedRecall
-from mnemo_daemon.retrieval.recall import Recall
-from mnemo_daemon.retrieval.usage_recorder import UsageRecorder
+from mnemo_daemon.retrieval.question_answering import AskedQuestions
+from mnemo_daemon.retrieval.recall import Recall, UsageRecorder
 from mnemo_daemon.server.request_metrics import RequestMetrics
 from mnemo_daemon.sessions.resume import ResumeService
 from mnemo_daemon.sessions.session_service import SessionService

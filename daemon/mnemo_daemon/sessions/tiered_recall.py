@@ -32,9 +32,8 @@ from mnemo_daemon.models.embedders.calibration import ModelThresholds
 from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_daemon.retrieval.candidates.corpus import Corpus
 from mnemo_daemon.retrieval.candidates.corpus_builder import CorpusBuilder
-from mnemo_daemon.retrieval.context import StageTimer
-from mnemo_daemon.retrieval.question import Question
-from mnemo_daemon.retrieval.usage_recorder import UsageRecorder
+from mnemo_daemon.retrieval.question import Question, StageTimer
+from mnemo_daemon.retrieval.recall import UsageRecorder
 from mnemo_daemon.sessions.hot_buffers import HotBuffers
 from mnemo_daemon.sessions.session_service import RingItem, SessionService
 from mnemo_daemon.sessions.turn_columns import turns_in
