@@ -63,5 +63,5 @@ def records_of(store: Store, table: Table[S]) -> Iterator[S]:
 
 def all_memories(store: Store) -> Iterator[Memory]:
     """Every current record, in id order."""
-    for memories in walk(store, lambda snapshot, after, size: snapshot.memories(after, size), lambda _, rows: rows):
+    for memories in walk(store, Snapshot.memories, lambda _, rows: rows):
         yield from memories

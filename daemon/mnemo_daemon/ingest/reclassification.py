@@ -17,8 +17,7 @@ from mnemo_core.ingest.classification import Classification, classify
 from mnemo_core.ingest.mutations import CATEGORY_DEFAULT, KIND_DEFAULT
 from mnemo_core.ingest.policies import POLICIES, EntryPoint, Policy, default_importance, final_importance
 from mnemo_daemon.history_names import RECLASSIFY
-from mnemo_daemon.indexing.vectors.centroids import Scope
-from mnemo_daemon.indexing.vectors.index_phases import ActiveIndex
+from mnemo_daemon.indexing.vectors.active_index import ActiveIndex, Scope
 from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.settings import Settings

@@ -20,9 +20,8 @@ from mnemo_core.lifecycle.versions import TURN_TIER
 from mnemo_core.text.dates.time_mentions import said_at
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_daemon.history_names import BY_INTAKE, BY_LIFECYCLE, BY_NOTES, BY_RECALL
-from mnemo_daemon.indexing.vectors.centroids import Scope
-from mnemo_daemon.indexing.vectors.embedding_handoff import Rows
-from mnemo_daemon.indexing.vectors.index_phases import ActiveIndex
+from mnemo_daemon.indexing.vectors.active_index import ActiveIndex, Scope
+from mnemo_daemon.indexing.vectors.text_vectors import Rows
 from mnemo_daemon.ingest.neighbour_search import NeighbourQuery, NeighbourSearch
 from mnemo_daemon.memories.memory_service import ADD, Caller
 from mnemo_daemon.times import utc_offset

@@ -19,8 +19,7 @@ from mnemo_core.knowledge.topic_names import Closeness, TermStatistics, telling_
 from mnemo_core.knowledge.topic_tree import NOTHING, Inheritance, Shape, compare, grow
 from mnemo_core.similarity.thresholds import Thresholds
 from mnemo_core.text.secrets import SENSITIVE_TAG
-from mnemo_daemon.indexing.vectors.centroids import Scope
-from mnemo_daemon.indexing.vectors.index_phases import ActiveIndex
+from mnemo_daemon.indexing.vectors.active_index import ActiveIndex, Scope
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.knowledge.topic_file import Topic, TopicTree
 from mnemo_daemon.models.embedders.embedder import Embedder, Floats

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnemo_core.knowledge.topic_tree import Shape
-from mnemo_daemon.indexing.vectors.centroids import Scope
+from mnemo_daemon.indexing.vectors.active_index import Scope
 from mnemo_store.disk import Disk
 from mnemo_store.errors import IndexMismatch
 from mnemo_store.indexes import index_file

@@ -24,8 +24,7 @@ from mnemo_core.llm.writing.naming import NAMING, NameAnswer
 from mnemo_core.similarity.thresholds import Thresholds
 from mnemo_daemon.history_names import BY_TOPICS
 from mnemo_daemon.indexing.index import position_of, require_same_store
-from mnemo_daemon.indexing.vectors.centroids import Scope
-from mnemo_daemon.indexing.vectors.index_phases import ActiveIndex
+from mnemo_daemon.indexing.vectors.active_index import ActiveIndex, Scope
 from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.knowledge import topic_file

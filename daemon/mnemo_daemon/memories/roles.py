@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from mnemo_core.ingest.classification import STATEMENT_CHARS_MAX
 from mnemo_core.ingest.memory_role import DIMENSIONS, ROLES, MemoryRole, read_role
 from mnemo_core.similarity.thresholds import DEFAULT_MODEL
-from mnemo_daemon.indexing.vectors.index_phases import ActiveIndex
+from mnemo_daemon.indexing.vectors.active_index import ActiveIndex
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.memories.weights import Numbers
 from mnemo_store.backend import Snapshot

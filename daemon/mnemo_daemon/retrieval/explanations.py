@@ -27,7 +27,7 @@ from mnemo_core.retrieval.explanations import ReasonInputs
 from mnemo_core.retrieval.ranking import origin_features
 from mnemo_core.retrieval.ranking.rankers import MS_AN_HOUR
 from mnemo_core.retrieval.ranking.ranking_features import FeatureTable
-from mnemo_daemon.indexing.lexical_index import words_of
+from mnemo_daemon.indexing.commit_indexes import words_of
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.retrieval.candidates.corpus import Corpus, CorpusPart
 from mnemo_daemon.retrieval.candidates.learned_ranking import shipped_weights

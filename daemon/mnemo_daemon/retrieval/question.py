@@ -26,7 +26,7 @@ from mnemo_core.retrieval.ranking.ranking_features import FeatureTable
 from mnemo_core.retrieval.result_selection import Copies
 from mnemo_core.retrieval.time_placement import with_bonus
 from mnemo_core.text.dates.question_times import Order, QuestionTime
-from mnemo_daemon.indexing.vectors.index_phases import ActiveIndex
+from mnemo_daemon.indexing.vectors.active_index import ActiveIndex
 from mnemo_daemon.memories.memory_service import MemoryDetails
 from mnemo_daemon.retrieval.candidates.corpus import CandidateSet, Corpus
 from mnemo_daemon.retrieval.candidates.time_channel import TimeMatch

@@ -23,7 +23,7 @@ from mnemo_core.retrieval.result_selection import (
 )
 from mnemo_core.retrieval.snippets import best_sentence, cut_to_lines, whole_words
 from mnemo_core.similarity.thresholds import SOURCE
-from mnemo_daemon.indexing.vectors.index_phases import ActiveIndex
+from mnemo_daemon.indexing.vectors.active_index import ActiveIndex
 from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.memories.memory_service import MemoryDetails, details_of

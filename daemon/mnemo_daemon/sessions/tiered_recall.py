@@ -24,7 +24,7 @@ from mnemo_core.sessions.tiered_recall import (
     co_occurring_nodes,
 )
 from mnemo_core.sessions.tiers import SessionScope
-from mnemo_daemon.indexing.vectors.index_phases import ActiveIndex
+from mnemo_daemon.indexing.vectors.active_index import ActiveIndex
 from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.knowledge.topic_nodes import NodeQuery, TopicNodes

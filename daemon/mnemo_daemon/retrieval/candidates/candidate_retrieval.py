@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from mnemo_core.knowledge.facts import FactChain, find_chains, query_entities, single_value_of
 from mnemo_core.retrieval.ranking.rankers import RANKER_TABLE
 from mnemo_core.text.secrets import SENSITIVE_TAG
+from mnemo_daemon.indexing.commit_indexes import words_of
 from mnemo_daemon.indexing.fact_index import FactScope
-from mnemo_daemon.indexing.lexical_index import words_of
-from mnemo_daemon.indexing.vectors.index_phases import ActiveIndex
+from mnemo_daemon.indexing.vectors.active_index import ActiveIndex
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.models.embedders.embedder import QueryTokens
 from mnemo_daemon.models.embedders.embedding import EmbeddingService

@@ -36,9 +36,9 @@ from mnemo_core.text.query_features import (
     named_months,
     named_years,
 )
-from mnemo_daemon.indexing.lexical_index import words_of
-from mnemo_daemon.indexing.vectors.index_phases import ActiveIndex
-from mnemo_daemon.indexing.vectors.token_cache import TokenCache
+from mnemo_daemon.indexing.commit_indexes import words_of
+from mnemo_daemon.indexing.vectors.active_index import ActiveIndex
+from mnemo_daemon.indexing.vectors.stored_token_rows import TokenCache
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.models.embedders.embedder import QueryTokens
 from mnemo_daemon.models.embedders.token_rows import LateForm

@@ -11,7 +11,7 @@ from mnemo_core.retrieval.ranking import origin_features
 from mnemo_core.retrieval.ranking.origin_features import LEADING_PASSAGES, CandidateOrigins
 from mnemo_core.text.query_features import asks_for_list
 from mnemo_core.text.text_features import TextFeature
-from mnemo_daemon.indexing.vectors.index_phases import ActiveIndex
+from mnemo_daemon.indexing.vectors.active_index import ActiveIndex
 from mnemo_daemon.retrieval.candidates.corpus import CandidateSet, Corpus
 from mnemo_daemon.retrieval.question import Question, RecallContext
 from mnemo_store.indexes.lexical import LexicalIndex, LexicalMatches
