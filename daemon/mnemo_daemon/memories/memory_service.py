@@ -30,11 +30,11 @@ from mnemo_core.sessions.tiers import recorded_sessions
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_core.text.syntax.statements import Triple
-from mnemo_daemon.cursors import bad_cursor
 from mnemo_daemon.errors import Refusal, bad_value
 from mnemo_daemon.history_names import BY_RECALL
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.memories.as_of import HistoricalState
+from mnemo_daemon.table_walk import bad_cursor
 from mnemo_store.backend import Snapshot
 from mnemo_store.codec import id_key, id_text
 from mnemo_store.indexes.attributes import AttributeStore, MemoryFilter

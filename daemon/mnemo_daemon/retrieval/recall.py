@@ -24,9 +24,8 @@ from mnemo_core.retrieval.ranking import rankers
 from mnemo_core.text.dates.question_times import content_words
 from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
 from mnemo_daemon.indexing.views import Views
+from mnemo_daemon.memories.memory_columns import Relevance, RoleReader
 from mnemo_daemon.memories.memory_service import MemoryService
-from mnemo_daemon.memories.roles import RoleReader
-from mnemo_daemon.memories.weights import Relevance
 from mnemo_daemon.models.cross_encoder import CrossEncoderService
 from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_daemon.retrieval.candidates.candidate_retrieval import CandidateRetrieval

@@ -26,9 +26,8 @@ from mnemo_core.similarity.thresholds import SOURCE
 from mnemo_daemon.indexing.vectors.active_index import ActiveIndex
 from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
 from mnemo_daemon.indexing.views import Views
+from mnemo_daemon.memories.memory_columns import PASSING, RoleReader, present_strengths
 from mnemo_daemon.memories.memory_service import MemoryDetails, details_of
-from mnemo_daemon.memories.roles import PASSING, RoleReader
-from mnemo_daemon.memories.weights import present_strengths
 from mnemo_daemon.models.embedders.calibration import ModelThresholds
 from mnemo_daemon.models.embedders.embedder import QueryTokens
 from mnemo_daemon.models.embedders.embedding import EmbeddingService

@@ -42,9 +42,8 @@ from mnemo_core.sessions.resume import (
 )
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.lifecycle.profile_service import Entries
+from mnemo_daemon.memories.memory_columns import Numbers, Relevance, RoleReader, by_weight
 from mnemo_daemon.memories.memory_service import MemoryDetails, details_of
-from mnemo_daemon.memories.roles import RoleReader
-from mnemo_daemon.memories.weights import Numbers, Relevance, by_weight
 from mnemo_daemon.models.language.task_runner import TaskRunner
 from mnemo_daemon.retrieval.candidates.corpus_builder import permitted_mask
 from mnemo_daemon.retrieval.question import Question

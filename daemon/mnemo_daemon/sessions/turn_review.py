@@ -20,8 +20,7 @@ from mnemo_core.sessions.tiers import condensed, is_live_turn, is_unjudged, judg
 from mnemo_daemon.history_names import BY_SESSIONS
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.models.language.task_runner import TaskRunner
-from mnemo_daemon.sessions.session_service import SHOWN_STATES
-from mnemo_daemon.sessions.turn_columns import turns_in
+from mnemo_daemon.sessions.session_service import SHOWN_STATES, turns_in
 from mnemo_store.backend import Snapshot
 from mnemo_store.records import TIERS, Change, Memory, PutMemory
 from mnemo_store.store import Commit, Store, WriteResult

@@ -35,8 +35,14 @@ from mnemo_core.sessions.tiers import (
 )
 from mnemo_daemon.history_names import BY_SESSIONS
 from mnemo_daemon.indexing.views import Views
-from mnemo_daemon.sessions.session_service import SessionService, pair_at
-from mnemo_daemon.sessions.turn_columns import by_owner, by_session, sessions_with_turns, turns_in
+from mnemo_daemon.sessions.session_service import (
+    SessionService,
+    by_owner,
+    by_session,
+    pair_at,
+    sessions_with_turns,
+    turns_in,
+)
 from mnemo_daemon.table_walk import walk_table
 from mnemo_store.backend import READ_SLICE, Snapshot
 from mnemo_store.batches import batched

@@ -18,7 +18,7 @@ from mnemo_core.retrieval.time_placement import order_events
 from mnemo_core.similarity.thresholds import SOURCE
 from mnemo_core.text.dates.question_times import tells_of_event
 from mnemo_daemon.indexing.views import Views
-from mnemo_daemon.memories.weights import present_strengths
+from mnemo_daemon.memories.memory_columns import present_strengths
 from mnemo_daemon.models.cross_encoder import CrossEncoderService
 from mnemo_daemon.models.embedders.calibration import ModelThresholds
 from mnemo_daemon.models.embedders.embedding import EmbeddingService
