@@ -23,7 +23,7 @@ from mnemo_daemon.api.resource import Resource
 from mnemo_daemon.api.workers import LongRequestThread, WorkerPool
 from mnemo_daemon.errors import Refusal, bad_value
 from mnemo_daemon.lifecycle.consolidation.consolidation import CycleResult
-from mnemo_daemon.lifecycle.consolidation.review_queue import Proposal
+from mnemo_daemon.lifecycle.consolidation.cycle_source import Proposal
 from mnemo_daemon.server.router import Reply, Request, Route
 from mnemo_daemon.services import Services
 from mnemo_daemon.table_walk import cursor_at, place_at

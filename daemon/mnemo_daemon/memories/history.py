@@ -228,7 +228,9 @@ class ChangeFeed:
 
     def on_commit(self, commit: Commit) -> None:
         """Add a change, and wake the readers."""
-        memories = _memory_changes(commit)
+        changes = [_change_of(each.memory) for each in commit.touched if each.memory is not None]
+        dropped = [each.id for each in commit.changes or () if isinstance(each, DropMemory)]
+        memories = (*changes, *(MemoryChange(memory_id, "erased") for memory_id in dropped))
         with self._lock:
             if commit.seq <= self.seq:  # the store was replaced: nothing kept belongs to it
                 self._changes.clear()
@@ -273,12 +275,6 @@ class ChangeFeed:
             first = len(self._changes) - behind
             found = list(islice(self._changes, first, first + READ_TOGETHER))
             return FeedSlice(found, found[-1].seq if len(found) < behind else self.seq, has_gap)
-
-
-def _memory_changes(commit: Commit) -> tuple[MemoryChange, ...]:
-    changes = [_change_of(each.memory) for each in commit.touched if each.memory is not None]
-    dropped = [each.id for each in commit.changes or () if isinstance(each, DropMemory)]
-    return (*changes, *(MemoryChange(memory_id, "erased") for memory_id in dropped))
 
 
 def _change_of(memory: Memory) -> MemoryChange:

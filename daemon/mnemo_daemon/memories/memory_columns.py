@@ -1,4 +1,4 @@
-"""What the columns tell of memories: their weights, and the roles of their texts. SPEC 7.4, 9.6"""
+"""Values of memories that the columns tell: their weights, and the roles of their texts. SPEC 7.4, 9.6"""
 
 import threading
 from collections.abc import Callable

@@ -60,7 +60,15 @@ class TurnReview:
 
     def run_slice(self) -> bool:
         """Review the next turn, or go on waiting for it; return whether there is more."""
-        self._look_at_some()
+        # Look at some of the turns that were there at the start.
+        columns = self._views.attributes
+        if self._unseen is None:
+            self._unseen = deque(turns_in(columns, TIERS).tolist())
+        ids = columns.ids([self._unseen.popleft() for _ in range(min(READ_TOGETHER, len(self._unseen)))])
+        with self._store.snapshot() as snapshot:
+            turns = [turn for turn in map(snapshot.memory, ids) if turn is not None]
+        for turn in turns:
+            self._add(turn)
         if self._current is None:
             self._current = self._next()
         if self._current is None:
@@ -84,17 +92,6 @@ class TurnReview:
         return self._threads.submit(self._review, memory_id, review)
 
     # Turns to be reviewed
-
-    def _look_at_some(self) -> None:
-        """Look at some of the turns that were there at the start."""
-        columns = self._views.attributes
-        if self._unseen is None:
-            self._unseen = deque(turns_in(columns, TIERS).tolist())
-        ids = columns.ids([self._unseen.popleft() for _ in range(min(READ_TOGETHER, len(self._unseen)))])
-        with self._store.snapshot() as snapshot:
-            turns = [turn for turn in map(snapshot.memory, ids) if turn is not None]
-        for turn in turns:
-            self._add(turn)
 
     def _on_commit(self, commit: Commit) -> None:
         for each in commit.touched:

@@ -179,7 +179,11 @@ class TurnTiers:
             yield
         if self._sessions.take_dropped():
             yield from self._pair_unpaired()
-            yield from self._record_missing()
+            columns = self._views.attributes
+            for groups in batched(by_session(columns, turns_in(columns, ("registry",))), READ_SLICE):
+                for scope in self._scopes([int(numbers[0]) for numbers in groups]):
+                    self._record_if_missing(scope)
+                yield
             yield from self._drop_empty()
         yield from self._archive_coldest()
 
@@ -221,13 +225,6 @@ class TurnTiers:
             return WriteResult(() if is_known else (PutSession(data=session_of_turns(turns)),), None, TURN_TIER)
 
         self._store.transact(decide, by=BY_SESSIONS.name, background=True).result()
-
-    def _record_missing(self) -> Iterator[None]:
-        columns = self._views.attributes
-        for groups in batched(by_session(columns, turns_in(columns, ("registry",))), READ_SLICE):
-            for scope in self._scopes([int(numbers[0]) for numbers in groups]):
-                self._record_if_missing(scope)
-            yield
 
     def _pair_unpaired(self) -> Iterator[None]:
         """Pair the turns of the registry that are in no pair, each by itself: their partners are gone."""

@@ -36,8 +36,7 @@ from mnemo_daemon.history_names import AUDIT, BY_LIFECYCLE, CONSOLIDATE, LAST_CY
 from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.knowledge.topic_trees import TopicTrees
-from mnemo_daemon.lifecycle.consolidation.cycle_source import StoreSource, read_state
-from mnemo_daemon.lifecycle.consolidation.review_queue import Proposals
+from mnemo_daemon.lifecycle.consolidation.cycle_source import Proposals, StoreSource, read_state
 from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_daemon.models.language.task_runner import TaskRunner
 from mnemo_daemon.priority import QueryPriority
