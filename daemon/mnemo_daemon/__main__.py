@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from mnemo_client import paths
 from mnemo_client.version import VERSION
-from mnemo_daemon import allocator
+from mnemo_daemon import process_memory
 from mnemo_daemon.server import network_filter, private_files, sockets
 from mnemo_daemon.server.systemd import Notifier
 
@@ -45,7 +45,7 @@ def main() -> int:
     logging.basicConfig(
         level=configuration.settings.daemon.log_level.upper(), format="%(asctime)s %(levelname)s %(message)s"
     )
-    allocator.limit_arenas()
+    process_memory.limit_arenas()
     try:
         folders = configuration.folders
         for repair in private_files.secure(folders.data, folders.config_file, paths.log_file(os.environ)):

@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 
 from mnemo_daemon.errors import ModelError
 from mnemo_daemon.jobs import jobs_of
-from mnemo_daemon.machine_load import MachineLoad, WaitReason
 from mnemo_daemon.notes.notes_service import NotesService
+from mnemo_daemon.priority import MachineLoad, WaitReason
 from mnemo_daemon.scheduler import Job, JobReport, Scheduler
 from mnemo_daemon.services import Services
 from mnemo_daemon.settings import Configuration

@@ -13,7 +13,7 @@ To add a job:
 
 from collections.abc import Callable
 
-from mnemo_daemon import allocator
+from mnemo_daemon import process_memory
 from mnemo_daemon.scheduler import Interval, Job, JobState
 from mnemo_daemon.services import Services
 
@@ -127,8 +127,8 @@ def _jobs_of_indexes(s: Services) -> tuple[Job, ...]:
         ),
         Job("model_unloading", "Unload the cross-encoder when nothing has asked for it for a while.",
             Interval(IDLE_MODEL_SECONDS), _once(s.cross_encoder.unload_if_idle), "one model"),
-        Job("memory_return", "Return freed memory to the operating system.", Interval(allocator.TRIM_SECONDS),
-            _once(allocator.trim), "all that is free"),
+        Job("memory_return", "Return freed memory to the operating system.", Interval(process_memory.TRIM_SECONDS),
+            _once(process_memory.trim), "all that is free"),
     )  # fmt: skip
 
 

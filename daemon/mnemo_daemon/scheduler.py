@@ -10,20 +10,26 @@ the system while it holds the interpreter's lock, and requests with it.
 
 No job keeps its progress here. What is left to do is read from the store, and each slice is durable when it returns:
 after a crash every job is due at the next start and goes on where the store says it stood.
+
+Long requests under way are listed for those who wait for them (SPEC 14). Such an operation is written by the thread
+that does the work and read by requests, without a lock: each report replaces one tuple. An amount given as a function
+is computed only when it is requested.
 """
 
+import contextlib
 import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from mnemo_daemon.machine_load import WaitReason
+from mnemo_daemon.priority import WaitReason
 from mnemo_daemon.thread_supervision import complete_future
 from mnemo_store.errors import StoreError
+from mnemo_store.progress import Amount
 
 POLL_SECONDS = 1.0  # from one look at the table to the next, while no job has more to do
 RETRY_SECONDS = 1.0  # before a job that failed is tried again; after each further failure in a row twice as long,
@@ -33,6 +39,8 @@ PAUSE_FACTOR = 9.0  # jobs that have waited too long use a tenth of a processor 
 log = logging.getLogger("mnemo.jobs")
 
 JobCondition = Literal["idle", "running", "waiting", "failing"]
+
+RATE_SECONDS_MIN = 0.5  # of a step, before a rate can be given
 
 
 @dataclass(slots=True)
@@ -235,3 +243,86 @@ class Scheduler:
         state.last_failure, state.failed_at = failure, self._wall_ms()
         state.retry = self._clock() + min(RETRY_SECONDS * 2.0 ** min(state.failures, 30), RETRY_SECONDS_MAX)
         state.failures += 1
+
+
+class OperationProgress(NamedTuple):
+    """The progress of an operation: of its step, and `seconds` since it began."""
+
+    name: str
+    step: str
+    done: int
+    total: int  # 0: not known
+    started_at: int  # ms
+    seconds: float
+    rate: float | None  # of `done`, a second
+    seconds_left: float | None  # of the step
+
+
+class _Step(NamedTuple):
+    name: str
+    done: Amount
+    total: int
+    began: float  # monotonic
+    first: int  # `done` of its first report
+
+
+class LongOperation:
+    """A long request under way. `report` is a `Progress`."""
+
+    def __init__(self, name: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self.name = name
+        self._clock = clock
+        self._started_at = time.time_ns() // 1_000_000
+        self._began = clock()
+        self._step = _Step("", 0, 0, self._began, 0)
+
+    def report(self, step: str, done: Amount, total: int) -> None:
+        """Replace the step under way and its counts."""
+        before = self._step
+        if step == before.name:
+            self._step = before._replace(done=done, total=total)
+        else:
+            self._step = _Step(step, done, total, self._clock(), 0 if callable(done) else done)
+
+    def progress(self) -> OperationProgress:
+        """Return the progress so far, with a rate where one is known."""
+        step, now = self._step, self._clock()
+        done = step.done() if callable(step.done) else step.done
+        if step.total:
+            done = min(done, step.total)
+        elapsed = now - step.began
+        rate = (done - step.first) / elapsed if elapsed >= RATE_SECONDS_MIN and done > step.first else None
+        left = (step.total - done) / rate if rate and step.total else None
+        return OperationProgress(
+            self.name, step.name, done, step.total, self._started_at, now - self._began, rate, left
+        )  # fmt: skip
+
+
+class OperationRegistry:
+    """The operations under way, in the order in which they began."""
+
+    def __init__(self) -> None:
+        self._under_way: dict[int, LongOperation] = {}
+        self._followed: dict[str, tuple[LongOperation, Callable[[], bool]]] = {}
+
+    @contextlib.contextmanager
+    def running(self, operation: LongOperation | str) -> Iterator[LongOperation]:
+        """List an operation within the block."""
+        entered = LongOperation(operation) if isinstance(operation, str) else operation
+        self._under_way[id(entered)] = entered
+        try:
+            yield entered
+        finally:
+            del self._under_way[id(entered)]
+
+    def follow(self, operation: LongOperation, is_done: Callable[[], bool]) -> None:
+        """List an operation that goes on in the background, until `is_done`, in place of an earlier one of its name."""
+        self._followed[operation.name] = (operation, is_done)
+
+    def progress(self) -> list[OperationProgress]:
+        """Return the progress of all operations. Any thread may ask."""
+        for name, (_, is_done) in list(self._followed.items()):
+            if is_done():
+                self._followed.pop(name, None)
+        followed = [operation.progress() for operation, _ in list(self._followed.values())]
+        return followed + [each.progress() for each in list(self._under_way.values())]

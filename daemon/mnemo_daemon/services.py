@@ -19,11 +19,10 @@ from mnemo_core.transfer.import_plan import SecretPolicy
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
 from mnemo_daemon.indexing.views import Views
-from mnemo_daemon.ingest.extraction import StatementExtraction
+from mnemo_daemon.ingest.extraction import InsertMerger, StatementExtraction
 from mnemo_daemon.ingest.ingest_pipeline import IngestPipeline
-from mnemo_daemon.ingest.insert_merger import InsertMerger
 from mnemo_daemon.ingest.neighbour_search import NeighbourSearch
-from mnemo_daemon.ingest.scoring_backfill import ScoringBackfill
+from mnemo_daemon.ingest.reassessment import ScoringBackfill
 from mnemo_daemon.knowledge.fact_service import FactService
 from mnemo_daemon.knowledge.topic_graph import TopicGraph
 from mnemo_daemon.knowledge.topic_nodes import TopicNodes
@@ -32,28 +31,24 @@ from mnemo_daemon.lifecycle.compression import Compression
 from mnemo_daemon.lifecycle.consolidation.consolidation import Consolidation
 from mnemo_daemon.lifecycle.consolidation.review_queue import ReviewQueue
 from mnemo_daemon.lifecycle.erasure import Erasure
-from mnemo_daemon.lifecycle.expiry import Expiry
 from mnemo_daemon.lifecycle.profile_service import Entries, ProfileService
-from mnemo_daemon.lifecycle.trash import Trash
-from mnemo_daemon.machine_load import MachineLoad
+from mnemo_daemon.lifecycle.trash import Expiry, Trash
 from mnemo_daemon.maintenance.compaction_backup import StoreMaintenance
-from mnemo_daemon.memories.change_feed import ChangeFeed
+from mnemo_daemon.memories.history import ChangeFeed
 from mnemo_daemon.memories.memory_service import MemoryService
 from mnemo_daemon.memories.run_steps import RunService
 from mnemo_daemon.models.catalogue import ModelCatalogue
 from mnemo_daemon.models.cross_encoder import CrossEncoderService
 from mnemo_daemon.models.embedders.embedding import EmbeddingService
-from mnemo_daemon.models.language.call_log import CallLog
 from mnemo_daemon.models.language.capability_probe import CapabilityProbe
 from mnemo_daemon.models.language.language_model_service import LanguageModelService
-from mnemo_daemon.models.language.task_runner import TaskRunner
+from mnemo_daemon.models.language.task_runner import CallLog, TaskRunner
 from mnemo_daemon.notes.notes_service import NotesService
-from mnemo_daemon.operations import OperationRegistry
-from mnemo_daemon.priority import QueryPriority
-from mnemo_daemon.retrieval.asked_questions import AskedQuestions
+from mnemo_daemon.priority import MachineLoad, QueryPriority
 from mnemo_daemon.retrieval.assisted_recall import AssistedRecall
-from mnemo_daemon.retrieval.recall import Recall
-from mnemo_daemon.retrieval.usage_recorder import UsageRecorder
+from mnemo_daemon.retrieval.question_answering import AskedQuestions
+from mnemo_daemon.retrieval.recall import Recall, UsageRecorder
+from mnemo_daemon.scheduler import OperationRegistry
 from mnemo_daemon.server.request_metrics import RequestMetrics
 from mnemo_daemon.sessions.resume import ResumeService
 from mnemo_daemon.sessions.session_service import SessionService
@@ -61,7 +56,7 @@ from mnemo_daemon.sessions.tiered_recall import TieredRecall
 from mnemo_daemon.sessions.turn_review import TurnReview
 from mnemo_daemon.sessions.turn_tiers import TurnTiers
 from mnemo_daemon.settings import Configuration, Settings
-from mnemo_daemon.transfer.markdown_export import MarkdownExport
+from mnemo_daemon.transfer.store_export import MarkdownExport
 from mnemo_store.disk import Disk
 from mnemo_store.indexes.attributes import MemoryFilter
 from mnemo_store.maintenance.backup import BackupManifest

@@ -1,13 +1,17 @@
-"""Walks over whole tables of the store: in slices with a snapshot each, so that none is held for long."""
+"""Walks over whole tables of the store: in slices with a snapshot each, so that none is held for long; and cursors of
+lists: the place of the last row of a page, as text, behind which the next page begins."""
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol, TypeVar
 
+from mnemo_daemon.errors import Refusal, bad_value
 from mnemo_store.backend import READ_SLICE, Snapshot
 from mnemo_store.records import Memory
 from mnemo_store.store import Store
 from mnemo_store.tables import Table
+
+Place = tuple[int, str]  # what a list is ordered by, and the id of the row
 
 
 class _WithId(Protocol):
@@ -63,5 +67,27 @@ def records_of(store: Store, table: Table[S]) -> Iterator[S]:
 
 def all_memories(store: Store) -> Iterator[Memory]:
     """Every current record, in id order."""
-    for memories in walk(store, lambda snapshot, after, size: snapshot.memories(after, size), lambda _, rows: rows):
+    for memories in walk(store, Snapshot.memories, lambda _, rows: rows):
         yield from memories
+
+
+def cursor_at(place: Place) -> str:
+    """The cursor of a place."""
+    number, row_id = place
+    return f"{number}.{row_id}"
+
+
+def place_at(cursor: str | None) -> Place | None:
+    """The place of a cursor; None where there is none, for the first page. Raises a Refusal."""
+    if not cursor:
+        return None
+    try:
+        number, row_id = cursor.split(".")
+        return int(number), row_id
+    except ValueError:
+        raise bad_cursor() from None
+
+
+def bad_cursor() -> Refusal:
+    """The refusal of an invalid cursor."""
+    return bad_value("a cursor is what the page before gave as `cursor`", "cursor")

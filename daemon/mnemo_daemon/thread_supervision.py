@@ -2,7 +2,8 @@
 
 Every thread of the daemon that works until the end has a supervisor. It is the one place that catches every exception
 of such a thread: the traceback is logged, the loop is started again after a pause that doubles up to a bound, and
-`GET /v1/status` shows the failure until a round of the loop has succeeded.
+`GET /v1/status` shows the failure until a round of the loop has succeeded. A background write that finds the queue of
+writes full pauses and tries again.
 """
 
 import logging
@@ -12,7 +13,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import NamedTuple, TypeVar
 
-from mnemo_store.errors import StoreError
+from mnemo_store.errors import QueueFull, StoreError
 
 PAUSE_SECONDS = 1.0  # before the first restart; each further one waits twice as long,
 PAUSE_SECONDS_MAX = 30.0  # up to this
@@ -20,6 +21,8 @@ PAUSE_SECONDS_MAX = 30.0  # up to this
 Result = TypeVar("Result")
 
 log = logging.getLogger("mnemo.threads")
+
+RETRY_PAUSE_SECONDS = 0.05
 
 
 class ThreadReport(NamedTuple):
@@ -131,3 +134,12 @@ def complete_future(future: "Future[Result]", compute: Callable[[], Result]) -> 
         future.set_exception(error)
     else:
         future.set_result(result)
+
+
+def retry_while_full(attempt: Callable[[], Result], pause: Callable[[float], object]) -> Result:
+    """Return the result of the attempt once the queue has room. `pause` waits for seconds, and may raise to give up."""
+    while True:
+        try:
+            return attempt()
+        except QueueFull:
+            pause(RETRY_PAUSE_SECONDS)

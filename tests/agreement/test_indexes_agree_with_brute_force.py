@@ -11,8 +11,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from mnemo_daemon.indexing.commit_indexes import COMMIT_INDEXES
 from mnemo_daemon.indexing.index import INDEXED_STATES, BackgroundIndex
-from mnemo_daemon.indexing.registry import COMMIT_INDEXES
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING
 from mnemo_store.indexes.attributes import CODED, NAMED
 from mnemo_store.indexes.tokenizer import Tokenizer

@@ -33,7 +33,7 @@ from mnemo_core.retrieval.ranking.rankers import Ranker
 from mnemo_core.retrieval.recall_defaults import MIN_IMPORTANCE_UNASKED
 from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_daemon.retrieval.question import Question, RecallOutcome
-from mnemo_daemon.retrieval.usage_recorder import UsageRecorder
+from mnemo_daemon.retrieval.recall import UsageRecorder
 from mnemo_store.indexes.attributes import MemoryFilter
 from mnemo_store.records import Change, Memory, PutMemory, PutUsage, Usage, default_decay_rate, text_hash
 from mnemo_store.store import TextVectors, WriteResult

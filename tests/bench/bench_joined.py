@@ -32,9 +32,8 @@ from mnemo_core.llm.writing.merge import MergedText
 from mnemo_daemon.lifecycle.consolidation import consolidation
 from mnemo_daemon.models.catalogue import ModelCatalogue
 from mnemo_daemon.models.embedders.embedding import EmbeddingService
-from mnemo_daemon.models.language.call_log import CallLog
 from mnemo_daemon.models.language.language_model import LanguageModel
-from mnemo_daemon.models.language.task_runner import TaskRunner
+from mnemo_daemon.models.language.task_runner import CallLog, TaskRunner
 from mnemo_daemon.settings import LifecycleSettings
 from mnemo_store.records import Layer
 from mnemo_store.store import Store

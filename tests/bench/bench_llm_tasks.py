@@ -25,9 +25,8 @@ from mnemo_core.llm.writing.merge import merge_by_sentences
 from mnemo_core.llm.writing.naming import extract_name
 from mnemo_core.llm.writing.summarize import SUMMARY_CHARACTERS, extract_summary
 from mnemo_core.text.segmentation import sentences
-from mnemo_daemon.models.language.call_log import CallLog
 from mnemo_daemon.models.language.language_model import LanguageModel
-from mnemo_daemon.models.language.task_runner import TaskRunner
+from mnemo_daemon.models.language.task_runner import CallLog, TaskRunner
 from mnemo_store.store import Store
 from tests.bench.tables import difference, share, show
 

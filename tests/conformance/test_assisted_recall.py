@@ -10,9 +10,8 @@ import pytest
 
 from mnemo_daemon.models.catalogue import ModelCatalogue
 from mnemo_daemon.models.embedders.embedding import EmbeddingService
-from mnemo_daemon.models.language.call_log import CallLog
 from mnemo_daemon.models.language.language_model import LanguageModel
-from mnemo_daemon.models.language.task_runner import Level, TaskRunner
+from mnemo_daemon.models.language.task_runner import CallLog, Level, TaskRunner
 from mnemo_daemon.priority import QueryPriority
 from mnemo_daemon.retrieval.assisted_recall import AssistedRecall
 from mnemo_daemon.retrieval.question import Question, RecallOutcome

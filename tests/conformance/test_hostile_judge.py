@@ -9,8 +9,7 @@ import pytest
 
 from mnemo_core.llm.registry import TASKS
 from mnemo_core.llm.tasks import MemoryFacts, Site, TaskInputs
-from mnemo_daemon.models.language.call_log import CallLog
-from mnemo_daemon.models.language.task_runner import TaskRunner
+from mnemo_daemon.models.language.task_runner import CallLog, TaskRunner
 from mnemo_store.store import Store, WriteResult
 from mnemo_store.tables import LLM_CALLS
 from tests.conformance.conftest import ModelOf

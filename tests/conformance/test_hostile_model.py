@@ -14,8 +14,7 @@ import pytest
 
 from mnemo_core.llm.registry import TASKS
 from mnemo_core.llm.tasks import AnyTask, Site, TaskInputs
-from mnemo_daemon.models.language.call_log import CallLog
-from mnemo_daemon.models.language.task_runner import TaskResult, TaskRunner
+from mnemo_daemon.models.language.task_runner import CallLog, TaskResult, TaskRunner
 from mnemo_store.store import Store
 from tests.conformance.conftest import ModelOf
 from tests.conformance.hostile_answers import FALSE, INPUTS, SOURCES, answers

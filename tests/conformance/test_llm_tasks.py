@@ -17,9 +17,8 @@ from mnemo_core.llm.questions.question_answer import ANSWER
 from mnemo_core.llm.registry import TASKS
 from mnemo_core.llm.tasks import AnyTask, TaskInputs, prompt_data
 from mnemo_core.llm.writing.summarize import SUMMARIZE
-from mnemo_daemon.models.language.call_log import CallLog
 from mnemo_daemon.models.language.language_model import LanguageModel
-from mnemo_daemon.models.language.task_runner import Level, TaskResult, TaskRunner
+from mnemo_daemon.models.language.task_runner import CallLog, Level, TaskResult, TaskRunner
 from mnemo_store.records import LlmCall
 from mnemo_store.store import Store, WriteResult
 from mnemo_store.tables import LLM_CALLS

@@ -10,7 +10,7 @@ import sys
 import threading
 from pathlib import Path
 
-from mnemo_daemon import allocator
+from mnemo_daemon import process_memory
 from tests.support.running_daemon import RunningDaemon
 
 IS_GLIBC = platform.libc_ver()[0] == "glibc"
@@ -67,4 +67,4 @@ def test_a_daemon_of_many_threads_has_few_heaps(started_daemon: RunningDaemon) -
     with started_daemon.client(entry_point="cli") as client:
         client.compact()
         pid = client.status().pid
-    assert not IS_GLIBC or arenas(pid) <= allocator.ARENAS_MAX
+    assert not IS_GLIBC or arenas(pid) <= process_memory.ARENAS_MAX

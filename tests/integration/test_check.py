@@ -23,7 +23,7 @@ from mnemo_daemon.api.maintenance_routes import MaintenanceApi
 from mnemo_daemon.app import Daemon
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.indexing.index import BackgroundIndex
-from mnemo_daemon.indexing.vectors.index_phases import ActiveIndex
+from mnemo_daemon.indexing.vectors.active_index import ActiveIndex
 from mnemo_daemon.maintenance import store_check
 from mnemo_daemon.maintenance.offline_maintenance import UnreadableStore, check_folder, repair_folder
 from mnemo_daemon.maintenance.store_check import CheckReport, StoreCheck

@@ -15,7 +15,7 @@ from mnemo_client.client import Client
 from mnemo_client.errors import RefusalError
 from mnemo_client.protocol.changes import ChangeEvent, EndEvent, GapEvent, StartEvent
 from mnemo_client.protocol.memories import NewMemory
-from mnemo_daemon.memories.change_feed import FEED_MEMORIES, READ_TOGETHER, ChangeFeed
+from mnemo_daemon.memories.history import FEED_MEMORIES, READ_TOGETHER, ChangeFeed
 from mnemo_store.backend import TouchedMemory
 from mnemo_store.records import DropMemory, Memory
 from mnemo_store.store import Commit

@@ -11,7 +11,7 @@ import pytest
 from mnemo_core.ingest.mutations import Draft
 from mnemo_core.retrieval.ranking.late_interaction import Codes
 from mnemo_daemon import thread_supervision
-from mnemo_daemon.indexing.vectors.index_phases import ActiveIndex
+from mnemo_daemon.indexing.vectors.active_index import ActiveIndex
 from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.memories.memory_service import Caller, MemoryService

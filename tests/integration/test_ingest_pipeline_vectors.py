@@ -14,7 +14,7 @@ from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.ingest.ingest_pipeline import SCORED_TOGETHER, IngestPipeline, IngestResult, Submission
 from mnemo_daemon.ingest.neighbour_search import NeighbourSearch
-from mnemo_daemon.ingest.scoring_backfill import ScoringBackfill
+from mnemo_daemon.ingest.reassessment import ScoringBackfill
 from mnemo_daemon.memories.memory_service import Caller, MemoryService
 from mnemo_daemon.memories.revert import RevertService
 from mnemo_daemon.models import installation

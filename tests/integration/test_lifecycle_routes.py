@@ -18,7 +18,7 @@ from mnemo_daemon.api.lifecycle_routes import LifecycleApi
 from mnemo_daemon.api.workers import WorkerPool
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.lifecycle.consolidation.consolidation import CycleResult
-from mnemo_daemon.operations import OperationRegistry
+from mnemo_daemon.scheduler import OperationRegistry
 from mnemo_daemon.server.admission.access_table import OWNER_GRANT
 from mnemo_daemon.server.router import Request
 from mnemo_daemon.server.sockets import Peer

@@ -16,9 +16,8 @@ from msgspec import Meta
 from mnemo_core.llm.grammar import CHARACTERS_MAX, grammar_of
 from mnemo_core.llm.registry import TASKS
 from mnemo_core.llm.tasks import AnyTask, TaskInputs, prompt_data
-from mnemo_daemon.models.language.call_log import CallLog
 from mnemo_daemon.models.language.language_model import LanguageModel
-from mnemo_daemon.models.language.task_runner import TaskRunner
+from mnemo_daemon.models.language.task_runner import CallLog, TaskRunner
 from mnemo_store.store import Store, WriteResult
 from mnemo_store.tables import LLM_CALLS
 from tests.support.prompt_injections import injections

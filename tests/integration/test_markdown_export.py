@@ -9,7 +9,7 @@ import pytest
 
 from mnemo_core.documents.front_matter import read_front_matter
 from mnemo_daemon.knowledge.topic_trees import TopicSummary, TopicTrees
-from mnemo_daemon.transfer.markdown_export import CORE_FILE, TOPICS_FILE, MarkdownExport
+from mnemo_daemon.transfer.store_export import CORE_FILE, TOPICS_FILE, MarkdownExport
 from mnemo_store.disk import Disk
 from tests.support.samples import sample_memory
 from tests.support.store_services import StoreServices, put, services_in

@@ -22,7 +22,7 @@ from mnemo_client.client import Client
 from mnemo_client.protocol.changes import OperationEvent, StartEvent
 from mnemo_client.protocol.maintenance import CheckAnswer
 from mnemo_client.protocol.status import JobsAnswer, OperationView
-from mnemo_daemon.operations import LongOperation
+from mnemo_daemon.scheduler import LongOperation
 from tests.spec.test_check import fill
 from tests.support.erasure_services import wait_until
 from tests.support.running_daemon import PrestartedDaemons, RunningDaemon
@@ -189,7 +189,7 @@ def test_in_a_pipe_the_progress_is_neither_shown_nor_asked_for(
 # A daemon whose long work goes on only after somebody asked for its progress: no step is too fast to be seen.
 OBSERVED = """
 import sys, threading
-from mnemo_daemon.operations import LongOperation, OperationRegistry
+from mnemo_daemon.scheduler import LongOperation, OperationRegistry
 report, progress, reported = LongOperation.report, OperationRegistry.progress, []
 
 def report_and_wait(self, step, done, total):

@@ -16,7 +16,7 @@ from mnemo_client.errors import RefusalError
 from mnemo_client.protocol.memories import MemoryView, NewMemory
 from mnemo_client.protocol.retrieval import WhyAnswer
 from mnemo_daemon.retrieval.candidates.candidate_retrieval import CANDIDATES_MIN
-from mnemo_daemon.retrieval.candidates.candidate_set import CandidateSet
+from mnemo_daemon.retrieval.candidates.corpus import CandidateSet
 from mnemo_daemon.retrieval.question import Question
 from mnemo_store.disk import Disk
 from mnemo_store.indexes.attributes import MemoryFilter

@@ -20,9 +20,8 @@ from mnemo_core.sessions.resume import (
     recent_since,
     tokens_of,
 )
-from mnemo_daemon.models.language.call_log import CallLog
 from mnemo_daemon.models.language.language_model import LanguageModel
-from mnemo_daemon.models.language.task_runner import TaskResult, TaskRunner
+from mnemo_daemon.models.language.task_runner import CallLog, TaskResult, TaskRunner
 from mnemo_daemon.sessions.resume import Resume, ResumeService
 from mnemo_store.indexes.attributes import MemoryFilter
 from mnemo_store.records import ChunkRef, ConversationTurn, NoteFile, NotePlace, NoteRoot, PutMeta, Usage

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mnemo_core.ingest.memory_role import ROLES
-from mnemo_daemon.memories.roles import UNKNOWN, RoleReader
+from mnemo_daemon.memories.memory_columns import UNKNOWN, RoleReader
 from mnemo_store.indexes.attributes import MemoryFilter
 from tests.support.store_services import StoreServices, services_in
 

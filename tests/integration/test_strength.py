@@ -14,10 +14,10 @@ from mnemo_core.ingest import mutations
 from mnemo_core.ingest.mutations import MemoryRelation
 from mnemo_core.ingest.policies import POLICIES
 from mnemo_core.ingest.write_plan import IngestItem
-from mnemo_daemon.ingest.reclassification import Reclassification
-from mnemo_daemon.memories.weights import by_weight
+from mnemo_daemon.ingest.reassessment import Reclassification
+from mnemo_daemon.memories.memory_columns import by_weight
 from mnemo_daemon.retrieval.question import Hit
-from mnemo_daemon.retrieval.usage_recorder import UsageRecorder
+from mnemo_daemon.retrieval.recall import UsageRecorder
 from mnemo_daemon.settings import Settings
 from mnemo_store.records import Memory, PutMeta, PutUsage, Usage
 from tests.support.samples import WAIT_SECONDS, sample_id, sample_memory, write

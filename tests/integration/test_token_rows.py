@@ -14,10 +14,10 @@ import pytest
 from mnemo_core.ingest.mutations import Draft
 from mnemo_core.retrieval.ranking.late_interaction import Codes
 from mnemo_daemon.indexing.index import IndexProgress
-from mnemo_daemon.indexing.vectors import embedding_handoff, token_backfill
+from mnemo_daemon.indexing.vectors import stored_token_rows, text_vectors
 from mnemo_daemon.indexing.vectors import vector_indexer as indexing_module
-from mnemo_daemon.indexing.vectors.embedding_handoff import EmbeddingHandoff
-from mnemo_daemon.indexing.vectors.token_backfill import TOKEN_BACKFILL_SECONDS, TokenBackfill
+from mnemo_daemon.indexing.vectors.stored_token_rows import TOKEN_BACKFILL_SECONDS, TokenBackfill
+from mnemo_daemon.indexing.vectors.text_vectors import EmbeddingHandoff
 from mnemo_daemon.ingest.ingest_pipeline import IngestPipeline, Submission
 from mnemo_daemon.ingest.neighbour_search import NeighbourSearch
 from mnemo_daemon.maintenance.compaction_backup import StoreMaintenance
@@ -197,7 +197,7 @@ def test_the_ingestion_pipeline_hands_them_over_and_no_text_is_computed_twice(
 
 def test_vectors_that_are_handed_over_are_bounded_and_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     handed, rows, halves = EmbeddingHandoff(), np.zeros((1, 8), np.int8), np.zeros((1, 4), np.float16)
-    monkeypatch.setattr(embedding_handoff, "HANDOFF_BYTES_MAX", 2 * rows.nbytes + 3 * halves.nbytes)
+    monkeypatch.setattr(text_vectors, "HANDOFF_BYTES_MAX", 2 * rows.nbytes + 3 * halves.nbytes)
     handed.claim("space", [b"1", b"2", b"3", b"4"])
     for digest in (b"1", b"2", b"3"):
         handed.add_rows("space", digest, halves, rows)
@@ -241,8 +241,8 @@ def test_missing_vectors_are_computed_in_batches(
     services: ErasureServices, embedding: Models, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No text of them gets its vectors a second time, and one that is indexed nowhere none at all."""
-    monkeypatch.setattr(token_backfill, "TOGETHER", 2)
-    monkeypatch.setattr(token_backfill, "LOOKED_AT", 3)
+    monkeypatch.setattr(stored_token_rows, "TOGETHER", 2)
+    monkeypatch.setattr(stored_token_rows, "LOOKED_AT", 3)
     texts = [f"b {letter}" for letter in "cdefghjkl"]
     ids = add_without_rows(services, embedding, *texts, "x y z")
     services.trash(ids[-1])
@@ -268,7 +268,7 @@ def write_without_end(services: ErasureServices, embedding: Models) -> None:
 def test_constant_writes_do_not_keep_those_that_are_missing_from_being_made(
     services: ErasureServices, embedding: Models, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(token_backfill, "TOGETHER", 2)
+    monkeypatch.setattr(stored_token_rows, "TOGETHER", 2)
     texts = [f"b {letter}" for letter in "cdefg"]
     add_without_rows(services, embedding, *texts)
     write_without_end(services, embedding)
@@ -448,7 +448,7 @@ def test_while_the_journal_stands_in_none_are_made(tmp_path: Path, embedding: Mo
 def test_a_text_of_which_the_model_gives_no_numbers_is_passed_over(
     tmp_path: Path, models: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(token_backfill, "TOGETHER", 1)
+    monkeypatch.setattr(stored_token_rows, "TOGETHER", 1)
     ill = Models(models, IllProjection(np.eye(32, 8, dtype=np.float16)))
     services = ErasureServices(tmp_path / "data", ill)
     add_without_rows(services, ill, "b c", "d", "f g")

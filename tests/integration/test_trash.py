@@ -15,11 +15,10 @@ from mnemo_core.lifecycle import erasure
 from mnemo_core.retrieval.ranking.late_interaction import Codes
 from mnemo_core.text.dates.local_days import DAY_MS
 from mnemo_daemon.indexing.views import Views
-from mnemo_daemon.lifecycle import expiry, trash
+from mnemo_daemon.lifecycle import trash
 from mnemo_daemon.lifecycle.erasure import Erasure
-from mnemo_daemon.lifecycle.expiry import Expiry
 from mnemo_daemon.lifecycle.hard_delete import ChangeOrigin, HardDelete, drop
-from mnemo_daemon.lifecycle.trash import Trash
+from mnemo_daemon.lifecycle.trash import Expiry, Trash
 from mnemo_daemon.memories.memory_service import MemoryService
 from mnemo_daemon.models import installation
 from mnemo_daemon.models.catalogue import ModelCatalogue
@@ -401,7 +400,7 @@ def test_an_expired_memory_that_is_being_removed_does_not_expire_again(services:
 def test_many_expire_some_at_a_time_and_a_store_that_was_shut_in_between_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(expiry, "EXPIRED_PER_WRITE", 2)
+    monkeypatch.setattr(trash, "EXPIRED_PER_WRITE", 2)
     services = Bin(tmp_path / "data")
     ids = [services.add(f"Soon {number}.", expires_at=5000) for number in range(5)]
     services.at = 5000

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mnemo_core.retrieval.ranking.rankers import words_held
-from mnemo_daemon.indexing.lexical_index import fields_of
+from mnemo_daemon.indexing.commit_indexes import fields_of
 from mnemo_store.indexes.attributes import MemoryFilter
 from mnemo_store.indexes.lexical import K1, B, LexicalFields
 from mnemo_store.indexes.tokenizer import Tokenizer, chunks

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from mnemo_client.protocol.status import LlmUsage
-from mnemo_daemon.models.language.call_log import DAY_MS, DROPPED_PER_SLICE, KEEP_DAYS, CallLog
 from mnemo_daemon.models.language.llm_worker import Completion
+from mnemo_daemon.models.language.task_runner import DAY_MS, DROPPED_PER_SLICE, KEEP_DAYS, CallLog
 from mnemo_store.store import Store, WriteResult
 from mnemo_store.tables import LLM_CALLS
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mnemo_daemon.machine_load import BUSY, LOOK_SECONDS, ON_BATTERY, MachineLoad, WaitReason
+from mnemo_daemon.priority import BUSY, LOOK_SECONDS, ON_BATTERY, MachineLoad, WaitReason
 from mnemo_daemon.scheduler import RETRY_SECONDS, RETRY_SECONDS_MAX, Interval, Job, JobState, Scheduler
 from mnemo_store.errors import QueueFull
 

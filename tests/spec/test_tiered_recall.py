@@ -22,7 +22,7 @@ from mnemo_core.sessions.tiered_recall import (
     recency,
 )
 from mnemo_core.sessions.tiers import SessionScope
-from mnemo_daemon.sessions.hot_buffers import HotBuffers
+from mnemo_daemon.sessions.tiered_recall import HotBuffers
 from tests.support.ranking_candidates import NOW
 
 FLOOR = 0.6

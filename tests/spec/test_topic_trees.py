@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from mnemo_core.llm.writing.naming import NAMING, NameAnswer
-from mnemo_daemon.indexing.vectors.centroids import Scope
+from mnemo_daemon.indexing.vectors.active_index import Scope
 from mnemo_daemon.knowledge.topic_trees import IDS_KEY, TopicTrees
 from mnemo_daemon.models.language.task_runner import TaskResult
 from mnemo_store.disk import Disk

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from mnemo_core.ingest.attributes.attribute_claims import claim_keys
+from mnemo_daemon.indexing.commit_indexes import COMMIT_INDEXES
 from mnemo_daemon.indexing.index import CommitIndex, Snapshots, position_of
-from mnemo_daemon.indexing.registry import COMMIT_INDEXES
 from mnemo_daemon.indexing.views import Indexes, Views
 from mnemo_store.backend import TouchedMemory
 from mnemo_store.codec import id_key

@@ -10,9 +10,8 @@ from mnemo_core.ingest.mutations import Draft
 from mnemo_daemon.ingest.extraction import StatementExtraction, WrittenStatement, facts_of
 from mnemo_daemon.ingest.ingest_pipeline import IngestPipeline, IngestResult, Submission
 from mnemo_daemon.ingest.neighbour_search import NeighbourSearch
-from mnemo_daemon.models.language.call_log import CallLog
 from mnemo_daemon.models.language.language_model import LanguageModel
-from mnemo_daemon.models.language.task_runner import Level, TaskRunner
+from mnemo_daemon.models.language.task_runner import CallLog, Level, TaskRunner
 from mnemo_daemon.settings import Settings
 from mnemo_store.records import Memory, Trust
 from mnemo_store.tables import EXTRACTIONS

@@ -30,9 +30,8 @@ from mnemo_daemon.api.workers import WorkerPool
 from mnemo_daemon.retrieval.question import Question, RecallOutcome, shown_score
 from mnemo_daemon.server.router import Reply, Request, Route
 from mnemo_daemon.services import Services
-from mnemo_daemon.sessions.chat import reply, with_tiered
 from mnemo_daemon.sessions.session_service import RingItem
-from mnemo_daemon.sessions.tiered_recall import TieredOutcome
+from mnemo_daemon.sessions.tiered_recall import TieredOutcome, reply, with_tiered
 
 RECALLED = 5  # memories that a message gets by ordinary recall
 

@@ -18,8 +18,7 @@ from mnemo_daemon.api.request_codec import query_time
 from mnemo_daemon.api.resource import Resource
 from mnemo_daemon.api.status_report import StatusReport
 from mnemo_daemon.api.workers import WorkerPool
-from mnemo_daemon.operations import LongOperation, OperationProgress
-from mnemo_daemon.scheduler import JobReport
+from mnemo_daemon.scheduler import JobReport, LongOperation, OperationProgress
 from mnemo_daemon.server.router import Reply, Request, Route
 from mnemo_daemon.services import Services
 from mnemo_daemon.times import parse_past_time

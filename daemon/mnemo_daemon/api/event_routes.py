@@ -30,7 +30,7 @@ from mnemo_daemon.api.resource import Resource
 from mnemo_daemon.api.status_report import StatusReport
 from mnemo_daemon.api.workers import WorkerPool
 from mnemo_daemon.errors import Refusal, bad_value
-from mnemo_daemon.memories.change_feed import FeedChange, MemoryChange
+from mnemo_daemon.memories.history import FeedChange, MemoryChange
 from mnemo_daemon.server.router import Reply, Request, Route
 from mnemo_daemon.services import Services
 

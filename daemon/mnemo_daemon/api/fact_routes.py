@@ -27,7 +27,6 @@ from mnemo_core.knowledge.facts import Conflict
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_daemon.api import access, request_codec
 from mnemo_daemon.api.resource import Resource
-from mnemo_daemon.cursors import cursor_at, place_at
 from mnemo_daemon.errors import Refusal, bad_value
 from mnemo_daemon.indexing.fact_index import FactScope
 from mnemo_daemon.ingest.ingest_pipeline import Submission
@@ -35,6 +34,7 @@ from mnemo_daemon.knowledge.fact_service import FactService, ListedFact, sentenc
 from mnemo_daemon.memories.memory_service import SAID, Caller
 from mnemo_daemon.retrieval.explanations import fact_chain_view
 from mnemo_daemon.server.router import Reply, Request, Route
+from mnemo_daemon.table_walk import cursor_at, place_at
 from mnemo_daemon.times import parse_past_time, parse_time
 
 SOURCE = "facts"  # of a memory that states an inserted fact

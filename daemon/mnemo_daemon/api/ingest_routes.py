@@ -32,7 +32,7 @@ from mnemo_daemon.api.resource import Resource
 from mnemo_daemon.errors import Refusal, bad_value
 from mnemo_daemon.ingest.extraction import WrittenStatement
 from mnemo_daemon.ingest.ingest_pipeline import IngestPipeline, IngestResult, Submission
-from mnemo_daemon.ingest.reclassification import Reclassification
+from mnemo_daemon.ingest.reassessment import Reclassification
 from mnemo_daemon.memories.memory_service import Caller
 from mnemo_daemon.server.router import Reply, Request, Route, decode
 from mnemo_store.records import CONTENT_CHARS_MAX

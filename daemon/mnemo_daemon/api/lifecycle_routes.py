@@ -22,12 +22,12 @@ from mnemo_core.lifecycle.consolidation.review import PROPOSALS_MAX
 from mnemo_daemon.api import access, request_codec, response_codec
 from mnemo_daemon.api.resource import Resource
 from mnemo_daemon.api.workers import LongRequestThread, WorkerPool
-from mnemo_daemon.cursors import cursor_at, place_at
 from mnemo_daemon.errors import Refusal, bad_value
 from mnemo_daemon.lifecycle.consolidation.consolidation import CycleResult
-from mnemo_daemon.lifecycle.consolidation.proposals import Proposal
+from mnemo_daemon.lifecycle.consolidation.cycle_source import Proposal
 from mnemo_daemon.server.router import Reply, Request, Route
 from mnemo_daemon.services import Services
+from mnemo_daemon.table_walk import cursor_at, place_at
 
 OPERATIONS_SHOWN = 500
 BUSY_SECONDS = 5  # after which a request that met another one may come again

@@ -28,7 +28,7 @@ from mnemo_daemon.api.workers import LongRequestThread
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.maintenance.store_check import CheckReport, StoreCheck
 from mnemo_daemon.maintenance.store_repair import RepairReport, StoreRepair
-from mnemo_daemon.operations import LongOperation
+from mnemo_daemon.scheduler import LongOperation
 from mnemo_daemon.server.router import Reply, Request, Route
 from mnemo_daemon.services import Services
 from mnemo_daemon.table_walk import all_memories

@@ -18,10 +18,10 @@ from mnemo_client.protocol.sessions import (
 from mnemo_core.sessions.tiers import SessionScope
 from mnemo_daemon.api import access, request_codec, response_codec
 from mnemo_daemon.api.resource import Resource
-from mnemo_daemon.cursors import cursor_at, place_at
 from mnemo_daemon.errors import Refusal, bad_value
 from mnemo_daemon.memories.memory_service import is_visible
 from mnemo_daemon.server.router import Reply, Request, Route
+from mnemo_daemon.table_walk import cursor_at, place_at
 from mnemo_store.indexes.attributes import MemoryFilter
 from mnemo_store.records import SCOPE_CHARS_MAX, Session, TurnPair
 

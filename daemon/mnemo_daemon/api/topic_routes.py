@@ -10,11 +10,11 @@ from mnemo_client.protocol.knowledge import (
 )
 from mnemo_daemon.api import access, response_codec
 from mnemo_daemon.api.resource import Resource
-from mnemo_daemon.cursors import cursor_at, place_at
 from mnemo_daemon.errors import bad_value
 from mnemo_daemon.knowledge.topic_trees import TopicMembers, TopicSummary
-from mnemo_daemon.operations import LongOperation
+from mnemo_daemon.scheduler import LongOperation
 from mnemo_daemon.server.router import Reply, Request, Route
+from mnemo_daemon.table_walk import cursor_at, place_at
 from mnemo_store.indexes.attributes import MemoryFilter
 
 

@@ -306,18 +306,14 @@ class FactIndex:
                 with self._lock:
                     late: list[Commit] = []
                     self._late = late
-                tables = self._read()
+                tables = _Tables()
+                for fact in records_of(self._store, FACTS):
+                    tables.add(fact)
                 with self._lock:
                     # Once more where it was cleared meanwhile, or a commit came of which nobody knows the changes.
                     if self._late is late and all(_apply(tables, commit) for commit in late):
                         self._tables, self._late = tables, None
             return tables
-
-    def _read(self) -> _Tables:
-        tables = _Tables()
-        for fact in records_of(self._store, FACTS):
-            tables.add(fact)
-        return tables
 
     def follow(self, commit: Commit) -> None:
         """Take up what a commit changed."""

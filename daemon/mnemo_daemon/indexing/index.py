@@ -1,7 +1,7 @@
 """The interface of the indexes: derived from the memories, current with them, and rebuilt from them at any time.
 
 A commit index is current before the writer of a change is answered; `Views` drives every one of
-`registry.COMMIT_INDEXES`. A background index is filled behind the commits by a thread of its own. SPEC 3.1, 3.5
+`COMMIT_INDEXES`. A background index is filled behind the commits by a thread of its own. SPEC 3.1, 3.5
 """
 
 import hashlib
@@ -77,7 +77,7 @@ class IndexData(Protocol):
 class CommitIndex(ABC):
     """An index that is current with every commit.
 
-    From its entry in `registry.COMMIT_INDEXES` follow: loading and catching up at the start, rebuilding in slices next
+    From its entry in `COMMIT_INDEXES` follow: loading and catching up at the start, rebuilding in slices next
     to the one that answers, saving, status, check, repair, and that nothing of an erased memory is left in it.
     """
 

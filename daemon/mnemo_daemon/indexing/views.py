@@ -8,11 +8,11 @@ are replaced together: the answer of one means nothing in the row ids of another
 import functools
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from mnemo_daemon.indexing.attribute_index import AttributeIndex
+from mnemo_daemon.indexing.commit_indexes import COMMIT_INDEXES, AttributeIndex, WordIndex
 from mnemo_daemon.indexing.fact_index import FactIndex
 from mnemo_daemon.indexing.index import (
     CommitIndex,
@@ -22,8 +22,7 @@ from mnemo_daemon.indexing.index import (
     position_of,
     require_same_store,
 )
-from mnemo_daemon.indexing.lexical_index import WordIndex
-from mnemo_daemon.indexing.registry import COMMIT_INDEXES
+from mnemo_daemon.table_walk import walk
 from mnemo_store.backend import READ_SLICE, Snapshot, TouchedMemory
 from mnemo_store.batches import batched
 from mnemo_store.disk import Disk
@@ -77,7 +76,15 @@ class Views:
                 changed = _changed_since(snapshot, seq, int(snapshot.count() * CATCH_UP_SHARE_MAX) + READ_SLICE)
             if changed is None:
                 raise IndexMismatch("most of the store has changed since the views were saved")
-            self._catch_up(indexes, sorted(changed))
+            numbers = sorted(changed)
+            for some in batched(numbers, READ_SLICE):
+                with self._store.snapshot() as snapshot:
+                    rows = [_now(snapshot, number) for number in some]
+                for each in indexes:
+                    each.apply(self._store.snapshot, rows)
+            _drop_vanished(indexes, self._store)
+            for each in indexes:
+                each.finish(self._store.snapshot)
         except IndexMismatch as error:
             if self._store.seq:
                 self.rebuilt.append(str(error))
@@ -238,35 +245,16 @@ class Views:
     def _build(self, kinds: Sequence[type[CommitIndex]] = COMMIT_INDEXES) -> Indexes:
         """New indexes, from one walk over all memories."""
         made = tuple(kind() for kind in kinds)
-        for rows in self._slices() if made else ():
+
+        def touched(snapshot: Snapshot, memories: Sequence[Memory]) -> list[TouchedMemory]:
+            return [_touched(snapshot, memory) for memory in memories]
+
+        for rows in walk(self._store, Snapshot.memories, touched) if made else ():
             for each in made:
                 each.add(rows)
         for each in made:
             each.finish(self._store.snapshot)
         return made
-
-    def _slices(self) -> Iterator[list[TouchedMemory]]:
-        """Every memory, a slice at a time, each in a snapshot of its own."""
-        after = ""
-        while True:
-            with self._store.snapshot() as snapshot:
-                memories = snapshot.memories(after, READ_SLICE)
-                rows = [_touched(snapshot, memory) for memory in memories]
-            yield rows
-            if len(memories) < READ_SLICE:
-                return
-            after = memories[-1].id
-
-    def _catch_up(self, indexes: Indexes, numbers: Sequence[int]) -> None:
-        """Brings loaded indexes to the present, of which these memories were changed since."""
-        for some in batched(numbers, READ_SLICE):
-            with self._store.snapshot() as snapshot:
-                rows = [_now(snapshot, number) for number in some]
-            for each in indexes:
-                each.apply(self._store.snapshot, rows)
-        _drop_vanished(indexes, self._store)
-        for each in indexes:
-            each.finish(self._store.snapshot)
 
 
 def load_indexes(folder: Path, require: Callable[[Mapping[str, Any]], None]) -> tuple[Indexes, int]:

@@ -6,12 +6,16 @@ text supports it (`mnemo_core.llm`), and the statements of the rules stay, for t
 It follows the acknowledgement of the text, which is marked in the same transaction (`PendingExtraction`), so that a
 crash loses nothing. Statements are made outside of any transaction; they are written, and the mark is removed, in one
 that names the version of the text. A text that is gone or hidden by then is left alone, a changed one is read again.
+
+Where near texts are merged (`dedup: source`, the profile `G`; SPEC 5.5 [G6]), a write keeps the longer of the two and
+waits for no model. One that may be asked writes a text of both afterwards, which is verified against both and becomes
+the next version of the memory, unless that has changed meanwhile. Without such a text, the longer one stays.
 """
 
 import logging
 import threading
-from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any, NamedTuple
 
@@ -20,12 +24,14 @@ from mnemo_core.ingest.mutations import Decision, Draft, Outcome, has_expired
 from mnemo_core.ingest.write_plan import COMPARED_STATES, IngestItem, PendingSnapshot, StatedFact
 from mnemo_core.llm.extraction import EXTRACT, FACT_EXTRACT, STATEMENT_CHARACTERS
 from mnemo_core.llm.tasks import RecalledSource, TaskInputs
+from mnemo_core.llm.writing.merge import INSERT_MERGE
 from mnemo_core.text.dates.time_mentions import find_event_time, said_at
 from mnemo_core.text.languages import content_words
 from mnemo_core.text.segmentation import sentence_ends
 from mnemo_core.text.syntax.statements import Triple, extract_statements, extract_triple
+from mnemo_daemon.errors import Refusal
 from mnemo_daemon.history_names import BY_INTAKE
-from mnemo_daemon.ingest.ingest_pipeline import IngestPipeline, Submission
+from mnemo_daemon.ingest.ingest_pipeline import IngestPipeline, IngestResult, Submission
 from mnemo_daemon.memories.memory_service import ADD, Caller, MemoryService
 from mnemo_daemon.models.language.task_runner import TaskRunner
 from mnemo_daemon.times import utc_offset
@@ -43,6 +49,8 @@ RESULTS_MAX = 256  # texts whose result is kept for those who wait for it
 READINGS_MAX = 5  # of a text that changes each time it is read, before others get their turn
 
 log = logging.getLogger("mnemo.extraction")
+
+intake_log = logging.getLogger("mnemo.intake")
 
 
 class ReadStatement(NamedTuple):
@@ -268,3 +276,35 @@ def _submission(source: Memory, pending: PendingExtraction, statement: ReadState
     )  # fmt: skip
     told_at = said_at(source.content, source.event_at, source.created_at, utc_offset)
     return Submission(draft, dedup=pending.dedup or None, infer=False, said_at=told_at, facts=())
+
+
+class InsertMerger:
+    """The service. `run_slice` is the job's."""
+
+    def __init__(
+        self, merged: deque[IngestResult], memories: MemoryService, tasks: TaskRunner, is_closing: Callable[[], bool]
+    ) -> None:
+        """merged: results of ingestion with their `merged_texts`, the oldest first."""
+        self._merged = merged
+        self._memories = memories
+        self._tasks = tasks
+        self._is_closing = is_closing
+
+    def is_due(self) -> bool:
+        """Return whether there are texts that a model may write as one."""
+        return bool(self._merged) and self._tasks.may_ask(INSERT_MERGE)
+
+    def run_slice(self) -> bool:
+        """Have the model write one text of two, and store it; return whether there is more."""
+        try:
+            _, item, decision = self._merged.popleft()
+        except IndexError:  # an erasure cleared them
+            return False
+        result = self._tasks.run(INSERT_MERGE, TaskInputs(decision.merged_texts), is_cancelled=self._is_closing)
+        if result.method == "llm" and result.answer.text:
+            memory, writer = decision.memory, Caller(BY_INTAKE.name, trust=item.draft.trust)
+            try:
+                self._memories.edit(memory.id, {"content": result.answer.text}, memory.version, writer).result()
+            except Refusal as refusal:
+                intake_log.info("a merged text is not stored: %s", refusal)
+        return bool(self._merged)

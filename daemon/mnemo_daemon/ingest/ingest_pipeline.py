@@ -30,9 +30,8 @@ from mnemo_core.ingest.signals.salience import Rarity, Salience
 from mnemo_core.ingest.write_plan import NEW_ID_PREFIX, Dedup, IngestItem, StatedFact
 from mnemo_core.text.dates.time_mentions import find_event_time
 from mnemo_daemon.errors import Refusal, refusal_of
-from mnemo_daemon.indexing.vectors.centroids import Scope
-from mnemo_daemon.indexing.vectors.embedding_handoff import Rows
-from mnemo_daemon.indexing.vectors.index_phases import ActiveIndex
+from mnemo_daemon.indexing.vectors.active_index import ActiveIndex, Scope
+from mnemo_daemon.indexing.vectors.text_vectors import Rows
 from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.ingest.neighbour_search import NeighbourQuery, NeighbourSearch

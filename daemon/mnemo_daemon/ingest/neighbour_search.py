@@ -29,8 +29,8 @@ from mnemo_core.ingest.write_plan import COMPARED_STATES, NEW_ID_PREFIX, IngestI
 from mnemo_core.similarity.thresholds import JACCARD_NEAR, SOURCE, Thresholds
 from mnemo_core.text.dates.time_mentions import said_at
 from mnemo_core.text.secrets import SENSITIVE_TAG
-from mnemo_daemon.indexing.vectors.embedding_handoff import Rows
-from mnemo_daemon.indexing.vectors.index_phases import ActiveIndex
+from mnemo_daemon.indexing.vectors.active_index import ActiveIndex
+from mnemo_daemon.indexing.vectors.text_vectors import Rows
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.memories.memory_service import Caller, is_visible
 from mnemo_daemon.models.embedders.calibration import ModelThresholds

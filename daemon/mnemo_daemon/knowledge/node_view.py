@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnemo_core.knowledge.topic_nodes import NearNode, NodeCentroids, Totals, Vector
-from mnemo_daemon.indexing.vectors.centroids import Scope
+from mnemo_daemon.indexing.vectors.active_index import Scope
 
 PairKey = tuple[str, str]  # the ids of its first turn and of its reply
 

@@ -17,12 +17,11 @@ from mnemo_core.knowledge.topic_nodes import LABEL_CHARACTERS, Totals, cluster, 
 from mnemo_core.llm.tasks import TaskInputs
 from mnemo_core.llm.writing.naming import NAMING
 from mnemo_core.text.languages import content_words
-from mnemo_daemon.cursors import Place, cursor_at, place_at
 from mnemo_daemon.history_names import ABSTRACT_TOPICS, BY_TOPIC_NODES, MERGE_TOPICS
 from mnemo_daemon.knowledge.topic_nodes import TopicNodes, drop_edge, parts_of
 from mnemo_daemon.memories.memory_service import Caller, is_visible
 from mnemo_daemon.models.language.task_runner import TaskRunner
-from mnemo_daemon.table_walk import records_of, walk_table
+from mnemo_daemon.table_walk import Place, cursor_at, place_at, records_of, walk_table
 from mnemo_store.backend import Snapshot
 from mnemo_store.batches import batched
 from mnemo_store.records import (

@@ -35,7 +35,7 @@ from mnemo_core.knowledge.topic_nodes import (
 from mnemo_core.similarity.thresholds import SOURCE, Thresholds
 from mnemo_daemon.history_names import BY_TOPIC_NODES
 from mnemo_daemon.indexing.index import is_indexed
-from mnemo_daemon.indexing.vectors.centroids import Scope
+from mnemo_daemon.indexing.vectors.active_index import Scope
 from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
 from mnemo_daemon.knowledge.node_view import NodeMember, NodeView, PairKey
 from mnemo_daemon.models.embedders.calibration import ModelThresholds

@@ -24,13 +24,11 @@ from mnemo_core.llm.writing.naming import NAMING, NameAnswer
 from mnemo_core.similarity.thresholds import Thresholds
 from mnemo_daemon.history_names import BY_TOPICS
 from mnemo_daemon.indexing.index import position_of, require_same_store
-from mnemo_daemon.indexing.vectors.centroids import Scope
-from mnemo_daemon.indexing.vectors.index_phases import ActiveIndex
+from mnemo_daemon.indexing.vectors.active_index import ActiveIndex, Scope
 from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
 from mnemo_daemon.indexing.views import Views
-from mnemo_daemon.knowledge import topic_file
-from mnemo_daemon.knowledge.topic_builder import TreeBuilder
-from mnemo_daemon.knowledge.topic_file import Topic, TopicTree
+from mnemo_daemon.knowledge import topic_builder
+from mnemo_daemon.knowledge.topic_builder import Topic, TopicTree, TreeBuilder
 from mnemo_daemon.models.embedders.calibration import ModelThresholds
 from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_daemon.models.language.task_runner import TaskResult, TaskRunner
@@ -186,7 +184,7 @@ class TopicTrees:
                 self._save(trees)
             except (OSError, StoreError) as error:
                 log.warning("the topics could not be saved again, and their file is removed: %s", error)
-                self._disk.unlink(self._folder / topic_file.FILE)
+                self._disk.unlink(self._folder / topic_builder.FILE)
         self._note_change()
 
     def _on_commit(self, commit: Commit) -> None:
@@ -289,11 +287,13 @@ class TopicTrees:
 
     def _save(self, trees: dict[Scope, TopicTree]) -> None:
         position = position_of(self._store, self._store.seq)
-        topic_file.save(self._folder, [tree for _, tree in sorted(trees.items())], self._next_id, position, self._disk)
+        topic_builder.save(
+            self._folder, [tree for _, tree in sorted(trees.items())], self._next_id, position, self._disk
+        )
 
     def _load(self) -> None:
         try:
-            trees, next_id, position = topic_file.load(self._folder)
+            trees, next_id, position = topic_builder.load(self._folder)
             require_same_store(self._store, position)
         except IndexMismatch as error:
             if self._store.seq:
@@ -332,7 +332,7 @@ class TopicTrees:
         waiting = [
             (topic, scope) for scope, tree in sorted(trees.items()) for topic in tree.topics if _is_unasked(topic)
         ]
-        waiting.sort(key=lambda each: (-each[0].count, topic_file.number_of(each[0].id)))
+        waiting.sort(key=lambda each: (-each[0].count, topic_builder.number_of(each[0].id)))
         for topic, scope in waiting[:NAMED_TOGETHER]:
             texts = self._builder.texts(topic.sources[:SAMPLE_TEXTS])
             if not texts:

@@ -31,8 +31,8 @@ from mnemo_core.llm.writing.summarize import SUMMARIZE_SESSION, shorten_sources
 from mnemo_daemon.history_names import BY_LIFECYCLE, COMPRESS
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.lifecycle.profile_service import LiftResult, Owner, ProfileService
+from mnemo_daemon.memories.memory_columns import Numbers
 from mnemo_daemon.memories.memory_service import Caller, stated_facts
-from mnemo_daemon.memories.weights import Numbers
 from mnemo_daemon.models.language.task_runner import TaskRunner
 from mnemo_store.backend import READ_SLICE, Snapshot
 from mnemo_store.batches import batched

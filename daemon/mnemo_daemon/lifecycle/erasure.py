@@ -25,14 +25,14 @@ from mnemo_client.protocol.memories import EraseAnswer, Quotation, ResidueSearch
 from mnemo_core.lifecycle import erasure
 from mnemo_core.lifecycle.erasure import ErasurePlan
 from mnemo_core.lifecycle.residue_scan import ResiduePatterns, residue_patterns, whole_texts_of
-from mnemo_daemon import allocator
+from mnemo_daemon import process_memory
 from mnemo_daemon.errors import Refusal, refusal_of
 from mnemo_daemon.history_names import BY_ERASURE, PURGE
 from mnemo_daemon.knowledge.topic_graph import clear_names
-from mnemo_daemon.lifecycle import copy_erasure, residue_scan
-from mnemo_daemon.lifecycle.copy_erasure import CopyErasure
+from mnemo_daemon.lifecycle import residue_scan
 from mnemo_daemon.lifecycle.hard_delete import ChangeOrigin, HardDelete
-from mnemo_daemon.queue_retry import PAUSE_SECONDS, retry_while_full
+from mnemo_daemon.lifecycle.residue_scan import CopyErasure
+from mnemo_daemon.thread_supervision import RETRY_PAUSE_SECONDS, retry_while_full
 from mnemo_store.backend import Snapshot
 from mnemo_store.disk import Disk, is_disk_full
 from mnemo_store.errors import ClosedStoreError, DiskFull, StoreError
@@ -88,7 +88,7 @@ class Erasure:
         """The result that erasing these would have."""
         report = _report(erasure.plan_erasure(tuple(ids), self._hard_delete.relations()), dry_run=True)
         report.candidates = self._quotations([*report.purged, *report.derived])
-        report.backups = [str(path) for path in copy_erasure.known_copies(self._store.folder)]
+        report.backups = [str(path) for path in residue_scan.known_copies(self._store.folder)]
         return report
 
     def _quotations(self, ids: Collection[str]) -> list[Quotation]:
@@ -242,7 +242,7 @@ class Erasure:
             )
             raise refusal from error
         self._unsearched, self.pending = [], ""
-        allocator.trim()
+        process_memory.trim()
 
     def _erase(self, report: EraseAnswer, *, everywhere: bool) -> None:
         folder = self._store.folder
@@ -311,13 +311,13 @@ class Erasure:
                 lambda memory_id: self._exist([memory_id]),
             )
             rewriter.finish_interrupted(folder)
-            for copy in copy_erasure.copies_holding(folder, needles, self._continue):
+            for copy in residue_scan.copies_holding(folder, needles, self._continue):
                 report.places.append(rewriter.erase_from(copy, folder, sought, self._continue))
                 self._continue()
             still = {place.place for place in report.places if place.state == "still there"}
-            report.backups = [str(path) for path in copy_erasure.known_copies(folder) if str(path) in still]
+            report.backups = [str(path) for path in residue_scan.known_copies(folder) if str(path) in still]
         else:
-            report.backups = [str(path) for path in copy_erasure.copies_holding(folder, needles, self._continue)]
+            report.backups = [str(path) for path in residue_scan.copies_holding(folder, needles, self._continue)]
 
     def _rebuild_views(self) -> None:
         retry_while_full(self._rebuild_all_views, self._pause)
@@ -325,7 +325,7 @@ class Erasure:
     def _rewrite_journal(self, supervisor: StateSupervisor) -> compaction.CompactionSizes:
         return compaction.compact(supervisor, 1, self._spaces(), self._progress)
 
-    def _pause(self, seconds: float = PAUSE_SECONDS) -> None:
+    def _pause(self, seconds: float = RETRY_PAUSE_SECONDS) -> None:
         self._stopping.wait(seconds)
         self._continue()
 

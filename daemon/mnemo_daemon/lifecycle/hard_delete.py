@@ -14,8 +14,8 @@ import msgspec
 from mnemo_core.lifecycle import erasure
 from mnemo_core.lifecycle.erasure import ErasurePlan, MemoryReferences
 from mnemo_core.sessions.tiers import key_of, scope_of
-from mnemo_daemon.queue_retry import retry_while_full
 from mnemo_daemon.table_walk import all_memories, records_of, walk
+from mnemo_daemon.thread_supervision import retry_while_full
 from mnemo_store.backend import Snapshot
 from mnemo_store.batches import batched
 from mnemo_store.records import (

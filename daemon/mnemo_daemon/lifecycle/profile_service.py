@@ -33,6 +33,7 @@ from mnemo_core.lifecycle.profiles import (
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.history_names import COMPRESS, PROFILE
 from mnemo_daemon.indexing.views import Views
+from mnemo_daemon.memories.memory_columns import Numbers, by_weight
 from mnemo_daemon.memories.memory_service import (
     Caller,
     authorised_changes,
@@ -41,7 +42,6 @@ from mnemo_daemon.memories.memory_service import (
     stated_facts,
     wanted_again,
 )
-from mnemo_daemon.memories.weights import Numbers, by_weight
 from mnemo_store.backend import READ_SLICE, Snapshot
 from mnemo_store.batches import batched
 from mnemo_store.indexes.attributes import MemoryFilter

@@ -1,4 +1,4 @@
-"""Emptying the trash: all of it, or what has been there for long. SPEC 3.7
+"""The trash: where memories go whose time is over, and how all or the oldest of them are dropped. SPEC 3.7
 
 The record, versions, usage and edges of a memory are deleted. Its text may be remembered again, and old bytes of it
 stay in files until they are overwritten; an erasure removes every trace.
@@ -11,23 +11,31 @@ from itertools import chain
 import numpy as np
 
 from mnemo_client.protocol.memories import EmptyTrashAnswer
+from mnemo_core.ingest import mutations
 from mnemo_core.lifecycle import erasure
 from mnemo_core.sessions.tiers import SessionScope, scope_of
 from mnemo_core.text.dates.local_days import DAY_MS
-from mnemo_daemon.history_names import BY_TRASH, EMPTY_TRASH
+from mnemo_daemon.history_names import BY_EXPIRY, BY_TRASH, EMPTY_TRASH, EXPIRE
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.lifecycle import hard_delete
 from mnemo_daemon.lifecycle.hard_delete import ChangeOrigin, HardDelete
 from mnemo_daemon.table_walk import walk
+from mnemo_store.backend import Snapshot
 from mnemo_store.errors import ClosedStoreError
 from mnemo_store.progress import Progress, unreported
-from mnemo_store.records import STATES, Memory, TrashEntry
-from mnemo_store.store import Store
+from mnemo_store.records import STATES, Change, Memory, TrashEntry
+from mnemo_store.store import Store, WriteResult
 
 DISCARDED_DAYS = 30  # memories that ingestion rejected are kept so long [SPEC 3.7]
 DELETED_PER_SLICE = 1000  # memories: each slice reads once which memories name another
 
 log = logging.getLogger("mnemo.trash")
+
+WHY = "expired"  # the reason that the trash shows
+EXPIRED_PER_WRITE = 200  # memories; with their places in the trash that stays below 500 changes [SPEC 3.2]
+
+
+_LEFT_ALONE = ("trashed", "discarded")  # in the trash already, or on its way out of the store
 
 
 class Trash:
@@ -101,3 +109,36 @@ class Trash:
             if is_stopping():
                 raise ClosedStoreError("the daemon is shutting down: empty the trash again for what is left of it")
         self._hard_delete.drop_sessions([*turns.values()], origin)
+
+
+class Expiry:
+    """The service. `run_slice` waits for the disk and runs on a thread."""
+
+    def __init__(self, store: Store, views: Views) -> None:
+        self._store = store
+        self._views = views
+
+    def run_slice(self) -> bool:
+        """Move up to EXPIRED_PER_WRITE memories to the trash; return whether there are more."""
+        columns = self._views.attributes
+        expires_at, states = columns.columns("expires_at", "state")
+        has_expired = (expires_at > 0) & (expires_at <= self._store.now())
+        numbers = np.flatnonzero(has_expired & ~np.isin(states, [STATES.index(state) for state in _LEFT_ALONE]))
+        if not len(numbers):
+            return False
+        ids = columns.ids(numbers[:EXPIRED_PER_WRITE])
+
+        def decide(snapshot: Snapshot) -> WriteResult[int]:
+            changes: list[Change] = []
+            expired = [memory for each in ids if (memory := snapshot.memory(each)) and _is_over(memory, snapshot.now)]
+            for memory in expired:
+                changes += mutations.move_to_trash(memory, WHY, snapshot.now)
+            return WriteResult(changes, len(expired), EXPIRE)
+
+        count = self._store.transact(decide, by=BY_EXPIRY.name, background=True, frees=True).result().result
+        log.info("%d memories have expired and went to the trash", count)
+        return count > 0 and len(numbers) > EXPIRED_PER_WRITE
+
+
+def _is_over(memory: Memory, now: int) -> bool:
+    return mutations.has_expired(memory, now) and memory.state not in _LEFT_ALONE

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mnemo_core.text.dates.local_days import DAY_MS
-from mnemo_daemon import allocator
+from mnemo_daemon import process_memory
 from mnemo_daemon.errors import Refusal, bad_value
 from mnemo_daemon.memories.as_of import HISTORY_FROM, HistoryStart, history_start
 from mnemo_daemon.table_walk import walk
@@ -74,7 +74,7 @@ class StoreMaintenance:
             sizes = self._store.run_exclusively(
                 lambda supervisor: compaction.compact(supervisor, start.seq, spaces, progress)
             ).result()
-            allocator.trim()
+            process_memory.trim()
             log.info("compacted: database %d to %d bytes, journal %d to %d", *sizes)
             return CompactionResult(sizes, given_up, start.at or None)
 
@@ -109,7 +109,7 @@ class StoreMaintenance:
                         raise
                 else:
                     break
-            allocator.trim()
+            process_memory.trim()
             log.warning("the store was emptied; its backup ends at change %d", made.seq)
             return folder, made
 

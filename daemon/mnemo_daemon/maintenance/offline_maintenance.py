@@ -15,10 +15,9 @@ from pathlib import Path
 import lmdb
 import msgspec
 
+from mnemo_daemon.indexing.commit_indexes import COMMIT_INDEXES
 from mnemo_daemon.indexing.index import require_known_store
-from mnemo_daemon.indexing.registry import COMMIT_INDEXES
-from mnemo_daemon.indexing.vectors.vector_check import vector_faults
-from mnemo_daemon.indexing.view_checks import expected_indexes, read_file
+from mnemo_daemon.indexing.index_checks import expected_indexes, read_file, vector_faults
 from mnemo_daemon.indexing.views import attributes_of, load_indexes
 from mnemo_daemon.maintenance.store_check import (
     SCRATCH,

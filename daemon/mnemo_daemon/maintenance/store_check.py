@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from mnemo_daemon.indexing.commit_indexes import COMMIT_INDEXES
 from mnemo_daemon.indexing.index import BackgroundIndex, IndexFault, IndexFile, IndexProgress
-from mnemo_daemon.indexing.registry import COMMIT_INDEXES
+from mnemo_daemon.indexing.index_checks import ExpectedIndexes, as_files, expected_indexes
 from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
-from mnemo_daemon.indexing.view_checks import ExpectedIndexes, as_files, expected_indexes
 from mnemo_daemon.indexing.views import Views
 from mnemo_store.backend import READ_SLICE
 from mnemo_store.database.table_access import TableSnapshot

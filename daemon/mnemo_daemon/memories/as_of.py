@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from mnemo_core.lifecycle.versions import is_present, version_at
 from mnemo_daemon.errors import Refusal
-from mnemo_daemon.indexing.attribute_index import shape_of, times_of
+from mnemo_daemon.indexing.commit_indexes import shape_of, times_of
 from mnemo_store.backend import READ_SLICE, Snapshot
 from mnemo_store.batches import batched
 from mnemo_store.indexes.attributes import AttributeStore

@@ -30,11 +30,11 @@ from mnemo_core.sessions.tiers import recorded_sessions
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_core.text.syntax.statements import Triple
-from mnemo_daemon.cursors import bad_cursor
 from mnemo_daemon.errors import Refusal, bad_value
 from mnemo_daemon.history_names import BY_RECALL
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.memories.as_of import HistoricalState
+from mnemo_daemon.table_walk import bad_cursor
 from mnemo_store.backend import Snapshot
 from mnemo_store.codec import id_key, id_text
 from mnemo_store.indexes.attributes import AttributeStore, MemoryFilter
@@ -184,10 +184,18 @@ class MemoryService:
         # A deadline that lies ahead has not happened: it stands where it was stored.
         first = np.where(happened > wanted.now, stored, happened) if recent else np.zeros_like(happened)
         if cursor:
-            behind = _is_behind(first, high, low, cursor)
+            # True for rows after the one the cursor names, in descending order. Raises a Refusal for an invalid
+            # cursor.
+            try:
+                head, memory_id = cursor.split(".")
+                key, start = id_key(memory_id), int(head)
+            except ValueError:
+                raise bad_cursor() from None
+            top, bottom = np.uint64(int.from_bytes(key[:8], "big")), np.uint64(int.from_bytes(key[8:], "big"))
+            behind = (first < start) | ((first == start) & ((high < top) | ((high == top) & (low < bottom))))
             high, low, first = high[behind], low[behind], first[behind]
         order = np.lexsort((low, high, first))[::-1][: limit + 1]
-        ids = [_id_of(int(high[row]), int(low[row])) for row in order]
+        ids = [id_text(int(high[row]).to_bytes(8, "big") + int(low[row]).to_bytes(8, "big")) for row in order]
         with self._store.snapshot() as snapshot:
             read = snapshot.memory if then is None else functools.partial(then.memory, snapshot)
             memories = [memory for memory_id in ids[:limit] if (memory := read(memory_id)) is not None]
@@ -374,12 +382,22 @@ class MemoryService:
         for source in draft.derived_from:
             _existing(pending, source, field="derived_from")
         decision = decision._replace(changes=tuple(authorised_changes(decision.changes, pending, draft.trust)))
-        decision = decision._replace(memory=_written_memory(decision))
+        written = (change.data for change in decision.changes if isinstance(change, PutMemory))
+        decision = decision._replace(
+            memory=next((memory for memory in written if memory.id == decision.memory.id), decision.memory)
+        )
         known = [] if decision.outcome == "duplicate" else wanted_again(pending, decision.memory, draft.trust)
         hidden: tuple[Change, ...] = ()
         if decision.outcome != "discarded":
             older = [_existing(pending, memory_id, field="supersedes") for memory_id in draft.supersedes]
-            _refuse_superseding(pending, older)
+            for memory in older:
+                if memory.state == "trashed":
+                    raise Refusal(409, "trashed", f"{memory.id} is in the trash: restore it first", field="supersedes")
+                if memory.managed:
+                    place = place_of(pending, memory)
+                    raise Refusal(
+                        422, "managed", f"a chunk of a note cannot be superseded: edit {place}", field="supersedes"
+                    )
             hidden = mutations.supersede(older, decision.memory.id, pending.now)
             hidden = tuple(authorised_changes(hidden, pending, draft.trust))
         pending.apply((*decision.changes, *hidden, *known, *write_plan.first_backfill_cursor(item, decision, pending)))
@@ -454,12 +472,6 @@ def authorised_changes(
         raise Refusal(422, "pinned", str(pinned), field="pinned", id=pinned.memory_id or None) from None
 
 
-def _written_memory(decision: Decision) -> Memory:
-    """The memory of a decision as its changes write it."""
-    written = (change.data for change in decision.changes if isinstance(change, PutMemory))
-    return next((memory for memory in written if memory.id == decision.memory.id), decision.memory)
-
-
 def stated_facts(
     content: str, speaker: str, read: Callable[[str, str], Sequence[Triple]] = stated_triples
 ) -> tuple[StatedFact, ...]:
@@ -511,15 +523,6 @@ def wanted_again(snapshot: Reading, memory: Memory, trust: Trust) -> list[Change
     return [DropErasedText(hash=digest)]
 
 
-def _refuse_superseding(snapshot: Reading, memories: Sequence[Memory]) -> None:
-    for memory in memories:
-        if memory.state == "trashed":
-            raise Refusal(409, "trashed", f"{memory.id} is in the trash: restore it first", field="supersedes")
-        if memory.managed:
-            place = place_of(snapshot, memory)
-            raise Refusal(422, "managed", f"a chunk of a note cannot be superseded: edit {place}", field="supersedes")
-
-
 def clear_skipped_texts(snapshot: Snapshot, memories: Sequence[Memory]) -> list[Change]:
     """The changes after which rescans store the text of these chunks again."""
     salt = snapshot.meta("salt")
@@ -544,18 +547,3 @@ def place_of(snapshot: Reading, memory: Memory) -> str:
     root = next((root.path for root in snapshot.roots() if root.id == note.root), "")
     line = next((chunk.first_line for chunk in note.chunks if chunk.memory == memory.id), 1)
     return f"{root}/{note.path}:{line}"
-
-
-def _id_of(high: int, low: int) -> str:
-    return id_text(high.to_bytes(8, "big") + low.to_bytes(8, "big"))
-
-
-def _is_behind(first: Any, high: Any, low: Any, cursor: str) -> Any:
-    """True for rows after the one the cursor names, in descending order. Raises a Refusal for an invalid cursor."""
-    try:
-        head, memory_id = cursor.split(".")
-        key, start = id_key(memory_id), int(head)
-    except ValueError:
-        raise bad_cursor() from None
-    top, bottom = np.uint64(int.from_bytes(key[:8], "big")), np.uint64(int.from_bytes(key[8:], "big"))
-    return (first < start) | ((first == start) & ((high < top) | ((high == top) & (low < bottom))))

@@ -117,26 +117,23 @@ class RevertService:
         if cycle is not None:
             group = self._cycle_group(cycle)
         try:
-            return self._revert(seq, group, caller, dry_run=dry_run)
+            chosen = dict(self._chosen(seq, group, caller))
+            of_cycle = self._cycle(group) if group is not None else None
+            self._history.require_kept(min(chosen) - 1)
+            if any(entry.what in FOR_GOOD for entry in chosen.values()):
+                raise Refusal(422, "refused", "what left the trash, or was forgotten, is gone for good")
+            ids = list(dict.fromkeys(memory_id for entry in chosen.values() for memory_id in entry.ids))
+            changed = self._plan(chosen, ids, caller)
+            undone = RevertResult(list(chosen), chosen[max(chosen)].what, changed)
+            if dry_run:
+                return undone
+            if len(changed) <= REVERTED_PER_WRITE:
+                return undone._replace(made=self._restore(chosen, changed, caller, "", of_cycle))
+            return self._in_slices(undone, chosen, caller, of_cycle)
         except Refusal as refusal:
             if seq is None and group is None and refusal.code == "refused":
                 refusal.message += self._last_possible(caller)
             raise
-
-    def _revert(self, seq: int | None, group: str | None, caller: Caller, *, dry_run: bool) -> RevertResult:
-        chosen = dict(self._chosen(seq, group, caller))
-        of_cycle = self._cycle(group) if group is not None else None
-        self._history.require_kept(min(chosen) - 1)
-        if any(entry.what in FOR_GOOD for entry in chosen.values()):
-            raise Refusal(422, "refused", "what left the trash, or was forgotten, is gone for good")
-        ids = list(dict.fromkeys(memory_id for entry in chosen.values() for memory_id in entry.ids))
-        changed = self._plan(chosen, ids, caller)
-        undone = RevertResult(list(chosen), chosen[max(chosen)].what, changed)
-        if dry_run:
-            return undone
-        if len(changed) <= REVERTED_PER_WRITE:
-            return undone._replace(made=self._restore(chosen, changed, caller, "", of_cycle))
-        return self._in_slices(undone, chosen, caller, of_cycle)
 
     def _chosen(self, seq: int | None, group: str | None, caller: Caller) -> list[tuple[int, ChangeEntry]]:
         """The transactions to take back, oldest first."""
@@ -328,7 +325,14 @@ def _changes(snapshot: Snapshot, chosen: Chosen, rows: Sequence[PlannedRevert]) 
     changes += _edges_made(snapshot, chosen, rows, {memory.id for memory in leaving})
     changes += _facts_made(snapshot, chosen, rows)
     ids = {row.current.id for row in rows}
-    approvals = _approvals(snapshot, chosen, ids)
+    groups = {entry.group for entry in chosen.values() if entry.what == REVIEW}
+    if not groups:
+        approvals = []
+    else:
+        found = (each for memory_id in sorted(ids) for each in snapshot.under(DECISIONS, memory_id))
+        approvals = list(
+            {(each.memory, each.action, each.other): each for each in found if each.group in groups}.values()
+        )
     changes += _usages_before(snapshot, [*_usage_changes(snapshot, chosen, approvals, ids)])
     changes += [PutDecision(data=review.rejected(each, snapshot.now)) for each in approvals]
     return changes
@@ -401,15 +405,6 @@ def _facts_made(snapshot: Snapshot, chosen: Chosen, rows: Sequence[PlannedRevert
                 yield DropFact(id=fact.id, memory=row.current.id)
 
 
-def _approvals(snapshot: Snapshot, chosen: Chosen, ids: set[str]) -> list[LifecycleDecision]:
-    """The decisions by which approved proposals changed these memories."""
-    groups = {entry.group for entry in chosen.values() if entry.what == REVIEW}
-    if not groups:
-        return []
-    found = (each for memory_id in sorted(ids) for each in snapshot.under(DECISIONS, memory_id))
-    return list({(each.memory, each.action, each.other): each for each in found if each.group in groups}.values())
-
-
 def _usage_changes(
     snapshot: Snapshot, chosen: Chosen, approvals: Sequence[LifecycleDecision], ids: set[str]
 ) -> Iterator[UsageChange]:
@@ -429,21 +424,17 @@ def _usages_before(snapshot: Snapshot, newest_first: Sequence[UsageChange]) -> I
     for before, after in ((each.before, each.after) for each in newest_first):
         now = usages.get(before.id) or snapshot.usage(before.id)
         if now is not None:
-            usages[before.id] = _usage_without(now, before, after)
+            # A usage without the change that made `before` `after`.
+            is_last = (now.strength, now.strength_epoch) == (after.strength, after.strength_epoch)
+            usages[before.id] = msgspec.structs.replace(
+                now,
+                access_count=max(0, now.access_count - after.access_count + before.access_count),
+                repetition_count=max(0, now.repetition_count - after.repetition_count + before.repetition_count),
+                last_accessed=before.last_accessed if now.last_accessed == after.last_accessed else now.last_accessed,
+                strength=before.strength if is_last else max(0.0, now.strength - after.strength + before.strength),
+                strength_epoch=before.strength_epoch if is_last else now.strength_epoch,
+            )
     yield from (PutUsage(data=usage) for usage in usages.values())
-
-
-def _usage_without(now: Usage, before: Usage, after: Usage) -> Usage:
-    """A usage without the change that made `before` `after`."""
-    is_last = (now.strength, now.strength_epoch) == (after.strength, after.strength_epoch)
-    return msgspec.structs.replace(
-        now,
-        access_count=max(0, now.access_count - after.access_count + before.access_count),
-        repetition_count=max(0, now.repetition_count - after.repetition_count + before.repetition_count),
-        last_accessed=before.last_accessed if now.last_accessed == after.last_accessed else now.last_accessed,
-        strength=before.strength if is_last else max(0.0, now.strength - after.strength + before.strength),
-        strength_epoch=before.strength_epoch if is_last else now.strength_epoch,
-    )
 
 
 def _later(memory_id: str, seq: int, entry: ChangeEntry | None) -> LaterChange:

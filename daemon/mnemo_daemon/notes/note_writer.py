@@ -28,7 +28,7 @@ from mnemo_daemon.notes.folder_scan import (
 )
 from mnemo_daemon.notes.note_catalogue import KnownFile, NoteCatalogue
 from mnemo_daemon.notes.pdf_reader import ReadInterruption
-from mnemo_daemon.queue_retry import retry_while_full
+from mnemo_daemon.thread_supervision import retry_while_full
 from mnemo_store.backend import Snapshot
 from mnemo_store.batches import batched
 from mnemo_store.records import Change, DropEdge, Edge, NoteFile, NoteRoot, PutEdge, PutNote

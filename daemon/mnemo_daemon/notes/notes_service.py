@@ -23,11 +23,10 @@ from mnemo_core.ingest import note_sync
 from mnemo_daemon.errors import Refusal, bad_value
 from mnemo_daemon.history_names import BY_NOTES
 from mnemo_daemon.notes.folder_scan import EXCLUDED_NAMES, WITHOUT_PASSAGE, FileStat, Folder, FolderListing
-from mnemo_daemon.notes.folder_watch import CannotWatch, Watch
+from mnemo_daemon.notes.folder_watch import SETTLE_SECONDS_MAX, CannotWatch, Watch, WatchedRoot
 from mnemo_daemon.notes.note_catalogue import KnownFile, NoteCatalogue
 from mnemo_daemon.notes.note_writer import NoteWriter, ScanChanges
 from mnemo_daemon.notes.pdf_reader import EXTRA_MISSING
-from mnemo_daemon.notes.watched_root import SETTLE_SECONDS_MAX, WatchedRoot
 from mnemo_daemon.settings import NotesSettings
 from mnemo_daemon.table_walk import walk
 from mnemo_daemon.thread_supervision import ThreadSupervisor, complete_future

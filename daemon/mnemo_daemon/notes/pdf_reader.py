@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from mnemo_daemon.scratch_file import open_scratch_file
+from mnemo_daemon.process_memory import open_scratch_file
 
 COMMAND = (sys.executable, "-P", "-m", "mnemo_daemon.notes.pdf_reader")
 """-P: a folder the daemon happens to be started in is no place to import from."""

@@ -27,13 +27,11 @@ from mnemo_core.retrieval.explanations import ReasonInputs
 from mnemo_core.retrieval.ranking import origin_features
 from mnemo_core.retrieval.ranking.rankers import MS_AN_HOUR
 from mnemo_core.retrieval.ranking.ranking_features import FeatureTable
-from mnemo_daemon.indexing.lexical_index import words_of
+from mnemo_daemon.indexing.commit_indexes import words_of
 from mnemo_daemon.indexing.views import Views
-from mnemo_daemon.retrieval.candidates.candidate_set import CandidateSet
 from mnemo_daemon.retrieval.candidates.corpus import Corpus, CorpusPart
 from mnemo_daemon.retrieval.candidates.learned_ranking import shipped_weights
-from mnemo_daemon.retrieval.context import RecallContext
-from mnemo_daemon.retrieval.question import Question, reaches
+from mnemo_daemon.retrieval.question import Question, RecallContext, reaches
 from mnemo_store.indexes.attributes import MemoryFilter
 from mnemo_store.records import STATES, Memory
 
@@ -171,12 +169,41 @@ class Explainer:
         parts = filtered_parts(context.question, context.corpus)
         ids = context.corpus.ids(context.found.numbers)
         candidates = self.candidates(context, ids)
+        wanted = context.question.filter
+        counts: Counter[str] = Counter()
+        for part in parts:
+            left = part.visible.copy()
+            for reason, fails in failures(wanted, part):
+                counts[reason] += int((left & fails).sum())
+                left &= ~fails
+        by_words, by_sims = context.found.words.astype(np.float64), context.found.sims.astype(np.float64)
+        found = []
+        for name, has_it, scores in (
+            ("words", context.found.from_words, by_words), ("vectors", context.found.from_vectors, by_sims),
+            ("neighbours", context.found.from_neighbours, None), ("core", context.found.from_core, None),
+            ("facts", context.found.from_facts, None), ("time", context.found.from_time, None),
+        ):  # fmt: skip
+            if (name == "vectors" and context.found.query is None) or (name in ("facts", "time") and not has_it.any()):
+                continue
+            rows = np.flatnonzero(has_it)
+            if scores is not None:
+                rows = rows[np.argsort(-scores[rows], kind="stable")]
+            numbers = [None] * len(rows) if scores is None else _rounded(scores[rows])
+            hits = [
+                ChannelHit(id=ids[row], rank=rank, score=score)
+                for rank, (row, score) in enumerate(zip(rows.tolist(), numbers, strict=True), start=1)
+            ]
+            found.append(ChannelTrace(name=name, found=len(hits), hits=hits))
         return RecallTrace(
             memories=sum(int(each.visible.sum()) for each in parts),
-            left_out=_excluded_counts(parts, context.question.filter),
+            left_out=[
+                FilterCount(reason=reason, count=count, wants=FILTERS[reason].wanted(wanted))
+                for reason, count in counts.items()
+                if count
+            ],
             in_question=len(context.corpus.numbers),
             words=list(self.term_matches(context).values()),
-            channels=_channels(context.found, ids),
+            channels=found,
             fact_chains=[fact_chain_view(chain) for chain in context.fact_chains[:CHAINS_SHOWN]],
             candidates=candidates,
             dropped=dict(Counter(each.dropped for each in candidates if each.dropped is not None)),
@@ -312,43 +339,6 @@ def not_answered(context: RecallContext, ids: Sequence[str]) -> dict[int, str]:
             found[row] = page.dropped[number]
         else:
             found[row] = "earlier_page" if question.offset and ranks[row] < first else "beyond_top_k"
-    return found
-
-
-def _excluded_counts(parts: Sequence[CorpusPart], wanted: MemoryFilter) -> list[FilterCount]:
-    """The memories that each filter left out and none before it did; filters that left nothing out are missing."""
-    counts: Counter[str] = Counter()
-    for part in parts:
-        left = part.visible.copy()
-        for reason, fails in failures(wanted, part):
-            counts[reason] += int((left & fails).sum())
-            left &= ~fails
-    return [
-        FilterCount(reason=reason, count=count, wants=FILTERS[reason].wanted(wanted))
-        for reason, count in counts.items()
-        if count
-    ]
-
-
-def _channels(candidates: CandidateSet, ids: Sequence[str]) -> list[ChannelTrace]:
-    by_words, by_sims = candidates.words.astype(np.float64), candidates.sims.astype(np.float64)
-    found = []
-    for name, has_it, scores in (
-        ("words", candidates.from_words, by_words), ("vectors", candidates.from_vectors, by_sims),
-        ("neighbours", candidates.from_neighbours, None), ("core", candidates.from_core, None),
-        ("facts", candidates.from_facts, None), ("time", candidates.from_time, None),
-    ):  # fmt: skip
-        if (name == "vectors" and candidates.query is None) or (name in ("facts", "time") and not has_it.any()):
-            continue
-        rows = np.flatnonzero(has_it)
-        if scores is not None:
-            rows = rows[np.argsort(-scores[rows], kind="stable")]
-        numbers = [None] * len(rows) if scores is None else _rounded(scores[rows])
-        hits = [
-            ChannelHit(id=ids[row], rank=rank, score=score)
-            for rank, (row, score) in enumerate(zip(rows.tolist(), numbers, strict=True), start=1)
-        ]
-        found.append(ChannelTrace(name=name, found=len(hits), hits=hits))
     return found
 
 

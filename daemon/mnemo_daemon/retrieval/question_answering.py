@@ -2,8 +2,10 @@
 
 import functools
 import json
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections import OrderedDict, deque
+from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -39,6 +41,11 @@ ANSWER_WEIGHTS = Path(__file__).parents[1] / "weights" / "answers.json"  # of th
 OWN_SHARE_MIN = 0.85  # of the best score
 CLOSEST_SCORE_MIN = 0.15  # of a memory that is shown instead of an answer
 UNKNOWN = "I don't know."
+
+SESSIONS_MAX = 256  # the one that was used longest ago goes first
+QUESTIONS_MAX = 4
+TEXT_CHARACTERS = 400  # of a question and of an answer
+IDLE_SECONDS = 3600.0
 
 
 class QuotedHit(NamedTuple):
@@ -89,7 +96,12 @@ def answer_question(
     `on_sentence` gets each sentence of the model as soon as it is written and verified, which a later one of the same
     answer can still make void, and must not raise.
     """
-    hits = _own_first([hit for hit in recalled.hits if not _is_question_itself(hit, question)], question)
+    hits = [hit for hit in recalled.hits if not _is_question_itself(hit, question)]
+    if hits and _asks_of_self(question) and not _is_own(hits[0]):
+        least = hits[0].score * OWN_SHARE_MIN
+        close = (hit for hit in hits if hit.score >= least and not (hit.was or hit.perhaps_was))
+        own = next((hit for hit in close if _is_own(hit)), None)
+        hits = hits if own is None else [own, *(hit for hit in hits if hit is not own)]
     read = _answer_hits(hits)
     inputs = answer_inputs(question, hits, earlier)
     if recalled.agenda is not None and recalled.agenda.weekdays:
@@ -157,17 +169,6 @@ def _quote_of(hit: Hit) -> str:
 
 def _dated_text(memory: Memory) -> DatedText:
     return DatedText(memory.content, memory.event_at, memory.created_at)
-
-
-def _own_first(hits: list[Hit], question: str) -> list[Hit]:
-    """The hits, before them what the person says of themselves where they ask about themselves and the first hit, of
-    somebody else, scores hardly more."""
-    if not hits or not _asks_of_self(question) or _is_own(hits[0]):
-        return hits
-    least = hits[0].score * OWN_SHARE_MIN
-    close = (hit for hit in hits if hit.score >= least and not (hit.was or hit.perhaps_was))
-    own = next((hit for hit in close if _is_own(hit)), None)
-    return hits if own is None else [own, *(hit for hit in hits if hit is not own)]
 
 
 def _asks_of_self(question: str) -> bool:
@@ -269,3 +270,34 @@ def recalled_source(hit: Hit, question: str) -> RecalledSource:
     about = [memory.namespace, *memory.tags, *((memory.note.title, *memory.note.headings) if memory.note else ())]
     about += [memory.content] if len(memory.content) > SOURCE_CHARACTERS else []
     return RecalledSource(", ".join(parts), quote, score, hit.was, bool(memory.speaker), " ".join(about))
+
+
+class AskedQuestions:
+    """The questions of the sessions of one daemon; safe in any thread."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        """now: seconds."""
+        self._now = now
+        self._lock = threading.Lock()
+        self._sessions: OrderedDict[Hashable, tuple[float, deque[EarlierQuestion]]] = OrderedDict()
+
+    def of_session(self, session: Hashable) -> tuple[EarlierQuestion, ...]:
+        """The last questions of a session, the oldest first."""
+        with self._lock:
+            used_at, asked = self._sessions.get(session, (0.0, deque()))
+            return tuple(asked) if self._now() - used_at < IDLE_SECONDS else ()
+
+    def add(self, session: Hashable, question: str, answer: str) -> None:
+        """Keep a question and its answer as the last of a session."""
+        kept = EarlierQuestion(question[:TEXT_CHARACTERS], answer[:TEXT_CHARACTERS])
+        earlier = self.of_session(session)
+        with self._lock:
+            self._sessions[session] = self._now(), deque((*earlier, kept), QUESTIONS_MAX)
+            self._sessions.move_to_end(session)
+            while len(self._sessions) > SESSIONS_MAX:
+                self._sessions.popitem(last=False)
+
+    def clear(self) -> None:
+        """Forget every session: an answer may quote what was erased."""
+        with self._lock:
+            self._sessions.clear()

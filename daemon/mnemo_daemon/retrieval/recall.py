@@ -6,31 +6,38 @@ written here: the usage recorder counts what was recalled after the answer.
 
 import functools
 import logging
-from collections.abc import Callable, Iterator
+import math
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from types import MappingProxyType
+
+import numpy as np
 
 from mnemo_client.protocol.retrieval import WhyAnswer
+from mnemo_core.llm.questions.expand import added_words
+from mnemo_core.retrieval import query_expansion
 from mnemo_core.retrieval.agenda import AgendaTime
+from mnemo_core.retrieval.query_expansion import HITS_MAX, WORDS_FACTOR, ExpansionWord
 from mnemo_core.retrieval.ranking import rankers
 from mnemo_core.text.dates.question_times import content_words
 from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
 from mnemo_daemon.indexing.views import Views
-from mnemo_daemon.memories.roles import RoleReader
-from mnemo_daemon.memories.weights import Relevance
+from mnemo_daemon.memories.memory_columns import Relevance, RoleReader
+from mnemo_daemon.memories.memory_service import MemoryService
 from mnemo_daemon.models.cross_encoder import CrossEncoderService
 from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_daemon.retrieval.candidates.candidate_retrieval import CandidateRetrieval
 from mnemo_daemon.retrieval.candidates.corpus_builder import CorpusBuilder
-from mnemo_daemon.retrieval.candidates.ranking_inputs import RankingInputs, ranker_request_of
-from mnemo_daemon.retrieval.candidates.time_order import TimeOrder
-from mnemo_daemon.retrieval.context import RecallContext, StageTimer
+from mnemo_daemon.retrieval.candidates.ranking_inputs import RankingInputs, TimeOrder, ranker_request_of
 from mnemo_daemon.retrieval.explanations import Explainer
-from mnemo_daemon.retrieval.note_grouping import group_by_note
-from mnemo_daemon.retrieval.query_expansion import QueryExpansion
-from mnemo_daemon.retrieval.question import Question, RecallOutcome, TimeOutcome
+from mnemo_daemon.retrieval.question import Hit, Question, RecallContext, RecallOutcome, StageTimer, TimeOutcome
 from mnemo_daemon.retrieval.recall_diagnosis import RecallDiagnosis
 from mnemo_daemon.retrieval.result_builder import ResultBuilder
-from mnemo_daemon.retrieval.time_text import interval_text, time_text
+from mnemo_daemon.times import interval_text, time_text
+from mnemo_store.batches import batched
+from mnemo_store.errors import StoreError
 from mnemo_store.indexes.vector_kernels import BadVector
 from mnemo_store.store import Store
 
@@ -38,6 +45,12 @@ SLOW_THREADS = 2
 LAG_MAX = 64  # memories without a vector, from which on an answer is degraded
 
 log = logging.getLogger("mnemo.recall")
+
+HELD_MIN = 2  # memories that hold a word: one that only the hit itself holds finds nothing
+
+RELEVANCE_MIN = 0.5  # above it, being answered counts as being recalled. SPEC 7.5 [G40]
+WRITE_SECONDS = 2.0  # touches are written together, this late at most
+PENDING_MAX = 500  # in one write turn
 
 
 class Recall:
@@ -178,3 +191,121 @@ def _time_outcome(context: RecallContext) -> TimeOutcome | None:
     return TimeOutcome(
         time.begin, time.until, time.words, time.order, within, of, timed.before, timed.after, text
     )  # fmt: skip
+
+
+class QueryExpansion:
+    """Widens a question; it costs one more search, without phrasings only where the first came to nothing."""
+
+    def __init__(self, store: Store, views: Views, retrieval: CandidateRetrieval, inputs: RankingInputs) -> None:
+        self._store = store
+        self._views = views
+        self._retrieval = retrieval
+        self._inputs = inputs
+
+    def expand(self, context: RecallContext) -> None:
+        """Take the candidates that the added words find, where expansion is requested and they are better."""
+        question, serving, before = context.question, context.serving, context.scored.relevance
+        hits: list[int] = []
+        if question.phrasings:
+            names, words = list(question.phrasings), added_words(question.phrasings, question.query)
+        elif (
+            question.expand == "false"
+            or serving is None
+            or context.timed is not None
+            or not query_expansion.is_due(before)
+        ):
+            return
+        else:
+            hits = [int(context.found.numbers[row]) for row in context.rows[:HITS_MAX]]
+            tokenizer = self._views.lexical.tokenizer
+            with self._store.snapshot() as snapshot:
+                memories = [context.corpus.memory(snapshot, number) for number in hits]
+            texts = [memory.content for memory in memories if memory is not None]
+            found = [
+                [ExpansionWord(each.term, text[each.start : each.end]) for each in tokenizer.tokens(text)]
+                for text in texts
+            ]
+            names = query_expansion.expansion_terms(tokenizer.query_terms(context.question.query), found, self._rarity)
+            words = " ".join(names)
+        if not words:
+            return
+        wider = RecallContext(question, context.corpus, StageTimer(), serving, timed=context.timed)
+        self._retrieval.search(wider, words=words)
+        wider.request = context.request
+        is_hit = np.isin(wider.found.numbers, np.array(hits, np.uint32))
+        weights = np.where(is_hit, 0.0, wider.found.words * WORDS_FACTOR).astype(np.float32)
+        wider.found = wider.found._replace(  # ranked by the query, and without the hits that the words are from
+            words=weights, from_words=wider.found.from_words & ~is_hit, terms=context.found.terms
+        )
+        self._inputs.set_candidates(wider, joins=False)
+        wider.rank()
+        context.timer.mark("expand")
+        if query_expansion.is_improvement(before, wider.scored.relevance[wider.found.from_words]):
+            context.found, context.learned, context.candidates = wider.found, wider.learned, wider.candidates
+            context.scored, context.rows, context.expansion_terms = wider.scored, wider.rows, tuple(names)
+            if question.phrasings and question.sort == "score":
+                # First those that the phrasings found and that fit better than everything before: the ranker goes by
+                # the words of the question, of which they may have none.
+                fit, from_words, most = wider.scored.relevance, wider.found.from_words, float(before.max(initial=0.0))
+                better = [row for row in wider.rows if from_words[row] and WORDS_FACTOR * float(fit[row]) > most]
+                better.sort(key=lambda row: -float(fit[row]))
+                context.rows = list(dict.fromkeys((*better, *wider.rows)))
+
+    def _rarity(self, term: str) -> float:
+        held, memories = self._views.lexical.document_frequency(term), len(self._views.lexical)
+        return math.log1p((memories - held + 0.5) / (held + 0.5)) if held >= HELD_MIN else 0.0
+
+
+def group_by_note(context: RecallContext) -> None:
+    """Leave the first candidate of each file in `rows`, and count the others by the number of the one that is left.
+
+    A memory that is in no file stands for itself.
+    """
+    numbers = context.found.numbers[context.rows]
+    files = context.corpus.files(numbers)
+    first: dict[int, int] = {}  # by file, its best candidate
+    rows: list[int] = []
+    for row, number, file in zip(context.rows, numbers.tolist(), files.tolist(), strict=True):
+        best = first.setdefault(file, number) if file else number
+        if best == number:
+            rows.append(row)
+        else:
+            context.grouped_counts[best] = context.grouped_counts.get(best, 0) + 1
+    context.rows = rows
+
+
+class UsageRecorder:
+    """The memories that were recalled, written together a little later. A failure loses no more than a count."""
+
+    def __init__(self, memories: MemoryService) -> None:
+        self._memories = memories
+        self._ids: dict[str, int] = {}  # the last change (ms) of what a person recalled; 0: an agent recalled it
+        self._lock = threading.Lock()
+        self._since = 0.0
+
+    def record(self, hits: Sequence[Hit], *, by_person: bool = False) -> None:
+        """Note the hits that fit well enough as recalled."""
+        found = [hit.details.memory for hit in hits if hit.relevance > RELEVANCE_MIN]
+        seen = {memory.id: memory.modified_at for memory in found} if by_person else {}
+        self.record_ids((memory.id for memory in found), seen)
+
+    def record_ids(self, memory_ids: Iterable[str], seen: Mapping[str, int] = MappingProxyType({})) -> None:
+        """Note memories as recalled. seen: the last changes of those that a person recalled."""
+        with self._lock:
+            if not self._ids:
+                self._since = time.monotonic()
+            self._ids.update({each: seen.get(each) or self._ids.get(each, 0) for each in memory_ids})
+
+    def is_due(self) -> bool:
+        """True if something has waited for WRITE_SECONDS."""
+        return bool(self._ids) and time.monotonic() - self._since >= WRITE_SECONDS
+
+    def write(self) -> None:
+        """Hand what has gathered to the store."""
+        with self._lock:
+            ids, self._ids = self._ids, {}
+        for some in batched(list(ids.items()), PENDING_MAX):
+            try:
+                self._memories.record_use([each for each, _ in some], dict(some))
+            except StoreError as error:
+                log.info("touches were not written: %s", error)

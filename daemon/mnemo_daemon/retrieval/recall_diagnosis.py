@@ -16,13 +16,12 @@ from mnemo_core.retrieval.ranking.rankers import RANKER_TABLE
 from mnemo_core.retrieval.result_selection import is_copy
 from mnemo_core.text.canonical import canonical_form
 from mnemo_daemon.errors import Refusal
-from mnemo_daemon.indexing.lexical_index import words_of
+from mnemo_daemon.indexing.commit_indexes import words_of
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.retrieval import explanations
 from mnemo_daemon.retrieval.candidates.corpus import NOT_THEN
-from mnemo_daemon.retrieval.context import RecallContext
 from mnemo_daemon.retrieval.explanations import FILTERS, Explainer
-from mnemo_daemon.retrieval.question import Question
+from mnemo_daemon.retrieval.question import Question, RecallContext
 from mnemo_store.records import Memory, content_hash
 from mnemo_store.store import Store
 

@@ -3,33 +3,44 @@
 Only the memories that the answer comes to are read from the database.
 """
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
+from mnemo_core.decay import epoch_of
 from mnemo_core.documents.chunking import estimate_tokens
 from mnemo_core.ingest.memory_role import ROLES
 from mnemo_core.retrieval import abstention, excerpts, result_selection
-from mnemo_core.retrieval.result_selection import SelectedMemory, SelectionRequest
+from mnemo_core.retrieval.result_selection import (
+    IMPERSONAL_SOURCES,
+    SelectedMemory,
+    SelectionRequest,
+    Windows,
+    is_preference,
+)
 from mnemo_core.retrieval.snippets import best_sentence, cut_to_lines, whole_words
 from mnemo_core.similarity.thresholds import SOURCE
-from mnemo_daemon.indexing.vectors.index_phases import ActiveIndex
+from mnemo_daemon.indexing.vectors.active_index import ActiveIndex
 from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
 from mnemo_daemon.indexing.views import Views
+from mnemo_daemon.memories.memory_columns import PASSING, RoleReader, present_strengths
 from mnemo_daemon.memories.memory_service import MemoryDetails, details_of
-from mnemo_daemon.memories.roles import PASSING, RoleReader
 from mnemo_daemon.models.embedders.calibration import ModelThresholds
 from mnemo_daemon.models.embedders.embedder import QueryTokens
 from mnemo_daemon.models.embedders.embedding import EmbeddingService
-from mnemo_daemon.retrieval.candidate_reader import CandidateReader
-from mnemo_daemon.retrieval.candidates.candidate_set import is_among
-from mnemo_daemon.retrieval.context import CutoffEvidence, RecallContext, ResultPage
-from mnemo_daemon.retrieval.question import BestPassage, Hit
+from mnemo_daemon.retrieval.candidates.corpus import Corpus, is_among
+from mnemo_daemon.retrieval.question import BestPassage, CutoffEvidence, Hit, RecallContext, ResultPage
 from mnemo_store.backend import Snapshot
+from mnemo_store.indexes.attributes import AttributeStore
 from mnemo_store.indexes.lexical import LexicalFields
-from mnemo_store.records import TRUSTS, Memory, embedded_text, text_hash
+from mnemo_store.records import KINDS, STATES, TRUSTS, Memory, embedded_text, text_hash
 from mnemo_store.store import Store
+
+_SUPERSEDED = STATES.index("superseded")
+_PROCEDURAL = KINDS.index("procedural")
 
 CONTEXT_CANDIDATES_MAX = 60  # best candidates that a context is chosen from
 # Scores of the learned ranker. Of the 80 prompts of tests/fixtures/months that nothing bears on 72 get nothing, and of
@@ -38,10 +49,128 @@ EVENT_WEIGHT = 0.35  # of the score of what happened once, where it is held agai
 RELEVANT_BEST_MIN, RELEVANT_MIN, RELEVANT_SHARE = 0.2, 0.07, 0.12
 _PASSING = [ROLES.index(role) for role in PASSING]
 _EVENT = ROLES.index("event")
-ROWS_CHARS = (
-    768,
-    4096,
-)  # of a text, cut into tokens again for its excerpt: those that have rows stand at its beginning
+ROWS_CHARS = (768, 4096)  # of a text, cut into tokens again for its excerpt: those with rows stand at its beginning
+
+
+def _is_impersonal(columns: AttributeStore) -> list[int]:
+    return [columns.code("source", name) for name in IMPERSONAL_SOURCES]
+
+
+class CandidateReader:
+    """The `CandidateSource` of a corpus, of one moment of the store."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        corpus: Corpus,
+        numbers: NDArray[np.uint32],
+        serving: ActiveIndex | None,
+        count: Callable[[int | None, Memory], int],
+    ) -> None:
+        """numbers: of the candidates. count: the tokens of a memory, by its number; None for one of another time."""
+        self._snapshot = snapshot
+        self._corpus = corpus
+        self._view = serving.view if serving is not None else None
+        self._count = count
+        self.instructions: frozenset[int] | None = None  # what stands ahead; None: every preference
+        self._memories: dict[int, Memory | None] = {}
+        self._relations: dict[int, tuple[list[int], list[int]]] = {}
+        self._numbers = numbers
+        self._superseded: list[int] = numbers[corpus.column("state", numbers) == _SUPERSEDED].tolist()
+
+    def memory(self, number: int) -> Memory | None:
+        if number not in self._memories:
+            self._memories[number] = self._corpus.memory(self._snapshot, number)
+        return self._memories[number]
+
+    def tokens(self, number: int) -> int:
+        memory = self.memory(number)
+        return 0 if memory is None else self._count(self._corpus.index_number(number), memory)
+
+    def windows(self, number: int) -> Windows | None:
+        row = self._corpus.index_number(number)
+        found = None if self._view is None or row is None else self._view.vectors_of(row)
+        return None if found is None else found.astype(np.float32)
+
+    def is_preference(self, number: int) -> bool:
+        if self.instructions is not None:
+            memory = self.memory(number) if number in self.instructions else None
+            return memory is not None and memory.source not in IMPERSONAL_SOURCES
+        if number in self._unlike_preferences:
+            return False
+        memory = self.memory(number)
+        return memory is not None and is_preference(memory)
+
+    def preferences(self) -> list[int]:
+        """The preferences that may stand ahead of an answer: the candidates in their order, then others in scope by
+        importance and strength."""
+        corpus = self._corpus
+        numbers = corpus.numbers
+        if self.instructions is None:
+            numbers = numbers[corpus.column("kind", numbers) == _PROCEDURAL]
+        else:
+            numbers = numbers[np.isin(numbers, list(self.instructions))]
+        numbers = numbers[~np.isin(numbers, self._numbers)]
+        impersonal = corpus.is_one_of("source", numbers, _is_impersonal)
+        others = numbers[~impersonal]
+        strength = present_strengths(lambda name: corpus.column(name, others), epoch_of(self._snapshot))
+        worth = corpus.column("importance", others) * strength
+        ids = corpus.column("id_low", others), corpus.column("id_high", others)
+        order = np.lexsort((*ids, -corpus.column("event_at", others), -worth))
+        return [*self._numbers.tolist(), *others[order].tolist()]
+
+    @functools.cached_property
+    def _unlike_preferences(self) -> frozenset[int]:
+        """The candidates whose kind says that they are none."""
+        kinds = self._corpus.column("kind", self._numbers)
+        return frozenset(self._numbers[kinds != _PROCEDURAL].tolist())
+
+    def newer(self, number: int) -> list[int]:
+        return self._related(number)[0]
+
+    def older(self, number: int) -> list[int]:
+        return self._related(number)[1]
+
+    def perhaps_newer(self, number: int) -> list[int]:
+        memory = self.memory(number)
+        if memory is None:
+            return []
+        edges = (each for each in self._snapshot.edges(memory.id) if each.slot and each.target == memory.id)
+        return [each for each in self._numbers_of(edge.source for edge in edges) if each in self._found]
+
+    def replacements(self, memory: Memory) -> tuple[tuple[Memory, ...], bool]:
+        """The memories in scope that say a newer value, and True; or those that perhaps do, and False."""
+        edges = [each for each in self._snapshot.edges(memory.id) if each.target == memory.id]
+        newer = [each.source for each in edges if each.relation == "updates"]
+        newer += [memory.superseded_by] if memory.superseded_by else []
+        numbers = self._numbers_of(newer)
+        perhaps = [] if numbers else self._numbers_of(each.source for each in edges if each.slot)
+        return tuple(filter(None, map(self.memory, numbers or perhaps))), bool(numbers)
+
+    @functools.cached_property
+    def _found(self) -> frozenset[int]:
+        return frozenset(self._numbers.tolist())
+
+    def _related(self, number: int) -> tuple[list[int], list[int]]:
+        """The memories in scope that update or replaced it, and those that it updates or replaced."""
+        memory, known = self.memory(number), self._relations.get(number)
+        if known is not None or memory is None:
+            return known or ([], [])
+        older = [
+            each for each in self._superseded
+            if (other := self.memory(each)) is not None and other.superseded_by == memory.id
+        ]  # fmt: skip
+        updates = [each for each in self._snapshot.edges(memory.id) if each.relation == "updates"]
+        older += self._numbers_of(each.target for each in updates if each.target != memory.id)
+        newer = self._numbers_of([memory.superseded_by] if memory.superseded_by else [])
+        newer += self._numbers_of(each.source for each in updates if each.target == memory.id)
+        self._relations[number] = newer, older
+        return newer, older
+
+    def _numbers_of(self, ids: Iterable[str]) -> list[int]:
+        """The numbers of the memories that are in scope."""
+        numbers = (self._corpus.number(self._snapshot, memory_id) for memory_id in ids)
+        return [number for number in numbers if number is not None and self._corpus.is_in_scope(number)]
 
 
 class ResultBuilder:
@@ -79,7 +208,11 @@ class ResultBuilder:
             reader = CandidateReader(snapshot, context.corpus, found.numbers[context.rows], serving, self.tokens)
             if question.unasked and question.as_of is None:
                 rows = self._relevant(context, rows, snapshot)
-                reader.instructions = self._instructions(context, snapshot)
+                corpus = context.corpus
+                is_said = corpus.column("trust", corpus.numbers) == TRUSTS.index("user")
+                numbers = corpus.numbers[is_said].astype(np.intp)
+                roles = self._roles.of(self._views.attributes, numbers, snapshot)
+                reader.instructions = frozenset(numbers[roles == ROLES.index("instruction")].tolist())
             is_silent = question.unasked == "prompt" and not rows
             preferences = reader.preferences() if wanted.preferences_first and not is_silent else ()
             scores = context.scored.scores[context.rows].tolist()
@@ -124,14 +257,6 @@ class ResultBuilder:
         best = max((score for _, score in scored), default=0.0)
         least = max(RELEVANT_MIN, RELEVANT_SHARE * best)
         return [row for row, score in scored if score >= least] if best >= RELEVANT_BEST_MIN else []
-
-    def _instructions(self, context: RecallContext, snapshot: Snapshot) -> frozenset[int]:
-        """The numbers of the standing instructions in scope."""
-        corpus = context.corpus
-        is_said = corpus.column("trust", corpus.numbers) == TRUSTS.index("user")
-        numbers = corpus.numbers[is_said].astype(np.intp)
-        roles = self._roles.of(self._views.attributes, numbers, snapshot)
-        return frozenset(numbers[roles == ROLES.index("instruction")].tolist())
 
     def _evidence(self, context: RecallContext) -> CutoffEvidence:
         """The evidence of where the list ends, in the order of the scores whatever order is requested."""

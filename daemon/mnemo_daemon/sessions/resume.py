@@ -6,7 +6,7 @@ kept in memory alone.
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -42,9 +42,8 @@ from mnemo_core.sessions.resume import (
 )
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.lifecycle.profile_service import Entries
+from mnemo_daemon.memories.memory_columns import Numbers, Relevance, RoleReader, by_weight
 from mnemo_daemon.memories.memory_service import MemoryDetails, details_of
-from mnemo_daemon.memories.roles import RoleReader
-from mnemo_daemon.memories.weights import Numbers, Relevance, by_weight
 from mnemo_daemon.models.language.task_runner import TaskRunner
 from mnemo_daemon.retrieval.candidates.corpus_builder import permitted_mask
 from mnemo_daemon.retrieval.question import Question
@@ -108,7 +107,12 @@ class ResumeService:
         columns, rows = self._rows(wanted, session_id)
         layer, managed = columns.values("layer", rows), columns.values("managed", rows)
         profile, shown = self._profile_section(wanted)
-        is_elsewhere = self._has_text_of(columns, rows, profile.ids)
+        with self._store.snapshot() as snapshot:
+            numbers = [number for each in profile.ids if (number := snapshot.number(each)) is not None]
+        has_text = np.full(len(rows), bool(numbers))
+        for name in ("text_high", "text_low"):
+            has_text &= np.isin(columns.values(name, rows), columns.values(name, np.array(numbers, np.intp), clip=True))
+        is_elsewhere = has_text
         is_core = (layer == LAYERS.index("core")) & ~is_elsewhere
         is_core[is_core] = ~_is_session_note(columns, wanted, rows[is_core])
         is_crumb = columns.values("category", rows) == CATEGORIES.index("crumb")
@@ -207,7 +211,15 @@ class ResumeService:
         """Have the model condense what the last resume had no room for; there is never more to do."""
         with self._lock:
             left, self._left = self._left, ()
-        sources = self._sources(left)
+        # The texts of the memories that no shorter form was tried of.
+        with self._store.snapshot() as snapshot:
+            found = [memory for each in left if (memory := snapshot.memory(each)) is not None]
+        with self._lock:
+            new = [memory for memory in found if (memory.id, memory.version) not in self._short]
+        sources = {
+            (memory.id, memory.version): select_sentences([memory.content], SOURCE_CHARACTERS, SOURCE_SENTENCES)
+            for memory in new
+        }
         result = self._tasks.run(RESUME_COMPRESS, TaskInputs(tuple(sources.values())))
         lines = {line.source: line.text for line in result.answer.lines}
         with self._lock:
@@ -223,17 +235,6 @@ class ResumeService:
             self._short.clear()
             self._left = ()
 
-    def _sources(self, ids: tuple[str, ...]) -> dict[Version, str]:
-        """The texts of the memories that no shorter form was tried of."""
-        with self._store.snapshot() as snapshot:
-            found = [memory for each in ids if (memory := snapshot.memory(each)) is not None]
-        with self._lock:
-            new = [memory for memory in found if (memory.id, memory.version) not in self._short]
-        return {
-            (memory.id, memory.version): select_sentences([memory.content], SOURCE_CHARACTERS, SOURCE_SENTENCES)
-            for memory in new
-        }
-
     # What stands in it
 
     def _rows(self, wanted: MemoryFilter, session_id: str | None) -> tuple[AttributeStore, Numbers]:
@@ -247,20 +248,11 @@ class ResumeService:
         lists = {place.heading: [(each.id, each.content) for each in some] for place, some in entries.items()}
         return fill_profile(lists), [each for some in lists.values() for each in some]
 
-    def _has_text_of(self, columns: AttributeStore, rows: Numbers, ids: Sequence[str]) -> NDArray[np.bool_]:
-        """A mask of those rows whose text is that of one of these memories."""
-        with self._store.snapshot() as snapshot:
-            numbers = [number for each in ids if (number := snapshot.number(each)) is not None]
-        has_text = np.full(len(rows), bool(numbers))
-        for name in ("text_high", "text_low"):
-            has_text &= np.isin(columns.values(name, rows), columns.values(name, np.array(numbers, np.intp), clip=True))
-        return has_text
-
     def _memories(self, snapshot: Snapshot, ids: list[str], shown: list[tuple[str, str]]) -> Iterator[ResumeEntry]:
         for each in ids:
             memory = snapshot.memory(each)
             if memory is not None and not is_outdated(memory, None, snapshot):
-                content = _content(memory)
+                content = memory.turn.summary if memory.turn is not None and memory.turn.summary else memory.content
                 shown.append((memory.id, content))
                 date = local_day(memory.event_at)
                 line = ContextLine(memory.id, memory.kind, date, content, author=author_of(memory))
@@ -296,11 +288,6 @@ class ResumeService:
         topics = self._topics(wanted) if not wanted.tags and wanted.agent_id is None else []
         of_others, own = (fitting_triggers(sorted(each, key=lambda name: (-each[name], name))) for each in used)
         return ResumeLists(fitting_topics(topics), len(topics), own, of_others)
-
-
-def _content(memory: Memory) -> str:
-    """The text of a memory in a resume: of a turn its summary, where it has one."""
-    return memory.turn.summary if memory.turn is not None and memory.turn.summary else memory.content
 
 
 def _is_session_note(columns: AttributeStore, wanted: MemoryFilter, rows: Numbers) -> NDArray[np.bool_]:

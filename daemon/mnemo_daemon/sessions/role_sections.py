@@ -37,8 +37,7 @@ from mnemo_core.sessions.resume import (
     recent_since,
     relevant_first,
 )
-from mnemo_daemon.memories.roles import RoleReader
-from mnemo_daemon.memories.weights import Numbers, Relevance, by_weight
+from mnemo_daemon.memories.memory_columns import Numbers, Relevance, RoleReader, by_weight
 from mnemo_daemon.times import local_day
 from mnemo_store.backend import Snapshot
 from mnemo_store.indexes.attributes import AttributeStore

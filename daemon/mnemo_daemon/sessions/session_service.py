@@ -1,13 +1,16 @@
 """Sessions as their readers see them: the active ring, the recent turns, the list of sessions. SPEC 8 [T1, T5]
 
 Everything is read from the store. Only the recalled items that re-entered a ring are in memory, by their ids: each is
-the summary of a memory that is stored already, and is written nowhere.
+the summary of a memory that is stored already, and is written nowhere. Turns are found by the columns.
 """
 
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from mnemo_core.sessions.tiers import (
     RING_ITEMS,
@@ -21,18 +24,65 @@ from mnemo_core.sessions.tiers import (
     summary_of,
     tier_of,
 )
-from mnemo_daemon.cursors import Place
 from mnemo_daemon.indexing.views import Views
-from mnemo_daemon.sessions.turn_columns import count_tiers, turns_in
-from mnemo_daemon.table_walk import walk_table
+from mnemo_daemon.table_walk import Place, walk_table
 from mnemo_store.backend import Snapshot
-from mnemo_store.indexes.attributes import MemoryFilter
-from mnemo_store.records import TIERS, Memory, Session, Tier, TurnPair
+from mnemo_store.indexes.attributes import AttributeStore, MemoryFilter
+from mnemo_store.records import STATES, TIERS, Memory, Session, Tier, TurnPair
 from mnemo_store.store import Commit, Store
 from mnemo_store.tables import SESSIONS, TURN_PAIRS
 
+_ACTIVE = STATES.index("active")
+_SESSION = ("namespace", "user_id", "session_id")
+
 PROMOTING_SESSIONS_MAX = 500  # whose recalled items are kept; the one that recalled longest ago loses them first
 SHOWN_STATES = ("active", "archived")  # of turns that a session still has
+
+
+def turns_in(columns: AttributeStore, tiers: Sequence[Tier], scope: SessionScope | None = None) -> NDArray[np.intp]:
+    """The numbers of the turns in these tiers, of one session or of all; turns that are not active are in none."""
+    tier, state, *session = columns.columns("tier", "state", *_SESSION)
+    found = np.isin(tier, [1 + TIERS.index(each) for each in tiers]) & (state == _ACTIVE) & (session[-1] != 0)
+    if scope is not None:
+        for column, name, value in zip(session, _SESSION, scope, strict=True):
+            found &= column == columns.code(name, value)
+    return np.flatnonzero(found)
+
+
+def count_tiers(columns: AttributeStore, wanted: MemoryFilter) -> dict[str, int]:
+    """The number of turns that pass the filter in each tier, and of those that are archived."""
+    mask = columns.uncached_mask(wanted)
+    tier, state = (column[: len(mask)][mask] for column in columns.columns("tier", "state"))
+    counts = np.bincount(tier[state == _ACTIVE], minlength=len(TIERS) + 1)[1:].tolist()
+    archived = (tier != 0) & (state == STATES.index("archived"))
+    return {**dict(zip(TIERS, counts, strict=True)), "archived": int(archived.sum())}
+
+
+def by_session(columns: AttributeStore, numbers: NDArray[np.intp]) -> list[NDArray[np.intp]]:
+    """The numbers in groups, one for each session."""
+    return _grouped(columns, numbers, _SESSION)
+
+
+def by_owner(columns: AttributeStore, numbers: NDArray[np.intp]) -> list[NDArray[np.intp]]:
+    """The numbers in groups, one for each user in a namespace."""
+    return _grouped(columns, numbers, _SESSION[:2])
+
+
+def sessions_with_turns(columns: AttributeStore, scopes: Sequence[SessionScope]) -> list[bool]:
+    """For each session, whether it has a turn, in whatever state."""
+    tier, state, *session = columns.columns("tier", "state", *_SESSION)
+    is_turn = (tier != 0) & (state < len(STATES))  # the rest have no memory
+    present = set(zip(*(column[is_turn].tolist() for column in session), strict=True))
+    return [tuple(map(columns.code, _SESSION, scope)) in present for scope in scopes]
+
+
+def _grouped(columns: AttributeStore, numbers: NDArray[np.intp], names: Sequence[str]) -> list[NDArray[np.intp]]:
+    if not len(numbers):
+        return []
+    keys = np.stack([columns.values(name, numbers) for name in names])
+    order = np.lexsort(keys)
+    is_other = (keys[:, order[1:]] != keys[:, order[:-1]]).any(axis=0)
+    return np.split(numbers[order], np.flatnonzero(is_other) + 1)
 
 
 class RingItem(NamedTuple):

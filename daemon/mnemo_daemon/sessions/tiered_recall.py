@@ -1,21 +1,28 @@
 """Recall in a session, over what the daemon has: the tiers as the pipeline of the core searches them. SPEC 8 [T]
 
 `run` only reads. What a recall leaves behind (the hot buffer, recalled items in the ring, usage, the co-occurrence of
-topic nodes) is recorded by `record`, for what was selected alone.
+topic nodes) is recorded by `record`, for what was selected alone. The hot buffers [T10] are in memory: a restart and an
+erasure empty them, and the next recalls fill them again. Replies to the messages of a session are made from memories.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mnemo_core.ingest.classification import classify
 from mnemo_core.ingest.policies import PolicyOf, own_policy
 from mnemo_core.knowledge.topic_nodes import MEMBERS_MAX
+from mnemo_core.llm.questions.question_answer import SOURCES_MAX, is_quotable
+from mnemo_core.llm.tasks import EarlierQuestion
 from mnemo_core.sessions import tiered_recall
 from mnemo_core.sessions.tiered_recall import (
     MEMBERS_PER_NODE,
     RING_SHOWN,
+    HotBuffer,
     HotItem,
     RankedItem,
     TieredItem,
@@ -24,25 +31,64 @@ from mnemo_core.sessions.tiered_recall import (
     co_occurring_nodes,
 )
 from mnemo_core.sessions.tiers import SessionScope
-from mnemo_daemon.indexing.vectors.index_phases import ActiveIndex
+from mnemo_core.text.query_features import analyze_query
+from mnemo_daemon.indexing.vectors.active_index import ActiveIndex
 from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.knowledge.topic_nodes import NodeQuery, TopicNodes
+from mnemo_daemon.memories.memory_service import details_of
 from mnemo_daemon.models.embedders.calibration import ModelThresholds
 from mnemo_daemon.models.embedders.embedding import EmbeddingService
+from mnemo_daemon.models.language.task_runner import TaskRunner
 from mnemo_daemon.retrieval.candidates.corpus import Corpus
 from mnemo_daemon.retrieval.candidates.corpus_builder import CorpusBuilder
-from mnemo_daemon.retrieval.context import StageTimer
-from mnemo_daemon.retrieval.question import Question
-from mnemo_daemon.retrieval.usage_recorder import UsageRecorder
-from mnemo_daemon.sessions.hot_buffers import HotBuffers
-from mnemo_daemon.sessions.session_service import RingItem, SessionService
-from mnemo_daemon.sessions.turn_columns import turns_in
+from mnemo_daemon.retrieval.question import Hit, Question, RecallOutcome, StageTimer
+from mnemo_daemon.retrieval.question_answering import AnsweredQuestion, answer_inputs, answer_question
+from mnemo_daemon.retrieval.recall import UsageRecorder
+from mnemo_daemon.sessions.session_service import RingItem, SessionService, turns_in
 from mnemo_store.backend import Snapshot
 from mnemo_store.records import TIERS, Memory, Tier, embedded_text, pair_text, text_hash
 from mnemo_store.store import Store
 
+SESSIONS_MAX = 256  # the one that recalled longest ago goes first,
+BYTES_MAX = 4 << 20  # also where all items are more: 150 sessions of usual turns, 24 of turns of 8192 characters
+
 UNFILED: tuple[Tier, ...] = ("ring", "recent")  # the tiers of the turns that no pair of the registry has yet
+
+SESSION_CHANNEL = "session"  # of a hit that only the tiers of the session found
+NOTED = "Noted."  # the reply to a message that asks nothing
+
+
+class HotBuffers:
+    """A buffer for each session that recalled something. Any thread may ask."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._buffers: OrderedDict[SessionScope, HotBuffer] = OrderedDict()
+        self._bytes = 0  # of all
+
+    def items(self, scope: SessionScope) -> tuple[HotItem, ...]:
+        """The items of a session, the one that was recalled last first."""
+        with self._lock:
+            return self._buffers[scope].items() if scope in self._buffers else ()
+
+    def put(self, scope: SessionScope, items: Iterable[HotItem]) -> None:
+        """Make these items the ones that were recalled last, the last of them the very last."""
+        with self._lock:
+            buffer = self._buffers.setdefault(scope, HotBuffer())
+            self._buffers.move_to_end(scope)
+            self._bytes -= buffer.bytes
+            for item in items:
+                buffer.put(item)
+            self._bytes += buffer.bytes
+            while len(self._buffers) > SESSIONS_MAX or (self._bytes > BYTES_MAX and len(self._buffers) > 1):
+                self._bytes -= self._buffers.popitem(last=False)[1].bytes
+
+    def clear(self) -> None:
+        """Forget every item: a vector tells what an erased text was about."""
+        with self._lock:
+            self._buffers.clear()
+            self._bytes = 0
 
 
 class TieredOutcome(NamedTuple):
@@ -247,3 +293,47 @@ class _SessionTiers:
                 break
         self._timer.mark("members")
         return found
+
+
+def with_tiered(snapshot: Snapshot, recalled: RecallOutcome, outcome: TieredOutcome) -> RecallOutcome:
+    """The hits of an ordinary recall, and behind them what the tiers of the session add, as many as are read.
+
+    What only the tiers found has no score: by their cosine nothing can be told about how likely it answers. Questions
+    that a person asked answer nothing.
+    """
+    hits = {hit.details.memory.id: hit for hit in (*_hits_of(snapshot, outcome), *recalled.hits)}
+    order = dict.fromkeys([*(hit.details.memory.id for hit in recalled.hits), *hits])
+    sources = [hits[memory_id] for memory_id in order if not _is_question(hits[memory_id].details.memory)]
+    return recalled._replace(hits=sources[:SOURCES_MAX])
+
+
+def reply(
+    message: str, question: str, sources: RecallOutcome, tasks: TaskRunner, until: float,
+    is_cancelled: Callable[[], bool], earlier: Sequence[EarlierQuestion],
+) -> AnsweredQuestion:  # fmt: skip
+    """Answer a message from these sources; what asks nothing is noted, unless a source has all of its words.
+
+    question: the message, made whole by the one before it. Waits for the language model as `answer_question` does.
+    """
+    if _asks_nothing(message):
+        inputs = answer_inputs(question, sources.hits)
+        if inputs is None or not is_quotable(inputs):
+            return AnsweredQuestion([], "quotes", "the message asks nothing", NOTED)
+    return answer_question(question, sources, tasks, until, is_cancelled, earlier)
+
+
+def _asks_nothing(message: str) -> bool:
+    return analyze_query(message).is_keywords and classify(message, role="user").category != "request"
+
+
+def _is_question(memory: Memory) -> bool:
+    is_of_person = memory.turn is not None and memory.turn.role == "user"
+    return is_of_person and (memory.category == "request" or memory.content.rstrip().endswith(("?", "？")))
+
+
+def _hits_of(snapshot: Snapshot, outcome: TieredOutcome) -> Iterator[Hit]:
+    """The turns that were selected, or stand at the end of the ring and are near the message, best first."""
+    shown = [each.item for each in outcome.ranking.ranked if each.dropped in ("", "in_ring")]
+    for memory_id in dict.fromkeys(memory_id for item in shown for memory_id in item.memory_ids):
+        if (memory := snapshot.memory(memory_id)) is not None:
+            yield Hit(details_of(snapshot, memory), 0.0, 0.0, (SESSION_CHANNEL,))

@@ -128,7 +128,16 @@ class TranscriptImport:
         try:
             for part in parts:
                 self._progress.require_running()
-                self._take(part, tool, answer)
+                match part:
+                    case ConversationStart(id=name, at=at):
+                        self._finish_conversation(answer)
+                        self._begin_conversation(tool, name, at or 0)
+                    case LeftOut(reason=reason):
+                        count_name(answer.left_out, reason)
+                    case DamagedPart(place=place, why=why):
+                        note_problem(answer, place, why)
+                    case TranscriptTurn():
+                        self._take_turn(part, tool, answer)
             self._finish_conversation(answer)
         except (StoreError, ImportInterruption) as error:
             raise unfinished(error, answer) from error
@@ -141,7 +150,14 @@ class TranscriptImport:
 
     def _parts(self, spooled: BinaryIO, tool: TranscriptTool, first_line: bytes) -> Iterator[TranscriptPart]:
         if tool == "chatgpt":
-            yield from self._exported_parts(spooled, first_line)
+            try:
+                items = importers.read_conversations(mapped(spooled))
+            except ImportFormatError as malformed:
+                raise unknown_export(str(malformed), first_line) from None
+            self._progress.set_total(len(items))
+            for number, item in enumerate(items):
+                self._progress.done = number
+                yield from chatgpt.parse(f"[{number}]", item, parse_export_time)
             return
         parse = claude_code.parse if tool == "claude-code" else codex.parse
         too_long: list[DamagedPart] = []
@@ -160,29 +176,7 @@ class TranscriptImport:
             elif line.strip():
                 yield f"line {number}", line
 
-    def _exported_parts(self, spooled: BinaryIO, first_line: bytes) -> Iterator[TranscriptPart]:
-        try:
-            items = importers.read_conversations(mapped(spooled))
-        except ImportFormatError as malformed:
-            raise unknown_export(str(malformed), first_line) from None
-        self._progress.set_total(len(items))
-        for number, item in enumerate(items):
-            self._progress.done = number
-            yield from chatgpt.parse(f"[{number}]", item, parse_export_time)
-
     # One part after the other
-
-    def _take(self, part: TranscriptPart, tool: TranscriptTool, answer: ImportAnswer) -> None:
-        match part:
-            case ConversationStart(id=name, at=at):
-                self._finish_conversation(answer)
-                self._begin_conversation(tool, name, at or 0)
-            case LeftOut(reason=reason):
-                count_name(answer.left_out, reason)
-            case DamagedPart(place=place, why=why):
-                note_problem(answer, place, why)
-            case TranscriptTurn():
-                self._take_turn(part, tool, answer)
 
     def _begin_conversation(self, tool: TranscriptTool, name: str, at: int) -> None:
         scope = SessionScope(self._namespace, self._user_id, f"{tool}:{name}"[:SCOPE_CHARS_MAX])
@@ -272,7 +266,19 @@ class TranscriptImport:
         for submission, outcome in zip(pending, outcomes, strict=True):
             match outcome:
                 case "stored":
-                    self._note_stored(submission, answer)
+                    draft = submission.draft
+                    answer.stored += 1
+                    self._has_stored = True
+                    at = draft.created_at or 0
+                    answer.first_at = at if answer.first_at is None else min(answer.first_at, at)
+                    answer.last_at = at if answer.last_at is None else max(answer.last_at, at)
+                    for kind in submission.masked:
+                        count_name(answer.masked, kind)
+                    if not self._request.dry_run:
+                        answer.group = self._group
+                    elif len(answer.examples) < EXAMPLES_SHOWN and draft.turn is not None:
+                        text = draft.content[:EXAMPLE_CHARS_MAX]
+                        answer.examples.append(ImportExample(draft.session_id, draft.turn.role, at, text))
                 case "duplicate":
                     answer.duplicate += 1
                 case "forgotten":
@@ -281,21 +287,6 @@ class TranscriptImport:
                     note_problem(answer, submission.draft.session_id, str(outcome))
                 case _:
                     count_name(answer.left_out, outcome)
-
-    def _note_stored(self, submission: Submission, answer: ImportAnswer) -> None:
-        draft = submission.draft
-        answer.stored += 1
-        self._has_stored = True
-        at = draft.created_at or 0
-        answer.first_at = at if answer.first_at is None else min(answer.first_at, at)
-        answer.last_at = at if answer.last_at is None else max(answer.last_at, at)
-        for kind in submission.masked:
-            count_name(answer.masked, kind)
-        if not self._request.dry_run:
-            answer.group = self._group
-        elif len(answer.examples) < EXAMPLES_SHOWN and draft.turn is not None:
-            text = draft.content[:EXAMPLE_CHARS_MAX]
-            answer.examples.append(ImportExample(draft.session_id, draft.turn.role, at, text))
 
     def _foreseen(self, pending: Sequence[Submission]) -> Iterator[str]:
         """The outcomes of a dry run. Near copies are found by vectors alone, which it does not compute."""

@@ -20,8 +20,7 @@ from mnemo_core.sessions.tiers import condensed, is_live_turn, is_unjudged, judg
 from mnemo_daemon.history_names import BY_SESSIONS
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.models.language.task_runner import TaskRunner
-from mnemo_daemon.sessions.session_service import SHOWN_STATES
-from mnemo_daemon.sessions.turn_columns import turns_in
+from mnemo_daemon.sessions.session_service import SHOWN_STATES, turns_in
 from mnemo_store.backend import Snapshot
 from mnemo_store.records import TIERS, Change, Memory, PutMemory
 from mnemo_store.store import Commit, Store, WriteResult
@@ -61,7 +60,15 @@ class TurnReview:
 
     def run_slice(self) -> bool:
         """Review the next turn, or go on waiting for it; return whether there is more."""
-        self._look_at_some()
+        # Look at some of the turns that were there at the start.
+        columns = self._views.attributes
+        if self._unseen is None:
+            self._unseen = deque(turns_in(columns, TIERS).tolist())
+        ids = columns.ids([self._unseen.popleft() for _ in range(min(READ_TOGETHER, len(self._unseen)))])
+        with self._store.snapshot() as snapshot:
+            turns = [turn for turn in map(snapshot.memory, ids) if turn is not None]
+        for turn in turns:
+            self._add(turn)
         if self._current is None:
             self._current = self._next()
         if self._current is None:
@@ -85,17 +92,6 @@ class TurnReview:
         return self._threads.submit(self._review, memory_id, review)
 
     # Turns to be reviewed
-
-    def _look_at_some(self) -> None:
-        """Look at some of the turns that were there at the start."""
-        columns = self._views.attributes
-        if self._unseen is None:
-            self._unseen = deque(turns_in(columns, TIERS).tolist())
-        ids = columns.ids([self._unseen.popleft() for _ in range(min(READ_TOGETHER, len(self._unseen)))])
-        with self._store.snapshot() as snapshot:
-            turns = [turn for turn in map(snapshot.memory, ids) if turn is not None]
-        for turn in turns:
-            self._add(turn)
 
     def _on_commit(self, commit: Commit) -> None:
         for each in commit.touched:

@@ -35,8 +35,14 @@ from mnemo_core.sessions.tiers import (
 )
 from mnemo_daemon.history_names import BY_SESSIONS
 from mnemo_daemon.indexing.views import Views
-from mnemo_daemon.sessions.session_service import SessionService, pair_at
-from mnemo_daemon.sessions.turn_columns import by_owner, by_session, sessions_with_turns, turns_in
+from mnemo_daemon.sessions.session_service import (
+    SessionService,
+    by_owner,
+    by_session,
+    pair_at,
+    sessions_with_turns,
+    turns_in,
+)
 from mnemo_daemon.table_walk import walk_table
 from mnemo_store.backend import READ_SLICE, Snapshot
 from mnemo_store.batches import batched
@@ -173,7 +179,11 @@ class TurnTiers:
             yield
         if self._sessions.take_dropped():
             yield from self._pair_unpaired()
-            yield from self._record_missing()
+            columns = self._views.attributes
+            for groups in batched(by_session(columns, turns_in(columns, ("registry",))), READ_SLICE):
+                for scope in self._scopes([int(numbers[0]) for numbers in groups]):
+                    self._record_if_missing(scope)
+                yield
             yield from self._drop_empty()
         yield from self._archive_coldest()
 
@@ -215,13 +225,6 @@ class TurnTiers:
             return WriteResult(() if is_known else (PutSession(data=session_of_turns(turns)),), None, TURN_TIER)
 
         self._store.transact(decide, by=BY_SESSIONS.name, background=True).result()
-
-    def _record_missing(self) -> Iterator[None]:
-        columns = self._views.attributes
-        for groups in batched(by_session(columns, turns_in(columns, ("registry",))), READ_SLICE):
-            for scope in self._scopes([int(numbers[0]) for numbers in groups]):
-                self._record_if_missing(scope)
-            yield
 
     def _pair_unpaired(self) -> Iterator[None]:
         """Pair the turns of the registry that are in no pair, each by itself: their partners are gone."""

@@ -23,8 +23,8 @@ from mnemo_core.transfer.import_plan import ImportCandidate, ImportTarget, Secre
 from mnemo_core.transfer.importers import ImportFormatError, ImportItemError, Tool
 from mnemo_daemon.errors import Refusal, refusal_of
 from mnemo_daemon.memories.memory_service import INGESTED_PER_WRITE, Caller, stated_facts
-from mnemo_daemon.operations import LongOperation
-from mnemo_daemon.queue_retry import retry_while_full
+from mnemo_daemon.scheduler import LongOperation
+from mnemo_daemon.thread_supervision import retry_while_full
 from mnemo_daemon.times import MS_MAX, parse_time
 from mnemo_store.backend import Snapshot
 from mnemo_store.errors import StoreError

@@ -11,7 +11,12 @@ import contextlib
 import functools
 import itertools
 import logging
+import threading
+import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Literal
 
 import numpy as np
 
@@ -26,20 +31,20 @@ from mnemo_daemon.indexing.index import (
     position_of,
     require_same_store,
 )
-from mnemo_daemon.indexing.vectors.centroids import Centroids, Scope
-from mnemo_daemon.indexing.vectors.graph_builder import GraphBuilder
-from mnemo_daemon.indexing.vectors.index_phases import (
+from mnemo_daemon.indexing.index_checks import vector_faults
+from mnemo_daemon.indexing.vectors.active_index import (
     ActiveIndex,
+    Centroids,
+    GraphBuilder,
     NoModel,
     Phase,
+    Scope,
     SingleView,
     ViewReplacement,
     empty_index,
 )
-from mnemo_daemon.indexing.vectors.indexer_inbox import IndexerInbox
-from mnemo_daemon.indexing.vectors.text_vectors import BATCH, IndexRow, MissingVectorError, TextVectorSource
-from mnemo_daemon.indexing.vectors.token_backfill import TOKEN_BACKFILL_SECONDS, TokenBackfill
-from mnemo_daemon.indexing.vectors.vector_check import vector_faults
+from mnemo_daemon.indexing.vectors.stored_token_rows import TOKEN_BACKFILL_SECONDS, TokenBackfill
+from mnemo_daemon.indexing.vectors.text_vectors import BATCH, MissingVectorError, TextVectorSource
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.models.embedders.embedder import Embedder
 from mnemo_daemon.models.embedders.embedding import EmbeddingService
@@ -47,10 +52,15 @@ from mnemo_daemon.priority import never_yield
 from mnemo_daemon.scheduler import JobState
 from mnemo_daemon.thread_supervision import ThreadReport, ThreadSupervisor, complete_future
 from mnemo_store.disk import Disk
-from mnemo_store.errors import EmbeddingSpaceMismatch, IndexMismatch, StoreError
+from mnemo_store.errors import ClosedStoreError, EmbeddingSpaceMismatch, IndexMismatch, StoreError
 from mnemo_store.indexes.vectors import VectorIndex
 from mnemo_store.maintenance.check import TableSource, YieldToQueries
-from mnemo_store.store import Store
+from mnemo_store.store import Commit, Store
+
+EXPRESS_MAX = 1024  # memories that may go before the backlog
+EXPRESS_TOUCHED_MAX = 8  # a transaction that touches more is bulk work and takes its turn
+
+Request = Literal["recompute", "revisit", "row_ids_reset"]
 
 COUNTED_TOGETHER = 1_000  # memories of a loaded view that are added to its centroids at once: some 30 ms
 HANDOFF_SECONDS = 60.0  # that vectors are kept which no memory needed once all had theirs
@@ -63,6 +73,75 @@ OTHER_SPACE = (
 )
 
 log = logging.getLogger("mnemo.indexing")
+
+
+class IndexerInbox:
+    """The requests of other threads to the indexer's thread."""
+
+    def __init__(self) -> None:
+        self.wake = threading.Condition()
+        self.requests: set[Request] = set()
+        self.dropped: deque[int] = deque()  # row ids of erased memories
+        self.renewals: deque[Future[None]] = deque()
+        self.is_closed = False
+        self.behind_since = 0.0  # monotonic: of the oldest change that is not applied; 0 when none
+        self._express: deque[str] = deque(maxlen=EXPRESS_MAX)  # ids that go before the backlog
+        self._is_notified = False  # since the thread began to look for work
+
+    def notify(self, request: Request | None = None) -> None:
+        with self.wake:
+            if request is not None:
+                self.requests.add(request)
+            self._is_notified = True
+            self.wake.notify_all()
+
+    def add_commit(self, commit: Commit) -> None:
+        with self.wake:
+            self.behind_since = self.behind_since or time.monotonic()
+            if len(commit.touched) <= EXPRESS_TOUCHED_MAX:
+                self._express.extend(touched.memory.id for touched in commit.touched if touched.memory)
+            self.dropped.extend(touched.number for touched in commit.touched if touched.dropped)
+            self.notify()
+
+    def prioritise(self, ids: Sequence[str]) -> None:
+        with self.wake:
+            self._express.extend(ids[:EXPRESS_MAX])
+            self.notify()
+
+    def add_renewal(self) -> "Future[None]":
+        """Raises ClosedStoreError once the indexer ends."""
+        future: Future[None] = Future()
+        with self.wake:
+            if self.is_closed:
+                raise ClosedStoreError("the daemon is shutting down")
+            self.renewals.append(future)
+            self.notify()
+        return future
+
+    def take_express(self) -> list[str]:
+        """The ids that go first, each once."""
+        with self.wake:
+            ids = list(dict.fromkeys(self._express))
+            self._express.clear()
+        return ids
+
+    def close(self) -> None:
+        with self.wake:
+            self.is_closed = True
+            self.notify()
+
+    def begin_look(self) -> None:
+        """Has every notification from here on lead to another look for work."""
+        self._is_notified = False
+
+    def wait(self, seconds: float) -> None:
+        """Returns at the next notification, or after that time."""
+        with self.wake:
+            self.wake.wait_for(lambda: self._is_notified or self.is_closed, seconds)
+
+    def refuse_renewals(self) -> None:
+        while self.renewals:
+            self.renewals.popleft().set_exception(ClosedStoreError("the daemon is shutting down"))
 
 
 class VectorIndexer:
@@ -291,10 +370,35 @@ class VectorIndexer:
         self._drop_rows(target)
         batch, seq = self._next_batch()
         if target.centroids.uncounted:
-            self._count(target)
+            # Adds some more of the vectors that the view was loaded with to its centroids.
+            uncounted, more = target.centroids.uncounted, []
+            some = list(itertools.islice(uncounted, COUNTED_TOGETHER))
+            with self._store.snapshot() as snapshot:
+                for number in some:
+                    memory_id, vectors = snapshot.id_of(number), target.view.vectors_of(number)
+                    memory = snapshot.memory(memory_id) if memory_id else None
+                    if memory is not None and vectors is not None:
+                        more.append((number, Scope(memory.user_id, memory.namespace), vectors))
+            target.centroids.add_existing(more)
+            for _ in some:  # only now: these centroids are not used as long as any is left
+                uncounted.popleft()
         if seq == self._seq and not batch:
             self.handoff.discard_older(HANDOFF_SECONDS)
-            self._finish(target)
+            # Has the view, which is current now, answer; saves it and builds its graph when that is due.
+            if self._texts.failed.forget_if_due():
+                self._seq = 0  # looks at every memory again: one that has its vector costs little
+            self._inbox.behind_since = 0.0
+            self.refill_cause = ""
+            if isinstance(self._phase, ViewReplacement):
+                self._phase = SingleView(target)
+                self._views.attributes.reset_token_counts()
+                self._saved.seq = 0
+            if self._graph.has_unsaved_graph:
+                self._graph.has_unsaved_graph = False
+                self._save(unchanged_too=True)
+            self._graph.start_if_needed(target.view)
+            if self._saved.is_due(self._seq):
+                self._save()
             self.tokens.applied_seq = self._seq
             return bool(target.centroids.uncounted) or self._next_work(target, self._seq)
         self._index(target, batch)
@@ -355,20 +459,6 @@ class VectorIndexer:
         self._seq = self._saved.seq = seq
         return ActiveIndex(view, embedder, Centroids(view.numbers().tolist()))
 
-    def _count(self, target: ActiveIndex) -> None:
-        """Adds some more of the vectors that the view was loaded with to its centroids."""
-        uncounted, rows = target.centroids.uncounted, []
-        some = list(itertools.islice(uncounted, COUNTED_TOGETHER))
-        with self._store.snapshot() as snapshot:
-            for number in some:
-                memory_id, vectors = snapshot.id_of(number), target.view.vectors_of(number)
-                memory = snapshot.memory(memory_id) if memory_id else None
-                if memory is not None and vectors is not None:
-                    rows.append((number, Scope(memory.user_id, memory.namespace), vectors))
-        target.centroids.add_existing(rows)
-        for _ in some:  # only now: these centroids are not used as long as any is left
-            uncounted.popleft()
-
     def _drop_rows(self, target: ActiveIndex) -> None:
         dropped = self._inbox.dropped
         while dropped:
@@ -412,33 +502,13 @@ class VectorIndexer:
                 target.view.put(row.number, rows)
             if is_other or target.centroids.scope_of(row.number) != row.scope:
                 target.centroids.put(row.number, row.scope, rows, current)
-        self._count_tokens(target.embedder, wanted)
-        self._texts.require_all(wanted, fresh)
-
-    def _count_tokens(self, embedder: Embedder, wanted: Sequence[IndexRow]) -> None:
-        """Stores the token counts that the budget of a recall needs, so that no recall has to count."""
+        # Stores the token counts that the budget of a recall needs, so that no recall has to count.
         columns = self._views.attributes
         uncounted = [row for row in wanted if not columns.tokens_of(row.number)]
-        counts = embedder.count_tokens([row.content for row in uncounted])
+        counts = target.embedder.count_tokens([row.content for row in uncounted])
         for row, tokens in zip(uncounted, counts, strict=True):
             columns.set_tokens(row.number, tokens, row.modified_at)
-
-    def _finish(self, target: ActiveIndex) -> None:
-        """Has the view, which is current now, answer; saves it and builds its graph when that is due."""
-        if self._texts.failed.forget_if_due():
-            self._seq = 0  # looks at every memory again: one that has its vector costs little
-        self._inbox.behind_since = 0.0
-        self.refill_cause = ""
-        if isinstance(self._phase, ViewReplacement):
-            self._phase = SingleView(target)
-            self._views.attributes.reset_token_counts()
-            self._saved.seq = 0
-        if self._graph.has_unsaved_graph:
-            self._graph.has_unsaved_graph = False
-            self._save(unchanged_too=True)
-        self._graph.start_if_needed(target.view)
-        if self._saved.is_due(self._seq):
-            self._save()
+        self._texts.require_all(wanted, fresh)
 
     def _is_in_use(self, view: VectorIndex) -> bool:
         phase = self._phase

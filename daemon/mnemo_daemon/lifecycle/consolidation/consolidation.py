@@ -31,18 +31,17 @@ from mnemo_core.lifecycle.consolidation.cycle import (
 from mnemo_core.lifecycle.consolidation.review import PROPOSALS_MAX, ids_of, reviewed, with_former_values
 from mnemo_core.lifecycle.consolidation.state import CycleOptions, CycleState
 from mnemo_core.lifecycle.consolidation.steps import STEPS
-from mnemo_daemon.cursors import cursor_at, place_at
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.history_names import AUDIT, BY_LIFECYCLE, CONSOLIDATE, LAST_CYCLE, author_of
 from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.knowledge.topic_trees import TopicTrees
-from mnemo_daemon.lifecycle.consolidation.cycle_source import StoreSource, read_state
-from mnemo_daemon.lifecycle.consolidation.proposals import Proposals
+from mnemo_daemon.lifecycle.consolidation.cycle_source import Proposals, StoreSource, read_state
 from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_daemon.models.language.task_runner import TaskRunner
 from mnemo_daemon.priority import QueryPriority
 from mnemo_daemon.settings import LifecycleSettings
+from mnemo_daemon.table_walk import cursor_at, place_at
 from mnemo_store.backend import Snapshot
 from mnemo_store.progress import Progress, unreported
 from mnemo_store.records import (

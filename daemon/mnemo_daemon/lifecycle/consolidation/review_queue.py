@@ -12,7 +12,7 @@ from mnemo_core.llm.grounding import loss_of, rejection_of
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.history_names import REVIEW
 from mnemo_daemon.lifecycle.consolidation.consolidation import Consolidation
-from mnemo_daemon.lifecycle.consolidation.proposals import STALE, Proposal, proposal_id, read_proposal
+from mnemo_daemon.lifecycle.consolidation.cycle_source import STALE, Proposal, proposal_id, read_proposal
 from mnemo_store.backend import Snapshot
 from mnemo_store.records import Memory, PutDecision
 from mnemo_store.store import Store, WriteResult

@@ -30,7 +30,7 @@ from typing import Any, Literal, assert_never
 
 import msgspec
 
-from mnemo_daemon.models.language.call_queue import POLL_S, CallQueue
+from mnemo_daemon.models.language.call_queue import POLL_S, CallQueue, WorkerSlots
 from mnemo_daemon.models.language.llm_worker import (
     FRAME_BYTES_MAX,
     AnswerPiece,
@@ -44,8 +44,7 @@ from mnemo_daemon.models.language.llm_worker import (
     take_frame,
     to_frame,
 )
-from mnemo_daemon.models.language.worker_slots import WorkerSlots
-from mnemo_daemon.scratch_file import open_scratch_file
+from mnemo_daemon.process_memory import open_scratch_file
 
 State = Literal["absent", "off", "starting", "ready", "failed"]
 Clock = Callable[[], float]

@@ -10,8 +10,8 @@ from mnemo_client.protocol.status import ModelStatus
 from mnemo_core.llm.tasks import Site, key_of_model
 from mnemo_daemon.errors import ModelError, UnsupportedModel
 from mnemo_daemon.models.catalogue import KNOWN_MODELS, ROLES, ModelCatalogue, ModelManifest
+from mnemo_daemon.models.language.call_queue import WorkerSlots
 from mnemo_daemon.models.language.language_model import NO_MODEL_CHOSEN, LanguageModel
-from mnemo_daemon.models.language.worker_slots import WorkerSlots
 from mnemo_daemon.settings import LlmSettings
 
 LOADED_MAX = 2  # a quick one for those who wait and a better one for the background; each has gigabytes

@@ -1,23 +1,25 @@
 """Runs language-model tasks: the model where it may and can answer, the task's fallback everywhere else. SPEC 12
 
 An answer of the model is used only if it parses strictly and passes the task's validation. Every call is recorded in
-the store with its outcome, and the caller learns why an answer is the fallback's. A task never fails and never waits
-longer than its deadline (and the worker's grace to be killed).
+the store, with its cost and outcome and never its text, and the caller learns why an answer is the fallback's. A task
+never fails and never waits longer than its deadline (and the worker's grace to be killed).
 """
 
 import functools
 import logging
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal
 
 import msgspec
 
+from mnemo_client.protocol.status import LlmUsage
 from mnemo_core.llm.grammar import grammar_of
 from mnemo_core.llm.grounding import rejection_kind
 from mnemo_core.llm.tasks import Answer, AnyTask, LlmTask, Site, TaskInputs, parse_answer, prompt_data, prompt_head
-from mnemo_daemon.models.language.call_log import CallLog
+from mnemo_daemon.history_names import BY_LLM, LLM_CALL
 from mnemo_daemon.models.language.language_model import (
     AnswerTimeout,
     CallCancellation,
@@ -28,13 +30,84 @@ from mnemo_daemon.models.language.language_model import (
     PromptTooLong,
 )
 from mnemo_daemon.models.language.llm_worker import Completion
-from mnemo_store.records import LlmOutcome
+from mnemo_daemon.table_walk import records_of
+from mnemo_store.errors import StoreError
+from mnemo_store.records import DropLlmCall, LlmCall, LlmOutcome, PutLlmCall
+from mnemo_store.store import Store, WriteResult
+from mnemo_store.tables import LLM_CALLS
+
+DAY_MS = 86_400_000
+KEEP_DAYS = 90
+DROPPED_PER_SLICE = 500
 
 log = logging.getLogger("mnemo.llm")
+
 
 Level = Literal["off", "auto", "full"]
 
 TEXT_SO_FAR_MAX = 16_384  # characters of an unfinished answer; a whole one is much shorter
+
+
+class CallLog:
+    """The log of one store; safe in any thread."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def record(
+        self, site: Site, model: str, outcome: LlmOutcome, completion: Completion | None, milliseconds: int,
+        reason: str = "",
+    ) -> None:  # fmt: skip
+        """Write a call down without waiting for the disk; a store that refuses it costs no answer.
+
+        reason: the kind of a rejection.
+        """
+        store = self._store
+        call = LlmCall(
+            id=store.new_id(), at=store.now(), site=site, model=model, outcome=outcome,
+            tokens_in=completion.prompt_tokens if completion else 0,
+            tokens_out=completion.answer_tokens if completion else 0, milliseconds=max(0, milliseconds), reason=reason,
+        )  # fmt: skip
+        try:
+            store.transact(
+                lambda _: WriteResult((PutLlmCall(data=call),), None, LLM_CALL), by=BY_LLM.name, background=True
+            ).add_done_callback(_log_failure)
+        except StoreError as error:
+            log.warning("a call of the language model could not be recorded: %s", error)
+
+    def usage(self, since: int) -> list[LlmUsage]:
+        """The sums of the calls since a time (ms), by site and model."""
+        sums: dict[tuple[str, str], LlmUsage] = {}
+        for call in records_of(self._store, LLM_CALLS):
+            if call.at < since:
+                continue
+            row = sums.setdefault((call.site, call.model), LlmUsage(site=call.site, model=call.model))
+            row.calls += 1
+            row.outcomes[call.outcome] = row.outcomes.get(call.outcome, 0) + 1
+            if call.outcome == "rejected":
+                row.rejections[call.reason or "other"] = row.rejections.get(call.reason or "other", 0) + 1
+            row.tokens_in += call.tokens_in
+            row.tokens_out += call.tokens_out
+            row.milliseconds += call.milliseconds
+            row.last_at = max(row.last_at, call.at)
+        return [sums[key] for key in sorted(sums)]
+
+    def run_retention_slice(self) -> bool:
+        """Drop up to DROPPED_PER_SLICE calls that are older than KEEP_DAYS; return whether there are more."""
+        with self._store.snapshot() as snapshot:
+            oldest = snapshot.scan(LLM_CALLS, limit=DROPPED_PER_SLICE)  # in the order of their times
+        over = [call.id for call in oldest if call.at < self._store.now() - KEEP_DAYS * DAY_MS]
+        if over:
+            changes = [DropLlmCall(id=each) for each in over]
+            self._store.transact(
+                lambda _: WriteResult(changes, None, LLM_CALL), by=BY_LLM.name, background=True, frees=True
+            ).result()
+        return len(over) == DROPPED_PER_SLICE
+
+
+def _log_failure(write: Future[Any]) -> None:
+    if (error := write.exception()) is not None:
+        log.warning("a call of the language model could not be recorded: %s", error)
 
 
 @dataclass(frozen=True)

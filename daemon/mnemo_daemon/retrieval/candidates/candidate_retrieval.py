@@ -2,39 +2,47 @@
 
 Words and vectors are searched within one mask of what the filters allow, and the core memories of that mask join what
 they find. Nothing is read from the database but texts that no index has.
+
+The fact channel finds the memories that state what a query asks of the entities that it names (10.3). A chain is
+followed as long as each of its facts has a word of the query besides the names, and counts where its facts together
+have half of these words. Otherwise whatever is known of a person is found by every question about that person, as was
+measured on conversations. A query of names alone asks for all of it.
 """
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mnemo_core.knowledge.facts import FactChain, find_chains, query_entities, single_value_of
 from mnemo_core.retrieval.ranking.rankers import RANKER_TABLE
-from mnemo_daemon.indexing.lexical_index import words_of
-from mnemo_daemon.indexing.vectors.index_phases import ActiveIndex
+from mnemo_core.text.secrets import SENSITIVE_TAG
+from mnemo_daemon.indexing.commit_indexes import words_of
+from mnemo_daemon.indexing.fact_index import FactScope
+from mnemo_daemon.indexing.vectors.active_index import ActiveIndex
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.models.embedders.embedder import QueryTokens
 from mnemo_daemon.models.embedders.embedding import EmbeddingService
-from mnemo_daemon.retrieval.candidates.candidate_set import (
+from mnemo_daemon.retrieval.candidates.corpus import (
     LAST_ROUND,
+    WORD,
     CandidateSet,
+    Corpus,
     Floats,
     Numbers,
+    name_in,
     rounds_of_places,
     sorted_unique,
 )
-from mnemo_daemon.retrieval.candidates.corpus import WORD, Corpus, name_in
-from mnemo_daemon.retrieval.candidates.fact_channel import FactChannel
 from mnemo_daemon.retrieval.candidates.time_channel import TimeMatch, match_time
-from mnemo_daemon.retrieval.context import RecallContext
-from mnemo_daemon.retrieval.question import Question
+from mnemo_daemon.retrieval.question import Question, RecallContext
 from mnemo_store.batches import batched
 from mnemo_store.indexes.lexical import LexicalIndex, QueryPostings
 from mnemo_store.indexes.vector_kernels import QueryVector
-from mnemo_store.records import DEFAULT_NAMESPACE, STATES, Memory, embedded_text, text_hash
+from mnemo_store.records import DEFAULT_NAMESPACE, STATES, Fact, embedded_text, text_hash
 from mnemo_store.store import Store
 
 CANDIDATES_MIN = 100  # of a channel that are ranked together, however many are asked for; candidates beyond them are
@@ -51,6 +59,11 @@ HISTORICAL_TEXTS_PER_SLICE = 500  # kept vectors read under one snapshot
 
 _DISCARDED = STATES.index("discarded")
 _NO_SCORES: Floats = np.empty(0, np.float32)
+
+COVERED_MIN = 0.5  # share of the words of a query that the facts of a chain have
+CANDIDATES_MAX = 32  # memories that join the candidates, those of the shortest chains first
+
+_NONE: Numbers = np.empty(0, np.uint32)
 
 
 class _ChannelHits(NamedTuple):
@@ -129,8 +142,15 @@ class CandidateRetrieval:
             query = self._embedding.encode_query_tokens(serving.embedder, _embedding_text(question, corpus))
             timer.mark("embed")
         versions, of_versions = corpus.versions[0], self._score_versions(text, corpus, serving, query)
-        discarded = self._discarded(text, question, corpus)
-        by_sims = _ChannelHits(np.empty(0, np.uint32), np.empty(0, np.float32))
+        discarded = by_sims = _ChannelHits(np.empty(0, np.uint32), np.empty(0, np.float32))
+        if "discarded" in question.filter.states:  # the latest rejected texts, which are in no index
+            states = corpus.columns.column("state")[: corpus.base]
+            numbers = np.flatnonzero(corpus.mask & (states == _DISCARDED))[-DISCARDED_MAX:].astype(np.uint32)
+            with self._store.snapshot() as snapshot:
+                memories = [corpus.memory(snapshot, number) for number in numbers.tolist()]
+            there = [place for place, memory in enumerate(memories) if memory is not None]
+            scores_of = self._views.lexical.score_texts(text, [words_of(each) for each in memories if each is not None])
+            discarded = _ChannelHits(numbers[there], _nan_without_match(scores_of))
         if serving is not None and query is not None:
             vector = serving.view.prepare_query(query.vector)
             exact = question.exact or corpus.searches_exactly
@@ -155,18 +175,6 @@ class CandidateRetrieval:
         context.found = found._replace(query=query, graph_rows=graph_rows, is_whole=of_versions.is_whole)
         timer.mark("join")
 
-    def _discarded(self, text: str, question: Question, corpus: Corpus) -> _ChannelHits:
-        """The lexical scores of the latest rejected texts, which are in no index, where the filter asks for them."""
-        if "discarded" not in question.filter.states:
-            return _ChannelHits(np.empty(0, np.uint32), np.empty(0, np.float32))
-        states = corpus.columns.column("state")[: corpus.base]
-        numbers = np.flatnonzero(corpus.mask & (states == _DISCARDED))[-DISCARDED_MAX:].astype(np.uint32)
-        with self._store.snapshot() as snapshot:
-            memories = [corpus.memory(snapshot, number) for number in numbers.tolist()]
-        there = [place for place, memory in enumerate(memories) if memory is not None]
-        words = self._views.lexical.score_texts(text, [words_of(each) for each in memories if each is not None])
-        return _ChannelHits(numbers[there], _nan_without_match(words))
-
     def _score_versions(
         self, text: str, corpus: Corpus, serving: ActiveIndex | None, query: QueryTokens | None
     ) -> _VersionScores:
@@ -176,17 +184,6 @@ class CandidateRetrieval:
         sims = np.full(len(versions), np.nan, np.float32)
         if serving is None or query is None or not versions:
             return _VersionScores(words, sims, is_whole=True)
-        windows = self._windows(versions, words, serving)
-        vector = QueryVector(query.vector, len(query.vector))
-        for place, vectors in windows.items():
-            sims[place] = vector.sims(vectors).max()
-        return _VersionScores(words, sims, is_whole=len(windows) == len(versions))
-
-    def _windows(
-        self, versions: Sequence[Memory], words: Floats, serving: ActiveIndex
-    ) -> dict[int, NDArray[np.float16]]:
-        """The vectors of the texts, by place: those that are kept, and of the others the best by words first, as many
-        as one question may embed."""
         embedder = serving.embedder
         texts = [embedded_text(version) for version in versions]
         windows: dict[int, NDArray[np.float16]] = {}
@@ -201,7 +198,10 @@ class CandidateRetrieval:
         if missing:
             fresh = self._embedding.encode_batch(embedder, [texts[place] for place in missing])
             windows |= {place: rows.astype(np.float16) for place, rows in zip(missing, fresh, strict=True)}
-        return windows
+        vector = QueryVector(query.vector, len(query.vector))
+        for place, vectors in windows.items():
+            sims[place] = vector.sims(vectors).max()
+        return _VersionScores(words, sims, is_whole=len(windows) == len(versions))
 
 
 def candidates_wanted(question: Question, first: int = CANDIDATES_MIN) -> int:
@@ -218,7 +218,9 @@ def _joined(
     """The candidates of the channels, those reached by facts, those of the time that is named and the core memories,
     each with both of its scores."""
     core = scores.nearest(scores.corpus.core, CORE_CANDIDATES)
-    own = _of_requested_namespace(question, scores.corpus)
+    named = [name for name in question.filter.namespaces if name != DEFAULT_NAMESPACE]
+    has_default = len(question.filter.namespaces) > 1
+    own = scores.corpus.in_namespace(named[0]) if len(named) == 1 and has_default else np.empty(0, np.uint32)
     own_words, own_sims = _best(own, scores.words(own), 0.0), _best(own, scores.sims(own), -np.inf)
     of_time = np.empty(0, np.uint32)
     if timed is not None:
@@ -227,7 +229,12 @@ def _joined(
     numbers = sorted_unique(np.concatenate(parts))
     in_words, words = _scatter(numbers, by_words, scores.words)
     in_sims, sims = _scatter(numbers, by_sims, scores.sims)
-    rounds = _rounds(numbers, [by_words.numbers, by_sims.numbers], first, fetch)
+    # The doublings of a search for `first` that find each candidate: a later page searches farther, and were all its
+    # candidates ranked together, the answers of the pages before would move.
+    rounds = np.full(len(numbers), LAST_ROUND if fetch != first else 0, np.int8)
+    for found in (by_words.numbers, by_sims.numbers):
+        at = np.searchsorted(numbers, found)
+        rounds[at] = np.minimum(rounds[at], rounds_of_places(len(found), first))
     in_core, in_facts, in_time = np.zeros((3, len(numbers)), np.bool_)
     joined = (core, in_core), (own_words, in_words), (own_sims, in_sims), (reached, in_facts), (of_time, in_time)
     for places, is_in in joined:
@@ -238,13 +245,6 @@ def _joined(
         numbers, words, sims, rounds, in_words, in_sims, none, in_core, in_facts, none, in_time, scores.postings,
         vector=scores.vector,
     )  # fmt: skip
-
-
-def _of_requested_namespace(question: Question, corpus: Corpus) -> Numbers:
-    """The memories of the requested namespace, where `default` is searched with it; else none."""
-    named = [name for name in question.filter.namespaces if name != DEFAULT_NAMESPACE]
-    has_default = len(question.filter.namespaces) > 1
-    return corpus.in_namespace(named[0]) if len(named) == 1 and has_default else np.empty(0, np.uint32)
 
 
 def _best(numbers: Numbers, values: Floats, least: float) -> Numbers:
@@ -285,20 +285,6 @@ def _merged(found: _ChannelHits, more: _ChannelHits, fetch: int) -> _ChannelHits
     return _ChannelHits(numbers[order], values[order])
 
 
-def _rounds(numbers: Numbers, channels: Iterable[Numbers], first: int, fetch: int) -> NDArray[np.int8]:
-    """The number of doublings of a search for `first` that find each candidate, over all channels, each best first.
-
-    A later page searches farther; were all its candidates ranked together, the answers of the pages before would move.
-    """
-    if fetch == first:
-        return np.zeros(len(numbers), np.int8)
-    rounds = np.full(len(numbers), LAST_ROUND, np.int8)
-    for found in channels:
-        places = np.searchsorted(numbers, found)
-        rounds[places] = np.minimum(rounds[places], rounds_of_places(len(found), first))
-    return rounds
-
-
 def _scatter(
     numbers: Numbers, found: _ChannelHits, compute: Callable[[Numbers], Floats]
 ) -> tuple[NDArray[np.bool_], Floats]:
@@ -311,3 +297,59 @@ def _scatter(
     missing = np.flatnonzero(~is_found)
     values[missing] = compute(numbers[missing])
     return is_found, values
+
+
+class ReachedFacts(NamedTuple):
+    """The chains of facts from the entities of a query, and the memories that state them: their numbers, ascending."""
+
+    chains: tuple[FactChain, ...] = ()
+    numbers: Numbers = _NONE
+
+
+class FactChannel:
+    """The channel."""
+
+    def __init__(self, store: Store, views: Views) -> None:
+        self._store = store
+        self._views = views
+
+    def reach(self, question: Question, corpus: Corpus) -> ReachedFacts:
+        """The facts that hold now, as far as two steps lead; none for a question about another time."""
+        if question.as_of is not None or self._views.facts.is_empty():
+            return ReachedFacts()
+        chains = sorted(dict.fromkeys(self._chains(question)), key=lambda chain: len(chain.facts))
+        numbers: dict[int, None] = {}
+        with self._store.snapshot() as snapshot:
+            for memory_id in dict.fromkeys(fact.memory for chain in chains for fact in chain.facts):
+                number = corpus.number(snapshot, memory_id)
+                if number is not None and corpus.is_in_scope(number) and len(numbers) < CANDIDATES_MAX:
+                    numbers[number] = None
+        return ReachedFacts(tuple(chains), sorted_unique(np.array(list(numbers), np.uint32)))
+
+    def _chains(self, question: Question) -> Iterator[FactChain]:
+        """The chains from each entity of the query, as far as they bear on it."""
+        index, wanted = self._views.facts, question.filter
+        scope = FactScope(wanted.namespaces, wanted.user_id, SENSITIVE_TAG not in wanted.without_tags, wanted.now)
+        entities = query_entities(question.query, index.is_known)
+        if not entities:
+            return
+        asked = self._terms(question.query) - self._terms(" ".join(entities))
+
+        def covered(fact: Fact) -> frozenset[str]:
+            return asked & index.terms_of(fact, self._terms_of)
+
+        facts_of = functools.cache(
+            lambda key: index.open_facts(key, scope, lambda fact: not asked or bool(covered(fact)))
+        )
+        for entity in entities:
+            for chain in find_chains(entity, facts_of).chains:
+                found = frozenset[str]().union(*map(covered, chain.facts))
+                if len(found) >= COVERED_MIN * len(asked):
+                    yield chain
+
+    def _terms_of(self, fact: Fact) -> frozenset[str]:
+        """The terms of a fact, and of the name of its attribute: a home, where somebody lives."""
+        return self._terms(f"{fact.subject} {fact.predicate} {fact.object} {single_value_of(fact.predicate) or ''}")
+
+    def _terms(self, text: str) -> frozenset[str]:
+        return frozenset(self._views.lexical.tokenizer.query_terms(text))

@@ -36,16 +36,15 @@ from mnemo_core.text.query_features import (
     named_months,
     named_years,
 )
-from mnemo_daemon.indexing.lexical_index import words_of
-from mnemo_daemon.indexing.vectors.index_phases import ActiveIndex
-from mnemo_daemon.indexing.vectors.token_cache import TokenCache
+from mnemo_daemon.indexing.commit_indexes import words_of
+from mnemo_daemon.indexing.vectors.active_index import ActiveIndex
+from mnemo_daemon.indexing.vectors.stored_token_rows import TokenCache
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.models.embedders.embedder import QueryTokens
 from mnemo_daemon.models.embedders.token_rows import LateForm
-from mnemo_daemon.retrieval.candidates.candidate_set import CandidateSet, Numbers, is_among, sorted_unique
-from mnemo_daemon.retrieval.candidates.corpus import Corpus
+from mnemo_daemon.retrieval.candidates.corpus import CandidateSet, Corpus, Numbers, is_among, sorted_unique
 from mnemo_daemon.retrieval.candidates.note_evidence import origin_of
-from mnemo_daemon.retrieval.context import LearnedScores, RecallContext
+from mnemo_daemon.retrieval.question import LearnedScores, RecallContext
 from mnemo_store.indexes.attributes import AttributeStore
 from mnemo_store.indexes.lexical import LexicalMatches
 from mnemo_store.records import TRUSTS
@@ -98,11 +97,31 @@ class LearnedRanking:
         joins: the neighbours of the best become candidates of the first page, where the filters allow them.
         """
         if joins:
-            _join_neighbours(context)
+            # Make the neighbours right before and after the best candidates of the first page candidates of it too,
+            # where the filters allow them; new ones have neither words nor a similarity yet.
+            found = context.found
+            first = np.flatnonzero(found.rounds == 0)
+            if found.query is not None and len(first):
+                numbers = found.numbers[first]
+                best = numbers[np.argsort(-_light(found)[first], kind="stable")[:JOINED_NEIGHBOURS]]
+                near = sorted_unique(_neighbours(context.corpus, best.astype(np.int32), steps=1).ravel())
+                joining = near[(near >= 0) & ~is_among(numbers, near)].astype(np.uint32)
+                if len(joining):
+                    context.found = found = found.extended(joining)
+                    places = np.searchsorted(found.numbers, joining)
+                    found.rounds[places] = 0
+                    found.from_neighbours[places] = True
         is_first = context.found.rounds == 0
         chosen = np.flatnonzero(is_first)
         around = self._neighbour_rows(context, chosen, serving)
-        _set_scores_of_neighbours(context, chosen, around)
+        # Set words and similarities of the candidates that joined as neighbours.
+        found = context.found
+        places = np.flatnonzero(found.from_neighbours[chosen])
+        if len(places):
+            rows, own = chosen[places], around.near[0, places]
+            words, sims = found.words.copy(), found.sims.copy()
+            words[rows], sims[rows] = around.matches.scores[own], around.sims[own]
+            context.found = found._replace(words=words, sims=sims)
         origin = origin_of(context, serving, self._views.lexical, chosen, around.matches)
         terms = origin_features.origin_table(origin)
         table, rows, second, odds = self._odds(context, serving, chosen, around, terms)
@@ -191,7 +210,23 @@ class LearnedRanking:
         named = corpus.speakers_named(query)
         terms_of = self._views.lexical.tokenizer.query_terms
         name_terms = {term for name in named for term in terms_of(name)}
-        roles = _roles(corpus, numbers)
+        # 1 for what is said as a person, −1 as an agent; 0 for the rest.
+        found = np.zeros(len(numbers), np.int8)
+        is_turn = _is_turn(corpus, numbers) & (corpus.column("speaker", numbers) == 0)
+        trust = corpus.column("trust", numbers)
+        for role, names in ROLE_NAMES.items():
+            is_said = corpus.is_one_of(
+                "speaker", numbers, functools.partial(AttributeStore.speakers_named, words=names)
+            )
+            is_said |= is_turn & (trust == TRUSTS.index(role))
+            found[is_said] = _SIGNS[role]
+        roles = found
+        # Of the session, or the note, in which each stands; −1: in none.
+        session = corpus.column("session_id", numbers).astype(np.int64)
+        namespace = corpus.column("namespace", numbers).astype(np.int64)
+        note = corpus.column("managed", numbers).astype(np.int64)
+        group = np.where(session > 0, (namespace << 32) + session, np.where(note > 0, (1 << 62) + note, _NONE))
+        group[numbers >= corpus.base] = _NONE
         return FeatureInputs(
             weights=matches.weights,
             is_name=np.array([term in name_terms for term in matches.terms], np.bool_),
@@ -202,7 +237,7 @@ class LearnedRanking:
             shape=around.shape,
             lengths=around.lengths,
             neighbour_rows=around.near,
-            group=_groups(corpus, numbers),
+            group=group,
             speaks=_speaks(corpus, numbers, named) if named else roles * _SIGNS[asked_role(query)],
             roles=roles,
             fits_date=ranking_features.fits_date(
@@ -251,35 +286,6 @@ def _light(found: CandidateSet) -> NDArray[np.float32]:
     return ranking_features.prior_scores(found.words, found.sims)
 
 
-def _join_neighbours(context: RecallContext) -> None:
-    """Make the neighbours right before and after the best candidates of the first page candidates of it too, where the
-    filters allow them; new ones have neither words nor a similarity yet."""
-    found = context.found
-    first = np.flatnonzero(found.rounds == 0)
-    if found.query is None or not len(first):
-        return
-    numbers = found.numbers[first]
-    best = numbers[np.argsort(-_light(found)[first], kind="stable")[:JOINED_NEIGHBOURS]]
-    near = sorted_unique(_neighbours(context.corpus, best.astype(np.int32), steps=1).ravel())
-    joining = near[(near >= 0) & ~is_among(numbers, near)].astype(np.uint32)
-    if len(joining):
-        context.found = found = found.extended(joining)
-        places = np.searchsorted(found.numbers, joining)
-        found.rounds[places] = 0
-        found.from_neighbours[places] = True
-
-
-def _set_scores_of_neighbours(context: RecallContext, chosen: Places, around: _NeighbourRows) -> None:
-    """Set words and similarities of the candidates that joined as neighbours."""
-    found = context.found
-    places = np.flatnonzero(found.from_neighbours[chosen])
-    if len(places):
-        rows, own = chosen[places], around.near[0, places]
-        words, sims = found.words.copy(), found.sims.copy()
-        words[rows], sims[rows] = around.matches.scores[own], around.sims[own]
-        context.found = found._replace(words=words, sims=sims)
-
-
 def _neighbours(corpus: Corpus, numbers: NDArray[np.int32], steps: int = 2) -> NDArray[np.int32]:
     """(2 * steps, n) the numbers of the neighbours of each, as in features.BESIDE; -1 where there is none that the
     caller may see."""
@@ -306,28 +312,6 @@ def _speaks(corpus: Corpus, numbers: Numbers, named: set[str]) -> NDArray[np.int
 def _is_turn(corpus: Corpus, numbers: Numbers) -> NDArray[np.bool_]:
     """A mask of the turns of a conversation."""
     return corpus.is_one_of("source", numbers, lambda columns: [columns.code("source", "turn")])
-
-
-def _roles(corpus: Corpus, numbers: Numbers) -> NDArray[np.int8]:
-    """1 for what is said as a person, −1 as an agent; 0 for the rest."""
-    found = np.zeros(len(numbers), np.int8)
-    is_turn = _is_turn(corpus, numbers) & (corpus.column("speaker", numbers) == 0)
-    trust = corpus.column("trust", numbers)
-    for role, names in ROLE_NAMES.items():
-        is_said = corpus.is_one_of("speaker", numbers, functools.partial(AttributeStore.speakers_named, words=names))
-        is_said |= is_turn & (trust == TRUSTS.index(role))
-        found[is_said] = _SIGNS[role]
-    return found
-
-
-def _groups(corpus: Corpus, numbers: Numbers) -> NDArray[np.int64]:
-    """Of the session, or the note, in which each stands; −1: in none."""
-    session = corpus.column("session_id", numbers).astype(np.int64)
-    namespace = corpus.column("namespace", numbers).astype(np.int64)
-    note = corpus.column("managed", numbers).astype(np.int64)
-    found = np.where(session > 0, (namespace << 32) + session, np.where(note > 0, (1 << 62) + note, _NONE))
-    found[numbers >= corpus.base] = _NONE
-    return found
 
 
 def _statements(

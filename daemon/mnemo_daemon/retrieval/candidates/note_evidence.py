@@ -11,11 +11,9 @@ from mnemo_core.retrieval.ranking import origin_features
 from mnemo_core.retrieval.ranking.origin_features import LEADING_PASSAGES, CandidateOrigins
 from mnemo_core.text.query_features import asks_for_list
 from mnemo_core.text.text_features import TextFeature
-from mnemo_daemon.indexing.vectors.index_phases import ActiveIndex
-from mnemo_daemon.retrieval.candidates.candidate_set import CandidateSet
-from mnemo_daemon.retrieval.candidates.corpus import Corpus
-from mnemo_daemon.retrieval.context import RecallContext
-from mnemo_daemon.retrieval.question import Question
+from mnemo_daemon.indexing.vectors.active_index import ActiveIndex
+from mnemo_daemon.retrieval.candidates.corpus import CandidateSet, Corpus
+from mnemo_daemon.retrieval.question import Question, RecallContext
 from mnemo_store.indexes.lexical import LexicalIndex, LexicalMatches
 from mnemo_store.records import DEFAULT_NAMESPACE
 
@@ -36,10 +34,28 @@ def origin_of(
     known = np.flatnonzero(distinct)
     if len(known):
         lead_of, words_of = np.zeros((2, len(distinct)), np.float32)
-        lead_of[known] = _leads(corpus, found, serving, distinct[known], numbers[example[known]].astype(np.int32))
+        known_files, examples = distinct[known], numbers[example[known]].astype(np.int32)
+        firsts = corpus.columns.first_chunks(known_files.tolist())
+        at = np.where(firsts == _NONE, examples, firsts)  # a file of one passage begins with it
+        after, passages = corpus.columns.column("after"), []
+        for _ in range(LEADING_PASSAGES):
+            at = np.where(at.view(np.uint32) < corpus.base, at, np.int32(_NONE))
+            passages.append(np.where((at != _NONE) & corpus.mask.take(at, mode="clip"), at, np.int32(_NONE)))
+            at = np.where(at != _NONE, after.take(at, mode="clip"), np.int32(_NONE))
+        first = np.concatenate(passages)
+        sims = np.zeros(len(first), np.float32)
+        there = np.flatnonzero(first != _NONE)
+        if found.vector is not None and len(there):
+            sims[there] = np.nan_to_num(serving.view.sims(found.vector, first[there]))
+        best: Floats = sims.reshape(LEADING_PASSAGES, -1).max(axis=0)
+        lead_of[known] = best
         words_of[known] = _page_words(corpus, found, view, distinct[known], matches.weights)
         lead, words = lead_of[which], words_of[which]
-    here, tagged = _is_here(question, corpus, numbers), _tagged(context, view, numbers, matches)
+    named = _named(question)
+    here, tagged = (
+        corpus.is_one_of("namespace", numbers, lambda columns: [columns.code("namespace", name) for name in named]),
+        _tagged(context, view, numbers, matches),
+    )
     asks = ((corpus.column("shape", numbers) & np.uint32(TextFeature.IS_QUESTION)) != 0) & (files == 0)
     return CandidateOrigins(files > 0, lead, words, here, *_rarities(question, corpus), tagged, asks)
 
@@ -76,37 +92,6 @@ def _rarities(question: Question, corpus: Corpus) -> tuple[float, float]:
 def _named(question: Question) -> list[str]:
     """The namespaces that are requested by name; `default` is a part of every other one."""
     return [name for name in question.filter.namespaces if name != DEFAULT_NAMESPACE]
-
-
-def _is_here(question: Question, corpus: Corpus, numbers: NDArray[np.uint32]) -> NDArray[np.bool_]:
-    """A mask of the candidates in a namespace that is requested by name, and not in `default`, which is a part of
-    every other one."""
-    named = _named(question)
-    return corpus.is_one_of("namespace", numbers, lambda columns: [columns.code("namespace", name) for name in named])
-
-
-def _leads(
-    corpus: Corpus,
-    found: CandidateSet,
-    serving: ActiveIndex,
-    files: NDArray[np.int32],
-    examples: NDArray[np.int32],
-) -> Floats:
-    """The best cosine of each file's first passages that are in question. examples: a passage of each file."""
-    firsts = corpus.columns.first_chunks(files.tolist())
-    at = np.where(firsts == _NONE, examples, firsts)  # a file of one passage begins with it
-    after, rows = corpus.columns.column("after"), []
-    for _ in range(LEADING_PASSAGES):
-        at = np.where(at.view(np.uint32) < corpus.base, at, np.int32(_NONE))
-        rows.append(np.where((at != _NONE) & corpus.mask.take(at, mode="clip"), at, np.int32(_NONE)))
-        at = np.where(at != _NONE, after.take(at, mode="clip"), np.int32(_NONE))
-    numbers = np.concatenate(rows)
-    sims = np.zeros(len(numbers), np.float32)
-    there = np.flatnonzero(numbers != _NONE)
-    if found.vector is not None and len(there):
-        sims[there] = np.nan_to_num(serving.view.sims(found.vector, numbers[there]))
-    best: Floats = sims.reshape(LEADING_PASSAGES, -1).max(axis=0)
-    return best
 
 
 def _page_words(

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from mnemo_core.retrieval import time_placement
 from mnemo_core.retrieval.time_placement import NEVER, TimeColumns, TimePlacement
 from mnemo_core.text.dates.question_times import QuestionTime
-from mnemo_daemon.retrieval.candidates.candidate_set import Floats, Numbers, is_among
-from mnemo_daemon.retrieval.candidates.corpus import Corpus
+from mnemo_daemon.retrieval.candidates.corpus import Corpus, Floats, Numbers, is_among
 from mnemo_store.indexes.attributes import MINUTE_MS, AttributeStore
 from mnemo_store.records import KINDS, TRUSTS
 
@@ -74,7 +73,19 @@ class TimeMatch(NamedTuple):
 def match_time(time: QuestionTime, corpus: Corpus, wanted: int, *, newest_first: bool) -> TimeMatch:
     """The memories of the corpus by the time of a question; `wanted`: how many in order are asked for."""
     numbers = corpus.numbers
-    columns = _columns_of(corpus, numbers)
+    kind, is_dated = corpus.column("kind", numbers), corpus.column("dated", numbers) > 0
+    is_turn_of_agent = (corpus.column("trust", numbers) == _AGENT) & corpus.is_one_of("source", numbers, _turn_codes)
+    names = ("told_from", "told_until", "named_from", "named_until")
+    event_at, created_at = corpus.column("event_at", numbers), corpus.column("created_at", numbers)
+    is_said = corpus.column("speaker", numbers) > 0
+    columns = TimeColumns(
+        np.where(is_dated, event_at, NEVER),
+        **{name: corpus.column(name, numbers).astype(np.int64) * MINUTE_MS for name in names},
+        weekdays=corpus.column("weekdays", numbers),
+        # What somebody said with a time of its own is of that time, whatever its kind.
+        is_event=(kind == _EPISODIC) | (corpus.column("managed", numbers) > 0) | (is_said & (event_at != created_at)),
+        is_aside=is_turn_of_agent | (kind == _PROCEDURAL),
+    )
     placement = time_placement.place_in_time(
         columns, corpus.column("words", numbers), time.begin, time.until, time.weekdays
     )
@@ -93,22 +104,6 @@ def _nearest(event_at: NDArray[np.int64], time: QuestionTime) -> tuple[int | Non
     before = event_at[(event_at < time.begin) & (event_at > NEVER)] if time.begin is not None else event_at[:0]
     after = event_at[event_at >= time.until] if time.until is not None else event_at[:0]
     return int(before.max()) if len(before) else None, int(after.min()) if len(after) else None
-
-
-def _columns_of(corpus: Corpus, numbers: Numbers) -> TimeColumns:
-    kind, is_dated = corpus.column("kind", numbers), corpus.column("dated", numbers) > 0
-    is_turn_of_agent = (corpus.column("trust", numbers) == _AGENT) & corpus.is_one_of("source", numbers, _turn_codes)
-    names = ("told_from", "told_until", "named_from", "named_until")
-    event_at, created_at = corpus.column("event_at", numbers), corpus.column("created_at", numbers)
-    is_said = corpus.column("speaker", numbers) > 0
-    return TimeColumns(
-        np.where(is_dated, event_at, NEVER),
-        **{name: corpus.column(name, numbers).astype(np.int64) * MINUTE_MS for name in names},
-        weekdays=corpus.column("weekdays", numbers),
-        # What somebody said with a time of its own is of that time, whatever its kind.
-        is_event=(kind == _EPISODIC) | (corpus.column("managed", numbers) > 0) | (is_said & (event_at != created_at)),
-        is_aside=is_turn_of_agent | (kind == _PROCEDURAL),
-    )  # fmt: skip
 
 
 def _turn_codes(columns: AttributeStore) -> list[int]:

@@ -3,8 +3,8 @@
 import pytest
 
 from mnemo_core.llm.tasks import EarlierQuestion
-from mnemo_daemon.retrieval import asked_questions
-from mnemo_daemon.retrieval.asked_questions import IDLE_SECONDS, QUESTIONS_MAX, TEXT_CHARACTERS, AskedQuestions
+from mnemo_daemon.retrieval import question_answering
+from mnemo_daemon.retrieval.question_answering import IDLE_SECONDS, QUESTIONS_MAX, TEXT_CHARACTERS, AskedQuestions
 
 
 def test_a_session_knows_its_last_questions_and_no_other_session_does() -> None:
@@ -35,7 +35,7 @@ def test_an_erasure_ends_every_session() -> None:
 
 
 def test_sessions_and_texts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asked_questions, "SESSIONS_MAX", 2)
+    monkeypatch.setattr(question_answering, "SESSIONS_MAX", 2)
     asked = AskedQuestions()
     asked.add("a", "q" * 9999, "a" * 9999)
     assert [len(text) for text in asked.of_session("a")[0]] == [TEXT_CHARACTERS] * 2

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mnemo_daemon.retrieval.candidates import candidate_retrieval
-from mnemo_daemon.retrieval.candidates.candidate_set import sorted_unique
+from mnemo_daemon.retrieval.candidates.corpus import sorted_unique
 from tests.support.store_services import services_in
 
 TEXTS = ("The boat is blue.", "Ann painted the boat.", "The shed has a blue door.", "Rain again.")

@@ -1,22 +1,26 @@
-"""The roles of the stored memories (see `memory_role`), read once for each text and kept in memory. SPEC 9.6"""
+"""Values of memories that the columns tell: their weights, and the roles of their texts. SPEC 7.4, 9.6"""
 
 import threading
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mnemo_core.decay import strengths_at
 from mnemo_core.ingest.classification import STATEMENT_CHARS_MAX
 from mnemo_core.ingest.memory_role import DIMENSIONS, ROLES, MemoryRole, read_role
+from mnemo_core.retrieval.ranking import decay_ranker
 from mnemo_core.similarity.thresholds import DEFAULT_MODEL
-from mnemo_daemon.indexing.vectors.index_phases import ActiveIndex
+from mnemo_daemon.indexing.vectors.active_index import ActiveIndex
 from mnemo_daemon.indexing.views import Views
-from mnemo_daemon.memories.weights import Numbers
 from mnemo_store.backend import Snapshot
 from mnemo_store.indexes.attributes import AttributeStore, MemoryFilter
 from mnemo_store.records import Memory
 from mnemo_store.store import Store
+
+Numbers = NDArray[np.signedinteger[Any]]
+Relevance = Callable[[Numbers], NDArray[np.float32]]
 
 TURN_MIN = 0.6  # probability of a lasting role from which a turn of a conversation has it
 FACT_MIN = 0.4  # and of any role, from which a turn is taken for a fact, and else for an event
@@ -26,6 +30,27 @@ PASSING: Final[frozenset[MemoryRole]] = frozenset(("question", "small", "answer"
 UNKNOWN: Final = len(ROLES)  # in the place of a role: not read yet
 SLICE = 50  # texts: 0.1 s
 WAITED_FOR = 20  # texts that a request reads itself, the newest first; the job reads the others
+
+
+"""The cosines of memories, by their numbers, with a text; NaN for one without a vector."""
+
+_DECAYING = "strength", "strength_epoch", "kind", "layer", "pinned"
+
+
+def present_strengths(column: Callable[[str], NDArray[Any]], epoch: int) -> NDArray[np.float32]:
+    """The strength in an epoch of the memories whose columns are given by name. SPEC 9.3"""
+    strength, strength_epoch, kind, layer, pinned = map(column, _DECAYING)
+    return strengths_at(strength, strength_epoch, kind, layer, pinned, epoch)
+
+
+def by_weight(columns: AttributeStore, rows: Numbers, epoch: int) -> Numbers:
+    """The rows by weight in an epoch, the greatest first; then by importance, the newer, and id. [G34]"""
+    names = "repetition_count", "access_count", "kind", "layer", "state"
+    strength = present_strengths(lambda name: columns.values(name, rows), epoch)
+    weight = decay_ranker.weight(strength, *(columns.values(name, rows) for name in names))
+    ties = columns.values("id_low", rows), columns.values("id_high", rows), -columns.values("event_at", rows)
+    ordered: Numbers = rows[np.lexsort((*ties, -columns.values("importance", rows), -weight))]
+    return ordered
 
 
 class _Cache(NamedTuple):

@@ -1,23 +1,33 @@
-"""The attribute store as an index of the registry: a row of columns for every memory, and its neighbours. SPEC 7.2"""
+"""The indexes that are current with every commit: the columns of the memories, and their words. SPEC 3.1, 7.2
 
-from collections.abc import Iterable, Mapping, Sequence
+Those that are filled behind the commits are `VectorIndexer.indexes`.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mnemo_core.ingest.attributes import attribute_claims
 from mnemo_core.text import text_features
 from mnemo_core.text.dates import time_mentions
-from mnemo_daemon.indexing.index import CommitIndex, IndexFile, Snapshots
-from mnemo_daemon.indexing.row_sums import Sums, mixed
+from mnemo_daemon.indexing.index import INDEXED_STATES, CommitIndex, IndexFile, Snapshots, is_indexed
 from mnemo_daemon.times import utc_offset, zone_name
 from mnemo_store.backend import Snapshot, TouchedMemory
 from mnemo_store.disk import Disk
-from mnemo_store.indexes import attributes
+from mnemo_store.errors import StoreError
+from mnemo_store.indexes import attributes, lexical
 from mnemo_store.indexes.attributes import MINUTE_MS, NAMED, NO_TEXT_TIMES, Arrays, AttributeStore, TextTimes
-from mnemo_store.indexes.lexical import term_key
+from mnemo_store.indexes.lexical import COUNT_MAX, PUT_TOGETHER, LexicalFields, LexicalIndex, term_key
 from mnemo_store.records import STATES, Memory, NoteFile
+
+# A mixing of 64 bits (Steele, Lea and Flood 2014): sums of mixed values are equal by accident only.
+_SPREAD, _FIRST, _SECOND = (np.uint64(x) for x in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
+
+Sums = NDArray[np.uint64]
 
 NO_MEMORY = 255  # the state of a number that has none
 NOTES_A_SLICE = 200  # files of notes, each of some ten chunks
@@ -26,6 +36,17 @@ LINKS = ("before", "after")
 UNCOMPARED = frozenset({"state", "tokens", "tag_numbers", *LINKS})
 
 Numbers = NDArray[np.int64]
+
+POSTINGS = 1 << 18  # compared together: some 10 MB
+
+log = logging.getLogger("mnemo.views")
+
+
+def mixed(values: Sums) -> Sums:
+    found = values + _SPREAD
+    found = (found ^ (found >> np.uint64(30))) * _FIRST
+    found = (found ^ (found >> np.uint64(27))) * _SECOND
+    return found ^ (found >> np.uint64(31))
 
 
 def shape_of(memory: Memory) -> int:
@@ -95,7 +116,12 @@ class AttributeIndex(CommitIndex):
                 self.data.set_usage(each.number, each.usage)
         if files := {each.memory.managed: None for each in touched if each.memory is not None and each.memory.managed}:
             with snapshots() as snapshot:
-                _link_files(self.data, snapshot, files)
+                for file in files:
+                    note = snapshot.note(file)
+                    if note is not None:
+                        _link_note(self.data, snapshot, note)
+                    else:
+                        self.data.link_file(file, ())
 
     def save(self, path: Path, meta: Mapping[str, Any], disk: Disk) -> None:
         unsaved = self.data.has_unsaved_counts
@@ -138,16 +164,6 @@ class AttributeIndex(CommitIndex):
         )
 
 
-def _link_files(columns: AttributeStore, snapshot: Snapshot, files: Iterable[str]) -> None:
-    """Links the chunks of these files of notes in the order of their records."""
-    for file in files:
-        note = snapshot.note(file)
-        if note is not None:
-            _link_note(columns, snapshot, note)
-        else:
-            columns.link_file(file, ())
-
-
 def _link_note(columns: AttributeStore, snapshot: Snapshot, note: NoteFile) -> None:
     numbers = [snapshot.number(chunk.memory) for chunk in note.chunks]
     columns.link_file(note.id, [number for number in numbers if number is not None])
@@ -159,7 +175,13 @@ def _wrong_columns(found: IndexFile, expected: IndexFile, size: int) -> dict[str
     for name in (each for each in expected.arrays if each not in UNCOMPARED):
         one, other = (_grown(file.arrays[name], size, 0) for file in (found, expected))
         if name in NAMED:
-            one = _recoded(one, found.meta["own"]["names"][name], expected.meta["own"]["names"][name])
+            names = found.meta["own"]["names"][name]
+            as_in = expected.meta["own"]["names"][name]
+            code_of = {name: code for code, name in enumerate(as_in)}
+            table = np.array([*(code_of.get(name, -1) for name in names), -1], np.int64)
+            known = (one >= 0) & (one < len(names))
+            recoded: NDArray[np.int64] = table[np.where(known, one, len(names))]
+            one = recoded
         wrong[name] = one != other
         if other.dtype.kind == "f":
             wrong[name] &= ~(np.isnan(one) & np.isnan(other))
@@ -192,18 +214,102 @@ def _grown(array: NDArray[Any], size: int, fill: int) -> NDArray[Any]:
     return grown
 
 
-def _recoded(codes: NDArray[Any], names: list[str], as_in: list[str]) -> NDArray[np.int64]:
-    """The codes of names as another table has them; -1 for a name it does not know."""
-    code_of = {name: code for code, name in enumerate(as_in)}
-    table = np.array([*(code_of.get(name, -1) for name in names), -1], np.int64)
-    known = (codes >= 0) & (codes < len(names))
-    recoded: NDArray[np.int64] = table[np.where(known, codes, len(names))]
-    return recoded
-
-
 def _tag_sums(file: IndexFile, size: int) -> Sums:
     own = file.meta["own"]
     names = np.array([term_key(tag) for tag in own["tags"]], np.uint64)
     sums, counts = np.zeros(size, np.uint64), np.array(own["tag_counts"], np.int64)
     np.add.at(sums, file.arrays["tag_numbers"].astype(np.int64), mixed(np.repeat(names, counts)))
     return sums
+
+
+def fields_of(memory: Memory) -> LexicalFields:
+    """The searched words of a memory, and its claims. A note claims nothing: its file says what holds."""
+    if memory.note:
+        return words_of(memory)
+    return words_of(memory)._replace(marks=attribute_claims.claim_keys(memory.content, memory.speaker))
+
+
+def words_of(memory: Memory) -> LexicalFields:
+    """The searched words of a memory, without its claims, for which sentences would have to be parsed."""
+    headings = (memory.note.title, *memory.note.headings) if memory.note else ()
+    return LexicalFields(memory.content, memory.speaker, memory.tags, headings)
+
+
+class WordIndex(CommitIndex):
+    """A LexicalIndex that follows the commits."""
+
+    name = "words"
+    kind = lexical.KIND
+    states = INDEXED_STATES
+    rules: tuple[str, Any] = ("claims", attribute_claims.RULES_VERSION)
+    data: LexicalIndex
+
+    def __init__(self, data: LexicalIndex | None = None) -> None:
+        self.data = data or LexicalIndex()
+        self._added: list[tuple[int, LexicalFields]] = []
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def add(self, rows: Sequence[TouchedMemory]) -> None:
+        known = ((each.number, each.memory) for each in rows if each.memory is not None)
+        self._added += [(number, fields_of(memory)) for number, memory in known if is_indexed(memory)]
+        if len(self._added) >= PUT_TOGETHER:
+            self._put_added()
+
+    def finish(self, snapshots: Snapshots | None) -> None:
+        self._put_added()
+
+    def apply(self, snapshots: Snapshots, touched: Sequence[TouchedMemory]) -> None:
+        for each in touched:
+            if each.memory is not None and is_indexed(each.memory):
+                self.data.put(each.number, fields_of(each.memory))
+            elif each.dropped or each.memory is not None:
+                self.data.drop(each.number)
+
+    @classmethod
+    def load(cls, path: Path) -> tuple[Self, dict[str, Any]]:
+        data, meta = LexicalIndex.load(path)
+        return cls(data), meta
+
+    def copied(self, path: Path, meta: Mapping[str, Any], disk: Disk) -> Self | None:
+        """A saved index has only those words that some memory has."""
+        try:
+            self.save(path, meta, disk)
+            return self.load(path)[0]
+        except (OSError, StoreError) as error:
+            log.warning("the lexical index could not be saved, and is rebuilt: %s", error)
+            return None
+
+    def _put_added(self) -> None:
+        self.data.put_many(self._added)
+        self._added = []
+
+    @staticmethod
+    def verify(found: IndexFile, expected: IndexFile) -> dict[int, str]:
+        size = max(int(file.arrays["numbers"].max(initial=0)) + 1 for file in (found, expected))
+        one, one_sums, one_lengths = _contents(found, size)
+        other, other_sums, other_lengths = _contents(expected, size)
+        unequal = one & other & ((one_sums != other_sums) | (one_lengths != other_lengths))
+        wrong = dict.fromkeys(np.flatnonzero(unequal).tolist(), "the word index has other words of it")
+        wrong |= dict.fromkeys(np.flatnonzero(~one & other).tolist(), "the word index does not have it")
+        wrong |= dict.fromkeys(np.flatnonzero(one & ~other).tolist(), "the word index has it, and should not")
+        return wrong
+
+
+def _contents(file: IndexFile, size: int) -> tuple[NDArray[np.bool_], Sums, NDArray[np.float32]]:
+    """By row id: whether it is there, a sum over its words and their counts, its length."""
+    arrays = file.arrays
+    there, sums, lengths = np.zeros(size, np.bool_), np.zeros(size, np.uint64), np.zeros(size, np.float32)
+    there[arrays["numbers"]] = True
+    lengths[arrays["numbers"]] = arrays["lengths"]
+    offsets, packed, numbers = arrays["offsets"], arrays["packed"], arrays["numbers"]
+    for start in range(0, len(packed), POSTINGS):
+        some = packed[start : start + POSTINGS]
+        places = np.searchsorted(offsets, np.arange(start, start + len(some)), side="right") - 1
+        counts = (some & COUNT_MAX).astype(np.uint64)
+        np.add.at(sums, numbers[some >> 8], mixed(mixed(arrays["keys"][places]) + counts))
+    return there, sums, lengths
+
+
+COMMIT_INDEXES: tuple[type[CommitIndex], ...] = (AttributeIndex, WordIndex)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemo_daemon.indexing.vectors.centroids import Centroids, Halves, Scope
+from mnemo_daemon.indexing.vectors.active_index import Centroids, Halves, Scope
 
 HERE = Scope("local", "default")
 THERE = Scope("anna", "default")

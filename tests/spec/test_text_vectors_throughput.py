@@ -1,6 +1,6 @@
 """The speed of work, from what was done lately."""
 
-from mnemo_daemon.indexing.vectors.throughput import WINDOW_SECONDS, Throughput
+from mnemo_daemon.indexing.vectors.text_vectors import WINDOW_SECONDS, Throughput
 
 
 def test_a_rate_is_that_of_the_time_that_was_worked() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from mnemo_daemon.indexing.vectors.token_cache import TokenCache
+from mnemo_daemon.indexing.vectors.stored_token_rows import TokenCache
 
 DIMENSIONS = 4
 

@@ -1,13 +1,15 @@
-"""Settings of the C allocator that make it return memory to the system.
+"""The memory of the process: settings of the C allocator that make it return memory to the system, and files in memory.
 
-numpy, LMDB, usearch and onnxruntime allocate through it on many threads.
-glibc keeps an arena for each of up to eight threads a core, and keeps what is freed in each: memory then grows with
-every thread that once had a large array, although nothing holds it. Other C libraries have no such calls, and are left
-as they are.
+numpy, LMDB, usearch and onnxruntime allocate through it on many threads. glibc keeps an arena for each of up to eight
+threads a core, and keeps what is freed in each: memory then grows with every thread that once had a large array,
+although nothing holds it. Other C libraries have no such calls, and are left as they are.
 """
 
 import ctypes
+import os
 import sys
+import tempfile
+from typing import IO
 
 ARENAS_MAX = 2
 MAPPED_BYTES_MIN = 1 << 20  # what is as large is mapped by itself, and given back as soon as it is freed
@@ -42,3 +44,10 @@ def _function(name: str) -> "ctypes._NamedFuncPointer | None":
     if not sys.platform.startswith("linux"):
         return None
     return getattr(ctypes.CDLL(None), name, None)
+
+
+def open_scratch_file(name: str) -> IO[bytes]:
+    """An empty file that is gone when it is closed: in memory where the system can, so that nothing is on a disk."""
+    if sys.platform == "linux":
+        return os.fdopen(os.memfd_create(name), "w+b", buffering=0)
+    return tempfile.TemporaryFile(buffering=0)

@@ -1,18 +1,22 @@
-"""Token rows of texts that have vectors alone: those of memories that came while token rows were switched off.
+"""Token rows of texts: those that were compared recently, and those that are still to be computed.
 
-Each costs one run of the model, so it is done after everything else, some texts at a time, from the first memory to the
-last. The position is not saved: a start looks at all memories again, at some microseconds each.
+The rows of a text in one space never change, so nothing in the cache can be out of date. `clear` keeps erased texts
+from staying in memory.
+
+Texts that came while token rows were switched off have vectors alone. Each costs one run of the model, so it is done
+after everything else, some texts at a time, from the first memory to the last. The position is not saved: a start looks
+at all memories again, at some microseconds each.
 """
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mnemo_daemon.indexing.index import INDEXED_CODES, IndexFault, IndexProgress, is_indexed
-from mnemo_daemon.indexing.vectors.vector_check import token_faults
+from mnemo_daemon.indexing.index_checks import token_faults
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.models.embedders.embedder import Embedder
 from mnemo_daemon.models.embedders.embedding import EmbeddingService
@@ -21,9 +25,84 @@ from mnemo_store.maintenance.check import TableSource, YieldToQueries
 from mnemo_store.records import embedded_text, text_hash
 from mnemo_store.store import Store, TextVectors
 
+TOKENS_MAX = 1 << 17  # in the cache: 8 MB at 64 dimensions, some five thousand turns
+
+Rows = NDArray[np.int8]  # (tokens, dimensions)
+Counts = NDArray[np.int64]  # (n,) of each text, -1 where none are kept
+Read = Callable[[Sequence[bytes]], tuple[Rows, Counts]]
+
 LOOKED_AT = 1_000  # memories at once: some milliseconds
 TOKEN_BACKFILL_SECONDS = 10.0  # from one slice to the next while something is written all the time
 TOGETHER = 16  # texts: the vectors of a new memory wait no longer than for these
+
+
+class TokenCache:
+    """The rows of one space at a time, for any thread."""
+
+    def __init__(self, tokens_max: int = TOKENS_MAX) -> None:
+        self._tokens_max = tokens_max
+        self._lock = threading.Lock()
+        self._space = ""
+        self._places: dict[bytes, int] = {}
+        self._starts, self._counts = np.zeros(1, np.int64), np.zeros(1, np.int64)
+        self._rows: Rows = np.empty((0, 0), np.int8)
+        self._used = 0  # of the rows
+        self._empty("", 0)
+
+    def clear(self) -> None:
+        with self._lock:
+            self._empty("", 0)
+
+    def rows_of(self, space: str, dimensions: int, hashes: Sequence[bytes], read: Read) -> tuple[Rows, Counts]:
+        """The rows of all these texts, one after the other, and the number that each has; `read` is called for those
+        that are not in the cache."""
+        with self._lock:
+            if space != self._space:
+                self._empty(space, dimensions)
+            places = self._places_of(hashes)
+            missing = list(dict.fromkeys(each for each, place in zip(hashes, places, strict=True) if place < 0))
+            if missing and not self._add(missing, *read(missing)):
+                self._empty(space, dimensions)  # full: starts again with what is needed now
+                missing = list(dict.fromkeys(hashes))
+                if not self._add(missing, *read(missing)):
+                    return read(hashes)
+            if missing:
+                places = self._places_of(hashes)
+            counts = self._counts[places]  # -1 leads to the last one, which is of texts without rows
+            # starts[0], starts[0] + 1, … counts[0] of them, then those from starts[1] on, and so forth.
+            starts, lengths = self._starts[places], np.maximum(counts, 0)
+            ends = np.cumsum(lengths)
+            total = int(ends[-1]) if len(ends) else 0
+            found: NDArray[np.int64] = np.repeat(starts - ends + lengths, lengths) + np.arange(total)
+            return self._rows.take(found, axis=0), counts
+
+    def _places_of(self, hashes: Sequence[bytes]) -> list[int]:
+        known = self._places
+        return [known.get(each, -1) for each in hashes]
+
+    def _add(self, hashes: Sequence[bytes], rows: Rows, counts: Counts) -> bool:
+        """False where there is no room. A text without rows is not cached: it gets them later."""
+        end = self._used + len(rows)
+        if max(end, len(self._places) + len(hashes)) > self._tokens_max:  # a text without a token counts as one
+            return False
+        if end > len(self._rows):
+            grown = np.empty((min(self._tokens_max, 2 * end), self._rows.shape[1]), np.int8)
+            grown[: self._used] = self._rows[: self._used]
+            self._rows = grown
+        self._rows[self._used : end] = rows
+        there = np.flatnonzero(counts >= 0)
+        starts = self._used + np.cumsum(np.maximum(counts, 0)) - counts
+        first = len(self._counts) - 1
+        self._places.update((hashes[place], first + at) for at, place in enumerate(there.tolist()))
+        self._counts = np.concatenate([self._counts[:-1], counts[there], self._counts[-1:]])
+        self._starts = np.concatenate([self._starts[:-1], starts[there], self._starts[-1:]])
+        self._used = end
+        return True
+
+    def _empty(self, space: str, dimensions: int) -> None:
+        self._space, self._places = space, {}
+        self._starts, self._counts = np.zeros(1, np.int64), np.full(1, -1, np.int64)
+        self._rows, self._used = np.empty((0, dimensions), np.int8), 0
 
 
 class TokenBackfill:

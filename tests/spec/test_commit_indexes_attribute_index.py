@@ -13,10 +13,9 @@ import pytest
 
 from mnemo_core.text import text_features
 from mnemo_core.text.text_features import TextFeature
-from mnemo_daemon.indexing.attribute_index import AttributeIndex
+from mnemo_daemon.indexing.commit_indexes import COMMIT_INDEXES, AttributeIndex
 from mnemo_daemon.indexing.index import CommitIndex, position_of
-from mnemo_daemon.indexing.registry import COMMIT_INDEXES
-from mnemo_daemon.indexing.view_checks import as_files
+from mnemo_daemon.indexing.index_checks import as_files
 from mnemo_daemon.indexing.views import Indexes, Views
 from mnemo_store.disk import Disk
 from mnemo_store.indexes import index_file
