@@ -138,7 +138,7 @@ def test_the_graph_server_gives_sentences_that_stand_alone(client: Client) -> No
         "AI: maintains the tide table",
         "Ines Ferreira works at Harbour Office",
     }
-    assert contents(client, namespace="graph", tag=["organization"]) == {"Harbour Office (organization)"}
+    assert contents(client, namespace="graph", tags=["organization"]) == {"Harbour Office (organization)"}
 
 
 def test_engram_keeps_namespace_kind_importance_times_and_use(client: Client) -> None:

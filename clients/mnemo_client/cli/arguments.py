@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 _TIME_FIELDS = frozenset({"since", "until", "as_of", "now"})
-_NO_OPTIONS = frozenset({"id", "limit", "namespace", "query", "question"})
+_NO_OPTIONS = frozenset({"id", "namespace", "query", "question"})
 LAST_FILE = "last.json"
 HIT_NUMBER_DIGITS_MAX = 3  # ids need 8 digits or more, so a short number is a place in the last answer
 
@@ -44,10 +44,11 @@ def request_fields(options: SimpleNamespace, request: type[msgspec.Struct]) -> d
     into a header. Raises UsageError for an option that contradicts another.
     """
     fields: dict[str, Any] = {}
+    aliases = {"limit"} if "top_k" in request.__struct_fields__ else set()
     for field in request.__struct_fields__:
         option = field if hasattr(options, field) else OPTION_FIELDS.get(field, field)
         value = getattr(options, option, None)
-        if field not in _NO_OPTIONS and value is not None and value is not False and value != []:
+        if field not in _NO_OPTIONS | aliases and value is not None and value is not False and value != []:
             fields[field] = time_argument(value) if field in _TIME_FIELDS else value
         if getattr(options, f"no_{field}", False):
             if value:

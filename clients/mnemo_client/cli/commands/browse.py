@@ -1,13 +1,12 @@
 """The commands that list memories, tags, topics and namespaces: list, recent, tags, topics, namespaces."""
 
 from collections.abc import Callable
-from typing import Any
 
-from mnemo_client.cli.arguments import save_hit_numbers, time_argument
+from mnemo_client.cli.arguments import request_fields, save_hit_numbers
 from mnemo_client.cli.context import CommandContext
 from mnemo_client.cli.format.records import count_lines, listed_lines, topic_lines
 from mnemo_client.errors import EXIT_DONE, EXIT_NOT_FOUND, UsageError
-from mnemo_client.protocol.memories import MemoryPage, MemoryView
+from mnemo_client.protocol.memories import ListQuery, MemoryPage, MemoryView
 from mnemo_client.protocol.retrieval import SearchAnswer
 
 TOP_DEFAULT = 50
@@ -35,8 +34,9 @@ def _list(context: CommandContext, read: Callable[..., Page]) -> int:
     wanted = top or TOP_DEFAULT
     memories: list[MemoryView] = []
     cursor: str | None = None
+    asked = request_fields(context.options, ListQuery)
     while len(memories) < wanted:
-        page = read(limit=min(wanted - len(memories), PAGE_MAX), cursor=cursor, **_filters(context))
+        page = read(**{**asked, "limit": min(wanted - len(memories), PAGE_MAX), "cursor": cursor})
         memories += page.memories
         cursor = page.cursor
         if cursor is None:
@@ -56,22 +56,6 @@ def _list(context: CommandContext, read: Callable[..., Page]) -> int:
     else:
         context.message(f"nothing found in namespace {context.namespace.name or 'default'}")
     return EXIT_DONE if memories else EXIT_NOT_FOUND
-
-
-def _filters(context: CommandContext) -> dict[str, Any]:
-    options = context.options
-    return {
-        "tag": options.tag or None,
-        "kind": options.kind or None,
-        "category": options.category or None,
-        "layer": options.layer or None,
-        "state": options.state or None,
-        "source": options.source,
-        "speaker": options.speaker,
-        "since": time_argument(options.since),
-        "until": time_argument(options.until),
-        "as_of": time_argument(options.as_of),
-    }
 
 
 def tags(context: CommandContext) -> int:

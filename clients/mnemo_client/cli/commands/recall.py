@@ -12,7 +12,6 @@ from mnemo_client.cli.arguments import (
     numbered_hit,
     request_fields,
     save_hit_numbers,
-    time_argument,
 )
 from mnemo_client.cli.context import CommandContext
 from mnemo_client.cli.format import traces
@@ -44,6 +43,7 @@ from mnemo_client.protocol.retrieval import (
     AskSentence,
     ContextRequest,
     RecallRequest,
+    SearchQuery,
     WhyRequest,
 )
 
@@ -107,11 +107,8 @@ def why(context: CommandContext) -> int:
 def search(context: CommandContext) -> int:
     options = context.options
     client = context.reading_client()
-    answer = client.search(
-        context.text(options.words, "look for"), limit=options.top, highlight=True, tag=options.tag,
-        since=time_argument(options.since), until=time_argument(options.until), as_of=time_argument(options.as_of),
-        user_id=options.user,
-    )  # fmt: skip
+    words = context.text(options.words, "look for")
+    answer = client.search(SearchQuery(q=words, highlight=True, **request_fields(options, SearchQuery)))
     save_hit_numbers(context, answer.memories, 1)
     if context.print_json_if_asked():
         return EXIT_DONE if answer.memories else EXIT_NOT_FOUND
