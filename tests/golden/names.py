@@ -3,13 +3,15 @@
     python -m tests.golden.names
 
 writes today's names to tests/golden/names.json, which the suite compares with. It refuses where a name that stands
-there is gone: files, journals, scripts and other programs rely on them. Only what is new may be added.
+there is gone: files, journals, scripts and other programs rely on them. Only what is new may be added. Types, defaults
+and values stand there as short hashes; where one differs, the test shows the form of today.
 
 Names of Python classes and modules stand nowhere in it, except those of wire types: the components of the OpenAPI
 document are called after them.
 """
 
 import ast
+import hashlib
 import sys
 from collections.abc import Iterator
 from functools import cache
@@ -39,7 +41,7 @@ from mnemo_store.journal import dump, line_codec
 from mnemo_store.maintenance.backup import BackupManifest
 from mnemo_store.recovery.database_files import StoreManifest as StoreManifest
 from mnemo_store.recovery.folder_swap import SwapMarker as RestoreMark
-from tests.golden.shapes import Describer, as_json, differences
+from tests.golden.shapes import Describer, as_json
 from tests.test_docs import routes
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -74,34 +76,24 @@ SENT = {
 
 def names() -> dict[str, Any]:
     """Today's names, as they are kept."""
-    describer = Describer()
-    found = {
-        "stored": {place: describer.describe(kind, place) for place, kind in STORED.items()},
-        "sent": {place: describer.describe(kind, place) for place, kind in SENT.items()},
-        "routes": {place: _route(route, place, describer) for place, route in _routes().items()},
-        **_plain(),
-    }
-    return {**found, "shapes": describer.shapes}
+    return {section: kept(form) for section, form in _forms().items()}
 
 
-def broken(kept: dict[str, Any]) -> Iterator[str]:
+def broken(promised: dict[str, Any]) -> Iterator[str]:
     """Sentences about each name that was kept and is gone or changed, or that is new."""
-    for section, now in (("stored", STORED), ("sent", SENT)):
-        yield from _unequal_keys(section, kept[section], now)
-        for place in kept[section].keys() & now.keys():
-            yield from differences(kept[section][place], now[place], kept["shapes"], place)
-    found = _routes()
-    yield from _unequal_keys("routes", kept["routes"], found)
-    for place in kept["routes"].keys() & found.keys():
-        was, route = kept["routes"][place], found[place]
-        if was["is"] != _plain_route(route):
-            yield f"{place} was {was['is']} and is {_plain_route(route)}"
-        for part, kind in _parts(route).items():
-            yield from differences(was[part], kind, kept["shapes"], f"{place} {part}")
-    plain = as_json(_plain())
-    yield from (f"the section {section} is new" for section in plain.keys() - kept.keys())
-    for section in plain.keys() & kept.keys():
-        yield from _unequal(section, kept[section], plain[section])
+    forms = _forms()
+    yield from _unequal_keys("sections", promised, forms)
+    for section in promised.keys() & forms.keys():
+        was, now = promised[section], kept(forms[section])
+        yield from _unequal_keys(section, was, now)
+        for name in was.keys() & now.keys():
+            yield from _unequal_keys(f"{section}: {name}", was[name], now[name])
+            for part in was[name].keys() & now[name].keys():
+                before, after = set(was[name][part].split()), set(now[name][part].split())
+                if before - after:
+                    yield f"{section}: {name}.{part} was another one; it is now {_parts_of(forms[section][name])[part]}"
+                elif after - before:
+                    yield f"{section}: a value of {name}.{part} is new"
 
 
 def _unequal_keys(section: str, kept: dict[str, Any], now: dict[str, Any]) -> Iterator[str]:
@@ -109,33 +101,51 @@ def _unequal_keys(section: str, kept: dict[str, Any], now: dict[str, Any]) -> It
         yield f"{section}: {name} is {'gone' if name in kept else 'new'}"
 
 
-def _unequal(where: str, kept: Any, now: Any) -> Iterator[str]:
-    if isinstance(kept, dict) and isinstance(now, dict):
-        yield from _unequal_keys(where, kept, now)
-        for name in kept.keys() & now.keys():
-            yield from _unequal(f"{where}.{name}", kept[name], now[name])
-    elif _is_texts(kept) and _is_texts(now):
-        yield from _unequal_keys(where, dict.fromkeys(kept), dict.fromkeys(now))
-    elif _are_arguments(kept) and _are_arguments(now):
-        yield from _unequal(where, _by_name(kept), _by_name(now))
-    elif kept != now:
-        yield f"{where} was {kept} and is {now}"
+@cache
+def _forms() -> dict[str, dict[str, Any]]:
+    """The forms of everything, by section and name."""
+    describer = Describer()
+    found: dict[str, Any] = {
+        "stored": {place: describer.describe(kind, place) for place, kind in STORED.items()},
+        "sent": {place: describer.describe(kind, place) for place, kind in SENT.items()},
+        "routes": {place: _route(route, place, describer) for place, route in _routes().items()},
+        **_plain(),
+    }
+    return as_json({**found, "shapes": describer.shapes})  # type: ignore[no-any-return]
 
 
-def _are_arguments(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(each, dict) and "names" in each for each in value)
-
-
-def _by_name(arguments: list[dict[str, Any]]) -> dict[str, Any]:
-    """Positional arguments under their places, since their order is their meaning; options under their first name."""
+def kept(section: Any) -> dict[str, dict[str, str]]:
+    """A section as it is kept: by its names, and these by their parts, a short hash of every value in a part."""
+    if isinstance(section, list):
+        section = _parts_of(section)
     return {
-        each["names"][0] if each["names"][0].startswith("-") else str(place): each
-        for place, each in enumerate(arguments)
+        name: {part: " ".join(sorted(set(_hashes(value)))) for part, value in _parts_of(form).items()}
+        for name, form in section.items()
     }
 
 
-def _is_texts(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(each, str) for each in value)
+def _parts_of(form: Any) -> dict[str, Any]:
+    """The parts of a form by their names: fields, options, arguments by their places, or texts."""
+    if isinstance(form, dict):
+        fields = form.get("fields")
+        return {**form, "fields": [], **fields} if isinstance(fields, dict) else form
+    if isinstance(form, list) and all(isinstance(each, dict) and "names" in each for each in form):
+        return {
+            each["names"][0] if each["names"][0].startswith("-") else str(place): each
+            for place, each in enumerate(form)
+        }
+    return {text: {} for text in form} if isinstance(form, list) else {"": form}
+
+
+def _hashes(value: Any, path: str = "") -> Iterator[str]:
+    if isinstance(value, dict) and value:
+        for name, each in value.items():
+            yield from _hashes(each, f"{path}.{name}")
+    elif isinstance(value, list) and value and all(isinstance(each, str) for each in value):
+        for each in value:
+            yield from _hashes(each, f"{path}[]")
+    else:
+        yield hashlib.blake2b(f"{path}={msgspec.json.encode(value).decode()}".encode(), digest_size=3).hexdigest()
 
 
 @cache
@@ -178,21 +188,14 @@ def _routes() -> dict[str, Route]:
     return {place: found[place] for place in dict.fromkeys((*places, *found)) if place in found}
 
 
-def _plain_route(route: Route) -> dict[str, Any]:
+def _route(route: Route, place: str, describer: Describer) -> dict[str, Any]:
+    parts = {"body": route.operation.body, "query": route.operation.query, "answer": route.operation.answer}
     return {
+        **{part: describer.describe(kind, f"{place} {part}") for part, kind in parts.items()},
         "statuses": list(route.operation.statuses), "read only": sorted(route.operation.read_only),
         "content type": route.operation.content_type,
         "streams": route.operation.streams, "bytes at most": route.operation.body_max,
     }  # fmt: skip
-
-
-def _parts(route: Route) -> dict[str, Any]:
-    return {"body": route.operation.body, "query": route.operation.query, "answer": route.operation.answer}
-
-
-def _route(route: Route, place: str, describer: Describer) -> dict[str, Any]:
-    parts = {part: describer.describe(kind, f"{place} {part}") for part, kind in _parts(route).items()}
-    return {"is": _plain_route(route), **parts}
 
 
 def _arguments(command: Command) -> list[Any]:
@@ -249,20 +252,21 @@ def main() -> int:
         if gone:
             print("\n".join(gone))
             return 1
-    FILE.write_text(_written(as_json(names())) + "\n", encoding="utf-8")
+    FILE.write_text(_written(names()) + "\n", encoding="utf-8")
     return 0
 
 
-def _written(value: Any, depth: int = 0) -> str:
-    """JSON with a line for each name, field, argument and error, so that a change shows where it is."""
-    if depth == 4 or not value or not isinstance(value, dict | list):
-        return msgspec.json.encode(value).decode()
-    margin = "\n" + " " * (depth + 1)
-    if isinstance(value, list):
-        lines = [msgspec.json.encode(each).decode() for each in value]
-        return f"[{margin}{f',{margin}'.join(lines)}{margin[:-1]}]"
-    lines = [f"{msgspec.json.encode(name).decode()}: {_written(each, depth + 1)}" for name, each in value.items()]
-    return f"{{{margin}{f',{margin}'.join(lines)}{margin[:-1]}}}"
+def _written(found: dict[str, Any]) -> str:
+    """JSON with a line for each name, so that a change shows where it is."""
+    sections = []
+    for section, entries in found.items():
+        lines = [f"  {_json(name)}: {_json(parts)}" for name, parts in entries.items()]
+        sections.append(f" {_json(section)}: {{\n" + ",\n".join(lines) + "\n }")
+    return "{\n" + ",\n".join(sections) + "\n}"
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
 
 
 if __name__ == "__main__":

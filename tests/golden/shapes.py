@@ -1,10 +1,9 @@
 """The encoded form of types: field names, tags, defaults and value types, without the names of Python classes.
 
-A form is JSON. `describe` makes one of a type; `differences` compares a form that was kept with a type of today. A
-struct stands once in a table of shapes, under the place where it was first met, so that types may refer to themselves.
+A form is JSON. A struct stands once in a table of shapes, under the place where it was first met, so that types may
+refer to themselves.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -51,82 +50,13 @@ class Describer:
             shape: dict[str, Any] = {}
             self.shapes[where] = shape
             shape.update(_traits(info))
+            if not any(part in where for part in _READ):
+                shape["order"] = ", ".join(field.encode_name for field in info.fields)
             shape["fields"] = {
                 field.encode_name: {"type": self._form(field.type, f"{where}.{field.encode_name}"), **_default(field)}
                 for field in info.fields
             }
         return self._labels[info.cls]
-
-
-def differences(kept: Any, kind: Any, shapes: Shapes, where: str) -> Iterator[str]:
-    """Sentences about what of a form that was kept is no longer so, or is new, in a type of today."""
-    yield from _differences(kept, inspect.type_info(kind), shapes, where, set())
-
-
-def _differences(
-    kept: Any, info: inspect.Type, shapes: Shapes, where: str, seen: set[tuple[str, type]]
-) -> Iterator[str]:
-    match info:
-        case inspect.Metadata():
-            yield from _differences(kept, info.type, shapes, where, seen)
-        case inspect.StructType() if _is(kept, "struct"):
-            if (kept["struct"], info.cls) not in seen:
-                seen.add((kept["struct"], info.cls))
-                yield from _struct_differences(shapes[kept["struct"]], info, shapes, where, seen)
-        case inspect.UnionType() if _is(kept, "union"):
-            yield from _each(kept["union"], _members(info), shapes, where, seen)
-        case inspect.ListType() | inspect.VarTupleType() if _is(kept, "list"):
-            yield from _differences(kept["list"], info.item_type, shapes, f"{where}[]", seen)
-        case inspect.TupleType() if _is(kept, "tuple"):
-            items = {f"[{n}]": each for n, each in enumerate(info.item_types)}
-            yield from _each(dict(zip(items, kept["tuple"], strict=False)), items, shapes, where, seen)
-        case inspect.DictType() if _is(kept, "map"):
-            parts = {"{key}": info.key_type, "{}": info.value_type}
-            yield from _each(dict(zip(parts, kept["map"], strict=True)), parts, shapes, where, seen)
-        case inspect.LiteralType() if _is(kept, "one_of"):
-            now = _scalar(info)["one_of"]
-            for value in [*kept["one_of"], *(each for each in now if each not in kept["one_of"])]:
-                if value not in kept["one_of"] or value not in now:
-                    yield f"{where}: the value {value} is {'gone' if value not in now else 'new'}"
-        case _:
-            now = Describer()._form(info, where)
-            if now != kept:
-                yield f"{where} was {kept} and is {now}"
-
-
-def _each(
-    kept: dict[str, Any], now: dict[str, inspect.Type], shapes: Shapes, where: str, seen: set[tuple[str, type]]
-) -> Iterator[str]:
-    for name in kept | now:
-        if name in kept and name in now:
-            yield from _differences(kept[name], now[name], shapes, f"{where}{name}", seen)
-        else:
-            yield f"{where}{name} is {'gone' if name in kept else 'new'}"
-
-
-def _struct_differences(
-    shape: dict[str, Any], info: inspect.StructType, shapes: Shapes, where: str, seen: set[tuple[str, type]]
-) -> Iterator[str]:
-    traits = {name: value for name, value in shape.items() if name != "fields"}
-    if traits != _traits(info):
-        yield f"{where} was encoded as {traits} and is as {_traits(info)}"
-    fields = {field.encode_name: field for field in info.fields}
-    was, left = list(shape["fields"]), [name for name in fields if name in shape["fields"]]
-    if (sorted(was) != sorted(left)) if any(part in where for part in _READ) else (was != left):
-        yield f"{where} had the fields {', '.join(shape['fields'])} and has {', '.join(fields)}"
-    for name, was in shape["fields"].items():
-        if field := fields.get(name):
-            yield from _differences(was["type"], field.type, shapes, f"{where}.{name}", seen)
-            default = {key: value for key, value in was.items() if key != "type"}
-            if default != _default(field):
-                yield f"{where}.{name} had {default or 'no default'} and has {_default(field) or 'none'}"
-    for name in fields:
-        if name not in shape["fields"]:
-            yield f"{where}.{name} is new"
-
-
-def _is(kept: Any, what: str) -> bool:
-    return isinstance(kept, dict) and what in kept
 
 
 def _traits(info: inspect.StructType) -> dict[str, Any]:
