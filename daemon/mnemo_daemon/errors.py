@@ -180,7 +180,9 @@ def refusal_of(error: Exception) -> Refusal | None:
         return error
     for ancestor in type(error).__mro__:
         if rule := ERROR_ANSWERS.get(ancestor):
-            return Refusal(rule.status, rule.code, _message(error), retry_after=rule.retry_after)
+            said = str(error) or (type(error).__doc__ or type(error).__name__).strip().rstrip(".")
+            hint = getattr(error, "hint", "")
+            return Refusal(rule.status, rule.code, f"{said}; {hint}" if hint else said, retry_after=rule.retry_after)
     return None
 
 
@@ -189,13 +191,6 @@ def logged_fault(error: Exception, place: str) -> Refusal:
     number = secrets.token_hex(4)
     log.error("error %s in %s", number, place, exc_info=error)
     return Refusal(500, "internal", f"this is a fault of the daemon; its log has it under {number}")
-
-
-def _message(error: Exception) -> str:
-    """The error, and what to do next if the error's class knows it."""
-    said = str(error) or (type(error).__doc__ or type(error).__name__).strip().rstrip(".")
-    hint = getattr(error, "hint", "")
-    return f"{said}; {hint}" if hint else said
 
 
 def bad_value(message: str, field: str | None = None) -> Refusal:

@@ -128,35 +128,25 @@ def _restore(asked: argparse.Namespace, configuration: settings.Configuration) -
         _say(msgspec.json.encode({}).decode())
         return
     progress = _progress()
+    from mnemo_daemon.lifecycle import erasure
+    from mnemo_daemon.models.embedders import embedding
+
+    spaces = embedding.spaces_of(ModelCatalogue(configuration.folders.models))  # their vectors stay
+
+    def finish(store: Store, ids: Sequence[str]) -> None:
+        erasure.erase_in_store(store, ids, spaces)
+
     done = restore.restore(
         asked.source, data, Disk(), lambda: time.time_ns() // 1_000_000,
-        at=at, keep_forgotten=not asked.allow_forgotten, finish=_erase_again(configuration.folders.models),
+        at=at, keep_forgotten=not asked.allow_forgotten, finish=finish,
         progress=lambda step, done, total: progress(step, 0, 0) if progress else None,
     )  # fmt: skip
     lines = [f"restored {done.memories} memories, up to change {done.seq}", *done.recovered]
     if done.kept_as:
         lines.append(f"what it was before is kept as {done.kept_as}")
-    _print(asked, _restore_fields(done), lines)
-
-
-def _restore_fields(done: restore.RestoreResult) -> dict[str, Any]:
-    """The JSON object of `mnemo restore --json`; its names are part of the command's interface."""
     fields = done._asdict()
     fields["said"] = fields.pop("recovered")
-    return fields | {"kept_as": done.kept_as and str(done.kept_as)}
-
-
-def _erase_again(models: Path) -> Callable[[Store, Sequence[str]], None]:
-    """Returns a function that erases what was erased since the backup; vectors of installed models stay."""
-    from mnemo_daemon.lifecycle import erasure
-    from mnemo_daemon.models.embedders import embedding
-
-    spaces = embedding.spaces_of(ModelCatalogue(models))
-
-    def finish(store: Store, ids: Sequence[str]) -> None:
-        erasure.erase_in_store(store, ids, spaces)
-
-    return finish
+    _print(asked, fields | {"kept_as": done.kept_as and str(done.kept_as)}, lines)
 
 
 def _check(asked: argparse.Namespace, configuration: settings.Configuration) -> int:

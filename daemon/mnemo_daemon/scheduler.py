@@ -157,7 +157,26 @@ class Scheduler:
             state = self._states[job.name]
             if self._is_due(job, state):
                 self._yield_to_queries()
-                self._run_slice(job, state)
+                if not state.has_more:
+                    state.started, state.started_at = self._clock(), self._wall_ms()
+                self._running = job.name
+                began = self._clock()
+                outcome: Future[bool] = Future()
+                complete_future(outcome, job.run)
+                self._running = ""
+                if state.is_overdue:
+                    state.slow_at = self._clock()
+                    self._paused_until = state.slow_at + PAUSE_FACTOR * (state.slow_at - began)
+                if (error := outcome.exception()) is not None:
+                    self._note_failure(job, state, error)
+                else:
+                    state.has_more = outcome.result()
+                    state.slices += 1
+                    state.failures, state.retry, state.is_unexpected = 0, 0.0, False
+                    if not state.has_more:
+                        state.runs += 1
+                        state.waiting_since, state.is_overdue = None, False
+                        state.finished, state.finished_at = self._clock(), self._wall_ms()
                 has_more = has_more or (state.has_more and not state.failures)
         return has_more
 
@@ -207,28 +226,6 @@ class Scheduler:
             state.waits_for = f"{reason.text}; it goes on slowly, for it has waited too long"
             return False
         return True
-
-    def _run_slice(self, job: Job, state: JobState) -> None:
-        if not state.has_more:
-            state.started, state.started_at = self._clock(), self._wall_ms()
-        self._running = job.name
-        began = self._clock()
-        outcome: Future[bool] = Future()
-        complete_future(outcome, job.run)
-        self._running = ""
-        if state.is_overdue:
-            state.slow_at = self._clock()
-            self._paused_until = state.slow_at + PAUSE_FACTOR * (state.slow_at - began)
-        if (error := outcome.exception()) is not None:
-            self._note_failure(job, state, error)
-            return
-        state.has_more = outcome.result()
-        state.slices += 1
-        state.failures, state.retry, state.is_unexpected = 0, 0.0, False
-        if not state.has_more:
-            state.runs += 1
-            state.waiting_since, state.is_overdue = None, False
-            state.finished, state.finished_at = self._clock(), self._wall_ms()
 
     def _note_failure(self, job: Job, state: JobState, error: BaseException) -> None:
         """The store and the disk report their own state; of anything else, a mistake in the program, the traceback is

@@ -289,7 +289,9 @@ class Services:
         service: EmbeddingService | LanguageModelService
         if self.catalogue.require_installed(name).role == "llm":
             role, service = "llm", self.language_model
-            self._require_no_setting()
+            if model := self.settings.llm.model:
+                origin = self.configuration.origins["llm.model"]
+                raise Refusal(409, "conflict", f"`llm.model` names {model!r} ({origin}); change or remove it there")
         else:
             role, service = "embedding", self.embedding
         name = service.require_usable(name)
@@ -342,12 +344,6 @@ class Services:
         """Return why background calls must not use the language model now, "" when they may."""
         waits = self.settings.llm.on_battery == "wait" and self._machine.is_on_battery()
         return "the machine runs on battery (`llm.on_battery`)" if waits else ""
-
-    def _require_no_setting(self) -> None:
-        """Raise a Refusal where the settings name the language model: a choice would have no effect."""
-        if model := self.settings.llm.model:
-            origin = self.configuration.origins["llm.model"]
-            raise Refusal(409, "conflict", f"`llm.model` names {model!r} ({origin}); change or remove it there")
 
     def _made_notes(self) -> NotesService:
         return self._make_notes(self.store, self.settings.notes, on_saved=self.indexing.prioritise)

@@ -427,7 +427,10 @@ def load(environ: Mapping[str, str], faults: list[ConfigError] | None = None) ->
         origins[key.path] = origin
     sections = {field.name: field.type(**values[field.name]) for field in _sections()}
     settings = Settings(**sections, profiles=values[PROFILES_TABLE])
-    folders = _folders(environ, path, settings)
+    data = paths.data_folder(environ)
+    chosen = settings.models.folder
+    models = Path(chosen).expanduser().absolute() if chosen else paths.models_folder(environ)
+    folders = Folders(data, models, paths.socket_path(environ), path)
     return Configuration(settings, folders, origins | _origins_of_folders(environ, origins))
 
 
@@ -472,13 +475,6 @@ def reload(old: Configuration, environ: Mapping[str, str]) -> tuple[Configuratio
 
 def _is_kept(key: str, changed: list[ChangedValue]) -> bool:
     return any(change.key == key and change.needs_restart for change in changed)
-
-
-def _folders(environ: Mapping[str, str], config_file: Path, settings: Settings) -> Folders:
-    data = paths.data_folder(environ)
-    chosen = settings.models.folder
-    models = Path(chosen).expanduser().absolute() if chosen else paths.models_folder(environ)
-    return Folders(data, models, paths.socket_path(environ), config_file)
 
 
 def _origins_of_folders(environ: Mapping[str, str], origins: Mapping[str, str]) -> dict[str, str]:

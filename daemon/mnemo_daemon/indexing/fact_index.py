@@ -254,7 +254,23 @@ class FactIndex:
             facts = [known for fact_id in dict.fromkeys(ids) if (known := tables.facts.get(fact_id)) is not None]
             unknown = {each.fact.memory for each in facts} - tables.sources.keys()
         for some in batched(unknown, READ_SLICE):
-            self._read_sources(tables, some)
+            # Read memories under the lock, so that no commit comes between; a slice at a time, so that none waits
+            # long.
+            with self._lock, self._store.snapshot() as snapshot:
+                wanted = [memory_id for memory_id in some if memory_id in tables.by_memory]
+                for memory in (snapshot.memory(memory_id) for memory_id in wanted):
+                    if memory is not None:
+                        edges = snapshot.edges(memory.id)
+                        updating = [
+                            each.source for each in edges if each.relation == "updates" and each.target == memory.id
+                        ]
+                        standing = (newer for each in updating if (newer := snapshot.memory(each)) is not None)
+                        replacements = tuple(
+                            (newer.id, min(newer.event_at, newer.created_at))
+                            for newer in standing
+                            if newer.state in STANDING
+                        )
+                        tables.add_source(memory, replacements, updating)
         revealed = set[str]()
         if not set(HIDING) <= set(states):
             with self._lock:
@@ -278,24 +294,6 @@ class FactIndex:
         with self._store.snapshot() as snapshot:
             memories = [memory for each in hidden if (memory := snapshot.memory(each)) is not None]
             return {memory.id for memory in memories if not is_replaced(memory, snapshot.memory, (), now)}
-
-    def _read_sources(self, tables: _Tables, memory_ids: Iterable[str]) -> None:
-        """Read memories under the lock, so that no commit comes between; a slice at a time, so that none waits long."""
-        with self._lock, self._store.snapshot() as snapshot:
-            wanted = [memory_id for memory_id in memory_ids if memory_id in tables.by_memory]
-            for memory in (snapshot.memory(memory_id) for memory_id in wanted):
-                if memory is not None:
-                    edges = snapshot.edges(memory.id)
-                    updating = [
-                        each.source for each in edges if each.relation == "updates" and each.target == memory.id
-                    ]
-                    standing = (newer for each in updating if (newer := snapshot.memory(each)) is not None)
-                    replacements = tuple(
-                        (newer.id, min(newer.event_at, newer.created_at))
-                        for newer in standing
-                        if newer.state in STANDING
-                    )
-                    tables.add_source(memory, replacements, updating)
 
     def _loaded(self) -> _Tables:
         tables = self._tables

@@ -127,7 +127,12 @@ class StatementExtraction:
     def run_slice(self) -> bool:
         """Extract the next text, or go on waiting for it; return whether there is more."""
         if self._current is None:
-            memory_id = self._next()
+            with self._store.snapshot() as snapshot:
+                ids = [row.id for row in snapshot.scan(EXTRACTIONS, limit=len(self._failed) + 1)]
+            fresh = next((each for each in ids if each not in self._failed), None)
+            if fresh is None:
+                self._failed.clear()
+            memory_id = fresh or next(iter(ids), None)
             if memory_id is None:
                 return False
             self._current = (memory_id, self.submit(memory_id))
@@ -138,15 +143,6 @@ class StatementExtraction:
                 self._failed.add(memory_id)
             future.result()
         return True
-
-    def _next(self) -> str | None:
-        """A text that is pending; one that failed only after the others."""
-        with self._store.snapshot() as snapshot:
-            ids = [row.id for row in snapshot.scan(EXTRACTIONS, limit=len(self._failed) + 1)]
-        fresh = next((each for each in ids if each not in self._failed), None)
-        if fresh is None:
-            self._failed.clear()
-        return fresh or next(iter(ids), None)
 
     # One text
 

@@ -211,7 +211,9 @@ class IngestPipeline:
         embedding, contexts = await self.run_on_thread(size, self._analyse, asked, caller)
         for some in batched(contexts, SCORED_TOGETHER):  # the first are written while the model embeds the last
             if embedding is not None:
-                await self._wait(embedding, some)
+                waits, seconds = self._missing(embedding, some)
+                if waits:
+                    await asyncio.wait([asyncio.wrap_future(future) for future in waits], timeout=seconds)
             await self.run_on_thread(size, self._score, some, embedding, caller)
             accepted = [each for each in some if each.outcome is None]
             outcomes = await self._write([each.item for each in accepted], caller, group)
@@ -376,12 +378,6 @@ class IngestPipeline:
             self._indexing.handoff.add_rows(embedder.space, digest, halves, codes)
             futures[digest].set_result(halves if np.isfinite(halves).all() else None)
 
-    async def _wait(self, embedding: _PendingVectors, contexts: Sequence[_IngestContext]) -> None:
-        """Wait for the vectors, at most as long as is allowed for so many texts."""
-        waits, seconds = self._missing(embedding, contexts)
-        if waits:
-            await asyncio.wait([asyncio.wrap_future(future) for future in waits], timeout=seconds)
-
     def _missing(
         self, embedding: _PendingVectors, contexts: Sequence[_IngestContext]
     ) -> tuple[list["Future[Rows | None]"], float]:
@@ -405,19 +401,18 @@ class IngestPipeline:
         )
         for place, each in accepted:
             self._yield_to_queries()
-            scored = self._scored(each, embedding)
+            item, draft, rows, analysis = each.item, each.item.draft, each.rows, each.analysis
+            assert analysis is not None, "a text that was not refused is analysed"
+            centroid, is_seen = None, False
+            if rows is not None and embedding is not None and not embedding.serving.centroids.uncounted:
+                scope = Scope(draft.user_id, draft.namespace)
+                if scope not in embedding.centroids:
+                    embedding.centroids[scope] = embedding.serving.centroids.centroid(scope)
+                centroid, is_seen = embedding.centroids[scope], True
+            scores = scoring.score(draft.content, item.policy, rows, centroid, analysis.salience)
+            scored = scoring.apply_scores(item, analysis.route, scores, analysis.event_at)._replace(is_seen=is_seen)
             scored = self.neighbours.with_relations(scored, near.get(place, ()), serving)
             each.item = scored._replace(name=f"{NEW_ID_PREFIX}{place}")
-
-    def _scored(self, text: _IngestContext, embedding: _PendingVectors | None) -> IngestItem:
-        """The item with its scores and classification."""
-        item, draft, rows, analysis = text.item, text.item.draft, text.rows, text.analysis
-        assert analysis is not None, "a text that was not refused is analysed"
-        centroid, is_seen = None, False
-        if rows is not None and embedding is not None and not embedding.serving.centroids.uncounted:
-            centroid, is_seen = _centroid(embedding, Scope(draft.user_id, draft.namespace)), True
-        scores = scoring.score(draft.content, item.policy, rows, centroid, analysis.salience)
-        return scoring.apply_scores(item, analysis.route, scores, analysis.event_at)._replace(is_seen=is_seen)
 
     def _record_written(self, contexts: Sequence[_IngestContext], embedding: _PendingVectors | None) -> None:
         """Keep the new vectors for the neighbour search until the index has them."""
@@ -440,12 +435,6 @@ def _take_vectors(embedding: _PendingVectors | None, contexts: Sequence[_IngestC
         future = embedding.of.get(each.digest) if each.rows is None else None
         if future is not None and future.done() and not future.cancelled():
             each.rows = future.result()
-
-
-def _centroid(embedding: _PendingVectors, scope: Scope) -> NDArray[np.float32] | None:
-    if scope not in embedding.centroids:
-        embedding.centroids[scope] = embedding.serving.centroids.centroid(scope)
-    return embedding.centroids[scope]
 
 
 def _cancel_rest(job: "Future[None]", futures: Mapping[bytes, "Future[Rows | None]"]) -> None:

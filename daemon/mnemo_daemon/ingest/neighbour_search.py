@@ -153,8 +153,42 @@ class NeighbourSearch:
         if len(compared) > 1:
             _add_batch(compared, limits, found)
             _add_batch_by_words(compared, found)
-            _add_batch_claiming(compared, self._store.now(), found)
-        return self._neighbours_of(compared, found, caller)
+            # The latest of what stands before each in the batch and claims something of the same subject.
+            now = self._store.now()
+            holding: defaultdict[tuple[Scoped, str], list[int]] = defaultdict(list)
+            times = [_event_time(each.item, now) for each in compared]
+            for place, each in enumerate(compared):
+                if not _may_update(each.item):
+                    continue
+                draft, scoped = each.item.draft, _scoped(each.item)
+                sought = candidate_keys(draft.content, draft.speaker)
+                for some in sought[: CLAIMING // CLAIMING_EACH_MIN]:
+                    others = {other for mark in some for other in holding[scoped, mark] if times[other] <= times[place]}
+                    for other in heapq.nlargest(_claims_share(sought), others, key=lambda other: (times[other], other)):
+                        one, two = each.rows, compared[other].rows
+                        sim = None if one is None or two is None else float(one[0].astype(np.float32) @ two[0])
+                        found.add_claiming(each.place, f"{NEW_ID_PREFIX}{compared[other].place}", sim)
+                for mark in claim_keys(draft.content, draft.speaker):
+                    holding[scoped, mark].append(place)
+        # The candidates as memories: of the store as they are now, of the batch as they would be.
+        best = {each.place: found.best(each.place) for each in compared if found.sims[each.place]}
+        ids = {name for rows in best.values() for name, _ in rows if not name.startswith(NEW_ID_PREFIX)}
+        memories = dict(self._read(sorted(ids), caller))
+        now = self._store.now()
+        known: dict[str, int | Callable[[], int]] = {
+            name: functools.partial(said_at, each.content, each.event_at, each.created_at, utc_offset)
+            for name, each in memories.items()
+        }
+        named = {name for rows in best.values() for name, _ in rows}
+        for each in compared:
+            name = f"{NEW_ID_PREFIX}{each.place}"
+            if name in named:
+                memories[name] = mutations.store_new(each.item.draft, name, now, epoch=0).memory
+                known[name] = _event_time(each.item, now)
+        return {
+            place: [Neighbour(memories[name], sim, known[name]) for name, sim in rows if name in memories]
+            for place, rows in best.items()
+        }
 
     def with_relations(self, item: IngestItem, near: Sequence[Neighbour], serving: ActiveIndex | None) -> IngestItem:
         """The item with its relations, or discarded."""
@@ -180,7 +214,18 @@ class NeighbourSearch:
             scoped = *_scoped(each.item), str(_corrects_agents(each.item))
             mask = masks.get(scoped)
             if mask is None:
-                mask = masks[scoped] = columns.mask(_filter(each.item, caller, now))
+                draft, compared = each.item.draft, () if _corrects_agents(each.item) else each.item.policy.compared
+                mask = masks[scoped] = columns.mask(
+                    MemoryFilter(
+                        namespaces=(draft.namespace,),
+                        user_id=draft.user_id,
+                        agent_id=draft.agent_id if "agent_id" in compared else None,
+                        run_id=draft.run_id if "run_id" in compared else None,
+                        states=COMPARED_STATES,
+                        without_tags=() if caller.sees_sensitive else (SENSITIVE_TAG,),
+                        now=now,
+                    )
+                )
             if each.number is not None:
                 files = columns.column("managed")
                 mask = mask & (files[: len(mask)] != files[each.number])
@@ -238,7 +283,16 @@ class NeighbourSearch:
         limits: Mapping[int, float],
         found: _NeighbourCandidates,
     ) -> None:
-        recent, stacked, owners = self._recent_of(serving.embedder.space)
+        # The vectors written lately in the space, stacked once, until more are written.
+        space = serving.embedder.space
+        with self._lock:
+            if self._stacked is None or self._stacked[0] != space:
+                of_space = [each for each in self._recent if each.space == space]
+                rows = [each.rows for each in of_space]
+                matrix = np.concatenate(rows).astype(np.float32) if rows else np.empty((0, 0), np.float32)
+                whose = np.repeat(np.arange(len(rows)), [len(each) for each in rows])
+                self._stacked = space, _RecentMatrix(of_space, matrix, whose)
+            recent, stacked, owners = self._stacked[1]
         if not recent:
             return
         for each in wanted:
@@ -249,40 +303,6 @@ class NeighbourSearch:
                 other = recent[owners[row]]
                 if all(other.fields[name] == getattr(each.item.draft, name) for name in each.item.policy.compared):
                     found.add(each.place, other.memory_id, float(sims[row]))
-
-    def _recent_of(self, space: str) -> "_RecentMatrix":
-        """The vectors written lately in the space, stacked once, until more are written."""
-        with self._lock:
-            if self._stacked is None or self._stacked[0] != space:
-                recent = [each for each in self._recent if each.space == space]
-                rows = [each.rows for each in recent]
-                stacked = np.concatenate(rows).astype(np.float32) if rows else np.empty((0, 0), np.float32)
-                owners = np.repeat(np.arange(len(recent)), [len(each) for each in rows])
-                self._stacked = space, _RecentMatrix(recent, stacked, owners)
-            return self._stacked[1]
-
-    def _neighbours_of(
-        self, wanted: Sequence[NeighbourQuery], found: _NeighbourCandidates, caller: Caller
-    ) -> dict[int, list[Neighbour]]:
-        """The candidates as memories: of the store as they are now, of the batch as they would be."""
-        best = {each.place: found.best(each.place) for each in wanted if found.sims[each.place]}
-        ids = {name for rows in best.values() for name, _ in rows if not name.startswith(NEW_ID_PREFIX)}
-        memories = dict(self._read(sorted(ids), caller))
-        now = self._store.now()
-        known: dict[str, int | Callable[[], int]] = {
-            name: functools.partial(said_at, each.content, each.event_at, each.created_at, utc_offset)
-            for name, each in memories.items()
-        }
-        named = {name for rows in best.values() for name, _ in rows}
-        for each in wanted:
-            name = f"{NEW_ID_PREFIX}{each.place}"
-            if name in named:
-                memories[name] = mutations.store_new(each.item.draft, name, now, epoch=0).memory
-                known[name] = _event_time(each.item, now)
-        return {
-            place: [Neighbour(memories[name], sim, known[name]) for name, sim in rows if name in memories]
-            for place, rows in best.items()
-        }
 
     def _read(self, ids: Sequence[str], caller: Caller) -> Iterator[tuple[str, Memory]]:
         for some in batched(ids, SNAPSHOT_MEMORIES):
@@ -327,19 +347,6 @@ def _corrects_agents(item: IngestItem) -> bool:
     """Return whether the text may replace what agents wrote in their own name: the person said it. SPEC 5.8"""
     draft = item.draft
     return _may_update(item) and draft.trust == OWNER and not (draft.agent_id or draft.run_id)
-
-
-def _filter(item: IngestItem, caller: Caller, now: int) -> MemoryFilter:
-    draft, compared = item.draft, () if _corrects_agents(item) else item.policy.compared
-    return MemoryFilter(
-        namespaces=(draft.namespace,),
-        user_id=draft.user_id,
-        agent_id=draft.agent_id if "agent_id" in compared else None,
-        run_id=draft.run_id if "run_id" in compared else None,
-        states=COMPARED_STATES,
-        without_tags=() if caller.sees_sensitive else (SENSITIVE_TAG,),
-        now=now,
-    )
 
 
 def _add_batch(wanted: Sequence[NeighbourQuery], limits: Mapping[int, float], found: _NeighbourCandidates) -> None:
@@ -387,22 +394,3 @@ def _add_batch_by_words(wanted: Sequence[NeighbourQuery], found: _NeighbourCandi
         for other in best:
             if _scoped(wanted[other].item) == _scoped(each.item) and (each.rows is None or wanted[other].rows is None):
                 found.add(each.place, f"{NEW_ID_PREFIX}{wanted[other].place}", None)
-
-
-def _add_batch_claiming(wanted: Sequence[NeighbourQuery], now: int, found: _NeighbourCandidates) -> None:
-    """The latest of what stands before each in the batch and claims something of the same subject."""
-    holding: defaultdict[tuple[Scoped, str], list[int]] = defaultdict(list)
-    times = [_event_time(each.item, now) for each in wanted]
-    for place, each in enumerate(wanted):
-        if not _may_update(each.item):
-            continue
-        draft, scoped = each.item.draft, _scoped(each.item)
-        sought = candidate_keys(draft.content, draft.speaker)
-        for some in sought[: CLAIMING // CLAIMING_EACH_MIN]:
-            others = {other for mark in some for other in holding[scoped, mark] if times[other] <= times[place]}
-            for other in heapq.nlargest(_claims_share(sought), others, key=lambda other: (times[other], other)):
-                one, two = each.rows, wanted[other].rows
-                sim = None if one is None or two is None else float(one[0].astype(np.float32) @ two[0])
-                found.add_claiming(each.place, f"{NEW_ID_PREFIX}{wanted[other].place}", sim)
-        for mark in claim_keys(draft.content, draft.speaker):
-            holding[scoped, mark].append(place)

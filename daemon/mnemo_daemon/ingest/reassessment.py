@@ -111,7 +111,9 @@ class Reclassification:
         """The fields that would differ; None for a memory that somebody set."""
         fields: dict[str, Any] = {}
         now = _route(memory, profile)
-        is_ruled = _is_rule_based(memory)
+        has = (memory.kind, memory.form, memory.category)
+        is_ruled = has == (KIND_DEFAULT, None, CATEGORY_DEFAULT)
+        is_ruled = is_ruled or any(_route(memory, each)[:3] == has for each in POLICIES.values())
         if is_ruled:
             wanted = {"kind": now.kind, "form": now.form, "category": now.category}
             fields = {name: value for name, value in wanted.items() if getattr(memory, name) != value}
@@ -130,7 +132,8 @@ class Reclassification:
         self, memory: Memory, number: int, profile: Policy, serving: ActiveIndex | None, found: Classification
     ) -> float | None:
         """The importance that the rules give a memory now; None where its vector is missing."""
-        entry_point = _entry_point(memory, profile)
+        is_piece = memory.source == "ingest" or memory.importance < profile.importance_floor
+        entry_point: EntryPoint = "turn" if memory.turn is not None else "ingest" if is_piece else "remember"
         if entry_point not in profile.scored:
             return default_importance(profile, entry_point, found.kind, memory.tags)
         rows = serving.view.vectors_of(number) if serving is not None else None
@@ -164,23 +167,6 @@ def _route(memory: Memory, profile: Policy) -> Classification:
         memory.content, session_id=memory.session_id, tags=memory.tags, role=role,
         has_evidence=bool(memory.evidence), has_trace=memory.trace is not None, policy=profile,
     )  # fmt: skip
-
-
-def _entry_point(memory: Memory, profile: Policy) -> EntryPoint:
-    """The entry point by which a memory came in. A piece of a text has the source that its caller named, and is
-    known by a score that no other entry point leaves as it is."""
-    if memory.turn is not None:
-        return "turn"
-    is_piece = memory.source == "ingest" or memory.importance < profile.importance_floor
-    return "ingest" if is_piece else "remember"
-
-
-def _is_rule_based(memory: Memory) -> bool:
-    """Return whether some rule gives the text the values of its record."""
-    has = (memory.kind, memory.form, memory.category)
-    if has == (KIND_DEFAULT, None, CATEGORY_DEFAULT):
-        return True
-    return any(_route(memory, profile)[:3] == has for profile in POLICIES.values())
 
 
 def _shown(change: _Change) -> ReclassificationView:
@@ -235,7 +221,12 @@ class ScoringBackfill:
         seen_to = self._seq if self._seq is not None else int(begun)
         behind, seq = self._next_slice(seen_to, seq_max, serving)
         if seq == seen_to:
-            return self._finish(seq)
+
+            def decide(snapshot: Snapshot) -> WriteResult[bool]:
+                is_done = snapshot.seq == seq
+                return WriteResult((PutMeta(name=BACKFILL_CURSOR, value=""),) if is_done else (), not is_done)
+
+            return self._store.transact(decide, by=BY_INTAKE.name, background=True).result().result
         alike: dict[tuple[bool, str], list[_UnscoredMemory]] = {}
         for each in behind:
             alike.setdefault((bool(each.memory.managed), each.entry.group), []).append(each)
@@ -245,15 +236,6 @@ class ScoringBackfill:
             future.result()
         self._seq = seq
         return True
-
-    def _finish(self, seq: int) -> bool:
-        """Clear the cursor, unless something was written meanwhile; return whether there is more to do."""
-
-        def decide(snapshot: Snapshot) -> WriteResult[bool]:
-            is_done = snapshot.seq == seq
-            return WriteResult((PutMeta(name=BACKFILL_CURSOR, value=""),) if is_done else (), not is_done)
-
-        return self._store.transact(decide, by=BY_INTAKE.name, background=True).result().result
 
     def _next_slice(self, after: int, seq_max: int, serving: ActiveIndex) -> tuple[list[_UnscoredMemory], int]:
         """Some memories that have their vectors now and had none when they were written."""

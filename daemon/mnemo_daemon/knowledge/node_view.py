@@ -151,19 +151,16 @@ class NodeView:
         if not self._nodes[member.node]:
             del self._nodes[member.node]
         if member.vector is not None:
-            self._subtract(member, member.vector)
-
-    def _subtract(self, member: NodeMember, vector: Vector) -> None:
-        """Take a vector out of its node's sum, which is exact."""
-        centroids = self._centroids[member.scope]
-        self._counted[member.node] -= 1
-        if self._counted[member.node]:
-            centroids.put(member.node, centroids.total(member.node) - vector.astype(np.float64))
-            return
-        del self._counted[member.node]
-        centroids.drop(member.node)
-        if not len(centroids):
-            del self._centroids[member.scope]
+            # Take a vector out of its node's sum, which is exact.
+            centroids = self._centroids[member.scope]
+            self._counted[member.node] -= 1
+            if self._counted[member.node]:
+                centroids.put(member.node, centroids.total(member.node) - member.vector.astype(np.float64))
+            else:
+                del self._counted[member.node]
+                centroids.drop(member.node)
+                if not len(centroids):
+                    del self._centroids[member.scope]
 
 
 def _is_in_scope(scope: Scope, namespaces: Collection[str], user_id: str) -> bool:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from mnemo_core.knowledge.clusters import centroids
 from mnemo_core.knowledge.topic_names import Closeness, TermStatistics, telling_words
-from mnemo_core.knowledge.topic_tree import NOTHING, Inheritance, Shape, compare, grow
+from mnemo_core.knowledge.topic_tree import NOTHING, Shape, compare, grow
 from mnemo_core.similarity.thresholds import Thresholds
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_daemon.indexing.vectors.active_index import ActiveIndex, Scope
@@ -181,17 +181,41 @@ class TreeBuilder:
         """The tree of these rows; None where the former one is theirs. Up to CHANGES_MAX changes are worked into it,
         with more it is built again from where it stands; `is_fresh`: from the beginning."""
         former = former or TopicTree(scope, "", (), *NO_ROWS)
-        was_in, stays = _former_leaves(rows, former)
+        # The leaf in which each was, -1 for none, and the same for those whose text did not change.
+        was_in, stays = np.full((2, len(rows.numbers)), -1, np.int32)
+        if len(former.numbers):
+            order = np.argsort(former.numbers)
+            places = order[np.minimum(np.searchsorted(former.numbers, rows.numbers, sorter=order), len(order) - 1)]
+            was_in = np.where(former.numbers[places] == rows.numbers, former.leaves[places], -1).astype(np.int32)
+            stays = np.where(former.digests[places] == rows.digests, was_in, -1).astype(np.int32)
         known = set(rows.numbers[stays >= 0].tolist()) - self._sensitive(rows.numbers)
-        changes, is_fresh = _changes(rows, stays, former), is_fresh or former.space != serving.embedder.space
+        changes = len(np.union1d(rows.numbers[stays < 0], np.setdiff1d(former.numbers, rows.numbers[stays >= 0])))
+        is_fresh = is_fresh or former.space != serving.embedder.space
         if not (changes or is_fresh) and all(known.issuperset(topic.sources) for topic in former.topics):
             return None
         worked_in = changes + former.changes
         is_whole = is_fresh or worked_in > max(CHANGES_MAX, len(rows.numbers) // CHANGES_SHARE)
-        vectors = yield from self._vectors(rows.numbers, serving)
+        vectors = np.empty((len(rows.numbers), serving.view.dimensions), np.float16)
+        for start in range(0, len(rows.numbers), GATHERED_ROWS):
+            vectors[start : start + GATHERED_ROWS] = serving.view.first_of(rows.numbers[start : start + GATHERED_ROWS])
+            yield
         shape = Shape(stays, former.parents())
         grown = yield from grow(vectors, thresholds, NOTHING if is_fresh else shape, is_whole=is_whole)
-        tree = _tree(scope, rows, grown, compare(grown, shape._replace(leaves=was_in)), former, new_ids)
+        # The tree with ids, with the names that it keeps, and with what became of ids that are gone.
+        inherits = compare(grown, shape._replace(leaves=was_in))
+        before, parents = former.topics, grown.parents
+        fresh = iter(new_ids(len(parents) - len(inherits.kept)))
+        ids = [
+            before[inherits.kept[place]].id if place in inherits.kept else next(fresh) for place in range(len(parents))
+        ]
+        topics = []
+        for place, parent in enumerate(parents):
+            topic = before[inherits.named[place]] if place in inherits.named else Topic("")
+            topics.append(msgspec.structs.replace(topic, id=ids[place], parent=ids[parent] if parent >= 0 else ""))
+        moved = {before[old].id: tuple(ids[new] for new in places) for old, places in inherits.moved.items()}
+        earlier = {old: _followed(places, moved) for old, places in former.moved.items()}
+        kept = dict(list({**earlier, **moved}.items())[-MOVED_MAX:])
+        tree = TopicTree(scope, "", tuple(topics), rows.numbers, grown.leaves, rows.digests, kept)
         tree = _forget_names(tree, known)._replace(space=serving.embedder.space, changes=0 if is_whole else worked_in)
         tree = yield from self._named(tree, vectors, serving.embedder)
         return self.counted(tree)
@@ -235,14 +259,6 @@ class TreeBuilder:
             for place, topic in enumerate(tree.topics)
         ))  # fmt: skip
 
-    def _vectors(self, numbers: Numbers, serving: ActiveIndex) -> Generator[None, None, NDArray[np.float16]]:
-        """The vector of each memory; of a long text that of its first window, which begins with its title."""
-        vectors = np.empty((len(numbers), serving.view.dimensions), np.float16)
-        for start in range(0, len(numbers), GATHERED_ROWS):
-            vectors[start : start + GATHERED_ROWS] = serving.view.first_of(numbers[start : start + GATHERED_ROWS])
-            yield
-        return vectors
-
     def _sensitive(self, numbers: Numbers) -> set[int]:
         mask = self._views.attributes.uncached_mask(MemoryFilter(tags=(SENSITIVE_TAG,), states=STATES))
         return set(np.intersect1d(np.flatnonzero(mask), numbers).tolist())
@@ -255,7 +271,9 @@ class TreeBuilder:
         if all(topic.name for topic in tree.topics):
             return tree
         shape, by_leaf = Shape(tree.leaves, tree.parents()), rows_by_leaf(tree.leaves)
-        hidden, speakers = self._sensitive(tree.numbers), self._speakers(tree.numbers)
+        attributes = self._views.attributes
+        codes = np.unique(attributes.values("speaker", tree.numbers, clip=True))
+        hidden, speakers = self._sensitive(tree.numbers), {attributes.name("speaker", code) for code in codes.tolist()}
         own = frozenset(tree.numbers[self._views.attributes.is_own(tree.numbers)].tolist())
         central = {} if vectors is None else _central_rows(tree.leaves, vectors, by_leaf)
         below: dict[int, list[int]] = {}
@@ -284,12 +302,6 @@ class TreeBuilder:
                                                     is_asked=False)  # fmt: skip
             yield
         return tree._replace(topics=tuple(topics))
-
-    def _speakers(self, numbers: Numbers) -> set[str]:
-        """The names of those who said something of these memories."""
-        attributes = self._views.attributes
-        codes = np.unique(attributes.values("speaker", numbers, clip=True))
-        return {attributes.name("speaker", code) for code in codes.tolist()}
 
     def _statistics(self) -> Callable[[str], TermStatistics]:
         lexical = self._views.lexical
@@ -336,43 +348,6 @@ def closeness_to(
 
 def _filter(scope: Scope, now: int) -> MemoryFilter:
     return MemoryFilter(namespaces=(scope.namespace,), user_id=scope.user_id, states=("active",), now=now)
-
-
-def _former_leaves(rows: ScopeRows, former: TopicTree) -> tuple[Numbers, Numbers]:
-    """Of each row, its leaf in the former tree, -1 for one that is new; and the same, with -1 for a changed text."""
-    if not len(former.numbers):
-        return np.full(len(rows.numbers), -1, np.int32), np.full(len(rows.numbers), -1, np.int32)
-    order = np.argsort(former.numbers)
-    places = order[np.minimum(np.searchsorted(former.numbers, rows.numbers, sorter=order), len(order) - 1)]
-    was_in = np.where(former.numbers[places] == rows.numbers, former.leaves[places], -1).astype(np.int32)
-    return was_in, np.where(former.digests[places] == rows.digests, was_in, -1).astype(np.int32)
-
-
-def _changes(rows: ScopeRows, stays: Numbers, former: TopicTree) -> int:
-    """The number of memories that came, went or changed."""
-    return len(np.union1d(rows.numbers[stays < 0], np.setdiff1d(former.numbers, rows.numbers[stays >= 0])))
-
-
-def _tree(
-    scope: Scope,
-    rows: ScopeRows,
-    grown: Shape,
-    stays: Inheritance,
-    former: TopicTree,
-    new_ids: Callable[[int], Sequence[str]],
-) -> TopicTree:
-    """The tree with ids, with the names that it keeps, and with what became of ids that are gone."""
-    before, parents = former.topics, grown.parents
-    fresh = iter(new_ids(len(parents) - len(stays.kept)))
-    ids = [before[stays.kept[place]].id if place in stays.kept else next(fresh) for place in range(len(parents))]
-    topics = []
-    for place, parent in enumerate(parents):
-        topic = before[stays.named[place]] if place in stays.named else Topic("")
-        topics.append(msgspec.structs.replace(topic, id=ids[place], parent=ids[parent] if parent >= 0 else ""))
-    moved = {before[old].id: tuple(ids[new] for new in places) for old, places in stays.moved.items()}
-    earlier = {old: _followed(places, moved) for old, places in former.moved.items()}
-    kept = dict(list({**earlier, **moved}.items())[-MOVED_MAX:])
-    return TopicTree(scope, "", tuple(topics), rows.numbers, grown.leaves, rows.digests, kept)
 
 
 def _followed(places: Iterable[str], moved: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:

@@ -200,14 +200,32 @@ class TopicNodes:
     def run_slice(self) -> bool:
         """Read and join some pairs, and write down recalls; return whether there is more."""
         embedder = self._embedder()
-        self._begin(embedder)
-        self._read_more()
+        # Begin a new view where the store was replaced or recall searches in another space.
+        space = embedder.space if embedder is not None else ""
+        with self._lock:
+            if space != self._view.space or self._is_reset:
+                self._view = NodeView(space)
+                self._thresholds = self._calibrated.of(embedder) if embedder is not None else SOURCE
+                self._waiting, self._read_to, self._is_reset = {}, b"", False
+                self._failed, self._tried, self._unjoined, self._is_loaded = set(), {}, {}, False
+                self._alone = {}
+        # Note the next pairs of the table as waiting.
+        with self._lock:
+            after = self._read_to
+        if after is not None and len(self._waiting) < PAIRS_PER_SLICE:
+            with self._store.snapshot() as snapshot:
+                pairs = snapshot.scan(TURN_PAIRS, after, READ_SLICE)
+            with self._lock:
+                self._waiting.update((pair.id, None) for pair in pairs)
+                self._read_to = TURN_PAIRS.key.of(pairs[-1]) if len(pairs) == READ_SLICE else None
         with self._lock:
             turns = list(self._waiting)[:PAIRS_PER_SLICE]
             for turn in turns:
                 del self._waiting[turn]
         try:
-            keys = self._pairs_of(turns)
+            with self._store.snapshot() as snapshot:
+                stored = [(pair.id, pair.reply) for turn in turns for pair in snapshot.under(TURN_PAIRS, turn)]
+            keys = list(dict.fromkeys([*stored, *(key for turn in turns for key in self._view.pairs_of_turn(turn))]))
             self._embed(keys, embedder)
             with self.changing:
                 self._join(keys, embedder)
@@ -217,7 +235,9 @@ class TopicNodes:
             self.clear_caches()  # the view may be ahead of the store
             raise
         if not self._is_loaded and self._read_to is None and not self._waiting:
-            self._drop_orphans()
+            with self.changing:
+                for empty in walk_table(self._store, TOPIC_NODES, self._orphans):
+                    self.drop_nodes(empty)
             self._look_at(self._unjoined)
             self._is_loaded, self._unjoined, self._alone = True, {}, dict.fromkeys(self._view.singles())
         if self._are_recalls_due():
@@ -253,36 +273,6 @@ class TopicNodes:
         """The model whose vectors recall searches: a query is compared in its space."""
         serving = self._indexing.serving()
         return serving.embedder if serving is not None else None
-
-    def _begin(self, embedder: Embedder | None) -> None:
-        """Begin a new view where the store was replaced or recall searches in another space."""
-        space = embedder.space if embedder is not None else ""
-        with self._lock:
-            if space == self._view.space and not self._is_reset:
-                return
-            self._view = NodeView(space)
-            self._thresholds = self._calibrated.of(embedder) if embedder is not None else SOURCE
-            self._waiting, self._read_to, self._is_reset = {}, b"", False
-            self._failed, self._tried, self._unjoined, self._is_loaded = set(), {}, {}, False
-            self._alone = {}
-
-    def _read_more(self) -> None:
-        """Note the next pairs of the table as waiting."""
-        with self._lock:
-            after = self._read_to
-        if after is None or len(self._waiting) >= PAIRS_PER_SLICE:
-            return
-        with self._store.snapshot() as snapshot:
-            pairs = snapshot.scan(TURN_PAIRS, after, READ_SLICE)
-        with self._lock:
-            self._waiting.update((pair.id, None) for pair in pairs)
-            self._read_to = TURN_PAIRS.key.of(pairs[-1]) if len(pairs) == READ_SLICE else None
-
-    def _pairs_of(self, turns: Sequence[str]) -> list[PairKey]:
-        """The pairs of these turns, those in the store and those in the view."""
-        with self._store.snapshot() as snapshot:
-            stored = [(pair.id, pair.reply) for turn in turns for pair in snapshot.under(TURN_PAIRS, turn)]
-        return list(dict.fromkeys([*stored, *(key for turn in turns for key in self._view.pairs_of_turn(turn))]))
 
     def _read(self, snapshot: Snapshot, key: PairKey, embedder: Embedder | None) -> _StoredPair:
         pair = snapshot.get(TURN_PAIRS, *key)
@@ -385,12 +375,6 @@ class TopicNodes:
             for place in part:
                 self._view.put(members[place]._replace(node=made))
                 assigned[members[place].key] = made
-
-    def _drop_orphans(self) -> None:
-        """Drop the nodes that have neither members nor nodes that they were abstracted from."""
-        with self.changing:
-            for empty in walk_table(self._store, TOPIC_NODES, self._orphans):
-                self.drop_nodes(empty)
 
     def _orphans(self, snapshot: Snapshot, nodes: Sequence[TopicNode]) -> list[str]:
         return [node.id for node in nodes if node.id not in self._view and not parts_of(snapshot, node.id)]

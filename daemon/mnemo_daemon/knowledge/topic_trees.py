@@ -21,10 +21,9 @@ from mnemo_core.ingest.policies import PolicyOf, own_policy
 from mnemo_core.lifecycle.consolidation.state import TopicLeaf
 from mnemo_core.llm.tasks import TaskInputs
 from mnemo_core.llm.writing.naming import NAMING, NameAnswer
-from mnemo_core.similarity.thresholds import Thresholds
 from mnemo_daemon.history_names import BY_TOPICS
 from mnemo_daemon.indexing.index import position_of, require_same_store
-from mnemo_daemon.indexing.vectors.active_index import ActiveIndex, Scope
+from mnemo_daemon.indexing.vectors.active_index import Scope
 from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.knowledge import topic_builder
@@ -252,29 +251,24 @@ class TopicTrees:
         scopes = [Scope(*each) for each in self._views.attributes.scopes()]
         for scope in [*scopes, *(self._trees.keys() - scopes)]:
             limits = self._policy(scope.namespace).thresholds_for(thresholds)
-            yield from self._update_scope(scope, serving, limits, round_)
+            rows, is_fresh = self._builder.rows(scope, serving), scope in self._fresh
+            with self._lock:
+                self._fresh.discard(scope)
+            former = self._trees.get(scope)
+            if not len(rows.numbers):
+                if former is not None:
+                    self._publish(round_, {each: tree for each, tree in self._trees.items() if each != scope})
+            else:
+                began = time.monotonic()
+                tree = yield from self._builder.update(
+                    scope, rows, former, serving, limits, self._new_ids, is_fresh=is_fresh
+                )
+                if tree is not None and self._publish(round_, {**self._trees, scope: tree}):
+                    log.info("the topics of %d memories were made in %.1f s: %d", len(rows.numbers),
+                             time.monotonic() - began, len(tree.topics))  # fmt: skip
         self._is_building = False
         if self._is_model_asked():
             yield from self._name_by_model(round_)
-
-    def _update_scope(
-        self, scope: Scope, serving: ActiveIndex, thresholds: Thresholds, round_: int
-    ) -> Generator[None, None, None]:
-        rows, is_fresh = self._builder.rows(scope, serving), scope in self._fresh
-        with self._lock:
-            self._fresh.discard(scope)
-        former = self._trees.get(scope)
-        if not len(rows.numbers):
-            if former is not None:
-                self._publish(round_, {each: tree for each, tree in self._trees.items() if each != scope})
-            return
-        began = time.monotonic()
-        tree = yield from self._builder.update(
-            scope, rows, former, serving, thresholds, self._new_ids, is_fresh=is_fresh
-        )
-        if tree is not None and self._publish(round_, {**self._trees, scope: tree}):
-            log.info("the topics of %d memories were made in %.1f s: %d", len(rows.numbers),
-                     time.monotonic() - began, len(tree.topics))  # fmt: skip
 
     def _publish(self, round_: int, trees: dict[Scope, TopicTree]) -> bool:
         """Have these trees answer, once they are saved; False where memories were erased since the round began."""
@@ -347,7 +341,13 @@ class TopicTrees:
                 yield
             if self._is_over(round_):
                 return
-            trees[scope] = _with_name(trees[scope], topic, asked.result())
+            tree = trees[scope]
+            result = asked.result()
+            taken = {each.name.casefold() for each in tree.topics if each.id != topic.id}
+            is_new = result.method == "llm" and result.answer.name.casefold() not in taken
+            fields = {"name": result.answer.name, "method": f"llm:{result.model}"} if is_new else {}
+            named = msgspec.structs.replace(topic, is_asked=True, **fields)
+            trees[scope] = tree._replace(topics=tuple(named if each.id == topic.id else each for each in tree.topics))
             if self._is_change_due():
                 break
             yield
@@ -362,15 +362,6 @@ _ANY_INPUTS = TaskInputs(("-",))
 
 def _is_unasked(topic: Topic) -> bool:
     return topic.method == "rule" and not topic.is_asked and bool(topic.sources)
-
-
-def _with_name(tree: TopicTree, topic: Topic, result: TaskResult[NameAnswer]) -> TopicTree:
-    """The tree with the name that a model gave, unless another topic has it."""
-    taken = {each.name.casefold() for each in tree.topics if each.id != topic.id}
-    is_new = result.method == "llm" and result.answer.name.casefold() not in taken
-    fields = {"name": result.answer.name, "method": f"llm:{result.model}"} if is_new else {}
-    named = msgspec.structs.replace(topic, is_asked=True, **fields)
-    return tree._replace(topics=tuple(named if each.id == topic.id else each for each in tree.topics))
 
 
 def _summary(topic: Topic, level: int, tree: TopicTree, *, sees_sensitive: bool) -> TopicSummary:

@@ -162,7 +162,9 @@ class Compression:
         for prefix in KEPT_TAG_PREFIXES:
             for tagged in columns.numbers_by_tag(prefix).values():
                 is_kept |= np.isin(rows, tagged)
-        rows, summarised = rows[~is_kept], self._summarised(owner)
+        wanted = self._filter(owner, source=SUMMARY_SOURCE, states=STATES)
+        summaries = self._read(np.flatnonzero(self._views.attributes.uncached_mask(wanted)))
+        rows, summarised = rows[~is_kept], {each for summary in summaries for each in summary.derived_from}
         rows = rows[[each not in summarised for each in columns.ids(rows.tolist())]]
         rows = rows[np.lexsort([columns.values(name, rows) for name in ("id_low", "id_high", "created_at")])]
         sessions = columns.values("session_id", rows)
@@ -173,12 +175,6 @@ class Compression:
         open_turns = turns[np.isin(columns.values("tier", turns), _OPEN_TIERS)]
         going_on = set(columns.values("session_id", open_turns).tolist())
         return [UncompressedSession(rows[group], int(sessions[group[0]]) in going_on) for group in groups]
-
-    def _summarised(self, owner: Owner) -> set[str]:
-        """The memories that a summary was made of, be it in the trash: whoever took it back wants none."""
-        wanted = self._filter(owner, source=SUMMARY_SOURCE, states=STATES)
-        summaries = self._read(np.flatnonzero(self._views.attributes.uncached_mask(wanted)))
-        return {each for summary in summaries for each in summary.derived_from}
 
     def _filter(self, owner: Owner, **fields: Any) -> MemoryFilter:
         return MemoryFilter(namespaces=(owner.namespace,), user_id=owner.user_id, now=self._store.now(), **fields)

@@ -113,7 +113,9 @@ class Erasure:
         """
         began = time.monotonic()
         with self._lock:
-            self._refuse_degraded()
+            if self._store.degraded:
+                message = f"the database, which has to be rewritten, is out of order: {self._store.degraded}"
+                raise Refusal(503, "degraded", f"nothing was forgotten: {message}", retry_after=60)
             self._progress = progress
             try:
                 planned, report = self._erase_named(ids, by, quoting=quoting, everywhere=everywhere)
@@ -168,13 +170,20 @@ class Erasure:
         """Load the marked memories, with their texts from the journal."""
         mark = self._mark()
         if mark != ErasureMark() and not self._unsearched:
-            self._unsearched = self._in_journal({*mark.asked, *mark.derived})
-        return mark
+            # The content that the journal still holds of dropped memories.
+            ids = {*mark.asked, *mark.derived}
 
-    def _refuse_degraded(self) -> None:
-        if self._store.degraded:
-            message = f"the database, which has to be rewritten, is out of order: {self._store.degraded}"
-            raise Refusal(503, "degraded", f"nothing was forgotten: {message}", retry_after=60)
+            def read(supervisor: StateSupervisor) -> list[Memory]:
+                rows = (row for row, _ in supervisor.journal.snapshot_rows())
+                changes = (change for read in supervisor.journal.lines() for change in read.line.changes)
+                return [
+                    each.data
+                    for each in chain(rows, changes)
+                    if isinstance(each, MemoryRow | VersionRow | PutMemory) and each.data.id in ids
+                ]
+
+            self._unsearched = self._store.run_exclusively(read).result()
+        return mark
 
     # Step 1
 
@@ -211,20 +220,6 @@ class Erasure:
         turn: WriteResult[None] = WriteResult((PutMeta(name=MARK_KEY, value=value),), None, origin.what, origin.group)
         self._store.transact(lambda _: turn, by=origin.by, frees=True).result()
 
-    def _in_journal(self, ids: Collection[str]) -> list[Memory]:
-        """The content that the journal still holds of dropped memories."""
-
-        def read(supervisor: StateSupervisor) -> list[Memory]:
-            rows = (row for row, _ in supervisor.journal.snapshot_rows())
-            changes = (change for read in supervisor.journal.lines() for change in read.line.changes)
-            return [
-                each.data
-                for each in chain(rows, changes)
-                if isinstance(each, MemoryRow | VersionRow | PutMemory) and each.data.id in ids
-            ]
-
-        return self._store.run_exclusively(read).result()
-
     # Steps 2 to 5
 
     def _erase_and_report(self, report: EraseAnswer, *, everywhere: bool) -> None:
@@ -252,7 +247,7 @@ class Erasure:
         report.candidates = residue_scan.quotations(self._store, whole_texts_of(self._unsearched), self._continue)
         clear_names(self._store, [memory.content for memory in self._unsearched])
         self._progress("rebuilding the indexes", 0, 0)
-        self._rebuild_views()
+        retry_while_full(self._rebuild_all_views, self._pause)
         self._progress("removing left-over files", 0, 0)
         report.places += residue_scan.remove_leftovers(folder, sought, self._disk, self._continue)
         sizes = self._store.run_exclusively(self._rewrite_journal).result()
@@ -318,9 +313,6 @@ class Erasure:
             report.backups = [str(path) for path in residue_scan.known_copies(folder) if str(path) in still]
         else:
             report.backups = [str(path) for path in residue_scan.copies_holding(folder, needles, self._continue)]
-
-    def _rebuild_views(self) -> None:
-        retry_while_full(self._rebuild_all_views, self._pause)
 
     def _rewrite_journal(self, supervisor: StateSupervisor) -> compaction.CompactionSizes:
         return compaction.compact(supervisor, 1, self._spaces(), self._progress)

@@ -81,7 +81,12 @@ class HardDelete:
         for ids in batched(plan.referrers, DELETED_PER_WRITE):
             self._transact(partial(_clean_survivors, ids=ids, plan=plan, dropped=dropped, origin=origin), origin)
         self._drop_decisions(dropped, origin)
-        listing = self._listing(dropped)
+        listing: dict[str, list[str]] = {}
+        slices = walk(self._store, lambda snapshot, *at: snapshot.notes(*at), lambda _, notes: notes)
+        for note in chain.from_iterable(slices):
+            for chunk in note.chunks:
+                if chunk.memory in dropped:
+                    listing.setdefault(chunk.memory, []).append(note.id)
         for ids in batched(plan.erased, DELETED_PER_WRITE):
             decide = partial(
                 _drop, ids=ids, dropped=dropped, origin=origin, removal=removal, is_wanted=is_wanted, listing=listing
@@ -115,16 +120,6 @@ class HardDelete:
         ]
         for some in batched(going, DELETED_PER_WRITE):
             self._transact(partial(_drop_changes, changes=some, origin=origin), origin)
-
-    def _listing(self, ids: Collection[str]) -> dict[str, list[str]]:
-        """The note files that list these memories, by memory: a file still lists a memory that was detached from it."""
-        listing: dict[str, list[str]] = {}
-        slices = walk(self._store, lambda snapshot, *at: snapshot.notes(*at), lambda _, notes: notes)
-        for note in chain.from_iterable(slices):
-            for chunk in note.chunks:
-                if chunk.memory in ids:
-                    listing.setdefault(chunk.memory, []).append(note.id)
-        return listing
 
     def _transact(self, decide: Callable[[Snapshot], WriteResult[T]], origin: ChangeOrigin) -> T:
         return retry_while_full(
@@ -173,7 +168,7 @@ def _drop(
     files += [file for memory_id in going for file in listing.get(memory_id, ())]
     for file in dict.fromkeys(files):
         note = snapshot.note(file) if file else None
-        stays[file] = note is not None and not _is_note_finished(note, going)
+        stays[file] = note is not None and not (note.missing and all(chunk.memory in going for chunk in note.chunks))
         if note is not None:
             changes += _mend_note(snapshot, note, going, stays_for_good) if stays[file] else _drop_note(snapshot, note)
     for versions in going.values():
@@ -195,8 +190,3 @@ def _mend_note(
 def _drop_note(snapshot: Snapshot, note: NoteFile) -> list[Change]:
     skips = [DropSkip(file=note.id, hash=digest) for digest in sorted(snapshot.skips(note.id))]
     return [*skips, DropNote(id=note.id)]
-
-
-def _is_note_finished(note: NoteFile, going: Collection[str]) -> bool:
-    """True if the file is gone, and with these memories all that was kept of it."""
-    return note.missing and all(chunk.memory in going for chunk in note.chunks)

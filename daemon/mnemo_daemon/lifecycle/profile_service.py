@@ -248,25 +248,22 @@ class ProfileService:
             changes: list[Change] = [PutMemory(data=memory) for memory in planned.after]
             for entry in planned.entries:
                 changes += (PutMemory(data=entry.memory), PutUsage(data=entry.usage))
-                changes += _inherited(snapshot, entry.memory)
+                # The changes by which an entry replaces what the memories it stands for replace, certainly or
+                # perhaps. SPEC 5.8
+                for item in entry.memory.derived_from:
+                    for edge in snapshot.edges(item):
+                        if (
+                            edge.source == item
+                            and (edge.relation == "updates" or edge.slot)
+                            and edge.target not in entry.memory.derived_from
+                        ):
+                            changes.append(PutEdge(data=replace(edge, source=entry.memory.id)))
             for memory in new:
                 stated = facts[memory.id]
                 changes += write_plan.put_facts(memory, memory.content, stated, snapshot, self._store.new_id)
             return WriteResult(changes, True, COMPRESS, group)
 
         return self._store.transact(decide, by=caller.name, background=True).result().result
-
-
-def _inherited(snapshot: Snapshot, entry: Memory) -> Iterator[Change]:
-    """The changes by which an entry replaces what the memories it stands for replace, certainly or perhaps. SPEC 5.8"""
-    for item in entry.derived_from:
-        for edge in snapshot.edges(item):
-            if (
-                edge.source == item
-                and (edge.relation == "updates" or edge.slot)
-                and edge.target not in entry.derived_from
-            ):
-                yield PutEdge(data=replace(edge, source=entry.id))
 
 
 def _is_outdated(snapshot: Snapshot, item: Memory) -> bool:

@@ -317,7 +317,8 @@ class CopyErasure:
     def _replace(self, copy: Path) -> None:
         opened, listed, old = (copy.with_name(copy.name + ending) for ending in (OPENED, LISTED, OLD))
         is_backup = (copy / backup.BACKUP_FILE).exists()
-        now = _constant(backup.verify_backup(copy).at) if is_backup else _now
+        made_at = backup.verify_backup(copy).at if is_backup else 0  # before it is copied
+        now = (lambda: made_at) if is_backup else _now
         opened.mkdir(mode=0o700)
         restore.copy_parts(copy, opened, self._disk)
         store = Store.open(opened, disk=self._disk, now=now, reserve_bytes=0)
@@ -339,10 +340,6 @@ class CopyErasure:
 
 def _now() -> int:
     return time.time_ns() // 1_000_000
-
-
-def _constant(at: int) -> Callable[[], int]:
-    return lambda: at
 
 
 def _existing(store: Store, ids: Collection[str]) -> list[str]:

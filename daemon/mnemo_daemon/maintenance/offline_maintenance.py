@@ -105,7 +105,17 @@ def repair_folder(folder: Path, *, dry_run: bool, progress: Progress = unreporte
     if aside is not None:
         done.quarantine.insert(0, aside.name)
     with _locked_folder(folder):
-        return _delete_bad_views(folder, done, progress)
+        # Index files that have faults are deleted: the next start rebuilds them from the database.
+        done.report = _check_open(folder, progress)
+        for remedy, patterns in VIEW_FILES.items():
+            wrong = [step for step in repair.plan(done.report.violations) if step.remedy == remedy]
+            for pattern in patterns if wrong else ():
+                for path in (folder / "views").glob(pattern):
+                    path.unlink()
+            done.steps += wrong
+        if done.report.totals:
+            done.report = _check_open(folder, progress)
+        return done
 
 
 @contextlib.contextmanager
@@ -122,8 +132,25 @@ def _locked_folder(folder: Path) -> Iterator[None]:
 
 def _check_open(folder: Path, progress: Progress) -> CheckReport:
     began, report = time.monotonic(), CheckReport()
-    _check_manifest(folder, report)
-    problem = _database_problem(folder / "db" / DATABASE_FILE)
+    path = folder / database_files.MANIFEST_FILE
+    try:
+        found = msgspec.json.decode(path.read_bytes(), type=database_files.StoreManifest)
+    except FileNotFoundError:
+        report.notes.append(f"{database_files.MANIFEST_FILE} is missing: the next start writes it again")
+    except msgspec.MsgspecError as error:
+        report.notes.append(f"{database_files.MANIFEST_FILE} cannot be read ({error}): the next start writes it again")
+    else:
+        if found.format > FORMAT:
+            raise NewerFormat(f"{folder} has format {found.format}; this version supports formats up to {FORMAT}")
+        if found.format < FORMAT:
+            raise OlderFormat(f"{folder} is of format {found.format}, this version writes {FORMAT}")
+    path = folder / "db" / DATABASE_FILE
+    if not path.exists() or not path.stat().st_size:
+        problem = "it is missing or empty"
+    elif not has_all_pages(path):
+        problem = "it is shorter than it says, or no database"
+    else:
+        problem = "" if is_intact(path.parent) else "it does not verify"
     if problem:
         report.add([InvariantViolation("database", "db", DATABASE_FILE, problem, "database")])
         report.notes.append("the database was not opened; what of it the journal has is not compared")
@@ -144,30 +171,6 @@ def _check_open(folder: Path, progress: Progress) -> CheckReport:
     return report
 
 
-def _check_manifest(folder: Path, report: CheckReport) -> None:
-    path = folder / database_files.MANIFEST_FILE
-    try:
-        found = msgspec.json.decode(path.read_bytes(), type=database_files.StoreManifest)
-    except FileNotFoundError:
-        report.notes.append(f"{database_files.MANIFEST_FILE} is missing: the next start writes it again")
-    except msgspec.MsgspecError as error:
-        report.notes.append(f"{database_files.MANIFEST_FILE} cannot be read ({error}): the next start writes it again")
-    else:
-        if found.format > FORMAT:
-            raise NewerFormat(f"{folder} has format {found.format}; this version supports formats up to {FORMAT}")
-        if found.format < FORMAT:
-            raise OlderFormat(f"{folder} is of format {found.format}, this version writes {FORMAT}")
-
-
-def _database_problem(path: Path) -> str:
-    """The reason why the database must not be opened; "" if it may be."""
-    if not path.exists() or not path.stat().st_size:
-        return "it is missing or empty"
-    if not has_all_pages(path):
-        return "it is shorter than it says, or no database"
-    return "" if is_intact(path.parent) else "it does not verify"
-
-
 @contextlib.contextmanager
 def _open_database(folder: Path) -> Iterator[TableSource]:
     """The database, to be read."""
@@ -182,13 +185,9 @@ def _open_database(folder: Path) -> Iterator[TableSource]:
         env.close()
 
 
-def _store_identity(folder: Path, source: TableSource) -> JournalOwner:
-    with source() as at:
-        return JournalOwner(folder / "journal", at.meta("store"), at.meta("salt"))
-
-
 def _journal_violations(folder: Path, source: TableSource, report: CheckReport) -> Iterator[InvariantViolation]:
-    owner = _store_identity(folder, source)
+    with source() as at:
+        owner = JournalOwner(folder / "journal", at.meta("store"), at.meta("salt"))
     with source() as at:
         seq = at.seq
     with owner.open_replay(seq) as journal:
@@ -274,17 +273,3 @@ def _move_database_away(folder: Path) -> Path | None:
     Disk().sync_folder(folder)
     log.warning("the database is kept as %s", aside.name)
     return aside
-
-
-def _delete_bad_views(folder: Path, done: RepairReport, progress: Progress) -> RepairReport:
-    """Delete index files that have faults: the next start rebuilds them from the database."""
-    done.report = _check_open(folder, progress)
-    for remedy, patterns in VIEW_FILES.items():
-        wrong = [step for step in repair.plan(done.report.violations) if step.remedy == remedy]
-        for pattern in patterns if wrong else ():
-            for path in (folder / "views").glob(pattern):
-                path.unlink()
-        done.steps += wrong
-    if done.report.totals:
-        done.report = _check_open(folder, progress)
-    return done

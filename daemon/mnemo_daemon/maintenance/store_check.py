@@ -147,7 +147,20 @@ class StoreCheck:
     def _view_violations(self, report: CheckReport) -> Iterator[InvariantViolation]:
         if self.views is not None and self.views.state == "ready":
             try:
-                yield from self._commit_indexes(self.views, report)
+                folder = self.store.folder / "views"
+                for path in folder.glob(f"{SCRATCH}*"):
+                    with contextlib.suppress(OSError):
+                        for file in path.iterdir():
+                            file.unlink()
+                        path.rmdir()
+                seq, indexes = self.views.applied_seq, self.views.indexes
+                with tempfile.TemporaryDirectory(prefix=SCRATCH, dir=folder) as scratch:
+                    live = as_files(indexes, Path(scratch), self.disk)
+                    truth = expected_indexes(
+                        self.source, Path(scratch), self.disk, self._memories_reported("words and columns")
+                    )
+                report.checked |= dict.fromkeys(live, len(truth.ids))
+                yield from find_differences(live, truth, touched_since(self.source, seq), self.views.attributes)
             except OSError as error:  # they are compared as files
                 report.notes.append(f"columns and words were not checked: {error}")
         elif self.views is not None:
@@ -155,18 +168,6 @@ class StoreCheck:
         if self.indexing is not None:
             for name, index in self.indexing.indexes.items():
                 yield from self._background_index(name, index, report)
-
-    def _commit_indexes(self, views: Views, report: CheckReport) -> Iterator[InvariantViolation]:
-        folder = self.store.folder / "views"
-        _sweep(folder)
-        seq, indexes = views.applied_seq, views.indexes
-        with tempfile.TemporaryDirectory(prefix=SCRATCH, dir=folder) as scratch:
-            live = as_files(indexes, Path(scratch), self.disk)
-            truth = expected_indexes(
-                self.source, Path(scratch), self.disk, self._memories_reported("words and columns")
-            )
-        report.checked |= dict.fromkeys(live, len(truth.ids))
-        yield from find_differences(live, truth, touched_since(self.source, seq), views.attributes)
 
     def _background_index(self, name: str, index: BackgroundIndex, report: CheckReport) -> Iterator[InvariantViolation]:
         progress = index.progress()
@@ -236,12 +237,3 @@ def as_violations(name: str, remedy: Remedy, found: Iterable[IndexFault]) -> Ite
     """The faults of an index as a report has them."""
     for number, memory_id, what in found:
         yield InvariantViolation(name, "views", memory_id or f"number {number}", what, remedy)
-
-
-def _sweep(folder: Path) -> None:
-    """Remove the scratch folders of checks that were killed."""
-    for path in folder.glob(f"{SCRATCH}*"):
-        with contextlib.suppress(OSError):
-            for file in path.iterdir():
-                file.unlink()
-            path.rmdir()

@@ -77,7 +77,14 @@ class RoleReader:
         """The places in ROLES of these memories, UNKNOWN where more than read_max have not been read yet."""
         texts = columns.values("text_low", rows)
         with self._lock:
-            self._grow(int(rows.max(initial=-1)) + 1)
+            size = int(rows.max(initial=-1)) + 1
+            held = len(self._cache.texts)
+            if size > held:
+                more = max(size, 2 * held) - held
+                self._cache = _Cache(
+                    np.append(self._cache.texts, np.zeros(more, np.uint64)),
+                    np.append(self._cache.roles, np.full(more, UNKNOWN, np.uint8)),
+                )
             cache = self._cache
             missing = np.flatnonzero(cache.texts[rows] != texts)
         now = missing[max(0, len(missing) - read_max) :]
@@ -98,15 +105,6 @@ class RoleReader:
         """Forget all roles and the hashes of their texts: one of them may have been erased."""
         with self._lock:
             self._cache = _Cache(np.zeros(0, np.uint64), np.zeros(0, np.uint8))
-
-    def _grow(self, size: int) -> None:
-        now = len(self._cache.texts)
-        if size > now:
-            more = max(size, 2 * now) - now
-            self._cache = _Cache(
-                np.append(self._cache.texts, np.zeros(more, np.uint64)),
-                np.append(self._cache.roles, np.full(more, UNKNOWN, np.uint8)),
-            )
 
     def _read(
         self, cache: _Cache, columns: AttributeStore, rows: Numbers, texts: NDArray[np.uint64], snapshot: Snapshot

@@ -323,17 +323,36 @@ def _changes(snapshot: Snapshot, chosen: Chosen, rows: Sequence[PlannedRevert]) 
         if memory.managed
     ]
     changes += _edges_made(snapshot, chosen, rows, {memory.id for memory in leaving})
-    changes += _facts_made(snapshot, chosen, rows)
+    # The changes that remove the facts which the transactions added to a text that stays. Those of another text hold
+    # no more, and come back with it.
+    made = {(memory_id, entry.at) for entry in chosen.values() for memory_id in entry.ids}
+    for row in rows:
+        if row.before is None or row.before.content != row.current.content:
+            continue
+        for fact in snapshot.facts(row.current.id):
+            at = fact.created_at
+            if (row.current.id, at) in made and _changed_once(snapshot, chosen, row.current.id, at):
+                changes.append(DropFact(id=fact.id, memory=row.current.id))
     ids = {row.current.id for row in rows}
     groups = {entry.group for entry in chosen.values() if entry.what == REVIEW}
-    if not groups:
-        approvals = []
-    else:
-        found = (each for memory_id in sorted(ids) for each in snapshot.under(DECISIONS, memory_id))
-        approvals = list(
-            {(each.memory, each.action, each.other): each for each in found if each.group in groups}.values()
-        )
-    changes += _usages_before(snapshot, [*_usage_changes(snapshot, chosen, approvals, ids)])
+    found = (each for memory_id in sorted(ids if groups else ()) for each in snapshot.under(DECISIONS, memory_id))
+    approvals = list({(each.memory, each.action, each.other): each for each in found if each.group in groups}.values())
+    usages = dict[str, Usage]()  # without what the transactions did to them; how the memories were used since counts
+    for earlier, later in ((each.before, each.after) for each in _usage_changes(snapshot, chosen, approvals, ids)):
+        used = usages.get(earlier.id) or snapshot.usage(earlier.id)
+        if used is not None:
+            is_last = (used.strength, used.strength_epoch) == (later.strength, later.strength_epoch)
+            usages[earlier.id] = msgspec.structs.replace(
+                used,
+                access_count=max(0, used.access_count - later.access_count + earlier.access_count),
+                repetition_count=max(0, used.repetition_count - later.repetition_count + earlier.repetition_count),
+                last_accessed=earlier.last_accessed
+                if used.last_accessed == later.last_accessed
+                else used.last_accessed,
+                strength=earlier.strength if is_last else max(0.0, used.strength - later.strength + earlier.strength),
+                strength_epoch=earlier.strength_epoch if is_last else used.strength_epoch,
+            )
+    changes += (PutUsage(data=usage) for usage in usages.values())
     changes += [PutDecision(data=review.rejected(each, snapshot.now)) for each in approvals]
     return changes
 
@@ -392,19 +411,6 @@ def _changed_once(snapshot: Snapshot, chosen: Chosen, memory_id: str, at: int) -
     return all(entry is None or entry.at != at for entry in others)
 
 
-def _facts_made(snapshot: Snapshot, chosen: Chosen, rows: Sequence[PlannedRevert]) -> Iterator[Change]:
-    """The changes that remove the facts which the transactions added to a text that stays. Those of another text hold
-    no more, and come back with it."""
-    made = {(memory_id, entry.at) for entry in chosen.values() for memory_id in entry.ids}
-    for row in rows:
-        if row.before is None or row.before.content != row.current.content:
-            continue
-        for fact in snapshot.facts(row.current.id):
-            at = fact.created_at
-            if (row.current.id, at) in made and _changed_once(snapshot, chosen, row.current.id, at):
-                yield DropFact(id=fact.id, memory=row.current.id)
-
-
 def _usage_changes(
     snapshot: Snapshot, chosen: Chosen, approvals: Sequence[LifecycleDecision], ids: set[str]
 ) -> Iterator[UsageChange]:
@@ -416,25 +422,6 @@ def _usage_changes(
         yield from (each for step in steps for each in reversed(step.usages) if each.before.id in changed)
     for usages in {each.group: each.usages for each in approvals}.values():  # each decision of a group has all of them
         yield from (each for each in usages if each.before.id in ids)
-
-
-def _usages_before(snapshot: Snapshot, newest_first: Sequence[UsageChange]) -> Iterator[Change]:
-    """The changes that take back these changes of usage; how the memories were used since still counts."""
-    usages = dict[str, Usage]()
-    for before, after in ((each.before, each.after) for each in newest_first):
-        now = usages.get(before.id) or snapshot.usage(before.id)
-        if now is not None:
-            # A usage without the change that made `before` `after`.
-            is_last = (now.strength, now.strength_epoch) == (after.strength, after.strength_epoch)
-            usages[before.id] = msgspec.structs.replace(
-                now,
-                access_count=max(0, now.access_count - after.access_count + before.access_count),
-                repetition_count=max(0, now.repetition_count - after.repetition_count + before.repetition_count),
-                last_accessed=before.last_accessed if now.last_accessed == after.last_accessed else now.last_accessed,
-                strength=before.strength if is_last else max(0.0, now.strength - after.strength + before.strength),
-                strength_epoch=before.strength_epoch if is_last else now.strength_epoch,
-            )
-    yield from (PutUsage(data=usage) for usage in usages.values())
 
 
 def _later(memory_id: str, seq: int, entry: ChangeEntry | None) -> LaterChange:

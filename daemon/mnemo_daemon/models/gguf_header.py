@@ -54,11 +54,20 @@ def read_header(path: Path) -> GgufHeader:
         tensors = reader.count("<Q", TENSORS_MAX, "tensors")
         pairs = reader.count("<Q", PAIRS_MAX, "pairs of metadata")
         values = {reader.string(STRING_BYTES_MAX): reader.value() for _ in range(pairs)}
-        _check_tensors(reader, tensors, values.get("general.alignment", 32))
-    return _header(values)
-
-
-def _header(values: dict[str, object]) -> GgufHeader:
+        alignment = values.get("general.alignment", 32)
+        if not (isinstance(alignment, int) and 0 < alignment <= ALIGNMENT_MAX):
+            raise ValueError(f"its alignment is {alignment}")
+        ends = [0]
+        for _ in range(tensors):
+            reader.string(NAME_BYTES_MAX)
+            numbers = 1
+            for _ in range(reader.count("<I", DIMENSIONS_MAX, "dimensions of a tensor")):
+                numbers *= reader.number("<Q")
+            kind = reader.number("<I")
+            ends.append(reader.number("<Q") + numbers * TENSOR_BYTES.get(kind, 0) // 256)
+        begin = -(-reader.place // alignment) * alignment
+        if begin + max(ends) > reader.size:
+            raise ValueError(f"it is cut off: it has {reader.size} bytes, and its tensors end at {begin + max(ends)}")
     architecture = str(values.get("general.architecture", ""))
     if not architecture:
         raise ValueError("it does not say which architecture it has")
@@ -71,23 +80,6 @@ def _header(values: dict[str, object]) -> GgufHeader:
     if is_encoder and not (dimensions and tokens):
         raise ValueError("it does not say how many numbers a vector has, or how many tokens it takes")
     return GgufHeader(architecture, is_encoder, POOLINGS.get(pooling, "mean"), dimensions, tokens)
-
-
-def _check_tensors(reader: "_Reader", count: int, alignment: object) -> None:
-    """Raises ValueError unless every tensor lies inside the file."""
-    if not (isinstance(alignment, int) and 0 < alignment <= ALIGNMENT_MAX):
-        raise ValueError(f"its alignment is {alignment}")
-    ends = [0]
-    for _ in range(count):
-        reader.string(NAME_BYTES_MAX)
-        numbers = 1
-        for _ in range(reader.count("<I", DIMENSIONS_MAX, "dimensions of a tensor")):
-            numbers *= reader.number("<Q")
-        kind = reader.number("<I")
-        ends.append(reader.number("<Q") + numbers * TENSOR_BYTES.get(kind, 0) // 256)
-    begin = -(-reader.place // alignment) * alignment
-    if begin + max(ends) > reader.size:
-        raise ValueError(f"it is cut off: it has {reader.size} bytes, and its tensors end at {begin + max(ends)}")
 
 
 class _Reader:

@@ -165,7 +165,16 @@ def import_path(
         raise UnverifiedModel(f"{files / weights} (sha256 {sha256}) is not in the catalogue")
     chosen = named.name if named else name or path.stem
     with _locked_folder(chosen, folder) as staging:
-        return _install_unverified(chosen, named, files, weights, sha256, staging, progress)
+        form = _form_of(weights)
+        role: Role
+        if form == "gguf":
+            role = "embedding" if _read_gguf(files / weights).is_encoder else "llm"
+        else:
+            role = "reranker" if _reads_pairs(files) else "embedding"
+        if named is not None and named.role != role:
+            raise UnsupportedModel(f"{files / weights} is {ROLES[role]}, and {named.name} is {ROLES[named.role]}")
+        manifest = _manifest(chosen, named, role, form, weights, sha256, "import", verified=False)
+        return _install(manifest, files, staging, progress)
 
 
 class _StagingFolder(NamedTuple):
@@ -263,22 +272,6 @@ def _install_known(
     return _install(manifest, files, staging, progress, model.golden)
 
 
-def _install_unverified(
-    name: str, model: Model | None, files: Path, weights: str, sha256: str, staging: _StagingFolder,
-    progress: Progress | None,
-) -> ModelManifest:  # fmt: skip
-    form = _form_of(weights)
-    role: Role
-    if form == "gguf":
-        role = "embedding" if _read_gguf(files / weights).is_encoder else "llm"
-    else:
-        role = "reranker" if _reads_pairs(files) else "embedding"
-    if model is not None and model.role != role:
-        raise UnsupportedModel(f"{files / weights} is {ROLES[role]}, and {model.name} is {ROLES[model.role]}")
-    manifest = _manifest(name, model, role, form, weights, sha256, "import", verified=False)
-    return _install(manifest, files, staging, progress)
-
-
 def _form_of(weights: str) -> Form:
     """The form that a file of weights is installed in."""
     return "gguf" if weights.endswith(".gguf") else "fastembed" if weights.endswith(".onnx") else "int8"
@@ -329,21 +322,6 @@ def _install(
     manifest = msgspec.structs.replace(manifest, files=hashed, files_folder=ready.name)
     if manifest.role != "llm":
         _verify_loads(msgspec.structs.replace(manifest, folder=str(staging.path)))
-    return _put_in_place(manifest, ready, staging)
-
-
-def _verify_loads(manifest: ModelManifest) -> None:
-    """Loads the model as the daemon will, before it replaces one that works."""
-    try:
-        if manifest.role == "reranker":
-            CrossEncoder(manifest)
-        else:
-            load_embedder(manifest).close()
-    except DamagedModelError as error:
-        raise UnsupportedModel(str(error)) from error
-
-
-def _put_in_place(manifest: ModelManifest, ready: Path, staging: _StagingFolder) -> ModelManifest:
     disk, home = Disk(), staging.home
     for path in ready.iterdir():
         with path.open("rb") as file:
@@ -360,6 +338,17 @@ def _put_in_place(manifest: ModelManifest, ready: Path, staging: _StagingFolder)
         if other.is_dir() and other != target:
             shutil.rmtree(other, ignore_errors=True)
     return msgspec.structs.replace(manifest, folder=str(home))
+
+
+def _verify_loads(manifest: ModelManifest) -> None:
+    """Loads the model as the daemon will, before it replaces one that works."""
+    try:
+        if manifest.role == "reranker":
+            CrossEncoder(manifest)
+        else:
+            load_embedder(manifest).close()
+    except DamagedModelError as error:
+        raise UnsupportedModel(str(error)) from error
 
 
 def _bring(source: Path, ready: Path, staging: _StagingFolder) -> None:

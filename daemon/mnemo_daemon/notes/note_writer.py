@@ -116,7 +116,7 @@ class NoteWriter:
     def _apply_files(self, found: ScanChanges) -> None:
         contents: dict[str, FileContent] = {}
         cached = 0
-        if found.gone or self._may_have_moved(found):
+        if found.gone or self._catalogue.counts(found.root.id)[0] > 0 or self._catalogue.has_missing():
             now: list[NewFile] = []
             for seen in found.changed:
                 content = self._read(found, seen.path)
@@ -140,10 +140,6 @@ class NoteWriter:
             content = contents.pop(seen.path, None) or self._read(found, seen.path)
             if content is not None:
                 self._add_read(found, content, ids.get(seen.path))
-
-    def _may_have_moved(self, found: ScanChanges) -> bool:
-        """True if any changed file could be a known one: else all are new, and need not be compared first."""
-        return self._catalogue.counts(found.root.id)[0] > 0 or self._catalogue.has_missing()
 
     def _match(self, found: ScanChanges, now: Sequence[NewFile]) -> tuple[dict[str, str], list[KnownFile]]:
         """The id of each changed file that is a known one, by path; and the known files that are really gone."""
@@ -217,15 +213,6 @@ class NoteWriter:
         file = self._note(known.id)
         if file is not None:
             self._add(note_sync.plan_missing_note(file, why), 0)
-
-    def _replan(self, outdated: NotePlan) -> None:
-        """Make the plan again from the present manifest."""
-        file = self._note(outdated.reading.file.id)
-        if not outdated.reading.file.missing:
-            size = sum(len(chunk.text) for chunk in outdated.reading.chunks)
-            self._add(note_sync.plan_note(outdated.reading, file, self._texts(file)), size)
-        elif file is not None:
-            self._add(note_sync.plan_missing_note(file, outdated.why), 0)
 
     def _note(self, file_id: str) -> NoteFile | None:
         with self._store.snapshot() as snapshot:
@@ -350,7 +337,12 @@ class NoteWriter:
                 return
             outdated, self._outdated = self._outdated, []
             for plan in outdated:
-                self._replan(plan)
+                file = self._note(plan.reading.file.id)
+                if not plan.reading.file.missing:
+                    size = sum(len(chunk.text) for chunk in plan.reading.chunks)
+                    self._add(note_sync.plan_note(plan.reading, file, self._texts(file)), size)
+                elif file is not None:
+                    self._add(note_sync.plan_missing_note(file, plan.why), 0)
 
     def _written(self, files: Sequence[NoteFile]) -> None:
         for file in files:

@@ -121,7 +121,28 @@ class NotesService:
 
     def add_root(self, path: str, namespace: str = "default") -> NoteRoot:
         """Watch a folder from now on. Raises a Refusal that says what is wrong with it."""
-        folder = self._validated_path(path)
+        try:
+            folder = Path(path).expanduser().resolve(strict=True)
+            folder.as_posix().encode()
+        except (OSError, RuntimeError):
+            raise Refusal(404, "not_found", f"there is no folder {path}", field="path") from None
+        except ValueError:
+            raise bad_value("the folder's path is not UTF-8", "path") from None
+        if not folder.is_dir():
+            raise bad_value(f"{folder} is not a folder; give the folder the notes are in", "path")
+        data = self._store.folder.resolve()
+        if folder == data or data in folder.parents:
+            raise bad_value(f"{folder} is mnemo's own data folder", "path")
+        for root in list(self._roots.values()):
+            if folder == root.path:
+                raise Refusal(409, "conflict", f"{folder} is watched already", field="path")
+            if folder in root.path.parents or root.path in folder.parents:
+                raise Refusal(409, "conflict", f"{folder} overlaps with {root.path}, which is watched", field="path")
+        try:
+            with os.scandir(folder) as entries:
+                next(entries, None)
+        except OSError as error:
+            raise bad_value(f"{folder} cannot be read: {error.strerror}", "path") from None
         record = NoteRoot(id=self._store.new_id(), path=str(folder), added_at=self._store.now(), namespace=namespace)
         try:
             self._store.transact(
@@ -142,7 +163,16 @@ class NotesService:
         """
         root = self._find_root(which)
         if not root.is_cut_short:
-            self._drop_root(root)
+            root.is_removed = True
+            record = root.record
+            try:
+                self._store.transact(
+                    lambda snapshot: WriteResult((DropRoot(id=record.id),), None, "notes rm"), by=BY_NOTES.name
+                ).result()
+            except Exception:
+                root.is_removed = False
+                self._mark_writes_unsure()
+                raise
         root.is_cut_short = False
         try:
             if not self._is_started:
@@ -151,18 +181,6 @@ class NotesService:
             return self._command(lambda: self._trash_root(root)).result()
         except Exception:
             root.is_cut_short = True
-            self._mark_writes_unsure()
-            raise
-
-    def _drop_root(self, root: WatchedRoot) -> None:
-        root.is_removed = True
-        record = root.record
-        try:
-            self._store.transact(
-                lambda snapshot: WriteResult((DropRoot(id=record.id),), None, "notes rm"), by=BY_NOTES.name
-            ).result()
-        except Exception:
-            root.is_removed = False
             self._mark_writes_unsure()
             raise
 
@@ -214,31 +232,6 @@ class NotesService:
         )  # fmt: skip
 
     # Roots
-
-    def _validated_path(self, path: str) -> Path:
-        try:
-            folder = Path(path).expanduser().resolve(strict=True)
-            folder.as_posix().encode()
-        except (OSError, RuntimeError):
-            raise Refusal(404, "not_found", f"there is no folder {path}", field="path") from None
-        except ValueError:
-            raise bad_value("the folder's path is not UTF-8", "path") from None
-        if not folder.is_dir():
-            raise bad_value(f"{folder} is not a folder; give the folder the notes are in", "path")
-        data = self._store.folder.resolve()
-        if folder == data or data in folder.parents:
-            raise bad_value(f"{folder} is mnemo's own data folder", "path")
-        for root in list(self._roots.values()):
-            if folder == root.path:
-                raise Refusal(409, "conflict", f"{folder} is watched already", field="path")
-            if folder in root.path.parents or root.path in folder.parents:
-                raise Refusal(409, "conflict", f"{folder} overlaps with {root.path}, which is watched", field="path")
-        try:
-            with os.scandir(folder) as entries:
-                next(entries, None)
-        except OSError as error:
-            raise bad_value(f"{folder} cannot be read: {error.strerror}", "path") from None
-        return folder
 
     def _find_root(self, which: str) -> WatchedRoot:
         for root in list(self._roots.values()):
@@ -301,7 +294,30 @@ class NotesService:
                 if not is_loaded:
                     self._load()
                     is_loaded = True
-                self._work()
+                # Do what is due.
+                while self._commands:
+                    command, future = self._commands.popleft()
+                    complete_future(future, command)
+                if self._is_unsure:
+                    self._confirm_writes()
+                    self._follow_roots()
+                now = self._clock()
+                looks = now >= self._presence_at
+                if looks:
+                    self._presence_at = now + PRESENCE_SECONDS
+                for root in list(self._roots.values()):
+                    if root.is_removed or self._is_stopping:
+                        continue
+                    if looks:
+                        self._check_presence(root)
+                    self._settling = root
+                    try:
+                        if root.scan_due <= now:
+                            self._scan(root)
+                        elif root.dirty and root.dirty_due(self._settle_seconds()) <= now:
+                            self._settle_dirty(root)
+                    finally:
+                        self._settling = None
                 self._retry_seconds = 0.0
                 self.supervisor.note_success()
 
@@ -309,7 +325,8 @@ class NotesService:
         """Answer everyone who waits; the folders are compared again after a pause that still takes commands."""
         self._is_unsure = True
         self._on_error(error)
-        self._refuse_commands(error)
+        while self._commands:
+            self._commands.popleft()[1].set_exception(error)
         self._retry_seconds = min(max(self._retry_seconds * 2, RETRY_SECONDS), RETRY_SECONDS_MAX)
         self._retry_at = self._clock() + self._retry_seconds
         for root in list(self._roots.values()):
@@ -389,37 +406,6 @@ class NotesService:
     def _is_interrupted(self) -> bool:
         """True if the scan under way must stop for a command; the next scan continues from there."""
         return self._is_stopping or (self._settling is not None and bool(self._commands or self._settling.is_removed))
-
-    def _work(self) -> None:
-        """Do what is due."""
-        while self._commands:
-            command, future = self._commands.popleft()
-            complete_future(future, command)
-        if self._is_unsure:
-            self._confirm_writes()
-            self._follow_roots()
-        now = self._clock()
-        looks = now >= self._presence_at
-        if looks:
-            self._presence_at = now + PRESENCE_SECONDS
-        for root in list(self._roots.values()):
-            if root.is_removed or self._is_stopping:
-                continue
-            if looks:
-                self._check_presence(root)
-            self._settling = root
-            try:
-                if root.scan_due <= now:
-                    self._scan(root)
-                elif root.dirty and root.dirty_due(self._settle_seconds()) <= now:
-                    self._settle_dirty(root)
-            finally:
-                self._settling = None
-
-    def _refuse_commands(self, error: Exception) -> None:
-        """Fail the waiting commands, so that no caller waits until the store has recovered."""
-        while self._commands:
-            self._commands.popleft()[1].set_exception(error)
 
     # Scans
 
@@ -525,21 +511,18 @@ class NotesService:
         finally:
             folder.close()
         if len(paths) <= SAVED_MAX:
-            self._prioritise_saved(root, paths)
+            # Report the passages of files that a person has just saved, to be embedded before the backlog.
+            ids: list[str] = []
+            for path in paths:
+                known = self._catalogue.at(root.record.id, path)
+                if known is not None and known.chunks <= SAVED_PASSAGES_MAX:
+                    with self._store.snapshot() as snapshot:
+                        note = snapshot.note(known.id)
+                    ids += [ref.memory for ref in note.chunks] if note is not None else []
+            if ids:
+                self._on_saved(ids)
         if self._is_interrupted():
             root.scan_due = 0.0
-
-    def _prioritise_saved(self, root: WatchedRoot, paths: set[str]) -> None:
-        """Report the passages of files that a person has just saved, to be embedded before the backlog."""
-        ids: list[str] = []
-        for path in paths:
-            known = self._catalogue.at(root.record.id, path)
-            if known is not None and known.chunks <= SAVED_PASSAGES_MAX:
-                with self._store.snapshot() as snapshot:
-                    note = snapshot.note(known.id)
-                ids += [ref.memory for ref in note.chunks] if note is not None else []
-        if ids:
-            self._on_saved(ids)
 
     def _walk_paths(self, root: WatchedRoot, folder: Folder, paths: set[str]) -> tuple[FolderListing, list[KnownFile]]:
         """The files at and below the paths, and those known to have been there."""

@@ -95,7 +95,18 @@ class RoleSections:
         rows = self._rows[is_recent]
         rows = rows[np.argsort(-columns.values("created_at", rows), kind="stable")][:NEWEST_MAX]
         entries = [*self._recent_entries(self._relevant_first(rows, RELEVANT_MIN))]
-        notes = [*self._notes()]
+        # The line of the notes that were edited in the last days, by the time of their files.
+        notes = list[ResumeEntry]()
+        since = (self._snapshot.now - NOTES_MS) * 1_000_000
+        rows = self._managed[np.unique(columns.values("managed", self._managed), return_index=True)[1]]
+        rows = rows[np.argsort(-columns.values("modified_at", rows), kind="stable")[:READ_MAX]]
+        files = [(note.mtime_ns, note.title, each.id) for each in self._read(rows)
+                 if each.managed and (note := self._snapshot.note(each.managed)) is not None]  # fmt: skip
+        if edited := sorted((each for each in files if each[0] >= since), reverse=True):
+            more = f" (+{len(edited) - NOTES_NAMED} more)" if len(edited) > NOTES_NAMED else ""
+            named = ", ".join(title for _, title, _ in edited[:NOTES_NAMED])
+            newest, _, memory_id = edited[0]
+            notes.append(ResumeEntry(ContextLine(memory_id, "notes", local_day(newest // 1_000_000), named + more)))
         section = fill_section([*notes, *entries], len(notes) + len(entries), tokens)
         parts = [part for line_id in section.ids for part in self._parts.get(line_id, ())]
         self._shown += [(part.id, part.content) for part in parts]
@@ -183,19 +194,6 @@ class RoleSections:
                     self._parts[memory.id] = parts
                     date, author = local_day(memory.event_at), author_of(memory)
                     yield ResumeEntry(ContextLine(memory.id, "session", date, said, author=author))
-
-    def _notes(self) -> Iterator[ResumeEntry]:
-        """The line of the notes that were edited in the last days, by the time of their files."""
-        columns, since = self._columns, (self._snapshot.now - NOTES_MS) * 1_000_000
-        rows = self._managed[np.unique(columns.values("managed", self._managed), return_index=True)[1]]
-        rows = rows[np.argsort(-columns.values("modified_at", rows), kind="stable")[:READ_MAX]]
-        files = [(note.mtime_ns, note.title, each.id) for each in self._read(rows)
-                 if each.managed and (note := self._snapshot.note(each.managed)) is not None]  # fmt: skip
-        if edited := sorted((each for each in files if each[0] >= since), reverse=True):
-            more = f" (+{len(edited) - NOTES_NAMED} more)" if len(edited) > NOTES_NAMED else ""
-            named = ", ".join(title for _, title, _ in edited[:NOTES_NAMED])
-            newest, _, memory_id = edited[0]
-            yield ResumeEntry(ContextLine(memory_id, "notes", local_day(newest // 1_000_000), named + more))
 
     def _entry(self, memory: Memory, kind: str, *, dated: bool) -> ResumeEntry:
         content = memory.turn.summary if memory.turn is not None and memory.turn.summary else memory.content

@@ -86,7 +86,11 @@ class MarkdownExport:
 
     def run_slice(self) -> bool:
         """Write the pages that have changed; there is never more to do. Raises OSError."""
-        folder, seq, topics = Path(self._export_dir()).expanduser(), self._store.seq, self._topic_page()
+        found: dict[str, list[ExportedTopic]] = {}
+        for topic in self._topics.topics(USER, sees_sensitive=False):
+            line = ExportedTopic(topic.id, topic.name, topic.member_count, topic.level)
+            found.setdefault(topic.namespace, []).append(line)
+        folder, seq, topics = Path(self._export_dir()).expanduser(), self._store.seq, topics_page(found)
         if not folder.is_absolute():
             raise NotADirectoryError(f"`notes.export_dir` must be an absolute path, not {str(folder)!r}")
         if self._written == (folder, seq, topics) and self._are_there(folder):
@@ -127,13 +131,6 @@ class MarkdownExport:
                     line = ExportedMemory(local_day(memory.event_at), memory.content)
                     found.setdefault(memory.namespace, []).append(line)
         return core_page(dict(sorted(found.items())))
-
-    def _topic_page(self) -> str:
-        found: dict[str, list[ExportedTopic]] = {}
-        for topic in self._topics.topics(USER, sees_sensitive=False):
-            line = ExportedTopic(topic.id, topic.name, topic.member_count, topic.level)
-            found.setdefault(topic.namespace, []).append(line)
-        return topics_page(found)
 
 
 def _own_page(path: Path) -> str:

@@ -158,17 +158,13 @@ class StoreMerge:
             except StoreNotEmpty:
                 return False
             if self._found.has_vectors:
-                self._keep_every_vector(spooled, start)
+                spooled.seek(start)
+                vectors = (row for row in self._rows(spooled) if isinstance(row, VectorsRow))
+                for rows in slices(vectors, lambda row: None):
+                    self._put_rows([TableRow(bytes.fromhex(row.key), row.data) for row in rows])
             self._renew()
         self._answer.whole, self._answer.stored = True, self._found.memories
         return True
-
-    def _keep_every_vector(self, spooled: BinaryIO, start: int) -> None:
-        """Keep vectors of any model: its keys are those of the store that was taken over."""
-        spooled.seek(start)
-        vectors = (row for row in self._rows(spooled) if isinstance(row, VectorsRow))
-        for rows in slices(vectors, lambda row: None):
-            self._put_rows([TableRow(bytes.fromhex(row.key), row.data) for row in rows])
 
     def _put_rows(self, rows: Sequence[TableRow]) -> None:
         self._store.run_exclusively(lambda supervisor: compaction.put_vectors(supervisor, rows)).result()
@@ -184,7 +180,19 @@ class StoreMerge:
         ):
             with self._store.snapshot() as snapshot:
                 for each in incoming:
-                    self._classify(snapshot, each)
+                    # Find the memory here that an imported one is a duplicate of; in a dry run also count the
+                    # outcome.
+                    memory = each.memory
+                    if self._is_forgotten(snapshot, memory):
+                        self._replacements[memory.id] = ""
+                        outcome = None
+                    else:
+                        here = _local_state(snapshot, memory)
+                        outcome = store_merge.merge_memory(each, here, self._replacements, self._clock(snapshot))
+                        if outcome.replacement_id is not None:
+                            self._replacements[memory.id] = outcome.replacement_id
+                    if self._request.dry_run:
+                        self._count(each, outcome)
         if self._found.roots:
             count_name(self._answer.not_kept, "watched folders", self._found.roots)
         if self._request.dry_run:
@@ -201,20 +209,6 @@ class StoreMerge:
                 case part:
                     table = BY_CHANGE[type(part)]
                     self._commit_records(table, [record_in(table, each) for each in slice_])
-
-    def _classify(self, snapshot: Snapshot, incoming: IncomingMemory) -> None:
-        """Find the memory here that an imported one is a duplicate of; in a dry run also count the outcome."""
-        memory = incoming.memory
-        if self._is_forgotten(snapshot, memory):
-            self._replacements[memory.id] = ""
-            outcome = None
-        else:
-            here = _local_state(snapshot, memory)
-            outcome = store_merge.merge_memory(incoming, here, self._replacements, self._clock(snapshot))
-            if outcome.replacement_id is not None:
-                self._replacements[memory.id] = outcome.replacement_id
-        if self._request.dry_run:
-            self._count(incoming, outcome)
 
     def _commit_memories(self, incoming: Sequence[IncomingMemory]) -> None:
         """Commit a slice of memories. Duplicates that `_classify` found stay out, whatever has changed since."""

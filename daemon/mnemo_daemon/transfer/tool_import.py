@@ -113,7 +113,19 @@ class ToolImport:
     def run(self, spooled: BinaryIO, first_line: bytes) -> ImportAnswer:
         """Import the items; `spooled` is at its beginning. Raises a Refusal with nothing changed for
         anything but an export; for a store that fails on the way, one that says what stays."""
-        tool, items = self._recognise(spooled, first_line)
+        # The tool that made the export, and its items with their places.
+        asked = self._request.tool
+        if asked == "mnemo":
+            raise unknown_export("it is no export of our own", first_line)
+        tool = next((each for each in importers.TOOLS if each == asked), None) or importers.tool_of_line(first_line)
+        if tool == "mcp-memory":
+            items = self._lines(spooled)
+        else:
+            try:
+                found = importers.read_document(mapped(spooled), tool)
+            except ImportFormatError as malformed:
+                raise unknown_export(str(malformed), first_line) from None
+            tool, items = found.tool, self._elements(found.items)
         answer = ImportAnswer(tool=tool, dry_run=self._request.dry_run)
         group = self._store.new_id()
         try:
@@ -123,20 +135,6 @@ class ToolImport:
         except (StoreError, ImportInterruption) as error:
             raise unfinished(error, answer) from error
         return answer
-
-    def _recognise(self, spooled: BinaryIO, first_line: bytes) -> tuple[Tool, Iterator[tuple[str, Any]]]:
-        """The tool that made the export, and its items with their places."""
-        asked = self._request.tool
-        if asked == "mnemo":
-            raise unknown_export("it is no export of our own", first_line)
-        tool = next((each for each in importers.TOOLS if each == asked), None) or importers.tool_of_line(first_line)
-        if tool == "mcp-memory":
-            return tool, self._lines(spooled)
-        try:
-            found = importers.read_document(mapped(spooled), tool)
-        except ImportFormatError as malformed:
-            raise unknown_export(str(malformed), first_line) from None
-        return found.tool, self._elements(found.items)
 
     def _lines(self, spooled: BinaryIO) -> Iterator[tuple[str, bytes | None]]:
         """The lines that hold something; None for one that is too long."""
@@ -192,7 +190,12 @@ class ToolImport:
                 continue
             setattr(answer, outcome, getattr(answer, outcome) + 1)
             if outcome in ("stored", "updated"):
-                _note_details(answer, item.new)
+                for kind in item.new.masked:
+                    count_name(answer.masked, kind)
+                for name in item.new.dropped_fields:
+                    count_name(answer.not_kept, name)
+                if item.new.draft.user_id != "local":
+                    count_name(answer.users, item.new.draft.user_id)
             if outcome in ("stored", "updated", "restored") and not self._request.dry_run:
                 answer.group = group
 
@@ -313,12 +316,3 @@ def unfinished(error: Exception, answer: ImportAnswer) -> Refusal:
 
 def _key(item: _ImportedItem) -> object:
     return (item.new.draft.namespace, item.new.draft.user_id, item.new.draft.key)
-
-
-def _note_details(answer: ImportAnswer, new: ImportCandidate) -> None:
-    for kind in new.masked:
-        count_name(answer.masked, kind)
-    for name in new.dropped_fields:
-        count_name(answer.not_kept, name)
-    if new.draft.user_id != "local":
-        count_name(answer.users, new.draft.user_id)

@@ -121,7 +121,10 @@ class _CycleRun:
     def advance(self) -> bool:
         """Carry out the next step; return whether there are more. Raises a Refusal where the daemon ends."""
         if not self._left:  # an interrupted cycle, the rest of which another version had
-            self._end()
+            cycle = replace(self.cycle, ended_at=self._store.now())
+            ended = WriteResult((PutCycle(data=cycle),), None, CONSOLIDATE, cycle.id)
+            self._store.transact(lambda _: ended, by=BY_LIFECYCLE.name, background=True).result()
+            self.cycle = cycle
             return False
         step = self._left[0]
         began = time.monotonic()
@@ -141,12 +144,6 @@ class _CycleRun:
         self._room -= plan.counts.get("proposed", 0)
         del self._left[0]
         return bool(self._left)
-
-    def _end(self) -> None:
-        cycle = replace(self.cycle, ended_at=self._store.now())
-        ended = WriteResult((PutCycle(data=cycle),), None, CONSOLIDATE, cycle.id)
-        self._store.transact(lambda _: ended, by=BY_LIFECYCLE.name, background=True).result()
-        self.cycle = cycle
 
     def _text_of(self, memory_id: str) -> str | None:
         memory = self._state.memory(memory_id)
@@ -404,17 +401,13 @@ class Consolidation:
         options = options._replace(may_ask=self._tasks.may_ask, review=self._settings().review, policy=self._policy)
         state = read_state(source, self._views, self._embedding, self._indexing, options)
         if cycle is last:
-            state.mark_moved(self._changed_by(cycle))
+            with self._store.snapshot() as snapshot:
+                rows = snapshot.entries(cycle.seq, ENTRIES_READ)
+            state.mark_moved({memory_id for _, entry in rows if entry.group == cycle.id for memory_id in entry.ids})
         return _CycleRun(
             self._store, state, cycle, self._answered,
             room=self._room(options, is_dry_run=is_dry_run), is_dry_run=is_dry_run,
         )  # fmt: skip
-
-    def _changed_by(self, cycle: Cycle) -> set[str]:
-        """The memories that an interrupted cycle has changed so far."""
-        with self._store.snapshot() as snapshot:
-            rows = snapshot.entries(cycle.seq, ENTRIES_READ)
-        return {memory_id for _, entry in rows if entry.group == cycle.id for memory_id in entry.ids}
 
     def _room(self, options: CycleOptions, *, is_dry_run: bool) -> int:
         """The number of proposals that a cycle may make."""

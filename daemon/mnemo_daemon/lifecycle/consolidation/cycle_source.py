@@ -106,7 +106,11 @@ class StoreSource:
         begin, end, found = self._last_epochs  # memories of one time are mostly asked about together
         if not begin <= at < end:
             with self._store.snapshot() as snapshot:
-                later = _cycles_until_one_stands(snapshot, last_key_until(at))
+                after = last_key_until(at)
+                later: list[Cycle] = []  # until one stands
+                while (not later or later[-1].undone_at) and (rows := snapshot.scan(CYCLES, after, 1)):
+                    later += rows
+                    after = CYCLES.key.of(rows[0])
             # An undone cycle gives its epoch to the next one, unless a later one stood then.
             found = max(0, self._epoch + 1 - min(each.epoch for each in later)) if later else 0
             self._last_epochs = at, time_of_id(later[0].id) if later else NEVER, found
@@ -152,15 +156,6 @@ class StoreSource:
 
     def new_id(self) -> str:
         return self._store.new_id()
-
-
-def _cycles_until_one_stands(snapshot: Snapshot, after: bytes) -> list[Cycle]:
-    """The cycles behind a key, as far as they are undone, and the next one."""
-    found: list[Cycle] = []
-    while (not found or found[-1].undone_at) and (rows := snapshot.scan(CYCLES, after, 1)):
-        found += rows
-        after = CYCLES.key.of(rows[0])
-    return found
 
 
 def read_state(

@@ -60,7 +60,11 @@ class ReviewQueue:
         if proposal.stale:
             raise Refusal(409, "conflict", proposal.stale)
         if new_text is not None:
-            self._check_text(proposal, new_text, is_forced=is_forced)
+            if not proposal.decision.text:
+                raise Refusal(422, "refused", f"`{proposal.decision.action}` writes no text to edit", field="text")
+            texts = [each.content for each in proposal.memories]
+            if not is_forced and (reason := rejection_of(new_text, texts) or loss_of(texts, new_text)):
+                raise Refusal(422, "refused", f"{reason}; send it with `force` if that is meant", field="text")
         state = self._consolidation.state()
         if not is_unchanged(proposal.decision, [state.memory(each) for each in ids_of(proposal.decision)]):
             raise Refusal(409, "conflict", STALE)
@@ -81,10 +85,3 @@ class ReviewQueue:
 
         self._store.transact(decide, by=by).result()
         return proposal.id
-
-    def _check_text(self, proposal: Proposal, text: str, *, is_forced: bool) -> None:
-        if not proposal.decision.text:
-            raise Refusal(422, "refused", f"`{proposal.decision.action}` writes no text to edit", field="text")
-        texts = [each.content for each in proposal.memories]
-        if not is_forced and (reason := rejection_of(text, texts) or loss_of(texts, text)):
-            raise Refusal(422, "refused", f"{reason}; send it with `force` if that is meant", field="text")

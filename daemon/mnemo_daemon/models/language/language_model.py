@@ -344,7 +344,11 @@ class LanguageModel:
         except TimeoutError as error:
             raise AnswerTimeout("the deadline passed before the prompt could be sent") from error
         finally:
-            self._rearm_idle_timer()
+            self._cancel_idle_timer()
+            if self._worker and not self._is_closed:
+                self._idle_timer = threading.Timer(self._idle_s, self._unload_if_idle, [self._worker])
+                self._idle_timer.daemon = True
+                self._idle_timer.start()
 
     def _reason_for_absence(self) -> str:
         """Return why there is no model, in words for a person; "" if there is one."""
@@ -503,14 +507,6 @@ class LanguageModel:
                 worker.end()
         finally:
             self._slots.give_back(self)
-
-    def _rearm_idle_timer(self) -> None:
-        """Have the model unloaded once idle_s have passed from now."""
-        self._cancel_idle_timer()
-        if self._worker and not self._is_closed:
-            self._idle_timer = threading.Timer(self._idle_s, self._unload_if_idle, [self._worker])
-            self._idle_timer.daemon = True
-            self._idle_timer.start()
 
     def _cancel_idle_timer(self) -> None:
         if self._idle_timer:

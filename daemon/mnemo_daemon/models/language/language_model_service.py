@@ -40,7 +40,17 @@ class LanguageModelService:
             if model is None or known != manifest:
                 if model is not None:
                     model.close()
-                model = self._made(manifest)
+                settings = self._settings
+                model = LanguageModel(
+                    manifest.path(),
+                    sha256=manifest.weights_sha256,
+                    context_tokens=settings.context_tokens,
+                    threads=settings.threads,
+                    gpu_layers=settings.gpu_layers,
+                    memory_limit_bytes=settings.memory_mib << 20,
+                    idle_s=settings.idle_minutes * 60.0,
+                    slots=self._slots,
+                )
                 self._models[manifest.name] = (manifest, model)
             return model
 
@@ -121,16 +131,3 @@ class LanguageModelService:
         except ModelError:
             return None
         return manifest if manifest.role == "llm" else None
-
-    def _made(self, manifest: ModelManifest) -> LanguageModel:
-        settings = self._settings
-        return LanguageModel(
-            manifest.path(),
-            sha256=manifest.weights_sha256,
-            context_tokens=settings.context_tokens,
-            threads=settings.threads,
-            gpu_layers=settings.gpu_layers,
-            memory_limit_bytes=settings.memory_mib << 20,
-            idle_s=settings.idle_minutes * 60.0,
-            slots=self._slots,
-        )

@@ -21,7 +21,7 @@ FREED_KILOBYTES = 60_000
 FREES_IN_PIECES = f"""
 import re
 from pathlib import Path
-from mnemo_daemon import allocator
+from mnemo_daemon import process_memory
 def private():
     found = re.findall(r"^Private_Dirty: +([0-9]+)", Path("/proc/self/smaps_rollup").read_text(), re.M)
     return sum(map(int, found))
@@ -31,7 +31,7 @@ for _ in range({FREED_KILOBYTES} // 60):
     kept.append(bytearray(b"x" * 600))
 pieces.clear()
 before = private()
-print(allocator.trim(), before - private())
+print(process_memory.trim(), before - private())
 """
 
 
