@@ -91,11 +91,7 @@ ANCHORS_G = (
     Anchor(0.85, "same", 0.50),
 )
 # bge-large-en-v1.5. Published of it: a narrow scale, on which 0.5 says nothing. The shares are by role.
-ANCHORS_T = (
-    Anchor(0.60, "related", 0.75),
-    Anchor(0.70, "same", 0.95),
-    Anchor(0.92, "same", 0.25),
-)
+ANCHORS_T = (Anchor(0.60, "related", 0.75), Anchor(0.70, "same", 0.95), Anchor(0.92, "same", 0.25))
 
 _NEAR = frozenset({"same", "differs"})
 _ABOUT_IT = frozenset({"same", "differs", "related"})

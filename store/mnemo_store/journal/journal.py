@@ -25,13 +25,7 @@ from mnemo_store.errors import DiskFull, NewerFormat, UnknownOutcome, WriteFailu
 from mnemo_store.journal import dump, segments
 from mnemo_store.journal.dump import DumpFooter, DumpHeader, DumpRow
 from mnemo_store.journal.line_codec import JournalLine, SealedLine, SegmentHeader, is_sealed, seal, seal_json
-from mnemo_store.journal.segments import (
-    JOURNAL_LINES,
-    ChecksummedLine,
-    FoundLine,
-    SegmentFiles,
-    UnreadableStretch,
-)
+from mnemo_store.journal.segments import JOURNAL_LINES, ChecksummedLine, FoundLine, SegmentFiles, UnreadableStretch
 from mnemo_store.records import FORMAT
 
 JOURNAL_FILES = ("long_term", "short_term")

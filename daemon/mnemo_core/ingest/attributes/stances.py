@@ -76,10 +76,14 @@ def find_stances(clause: str) -> Iterator[Stance]:
     if not plain or len(plain) > CLAUSE_CHARS_MAX or _UNSURE.search(plain):
         return
     plain = _WHEN.sub("", plain)
-    is_new = _ANY_MORE.search(plain) is not None
     bare = _ANY_MORE.sub("", plain)
+    is_new = bare != plain
     if match := _STOPPED.match(bare):
-        yield from _given_up(match["s"], match["o"])
+        first, _, rest = match["o"].partition(" ")
+        doing = _FORMS.get(first.lower(), "") if first.lower().endswith("ing") else ""
+        if thing := _thing(rest if doing else match["o"]):
+            for each in (doing,) if doing else _GIVEN_UP:
+                yield _stance(match["s"], each, thing, holds=False, is_change=True)
         return
     for pattern in _NEGATED:
         if match := pattern.match(bare):
@@ -95,14 +99,6 @@ def find_stances(clause: str) -> Iterator[Stance]:
             verb = match["v"].lower() if "v" in pattern.groupindex else "be"
             yield _stance(match["s"], verb, found, holds=True, is_change=again)
             return
-
-
-def _given_up(said: str, text: str) -> Iterator[Stance]:
-    first, _, rest = text.partition(" ")
-    verb = _FORMS.get(first.lower(), "") if first.lower().endswith("ing") else ""
-    if found := _thing(rest if verb else text):
-        for each in (verb,) if verb else _GIVEN_UP:
-            yield _stance(said, each, found, holds=False, is_change=True)
 
 
 def _stance(said: str, verb: str, thing: tuple[str, frozenset[str]], *, holds: bool, is_change: bool) -> Stance:
