@@ -395,38 +395,13 @@ def _is_talk(sentence: str) -> bool:
 _RUN_STEPS = lazy_pattern(
     r"\s*step \d+:[^\n]*?(?:->|→|=>)", re.IGNORECASE
 )  # "Step 1: Searched … -> Step 2: Found …" [E]
-_HOW_TO = lazy_pattern(
-    r"(?:^|\n)[^\S\n]*(?:#+ *)?"
-    r"(?:how to|how I|steps? (?:to|for)|instructions|procedure|recipe|runbook|workflow|checklist"
-    r"|so (?:geht|funktioniert)|anleitung|schritte|comment (?:faire|installer|configurer)|étapes"
-    r"|procédure|步骤|步驟|如何|怎么|手順|方法)[^\n]{0,120}",
-    re.IGNORECASE,
-)
-_ITEM = lazy_pattern(
-    r"(?:^|\n)[^\S\n]*(?:\d{1,2}[.)、]|step \d+[:.]|schritt \d+[:.]|étape \d+ ?[:.]"
-    r"|第[一二三四五六七八九十\d]+步|[-*•])\s*(\S+)",
-    re.IGNORECASE,
-)
-_NUMBERED = lazy_pattern(
-    r"(?:^|\n|\s)(?:\d{1,2}[.)、]|step \d+[:.]|schritt \d+[:.]|étape \d+ ?[:.]|第[一二三四五六七八九十\d]+步)\s*(\w+)",
-    re.IGNORECASE,
-)
+_HOW_TO = lazy_pattern(alternation("classification", "how_to"), re.IGNORECASE)
+_ITEM = lazy_pattern(alternation("classification", "items"), re.IGNORECASE)
+_NUMBERED = lazy_pattern(alternation("classification", "numbered"), re.IGNORECASE)
 _IMPERATIVES = lexicon.words("classification", "imperatives")  # fmt: skip
-_IN_TURN = lazy_pattern(
-    r"\bfirst(?:ly)?,? (?P<one>\w+)\b.{1,400}?\b(?:then|next|after that|finally|lastly),? (?P<two>\w+)\b"
-    r"|\bto (?P<one_to>\w+)[^.,:;\n]{1,80}[,:] (?P<what>\w+)\b.{1,300}?\b(?:then|and then"
-    r"|finally)\b,? (?P<two_to>\w+)\b",
-    re.IGNORECASE | re.DOTALL,
-)
-_IN_TURN_OTHER = lazy_pattern(
-    r"\b(?:zuerst|zunächst)\b.{1,300}\b(?:dann|danach|anschließend|zum Schluss)\b"
-    r"|\bd['’]abord\b.{1,300}\b(?:ensuite|puis|enfin)\b"
-    r"|(?:首先|先).{1,200}(?:然后|然後|接着|最后|最後)|まず.{1,200}(?:次に|それから|最後に)",
-    re.IGNORECASE | re.DOTALL,
-)
-_TOLD = lazy_pattern(  # the same words in a tale: "First we went to Rome, then …", "先吃了饭"
-    r"\b(?:I|we|he|she|they|ich|wir|je|nous|on)\b|了|ました|した", re.IGNORECASE
-)
+_IN_TURN = lazy_pattern(alternation("classification", "in_turn"), re.IGNORECASE | re.DOTALL)
+_IN_TURN_OTHER = lazy_pattern(alternation("classification", "in_turn_other"), re.IGNORECASE | re.DOTALL)
+_TOLD = lazy_pattern(alternation("classification", "told_patterns"), re.IGNORECASE)
 
 
 def _instructions(text: str) -> str:

@@ -130,10 +130,7 @@ _POWER = lazy_pattern("(?<![mk])[\u00b2\u00b3\u00b9\u2070-\u2079]+")
 _SIGN_BEFORE_CURRENCY = lazy_pattern(r"(?<![\w)\]}.%°+-])([-+])([$€£¥₹])(?=\d)")
 _DASH_AS_SIGN = lazy_pattern("(?<![\\w)\\]}.%°‐-―-])[‒–](?=\\d)")
 _DASH_BETWEEN_DIGITS = lazy_pattern("(?<=\\d)\\s?[\u2010-\u2015]\\s?(?=\\d)")
-_HAN_NUMERAL = lazy_pattern(
-    "(?<![周週期拜])(?:(?<=第)[〇零一二三四五六七八九十百千万两兩]+|[〇零一二三四五六七八九十百千万两兩]{2,}"
-    "|[〇零一二三四五六七八九十百千两兩](?=[年月日号號点點時时分秒个個元块塊円岁歳歲人公天周週名台只杯本件次回度階层楼]))"
-)
+_HAN_NUMERAL = lazy_pattern(lexicon.alternation("vocabulary", "han_numerals"))
 _HAN_COPULA = lazy_pattern(r"(?:です|だ)(?=[。！\s]|$)")
 _NUMBER = lazy_pattern(r"([-+]?[\d.,]+)\s?-?(\D.*)?", re.DOTALL)
 _WHOSE_IS = listed("it he she that this there here what who where how when")

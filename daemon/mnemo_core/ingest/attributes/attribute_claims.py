@@ -248,11 +248,7 @@ _CONTRACTED = [
     (lazy_pattern(r"\b(I|we|they|you)'ve\b", re.IGNORECASE), r"\1 have"),
     (lazy_pattern(r"\b(it|he|she|that|there|here|what|name|number)'s\b", re.IGNORECASE), r"\1 is"),
 ]
-_ADVERBS = lazy_pattern(
-    r"\b(?:now|currently|just|recently|finally|actually|officially|already|meanwhile|presently|today|lately|again|"
-    r"permanently|nowadays|still|eventually|slightly|sharply|temporarily|apparently|jetzt|nun|maintenant)\b[ ]*",
-    re.IGNORECASE,
-)
+_ADVERBS = lazy_pattern(alternation("attributes", "adverbs"), re.IGNORECASE)
 _LEADING = lazy_pattern(rf"^(?:{alternation('attributes', 'leading')})+", re.IGNORECASE)
 _UNSURE = lazy_pattern(rf"\b(?:{alternation('attributes', 'unsure')})\b|n't\b|不|没|ない|ません", re.IGNORECASE)
 _TAIL = lazy_pattern(rf"(?<!\s)\s++(?:{alternation('attributes', 'tail')})\b.*", re.IGNORECASE | re.DOTALL)

@@ -59,11 +59,7 @@ _ANY_MORE = lazy_pattern(r" (?:any ?more|any longer)$", re.IGNORECASE)
 _AGAIN = lazy_pattern(r"\b(?:again)\b", re.IGNORECASE)
 _ADVERBS = lazy_pattern(r"\b(?:now|again|currently|these days|nowadays|really|still|usually|always)\b ?", re.IGNORECASE)
 _WHEN = lazy_pattern(rf",? (?:{alternation('attributes', 'when')})$", re.IGNORECASE)
-_UNSURE = lazy_pattern(
-    r"\b(?:if|when|whether|unless|until|once|that|this|those|these|would|could|might|maybe|perhaps|never|nearly|almost"
-    r"|not only|because|than|but)\b",
-    re.IGNORECASE,
-)
+_UNSURE = lazy_pattern(alternation("attributes", "unsure_stance"), re.IGNORECASE)
 _WORD = lazy_pattern(r"[\w'’-]{1,40}")
 _NO_THING = lexicon.words("attributes", "no_thing")
 _PREPOSITIONS = listed("in on at to for with from by of near after before during about into as like without over")

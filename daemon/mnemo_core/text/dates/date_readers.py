@@ -10,6 +10,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
+from mnemo_core.text import lexicon
 from mnemo_core.text.dates import date_words as words
 from mnemo_core.text.dates.local_days import (
     DAY_MS,
@@ -401,10 +402,7 @@ def month_year(month: int, match: re.Match[str], saying: Utterance) -> int | Non
     return last if chosen == ends[0] else coming
 
 
-_COUNTED = lazy_pattern(
-    r"\s+(?:\w+\s+)?(?!was\b|is\b|has\b|does\b|this\b|us\b|as\b|always\b|perhaps\b|unless\b|plus\b"
-    r"|class\b)[a-z]{3,}s\b"
-)
+_COUNTED = lazy_pattern(lexicon.alternation("calendar", "counted"))
 
 
 def read_since_month(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:

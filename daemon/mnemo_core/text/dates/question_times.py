@@ -66,16 +66,8 @@ _FILLERS = lexicon.words("question_times", "fillers")
 _ORDER_WORDS = lexicon.words("question_times", "order_words")
 _ASKS = _pattern("asks")
 _WORD = lazy_pattern(r"[^\W_]+(?:['’][^\W\d_]+)*")
-_BEFORE = lazy_pattern(
-    r"\b(?:(?:on|in|at|over|during|for|from|of|since|before|after|by|until|till|between|am|im|an|in der|vom|von|über"
-    r"|seit|vor|nach|bis|ab|zwischen|le|en|au|du|de|depuis|avant|après|entre|desde|el|within|around|as of"
-    r"|up to|throughout)"
-    r"(?:\s+(?:the|dem|der|den|le|la|les|el|los))?|the)\s+\Z",
-    re.IGNORECASE,
-)
-_BETWEEN_TIMES = lazy_pattern(
-    r"\s*(?:,|and|or|und|oder|et|ou|y|o|和|或|bis|to)?\s*(?:on|in|am|the|im|en)?\s*", re.IGNORECASE
-)
+_BEFORE = lazy_pattern(lexicon.alternation("question_times", "before"), re.IGNORECASE)
+_BETWEEN_TIMES = lazy_pattern(lexicon.alternation("question_times", "between_times"), re.IGNORECASE)
 
 
 def read_question_time(text: str, now: int, zone: Zone, *, is_prompt: bool = False) -> QuestionTime | None:

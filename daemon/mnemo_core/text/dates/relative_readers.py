@@ -3,6 +3,7 @@
 import datetime as dt
 import re
 
+from mnemo_core.text import lexicon
 from mnemo_core.text.dates import date_words as words
 from mnemo_core.text.dates.date_readers import (
     MentionRole,
@@ -56,11 +57,7 @@ def _in_part(found: TimeCandidate, part: str | None, saying: Utterance) -> TimeC
     return found._replace(at=saying.moment(found.day, begins * HOUR_MS), until=saying.moment(found.day, ends * HOUR_MS))
 
 
-_FRENCH = lazy_pattern(
-    r"\b(?:le|la|les|des|une|est|ai|avons|je|nous|avec|pour|dans|sur|au|du|mes|mon|ma|on|elle|il)\b|\bj['’]"
-    r"|\bl['’]|[éèêàçù]",
-    re.IGNORECASE,
-)
+_FRENCH = lazy_pattern(lexicon.alternation("languages", "french_marks"), re.IGNORECASE)
 _GERMAN = lazy_pattern(r"\b(?:ich|der|die|das|und|ist|nicht|wir|ein|eine|mit|von|auf|sind)\b", re.IGNORECASE)
 _BEGINS_WITH_MORGEN = lazy_pattern(r"Morgen (?=[a-zäöü]|Abend|Nachmittag|Mittag)")
 
