@@ -92,7 +92,8 @@ def read_question_time(text: str, now: int, zone: Zone, *, is_prompt: bool = Fal
     order = _order(cut, named) if has_order else ""
     if one is None:
         return QuestionTime(None, None, "", _without_order(asking), order) if order else None
-    start = _start(cut, one)
+    before = _BEFORE.search(cut, max(0, one.start - 24), one.start)
+    start = one.start if before is None else before.start()
     rest = f"{text[:start]} {text[one.end :]}"
     rest = _without_order(rest) if order else rest
     begin, until = _ends(one, now, zone)
@@ -168,12 +169,6 @@ def _ends(one: TimeCandidate, now: int, zone: Zone) -> tuple[int | None, int | N
         first, _ = local_time(one.at, zone)
         return Utterance("", now, zone).moment(days_after(first, 1)), midnight
     return one.at, one.until
-
-
-def _start(text: str, one: TimeCandidate) -> int:
-    """The place where the words of the time begin, with what stands before it."""
-    match = _BEFORE.search(text, max(0, one.start - 24), one.start)
-    return one.start if match is None else match.start()
 
 
 def _order(text: str, named: list[TimeCandidate]) -> Order:

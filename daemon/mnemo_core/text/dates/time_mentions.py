@@ -145,7 +145,16 @@ def _described(candidates: list[TimeCandidate], saying: Utterance) -> TimeCandid
     told = [each for each in candidates if each.role in ("event", "unsure") and not _is_open(each, saying)]
     if not told or any(each.role == "unsure" for each in told):
         return None
-    return _described_first(told, saying)
+    # The one that the text tells of; none where several could be it
+    finest = _without_wider(told)
+    if len({each[:2] for each in finest}) == 1:
+        return finest[0]
+    if any(each.at > saying.said_at for each in told):
+        return None
+    sentence = saying.sentence(finest[0].start)
+    together = [each for each in finest if saying.sentence(each.start) == sentence]
+    in_order = all(one.at <= other.at for one, other in pairwise(together))
+    return finest[0] if in_order else None
 
 
 def _is_open(found: TimeCandidate, saying: Utterance) -> bool:
@@ -172,19 +181,6 @@ _ASKED = lazy_pattern(r"(?:[?？]|吗。|ですか。|ますか。)(?=\s*+\Z)")
 def _is_yearless(expression: str) -> bool:
     has_month = any(word in words.MONTHS for word in re.findall(r"[^\W\d_]+", expression.lower())) or "月" in expression
     return has_month and re.search(r"(?:19|20)\d\d", expression) is None
-
-
-def _described_first(candidates: list[TimeCandidate], saying: Utterance) -> TimeCandidate | None:
-    """The one that the text tells of; None where several could be it."""
-    finest = _without_wider(candidates)
-    if len({each[:2] for each in finest}) == 1:
-        return finest[0]
-    if any(each.at > saying.said_at for each in candidates):
-        return None
-    sentence = saying.sentence(finest[0].start)
-    together = [each for each in finest if saying.sentence(each.start) == sentence]
-    in_order = all(one.at <= other.at for one, other in pairwise(together))
-    return finest[0] if in_order else None
 
 
 def _without_wider(candidates: list[TimeCandidate]) -> list[TimeCandidate]:

@@ -144,11 +144,7 @@ def find_clause(words: Sequence[SentenceWord], start: int = 0) -> Clause | None:
         return None
     for end in range(start + 1, min(start + SUBJECT_WORDS_MAX, len(words))):
         before = words[end - 1]
-        if (
-            CLOSED.search(before.raw)
-            or before.bare in english.SUBORDINATORS
-            or (before.bare in THIRD.keys() - POSSESSIVES)
-        ):
+        if CLOSED.search(before.raw) or before.bare in english.SUBORDINATORS | (THIRD.keys() - POSSESSIVES):
             return None
         for number in _numbers(words[start:end]):
             found = _verb_after(words, start, end, number)
@@ -257,6 +253,5 @@ def is_imperative(words: Sequence[SentenceWord]) -> bool:
     if not english.is_base(words[0].bare) or words[0].bare in english.GIVEN_NAMES:
         return False
     second = words[1].bare if len(words) > 1 else ""
-    return second not in english.BE | english.AUX_ONE | english.AUX_PAST | english.MODALS and (
-        second not in english.BASE_OF_THIRD
-    )
+    verbs = english.BE | english.AUX_ONE | english.AUX_PAST | english.MODALS
+    return second not in verbs and second not in english.BASE_OF_THIRD
