@@ -54,9 +54,8 @@ def read_word_file(data: bytes) -> str:
             parts.append(" ")
         elif name == "pStyle":
             heading = _HEADING.search(attributes)
-            prefix = (
-                "#" * (int(heading[1]) % 7 or 6) + " " if heading else "# " if _TITLE.search(attributes) else prefix
-            )
+            titled = "# " if _TITLE.search(attributes) else prefix
+            prefix = "#" * (int(heading[1]) % 7 or 6) + " " if heading else titled
         elif name == "numPr" and not is_end:
             prefix = prefix or "- "
         elif name == "tc":

@@ -392,9 +392,8 @@ def _is_talk(sentence: str) -> bool:
 
 # Instructions, and the steps of a run
 
-_RUN_STEPS = lazy_pattern(
-    r"\s*step \d+:[^\n]*?(?:->|→|=>)", re.IGNORECASE
-)  # "Step 1: Searched … -> Step 2: Found …" [E]
+# "Step 1: Searched … -> Step 2: Found …" [E]
+_RUN_STEPS = lazy_pattern(r"\s*step \d+:[^\n]*?(?:->|→|=>)", re.IGNORECASE)
 _HOW_TO = lazy_pattern(alternation("classification", "how_to"), re.IGNORECASE)
 _ITEM = lazy_pattern(alternation("classification", "items"), re.IGNORECASE)
 _NUMBERED = lazy_pattern(alternation("classification", "numbered"), re.IGNORECASE)

@@ -275,7 +275,9 @@ def _is_weekday(found: TimeCandidate, saying: Utterance) -> bool:
     )
 
 
-_TO_CLOCK = lazy_pattern(lexicon.alternation("calendar", "to_clock"), re.IGNORECASE)
+_TO_CLOCK = lazy_pattern(
+    r"[\s,]*(?:(?:at|from|around|about|um|gegen|à|vers|@|on|am|the|of|は|の|に|morning|T)\s*)*[\s,]*", re.IGNORECASE
+)
 
 
 def _with_clocks(found: list[TimeCandidate], saying: Utterance) -> Iterator[TimeCandidate]:
@@ -334,9 +336,8 @@ _ABOUT_BEFORE = lazy_pattern(
     r"(?<![\w-])(?:more than|over|less than|at least|up to|mehr als|über|plus de)\s+$", re.IGNORECASE
 )
 
-_LIKE_BEFORE = lazy_pattern(
-    r"\b(?:like|as if|seems?|only)(?: (?:it was|just|only))*\s+$", re.IGNORECASE
-)  # "like yesterday"
+# "like yesterday"
+_LIKE_BEFORE = lazy_pattern(r"\b(?:like|as if|seems?|only)(?: (?:it was|just|only))*\s+$", re.IGNORECASE)
 
 
 def _bounded(found: TimeCandidate, saying: Utterance) -> TimeCandidate:

@@ -169,9 +169,8 @@ def _verb_after(words: Sequence[SentenceWord], start: int, end: int, number: Num
 def _looks_finite(words: Sequence[SentenceWord], start: int, end: int, at: int, number: Number) -> english.Form | None:
     """A verb that is in no list, where nothing but a verb can stand: right after "she" or a lone name."""
     bare = words[at].bare
-    is_name = (
-        all(word.raw[0].isupper() and not word.raw.endswith("'s") for word in words[start:end]) and end - start <= 2
-    )
+    are_names = all(word.raw[0].isupper() and not word.raw.endswith("'s") for word in words[start:end])
+    is_name = are_names and end - start <= 2
     if words[at].raw != words[at].raw.lower() or not is_name or not bare.isalpha():
         return None
     following = words[at + 1] if at + 1 < len(words) else None

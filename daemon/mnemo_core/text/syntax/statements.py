@@ -357,11 +357,7 @@ _PLAIN_VERBS = lexicon.words("facts", "plain_verbs")
 _EVENTS = lexicon.words("facts", "events")
 _ATTRIBUTES = lexicon.words("facts", "attributes")
 _RELATIVES = english.RELATIVES | {"pet", "team", "company", "school"}
-_CUT_OFF = lazy_pattern(
-    r",? (?:since (?!.*\b(?:he|she|it|they|i|we)\b).+"
-    r"|for (?:\d+|two|three|four|five|six|seven|eight|nine|ten) (?:years|months|weeks|days))$",
-    re.IGNORECASE,
-)
+_CUT_OFF = lazy_pattern(alternation("facts", "cut_off"), re.IGNORECASE)
 
 # As far as the verb, and an object behind it: more words than these, and a "for ten years", are too many for a triple.
 _PLAIN_WORDS_MAX = clauses.SUBJECT_WORDS_MAX + OBJECT_WORDS_MAX + 3
@@ -466,9 +462,7 @@ _VERBS_DE = lexicon.words("facts", "verbs_de")
 _VERBS_FR = lexicon.words("facts", "verbs_fr")
 _FOREIGN: tuple[SentenceLanguage, ...] = ("de", "fr", "zh", "ja")
 _NOT_ALONE = {each: lazy_pattern(alternation("facts", f"not_alone_{each}"), re.IGNORECASE) for each in _FOREIGN}
-_VERBS_ZH = lazy_pattern(
-    r"是|在|有|住|喜欢|喜歡|工作|使用|用|想|买|去|叫|爱|吃|喝|养|学|搬|认识|需要|说|来自|出生|毕业|结婚"
-)
+_VERBS_ZH = lazy_pattern(alternation("facts", "verbs_zh"))
 _VERBS_JA = lazy_pattern(
     r"^[^はがも]*+[はがも].*(?:です|ます|でした|ました|ません|である|だ|た|る|い|う|く|む)[。！]?$"
 )
