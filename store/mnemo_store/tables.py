@@ -167,9 +167,7 @@ class ExportScope(Protocol):
     note_roots: frozenset[str]  # the folders of the note files in a filtered dump
 
     @property
-    def is_whole(self) -> bool:
-        """True where every memory of the store is in it."""
-
+    def is_whole(self) -> bool: ...  # true where every memory of the store is in it
     def has_memory(self, memory_id: str) -> bool: ...
 
 

@@ -60,7 +60,8 @@ def extract_name(inputs: TaskInputs) -> NameAnswer:
         phrase for phrase in itertools.chain.from_iterable(phrases) if len(" ".join(phrase)) <= NAME_CHARACTERS
     ]
     if not candidates:
-        return NameAnswer(_first_words(inputs))
+        text = " ".join(" ".join(inputs.sources).split())
+        return NameAnswer(text[:NAME_CHARACTERS].rsplit(" ", 1)[0] if len(text) > NAME_CHARACTERS else text)
     best = max(
         candidates, key=lambda phrase: (spread[_folded(phrase)], sum(degree[word.casefold()] for word in phrase))
     )
@@ -100,12 +101,6 @@ def _parts(run: list[str]) -> Iterator[list[str]]:
     for start in range(len(run)):
         for end in range(start + least, min(start + most, len(run)) + 1):
             yield run[start:end]
-
-
-def _first_words(inputs: TaskInputs) -> str:
-    """The first words of the sources where nothing better can be said."""
-    text = " ".join(" ".join(inputs.sources).split())
-    return text[:NAME_CHARACTERS].rsplit(" ", 1)[0] if len(text) > NAME_CHARACTERS else text
 
 
 def _probe(topic: str) -> Probe:
