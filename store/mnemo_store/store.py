@@ -58,17 +58,11 @@ class Store:
 
     @classmethod
     def open(
-        cls,
-        folder: Path,
-        *,
-        disk: Disk | None = None,
-        now: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
-        random_bytes: Callable[[int], bytes] = os.urandom,
-        map_bytes: int = MAP_BYTES,
-        segment_bytes: int = SEGMENT_BYTES,
-        reserve_bytes: int = RESERVE_BYTES,
+        cls, folder: Path, *, disk: Disk | None = None, now: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        random_bytes: Callable[[int], bytes] = os.urandom, map_bytes: int = MAP_BYTES,
+        segment_bytes: int = SEGMENT_BYTES, reserve_bytes: int = RESERVE_BYTES,
         migrations: Sequence[Migration] = MIGRATIONS,
-    ) -> "Store":
+    ) -> "Store":  # fmt: skip
         """Opens or makes the store in folder, recovers what a crash left, and starts the writer.
 
         Raises FolderInUse, NewerFormat, DiskFull, OSError, or StoreError where a restore is running. A database that

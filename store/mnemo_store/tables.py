@@ -167,9 +167,7 @@ class ExportScope(Protocol):
     note_roots: frozenset[str]  # the folders of the note files in a filtered dump
 
     @property
-    def is_whole(self) -> bool:
-        """True where every memory of the store is in it."""
-
+    def is_whole(self) -> bool: ...  # true where every memory of the store is in it
     def has_memory(self, memory_id: str) -> bool: ...
 
 
@@ -257,28 +255,6 @@ class Table(Generic[R]):
         return record if is_in else None
 
 
-# Records that are not stored as plain MessagePack
-
-
-def _decode_memory(_: bytes, value: bytes) -> StoredMemory:
-    return StoredMemory(seq_of(value[:8]), codec.decode_memory(value[8:]))
-
-
-def _decode_version(key: bytes, value: bytes) -> StoredMemory:
-    return StoredMemory(seq_of(key[16:]), codec.decode_memory(value))
-
-
-# Records in a dump
-
-
-def _facts_of_the_content(fact: PutMeta, _: ExportScope) -> PutMeta | None:
-    return None if fact.name in BOOKKEEPING else fact
-
-
-def _roots_of_notes(root: NoteRoot, scope: ExportScope) -> NoteRoot | None:
-    return root if not scope.is_filtered or root.id in scope.note_roots else None
-
-
 def _note_with_its_memories(note: NoteFile, scope: ExportScope) -> NoteFile | None:
     if scope.is_whole:
         return note
@@ -286,30 +262,16 @@ def _note_with_its_memories(note: NoteFile, scope: ExportScope) -> NoteFile | No
     return msgspec.structs.replace(note, chunks=chunks) if chunks or not scope.is_filtered else None
 
 
-# Values out of bounds
-
-
 def _problems_of_usage(usage: Usage) -> Iterator[str]:
     if not 0.0 <= usage.strength <= 1.0:
         yield f"its strength is {usage.strength}"
-    counts = usage.access_count, usage.repetition_count, usage.last_accessed, usage.strength_epoch, usage.person_at
-    if min(counts) < 0:
-        yield "a count of its usage is below zero"
+    counts = ("access_count", "repetition_count", "last_accessed", "strength_epoch", "person_at")
+    yield from _not_below_zero("a count of its usage", *counts)(usage)
 
 
-def _problems_of_llm_call(call: LlmCall) -> Iterator[str]:
-    if min(call.at, call.tokens_in, call.tokens_out, call.milliseconds) < 0:
-        yield "its time or a count is below zero"
-
-
-def _problems_of_fact(fact: Fact) -> Iterator[str]:
-    if min(fact.created_at, fact.valid_from, fact.valid_to) < 0:
-        yield "one of its times is below zero"
-
-
-def _problems_of_session(session: Session) -> Iterator[str]:
-    if min(session.started_at, session.last_at, session.ended_at, session.turns) < 0:
-        yield "a time or a count of it is below zero"
+def _not_below_zero(what: str, *fields: str) -> Callable[[Any], Iterator[str]]:
+    """The problem of a record of which one of these fields is below zero."""
+    return lambda record: iter([f"{what} is below zero"] if min(attrgetter(*fields)(record)) < 0 else [])
 
 
 BOOKKEEPING = frozenset({"seq", "sum", "format", "store", "salt", "next_number"})  # the store's own facts in `meta`
@@ -319,11 +281,13 @@ _OF_A_MEMORY = (Parent("id", "memories"),)
 
 MEMORIES: Table[StoredMemory] = Table(
     "memories", "memory", StoredMemory, Key(_ID), PutMemory, DropMemory, section="apart", texts=None,
-    encode=lambda stored: seq_key(stored.seq) + codec.encode(stored.memory), decode=_decode_memory,
+    encode=lambda stored: seq_key(stored.seq) + codec.encode(stored.memory),
+    decode=lambda _, value: StoredMemory(seq_of(value[:8]), codec.decode_memory(value[8:])),
 )  # fmt: skip
 VERSIONS: Table[StoredMemory] = Table(
     "versions", "version", StoredMemory, Key(_ID, ("seq", "seq")), parents=_OF_A_MEMORY, section="apart", texts=None,
-    encode=lambda stored: codec.encode(stored.memory), decode=_decode_version,
+    encode=lambda stored: codec.encode(stored.memory),
+    decode=lambda key, value: StoredMemory(seq_of(key[16:]), codec.decode_memory(value)),
 )  # fmt: skip
 CHANGES: Table[LoggedChange] = Table(
     "changes", "change", LoggedChange, Key(("seq", "seq")), section="apart",
@@ -331,16 +295,16 @@ CHANGES: Table[LoggedChange] = Table(
     decode=lambda key, value: LoggedChange(seq_of(key), codec.decode_entry(value)),
 )  # fmt: skip
 META: Table[PutMeta] = Table(
-    "meta", "fact", PutMeta, Key(("name", "text")), PutMeta, section="facts", exported=_facts_of_the_content,
+    "meta", "fact", PutMeta, Key(("name", "text")), PutMeta, section="facts",
+    exported=lambda fact, _: None if fact.name in BOOKKEEPING else fact,
     encode=lambda fact: fact.value.encode(), decode=lambda key, value: PutMeta(name=key.decode(), value=value.decode()),
 )  # fmt: skip
 ROOTS: Table[NoteRoot] = Table(
     "roots", "notes folder", NoteRoot, Key(_ID), PutRoot, DropRoot, section="folders",
-    exported=_roots_of_notes,
+    exported=lambda root, scope: root if not scope.is_filtered or root.id in scope.note_roots else None,
 )  # fmt: skip
 NOTES: Table[NoteFile] = Table(
-    "notes", "note", NoteFile, Key(_ID), PutNote, DropNote, section="notes",
-    exported=_note_with_its_memories,
+    "notes", "note", NoteFile, Key(_ID), PutNote, DropNote, section="notes", exported=_note_with_its_memories,
 )  # fmt: skip
 SKIPS: Table[Skip] = Table(
     "skips", "skipped text", Skip, Key(("file", "id"), ("hash", "text")), PutSkip, DropSkip,
@@ -356,8 +320,7 @@ USAGE: Table[Usage] = Table(
     problems=_problems_of_usage, texts=None,
 )  # fmt: skip
 TRASH: Table[TrashEntry] = Table(
-    "trash", "trash entry", TrashEntry, Key(_ID), PutTrash, DropTrash, parents=_OF_A_MEMORY,
-    section="with its memory",
+    "trash", "trash entry", TrashEntry, Key(_ID), PutTrash, DropTrash, parents=_OF_A_MEMORY, section="with its memory",
 )  # fmt: skip
 EDGES: Table[Edge] = Table(
     "edges", "edge", Edge, Key(("source", "id"), ("relation", "text"), ("target", "id"), mark=b">"), PutEdge, DropEdge,
@@ -366,19 +329,21 @@ EDGES: Table[Edge] = Table(
 )  # fmt: skip
 
 LLM_CALLS: Table[LlmCall] = Table(
-    "llm_calls", "language model call", LlmCall, Key(_ID), PutLlmCall, DropLlmCall, problems=_problems_of_llm_call,
+    "llm_calls", "language model call", LlmCall, Key(_ID), PutLlmCall, DropLlmCall,
+    problems=_not_below_zero("its time or a count", "at", "tokens_in", "tokens_out", "milliseconds"),
 )  # fmt: skip
 FACTS: Table[Fact] = Table(
     "facts", "extracted fact", Fact, Key(_ID, ("memory", "id"), mark=b">"), PutFact, DropFact,
     other_keys=(Key(("memory", "id"), _ID, mark=b"<"),), parents=(Parent("memory", "memories"),),
-    problems=_problems_of_fact,
+    problems=_not_below_zero("one of its times", "created_at", "valid_from", "valid_to"),
 )  # fmt: skip
 EXTRACTIONS: Table[PendingExtraction] = Table(
     "extractions", "pending extraction", PendingExtraction, Key(_ID), PutExtraction, DropExtraction,
     parents=_OF_A_MEMORY,
 )  # fmt: skip
 SESSIONS: Table[Session] = Table(
-    "sessions", "session", Session, Key(_ID), PutSession, DropSession, problems=_problems_of_session,
+    "sessions", "session", Session, Key(_ID), PutSession, DropSession,
+    problems=_not_below_zero("a time or a count of it", "started_at", "last_at", "ended_at", "turns"),
 )  # fmt: skip
 TOPIC_NODES: Table[TopicNode] = Table("topic_nodes", "topic node", TopicNode, Key(_ID), PutTopicNode, DropTopicNode)
 TURN_PAIRS: Table[TurnPair] = Table(

@@ -30,10 +30,16 @@ def test_no_list_is_empty_or_written_twice() -> None:
 
 def test_names_in_patterns_stand_for_macros_and_for_what_the_caller_gives() -> None:
     unknown = re.compile(r"\{[A-Z_]+\}")
+    calendar = (
+        "MONTHS MONTHS_DE MONTHS_ES ALL_MONTHS DAY_NAMES FULL_DAYS FR_DAYS ALL_DAYS DAYS_ES NTH_DAYS ORDINALS SEASONS "
+        "PARTS_OF_SPAN STRETCHES UNITS_CJK COUNT HOLIDAYS HOLIDAYS_CJK HOLIDAY_OF_DAY TIME FUTURE_VERBS PAST_VERBS "
+        "NOT_PAST COMING BOUND_WORDS"
+    )
+    given = dict.fromkeys(f"HAN KATAKANA UNSPACED LETTER PLAIN SPOKEN SPOKEN_ANY {calendar}".split(), "x")
     for each in (file for file in resources.files(lexicon).iterdir() if file.name.endswith(".txt")):
         topic, text = each.name.removesuffix(".txt"), each.read_text("utf-8")
         for section in re.findall(r"^\[(\w+)\]$", text, re.MULTILINE):
-            found = lexicon.patterns(topic, section, HAN="h", KATAKANA="k", UNSPACED="u")
+            found = lexicon.patterns(topic, section, **given)
             assert section == "macros" or not any(map(unknown.search, found)), (topic, section)
     assert any(map(unknown.search, lexicon.patterns("claim_frames", "frames")))
     assert lexicon.patterns("entities", "asian_named", HAN="h")[1].startswith("(?:[小老阿])[王李张")

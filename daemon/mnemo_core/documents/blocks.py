@@ -140,18 +140,13 @@ def is_delimiter_row(line: str) -> bool:
 
 def paragraph_end(lines: Sequence[str], start: int, ends: Callable[[int], bool]) -> int:
     """Index after the last line of the paragraph that begins at start: up to a blank line, or one that ends it."""
-    index = start + 1
-    while index < len(lines) and lines[index].strip() and not ends(index):
-        index += 1
-    return index
+    return next((at for at in range(start + 1, len(lines)) if not lines[at].strip() or ends(at)), len(lines))
 
 
 def rows_end(lines: Sequence[str], start: int, is_row: Callable[[str], bool]) -> int:
     """Index after the last of the rows that begin at start."""
-    index = start
-    while index < len(lines) and lines[index].strip() and is_row(lines[index]):
-        index += 1
-    return max(index, start + 1)
+    end = next((at for at in range(start, len(lines)) if not lines[at].strip() or not is_row(lines[at])), len(lines))
+    return max(end, start + 1)
 
 
 FENCE = lazy_pattern(r"( {0,3})(`{3,}|~{3,})")
@@ -161,12 +156,14 @@ def fence_end(lines: Sequence[str], start: int, opening: str) -> int:
     """Index after the line that closes the fence; an unclosed fence reaches to the end of the file."""
     mark = opening[0]
     for index in range(start + 1, len(lines)):
-        line = lines[index]
-        if mark in line[:4]:
-            stripped = line.strip()
-            if len(stripped) >= len(opening) and consists_of(stripped, mark):
-                return index + 1
+        if mark in lines[index][:4] and closes_fence(lines[index].strip(), opening):
+            return index + 1
     return len(lines)
+
+
+def closes_fence(stripped: str, opening: str) -> bool:
+    """Return whether a line, without blanks around it, ends a fence that began with these marks."""
+    return len(stripped) >= len(opening) and consists_of(stripped, opening[0])
 
 
 INLINE_CODE_PATTERN = r"(?<!`)(`{1,2})(?!`)[^`\n]{1,500}\1(?!`)"

@@ -243,8 +243,15 @@ def _joined(pieces: Sequence[_ChunkPiece], count_tokens: CountTokens) -> list[_C
         elif _belongs_before(pending, piece) and done and _fits(done[-1], pending):
             done[-1] = _join(done[-1], pending)
             pending = piece
-        elif (pending.is_short and _fits(pending, piece)) or _is_announced(piece, pending):
-            pending = _counted(_join(pending, piece), max(pending.tokens, piece.tokens), count_tokens)
+        elif (pending.is_short and _fits(pending, piece)) or (
+            # Code, a list or a table that the words before it announce
+            piece.whole and _is_lead(pending.text) and pending.tokens + piece.tokens < TOKENS_MAX
+        ):
+            are_short = max(pending.tokens, piece.tokens) < TOKENS_MIN
+            pending = _join(pending, piece)
+            # The sum, in which each part is rounded up, can be over the limit where the text is still under it.
+            if are_short and pending.tokens >= TOKENS_MIN:
+                pending = pending._replace(tokens=count_tokens([_stored_text(pending)])[0])
         elif pending.tokens < TOKENS_MIN and not done and not (pending.whole or piece.whole):
             *cut, pending = _shared_out(pending, piece, count_tokens)
             done += cut
@@ -278,25 +285,16 @@ def _belongs_before(pending: _ChunkPiece, piece: _ChunkPiece) -> bool:
     """Return whether a short last piece belongs to the piece before it rather than to the head of the next block."""
     if not pending.is_short or piece.whole or _is_lead(pending.text):
         return False
-    if _MORE.match(pending.text.lstrip()):
-        return True
     text = piece.text.lstrip()
-    if piece.tokens < TOKENS_MIN and _is_lead(text):
-        return True
-    return _DIRECTIVE.match(text) is not None or _HEADING.match(text) is not None
-
-
-def _is_announced(piece: _ChunkPiece, pending: _ChunkPiece) -> bool:
-    """Return whether the piece is code, a list or a table that the words before it announce, and fits next to them."""
-    return piece.whole and _is_lead(pending.text) and pending.tokens + piece.tokens < TOKENS_MAX
+    begins = _DIRECTIVE.match(text) or _HEADING.match(text) or (piece.tokens < TOKENS_MIN and _is_lead(text))
+    return bool(begins or _MORE.match(pending.text.lstrip()))
 
 
 def _is_lead(text: str) -> bool:
     """Return whether the text announces the next block: "For example:", a signature, a heading."""
     line = text.rstrip().rpartition("\n")[2].strip()
-    if line.endswith((":", "：")) or _DIRECTIVE.match(line):
-        return True
-    return len(line) >= 3 and len(set(line)) == 1 and line[0] in "=-~^\"'*+#"
+    is_underline = len(line) >= 3 and len(set(line)) == 1 and line[0] in "=-~^\"'*+#"
+    return is_underline or line.endswith((":", "：")) or _DIRECTIVE.match(line) is not None
 
 
 def _fits(one: _ChunkPiece, other: _ChunkPiece) -> bool:
@@ -311,14 +309,6 @@ def _join(one: _ChunkPiece, other: _ChunkPiece) -> _ChunkPiece:
     tokens = one.tokens + other.tokens + 1
     text, whole = one.text + gap + other.text, one.whole or other.whole
     return _ChunkPiece(text, tokens, one.first, other.last, whole, one.says or other.says)
-
-
-def _counted(piece: _ChunkPiece, most: int, count_tokens: CountTokens) -> _ChunkPiece:
-    """Return a joined piece with its true count, if its parts, of at most `most` tokens, are short and it seems not to
-    be: their sum, in which each part is rounded up, can be over the limit where the text is still under it."""
-    if not most < TOKENS_MIN <= piece.tokens:
-        return piece
-    return piece._replace(tokens=count_tokens([_stored_text(piece)])[0])
 
 
 def _shared_out(one: _ChunkPiece, other: _ChunkPiece, count_tokens: CountTokens) -> list[_ChunkPiece]:
@@ -441,19 +431,6 @@ _SPEAKER = lazy_pattern(
 )
 
 
-def _speaker_of(line: str) -> tuple[str, bool] | None:
-    """The speaker whose turn begins on this line, and whether a time or a role makes that sure. None where no turn
-    begins."""
-    match = _SPEAKER.match(line) if ":" in line or "：" in line else None
-    if match is None:
-        return None
-    name = match["name"]
-    is_role = name.lower() in _ROLES
-    if name.count(" ") >= SPEAKER_WORDS_MAX or (name[0].islower() and not is_role):
-        return None
-    return name, is_role or bool(match["time"] or match["behind"])
-
-
 def _speakers(blocks: Sequence[TextBlock]) -> frozenset[str]:
     """The speakers of a conversation: names that recur, have a time, or are roles. Empty for any other text.
 
@@ -479,11 +456,16 @@ def _says_something(block: TextBlock, number: int, name: str) -> bool:
 
 
 def _beginnings(block: TextBlock) -> Iterator[tuple[int, str, bool]]:
-    """The lines of a block, counted from 0, on which somebody may begin to speak, who, and whether that is sure."""
-    if block.kind in ("paragraph", "list"):
-        for number, line in enumerate(block.text.split("\n")):
-            if found := _speaker_of(line):
-                yield number, *found
+    """The lines of a block, counted from 0, on which somebody may begin to speak, who, and whether that is sure: by a
+    time or a role."""
+    if block.kind not in ("paragraph", "list"):
+        return
+    for number, line in enumerate(block.text.split("\n")):
+        if match := _SPEAKER.match(line) if ":" in line or "：" in line else None:
+            name = match["name"]
+            is_role = name.lower() in _ROLES
+            if name.count(" ") < SPEAKER_WORDS_MAX and (is_role or not name[0].islower()):
+                yield number, name, is_role or bool(match["time"] or match["behind"])
 
 
 def _turns(blocks: Sequence[TextBlock], speakers: frozenset[str]) -> list[_SpeakerTurn]:
@@ -566,7 +548,10 @@ def _packed(said: Iterator[_TurnPiece], count_tokens: CountTokens) -> Iterator[_
             sizes[-1] += each.piece.tokens + 1
             continue
         if groups and sizes[-1] < TOKENS_MIN and not each.piece.whole and not groups[-1][-1].piece.whole:
-            begin, *rest = _cut_said(each, count_tokens)
+            # Cut so that its beginning fits to what is too short alone
+            most, whole = TOKENS_MAX - TOKENS_MIN - each.speaker_tokens, each.piece
+            parts = _cut_at_sentences(whole.text, whole.first, whole.tokens, count_tokens, most)
+            begin, *rest = (each._replace(piece=part, begins=each.begins and part is parts[0]) for part in parts)
             if rest and _goes_with(groups[-1], sizes[-1], begin):
                 waiting.extendleft(reversed([begin, *rest]))
                 continue
@@ -581,14 +566,6 @@ def _goes_with(group: Sequence[_TurnPiece], size: int, each: _TurnPiece) -> bool
     """Return whether the turn still fits into the group."""
     chars = sum(len(before.piece.text) + 2 for before in group) + len(each.piece.text) + SPEAKER_CHARS_MAX + 2
     return chars <= CONTENT_CHARS_MAX and size + each.piece.tokens + 1 <= TOKENS_MAX
-
-
-def _cut_said(each: _TurnPiece, count_tokens: CountTokens) -> list[_TurnPiece]:
-    """So that its beginning fits to what is too short alone."""
-    most = TOKENS_MAX - TOKENS_MIN - each.speaker_tokens
-    piece = each.piece
-    parts = _cut_at_sentences(piece.text, piece.first, piece.tokens, count_tokens, most)
-    return [each._replace(piece=part, begins=each.begins and number == 0) for number, part in enumerate(parts)]
 
 
 def _even_out(before: list[_TurnPiece], last: list[_TurnPiece], before_size: int, last_size: int) -> None:

@@ -7,7 +7,6 @@ into the fields that are read and no others, so that a file costs what its size 
 import csv
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
 
 import msgspec
 
@@ -193,15 +192,9 @@ class _LineFinder:
 # Tables
 
 
-class _Row(NamedTuple):
-    text: str
-    first: int
-    last: int
-
-
 def _row_blocks(text: str, suffix: str) -> Iterator[TextBlock]:
     """Rows with the names of their columns, so many together as make a passage."""
-    together: list[_Row] = []
+    together: list[TextBlock] = []
     size, section = 0, 0
     for row in _rows(text, suffix):
         if together and size + len(row.text) > ROWS_CHARS:
@@ -213,11 +206,12 @@ def _row_blocks(text: str, suffix: str) -> Iterator[TextBlock]:
         yield _rows_block(together, section)
 
 
-def _rows_block(rows: Sequence[_Row], section: int) -> TextBlock:
-    return TextBlock("list", "\n".join(row.text for row in rows), (), section, rows[0].first, rows[-1].last)
+def _rows_block(rows: Sequence[TextBlock], section: int) -> TextBlock:
+    text = "\n".join(row.text for row in rows)
+    return TextBlock("list", text, (), section, rows[0].first_line, rows[-1].last_line)
 
 
-def _rows(text: str, suffix: str) -> Iterator[_Row]:
+def _rows(text: str, suffix: str) -> Iterator[TextBlock]:
     lines = text.split("\n")
     first = next((line for line in lines if line.strip()), "")
     mark = "\t" if suffix == ".tsv" else max(",;\t|", key=first.count)
@@ -231,29 +225,18 @@ def _rows(text: str, suffix: str) -> Iterator[_Row]:
             if not any(cells):
                 continue
             if names is None:
-                names = cells if _are_names(cells) else []
+                given = [cell for cell in cells if cell]
+                are_names = len(set(given)) == len(given) and not any(re.search(r"\d{2}|@", cell) for cell in given)
+                names = cells if are_names else []
                 if names:
                     continue
-            yield _Row(_row_text(names, cells), start, before)
+            named = zip([*names, *[""] * len(cells)], cells, strict=False)
+            row = "; ".join(f"{name}: {cell}" if name else cell for name, cell in named if cell)
+            yield TextBlock("list", row, (), 0, start, before)
     except csv.Error as error:
         raise FileFormatError(f"not a table: {error} (line {reader.line_num})") from None
     if names and before == 1:  # nothing but the names
-        yield _Row("; ".join(names), 1, 1)
-
-
-def _are_names(cells: Sequence[str]) -> bool:
-    """Return whether the first row holds column names: distinct words."""
-    given = [cell for cell in cells if cell]
-    return len(set(given)) == len(given) and not any(re.search(r"\d{2}|@", cell) for cell in given)
-
-
-def _row_text(names: Sequence[str], cells: Sequence[str]) -> str:
-    pairs = []
-    for place, cell in enumerate(cells):
-        name = names[place] if place < len(names) else ""
-        if cell:
-            pairs.append(f"{name}: {cell}" if name else cell)
-    return "; ".join(pairs)
+        yield TextBlock("list", "; ".join(names), (), 0, 1, 1)
 
 
 # Pages

@@ -112,13 +112,10 @@ def _regex(body: str) -> str:
 
 def _stars(body: str, start: int, end: int) -> str:
     """Regular expression for the run of stars from start to end."""
-    alone_before = start == 0 or body[start - 1] == "/"
-    if end - start == 2 and alone_before:
-        if end == len(body):
-            return ".*" if start == 0 else ".+"
-        if body[end] == "/":
-            return "(?:.*/)?"
-    return "[^/]*"
+    is_double = end - start == 2 and (start == 0 or body[start - 1] == "/")
+    if is_double and end == len(body):
+        return ".+" if start else ".*"
+    return "(?:.*/)?" if is_double and body[end] == "/" else "[^/]*"
 
 
 def _char_class(body: str, start: int) -> tuple[str, int]:

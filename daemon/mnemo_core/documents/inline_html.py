@@ -6,7 +6,7 @@ HTML: `List<String>`, `<https://…>`, `<your name>`.
 
 from collections.abc import Sequence
 
-from mnemo_core.documents.blocks import BULLET, FENCE, INLINE_CODE_PATTERN, consists_of
+from mnemo_core.documents.blocks import BULLET, FENCE, INLINE_CODE_PATTERN, closes_fence
 from mnemo_core.documents.web_page import ALT, BREAKS, DROPPED, unescape
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.lexicon import listed
@@ -37,7 +37,7 @@ def lines_without_html(lines: Sequence[str], begin: int) -> tuple[list[str], fro
         is_indented = line.startswith(("    ", "\t")) and not is_list
         if fence:
             code.add(index)
-            if len(stripped) >= len(fence) and consists_of(stripped, fence[0]):
+            if closes_fence(stripped, fence):
                 fence = ""
         elif writer.until:
             writer.read(index)

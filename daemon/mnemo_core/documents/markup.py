@@ -9,15 +9,8 @@ note is never refused for it.
 import re
 from collections.abc import Iterator, Sequence
 
-from mnemo_core.documents.blocks import (
-    INLINE_CODE,
-    HeadingLine,
-    LineItem,
-    NoteDocument,
-    TextBlock,
-    WikiLink,
-)
-from mnemo_core.documents.front_matter import NoteMetadata, NoteProperty, read_front_matter
+from mnemo_core.documents.blocks import INLINE_CODE, HeadingLine, LineItem, NoteDocument, TextBlock, WikiLink
+from mnemo_core.documents.front_matter import NoteMetadata, read_front_matter
 from mnemo_core.documents.inline_html import lines_without_html
 from mnemo_core.documents.markdown import read_markdown, read_plain_text, visible_lines
 from mnemo_core.documents.org import org_metadata, read_org
@@ -58,8 +51,9 @@ def parse(text: str, suffix: str, stem: str) -> NoteDocument:
         case _:
             items = read_plain_text(lines)
     title, blocks = _in_sections(list(items), meta.title, may_title=suffix != ".org")
-    if meta.properties:
-        blocks = (_property_block(meta.properties, begin), *blocks)
+    if meta.properties:  # a passage of its own, which joins no other and so appears in no excerpt of one
+        said = "\n".join(f"{each.key}: {each.value}" if each.key else each.value for each in meta.properties)
+        blocks = (TextBlock("list", said, (), -1, 1, begin), *blocks)
     return NoteDocument(title or stem, meta, blocks, tuple(_links(lines)), bool(title))
 
 
@@ -70,12 +64,6 @@ def parse_markdown(lines: Sequence[str], title: str, stem: str, *, is_written: b
         lines, _ = lines_without_html(lines, 0)
     title, blocks = _in_sections(list(read_markdown(lines, 0)), title, may_title=True)
     return NoteDocument(title or stem, NoteMetadata(), blocks, tuple(_links(lines)), bool(title))
-
-
-def _property_block(properties: Sequence[NoteProperty], end: int) -> TextBlock:
-    """The properties of a note as a passage of its own, which joins no other and so appears in no excerpt of one."""
-    text = "\n".join(f"{each.key}: {each.value}" if each.key else each.value for each in properties)
-    return TextBlock("list", text, (), -1, 1, end)
 
 
 def title_passage(document: NoteDocument, path: str) -> str:
@@ -156,14 +144,8 @@ _HEX_COLOUR = lazy_pattern(r"(?=.*\d)(?:[0-9a-f]{3}|[0-9a-f]{6}|[0-9a-f]{8})", r
 
 def links_in(text: str) -> tuple[str, ...]:
     """The targets of the wiki links in a text, each once, in order. Links to the web are none."""
-    if "[[" not in text:
-        return ()
-    targets: dict[str, None] = {}
-    for match in _WIKI_LINK.finditer(text):
-        target = match[1].strip().removeprefix("file:").partition("::")[0].strip()
-        if target and "://" not in target:
-            targets[target] = None
-    return tuple(targets)
+    found = (match[1].strip().removeprefix("file:").partition("::")[0].strip() for match in _WIKI_LINK.finditer(text))
+    return tuple(dict.fromkeys(target for target in found if target and "://" not in target))
 
 
 def _links(lines: Sequence[str]) -> Iterator[WikiLink]:

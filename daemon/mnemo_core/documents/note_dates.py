@@ -38,19 +38,17 @@ def date_in_name(path: str, zone: Zone) -> int | None:
 
 def date_in_heading(text: str, zone: Zone) -> int | None:
     """The one day, with its year, that a heading, a title or a property names; None where it names none or several."""
-    days = {match.groups() for match in _ISO_DAY.finditer(text)}
-    if len(days) == 1:
-        return _iso_date(text, zone)
-    return _date_in_words(text, zone) if not days else None
-
-
-def _iso_date(text: str, zone: Zone) -> int | None:
-    match = _ISO_DAY.search(text)
-    if match is None:
+    days = [*_ISO_DAY.finditer(text)]
+    if not days:
+        return _date_in_words(text, zone)
+    if len({day.groups() for day in days}) > 1:
         return None
-    clock = re.compile(rf"(?:{_WEEKDAY})?{_CLOCK}").match(text, match.end())
-    hour, minute = (clock[1], clock[2]) if clock is not None else (None, None)
-    return _at(match[1], match[2], match[3], zone, hour, minute)
+    day, clock = days[0], _CLOCK_BEHIND.match(text, days[0].end())
+    hour, minute = clock.groups() if clock is not None else (None, None)
+    return _at(day[1], day[2], day[3], zone, hour, minute)
+
+
+_CLOCK_BEHIND = lazy_pattern(rf"(?:{_WEEKDAY})?{_CLOCK}")
 
 
 def _date_in_words(text: str, zone: Zone) -> int | None:

@@ -70,12 +70,9 @@ def _match_equal(old: Sequence[Hashable], new: Sequence[Hashable], matched: list
 
 
 def _match_alike(
-    old: Sequence[ChunkText],
-    new: Sequence[ChunkText],
-    gone: Sequence[int],
-    came: Sequence[int],
+    old: Sequence[ChunkText], new: Sequence[ChunkText], gone: Sequence[int], came: Sequence[int],
     matched: list[int | None],
-) -> None:
+) -> None:  # fmt: skip
     """Match each of `came` with the most similar of `gone`."""
     old_words = [words(old[index].text) for index in gone]
     new_words = [words(new[index].text) for index in came]
@@ -174,8 +171,7 @@ def resolve_link(target: str, source_path: str, candidates: Sequence[str]) -> st
         fits = not wanted or folders[-len(wanted) :] == wanted
         return (not fits, path.rpartition("/")[0] != folder, len(folders), path)
 
-    fitting = sorted(candidates, key=rank)
-    return fitting[0] if fitting else None
+    return min(candidates, key=rank, default=None)
 
 
 def manifest_for_texts(note: NoteFile, texts: Iterable[str]) -> NoteFile:
@@ -183,8 +179,5 @@ def manifest_for_texts(note: NoteFile, texts: Iterable[str]) -> NoteFile:
     texts."""
     if not note.chunks:
         return msgspec.structs.replace(note, title="", links=())
-    links = note.links
-    if links:
-        stay = "\n".join(texts)
-        links = tuple(link for link in links if link in stay)
-    return msgspec.structs.replace(note, links=links)
+    stay = "\n".join(texts) if note.links else ""
+    return msgspec.structs.replace(note, links=tuple(link for link in note.links if link in stay))

@@ -44,7 +44,9 @@ def _read_at(lines: Sequence[str], index: int) -> Found:
     if line[0] == "*" and (heading := _org_heading(line)) is not None:
         return [heading._replace(line=index + 1)], index + 1
     if (begin := _ORG_BEGIN.match(line)) is not None and begin[1].lower() in _ORG_CODE:
-        return block_to("code", lines, index, _org_block_end(lines, index, begin[1]))
+        end_mark = f"#+end_{begin[1]}".lower()
+        ends = (at + 1 for at in range(index + 1, len(lines)) if lines[at].strip().lower() == end_mark)
+        return block_to("code", lines, index, next(ends, len(lines)))
     if _is_metadata(lines, index):
         return [], index + 1
     if stripped.upper() in _DRAWERS:
@@ -100,14 +102,6 @@ def _is_org_start(line: str) -> bool:
     if line[:1] == "*":
         return _org_heading(line) is not None
     return line.lstrip()[:2] == "#+" or line.strip().upper() in _DRAWERS
-
-
-def _org_block_end(lines: Sequence[str], start: int, name: str) -> int:
-    end_mark = f"#+end_{name}".lower()
-    for index in range(start + 1, len(lines)):
-        if lines[index].strip().lower() == end_mark:
-            return index + 1
-    return len(lines)
 
 
 def _drawer_end(lines: Sequence[str], start: int) -> int:

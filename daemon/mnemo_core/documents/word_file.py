@@ -40,26 +40,22 @@ def read_word_file(data: bytes) -> str:
         raise WordFileError(f"not a Word file: {error}") from None
     if len(xml) > UNPACKED_BYTES_MAX:
         raise WordFileError(f"the Word file has more than {UNPACKED_BYTES_MAX >> 20} MiB of text and markup")
-    return "\n".join(_lines(xml.decode("utf-8", errors="replace").replace("\0", "")))
-
-
-def _lines(xml: str) -> list[str]:
+    markup = xml.decode("utf-8", errors="replace").replace("\0", "")
     lines: list[str] = []
     parts: list[str] = []
     prefix, text_from, cells = "", -1, 0
-    for tag in _TAG.finditer(xml):
+    for tag in _TAG.finditer(markup):
         is_end, name, attributes = bool(tag[1]), tag[2], tag[3]
         if name == "t":
             if is_end and text_from >= 0:
-                parts.append(unescape(xml[text_from : tag.start()]))
+                parts.append(unescape(markup[text_from : tag.start()]))
             text_from = -1 if is_end or attributes.endswith("/") else tag.end()
         elif name in ("tab", "br", "cr"):
             parts.append(" ")
         elif name == "pStyle":
             heading = _HEADING.search(attributes)
-            prefix = (
-                "#" * (int(heading[1]) % 7 or 6) + " " if heading else "# " if _TITLE.search(attributes) else prefix
-            )
+            titled = "# " if _TITLE.search(attributes) else prefix
+            prefix = "#" * (int(heading[1]) % 7 or 6) + " " if heading else titled
         elif name == "numPr" and not is_end:
             prefix = prefix or "- "
         elif name == "tc":
@@ -74,4 +70,4 @@ def _lines(xml: str) -> list[str]:
             parts, prefix, cells = [], "", 0
         elif name == "p" and is_end:
             parts.append(" ")
-    return lines
+    return "\n".join(lines)

@@ -17,17 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnemo_core.ingest.statement_kind import statement_kind
-from mnemo_core.text.lexicon import listed
+from mnemo_core.text import lexicon
 from mnemo_core.text.statement_reading import SIGNS, StatementWords, matched, read_statement
 from mnemo_core.text.tokens import OPPOSITES
 
 _KINDS = ("number", "unit", "date", "identifier")
 _BEHIND = 4  # words behind a sign of an end in which what has ended is named
 _NONE: Final[frozenset[str]] = frozenset()
-_ENDERS = listed(
-    "no not longer instead from than never without stopped dropped left "
-    "statt nicht kein keine von ohne anstatt anstelle"
-)
+_ENDERS = lexicon.words("changes", "enders")
 
 
 def pair_features(old_text: str, new_text: str, sim: float | None) -> list[float]:

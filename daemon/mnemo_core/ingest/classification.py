@@ -80,25 +80,21 @@ class _CategoryMatch(NamedTuple):
 
 
 def classify(
-    text: str,
-    *,
-    session_id: str = "",
-    tags: Sequence[str] = (),
-    kind: Kind | None = None,
-    category: Category | None = None,
-    role: Role = "",
-    from_note: bool = False,
-    has_evidence: bool = False,
-    has_trace: bool = False,
-    policy: Policy = OWN_POLICY,
-) -> Classification:
+    text: str, *, session_id: str = "", tags: Sequence[str] = (), kind: Kind | None = None,
+    category: Category | None = None, role: Role = "", from_note: bool = False, has_evidence: bool = False,
+    has_trace: bool = False, policy: Policy = OWN_POLICY,
+) -> Classification:  # fmt: skip
     """Kind, form and category of a text; what the caller gives is never overruled.
 
     role is the speaker's in a conversation, "" where there is none. has_evidence: paths, URLs or ids were given with
     it. has_trace: it is a step of an agent's run.
     """
     if policy.routing == "defaults":
-        return _by_defaults(kind, category, role, has_trace, policy)
+        # No rules: what the caller gives, else the profile's own. A step of a run is procedural in every one. [E]
+        usual = policy.category_turn if role else policy.category
+        chosen: Kind = kind or ("procedural" if has_trace else policy.kind)
+        form: Form | None = ("step" if has_trace else "workflow") if chosen == "procedural" else None
+        return Classification(chosen, form, category or usual, f"profile {policy.name}: its defaults")
     if policy.routing == "L":
         return _by_letter(text, session_id, kind, category, role, from_note, policy)
     signal = find_preference(text)
@@ -110,7 +106,7 @@ def classify(
         by_words = _kind_by_words(text, seen.category, may_be_moment=in_session and not role)
     chosen, form, why = _kind(text, words, in_session, by_words, has_trace, signal, seen, category)
     if kind is not None:
-        form = _form_of_given(kind, form)
+        form = (form or "workflow") if kind == "procedural" else None  # which means how-to, where it shows no other
         chosen, why = kind, "kind given"
     if category is not None:
         return Classification(chosen, form, category, f"{why}; category given")
@@ -118,21 +114,13 @@ def classify(
 
 
 def _kind(
-    text: str,
-    words: set[str],
-    in_session: bool,
-    by_words: tuple[Kind, Form | None, str] | None,
-    has_trace: bool,
-    signal: str,
-    seen: _CategoryMatch,
-    category: Category | None,
-) -> tuple[Kind, Form | None, str]:
+    text: str, words: set[str], in_session: bool, by_words: tuple[Kind, Form | None, str] | None, has_trace: bool,
+    signal: str, seen: _CategoryMatch, category: Category | None,
+) -> tuple[Kind, Form | None, str]:  # fmt: skip
     if has_trace or _RUN_STEPS.match(text):
         return "procedural", "step", "a step of a run"
-    if signal:
-        return "procedural", "preference", f"preference: {_shown(signal)}"
-    if category == "preference":
-        return "procedural", "preference", "given as a preference"
+    if signal or category == "preference":
+        return "procedural", "preference", f"preference: {_shown(signal)}" if signal else "given as a preference"
     if in_session and (now := about_now(text, words)):
         return "working", None, f"about now: {_shown(now)}"
     if steps := _instructions(text):
@@ -189,11 +177,6 @@ def _tells_state(predicate: str) -> bool:
     return f"{base} {rest}".strip() in _ONE_AT_A_TIME
 
 
-def _form_of_given(kind: Kind, found: Form | None) -> Form | None:
-    """Procedural alone has a form; one that shows no other is a how-to, which is what procedural means in [G 1]."""
-    return (found or "workflow") if kind == "procedural" else None
-
-
 def _category(
     text: str, words: set[str], tags: Sequence[str], role: Role, has_evidence: bool, signal: str
 ) -> _CategoryMatch:
@@ -226,18 +209,6 @@ def _shown(found: str) -> str:
 # By the letter of a source
 
 
-def _by_defaults(
-    kind: Kind | None, category: Category | None, role: Role, has_trace: bool, policy: Policy
-) -> Classification:
-    """No rules: what the caller gives, else the profile's own. A step of a run is procedural in every one [E]."""
-    usual = policy.category_turn if role else policy.category
-    chosen: Kind = kind or ("procedural" if has_trace else policy.kind)
-    form: Form | None = None
-    if chosen == "procedural":
-        form = "step" if has_trace else "workflow"
-    return Classification(chosen, form, category or usual, f"profile {policy.name}: its defaults")
-
-
 def _by_letter(
     text: str,
     session_id: str,
@@ -264,9 +235,7 @@ def _by_letter(
     else:
         found, why = "episodic", "no rule holds"
     chosen = kind or found
-    form: Form | None = None
-    if chosen == "procedural":
-        form = "preference" if signal else "workflow"
+    form: Form | None = ("preference" if signal else "workflow") if chosen == "procedural" else None
     usual = "preference" if signal else policy.category_turn if role else policy.category
     return Classification(chosen, form, category or usual, f"profile L: {'kind given' if kind else why}")
 
@@ -423,41 +392,15 @@ def _is_talk(sentence: str) -> bool:
 
 # Instructions, and the steps of a run
 
-_RUN_STEPS = lazy_pattern(
-    r"\s*step \d+:[^\n]*?(?:->|→|=>)", re.IGNORECASE
-)  # "Step 1: Searched … -> Step 2: Found …" [E]
-_HOW_TO = lazy_pattern(
-    r"(?:^|\n)[^\S\n]*(?:#+ *)?"
-    r"(?:how to|how I|steps? (?:to|for)|instructions|procedure|recipe|runbook|workflow|checklist"
-    r"|so (?:geht|funktioniert)|anleitung|schritte|comment (?:faire|installer|configurer)|étapes"
-    r"|procédure|步骤|步驟|如何|怎么|手順|方法)[^\n]{0,120}",
-    re.IGNORECASE,
-)
-_ITEM = lazy_pattern(
-    r"(?:^|\n)[^\S\n]*(?:\d{1,2}[.)、]|step \d+[:.]|schritt \d+[:.]|étape \d+ ?[:.]"
-    r"|第[一二三四五六七八九十\d]+步|[-*•])\s*(\S+)",
-    re.IGNORECASE,
-)
-_NUMBERED = lazy_pattern(
-    r"(?:^|\n|\s)(?:\d{1,2}[.)、]|step \d+[:.]|schritt \d+[:.]|étape \d+ ?[:.]|第[一二三四五六七八九十\d]+步)\s*(\w+)",
-    re.IGNORECASE,
-)
+# "Step 1: Searched … -> Step 2: Found …" [E]
+_RUN_STEPS = lazy_pattern(r"\s*step \d+:[^\n]*?(?:->|→|=>)", re.IGNORECASE)
+_HOW_TO = lazy_pattern(alternation("classification", "how_to"), re.IGNORECASE)
+_ITEM = lazy_pattern(alternation("classification", "items"), re.IGNORECASE)
+_NUMBERED = lazy_pattern(alternation("classification", "numbered"), re.IGNORECASE)
 _IMPERATIVES = lexicon.words("classification", "imperatives")  # fmt: skip
-_IN_TURN = lazy_pattern(
-    r"\bfirst(?:ly)?,? (?P<one>\w+)\b.{1,400}?\b(?:then|next|after that|finally|lastly),? (?P<two>\w+)\b"
-    r"|\bto (?P<one_to>\w+)[^.,:;\n]{1,80}[,:] (?P<what>\w+)\b.{1,300}?\b(?:then|and then"
-    r"|finally)\b,? (?P<two_to>\w+)\b",
-    re.IGNORECASE | re.DOTALL,
-)
-_IN_TURN_OTHER = lazy_pattern(
-    r"\b(?:zuerst|zunächst)\b.{1,300}\b(?:dann|danach|anschließend|zum Schluss)\b"
-    r"|\bd['’]abord\b.{1,300}\b(?:ensuite|puis|enfin)\b"
-    r"|(?:首先|先).{1,200}(?:然后|然後|接着|最后|最後)|まず.{1,200}(?:次に|それから|最後に)",
-    re.IGNORECASE | re.DOTALL,
-)
-_TOLD = lazy_pattern(  # the same words in a tale: "First we went to Rome, then …", "先吃了饭"
-    r"\b(?:I|we|he|she|they|ich|wir|je|nous|on)\b|了|ました|した", re.IGNORECASE
-)
+_IN_TURN = lazy_pattern(alternation("classification", "in_turn"), re.IGNORECASE | re.DOTALL)
+_IN_TURN_OTHER = lazy_pattern(alternation("classification", "in_turn_other"), re.IGNORECASE | re.DOTALL)
+_TOLD = lazy_pattern(alternation("classification", "told_patterns"), re.IGNORECASE)
 
 
 def _instructions(text: str) -> str:

@@ -140,7 +140,8 @@ class HandoutLog:
             self._order.move_to_end(key)
             self._sessions[session].move_to_end((memory_id, content))
             return
-        given = _handout(memory_id, content)
+        words = _words(content).words
+        given = _Handout(memory_id, _BETWEEN.join(words), max(words, key=len, default=""), len(content))
         if not given.joined:
             return
         kept = self._sessions.setdefault(session, OrderedDict())
@@ -212,21 +213,6 @@ class _EchoText:
         self.framed: set[int] = set()  # words that a head introduces
         self.begins: dict[int, int] = {}  # words at which a content may begin, and where what introduces it begins
         self._closed = bytearray(len(self.words) + 1)  # whether a sentence, line or block ends before that word
-        self._find_borders()
-
-    def encoded(self, words: Iterable[str]) -> str:
-        """The words as one character each; words that are not on the page are all the same other one."""
-        return "".join(self._codes.get(word, _OTHER) for word in words)
-
-    def closes(self, last: int) -> bool:
-        """Return whether something ends before word `last`."""
-        return bool(self._closed[last])
-
-    def word_at(self, place: int) -> int:
-        """The first word that begins at the place or after it."""
-        return bisect_left(self.starts, place)
-
-    def _find_borders(self) -> None:
         for start, end in self.sentences:
             first = self.word_at(start)
             if first < len(self.words) and self.starts[first] < end:
@@ -246,6 +232,18 @@ class _EchoText:
         if front := _HEAD_FRONT.match(self.text):
             self._frame(self.word_at(front.end()), 0)
         self.begins.pop(len(self.words), None)
+
+    def encoded(self, words: Iterable[str]) -> str:
+        """The words as one character each; words that are not on the page are all the same other one."""
+        return "".join(self._codes.get(word, _OTHER) for word in words)
+
+    def closes(self, last: int) -> bool:
+        """Return whether something ends before word `last`."""
+        return bool(self._closed[last])
+
+    def word_at(self, place: int) -> int:
+        """The first word that begins at the place or after it."""
+        return bisect_left(self.starts, place)
 
     def _frame(self, first: int, start: int) -> None:
         """A content that begins like a quotation or heading has lost that mark where it stood at a line's beginning."""
@@ -282,11 +280,6 @@ def _folded(word: str, *, is_sign: bool) -> str:
     if word.isascii():
         return word.lower()
     return unicodedata.normalize("NFKC", word).casefold().replace("’", "'").replace("−", "-")
-
-
-def _handout(memory_id: str, content: str) -> _Handout:
-    words = _words(content).words
-    return _Handout(memory_id, _BETWEEN.join(words), max(words, key=len, default=""), len(content))
 
 
 def _coded(page: _EchoText, given: Iterable[_Handout]) -> list[_Content]:

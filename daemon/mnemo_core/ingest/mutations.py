@@ -105,12 +105,11 @@ class Decision(NamedTuple):
 def store_new(draft: Draft, memory_id: str, now: int, epoch: int) -> Decision:
     """Store a new memory: in the buffer, whatever layer was asked for [G 1]."""
     created_at = now if draft.created_at is None else draft.created_at
-    importance = IMPORTANCE_DEFAULT if draft.importance is None else draft.importance
     memory = Memory(
         id=memory_id,
         created_at=created_at,
         modified_at=now,
-        importance=importance,
+        importance=IMPORTANCE_DEFAULT if draft.importance is None else draft.importance,
         importance_source="rule" if draft.importance is None else draft.importance_source,
         decay_rate=default_decay_rate("buffer", draft.kind or KIND_DEFAULT),
         **_written(draft, created_at),

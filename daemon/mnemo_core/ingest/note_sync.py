@@ -249,7 +249,16 @@ def _present(
         if skipped:
             return None, []
         memory_id = new_id()
-        added = _added(reading, chunk, step.classification or _route(chunk.text), memory_id, now)
+        sort = step.classification or _route(chunk.text)
+        date = _date(reading, chunk)
+        added = Memory(
+            id=memory_id, content=chunk.text, created_at=now, modified_at=now,
+            event_at=reading.modified if date is None else date,
+            kind=sort.kind, form=sort.form, category=sort.category, layer="working",
+            importance=IMPORTANCE_UNSCORED if reading.file.importance is None else reading.file.importance,
+            decay_rate=default_decay_rate("working", sort.kind), trust="note", source="note", tags=chunk.tags,
+            namespace=reading.namespace, managed=reading.file.id, note=_place(reading, chunk),
+        )  # fmt: skip
         return _ref(chunk, memory_id), [PutMemory(data=added), PutUsage(data=initial_usage(added, epoch_of(store)))]
     kept = _ref(chunk, ref.memory)
     restored: list[Change] = []
@@ -260,8 +269,7 @@ def _present(
             return kept, []
         state = entry.state if entry is not None else "active"
         restored.append(DropTrash(id=memory.id))
-    after = _updated(planned, step, memory, ref)
-    after = msgspec.structs.replace(after, state=state)
+    after = msgspec.structs.replace(_updated(planned, step, memory, ref), state=state)
     if after == memory:
         return kept, []
     after = msgspec.structs.replace(after, version=memory.version + 1, modified_at=now)
@@ -300,29 +308,6 @@ def _place(reading: NoteContent, chunk: NoteChunk) -> NotePlace:
     return NotePlace(title=reading.file.title, headings=chunk.headings, dated=_date(reading, chunk) is not None)
 
 
-def _added(reading: NoteContent, chunk: NoteChunk, sort: Classification, memory_id: str, now: int) -> Memory:
-    date = _date(reading, chunk)
-    return Memory(
-        id=memory_id,
-        content=chunk.text,
-        created_at=now,
-        modified_at=now,
-        event_at=reading.modified if date is None else date,
-        kind=sort.kind,
-        form=sort.form,
-        category=sort.category,
-        layer="working",
-        importance=IMPORTANCE_UNSCORED if reading.file.importance is None else reading.file.importance,
-        decay_rate=default_decay_rate("working", sort.kind),
-        trust="note",
-        source="note",
-        tags=chunk.tags,
-        namespace=reading.namespace,
-        managed=reading.file.id,
-        note=_place(reading, chunk),
-    )
-
-
 def _updated(planned: NotePlan, step: ChunkStep, memory: Memory, ref: ChunkRef) -> Memory:
     """The memory with what the file says of it now, and with what a person or an agent set kept: a pin, an importance
     of their own, a kind or category other than the rules gave the former text, tags added and tags taken away."""
@@ -343,19 +328,11 @@ def _updated(planned: NotePlan, step: ChunkStep, memory: Memory, ref: ChunkRef) 
     if kind != memory.kind:
         memory = msgspec.structs.replace(memory, decay_rate=default_decay_rate(memory.layer, kind))
     return msgspec.structs.replace(
-        memory,
-        kind=kind,
-        form=form,
-        category=category,
-        content=chunk.text,
-        trust="note" if chunk.text != memory.content else memory.trust,
-        note=_place(reading, chunk),
-        namespace=reading.namespace,
-        tags=_merged_tags(memory.tags, ref.tags, chunk.tags),
-        event_at=event_at,
-        importance=importance,
-        managed=reading.file.id,
-    )
+        memory, kind=kind, form=form, category=category, content=chunk.text,
+        trust="note" if chunk.text != memory.content else memory.trust, note=_place(reading, chunk),
+        namespace=reading.namespace, tags=_merged_tags(memory.tags, ref.tags, chunk.tags), event_at=event_at,
+        importance=importance, managed=reading.file.id,
+    )  # fmt: skip
 
 
 def _importance(planned: NotePlan, chunk: NoteChunk, memory: Memory) -> float:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from mnemo_core.text import lexicon
 from mnemo_core.text.languages import UNSPACED_CHARACTER
 from mnemo_core.text.lexicon import listed
-from mnemo_core.text.statement_reading import READ_CHARACTERS, StatementWords, read_statement
+from mnemo_core.text.statement_reading import READ_CHARACTERS, read_statement
 from mnemo_core.text.syntax.english import BASE_OF_PAST, BASE_OF_THIRD
 from mnemo_core.text.text_cache import TextCache
 
@@ -91,13 +91,6 @@ def kind_features(text: str) -> Iterator[tuple[str, float]]:
     if words:
         yield f"first:{words[0]}", 1.0
         yield f"first2:{'_'.join(words[:2])}", 1.0
-    yield from _shape(text, read)
-    if UNSPACED_CHARACTER.search(text):
-        yield from ((f"z:{text[at : at + length]}", 1.0) for length in (1, 2) for at in range(len(text) - length + 1))
-
-
-def _shape(text: str, read: StatementWords) -> Iterator[tuple[str, float]]:
-    words = read.plain
     yield "words", min(len(words), 30) / _LONG
     yield f"person:{read.person}", 1.0
     yield from ((f"sign:{sign}", 1.0) for sign in read.signs)
@@ -110,6 +103,8 @@ def _shape(text: str, read: StatementWords) -> Iterator[tuple[str, float]]:
     yield "ed", float(any(word.endswith("ed") for word in words[:_FIRST_WORDS]))
     yield "asks", float(read.is_question)
     yield from _tense(words)
+    if UNSPACED_CHARACTER.search(text):
+        yield from ((f"z:{text[at : at + length]}", 1.0) for length in (1, 2) for at in range(len(text) - length + 1))
 
 
 def _tense(words: Sequence[str]) -> Iterator[tuple[str, float]]:

@@ -149,7 +149,11 @@ class PendingSnapshot:
             self.changes.append(change)
             match change:
                 case PutMemory(data=memory):
-                    self._put(memory)
+                    self._memories[memory.id] = memory
+                    scope = (memory.namespace, memory.user_id, memory.agent_id, memory.run_id)
+                    self._hashes.setdefault((*scope, content_hash(memory.content)), []).append(memory.id)
+                    if memory.key:
+                        self._keys[memory.namespace, memory.user_id, memory.key] = memory.id
                 case PutUsage(data=usage):
                     self._usages[usage.id] = usage
                 case PutTrash(data=entry):
@@ -175,13 +179,6 @@ class PendingSnapshot:
         if change.data.version <= version:
             return change
         return PutMemory(data=msgspec.structs.replace(change.data, version=version))
-
-    def _put(self, memory: Memory) -> None:
-        self._memories[memory.id] = memory
-        scope = (memory.namespace, memory.user_id, memory.agent_id, memory.run_id)
-        self._hashes.setdefault((*scope, content_hash(memory.content)), []).append(memory.id)
-        if memory.key:
-            self._keys[memory.namespace, memory.user_id, memory.key] = memory.id
 
     def meta(self, name: str) -> str:
         return self._metas[name] if name in self._metas else self._store.meta(name)
@@ -236,9 +233,8 @@ def policy_for(policy: Policy, dedup: Dedup | None) -> Policy:
         case None:
             return policy
         case "guarded":
-            return policy._replace(
-                on_similar=OWN_POLICY.on_similar, on_equal=OWN_POLICY.on_equal, is_guarded=OWN_POLICY.is_guarded
-            )
+            own = OWN_POLICY
+            return policy._replace(on_similar=own.on_similar, on_equal=own.on_equal, is_guarded=own.is_guarded)
         case "off":
             return policy._replace(on_similar="stored", on_equal="stored")
         case "source":
@@ -269,7 +265,15 @@ def compare_with_neighbours(
         case "stored":
             return item
         case "merged":
-            return _plan_merge(item, near, limits)
+            # By source G's rules. [G 2.1, G5, G6]
+            near = [each for each in near if is_similar(content, each.memory.content, each.sim, limits)]
+            if not near:
+                return item
+            best = near[0]
+            is_other_text = text_jaccard(content, best.memory.content) < JACCARD_ALONE
+            takes_text = best.sim is not None and best.sim >= limits.insert_merge and is_other_text
+            relations = tuple(_relation_to(each, "repeats", "near") for each in near)
+            return item._replace(relations=relations, near_relations=relations, takes_text=takes_text)
         case "linked":
             said_at = now if item.said_at is None else item.said_at
             found_relations = find_relations(
@@ -290,19 +294,6 @@ def compare_with_neighbours(
 def _is_of_scope(memory: Memory, item: IngestItem) -> bool:
     """Return whether the memory is of the same user, agent and run, as far as the policy compares them."""
     return all(getattr(memory, name) == getattr(item.draft, name) for name in item.policy.compared)
-
-
-def _plan_merge(item: IngestItem, near: Sequence[Neighbour], limits: Thresholds) -> IngestItem:
-    """Merge into a similar memory, by source G's rules. [G 2.1, G5, G6]"""
-    content = item.draft.content
-    near = [each for each in near if is_similar(content, each.memory.content, each.sim, limits)]
-    if not near:
-        return item
-    best = near[0]
-    is_other_text = text_jaccard(content, best.memory.content) < JACCARD_ALONE
-    takes_text = best.sim is not None and best.sim >= limits.insert_merge and is_other_text
-    relations = tuple(_relation_to(each, "repeats", "near") for each in near)
-    return item._replace(relations=relations, near_relations=relations, takes_text=takes_text)
 
 
 def _is_worth_comparing(content: str, near: Neighbour, limits: Thresholds) -> bool:

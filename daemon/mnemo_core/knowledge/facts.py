@@ -13,6 +13,7 @@ to the other one, and to every fact that names an entity of that side.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby, islice
+from operator import attrgetter
 from typing import NamedTuple
 
 from mnemo_core.text import lexicon
@@ -233,9 +234,9 @@ def _given_end(fact: Fact, at: int) -> tuple[int, str]:
 
 def _resolve_values(facts: Sequence[GraphFact]) -> list[FactState]:
     """The states of the values of one attribute of one subject. Facts that say the same are compared once."""
-    ended: list[FactState] = []
+    ended, began_at = list[FactState](), attrgetter("fact.valid_from")
     undated, open_ = dict[_Value, list[GraphFact]](), dict[_Value, list[GraphFact]]()
-    for valid_from, group in groupby(sorted(facts, key=lambda each: each.fact.valid_from), key=_began_at):
+    for valid_from, group in groupby(sorted(facts, key=began_at), key=began_at):
         began = [(_Value.of(each), each) for each in group]
         for value in list(open_):
             later = (one for other, one in began if other.trust <= value.trust and not value.is_same(other))
@@ -250,10 +251,6 @@ def _resolve_values(facts: Sequence[GraphFact]) -> list[FactState]:
         for value in dict.fromkeys(value for value, _ in still_open)
     }
     return [*ended, *(FactState(each.fact, conflicts_with=contradicting[value]) for value, each in still_open)]
-
-
-def _began_at(each: GraphFact) -> int:
-    return each.fact.valid_from
 
 
 HOPS_DEFAULT = 2  # of 3 at most, to which the wire types hold a request [G 9]

@@ -24,9 +24,7 @@ PHRASE_WORDS = 3
 CANDIDATES_MAX = 30  # phrases that are compared by their vectors
 SECOND_SCORE_MIN = 0.4  # of the best phrase's score, for the second phrase of a name
 TEXT_CHARACTERS = 600  # that are read of each text
-PHRASE_SHARE = (
-    0.5  # of the texts that have some words, those with a longer phrase of them, which then replaces the words
-)
+PHRASE_SHARE = 0.5  # of the texts that have some words, those with a longer phrase, which then replaces the words
 LETTERS_MIN = 3
 _EMPTY = EMPTY_WORDS.union(lexicon.words("topic_names", "too_general"), *NUMBER_WORDS.values())
 _BEFORE_NO_NOUN = lexicon.words("topic_names", "before_no_noun")
@@ -86,9 +84,8 @@ def telling_words(
         terms[0]: _divergence(len(each.texts) / len(texts), (frequencies[terms[0]] + 0.5) / (total + 1))
         for terms, each in candidates.items() if len(terms) == 1
     }  # fmt: skip
-    least = min(
-        2, max((len(each.texts) for each in candidates.values()), default=0)
-    )  # a phrase of one text describes no group
+    most = max((len(each.texts) for each in candidates.values()), default=0)
+    least = min(2, most)  # a phrase of one text describes no group
     scores = {
         terms: sum(weights[term] for term in terms) / len(terms)
         for terms, each in candidates.items()

@@ -22,10 +22,7 @@ TRIPLES_MAX = 16  # of one text
 STATED_SENTENCES_MAX = 2  # of a text that is read as a note of how something is, which talk is not
 
 _OWN = listed("i we my our")
-_NO_SUBJECTS = listed(
-    "looks sounds seems thanks today tomorrow yesterday this that these those here there it plus every each glad happy "
-    "jetzt nun heute hier dort da dann maintenant ici ahora hoy"
-)
+_NO_SUBJECTS = lexicon.words("facts", "no_subjects")
 _IN_PROGRESS = {phrase.split()[0]: (verb, phrase.split()[1:]) for phrase, verb in
                 lexicon.meanings("facts", "stated_in_progress").items()}  # fmt: skip
 _CHOICES = lexicon.words("facts", "stated_choices")
@@ -35,20 +32,12 @@ _STATE_VERBS, _STATE_PREPOSITIONS, _THINGS_FIRST, _NO_KEYS = (
 )
 _SPEAKERS = listed("i we ich wir je nous yo")
 _MODALS = listed("will would can could shall should must may might wird kann soll muss")
-_PRONOUNS = listed(
-    "whoever whatever he she it they you me him her his their its your who what which how why "
-    "er sie es ihr ihm du man wer was wie il elle ils elles on tu vous qui él ella ellos tú usted que quien"
-)
+_PRONOUNS = lexicon.words("facts", "pronouns")
 _KEY_WORDS_MAX, _VALUE_WORDS_MAX, _STATE_WORDS_MAX = 5, 8, 16
 _NEGATIONS = english.NEGATIONS | listed("longer nicht kein keine keinen nie pas jamais nunca")
 _SAID_TOO = frozenset({"meine", "as"})  # my, in German; "I work as a nurse"
-_REASON = lazy_pattern(
-    r"(?<![\s,]),?\s+(?:because|instead of|rather than|weil|statt|anstatt|parce que|porque"
-    r"|(?:and |und )?(?:not|no longer|nicht mehr))\b"
-)
-_LABEL = lazy_pattern(
-    r"^(?:decision|beschluss|entscheidung|fyi|note|notiz|reminder|policy|rule|regel)\b:?\s+", re.IGNORECASE
-)
+_REASON = lazy_pattern(lexicon.alternation("facts", "reason"))
+_LABEL = lazy_pattern(lexicon.alternation("facts", "label"), re.IGNORECASE)
 _ASIDE_PHRASE = lazy_pattern(r"([A-Z][\w-]+), ((?:my|our|mein|meine|unser|unsere) [\w -]{1,40}), (?=[a-z])")
 _GERMAN_VERB = lazy_pattern(r"[a-zäöüß]{2,}(?:t|en|eln|ern)")
 _NO_VERBS_DE = listed("mit seit nicht zeit heute weit gut nächsten letzten gegen wegen neben zwischen neuen")
@@ -56,9 +45,7 @@ _LEADS = listed("since that so after from on for in at until as seit ab für im 
 _INSTRUCTION_WORDS_MAX = 24
 _ASKED_MIN = 0.8  # probability that a text is an instruction, from which it is one as a whole
 _OWN_STATE_WORDS_MAX = 3
-_KIND_FIRST = listed(
-    "a an my our the mein meine unser unsere ein eine der die un une mon ma notre le la el mi nuestro nuestra"
-)
+_KIND_FIRST = lexicon.words("facts", "kind_first")
 _COPULAS = english.BE | {"ist", "sind", "est", "sont", "es"}
 _AGAIN = listed("it he she they er sie es il elle él ella")
 _PASSIVE = english.BE | {"gets", "get"}

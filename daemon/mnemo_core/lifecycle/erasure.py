@@ -59,12 +59,7 @@ def references_of(memory: Memory) -> MemoryReferences | None:
     if not (memory.derived_from or memory.superseded_by or memory.evidence or is_hidden):
         return None
     return MemoryReferences(
-        memory.id,
-        memory.state,
-        memory.derived_from,
-        memory.superseded_by,
-        memory.evidence,
-        memory.compression_source,
+        memory.id, memory.state, memory.derived_from, memory.superseded_by, memory.evidence, memory.compression_source
     )
 
 

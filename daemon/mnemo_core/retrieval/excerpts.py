@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from mnemo_core.retrieval.ranking.late_interaction import CODE_OF_ONE, Codes, Floats
 from mnemo_core.retrieval.snippets import SENTENCE_CHARS_MAX, cut_sentence, is_markup, sentence_spans
+from mnemo_core.text import lexicon
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.query_features import analyze_query
 from mnemo_core.text.text_features import TextFeature, features_of_text
@@ -34,11 +35,7 @@ WEIGHT_FITS = 3.9  # of the kind of answer that the question wants
 WEIGHT_HEADING = -3.3  # of a heading or a question
 WEIGHT_UNKNOWN = 1.0  # for a sentence without token rows, where others have some
 
-_ASKS_NUMBER = lazy_pattern(
-    r"\d|\b(?:how (?:warm|cold|hot|thick|heavy|bright|strong|loud)|number|phone|price|costs?|temperature|port|size|time"
-    r"|times|strength|code|amount|nummer|telefon|preis|kosten|kostet|temperatur|größe|uhrzeit|menge|numéro|prix|taille)\b",
-    re.IGNORECASE,
-)
+_ASKS_NUMBER = lazy_pattern(lexicon.alternation("questions", "excerpt_number"), re.IGNORECASE)
 _ASKS_COMMAND = lazy_pattern(r"\b(?:how (?:to|do|can)|command|wie (?:kann|mache)|befehl|comment)\b", re.IGNORECASE)
 
 

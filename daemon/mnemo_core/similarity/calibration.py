@@ -91,11 +91,7 @@ ANCHORS_G = (
     Anchor(0.85, "same", 0.50),
 )
 # bge-large-en-v1.5. Published of it: a narrow scale, on which 0.5 says nothing. The shares are by role.
-ANCHORS_T = (
-    Anchor(0.60, "related", 0.75),
-    Anchor(0.70, "same", 0.95),
-    Anchor(0.92, "same", 0.25),
-)
+ANCHORS_T = (Anchor(0.60, "related", 0.75), Anchor(0.70, "same", 0.95), Anchor(0.92, "same", 0.25))
 
 _NEAR = frozenset({"same", "differs"})
 _ABOUT_IT = frozenset({"same", "differs", "related"})
@@ -124,7 +120,11 @@ def calibrate(sims: Sequence[float], pairs: Sequence[LabelledPair]) -> Calibrati
     everywhere = _by_label(sims, pairs, tuple(languages))
     found = dict.fromkeys(COSINES, 0.0)
     for names, anchors in ((OF_G, ANCHORS_G), (OF_T, ANCHORS_T)):
-        knots = _knots(anchors, classes)
+        knots = [(0.0, 0.0)]
+        for value, label, share in anchors:
+            cosine = max(cosine_at_share(classes[label], share), knots[-1][1] + STEP_MIN)
+            knots.append((value, cosine))
+        knots = [*knots, (1.0, max(1.0, knots[-1][1]))]
         found |= {name: _carried(getattr(SOURCE, name), knots) for name in names}
     # Texts merged or counted as repetitions must be so in every language, supported or not.
     found["turn_repeat"] = max(found["turn_repeat"], cosine_at_share(everywhere["related"], 0.0))
@@ -200,15 +200,6 @@ def _closer(ones: Sequence[float], others: Sequence[float]) -> float:
 
 
 # Thresholds
-
-
-def _knots(anchors: Sequence[Anchor], classes: Mapping[Label, Sequence[float]]) -> list[tuple[float, float]]:
-    """(source's value, this model's cosine) of every anchor, both rising, between 0 and 1."""
-    knots = [(0.0, 0.0)]
-    for value, label, share in anchors:
-        cosine = max(cosine_at_share(classes[label], share), knots[-1][1] + STEP_MIN)
-        knots.append((value, cosine))
-    return [*knots, (1.0, max(1.0, knots[-1][1]))]
 
 
 def _carried(value: float, knots: Sequence[tuple[float, float]]) -> float:

@@ -98,7 +98,23 @@ def difference(one: str | CanonicalForm, other: str | CanonicalForm) -> Specific
     is_swapped = first.values == second.swapped_values or second.values == first.swapped_values
     if is_swapped and first.values and second.values:
         return None
-    return _named(first, second)
+    # The difference that a reader would name first, of two forms that are not equal.
+    counts = Counter(first.values), Counter(second.values)
+    left = {atom.value: _kind(atom) for atom in first.tokens if counts[0][atom.value] > counts[1][atom.value]}
+    right = {atom.value: _kind(atom) for atom in second.tokens if counts[1][atom.value] > counts[0][atom.value]}
+    if not left and not right:  # the same words in another order: who pays whom
+        at = next(i for i, (a, b) in enumerate(zip(first.values, second.values, strict=True)) if a != b)
+        kinds = {_kind(first.tokens[at]), _kind(second.tokens[at])}
+        return SpecificDifference(next(kind for kind in _ORDER if kind in kinds), first.values[at], second.values[at])
+    pairs = [(a, b) for a in left if a in OPPOSITES for b in right if b in OPPOSITES[a]]
+    sides = (left, right)
+    for kind in _ORDER:
+        if kind == "opposite" and pairs:
+            return SpecificDifference("opposite", *min(pairs, key=sorted))
+        found = [next((value for value, each in side.items() if each == kind), "") for side in sides]
+        if any(found):
+            return SpecificDifference(kind, *found)
+    raise AssertionError("forms that are not equal differ in something")
 
 
 def obviously_differ(one: UnchangedWords, other: UnchangedWords) -> bool:
@@ -147,26 +163,6 @@ def canonical_form(text: str) -> CanonicalForm:
     values = tuple(atom.value for atom in atoms)
     swapped = (*values[copula:], *values[:copula]) if len(sentences) == 1 and copula > 0 else ()
     return CanonicalForm(tuple(atoms), values, swapped)
-
-
-def _named(one: CanonicalForm, other: CanonicalForm) -> SpecificDifference:
-    """The difference that a reader would name first, of two forms that are not equal."""
-    counts = Counter(one.values), Counter(other.values)
-    left = {atom.value: _kind(atom) for atom in one.tokens if counts[0][atom.value] > counts[1][atom.value]}
-    right = {atom.value: _kind(atom) for atom in other.tokens if counts[1][atom.value] > counts[0][atom.value]}
-    if not left and not right:  # the same words in another order: who pays whom
-        at = next(i for i, (a, b) in enumerate(zip(one.values, other.values, strict=True)) if a != b)
-        kinds = {_kind(one.tokens[at]), _kind(other.tokens[at])}
-        return SpecificDifference(next(kind for kind in _ORDER if kind in kinds), one.values[at], other.values[at])
-    pairs = [(a, b) for a in left if a in OPPOSITES for b in right if b in OPPOSITES[a]]
-    sides = (left, right)
-    for kind in _ORDER:
-        if kind == "opposite" and pairs:
-            return SpecificDifference("opposite", *min(pairs, key=sorted))
-        found = [next((value for value, each in side.items() if each == kind), "") for side in sides]
-        if any(found):
-            return SpecificDifference(kind, *found)
-    raise AssertionError("forms that are not equal differ in something")
 
 
 def _kind(atom: TextToken) -> Kind:
@@ -326,7 +322,8 @@ def _with_units(atoms: list[TextToken], language: str) -> list[TextToken]:
             found[-1] = TextToken(_amount(previous.value, language), "number")
             found.append(TextToken(unit_of(value), "unit"))
         elif previous.kind == "number" and (
-            kind == "unit" or (kind == "word" and value.isascii() and _is_symbol(value))
+            # A single capital is a unit outside the list: 10 K, 5 M.
+            kind == "unit" or (kind == "word" and len(value) == 1 and "A" < value <= "Z" and value != "I")
         ):
             found.append(TextToken(value, "unit"))
         elif kind == "number" and previous.value in CURRENCIES and (at < 2 or found[-2:-1][0].kind != "number"):
@@ -334,11 +331,6 @@ def _with_units(atoms: list[TextToken], language: str) -> list[TextToken]:
         else:
             found.append(TextToken(value, kind))
     return found
-
-
-def _is_symbol(word: str) -> bool:
-    """Return whether the word is a single capital, as of a unit outside the list: 10 K, 5 M."""
-    return len(word) == 1 and word.isupper() and word not in "AI"
 
 
 def _amount(digits: str, language: str) -> str:
@@ -463,10 +455,8 @@ def _ends_verb(atoms: Sequence[TextToken], at: int) -> bool:
 
 
 def _date_follows(atoms: Sequence[TextToken], at: int, articles: frozenset[str]) -> bool:
-    for atom in atoms[at + 1 : at + 1 + _ARTICLES_MAX]:
-        if atom.value.lower() not in articles:
-            return atom.kind == "date"
-    return False
+    behind = (atom.kind for atom in atoms[at + 1 : at + 1 + _ARTICLES_MAX] if atom.value.lower() not in articles)
+    return next(behind, "") == "date"
 
 
 def _sorted_dates(atoms: list[TextToken]) -> list[TextToken]:
@@ -476,15 +466,12 @@ def _sorted_dates(atoms: list[TextToken]) -> list[TextToken]:
         end = at
         while end < len(atoms) and atoms[end].kind == "date":
             end += 1
-        kinds = {_date_kind(atom.value) for atom in atoms[at:end]}
+        values = [atom.value for atom in atoms[at:end]]
+        kinds = {"time" if each[0] == "T" else "weekday" if each.startswith("weekday") else "day" for each in values}
         if end - at > 1 and len(kinds) == end - at:  # of two times, each belongs to the day next to it
             atoms[at:end] = sorted(atoms[at:end])
         at = max(end, at + 1)
     return atoms
-
-
-def _date_kind(value: str) -> str:
-    return "time" if value[0] == "T" else "weekday" if value.startswith("weekday") else "day"
 
 
 def _dates_last(atoms: list[TextToken]) -> list[TextToken]:

@@ -146,12 +146,7 @@ def mask_code(text: str) -> str:
         else:
             is_session = bool(bare) and (is_session or bare.startswith(">>>"))
             is_code = is_session
-            margin = indent if _announces(bare) else -1
+            announces = _CODE_DIRECTIVE.match(bare) if bare.startswith(".. ") else bare.endswith("::")
+            margin = indent if announces else -1
         kept.append(" " * len(line) if is_code else line)
     return "\n".join(kept)
-
-
-def _announces(line: str) -> bool:
-    if line.startswith(".. "):
-        return _CODE_DIRECTIVE.match(line) is not None
-    return line.endswith("::")

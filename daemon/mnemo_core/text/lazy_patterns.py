@@ -7,18 +7,8 @@ import re
 from typing import Any, cast
 
 _METHODS = (
-    "search",
-    "match",
-    "fullmatch",
-    "finditer",
-    "findall",
-    "sub",
-    "subn",
-    "split",
-    "flags",
-    "groups",
-    "groupindex",
-)
+    "search", "match", "fullmatch", "finditer", "findall", "sub", "subn", "split", "flags", "groups", "groupindex",
+)  # fmt: skip
 
 
 class LazyPattern:

@@ -256,11 +256,10 @@ def _password(line: str, word: re.Match[str]) -> list[Span]:
             return [_bare(value)]
     if (joined := _JOINED.match(line, at)) is not None:
         return [joined.span("secret")]
-    phrase = (_PHRASE if word[0].lower() == "passphrase" else _SIGNED_PHRASE).match(line, at)
-    is_said = phrase is not None and (
-        word[0].lower() == "passphrase" or ALL_FUNCTION_WORDS.isdisjoint(phrase[0].split())
-    )
-    return [phrase.span("secret")] if phrase is not None and is_said else []
+    is_passphrase = word[0].lower() == "passphrase"
+    phrase = (_PHRASE if is_passphrase else _SIGNED_PHRASE).match(line, at)
+    is_said = phrase and (is_passphrase or ALL_FUNCTION_WORDS.isdisjoint(phrase[0].split()))
+    return [phrase.span("secret")] if phrase and is_said else []
 
 
 def _last_number(line: str, at: int) -> list[Span]:

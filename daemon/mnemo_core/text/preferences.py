@@ -72,11 +72,9 @@ def find_preference(text: str) -> str:
             return match.group()
     if "lieblings" in plain and (match := _GERMAN_FAVOURITE.search(plain)):
         found.append(match)
-    return _shown(plain, min(found, key=re.Match.span)) if found else ""
-
-
-def _shown(plain: str, match: re.Match[str]) -> str:
-    """The match, extended to the end of its last word."""
+    if not found:
+        return ""
+    match = min(found, key=re.Match.span)
     rest = _REST_OF_WORD.match(plain, match.end()) if match.group()[-1:].isalnum() else None
     return plain[match.start() : rest.end() if rest else match.end()].strip(" \n.,;:!?-*•>(")
 

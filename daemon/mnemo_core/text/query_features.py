@@ -71,12 +71,9 @@ def analyze_query(query: str) -> QueryFeatures:
     if has(_WAS) and has(_GERMAN):
         asked |= {"what": True, "yes_no": False}
     return QueryFeatures(
-        **asked,
-        is_keywords=not any(asked.values()) and not has(_MARK),
-        first_person=has(_FIRST_PERSON) or has(_US),
-        is_speculative=has(_SPECULATIVE),
-        wants_title=has(_TITLE),
-    )
+        **asked, is_keywords=not any(asked.values()) and not has(_MARK), first_person=has(_FIRST_PERSON) or has(_US),
+        is_speculative=has(_SPECULATIVE), wants_title=has(_TITLE),
+    )  # fmt: skip
 
 
 Role = Literal["user", "agent"]

@@ -7,9 +7,10 @@ half of someone's notes: what looks like a placeholder, a variable or a call is 
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from typing import Literal, NamedTuple, cast
 
+from mnemo_core.text import lexicon
 from mnemo_core.text.lazy_patterns import lazy_pattern
 
 SecretKind = Literal[
@@ -113,132 +114,27 @@ class _SecretPattern(NamedTuple):
     backs: tuple[int, ...]  # how many characters before its mark the pattern may begin
 
 
-def _pattern(
-    kind: SecretKind, marks: tuple[str, ...], source: str, holds: Callable[[str], bool] = bool, *backs: int
-) -> _SecretPattern:
-    """A row of the table. A source without the group "secret" is a token: no letter or digit stands next to it.
+_CHECKS: Mapping[str, Callable[[str], bool]] = {
+    "any": bool, "varied": _is_varied, "mixed": _is_mixed, "random": _is_random, "both_cases": _has_both_cases,
+    "no_example": _is_no_example, "no_placeholder": is_no_placeholder, "passwordlike": _is_passwordlike,
+    "strong": _is_strong, "at_sight": _is_password_at_sight,
+}  # fmt: skip
 
-    Write quantifiers of tokens possessive (`{20,255}+`): giving characters back could never make one end well.
-    """
+
+def _pattern(row: str) -> _SecretPattern:
+    written, check, marks, source = row.split(" · ", 3)
+    kind, *backs = written.split()
     if "(?P<secret>" not in source:
         source = rf"(?<![A-Za-z0-9_])(?P<secret>{source})(?![A-Za-z0-9])"
-    return _SecretPattern(kind, marks, lazy_pattern(source), holds, source.startswith("(?i)"), backs or (0,))
+    return _SecretPattern(
+        cast("SecretKind", kind), tuple(marks.replace("␣", " ").split(", ")), lazy_pattern(source), _CHECKS[check],
+        ignores_case=source.startswith("(?i)"), backs=tuple(map(int, backs)) or (0,),
+    )  # fmt: skip
 
 
-_SPOKEN = (
-    "password", "passwort", "kennwort", "passwd", "passphrase", "pwd", "contraseña", "mot de passe", "senha", "api key",
-    "api_key", "api-key", "apikey", "secret", "token", "pass", "pw",
-    "密码", "密碼", "口令", "暗号", "パスワード", "비밀번호", "密钥", "令牌",
-)  # fmt: skip
-_SPOKEN_WORD = rf"(?:(?<![A-Za-z0-9:/])|(?=[^\x00-\x7f]))(?:{'|'.join(_SPOKEN)})"
-_SPOKEN_SECRET = r"[\"'`“「『]?(?P<secret>[!#-&(-_a-~]{5,127}[#-&*+\-/0-9<-_a-~!])"
-
-# Earlier patterns win over later ones where they overlap, so the telling kinds come first.
-_PATTERNS: tuple[_SecretPattern, ...] = (
-    _pattern("aws_key", ("AKIA", "ASIA"), r"(?:AKIA|ASIA)[A-Z0-9]{16}", _is_no_example),
-    _pattern("aws_key", ("aws_secret", "secretaccesskey"),
-             r"(?i)(?:aws_secret(?:_access)?_key|secretaccesskey)(?:[\"' ]{0,3}[=:][\"' ]{0,3}| )"
-             r"(?P<secret>[A-Za-z0-9/+]{40})(?![A-Za-z0-9/+])", _is_no_example),
-    _pattern("github_token", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), r"gh[pousr]_[A-Za-z0-9]{36,255}+", _is_varied),
-    _pattern("github_token", ("github_pat_",), r"github_pat_[A-Za-z0-9_]{22,255}+", _is_varied),
-    _pattern("gitlab_token", ("glpat-", "glrt-", "gldt-", "glptt-", "glcbt-", "gloas-", "glft-"),
-             r"gl[a-z]{2,4}-[A-Za-z0-9_-]{20,255}+", _is_varied),
-    _pattern("slack_token", ("xox",), r"xox[abeoprs]-[A-Za-z0-9-]{10,255}+", _is_random),
-    _pattern("slack_token", ("xapp-",), r"xapp-[0-9]-[A-Za-z0-9-]{20,255}+", _is_random),
-    _pattern("google_key", ("AIza",), r"AIza[0-9A-Za-z_-]{35}", _is_varied),
-    _pattern("google_key", ("ya29.",), r"ya29\.[0-9A-Za-z_-]{20,512}+", _is_varied),
-    _pattern("google_key", ("GOCSPX-",), r"GOCSPX-[0-9A-Za-z_-]{28}", _is_varied),
-    _pattern("google_key", ("1//0",), r"1//0[0-9A-Za-z_-]{40,200}+", _is_mixed),
-    _pattern("stripe_key", ("sk_live_", "rk_live_", "sk_test_", "rk_test_"),
-             r"[rs]k_(?:live|test)_[0-9A-Za-z]{16,255}+", _is_varied),
-    _pattern("stripe_key", ("whsec_",), r"whsec_[0-9A-Za-z+/]{24,128}+=?", _is_mixed),
-    _pattern("api_key", ("sk-",), r"sk-[A-Za-z0-9_-]{20,255}+", _is_mixed),
-    _pattern("api_key", ("npm_",), r"npm_[A-Za-z0-9]{36}", _is_mixed),
-    _pattern("api_key", ("pypi-AgE",), r"pypi-AgE[A-Za-z0-9_-]{50,512}+", _is_varied),
-    _pattern("api_key", ("hf_",), r"hf_[A-Za-z0-9]{30,64}+", _has_both_cases),
-    _pattern("api_key", ("SG.",), r"SG\.[A-Za-z0-9_-]{16,32}+\.[A-Za-z0-9_-]{16,64}+", _is_varied),
-    _pattern("api_key", ("dop_v1_", "doo_v1_", "dor_v1_"), r"do[por]_v1_[a-f0-9]{64}", _is_varied),
-    _pattern("api_key", ("shpat_", "shpss_", "shpca_", "shppa_"), r"shp(?:at|ss|ca|pa)_[a-f0-9]{32}", _is_varied),
-    _pattern("api_key", ("sq0",), r"sq0(?:csp|atp|idp)-[A-Za-z0-9_-]{22,43}+", _is_varied),
-    _pattern("api_key", ("EAAA",), r"EAAA[A-Za-z0-9_-]{56,200}+", _is_mixed),
-    _pattern("api_key", ("dckr_pat_",), r"dckr_pat_[A-Za-z0-9_-]{27,36}+", _is_varied),
-    _pattern("api_key", ("lin_api_",), r"lin_api_[A-Za-z0-9]{40}", _is_varied),
-    _pattern("api_key", ("secret_",), r"secret_[A-Za-z0-9]{43}", _is_mixed),
-    _pattern("api_key", ("ntn_",), r"ntn_[A-Za-z0-9]{43,50}+", _is_mixed),
-    _pattern("api_key", ("figd_",), r"figd_[A-Za-z0-9_-]{40,64}+", _is_mixed),
-    _pattern("api_key", ("pat",), r"pat[A-Za-z0-9]{14}\.[a-f0-9]{64}", _is_varied),
-    _pattern("api_key", ("hvs.", "hvb."), r"hv[sb]\.[A-Za-z0-9_-]{24,255}+", _is_mixed),
-    _pattern("api_key", ("tskey-",), r"tskey-[a-z]+-[A-Za-z0-9]{8,40}-[A-Za-z0-9]{20,64}+", _is_mixed),
-    _pattern("api_key", ("gsk_",), r"gsk_[A-Za-z0-9]{48,64}+", _is_mixed),
-    _pattern("api_key", ("xai-",), r"xai-[A-Za-z0-9]{70,100}+", _is_mixed),
-    _pattern("api_key", ("r8_",), r"r8_[A-Za-z0-9]{37,40}+", _is_mixed),
-    _pattern("api_key", ("glsa_",), r"glsa_[A-Za-z0-9]{32}_[a-f0-9]{8}", _is_varied),
-    _pattern("api_key", ("sntry",), r"sntry[su]_[A-Za-z0-9_=+/-]{40,300}+", _is_mixed),
-    _pattern("api_key", ("PMAK-",), r"PMAK-[a-f0-9]{24}-[a-f0-9]{34}", _is_varied),
-    _pattern("api_key", ("rubygems_",), r"rubygems_[a-f0-9]{48}", _is_varied),
-    _pattern("api_key", ("AKCp",), r"AKCp[A-Za-z0-9]{60,80}+", _is_mixed),
-    _pattern("api_key", ("v2.local.", "v3.local.", "v4.local."), r"v[234]\.local\.[A-Za-z0-9_-]{40,2048}+", _is_mixed),
-    _pattern("api_key", ("ATATT3", "ATCTT3"), r"AT[AC]TT3[A-Za-z0-9_=-]{60,300}+", _is_mixed),
-    _pattern("api_key", ("pplx-",), r"pplx-[A-Za-z0-9]{40,64}+", _is_mixed),
-    _pattern("api_key", ("v1.0-",), r"v1\.0-[a-f0-9]{24}-[a-f0-9]{146}", _is_varied),
-    _pattern("api_key", ("SK",), r"SK[a-f0-9]{32}", _is_varied),
-    _pattern("api_key", ("key-",), r"key-[a-f0-9]{32}", _is_varied),
-    _pattern("private_key", ("AGE-SECRET-KEY-1",), r"AGE-SECRET-KEY-1[A-Z0-9]{58}", _is_varied),
-    _pattern("slack_token", ("hooks.slack.com/services/",),
-             r"hooks\.slack\.com/services/(?P<secret>T[A-Z0-9]{6,14}/B[A-Z0-9]{6,14}/[A-Za-z0-9]{16,48})"),
-    _pattern("private_key", ("PuTTY-User-Key-File-",),
-             r"(?P<secret>PuTTY-User-Key-File-[0-9][^\n]{0,200}\n"
-             r"(?:[^\n]{0,200}\n){0,80}?Private-MAC: [0-9a-f]{16,64})"),
-    # A bot of Telegram: its number, and thirty-odd letters.
-    _pattern("api_key", (":AA",), r"(?<![0-9])(?P<secret>[0-9]{8,10}:AA[A-Za-z0-9_-]{32,33}+)", _is_mixed, 8, 9, 10),
-    # Of Discord: its number in base64, which begins so for every figure.
-    _pattern("api_key", ("MD", "MT", "Mj", "Mz", "ND", "NT", "Nj", "Nz", "OD", "OT"),
-             r"[MNO][A-Za-z0-9_-]{23,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,38}+", _is_mixed),
-    _pattern("api_key", ("/api/webhooks/",),
-             r"/api/webhooks/(?P<secret>[0-9]{17,20}/[A-Za-z0-9_-]{60,80}+)", _is_varied),
-    _pattern("api_key", ("-us",), r"[a-f0-9]{32}-us[0-9]{1,2}", _is_varied, 32),  # Mailchimp
-    # Azure: a client's secret, the keys of accounts and buses, signed addresses.
-    _pattern("api_key", ("8Q~", "7Q~"), r"[A-Za-z0-9_~.-]{3}[78]Q~[A-Za-z0-9_~.-]{31,34}+", _is_varied, 3),
-    _pattern("api_key", ("accountkey=", "sharedaccesskey="),
-             r"(?i)(?:accountkey|sharedaccesskey)=(?P<secret>[A-Za-z0-9+/]{40,100}+={0,2})", _is_mixed),
-    _pattern("api_key", ("&sig=", "?sig="), r"[&?]sig=(?P<secret>[A-Za-z0-9%+/=_-]{30,128}+)", _is_mixed),
-    _pattern("jwt", ("eyJ",), r"eyJ[A-Za-z0-9_-]{10,4096}+\.eyJ[A-Za-z0-9_-]{10,4096}+\.[A-Za-z0-9_-]{10,4096}+"),
-    _pattern("url_password", ("://",), r"://[^\s/:@\"'<>]{0,64}:(?P<secret>[^\s/:@\"'<>]{1,128})@[A-Za-z0-9\[]",
-             is_no_placeholder),
-    _pattern("bearer_token", ("bearer ",), r"(?i)(?<![A-Za-z0-9])bearer (?P<secret>[A-Za-z0-9._~+/=-]{20,4096})",
-             _is_random),
-    _pattern("password", ("authorization",),
-             r"(?i)authorization[\"']? ?[:=] ?[\"']?basic (?P<secret>[A-Za-z0-9+/]{12,512}+={0,2})", _is_mixed),
-    _pattern("password", ("curl ",),
-             r"curl [^\n]{0,120}?(?:-u|--user)[ =][\"']?[^\s:\"'$]{1,64}:(?P<secret>[^\s\"'@$]{3,128})",
-             is_no_placeholder),
-    _pattern("password", ("mysql",),
-             r"mysql(?:dump|admin)?[^\n]{0,120}? -p(?P<secret>[^\s\"'$-][^\s\"'$]{3,64})(?=\s|$)", _is_passwordlike),
-    _pattern("password", ("sshpass ",), r"sshpass -p ?[\"']?(?P<secret>[^\s\"'$]{3,64})", is_no_placeholder),
-    _pattern("password", ("requirepass ",), r"requirepass (?P<secret>\S{6,128})", _is_strong),
-    _pattern("password", ("_auth=",), r"_auth=(?P<secret>[A-Za-z0-9+/]{16,256}+={0,2})", _is_mixed),
-    _pattern("password", ("<password>",), r"(?i)<password>(?P<secret>[^<\s]{4,128})</", is_no_placeholder),
-    _pattern("password", ("machine ",),
-             r"machine \S{1,128}\s{1,9}login \S{1,128}\s{1,9}password (?P<secret>\S{3,128})", is_no_placeholder),
-    # Before a command: PGPASSWORD=… psql
-    _pattern("password", ("PASSWORD=", "PASSWD=", "TOKEN=", "SECRET=", "API_KEY="),
-             r"[A-Z_]{5,8}=(?P<secret>[^\s\"'`;&|<>(){}$]{6,256})(?=\s)", _is_strong),
-    _pattern("password", _SPOKEN,
-             rf"(?i){_SPOKEN_WORD}(?:_key|_value)?[*_\"'`]{{0,3}}[ ]{{0,2}}"
-             rf"(?:[是は는은]?[=:：]|[是は는은])[*_]{{0,2}}[ ]?"
-             rf"{_SPOKEN_SECRET}", _is_passwordlike),
-    # In a sentence, or right behind the word where words have no spaces.
-    _pattern("password", _SPOKEN,
-             rf"(?i){_SPOKEN_WORD}[*_\"'`]{{0,3}}"
-             r"(?:(?: (?:for|of|to|on|für|vom|zum|de|du|pour|per)(?: [^\W\d_-]{1,16}){1,4})?"
-             rf"(?: (?:is now|is|was|lautet|ist|est|es|é)|:) |(?<=[^\x00-\x7f])[をが는은]?[ ]?){_SPOKEN_SECRET}",
-             _is_strong),
-    # `password Tr0ub4dor&3x`: next to the word, only what no word can be.
-    _pattern("password", ("password ", "passwort ", "passphrase "), rf"(?i){_SPOKEN_WORD} {_SPOKEN_SECRET}",
-             _is_password_at_sight),
-    _pattern("password", ("docker login ",),
-             r"docker login [^\n]{0,120}?-p ?[\"']?(?P<secret>[^\s\"'$-][^\s\"'$]{3,256})", _is_strong),
-)  # fmt: skip
+_SPOKEN = lexicon.lines("secrets", "spoken")[0]
+_ROWS = lexicon.patterns("secrets", "patterns", SPOKEN=_SPOKEN, SPOKEN_ANY=_SPOKEN.replace(", ", "|"))
+_PATTERNS = tuple(map(_pattern, _ROWS))
 
 # A line of a `.env` file: the upper-case name and the assignment are proof enough for any value.
 _ASSIGNED_MARKS = (

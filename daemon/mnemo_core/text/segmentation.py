@@ -57,8 +57,8 @@ def _is_inner(text: str, match: re.Match[str], end: int) -> bool:
         return False
     before = text[max(0, match.start() - _BEFORE_CHARS) : match.end()]
     if abbreviation := _ABBREVIATION.search(before):
-        word, first = abbreviation[1], _first_behind(text, match.end(), end)
-        return is_abbreviation(word) and _goes_on_behind(word, first)
+        word, behind = abbreviation[1], _NOT_BLANK.search(text, match.end(), min(end, match.end() + _BEHIND_CHARS))
+        return is_abbreviation(word) and _goes_on_behind(word, behind[0] if behind else "")
     if _NUMBER.search(before) is None:
         return False
     line = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]
@@ -75,8 +75,3 @@ def _goes_on_behind(abbreviation: str, first: str) -> bool:
     if abbreviation in _CLOSING_ABBREVIATIONS or abbreviation == "I":
         return first.islower() or first.isdecimal()
     return first.isalnum()
-
-
-def _first_behind(text: str, at: int, end: int) -> str:
-    found = _NOT_BLANK.search(text, at, min(end, at + _BEHIND_CHARS))
-    return found[0] if found else ""

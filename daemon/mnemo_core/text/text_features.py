@@ -137,11 +137,19 @@ def features_of_text(text: str) -> int:
     if bits & _BESIDE:
         bits |= _of_neighbours([word.lower() for word in words])
     for digits in islice(_DIGITS.finditer(text), NUMBERS_MAX):
-        bits |= _of_digits(text, digits.start(), digits.end())
+        bits |= _HAS_NUMBER
+        if _DATE_FROM.match(text, digits.start()) or _DATE_BEHIND.match(text, digits.end()):
+            bits |= _HAS_DATE
+        if _UNIT_BEHIND.match(text, digits.end()):
+            bits |= _HAS_MONEY_OR_UNIT
+        if _SPAN_BEHIND.match(text, digits.end()):
+            bits |= _HAS_DURATION
     if _REACTION.match(text):
         bits |= _IS_REACTION
     if not is_ascii and UNSPACED_CHARACTER.search(text):
-        bits |= _of_cjk(text)
+        bits |= _IS_SHORT if sum(map(len, text.split())) < SHORT_CHARACTERS else 0
+        for bit, pattern in _CJK_PATTERNS:
+            bits |= bit if pattern.search(text) else 0
     elif len(words) < SHORT_WORDS and len(text.split()) < SHORT_WORDS:
         bits |= _IS_SHORT
     return bits & _SHAPES
@@ -159,15 +167,11 @@ def _of_words(words: Sequence[str]) -> tuple[int, bool]:
             german += 1
         bits |= found
         if "'" in word:
-            bits |= _of_contracted(word.lower())
+            # Of I'm, don't, j'aime: what stands on both sides
+            head, _, tail = word.lower().partition("'")
+            bits |= _BITS.get(head, 0) | _BITS.get(tail, 0) | _ELISIONS.get(head, 0)
+            bits |= _HAS_NEGATION if word.lower().endswith("n't") else 0
     return bits, german >= GERMAN_WORDS or (german > 0 and len(words) < SHORT_WORDS)
-
-
-def _of_contracted(word: str) -> int:
-    """Of I'm, don't, j'aime: the bits of what stands on both sides."""
-    bits = _HAS_NEGATION if word.endswith("n't") else 0
-    head, _, tail = word.partition("'")
-    return bits | _BITS.get(head, 0) | _BITS.get(tail, 0) | _ELISIONS.get(head, 0)
 
 
 def _of_neighbours(words: Sequence[str]) -> int:
@@ -223,23 +227,4 @@ def _of_capitals(text: str, *, is_german: bool) -> int:
             earlier.pop()
         if earlier and earlier[-1] in _PLACE_WORDS and word not in _NO_PLACES:
             bits |= _HAS_PLACE
-    return bits
-
-
-def _of_digits(text: str, start: int, end: int) -> int:
-    bits = _HAS_NUMBER
-    if _DATE_FROM.match(text, start) or _DATE_BEHIND.match(text, end):
-        bits |= _HAS_DATE
-    if _UNIT_BEHIND.match(text, end):
-        bits |= _HAS_MONEY_OR_UNIT
-    if _SPAN_BEHIND.match(text, end):
-        bits |= _HAS_DURATION
-    return bits
-
-
-def _of_cjk(text: str) -> int:
-    bits = _IS_SHORT if sum(map(len, text.split())) < SHORT_CHARACTERS else 0
-    for bit, pattern in _CJK_PATTERNS:
-        if pattern.search(text):
-            bits |= bit
     return bits

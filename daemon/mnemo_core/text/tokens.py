@@ -89,40 +89,7 @@ class TextToken(NamedTuple):
 
 _LETTER = rf"[^\W\d_{UNSPACED}]"
 _PLAIN = "[A-Za-z0-9_]"
-_TOKEN = lazy_pattern(
-    rf"""
-      (?P<plain>[A-Za-z]+(?=[ \n,;)]|[.!?](?:\s|$)|$))
-    | (?P<url>[A-Za-z][A-Za-z0-9+.-]{{0,63}}+://[^\s<>"'`，。、）]+)
-    | (?P<email>[A-Za-z0-9_.+-]{{1,64}}+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+)
-    | (?P<iso>(?<![\w./-])\d{{4}}([-/])\d{{1,2}}\5\d{{1,2}}(?=T\d|(?![\w/]|-\w|\.\d)))
-    | (?P<dotted>(?<![\w./-])\d{{1,2}}\.\s?\d{{1,2}}\.\s?\d{{4}}(?![\w/]|[-.]\w))
-    | (?P<slashed>(?<![\w./-])\d{{1,2}}/\d{{1,2}}/(?:\d{{4}}|\d\d)(?![\w/]|[-.]\w))
-    | (?P<han_date>(?:\d{{4}}年\s?)?\d{{1,2}}月(?:\s?\d{{1,2}}[日号號])?|\d{{4}}年)
-    | (?P<han_day>(?:星期|礼拜|禮拜|周|週)[一二三四五六日天]|[月火水木金土日]曜日?)
-    | (?P<han_time>(?:上午|早上|凌晨|清晨|中午|下午|晚上|午前|午後)?\s?\d{{1,2}}(?:[点點](?![\d])|[時时](?![间間]))
-        (?:\d{{1,2}}分|半)?)
-    | (?P<half_day>(?<![\w.:])\d{{1,2}}(?:[:.]\d\d)?\s?[AaPp](?:[Mm]\b|\.\s?[Mm]\.))
-    | (?P<clock>(?:(?<![\w.:/-])|(?<=\d)T)\d{{1,2}}:\d\d(?::\d\d(?:\.\d+)?)?(?:\s?Uhr\b)?
-        (?:Z\b|[+-]\d\d:?\d\d)?(?![:\w]))
-    | (?P<uhr>(?<![\w.:,])\d{{1,2}}\s?Uhr\b(?:\s\d\d(?!\d))?)
-    | (?P<phone>(?<![\w.])(?:\+\d{{1,3}}[-\s]?)?\(?\d{{2,5}}\)?(?:[-\s]\(?\d{{2,9}}\)?){{1,12}}(?![\w-]))
-    | (?P<path>(?<![\w/])(?:~|\.{{1,2}})?/[A-Za-z0-9_.@%+~-]+(?:/[A-Za-z0-9_.@%+~-]+)*/?)
-    | (?P<flag>(?<![\w-])--?[A-Za-z][A-Za-z0-9-]*)
-    | (?P<tag>[#@]{_PLAIN}+)
-    | (?P<number>(?:(?<![\w)\]}}.%°+-])[-+])?(?<![\w.])
-        (?:\d{{1,3}}(?:,\d{{3}}){{1,12}}(?:\.\d+)?|\d{{1,3}}(?:\.\d{{3}}){{1,12}},\d+|\d+(?:[.,]\d+)?|\.\d+)
-        (?:\s?%|\s?°[CF]|[€$£¥₹‰]|km/h|m/s|[MG]B/s|-?[A-Za-zμΩ]{{1,12}}[23]?)?
-        (?!{_PLAIN}|[-./:,@\\=]{_PLAIN}))
-    | (?P<lettered>[A-Za-z](?:\+\+|\#(?!\w)))
-    | (?P<compound>\.?{_PLAIN}+(?:[-_./\\:@\#&=+~]+{_PLAIN}+)+(?:\(\))?)
-    | (?P<word>(?<!{_LETTER}){_LETTER}++(?:'{_LETTER}++)*(?![0-9_]))
-    | (?P<mixed>{_PLAIN}+|\d+)
-    | (?P<end>[.!?…]{{1,64}}+(?=\s|["')\]*_]|$)|[。！？]|\n+)
-    | (?P<operator>(?<=\s)[-+*/|&^=](?=\s)|[<>=!]=|[<>=≤≥≠≈±×÷→←↑↓^]|&|~(?=\d)|!(?=\w)|\+(?=\s?\d))
-    | (?P<other>\S)
-    """,
-    re.VERBOSE,
-)
+_TOKEN = lazy_pattern(lexicon.alternation("vocabulary", "tokens", LETTER=_LETTER, PLAIN=_PLAIN))
 _INVISIBLE = lazy_pattern("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufe00-\ufe0f\ufeff]")
 _QUOTES = str.maketrans({"\u2019": "'", "\u02bc": "'", "\u2018": "'", "\u2212": "-"})
 _SPACED_THOUSANDS = lazy_pattern("(?<![\\d.,])\\d{1,3}(?:[\u00a0\u202f\u2009']\\d{3}){1,12}(?!\\d)")
@@ -130,10 +97,7 @@ _POWER = lazy_pattern("(?<![mk])[\u00b2\u00b3\u00b9\u2070-\u2079]+")
 _SIGN_BEFORE_CURRENCY = lazy_pattern(r"(?<![\w)\]}.%°+-])([-+])([$€£¥₹])(?=\d)")
 _DASH_AS_SIGN = lazy_pattern("(?<![\\w)\\]}.%°‐-―-])[‒–](?=\\d)")
 _DASH_BETWEEN_DIGITS = lazy_pattern("(?<=\\d)\\s?[\u2010-\u2015]\\s?(?=\\d)")
-_HAN_NUMERAL = lazy_pattern(
-    "(?<![周週期拜])(?:(?<=第)[〇零一二三四五六七八九十百千万两兩]+|[〇零一二三四五六七八九十百千万两兩]{2,}"
-    "|[〇零一二三四五六七八九十百千两兩](?=[年月日号號点點時时分秒个個元块塊円岁歳歲人公天周週名台只杯本件次回度階层楼]))"
-)
+_HAN_NUMERAL = lazy_pattern(lexicon.alternation("vocabulary", "han_numerals"))
 _HAN_COPULA = lazy_pattern(r"(?:です|だ)(?=[。！\s]|$)")
 _NUMBER = lazy_pattern(r"([-+]?[\d.,]+)\s?-?(\D.*)?", re.DOTALL)
 _WHOSE_IS = listed("it he she that this there here what who where how when")
@@ -287,14 +251,6 @@ def _read_phone(token: str) -> list[TextToken]:
     return [TextToken(part, "number") for part in token.split()]
 
 
-def _read_iso(token: str) -> list[TextToken]:
-    return [TextToken(iso_date(*re.findall(r"\d+", token)), "date")]
-
-
-def _read_dotted(token: str) -> list[TextToken]:
-    return [TextToken(iso_date(*reversed(re.findall(r"\d+", token))), "date")]
-
-
 def _read_slashed(token: str) -> list[TextToken]:
     """Read a date whose month is certain only where the other number cannot be one; else it stays as written."""
     first, second, year = token.split("/")
@@ -352,8 +308,8 @@ def _read_url(token: str) -> list[TextToken]:
 _READERS: dict[str, Callable[[str], list[TextToken]]] = {
     "url": _read_url,
     "email": lambda token: [TextToken(token.casefold().rstrip("."), "identifier")],
-    "iso": _read_iso,
-    "dotted": _read_dotted,
+    "iso": lambda token: [TextToken(iso_date(*re.findall(r"\d+", token)), "date")],
+    "dotted": lambda token: [TextToken(iso_date(*reversed(re.findall(r"\d+", token))), "date")],
     "slashed": _read_slashed,
     "han_date": _read_han_date,
     "han_day": _read_han_day,

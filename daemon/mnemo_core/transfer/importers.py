@@ -264,7 +264,9 @@ def _parse_graph(item: bytes | msgspec.Raw, moment: TimeReader) -> Iterator[Impo
             entity = _entity(item)
             name = _words(entity.name)
             for observation in entity.observations or [f"{name} ({entity.entityType})"]:
-                says_whom = bool(name) and _names(name, _words(observation))
+                says_whom = bool(name) and (
+                    re.search(rf"(?<!\w){re.escape(name)}(?!\w)", _words(observation), re.IGNORECASE) is not None
+                )
                 yield ImportedMemory(observation if says_whom else f"{name}: {observation}", tags=(entity.entityType,))
         case "relation":
             relation = _relation(item)
@@ -276,11 +278,6 @@ def _parse_graph(item: bytes | msgspec.Raw, moment: TimeReader) -> Iterator[Impo
 def _sentence(source: str, relation: str, target: str) -> str:
     """`Ines works at the harbour` of Ines, works_at, the_harbour."""
     return f"{_words(source)} {_words(relation)} {_words(target)}".strip()
-
-
-def _names(name: str, text: str) -> bool:
-    """Return whether the text contains the name as whole words."""
-    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text, re.IGNORECASE) is not None
 
 
 def _words(name: str) -> str:

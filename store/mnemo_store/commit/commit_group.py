@@ -88,13 +88,9 @@ class CommitGroup:
     """One group, from its first write to the last answer. Runs on the writer thread."""
 
     def __init__(
-        self,
-        supervisor: StateSupervisor,
-        folder_lock: FolderLock,
-        publisher: CommitPublisher,
-        queue: WriteQueue,
+        self, supervisor: StateSupervisor, folder_lock: FolderLock, publisher: CommitPublisher, queue: WriteQueue,
         now: Callable[[], int],
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._supervisor = supervisor
         self._folder_lock = folder_lock
         self._publisher = publisher
@@ -278,12 +274,9 @@ def _decide_one(writing: StateWriter, write: Write, end: Position) -> _DecidedWr
     sealed = seal_readable(line)  # what could not be read back is refused here, not lost later
     touched = writing.apply(changes, seq, line.entry())
     return _DecidedWrite(
-        write,
-        WriteReceipt(seq, decided.result),
-        Commit(seq, line.at, tuple(touched), changes),
-        sealed,
+        write, WriteReceipt(seq, decided.result), Commit(seq, line.at, tuple(touched), changes), sealed,
         any(map(is_long_term, changes)),
-    )
+    )  # fmt: skip
 
 
 def write_failure(error: Exception) -> StoreError:

@@ -569,7 +569,7 @@ class AttributeStore:
         if managed := int(arrays["managed"][number]):
             return -managed, 0
         if session := int(arrays["session_id"][number]):
-            which = _packed(int(arrays["user_id"][number]), int(arrays["namespace"][number]), session)
+            which = ((int(arrays["user_id"][number]) << 32) | int(arrays["namespace"][number])) << 32 | session
             return which, int(arrays["event_at"][number])
         return None
 
@@ -649,11 +649,6 @@ def _in_session(arrays: Arrays) -> NDArray[np.bool_]:
     found: NDArray[np.bool_] = arrays["session_id"] != 0
     found &= (arrays["managed"] == 0) & (arrays["state"] != _NO_STATE)
     return found
-
-
-def _packed(user: int, namespace: int, session: int) -> int:
-    """A session as one number above 0."""
-    return ((user << 32) | namespace) << 32 | session
 
 
 def _has_state(states: NDArray[np.uint8], wanted: Iterable[str]) -> NDArray[np.bool_]:

@@ -60,13 +60,9 @@ class RowBlock(NamedTuple):
 def no_rows(capacity: int, dimensions: int) -> RowBlock:
     wide = (capacity, dimensions)
     return RowBlock(
-        np.zeros(capacity, np.uint32),
-        np.zeros(capacity, np.uint32),
-        np.zeros(wide, np.float16),
-        np.zeros(wide, np.int8),
-        np.zeros(capacity, np.float32),
-        np.zeros(capacity, np.float32),
-    )
+        np.zeros(capacity, np.uint32), np.zeros(capacity, np.uint32), np.zeros(wide, np.float16),
+        np.zeros(wide, np.int8), np.zeros(capacity, np.float32), np.zeros(capacity, np.float32),
+    )  # fmt: skip
 
 
 def code_rows(vectors: NDArray[np.floating[Any]], owner: Callable[[int], str]) -> tuple[Halves, Codes, Floats, Floats]:

@@ -397,13 +397,9 @@ class VectorIndex:
         return QueryVector(query, self.dimensions)
 
     def nearest(
-        self,
-        query: NDArray[Any] | QueryVector,
-        k: int,
-        allowed: NDArray[np.bool_] | None = None,
-        *,
+        self, query: NDArray[Any] | QueryVector, k: int, allowed: NDArray[np.bool_] | None = None, *,
         exact: bool = False,
-    ) -> VectorHits:
+    ) -> VectorHits:  # fmt: skip
         """The k numbers whose best window is most similar to the query; fewer only where there are fewer.
 
         `allowed` is indexed by number; a number beyond its end is not allowed. The answer is exact with `exact`,
@@ -482,14 +478,9 @@ class VectorIndex:
         return rows
 
     def _through_graph(
-        self,
-        graph: _SearchGraph,
-        moment: RowsSnapshot,
-        question: QueryVector,
-        k: int,
-        allowed: Mask | None,
+        self, graph: _SearchGraph, moment: RowsSnapshot, question: QueryVector, k: int, allowed: Mask | None,
         in_scope: int,
-    ) -> VectorHits | None:
+    ) -> VectorHits | None:  # fmt: skip
         """The k best of the graph's candidates and the delta, or None where comparing every row costs no more."""
         delta = graph.delta(moment)
         if allowed is not None:
@@ -596,12 +587,9 @@ class VectorIndex:
         living = np.flatnonzero(moment.alive)
         path = _new_path(folder, ".rows")
         index_file.save(
-            path,
-            BASE_KIND,
-            {"space": self.space, "dimensions": self.dimensions},
-            {name: moment.take(name, living) for name in RowBlock._fields},
-            disk,
-        )
+            path, BASE_KIND, {"space": self.space, "dimensions": self.dimensions},
+            {name: moment.take(name, living) for name in RowBlock._fields}, disk,
+        )  # fmt: skip
         base = RowBlock(**index_file.load(path, BASE_KIND, mapped=True)[1])
         with self._lock:
             self._base_path = path

@@ -170,12 +170,9 @@ class Checksummer:
 
 
 def write(
-    source: SnapshotSource,
-    *,
-    keep: Callable[[Memory], bool] | None = None,
-    history: bool = True,
+    source: SnapshotSource, *, keep: Callable[[Memory], bool] | None = None, history: bool = True,
     vectors: Iterable[tuple[bytes, bytes]] = (),
-) -> Iterator[bytes]:
+) -> Iterator[bytes]:  # fmt: skip
     """Yields the lines of a dump with their newlines. Its content is fixed when the first line is asked for.
 
     `source` gives a new snapshot for each slice. A memory that is changed meanwhile is given as it was at the
@@ -330,9 +327,8 @@ def read(lines: Iterable[bytes]) -> Iterator[DumpRow]:
         if isinstance(row, DumpFooter):
             ended = True
             if row != checksummer.footer():
-                raise MalformedDump(
-                    number, f"{row.end} rows were written, {checksummer.rows} are here, or some are altered"
-                )
+                why = f"{row.end} rows were written, {checksummer.rows} are here, or some are altered"
+                raise MalformedDump(number, why)
             continue
         checksummer.add(line)
         yield row

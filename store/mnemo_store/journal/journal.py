@@ -25,13 +25,7 @@ from mnemo_store.errors import DiskFull, NewerFormat, UnknownOutcome, WriteFailu
 from mnemo_store.journal import dump, segments
 from mnemo_store.journal.dump import DumpFooter, DumpHeader, DumpRow
 from mnemo_store.journal.line_codec import JournalLine, SealedLine, SegmentHeader, is_sealed, seal, seal_json
-from mnemo_store.journal.segments import (
-    JOURNAL_LINES,
-    ChecksummedLine,
-    FoundLine,
-    SegmentFiles,
-    UnreadableStretch,
-)
+from mnemo_store.journal.segments import JOURNAL_LINES, ChecksummedLine, FoundLine, SegmentFiles, UnreadableStretch
 from mnemo_store.records import FORMAT
 
 JOURNAL_FILES = ("long_term", "short_term")
@@ -159,7 +153,11 @@ class Journal:
             if file.number == 0:
                 numbered = self._numbered(file.name)
                 file.number = max(self._highest, numbered[-1][0] if numbered else 0) + 1
-        self._learn_checksum()
+        seq, checksum = self.snapshot_last
+        if seq and not checksum:  # the snapshot lost it: the line after it names it
+            following = next(self.lines(seq), None)
+            if following is not None and following.line.prev[0] == seq:
+                self.snapshot_last = following.line.prev
         self.last = max((self.snapshot_last, *map(self._last_line, JOURNAL_FILES)), key=lambda last: last[0])
 
     def continue_after(self, last: Position) -> None:
@@ -261,7 +259,8 @@ class Journal:
         Raises DiskFull or WriteFailure: the journal is then as before, or it is the new one and some replaced segments
         are still there until the next start. Raises UnknownOutcome where only the next start shows which.
         """
-        number = self._highest_number() + 1
+        numbered = [number for name in (*JOURNAL_FILES, SNAPSHOT) for number, _ in self._numbered(name)]
+        number = max(self._highest, *numbered, *(file.number for file in self._files.values())) + 1
         path = self.folder / f"{SNAPSHOT}.{number:06d}.jsonl"
         for file in self._files.values():
             file.is_appendable = False  # lines after the snapshot need a segment with a higher number
@@ -332,10 +331,6 @@ class Journal:
         older = [path for name in JOURNAL_FILES for each, path in self._numbered(name) if each <= number]
         return older + [path for each, path in self._numbered(SNAPSHOT) if each < number]
 
-    def _highest_number(self) -> int:
-        numbered = [number for name in (*JOURNAL_FILES, SNAPSHOT) for number, _ in self._numbered(name)]
-        return max(self._highest, *numbered, *(file.number for file in self._files.values()))
-
     # The snapshot
 
     def _choose_snapshot(self) -> None:
@@ -371,14 +366,6 @@ class Journal:
                 return False
             end = read.line.seq
         return end >= seq
-
-    def _learn_checksum(self) -> None:
-        """Takes the checksum of the snapshot's last transaction from the line after it, where the snapshot lost it."""
-        seq, checksum = self.snapshot_last
-        if seq and not checksum:
-            following = next(self.lines(seq), None)
-            if following is not None and following.line.prev[0] == seq:
-                self.snapshot_last = following.line.prev
 
     def _rows(self, report: ReportDamage) -> Iterator[LocatedRow]:
         if self._snapshot is None:
@@ -431,7 +418,7 @@ class Journal:
             pass
         end = self.snapshot_last
         for line, checksum, location in self._lines(self.snapshot_number, end[0], lost.append):
-            why = ""
+            segment, why = self._segment_files.path(location.file).name, ""
             if line.seq <= end[0]:
                 why = f"change {line.seq} is here a second time"
             elif line.seq > end[0] + 1:
@@ -439,11 +426,9 @@ class Journal:
             elif line.prev != end and (end == NO_CHANGES or end[1]):
                 why = "it does not name the line before it"
             if why:
-                breaks.append(
-                    JournalDamage(self._segment_files.path(location.file).name, location.offset, location.length, why)
-                )
+                breaks.append(JournalDamage(segment, location.offset, location.length, why))
             end = (line.seq, checksum)
-            counted[self._segment_files.path(location.file).name] = location.offset
+            counted[segment] = location.offset
         breaks += self._missing_at_end(end[0])
         if not breaks:
             lost = [damage for damage in lost if not self._is_of_refused_lines(damage, counted.get(damage.segment, 0))]
@@ -527,12 +512,8 @@ class Journal:
         self._segment_files.set_end(file.file_number, file.size)
 
     def _numbered(self, name: str) -> list[tuple[int, Path]]:
-        found = []
-        for path in self.folder.glob("*.jsonl"):
-            match = _NUMBERED.fullmatch(path.name)
-            if match and match[1] == name:
-                found.append((int(match[2]), path))
-        return sorted(found)
+        matches = ((_NUMBERED.fullmatch(path.name), path) for path in self.folder.glob("*.jsonl"))
+        return sorted((int(match[2]), path) for match, path in matches if match and match[1] == name)
 
     def _segments(self, name: str, floor: int) -> list[Path]:
         """The segments of one file that are read after the snapshot with the number `floor`, in order."""
@@ -605,9 +586,8 @@ class Journal:
         return NO_CHANGES
 
     def _lines(self, floor: int, after: int, report: ReportDamage) -> Iterator[LocatedLine]:
-        return heapq.merge(
-            *(self._lines_of(name, floor, after, report) for name in JOURNAL_FILES), key=lambda read: read.line.seq
-        )
+        both = (self._lines_of(name, floor, after, report) for name in JOURNAL_FILES)
+        return heapq.merge(*both, key=lambda read: read.line.seq)
 
     def _lines_of(self, name: str, floor: int, after: int, report: ReportDamage) -> Iterator[LocatedLine]:
         paths = self._segments(name, floor)

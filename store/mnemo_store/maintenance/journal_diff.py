@@ -172,13 +172,9 @@ def _catch_up(owner: JournalOwner, replayed: FallbackState, upto: int) -> None:
 
 
 def compare(
-    source: TableSource,
-    replay: ReplaySource,
-    journal: JournalReplay,
-    yield_to_queries: YieldToQueries = lambda: None,
-    *,
-    may_lack: bool = False,
-) -> Iterator[InvariantViolation]:
+    source: TableSource, replay: ReplaySource, journal: JournalReplay, yield_to_queries: YieldToQueries = lambda: None,
+    *, may_lack: bool = False,
+) -> Iterator[InvariantViolation]:  # fmt: skip
     """Yields the differences between the database and `replay`, the replay of the journal. If the database is written
     meanwhile, some of them are not real: `confirm_differences` decides."""
     lost: list[int] = []

@@ -66,16 +66,9 @@ class RestoreResult(NamedTuple):
 
 
 def restore(
-    source: Path,
-    data: Path,
-    disk: Disk,
-    now: Callable[[], int],
-    *,
-    at: int | None = None,
-    keep_forgotten: bool = True,
-    finish: Callable[[Store, tuple[str, ...]], None] = lambda _, __: None,
-    progress: Progress = unreported,
-) -> RestoreResult:
+    source: Path, data: Path, disk: Disk, now: Callable[[], int], *, at: int | None = None, keep_forgotten: bool = True,
+    finish: Callable[[Store, tuple[str, ...]], None] = lambda _, __: None, progress: Progress = unreported,
+) -> RestoreResult:  # fmt: skip
     """Replaces `data` by the store of `source`: a backup, or a data folder, also `data` itself.
 
     `at` (ms): as it was after the last change by then. Texts that were erased from the replaced store stay erased:
@@ -190,12 +183,9 @@ def _snapshot_at(journal: Journal) -> int:
 
 
 def _open_and_verify(
-    stage: Path,
-    disk: Disk,
-    now: Callable[[], int],
-    replaced: _ReplacedStore,
+    stage: Path, disk: Disk, now: Callable[[], int], replaced: _ReplacedStore,
     finish: Callable[[Store, tuple[str, ...]], None],
-) -> tuple[int, int, tuple[str, ...], list[str]]:
+) -> tuple[int, int, tuple[str, ...], list[str]]:  # fmt: skip
     """Opens the restored store, as any start does. Raises BadBackup where something of it is missing."""
     has_database = (stage / "db" / DATABASE_FILE).exists() or (stage / FULL_DATABASE).exists()
     store = Store.open(stage, disk=disk, now=now, reserve_bytes=0)

@@ -165,10 +165,8 @@ class DatabaseFiles:
                 self._findings.record_recovered("the database was missing or empty: restored from the journal")
             return False
         clean, marked = self.manifest.clean, self.manifest.running
-        if clean and (size, self.path.stat().st_mtime_ns) == (
-            self.manifest.database_bytes,
-            self.manifest.database_mtime_ns,
-        ):
+        at_close = self.manifest.database_bytes, self.manifest.database_mtime_ns
+        if clean and (size, self.path.stat().st_mtime_ns) == at_close:
             return True
         was_only_killed = not clean and marked != "" and marked == boot_mark(self.path)
         if was_only_killed and has_all_pages(self.path):
@@ -289,8 +287,7 @@ class DatabaseFiles:
         """Marks a database that was filled from a dump as this store's."""
         with database.snapshot(self._now()) as here:
             end = here.position
-        facts = {"format": str(self._format), "store": self.manifest.store_id}
-        self._set_facts(database, facts)
+        self._set_facts(database, {"format": str(self._format), "store": self.manifest.store_id})
         database.end = end
         self.adopt_salt(database)
 

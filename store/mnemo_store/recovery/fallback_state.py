@@ -178,7 +178,20 @@ class FallbackState(StateBackend):
         self.gaps: list[str] = []  # sentences on changes that could not be read
         self._lock = ReadWriteLock()
         self._contents = InMemoryTables(journal.fetch)
-        self._replay(journal)
+        # Applies all readable lines in order. A gap is damage, reported in `gaps`; the lines after it are
+        # kept, since without a database nobody knows which of them were acknowledged.
+        writing = ReplayWriter(self._contents)
+        for name, value in {"format": str(FORMAT), "store": journal.store_id, "salt": journal.salt}.items():
+            writing.set_meta(name, value)
+        dump.load(writing.snapshot_rows(journal), writing)
+        self.end = journal.snapshot_last
+        for read in journal.lines(after=self.end[0]):
+            if gap := read.gap_after(self.end):
+                self.gaps.append(gap)
+            writing.apply_line(read)
+            self.end = read.position
+        if self.end != NO_CHANGES:
+            writing.set_position(self.end)
 
     @contextlib.contextmanager
     def snapshot(self, now: int) -> Iterator[FallbackSnapshot]:
@@ -197,22 +210,6 @@ class FallbackState(StateBackend):
 
     def close(self) -> None:
         """Does nothing: the journal belongs to the caller."""
-
-    def _replay(self, journal: Journal) -> None:
-        """Applies all readable lines in order. A gap is damage, reported in `gaps`; the lines after it are kept, since
-        without a database nobody knows which of them were acknowledged."""
-        writing = ReplayWriter(self._contents)
-        for name, value in {"format": str(FORMAT), "store": journal.store_id, "salt": journal.salt}.items():
-            writing.set_meta(name, value)
-        dump.load(writing.snapshot_rows(journal), writing)
-        self.end = journal.snapshot_last
-        for read in journal.lines(after=self.end[0]):
-            if gap := read.gap_after(self.end):
-                self.gaps.append(gap)
-            writing.apply_line(read)
-            self.end = read.position
-        if self.end != NO_CHANGES:
-            writing.set_position(self.end)
 
 
 class FallbackTransaction(StateTransaction):

@@ -183,9 +183,8 @@ class StateSupervisor:
             if not is_surely_damaged and is_intact(self.files.folder):
                 raise
             self.files.check_journal_can_restore(f"cannot be opened ({error})")
-            self.findings.record_recovered(
-                f"the database was damaged ({error}): quarantined and restored from the journal"
-            )
+            why = f"the database was damaged ({error}): quarantined and restored from the journal"
+            self.findings.record_recovered(why)
             self.files.quarantine(with_views=True)
             database = self._open_and_replay(is_restored=True)
         self._enter(DatabaseMode(database))
@@ -220,9 +219,8 @@ class StateSupervisor:
         database = self.files.open()
         if database.end != NO_CHANGES and not self._replayer.follows_snapshot(database.end):
             database.close()
-            self.findings.record_recovered(
-                "the database was older than the beginning of the journal: quarantined and restored from the journal"
-            )
+            why = "the database was older than the beginning of the journal: quarantined and restored from the journal"
+            self.findings.record_recovered(why)
             self.files.quarantine(with_views=True)
             self.report_row_ids_reset()
             database = self.files.open()

@@ -24,7 +24,7 @@ from mnemo_core.ingest.attributes.attribute_patterns import (
 )
 from mnemo_core.ingest.attributes.stances import find_stances
 from mnemo_core.text import lexicon
-from mnemo_core.text.canonical import CanonicalForm, canonical_form
+from mnemo_core.text.canonical import canonical_form
 from mnemo_core.text.cleaning import mask_code
 from mnemo_core.text.dates.date_words import MONTHS
 from mnemo_core.text.languages import UNSPACED_CHARACTER
@@ -225,11 +225,8 @@ def _replaces(new: AttributeClaim, old: AttributeClaim) -> bool:
 def _same_subject(one: AttributeClaim, other: AttributeClaim) -> bool:
     if one.speaker and other.speaker and one.speaker != other.speaker:
         return False
-    if one.subject == other.subject:
-        return True
-    if one.speaker and not one.subject and other.subject == {one.speaker}:
-        return True
-    if other.speaker and not other.subject and one.subject == {other.speaker}:
+    of_one, of_other = (each.subject or {each.speaker} for each in (one, other))  # I am Sam, where Sam says I
+    if one.subject == other.subject or (of_one == of_other and of_one != {""}):
         return True
     kin, other_kin = one.subject & KIN, other.subject & KIN
     if not (kin or other_kin) or (kin and other_kin and kin != other_kin):
@@ -251,11 +248,7 @@ _CONTRACTED = [
     (lazy_pattern(r"\b(I|we|they|you)'ve\b", re.IGNORECASE), r"\1 have"),
     (lazy_pattern(r"\b(it|he|she|that|there|here|what|name|number)'s\b", re.IGNORECASE), r"\1 is"),
 ]
-_ADVERBS = lazy_pattern(
-    r"\b(?:now|currently|just|recently|finally|actually|officially|already|meanwhile|presently|today|lately|again|"
-    r"permanently|nowadays|still|eventually|slightly|sharply|temporarily|apparently|jetzt|nun|maintenant)\b[ ]*",
-    re.IGNORECASE,
-)
+_ADVERBS = lazy_pattern(alternation("attributes", "adverbs"), re.IGNORECASE)
 _LEADING = lazy_pattern(rf"^(?:{alternation('attributes', 'leading')})+", re.IGNORECASE)
 _UNSURE = lazy_pattern(rf"\b(?:{alternation('attributes', 'unsure')})\b|n't\b|不|没|ない|ません", re.IGNORECASE)
 _TAIL = lazy_pattern(rf"(?<!\s)\s++(?:{alternation('attributes', 'tail')})\b.*", re.IGNORECASE | re.DOTALL)
@@ -269,18 +262,13 @@ _CODE = lazy_pattern(r"```|~~~(?!~)|>>>|\n(?:  |\t)|\.\. ")
 _CODE_LINE = lazy_pattern(r"^(?:  |\t|[ ]?(?:>>>|\.\.)[ .]).*$", re.MULTILINE)
 
 
-def _expanded(text: str) -> str:
-    """The text with its contractions written out."""
-    plain = text.translate({0x2019: "'", 0xA0: " "})
-    if "'" in plain:
-        for pattern, full in _CONTRACTED:
-            plain = pattern.sub(full, plain)
-    return plain
-
-
 def _statements(text: str) -> Iterator[str]:
     """Statements of a text one by one, without the marks at their ends; questions are left out."""
-    for sentence in sentences(_expanded(text)):
+    expanded = text.translate({0x2019: "'", 0xA0: " "})
+    if "'" in expanded:
+        for pattern, full in _CONTRACTED:
+            expanded = pattern.sub(full, expanded)
+    for sentence in sentences(expanded):
         if not sentence.rstrip(_CLOSING).endswith(("?", "？")):
             plain = sentence[item.end() :] if (item := _ITEM_NUMBER.match(sentence)) else sentence
             yield from (part.rstrip(".! ") for part in _ALSO_ENDS.split(plain))
@@ -326,19 +314,9 @@ def _claims_of(clause: str, carried: str, speaker: str, has_no_capitals: bool) -
         if frame.is_han != is_han:
             continue
         match = frame.pattern.match(clause)
-        if match is None:
-            continue
-        parts = match.groupdict()
-        found = _claim(frame, parts, clause, carried, speaker, has_no_capitals)
-        if found is not None:
+        if match and (found := _claim(frame, match.groupdict(), clause, carried, speaker, has_no_capitals)):
             yield found
             return
-
-
-def _is_of_others(clause: str) -> bool:
-    """Return whether a clause without a subject is not about the writer: "Lives in Ghent", "Wohnt im Heim"."""
-    first = clause.partition(" ")[0].lower()
-    return first in BASE_OF_THIRD or first in _GERMAN_THIRD
 
 
 _GERMAN_THIRD = frozenset(("arbeitet", "heißt", "lebt", "studiert", "wohnt"))
@@ -348,17 +326,16 @@ def _claim(
     frame: Frame, parts: dict[str, str | None], clause: str, carried: str, speaker: str, has_no_capitals: bool
 ) -> AttributeClaim | None:
     said = (parts.get("s") or "").strip()
-    if not said and not carried and _is_of_others(clause):
+    # Another person's, though it has no subject: "Lives in Ghent", "Wohnt im Heim"
+    first = clause.partition(" ")[0].lower()
+    if not said and not carried and (first in BASE_OF_THIRD or first in _GERMAN_THIRD):
         return None
     if not said and carried and frame.is_personal:
         said = _carried_subject(carried)
-    subject = _subject(said)
-    if subject is None:
-        return None
-    if _THEIRS.match(parts.get("t") or ""):
+    if (subject := _subject(said)) is None:
         return None
     text = parts.get("v") or ""
-    if _CALLED.search(text):
+    if _THEIRS.match(parts.get("t") or "") or _CALLED.search(text):
         return None
     value, shape = _value(text if frame.is_typed else _TAIL.sub("", text), frame.is_typed)
     if not value or value[0] in _NO_VALUE or len(value) > VALUE_WORDS_MAX:
@@ -505,7 +482,16 @@ def _key(words: Sequence[str]) -> frozenset[str]:
 def _value(text: str, is_typed: bool) -> tuple[tuple[str, ...], frozenset[Shape]]:
     """The value in the form in which texts are compared; of a typed one, only what is typed: 900 EUR of "900 euros"."""
     read = canonical_form(text.strip(" .,:\"'"))
-    shape = _shape(read)
+    found: set[Shape] = set()
+    for value, kind in read.tokens:
+        if kind == "date":
+            found.add("time" if value[0] == "T" else "date")
+        elif kind == "number":
+            found.add("identifier" if "." in value else "number")
+            found.add("number")
+        elif kind == "identifier":
+            found.add("identifier")
+    shape: frozenset[Shape] = frozenset(found or {"words"})
     typed = tuple(atom.value for atom in read.tokens if atom.kind in _TYPED)
     if is_typed:
         return (typed if read.tokens and read.tokens[0].kind in _TYPED else ()), shape
@@ -517,24 +503,13 @@ def _value(text: str, is_typed: bool) -> tuple[tuple[str, ...], frozenset[Shape]
 _TYPED = frozenset({"number", "unit", "date", "identifier"})
 
 
-def _shape(read: CanonicalForm) -> frozenset[Shape]:
-    found: set[Shape] = set()
-    for value, kind in read.tokens:
-        if kind == "date":
-            found.add("time" if value[0] == "T" else "date")
-        elif kind == "number":
-            found.add("identifier" if "." in value else "number")
-            found.add("number")
-        elif kind == "identifier":
-            found.add("identifier")
-    return frozenset(found or {"words"})
-
-
 def _named_attribute(
     said: str, shape: frozenset[Shape], value: Sequence[str], text: str
 ) -> tuple[frozenset[str], str, bool] | None:
     """Of "the deadline for the report": {report}, deadline. None where the words name no attribute."""
-    before, after = _around_joint(said)
+    # Before and after the first `for`, `of`, `at` or `in`; "report deadline" has nothing after.
+    parts = re.split(r"(?<=\w) (?:for|of|at|in|on) ", said, maxsplit=1)
+    before, after = (_content_words(parts[0]), _content_words(parts[1]) if len(parts) > 1 else [])
     if not before or len(before) + len(after) > 7:
         return None
     pair = " ".join(before[-2:])
@@ -578,12 +553,6 @@ def _number_attribute(
 
 
 _OF_AMOUNTS = listed("price cost costs amount total monthly yearly annual weekly")
-
-
-def _around_joint(said: str) -> tuple[list[str], list[str]]:
-    """The content words before and after the first `for`, `of`, `at` or `in`; "report deadline" has none after."""
-    parts = re.split(r"(?<=\w) (?:for|of|at|in|on) ", said, maxsplit=1)
-    return _content_words(parts[0]), _content_words(parts[1]) if len(parts) > 1 else []
 
 
 def _category(value: Sequence[str], purpose: str) -> str:

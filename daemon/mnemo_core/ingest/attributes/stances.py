@@ -59,11 +59,7 @@ _ANY_MORE = lazy_pattern(r" (?:any ?more|any longer)$", re.IGNORECASE)
 _AGAIN = lazy_pattern(r"\b(?:again)\b", re.IGNORECASE)
 _ADVERBS = lazy_pattern(r"\b(?:now|again|currently|these days|nowadays|really|still|usually|always)\b ?", re.IGNORECASE)
 _WHEN = lazy_pattern(rf",? (?:{alternation('attributes', 'when')})$", re.IGNORECASE)
-_UNSURE = lazy_pattern(
-    r"\b(?:if|when|whether|unless|until|once|that|this|those|these|would|could|might|maybe|perhaps|never|nearly|almost"
-    r"|not only|because|than|but)\b",
-    re.IGNORECASE,
-)
+_UNSURE = lazy_pattern(alternation("attributes", "unsure_stance"), re.IGNORECASE)
 _WORD = lazy_pattern(r"[\w'’-]{1,40}")
 _NO_THING = lexicon.words("attributes", "no_thing")
 _PREPOSITIONS = listed("in on at to for with from by of near after before during about into as like without over")
@@ -76,10 +72,14 @@ def find_stances(clause: str) -> Iterator[Stance]:
     if not plain or len(plain) > CLAUSE_CHARS_MAX or _UNSURE.search(plain):
         return
     plain = _WHEN.sub("", plain)
-    is_new = _ANY_MORE.search(plain) is not None
     bare = _ANY_MORE.sub("", plain)
+    is_new = bare != plain
     if match := _STOPPED.match(bare):
-        yield from _given_up(match["s"], match["o"])
+        first, _, rest = match["o"].partition(" ")
+        doing = _FORMS.get(first.lower(), "") if first.lower().endswith("ing") else ""
+        if thing := _thing(rest if doing else match["o"]):
+            for each in (doing,) if doing else _GIVEN_UP:
+                yield _stance(match["s"], each, thing, holds=False, is_change=True)
         return
     for pattern in _NEGATED:
         if match := pattern.match(bare):
@@ -95,14 +95,6 @@ def find_stances(clause: str) -> Iterator[Stance]:
             verb = match["v"].lower() if "v" in pattern.groupindex else "be"
             yield _stance(match["s"], verb, found, holds=True, is_change=again)
             return
-
-
-def _given_up(said: str, text: str) -> Iterator[Stance]:
-    first, _, rest = text.partition(" ")
-    verb = _FORMS.get(first.lower(), "") if first.lower().endswith("ing") else ""
-    if found := _thing(rest if verb else text):
-        for each in (verb,) if verb else _GIVEN_UP:
-            yield _stance(said, each, found, holds=False, is_change=True)
 
 
 def _stance(said: str, verb: str, thing: tuple[str, frozenset[str]], *, holds: bool, is_change: bool) -> Stance:

@@ -23,13 +23,7 @@ _ADDRESS = lazy_pattern(
     r"(?:https?://|www\.)[^\s<>\"')\]]+|(?<![\w@/.])@[A-Za-z][\w.-]{2,38}(?!\w)"
     r"|(?<![\w.+-])[\w.+-]++@[\w-]+\.[A-Za-z][\w.-]+"
 )
-_FILE_END = lazy_pattern(
-    r"\.(?:py|pyi|ipynb|js|mjs|jsx|ts|tsx|go|rs|rb|java|kt|c|cc|cpp|h|hpp|cs|php|swift|sh|bash|zsh|sql|html|css"
-    r"|scss|md|rst|org|txt|pdf|docx?|xlsx?"
-    r"|pptx?|csv|tsv|json|jsonl|yaml|yml|toml|ini|cfg|conf|env|lock|xml|svg|png|jpe?g|gif|mp[34]|wav|zip|gz|tar"
-    r"|log|tex|bib|proto|tf|service|mdb|db"
-    r"|sqlite|onnx|whl|deb|exe|dll|so|apk|iso|com|net|io|dev|de|fr|jp|cn)(?![\w-]|\.\w)"
-)
+_FILE_END = lazy_pattern(alternation("entities", "file_ends"))
 _PATH = lazy_pattern(r"(?<![\w.:/])(?:~|\.{1,2})?/(?:[\w.@-]+/)+[\w.@-]*")
 _FILE_CHARS_MAX = 200
 _LINE_CHARS_MAX = 200  # a title is shorter

@@ -18,10 +18,7 @@ RejectReason = Literal["too_short", "stop_words", "infrastructure_noise", "near_
 
 # What says nothing by itself, in any number and order.
 _EMPTY_WORDS = lexicon.words("noise_filter", "empty_words")
-_LAUGH = lazy_pattern(
-    r"(?:a?(?:ha){2,}h?|(?:he){2,}h?|(?:hi){2,}|lo+l|x+d+|w+o+w+|a+h+|o+h+|u+h+|h+m+|m+h*m+|y+a+y+|哈+|呵+|嘿+"
-    r"|w{2,}|笑+)"
-)
+_LAUGH = lazy_pattern(alternation("noise_filter", "laughs"))
 _ASIAN_EMPTY = lazy_pattern(rf"(?:{alternation('noise_filter', 'asian_empty')})++")
 
 
@@ -33,11 +30,7 @@ _EMPTY_CHARS_MAX = 160  # longer ones say something, whatever their words
 
 # Lines that only machines write. Loud ones are certain; quiet ones count unless a person comments on them.
 _LOUD = lazy_pattern(rf"\s*(?:{alternation('noise_filter', 'loud')})")
-_PROGRESS = lazy_pattern(
-    r"\d{1,3}%\s?\||[=#█▓▒░▏▎▍▌▋▊▉━]{5}|\b\d+(?:\.\d+)?\s?(?:it/s|[kKMG]i?B/s)|\d{1,3}%\s*(?:\(\d+/\d+\)|\["
-    r"|(?:complete|done|ETA\b[^a-z]*)\s*$)|^\s*(?:[Dd]ownload|[Uu]pload|[Ll]oad|[Pp]rogress|[Bb]uild|[Ww]rit"
-    r"|[Cc]opy|[Ee]xtract|[Ii]nstall|[Ss]ync|[Ii]ndex|[Rr]eceiv|[Ff]etch)[^%]{0,60}\d{1,3}%\s*$"
-)
+_PROGRESS = lazy_pattern(alternation("noise_filter", "progress"))
 _QUIET = lazy_pattern(rf"\s*+[\[(<⚠️❌✗×!*\ -]*+(?:{alternation('noise_filter', 'quiet')})", re.IGNORECASE)
 # builtins.ValueError: … — certain within a trace; alone, unless a person explains it.
 _NAMED_ERROR = lazy_pattern(r"\s*(?:[\w$]+[.:]+)*[A-Z]\w+(?:Error|Exception|Interrupt|Warning)(?::\ .*|\s*)$")

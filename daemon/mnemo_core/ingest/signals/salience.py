@@ -88,10 +88,7 @@ _NUMBER_WORDS = lexicon.words("salience", "number_words") - {"march", "may"}
 _GERMAN_NUMBERS = lexicon.words("salience", "german_numbers")
 _FRENCH_NUMBERS = lexicon.words("salience", "french_numbers")
 _WHEN = lazy_pattern(alternation("salience", "when"))
-_MONTHS_THAT_ARE_WORDS = lazy_pattern(
-    r"(?:\b(?:in|of|by|until|till|since|from|to|early|late|mid|last|next|this|every|on|before|after) (?:May"
-    r"|March|may|march)\b(?! not| be| have| i\b| to ))|(?<=[a-z,] )(?:May|March)\b|\b(?:May|March) \d"
-)
+_MONTHS_THAT_ARE_WORDS = lazy_pattern(alternation("salience", "months_that_are_words"))
 _GERMAN_WHEN = lazy_pattern(alternation("salience", "german_when"))
 _FRENCH_WHEN = lazy_pattern(alternation("salience", "french_when"))
 _ASIAN_NUMBER = lazy_pattern(alternation("salience", "asian_number"))

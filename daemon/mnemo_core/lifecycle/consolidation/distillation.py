@@ -19,15 +19,7 @@ from mnemo_core.llm.tasks import TaskInputs
 from mnemo_core.llm.writing.summarize import CONDENSE, shorten_sources
 from mnemo_core.similarity.thresholds import JACCARD_ALONE, text_jaccard
 from mnemo_core.text.secrets import SENSITIVE_TAG
-from mnemo_store.records import (
-    TAGS_MAX,
-    Change,
-    Memory,
-    PutMemory,
-    PutUsage,
-    Usage,
-    default_decay_rate,
-)
+from mnemo_store.records import TAGS_MAX, Change, Memory, PutMemory, PutUsage, Usage, default_decay_rate
 
 STATUS_TAGS = ("project-status", "auto-distilled")
 NOTES_MIN, NOTES_MAX = 3, 10  # that a status is made from, the latest [G22]

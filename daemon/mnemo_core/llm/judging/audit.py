@@ -71,7 +71,11 @@ def _proposed(inputs: TaskInputs) -> Iterator[AuditOperation]:
         if facts.category == "crumb" and not (facts.access_count or facts.repetition_count):
             yield AuditOperation("delete", number)
     for one, other in combinations(memories, 2):
-        if reconcile_by_rule(_pair(inputs, one, other)).relation == "absorb":
+        sources = tuple(inputs.sources[number - 1].strip() or "-" for number in (one, other))
+        if (
+            reconcile_by_rule(TaskInputs(sources, facts=(inputs.facts_of(one), inputs.facts_of(other)))).relation
+            == "absorb"
+        ):
             yield AuditOperation("merge", one, other)
     for number, memory in memories.items():
         if cues[number].barred:
@@ -116,11 +120,6 @@ def _rejection_of_tag(tag: str, text: str, facts: MemoryFacts, cues: MemoryCues)
 def _one(inputs: TaskInputs, number: int) -> TaskInputs:
     """The inputs of one memory by itself; a blank one stands for nothing that could be judged."""
     return TaskInputs((inputs.sources[number - 1].strip() or "-",), facts=(inputs.facts_of(number),))
-
-
-def _pair(inputs: TaskInputs, one: int, other: int) -> TaskInputs:
-    sources = tuple(inputs.sources[number - 1].strip() or "-" for number in (one, other))
-    return TaskInputs(sources, facts=(inputs.facts_of(one), inputs.facts_of(other)))
 
 
 _CORE, _WORKING = MemoryFacts(layer="core"), MemoryFacts(layer="working")

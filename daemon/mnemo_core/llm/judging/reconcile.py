@@ -252,11 +252,10 @@ def _left(newer: _Sentence, older: _Sentence) -> bool:
         return False
     start = newer.words.index("from") + 1
     rest = newer.words[start:]
-    return any(rest[: len(value)] == value and rest[len(value) :][:1] == ("to",) for value in _ends_of(older.words))
-
-
-def _ends_of(words: Sequence[str]) -> list[tuple[str, ...]]:
-    return [tuple(words[-count:]) for count in range(1, SLOT_WORDS_MAX + 1)]
+    return any(
+        rest[: len(value)] == value and rest[len(value) :][:1] == ("to",)
+        for value in ([tuple(older.words[-count:]) for count in range(1, SLOT_WORDS_MAX + 1)])
+    )
 
 
 def _denials(text: str) -> int:

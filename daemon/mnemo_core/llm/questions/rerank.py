@@ -7,6 +7,7 @@ from msgspec import Meta
 
 from mnemo_core.llm.questions.question_answer import KNOWN_SHARE_MIN, word_stems
 from mnemo_core.llm.tasks import LlmTask, Probe, RecalledSource, TaskInputs
+from mnemo_core.text import lexicon
 
 SOURCES_MAX = 10  # that are scored at once; a prompt of more would not be read within the deadline
 SCORE_MAX = 3  # it answers the question; 0: it has nothing to do with it
@@ -56,8 +57,9 @@ def kept_sources(answer: SourceScores, count: int) -> list[int]:
     return [*rated, *range(len(answer.scores), count)]
 
 
-def _probe(question: str, right: int, *sources: str) -> Probe:
+def _probe(question: str, right: int, about: str) -> Probe:
     """A case in which one source answers the question and the others do not bear on it."""
+    sources = tuple(lexicon.lines("probes", f"rerank {about}"))
 
     def is_right(answer: SourceScores) -> bool:
         return kept_sources(answer, len(sources))[:1] == [right] and answer.scores.count(0) >= len(sources) - 2
@@ -79,25 +81,10 @@ RERANK = LlmTask(
     max_tokens=50,
     deadline_s=8.0,
     probes=(
-        _probe(
-            "When do we have to be at the airport?", 1, "The cat prefers the blue bowl.",
-            "Our flight leaves at ten, so check-in closes at nine.", "Basil grows on the balcony.",
-        ),
-        _probe(
-            "What is Tom allergic to?", 2, "The printer is out of toner.", "Rent is due on the first of the month.",
-            "Peanuts make Tom's face swell up.",
-        ),
-        _probe(
-            "Who can repair the roof?", 0, "Mr. Hansen is a tiler and fixed our neighbours' leak.",
-            "The library closes at six.", "Mia learns the violin.",
-        ),
-        _probe(
-            "Which editor does she use?", 1, "She walked twelve kilometres on Sunday.",
-            "She writes all her code in Emacs.", "The soup needs more salt.",
-        ),
-        _probe(
-            "Where is the spare key?", 2, "The meeting was moved to Thursday.", "Her sister plays chess.",
-            "If you lock yourself out, look under the third flower pot.",
-        ),
+        _probe("When do we have to be at the airport?", 1, "airport"),
+        _probe("What is Tom allergic to?", 2, "allergy"),
+        _probe("Who can repair the roof?", 0, "roof"),
+        _probe("Which editor does she use?", 1, "editor"),
+        _probe("Where is the spare key?", 2, "key"),
     ),
-)  # fmt: skip
+)

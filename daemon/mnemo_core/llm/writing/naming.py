@@ -10,6 +10,7 @@ from msgspec import Meta
 
 from mnemo_core.llm.faithfulness import distortion_of
 from mnemo_core.llm.tasks import LlmTask, Probe, TaskInputs
+from mnemo_core.text import lexicon
 from mnemo_core.text.languages import EMPTY_WORDS, UNSPACED_CHARACTER, WORD
 from mnemo_core.text.lexicon import listed
 from mnemo_core.text.segmentation import sentences
@@ -59,7 +60,8 @@ def extract_name(inputs: TaskInputs) -> NameAnswer:
         phrase for phrase in itertools.chain.from_iterable(phrases) if len(" ".join(phrase)) <= NAME_CHARACTERS
     ]
     if not candidates:
-        return NameAnswer(_first_words(inputs))
+        text = " ".join(" ".join(inputs.sources).split())
+        return NameAnswer(text[:NAME_CHARACTERS].rsplit(" ", 1)[0] if len(text) > NAME_CHARACTERS else text)
     best = max(
         candidates, key=lambda phrase: (spread[_folded(phrase)], sum(degree[word.casefold()] for word in phrase))
     )
@@ -101,49 +103,11 @@ def _parts(run: list[str]) -> Iterator[list[str]]:
             yield run[start:end]
 
 
-def _first_words(inputs: TaskInputs) -> str:
-    """The first words of the sources where nothing better can be said."""
-    text = " ".join(" ".join(inputs.sources).split())
-    return text[:NAME_CHARACTERS].rsplit(" ", 1)[0] if len(text) > NAME_CHARACTERS else text
-
-
-def _probe(topic: str, *sources: str) -> Probe:
+def _probe(topic: str) -> Probe:
     """A probe whose right names have the word that all sources share; no source begins with it."""
+    sources = tuple(lexicon.lines("probes", f"naming {topic}"))
     return Probe(TaskInputs(sources), lambda answer: topic in answer.name.casefold())
 
-
-PROBES = (
-    _probe(
-        "panda",
-        "Since June there has been a panda house at the zoo.",
-        "We waited for an hour in front of the panda house.",
-        "Anna works with the animals in the panda house.",
-    ),
-    _probe(
-        "tax",
-        "Ines asked for the invoices, because they belong to the tax return.",
-        "Before July we have to send the tax return.",
-        "Last year nobody checked the tax return.",
-    ),
-    _probe(
-        "köln",
-        "Am dritten Mai fahren wir mit dem Zug nach Köln.",
-        "Otto hat die Fahrkarten nach Köln gekauft.",
-        "Das Hotel liegt am Rhein in der Mitte von Köln.",
-    ),
-    _probe(
-        "backup",
-        "Last night the server could not write its backup.",
-        "On Sunday Mira moved the files of the backup to the second disk.",
-        "Nobody has ever tried to restore the backup.",
-    ),
-    _probe(
-        "tomato",
-        "In April I planted some tomatoes on the balcony.",
-        "Every evening somebody has to water the tomatoes.",
-        "Yesterday we ate the first of the tomatoes.",
-    ),
-)
 
 NAMING = LlmTask(
     site="naming",
@@ -156,5 +120,5 @@ NAMING = LlmTask(
     fallback=extract_name,
     max_tokens=60,
     deadline_s=15.0,
-    probes=PROBES,
+    probes=tuple(map(_probe, ("panda", "tax", "köln", "backup", "tomato"))),
 )

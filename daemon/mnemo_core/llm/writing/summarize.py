@@ -20,6 +20,7 @@ from msgspec import Meta
 from mnemo_core.llm.faithfulness import distortion_of
 from mnemo_core.llm.grounding import rejection_of
 from mnemo_core.llm.tasks import LlmTask, Probe, TaskInputs
+from mnemo_core.text import lexicon
 from mnemo_core.text.languages import EMPTY_WORDS, UNSPACED_CHARACTER, WORD, identify_language, words_of
 from mnemo_core.text.segmentation import sentences
 
@@ -142,41 +143,15 @@ def _beginning(sentence: str, characters: int) -> str:
     return sentence[: max(ends, default=0) or characters - 1].rstrip() + _ELLIPSIS
 
 
-def _probe(facts: tuple[str, ...], *sources: str) -> Probe:
+def _probe(*facts: str) -> Probe:
     """A probe whose right summaries are short and have the facts, which stand in different sources."""
+    sources = tuple(lexicon.lines("probes", f"summarize {facts[0]}"))
     most = sum(map(len, sources)) * _PROBE_SHARE_MAX
     return Probe(
         TaskInputs(sources),
         lambda answer: len(answer.summary) <= most and all(fact in answer.summary for fact in facts),
     )
 
-
-PROBES = (
-    _probe(
-        ("panda", "10 million"),
-        "The zoo in Berlin opens its new panda house on 5 June, and Anna works there with the animals.",
-        "We ordered soup and bread and two pots of coffee, since everybody was cold and wet from the walk in the rain.",
-        "The panda house cost 10 million euros, which is twice the sum of the first plan from the spring of last year.",
-    ),
-    _probe(
-        ("8080", "Mira"),
-        "On Tuesday morning the deployment of the shop failed, because the old proxy used port 8080.",
-        "The team drank a lot of coffee, looked at graphs, and talked about the weather and the holidays for an hour.",
-        "Mira stopped the old proxy in the afternoon, and the shop was open again before the evening.",
-    ),
-    _probe(
-        ("Thursday", "Ines"),
-        "The meeting with Dr. Weber about the new laboratory takes place on Thursday at 14:30 in the large room.",
-        "On Friday there was cake for two birthdays, the printer broke, and a long mail about parking went around.",
-        "Ines brings the drawings of the laboratory to the meeting, and Otto takes notes for the other teams.",
-    ),
-    _probe(
-        ("Köln", "59"),
-        "Am 3. Mai fahren wir zu viert mit dem Zug nach Köln und besuchen dort Ines im Museum.",
-        "Vorher haben wir lange hin und her überlegt, Kaffee getrunken und über das Wetter geredet.",
-        "Otto hat am Montag die Fahrkarten für die Reise für 59 Euro gekauft.",
-    ),
-)
 
 SUMMARIZE = LlmTask(
     site="summarize",
@@ -189,7 +164,7 @@ SUMMARIZE = LlmTask(
     fallback=extract_summary,
     is_clear=is_short,
     max_tokens=400,
-    probes=PROBES,
+    probes=(_probe("panda", "10 million"), _probe("8080", "Mira"), _probe("Thursday", "Ines"), _probe("Köln", "59")),
 )
 
 SUMMARIZE_SESSION = dataclasses.replace(SUMMARIZE, fallback=extract_session_summary)

@@ -20,12 +20,8 @@ CLOSE_TOKEN_SIM = 0.5  # of a token of the question and its best token in a text
 SESSION_BEST = 4  # so many of a session's candidates speak for it
 RANK_SCALE = 5.0  # a place in the order of a channel counts 1, 5/6, 5/7 …
 SPREAD_MIN = 1e-6
-NEIGHBOUR_POSITIONS: Final = (
-    "before",
-    "after",
-    "before_2",
-    "after_2",
-)  # the rows of `near` behind the first, the candidate itself
+# The rows of `near` behind the first, the candidate itself
+NEIGHBOUR_POSITIONS: Final = ("before", "after", "before_2", "after_2")
 CHANGES: Final = ("change_newer", "change_older", "change_newer_fits", "change_older_fits")
 STATEMENT_GAP_MS = 60_000  # statements made within a minute belong together
 ODDS_BEHIND_MAX = 8.0  # a chance so far behind the best, as log-odds, is none

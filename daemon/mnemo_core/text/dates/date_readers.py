@@ -10,6 +10,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
+from mnemo_core.text import lexicon
 from mnemo_core.text.dates import date_words as words
 from mnemo_core.text.dates.local_days import (
     DAY_MS,
@@ -136,11 +137,8 @@ def read_date(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
     month = words.MONTH_NUMBERS[groups["mon"].lower().rstrip(".")] if groups.get("mon") else _figure(groups["m"])
     first = _figure(groups.get("nth") or groups["d"])
     last = _figure(groups["d2"]) if groups.get("d2") else first
-    if (
-        groups.get("y") is None
-        and groups.get("mon") in ("may", "march", "mar", "dec", "sep", "sept")
-        and "of" not in match.group()
-    ):
+    is_word = groups.get("mon") in ("may", "march", "mar", "dec", "sep", "sept")
+    if groups.get("y") is None and is_word and "of" not in match.group():
         return None  # "you may 5 times", "march 10 miles"
     written = groups.get("y") or _relative_year(groups.get("rel"), saying)
     year = _year_of(written, month, first, match, saying)
@@ -312,11 +310,8 @@ def read_week_number(match: re.Match[str], saying: Utterance) -> TimeCandidate |
             weeks.append(dt.date.fromisocalendar(year, int(match["w"]), 1))
     if not match["y"]:
         is_ahead = saying.tense(match.start()) == "future"
-        weeks = (
-            [each for each in weeks if days_after(each, 6) >= saying.day][:1]
-            if is_ahead
-            else [each for each in weeks if each <= saying.day][-1:]
-        )
+        coming = [each for each in weeks if days_after(each, 6) >= saying.day]
+        weeks = coming[:1] if is_ahead else [each for each in weeks if each <= saying.day][-1:]
     return saying.days(weeks[0], days_after(weeks[0], 7), match) if weeks else None
 
 
@@ -401,10 +396,7 @@ def month_year(month: int, match: re.Match[str], saying: Utterance) -> int | Non
     return last if chosen == ends[0] else coming
 
 
-_COUNTED = lazy_pattern(
-    r"\s+(?:\w+\s+)?(?!was\b|is\b|has\b|does\b|this\b|us\b|as\b|always\b|perhaps\b|unless\b|plus\b"
-    r"|class\b)[a-z]{3,}s\b"
-)
+_COUNTED = lazy_pattern(lexicon.alternation("calendar", "counted"))
 
 
 def read_since_month(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
@@ -433,9 +425,8 @@ def read_season(match: re.Match[str], saying: Utterance) -> TimeCandidate | None
         year = int(groups["y"])
         return saying.days(month_start(year, 3 + 3 * season), month_start(year, 6 + 3 * season), match, role)
     shift = words.SHIFTS[groups["shift"].lower()] if groups.get("shift") else 0
-    spans = [
-        (month_start(year, 3 + 3 * season), month_start(year, 6 + 3 * season)) for year in range(this - 2, this + 3)
-    ]
+    years = range(this - 2, this + 3)
+    spans = [(month_start(year, 3 + 3 * season), month_start(year, 6 + 3 * season)) for year in years]
     index = sum(end <= saying.day for _, end in spans)  # of the present or coming one
     if shift < 0 or (shift > 0 and spans[index][0] <= saying.day):
         index += shift

@@ -98,41 +98,17 @@ _TIME = (
     r"\d|(?:early|mid|late|next|today|tonight|tomorrow|noon|midnight|spring|summer|autumn|fall|winter"
     rf"|{one_of([*MONTHS, *WEEKDAYS])})\b"
 )
-FUTURE = lazy_pattern(
-    rf"(?i)(?<!was )(?<!were )\bmoved (?:for|to|until) (?:the |this )?(?:{_TIME})|"
-    r"(?<!was )(?<!were )\bgoing to\b|\b(?:will|won['’]t|shall|gonna|upcoming|remind|don['’]t forget|let['’]s|plans? to"
-    r"|planning to|want to|hope to|have to|has to|need to|needs to|must|should|looking forward|can['’]t wait)\b"
-    r"|['’]ll\b|(?<!was )(?<!were )\b(?:scheduled|due|planned|booked|postponed|rescheduled|expected|set)"
-    r" (?:for|to|on|until)\b"
-    r"|\b(?:am|is|are)(?: \w+)? \w+ing\b|['’](?:m|re)(?: \w+)? \w+ing\b|\b(?:he|she|it|that)['’]s \w+ing\b"
-    rf"|\b(?:{one_of(lexicon.words('calendar', 'future_verbs'))})\b|\b\w{{2,}}(?:rai|(?<![cdmnstv]u)ras|rons"
-    rf"|rez|ront)\b"
-    r"|要|会议定|将|將|打算|计划|予定|つもり|します|行きます|会います|ましょう|しよう|締め切り|截止"
-)
-PAST = lazy_pattern(
-    rf"(?i)\b(?:{one_of(lexicon.words('calendar', 'past_verbs'))}|(?:was|were|did)n['’]t)\b"
-    rf"|\b(?!(?:{one_of(lexicon.words('calendar', 'not_past'))})\b)[a-z]{{2,}}ed\b"
-    r"|\b(?:habe|hat|haben|bin|ist|sind)\b[^.!?\n]{0,80}\b(?:\w*ge|be|ver|er|ent|zer)\w+(?:t|en)\b"
-    r"|(?:\b|['’])(?:ai|as|a|avons|avez|ont|est|suis|sommes|sont|es)\s(?:\w+\s){0,2}"
-    r"\w+(?:é|ée|és|ées|i|ie|is|it|u|ue|us)\b|了|過|ました|でした|だった|[っいえきしたんけ]た(?=[。、\s]|$)"
-)
+_VERBS = {name.upper(): one_of(lexicon.words("calendar", name)) for name in ("future_verbs", "past_verbs", "not_past")}
+FUTURE = lazy_pattern(lexicon.alternation("calendar", "future_patterns", TIME=_TIME, **_VERBS))
+PAST = lazy_pattern(lexicon.alternation("calendar", "past_patterns", **_VERBS))
 IS_SO = lazy_pattern(r"(?i)\b(?:is|are|am|gets?|ist|sind|wird|werden|est|sont)\b")
-MOVED = lazy_pattern(
-    r"(?i)\b(?:moved|postponed|rescheduled|pushed|shifted|changed|delayed|brought forward|verschoben|verlegt"
-    r"|vertagt|reportée?|déplacée?|décalée?)\b|改到|推迟|推遲|延期|変更"
-)
-REASON = lazy_pattern(
-    r"(?i)\b(?:because|given that|seeing that|on account of|weil|denn|da|parce que|puisque|car|porque)\b|因为|因為"
-)
+MOVED = lazy_pattern(lexicon.alternation("calendar", "moved_patterns"))
+REASON = lazy_pattern(lexicon.alternation("calendar", "reason_patterns"))
 SUPPOSED = lazy_pattern(r"(?i)(?:^|[\s,(])(?:if|unless|wenn|falls|s['’]il|would have|could have|wish)\b|如果|要是|もし")
-YEARLY = lazy_pattern(
-    r"(?i)\b(?:birthday|anniversary|geburtstag|hochzeitstag|jahrestag|anniversaire|bday)\b|生日|纪念日|誕生日|記念日"
-)
+YEARLY = lazy_pattern(lexicon.alternation("calendar", "yearly_patterns"))
 # What begins, ends or is expected so many days later; without one of these `in 3 days` may be a duration.
-COMES = lazy_pattern(
-    rf"(?i)\b(?:{one_of(lexicon.words('calendar', 'coming'))}|see you|takes place"
-    r"|(?:i|we) have (?:the|an?|my|our|another)|(?:ich habe|wir haben) (?:den|die|das|eine?n?|mein))\b"
-)
+_COMING = one_of(lexicon.words("calendar", "coming"))
+COMES = lazy_pattern(lexicon.alternation("calendar", "coming_patterns", COMING=_COMING))
 # A question asks for what was, unless its words look ahead; by a verb in the present, for the nearest time.
 ASKS_PAST = lazy_pattern(lexicon.alternation("question_times", "asks_past"), re.IGNORECASE)
 ASKS_NOW = lazy_pattern(lexicon.alternation("question_times", "asks_now"), re.IGNORECASE)

@@ -66,16 +66,8 @@ _FILLERS = lexicon.words("question_times", "fillers")
 _ORDER_WORDS = lexicon.words("question_times", "order_words")
 _ASKS = _pattern("asks")
 _WORD = lazy_pattern(r"[^\W_]+(?:['’][^\W\d_]+)*")
-_BEFORE = lazy_pattern(
-    r"\b(?:(?:on|in|at|over|during|for|from|of|since|before|after|by|until|till|between|am|im|an|in der|vom|von|über"
-    r"|seit|vor|nach|bis|ab|zwischen|le|en|au|du|de|depuis|avant|après|entre|desde|el|within|around|as of"
-    r"|up to|throughout)"
-    r"(?:\s+(?:the|dem|der|den|le|la|les|el|los))?|the)\s+\Z",
-    re.IGNORECASE,
-)
-_BETWEEN_TIMES = lazy_pattern(
-    r"\s*(?:,|and|or|und|oder|et|ou|y|o|和|或|bis|to)?\s*(?:on|in|am|the|im|en)?\s*", re.IGNORECASE
-)
+_BEFORE = lazy_pattern(lexicon.alternation("question_times", "before"), re.IGNORECASE)
+_BETWEEN_TIMES = lazy_pattern(lexicon.alternation("question_times", "between_times"), re.IGNORECASE)
 
 
 def read_question_time(text: str, now: int, zone: Zone, *, is_prompt: bool = False) -> QuestionTime | None:
@@ -100,7 +92,8 @@ def read_question_time(text: str, now: int, zone: Zone, *, is_prompt: bool = Fal
     order = _order(cut, named) if has_order else ""
     if one is None:
         return QuestionTime(None, None, "", _without_order(asking), order) if order else None
-    start = _start(cut, one)
+    before = _BEFORE.search(cut, max(0, one.start - 24), one.start)
+    start = one.start if before is None else before.start()
     rest = f"{text[:start]} {text[one.end :]}"
     rest = _without_order(rest) if order else rest
     begin, until = _ends(one, now, zone)
@@ -176,12 +169,6 @@ def _ends(one: TimeCandidate, now: int, zone: Zone) -> tuple[int | None, int | N
         first, _ = local_time(one.at, zone)
         return Utterance("", now, zone).moment(days_after(first, 1)), midnight
     return one.at, one.until
-
-
-def _start(text: str, one: TimeCandidate) -> int:
-    """The place where the words of the time begin, with what stands before it."""
-    match = _BEFORE.search(text, max(0, one.start - 24), one.start)
-    return one.start if match is None else match.start()
 
 
 def _order(text: str, named: list[TimeCandidate]) -> Order:

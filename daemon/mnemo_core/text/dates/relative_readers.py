@@ -3,6 +3,7 @@
 import datetime as dt
 import re
 
+from mnemo_core.text import lexicon
 from mnemo_core.text.dates import date_words as words
 from mnemo_core.text.dates.date_readers import (
     MentionRole,
@@ -39,7 +40,7 @@ _UNIT_MONTHS = {"month": 1, "year": 12}
 def read_day_word(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
     """Today, yesterday, tomorrow …, with or without a part of the day."""
     word = match["word"].lower()
-    if word == "hier" and not _is_french(saying.text):
+    if word == "hier" and (_GERMAN.search(saying.text) or not _FRENCH.search(saying.text)):
         return None  # German: here
     if match["word"] == "Morgen" and not _BEGINS_WITH_MORGEN.match(saying.text, match.start()):
         return None  # the morning, or a greeting
@@ -56,17 +57,9 @@ def _in_part(found: TimeCandidate, part: str | None, saying: Utterance) -> TimeC
     return found._replace(at=saying.moment(found.day, begins * HOUR_MS), until=saying.moment(found.day, ends * HOUR_MS))
 
 
-_FRENCH = lazy_pattern(
-    r"\b(?:le|la|les|des|une|est|ai|avons|je|nous|avec|pour|dans|sur|au|du|mes|mon|ma|on|elle|il)\b|\bj['’]"
-    r"|\bl['’]|[éèêàçù]",
-    re.IGNORECASE,
-)
+_FRENCH = lazy_pattern(lexicon.alternation("languages", "french_marks"), re.IGNORECASE)
 _GERMAN = lazy_pattern(r"\b(?:ich|der|die|das|und|ist|nicht|wir|ein|eine|mit|von|auf|sind)\b", re.IGNORECASE)
 _BEGINS_WITH_MORGEN = lazy_pattern(r"Morgen (?=[a-zäöü]|Abend|Nachmittag|Mittag)")
-
-
-def _is_french(text: str) -> bool:
-    return bool(_FRENCH.search(text)) and not _GERMAN.search(text)
 
 
 def read_this_part_named(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
@@ -82,8 +75,7 @@ def read_this_part_named(match: re.Match[str], saying: Utterance) -> TimeCandida
 def read_unit(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
     """Last week, this month, next year …: the whole of it, weeks from Monday."""
     shift = words.SHIFTS[(match.groupdict().get("shift") or "this").lower()]
-    unit = words.UNITS[match["unit"].lower()]
-    return _unit_span(unit, shift, match, saying)
+    return _unit_span(words.UNITS[match["unit"].lower()], shift, match, saying)
 
 
 def read_unit_cjk(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
@@ -102,10 +94,8 @@ def _unit_span(unit: str, shift: int, match: re.Match[str], saying: Utterance) -
                 shift = -1  # "we mended the roof this weekend"
             if shift == 1 and saying.day.weekday() < 5 and _IS_COMING.match(match.group()):
                 shift = 0
-            role: MentionRole = (
-                "unsure" if shift > 0 and saying.day.weekday() < 5 and match.group().isascii() else "event"
-            )
-            return _weekend_of(shift, match, saying, role)
+            is_unsure = shift > 0 and saying.day.weekday() < 5 and match.group().isascii()
+            return _weekend_of(shift, match, saying, "unsure" if is_unsure else "event")
         case "month":
             first, after = month_start(year, month + shift), month_start(year, month + shift + 1)
         case "quarter":
@@ -131,9 +121,8 @@ def read_last_spans(match: re.Match[str], saying: Utterance) -> TimeCandidate | 
         begin = saying.said_at - count * _UNIT_MS[unit]
     else:
         months = min(count * _UNIT_MONTHS[unit], saying.day.year * 12)
-        earlier = max(EPOCH, months_after(saying.day, -months))
         _, of_day = local_time(saying.said_at, saying.zone)
-        begin = saying.moment(earlier, of_day)
+        begin = saying.moment(max(EPOCH, months_after(saying.day, -months)), of_day)
     return TimeCandidate(begin, saying.said_at, match.start(), match.end(), "event" if saying.is_question else "vague")
 
 
@@ -168,8 +157,7 @@ def read_weekend(match: re.Match[str], saying: Utterance) -> TimeCandidate | Non
     tense = saying.tense(match.start())
     if not tense and not is_weekend and not saying.is_question:
         return unsure(match)
-    shift = 0 if is_weekend or tense == "future" else -1
-    return _weekend_of(shift, match, saying)
+    return _weekend_of(0 if is_weekend or tense == "future" else -1, match, saying)
 
 
 def _weekend_of(shift: int, match: re.Match[str], saying: Utterance, role: MentionRole = "event") -> TimeCandidate:
@@ -237,8 +225,7 @@ def read_weekday(match: re.Match[str], saying: Utterance) -> TimeCandidate | Non
         day = here if here > saying.day else days_after(here, 7)
     else:
         return _weekday_by_tense(here, match, saying, is_this=shift == 0)
-    found = saying.one_day(day, match, role)
-    return _in_part(found, groups.get("part"), saying)
+    return _in_part(saying.one_day(day, match, role), groups.get("part"), saying)
 
 
 def _weekday_by_tense(here: dt.date, match: re.Match[str], saying: Utterance, is_this: bool) -> TimeCandidate | None:

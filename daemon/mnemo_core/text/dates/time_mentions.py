@@ -23,6 +23,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple, cast
 
+from mnemo_core.text import lexicon
 from mnemo_core.text.cleaning import mask_code
 from mnemo_core.text.dates import date_words as words
 from mnemo_core.text.dates.date_patterns import patterns_for
@@ -144,7 +145,16 @@ def _described(candidates: list[TimeCandidate], saying: Utterance) -> TimeCandid
     told = [each for each in candidates if each.role in ("event", "unsure") and not _is_open(each, saying)]
     if not told or any(each.role == "unsure" for each in told):
         return None
-    return _described_first(told, saying)
+    # The one that the text tells of; none where several could be it
+    finest = _without_wider(told)
+    if len({each[:2] for each in finest}) == 1:
+        return finest[0]
+    if any(each.at > saying.said_at for each in told):
+        return None
+    sentence = saying.sentence(finest[0].start)
+    together = [each for each in finest if saying.sentence(each.start) == sentence]
+    in_order = all(one.at <= other.at for one, other in pairwise(together))
+    return finest[0] if in_order else None
 
 
 def _is_open(found: TimeCandidate, saying: Utterance) -> bool:
@@ -171,19 +181,6 @@ _ASKED = lazy_pattern(r"(?:[?？]|吗。|ですか。|ますか。)(?=\s*+\Z)")
 def _is_yearless(expression: str) -> bool:
     has_month = any(word in words.MONTHS for word in re.findall(r"[^\W\d_]+", expression.lower())) or "月" in expression
     return has_month and re.search(r"(?:19|20)\d\d", expression) is None
-
-
-def _described_first(candidates: list[TimeCandidate], saying: Utterance) -> TimeCandidate | None:
-    """The one that the text tells of; None where several could be it."""
-    finest = _without_wider(candidates)
-    if len({each[:2] for each in finest}) == 1:
-        return finest[0]
-    if any(each.at > saying.said_at for each in candidates):
-        return None
-    sentence = saying.sentence(finest[0].start)
-    together = [each for each in finest if saying.sentence(each.start) == sentence]
-    in_order = all(one.at <= other.at for one, other in pairwise(together))
-    return finest[0] if in_order else None
 
 
 def _without_wider(candidates: list[TimeCandidate]) -> list[TimeCandidate]:
@@ -303,13 +300,8 @@ def _with_clocks(found: list[TimeCandidate], saying: Utterance) -> Iterator[Time
     yield from (each for each in found if each.role != "clock")
 
 
-_RANGE = lazy_pattern(
-    r"\s*(?:–|—|-|~|〜|～|to|until|till|through|and|bis(?: zum)?|und|au|à|et|至|到|から|から、)\s*(?:the |le |zum )?",
-    re.IGNORECASE,
-)
-_RANGE_OPENS = lazy_pattern(
-    r"(?:\b(?:from|between|vom|von|zwischen|du|de|entre)|从|從|自)\s*(?:the |le |dem )?$", re.IGNORECASE
-)
+_RANGE = lazy_pattern(lexicon.alternation("calendar", "range"), re.IGNORECASE)
+_RANGE_OPENS = lazy_pattern(lexicon.alternation("calendar", "range_opens"), re.IGNORECASE)
 
 
 def _ranges(found: list[TimeCandidate], saying: Utterance) -> Iterator[TimeCandidate]:
@@ -336,31 +328,16 @@ def _ranges(found: list[TimeCandidate], saying: Utterance) -> Iterator[TimeCandi
 
 
 _BOUND_WORDS = words.one_of(name for name in words.BOUNDS if name[0] < "\u2fff" and "…" not in name)
-_BOUND_BEFORE = lazy_pattern(
-    rf"(?:(?<![\w-])(?P<word>{_BOUND_WORDS})(?: dem| der| den| zum| zur| le| la| les| el)?"
-    r"|(?P<cjk>自从|自從|自|从|直到|截至|到))"
-    r"\s*(?:the |end of |early |late |mid-?|about |around )?\Z",
-    re.IGNORECASE,
-)
+_BOUND_BEFORE = lazy_pattern(lexicon.alternation("calendar", "bound_before", BOUND_WORDS=_BOUND_WORDS), re.IGNORECASE)
 _BOUND_AFTER = lazy_pattern(rf"\s*(?P<word>{words.one_of(words.BOUNDS_BEHIND)}|on(?=\s*(?:[.,?!]|\Z)))", re.IGNORECASE)
-_BOUND_INSIDE = lazy_pattern(
-    r"(?P<word>since|until|till|by|before|after|seit|bis|vor|nach|depuis|avant|après|desde|hasta|antes de(?! ayer)"
-    r"|después de)"
-    r"(?:| dem| der| den| zum| zur| le| la| les| el)\b(?!-)(?!\s+\w+\s+(?:ago|Tagen?|Wochen?|Monaten?|Jahren?)\b)",
-    re.IGNORECASE,
-)
-_AGAIN_BEFORE = lazy_pattern(
-    r"(?:\b(?:every|each|most|jeden|jede|jedes|chaque|tous les|toutes les|alternate|usually"
-    r"|always)\s+(?:other\s+|single\s+)?|每个?|毎)$",
-    re.IGNORECASE,
-)
+_BOUND_INSIDE = lazy_pattern(lexicon.alternation("calendar", "bound_inside"), re.IGNORECASE)
+_AGAIN_BEFORE = lazy_pattern(lexicon.alternation("calendar", "again_before"), re.IGNORECASE)
 _ABOUT_BEFORE = lazy_pattern(
     r"(?<![\w-])(?:more than|over|less than|at least|up to|mehr als|über|plus de)\s+$", re.IGNORECASE
 )
 
-_LIKE_BEFORE = lazy_pattern(
-    r"\b(?:like|as if|seems?|only)(?: (?:it was|just|only))*\s+$", re.IGNORECASE
-)  # "like yesterday"
+# "like yesterday"
+_LIKE_BEFORE = lazy_pattern(r"\b(?:like|as if|seems?|only)(?: (?:it was|just|only))*\s+$", re.IGNORECASE)
 
 
 def _bounded(found: TimeCandidate, saying: Utterance) -> TimeCandidate:
@@ -399,16 +376,8 @@ def _begins_with_in(found: TimeCandidate, saying: Utterance) -> bool:
 
 
 _FROM = lazy_pattern(r"(?:\bfrom\b|\bab\b)(?: the)?\s*(?:\Z|\w)", re.IGNORECASE)
-_AROUND = lazy_pattern(
-    r"\b(?P<unit>week|weekend|Woche|Wochenende|semaine|semana)(?: (?:of|from|vom|ab(?: dem)?|du|de|del|starting"
-    r"|beginning|commencing|with))*(?: on)?(?: the| dem| der)?\s*\Z",
-    re.IGNORECASE,
-)
-_BESIDE = lazy_pattern(
-    r"\b(?:the |am |der |le )?(?P<unit>days?|night|morning|evening|week|weekend|Tage?n?|Abend|Woche|Wochenende|jour"
-    r"|semaine|día) (?P<side>before|after|vor|nach|avant|après|antes de|después de)(?: the| dem| der| le| la)?\s*\Z",
-    re.IGNORECASE,
-)
+_AROUND = lazy_pattern(lexicon.alternation("calendar", "around"), re.IGNORECASE)
+_BESIDE = lazy_pattern(lexicon.alternation("calendar", "beside"), re.IGNORECASE)
 
 
 def _stretched(found: TimeCandidate, saying: Utterance) -> TimeCandidate:

@@ -144,11 +144,7 @@ def find_clause(words: Sequence[SentenceWord], start: int = 0) -> Clause | None:
         return None
     for end in range(start + 1, min(start + SUBJECT_WORDS_MAX, len(words))):
         before = words[end - 1]
-        if (
-            CLOSED.search(before.raw)
-            or before.bare in english.SUBORDINATORS
-            or (before.bare in THIRD.keys() - POSSESSIVES)
-        ):
+        if CLOSED.search(before.raw) or before.bare in english.SUBORDINATORS | (THIRD.keys() - POSSESSIVES):
             return None
         for number in _numbers(words[start:end]):
             found = _verb_after(words, start, end, number)
@@ -173,9 +169,8 @@ def _verb_after(words: Sequence[SentenceWord], start: int, end: int, number: Num
 def _looks_finite(words: Sequence[SentenceWord], start: int, end: int, at: int, number: Number) -> english.Form | None:
     """A verb that is in no list, where nothing but a verb can stand: right after "she" or a lone name."""
     bare = words[at].bare
-    is_name = (
-        all(word.raw[0].isupper() and not word.raw.endswith("'s") for word in words[start:end]) and end - start <= 2
-    )
+    are_names = all(word.raw[0].isupper() and not word.raw.endswith("'s") for word in words[start:end])
+    is_name = are_names and end - start <= 2
     if words[at].raw != words[at].raw.lower() or not is_name or not bare.isalpha():
         return None
     following = words[at + 1] if at + 1 < len(words) else None
@@ -257,6 +252,5 @@ def is_imperative(words: Sequence[SentenceWord]) -> bool:
     if not english.is_base(words[0].bare) or words[0].bare in english.GIVEN_NAMES:
         return False
     second = words[1].bare if len(words) > 1 else ""
-    return second not in english.BE | english.AUX_ONE | english.AUX_PAST | english.MODALS and (
-        second not in english.BASE_OF_THIRD
-    )
+    verbs = english.BE | english.AUX_ONE | english.AUX_PAST | english.MODALS
+    return second not in verbs and second not in english.BASE_OF_THIRD

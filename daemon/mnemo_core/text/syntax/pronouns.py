@@ -43,11 +43,8 @@ def _end_of_phrase(words: Sequence[SentenceWord], at: int, verb: int) -> int:
         bare = words[end].bare
         is_verb = bare in english.BE | english.AUX_ONE | english.AUX_MANY | english.AUX_PAST | english.MODALS
         is_verb = is_verb or (end > at + 1 and (bare in english.BASE_OF_THIRD or bare in english.BASE_OF_PAST))
-        if (
-            is_verb
-            or bare in english.PREPOSITIONS | english.SUBORDINATORS | {"and", "or", "but"}
-            or english.is_adverb(bare)
-        ):
+        ends = english.PREPOSITIONS | english.SUBORDINATORS | {"and", "or", "but"}
+        if is_verb or bare in ends or english.is_adverb(bare):
             break
         end += 1
     return end
@@ -58,9 +55,8 @@ def _is_name(words: Sequence[SentenceWord], at: int) -> bool:
     letters = word.raw.strip(EDGES)
     if not letters or not letters[0].isupper() or word.bare in FIRST | OURS or word.bare in english.DATES:
         return False
-    return at > 0 or word.bare not in (
-        english.PREPOSITIONS | english.SUBORDINATORS | english.DETERMINERS | THIRD.keys()
-    )
+    no_names = english.PREPOSITIONS | english.SUBORDINATORS | english.DETERMINERS | THIRD.keys()
+    return at > 0 or word.bare not in no_names
 
 
 def begins_with_reference(words: Sequence[SentenceWord]) -> bool:

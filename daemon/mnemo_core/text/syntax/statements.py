@@ -150,14 +150,9 @@ def _goes_on(text: str, before: int, at: int) -> bool:
     last, first = text[max(0, before - 60) : before].rstrip(), text[at : at + 1]
     if not last or last[-1] in ":：":
         return False
-    words = last.split()
     is_long = len(last) >= 50 and "\n" not in last[-50:]
-    return (
-        first.islower()
-        or last[-1] in ",.!?。！？"
-        or is_long
-        or (bool(words) and words[-1].lower() in english.PREPOSITIONS)
-    )
+    is_open = last[-1] in ",.!?。！？" or last.split()[-1].lower() in english.PREPOSITIONS
+    return is_open or is_long or first.islower()
 
 
 def _transcribed(text: str) -> frozenset[str]:
@@ -244,10 +239,12 @@ def _halves(words: Sequence[SentenceWord]) -> list[list[SentenceWord]]:
     bare = {word.bare for word in words}
     if (
         found is None
-        or not _is_of_each(words[: found.subject_end])
-        or bare & (english.SUBORDINATORS | english.HEDGES | english.SHARED)
         or found.verb != found.subject_end
+        or bare & (english.SUBORDINATORS | english.HEDGES | english.SHARED)
     ):
+        return whole
+    # What "nobody sings and dances" says does not hold of each part by itself.
+    if any(word.bare in english.QUANTIFIERS or word.raw.isdigit() for word in words[: found.subject_end]):
         return whole
     if any(mark in word.raw for word in words for mark in '"“”()—–') or any(word.raw.endswith(":") for word in words):
         return whole
@@ -256,8 +253,9 @@ def _halves(words: Sequence[SentenceWord]) -> list[list[SentenceWord]]:
     prefix: list[SentenceWord] = []
     at = found.verb + 1
     while at < len(words):
-        begin = _border(words, at)
-        if begin is not None:
+        is_joined = words[at].bare in {"and", "but"}
+        if is_joined or words[at - 1].raw.endswith((",", ";")):
+            begin = at + is_joined  # of the clause that may follow
             left = [*prefix, *words[current:at]]
             cut = _next_clause(words, begin, first, left)
             if cut is not None and pronouns.is_anchored(left):
@@ -274,20 +272,6 @@ def _halves(words: Sequence[SentenceWord]) -> list[list[SentenceWord]]:
         return whole
     last = [*prefix, *words[current:]]
     return [*parts, last] if pronouns.is_anchored(last) else whole
-
-
-def _is_of_each(subject: Sequence[SentenceWord]) -> bool:
-    """Return whether the statement holds of each subject by itself: "nobody sings and dances" is not "nobody sings"."""
-    return not any(word.bare in english.QUANTIFIERS or word.raw.isdigit() for word in subject)
-
-
-def _border(words: Sequence[SentenceWord], at: int) -> int | None:
-    """Place where a new clause may begin if one ends before word `at`."""
-    if words[at].bare in {"and", "but"}:
-        return at + 1
-    if words[at - 1].raw.endswith((",", ";")):
-        return at
-    return None
 
 
 def _next_clause(
@@ -373,11 +357,7 @@ _PLAIN_VERBS = lexicon.words("facts", "plain_verbs")
 _EVENTS = lexicon.words("facts", "events")
 _ATTRIBUTES = lexicon.words("facts", "attributes")
 _RELATIVES = english.RELATIVES | {"pet", "team", "company", "school"}
-_CUT_OFF = lazy_pattern(
-    r",? (?:since (?!.*\b(?:he|she|it|they|i|we)\b).+"
-    r"|for (?:\d+|two|three|four|five|six|seven|eight|nine|ten) (?:years|months|weeks|days))$",
-    re.IGNORECASE,
-)
+_CUT_OFF = lazy_pattern(alternation("facts", "cut_off"), re.IGNORECASE)
 
 # As far as the verb, and an object behind it: more words than these, and a "for ten years", are too many for a triple.
 _PLAIN_WORDS_MAX = clauses.SUBJECT_WORDS_MAX + OBJECT_WORDS_MAX + 3
@@ -469,9 +449,8 @@ def _with_verb(subject: str, verb: str, rest: str, tail: Sequence[str]) -> Tripl
     if joined in _WITH_PREPOSITION and len(tail) > 1:
         said = " ".join(rest.split()[1:])
         # What was so in the past is not what is so: only what happens once keeps its base form.
-        return (
-            Triple(subject, f"{verb} {tail[0]}" if is_past and base not in _EVENTS else joined, said) if said else None
-        )
+        predicate = f"{verb} {tail[0]}" if is_past and base not in _EVENTS else joined
+        return Triple(subject, predicate, said) if said else None
     if base not in _PLAIN_VERBS or tail[0] in english.PREPOSITIONS or tail[0] == "to":
         return None
     if tail[0] in english.PARTICIPLES and base == "have":
@@ -483,9 +462,7 @@ _VERBS_DE = lexicon.words("facts", "verbs_de")
 _VERBS_FR = lexicon.words("facts", "verbs_fr")
 _FOREIGN: tuple[SentenceLanguage, ...] = ("de", "fr", "zh", "ja")
 _NOT_ALONE = {each: lazy_pattern(alternation("facts", f"not_alone_{each}"), re.IGNORECASE) for each in _FOREIGN}
-_VERBS_ZH = lazy_pattern(
-    r"是|在|有|住|喜欢|喜歡|工作|使用|用|想|买|去|叫|爱|吃|喝|养|学|搬|认识|需要|说|来自|出生|毕业|结婚"
-)
+_VERBS_ZH = lazy_pattern(alternation("facts", "verbs_zh"))
 _VERBS_JA = lazy_pattern(
     r"^[^はがも]*+[はがも].*(?:です|ます|でした|ました|ません|である|だ|た|る|い|う|く|む)[。！]?$"
 )
