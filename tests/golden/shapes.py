@@ -11,7 +11,6 @@ from msgspec import inspect
 
 Shapes = dict[str, dict[str, Any]]
 
-_READ = (" body", " query")  # in the place of a shape of a request: its fields may be in any order
 _LIMITS = ("gt", "ge", "lt", "le", "multiple_of", "pattern", "min_length", "max_length")
 
 
@@ -50,8 +49,6 @@ class Describer:
             shape: dict[str, Any] = {}
             self.shapes[where] = shape
             shape.update(_traits(info))
-            if not any(part in where for part in _READ):
-                shape["order"] = ", ".join(field.encode_name for field in info.fields)
             shape["fields"] = {
                 field.encode_name: {"type": self._form(field.type, f"{where}.{field.encode_name}"), **_default(field)}
                 for field in info.fields

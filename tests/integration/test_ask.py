@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from mnemo_client.errors import RefusalError
+from mnemo_client.protocol.memories import Patch
 from mnemo_client.protocol.retrieval import AskAnswer, AskMemories
 from mnemo_core.llm.grounding import rejection_of
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING
@@ -132,6 +133,21 @@ def test_a_memory_of_the_last_hours_of_the_calendar_is_shown_east_of_utc() -> No
             assert "9999-12-31: The comet returns." in client.context("comet", dates="all").block
             assert client.recall("comet", explain=True, dry=True).memories[0].content == "The comet returns."
             assert "9999-12-31 23:59+00:00" in client.why(comet, "comet", until="2020-01-01").sentence
+
+
+def test_a_person_learns_that_a_sensitive_memory_may_hold_the_answer(daemon: RunningDaemon) -> None:
+    with daemon.client("pins", entry_point="cli") as person, daemon.client("pins", entry_point="mcp") as agent:
+        kept = person.remember("The PIN of the bank card is 4417.").memory
+        assert kept.tags == ["sensitive"]
+        asked = person.ask("what is the PIN of the bank card?", rerank=False)
+        assert (asked.abstained, asked.sensitive) == (True, 1)
+        assert person.ask("who painted the mast?", rerank=False).sensitive == 0
+        assert "4417" in person.ask("what is the PIN of the bank card?", rerank=False, tags=["sensitive"]).answer
+        hidden = agent.ask("what is the PIN of the bank card?", rerank=False)
+        assert (hidden.abstained, hidden.sensitive) == (True, 0)
+        edited = person.patch(person.remember("The bank card is blue.").memory.id, Patch(content="Its PIN is 4418."))
+        assert edited.tags == ["sensitive"]
+        assert agent.remember("The PIN of the bank card is 4419.").memory.tags == []
 
 
 def test_a_sensitive_memory_is_used_only_when_its_tag_is_asked_for(quoting: RunningDaemon) -> None:

@@ -117,7 +117,18 @@ class AskApi(Resource):
         answer = response_codec.ask_answer(answered, recalled, namespace, roots, resolved)
         if services.problem():
             answer.degraded.append(STORE)
+        if answer.abstained and access.is_person(request):
+            answer.sensitive = await self._count_sensitive(question)
         return answer
+
+    async def _count_sensitive(self, question: Question) -> int:
+        """The number of sensitive memories that match a question which was put to the others."""
+        of = question.filter
+        if SENSITIVE_TAG in of.tags:
+            return 0
+        only = question._replace(filter=of._replace(tags=(*of.tags, SENSITIVE_TAG), without_tags=()), rerank=False)
+        found = await self._recall.recalled(only, dry=True)
+        return 0 if found.abstained else len(found.hits)
 
     def _remember_question(self, asked: ResolvedQuestion, answered: AnsweredQuestion) -> None:
         """Keep the question for follow-ups; the answer too, unless it was to read sensitive memories."""

@@ -122,7 +122,9 @@ class MemoriesApi(Resource):
         caller = access.caller_of(request)
         if "content" in fields:
             before = self._memories.get(self._memories.resolve(request.path["id"], caller)).memory
-            fields["tags"] = request_codec.tagged_if_sensitive(fields["content"], fields.get("tags", before.tags))
+            fields["tags"] = request_codec.tagged_if_sensitive(
+                fields["content"], fields.get("tags", before.tags), access.trust_of(request)
+            )
         if_version = None if patch.if_version is UNSET else patch.if_version
         future = self._memories.edit(request.path["id"], fields, if_version, caller)
         done = await asyncio.wrap_future(future)

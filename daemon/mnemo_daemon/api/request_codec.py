@@ -16,6 +16,7 @@ from mnemo_core.ingest.trust import importance_source, lowest_trust
 from mnemo_core.retrieval.recall_defaults import RecallDefaults
 from mnemo_core.text import cleaning, secrets
 from mnemo_core.text.dates.question_times import read_question_time
+from mnemo_core.text.note_secrets import find_note_secrets
 from mnemo_core.text.query_features import asks_for_list
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_core.transfer.import_plan import SecretPolicy
@@ -183,9 +184,9 @@ def edited_fields(request: Request, patch: Patch, policy: SecretPolicy, now: int
     return fields
 
 
-def tagged_if_sensitive(content: str, tags: tuple[str, ...]) -> tuple[str, ...]:
-    """The tags, with `sensitive` where the content holds a secret of a known shape."""
-    return _tags([*tags, SENSITIVE_TAG]) if secrets.find_secrets(content) and SENSITIVE_TAG not in tags else tags
+def tagged_if_sensitive(content: str, tags: tuple[str, ...], trust: Trust) -> tuple[str, ...]:
+    """The tags, with `sensitive` where the content holds a secret."""
+    return _tags([*tags, SENSITIVE_TAG]) if SENSITIVE_TAG not in tags and _holds_secret(content, trust) else tags
 
 
 def question_of(
@@ -425,4 +426,9 @@ def _masked(content: str, trust: Trust, policy: SecretPolicy) -> tuple[str, list
     if policy.mask == "all" or (policy.mask == "auto" and trust in ("agent", "tool")):
         safe, kinds = secrets.mask_secrets(content, policy.key)
         return safe, list(kinds), False
-    return content, [], bool(secrets.find_secrets(content))
+    return content, [], _holds_secret(content, trust)
+
+
+def _holds_secret(content: str, trust: Trust) -> bool:
+    """Return whether a text holds a secret. What a person says, a PIN for example, is read as a note is."""
+    return bool(secrets.find_secrets(content) or (trust == "user" and find_note_secrets(content)))

@@ -27,6 +27,7 @@ from mnemo_client.cli.format.answers import (
     time_lines,
 )
 from mnemo_client.cli.format.records import memory_lines
+from mnemo_client.cli.format.units import plural
 from mnemo_client.cli.terminal import sanitize
 from mnemo_client.errors import (
     EXIT_DONE,
@@ -132,6 +133,9 @@ def ask(context: CommandContext) -> int:
         shown.clear()
         context.message(f"this was not the answer: {sanitize(answer.reason or 'it was withdrawn')}")
     context.print(*answer_lines(answer, context.style, context.cwd, context.home, shown=len(shown)))
+    if answer.sensitive:
+        matching = plural(answer.sensitive, "memory that matches is", "memories that match are")
+        context.message(f"{matching} tagged sensitive and left out; include them with: -t sensitive")
     if answer.abstained and answer.method == "llm":
         where = f"the memories of namespace {answer.namespace}"
         context.message(f"the language model found no answer in {where}; show them with: mnemo recall")
