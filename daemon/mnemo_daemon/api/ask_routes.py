@@ -17,12 +17,12 @@ from mnemo_core.llm.tasks import EarlierQuestion
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_daemon.api import access, response_codec
 from mnemo_daemon.api.recall_routes import RecallApi
-from mnemo_daemon.api.resource import Resource
+from mnemo_daemon.api.resource import Resource, handles
 from mnemo_daemon.api.workers import WorkerPool
 from mnemo_daemon.errors import bad_value, refusal_of
 from mnemo_daemon.retrieval.question import Question
 from mnemo_daemon.retrieval.question_answering import AnsweredQuestion, CitedSentence, answer_question
-from mnemo_daemon.server.router import STORE, Reply, Request, Route
+from mnemo_daemon.server.router import STORE, Reply, Request
 from mnemo_daemon.services import Services
 
 SILENCE_SECONDS = 0.5  # between two pieces of a stream: whether its reader is still there is seen by writing to it
@@ -50,12 +50,7 @@ class AskApi(Resource):
         super().__init__(services, workers)
         self._recall = recall
 
-    def routes(self) -> list[Route]:
-        """Return the routes of the resource."""
-        return [
-            Route(operations.ASK, self.ask),
-        ]
-
+    @handles(operations.ASK)
     async def ask(self, request: Request) -> Reply:
         question = self._question(request)
         if not question.asked.stream:

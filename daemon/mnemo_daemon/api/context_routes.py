@@ -12,9 +12,9 @@ from mnemo_client.protocol.sessions import (
 from mnemo_core.sessions.resume import ResumeSection, tokens_of
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_daemon.api import access, request_codec, response_codec
-from mnemo_daemon.api.resource import Resource
+from mnemo_daemon.api.resource import Resource, handles
 from mnemo_daemon.retrieval.question import Hit
-from mnemo_daemon.server.router import Reply, Request, Route
+from mnemo_daemon.server.router import Reply, Request
 from mnemo_daemon.times import parse_time
 from mnemo_store.indexes.attributes import MemoryFilter
 
@@ -22,13 +22,7 @@ from mnemo_store.indexes.attributes import MemoryFilter
 class ContextApi(Resource):
     """The handlers."""
 
-    def routes(self) -> list[Route]:
-        """Return the routes of the resource."""
-        return [
-            Route(operations.RESUME, self.resume),
-            Route(operations.TRIGGERS, self.on_worker(self.triggers)),
-        ]
-
+    @handles(operations.RESUME)
     async def resume(self, request: Request) -> Reply:
         query: ResumeQuery = request.query
         return Reply(await self._workers.run(self.resume_answer, request, query))
@@ -54,6 +48,7 @@ class ContextApi(Resource):
             degraded=["vectors"] if task and relevance is None else [],
         )  # fmt: skip
 
+    @handles(operations.TRIGGERS)
     def triggers(self, request: Request) -> TriggersAnswer:
         services, query = self._services, request.query
         action = request_codec.clean_text(request.path["action"], "action").lower()

@@ -24,11 +24,11 @@ from mnemo_core.sessions.tiers import SessionScope
 from mnemo_daemon.api import access, request_codec, response_codec
 from mnemo_daemon.api.ingest_routes import IngestApi
 from mnemo_daemon.api.recall_routes import RecallApi
-from mnemo_daemon.api.resource import Resource
+from mnemo_daemon.api.resource import Resource, handles
 from mnemo_daemon.api.session_routes import scope_of_request
 from mnemo_daemon.api.workers import WorkerPool
 from mnemo_daemon.retrieval.question import Question, RecallOutcome, shown_score
-from mnemo_daemon.server.router import Reply, Request, Route
+from mnemo_daemon.server.router import Reply, Request
 from mnemo_daemon.services import Services
 from mnemo_daemon.sessions.session_service import RingItem
 from mnemo_daemon.sessions.tiered_recall import TieredOutcome, reply, with_tiered
@@ -44,19 +44,14 @@ class ConversationApi(Resource):
         self._recall = recall
         self._ingest = ingest
 
-    def routes(self) -> list[Route]:
-        """Return the routes of a conversation."""
-        return [
-            Route(operations.EXPLAIN_SESSION, self.explain),
-            Route(operations.CHAT, self.chat),
-        ]
-
+    @handles(operations.EXPLAIN_SESSION)
     async def explain(self, request: Request) -> Reply:
         asked: ExplainSessionRequest = request.ask
         inner = RecallRequest(query=asked.query, user_id=asked.user_id, tags=asked.tags, now=asked.now)
         scope = _scope_of(request)
         return Reply(_session_trace(await self._tiered(scope, self._question(request, scope, inner))))
 
+    @handles(operations.CHAT)
     async def chat(self, request: Request) -> Reply:
         asked: ChatRequest = request.ask
         services, until = self._services, time.monotonic() + ANSWER.deadline_s

@@ -15,11 +15,11 @@ from mnemo_client.protocol.status import (
     ReindexRequest,
 )
 from mnemo_daemon.api.request_codec import query_time
-from mnemo_daemon.api.resource import Resource
+from mnemo_daemon.api.resource import Resource, handles
 from mnemo_daemon.api.status_report import StatusReport
 from mnemo_daemon.api.workers import WorkerPool
 from mnemo_daemon.scheduler import JobReport, LongOperation, OperationProgress
-from mnemo_daemon.server.router import Reply, Request, Route
+from mnemo_daemon.server.router import Reply, Request
 from mnemo_daemon.services import Services
 from mnemo_daemon.times import parse_past_time
 
@@ -31,32 +31,22 @@ class DaemonApi(Resource):
         super().__init__(services, workers)
         self._report = report
 
-    def routes(self) -> list[Route]:
-        """Return the routes about the daemon itself."""
-        return [
-            Route(operations.STATUS, self.status),
-            Route(operations.HEALTH, self.health),
-            Route(operations.CONFIG, self.config),
-            Route(operations.JOBS, self.jobs),
-            Route(operations.LLM_USAGE, self.llm_usage),
-            Route(operations.SHUTDOWN, self.shutdown),
-            Route(operations.MODELS, self.models),
-            Route(operations.USE_MODEL, self.use_model),
-            Route(operations.REINDEX, self.reindex),
-        ]
-
+    @handles(operations.HEALTH)
     async def health(self, _: Request) -> Reply:
         state, _reasons = self._report.state()
         return Reply(HealthAnswer(ok=self._report.is_sound(), state=state, version=self._report.version))
 
+    @handles(operations.STATUS)
     async def status(self, _: Request) -> Reply:
         return Reply(await self._workers.run(self._report.status))
 
+    @handles(operations.CONFIG)
     async def config(self, _: Request) -> Reply:
         configuration = self._services.configuration
         values = [ConfigValue(key=row.key, value=row.value, origin=row.origin) for row in configuration.describe()]
         return Reply(ConfigAnswer(values=values, file=str(configuration.folders.config_file)))
 
+    @handles(operations.JOBS)
     async def jobs(self, _: Request) -> Reply:
         last_cycle = await self._workers.run(self._report.last_cycle)
         return Reply(JobsAnswer(
@@ -64,23 +54,28 @@ class DaemonApi(Resource):
             operations=list(map(operation_view, self._services.operations.progress())),
         ))  # fmt: skip
 
+    @handles(operations.LLM_USAGE)
     async def llm_usage(self, request: Request) -> Reply:
         since = query_time(request.query.since)
         begins = 0 if since is None else parse_past_time(since, "since", self._services.store.now())
         usage = await self._workers.run(self._services.llm_calls.usage, begins)
         return Reply(LlmUsageAnswer(since=begins, usage=usage))
 
+    @handles(operations.SHUTDOWN)
     async def shutdown(self, request: Request) -> Reply:
         self._services.request_stop()
         return Reply({"stopping": True, "pid": os.getpid()})
 
+    @handles(operations.MODELS)
     async def models(self, _: Request) -> Reply:
         return Reply(await self._workers.run(self._report.list_models))
 
+    @handles(operations.USE_MODEL)
     async def use_model(self, request: Request) -> Reply:
         await self._workers.run(self._services.use_model, request.ask.name)
         return Reply(await self._workers.run(self._report.list_models))
 
+    @handles(operations.REINDEX)
     async def reindex(self, request: Request) -> Reply:
         return Reply(await self._workers.run(self._reindex, request.ask))
 

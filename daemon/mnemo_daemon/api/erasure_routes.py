@@ -9,12 +9,12 @@ import numpy as np
 from mnemo_client.protocol import operations
 from mnemo_client.protocol.memories import EmptyTrashQuery, EraseAnswer, EraseOneRequest, EraseRequest
 from mnemo_daemon.api import access, request_codec
-from mnemo_daemon.api.resource import Resource
+from mnemo_daemon.api.resource import Resource, handles
 from mnemo_daemon.api.workers import LongRequestThread
 from mnemo_daemon.errors import Refusal, bad_value
 from mnemo_daemon.lifecycle.erasure import Erasure
 from mnemo_daemon.memories.memory_service import Caller
-from mnemo_daemon.server.router import Reply, Request, Route
+from mnemo_daemon.server.router import Reply, Request
 from mnemo_daemon.services import Services
 from mnemo_store.indexes.attributes import MemoryFilter
 
@@ -34,18 +34,12 @@ class ErasureApi(Resource):
             self._erasure.stop()
         self._workers.close()
 
-    def routes(self) -> list[Route]:
-        """Return the routes of the resource."""
-        return [
-            Route(operations.ERASE, self.erase_one),
-            Route(operations.ERASE_MANY, self.erase_many),
-            Route(operations.EMPTY_TRASH, self.empty_trash),
-        ]
-
+    @handles(operations.ERASE)
     async def erase_one(self, request: Request) -> Reply:
         memory_id = self._services.memories.resolve(request.path["id"], access.caller_of(request))
         return await self._erase(request, [memory_id])
 
+    @handles(operations.ERASE_MANY)
     async def erase_many(self, request: Request) -> Reply:
         asked: EraseRequest = request.ask
         if bool(asked.ids) == (asked.filter is not None):
@@ -56,6 +50,7 @@ class ErasureApi(Resource):
             ids = await asyncio.to_thread(self._resolved, asked.ids, access.caller_of(request))
         return await self._erase(request, list(dict.fromkeys(ids)))
 
+    @handles(operations.EMPTY_TRASH)
     async def empty_trash(self, request: Request) -> Reply:
         query: EmptyTrashQuery = request.query
         with self._services.operations.running("trash empty") as operation:

@@ -26,12 +26,12 @@ from mnemo_client.protocol.changes import (
 )
 from mnemo_client.protocol.choices import EVENT_TYPES
 from mnemo_daemon.api import access
-from mnemo_daemon.api.resource import Resource
+from mnemo_daemon.api.resource import Resource, handles
 from mnemo_daemon.api.status_report import StatusReport
 from mnemo_daemon.api.workers import WorkerPool
 from mnemo_daemon.errors import Refusal, bad_value
 from mnemo_daemon.memories.history import FeedChange, MemoryChange
-from mnemo_daemon.server.router import Reply, Request, Route
+from mnemo_daemon.server.router import Reply, Request
 from mnemo_daemon.services import Services
 
 STREAMS_MAX = 256  # at once
@@ -77,12 +77,7 @@ class EventsApi(Resource):
         self._looked_at = 0.0
         self._state: dict[tuple[str, str], StateEvent] = {}
 
-    def routes(self) -> list[Route]:
-        """Return the routes of the resource."""
-        return [
-            Route(operations.EVENTS, self.events),
-        ]
-
+    @handles(operations.EVENTS)
     async def events(self, request: Request) -> Reply:
         if self._streams >= STREAMS_MAX:
             message = f"{STREAMS_MAX} streams of events are open already: close one"

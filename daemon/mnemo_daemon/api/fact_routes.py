@@ -26,14 +26,14 @@ from mnemo_core.ingest.write_plan import StatedFact
 from mnemo_core.knowledge.facts import Conflict
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_daemon.api import access, request_codec
-from mnemo_daemon.api.resource import Resource
+from mnemo_daemon.api.resource import Resource, handles
 from mnemo_daemon.errors import Refusal, bad_value
 from mnemo_daemon.indexing.fact_index import FactScope
 from mnemo_daemon.ingest.ingest_pipeline import Submission
 from mnemo_daemon.knowledge.fact_service import FactService, ListedFact, sentence_of
 from mnemo_daemon.memories.memory_service import SAID, Caller
 from mnemo_daemon.retrieval.explanations import fact_chain_view
-from mnemo_daemon.server.router import Reply, Request, Route
+from mnemo_daemon.server.router import Reply, Request
 from mnemo_daemon.table_walk import cursor_at, place_at
 from mnemo_daemon.times import parse_past_time, parse_time
 
@@ -43,17 +43,7 @@ SOURCE = "facts"  # of a memory that states an inserted fact
 class FactsApi(Resource):
     """The handlers."""
 
-    def routes(self) -> list[Route]:
-        """Return the routes of the resource."""
-        return [
-            Route(operations.ADD_FACTS, self.insert),
-            Route(operations.FACTS, self.find),
-            Route(operations.FACT_GRAPH, self.graph),
-            Route(operations.FACT_CONFLICTS, self.conflicts),
-            Route(operations.FACT_HISTORY, self.history),
-            Route(operations.DELETE_FACT, self.delete),
-        ]
-
+    @handles(operations.ADD_FACTS)
     async def insert(self, request: Request) -> Reply:
         services = self._services
         asked: NewFacts = request.ask
@@ -80,6 +70,7 @@ class FactsApi(Resource):
             resolved=[_view(each) for each in made.resolved], namespace=access.namespace_of(request),
         ), 201)  # fmt: skip
 
+    @handles(operations.FACTS)
     async def find(self, request: Request) -> Reply:
         query: FactsQuery = request.query
         scope, entity = self._scope(request, query.user_id), request_codec.clean_text(query.entity, "entity")
@@ -97,6 +88,7 @@ class FactsApi(Resource):
             degraded=[] if self._facts.is_whole else ["facts"],
         ))  # fmt: skip
 
+    @handles(operations.FACT_GRAPH)
     async def graph(self, request: Request) -> Reply:
         query: FactGraphQuery = request.query
         entity = request_codec.clean_text(query.entity, "entity")
@@ -106,6 +98,7 @@ class FactsApi(Resource):
         return Reply(FactGraphAnswer(entities=entities, chains=chains, is_whole=found.is_whole and self._facts.is_whole,
                                      namespace=access.namespace_of(request)))  # fmt: skip
 
+    @handles(operations.FACT_CONFLICTS)
     async def conflicts(self, request: Request) -> Reply:
         query: FactConflictsQuery = request.query
         scope = self._scope(request, query.user_id)
@@ -113,12 +106,14 @@ class FactsApi(Resource):
         conflicts = await self._workers.run(self._conflicts, found, scope)
         return Reply(FactConflictsAnswer(conflicts=conflicts, namespace=access.namespace_of(request)))
 
+    @handles(operations.FACT_HISTORY)
     async def history(self, request: Request) -> Reply:
         query: FactHistoryQuery = request.query
         scope = self._scope(request, query.user_id)
         found = await self._workers.run(self._facts.history, query.subject, query.predicate, scope)
         return Reply(FactHistoryAnswer(history=list(map(_view, found)), namespace=access.namespace_of(request)))
 
+    @handles(operations.DELETE_FACT)
     async def delete(self, request: Request) -> Reply:
         query: ScopedRequest = request.query
         fact_id, scope = request.path["id"], self._scope(request, query.user_id)

@@ -13,10 +13,10 @@ from mnemo_client.protocol.knowledge import (
     GroupView,
 )
 from mnemo_daemon.api import access
-from mnemo_daemon.api.resource import Resource
+from mnemo_daemon.api.resource import Resource, handles
 from mnemo_daemon.api.workers import WorkerPool
 from mnemo_daemon.knowledge.topic_graph import GraphFilter, GraphNode, NodeGroup
-from mnemo_daemon.server.router import Reply, Request, Route
+from mnemo_daemon.server.router import Reply, Request
 from mnemo_daemon.services import Services
 
 ABSTRACT_SECONDS = 40.0  # that a language model may take for names; the rest of them is made of words
@@ -33,14 +33,7 @@ class GraphApi(Resource):
         """End the thread that waits for names."""
         self._namers.close()
 
-    def routes(self) -> list[Route]:
-        """Return the routes of the resource."""
-        return [
-            Route(operations.TOPIC_GRAPH, self.on_worker(self.graph)),
-            Route(operations.ABSTRACT_TOPIC_GRAPH, self.abstract),
-            Route(operations.DEDUPE_TOPIC_GRAPH, self.dedupe),
-        ]
-
+    @handles(operations.ABSTRACT_TOPIC_GRAPH)
     async def abstract(self, request: Request) -> Reply:
         asked: AbstractRequest = request.ask
         groups = await self._namers.run(
@@ -49,6 +42,7 @@ class GraphApi(Resource):
         )  # fmt: skip
         return Reply(AbstractAnswer(groups=list(map(_group_view, groups))))
 
+    @handles(operations.DEDUPE_TOPIC_GRAPH)
     async def dedupe(self, request: Request) -> Reply:
         asked: DedupeRequest = request.ask
         groups = await self._workers.run(
@@ -58,6 +52,7 @@ class GraphApi(Resource):
         merged = sum(len(group.others) for group in groups)
         return Reply(DedupeAnswer(groups=list(map(_group_view, groups)), merged=merged, dry_run=asked.dry_run))
 
+    @handles(operations.TOPIC_GRAPH)
     def graph(self, request: Request) -> GraphAnswer:
         query: GraphQuery = request.query
         namespaces = access.visible_namespaces(access.namespace_of(request))

@@ -12,11 +12,11 @@ from mnemo_client.protocol.changes import (
 )
 from mnemo_client.protocol.memories import MemoryPartsQuery
 from mnemo_daemon.api import access, request_codec, response_codec
-from mnemo_daemon.api.resource import Resource
+from mnemo_daemon.api.resource import Resource, handles
 from mnemo_daemon.errors import bad_value
 from mnemo_daemon.memories.history import SEQ_DIGITS_MAX, History, SeqRange
 from mnemo_daemon.memories.revert import RevertService
-from mnemo_daemon.server.router import Reply, Request, Route
+from mnemo_daemon.server.router import Reply, Request
 from mnemo_daemon.times import parse_bound
 
 IDS_SHOWN = 500  # of what an undo put back
@@ -27,14 +27,7 @@ _SEQ = "seq:"
 class HistoryApi(Resource):
     """The handlers. Whole histories are read, so everything goes to a thread."""
 
-    def routes(self) -> list[Route]:
-        """Return the routes of the resource."""
-        return [
-            Route(operations.HISTORY, self.history),
-            Route(operations.DIFF, self.on_worker(self.diff)),
-            Route(operations.UNDO, self.undo),
-        ]
-
+    @handles(operations.HISTORY)
     async def history(self, request: Request) -> Reply:
         query: MemoryPartsQuery = request.query
         rows, cursor = await self._workers.run(
@@ -45,6 +38,7 @@ class HistoryApi(Resource):
             HistoryAnswer(versions=[response_codec.version(row, roots) for row in rows], cursor=cursor or None)
         )
 
+    @handles(operations.UNDO)
     async def undo(self, request: Request) -> Reply:
         asked: UndoRequest = request.ask
         if len([each for each in (asked.seq, asked.group, asked.cycle) if each is not None]) > 1:
@@ -64,6 +58,7 @@ class HistoryApi(Resource):
     def _history(self) -> History:
         return History(self._services.store, self._services.memories)
 
+    @handles(operations.DIFF)
     def diff(self, request: Request) -> DiffAnswer:
         query: DiffQuery = request.query
         rows, span, cursor = self._history.differences(

@@ -17,12 +17,12 @@ from mnemo_daemon.api import access, request_codec
 from mnemo_daemon.api.context_routes import ContextApi
 from mnemo_daemon.api.ingest_routes import IngestApi
 from mnemo_daemon.api.recall_routes import RecallApi
-from mnemo_daemon.api.resource import Resource
+from mnemo_daemon.api.resource import Resource, handles
 from mnemo_daemon.api.run_routes import RunsApi
 from mnemo_daemon.api.workers import WorkerPool
 from mnemo_daemon.errors import Refusal, bad_value
 from mnemo_daemon.memories.run_steps import step_of_call
-from mnemo_daemon.server.router import Reply, Request, Route
+from mnemo_daemon.server.router import Reply, Request
 from mnemo_daemon.services import Services
 from mnemo_daemon.settings import HooksSettings
 from mnemo_store.records import TAG_CHARS_MAX
@@ -47,12 +47,7 @@ class HookApi(Resource):
         self._ingest = ingest
         self._runs = runs
 
-    def routes(self) -> list[Route]:
-        """Return the route of all events."""
-        return [
-            Route(operations.HOOK, self.hook),
-        ]
-
+    @handles(operations.HOOK)
     async def hook(self, request: Request) -> Reply:
         event = request.path["event"]
         if event not in HOOK_EVENTS:

@@ -28,13 +28,13 @@ from mnemo_core.documents import chunking, markup
 from mnemo_core.ingest.policies import Policy
 from mnemo_core.text import secrets
 from mnemo_daemon.api import access, request_codec, response_codec
-from mnemo_daemon.api.resource import Resource
+from mnemo_daemon.api.resource import Resource, handles
 from mnemo_daemon.errors import Refusal, bad_value
 from mnemo_daemon.ingest.extraction import WrittenStatement
 from mnemo_daemon.ingest.ingest_pipeline import IngestPipeline, IngestResult, Submission
 from mnemo_daemon.ingest.reassessment import Reclassification
 from mnemo_daemon.memories.memory_service import Caller
-from mnemo_daemon.server.router import Reply, Request, Route, decode
+from mnemo_daemon.server.router import Reply, Request, decode
 from mnemo_store.records import CONTENT_CHARS_MAX
 
 INDEXED_SECONDS_MAX = 10.0  # how long `wait: indexed` waits for the vectors of all texts of a request
@@ -65,17 +65,7 @@ _Read = _BatchEntry | _EmptyText | Refusal
 class IngestApi(Resource):
     """The handlers. Texts are cleaned, masked and split on threads."""
 
-    def routes(self) -> list[Route]:
-        """Return the routes of the resource."""
-        return [
-            Route(operations.REMEMBER, self.remember),
-            Route(operations.REMEMBER_MANY, self.remember_many),
-            Route(operations.INGEST, self.ingest),
-            Route(operations.EXTRACT, self.extract),
-            Route(operations.TURNS, self.turns),
-            Route(operations.RECLASSIFY, self.reclassify),
-        ]
-
+    @handles(operations.REMEMBER)
     async def remember(self, request: Request) -> Reply:
         put = await self._pipeline.run_on_thread(1, self._put, request, request.ask)
         group = self._services.store.new_id() if self._pipeline.should_infer(put.submission) else ""
@@ -91,6 +81,7 @@ class IngestApi(Resource):
         answer = RememberAnswer(**fields, memory=view, group=group or None)
         return Reply(answer, 201 if took.decision.outcome in ("stored", "repeats") else 200)
 
+    @handles(operations.REMEMBER_MANY)
     async def remember_many(self, request: Request) -> Reply:
         size = len(request.ask.memories)
         read = await self._pipeline.run_on_thread(size, self._read_many, request)
@@ -100,12 +91,14 @@ class IngestApi(Resource):
         results = await self._ingested(read, access.caller_of(request, agent_id), group, RememberAnswer)
         return Reply(BatchAnswer(results=results, group=group))
 
+    @handles(operations.INGEST)
     async def ingest(self, request: Request) -> Reply:
         asked: IngestRequest = request.ask
         size = len(asked.text) // CONTENT_CHARS_MAX
         read = await self._pipeline.run_on_thread(size, self._read_text, request, asked)
         return Reply(await self._answer(request, read))
 
+    @handles(operations.TURNS)
     async def turns(self, request: Request) -> Reply:
         asked: TurnsRequest = request.ask
         read = await self._pipeline.run_on_thread(len(asked.turns), self._read_turns, request, asked)
@@ -128,6 +121,7 @@ class IngestApi(Resource):
         found = self._services.memories.get(took.decision.memory.id)
         return PieceAnswer(**fields, memory=response_codec.memory_view(found, self._services.root_paths()))
 
+    @handles(operations.EXTRACT)
     async def extract(self, request: Request) -> Reply:
         asked: ExtractRequest = request.ask
         if (asked.text is None) == (not asked.turns):
@@ -152,6 +146,7 @@ class IngestApi(Resource):
             group=answer.group, namespace=namespace, degraded=answer.degraded,
         ))  # fmt: skip
 
+    @handles(operations.RECLASSIFY)
     async def reclassify(self, request: Request) -> Reply:
         asked: ReclassifyRequest = request.ask
         namespace = access.writable_namespace(request)

@@ -20,12 +20,12 @@ from mnemo_client.protocol.lifecycle import (
 from mnemo_client.protocol.primitives import AnswerBody
 from mnemo_core.lifecycle.consolidation.review import PROPOSALS_MAX
 from mnemo_daemon.api import access, request_codec, response_codec
-from mnemo_daemon.api.resource import Resource
+from mnemo_daemon.api.resource import Resource, handles
 from mnemo_daemon.api.workers import LongRequestThread, WorkerPool
 from mnemo_daemon.errors import Refusal, bad_value
 from mnemo_daemon.lifecycle.consolidation.consolidation import CycleResult
 from mnemo_daemon.lifecycle.consolidation.cycle_source import Proposal
-from mnemo_daemon.server.router import Reply, Request, Route
+from mnemo_daemon.server.router import Reply, Request
 from mnemo_daemon.services import Services
 from mnemo_daemon.table_walk import cursor_at, place_at
 
@@ -46,19 +46,11 @@ class LifecycleApi(Resource):
             self._services.consolidation.stop()
         self._thread.close()
 
-    def routes(self) -> list[Route]:
-        """Return the routes of the resource."""
-        return [
-            Route(operations.CONSOLIDATE, self.consolidate),
-            Route(operations.CYCLES, self.history),
-            Route(operations.AUDIT, self.audit),
-            Route(operations.REVIEW, self.on_worker(self.review)),
-            Route(operations.DECIDE, self.on_worker(self.decide)),
-        ]
-
+    @handles(operations.CONSOLIDATE)
     async def consolidate(self, request: Request) -> Reply:
         return await self._alone(self._consolidated, request)
 
+    @handles(operations.AUDIT)
     async def audit(self, request: Request) -> Reply:
         return await self._alone(self._audited, request)
 
@@ -68,11 +60,13 @@ class LifecycleApi(Resource):
         busy = Refusal(429, "busy", message, retry_after=BUSY_SECONDS)
         return Reply(await self._thread.run_alone(busy, answer, request))
 
+    @handles(operations.CYCLES)
     async def history(self, request: Request) -> Reply:
         query: LifecycleListQuery = request.query
         cycles, cursor = await self._workers.run(self._services.consolidation.history, query.limit, query.cursor)
         return Reply(CyclesAnswer(cycles=list(map(response_codec.cycle_view, cycles)), cursor=cursor or None))
 
+    @handles(operations.REVIEW)
     def review(self, request: Request) -> ReviewAnswer:
         query: LifecycleListQuery = request.query
         return self._review_answer(request, query.limit, query.cursor or "")
@@ -98,6 +92,7 @@ class LifecycleApi(Resource):
             similarity=self._services.consolidation.similarity([each.id for each in proposal.memories]),
         )  # fmt: skip
 
+    @handles(operations.DECIDE)
     def decide(self, request: Request) -> VerdictAnswer:
         asked: VerdictRequest = request.ask
         queue, by, proposal = self._services.review_queue, access.caller_of(request).name, request.path["id"]

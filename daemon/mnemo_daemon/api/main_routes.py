@@ -5,6 +5,7 @@ A handler decides nothing: it asks a service and shapes the answer.
 
 import functools
 
+from mnemo_client.protocol.operations import OPERATIONS
 from mnemo_daemon.api import access
 from mnemo_daemon.api.ask_routes import AskApi
 from mnemo_daemon.api.context_routes import ContextApi
@@ -75,10 +76,10 @@ class Api:
 
     def routes(self) -> list[Route]:
         """Return the route table. The preconditions of each route are checked before its handler runs."""
+        routes = [route for resource in self._resources for route in resource.routes()]
         routes = [
             route._replace(handler=self._guarded(route), alias=alias)
-            for resource in self._resources
-            for route in resource.routes()
+            for route in sorted(routes, key=lambda route: OPERATIONS.index(route.operation))
             for alias in ("", *route.operation.aliases)
         ]
         self._mcp = McpEndpoint(RouteTable(routes), self._problem, self._notes.passages)

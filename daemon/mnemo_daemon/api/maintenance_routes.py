@@ -23,13 +23,13 @@ from mnemo_client.protocol.maintenance import (
 )
 from mnemo_core.text.note_secrets import find_note_secrets
 from mnemo_core.text.secrets import SENSITIVE_TAG
-from mnemo_daemon.api.resource import Resource
+from mnemo_daemon.api.resource import Resource, handles
 from mnemo_daemon.api.workers import LongRequestThread
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.maintenance.store_check import CheckReport, StoreCheck
 from mnemo_daemon.maintenance.store_repair import RepairReport, StoreRepair
 from mnemo_daemon.scheduler import LongOperation
-from mnemo_daemon.server.router import Reply, Request, Route
+from mnemo_daemon.server.router import Reply, Request
 from mnemo_daemon.services import Services
 from mnemo_daemon.table_walk import all_memories
 from mnemo_store.maintenance.backup import BackupManifest
@@ -51,17 +51,7 @@ class MaintenanceApi(Resource):
     def close(self) -> None:
         self._thread.close()
 
-    def routes(self) -> list[Route]:
-        """Return the routes of the store as a whole."""
-        return [
-            Route(operations.CHECK, self.check),
-            Route(operations.EXPOSURE, self.exposure),
-            Route(operations.REPAIR, self.repair),
-            Route(operations.BACK_UP, self.create_backup),
-            Route(operations.RESET, self.reset),
-            Route(operations.COMPACT, self.compact),
-        ]
-
+    @handles(operations.BACK_UP)
     async def create_backup(self, request: Request) -> Reply:
         asked: BackupRequest = request.ask
         wanted = None if asked.folder is None else Path(asked.folder)
@@ -69,6 +59,7 @@ class MaintenanceApi(Resource):
             folder, made = await asyncio.to_thread(self._services.maintenance.back_up, wanted, operation.report)
         return Reply(_backup_answer(folder, made))
 
+    @handles(operations.RESET)
     async def reset(self, request: Request) -> Reply:
         asked: ResetRequest = request.ask
         services = self._services
@@ -81,6 +72,7 @@ class MaintenanceApi(Resource):
                 answer.backup = _backup_answer(*await asyncio.to_thread(services.reset, operation.report))
         return Reply(answer)
 
+    @handles(operations.COMPACT)
     async def compact(self, request: Request) -> Reply:
         asked: CompactRequest = request.ask
         services = self._services
@@ -97,10 +89,12 @@ class MaintenanceApi(Resource):
             versions=done.versions, history_from=done.history_from, dry_run=asked.dry_run, **sizes._asdict()
         ))  # fmt: skip
 
+    @handles(operations.CHECK)
     async def check(self, _: Request) -> Reply:
         with self._services.operations.running("check") as operation:
             return Reply(check_answer(await self._thread.run_alone(_busy(), self._store_check(operation).run)))
 
+    @handles(operations.EXPOSURE)
     async def exposure(self, _: Request) -> Reply:
         return Reply(await self._thread.run_alone(_busy(), self._exposure))
 
@@ -114,6 +108,7 @@ class MaintenanceApi(Resource):
                     found.append(ExposedSecret(id=memory.id, kinds=sorted(kinds)))
         return ExposureAnswer(read=read, total=len(found), memories=found[:SHOWN_MAX])
 
+    @handles(operations.REPAIR)
     async def repair(self, request: Request) -> Reply:
         asked: RepairRequest = request.ask
         with self._services.operations.running("repair") as operation:

@@ -28,12 +28,12 @@ from mnemo_client.protocol.memories import (
 from mnemo_client.protocol.primitives import ScopedRequest, Time
 from mnemo_client.protocol.retrieval import RecalledMemory, SearchAnswer
 from mnemo_daemon.api import access, request_codec, response_codec
-from mnemo_daemon.api.resource import Resource
+from mnemo_daemon.api.resource import Resource, handles
 from mnemo_daemon.errors import Refusal, bad_value
 from mnemo_daemon.memories.as_of import HistoryReader
 from mnemo_daemon.memories.history import History
 from mnemo_daemon.memories.memory_service import MemoryDetails, MemoryService
-from mnemo_daemon.server.router import Reply, Request, Route
+from mnemo_daemon.server.router import Reply, Request
 from mnemo_daemon.times import parse_past_time
 from mnemo_store.indexes.attributes import MemoryFilter
 
@@ -52,28 +52,14 @@ class _MemoryRows(NamedTuple):
 class MemoriesApi(Resource):
     """The handlers of single memories and of lists of them."""
 
-    def routes(self) -> list[Route]:
-        """Return the routes of the resource."""
-        return [
-            Route(operations.LIST_MEMORIES, self.list_memories),
-            Route(operations.DELETE_MANY, self.delete_many),
-            Route(operations.GET, self.get),
-            Route(operations.EDGES, self.edges),
-            Route(operations.PATCH, self.edit),
-            Route(operations.DELETE, self.delete),
-            Route(operations.RESTORE, self.restore),
-            Route(operations.RESTORE_FROM_TRASH, self.restore),
-            Route(operations.TRASH, self.trash),
-            Route(operations.RECENT, self.recent),
-            Route(operations.TAGS, self.tags),
-        ]
-
+    @handles(operations.LIST_MEMORIES)
     async def list_memories(self, request: Request) -> Reply:
         page = await self._workers.run(self._page, request.query, self._list_filter(request))
         roots = self._services.root_paths()
         memories = await self._workers.run(self._views, page.rows, roots)
         return Reply(MemoryPage(memories=memories, cursor=page.cursor or None))
 
+    @handles(operations.RECENT)
     async def recent(self, request: Request) -> Reply:
         query: RecentQuery = request.query
         namespace = access.namespace_of(request)
@@ -89,6 +75,7 @@ class MemoriesApi(Resource):
         memories = [RecalledMemory(**msgspec.structs.asdict(view)) for view in views]
         return Reply(SearchAnswer(memories=memories, total=page.total, namespace=namespace, cursor=page.cursor or None))
 
+    @handles(operations.TAGS)
     async def tags(self, request: Request) -> Reply:
         query: ScopedRequest = request.query
         wanted = MemoryFilter(
@@ -99,6 +86,7 @@ class MemoriesApi(Resource):
         counts = await self._workers.run(self._services.views.attributes.count_tags, wanted)
         return Reply(TagsAnswer(tags=counts, namespace=access.namespace_of(request)))
 
+    @handles(operations.GET)
     async def get(self, request: Request) -> Reply:
         caller, at = access.caller_of(request), self._as_of(request.query.as_of)
         if at is None:
@@ -107,6 +95,7 @@ class MemoriesApi(Resource):
         row = await self._workers.run(history.memory_at, request.path["id"], at, caller)
         return Reply(response_codec.memory_view(row, self._services.root_paths()))
 
+    @handles(operations.EDGES)
     async def edges(self, request: Request) -> Reply:
         query: MemoryPartsQuery = request.query
         found, cursor = await self._workers.run(
@@ -115,6 +104,7 @@ class MemoriesApi(Resource):
         roots = self._services.root_paths()
         return Reply(EdgesAnswer(edges=[response_codec.edge(row, roots) for row in found], cursor=cursor or None))
 
+    @handles(operations.PATCH)
     async def edit(self, request: Request) -> Reply:
         patch: Patch = request.ask
         now = self._services.store.now()
@@ -131,6 +121,7 @@ class MemoriesApi(Resource):
         await self._services.wait_until_open()  # a write may have found the disk failing
         return Reply(self._view(done.result))
 
+    @handles(operations.DELETE)
     async def delete(self, request: Request) -> Reply:
         caller = access.caller_of(request)
         memory_id = self._memories.resolve(request.path["id"], caller)
@@ -138,6 +129,7 @@ class MemoriesApi(Resource):
         done = await asyncio.wrap_future(future)
         return Reply(DeleteAnswer(deleted=len(done.result), id=memory_id))
 
+    @handles(operations.DELETE_MANY)
     async def delete_many(self, request: Request) -> Reply:
         query: DeleteQuery = request.query
         if query.id:
@@ -170,12 +162,15 @@ class MemoriesApi(Resource):
         done = await asyncio.wrap_future(self._memories.delete(ids, "deleted", caller))
         return Reply(BulkDeleteAnswer(ids=done.result, deleted=len(done.result)))
 
+    @handles(operations.RESTORE)
+    @handles(operations.RESTORE_FROM_TRASH)
     async def restore(self, request: Request) -> Reply:
         future = self._memories.restore(request.path["id"], access.caller_of(request))
         done = await asyncio.wrap_future(future)
         await self._services.wait_until_open()  # a write may have found the disk failing
         return Reply(self._view(done.result))
 
+    @handles(operations.TRASH)
     async def trash(self, request: Request) -> Reply:
         query: TrashQuery = request.query
         states = ("discarded",) if query.set_aside else ("trashed",)

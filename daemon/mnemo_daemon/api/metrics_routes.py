@@ -12,13 +12,13 @@ from typing import get_args
 from mnemo_client.protocol import operations
 from mnemo_client.protocol.choices import DaemonState
 from mnemo_client.protocol.status import StatusAnswer
-from mnemo_daemon.api.resource import Resource
+from mnemo_daemon.api.resource import Resource, handles
 from mnemo_daemon.api.status_report import StatusReport
 from mnemo_daemon.api.workers import WorkerPool
 from mnemo_daemon.scheduler import JobCondition, JobReport
 from mnemo_daemon.server.exposition import CONTENT_TYPE, Exposition
 from mnemo_daemon.server.request_metrics import BUCKETS, RequestMetrics
-from mnemo_daemon.server.router import Reply, Request, Route
+from mnemo_daemon.server.router import Reply, Request
 from mnemo_daemon.services import Services
 
 MODEL_STATES = ("absent", "loading", "ready", "failed")
@@ -32,12 +32,7 @@ class MetricsApi(Resource):
         super().__init__(services, workers)
         self._report = report
 
-    def routes(self) -> list[Route]:
-        """Return the routes of the resource."""
-        return [
-            Route(operations.METRICS, self.metrics),
-        ]
-
+    @handles(operations.METRICS)
     async def metrics(self, _: Request) -> Reply:
         page = await self._workers.run(self._page)
         _write_requests(page, self._services.requests)

@@ -6,12 +6,12 @@ from mnemo_client.protocol import operations
 from mnemo_client.protocol.memories import BulkDeleteAnswer
 from mnemo_client.protocol.status import NewRootRequest, NotesRootStatus, NotesStatus, RootQuery
 from mnemo_daemon.api import access, response_codec
-from mnemo_daemon.api.resource import Resource
+from mnemo_daemon.api.resource import Resource, handles
 from mnemo_daemon.errors import Refusal, bad_value
 from mnemo_daemon.lifecycle.profile_service import LISTED_STATES
 from mnemo_daemon.mcp.resources import NotePassages
 from mnemo_daemon.memories.memory_service import details_of, is_visible
-from mnemo_daemon.server.router import Reply, Request, Route
+from mnemo_daemon.server.router import Reply, Request
 
 IDS_SHOWN = 500  # of the memories that went to the trash with a folder
 RESCAN_SECONDS_MAX = 50.0  # how long a rescan is waited for; clients wait 60 s for an answer
@@ -21,24 +21,18 @@ RESCAN_POLL_SECONDS = 0.01
 class NotesApi(Resource):
     """The handlers."""
 
-    def routes(self) -> list[Route]:
-        """Return the routes of the resource."""
-        return [
-            Route(operations.NOTES_ROOTS, self.notes_status),
-            Route(operations.ADD_ROOT, self.add_root),
-            Route(operations.REMOVE_ROOT, self.remove_root),
-            Route(operations.NOTES_STATUS, self.notes_status),
-            Route(operations.RESCAN, self.rescan),
-        ]
-
+    @handles(operations.NOTES_ROOTS)
+    @handles(operations.NOTES_STATUS)
     async def notes_status(self, _: Request) -> Reply:
         return Reply(await self._workers.run(self._status))
 
+    @handles(operations.ADD_ROOT)
     async def add_root(self, request: Request) -> Reply:
         asked: NewRootRequest = request.ask
         namespace = access.writable_namespace(request)
         return Reply(await self._workers.run(self._add_root, asked.path, namespace))
 
+    @handles(operations.REMOVE_ROOT)
     async def remove_root(self, request: Request) -> Reply:
         query: RootQuery = request.query
         if (query.path is None) == (query.id is None):
@@ -46,6 +40,7 @@ class NotesApi(Resource):
         ids = await self._workers.run(self._services.notes.remove_root, query.id or query.path)
         return Reply(BulkDeleteAnswer(ids=ids[:IDS_SHOWN], deleted=len(ids)))
 
+    @handles(operations.RESCAN)
     async def rescan(self, _: Request) -> Reply:
         services, loop = self._services, asyncio.get_running_loop()
         await self._workers.run(services.notes.rescan)

@@ -25,14 +25,14 @@ from mnemo_client.protocol.profiles import (
 from mnemo_core.lifecycle.profiles import PROJECT_BUCKETS, USER_BUCKETS, Bucket, ProfilePlace
 from mnemo_core.retrieval.context_block import author_of
 from mnemo_daemon.api import access, request_codec
-from mnemo_daemon.api.resource import Resource
+from mnemo_daemon.api.resource import Resource, handles
 from mnemo_daemon.api.workers import WorkerPool
 from mnemo_daemon.errors import Refusal, bad_value
 from mnemo_daemon.lifecycle.compression import SessionSummary
 from mnemo_daemon.lifecycle.profile_service import LISTED_STATES, Entries, EntryUpdate, Owner
 from mnemo_daemon.memories.memory_service import Caller
 from mnemo_daemon.memories.run_steps import SUMMARY_SOURCE
-from mnemo_daemon.server.router import Reply, Request, Route
+from mnemo_daemon.server.router import Reply, Request
 from mnemo_daemon.services import Services
 from mnemo_store.indexes.attributes import MemoryFilter
 from mnemo_store.records import Memory
@@ -49,18 +49,11 @@ class ProfilesApi(Resource):
         """End the thread that waits for summaries."""
         self._compressor.close()
 
-    def routes(self) -> list[Route]:
-        """Return the routes of the resource."""
-        return [
-            Route(operations.PROFILE, self.on_worker(self.profile)),
-            Route(operations.UPDATE_PROFILE, self.on_worker(self.update)),
-            Route(operations.PROJECT, self.on_worker(self.project)),
-            Route(operations.COMPRESS, self.compress),
-        ]
-
+    @handles(operations.COMPRESS)
     async def compress(self, request: Request) -> Reply:
         return Reply(await self._compressor.run(self._compressed, request))
 
+    @handles(operations.PROFILE)
     def profile(self, request: Request) -> ProfileAnswer:
         found = self._entries(request)
         of_user, others = _lists(found, [ProfilePlace(bucket) for bucket in USER_BUCKETS])
@@ -82,6 +75,7 @@ class ProfilesApi(Resource):
             if memory.form != "step" and memory.source != SUMMARY_SOURCE
         ]
 
+    @handles(operations.PROJECT)
     def project(self, request: Request) -> ProjectAnswer:
         name, found = _project_name(request.path["name"], "name"), self._entries(request)
         of_project, others = _lists(found, [ProfilePlace(bucket, name) for bucket in PROJECT_BUCKETS])
@@ -104,6 +98,7 @@ class ProfilesApi(Resource):
             states=LISTED_STATES, without_tags=access.hidden_tags(request), now=self._services.store.now(),
         )  # fmt: skip
 
+    @handles(operations.UPDATE_PROFILE)
     def update(self, request: Request) -> ProfileUpdateAnswer:
         asked: ProfileUpdate = request.ask
         caller = access.caller_of(request, asked.agent_id)

@@ -26,11 +26,11 @@ from mnemo_core.text.query_features import question_of_prompt
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_daemon.api import access, request_codec, response_codec
 from mnemo_daemon.api.request_codec import query_time
-from mnemo_daemon.api.resource import Resource
+from mnemo_daemon.api.resource import Resource, handles
 from mnemo_daemon.api.workers import WorkerPool
 from mnemo_daemon.models.language.language_model import WAITING_MAX
 from mnemo_daemon.retrieval.question import Hit, Question, RecallOutcome
-from mnemo_daemon.server.router import Reply, Request, Route
+from mnemo_daemon.server.router import Reply, Request
 from mnemo_daemon.services import Services
 from mnemo_store.indexes.attributes import MemoryFilter
 from mnemo_store.records import Memory, content_hash
@@ -56,15 +56,7 @@ class RecallApi(Resource):
         """End the threads that wait for answers."""
         self._answerers.close()
 
-    def routes(self) -> list[Route]:
-        """Return the routes of questions."""
-        return [
-            Route(operations.RECALL, self.recall),
-            Route(operations.WHY, self.why),
-            Route(operations.SEARCH, self.search),
-            Route(operations.CONTEXT, self.context),
-        ]
-
+    @handles(operations.RECALL)
     async def recall(self, request: Request) -> Reply:
         asked: RecallRequest = request.ask
         question = self._question(request, asked)._replace(limits_others=request.entry_point == "mcp")
@@ -76,6 +68,7 @@ class RecallApi(Resource):
         namespace, roots = access.namespace_of(request), self._services.root_paths()
         return Reply(response_codec.recall_answer(question, recalled, namespace, roots))
 
+    @handles(operations.WHY)
     async def why(self, request: Request) -> Reply:
         asked: WhyRequest = request.ask
         question = self._question(request, asked)
@@ -85,6 +78,7 @@ class RecallApi(Resource):
         diagnosis.namespace = access.namespace_of(request)
         return Reply(diagnosis)
 
+    @handles(operations.SEARCH)
     async def search(self, request: Request) -> Reply:
         query: SearchQuery = request.query
         asked = RecallRequest(
@@ -101,6 +95,7 @@ class RecallApi(Resource):
             degraded=[*recalled.degraded],
         ))  # fmt: skip
 
+    @handles(operations.CONTEXT)
     async def context(self, request: Request) -> Reply:
         return Reply(await self.context_answer(request, request.ask))
 

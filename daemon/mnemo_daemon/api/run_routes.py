@@ -14,11 +14,11 @@ from mnemo_client.protocol.sessions import NewStep, RunSummaryAnswer, RunSummary
 from mnemo_core.llm.writing.summarize import SUMMARIZE
 from mnemo_daemon.api import access, request_codec, response_codec
 from mnemo_daemon.api.ingest_routes import IngestApi
-from mnemo_daemon.api.resource import Resource
+from mnemo_daemon.api.resource import Resource, handles
 from mnemo_daemon.api.workers import WorkerPool
 from mnemo_daemon.errors import bad_value
 from mnemo_daemon.memories.run_steps import place_of_step, step_content, step_key
-from mnemo_daemon.server.router import Reply, Request, Route
+from mnemo_daemon.server.router import Reply, Request
 from mnemo_daemon.services import Services
 from mnemo_daemon.table_walk import bad_cursor
 from mnemo_store.indexes.attributes import MemoryFilter
@@ -40,14 +40,7 @@ class RunsApi(Resource):
         """End the threads that wait for summaries."""
         self._summarizers.close()
 
-    def routes(self) -> list[Route]:
-        """Return the routes of the resource."""
-        return [
-            Route(operations.ADD_STEP, self.add_step),
-            Route(operations.STEPS, self.on_worker(self.steps)),
-            Route(operations.SUMMARIZE_RUN, self.summarize),
-        ]
-
+    @handles(operations.ADD_STEP)
     async def add_step(self, request: Request, importance: float | UnsetType = UNSET) -> Reply:
         async with self._numbering:
             number = request.ask.step_number
@@ -56,10 +49,12 @@ class RunsApi(Resource):
             memory = msgspec.structs.replace(_memory_of(request, number), importance=importance)
             return await self._ingest.remember(dataclasses.replace(request, ask=memory))
 
+    @handles(operations.SUMMARIZE_RUN)
     async def summarize(self, request: Request) -> Reply:
         run, until = _run_of(request), time.monotonic() + SUMMARIZE.deadline_s
         return await self._summarizers.run(self._summarized, request, run, until)
 
+    @handles(operations.STEPS)
     def steps(self, request: Request) -> StepsAnswer:
         query: ScopedPageQuery = request.query
         run = _run_of(request)

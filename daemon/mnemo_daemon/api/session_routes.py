@@ -17,10 +17,10 @@ from mnemo_client.protocol.sessions import (
 )
 from mnemo_core.sessions.tiers import SessionScope
 from mnemo_daemon.api import access, request_codec, response_codec
-from mnemo_daemon.api.resource import Resource
+from mnemo_daemon.api.resource import Resource, handles
 from mnemo_daemon.errors import Refusal, bad_value
 from mnemo_daemon.memories.memory_service import is_visible
-from mnemo_daemon.server.router import Reply, Request, Route
+from mnemo_daemon.server.router import Reply, Request
 from mnemo_daemon.table_walk import cursor_at, place_at
 from mnemo_store.indexes.attributes import MemoryFilter
 from mnemo_store.records import SCOPE_CHARS_MAX, Session, TurnPair
@@ -31,21 +31,15 @@ TURN_SOURCE = "turn"
 class SessionsApi(Resource):
     """The handlers."""
 
-    def routes(self) -> list[Route]:
-        """Return the routes of the resource."""
-        return [
-            Route(operations.LIST_SESSIONS, self.on_worker(self.sessions)),
-            Route(operations.SESSION, self.on_worker(self.session)),
-            Route(operations.END_SESSION, self.end),
-            Route(operations.CONSOLIDATE_SESSION, self.consolidate),
-        ]
-
+    @handles(operations.END_SESSION)
     async def end(self, request: Request) -> Reply:
         return Reply(await self._workers.run(self._filed, request, self._services.turn_tiers.end))
 
+    @handles(operations.CONSOLIDATE_SESSION)
     async def consolidate(self, request: Request) -> Reply:
         return Reply(await self._workers.run(self._filed, request, self._services.turn_tiers.consolidate))
 
+    @handles(operations.LIST_SESSIONS)
     def sessions(self, request: Request) -> SessionsAnswer:
         query: ScopedPageQuery = request.query
         sessions, more = self._services.sessions.listed(
@@ -54,6 +48,7 @@ class SessionsApi(Resource):
         cursor = cursor_at((sessions[-1].last_at, sessions[-1].id)) if more else None
         return SessionsAnswer(sessions=list(map(session_view, sessions)), cursor=cursor)
 
+    @handles(operations.SESSION)
     def session(self, request: Request) -> SessionAnswer:
         query: ScopedPageQuery = request.query
         services = self._services

@@ -9,13 +9,13 @@ from mnemo_daemon.api import access
 from mnemo_daemon.api.conversation_routes import ring_view
 from mnemo_daemon.api.daemon_routes import job_status
 from mnemo_daemon.api.graph_routes import node_view
-from mnemo_daemon.api.resource import Resource
+from mnemo_daemon.api.resource import Resource, handles
 from mnemo_daemon.api.session_routes import session_view
 from mnemo_daemon.api.status_report import StatusReport
 from mnemo_daemon.api.workers import WorkerPool
 from mnemo_daemon.knowledge.topic_graph import GraphFilter
 from mnemo_daemon.memories.memory_service import is_visible
-from mnemo_daemon.server.router import Request, Route
+from mnemo_daemon.server.router import Request
 from mnemo_daemon.services import Services
 from mnemo_store.indexes.attributes import MemoryFilter
 from mnemo_store.records import LAYERS
@@ -31,12 +31,7 @@ class StateApi(Resource):
         super().__init__(services, workers)
         self._report = report
 
-    def routes(self) -> list[Route]:
-        """Return the route."""
-        return [
-            Route(operations.STATE, self.on_worker(self.state)),
-        ]
-
+    @handles(operations.STATE)
     def state(self, request: Request) -> StateAnswer:
         query: StateQuery = request.query
         services, caller = self._services, access.caller_of(request)

@@ -9,11 +9,11 @@ from mnemo_client.protocol.knowledge import (
     TopicView,
 )
 from mnemo_daemon.api import access, response_codec
-from mnemo_daemon.api.resource import Resource
+from mnemo_daemon.api.resource import Resource, handles
 from mnemo_daemon.errors import bad_value
 from mnemo_daemon.knowledge.topic_trees import TopicMembers, TopicSummary
 from mnemo_daemon.scheduler import LongOperation
-from mnemo_daemon.server.router import Reply, Request, Route
+from mnemo_daemon.server.router import Reply, Request
 from mnemo_daemon.table_walk import cursor_at, place_at
 from mnemo_store.indexes.attributes import MemoryFilter
 
@@ -21,14 +21,7 @@ from mnemo_store.indexes.attributes import MemoryFilter
 class TopicsApi(Resource):
     """The handlers."""
 
-    def routes(self) -> list[Route]:
-        """Return the routes of the resource."""
-        return [
-            Route(operations.TOPICS, self.topics),
-            Route(operations.EXPAND_TOPICS, self.on_worker(self.expand)),
-            Route(operations.REBUILD_TOPICS, self.on_worker(self.rebuild)),
-        ]
-
+    @handles(operations.TOPICS)
     async def topics(self, request: Request) -> Reply:
         return Reply(await self._workers.run(self._listed, request, request.query.user_id))
 
@@ -39,6 +32,7 @@ class TopicsApi(Resource):
         )
         return TopicsAnswer(topics=list(map(_view, found)), current=trees.is_current(), namespace=namespace)
 
+    @handles(operations.REBUILD_TOPICS)
     def rebuild(self, request: Request) -> TopicsAnswer:
         user_id = request.ask.user_id
         namespaces = (access.writable_namespace(request),)
@@ -49,6 +43,7 @@ class TopicsApi(Resource):
         self._services.operations.follow(operation, lambda: not trees.waiting())
         return self._listed(request, user_id)
 
+    @handles(operations.EXPAND_TOPICS)
     def expand(self, request: Request) -> ExpandAnswer:
         asked: ExpandRequest = request.ask
         if asked.cursor and len(asked.ids) > 1:

@@ -13,10 +13,10 @@ from mnemo_client.protocol import operations
 from mnemo_client.protocol.maintenance import ExportQuery, ImportAnswer, ImportProgress, ImportQuery
 from mnemo_core.transfer.import_plan import ImportTarget, SecretPolicy
 from mnemo_daemon.api import access
-from mnemo_daemon.api.resource import Resource
+from mnemo_daemon.api.resource import Resource, handles
 from mnemo_daemon.api.workers import WorkerPool
 from mnemo_daemon.errors import Refusal, refusal_of
-from mnemo_daemon.server.router import Reply, Request, Route
+from mnemo_daemon.server.router import Reply, Request
 from mnemo_daemon.services import Services
 from mnemo_daemon.sessions.transcript_import import TranscriptImport, transcript_tool
 from mnemo_daemon.transfer import store_export
@@ -46,15 +46,9 @@ class TransferApi(Resource):
         for workers in (self._workers, self._imports):
             workers.close()
 
-    def routes(self) -> list[Route]:
-        """Return the routes of the resource."""
-        return [
-            Route(operations.EXPORT, self.export),
-            Route(operations.IMPORT, self.import_export),
-        ]
-
     # Out
 
+    @handles(operations.EXPORT)
     async def export(self, request: Request) -> Reply:
         query: ExportQuery = request.query
         namespace = None if request.namespace == access.EVERY_NAMESPACE else request.namespace
@@ -86,6 +80,7 @@ class TransferApi(Resource):
 
     # In
 
+    @handles(operations.IMPORT)
     async def import_export(self, request: Request) -> Reply:
         wanted, guard = self._import_request(request), self._services.secret_policy()
         assert request.body is not None, "the route streams"
