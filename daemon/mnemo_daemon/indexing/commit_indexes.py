@@ -107,6 +107,7 @@ class AttributeIndex(CommitIndex):
             after = notes[-1].id
 
     def apply(self, snapshots: Snapshots, touched: Sequence[TouchedMemory]) -> None:
+        """Put and drop the memories that commits touched, and link the passages of their notes."""
         for each in touched:
             if each.dropped:
                 self.data.drop(each.number)

@@ -103,6 +103,7 @@ class StoreSource:
             return snapshot.meta(name)
 
     def epochs_since(self, at: int) -> int:
+        """Return the number of cycles since a time that were not undone."""
         begin, end, found = self._last_epochs  # memories of one time are mostly asked about together
         if not begin <= at < end:
             with self._store.snapshot() as snapshot:
