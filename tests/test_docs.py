@@ -29,6 +29,7 @@ from mnemo_daemon.services import Services
 from tests.support.packaging_scripts import load_script
 
 ROOT = Path(__file__).resolve().parent.parent
+SOURCES = ("store", "daemon", "clients", "tests", "packaging")
 PACKAGES = ("store/mnemo_store", "daemon/mnemo_core", "daemon/mnemo_daemon", "clients/mnemo_client")
 SAID_BY_ITS_NAME_LINES_MAX = 10
 """A function this short, with its name and types, may say all there is to say; a longer one says what is true after."""
@@ -296,6 +297,20 @@ def test_every_public_thing_says_what_it_is() -> None:
 def test_every_link_leads_somewhere() -> None:
     broken = [each for name, text in pages().items() for each in broken_links(ROOT, name, text)]
     assert not broken, "\n".join(broken)
+
+
+def missing_modules(name: str, text: str) -> Iterator[str]:
+    """The modules in backquotes, by any part of their path, that there are not."""
+    modules = [f"/{path.relative_to(ROOT).as_posix()}" for part in SOURCES for path in (ROOT / part).rglob("*.py")]
+    for match in re.finditer(r"`([\w/]+\.py)`", text):
+        if not any(module.endswith(f"/{match[1]}") for module in modules):
+            yield f"{name}: {match[1]}"
+
+
+def test_every_module_that_a_page_names_is_there() -> None:
+    missing = [each for name, text in pages().items() for each in missing_modules(name, text)]
+    assert not missing, "\n".join(missing)
+    assert list(missing_modules("x.md", "`indexes/lexical.py`, `lexicals.py`")) == ["x.md: lexicals.py"]
 
 
 def test_every_python_block_compiles() -> None:

@@ -18,6 +18,8 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("store", "daemon", "clients", "tests", "packaging", "systemd", ".ci")
 OUR_PACKAGES = ("mnemo_store", "mnemo_core", "mnemo_daemon", "mnemo_client")
+# The lines of Python that each folder may have: raising one is a line of the change that names the feature.
+LINES_MAX = {"clients": 15_900, "daemon": 63_500, "packaging": 1_450, "store": 11_000}
 MODULE_LINES_MAX = 700
 FUNCTION_LINES_MAX = 70
 TEST_NAME_WORDS_MIN = 3
@@ -425,6 +427,17 @@ def repeated_classes(all_sources: list[Source]) -> dict[str, list[str]]:
             assert isinstance(node, ast.ClassDef)
             found[node.name].append(f"{each.path}:{node.lineno}")
     return {name: places for name, places in found.items() if len(places) > 1}
+
+
+def lines_in(folder: Path) -> int:
+    return sum(path.read_text(encoding="utf-8").count("\n") for path in folder.rglob("*.py"))
+
+
+def test_the_folders_have_no_more_lines_than_their_budgets(tmp_path: Path) -> None:
+    over = {name: lines for name, most in LINES_MAX.items() if (lines := lines_in(ROOT / name)) > most}
+    assert not over, f"{over} of {LINES_MAX}"
+    (tmp_path / "a.py").write_text("a = 1\nb = 2\n")
+    assert lines_in(tmp_path) == 2
 
 
 def test_no_class_name_is_defined_twice() -> None:
