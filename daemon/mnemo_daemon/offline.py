@@ -128,7 +128,7 @@ def _restore(asked: argparse.Namespace, configuration: settings.Configuration) -
         _say(msgspec.json.encode({}).decode())
         return
     progress = _progress()
-    from mnemo_daemon.lifecycle import erasure
+    from mnemo_daemon.maintenance import erasure
     from mnemo_daemon.models.embedders import embedding
 
     spaces = embedding.spaces_of(ModelCatalogue(configuration.folders.models))  # their vectors stay

@@ -30,13 +30,12 @@ from mnemo_daemon.knowledge.topic_trees import TopicTrees
 from mnemo_daemon.lifecycle.compression import Compression
 from mnemo_daemon.lifecycle.consolidation.consolidation import Consolidation
 from mnemo_daemon.lifecycle.consolidation.review_queue import ReviewQueue
-from mnemo_daemon.lifecycle.erasure import Erasure
 from mnemo_daemon.lifecycle.profile_service import Entries, ProfileService
 from mnemo_daemon.lifecycle.trash import Expiry, Trash
 from mnemo_daemon.maintenance.compaction_backup import StoreMaintenance
+from mnemo_daemon.maintenance.erasure import Erasure
 from mnemo_daemon.memories.history import ChangeFeed
 from mnemo_daemon.memories.memory_service import MemoryService
-from mnemo_daemon.memories.run_steps import RunService
 from mnemo_daemon.models.catalogue import ModelCatalogue
 from mnemo_daemon.models.cross_encoder import CrossEncoderService
 from mnemo_daemon.models.embedders.embedding import EmbeddingService
@@ -51,6 +50,7 @@ from mnemo_daemon.retrieval.recall import Recall, UsageRecorder
 from mnemo_daemon.scheduler import OperationRegistry
 from mnemo_daemon.server.request_metrics import RequestMetrics
 from mnemo_daemon.sessions.resume import ResumeService
+from mnemo_daemon.sessions.run_steps import RunService
 from mnemo_daemon.sessions.session_service import SessionService
 from mnemo_daemon.sessions.tiered_recall import TieredRecall
 from mnemo_daemon.sessions.turn_review import TurnReview

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from mnemo_core.ingest.memory_cues import MemoryFacts
 from mnemo_core.llm.judging.triage import (
     GATE,
     JUDGE_IMPORTANCE,
@@ -17,15 +18,7 @@ from mnemo_core.llm.judging.triage import (
     TriageAnswer,
 )
 from mnemo_core.llm.registry import TASKS
-from mnemo_core.llm.tasks import (
-    AnyTask,
-    EarlierQuestion,
-    MemoryFacts,
-    RecalledSource,
-    TaskInputs,
-    prompt_data,
-    prompt_head,
-)
+from mnemo_core.llm.tasks import AnyTask, EarlierQuestion, RecalledSource, TaskInputs, prompt_data, prompt_head
 from mnemo_core.retrieval.context_block import ContextLine, render_block
 from tests.support.prompt_injections import Injection, injections
 

@@ -27,7 +27,7 @@ from mnemo_client.protocol.maintenance import ImportAnswer, ImportProgress
 from mnemo_client.protocol.primitives import FailureAnswer
 from mnemo_core.retrieval.ranking.rankers import RANKERS
 from mnemo_daemon import settings
-from mnemo_daemon.lifecycle.erasure import ErasureMark as ForgettingMark
+from mnemo_daemon.maintenance.erasure import ErasureMark as ForgettingMark
 from mnemo_daemon.mcp.tool_types import schema
 from mnemo_daemon.mcp.tools import TOOLS, descriptions
 from mnemo_daemon.models.catalogue import ModelManifest as ModelManifest

@@ -8,8 +8,8 @@ import pytest
 
 from mnemo_client.client import Client
 from mnemo_client.protocol.memories import EraseAnswer
-from mnemo_daemon.lifecycle.erasure import Erasure
-from mnemo_daemon.lifecycle.residue_scan import known_copies
+from mnemo_daemon.maintenance.erasure import Erasure
+from mnemo_daemon.maintenance.residue_scan import known_copies
 from mnemo_store.disk import Disk
 from mnemo_store.maintenance import backup, restore
 from mnemo_store.recovery import folder_swap

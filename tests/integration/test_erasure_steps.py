@@ -15,8 +15,8 @@ import pytest
 from mnemo_client.protocol.memories import EraseAnswer
 from mnemo_core.ingest.mutations import Decision, Draft
 from mnemo_daemon.errors import Refusal
-from mnemo_daemon.lifecycle import hard_delete, residue_scan
-from mnemo_daemon.lifecycle.erasure import MARK_KEY, Erasure, erase_in_store
+from mnemo_daemon.maintenance import hard_delete, residue_scan
+from mnemo_daemon.maintenance.erasure import MARK_KEY, Erasure, erase_in_store
 from mnemo_daemon.models import installation
 from mnemo_daemon.models.catalogue import ModelCatalogue
 from mnemo_daemon.models.embedders.embedding import EmbeddingService

@@ -7,7 +7,7 @@ import pytest
 from mnemo_client.client import Client
 from mnemo_client.errors import RefusalError
 from mnemo_client.protocol.knowledge import FactView, NewFact
-from mnemo_core.knowledge.facts import conflicts_among, graph_fact, resolve_facts
+from mnemo_core.ingest.facts import conflicts_among, graph_fact, resolve_facts
 from tests.support.family_facts import DAY_MS, FIRMS, PEOPLE, fact_of, family
 from tests.support.running_daemon import RunningDaemon
 from tests.support.samples import AT

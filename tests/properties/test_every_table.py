@@ -13,8 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mnemo_core.lifecycle.residue_scan import ResiduePatterns
-from mnemo_daemon.lifecycle.residue_scan import distinctive_texts
+from mnemo_core.ingest.residue_scan import ResiduePatterns
+from mnemo_daemon.maintenance.residue_scan import distinctive_texts
 from mnemo_store.backend import Snapshot
 from mnemo_store.codec import encode_json
 from mnemo_store.database.environment import Database

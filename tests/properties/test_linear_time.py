@@ -21,11 +21,10 @@ from mnemo_core.documents import chunking, markup, note_dates, note_diff
 from mnemo_core.documents.file_formats import FileFormatError, parse_format
 from mnemo_core.documents.front_matter import read_front_matter
 from mnemo_core.documents.gitignore import is_ignored, read_rules
-from mnemo_core.ingest import changes, deduplication, echo_filter, memory_role, scoring
+from mnemo_core.ingest import changes, deduplication, echo_filter, facts, memory_role, scoring
 from mnemo_core.ingest.classification import about_now, classify
 from mnemo_core.ingest.policies import OWN_POLICY, salience_source_l
 from mnemo_core.ingest.signals import entities, salience
-from mnemo_core.knowledge import facts
 from mnemo_core.knowledge.topic_names import TermStatistics, telling_words
 from mnemo_core.lifecycle import profiles
 from mnemo_core.lifecycle.consolidation.joining import merging
@@ -379,7 +378,7 @@ MADE = frozenset(
         "mnemo_core.ingest.attributes.attribute_patterns", "mnemo_core.ingest.classification",
         "mnemo_core.text.preferences",
         "mnemo_core.documents.gitignore", "mnemo_core.transfer.importers", "mnemo_core.documents.note_dates",
-        "mnemo_core.text.lazy_patterns", "mnemo_core.llm.judging.memory_cues",
+        "mnemo_core.text.lazy_patterns", "mnemo_core.ingest.memory_cues",
         "mnemo_client.cli.agent_setup.editors", "mnemo_client.cli.doctor.redaction",
     }
 )  # fmt: skip

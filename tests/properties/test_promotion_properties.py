@@ -8,11 +8,11 @@ from typing import Any, get_args
 import pytest
 from msgspec.structs import replace
 
+from mnemo_core.ingest.memory_cues import CoreCategory, MemoryFacts, cues_of
 from mnemo_core.lifecycle.consolidation import buffer, steps
 from mnemo_core.lifecycle.consolidation.core_admission import UNUSED_CATEGORIES
-from mnemo_core.llm.judging.memory_cues import CoreCategory, cues_of
 from mnemo_core.llm.judging.triage import GateAnswer, TriageAnswer, Verdict
-from mnemo_core.llm.tasks import AnyTask, MemoryFacts, TaskInputs
+from mnemo_core.llm.tasks import AnyTask, TaskInputs
 from mnemo_daemon.lifecycle.consolidation import consolidation
 from mnemo_store.records import LAYERS, UNREQUESTED_SOURCES, ConversationTurn, Memory, Usage
 from tests.support.consolidation_services import Answers, ConsolidationServices, consolidation_services_in
@@ -78,7 +78,7 @@ def check(before: Memory, after: Memory, usage: Usage) -> None:
     assert moved in (0, 1) or (before.layer, after.layer) == ("core", "working")
     if after.layer == "core" != before.layer:
         facts = MemoryFacts(kind=before.kind, category=before.category, trust=before.trust, tags=before.tags)
-        cues = cues_of(TaskInputs((before.content,), facts=(facts,)))
+        cues = cues_of(before.content, facts)
         assert cues.weak
         assert not cues.barred
         speaks_for_itself = before.trust == "user" and before.turn is None and cues.strong in UNUSED_CATEGORIES

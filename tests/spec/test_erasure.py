@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from mnemo_core.lifecycle import erasure
-from mnemo_core.lifecycle.erasure import ErasurePlan, references_of
-from mnemo_core.lifecycle.residue_scan import (
+from mnemo_core.ingest import erasure
+from mnemo_core.ingest.erasure import ErasurePlan, references_of
+from mnemo_core.ingest.residue_scan import (
     BLOCK_BYTES,
     ResidueFinder,
     ResiduePatterns,

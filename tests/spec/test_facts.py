@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
-from mnemo_core.ingest.write_plan import StatedFact
-from mnemo_core.knowledge.facts import (
+from mnemo_core.ingest.facts import (
     CHAINS_MAX,
     CONFLICTS_MAX,
     FAN_OUT_MAX,
@@ -23,7 +22,8 @@ from mnemo_core.knowledge.facts import (
     resolve_facts,
     single_value_of,
 )
-from mnemo_core.knowledge.triples import TEXT_CHARS_MAX, TRIPLES_MAX, stated_triples
+from mnemo_core.ingest.triples import TEXT_CHARS_MAX, TRIPLES_MAX, stated_triples
+from mnemo_core.ingest.write_plan import StatedFact
 from mnemo_core.text.syntax.statements import Triple
 from mnemo_daemon.knowledge.fact_service import sentence_of
 from mnemo_daemon.memories.memory_service import stated_facts

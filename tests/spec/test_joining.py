@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from mnemo_core.ingest.erasure import plan_erasure, references_of
 from mnemo_core.lifecycle.consolidation.joining import pairs
 from mnemo_core.lifecycle.consolidation.joining.merging import differ
 from mnemo_core.lifecycle.consolidation.joining.near_duplicates import repeats
 from mnemo_core.lifecycle.consolidation.steps import STEPS
-from mnemo_core.lifecycle.erasure import plan_erasure, references_of
 from mnemo_core.llm.judging.reconcile import ReconcileAnswer, Relation
 from mnemo_core.llm.tasks import AnyTask, TaskInputs
 from mnemo_core.llm.writing.merge import MergedText

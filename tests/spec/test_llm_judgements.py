@@ -11,8 +11,8 @@ from typing import Any, NamedTuple, get_args
 import pytest
 
 from mnemo_core.ingest.classification import classify
+from mnemo_core.ingest.memory_cues import CoreCategory, MemoryFacts
 from mnemo_core.llm.judging import triage
-from mnemo_core.llm.judging.memory_cues import CoreCategory
 from mnemo_core.llm.judging.triage import (
     GateAnswer,
     ImportanceAnswer,
@@ -25,7 +25,7 @@ from mnemo_core.llm.judging.triage import (
     validate_importance,
     validate_triage,
 )
-from mnemo_core.llm.tasks import MemoryFacts, TaskInputs, prompt_data
+from mnemo_core.llm.tasks import TaskInputs, prompt_data
 from tests.support.recall_sets import FOLDER
 
 ROWS = Path(__file__).parents[1] / "fixtures" / "llm" / "memories.jsonl"

@@ -10,6 +10,7 @@ from typing import Any, get_args
 
 import pytest
 
+from mnemo_core.ingest.memory_cues import MemoryFacts
 from mnemo_core.llm.judging import audit, reconcile
 from mnemo_core.llm.judging.audit import AuditAnswer, AuditOperation, audit_by_rule, validate_audit
 from mnemo_core.llm.judging.reconcile import (
@@ -21,7 +22,7 @@ from mnemo_core.llm.judging.reconcile import (
     validate_reconciliation,
     winner_of,
 )
-from mnemo_core.llm.tasks import MemoryFacts, TaskInputs
+from mnemo_core.llm.tasks import TaskInputs
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 RELATIONS: tuple[Relation, ...] = get_args(Relation)

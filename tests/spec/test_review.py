@@ -7,16 +7,16 @@ from typing import Any
 import msgspec
 import pytest
 
+from mnemo_core.ingest.erasure import plan_erasure
 from mnemo_core.ingest.mutations import RECALL_STRENGTH_GAIN
 from mnemo_core.lifecycle.consolidation import review
 from mnemo_core.lifecycle.consolidation.cycle import CycleOperation, CycleStep, Planning, StepPlan
 from mnemo_core.lifecycle.consolidation.joining.replacing import absorb_operation, distil_operation, merge_operation
 from mnemo_core.lifecycle.consolidation.state import CycleState, moved, retagged
-from mnemo_core.lifecycle.erasure import plan_erasure
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.lifecycle.consolidation import consolidation
 from mnemo_daemon.lifecycle.consolidation.review_queue import ReviewQueue
-from mnemo_daemon.lifecycle.hard_delete import ChangeOrigin, HardDelete, drop
+from mnemo_daemon.maintenance.hard_delete import ChangeOrigin, HardDelete, drop
 from mnemo_daemon.settings import LifecycleSettings
 from mnemo_store.records import TAGS_MAX, LifecycleDecision, Memory, PutDecision, PutMemory, Usage
 from mnemo_store.store import WriteResult

@@ -4,7 +4,7 @@ import pytest
 
 from mnemo_client.protocol.sessions import HookRequest
 from mnemo_core.text.secrets import mask_secrets
-from mnemo_daemon.memories.run_steps import step_of_call
+from mnemo_daemon.sessions.run_steps import step_of_call
 
 TOKEN = "ghp_16C7e42F292c6912E7710c838347Ae178B4a"
 KEY = "-----BEGIN RSA PRIVATE KEY-----\n" + "MIIEpAIBAAKCAQEA7bq98Zk1\n" * 20 + "-----END RSA PRIVATE KEY-----\n"

@@ -9,8 +9,8 @@ import pytest
 from mnemo_core.llm.tasks import TaskInputs
 from mnemo_core.llm.writing.summarize import SUMMARIZE
 from mnemo_daemon.errors import Refusal
-from mnemo_daemon.memories.run_steps import RunService
 from mnemo_daemon.models.language.task_runner import TaskResult, TaskRunner
+from mnemo_daemon.sessions.run_steps import RunService
 from mnemo_store.records import TraceStep
 from tests.support.store_services import PERSON, StoreServices, services_in
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from mnemo_core.lifecycle import versions as timeline
-from mnemo_core.lifecycle.versions import RevertEffect, Version
+from mnemo_core.retrieval import versions as timeline
+from mnemo_core.retrieval.versions import RevertEffect, Version
 from mnemo_store.records import Memory
 from tests.support.samples import sample_memory
 

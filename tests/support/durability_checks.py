@@ -11,7 +11,7 @@ import msgspec
 
 from mnemo_daemon.indexing.index import is_indexed
 from mnemo_daemon.indexing.views import Views
-from mnemo_daemon.lifecycle.erasure import Erasure
+from mnemo_daemon.maintenance.erasure import Erasure
 from mnemo_daemon.maintenance.store_check import StoreCheck
 from mnemo_store.database.integrity import boot_mark
 from mnemo_store.disk import Disk

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from mnemo_client.protocol.memories import EraseAnswer
-from mnemo_daemon.lifecycle.erasure import Erasure
+from mnemo_daemon.maintenance.erasure import Erasure
 from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_store.disk import Disk
 from tests.support.store_services import StoreServices

@@ -24,8 +24,8 @@ import numpy as np
 
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.indexing.views import Views
-from mnemo_daemon.lifecycle.erasure import Erasure
 from mnemo_daemon.maintenance.compaction_backup import StoreMaintenance
+from mnemo_daemon.maintenance.erasure import Erasure
 from mnemo_store.backend import Snapshot
 from mnemo_store.disk import Disk
 from mnemo_store.errors import StoreError, UnknownOutcome

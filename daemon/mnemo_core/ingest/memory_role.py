@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnemo_core.ingest.classification import classify
+from mnemo_core.ingest.memory_cues import CoreCategory, MemoryFacts, cues_of
 from mnemo_core.ingest.statement_kind import LinearTextModel, statement_kind
-from mnemo_core.llm.judging.memory_cues import CoreCategory, cues_of
-from mnemo_core.llm.tasks import MemoryFacts, TaskInputs
 from mnemo_core.text import lexicon
 from mnemo_core.text.statement_reading import read_statement
 from mnemo_store.records import CATEGORIES
@@ -30,7 +29,7 @@ VECTOR_SCALE: Final = 4.0  # of a unit vector among the other features
 DIMENSIONS: Final = 384  # of the vectors that there are weights for
 _GO_ON = lexicon.words("classification", "go_on")
 _CUES: Final[tuple[CoreCategory, ...]] = get_args(CoreCategory)
-_FACTS = (MemoryFacts(layer="working"),)
+_FACTS = MemoryFacts(layer="working")
 
 _words = LinearTextModel("roles", ROLES, ROLE_ROWS)
 
@@ -60,7 +59,7 @@ def says_nothing(prompt: str) -> bool:
 
 def role_signs(text: str, vector: NDArray[np.float32] | None) -> NDArray[np.float32]:
     """The features of a text besides its words: the log-odds of its kinds, its category, its cues, and its vector."""
-    found, cues = classify(text, role="user"), cues_of(TaskInputs((text if text.strip() else ".",), facts=_FACTS))
+    found, cues = classify(text, role="user"), cues_of(text, _FACTS)
     signs = [
         *(np.log(np.array(statement_kind(text).probabilities) + 1e-3) / 3).tolist(),
         *(found.category == each for each in CATEGORIES),

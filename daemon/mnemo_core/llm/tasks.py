@@ -14,6 +14,8 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import msgspec
 
+from mnemo_core.ingest.memory_cues import MemoryFacts
+
 Site = Literal[
     "triage", "gate", "merge", "reconcile", "audit", "expand", "extract", "fact_extract", "resume_compress",
     "insert_merge", "distill", "naming", "summarize", "condense", "judge_importance", "rerank", "answer",
@@ -41,37 +43,6 @@ class EarlierQuestion(NamedTuple):
     answer: str
 
 
-ACCESSES_NOTED, REPETITIONS_NOTED = 30, 2  # fewer say nothing about a memory. SPEC 12.2
-
-
-class MemoryFacts(NamedTuple):
-    """Attributes and usage of a memory that a task judges; the defaults say nothing about it."""
-
-    kind: str = ""
-    category: str = ""
-    layer: str = ""
-    trust: str = ""
-    tags: tuple[str, ...] = ()
-    importance: float = 0.5
-    age_days: int = 0
-    access_count: int = 0
-    repetition_count: int = 0
-    pinned: bool = False
-
-    def description(self) -> str:
-        """The facts as words for the prompt; "" for none."""
-        parts = [self.layer, self.kind, self.category, "pinned" if self.pinned else ""]
-        if self.age_days:
-            parts.append(f"{self.age_days} days old")
-        if self.access_count >= ACCESSES_NOTED:
-            parts.append(f"used {self.access_count} times")
-        if self.repetition_count >= REPETITIONS_NOTED:
-            parts.append(f"repeated {self.repetition_count} times")
-        if self.tags:
-            parts.append(f"tagged {' '.join(self.tags)}")
-        return ", ".join(filter(None, parts))
-
-
 @dataclass(frozen=True)
 class TaskInputs:
     """The texts that a task works on, and the question about them where there is one."""
@@ -85,6 +56,11 @@ class TaskInputs:
     def __post_init__(self) -> None:
         if not any(source.strip() for source in self.sources):
             raise ValueError("a language-model task needs at least one source that is not blank")
+
+    @property
+    def judged(self) -> tuple[str, MemoryFacts]:
+        """The memory that a task judges: its first source, with its facts."""
+        return self.sources[0], self.facts_of(1)
 
     def facts_of(self, number: int) -> MemoryFacts:
         """The facts of a source by its number, from 1 on."""

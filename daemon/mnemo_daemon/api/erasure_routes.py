@@ -12,7 +12,7 @@ from mnemo_daemon.api import access, request_codec
 from mnemo_daemon.api.resource import Resource, handles
 from mnemo_daemon.api.workers import LongRequestThread
 from mnemo_daemon.errors import Refusal, bad_value
-from mnemo_daemon.lifecycle.erasure import Erasure
+from mnemo_daemon.maintenance.erasure import Erasure
 from mnemo_daemon.memories.memory_service import Caller
 from mnemo_daemon.server.router import Reply, Request
 from mnemo_daemon.services import Services

@@ -22,8 +22,8 @@ from mnemo_client.protocol.knowledge import (
 )
 from mnemo_client.protocol.memories import NewMemory
 from mnemo_client.protocol.primitives import ScopedRequest
+from mnemo_core.ingest.facts import Conflict
 from mnemo_core.ingest.write_plan import StatedFact
-from mnemo_core.knowledge.facts import Conflict
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_daemon.api import access, request_codec
 from mnemo_daemon.api.resource import Resource, handles

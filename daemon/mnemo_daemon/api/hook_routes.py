@@ -21,9 +21,9 @@ from mnemo_daemon.api.resource import Resource, handles
 from mnemo_daemon.api.run_routes import RunsApi
 from mnemo_daemon.api.workers import WorkerPool
 from mnemo_daemon.errors import Refusal, bad_value
-from mnemo_daemon.memories.run_steps import step_of_call
 from mnemo_daemon.server.router import Reply, Request
 from mnemo_daemon.services import Services
+from mnemo_daemon.sessions.run_steps import step_of_call
 from mnemo_daemon.settings import HooksSettings
 from mnemo_store.records import TAG_CHARS_MAX
 

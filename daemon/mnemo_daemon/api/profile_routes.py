@@ -31,9 +31,9 @@ from mnemo_daemon.errors import Refusal, bad_value
 from mnemo_daemon.lifecycle.compression import SessionSummary
 from mnemo_daemon.lifecycle.profile_service import LISTED_STATES, Entries, EntryUpdate, Owner
 from mnemo_daemon.memories.memory_service import Caller
-from mnemo_daemon.memories.run_steps import SUMMARY_SOURCE
 from mnemo_daemon.server.router import Reply, Request
 from mnemo_daemon.services import Services
+from mnemo_daemon.sessions.run_steps import SUMMARY_SOURCE
 from mnemo_store.indexes.attributes import MemoryFilter
 from mnemo_store.records import Memory
 

@@ -17,9 +17,9 @@ from mnemo_daemon.api.ingest_routes import IngestApi
 from mnemo_daemon.api.resource import Resource, handles
 from mnemo_daemon.api.workers import WorkerPool
 from mnemo_daemon.errors import bad_value
-from mnemo_daemon.memories.run_steps import place_of_step, step_content, step_key
 from mnemo_daemon.server.router import Reply, Request
 from mnemo_daemon.services import Services
+from mnemo_daemon.sessions.run_steps import place_of_step, step_content, step_key
 from mnemo_daemon.table_walk import bad_cursor
 from mnemo_store.indexes.attributes import MemoryFilter
 from mnemo_store.records import SCOPE_CHARS_MAX, STATES

@@ -8,8 +8,8 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from mnemo_core.knowledge.facts import FactState, GraphFact, entity_key, graph_fact, resolve_facts
-from mnemo_core.lifecycle.versions import HIDING, is_replaced
+from mnemo_core.ingest.facts import FactState, GraphFact, entity_key, graph_fact, resolve_facts
+from mnemo_core.retrieval.versions import HIDING, is_replaced
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_daemon.table_walk import records_of
 from mnemo_store.backend import READ_SLICE

@@ -26,7 +26,7 @@ from mnemo_core.ingest.mutations import CATEGORY_DEFAULT, KIND_DEFAULT, Decision
 from mnemo_core.ingest.note_sync import needs_rescoring
 from mnemo_core.ingest.policies import POLICIES, EntryPoint, Policy, default_importance, final_importance
 from mnemo_core.ingest.write_plan import BACKFILL_CURSOR, IngestItem, PendingSnapshot
-from mnemo_core.lifecycle.versions import TURN_TIER
+from mnemo_core.retrieval.versions import TURN_TIER
 from mnemo_core.text.dates.time_mentions import said_at
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_daemon.history_names import BY_INTAKE, BY_LIFECYCLE, BY_NOTES, BY_RECALL, RECLASSIFY

@@ -1,15 +1,13 @@
 """The fact graph: look-ups, chains, conflicts and histories of facts, and those that somebody states. SPEC 10.3
 
-Which facts hold is decided whenever they are read (`mnemo_core.knowledge.facts`); what is stored of a fact is what was
+Which facts hold is decided whenever they are read (`mnemo_core.ingest.facts`); what is stored of a fact is what was
 said, and by which memory. A fact holds as long as its memory is shown and has the text that states it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from mnemo_core.ingest.trust import OWNER, lowest_trust
-from mnemo_core.ingest.write_plan import PendingSnapshot, StatedFact, put_facts
-from mnemo_core.knowledge.facts import (
+from mnemo_core.ingest.facts import (
     CHAINS_MAX,
     ChainSearch,
     Conflict,
@@ -20,6 +18,8 @@ from mnemo_core.knowledge.facts import (
     predicate_key,
     single_value_of,
 )
+from mnemo_core.ingest.trust import OWNER, lowest_trust
+from mnemo_core.ingest.write_plan import PendingSnapshot, StatedFact, put_facts
 from mnemo_core.text.syntax import english
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.indexing.fact_index import HOLDING_STATES, WITHDRAWN_STATES, FactIndex, FactScope

@@ -11,14 +11,13 @@ from itertools import chain
 import numpy as np
 
 from mnemo_client.protocol.memories import EmptyTrashAnswer
-from mnemo_core.ingest import mutations
-from mnemo_core.lifecycle import erasure
+from mnemo_core.ingest import erasure, mutations
 from mnemo_core.sessions.tiers import SessionScope, scope_of
 from mnemo_core.text.dates.local_days import DAY_MS
 from mnemo_daemon.history_names import BY_EXPIRY, BY_TRASH, EMPTY_TRASH, EXPIRE
 from mnemo_daemon.indexing.views import Views
-from mnemo_daemon.lifecycle import hard_delete
-from mnemo_daemon.lifecycle.hard_delete import ChangeOrigin, HardDelete
+from mnemo_daemon.maintenance import hard_delete
+from mnemo_daemon.maintenance.hard_delete import ChangeOrigin, HardDelete
 from mnemo_daemon.table_walk import walk
 from mnemo_store.backend import Snapshot
 from mnemo_store.errors import ClosedStoreError

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemo_core.lifecycle.versions import is_present, version_at
+from mnemo_core.retrieval.versions import is_present, version_at
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.indexing.commit_indexes import shape_of, times_of
 from mnemo_store.backend import READ_SLICE, Snapshot

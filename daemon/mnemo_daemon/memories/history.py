@@ -11,7 +11,7 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Literal, NamedTuple
 
-from mnemo_core.lifecycle import versions as timeline
+from mnemo_core.retrieval import versions as timeline
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.memories.as_of import VERSIONS_A_SLICE, HistoryReader

@@ -18,9 +18,9 @@ from mnemo_client.protocol.primitives import ErrorBody, FailureAnswer, LaterChan
 from mnemo_core.decay import present_usage
 from mnemo_core.ingest import mutations
 from mnemo_core.ingest.mutations import PlannedRevert
-from mnemo_core.lifecycle import versions as timeline
 from mnemo_core.lifecycle.consolidation import review
 from mnemo_core.lifecycle.consolidation.review import undo_changes
+from mnemo_core.retrieval import versions as timeline
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_daemon.errors import Refusal, bad_value
 from mnemo_daemon.history_names import BY_INTAKE, BY_NOTES, CONSOLIDATE, FOR_GOOD, LAST_CYCLE, REVIEW, author_of

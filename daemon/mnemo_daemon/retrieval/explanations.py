@@ -21,7 +21,7 @@ from mnemo_client.protocol.retrieval import (
     FilterCount,
     RecallTrace,
 )
-from mnemo_core.knowledge.facts import FactChain
+from mnemo_core.ingest.facts import FactChain
 from mnemo_core.retrieval import explanations
 from mnemo_core.retrieval.explanations import ReasonInputs
 from mnemo_core.retrieval.ranking import origin_features

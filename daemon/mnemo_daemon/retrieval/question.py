@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnemo_client.protocol.retrieval import RecallTrace
-from mnemo_core.knowledge.facts import FactChain
+from mnemo_core.ingest.facts import FactChain
 from mnemo_core.retrieval import abstention
 from mnemo_core.retrieval.agenda import AgendaTime
 from mnemo_core.retrieval.ranking import rankers

@@ -10,12 +10,13 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 
+from mnemo_core.ingest.memory_cues import MemoryFacts
 from mnemo_core.ingest.mutations import rescore_strength
 from mnemo_core.ingest.policies import PolicyOf, own_policy
-from mnemo_core.lifecycle.versions import TURN_TIER
 from mnemo_core.llm.judging.triage import JUDGE_IMPORTANCE
-from mnemo_core.llm.tasks import MemoryFacts, TaskInputs
+from mnemo_core.llm.tasks import TaskInputs
 from mnemo_core.llm.writing.summarize import CONDENSE
+from mnemo_core.retrieval.versions import TURN_TIER
 from mnemo_core.sessions.tiers import condensed, is_live_turn, is_unjudged, judged, needs_summary, tier_of
 from mnemo_daemon.history_names import BY_SESSIONS
 from mnemo_daemon.indexing.views import Views

@@ -10,7 +10,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from mnemo_core.ingest.policies import PolicyOf, own_policy
-from mnemo_core.lifecycle.versions import TURN_TIER
+from mnemo_core.retrieval.versions import TURN_TIER
 from mnemo_core.sessions.tiers import (
     RECENT_MAX,
     REGISTRY_MAX,

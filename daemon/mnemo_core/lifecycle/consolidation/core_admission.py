@@ -10,12 +10,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from mnemo_core.ingest.memory_cues import NEVER_CORE_TAGS, NEVER_CORE_TRUSTS, CoreCategory, cues_of
 from mnemo_core.ingest.policies import Policy
 from mnemo_core.lifecycle.consolidation.cycle import CHANGES_PER_STEP, CycleOperation, Planning, StepPlan, TaskQuestion
 from mnemo_core.lifecycle.consolidation.distillation import session_notes
 from mnemo_core.lifecycle.consolidation.review import first_open
 from mnemo_core.lifecycle.consolidation.state import DAY_MS, PROMOTION, REJECTIONS, CycleState, moved, retagged
-from mnemo_core.llm.judging.memory_cues import NEVER_CORE_TAGS, NEVER_CORE_TRUSTS, CoreCategory, cues_of
 from mnemo_core.llm.judging.triage import GATE, GateAnswer
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_store.records import (
@@ -137,7 +137,7 @@ def _candidates(state: CycleState) -> Iterator[Memory]:
         for memory in state.records([row]):
             if len(memory.content) > UNUSED_CHARS_MAX:
                 continue
-            if cues_of(state.inputs(memory)).strong in UNUSED_CATEGORIES and _may_enter(state, memory):
+            if cues_of(*state.inputs(memory).judged).strong in UNUSED_CATEGORIES and _may_enter(state, memory):
                 yield memory
 
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, NamedTuple
 
+from mnemo_core.ingest.memory_cues import NEVER_CORE_TAGS, NEVER_CORE_TRUSTS
 from mnemo_core.ingest.policies import OWN_POLICY, Policy
 from mnemo_core.lifecycle.consolidation.state import CycleState
-from mnemo_core.llm.judging.memory_cues import NEVER_CORE_TAGS, NEVER_CORE_TRUSTS
 from mnemo_core.llm.tasks import AnyTask, TaskInputs
 from mnemo_store.records import LAYERS, OWN_TRUSTS, Change, LifecycleAction, Memory, State
 

@@ -14,9 +14,10 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from mnemo_core.decay import REPETITION_FACTOR, epoch_of, initial_usage, strength_at, strengths_at
+from mnemo_core.ingest.memory_cues import MemoryFacts
 from mnemo_core.ingest.policies import Policy, PolicyOf, own_policy
 from mnemo_core.ingest.write_plan import StatedFact
-from mnemo_core.llm.tasks import AnyTask, MemoryFacts, TaskInputs
+from mnemo_core.llm.tasks import AnyTask, TaskInputs
 from mnemo_core.similarity.thresholds import Thresholds
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_store.records import (

@@ -12,10 +12,10 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from mnemo_core.llm.judging.memory_cues import MemoryCues, cues_of, is_temporary
+from mnemo_core.ingest.memory_cues import MemoryCues, MemoryFacts, cues_of, is_temporary
 from mnemo_core.llm.judging.reconcile import holds, reconcile_by_rule
 from mnemo_core.llm.judging.triage import TriageAnswer, validate_triage
-from mnemo_core.llm.tasks import LlmTask, MemoryFacts, Probe, TaskInputs
+from mnemo_core.llm.tasks import LlmTask, Probe, TaskInputs
 
 MEMORIES_MAX = 12  # of one prompt
 OPERATIONS_MAX = 8
@@ -65,7 +65,7 @@ def _proposed(inputs: TaskInputs) -> Iterator[AuditOperation]:
     """Operations in the order of their weight; not all of them are accepted."""
     count = min(len(inputs.sources), MEMORIES_MAX)
     memories = {number: _one(inputs, number) for number in range(1, count + 1)}
-    cues = {number: cues_of(memory) for number, memory in memories.items()}
+    cues = {number: cues_of(*memory.judged) for number, memory in memories.items()}
     for number, memory in memories.items():
         facts = memory.facts_of(1)
         if facts.category == "crumb" and not (facts.access_count or facts.repetition_count):
@@ -89,7 +89,7 @@ def _proposed(inputs: TaskInputs) -> Iterator[AuditOperation]:
 def _rejection_of(operation: AuditOperation, inputs: TaskInputs) -> str:
     """The reason why an operation must not be proposed; "" if it may."""
     memory = _one(inputs, operation.memory)
-    text, facts, cues = memory.sources[0], memory.facts_of(1), cues_of(memory)
+    text, facts, cues = memory.sources[0], memory.facts_of(1), cues_of(*memory.judged)
     if (operation.action == "merge") != bool(operation.other) or (operation.action == "retag") != bool(operation.tag):
         return "an operation has what belongs to another one"
     match operation.action:

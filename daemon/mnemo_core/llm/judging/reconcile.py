@@ -11,10 +11,17 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from mnemo_core.ingest.memory_cues import (
+    MemoryFacts,
+    cue,
+    holds_constraint,
+    is_conditional,
+    is_said_firmly,
+    is_temporary,
+)
 from mnemo_core.llm.faithfulness import omission_of
 from mnemo_core.llm.grounding import loss_of
-from mnemo_core.llm.judging.memory_cues import cue, holds_constraint, is_conditional, is_said_firmly, is_temporary
-from mnemo_core.llm.tasks import LlmTask, MemoryFacts, Probe, TaskInputs
+from mnemo_core.llm.tasks import LlmTask, Probe, TaskInputs
 from mnemo_core.text import lexicon
 from mnemo_core.text.canonical import CanonicalForm, canonical_form, difference
 from mnemo_core.text.dates.date_words import WEEKDAYS

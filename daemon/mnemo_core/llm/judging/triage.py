@@ -18,8 +18,8 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from mnemo_core.llm.judging.memory_cues import MemoryCues, cues_of, describes_user
-from mnemo_core.llm.tasks import LlmTask, MemoryFacts, Probe, TaskInputs
+from mnemo_core.ingest.memory_cues import MemoryCues, MemoryFacts, cues_of, describes_user
+from mnemo_core.llm.tasks import LlmTask, Probe, TaskInputs
 from mnemo_core.text.languages import content_words
 from mnemo_core.text.lexicon import listed
 from mnemo_core.text.segmentation import sentences
@@ -48,7 +48,7 @@ class TriageAnswer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def validate_triage(answer: TriageAnswer, inputs: TaskInputs) -> str:
     """Return why a verdict is rejected; "" if it is accepted."""
-    cues = cues_of(inputs)
+    cues = cues_of(*inputs.judged)
     match answer.verdict, staying_of(inputs, cues):
         case "archive", "lasting":
             return "the memory has signs of what lasts"
@@ -63,7 +63,7 @@ def validate_triage(answer: TriageAnswer, inputs: TaskInputs) -> str:
 
 def triage_by_rule(inputs: TaskInputs) -> TriageAnswer:
     """Promote what has signs of what lasts, archive what is passing, and keep the rest."""
-    match staying_of(inputs, cues_of(inputs)):
+    match staying_of(inputs, cues_of(*inputs.judged)):
         case "lasting":
             return TriageAnswer("promote")
         case "passing":
@@ -74,7 +74,7 @@ def triage_by_rule(inputs: TaskInputs) -> TriageAnswer:
 
 def is_decided(inputs: TaskInputs) -> bool:
     """Return whether a rule promotes the memory or takes it for passing."""
-    return staying_of(inputs, cues_of(inputs)) != "open"
+    return staying_of(inputs, cues_of(*inputs.judged)) != "open"
 
 
 def staying_of(inputs: TaskInputs, cues: MemoryCues) -> Literal["lasting", "passing", "open"]:
@@ -140,7 +140,7 @@ def validate_gate(answer: GateAnswer, inputs: TaskInputs) -> str:
     """Return why a verdict is rejected; "" if it is accepted."""
     if answer.category == "none":
         return ""
-    cues = cues_of(inputs)
+    cues = cues_of(*inputs.judged)
     if cues.barred:
         return f"the memory must not enter core: {cues.barred}"
     return "" if answer.category in cues.weak else f"no words of the memory speak for {answer.category}"
@@ -148,12 +148,12 @@ def validate_gate(answer: GateAnswer, inputs: TaskInputs) -> str:
 
 def gate_by_rule(inputs: TaskInputs) -> GateAnswer:
     """Admit a memory as the category for which it has a strong cue."""
-    return GateAnswer(cues_of(inputs).strong or "none")
+    return GateAnswer(cues_of(*inputs.judged).strong or "none")
 
 
 def is_admission_decided(inputs: TaskInputs) -> bool:
     """Return whether the rules decide: by a strong cue, or since there is nothing that a model may admit."""
-    cues = cues_of(inputs)
+    cues = cues_of(*inputs.judged)
     return bool(cues.strong or not cues.weak)
 
 
@@ -212,7 +212,7 @@ class ImportanceAnswer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def validate_importance(answer: ImportanceAnswer, inputs: TaskInputs) -> str:
     """Return why a verdict is rejected; "" if it is accepted."""
-    cues = cues_of(inputs)
+    cues = cues_of(*inputs.judged)
     ruled = _rated(inputs, cues).steps
     if abs(answer.steps - ruled) > STEPS_MOVED_MAX:
         return f"{answer.steps} steps are too far from the {ruled} of the rules"
@@ -223,12 +223,12 @@ def validate_importance(answer: ImportanceAnswer, inputs: TaskInputs) -> str:
 
 def rate_by_rule(inputs: TaskInputs) -> ImportanceAnswer:
     """Rate a memory by what it is evidence of, and by its tags."""
-    return _rated(inputs, cues_of(inputs))
+    return _rated(inputs, cues_of(*inputs.judged))
 
 
 def is_rated(inputs: TaskInputs) -> bool:
     """Return whether a strong cue, or the lack of any matter, settles the importance."""
-    cues = cues_of(inputs)
+    cues = cues_of(*inputs.judged)
     return cues.strong is not None or staying_of(inputs, cues) == "passing"
 
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemo_core.knowledge.facts import FactChain, find_chains, query_entities, single_value_of
+from mnemo_core.ingest.facts import FactChain, find_chains, query_entities, single_value_of
 from mnemo_core.retrieval.ranking.rankers import RANKER_TABLE
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_daemon.indexing.commit_indexes import words_of

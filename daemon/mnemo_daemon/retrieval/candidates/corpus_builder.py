@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from mnemo_core.lifecycle.compression import SUMMARY_SOURCE
 from mnemo_core.lifecycle.profiles import PROFILE_SOURCE
-from mnemo_core.lifecycle.versions import GONE, HIDING, Read, is_replaced, names_no_replacement
+from mnemo_core.retrieval.versions import GONE, HIDING, Read, is_replaced, names_no_replacement
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.memories.as_of import HistoricalState, HistoryReader
 from mnemo_daemon.retrieval.candidates.corpus import AsOfCorpus, Corpus, Mask

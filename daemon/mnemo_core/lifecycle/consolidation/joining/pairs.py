@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mnemo_core.ingest.memory_cues import NEVER_CORE_TAGS, NEVER_CORE_TRUSTS
 from mnemo_core.lifecycle.consolidation.cycle import CHANGES_PER_STEP, CycleOperation, StepPlan
 from mnemo_core.lifecycle.consolidation.state import CycleState, Mask
-from mnemo_core.llm.judging.memory_cues import NEVER_CORE_TAGS, NEVER_CORE_TRUSTS
 from mnemo_core.similarity.thresholds import Thresholds
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_store.records import (

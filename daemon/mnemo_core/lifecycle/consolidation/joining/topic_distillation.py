@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnemo_core.ingest.deduplication import names_a_day
+from mnemo_core.ingest.memory_cues import NEVER_CORE_TRUSTS
 from mnemo_core.lifecycle.consolidation.cycle import (
     DISTILLED,
     CycleOperation,
@@ -28,7 +29,6 @@ from mnemo_core.lifecycle.consolidation.joining.replacing import (
     distil_operation,
 )
 from mnemo_core.lifecycle.consolidation.state import CycleState, Mask
-from mnemo_core.llm.judging.memory_cues import NEVER_CORE_TRUSTS
 from mnemo_core.llm.tasks import TaskInputs
 from mnemo_core.llm.writing.distill import (
     DISTILL,

@@ -9,7 +9,6 @@ import re
 from itertools import zip_longest
 from typing import Literal, NamedTuple
 
-from mnemo_core.llm.tasks import MemoryFacts, TaskInputs
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.lexicon import alternation, listed
 from mnemo_core.text.preferences import find_preference
@@ -22,6 +21,7 @@ NEVER_CORE_TAGS = listed("session ephemeral distilled auto-distilled")
 NEVER_CORE_TRUSTS = listed("tool import")
 
 
+ACCESSES_NOTED, REPETITIONS_NOTED = 30, 2  # fewer say nothing about a memory. SPEC 12.2
 STATEMENTS_MAX = 2  # a text of more says several things: a model may say what it is
 
 
@@ -45,6 +45,34 @@ _TEMPORARY, _CONDITIONAL, _HEDGED, _REPORTED, _CONVERSATION, _ADDRESSED, _SET_PH
 _QUOTED = lazy_pattern(r"[\"“„][^\"“”\n]{0,300}[\"”]|「[^」\n]{0,200}」")
 
 
+class MemoryFacts(NamedTuple):
+    """Attributes and usage of a memory that a task judges; the defaults say nothing about it."""
+
+    kind: str = ""
+    category: str = ""
+    layer: str = ""
+    trust: str = ""
+    tags: tuple[str, ...] = ()
+    importance: float = 0.5
+    age_days: int = 0
+    access_count: int = 0
+    repetition_count: int = 0
+    pinned: bool = False
+
+    def description(self) -> str:
+        """The facts as words for the prompt; "" for none."""
+        parts = [self.layer, self.kind, self.category, "pinned" if self.pinned else ""]
+        if self.age_days:
+            parts.append(f"{self.age_days} days old")
+        if self.access_count >= ACCESSES_NOTED:
+            parts.append(f"used {self.access_count} times")
+        if self.repetition_count >= REPETITIONS_NOTED:
+            parts.append(f"repeated {self.repetition_count} times")
+        if self.tags:
+            parts.append(f"tagged {' '.join(self.tags)}")
+        return ", ".join(filter(None, parts))
+
+
 class MemoryCues(NamedTuple):
     """The categories that the text and the facts of a memory speak for, and why it may not enter core."""
 
@@ -53,9 +81,8 @@ class MemoryCues(NamedTuple):
     barred: str  # why the memory does not enter core, whatever it says; "" if nothing is against it
 
 
-def cues_of(inputs: TaskInputs) -> MemoryCues:
-    """The cues of the memory that a task judges, which is its first source."""
-    text, facts = inputs.sources[0], inputs.facts_of(1)
+def cues_of(text: str, facts: MemoryFacts) -> MemoryCues:
+    """The cues of a memory."""
     if barred := _barred(text, facts):
         return MemoryCues(None, frozenset(), barred)
     own_words = _SET_PHRASES.sub(" ", _QUOTED.sub(" ", text))

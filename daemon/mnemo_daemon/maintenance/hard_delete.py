@@ -11,8 +11,8 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from mnemo_core.lifecycle import erasure
-from mnemo_core.lifecycle.erasure import ErasurePlan, MemoryReferences
+from mnemo_core.ingest import erasure
+from mnemo_core.ingest.erasure import ErasurePlan, MemoryReferences
 from mnemo_core.sessions.tiers import key_of, scope_of
 from mnemo_daemon.table_walk import all_memories, records_of, walk
 from mnemo_daemon.thread_supervision import retry_while_full

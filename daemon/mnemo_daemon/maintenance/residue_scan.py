@@ -27,7 +27,7 @@ import mnemo_core
 import mnemo_daemon
 import mnemo_store
 from mnemo_client.protocol.memories import Quotation, SearchedPlace
-from mnemo_core.lifecycle.residue_scan import PatternKind, ResidueFinder, ResiduePatterns, strip_edges
+from mnemo_core.ingest.residue_scan import PatternKind, ResidueFinder, ResiduePatterns, strip_edges
 from mnemo_daemon.table_walk import walk, walk_table
 from mnemo_store.codec import encode_json
 from mnemo_store.database.migrations import BACKUPS_FOLDER

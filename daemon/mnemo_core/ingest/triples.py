@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
+from mnemo_core.ingest.facts import names_in
 from mnemo_core.ingest.statement_kind import KINDS, statement_kind
-from mnemo_core.knowledge.facts import names_in
 from mnemo_core.text import lexicon
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.lexicon import listed

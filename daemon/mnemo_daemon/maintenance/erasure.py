@@ -22,16 +22,16 @@ from itertools import chain
 import msgspec
 
 from mnemo_client.protocol.memories import EraseAnswer, Quotation, ResidueSearch, SearchedPlace
-from mnemo_core.lifecycle import erasure
-from mnemo_core.lifecycle.erasure import ErasurePlan
-from mnemo_core.lifecycle.residue_scan import ResiduePatterns, residue_patterns, whole_texts_of
+from mnemo_core.ingest import erasure
+from mnemo_core.ingest.erasure import ErasurePlan
+from mnemo_core.ingest.residue_scan import ResiduePatterns, residue_patterns, whole_texts_of
 from mnemo_daemon import process_memory
 from mnemo_daemon.errors import Refusal, refusal_of
 from mnemo_daemon.history_names import BY_ERASURE, PURGE
 from mnemo_daemon.knowledge.topic_graph import clear_names
-from mnemo_daemon.lifecycle import residue_scan
-from mnemo_daemon.lifecycle.hard_delete import ChangeOrigin, HardDelete
-from mnemo_daemon.lifecycle.residue_scan import CopyErasure
+from mnemo_daemon.maintenance import residue_scan
+from mnemo_daemon.maintenance.hard_delete import ChangeOrigin, HardDelete
+from mnemo_daemon.maintenance.residue_scan import CopyErasure
 from mnemo_daemon.thread_supervision import RETRY_PAUSE_SECONDS, retry_while_full
 from mnemo_store.backend import Snapshot
 from mnemo_store.disk import Disk, is_disk_full
