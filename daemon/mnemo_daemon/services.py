@@ -6,7 +6,7 @@ Services that need no store exist from the beginning, the others once `wait_unti
 import asyncio
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -16,10 +16,13 @@ from mnemo_core.ingest.policies import OWN_POLICY, Policy
 from mnemo_core.sessions.resume import ResumeTopic
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_core.transfer.import_plan import SecretPolicy
+from mnemo_core.transfer.markdown_export import ExportedTopic
+from mnemo_daemon.assistance.assisted_recall import AssistedRecall
+from mnemo_daemon.assistance.extraction import InsertMerger, StatementExtraction
+from mnemo_daemon.assistance.question_answering import AskedQuestions
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
 from mnemo_daemon.indexing.views import Views
-from mnemo_daemon.ingest.extraction import InsertMerger, StatementExtraction
 from mnemo_daemon.ingest.ingest_pipeline import IngestPipeline
 from mnemo_daemon.ingest.neighbour_search import NeighbourSearch
 from mnemo_daemon.ingest.reassessment import ScoringBackfill
@@ -44,8 +47,6 @@ from mnemo_daemon.models.language.language_model_service import LanguageModelSer
 from mnemo_daemon.models.language.task_runner import CallLog, TaskRunner
 from mnemo_daemon.notes.notes_service import NotesService
 from mnemo_daemon.priority import MachineLoad, QueryPriority
-from mnemo_daemon.retrieval.assisted_recall import AssistedRecall
-from mnemo_daemon.retrieval.question_answering import AskedQuestions
 from mnemo_daemon.retrieval.recall import Recall, UsageRecorder
 from mnemo_daemon.scheduler import OperationRegistry
 from mnemo_daemon.server.request_metrics import RequestMetrics
@@ -56,7 +57,7 @@ from mnemo_daemon.sessions.tiered_recall import TieredRecall
 from mnemo_daemon.sessions.turn_review import TurnReview
 from mnemo_daemon.sessions.turn_tiers import TurnTiers
 from mnemo_daemon.settings import Configuration, Settings
-from mnemo_daemon.transfer.store_export import MarkdownExport
+from mnemo_daemon.transfer.store_export import USER, MarkdownExport, NamespaceTopic
 from mnemo_store.disk import Disk
 from mnemo_store.indexes.attributes import MemoryFilter
 from mnemo_store.maintenance.backup import BackupManifest
@@ -201,7 +202,7 @@ class Services:
         self.topic_graph = TopicGraph(store, self.topic_nodes, self.llm_tasks)
         self._open_sessions()
         self.markdown_export = MarkdownExport(
-            store, self.views, self.topic_trees, lambda: self.settings.notes.export_dir, self.disk
+            store, self.views, self._exported_topics, lambda: self.settings.notes.export_dir, self.disk
         )
         self.resume = ResumeService(
             store,
@@ -219,6 +220,10 @@ class Services:
         self._open_lifecycle()
         self.notes = self._made_notes()
         self.is_open = True
+
+    def _exported_topics(self) -> Iterator[NamespaceTopic]:
+        for topic in self.topic_trees.topics(USER, sees_sensitive=False):
+            yield topic.namespace, ExportedTopic(topic.id, topic.name, topic.member_count, topic.level)
 
     def _open_sessions(self) -> None:
         """Make what holds conversations."""

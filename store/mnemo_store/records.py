@@ -48,6 +48,8 @@ SCOPE_CHARS_MAX = 128  # user_id, agent_id, run_id, session_id, speaker
 KEY_CHARS_MAX = 256
 EVIDENCE_MAX = 64
 
+PROFILE_SOURCE = "profile"  # of the entries of profiles
+SUMMARY_SOURCE = "compress"  # of the memories that stand in the place of a session's
 HOOK_SOURCE = "hook"  # of the steps that the hook of an agent records: every call of a tool
 UNREQUESTED_SOURCES = ("ingest", "turn", "extract", "proxy", HOOK_SOURCE)  # they take in every text of a stream
 

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 from mnemo_client.paths import models_folder
 from mnemo_client.protocol.choices import TurnRole
 from mnemo_client.protocol.ingestion import Turn, TurnsRequest
-from mnemo_core.sessions.tiers import SessionScope
+from mnemo_core.ingest.session_records import SessionScope
 from mnemo_daemon.models.catalogue import ModelCatalogue
 from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_daemon.retrieval.question import Question

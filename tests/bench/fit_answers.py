@@ -22,7 +22,7 @@ from mnemo_client.protocol.retrieval import RecalledMemory
 from mnemo_core.llm.questions.question_answer import best_sentence, quote_answer, quoted_text, unmet_by_sources
 from mnemo_core.llm.tasks import RecalledSource, TaskInputs
 from mnemo_core.retrieval.answer_judge import CLIPPED, HITS_MAX, AnswerCandidate, AnswerJudge, answer_features
-from mnemo_daemon.retrieval.question_answering import ANSWER_WEIGHTS
+from mnemo_daemon.assistance.question_answering import ANSWER_WEIGHTS
 from tests.bench import quality
 from tests.bench.bench_answers import LANGUAGE_MODEL_OFF, WAIT_SECONDS, lines, store
 from tests.bench.fit_changes import as_json

@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from mnemo_daemon.assistance.assisted_recall import AssistedRecall
 from mnemo_daemon.models.catalogue import ModelCatalogue
 from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_daemon.models.language.language_model import LanguageModel
 from mnemo_daemon.models.language.task_runner import CallLog, Level, TaskRunner
 from mnemo_daemon.priority import QueryPriority
-from mnemo_daemon.retrieval.assisted_recall import AssistedRecall
 from mnemo_daemon.retrieval.question import Question, RecallOutcome
 from mnemo_store.indexes.attributes import MemoryFilter
 from tests.conformance.conftest import ModelOf

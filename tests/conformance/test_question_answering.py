@@ -8,11 +8,11 @@ import pytest
 
 from mnemo_core.llm.tasks import EarlierQuestion
 from mnemo_core.retrieval.ranking.rankers import Ranker
+from mnemo_daemon.assistance.question_answering import AnsweredQuestion, CitedSentence, answer_question
 from mnemo_daemon.memories.memory_service import MemoryDetails
 from mnemo_daemon.models.language.language_model import LanguageModel
 from mnemo_daemon.models.language.task_runner import CallLog, TaskRunner
 from mnemo_daemon.retrieval.question import BestPassage, Hit, RecallOutcome
-from mnemo_daemon.retrieval.question_answering import AnsweredQuestion, CitedSentence, answer_question
 from mnemo_store.records import Usage
 from mnemo_store.store import Store
 from tests.conformance.conftest import ModelOf

@@ -10,7 +10,7 @@ from mnemo_client.client import Client
 from mnemo_client.errors import MnemoError
 from mnemo_client.protocol.ingestion import ExtractRequest, IngestRequest, PieceAnswer, RememberAnswer, Turn
 from mnemo_client.protocol.memories import NewMemory
-from mnemo_daemon.ingest.extraction import facts_of
+from mnemo_daemon.assistance.extraction import facts_of
 from mnemo_daemon.ingest.ingest_pipeline import Submission
 from mnemo_daemon.models.language.language_model import LanguageModel
 from mnemo_store.records import DropMemory

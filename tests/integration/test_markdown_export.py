@@ -2,22 +2,18 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from mnemo_core.documents.front_matter import read_front_matter
-from mnemo_daemon.knowledge.topic_trees import TopicSummary, TopicTrees
-from mnemo_daemon.transfer.store_export import CORE_FILE, TOPICS_FILE, MarkdownExport
+from mnemo_core.transfer.markdown_export import ExportedTopic
+from mnemo_daemon.transfer.store_export import CORE_FILE, TOPICS_FILE, MarkdownExport, NamespaceTopic
 from mnemo_store.disk import Disk
 from tests.support.samples import sample_memory
 from tests.support.store_services import StoreServices, put, services_in
 
-TOPICS = [
-    TopicSummary("kb2", "boats", "words", 5, "", 0, "default"),
-    TopicSummary("kb3", "kayaks", "words", 3, "kb2", 1, "default"),
-]
+TOPICS = [("default", ExportedTopic("kb2", "boats", 5, 0)), ("default", ExportedTopic("kb3", "kayaks", 3, 1))]
 
 
 @pytest.fixture
@@ -26,9 +22,8 @@ def services(tmp_path: Path) -> Iterator[StoreServices]:
         yield made
 
 
-def export(services: StoreServices, folder: Path | str, topics: list[TopicSummary] = TOPICS) -> MarkdownExport:
-    trees: Any = SimpleNamespace(topics=lambda _user, *, sees_sensitive: topics)
-    return MarkdownExport(services.store, services.views, cast(TopicTrees, trees), lambda: str(folder), Disk())
+def export(services: StoreServices, folder: Path | str, topics: list[NamespaceTopic] = TOPICS) -> MarkdownExport:
+    return MarkdownExport(services.store, services.views, lambda: topics, lambda: str(folder), Disk())
 
 
 def core(services: StoreServices, number: int, content: str, **fields: Any) -> None:

@@ -32,11 +32,10 @@ from mnemo_core.llm import extraction, faithfulness, grounding
 from mnemo_core.llm.grammar import CHARACTERS_MAX
 from mnemo_core.llm.judging import audit, reconcile, triage
 from mnemo_core.llm.questions import question_answer
-from mnemo_core.llm.questions.expand import added_words
 from mnemo_core.llm.tasks import TaskInputs
 from mnemo_core.llm.writing import merge, summarize
 from mnemo_core.retrieval import answer_judge, context_block, excerpts, snippets
-from mnemo_core.retrieval.query_expansion import expansion_terms
+from mnemo_core.retrieval.query_expansion import added_words, expansion_terms
 from mnemo_core.retrieval.ranking import lexical_ranker
 from mnemo_core.retrieval.result_selection import is_copy
 from mnemo_core.sessions import resume

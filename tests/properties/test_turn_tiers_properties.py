@@ -6,7 +6,8 @@ from typing import Literal, NamedTuple, get_args
 import pytest
 
 from mnemo_core.ingest.policies import OWN_POLICY
-from mnemo_core.sessions.tiers import IDLE_MS, RECENT_MAX, RING_ITEMS, SessionScope, is_live_turn, judged
+from mnemo_core.ingest.session_records import SessionScope
+from mnemo_core.sessions.tiers import IDLE_MS, RECENT_MAX, RING_ITEMS, is_live_turn, judged
 from mnemo_daemon.sessions.session_service import pair_at
 from mnemo_store.backend import Snapshot
 from mnemo_store.records import DropMemory, PutMemory

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mnemo_core.sessions.tiers import SessionScope
+from mnemo_core.ingest.session_records import SessionScope
 from mnemo_daemon.retrieval.question import Question
 from mnemo_store.indexes.attributes import MemoryFilter
 from mnemo_store.records import TurnPair

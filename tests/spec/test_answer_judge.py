@@ -5,7 +5,7 @@ import json
 import pytest
 
 from mnemo_core.retrieval.answer_judge import AnswerCandidate, AnswerJudge, answer_features
-from mnemo_daemon.retrieval.question_answering import ANSWER_WEIGHTS
+from mnemo_daemon.assistance.question_answering import ANSWER_WEIGHTS
 
 JUDGE = AnswerJudge(json.loads(ANSWER_WEIGHTS.read_text(encoding="utf-8")))
 OTHERS = ("Rui works for Feedzai in Lisbon.", "The bakery opens at seven.", "Ines feeds the cats on Sundays.")

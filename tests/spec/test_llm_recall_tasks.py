@@ -3,16 +3,10 @@
 import msgspec
 import pytest
 
-from mnemo_core.llm.questions.expand import (
-    EXPAND,
-    Phrasings,
-    added_words,
-    is_follow_up,
-    resolve_follow_up,
-    validate_phrasings,
-)
+from mnemo_core.llm.questions.expand import EXPAND, Phrasings, is_follow_up, resolve_follow_up, validate_phrasings
 from mnemo_core.llm.questions.rerank import SourceScores, kept_sources, score_by_recall, validate_scores
 from mnemo_core.llm.tasks import EarlierQuestion, RecalledSource, TaskInputs, prompt_data
+from mnemo_core.retrieval.query_expansion import added_words
 
 SOURCES = ("The key to the cellar hangs behind the door.", "The cellar is damp.", "Anna has three cats.")
 ASKED = TaskInputs(SOURCES, "Where is the cellar key?")

@@ -3,8 +3,8 @@
 import pytest
 
 from mnemo_core.llm.tasks import EarlierQuestion
-from mnemo_daemon.retrieval import question_answering
-from mnemo_daemon.retrieval.question_answering import IDLE_SECONDS, QUESTIONS_MAX, TEXT_CHARACTERS, AskedQuestions
+from mnemo_daemon.assistance import question_answering
+from mnemo_daemon.assistance.question_answering import IDLE_SECONDS, QUESTIONS_MAX, TEXT_CHARACTERS, AskedQuestions
 
 
 def test_a_session_knows_its_last_questions_and_no_other_session_does() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from mnemo_core.ingest import cycle_undo
 from mnemo_core.ingest.erasure import plan_erasure
 from mnemo_core.ingest.mutations import RECALL_STRENGTH_GAIN
 from mnemo_core.lifecycle.consolidation import review
@@ -351,7 +352,7 @@ def test_an_unknown_proposal_is_not_found(queue: ReviewQueue) -> None:
 
 
 def test_a_rejection_of_the_gate_is_not_a_persons() -> None:
-    decision = review.rejected(
+    decision = cycle_undo.rejected(
         msgspec.convert({"memory": SHELF.id, "action": "promote", "other": SHELF.id, "status": "proposed", "at": 1,
                          "digest": "", "text": "x", "tag": "lesson"}, LifecycleDecision), 2,
     )  # fmt: skip

@@ -5,6 +5,7 @@ from typing import Any, Literal
 import pytest
 
 from mnemo_core.ingest.policies import OWN_POLICY, POLICIES
+from mnemo_core.ingest.session_records import recorded_sessions, session_of_turns
 from mnemo_core.sessions import tiers
 from mnemo_core.sessions.tiered_recall import recency
 from mnemo_core.sessions.tiers import (
@@ -17,8 +18,6 @@ from mnemo_core.sessions.tiers import (
     pair_summary,
     pair_turns,
     pushed_out,
-    recorded_sessions,
-    session_of_turns,
 )
 from mnemo_store.records import ConversationTurn, Memory, PutMemory, Session, Tier, TurnPair, pair_text, session_key
 from tests.support.samples import AT, sample_id, sample_memory

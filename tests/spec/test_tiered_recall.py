@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from mnemo_core.ingest.session_records import SessionScope
 from mnemo_core.sessions import tiered_recall
 from mnemo_core.sessions.tiered_recall import (
     MS_A_DAY,
@@ -21,7 +22,6 @@ from mnemo_core.sessions.tiered_recall import (
     recall_in_session,
     recency,
 )
-from mnemo_core.sessions.tiers import SessionScope
 from mnemo_daemon.sessions.tiered_recall import HotBuffers
 from tests.support.ranking_candidates import NOW
 

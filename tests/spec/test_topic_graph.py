@@ -12,8 +12,8 @@ import pytest
 from mnemo_core.llm.tasks import AnyTask, TaskInputs
 from mnemo_core.llm.writing.naming import NameAnswer
 from mnemo_daemon.errors import Refusal
-from mnemo_daemon.knowledge.topic_graph import GraphFilter, NodeGroup, TopicGraph, clear_names
-from mnemo_daemon.maintenance.erasure import Erasure
+from mnemo_daemon.knowledge.topic_graph import GraphFilter, NodeGroup, TopicGraph
+from mnemo_daemon.maintenance.erasure import Erasure, clear_names
 from mnemo_daemon.models.language.task_runner import TaskResult, TaskRunner
 from mnemo_store.disk import Disk
 from mnemo_store.records import DropMemory, NodeEdge, PutMemory, TopicNode, text_hash

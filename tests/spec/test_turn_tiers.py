@@ -5,9 +5,10 @@ from typing import Any, cast
 
 import pytest
 
+from mnemo_core.ingest.session_records import SessionScope, scope_of
 from mnemo_core.ingest.write_plan import can_be_backfilled
 from mnemo_core.retrieval.versions import TURN_TIER
-from mnemo_core.sessions.tiers import IDLE_MS, SessionScope, scope_of
+from mnemo_core.sessions.tiers import IDLE_MS
 from mnemo_daemon.history_names import BY_SESSIONS
 from mnemo_daemon.sessions.session_service import pair_at
 from mnemo_daemon.sessions.turn_tiers import TurnTiers

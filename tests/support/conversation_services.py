@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Literal
 
 from mnemo_core.ingest.policies import OWN_POLICY, Policy
+from mnemo_core.ingest.session_records import SessionScope
 from mnemo_core.sessions import tiers
-from mnemo_core.sessions.tiers import REGISTRY_MAX, SessionScope
+from mnemo_core.sessions.tiers import REGISTRY_MAX
 from mnemo_daemon.sessions.session_service import SessionService
 from mnemo_daemon.sessions.turn_tiers import TurnTiers
 from mnemo_store.records import ConversationTurn, Session, TurnPair, session_key

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mnemo_core.ingest.mutations import Draft
-from mnemo_daemon.ingest.extraction import StatementExtraction, WrittenStatement, facts_of
+from mnemo_daemon.assistance.extraction import StatementExtraction, WrittenStatement, facts_of
 from mnemo_daemon.ingest.ingest_pipeline import IngestPipeline, IngestResult, Submission
 from mnemo_daemon.ingest.neighbour_search import NeighbourSearch
 from mnemo_daemon.models.language.language_model import LanguageModel

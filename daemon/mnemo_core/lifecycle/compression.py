@@ -12,9 +12,18 @@ from mnemo_core.ingest.mutations import has_expired, new_version
 from mnemo_core.ingest.trust import OWNER, lowest_trust
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_core.text.segmentation import sentences
-from mnemo_store.records import LAYERS, TAGS_MAX, Category, ImportanceSource, Layer, Memory, Trust, default_decay_rate
+from mnemo_store.records import (
+    LAYERS,
+    SUMMARY_SOURCE,
+    TAGS_MAX,
+    Category,
+    ImportanceSource,
+    Layer,
+    Memory,
+    Trust,
+    default_decay_rate,
+)
 
-SUMMARY_SOURCE = "compress"  # of the memories that stand in the place of a session's
 MEMORIES_MAX = 400  # that one summary stands for: with it and its facts, they are one write turn [SPEC 3.2]
 CHARACTERS_MAX = 100_000  # of these together
 # Whoever looks for these finds them by the tag, and would miss them.

@@ -23,7 +23,7 @@ from mnemo_core.lifecycle.compression import (
 )
 from mnemo_core.retrieval.result_selection import IMPERSONAL_SOURCES, is_apart, is_preference
 from mnemo_core.text.canonical import canonical_form
-from mnemo_store.records import OWN_TRUSTS, TRUSTS, Kind, Memory, Trust, Usage, default_decay_rate
+from mnemo_store.records import OWN_TRUSTS, PROFILE_SOURCE, TRUSTS, Kind, Memory, Trust, Usage, default_decay_rate
 
 UserBucket = Literal["preferences", "stable_facts", "do_not_assume"]
 ProjectBucket = Literal["goals", "blockers", "next_steps"]
@@ -36,7 +36,6 @@ _HEADINGS: Mapping[Bucket, str] = {
     "goals": "Goals", "blockers": "Blockers", "next_steps": "Next steps",
 }  # fmt: skip
 
-PROFILE_SOURCE = "profile"
 PROFILE_TAG = "profile:"
 PROJECT_TAG = "project:"
 CUTOFF_HOURS = 48  # [M13]

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnemo_core.similarity.thresholds import SOURCE
+from mnemo_core.text.languages import WORD
 
 HITS_MAX = 3  # hits that words are taken from; lower ones are about something else
 WORDS_MAX = 5
@@ -63,3 +64,10 @@ def expansion_terms(
 def is_improvement(before: NDArray[np.floating], after: NDArray[np.floating]) -> bool:
     """Return whether the added words are kept. `after`: the relevance of what they found that was no hit before."""
     return len(after) > 0 and WORDS_FACTOR * float(after.max()) > float(before.max(initial=0.0))
+
+
+def added_words(phrasings: tuple[str, ...], question: str) -> str:
+    """The words of phrasings that their question does not have, each once."""
+    known = frozenset(word.casefold() for word in WORD.findall(question))
+    words = (word for phrasing in phrasings for word in WORD.findall(phrasing))
+    return " ".join({word.casefold(): word for word in words if word.casefold() not in known}.values())

@@ -19,9 +19,9 @@ from mnemo_daemon.api import access, response_codec
 from mnemo_daemon.api.recall_routes import RecallApi
 from mnemo_daemon.api.resource import Resource, handles
 from mnemo_daemon.api.workers import WorkerPool
+from mnemo_daemon.assistance.question_answering import AnsweredQuestion, CitedSentence, answer_question
 from mnemo_daemon.errors import bad_value, refusal_of
 from mnemo_daemon.retrieval.question import Question
-from mnemo_daemon.retrieval.question_answering import AnsweredQuestion, CitedSentence, answer_question
 from mnemo_daemon.server.router import STORE, Reply, Request
 from mnemo_daemon.services import Services
 

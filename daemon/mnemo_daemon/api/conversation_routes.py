@@ -17,10 +17,10 @@ from mnemo_client.protocol.sessions import (
     TieredItemTrace,
     TopicMatchTrace,
 )
+from mnemo_core.ingest.session_records import SessionScope
 from mnemo_core.llm.questions.expand import resolve_follow_up
 from mnemo_core.llm.questions.question_answer import ANSWER
 from mnemo_core.sessions.tiered_recall import RankedItem
-from mnemo_core.sessions.tiers import SessionScope
 from mnemo_daemon.api import access, request_codec, response_codec
 from mnemo_daemon.api.ingest_routes import IngestApi
 from mnemo_daemon.api.recall_routes import RecallApi

@@ -9,9 +9,10 @@ from mnemo_client.protocol.choices import HOOK_EVENTS, HookEvent, TurnRole
 from mnemo_client.protocol.ingestion import RememberAnswer, Turn, TurnsRequest
 from mnemo_client.protocol.retrieval import ContextRequest
 from mnemo_client.protocol.sessions import HookAnswer, HookRequest, ResumeQuery, RunSummaryAnswer, RunSummaryRequest
+from mnemo_core.ingest.session_records import SessionScope
 from mnemo_core.ingest.trust import lowest_trust
 from mnemo_core.retrieval.context_block import AGENT_TAG
-from mnemo_core.sessions.tiers import SessionScope, split_turn
+from mnemo_core.sessions.tiers import split_turn
 from mnemo_core.text.secrets import mask_secrets
 from mnemo_daemon.api import access, request_codec
 from mnemo_daemon.api.context_routes import ContextApi

@@ -29,8 +29,8 @@ from mnemo_core.ingest.policies import Policy
 from mnemo_core.text import secrets
 from mnemo_daemon.api import access, request_codec, response_codec
 from mnemo_daemon.api.resource import Resource, handles
+from mnemo_daemon.assistance.extraction import WrittenStatement
 from mnemo_daemon.errors import Refusal, bad_value
-from mnemo_daemon.ingest.extraction import WrittenStatement
 from mnemo_daemon.ingest.ingest_pipeline import IngestPipeline, IngestResult, Submission
 from mnemo_daemon.ingest.reassessment import Reclassification
 from mnemo_daemon.memories.memory_service import Caller

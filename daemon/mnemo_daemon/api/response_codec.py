@@ -22,13 +22,13 @@ from mnemo_client.protocol.status import ViewStatus
 from mnemo_core.ingest.write_plan import NEW_ID_PREFIX
 from mnemo_core.lifecycle.profiles import ProfilePlace, place_of_entry
 from mnemo_core.retrieval.context_block import ContextItem, ContextLine, author_of
+from mnemo_daemon.assistance.extraction import WrittenStatement
+from mnemo_daemon.assistance.question_answering import AnsweredQuestion, CitedSentence
 from mnemo_daemon.indexing.index import IndexProgress
-from mnemo_daemon.ingest.extraction import WrittenStatement
 from mnemo_daemon.ingest.ingest_pipeline import IngestResult
 from mnemo_daemon.memories.history import MemoryDifference, MemoryVersion
 from mnemo_daemon.memories.memory_service import MemoryDetails, MemoryEdge
 from mnemo_daemon.retrieval.question import Hit, Question, RecallOutcome, TimeOutcome, shown_score
-from mnemo_daemon.retrieval.question_answering import AnsweredQuestion, CitedSentence
 from mnemo_daemon.times import local_day
 from mnemo_store.records import Cycle, Memory
 

@@ -15,7 +15,7 @@ from mnemo_client.protocol.sessions import (
     TierCounts,
     TurnPairView,
 )
-from mnemo_core.sessions.tiers import SessionScope
+from mnemo_core.ingest.session_records import SessionScope
 from mnemo_daemon.api import access, request_codec, response_codec
 from mnemo_daemon.api.resource import Resource, handles
 from mnemo_daemon.errors import Refusal, bad_value

@@ -4,7 +4,7 @@ import numpy as np
 
 from mnemo_client.protocol import operations
 from mnemo_client.protocol.sessions import LayerCounts, StateAnswer, StateQuery, TierCounts
-from mnemo_core.sessions.tiers import SessionScope
+from mnemo_core.ingest.session_records import SessionScope
 from mnemo_daemon.api import access
 from mnemo_daemon.api.conversation_routes import ring_view
 from mnemo_daemon.api.daemon_routes import job_status

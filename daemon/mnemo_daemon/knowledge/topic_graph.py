@@ -6,22 +6,20 @@ it; without one, its name is made of the words of its parts whenever it is shown
 """
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
-import msgspec
 import numpy as np
 
 from mnemo_core.knowledge.topic_nodes import LABEL_CHARACTERS, Totals, cluster, edge_key, moved_edges
 from mnemo_core.llm.tasks import TaskInputs
 from mnemo_core.llm.writing.naming import NAMING
-from mnemo_core.text.languages import content_words
-from mnemo_daemon.history_names import ABSTRACT_TOPICS, BY_TOPIC_NODES, MERGE_TOPICS
+from mnemo_daemon.history_names import ABSTRACT_TOPICS, MERGE_TOPICS
 from mnemo_daemon.knowledge.topic_nodes import TopicNodes, drop_edge, parts_of
 from mnemo_daemon.memories.memory_service import Caller, is_visible
 from mnemo_daemon.models.language.task_runner import TaskRunner
-from mnemo_daemon.table_walk import Place, cursor_at, place_at, records_of, walk_table
+from mnemo_daemon.table_walk import Place, cursor_at, place_at, walk_table
 from mnemo_store.backend import Snapshot
 from mnemo_store.batches import batched
 from mnemo_store.records import (
@@ -261,14 +259,6 @@ class TopicGraph:
     def _write(self, changes: Sequence[Change], what: str, caller: Caller) -> None:
         for some in batched(changes, CHANGES_PER_WRITE):
             self._store.transact(partial(_written, changes=some, what=what), by=caller.name).result()
-
-
-def clear_names(store: Store, texts: Iterable[str]) -> None:
-    """Clear the names of groups that have a word of these texts, which are erased."""
-    erased = frozenset(word for text in texts for word in content_words(text))
-    for node in [node for node in records_of(store, TOPIC_NODES) if not erased.isdisjoint(content_words(node.name))]:
-        changes = (PutTopicNode(data=msgspec.structs.replace(node, name="")),)
-        store.transact(partial(_written, changes=changes, what=""), by=BY_TOPIC_NODES.name, frees=True).result()
 
 
 def _written(_: Snapshot, changes: Sequence[Change], what: str) -> WriteResult[None]:

@@ -12,7 +12,6 @@ from mnemo_core.ingest import mutations, write_plan
 from mnemo_core.ingest.write_plan import PendingSnapshot, StatedFact
 from mnemo_core.lifecycle.profiles import (
     HOUR_MS,
-    PROFILE_SOURCE,
     PROFILE_TAG,
     PROJECT_BUCKETS,
     PROJECT_TAG,
@@ -45,7 +44,7 @@ from mnemo_daemon.memories.memory_service import (
 from mnemo_store.backend import READ_SLICE, Snapshot
 from mnemo_store.batches import batched
 from mnemo_store.indexes.attributes import MemoryFilter
-from mnemo_store.records import DEFAULT_NAMESPACE, STATES, Change, Memory, PutEdge, PutMemory, PutUsage
+from mnemo_store.records import DEFAULT_NAMESPACE, PROFILE_SOURCE, STATES, Change, Memory, PutEdge, PutMemory, PutUsage
 from mnemo_store.store import Store, WriteResult
 
 LISTED_STATES = ("active", "archived")

@@ -12,7 +12,7 @@ import numpy as np
 
 from mnemo_client.protocol.memories import EmptyTrashAnswer
 from mnemo_core.ingest import erasure, mutations
-from mnemo_core.sessions.tiers import SessionScope, scope_of
+from mnemo_core.ingest.session_records import SessionScope, scope_of
 from mnemo_core.text.dates.local_days import DAY_MS
 from mnemo_daemon.history_names import BY_EXPIRY, BY_TRASH, EMPTY_TRASH, EXPIRE
 from mnemo_daemon.indexing.views import Views

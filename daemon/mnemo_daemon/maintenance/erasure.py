@@ -17,6 +17,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import chain
 
 import msgspec
@@ -25,13 +26,14 @@ from mnemo_client.protocol.memories import EraseAnswer, Quotation, ResidueSearch
 from mnemo_core.ingest import erasure
 from mnemo_core.ingest.erasure import ErasurePlan
 from mnemo_core.ingest.residue_scan import ResiduePatterns, residue_patterns, whole_texts_of
+from mnemo_core.text.languages import content_words
 from mnemo_daemon import process_memory
 from mnemo_daemon.errors import Refusal, refusal_of
-from mnemo_daemon.history_names import BY_ERASURE, PURGE
-from mnemo_daemon.knowledge.topic_graph import clear_names
+from mnemo_daemon.history_names import BY_ERASURE, BY_TOPIC_NODES, PURGE
 from mnemo_daemon.maintenance import residue_scan
 from mnemo_daemon.maintenance.hard_delete import ChangeOrigin, HardDelete
 from mnemo_daemon.maintenance.residue_scan import CopyErasure
+from mnemo_daemon.table_walk import records_of
 from mnemo_daemon.thread_supervision import RETRY_PAUSE_SECONDS, retry_while_full
 from mnemo_store.backend import Snapshot
 from mnemo_store.disk import Disk, is_disk_full
@@ -39,9 +41,19 @@ from mnemo_store.errors import ClosedStoreError, DiskFull, StoreError
 from mnemo_store.journal.dump import MemoryRow, VersionRow
 from mnemo_store.maintenance import compaction
 from mnemo_store.progress import Progress, unreported
-from mnemo_store.records import Change, ErasedText, Memory, PutMemory, PutMeta, skip_hash
+from mnemo_store.records import (
+    Change,
+    ErasedText,
+    Memory,
+    PutMemory,
+    PutMeta,
+    PutTopicNode,
+    TopicNode,
+    skip_hash,
+)
 from mnemo_store.recovery.supervisor import StateSupervisor
 from mnemo_store.store import Store, WriteResult
+from mnemo_store.tables import TOPIC_NODES
 
 MARK_KEY = "forgetting"  # the fact of the store that names what is being forgotten, "" when nothing is
 NAMED_MAX = 20  # memories with the same text that are reported as places, at most
@@ -361,3 +373,14 @@ def _merged_report(one: ErasurePlan, other: ErasurePlan) -> ErasurePlan:
         one.unhidden | other.unhidden,
         tuple(dict.fromkeys((*one.referrers, *other.referrers))),
     )
+
+
+def clear_names(store: Store, texts: Iterable[str]) -> None:
+    """Clear the names of groups that have a word of these texts, which are erased."""
+    erased = frozenset(word for text in texts for word in content_words(text))
+    for node in [node for node in records_of(store, TOPIC_NODES) if not erased.isdisjoint(content_words(node.name))]:
+        store.transact(partial(_cleared, node=node), by=BY_TOPIC_NODES.name, frees=True).result()
+
+
+def _cleared(_: Snapshot, node: TopicNode) -> WriteResult[None]:
+    return WriteResult((PutTopicNode(data=msgspec.structs.replace(node, name="")),), None, "")

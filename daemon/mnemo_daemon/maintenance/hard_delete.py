@@ -13,7 +13,7 @@ import msgspec
 
 from mnemo_core.ingest import erasure
 from mnemo_core.ingest.erasure import ErasurePlan, MemoryReferences
-from mnemo_core.sessions.tiers import key_of, scope_of
+from mnemo_core.ingest.session_records import key_of, scope_of
 from mnemo_daemon.table_walk import all_memories, records_of, walk
 from mnemo_daemon.thread_supervision import retry_while_full
 from mnemo_store.backend import Snapshot

@@ -21,12 +21,12 @@ from mnemo_core.ingest.classification import STATEMENT_CHARS_MAX
 from mnemo_core.ingest.deduplication import is_other_event
 from mnemo_core.ingest.facts import begins_state
 from mnemo_core.ingest.mutations import Decision, Draft
+from mnemo_core.ingest.session_records import recorded_sessions
 from mnemo_core.ingest.statement_kind import statement_kind
 from mnemo_core.ingest.triples import stated_triples
 from mnemo_core.ingest.write_plan import IngestItem, PendingSnapshot, StatedFact
 from mnemo_core.ingest.write_plan import WriteSnapshot as Reading
 from mnemo_core.retrieval.versions import RECALL
-from mnemo_core.sessions.tiers import recorded_sessions
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_core.text.syntax.statements import Triple

@@ -16,10 +16,9 @@ from msgspec import UNSET
 
 from mnemo_client.protocol.primitives import ErrorBody, FailureAnswer, LaterChange
 from mnemo_core.decay import present_usage
-from mnemo_core.ingest import mutations
+from mnemo_core.ingest import cycle_undo, mutations
+from mnemo_core.ingest.cycle_undo import undo_changes
 from mnemo_core.ingest.mutations import PlannedRevert
-from mnemo_core.lifecycle.consolidation import review
-from mnemo_core.lifecycle.consolidation.review import undo_changes
 from mnemo_core.retrieval import versions as timeline
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_daemon.errors import Refusal, bad_value
@@ -353,7 +352,7 @@ def _changes(snapshot: Snapshot, chosen: Chosen, rows: Sequence[PlannedRevert]) 
                 strength_epoch=earlier.strength_epoch if is_last else used.strength_epoch,
             )
     changes += (PutUsage(data=usage) for usage in usages.values())
-    changes += [PutDecision(data=review.rejected(each, snapshot.now)) for each in approvals]
+    changes += [PutDecision(data=cycle_undo.rejected(each, snapshot.now)) for each in approvals]
     return changes
 
 

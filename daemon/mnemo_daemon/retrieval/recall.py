@@ -16,10 +16,9 @@ from types import MappingProxyType
 import numpy as np
 
 from mnemo_client.protocol.retrieval import WhyAnswer
-from mnemo_core.llm.questions.expand import added_words
 from mnemo_core.retrieval import query_expansion
 from mnemo_core.retrieval.agenda import AgendaTime
-from mnemo_core.retrieval.query_expansion import HITS_MAX, WORDS_FACTOR, ExpansionWord
+from mnemo_core.retrieval.query_expansion import HITS_MAX, WORDS_FACTOR, ExpansionWord, added_words
 from mnemo_core.retrieval.ranking import rankers
 from mnemo_core.text.dates.question_times import content_words
 from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer

@@ -12,7 +12,6 @@ import numpy as np
 from mnemo_core.decay import epoch_of
 from mnemo_core.ingest.memory_role import ROLES, MemoryRole
 from mnemo_core.ingest.write_plan import is_outdated
-from mnemo_core.lifecycle.profiles import PROFILE_SOURCE
 from mnemo_core.retrieval.context_block import ContextLine, author_of
 from mnemo_core.sessions.resume import (
     BY_TIME,
@@ -41,7 +40,7 @@ from mnemo_daemon.memories.memory_columns import Numbers, Relevance, RoleReader,
 from mnemo_daemon.times import local_day
 from mnemo_store.backend import Snapshot
 from mnemo_store.indexes.attributes import AttributeStore
-from mnemo_store.records import CATEGORIES, Memory
+from mnemo_store.records import CATEGORIES, PROFILE_SOURCE, Memory
 
 OVERFLOW_MAX = 4  # memories of a role that do not fit, after which no more are read
 NEWEST_MAX = 120  # memories that are read for the section Recent, and to find the steps that are done

@@ -12,18 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemo_core.sessions.tiers import (
-    RING_ITEMS,
-    SessionScope,
-    in_order,
-    is_live_turn,
-    key_of,
-    pair_summary,
-    scope_of,
-    session_of_turns,
-    summary_of,
-    tier_of,
-)
+from mnemo_core.ingest.session_records import SessionScope, key_of, scope_of, session_of_turns
+from mnemo_core.sessions.tiers import RING_ITEMS, in_order, is_live_turn, pair_summary, summary_of, tier_of
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.table_walk import Place, walk_table
 from mnemo_store.backend import Snapshot

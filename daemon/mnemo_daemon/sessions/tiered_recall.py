@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from mnemo_core.ingest.classification import classify
 from mnemo_core.ingest.policies import PolicyOf, own_policy
+from mnemo_core.ingest.session_records import SessionScope
 from mnemo_core.knowledge.topic_nodes import MEMBERS_MAX
 from mnemo_core.llm.questions.question_answer import SOURCES_MAX, is_quotable
 from mnemo_core.llm.tasks import EarlierQuestion
@@ -30,8 +31,8 @@ from mnemo_core.sessions.tiered_recall import (
     TopicMatch,
     co_occurring_nodes,
 )
-from mnemo_core.sessions.tiers import SessionScope
 from mnemo_core.text.query_features import analyze_query
+from mnemo_daemon.assistance.question_answering import AnsweredQuestion, answer_inputs, answer_question
 from mnemo_daemon.indexing.vectors.active_index import ActiveIndex
 from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
 from mnemo_daemon.indexing.views import Views
@@ -43,7 +44,6 @@ from mnemo_daemon.models.language.task_runner import TaskRunner
 from mnemo_daemon.retrieval.candidates.corpus import Corpus
 from mnemo_daemon.retrieval.candidates.corpus_builder import CorpusBuilder
 from mnemo_daemon.retrieval.question import Hit, Question, RecallOutcome, StageTimer
-from mnemo_daemon.retrieval.question_answering import AnsweredQuestion, answer_inputs, answer_question
 from mnemo_daemon.retrieval.recall import UsageRecorder
 from mnemo_daemon.sessions.session_service import RingItem, SessionService, turns_in
 from mnemo_store.backend import Snapshot

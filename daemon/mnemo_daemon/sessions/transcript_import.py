@@ -12,10 +12,11 @@ from typing import BinaryIO, Literal, NamedTuple
 from mnemo_client.protocol.maintenance import ImportAnswer, ImportExample
 from mnemo_core.ingest.mutations import Decision, Draft
 from mnemo_core.ingest.policies import Policy
+from mnemo_core.ingest.session_records import SessionScope, key_of
 from mnemo_core.ingest.signals.noise_filter import reject_reason
 from mnemo_core.ingest.write_plan import IngestItem
 from mnemo_core.retrieval.context_block import AGENT_TAG
-from mnemo_core.sessions.tiers import SessionScope, is_over, key_of, split_turn
+from mnemo_core.sessions.tiers import is_over, split_turn
 from mnemo_core.text import cleaning, secrets
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_core.transfer import importers

@@ -10,12 +10,12 @@ import numpy as np
 from msgspec.structs import replace
 
 from mnemo_core.ingest.policies import PolicyOf, own_policy
+from mnemo_core.ingest.session_records import SessionScope, key_of, scope_of, session_of_turns
 from mnemo_core.retrieval.versions import TURN_TIER
 from mnemo_core.sessions.tiers import (
     RECENT_MAX,
     REGISTRY_MAX,
     Exchange,
-    SessionScope,
     crowded_out,
     discarded,
     evicted_items,
@@ -24,13 +24,10 @@ from mnemo_core.sessions.tiers import (
     is_cold,
     is_live_turn,
     is_over,
-    key_of,
     moved,
     pair_of,
     pair_turns,
     pushed_out,
-    scope_of,
-    session_of_turns,
     tier_of,
 )
 from mnemo_daemon.history_names import BY_SESSIONS

@@ -5,7 +5,7 @@ read. Nothing there is replaced or removed but the daemon's own pages.
 """
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,7 +15,6 @@ from mnemo_core.decay import epoch_of
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_core.transfer.markdown_export import HEAD, ExportedMemory, ExportedTopic, core_page, topics_page
 from mnemo_daemon.indexing.views import Views
-from mnemo_daemon.knowledge.topic_trees import TopicTrees
 from mnemo_daemon.memories.memory_columns import by_weight
 from mnemo_daemon.table_walk import all_memories
 from mnemo_daemon.times import local_day
@@ -67,12 +66,17 @@ def _vectors(store: Store, keep: Callable[[Memory], bool] | None, space: VectorS
         yield from ((key, rows.tobytes()) for key, rows in found if rows is not None)
 
 
+NamespaceTopic = tuple[str, ExportedTopic]  # with its namespace
+
+
 class MarkdownExport:
     """The service. Its methods block."""
 
     def __init__(
-        self, store: Store, views: Views, topics: TopicTrees, export_dir: Callable[[], str], disk: Disk
-    ) -> None:
+        self, store: Store, views: Views, topics: Callable[[], Iterable[NamespaceTopic]],
+        export_dir: Callable[[], str], disk: Disk,
+    ) -> None:  # fmt: skip
+        """topics: returns those of the user that are not sensitive, a topic before those below it."""
         self._store = store
         self._views = views
         self._topics = topics
@@ -87,9 +91,8 @@ class MarkdownExport:
     def run_slice(self) -> bool:
         """Write the pages that have changed; there is never more to do. Raises OSError."""
         found: dict[str, list[ExportedTopic]] = {}
-        for topic in self._topics.topics(USER, sees_sensitive=False):
-            line = ExportedTopic(topic.id, topic.name, topic.member_count, topic.level)
-            found.setdefault(topic.namespace, []).append(line)
+        for namespace, topic in self._topics():
+            found.setdefault(namespace, []).append(topic)
         folder, seq, topics = Path(self._export_dir()).expanduser(), self._store.seq, topics_page(found)
         if not folder.is_absolute():
             raise NotADirectoryError(f"`notes.export_dir` must be an absolute path, not {str(folder)!r}")

@@ -8,12 +8,13 @@ none: the record of the cycle keeps them. An operation that a person took back c
 with these texts.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 
 from msgspec.structs import replace
 
 from mnemo_core.ingest import mutations
+from mnemo_core.ingest.cycle_undo import DecisionKey
 from mnemo_core.lifecycle.consolidation.cycle import CycleOperation, StepPlan
 from mnemo_core.lifecycle.consolidation.joining.replacing import (
     absorb_operation,
@@ -31,8 +32,6 @@ from mnemo_store.records import (
     LifecycleDecision,
     Memory,
     MetaChange,
-    OperationReport,
-    PutCycle,
     PutDecision,
     PutMemory,
     PutMeta,
@@ -133,11 +132,6 @@ def ids_of(decision: LifecycleDecision) -> list[str]:
     return [*dict.fromkeys((decision.memory, *decision.more, decision.other))]
 
 
-def rejected(decision: LifecycleDecision, now: int) -> LifecycleDecision:
-    """The decision of a person against an operation that is proposed, or that was carried out and is undone."""
-    return replace(decision, status="rejected", at=now, text="", tag="", group="", usages=())
-
-
 def is_unchanged(decision: LifecycleDecision, memories: Sequence[Memory | None]) -> bool:
     """Return whether the memories of a decision are active and have the texts that it holds for."""
     texts = [each.content for each in memories if each is not None and each.state == "active"]
@@ -177,9 +171,6 @@ def approved_operation(state: CycleState, decision: LifecycleDecision, text: str
     return operation._replace(changes=(*operation.changes, PutDecision(data=done)))
 
 
-DecisionKey = tuple[str, LifecycleAction, str]
-
-
 def with_former_values(cycle: Cycle, plan: StepPlan, state: CycleState) -> Cycle:
     """The record of a cycle with what a step, which is not applied to the state yet, replaces."""
     decisions = {(each.memory, each.action, each.other): each for each in cycle.decisions}
@@ -202,51 +193,3 @@ def _keep_decision(kept: dict[DecisionKey, DecisionChange], key: DecisionKey, st
         before = state.decision_at(*key)
         before = None if before is None or before.status == "proposed" else replace(before, text="")
         kept[key] = DecisionChange(memory=key[0], action=key[1], other=key[2], before=before)
-
-
-def undo_changes(
-    cycle: Cycle,
-    now: int,
-    decision_at: Callable[[str, LifecycleAction, str], LifecycleDecision | None],
-    text_after: Callable[[str], str | None],
-    *,
-    is_last: bool,
-) -> list[Change]:
-    """The changes that take back what has no versions. `text_after`: what a memory says once the cycle is undone, None
-    of one that the cycle made. `is_last`: no cycle that stands came after it; else the epoch and the like stay."""
-    changes: list[Change] = [PutCycle(data=replace(cycle, undone_at=now))]
-    changes += [PutMeta(name=each.name, value=each.before) for each in cycle.metas if is_last]
-    rejections = dict(_rejections(cycle, text_after, now))
-    for made in cycle.decisions:
-        key = (made.memory, made.action, made.other)
-        standing = decision_at(*key)
-        if key in rejections or standing is None or standing.at > max(cycle.ended_at, cycle.started_at):
-            continue  # a person has decided since
-        if standing.status == "done":
-            rejections[key] = rejected(standing, now)
-        elif made.before is not None:
-            changes.append(PutDecision(data=made.before))
-        else:
-            changes.append(DropDecision(memory=key[0], action=key[1], other=key[2]))
-    return [*changes, *(PutDecision(data=each) for each in rejections.values())]
-
-
-def _rejections(
-    cycle: Cycle, text_after: Callable[[str], str | None], now: int
-) -> Iterable[tuple[DecisionKey, LifecycleDecision]]:
-    """The decisions by which the operations of a cycle are not made again."""
-    for operation in (operation for step in cycle.steps for operation in step.operations):
-        texts = {each: text for each in operation.ids if (text := text_after(each)) is not None}
-        if texts:
-            yield rejection(operation, texts, now)
-
-
-def rejection(operation: OperationReport, texts: dict[str, str], now: int) -> tuple[DecisionKey, LifecycleDecision]:
-    """The decision of a person that an operation is not made with these texts of memories, which were there before."""
-    first, *between = texts
-    last = between.pop() if between else first
-    decision = LifecycleDecision(
-        memory=first, action=operation.action, other=last, status="rejected", at=now, more=tuple(between),
-        digest=decision_digest([*texts.values()]),
-    )  # fmt: skip
-    return (first, operation.action, last), decision

@@ -79,13 +79,6 @@ def no_phrasings(_inputs: TaskInputs) -> Phrasings:
     return Phrasings(())
 
 
-def added_words(phrasings: tuple[str, ...], question: str) -> str:
-    """The words of phrasings that their question does not have, each once."""
-    known = frozenset(_words(question))
-    words = (word for phrasing in phrasings for word in WORD.findall(phrasing))
-    return " ".join({word.casefold(): word for word in words if word.casefold() not in known}.values())
-
-
 def _probe(question: str, *words: str) -> Probe:
     """A case in which one of these words, which the question does not have, belongs to the phrasings."""
 

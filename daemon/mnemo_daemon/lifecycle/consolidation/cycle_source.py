@@ -8,8 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from mnemo_core import decay
+from mnemo_core.ingest.cycle_undo import DecisionKey
 from mnemo_core.ingest.write_plan import StatedFact
-from mnemo_core.lifecycle.consolidation.review import DecisionKey, ids_of, is_unchanged
+from mnemo_core.lifecycle.consolidation.review import ids_of, is_unchanged
 from mnemo_core.lifecycle.consolidation.state import (
     COLUMNS,
     TAGS_READ,

@@ -7,7 +7,8 @@ they are now, and written in one transaction together with the decision.
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from mnemo_core.lifecycle.consolidation.review import approved_operation, ids_of, is_unchanged, rejected
+from mnemo_core.ingest.cycle_undo import rejected
+from mnemo_core.lifecycle.consolidation.review import approved_operation, ids_of, is_unchanged
 from mnemo_core.llm.grounding import loss_of, rejection_of
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.history_names import REVIEW

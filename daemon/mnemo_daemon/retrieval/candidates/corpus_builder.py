@@ -6,15 +6,13 @@ import functools
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemo_core.lifecycle.compression import SUMMARY_SOURCE
-from mnemo_core.lifecycle.profiles import PROFILE_SOURCE
 from mnemo_core.retrieval.versions import GONE, HIDING, Read, is_replaced, names_no_replacement
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.memories.as_of import HistoricalState, HistoryReader
 from mnemo_daemon.retrieval.candidates.corpus import AsOfCorpus, Corpus, Mask
 from mnemo_daemon.retrieval.question import Question
 from mnemo_store.indexes.attributes import AttributeStore, MemoryFilter
-from mnemo_store.records import STATES, Memory
+from mnemo_store.records import PROFILE_SOURCE, STATES, SUMMARY_SOURCE, Memory
 from mnemo_store.store import Store
 
 _NO_NUMBERS = np.empty(0, np.intp)

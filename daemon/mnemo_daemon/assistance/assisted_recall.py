@@ -16,10 +16,10 @@ from mnemo_core.llm.questions.expand import EXPAND
 from mnemo_core.llm.questions.question_answer import ANSWER
 from mnemo_core.llm.questions.rerank import RERANK, SOURCES_MAX, SourceScores, kept_sources
 from mnemo_core.llm.tasks import TaskInputs
+from mnemo_daemon.assistance.question_answering import answer_inputs, recalled_source, source_text
 from mnemo_daemon.models.language.task_runner import TaskRunner
 from mnemo_daemon.priority import QueryPriority
 from mnemo_daemon.retrieval.question import Hit, Question, RecallOutcome
-from mnemo_daemon.retrieval.question_answering import answer_inputs, recalled_source, source_text
 from mnemo_daemon.retrieval.recall import Recall
 
 DROPPED = "rerank"  # the reason in a trace
