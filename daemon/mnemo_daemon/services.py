@@ -34,9 +34,9 @@ from mnemo_daemon.lifecycle.compression import Compression
 from mnemo_daemon.lifecycle.consolidation.consolidation import Consolidation
 from mnemo_daemon.lifecycle.consolidation.review_queue import ReviewQueue
 from mnemo_daemon.lifecycle.profile_service import Entries, ProfileService
-from mnemo_daemon.lifecycle.trash import Expiry, Trash
 from mnemo_daemon.maintenance.compaction_backup import StoreMaintenance
 from mnemo_daemon.maintenance.erasure import Erasure
+from mnemo_daemon.maintenance.trash import Expiry, Trash
 from mnemo_daemon.memories.history import ChangeFeed
 from mnemo_daemon.memories.memory_service import MemoryService
 from mnemo_daemon.models.catalogue import ModelCatalogue

@@ -20,7 +20,7 @@ from mnemo_client import path_safety, paths
 from mnemo_client.protocol.operations import Right
 from mnemo_client.protocol.validation import describe
 from mnemo_core.ingest.policies import OWN_POLICY, POLICIES, Policy, PolicyName
-from mnemo_core.llm.tasks import ModelKey
+from mnemo_core.llm_sites import ModelKey
 from mnemo_core.retrieval.ranking.rankers import Ranker
 from mnemo_core.retrieval.recall_defaults import LIST_TOP_K, RECALL_DEFAULTS, RecallDefaults
 from mnemo_daemon.server.admission.access_table import ENTRIES_EXPECTED, AccessEntry, check_entries

@@ -15,9 +15,8 @@ ModelOf = Callable[..., LanguageModel]
 WIRE = """
 import os, pathlib, sys, time
 import msgspec
-from mnemo_daemon.models.language.llm_worker import (
-    Completion, AnswerPiece, Prompt, Ready, claim_stdout, send, take_frame
-)
+from mnemo_daemon.models.language.llm_worker import Completion, AnswerPiece, Prompt, Ready
+from mnemo_daemon.models.worker_protocol import claim_stdout, send, take_frame
 received, out = bytearray(), 1
 
 def ready():

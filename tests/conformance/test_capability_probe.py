@@ -11,7 +11,8 @@ import pytest
 
 from mnemo_client.protocol.status import SiteGrade
 from mnemo_core.llm.registry import TASKS
-from mnemo_core.llm.tasks import AnyTask, Site, prompt_data
+from mnemo_core.llm.tasks import AnyTask, prompt_data
+from mnemo_core.llm_sites import Site
 from mnemo_daemon.models.catalogue import ModelCatalogue, ModelManifest
 from mnemo_daemon.models.installation import import_path
 from mnemo_daemon.models.language.capability_probe import FAILURES_MAX, FILE_NAME, CapabilityProbe, installed_runtime

@@ -9,7 +9,8 @@ import pytest
 
 from mnemo_core.ingest.memory_cues import MemoryFacts
 from mnemo_core.llm.registry import TASKS
-from mnemo_core.llm.tasks import Site, TaskInputs
+from mnemo_core.llm.tasks import TaskInputs
+from mnemo_core.llm_sites import Site
 from mnemo_daemon.models.language.task_runner import CallLog, TaskRunner
 from mnemo_store.store import Store, WriteResult
 from mnemo_store.tables import LLM_CALLS

@@ -13,7 +13,8 @@ import msgspec
 import pytest
 
 from mnemo_core.llm.registry import TASKS
-from mnemo_core.llm.tasks import AnyTask, Site, TaskInputs
+from mnemo_core.llm.tasks import AnyTask, TaskInputs
+from mnemo_core.llm_sites import Site
 from mnemo_daemon.models.language.task_runner import CallLog, TaskResult, TaskRunner
 from mnemo_store.store import Store
 from tests.conformance.conftest import ModelOf

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from mnemo_core.llm.tasks import ModelKey, Site
+from mnemo_core.llm_sites import ModelKey, Site
 from mnemo_daemon.errors import MissingModelError, UnknownModel, UnsupportedModel
+from mnemo_daemon.models.call_queue import WorkerSlots
 from mnemo_daemon.models.catalogue import ModelCatalogue
 from mnemo_daemon.models.installation import import_path
-from mnemo_daemon.models.language.call_queue import WorkerSlots
 from mnemo_daemon.models.language.language_model import LanguageModelError, ModelBusy
 from mnemo_daemon.models.language.language_model_service import LOADED_MAX, WITHOUT_MODEL, LanguageModelService
 from mnemo_daemon.settings import LlmSettings

@@ -147,7 +147,7 @@ BROKEN_WORKERS = {
 
 
 CANCELLED = """
-from mnemo_daemon.models.language.llm_worker import ModelRefusal
+from mnemo_daemon.models.worker_protocol import ModelRefusal
 ready()
 prompt()
 pathlib.Path({busy!r}).touch()

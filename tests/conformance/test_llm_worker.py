@@ -26,7 +26,8 @@ from mnemo_daemon.models.language.language_model import (
     ModelFailureError,
     PromptTooLong,
 )
-from mnemo_daemon.models.language.llm_worker import FRAME_BYTES_MAX, BrokenFrame, Prompt, take_frame, to_frame
+from mnemo_daemon.models.language.llm_worker import Prompt
+from mnemo_daemon.models.worker_protocol import FRAME_BYTES_MAX, BrokenFrame, take_frame, to_frame
 from tests.conformance.conftest import ECHO, ModelOf
 
 HUNG_S = 60.0  # far below what the hanging workers of these tests would take, and far above what a busy machine takes
@@ -214,7 +215,8 @@ def test_one_question_at_a_time_is_served_and_waiting_has_an_end(model_of: Model
 
 # A worker that takes its time over "slow" until it is cancelled, and answers everything else at once.
 PATIENT = """
-from mnemo_daemon.models.language.llm_worker import Cancel, ModelRefusal
+from mnemo_daemon.models.language.llm_worker import Cancel
+from mnemo_daemon.models.worker_protocol import ModelRefusal
 ready()
 while True:
     asked = prompt()

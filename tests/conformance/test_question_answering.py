@@ -216,7 +216,7 @@ def test_a_model_that_never_stops_writing_ends_at_its_deadline(endless: str, mod
 
 def test_a_call_is_cancelled_between_two_pieces(model_of: ModelOf, store: Store) -> None:
     script = """
-from mnemo_daemon.models.language.llm_worker import ModelRefusal
+from mnemo_daemon.models.worker_protocol import ModelRefusal
 ready()
 prompt()
 os.set_blocking(0, False)

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from mnemo_daemon.lifecycle.trash import Trash
+from mnemo_daemon.maintenance.trash import Trash
 from mnemo_store.records import Edge, Memory
 from tests.support.samples import sample_id, sample_memory, write
 from tests.support.store_services import StoreServices, put, simulated_services_in

@@ -7,8 +7,8 @@ from typing import Literal, get_args
 import pytest
 
 from mnemo_daemon.errors import Refusal
-from mnemo_daemon.lifecycle.trash import Trash
 from mnemo_daemon.maintenance.erasure import erase_in_store
+from mnemo_daemon.maintenance.trash import Trash
 from mnemo_store.records import Memory
 from tests.support.compression_services import HOUR, CompressionServices, compression_services_in
 from tests.support.samples import quick_folder

@@ -11,7 +11,8 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from mnemo_core.llm.registry import TASKS
-from mnemo_core.llm.tasks import AnyTask, Site, TaskInputs, prompt_head
+from mnemo_core.llm.tasks import AnyTask, TaskInputs, prompt_head
+from mnemo_core.llm_sites import Site
 from mnemo_daemon.models.catalogue import ModelCatalogue, ModelManifest
 from mnemo_daemon.models.language.language_model import LanguageModel, LanguageModelStatus
 from mnemo_daemon.models.language.language_model_service import LanguageModelService

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from mnemo_daemon.models.language.call_queue import CallQueue
+from mnemo_daemon.models.call_queue import CallQueue
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:

@@ -4,7 +4,8 @@ from typing import get_args
 
 import pytest
 
-from mnemo_core.llm.tasks import BROADER_KEYS, ModelKey, Site, key_of_model
+from mnemo_core.llm.tasks import BROADER_KEYS, key_of_model
+from mnemo_core.llm_sites import ModelKey, Site
 
 GROUPS = ("gate", "merge", "audit", "expand", "extract", "resume", "naming")
 

@@ -10,8 +10,8 @@ import pytest
 from mnemo_core.ingest.mutations import Draft
 from mnemo_core.ingest.write_plan import IngestItem
 from mnemo_daemon.errors import Refusal
-from mnemo_daemon.lifecycle.trash import Expiry, Trash
 from mnemo_daemon.maintenance.store_check import StoreCheck
+from mnemo_daemon.maintenance.trash import Expiry, Trash
 from mnemo_store.records import Memory
 from tests.support.erasure_services import ErasureServices
 from tests.support.samples import WAIT_SECONDS, quick_folder, write

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from mnemo_core.llm.registry import TASKS
-from mnemo_core.llm.tasks import Site, prompt_head
+from mnemo_core.llm.tasks import prompt_head
+from mnemo_core.llm_sites import Site
 from mnemo_daemon.models.catalogue import ModelCatalogue, ModelManifest
 from mnemo_daemon.models.language.language_model import LanguageModel, LanguageModelStatus, ModelFailureError
 from mnemo_daemon.models.language.language_model_service import LanguageModelService

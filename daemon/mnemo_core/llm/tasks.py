@@ -10,17 +10,12 @@ that begins with the site, and name it in `registry.py`.
 import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
 from mnemo_core.ingest.memory_cues import MemoryFacts
-
-Site = Literal[
-    "triage", "gate", "merge", "reconcile", "audit", "expand", "extract", "fact_extract", "resume_compress",
-    "insert_merge", "distill", "naming", "summarize", "condense", "judge_importance", "rerank", "answer",
-]  # fmt: skip
-"""The call sites of SPEC 12.2. They are persisted with every call: none may ever be renamed."""
+from mnemo_core.llm_sites import ModelKey, Site
 
 Answer = TypeVar("Answer", bound=msgspec.Struct)
 
@@ -141,8 +136,6 @@ def _facts(facts: MemoryFacts) -> str:
 def _quoted(text: str) -> str:
     return msgspec.json.encode(text).decode()
 
-
-ModelKey = Literal[Site, "resume"]
 
 # The model of a key without one is that of its broader key: the groups of call sites that the source gives one model.
 BROADER_KEYS: Mapping[ModelKey, ModelKey] = {

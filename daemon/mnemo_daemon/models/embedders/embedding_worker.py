@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from mnemo_daemon.models.language.llm_worker import (
+from mnemo_daemon.models.worker_protocol import (
     FRAME_BYTES_MAX,
     ModelRefusal,
     available_cpus,

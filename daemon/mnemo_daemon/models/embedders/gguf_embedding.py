@@ -20,12 +20,12 @@ import numpy as np
 from mnemo_core.documents.chunking import estimate_tokens
 from mnemo_core.retrieval.ranking.late_interaction import Codes
 from mnemo_daemon.errors import DamagedModelError, MissingModelError, UnsupportedModel
+from mnemo_daemon.models.call_queue import CallQueue
 from mnemo_daemon.models.catalogue import ModelManifest
 from mnemo_daemon.models.embedders.embedder import Embedder, Floats, RunAll, name_space, window_bounds
 from mnemo_daemon.models.embedders.embedding_worker import Encode, EncoderFacts, Reply, Tokenize, Tokens, Vector
-from mnemo_daemon.models.language.call_queue import CallQueue
-from mnemo_daemon.models.language.language_model import START_LIMIT_S, Worker
-from mnemo_daemon.models.language.llm_worker import BrokenFrame, ModelRefusal
+from mnemo_daemon.models.worker_process import START_LIMIT_S, Worker
+from mnemo_daemon.models.worker_protocol import BrokenFrame, ModelRefusal
 
 WORKER_COMMAND = (sys.executable, "-P", "-m", "mnemo_daemon.models.embedders.embedding_worker")
 LIMIT_S = 30.0  # for a window, waiting included; MiniLM takes 0.14 s for 256 tokens on one core

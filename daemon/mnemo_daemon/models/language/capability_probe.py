@@ -18,7 +18,8 @@ import msgspec
 from mnemo_client.protocol.status import SiteGrade
 from mnemo_core.llm.grading import Grade, fingerprint, grade
 from mnemo_core.llm.registry import TASKS
-from mnemo_core.llm.tasks import AnyTask, Site
+from mnemo_core.llm.tasks import AnyTask
+from mnemo_core.llm_sites import Site
 from mnemo_daemon.models.catalogue import ModelManifest
 from mnemo_daemon.models.language.language_model import (
     AnswerOverrun,

@@ -18,33 +18,19 @@ import contextlib
 import importlib.util
 import itertools
 import math
-import signal
-import socket
-import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Literal, assert_never
+from typing import Literal, assert_never
 
 import msgspec
 
-from mnemo_daemon.models.language.call_queue import POLL_S, CallQueue, WorkerSlots
-from mnemo_daemon.models.language.llm_worker import (
-    FRAME_BYTES_MAX,
-    AnswerPiece,
-    BrokenFrame,
-    Cancel,
-    Completion,
-    ModelRefusal,
-    Prompt,
-    Ready,
-    Reply,
-    take_frame,
-    to_frame,
-)
-from mnemo_daemon.process_memory import open_scratch_file
+from mnemo_daemon.models.call_queue import POLL_S, CallQueue, WorkerSlots
+from mnemo_daemon.models.language.llm_worker import AnswerPiece, Cancel, Completion, Prompt, Ready, Reply
+from mnemo_daemon.models.worker_process import START_LIMIT_S, Worker, time_left
+from mnemo_daemon.models.worker_protocol import FRAME_BYTES_MAX, BrokenFrame, ModelRefusal
 
 State = Literal["absent", "off", "starting", "ready", "failed"]
 Clock = Callable[[], float]
@@ -53,16 +39,12 @@ OnPiece = Callable[[str], None]
 # -P: nothing is imported from the folder in which the daemon was started.
 WORKER_COMMAND = (sys.executable, "-P", "-m", "mnemo_daemon.models.language.llm_worker")
 CONTEXT_TOKENS = 4096
-START_LIMIT_S = 120.0  # a 3B model from a slow disk takes some 30 s
 KILL_GRACE_S = 0.5  # after its deadline, for a worker to stop by itself before it is killed
-EXIT_GRACE_S = 0.5  # for a process that closed its connection to end, so that its exit code is known
-REAP_LIMIT_S = 5.0  # a killed process ends within 50 ms, measured; longer only where the kernel itself hangs
 IDLE_S = 600.0
 FAILURES_MAX = 3  # in a row, before the model is paused
 FAILURE_PAUSE_S = 60.0  # doubles with every further failure
 FAILURE_PAUSE_MAX_S = 3600.0
 WAITING_MAX = 16  # calls that wait at once, for each priority; a model takes seconds for each
-OUTPUT_SHOWN_CHARACTERS = 300
 NO_MODEL_CHOSEN = "no language model is chosen; `mnemo models list` shows what there is"
 
 
@@ -120,91 +102,6 @@ class LanguageModelStatus(msgspec.Struct, frozen=True):
     model: str
     pid: int | None = None
     waiting: int = 0  # calls that wait for their turn
-
-
-class Worker:
-    """A child process and the socket to it. Not thread-safe: LanguageModel serves one call at a time."""
-
-    def __init__(self, command: Sequence[str], replies: Any = Reply) -> None:
-        """Start the process by exec, never by fork alone: the state of LMDB and onnxruntime must not exist twice.
-
-        replies: the union of the messages that it sends.
-        """
-        self.ready = False
-        self._replies = replies
-        self.began = time.monotonic()
-        self._received = bytearray()
-        self._output = open_scratch_file("llm-worker")  # what it writes to its standard error
-        self._wire, theirs = socket.socketpair()
-        try:
-            # A group of its own: Ctrl-C in the daemon's terminal is the daemon's to handle.
-            self._process = subprocess.Popen(
-                command, stdin=theirs.fileno(), stdout=theirs.fileno(), stderr=self._output.fileno(), process_group=0
-            )
-        except OSError:
-            self._wire.close()
-            self._output.close()
-            raise
-        finally:
-            theirs.close()
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    def is_alive(self) -> bool:
-        """Return whether the process runs; reap it if it has ended."""
-        return self._process.poll() is None
-
-    def send(self, message: msgspec.Struct, until: float) -> None:
-        """Send a message. Raises TimeoutError after until (monotonic seconds), ConnectionError if the process ended."""
-        self._wire.settimeout(time_left(until))
-        self._wire.sendall(to_frame(message))
-
-    def receive(self, until: float) -> Any:
-        """Return the worker's next message. A part that came before `until` is kept for the next call of this.
-
-        Raises TimeoutError after until (monotonic seconds), ConnectionError if the process ended, BrokenFrame and
-        msgspec.DecodeError for an invalid message.
-        """
-        while (body := take_frame(self._received)) is None:
-            self._wire.settimeout(time_left(until))
-            data = self._wire.recv(65536)
-            if not data:
-                raise ConnectionResetError("it ended")
-            self._received += data
-        return msgspec.msgpack.decode(body, type=self._replies)
-
-    def clear_output(self) -> None:
-        """Delete the output of the worker, which would otherwise grow with every answer."""
-        self._output.seek(0)
-        self._output.truncate()
-
-    def kill(self) -> None:
-        """End the process at once, from any thread; a caller that waits for its answer sees it end."""
-        self._process.kill()
-
-    def exit_report(self) -> str:
-        """Describe the exit of a process that closed its connection, with its last output."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(EXIT_GRACE_S)
-        code = self._process.poll()
-        if code is None:
-            how = "it closed its connection"
-        elif code < 0:
-            how = f"its process was ended by {signal.Signals(-code).name}"
-        else:
-            how = f"its process ended with exit code {code}"
-        self._output.seek(0)
-        output = self._output.read().decode(errors="replace").strip()
-        return f"{how}; its last output: {output[-OUTPUT_SHOWN_CHARACTERS:]}" if output else how
-
-    def end(self) -> None:
-        """End the process; no zombie and no descriptor remain."""
-        self.kill()
-        self._process.wait(REAP_LIMIT_S)
-        self._wire.close()
-        self._output.close()
 
 
 class LanguageModel:
@@ -390,7 +287,7 @@ class LanguageModel:
         if self._worker is None:
             self._take_slot()
             try:
-                self._worker = Worker([*self._command, *self._options, str(self._model)])
+                self._worker = Worker([*self._command, *self._options, str(self._model)], Reply)
             except OSError as error:
                 raise self._fail(f"its process could not be started: {error}") from error
             if self._is_closed:  # close() came before there was anything to kill
@@ -518,11 +415,3 @@ class LanguageModel:
         with contextlib.suppress(TimeoutError, OverflowError), self._queue.turn(until=0.0):
             if self._worker is worker and threading.current_thread() is self._idle_timer:
                 self._drop_worker()
-
-
-def time_left(until: float) -> float:
-    """Return the seconds until then. Raises TimeoutError when there are none."""
-    left = until - time.monotonic()
-    if left <= 0:
-        raise TimeoutError
-    return left

@@ -7,10 +7,11 @@ from typing import get_args
 import msgspec
 
 from mnemo_client.protocol.status import ModelStatus
-from mnemo_core.llm.tasks import Site, key_of_model
+from mnemo_core.llm.tasks import key_of_model
+from mnemo_core.llm_sites import Site
 from mnemo_daemon.errors import ModelError, UnsupportedModel
+from mnemo_daemon.models.call_queue import WorkerSlots
 from mnemo_daemon.models.catalogue import KNOWN_MODELS, ROLES, ModelCatalogue, ModelManifest
-from mnemo_daemon.models.language.call_queue import WorkerSlots
 from mnemo_daemon.models.language.language_model import NO_MODEL_CHOSEN, LanguageModel
 from mnemo_daemon.settings import LlmSettings
 

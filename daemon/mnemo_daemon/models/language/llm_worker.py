@@ -13,7 +13,6 @@ Importing this module does not need llama_cpp: the daemon takes the messages and
 import argparse
 import codecs
 import ctypes
-import hashlib
 import math
 import os
 import queue
@@ -24,16 +23,24 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
-FRAME_HEAD_BYTES = 4
-FRAME_BYTES_MAX = 1024 * 1024  # of a message: more than any prompt that fits a context, little enough for memory
+from mnemo_daemon.models.worker_protocol import (
+    FRAME_BYTES_MAX,
+    ModelRefusal,
+    available_cpus,
+    check_file,
+    claim_stdout,
+    forbid_network,
+    send,
+    take_frame,
+)
+
 NICENESS = 10  # added to the daemon's own: a recall must not wait for a model
 HEADS_MAX = 24  # prompt heads whose state is kept: one a task, some 5 MB each with a model of 3B
 CONTENT_MARK = "\ue000content\ue000"  # private-use characters: stands for the prompt when a template is rendered
-GGUF_MAGIC = b"GGUF"
 MISSPELT_CHARACTER = re.compile(
     rb"\xe0[\x80-\x9f][\x80-\xbf]|[\xf0\xf8][\x80-\x8f][\x80-\xbf]{2}|[\xf8-\xff][\x80-\xbf]{3}"
 )
@@ -79,42 +86,7 @@ class Completion(msgspec.Struct, tag="completion"):
     reused_tokens: int = 0  # of the prompt, which the model had read for an earlier one
 
 
-class ModelRefusal(msgspec.Struct, tag="refusal"):
-    """No answer. After `unusable` the worker ends; after the others the model takes the next Prompt."""
-
-    code: Literal["unusable", "late", "cancelled", "too_long", "failed"]
-    reason: str
-
-
 Reply = Ready | AnswerPiece | Completion | ModelRefusal
-
-
-class BrokenFrame(ValueError):
-    """The length of a frame is one that no message has."""
-
-
-def to_frame(message: msgspec.Struct) -> bytes:
-    """Return the message as a frame."""
-    body = msgspec.msgpack.encode(message)
-    return len(body).to_bytes(FRAME_HEAD_BYTES, "big") + body
-
-
-def take_frame(received: bytearray) -> bytes | None:
-    """Take the first whole frame out of received and return its body; None while it is incomplete.
-
-    Raises BrokenFrame for a length that no message has.
-    """
-    if len(received) < FRAME_HEAD_BYTES:
-        return None
-    length = int.from_bytes(received[:FRAME_HEAD_BYTES], "big")
-    if not 0 < length <= FRAME_BYTES_MAX:
-        raise BrokenFrame(f"a message of {length} bytes was announced; the limit is 1 to {FRAME_BYTES_MAX}")
-    end = FRAME_HEAD_BYTES + length
-    if len(received) < end:
-        return None
-    body = bytes(received[FRAME_HEAD_BYTES:end])
-    del received[:end]
-    return body
 
 
 class StopSignal:
@@ -173,19 +145,6 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def claim_stdout() -> int:
-    """Return the descriptor to write messages to; from now on, what a library prints goes to standard error."""
-    out = os.dup(sys.stdout.fileno())
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    return out
-
-
-def forbid_network(event: str, _arguments: tuple[object, ...]) -> None:
-    """Refuse every use of sockets, as an audit hook: prompts come over a descriptor that is open already."""
-    if event.startswith("socket."):
-        raise PermissionError(f"the language model's process uses no network: {event}")
-
-
 def listen(prompts: "queue.SimpleQueue[Prompt]", stop: StopSignal) -> None:
     """Queue every prompt, pass on every Cancel, and end the process when the input closes.
 
@@ -204,19 +163,6 @@ def listen(prompts: "queue.SimpleQueue[Prompt]", stop: StopSignal) -> None:
                         prompts.put(prompt)
     finally:
         os._exit(0)  # sys.exit would wait for an answer that nobody reads
-
-
-def check_file(model: Path, sha256: str) -> None:
-    """Raises ValueError unless model begins like a GGUF file and has the sha256, if one is given.
-
-    Parsers of this format have had security holes, so nothing of the file is parsed before.
-    """
-    with model.open("rb") as file:
-        if file.read(len(GGUF_MAGIC)) != GGUF_MAGIC:
-            raise ValueError(f"{model} is not a GGUF file")
-        file.seek(0)
-        if sha256 and (found := hashlib.file_digest(file, "sha256").hexdigest()) != sha256:
-            raise ValueError(f"{model} has sha256 {found}, expected {sha256}")
 
 
 class LoadedModel:
@@ -349,20 +295,6 @@ def decode_answer(written: bytes) -> str:
     text keeps to the bounds of its grammar.
     """
     return MISSPELT_CHARACTER.sub("\ufffd".encode(), written).decode(errors="replace")
-
-
-def available_cpus() -> int:
-    """Return the number of processors that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def send(out: int, reply: msgspec.Struct) -> None:
-    """Write a message; return when the parent's side has all of it."""
-    view = memoryview(to_frame(reply))
-    while view:
-        view = view[os.write(out, view) :]
 
 
 if __name__ == "__main__":

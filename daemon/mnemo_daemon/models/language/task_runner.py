@@ -18,7 +18,8 @@ import msgspec
 from mnemo_client.protocol.status import LlmUsage
 from mnemo_core.llm.grammar import grammar_of
 from mnemo_core.llm.grounding import rejection_kind
-from mnemo_core.llm.tasks import Answer, AnyTask, LlmTask, Site, TaskInputs, parse_answer, prompt_data, prompt_head
+from mnemo_core.llm.tasks import Answer, AnyTask, LlmTask, TaskInputs, parse_answer, prompt_data, prompt_head
+from mnemo_core.llm_sites import Site
 from mnemo_daemon.history_names import BY_LLM, LLM_CALL
 from mnemo_daemon.models.language.language_model import (
     AnswerTimeout,
