@@ -1,4 +1,4 @@
-"""The changes that take back what a cycle of consolidation did besides its memories. SPEC 12.4"""
+"""The changes that take back what a cycle of consolidation did besides its memories. SPEC 9"""
 
 from collections.abc import Callable, Iterable
 

@@ -1,1 +1,1 @@
-"""What a language model adds to ingestion and recall: statements and facts of texts, phrasings, judged results, answers."""
+"""Assistance by a language model in ingestion and recall: statements, facts, phrasings, judged results, answers."""
