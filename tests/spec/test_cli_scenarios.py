@@ -476,7 +476,7 @@ PAGE_IDS = [f"01999999-aaaa-7bbb-8ccc-ddddc0ff{number:04d}" for number in range(
 
 
 def page(asked: StubRequest) -> MemoryPage:
-    start, limit = int(asked.query.get("cursor", ["0"])[0]), int(asked.query["limit"][0])
+    start, limit = int(asked.query.get("cursor", ["0"])[0]), int(asked.query.get("limit", ["50"])[0])
     following = str(start + limit) if start + limit < len(PAGE_IDS) else None
     return MemoryPage(memories=[recalled(id=each) for each in PAGE_IDS[start : start + limit]], cursor=following)
 
@@ -586,7 +586,7 @@ MANY = (
     Scenario("export is of every namespace unless one is named", (
         {"GET /v1/export": '{"a":"ü"}\n{"b":2}\n'.encode()},
         Case("export", out='{"a":"ü"}\n{"b":2}\n', headers={"x-namespace": None}),
-        Case("export -n work", headers={"x-namespace": "work"}),
+        Case("export -n work", sent=[{"namespace": ["work"]}]),
     )),
     Scenario("a dry import says that nothing was changed", (
         {"POST /v1/import": imported},
@@ -660,7 +660,7 @@ DAEMON = (
     )),
     Scenario("a shell is offered the values that exist, and nothing that it would run", (
         {TAGS: TagsAnswer(tags=UNSAFE_TAGS), STATUS: status(namespaces={"default": 7, "boat": 2})},
-        Case("completion values tags", out="home\nproject:boat\n", headers={"x-namespace": "*"}),
+        Case("completion values tags", out="home\nproject:boat\n", sent=[{"namespace": ["*"]}]),
         Case("completion values namespaces", out="default\nboat\n"),
     )),
 )  # fmt: skip

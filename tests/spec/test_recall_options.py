@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from mnemo_client.cli import command_table
+from mnemo_client.protocol.memories import ListQuery, RecentQuery
 from mnemo_client.protocol.retrieval import (
     AskAnswer,
     AskRequest,
@@ -27,12 +28,17 @@ ALWAYS = {
     "default_top_k": "for programs with a default of their own; the setting recall.top_k is a person's",
     "highlight": "always asked for: the command marks the words of the question",
     "stream": "used wherever a person reads the answer",
+    "cursor": "the pages follow each other",
+    "hours": "--since takes a span: 3h",
+    **dict.fromkeys(("user_id", "agent_id", "run_id", "session_id"), "a list is of the person who asks"),
 }  # fmt: skip
 LEFT_OUT: dict[str, set[str]] = {
     "recall": {"query", "namespace", "limit", "default_top_k", "highlight"},
     "why": {"query", "namespace", "limit", "default_top_k", "highlight", "id", "explain", "dry"},
     "context": {"query", "namespace", "limit"},
     "search": {"q", "namespace", "highlight"},
+    "list": {"namespace", "user_id", "agent_id", "run_id", "session_id", "cursor"},
+    "recent": {"namespace", "user_id", "agent_id", "run_id", "session_id", "cursor", "hours"},
     "ask": {"question", "namespace", "stream"},
 }
 CLOSE_ENOUGH = {"highlight": True, "cut": "gap", "min_score": 0.005}  # of every recall at the command line
@@ -42,6 +48,8 @@ ROUTES: dict[str, tuple[str, type[msgspec.Struct]]] = {
     "why": ("POST /v1/why", QuestionAboutOne),
     "context": ("POST /v1/context", ContextRequest),
     "search": ("GET /v1/search", SearchQuery),
+    "list": ("GET /v1/memories", ListQuery),
+    "recent": ("GET /v1/recent", RecentQuery),
     "ask": ("POST /v1/ask", AskRequest),
 }
 SEARCH_NAMES = {"tag": "tag", "limit": "top"}
@@ -79,7 +87,8 @@ def answering(stub_daemon: StubDaemon) -> StubDaemon:
     stub_daemon.say("POST /v1/recall", recall_answer(recalled()))
     stub_daemon.say("POST /v1/why", WHY)
     stub_daemon.say("POST /v1/context", ContextAnswer("<memory>", 9, [ID]))
-    stub_daemon.say("GET /v1/search", {"memories": [], "total": 0})
+    for route in ("search", "recent", "memories"):
+        stub_daemon.say(f"GET /v1/{route}", {"memories": [], "total": 0})
     stub_daemon.say(
         "POST /v1/ask", AskAnswer(answer="No.", sentences=[], citations=[], abstained=True, method="quotes")
     )
@@ -90,16 +99,19 @@ def answering(stub_daemon: StubDaemon) -> StubDaemon:
 def test_every_parameter_of_a_question_has_an_option_that_sends_it(
     person: CommandLineUser, answering: StubDaemon, command: str
 ) -> None:
-    subject = [ID] if command == "why" else []
     for field in msgspec.structs.fields(ROUTES[command][1]):
         if field.name in LEFT_OUT[command]:
             continue
         words, value = sample(command, field)
-        assert person.give(command, *subject, "spare key", *words) in (0, 3), person.err
+        subject = [ID] if command == "why" else []
+        question = [] if command in ("list", "recent") else ["spare key"]
+        assert person.give(command, *subject, *question, *words) in (0, 3), person.err
         sent = answering.asked[-1]
-        if command == "search":
+        if sent.body is None:
             value = [str(each) for each in (value if isinstance(value, list) else [value])]
-        assert (sent.query if command == "search" else sent.body)[field.name] == value, field.name
+            assert sent.query[field.encode_name] == value, field.name
+        else:
+            assert sent.body[field.name] == value, field.name
 
 
 def test_every_field_without_an_option_has_a_reason_and_exists() -> None:

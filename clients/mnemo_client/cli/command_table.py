@@ -34,8 +34,8 @@ OTHER_NAMES = {
 OPTION_FIELDS = {
     "agent_id": "agent", "categories": "category", "ids": "id", "kinds": "kind", "layers": "layer", "limit": "top",
     "key_findings": "findings", "query": "words", "question": "words", "run_id": "run", "session_id": "session",
-    "step_number": "number", "tags": "tag", "token_budget": "budget", "top_k": "top", "trust_min": "trust",
-    "user_id": "user",
+    "states": "state", "step_number": "number", "tags": "tag", "token_budget": "budget", "top_k": "top",
+    "trust_min": "trust", "user_id": "user",
 }  # fmt: skip
 
 # Every command takes these.
