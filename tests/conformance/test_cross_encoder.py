@@ -53,7 +53,7 @@ def test_a_folder_whose_config_says_that_it_judges_pairs_is_a_cross_encoder(sour
     (source / "model.safetensors").write_bytes(b"the same weights, in a form that is not used")
     manifest = install(source, models)
     assert (manifest.name, manifest.role, manifest.form) == (DEFAULT_RERANKER, "reranker", "fastembed")
-    assert (manifest.dimensions, manifest.weights_file, manifest.verified) == (0, "model.onnx", False)
+    assert (manifest.dimensions, manifest.weights_file, manifest.verified) == (0, "onnx/model.onnx", False)
     (listed,) = [each for each in ModelCatalogue(models).listing() if each.name == DEFAULT_RERANKER]
     assert (listed.role, listed.installed, listed.dimensions) == ("reranker", True, None)
 

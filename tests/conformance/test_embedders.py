@@ -8,19 +8,25 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from mnemo_daemon.errors import UnsupportedModel
 from mnemo_daemon.models import installation
-from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue, find_known
+from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue, ModelManifest, find_known
 from mnemo_daemon.models.embedders import encoder_graph
 from mnemo_daemon.models.embedders.embedder import Embedder
 from mnemo_daemon.models.embedders.embedding import SLICE_TEXTS_MAX, load_embedder, spaces_of
 from mnemo_daemon.models.embedders.token_rows import Projection
 from mnemo_daemon.settings import Numerics
+from tests.support.cross_encoder_files import SPECIAL
+from tests.support.cross_encoder_files import WORDS as STATIC_WORDS
+from tests.support.fastembed_files import STATIC, STATIC_DIMENSIONS, write_export, write_static
 from tests.support.gguf_files import write_bert
+from tests.support.running_daemon import printed
 
 # Each is one token of the vocabulary.
 WORDS = (
@@ -191,6 +197,104 @@ def test_an_export_that_does_not_say_how_it_pools_is_pooled_as_its_name_says(
     text = "The key to the cellar hangs behind the kitchen door."
     assert np.array_equal(known.encode_batch([text])[0], first.encode_batch([text])[0])
     assert not np.allclose(known.encode_batch([text])[0], other.encode_batch([text])[0], atol=0.01)
+
+
+def install(source: Path, models: Path, name: str) -> ModelManifest:
+    return installation.import_path(source, models, name=name, allow_unverified=True)
+
+
+def test_a_model_of_fastembeds_list_is_pooled_as_that_list_says(minilm_source: Path, tmp_path: Path) -> None:
+    source = write_export(minilm_source, tmp_path / "source", place="onnx/model.onnx")
+    listed = install(source, tmp_path / "models", "Snowflake/snowflake-arctic-embed-xs")
+    first = install(with_pooling(source, "cls"), tmp_path / "models", "made/first")
+    assert (listed.name, listed.weights_file) == ("snowflake/snowflake-arctic-embed-xs", "onnx/model.onnx")
+    assert (listed.tokens_max, listed.dimensions, listed.licence) == (512, 384, "Apache-2.0")
+    text = "The key to the cellar hangs behind the kitchen door."
+    one, other = (load_embedder(each).encode_batch([text])[0] for each in (listed, first))
+    assert np.array_equal(one, other)
+
+
+def test_a_graph_that_pools_by_itself_is_taken_as_it_is(
+    fastembed_source: Path, minilm_source: Path, tmp_path: Path
+) -> None:
+    first = with_pooling(Path(shutil.copytree(fastembed_source, tmp_path / "first")), "cls")
+    itself = write_export(minilm_source, tmp_path / "itself", pools=True)
+    one, other = (
+        load_embedder(install(source, tmp_path / "models", f"made/{source.name}")).encode_query("the garden")
+        for source in (first, itself)
+    )
+    assert np.allclose(one, other, atol=1e-6)
+
+
+def test_a_static_model_gives_the_mean_of_its_words(tmp_path: Path) -> None:
+    manifest = install(write_static(tmp_path / "source"), tmp_path / "models", STATIC)
+    embedder = load_embedder(manifest)
+    assert (manifest.form, embedder.dimensions) == ("fastembed", STATIC_DIMENSIONS)
+    (vector,) = embedder.encode_batch(["The red, red boat"])
+    place = (*SPECIAL, *STATIC_WORDS).index
+    expected = np.zeros(STATIC_DIMENSIONS, np.float32)
+    expected[[place("the"), place("red"), place("boat")]] = np.array([1, 2, 1]) / np.sqrt(6)
+    assert np.allclose(vector[0], expected, atol=1e-6)
+    assert np.linalg.norm(embedder.encode_query("nobody knows")) == 1, "a text without a known word has a vector, too"
+
+
+def test_a_prefix_of_texts_is_part_of_each_window_and_of_the_space(fastembed_source: Path, tmp_path: Path) -> None:
+    manifest = install(fastembed_source, tmp_path / "models", "made/plain")
+    plain = load_embedder(manifest)
+    prefixed = load_embedder(msgspec.structs.replace(manifest, text_prefix="passage: ", numerics="fastembed passage:"))
+    (short,) = prefixed.encode_batch(["the garden"])
+    assert np.array_equal(short, plain.encode_batch(["passage: the garden"])[0])
+    assert np.array_equal(prefixed.encode_query("the garden"), plain.encode_query("the garden"))
+    words = tokens(300)  # "passage" and the colon take two of the 254 tokens of a window
+    (windows,) = prefixed.encode_batch([" ".join(words)])
+    assert len(windows) == 2
+    assert np.array_equal(windows[0], plain.encode_batch(["passage: " + " ".join(words[:252])])[0][0])
+    assert np.array_equal(windows[1], plain.encode_batch(["passage: " + " ".join(words[192:])])[0][0])
+    assert prefixed.space != plain.space
+
+
+def test_the_prefix_of_a_model_of_the_list_makes_a_space_of_its_own(minilm_source: Path, tmp_path: Path) -> None:
+    source = write_export(minilm_source, tmp_path / "source")
+    model = find_known("intfloat/multilingual-e5-large")
+    assert model is not None
+    assert (model.query_prefix, model.text_prefix) == ("query: ", "passage: ")
+    with pytest.raises(UnsupportedModel, match=r"gives \(384,\) numbers, not the 1024 that it should"):
+        install(source, tmp_path / "models", model.name)
+
+
+def test_an_export_without_a_limit_of_tokens_gets_one(fastembed_source: Path, tmp_path: Path) -> None:
+    """Some write 1e30 for none, as a float or as a whole number."""
+    source = Path(shutil.copytree(fastembed_source, tmp_path / "source"))
+    for number, limit in enumerate(("1e30", "1000000000000000019884624838656", "0")):
+        (source / "tokenizer_config.json").write_text(f'{{"model_max_length": {limit}, "pad_token": "[PAD]"}}')
+        manifest = install(source, tmp_path / "models", f"made/{number}")
+        assert manifest.tokens_max == 512
+        assert len(load_embedder(manifest).encode_batch([" ".join(tokens(200))])[0]) == 1
+
+
+def test_fastembed_is_loaded_without_a_socket_and_writes_no_file(fastembed_source: Path, tmp_path: Path) -> None:
+    manifest = install(fastembed_source, tmp_path / "models", "made/quiet")
+    program = f"""
+import os, sys
+seen = []
+def note(event, arguments):
+    if event.startswith("socket.") or event == "subprocess.Popen":
+        seen.append(event)
+    if event == "os.mkdir" and not os.path.isdir(arguments[0]):  # it makes sure that the model's own folder is there
+        seen.append(arguments[0])
+    if event == "open" and isinstance(arguments[1], str) and set(arguments[1]) & set("wax+"):
+        seen.append(arguments[0])
+sys.dont_write_bytecode = True
+sys.addaudithook(note)
+import pathlib, socket
+from mnemo_daemon.models.catalogue import ModelCatalogue
+from mnemo_daemon.models.embedders.embedding import load_embedder
+before = socket.has_ipv6
+embedder = load_embedder(ModelCatalogue(pathlib.Path({str(tmp_path / "models")!r})).installed({manifest.name!r}))
+embedder.encode_batch(["a text"])
+print("fastembed" in sys.modules, socket.has_ipv6 == before, seen)
+"""
+    assert printed(program).strip() == "True True []"
 
 
 def with_pooling(source: Path, mode: str) -> Path:
@@ -386,18 +490,4 @@ def gguf_source(minilm_source: Path, tmp_path_factory: pytest.TempPathFactory) -
 
 @pytest.fixture(scope="session")
 def fastembed_source(minilm_source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder as fastembed reads it, made from MiniLM: the graph up to the token vectors, which fastembed pools."""
-    model = onnx.load_from_string(encoder_graph.build_graph(encoder_graph.read_encoder(minilm_source)))
-    graph = model.graph
-    del graph.node[-2:]  # pooling and length
-    del graph.output[1:]
-    graph.node.insert(0, helper.make_node("Cast", ["input_ids"], ["ids"], to=TensorProto.INT32))
-    graph.input[0].CopyFrom(helper.make_tensor_value_info("input_ids", TensorProto.INT64, ["batch", "tokens"]))
-    hidden = "encoder.layer.5.normed"
-    graph.output[0].CopyFrom(helper.make_tensor_value_info(hidden, TensorProto.FLOAT, ["batch", "tokens", 384]))
-    folder = tmp_path_factory.mktemp("fastembed")
-    onnx.save(model, folder / "model.onnx")
-    for name in ("config.json", "tokenizer.json"):
-        (folder / name).write_bytes((minilm_source / name).read_bytes())
-    (folder / "tokenizer_config.json").write_text('{"model_max_length": 256, "pad_token": "[PAD]"}')
-    return folder
+    return write_export(minilm_source, tmp_path_factory.mktemp("fastembed"))

@@ -22,6 +22,7 @@ from mnemo_daemon.models import catalogue, installation
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, Model, ModelCatalogue, find_known
 from mnemo_daemon.models.sources import downloads, hub
 from tests.support.cross_encoder_files import write_cross_encoder
+from tests.support.fastembed_files import STATIC, write_static
 from tests.support.file_server import FileServer, answer_in_parts
 from tests.support.gguf_files import write_llama
 
@@ -136,7 +137,7 @@ def test_files_in_folders_of_the_hub_make_a_model_when_its_package_cannot_be_had
         server.say(AT.replace(FILE, name), data)
     manifest = installation.pull(NAME, folder)
     assert (manifest.verified, manifest.form, manifest.source) == (True, "fastembed", f"hub:{REPOSITORY}@abc123")
-    assert sorted(manifest.files) == ["config.json", "model.onnx", "tokenizer.json", "tokenizer_config.json"]
+    assert sorted(manifest.files) == ["config.json", "onnx/model.onnx", "tokenizer.json", "tokenizer_config.json"]
     assert left_behind(folder) == [NAME]
 
 
@@ -457,3 +458,72 @@ def test_the_one_model_of_the_catalogue_with_unknown_hashes_needs_consent(folder
     consented = ended(offline(folder, server, "pull", "BAAI/bge-large-en-v1.5", "--allow-unverified"))
     assert consented["code"] == "download_failed"
     assert len(server.asked) == 1
+
+
+# Models of fastembed's list, of which nothing is known before
+
+
+COMMIT = "c" * 40
+
+
+@pytest.fixture
+def listed(folder: Path, server: FileServer, tiny: Model, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Model:
+    """A static model of the list, on the hub that is this machine."""
+    assert tiny.hub == REPOSITORY
+    monkeypatch.undo()
+    monkeypatch.setenv("HF_ENDPOINT", server.url)
+    monkeypatch.setenv("NETRC", os.devnull)
+    model = find_known(STATIC)
+    assert model is not None
+    source = write_static(tmp_path / "source")
+    (source / "special_tokens_map.json").write_text("{}")
+    rows = []
+    for path in sorted(source.iterdir()):
+        data = path.read_bytes()
+        row: dict[str, object] = {"type": "file", "path": path.name, "oid": git_hash(data)}
+        if path.suffix == ".safetensors":
+            row |= {"oid": "0" * 40, "lfs": {"oid": hashlib.sha256(data).hexdigest()}}
+        rows.append(row)
+        server.say(f"/{model.hub}/resolve/{COMMIT}/{path.name}", data)
+    server.say(f"/api/models/{model.hub}/revision/main", json.dumps({"sha": COMMIT}).encode())
+    server.say(f"/api/models/{model.hub}/tree/{COMMIT}?recursive=true", json.dumps(rows).encode())
+    return model
+
+
+def test_a_model_of_the_list_is_fetched_from_one_revision_and_what_came_is_recorded(
+    folder: Path, listed: Model, server: FileServer, tmp_path: Path
+) -> None:
+    with pytest.raises(errors.UnverifiedModel, match=r"model\.safetensors, tokenizer\.json of .* are not known here$"):
+        installation.pull(STATIC.upper(), folder)
+    assert server.asked == []
+    manifest = installation.pull(STATIC, folder, allow_unverified=True)
+    assert (manifest.verified, manifest.form, manifest.source) == (False, "fastembed", f"hub:{listed.hub}@{COMMIT}")
+    hashes = {path.name: catalogue.hash_file(path) for path in (tmp_path / "source").iterdir()}
+    assert {name: file.sha256 for name, file in manifest.files.items()} == hashes
+    assert manifest.weights_sha256 == hashes["model.safetensors"]
+    assert [asked.path.rsplit("/", 1)[-1] for asked in server.asked] == [
+        "main", f"{COMMIT}?recursive=true", "model.safetensors", "tokenizer.json", "special_tokens_map.json",
+    ]  # fmt: skip
+    (line,) = [each for each in ModelCatalogue(folder).listing() if each.name == STATIC]
+    assert (line.state, line.verified, line.languages, line.tokens_max) == ("installed", False, "English", 512)
+
+
+def test_weights_that_are_not_what_the_hub_says_are_refused(folder: Path, listed: Model, server: FileServer) -> None:
+    server.say(f"/{listed.hub}/resolve/{COMMIT}/model.safetensors", b"others")
+    with pytest.raises(errors.HashMismatch, match="and the hub says"):
+        installation.pull(STATIC, folder, allow_unverified=True)
+    assert left_behind(folder) == []
+
+
+def test_weights_far_larger_than_the_list_says_are_not_fetched(
+    folder: Path, listed: Model, server: FileServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(msgspec.structs.replace(listed, size_bytes=1000), monkeypatch)  # the file has 16 rows of a kilobyte
+    with pytest.raises(errors.DownloadError, match="more than the 4000 bytes"):
+        installation.pull(STATIC, folder, allow_unverified=True)
+
+
+def test_a_hub_that_names_no_revision_is_not_believed(folder: Path, listed: Model, server: FileServer) -> None:
+    server.say(f"/api/models/{listed.hub}/revision/main", b'{"sha": "../other"}')
+    with pytest.raises(errors.DownloadError, match=r"the revision of .* could not be fetched"):
+        installation.pull(STATIC, folder, allow_unverified=True)

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.cross_encoder_files import write_cross_encoder
+from tests.support.fastembed_files import write_export
 from tests.support.syscall_trace import PROJECT, SystemCall, build_tracer, trace
 
 LIFE_SECONDS_MAX = 240.0
@@ -87,6 +88,7 @@ def test_a_whole_life_makes_no_connection_and_writes_nothing_elsewhere(
     (tmp_path / "embedding").symlink_to(minilm_source)
     (tmp_path / "model.gguf").symlink_to(smollm_file)
     write_cross_encoder(tmp_path / "pairs")
+    write_export(minilm_source, tmp_path / "export")
     command = [sys.executable, "-m", "tests.support.end_to_end_scenario", str(home), str(tmp_path)]
     # Without the kernel's filter, which would refuse a call before the tracer sees it: this is about the program.
     environ = {**bare_environment(home), "MNEMO_DAEMON_NETWORK_BLOCK": "off"}

@@ -1,5 +1,6 @@
 """SPEC 4.1, 4.3: the models that are known, and what is known of them."""
 
+import json
 import re
 
 import pytest
@@ -8,10 +9,13 @@ from mnemo_daemon.models.catalogue import (
     BGE_QUERY_PREFIX,
     DEFAULT_EMBEDDING,
     KNOWN_MODELS,
+    LISTED_MODELS,
     NAME_SHAPE,
+    PINNED_MODELS,
     Model,
     find_known,
 )
+from tests.support.running_daemon import printed
 
 
 def known(name: str) -> Model:
@@ -45,7 +49,7 @@ def test_bge_models_carry_their_query_prefix(name: str, dimensions: int) -> None
     assert (model.dimensions, model.package) == (dimensions, "")
 
 
-@pytest.mark.parametrize("model", KNOWN_MODELS, ids=lambda model: model.name)
+@pytest.mark.parametrize("model", PINNED_MODELS, ids=lambda model: model.name)
 def test_every_model_can_be_pulled_from_a_fixed_revision_and_its_weights_are_known(model: Model) -> None:
     assert model.package or re.fullmatch(r"[0-9a-f]{40}", model.hub_revision)
     assert model.weights_sha256
@@ -76,5 +80,48 @@ def test_every_entry_is_complete(model: Model) -> None:
 
 
 def test_names_are_unique() -> None:
-    names = [name.casefold() for model in KNOWN_MODELS for name in (model.name, model.hub) if name]
+    names = [name.casefold() for model in PINNED_MODELS for name in (model.name, model.hub) if name]
     assert len(names) == len(set(names))
+    names = [model.name.casefold() for model in KNOWN_MODELS]
+    assert len(names) == len(set(names))
+    assert [find_known(model.name) for model in KNOWN_MODELS] == [*KNOWN_MODELS]
+
+
+LISTED = """
+import json
+from mnemo_daemon.models.embedders.fastembed_models import _import
+from mnemo_daemon.models.catalogue import find_known
+kinds = _import("fastembed").TextEmbedding, _import("fastembed.rerank.cross_encoder").TextCrossEncoder
+print(json.dumps([each for kind in kinds for each in kind.list_supported_models()]))
+"""
+
+
+def test_the_list_is_that_of_the_installed_fastembed() -> None:
+    theirs = {each["model"]: each for each in json.loads(printed(LISTED))}
+    ours = {model.name: model for model in LISTED_MODELS}
+    pinned = {model.name.casefold() for model in PINNED_MODELS} | {model.hub.casefold() for model in PINNED_MODELS}
+    assert {name for name in theirs if name.casefold() not in pinned} == set(ours)
+    for name, model in ours.items():
+        about = theirs[name]
+        assert model.hub == about["sources"]["hf"]
+        assert model.size_bytes == round(about["size_in_GB"] * 1e9)
+        assert model.licence.casefold() == about["license"]
+        assert model.dimensions == about.get("dim", 0)
+        weights = [file for file in model.files if not file.endswith(".json")]
+        assert weights == [about["model_file"], *about["additional_files"]]
+        assert model.is_static == about["model_file"].endswith(".safetensors")
+        length = re.search(r"(\d+) input tokens", about["description"])
+        assert length is None or model.tokens_max == int(length.group(1))
+        assert ("multilingual" in model.languages) <= bool(re.search("(?i)multi-?lingual", about["description"] + name))
+        if "Prefixes for queries/documents: necessary" in about["description"]:
+            assert model.query_prefix or model.text_prefix
+
+
+@pytest.mark.parametrize("model", LISTED_MODELS, ids=lambda model: model.name)
+def test_of_a_listed_model_no_hash_is_made_up(model: Model) -> None:
+    assert set(model.files.values()) == {""}
+    assert (model.package, model.hub_revision) == ("", "main")
+    assert next(iter(model.files)) not in ("tokenizer.json", "tokenizer_config.json")
+    assert {"tokenizer.json"} <= set(model.files)
+    assert model.languages
+    assert model.tokens_max

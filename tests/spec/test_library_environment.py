@@ -93,6 +93,7 @@ def test_the_libraries_still_know_the_switches() -> None:
     packages = Path(os.__file__).parent, *(Path(entry) for entry in sys.path if entry.endswith("site-packages"))
     native = {"ORT_DISABLE_TELEMETRY": "onnxruntime/capi/*.so", "HF_XET_TELEMETRY_ENABLED": "hf_xet/*.so"}
     source = {name: "huggingface_hub/constants.py" for name in SILENT if name.startswith("HF_HUB") or "TRACK" in name}
+    source |= {"FASTEMBED_CACHE_PATH": "fastembed/common/utils.py", "LOGURU_AUTOINIT": "loguru/_defaults.py"}
     for name, pattern in (native | source).items():
         files = [file for folder in packages for file in folder.glob(pattern)]
         assert any(name.encode() in file.read_bytes() for file in files), f"{name} is not read by {pattern}"

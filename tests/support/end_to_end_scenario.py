@@ -104,6 +104,7 @@ def live(life: EndToEndScenario, models: Path) -> None:
         step(life)
     time.sleep(max(0.0, loaded + TELEMETRY_SECONDS - time.monotonic()))
     crash(life)
+    use_fastembed(life, models)
     life.give("down")
     work_offline(life, models)
 
@@ -213,6 +214,16 @@ def crash(life: EndToEndScenario) -> None:
     wait_until_refused(status["socket"])
     life.give("recall", "the", "mooring")
     life.wait_until_indexed()
+
+
+def use_fastembed(life: EndToEndScenario, models: Path) -> None:
+    """A model that fastembed runs, for a while."""
+    life.give("models", "import", str(models / "export"), "--name", "made/export", "--allow-unverified")
+    life.wait_until("switched to made/export", lambda status: status["models"]["embedding"]["form"] == "fastembed")
+    life.wait_until_indexed()
+    life.give("recall", "where", "is", "the", "spare", "key", "--ranker", "fused")
+    life.give("models", "use", "all-MiniLM-L6-v2")
+    life.wait_until("switched back", lambda status: status["models"]["embedding"]["form"] != "fastembed")
 
 
 def work_offline(life: EndToEndScenario, models: Path) -> None:

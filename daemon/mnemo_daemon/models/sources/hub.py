@@ -15,12 +15,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Annotated, TypeVar
 
 import msgspec
 
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_daemon.errors import DownloadError, HashMismatch
-from mnemo_daemon.models.catalogue import Model
+from mnemo_daemon.models.catalogue import Model, hash_file
 from mnemo_daemon.models.sources.downloads import (
     ConnectionSettings,
     HttpClient,
@@ -31,8 +32,11 @@ from mnemo_daemon.models.sources.downloads import (
 )
 
 PUBLIC_HUB = lazy_pattern(r"^_HF_DEFAULT_ENDPOINT = \"(https://[^\"\s]{1,200})\"", re.MULTILINE)
-OTHER_FILE_BYTES_MAX = 16 << 20  # of a file next to the weights: a tokenizer of 250,000 words has 9 MB
+OTHER_FILE_BYTES_MAX = 64 << 20  # of a file next to the weights: a tokenizer of 260,000 words has up to 33 MB
+OPTIONAL_FILES = ("config.json", "special_tokens_map.json")  # of a model of fastembed's list; not every one has them
+SIZE_FACTOR = 4  # of weights whose size is known from that list, to that size: for one, it says half of it
 LISTING_BYTES_MAX = 4 << 20
+T = TypeVar("T")
 REFUSALS = {
     401: "it wants to know who asks: set HF_TOKEN to a token that may read this model",
     403: "it refuses access: set HF_TOKEN to a token that may read this model, and accept the model's terms there",
@@ -69,20 +73,27 @@ def public_hub() -> str:
     return ""
 
 
-def fetch_files(model: Model, folder: Path, settings: HubSettings, progress: Progress | None = None) -> None:
-    """Complete the model's files in folder, where parts of them may be from an earlier call.
+def fetch_files(model: Model, folder: Path, settings: HubSettings, progress: Progress | None = None) -> str:
+    """Complete the model's files in folder, where parts of them may be from an earlier call. Return their revision.
 
     The hash of a file that the catalogue does not know is compared with the one that the hub gives. Raises
     DownloadError, HashMismatch, or InstallationError for a file that cannot be written.
     """
     client = _HubClient(model, settings)
-    listed = client.list_files() if model.unknown_hashes else {}
-    for number, (name, sha256) in enumerate(model.files.items()):
+    listed, files = dict[str, _ListedFile](), dict(model.files)
+    if model.unknown_hashes:
+        client.fix_revision()
+        listed = client.list_files()
+        files |= {name: "" for name in OPTIONAL_FILES if name in listed and name not in files}
+    for name, sha256 in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        client.download(name, path, progress, model.size_bytes if number == 0 else OTHER_FILE_BYTES_MAX)
+        is_weights = not name.endswith(".json")
+        weights_max = model.size_bytes if model.weights_sha256 else model.size_bytes * SIZE_FACTOR
+        client.download(name, path, progress, weights_max if is_weights else OTHER_FILE_BYTES_MAX)
         if not sha256:
             listed[name].check(name, path)
+    return client.revision
 
 
 class _LargeFile(msgspec.Struct):
@@ -98,14 +109,18 @@ class _ListedFile(msgspec.Struct):
 
     def check(self, name: str, path: Path) -> None:
         """Raises HashMismatch unless the file has the hash that the hub gives."""
-        data = path.read_bytes()
         if self.lfs is not None:
-            found, expected = hashlib.sha256(data).hexdigest(), self.lfs.oid
+            found, expected = hash_file(path), self.lfs.oid
         else:
+            data = path.read_bytes()
             blob = b"blob %d\0" % len(data) + data
             found, expected = hashlib.sha1(blob, usedforsecurity=False).hexdigest(), self.oid
         if found != expected:
             raise HashMismatch(f"{name} has the hash {found}, and the hub says {expected}")
+
+
+class _Revision(msgspec.Struct):
+    sha: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{40}$")]
 
 
 class _HubClient:
@@ -116,30 +131,40 @@ class _HubClient:
         if not settings.endpoint:
             raise DownloadError(f"{model.name} could not be fetched: no hub is set or known: set HF_ENDPOINT")
         self._model = model
+        self.revision = model.hub_revision
         self._endpoint = settings.endpoint
         self._authorization = f"Bearer {settings.token}" if settings.token else ""
         self._http = HttpClient(settings, only_https=True)
 
     def download(self, name: str, path: Path, progress: Progress | None, bytes_max: int) -> None:
         """Complete the file of that name."""
-        url = f"{self._endpoint}/{self._model.hub}/resolve/{self._model.hub_revision}/{urllib.parse.quote(name)}"
+        url = f"{self._endpoint}/{self._model.hub}/resolve/{self.revision}/{urllib.parse.quote(name)}"
         try:
             self._http.download(url, path, progress, authorization=self._authorization, bytes_max=bytes_max)
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise self._failure(name, error) from error
 
+    def fix_revision(self) -> None:
+        """Replace the name of a branch by that of its newest revision, so that all files are of one."""
+        if self.revision == "main":
+            self.revision = self._ask(f"revision/{self.revision}", "the revision", _Revision).sha
+
     def list_files(self) -> dict[str, _ListedFile]:
         """The model's files as the hub lists them. DownloadError where one is missing whose hash is not known here."""
-        url = f"{self._endpoint}/api/models/{self._model.hub}/tree/{self._model.hub_revision}?recursive=true"
-        try:
-            with self._http.open(url, {"Accept": "application/json"}, self._authorization) as answer:
-                body = answer.read(LISTING_BYTES_MAX)
-            listed = {each.path: each for each in msgspec.json.decode(body, type=list[_ListedFile])}
-        except (OSError, http.client.HTTPException, ValueError, msgspec.DecodeError) as error:
-            raise self._failure("the list of files", error) from error
+        found = self._ask(f"tree/{self.revision}?recursive=true", "the list of files", list[_ListedFile])
+        listed = {each.path: each for each in found}
         if missing := set(self._model.unknown_hashes) - set(listed):
             raise self._failure(", ".join(sorted(missing)), ValueError("it does not list it"))
         return listed
+
+    def _ask(self, path: str, what: str, kind: type[T]) -> T:
+        """The hub's answer about the model at that path."""
+        url = f"{self._endpoint}/api/models/{self._model.hub}/{path}"
+        try:
+            with self._http.open(url, {"Accept": "application/json"}, self._authorization) as answer:
+                return msgspec.json.decode(answer.read(LISTING_BYTES_MAX), type=kind)
+        except (OSError, http.client.HTTPException, ValueError, msgspec.DecodeError) as error:
+            raise self._failure(what, error) from error
 
     def _failure(self, name: str, error: Exception) -> DownloadError:
         if isinstance(error, urllib.error.HTTPError) and error.code in REFUSALS:
@@ -147,5 +172,5 @@ class _HubClient:
             why = f"{REFUSALS[error.code]} ({error.code})"
         else:
             why = describe_failure(error)
-        address = f"{hide_credentials(self._endpoint)}/{self._model.hub}/tree/{self._model.hub_revision}"
+        address = f"{hide_credentials(self._endpoint)}/{self._model.hub}/tree/{self.revision}"
         return DownloadError(f"{name} of {self._model.name} could not be fetched from {address}: {why}")
