@@ -84,10 +84,13 @@ tree if `client.project_namespaces' is on, else \"default\"."
     (and value (not (string-empty-p value)) value)))
 
 (defun mnemo--folder (xdg below-home)
-  "Return the daemon's folder in that of the variable XDG, else in BELOW-HOME."
-  (let ((folder (mnemo--variable xdg)))
-    (cond ((eq system-type 'darwin) (expand-file-name "~/Library/Application Support/mnemo"))
-          ((and folder (file-name-absolute-p folder)) (expand-file-name "mnemo" folder))
+  "Return the daemon's folder in that of the variable XDG, else in BELOW-HOME.
+macOS has one for data and settings, which comes first if it is there."
+  (let* ((folder (mnemo--variable xdg))
+         (chosen (and folder (file-name-absolute-p folder)))
+         (library (expand-file-name "~/Library/Application Support/mnemo")))
+    (cond ((and (eq system-type 'darwin) (or (not chosen) (file-directory-p library))) library)
+          (chosen (expand-file-name "mnemo" folder))
           (t (expand-file-name "mnemo" (expand-file-name below-home "~"))))))
 
 (defun mnemo-socket-path ()

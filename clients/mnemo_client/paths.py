@@ -1,11 +1,15 @@
 """The locations of the data folder, the socket and the configuration file. SPEC 15.
 
 The daemon and its clients use the same functions, so they always agree. The functions read no file and create nothing.
+The folders are those of platformdirs. The socket has a rule of its own: without XDG_RUNTIME_DIR, platformdirs names a
+folder in /tmp, which any user could have made first.
 """
 
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal
 
 from mnemo_client.errors import SocketPathError
 
@@ -24,19 +28,19 @@ def data_folder(environ: Mapping[str, str]) -> Path:
     """Return the folder that holds the store: MNEMO_DATA_DIR, else the platform's folder for data."""
     if chosen := environ.get("MNEMO_DATA_DIR"):
         return Path(chosen).expanduser().absolute()
-    return _platform_folder(environ, "XDG_DATA_HOME", ".local/share", "Application Support")
+    return _platform_folder(environ, "data")
 
 
 def models_folder(environ: Mapping[str, str]) -> Path:
     """Return the folder of models unless the settings name another one: in the platform's folder for caches."""
-    return _platform_folder(environ, "XDG_CACHE_HOME", ".cache", "Caches") / "models"
+    return _platform_folder(environ, "cache") / "models"
 
 
 def config_file(environ: Mapping[str, str]) -> Path:
     """Return the configuration file, which need not exist: MNEMO_CONFIG, else the platform's location."""
     if chosen := environ.get("MNEMO_CONFIG"):
         return Path(chosen).expanduser().absolute()
-    return _platform_folder(environ, "XDG_CONFIG_HOME", ".config", "Application Support") / "config.toml"
+    return _platform_folder(environ, "config") / "config.toml"
 
 
 def run_folder(environ: Mapping[str, str]) -> Path:
@@ -71,11 +75,23 @@ def socket_path(environ: Mapping[str, str]) -> Path:
     return path
 
 
-def _platform_folder(environ: Mapping[str, str], variable: str, below_home: str, on_macos: str) -> Path:
-    """Return the folder of mnemo: on macOS in ~/Library, elsewhere in the folder of an XDG variable."""
+def _platform_folder(environ: Mapping[str, str], kind: Literal["data", "cache", "config"]) -> Path:
+    """Return the folder of mnemo as platformdirs has it; on macOS the one in ~/Library if it is there.
+
+    platformdirs looks at XDG variables on macOS too, where mnemo did not always.
+    """
+    import platformdirs  # here: no command that is told its folder loads it
+
     if sys.platform == "darwin":
-        return home_folder(environ) / "Library" / on_macos / "mnemo"
-    return chosen_folder(environ, variable, below_home) / "mnemo"
+        known = home_folder(environ) / "Library" / ("Caches" if kind == "cache" else "Application Support") / "mnemo"
+        if known.exists():
+            return known
+    own, os.environ = os.environ, environ  # type: ignore[assignment]  # it reads no other environment
+    try:
+        folder: Path = getattr(platformdirs, f"user_{kind}_path")("mnemo")
+    finally:
+        os.environ = own  # noqa: B003
+    return folder
 
 
 def chosen_folder(environ: Mapping[str, str], variable: str, below_home: str) -> Path:

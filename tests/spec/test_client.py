@@ -1,10 +1,13 @@
 """The client: what it sends, what it makes of answers, and which error says what. SPEC 13, 16."""
 
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from platformdirs.macos import MacOS
 
 from mnemo_client import connection
 from mnemo_client.client import Client
@@ -18,7 +21,7 @@ from mnemo_client.errors import (
     UnreachableError,
     UsageError,
 )
-from mnemo_client.paths import config_file, data_folder, socket_path
+from mnemo_client.paths import config_file, data_folder, models_folder, socket_path
 from mnemo_client.protocol.ingestion import RememberAnswer
 from mnemo_client.protocol.memories import NewMemory, Patch
 from mnemo_client.protocol.primitives import FailureAnswer
@@ -385,3 +388,36 @@ def test_data_and_configuration_have_their_own_places() -> None:
     assert str(config_file({"HOME": "/h"})) == "/h/.config/mnemo/config.toml"
     assert str(config_file({"MNEMO_CONFIG": "/c/my.toml", "HOME": "/h"})) == "/c/my.toml"
     assert str(config_file({"XDG_CONFIG_HOME": "/c", "HOME": "/h"})) == "/c/mnemo/config.toml"
+    assert str(models_folder({"HOME": "/h"})) == "/h/.cache/mnemo/models"
+    assert str(models_folder({"XDG_CACHE_HOME": "/c", "HOME": "/h"})) == "/c/mnemo/models"
+    for variable in ("", "not/absolute", "~/c"):  # as the specification of these variables wants it
+        assert str(models_folder({"XDG_CACHE_HOME": variable, "HOME": "/h"})) == "/h/.cache/mnemo/models"
+
+
+def test_asking_for_a_folder_leaves_the_environment_as_it_was() -> None:
+    before, values = os.environ, dict(os.environ)
+    data_folder({"HOME": "/h"})
+    assert os.environ is before
+    assert dict(os.environ) == values
+
+
+def test_on_macos_the_folders_are_those_that_they_always_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/h")
+    for variable in ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(variable, raising=False)
+    found = MacOS("mnemo")
+    assert found.user_data_dir == found.user_config_dir == "/h/Library/Application Support/mnemo"
+    assert found.user_cache_dir == "/h/Library/Caches/mnemo"
+
+
+def test_on_macos_a_store_in_the_library_folder_comes_before_a_variable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    environ = {"HOME": str(tmp_path), "XDG_DATA_HOME": "/x", "XDG_CACHE_HOME": "/c"}
+    assert str(data_folder(environ)) == "/x/mnemo"
+    old = tmp_path / "Library" / "Application Support" / "mnemo"
+    old.mkdir(parents=True)
+    assert data_folder(environ) == old
+    assert config_file(environ) == old / "config.toml"
+    assert str(models_folder(environ)) == "/c/mnemo/models"

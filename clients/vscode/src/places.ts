@@ -1,5 +1,6 @@
-/** The paths of the daemon's socket (clients/docs/http.md, "Socket path") and configuration. Reads no file. */
+/** The paths of the daemon's socket (clients/docs/http.md, "Socket path") and configuration. No file is read. */
 
+import * as fs from "node:fs";
 import * as os from "node:os";
 import * as path from "node:path";
 
@@ -61,13 +62,18 @@ function dataFolder(environ: Environment, platform: NodeJS.Platform): string {
   return chosen ? absolute(chosen, environ) : ownFolder(environ, platform, "XDG_DATA_HOME", ".local/share");
 }
 
-/** Return the folder of mnemo in that of an XDG variable, which must be absolute; macOS has one for data and settings. */
+/**
+ * Return the folder of mnemo in that of an XDG variable, which must be absolute; macOS has one for data and settings,
+ * which comes first if it is there.
+ */
 function ownFolder(environ: Environment, platform: NodeJS.Platform, variable: string, belowHome: string): string {
-  if (platform === "darwin") {
-    return path.join(homeFolder(environ), "Library", "Application Support", "mnemo");
-  }
   const chosen = environ[variable] ?? "";
-  return path.join(chosen.startsWith("/") ? chosen : path.join(homeFolder(environ), belowHome), "mnemo");
+  const isChosen = chosen.startsWith("/");
+  const library = path.join(homeFolder(environ), "Library", "Application Support", "mnemo");
+  if (platform === "darwin" && (!isChosen || fs.existsSync(library))) {
+    return library;
+  }
+  return path.join(isChosen ? chosen : path.join(homeFolder(environ), belowHome), "mnemo");
 }
 
 function homeFolder(environ: Environment): string {

@@ -44,13 +44,15 @@ local function absolute(path)
   return (vim.fn.fnamemodify(path, ":p"):gsub("(.)/$", "%1"))
 end
 
---- Return the folder of mnemo in that of an XDG variable; macOS has one for data and settings.
+--- Return the folder of mnemo in that of an XDG variable; macOS has one for data and settings, which comes first if it
+--- is there.
 local function own_folder(name, below_home)
   local home, value = vim.fn.expand("~") .. "/", variable(name)
-  if vim.fn.has("mac") == 1 then
-    return home .. "Library/Application Support/mnemo"
+  local is_chosen, library = value and value:sub(1, 1) == "/", home .. "Library/Application Support/mnemo"
+  if vim.fn.has("mac") == 1 and (not is_chosen or vim.fn.isdirectory(library) == 1) then
+    return library
   end
-  return (value and value:sub(1, 1) == "/" and value or home .. below_home) .. "/mnemo"
+  return (is_chosen and value or home .. below_home) .. "/mnemo"
 end
 
 local function data_folder()
