@@ -179,14 +179,21 @@ def _config(asked: argparse.Namespace) -> int:
 
 
 def _list(asked: argparse.Namespace, configuration: settings.Configuration) -> None:
-    listed = ModelCatalogue(configuration.folders.models).listing()
+    from mnemo_daemon.models.embedders.calibration import is_calibrated  # with it come the labelled pairs
+
+    catalogue = ModelCatalogue(configuration.folders.models)
+    listed = [msgspec.structs.replace(row, calibrated=is_calibrated(row, catalogue)) for row in catalogue.listing()]
     _print(asked, listed, [_line(model) for model in listed])
 
 
 def _line(model: ModelListing) -> str:
     size = f"{model.bytes / MEGABYTE:.0f} MB" if model.bytes else "size not known"
     state = model.state.replace("_", " ") + (f" ({model.form})" if model.form else "")
-    return f"{model.name:28} {model.role:10} {size:>14}  {model.licence:14} {state}"
+    facts = [model.languages] if model.languages else []
+    facts += [f"{model.tokens_max} tokens"] if model.tokens_max else []
+    facts += [] if model.calibrated is None else ["calibrated" if model.calibrated else "not calibrated"]
+    about = f"{model.name:60} {model.role:10} {size:>14}  {model.licence:14} {state:20} {', '.join(facts)}"
+    return about.rstrip()
 
 
 def _print_installed(asked: argparse.Namespace, manifest: ModelManifest) -> None:

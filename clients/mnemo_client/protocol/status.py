@@ -143,6 +143,9 @@ class CatalogueModel(AnswerBody):
     dimensions: int | None = None
     path: str | None = None
     grades: list[SiteGrade] = []  # of an installed language model
+    languages: str = ""  # of the texts that an embedding model or cross-encoder is made for; empty: not known
+    tokens_max: int | None = None  # of a text that it takes at once; more is cut into windows
+    calibrated: bool | None = None  # of an embedding model: its similarity thresholds were measured
 
 
 class ModelsAnswer(AnswerBody):

@@ -26,6 +26,7 @@ from mnemo_client.protocol.status import (
 from mnemo_client.version import VERSION
 from mnemo_daemon.api.response_codec import cycle_view, view_status
 from mnemo_daemon.models.catalogue import ModelListing
+from mnemo_daemon.models.embedders.calibration import is_calibrated
 from mnemo_daemon.scheduler import JobReport
 from mnemo_daemon.server.network_filter import NetworkBlock
 from mnemo_daemon.services import Services
@@ -135,7 +136,8 @@ class StatusReport:
             CatalogueModel(
                 name=entry.name, role=entry.role, bytes=entry.bytes, licence=entry.licence, sha256=entry.sha256,
                 sources=list(entry.sources), installed=entry.installed, dimensions=entry.dimensions,
-                in_use=entry.name in in_use, path=entry.path, grades=self._grades(entry),
+                in_use=entry.name in in_use, path=entry.path, grades=self._grades(entry), languages=entry.languages,
+                tokens_max=entry.tokens_max, calibrated=is_calibrated(entry, services.catalogue),
             )
             for entry in services.catalogue.listing()
         ]  # fmt: skip

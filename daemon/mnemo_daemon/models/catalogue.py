@@ -283,6 +283,7 @@ class ModelListing(msgspec.Struct, frozen=True, kw_only=True):
     summary: str
     languages: str = ""
     tokens_max: int | None = None
+    calibrated: bool | None = None  # set by who shows the list
     sha256: str = ""  # of the weights; empty: not known
     sources: tuple[str, ...] = ()  # the first that answers is used by `pull`
     dimensions: int | None = None

@@ -268,17 +268,21 @@ def _indented(text: str, style: TextStyle) -> list[str]:
 
 
 def model_lines(answer: ModelsAnswer, style: TextStyle) -> list[str]:
-    """Return a line for each model of the catalogue: role, state, size and licence. Below them stands for each language
-    model which tasks may ask it: those whose small cases it got right."""
+    """Return a line for each model of the catalogue: role, state, languages, length, size, licence, and whether its
+    thresholds are calibrated. Below them stands for each language model which tasks may ask it: those whose small cases
+    it got right."""
     rows = []
     for model in answer.models:
         state = "installed" if model.installed else style.dim("not installed")
         if model.in_use and model.installed:  # a missing model that the settings name is not in use
             state = style.good("in use")
-        facts = [size_text(model.bytes)] if model.bytes else []
+        facts = [f"{model.dimensions} dimensions"] if model.dimensions else []
+        facts += [sanitize(model.languages)] if model.languages else []
+        facts += [f"{number_text(model.tokens_max)} tokens"] if model.tokens_max else []
+        facts += [size_text(model.bytes)] if model.bytes else []
         facts.append(sanitize(model.licence))
-        if model.dimensions:
-            facts.insert(0, f"{model.dimensions} dimensions")
+        if model.calibrated is not None:
+            facts.append("calibrated" if model.calibrated else "not calibrated")
         rows.append([sanitize(model.name), model.role, state, style.dim(" · ".join(facts))])
     lines = table(rows, width=style.width)
     for model in answer.models:

@@ -1,5 +1,6 @@
 """The thresholds of an installed model: measured on the labelled pairs, and kept next to its files. SPEC 4.5"""
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,8 @@ import numpy as np
 from mnemo_core.similarity import calibration, thresholds
 from mnemo_core.similarity.calibration import PAIRS, ThresholdRow
 from mnemo_core.similarity.thresholds import COSINES, Thresholds
-from mnemo_daemon.errors import InstallationError, MissingModelError, UndiscriminatingModel
-from mnemo_daemon.models.catalogue import EXACT_FILE, ModelCatalogue, ModelManifest, Progress, find_known
+from mnemo_daemon.errors import InstallationError, MissingModelError, ModelError, UndiscriminatingModel
+from mnemo_daemon.models.catalogue import EXACT_FILE, ModelCatalogue, ModelListing, ModelManifest, Progress, find_known
 from mnemo_daemon.models.embedders.embedder import Embedder, name_space
 from mnemo_daemon.models.embedders.embedding import EmbeddingService, load_embedder
 from mnemo_daemon.settings import Numerics
@@ -95,6 +96,16 @@ def thresholds_for(manifest: ModelManifest) -> Thresholds:
         if found.keys() == set(COSINES):
             return Thresholds(**found)
     return thresholds.of_model(manifest.name, manifest.form)
+
+
+def is_calibrated(listed: ModelListing, catalogue: ModelCatalogue) -> bool | None:
+    """True if the thresholds of an embedding model were measured, here or for all; None for another model."""
+    if listed.role != "embedding":
+        return None
+    with contextlib.suppress(ModelError):
+        if (manifest := catalogue.installed(listed.name)) is not None:
+            return thresholds_for(manifest).calibrated
+    return thresholds.of_model(listed.name).calibrated
 
 
 class ModelThresholds:
