@@ -401,10 +401,11 @@ def test_a_model_is_shown_with_languages_length_and_whether_it_is_calibrated() -
         dimensions=768, languages="multilingual, 50", tokens_max=8192, calibrated=False,
     )  # fmt: skip
     absent = ModelStatus(name="a", state="absent")
-    listed = [model, msgspec.structs.replace(model, name="n", calibrated=True)]
+    listed = [model, msgspec.structs.replace(model, name="n", installed=True, calibrated=True, verified=False)]
     assert model_lines(ModelsAnswer(models=listed, embedding=absent, llm=absent), PLAIN) == [
         "m  embedding  not installed  768 dimensions · multilingual, 50 · 8,192 tokens · 1.0 KB · MIT · not calibrated",
-        "n  embedding  not installed  768 dimensions · multilingual, 50 · 8,192 tokens · 1.0 KB · MIT · calibrated",
+        "n  embedding  installed      768 dimensions · multilingual, 50 · 8,192 tokens · 1.0 KB · MIT · calibrated"
+        " · not verified",
     ]
 
 

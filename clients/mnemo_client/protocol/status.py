@@ -146,6 +146,7 @@ class CatalogueModel(AnswerBody):
     languages: str = ""  # of the texts that an embedding model or cross-encoder is made for; empty: not known
     tokens_max: int | None = None  # of a text that it takes at once; more is cut into windows
     calibrated: bool | None = None  # of an embedding model: its similarity thresholds were measured
+    verified: bool | None = None  # of an installed model: every hash was known before it was fetched
 
 
 class ModelsAnswer(AnswerBody):

@@ -138,6 +138,7 @@ class StatusReport:
                 sources=list(entry.sources), installed=entry.installed, dimensions=entry.dimensions,
                 in_use=entry.name in in_use, path=entry.path, grades=self._grades(entry), languages=entry.languages,
                 tokens_max=entry.tokens_max, calibrated=is_calibrated(entry, services.catalogue),
+                verified=entry.verified if entry.installed else None,
             )
             for entry in services.catalogue.listing()
         ]  # fmt: skip

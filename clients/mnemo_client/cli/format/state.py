@@ -283,6 +283,7 @@ def model_lines(answer: ModelsAnswer, style: TextStyle) -> list[str]:
         facts.append(sanitize(model.licence))
         if model.calibrated is not None:
             facts.append("calibrated" if model.calibrated else "not calibrated")
+        facts += ["not verified"] if model.verified is False else []
         rows.append([sanitize(model.name), model.role, state, style.dim(" · ".join(facts))])
     lines = table(rows, width=style.width)
     for model in answer.models:
