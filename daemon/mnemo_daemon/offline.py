@@ -189,11 +189,11 @@ def _list(asked: argparse.Namespace, configuration: settings.Configuration) -> N
 def _line(model: ModelListing) -> str:
     size = f"{model.bytes / MEGABYTE:.0f} MB" if model.bytes else "size not known"
     state = model.state.replace("_", " ") + (f" ({model.form})" if model.form else "")
-    facts = [model.languages] if model.languages else []
-    facts += [f"{model.tokens_max} tokens"] if model.tokens_max else []
-    facts += [] if model.calibrated is None else ["calibrated" if model.calibrated else "not calibrated"]
-    about = f"{model.name:60} {model.role:10} {size:>14}  {model.licence:14} {state:20} {', '.join(facts)}"
-    return about.rstrip()
+    tokens = f"{model.tokens_max} tokens" if model.tokens_max else ""
+    calibrated = "" if model.calibrated is None else "calibrated" if model.calibrated else "not calibrated"
+    facts = (model.languages, tokens, calibrated)
+    state = f"{state:20} {', '.join(filter(None, facts))}".rstrip()
+    return f"{model.name:60} {model.role:10} {size:>14}  {model.licence:14} {state}"
 
 
 def _print_installed(asked: argparse.Namespace, manifest: ModelManifest) -> None:

@@ -347,11 +347,8 @@ class FastembedEmbedder(_InstalledEmbedder):
 
     def encode_batch(self, texts: Sequence[str], run_all: RunAll = map) -> list[Floats]:
         del run_all
-        run = self._opened().embed
-        return [
-            np.stack([_unit(*run(piece)) for piece in pieces])
-            for pieces in self._windows.pieces(texts, self._text_prefix)
-        ]
+        run, windows = self._opened().embed, self._windows.pieces(texts, self._text_prefix)
+        return [np.stack([_unit(*run(piece)) for piece in pieces]) for pieces in windows]
 
     def encode_query(self, text: str) -> Floats:
         return _unit(*self._opened().query_embed(self._windows.pieces([self._query_prefix + text])[0][0]))
@@ -372,8 +369,7 @@ def _unit(found: NDArray[Any]) -> Floats:
     length = float(np.linalg.norm(vector))
     if length == 0:
         vector[0] = length = 1.0
-    unit: Floats = vector / length
-    return unit
+    return vector / np.float32(length)
 
 
 def spaces_of(catalogue: ModelCatalogue, *, late: bool = True) -> list[str]:
