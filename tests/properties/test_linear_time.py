@@ -23,6 +23,7 @@ from mnemo_core.documents.front_matter import read_front_matter
 from mnemo_core.documents.gitignore import is_ignored, read_rules
 from mnemo_core.ingest import changes, deduplication, echo_filter, facts, memory_role, scoring
 from mnemo_core.ingest.classification import about_now, classify
+from mnemo_core.ingest.memory_cues import MemoryFacts, cues_of
 from mnemo_core.ingest.policies import OWN_POLICY, salience_source_l
 from mnemo_core.ingest.signals import entities, salience
 from mnemo_core.knowledge.topic_names import TermStatistics, telling_words
@@ -157,7 +158,8 @@ RUNS: dict[str, Callable[[str], object]] = {
     "note_dates.date_in_org": lambda text: note_dates.date_in_org(text, zone),
     "file_formats.parse_format": parse_formats,
     "note_diff.resolve_link": lambda text: note_diff.resolve_link(text, "a/b.md", ["a/c.md", text]),
-    "expand.added_words": lambda text: added_words((text, text[::-1]), OTHER),
+    "memory_cues.cues_of": lambda text: cues_of(text, MemoryFacts()),
+    "query_expansion.added_words": lambda text: added_words((text, text[::-1]), OTHER),
     "summarize.shorten_sources": lambda text: summarize.shorten_sources([f"Anna. {text}"], 0),
     "topic_names.telling_words": lambda text: telling_words([text, text], lambda word: TermStatistics(word, 1), 9),
     "grounding.unsupported_specific": lambda text: grounding.unsupported_specific(OTHER, [text]),
@@ -251,7 +253,7 @@ NO_TEXTS = frozenset((
     "mutations.new_version", "mutations.revert", "mutations.store_new", "mutations.supersede",
     "note_diff.manifest_for_texts", "note_sync.decide_note_changes", "note_sync.plan_missing_note",
     "note_sync.plan_note", "thresholds.jaccard", "policies.default_importance", "salience.rarest",
-    "tiers.recorded_sessions",
+    "session_records.recorded_sessions",
     "store_merge.edge_between", "store_merge.merge_memory", "thresholds.of_model", "thresholds.relevance",
     "tiers.condensed", "tiers.in_tier",
     "tokens.iso_date", "tokens.multiply_digits", "tokens.unit_of", "versions.revert_effect", "versions.reverted_seqs",
@@ -262,11 +264,11 @@ NO_TEXTS = frozenset((
     "replacing.merge_operation", "replacing.supersede_operation",
     "markdown.read_markdown", "markdown.read_plain_text", "markdown.visible_lines", "org.org_metadata", "org.read_org",
     "inline_html.lines_without_html", "markup.title_passage", "origin_features.named_share",
-    "rst.read_rst", "memory_cues.cue", "tiers.recorded_sessions", "tiers.condensed", "tiers.in_tier",
+    "rst.read_rst", "memory_cues.cue", "session_records.recorded_sessions", "tiers.condensed", "tiers.in_tier",
     "topic_nodes.co_occurring_pairs", "topic_nodes.moved_edges", "state.retagged",
-    "review.rejection", "review.undo_changes", "review.with_former_values", "review.decided",
-    "review.needs_approval", "review.proposal", "review.rejected", "review.is_rejected", "review.approved_operation",
-    "review.is_unchanged", "audit.plan_audit", "review.ids_of",
+    "cycle_undo.rejection", "cycle_undo.undo_changes", "review.with_former_values", "review.decided",
+    "review.needs_approval", "review.proposal", "cycle_undo.rejected", "review.is_rejected",
+    "review.approved_operation", "review.is_unchanged", "audit.plan_audit", "review.ids_of",
     "core_admission.promotion_to_core", "buffer.evict",
     "distill.share_words", "replacing.distil_operation", "replacing.merge_operation",
     "replacing.supersede_operation", "write_plan.new_facts",

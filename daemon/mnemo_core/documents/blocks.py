@@ -163,7 +163,7 @@ def fence_end(lines: Sequence[str], start: int, opening: str) -> int:
 
 def closes_fence(stripped: str, opening: str) -> bool:
     """Return whether a line, without blanks around it, ends a fence that began with these marks."""
-    return len(stripped) >= len(opening) and consists_of(stripped, opening[0])
+    return len(stripped) >= len(opening) and consists_of(stripped, opening[:1])
 
 
 INLINE_CODE_PATTERN = r"(?<!`)(`{1,2})(?!`)[^`\n]{1,500}\1(?!`)"

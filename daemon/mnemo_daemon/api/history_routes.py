@@ -31,7 +31,7 @@ class HistoryApi(Resource):
     async def history(self, request: Request) -> Reply:
         query: MemoryPartsQuery = request.query
         rows, cursor = await self._workers.run(
-            self._history.versions, request.path["id"], access.caller_of(request), query.limit, query.cursor
+            self._history.versions, request.path["id"], access.caller_of(request), query.limit, query.cursor or ""
         )
         roots = self._services.root_paths()
         return Reply(

@@ -63,7 +63,7 @@ class LifecycleApi(Resource):
     @handles(operations.CYCLES)
     async def history(self, request: Request) -> Reply:
         query: LifecycleListQuery = request.query
-        cycles, cursor = await self._workers.run(self._services.consolidation.history, query.limit, query.cursor)
+        cycles, cursor = await self._workers.run(self._services.consolidation.history, query.limit, query.cursor or "")
         return Reply(CyclesAnswer(cycles=list(map(response_codec.cycle_view, cycles)), cursor=cursor or None))
 
     @handles(operations.REVIEW)

@@ -99,7 +99,7 @@ class MemoriesApi(Resource):
     async def edges(self, request: Request) -> Reply:
         query: MemoryPartsQuery = request.query
         found, cursor = await self._workers.run(
-            self._memories.edges, request.path["id"], access.caller_of(request), query.limit, query.cursor
+            self._memories.edges, request.path["id"], access.caller_of(request), query.limit, query.cursor or ""
         )
         roots = self._services.root_paths()
         return Reply(EdgesAnswer(edges=[response_codec.edge(row, roots) for row in found], cursor=cursor or None))
@@ -178,7 +178,7 @@ class MemoriesApi(Resource):
             states=states, namespaces=access.listed_namespaces(request), user_id=query.user_id or "local",
             without_tags=access.hidden_tags(request),
         )  # fmt: skip
-        rows, cursor = await self._workers.run(self._memories.page, wanted, query.limit, query.cursor)
+        rows, cursor = await self._workers.run(self._memories.page, wanted, query.limit, query.cursor or "")
         roots = self._services.root_paths()
         views, entries = [], []
         with self._services.store.snapshot() as snapshot:
