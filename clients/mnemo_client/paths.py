@@ -7,7 +7,7 @@ folder in /tmp, which any user could have made first.
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -86,12 +86,14 @@ def _platform_folder(environ: Mapping[str, str], kind: Literal["data", "cache", 
         known = home_folder(environ) / "Library" / ("Caches" if kind == "cache" else "Application Support") / "mnemo"
         if known.exists():
             return known
+    locate: Callable[[str], Path] = getattr(platformdirs, f"user_{kind}_path")
+    if environ is os.environ:
+        return locate("mnemo")
     own, os.environ = os.environ, environ  # type: ignore[assignment]  # it reads no other environment
     try:
-        folder: Path = getattr(platformdirs, f"user_{kind}_path")("mnemo")
+        return locate("mnemo")
     finally:
         os.environ = own  # noqa: B003
-    return folder
 
 
 def chosen_folder(environ: Mapping[str, str], variable: str, below_home: str) -> Path:

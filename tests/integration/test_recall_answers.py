@@ -212,7 +212,7 @@ def test_of_a_hit_larger_than_the_budget_the_lines_around_its_best_sentence_are_
     assert len(lines) > 5
     assert 0 < answer.total_tokens <= 500 < (answer.needs_tokens or 0)
     assert memory.best is None
-    block = client.context("how much was the walrus deposit", token_budget=500)
+    block = client.context("how much was the walrus deposit", token_budget=500, cut="none")
     assert rows[140] in block.block
     assert block.cut
     assert not ask(client, "how much was the walrus deposit", token_budget=None).memories[0].content_cut

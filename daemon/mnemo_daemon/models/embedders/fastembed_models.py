@@ -61,9 +61,8 @@ def _import(name: str) -> Any:
     with _LOCK:
         has_ipv6, socket.has_ipv6 = socket.has_ipv6, False
         try:
-            importlib.import_module("onnxruntime").set_default_logger_severity(
-                3
-            )  # errors alone, as encoder_graph has it
+            # Errors alone, as encoder_graph has it.
+            importlib.import_module("onnxruntime").set_default_logger_severity(3)
             return importlib.import_module(name)
         finally:
             socket.has_ipv6 = has_ipv6
