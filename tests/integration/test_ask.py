@@ -145,6 +145,7 @@ def test_a_person_learns_that_a_sensitive_memory_may_hold_the_answer(daemon: Run
         assert "4417" in person.ask("what is the PIN of the bank card?", rerank=False, tags=["sensitive"]).answer
         hidden = agent.ask("what is the PIN of the bank card?", rerank=False)
         assert (hidden.abstained, hidden.sensitive) == (True, 0)
+        assert person.remember("The code of the marina gate is 4711.").memory.tags == []
         edited = person.patch(person.remember("The bank card is blue.").memory.id, Patch(content="Its PIN is 4418."))
         assert edited.tags == ["sensitive"]
         assert agent.remember("The PIN of the bank card is 4419.").memory.tags == []

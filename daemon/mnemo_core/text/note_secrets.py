@@ -125,6 +125,7 @@ _TOLD = (
     "passwords", "signed", "headings", "pins", "keys", "codes", "locks", "lists", "phrases", "questions", "answers",
     "licences", "networks", "setup", "given", "access",
 )  # fmt: skip
+_PIN = _word_of("pins")
 _TELLING = lazy_pattern(rf"(?<![^\W_])(?:{_COMPOUND}|{_any_of(*_TOLD)})(?![^\W_])")
 
 
@@ -138,6 +139,11 @@ def find_note_secrets(text: str) -> list[SecretSpan]:
         if not spans or span.start >= spans[-1].end:
             spans.append(span)
     return spans
+
+
+def states_pin(text: str) -> bool:
+    """Return whether a text states a PIN or the like, which is its owner's alone; the code of a gate is none."""
+    return _PIN.search(text) is not None and bool(find_note_secrets(text))
 
 
 def _named_values(text: str) -> Iterator[Span]:

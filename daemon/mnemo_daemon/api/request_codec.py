@@ -16,7 +16,7 @@ from mnemo_core.ingest.trust import importance_source, lowest_trust
 from mnemo_core.retrieval.recall_defaults import RecallDefaults
 from mnemo_core.text import cleaning, secrets
 from mnemo_core.text.dates.question_times import read_question_time
-from mnemo_core.text.note_secrets import find_note_secrets
+from mnemo_core.text.note_secrets import states_pin
 from mnemo_core.text.query_features import asks_for_list
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_core.transfer.import_plan import SecretPolicy
@@ -430,5 +430,5 @@ def _masked(content: str, trust: Trust, policy: SecretPolicy) -> tuple[str, list
 
 
 def _holds_secret(content: str, trust: Trust) -> bool:
-    """Return whether a text holds a secret. What a person says, a PIN for example, is read as a note is."""
-    return bool(secrets.find_secrets(content) or (trust == "user" and find_note_secrets(content)))
+    """Return whether a text holds a secret: of a known shape, or the PIN of the person who states it."""
+    return bool(secrets.find_secrets(content)) or (trust == "user" and states_pin(content))
