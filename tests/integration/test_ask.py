@@ -148,6 +148,10 @@ def test_a_person_learns_that_a_sensitive_memory_may_hold_the_answer(daemon: Run
         assert person.remember("The code of the marina gate is 4711.").memory.tags == []
         edited = person.patch(person.remember("The bank card is blue.").memory.id, Patch(content="Its PIN is 4418."))
         assert edited.tags == ["sensitive"]
+        person.remember("Rui says that a PIN of a bank card has four digits.")
+        answered = person.ask("what is the PIN of the bank card?", rerank=False)
+        assert "4417" not in answered.answer
+        assert answered.sensitive > 0
         assert agent.remember("The PIN of the bank card is 4419.").memory.tags == []
 
 

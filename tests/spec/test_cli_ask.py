@@ -256,8 +256,8 @@ SCENARIOS = (
                                                  memories=ASKED.memories[:1])},
         Case("ask who", code=3, err="", says=("I don't know. The closest memory says: Ines has it.\n\n",)),
         {"POST /v1/ask": msgspec.structs.replace(UNKNOWN, sensitive=2)},
-        Case("ask who", code=3, err="2 memories that match are tagged sensitive and left out; include them with: "
-                                    "-t sensitive\nnothing found in namespace default\n"),
+        Case("ask who", code=3, err="2 memories that match better are tagged sensitive and left out; include them "
+                                    "with: -t sensitive\nnothing found in namespace default\n"),
         {"POST /v1/ask": msgspec.structs.replace(UNKNOWN, method="llm")},
         Case("ask who", code=3, out="I don't know.\n",
              err="the language model found no answer in the memories of namespace default; "

@@ -303,7 +303,7 @@ class AskAnswer(AnswerBody):
     degraded: list[str] = []
     time: QuestionTimeView | None = None  # the time that the question names
     resolved: str | None = None  # of a follow-up: the question with the words of the one before it that were recalled
-    sensitive: int = 0  # if it abstained: the memories tagged `sensitive` that match; only a person learns their number
+    sensitive: int = 0  # memories tagged `sensitive` that match better than the answer; only a person learns of them
 
 
 class WhyRequest(RecallRequest, kw_only=True):

@@ -112,18 +112,19 @@ class AskApi(Resource):
         answer = response_codec.ask_answer(answered, recalled, namespace, roots, resolved)
         if services.problem():
             answer.degraded.append(STORE)
-        if answer.abstained and access.is_person(request):
-            answer.sensitive = await self._count_sensitive(question)
+        if access.is_person(request):
+            best = 0.0 if answer.abstained else max((hit.score for hit in recalled.hits), default=0.0)
+            answer.sensitive = await self._count_sensitive(question, best)
         return answer
 
-    async def _count_sensitive(self, question: Question) -> int:
-        """The number of sensitive memories that match a question which was put to the others."""
+    async def _count_sensitive(self, question: Question, best: float) -> int:
+        """The number of sensitive memories that match a question better than what the others answered."""
         of = question.filter
-        if SENSITIVE_TAG in of.tags:
+        wanted = of._replace(tags=(*of.tags, SENSITIVE_TAG), without_tags=())
+        if SENSITIVE_TAG in of.tags or not await self._workers.run(self._services.memories.count, wanted):
             return 0
-        only = question._replace(filter=of._replace(tags=(*of.tags, SENSITIVE_TAG), without_tags=()), rerank=False)
-        found = await self._recall.recalled(only, dry=True)
-        return 0 if found.abstained else len(found.hits)
+        found = await self._recall.recalled(question._replace(filter=wanted, rerank=False), dry=True)
+        return 0 if found.abstained else sum(hit.score > best for hit in found.hits)
 
     def _remember_question(self, asked: ResolvedQuestion, answered: AnsweredQuestion) -> None:
         """Keep the question for follow-ups; the answer too, unless it was to read sensitive memories."""

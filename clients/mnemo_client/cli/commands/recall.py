@@ -134,7 +134,7 @@ def ask(context: CommandContext) -> int:
         context.message(f"this was not the answer: {sanitize(answer.reason or 'it was withdrawn')}")
     context.print(*answer_lines(answer, context.style, context.cwd, context.home, shown=len(shown)))
     if answer.sensitive:
-        matching = plural(answer.sensitive, "memory that matches is", "memories that match are")
+        matching = plural(answer.sensitive, "memory that matches better is", "memories that match better are")
         context.message(f"{matching} tagged sensitive and left out; include them with: -t sensitive")
     if answer.abstained and answer.method == "llm":
         where = f"the memories of namespace {answer.namespace}"
