@@ -234,11 +234,13 @@ class AsyncConnection(Protocol):
     async def perform(self, operation: Operation[..., T], request: msgspec.Struct, part: str = "") -> T: ...
 
 
-class Call(Generic[P, T]):
-    """A method that calls one operation."""
-
+class _OperationCall(Generic[P, T]):
     def __init__(self, operation: Operation[P, T]) -> None:
         self.operation = operation
+
+
+class Call(_OperationCall[P, T]):
+    """A method that calls one operation."""
 
     @overload
     def __get__(self, client: ClientConnection, owner: object = None) -> BoundCall[P, T]: ...
@@ -248,11 +250,8 @@ class Call(Generic[P, T]):
         return lambda *args, **fields: client.perform(self.operation, request_of(self.operation, *args, **fields))
 
 
-class CallOn(Generic[P, T]):
+class CallOn(_OperationCall[P, T]):
     """A method that calls one operation on what its first argument names."""
-
-    def __init__(self, operation: Operation[P, T]) -> None:
-        self.operation = operation
 
     @overload
     def __get__(self, client: ClientConnection, owner: object = None) -> BoundCallOn[P, T]: ...

@@ -80,7 +80,7 @@ def _platform_folder(environ: Mapping[str, str], kind: Literal["data", "cache", 
 
     platformdirs looks at XDG variables on macOS too, where mnemo did not always.
     """
-    import platformdirs  # here: no command that is told its folder loads it
+    import platformdirs  # here, so that a command whose folder is set does not load it
 
     if sys.platform == "darwin":
         known = home_folder(environ) / "Library" / ("Caches" if kind == "cache" else "Application Support") / "mnemo"
