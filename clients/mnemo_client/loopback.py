@@ -1,0 +1,225 @@
+"""An HTTP server on 127.0.0.1, for what cannot reach a Unix socket: the page, the proxy, compatible servers. SPEC 18
+
+Any web page that a browser shows can send requests to a port of this machine. So each request must name the server's
+own address (a name that was pointed at 127.0.0.1 is refused), must not come from another origin, and must show a
+credential where the server has one. Only the commands that serve import this module, for it loads aiohttp.
+"""
+
+import asyncio
+import contextlib
+import hmac
+import json
+import os
+import signal
+import socket
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from aiohttp import web
+
+from mnemo_client.errors import UsageError
+from mnemo_client.path_safety import replace_file
+from mnemo_client.process import make_private_folder
+
+HOST = "127.0.0.1"
+BODY_BYTES_MAX = 1 << 20  # as the daemon's own
+CLOSE_SECONDS = 5.0  # for requests under way when the server ends
+IDLE_CHECK_SECONDS = 1.0
+REFUSED_HOST = "the request is for another host than this server: open the address that the command printed"
+REFUSED_ORIGIN = "the request comes from another web page"
+REFUSED_CREDENTIAL = "the request has no valid token: start the command again, and use what it prints"
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+Accepts = Callable[[web.Request], bool]
+
+
+def bind(port: int) -> socket.socket:
+    """Return a socket that is bound to the port of 127.0.0.1; 0: to a free one. Raises UsageError."""
+    bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((HOST, port))
+    except OSError as error:
+        bound.close()
+        raise UsageError(f"port {port} cannot be used: {error.strerror}", "choose another one with --port") from None
+    return bound
+
+
+def address_of(bound: socket.socket) -> str:
+    """Return the address of a bound socket as a URL without a path."""
+    return f"http://{HOST}:{bound.getsockname()[1]}"
+
+
+def accepts_token(token: str) -> Accepts:
+    """Return whether a request has the token: in `Authorization` after Bearer or Token, or in `X-API-Key`."""
+
+    def accepts(request: web.Request) -> bool:
+        scheme, _, given = request.headers.get("Authorization", "").partition(" ")
+        if scheme.lower() not in ("bearer", "token"):
+            given = request.headers.get("X-API-Key", "")
+        return hmac.compare_digest(given.strip().encode(), token.encode())
+
+    return accepts
+
+
+def application(
+    port: int, accepts: Accepts | None = None, *, public: frozenset[str] = frozenset(),
+    headers: Mapping[str, str] | None = None, body_max: int = BODY_BYTES_MAX,
+) -> web.Application:  # fmt: skip
+    """Return an application that refuses what is not for it, for routes to be added to.
+
+    port: the one that it listens on. accepts: whether a request has the credential; `public`: the paths that need none.
+    headers: for each answer. body_max: in bytes; a longer body is refused.
+    """
+    hosts = {f"{HOST}:{port}", f"localhost:{port}"}
+
+    @web.middleware
+    async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if request.headers.getall("Host", []) != [request.host] or request.host not in hosts:
+            return refusal(421, "wrong_host", REFUSED_HOST)
+        origin = request.headers.get("Origin", f"http://{request.host}")
+        if origin != f"http://{request.host}" or request.headers.get("Sec-Fetch-Site", "none") not in (
+            "none", "same-origin",
+        ):  # fmt: skip
+            return refusal(403, "wrong_origin", REFUSED_ORIGIN)
+        if accepts is not None and request.path not in public and not accepts(request):
+            return refusal(401, "no_token", REFUSED_CREDENTIAL)
+        return await handler(request)
+
+    async def add_headers(request: web.Request, response: web.StreamResponse) -> None:
+        response.headers.update(headers or {})
+
+    app = web.Application(middlewares=[guard], client_max_size=body_max)
+    app.on_response_prepare.append(add_headers)
+    return app
+
+
+def refusal(status: int, code: str, message: str) -> web.Response:
+    """Return an error in the daemon's own form."""
+    return web.json_response({"error": {"code": code, "message": message}}, status=status)
+
+
+class ServerActivity:
+    """The requests of a server under way, and the time since the last one."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._open = 0
+        self._last = clock()
+
+    @property
+    def idle_seconds(self) -> float:
+        """The seconds since the last request ended; 0 while one is open."""
+        return 0.0 if self._open else self._clock() - self._last
+
+    @contextlib.contextmanager
+    def request(self) -> Iterator[None]:
+        self._open += 1
+        try:
+            yield
+        finally:
+            self._open -= 1
+            self._last = self._clock()
+
+
+async def serve(
+    app: web.Application, bound: socket.socket, *, idle_seconds: float = 0.0,
+    started: Callable[[], object] = lambda: None, clock: Callable[[], float] = time.monotonic,
+) -> None:  # fmt: skip
+    """Serve until SIGINT or SIGTERM, or until no request was open for `idle_seconds`; 0: for ever.
+
+    started: called once connections are accepted. Requests under way have CLOSE_SECONDS to finish.
+    """
+    activity, ended = ServerActivity(clock), asyncio.Event()
+
+    @web.middleware
+    async def count(request: web.Request, handler: Handler) -> web.StreamResponse:
+        with activity.request():
+            return await handler(request)
+
+    app.middlewares.insert(0, count)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, ended.set)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=CLOSE_SECONDS)
+    await runner.setup()
+    try:
+        await web.SockSite(runner, bound).start()
+        started()
+        while not ended.is_set():
+            if idle_seconds and activity.idle_seconds >= idle_seconds:
+                break
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(ended.wait(), IDLE_CHECK_SECONDS)
+    finally:
+        await runner.cleanup()
+
+
+# The one server of a kind
+
+
+class ServerRecord(NamedTuple):
+    """What a running server says about itself to later commands of the same user."""
+
+    address: str
+    secret: str
+    pid: int
+
+
+class ServerPlace:
+    """The private file of the one server of a kind: locked while it runs, with its record.
+
+    The lock ends with the process, however that ends, so that a file that is left over misleads nobody.
+    """
+
+    def __init__(self, folder: Path, kind: str) -> None:
+        self._lock_path = folder / f"{kind}.lock"
+        self._path = folder / f"{kind}.json"
+
+    def running(self) -> ServerRecord | None:
+        """Return the record of the server that runs, if there is one."""
+        with self.taken() as is_free:
+            if is_free:
+                return None
+        try:
+            return ServerRecord(**json.loads(self._path.read_bytes()))
+        except (OSError, ValueError, TypeError):
+            return None  # it has just started or ended
+
+    @contextlib.contextmanager
+    def taken(self) -> Iterator[bool]:
+        """Hold the place during the context; yield False if another process holds it."""
+        import fcntl
+
+        make_private_folder(self._lock_path.parent)
+        descriptor = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+        finally:
+            os.close(descriptor)
+
+    def publish(self, record: ServerRecord) -> None:
+        replace_file(self._path, json.dumps(record._asdict()).encode())
+
+    def withdraw(self) -> None:
+        self._path.unlink(missing_ok=True)
+
+
+# Passing on
+
+
+@contextlib.asynccontextmanager
+async def unix_session(path: Path) -> AsyncIterator[Any]:
+    """A client session of aiohttp whose connections go to a Unix socket; without limits of time or of connections."""
+    import aiohttp
+
+    connector = aiohttp.UnixConnector(str(path), limit=0)
+    timeout = aiohttp.ClientTimeout(total=None, sock_connect=2.0)
+    async with aiohttp.ClientSession(connector=connector, timeout=timeout, auto_decompress=False) as session:
+        yield session
