@@ -20,7 +20,7 @@ T = TypeVar("T")
 P = ParamSpec("P")
 A = TypeVar("A", covariant=True)
 
-SourceChannel = Literal["api", "cli", "mcp", "hook"]
+SourceChannel = Literal["api", "cli", "mcp", "hook", "page"]
 Filter = str | int | float | bool | Sequence[str] | None
 
 TIMEOUT_SECONDS = 60.0  # for one answer: enough for a large batch, or for a daemon that is stopping (10 s, SPEC 16)

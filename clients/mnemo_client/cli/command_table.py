@@ -196,6 +196,12 @@ _NOTES = (
 )
 _MODEL = _argument("name", help="the model's name", metavar="NAME", values="models")
 _ALLOW_UNVERIFIED = _flag("--allow-unverified", help="accept files with an unknown hash")
+_UI = (
+    _option("--port", help="the port of 127.0.0.1; default: a free one", type=int, metavar="N", default=0),
+    _flag("--no-open", help="print the address only"),
+    _flag("--read-only", help="nothing can be changed on the page, for a screen that others see"),
+    _flag("--keep", help="serve until ^C, also after half an hour without an open page"),
+)
 _LLM_OPTIONS = (_option("--since", help="only calls since: 2026-05-01 or 3d", metavar="TIME"),)
 _LLM = (Command("usage", "the calls of each task, what they came to, and their tokens", ".admin.models:llm_usage",
                 _LLM_OPTIONS),)  # fmt: skip
@@ -446,6 +452,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
                 ".agent_setup.setup_command:setup", _SETUP),
         Command("mcp", "serve an agent over standard input and output", "..mcp.bridge:run",
                 (_flag("--all-tools", help="let the agent see every tool, and not only the usual ones"),)),
+        Command("ui", "open the memory in a browser", "..page.ui_command:ui", _UI),
     ),
     "The daemon": (
         Command("backup", "copy the whole store, while it is in use", ".admin.backup:backup",

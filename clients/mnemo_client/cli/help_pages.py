@@ -136,6 +136,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "llm usage": ("llm usage --since 2026-05-01",),
     "reindex": ("reindex --stats", "reindex --force --batch-size 16", "reindex --wait"),
     "mcp": ("mcp   # an agent starts it, and speaks with it over standard input",),
+    "ui": ("ui", "ui --no-open --port 7070", "ui --read-only"),
     "backup": ("backup", "backup ~/usb-disk/mnemo-2026-05"),
     "check": ("check", "check --json"),
     "repair": ("repair --dry-run", "repair"),

@@ -26,7 +26,7 @@ AGENT_CHARS_MAX = 128  # as agent_id, SPEC 2.1
 
 EVENT_STREAM = "text/event-stream"
 
-EntryPoint = Literal["cli", "api", "mcp", "hook"]
+EntryPoint = Literal["cli", "api", "mcp", "hook", "page"]
 ENTRY_POINTS: tuple[EntryPoint, ...] = get_args(EntryPoint)
 
 T = TypeVar("T")

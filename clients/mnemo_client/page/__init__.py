@@ -1,0 +1,1 @@
+"""The page: `mnemo ui`, on which a person sees, searches and corrects the memory in a browser. SPEC 18"""

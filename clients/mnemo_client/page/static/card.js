@@ -1,0 +1,329 @@
+// The card of one memory, over any view: text, actions, details, versions, relations.
+
+import { ApiError, ask, call } from "./api.js";
+import { difference } from "./diff.js";
+import { counted, day, moment, origin, weekday } from "./format.js";
+import { button, fill, h, memoryText } from "./html.js";
+import { change, pin, restore, trash, trustMark } from "./memory.js";
+
+/** @typedef {import("../api_types").MemoryView} Memory */
+/** @typedef {import("./app.js").Page} Page */
+
+const VERSIONS_SHOWN = 20;
+const RELATIONS_SHOWN = 50;
+/** @type {Record<string, Record<string, string>>} words for relations by direction */
+const RELATIONS = {
+  updates: { from: "replaces", to: "replaced by" },
+  repeats: { from: "repeats", to: "repeated by" },
+  related: { from: "related", to: "related" },
+};
+
+/**
+ * Open the card of a memory, or do something on the card that is open.
+ * @param {Page} page
+ * @param {string} id
+ * @param {string} [action] edit, pin, tag, more, editor, trash, versions
+ */
+export function openCard(page, id, action = "") {
+  if (page.card?.id === id) {
+    const key = ACTION_KEYS[action];
+    if (key) page.card.keys[key]?.();
+    return;
+  }
+  const before = /** @type {HTMLElement | null} */ (document.activeElement);
+  const card = new Card(page, id);
+  page.card?.close();
+  page.card = card;
+  card.cameFrom = before;
+  void card.read(action);
+}
+
+/** @type {Record<string, string>} */
+const ACTION_KEYS = { edit: "e", pin: "p", tag: "g", more: "m", editor: "o", trash: "x", versions: "h" };
+
+class Card {
+  /**
+   * @param {Page} page
+   * @param {string} id
+   */
+  constructor(page, id) {
+    this.page = page;
+    this.id = id;
+    /** @type {HTMLElement | null} */
+    this.cameFrom = null;
+    /** @type {Memory | null} */
+    this.memory = null;
+    this.isEditing = false;
+    this.place = h("article", { class: "card", role: "dialog", "aria-label": "Memory", tabindex: -1 });
+    document.getElementById("card-place")?.append(this.place);
+    document.body.classList.add("with-card");
+    /** @type {Record<string, () => void>} */
+    this.keys = {};
+  }
+
+  /** Close the card; the focus goes back to where it came from. */
+  close() {
+    this.place.remove();
+    if (this.page.card === this) {
+      this.page.card = null;
+      document.body.classList.remove("with-card");
+      if (this.page.route.params.get("id")) this.page.set({ id: null });
+      this.cameFrom?.focus({ preventScroll: true });
+    }
+  }
+
+  refresh() {
+    if (!this.isEditing) void this.read();
+  }
+
+  /** @param {string} [action] */
+  async read(action = "") {
+    try {
+      this.memory = await call("GET /v1/memories/{id}", {}, { part: this.id });
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      fill(this.place, this.head(), h("p", { class: "note-line" }, error.status === 404
+        ? "There is no such memory: it was forgotten, or the address is wrong." : error.message));
+      return;
+    }
+    this.draw(this.memory);
+    if (!this.place.contains(document.activeElement)) this.place.focus({ preventScroll: true });
+    const key = ACTION_KEYS[action];
+    if (key) this.keys[key]?.();
+    await Promise.all([this.readVersions(), this.readRelations()]);
+  }
+
+  /** @param {...import("./html.js").Children} badges */
+  head(...badges) {
+    const { page } = this;
+    return h("header", {}, h("code", { title: this.id }, this.id.slice(0, 8)), badges, h("span", { class: "grow" }),
+      button("↑", "k", () => page.shown?.step?.(-1), { class: "plain", "aria-label": "The one before" }),
+      button("↓", "j", () => page.shown?.step?.(1), { class: "plain", "aria-label": "The next one" }),
+      button("×", "Esc", () => this.close(), { class: "plain", "aria-label": "Close" }));
+  }
+
+  /** @param {Memory} memory */
+  draw(memory) {
+    const { page } = this;
+    const badge = (/** @type {string} */ text) => h("span", { class: "badge", dir: "auto" }, text);
+    const isNote = memory.note !== null;
+    const isActive = memory.state === "active" || memory.state === "archived";
+    const body = h("div", { class: "memory" }, memory.tags.includes("sensitive")
+      ? this.covered(memory) : memoryText(memory.content));
+    const actions = h("div", { class: "actions" });
+    this.keys = { h: () => this.place.querySelector(".versions")?.scrollIntoView({ block: "start" }) };
+    if (isNote) this.keys.o = () => this.openEditor();
+    if (!page.isReadOnly && isActive) {
+      Object.assign(this.keys, {
+        e: () => (isNote ? this.openEditor() : this.edit(memory, body)),
+        p: () => void pin(page, memory),
+        g: () => this.tag(memory, actions),
+        x: () => { void trash(page, memory.id); },
+        m: () => this.more(memory, actions),
+      });
+      fill(actions, isNote ? null : button("Edit", "e", this.keys.e), button(memory.pinned ? "Unpin" : "Pin", "p", this.keys.p),
+        button("Tag", "g", this.keys.g), isNote ? button("Open in editor", "o", this.keys.o) : null,
+        button("Trash", "x", this.keys.x), h("span", { class: "grow" }), button("More", "m", this.keys.m));
+    } else if (!page.isReadOnly && memory.state !== "superseded") {
+      this.keys.r = () => void restore(page, memory.id);
+      fill(actions, button("Restore", "r", this.keys.r), h("span", { class: "grow" }), button("More", "m", () => this.more(memory, actions)));
+      this.keys.m = () => this.more(memory, actions);
+    } else if (isNote) {
+      fill(actions, button("Open in editor", "o", this.keys.o));
+    }
+    fill(this.place,
+      this.head(badge(memory.kind), badge(memory.state === "archived" ? "archive" : memory.layer), badge(`in ${memory.namespace}`),
+        memory.pinned ? badge("pinned") : null, memory.state === "active" ? null : h("span", { class: "badge past" }, memory.state)),
+      isNote && !page.isReadOnly ? h("p", { class: "meta" }, "A part of a note: its text is changed in the file, and remembered seconds later.") : null,
+      body, actions, this.details(memory),
+      h("section", { class: "versions" }), h("section", { class: "relations" }));
+  }
+
+  /** @param {Memory} memory */
+  covered(memory) {
+    const cover = h("button", { type: "button", class: "cover", on: { click: () => cover.replaceWith(memoryText(memory.content)) } },
+      "sensitive: show the text");
+    return cover;
+  }
+
+  /** @param {Memory} memory */
+  details(memory) {
+    /** @type {[string, import("./html.js").Children][]} */
+    const rows = [
+      ["who said it", [trustMark(memory.trust), ` ${memory.author ?? ""} `, h("span", { dir: "auto" }, origin(memory))]],
+      ["happened", [h("b", {}, weekday(memory.event_at)), ` · stored ${moment(memory.created_at)}`,
+        memory.version > 1 ? ` · changed ${moment(memory.modified_at)}` : ""]],
+      ["importance", `${memory.importance.toFixed(2)} · ${memory.importance_source === "user" ? "set by you" : `by ${memory.importance_source}`}`],
+      ["strength", [meter(memory.strength), ` ${memory.strength.toFixed(2)} `, h("span", { class: "meta" },
+        `recalled ${counted(memory.access_count, "time")}${memory.repetition_count ? `, repeated ${counted(memory.repetition_count, "time")}` : ""}`)]],
+      ["tags", memory.tags.length ? h("span", { class: "tags" }, memory.tags.map((tag) => h("span", { class: "tag", dir: "auto" }, `#${tag}`))) : "none"],
+    ];
+    if (memory.expires_at) rows.push(["holds until", day(memory.expires_at)]);
+    if (memory.key) rows.push(["key", h("code", { dir: "auto" }, memory.key)]);
+    return h("dl", { class: "details" }, rows.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
+  }
+
+  async readVersions() {
+    const { versions } = await call("GET /v1/memories/{id}/history", { limit: VERSIONS_SHOWN + 1 }, { part: this.id });
+    const shown = versions.slice(0, VERSIONS_SHOWN);
+    const items = shown.map((version, index) => {
+      const older = versions[index + 1];
+      const isSame = older && older.memory.content === version.memory.content;
+      const text = !older ? null : isSame ? h("span", { class: "meta" }, changedFields(older.memory, version.memory))
+        : difference(older.memory.content, version.memory.content);
+      return h("li", {}, h("span", { class: "number" }, String(version.memory.version)), h("div", {}, text,
+        h("span", { class: "meta" }, `${moment(version.at)} · ${version.by || "you"} · ${version.what || "change"} ${version.seq}`,
+          this.page.isReadOnly || !older ? null : button("undo", "", () => void this.page.write(async () => {
+            const answer = await call("POST /v1/undo", { seq: version.seq });
+            const back = answer.undo_seq;
+            return { text: `Change ${version.seq} was taken back`, undo: back ? () => call("POST /v1/undo", { seq: back }) : null };
+          }), { class: "plain" }))));
+    });
+    const place = this.place.querySelector(".versions");
+    if (place) fill(place, h("h3", {}, "Versions ", h("span", { class: "meta" }, versions.length > VERSIONS_SHOWN ? `the last ${VERSIONS_SHOWN}` : String(items.length))),
+      h("ol", { class: "plain-list" }, items));
+  }
+
+  async readRelations() {
+    const { edges } = await call("GET /v1/memories/{id}/edges", { limit: RELATIONS_SHOWN }, { part: this.id });
+    const place = this.place.querySelector(".relations");
+    if (!place || !edges.length) return;
+    fill(place, h("h3", {}, "Relations"), h("ul", { class: "plain-list" }, edges.map((edge) => h("li", { class: "row" },
+      h("span", { class: "label" }, RELATIONS[edge.relation][edge.direction]),
+      h("button", { type: "button", class: "plain grow line-clamp", on: { click: () => this.page.set({ id: edge.memory.id }) } },
+        edge.memory.tags.includes("sensitive") ? "sensitive" : memoryText(edge.memory.content)),
+      h("time", { class: "meta" }, day(edge.memory.event_at))))));
+  }
+
+  // Actions
+
+  openEditor() {
+    ask("/page/open", { id: this.id }).then(({ path }) => this.page.toast(`Opened ${path}`), (error) => this.page.fail(error));
+  }
+
+  /**
+   * @param {Memory} memory
+   * @param {HTMLElement} body
+   */
+  async edit(memory, body) {
+    if (this.isEditing) return;
+    this.isEditing = true;
+    const draft = await ask(`/page/drafts/${memory.id}`).catch(() => null);
+    const field = h("textarea", { class: "edit", dir: "auto", "aria-label": "Text of the memory", rows: 6 });
+    field.value = draft?.text ?? memory.content;
+    const keep = () => void ask(`/page/drafts/${memory.id}`, { text: field.value }).catch(() => null);
+    const done = () => {
+      this.isEditing = false;
+      void ask(`/page/drafts/${memory.id}`, { text: null }).catch(() => null);
+      void this.read();
+    };
+    const save = async (/** @type {number} */ version) => {
+      try {
+        await call("PATCH /v1/memories/{id}", { content: field.value, if_version: version }, { part: memory.id });
+      } catch (error) {
+        if (error instanceof ApiError && error.status === 409) return this.conflict(memory, field, form, save);
+        return this.page.fail(error); // the draft stays
+      }
+      done();
+      const { versions } = await call("GET /v1/memories/{id}/history", { limit: 1 }, { part: memory.id });
+      const seq = versions[0]?.seq;
+      this.page.toast("Changed", seq ? () => void this.page.write(async () => (await call("POST /v1/undo", { seq }), { text: "Taken back" })) : null);
+      this.page.refresh();
+    };
+    field.addEventListener("input", keep);
+    field.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) void save(memory.version);
+    });
+    const form = h("div", {}, field, h("div", { class: "actions" },
+      h("button", { type: "button", class: "primary", on: { click: () => void save(memory.version) } }, "Save", h("kbd", {}, "Ctrl ↵")),
+      button("Discard", "", done)));
+    fill(body, form);
+    field.focus();
+  }
+
+  /**
+   * Another version came meanwhile: show both, and let the person choose.
+   * @param {Memory} memory
+   * @param {HTMLTextAreaElement} field
+   * @param {HTMLElement} form
+   * @param {(version: number) => Promise<void>} save
+   */
+  async conflict(memory, field, form, save) {
+    const theirs = await call("GET /v1/memories/{id}", {}, { part: memory.id });
+    form.querySelector(".conflict")?.remove();
+    form.append(h("div", { class: "conflict box" }, h("p", {}, "⚠ It was changed meanwhile. What yours changes in it:"),
+      h("p", {}, difference(theirs.content, field.value)), h("div", { class: "actions" },
+        button("Keep mine", "", () => void save(theirs.version)),
+        button("Keep theirs", "", () => { this.isEditing = false; void ask(`/page/drafts/${memory.id}`, { text: null }); void this.read(); }))));
+  }
+
+  /**
+   * @param {Memory} memory
+   * @param {HTMLElement} actions
+   */
+  tag(memory, actions) {
+    const field = h("input", { type: "text", value: memory.tags.join(", "), "aria-label": "Tags, divided by commas", dir: "auto" });
+    const save = () => {
+      const tags = field.value.split(",").map((tag) => tag.trim().replace(/^#/, "")).filter(Boolean);
+      void change(this.page, memory.id, { tags, if_version: memory.version }, "Tags changed");
+    };
+    this.prompt(actions, "Tags, divided by commas", field, "Save", save);
+  }
+
+  /**
+   * @param {HTMLElement} actions
+   * @param {string} label
+   * @param {HTMLInputElement | HTMLSelectElement} field
+   * @param {string} verb
+   * @param {() => void} act
+   */
+  prompt(actions, label, field, verb, act) {
+    actions.parentElement?.querySelector(".prompt")?.remove();
+    const form = h("form", { class: "prompt row", on: { submit: (/** @type {Event} */ event) => { event.preventDefault(); form.remove(); act(); } } },
+      h("label", { class: "grow" }, h("span", { class: "meta" }, label), field), h("button", { class: "primary" }, verb));
+    actions.after(form);
+    field.focus();
+  }
+
+  /**
+   * @param {Memory} memory
+   * @param {HTMLElement} actions
+   */
+  more(memory, actions) {
+    const open = actions.parentElement?.querySelector(".more");
+    if (open) return open.remove();
+    const layers = /** @type {const} */ (["buffer", "working", "core"]).filter((layer) => layer !== memory.layer);
+    const kinds = /** @type {const} */ (["semantic", "episodic", "procedural"]).filter((kind) => kind !== memory.kind);
+    actions.after(h("div", { class: "more box" },
+      h("p", {}, h("span", { class: "label" }, "move to"), layers.map((layer) =>
+        button(layer, "", () => void change(this.page, memory.id, { layer }, `Moved to ${layer}`)))),
+      h("p", {}, h("span", { class: "label" }, "file as"), kinds.map((kind) =>
+        button(kind, "", () => void change(this.page, memory.id, { kind }, `Filed as ${kind}`)))),
+      h("p", {}, h("span", { class: "label" }, "no way back"), button("Forget for ever …", "", () => void this.forget(memory), { class: "danger" }))));
+  }
+
+  /** @param {Memory} memory */
+  async forget(memory) {
+    const { showForget } = await import("./forget.js");
+    await showForget(this.page, memory);
+  }
+}
+
+/** @param {number} share */
+function meter(share) {
+  return h("span", { class: "meter" }, h("i", { style: { width: `${Math.round(100 * Math.min(1, Math.max(0, share)))}%` } }));
+}
+
+/**
+ * Return what else than the text a version changed.
+ * @param {Memory} before
+ * @param {Memory} after
+ */
+function changedFields(before, after) {
+  const fields = /** @type {const} */ (["kind", "layer", "state", "pinned", "importance", "namespace", "category", "superseded_by"]);
+  const parts = fields.filter((field) => before[field] !== after[field])
+    .map((field) => `${field.replace("_", " ")} ${before[field] ?? "none"} → ${after[field] ?? "none"}`);
+  const tags = after.tags.filter((tag) => !before.tags.includes(tag)).map((tag) => `+#${tag}`)
+    .concat(before.tags.filter((tag) => !after.tags.includes(tag)).map((tag) => `−#${tag}`));
+  return [...parts, ...tags].join(" · ") || "nothing that is shown";
+}

@@ -1,0 +1,190 @@
+// How a memory looks in a list, and what can be done with it from everywhere.
+
+import { call } from "./api.js";
+import { day, origin, TRUST } from "./format.js";
+import { h, memoryText, s } from "./html.js";
+
+/** @typedef {import("../api_types").MemoryView} Memory */
+/** @typedef {import("./app.js").Page} Page */
+
+/** @type {Record<string, (place: SVGElement) => void>} */
+const SHAPES = {
+  user: (place) => place.append(s("circle", { cx: 5, cy: 5, r: 4.5 })),
+  note: (place) => place.append(s("rect", { x: 0.8, y: 0.8, width: 8.4, height: 8.4 })),
+  agent: (place) => place.append(s("path", { class: "hollow", d: "M5 .8 9.2 5 5 9.2 .8 5Z" })),
+  import: (place) => place.append(s("path", { class: "hollow", d: "M.8 1.5h8.4L5 9Z" })),
+  tool: (place) => place.append(s("rect", { class: "hollow", x: 1, y: 1, width: 8, height: 8 })),
+};
+
+/**
+ * Return the sign and the word that say whose word a memory is.
+ * @param {string} trust
+ */
+export function trustMark(trust) {
+  const mark = s("svg", { class: "trust", viewBox: "0 0 10 10", "aria-hidden": "true" });
+  SHAPES[trust]?.(mark);
+  return h("span", { class: "who" }, mark, ` ${TRUST[trust]?.[1] ?? trust}`);
+}
+
+/**
+ * Return the line below a memory: whose word, from where, when, and what it is.
+ * @param {Memory} memory
+ * @param {{date?: string}} [options] date: instead of the day on which it happened
+ */
+export function metaLine(memory, { date = day(memory.event_at) } = {}) {
+  const kept = memory.state === "archived" ? "archive" : memory.layer;
+  const kinds = [memory.kind === "semantic" ? "" : memory.kind, kept, memory.pinned ? "pinned" : ""].filter(Boolean);
+  return h("span", { class: "meta" }, trustMark(memory.trust), h("b", { class: "origin", dir: "auto" }, origin(memory)),
+    h("time", { datetime: new Date(memory.event_at).toISOString() }, date), h("span", {}, kinds.join(" · ")),
+    memory.state === "active" || memory.state === "archived" ? null : h("span", { class: "badge past" }, memory.state),
+    memory.tags.filter((tag) => !tag.includes(":")).map((tag) => h("span", { class: "tag", dir: "auto" }, `#${tag}`)));
+}
+
+/**
+ * Return the text of a memory; one that is sensitive only when it is asked for.
+ * @param {Memory & {best?: {text: string, marks: [number, number][]} | null}} memory
+ */
+export function excerpt(memory) {
+  const text = () => (memory.best ? memoryText(memory.best.text, memory.best.marks) : memoryText(memory.content));
+  if (!memory.tags.includes("sensitive")) return text();
+  const cover = h("button", { type: "button", class: "cover", on: { click: (/** @type {Event} */ event) => {
+    event.stopPropagation();
+    cover.replaceWith(text());
+  } } }, "sensitive: show the text");
+  return cover;
+}
+
+/**
+ * A list of memories with one tab stop. `chosen` is called when another one is selected.
+ * @param {Page} page
+ * @param {string} label
+ * @param {(id: string) => void} [chosen]
+ */
+export function memoryList(page, label, chosen) {
+  const list = h("div", { class: "hits", role: "listbox", "aria-label": label, tabindex: 0 });
+  /** @type {HTMLElement | null} */
+  let selected = null;
+  const rows = () => /** @type {HTMLElement[]} */ ([...list.querySelectorAll("[role=option]")]);
+  const select = (/** @type {HTMLElement | undefined} */ row, isQuiet = false) => {
+    if (!row || row === selected) return;
+    selected?.setAttribute("aria-selected", "false");
+    selected = row;
+    row.setAttribute("aria-selected", "true");
+    list.setAttribute("aria-activedescendant", row.id);
+    if (!isQuiet) row.scrollIntoView({ block: "nearest" });
+    const id = row.dataset.id ?? "";
+    chosen?.(id);
+    if (page.card && !isQuiet) page.open(id);
+  };
+  const current = () => (selected?.isConnected ? (selected.dataset.id ?? null) : null);
+  list.addEventListener("click", (event) => {
+    const row = /** @type {HTMLElement} */ (event.target).closest("[role=option]");
+    if (!row || getSelection()?.toString()) return;
+    select(/** @type {HTMLElement} */ (row));
+    page.set({ id: current() });
+  });
+  return {
+    list,
+    current,
+    /** @param {string} id */
+    select: (id) => select(rows().find((row) => row.dataset.id === id), true),
+    /** Select the first row unless the one that was selected is still there. */
+    keep: () => {
+      const before = selected?.dataset.id;
+      selected = null;
+      const all = rows();
+      select(all.find((row) => row.dataset.id === before) ?? all[0], true);
+    },
+    /** @param {number} delta */
+    step: (delta) => {
+      const all = rows();
+      const at = selected ? all.indexOf(selected) : -1;
+      select(all[Math.min(all.length - 1, Math.max(0, at + delta))]);
+    },
+    open: () => {
+      const id = current();
+      if (id) page.set({ id });
+    },
+    checked: () => rows().filter((row) => row.getAttribute("aria-checked") === "true").map((row) => row.dataset.id ?? ""),
+    check: () => {
+      const isChecked = selected?.getAttribute("aria-checked") === "true";
+      selected?.setAttribute("aria-checked", String(!isChecked));
+    },
+  };
+}
+
+let rowNumber = 0;
+
+/**
+ * Return a row for a list of memories.
+ * @param {Memory} memory
+ * @param {import("./html.js").Attributes} attributes
+ * @param {...import("./html.js").Children} children
+ */
+export function memoryRow(memory, attributes, ...children) {
+  rowNumber += 1;
+  return h("div", {
+    role: "option", id: `row-${rowNumber}`, "data-id": memory.id, "aria-selected": "false", ...attributes,
+    class: `hit ${attributes.class ?? ""}`,
+  }, ...children);
+}
+
+/**
+ * Return a plain row: text and meta line.
+ * @param {Memory} memory
+ * @param {{date?: string}} [options]
+ */
+export const plainRow = (memory, options) =>
+  memoryRow(memory, {}, h("div", { class: "body" }, excerpt(memory), metaLine(memory, options)));
+
+// Writes, each with its way back
+
+/** @param {number | null | undefined} seq */
+const undoOf = (seq) => (seq ? () => call("POST /v1/undo", { seq }) : null);
+
+/**
+ * Return the number of the last change of a memory.
+ * @param {string} id
+ */
+async function lastChange(id) {
+  const { versions } = await call("GET /v1/memories/{id}/history", { limit: 1 }, { part: id });
+  return versions[0]?.seq;
+}
+
+/**
+ * @param {Page} page
+ * @param {Memory} memory
+ */
+export const pin = (page, memory) => page.write(async () => {
+  await call("PATCH /v1/memories/{id}", { pinned: !memory.pinned, if_version: memory.version }, { part: memory.id });
+  return { text: memory.pinned ? "No longer pinned" : "Pinned: it stays in core", undo: undoOf(await lastChange(memory.id)) };
+});
+
+/**
+ * @param {Page} page
+ * @param {string} id
+ */
+export const trash = (page, id) => page.write(async () => {
+  await call("DELETE /v1/memories/{id}", {}, { part: id });
+  return { text: "In the trash", undo: () => call("POST /v1/memories/{id}/restore", {}, { part: id }) };
+});
+
+/**
+ * @param {Page} page
+ * @param {string} id
+ */
+export const restore = (page, id) => page.write(async () => {
+  await call("POST /v1/memories/{id}/restore", {}, { part: id });
+  return { text: "Restored", undo: undoOf(await lastChange(id)) };
+});
+
+/**
+ * @param {Page} page
+ * @param {string} id
+ * @param {import("../api_types").Patch} patch
+ * @param {string} text what is said when it is done
+ */
+export const change = (page, id, patch, text) => page.write(async () => {
+  await call("PATCH /v1/memories/{id}", patch, { part: id });
+  return { text, undo: undoOf(await lastChange(id)) };
+});
