@@ -71,7 +71,8 @@ def browser(window: Browser) -> Iterator[Browser]:
 
 def search(browser: Browser, text: str) -> None:
     browser.type("input[type=search]", text)
-    browser.until(lambda: f"q={text.split()[0]}" in browser.run("return location.hash"), "the address has no question")
+    asked = "return new URLSearchParams(location.hash.split('?')[1]).get('q')"
+    browser.until(lambda: browser.run(asked) == text, "the address has no question")
 
 
 # Search

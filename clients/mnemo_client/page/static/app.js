@@ -81,6 +81,12 @@ export class Page {
     return this.namespace === ALL_NAMESPACES ? undefined : this.namespace;
   }
 
+  /** True if the store itself is not well: a daemon without an embedding model calls itself degraded too. */
+  get isDegraded() {
+    const { status } = this;
+    return status?.state === "degraded" && (status.models.embedding?.state === "ready" || status.reasons.some((each) => !/embedding model/.test(each)));
+  }
+
   /**
    * Go to another address. The chosen namespace stays.
    * @param {string} path such as "lifecycle/review"
@@ -183,7 +189,7 @@ export class Page {
       return;
     }
     const status = this.status;
-    if (status?.state === "degraded") {
+    if (status && this.isDegraded) {
       fill(place, h("p", { class: "note-line warn", role: "status" }, `⚠ The store is degraded: ${status.reasons.join("; ")}. `,
         "Reading goes on; what is written is kept in the journal."));
     } else if (status && status.models.embedding?.state !== "ready") {
@@ -217,14 +223,14 @@ export class Page {
       on: { change: () => this.set({ ns: choice.value === ALL_NAMESPACES ? null : choice.value }) },
     }, h("option", { value: ALL_NAMESPACES }, "all namespaces"), known.map((name) =>
       h("option", { value: name, selected: name === this.namespace, dir: "auto" }, name)));
-    const words = !this.isDaemonThere ? "⚠ not running" : !status ? "" : status.state === "degraded" ? "⚠ degraded"
+    const words = !this.isDaemonThere ? "⚠ not running" : !status ? "" : this.isDegraded ? "⚠ degraded"
       : status.models.embedding?.state === "ready" ? "● ready" : "◐ by words only";
     fill(element("nav"),
       h("header", {}, h("strong", {}, "mnemo"), this.isReadOnly ? h("span", { class: "badge" }, "read only") : null,
         button("☰", "", () => document.body.classList.toggle("menu"), { class: "menu-button", "aria-label": "Menu" })),
       choice, h("ul", {}, links),
       h("footer", {},
-        h("p", {}, h("span", { class: status?.state === "degraded" || !this.isDaemonThere ? "warn" : "ok" }, words)),
+        h("p", {}, h("span", { class: this.isDegraded || !this.isDaemonThere ? "warn" : "ok" }, words)),
         status ? h("p", {}, memoriesText(status.memories)) : null,
         status?.notes.roots.length ? h("p", {}, `${count(status.notes.roots.length)} folders watched`) : null,
         h("p", { class: "row" }, button("keys", "?", () => showKeys(this), { class: "plain" }),
