@@ -2,8 +2,11 @@
 have, and repairs what is safe."""
 
 import contextlib
+import io
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 
@@ -12,6 +15,7 @@ from mnemo_client.cli.context import CommandContext
 from mnemo_client.cli.doctor import agent_checks, daemon_checks, machine_checks, place_checks
 from mnemo_client.cli.doctor.daemon_checks import NAMESPACE
 from mnemo_client.cli.doctor.doctor_checks import CheckRow, DoctorCheck, Examination
+from mnemo_client.cli.terminal import Terminal
 from mnemo_client.client import Client
 from mnemo_client.errors import MnemoError
 from mnemo_client.paths import socket_path
@@ -58,6 +62,22 @@ CHECKS = (
     CheckRow("backups", daemon_checks.check_backups, needs_daemon=True),
     CheckRow("round trip", daemon_checks.check_round_trip, needs_daemon=True),
 )
+
+
+WRITING = frozenset({"round trip"})  # checks that write: one memory, which they delete
+SLOW = frozenset({"integrity", "exposure"})  # checks that read every memory
+
+
+def examine(environ: Mapping[str, str], here: Path, without: Collection[str] = ()) -> list[DoctorCheck]:
+    """Run the checks of `mnemo doctor` for a program that shows them itself: nothing is printed or repaired.
+
+    here: the folder that the caller works in. without: the names of checks to leave out, as those of WRITING and SLOW.
+    No daemon is started; without one, the checks that need it are left out.
+    """
+    silent = Terminal(io.StringIO(), io.StringIO(), environ)
+    context = CommandContext(SimpleNamespace(json=True), silent, environ, here, io.StringIO())
+    with examination(context) as examined:
+        return [check for row in CHECKS if row.name not in without for check in run_row(row, examined)]
 
 
 @contextlib.contextmanager
