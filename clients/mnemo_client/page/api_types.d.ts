@@ -358,6 +358,16 @@ export interface CyclesAnswer {
   cursor: string | null;
 }
 
+export interface DailyValuesView {
+  day: string;
+  at: number;
+  memories: number;
+  disk: Record<string, number>;
+  recalls: number;
+  recall_ms_median: number | null;
+  recall_ms_p95: number | null;
+}
+
 export interface DedupeAnswer {
   groups: (GroupView)[];
   merged: number;
@@ -693,6 +703,24 @@ export interface FilterCount {
   wants: string;
 }
 
+export interface ForecastAnswer {
+  memories: (MemoryForecastView)[];
+  layers: Record<string, LayerForecast>;
+  at: number;
+  model: boolean;
+  earliest_at: number | null;
+  namespace: string;
+  cursor: string | null;
+}
+
+export interface ForecastQuery {
+  layer?: "archive" | "buffer" | "core" | "working";
+  namespace?: string | null;
+  user_id?: string | null;
+  limit?: number;
+  cursor?: string | null;
+}
+
 export interface GapEvent {
   since: number;
   until: number;
@@ -879,6 +907,11 @@ export interface LayerCounts {
   core: number;
 }
 
+export interface LayerForecast {
+  total: number;
+  outcomes: Record<string, number>;
+}
+
 export interface LifecycleListQuery {
   namespace?: string | null;
   limit?: number;
@@ -891,7 +924,7 @@ export interface LifecycleStatus {
   proposals: number;
 }
 
-export interface ListQuery {
+export interface ListMemoriesQuery {
   namespace?: string | null;
   user_id?: string | null;
   agent_id?: string | null;
@@ -909,6 +942,7 @@ export interface ListQuery {
   as_of?: number | string | null;
   limit?: number;
   cursor?: string | null;
+  id?: (string)[];
 }
 
 export interface LlmUsage {
@@ -932,9 +966,56 @@ export interface LlmUsageQuery {
   since?: number | string | null;
 }
 
+export interface MapAnswer {
+  state: "absent" | "computing" | "ready";
+  total: number;
+  ids: (string)[];
+  x: (number)[];
+  y: (number)[];
+  topic: (number)[];
+  layer: (number)[];
+  source: (number)[];
+  trust: (number)[];
+  event_at: (number)[];
+  topics: (string)[];
+  layers: (string)[];
+  sources: (string)[];
+  trusts: (string)[];
+  layout: string | null;
+  share: number | null;
+  reason: string | null;
+  namespace: string;
+  cursor: string | null;
+}
+
+export interface MapQuery {
+  namespace?: string | null;
+  user_id?: string | null;
+  limit?: number;
+  cursor?: string | null;
+}
+
+export interface MemoryForecastView {
+  id: string;
+  text: string;
+  layer: "buffer" | "core" | "working";
+  state: "active" | "archived" | "compressed" | "discarded" | "superseded" | "trashed";
+  strength: number;
+  outcome: "archive" | "compress" | "delete" | "demote" | "promote" | "stay" | "supersede";
+  layer_then: "buffer" | "core" | "working";
+  state_then: "active" | "archived" | "compressed" | "discarded" | "superseded" | "trashed";
+  strength_then: number;
+  reason: string;
+  kind: "episodic" | "procedural" | "semantic" | "working";
+  pinned: boolean;
+  others: (string)[];
+  proposed: string | null;
+}
+
 export interface MemoryPage {
   memories: (MemoryView)[];
   cursor: string | null;
+  missing: (string)[];
 }
 
 export interface MemoryPartsQuery {
@@ -1740,6 +1821,14 @@ export interface StatementView {
   outcome: "discarded" | "duplicate" | "merged" | "repeats" | "stored" | "updated" | null;
 }
 
+export interface StatsAnswer {
+  days: (DailyValuesView)[];
+}
+
+export interface StatsQuery {
+  days?: number;
+}
+
 export interface StatusAnswer {
   state: "degraded" | "ready" | "warming";
   reasons: (string)[];
@@ -1812,6 +1901,49 @@ export interface TieredItemTrace {
   at: number;
   node: string | null;
   dropped: string | null;
+}
+
+export interface TimelineAnswer {
+  since: number;
+  until: number;
+  total: number;
+  buckets: (TimelineBucketView)[];
+  sources: (TimelineSource)[];
+  first: number | null;
+  last: number | null;
+  hours: (number)[] | null;
+  namespace: string;
+}
+
+export interface TimelineBucketView {
+  since: number;
+  until: number;
+  count: number;
+  sources: (number)[];
+}
+
+export interface TimelineQuery {
+  namespace?: string | null;
+  user_id?: string | null;
+  agent_id?: string | null;
+  run_id?: string | null;
+  session_id?: string | null;
+  kind?: ("episodic" | "procedural" | "semantic" | "working")[];
+  category?: ("crumb" | "decision" | "fact" | "preference" | "project" | "request" | "result")[];
+  layer?: ("buffer" | "core" | "working")[];
+  state?: ("active" | "archived" | "compressed" | "discarded" | "superseded" | "trashed")[];
+  tag?: (string)[];
+  source?: string | null;
+  speaker?: string | null;
+  since?: number | string | null;
+  until?: number | string | null;
+  by?: "changed" | "event" | "stored";
+  step?: "day" | "hour" | "month" | "week";
+}
+
+export interface TimelineSource {
+  name: string;
+  count: number;
 }
 
 export interface TopicMatchTrace {
@@ -2053,7 +2185,7 @@ export interface Operations {
   "POST /v1/extract": { request: ExtractRequest; answer: ExtractAnswer };
   "POST /v1/turns": { request: TurnsRequest; answer: IngestAnswer };
   "POST /v1/reclassify": { request: ReclassifyRequest; answer: ReclassifyAnswer };
-  "GET /v1/memories": { request: ListQuery; answer: MemoryPage };
+  "GET /v1/memories": { request: ListMemoriesQuery; answer: MemoryPage };
   "DELETE /v1/memories": { request: DeleteQuery; answer: BulkDeleteAnswer };
   "GET /v1/memories/{id}": { request: GetQuery; answer: MemoryView };
   "GET /v1/memories/{id}/edges": { request: MemoryPartsQuery; answer: EdgesAnswer };
@@ -2064,6 +2196,7 @@ export interface Operations {
   "GET /v1/trash": { request: TrashQuery; answer: TrashPage };
   "GET /v1/recent": { request: RecentQuery; answer: SearchAnswer };
   "GET /v1/tags": { request: ScopedRequest; answer: TagsAnswer };
+  "GET /v1/timeline": { request: TimelineQuery; answer: TimelineAnswer };
   "GET /v1/memories/{id}/history": { request: MemoryPartsQuery; answer: HistoryAnswer };
   "GET /v1/diff": { request: DiffQuery; answer: DiffAnswer };
   "POST /v1/undo": { request: UndoRequest; answer: UndoAnswer };
@@ -2086,6 +2219,7 @@ export interface Operations {
   "GET /v1/facts/history": { request: FactHistoryQuery; answer: FactHistoryAnswer };
   "DELETE /v1/facts/{id}": { request: ScopedRequest; answer: FactDeletedAnswer };
   "GET /v1/topics": { request: ScopedRequest; answer: TopicsAnswer };
+  "GET /v1/map": { request: MapQuery; answer: MapAnswer };
   "POST /v1/topics/expand": { request: ExpandRequest; answer: ExpandAnswer };
   "POST /v1/topics/rebuild": { request: RebuildTopicsRequest; answer: TopicsAnswer };
   "GET /v1/graph": { request: GraphQuery; answer: GraphAnswer };
@@ -2106,6 +2240,7 @@ export interface Operations {
   "POST /v1/compress": { request: CompressRequest; answer: CompressAnswer };
   "POST /v1/consolidate": { request: ConsolidateRequest; answer: ConsolidateAnswer };
   "GET /v1/consolidate/history": { request: LifecycleListQuery; answer: CyclesAnswer };
+  "GET /v1/lifecycle": { request: ForecastQuery; answer: ForecastAnswer };
   "POST /v1/audit": { request: AuditRequest; answer: AuditPlanAnswer };
   "GET /v1/review": { request: LifecycleListQuery; answer: ReviewAnswer };
   "POST /v1/review/{id}": { request: VerdictRequest; answer: VerdictAnswer };
@@ -2127,6 +2262,7 @@ export interface Operations {
   "GET /v1/config": { request: Record<string, never>; answer: ConfigAnswer };
   "GET /v1/jobs": { request: Record<string, never>; answer: JobsAnswer };
   "GET /v1/llm/usage": { request: LlmUsageQuery; answer: LlmUsageAnswer };
+  "GET /v1/stats": { request: StatsQuery; answer: StatsAnswer };
   "POST /v1/shutdown": { request: Record<string, never>; answer: ShutdownAnswer };
   "GET /v1/models": { request: Record<string, never>; answer: ModelsAnswer };
   "POST /v1/models/use": { request: UseModelRequest; answer: ModelsAnswer };
