@@ -189,6 +189,8 @@ ROWS: dict[str, list[Row]] = {
         Row(one("GET", "/v1/memories", tag="heron", source="cli"), OURS, OURS - SECRET),
         Row(one("GET", "/v1/memories", tag="sensitive"), {"sensitive"}, {"sensitive"}),  # who names the tag sees it
         Row(at_then("GET", "/v1/memories"), OURS_THEN, AGENTS_THEN),
+        Row(lambda cell: [Ask("GET", f"/v1/memories?{urlencode({'id': [*cell.ids.values()]}, doseq=True)}")],
+            HELD, HELD - SECRET),
     ],
     "DELETE /v1/memories": [
         Row(one("DELETE", "/v1/memories", tag="heron")),
@@ -241,6 +243,7 @@ ROWS: dict[str, list[Row]] = {
         Row(at_then("GET", "/v1/recent"), OURS_THEN, AGENTS_THEN),
     ],
     "GET /v1/tags": [Row(one("GET", "/v1/tags"), OURS, OURS - SECRET)],
+    "GET /v1/timeline": [Row(one("GET", "/v1/timeline"))],
     "POST /v1/context": [
         Row(one("POST", "/v1/context", {"query": "heron", "top_k": 50, "cut": "none"}), OURS - SECRET, OURS - SECRET),
         Row(one("POST", "/v1/context", {"query": "heron", "cut": "none", "tags": ["sensitive"]}),
@@ -328,6 +331,7 @@ ROWS: dict[str, list[Row]] = {
     ],
     # test_topic_trees.py has what is shown of topics
     "GET /v1/topics": [Row(one("GET", "/v1/topics"))],
+    "GET /v1/map": [Row(one("GET", "/v1/map"))],
     "POST /v1/topics/expand": [Row(one("POST", "/v1/topics/expand", {"ids": ["kb1"]}))],
     "POST /v1/topics/rebuild": [Row(one("POST", "/v1/topics/rebuild", {}))],
     "POST /v1/consolidate": [  # test_lifecycle_routes.py has what is shown of operations
@@ -338,6 +342,9 @@ ROWS: dict[str, list[Row]] = {
     "GET /v1/review": [Row(one("GET", "/v1/review"), refused=True)],  # test_lifecycle_routes.py has what is shown
     "POST /v1/review/{id}": [Row(one("POST", "/v1/review/0123456789abcdef", {"verdict": "approve"}), refused=True)],
     "GET /v1/consolidate/history": [Row(one("GET", "/v1/consolidate/history"))],
+    "GET /v1/lifecycle": [
+        Row(one("GET", "/v1/lifecycle"), OURS, OURS - SECRET), Row(one("GET", "/v1/lifecycle", layer="core")),
+    ],
     "POST /v1/reclassify": [
         Row(one("POST", "/v1/reclassify", {"dry_run": False}), refused=True, agents_only=True),
         Row(one("POST", "/v1/reclassify", {}), refused=True),
@@ -393,6 +400,7 @@ ROWS: dict[str, list[Row]] = {
     "GET /v1/config": [Row(one("GET", "/v1/config"))],
     "GET /v1/llm/usage": [Row(one("GET", "/v1/llm/usage"))],
     "GET /v1/jobs": [Row(one("GET", "/v1/jobs"))],
+    "GET /v1/stats": [Row(one("GET", "/v1/stats"))],
     "POST /v1/shutdown": [Row(one("POST", "/v1/shutdown"), refused=True, agents_only=True)],
     "GET /v1/models": [Row(one("GET", "/v1/models"))],
     "POST /v1/models/use": [Row(one("POST", "/v1/models/use", {"name": "heron"}), refused=True)],

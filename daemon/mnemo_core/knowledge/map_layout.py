@@ -1,4 +1,4 @@
-"""A two-dimensional layout of unit vectors in which neighbours stay neighbours. SPEC 10
+"""A two-dimensional layout of unit vectors in which neighbours stay neighbours. SPEC 10.4
 
 The method is that of UMAP (McInnes, Healy, Melville: UMAP, Uniform Manifold Approximation and Projection for Dimension
 Reduction, 2018, arXiv:1802.03426) with the negative sampling of LargeVis (Tang et al.: Visualizing Large-scale and

@@ -1,4 +1,4 @@
-"""The map as it is answered: the points of a filter with their topics, layers and sources, page by page. SPEC 10"""
+"""The map as it is answered: the points of a filter with their topics, layers and sources, page by page. SPEC 10.4"""
 
 from collections.abc import Callable
 from typing import Any

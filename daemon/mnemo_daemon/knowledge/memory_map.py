@@ -1,4 +1,4 @@
-"""The map of the memories: a point for each vector, computed behind requests and read without waiting. SPEC 10
+"""The map of the memories: a point for each vector, computed behind requests and read without waiting. SPEC 10.4
 
 A layout is made once and stays: what is stored later is placed by its neighbours, and no other point moves. A new
 layout, under a new id, is made where the memories are RENEWED_FACTOR times as many as it was made for, or where
