@@ -11,7 +11,7 @@ from tests.support.browser import Browser, opened_page
 from tests.support.page_process import served_page
 from tests.support.running_daemon import RunningDaemon
 
-MEMORIES = 1_000
+MEMORIES = 2_000
 BATCH = 1000
 VIEWS = (
     "search", "timeline", "map", "topics", "facts", "conversations", "lifecycle/layers", "lifecycle/review",
