@@ -6,26 +6,26 @@ must also show a credential where the server has one. Only the commands that ser
 
 import asyncio
 import contextlib
-import json
-import os
+import ipaddress
 import signal
 import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from aiohttp import web
 
 from mnemo_client.errors import UsageError
-from mnemo_client.path_safety import replace_file
-from mnemo_client.process import make_private_folder
 from mnemo_client.protocol.loopback_rules import RequestHead, fault_of, hosts_of, shows_token
+from mnemo_client.server_place import ServerPlace as ServerPlace
+from mnemo_client.server_place import ServerRecord as ServerRecord
 
 HOST = "127.0.0.1"
 BODY_BYTES_MAX = 1 << 20  # as the daemon's own
 CLOSE_SECONDS = 5.0  # for requests under way when the server ends
 IDLE_CHECK_SECONDS = 1.0
+_ESTABLISHED = "01"  # a state in /proc/net/tcp
 REFUSED_CREDENTIAL = "the request has no valid token: start the command again, and use what it prints"
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -117,11 +117,12 @@ class ServerActivity:
 
 async def serve(
     app: web.Application, bound: socket.socket, *, idle_seconds: float = 0.0,
-    started: Callable[[], object] = lambda: None, clock: Callable[[], float] = time.monotonic,
+    started: Callable[[], object] = lambda: None, clock: Callable[[], float] = time.monotonic, **settings: Any,
 ) -> None:  # fmt: skip
     """Serve until SIGINT or SIGTERM, or until no request was open for `idle_seconds`; 0: for ever.
 
-    started: called once connections are accepted. Requests under way have CLOSE_SECONDS to finish.
+    started: called once connections are accepted. Requests under way have CLOSE_SECONDS to finish. settings: of
+    aiohttp's server, such as `handler_cancellation=True` and `auto_decompress=False` for a proxy.
     """
     activity, ended = ServerActivity(clock), asyncio.Event()
 
@@ -134,7 +135,7 @@ async def serve(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, ended.set)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=CLOSE_SECONDS)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=CLOSE_SECONDS, **settings)
     await runner.setup()
     try:
         await web.SockSite(runner, bound).start()
@@ -148,58 +149,23 @@ async def serve(
         await runner.cleanup()
 
 
-# The one server of a kind
+# The other end
 
 
-class ServerRecord(NamedTuple):
-    """The record of a running server, for later commands of the same user."""
-
-    address: str
-    secret: str
-    pid: int
-
-
-class ServerPlace:
-    """The private file of the one server of a kind: locked while it runs, with its record.
-
-    The lock ends with the process, however that ends, so that a file that is left over misleads nobody.
-    """
-
-    def __init__(self, folder: Path, kind: str) -> None:
-        self._lock_path = folder / f"{kind}.lock"
-        self._path = folder / f"{kind}.json"
-
-    def running(self) -> ServerRecord | None:
-        """Return the record of the server that runs, if there is one."""
-        with self.taken() as is_free:
-            if is_free:
-                return None
-        try:
-            return ServerRecord(**json.loads(self._path.read_bytes()))
-        except (OSError, ValueError, TypeError):
-            return None  # it has just started or ended
-
-    @contextlib.contextmanager
-    def taken(self) -> Iterator[bool]:
-        """Hold the place during the context; yield False if another process holds it."""
-        import fcntl
-
-        make_private_folder(self._lock_path.parent)
-        descriptor = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-        else:
-            yield True
-        finally:
-            os.close(descriptor)
-
-    def publish(self, record: ServerRecord) -> None:
-        replace_file(self._path, json.dumps(record._asdict()).encode())
-
-    def withdraw(self) -> None:
-        self._path.unlink(missing_ok=True)
+def user_of(transport: asyncio.BaseTransport | None) -> int | None:
+    """Return the id of the user whose program is at the other end of a connection, as the kernel has it; None where it
+    does not say (no Linux, or the connection has ended)."""
+    peer = transport.get_extra_info("peername") if transport is not None else None
+    if not peer:
+        return None
+    address = ipaddress.IPv4Address(peer[0]).packed[::-1].hex().upper()
+    sought = f"{address}:{peer[1]:04X}"
+    try:
+        with open("/proc/net/tcp", encoding="ascii") as table:
+            rows = (line.split() for line in table)
+            return next((int(row[7]) for row in rows if row[1] == sought and row[3] == _ESTABLISHED), None)
+    except (OSError, ValueError):
+        return None
 
 
 # Passing on
