@@ -1,4 +1,4 @@
-"""What passes `mnemo proxy` becomes turns of a conversation, each once, whatever daemon and proxy do. SPEC 19"""
+"""Turns of what passes `mnemo proxy`: each is stored once, whatever daemon and proxy do. SPEC 19"""
 
 import contextlib
 import ctypes

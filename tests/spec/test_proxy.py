@@ -52,8 +52,8 @@ def test_an_address_that_is_none_is_refused(address: str) -> None:
 
 def test_a_redirect_to_the_model_server_is_relative_and_one_to_another_host_is_refused() -> None:
     upstream = Upstream("http", "127.0.0.1:1")
-    for location, passed in (("/a", "/a"), ("a/b", "a/b"), ("http://127.0.0.1:1/a?b#c", "/a?b#c"),
-                             ("http://127.0.0.1:2/a", "http://127.0.0.1:2/a"), ("http://[::1]/", "http://[::1]/")):  # fmt: skip
+    elsewhere_here = ["/a", "a/b", "http://127.0.0.1:2/a", "http://[::1]/"]
+    for location, passed in (*zip(elsewhere_here, elsewhere_here, strict=True), ("http://127.0.0.1:1/a?b#c", "/a?b#c")):
         assert upstream.location(location) == passed
     for location in ("http://a.example/", "//a.example", "/\\a.example", "http://127.0.0.1:1@a.example/", "http://[x/"):
         with pytest.raises(RemoteRedirectError):
