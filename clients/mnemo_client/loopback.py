@@ -6,9 +6,13 @@ must also show a credential where the server has one. Only the commands that ser
 
 import asyncio
 import contextlib
+import errno
 import ipaddress
+import os
 import signal
 import socket
+import struct
+import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
@@ -25,7 +29,8 @@ HOST = "127.0.0.1"
 BODY_BYTES_MAX = 1 << 20  # as the daemon's own
 CLOSE_SECONDS = 5.0  # for requests under way when the server ends
 IDLE_CHECK_SECONDS = 1.0
-_ESTABLISHED = "01"  # a state in /proc/net/tcp
+_ESTABLISHED = 1  # a state of a connection, as Linux numbers them
+_NETLINK_SOCK_DIAG, _SOCK_DIAG_BY_FAMILY = 4, 20
 REFUSED_CREDENTIAL = "the request has no valid token: start the command again, and use what it prints"
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -153,17 +158,43 @@ async def serve(
 
 
 def user_of(transport: asyncio.BaseTransport | None) -> int | None:
-    """Return the id of the user whose program is at the other end of a connection, as the kernel has it; None where it
-    does not say (no Linux, or the connection has ended)."""
-    peer = transport.get_extra_info("peername") if transport is not None else None
-    if not peer:
+    """Return the id of the user whose program is at the other end of a connection, as Linux has it; None where the
+    kernel does not say, or the connection has ended."""
+    if transport is None or (peer := transport.get_extra_info("peername")) is None:
         return None
-    address = ipaddress.IPv4Address(peer[0]).packed[::-1].hex().upper()
-    sought = f"{address}:{peer[1]:04X}"
+    try:
+        return _user_by_netlink(peer, transport.get_extra_info("sockname"))
+    except (OSError, AttributeError):
+        return _user_by_table(peer)  # a kernel without sock_diag
+
+
+def _user_by_netlink(peer: tuple[str, int], own: tuple[str, int]) -> int | None:
+    """Ask the kernel for one connection, by sock_diag(7)."""
+    addresses = (ipaddress.IPv4Address(each[0]).packed.ljust(16, b"\0") for each in (peer, own))
+    ends = struct.pack("!HH16s16s", peer[1], own[1], *addresses)
+    asked = struct.pack("=BBBxI", socket.AF_INET, socket.IPPROTO_TCP, 0, 1 << _ESTABLISHED) + ends
+    asked += struct.pack("=Iii", 0, -1, -1)  # any interface, no cookie
+    head = struct.pack("=IHHII", 16 + len(asked), _SOCK_DIAG_BY_FAMILY, 1, 0, 0)
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, _NETLINK_SOCK_DIAG) as kernel:
+        kernel.settimeout(1.0)
+        kernel.sendto(head + asked, (0, 0))
+        answer = kernel.recv(4096)
+    if int.from_bytes(answer[4:6], sys.byteorder) != _SOCK_DIAG_BY_FAMILY:
+        error = -int.from_bytes(answer[16:20], sys.byteorder, signed=True)
+        if error == errno.ENOENT:
+            return None
+        raise OSError(error, os.strerror(error))
+    return int.from_bytes(answer[80:84], sys.byteorder)
+
+
+def _user_by_table(peer: tuple[str, int]) -> int | None:
+    """Look for the connection in the table of all."""
+    number = ipaddress.IPv4Address(peer[0]).packed
+    sought = f"{int.from_bytes(number, sys.byteorder):08X}:{peer[1]:04X}"
     try:
         with open("/proc/net/tcp", encoding="ascii") as table:
             rows = (line.split() for line in table)
-            return next((int(row[7]) for row in rows if row[1] == sought and row[3] == _ESTABLISHED), None)
+            return next((int(row[7]) for row in rows if row[1] == sought and row[3] == f"{_ESTABLISHED:02X}"), None)
     except (OSError, ValueError):
         return None
 

@@ -89,6 +89,12 @@ def percentile(values: list[float], share: float) -> float:
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
 
 
+def processor_seconds(pid: int) -> float:
+    """Seconds that a process and its threads have used a processor for."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def main() -> None:
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS
     ours, theirs = multiprocessing.get_context("spawn").Pipe()
@@ -105,10 +111,12 @@ def main() -> None:
     ):
         for address in (bare, proxy.address):  # to load what is loaded once
             asyncio.run(one_round(address))
+        used = processor_seconds(proxy.process.pid)
         for _ in range(rounds):
             for name, address in (("bare", bare), ("proxy", proxy.address)):
                 for values, more in zip(measured[name], asyncio.run(one_round(address)), strict=True):
                     values += more
+        used = processor_seconds(proxy.process.pid) - used
         status = proxy.command("status")
     server.terminate()
     for place, title in enumerate(("first piece, ms", "each piece, ms")):
@@ -118,6 +126,7 @@ def main() -> None:
             print(
                 f"{title:<18} {name}   bare {without:7.2f}   proxy {through:7.2f}   added {through - without:6.2f}{aim}"
             )
+    print(f"processor of the proxy: {used * 1000 / (rounds * STREAMS):.2f} ms a stream with its {PIECES} pieces")
     print(f"captured {status['captured']} turns, left out {status['skipped']}")
 
 

@@ -125,8 +125,9 @@ def test_the_prompt_cache_of_the_server_holds_with_contexts_in_the_prompt(
 
 def test_the_anthropic_client_talks_through_the_proxy_streamed_and_not(daemon: RunningDaemon) -> None:
     reply = "The anchor is noted, and will be found in its locker at the harbour office when you ask for it."
-    start: dict[str, Any] = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": [], "stop_reason": None,
-             "stop_sequence": None, "usage": {"input_tokens": 1, "output_tokens": 1}}  # fmt: skip
+    usage = {"input_tokens": 1, "output_tokens": 1}
+    start: dict[str, Any] = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": [],
+                             "stop_reason": None, "stop_sequence": None, "usage": usage}  # fmt: skip
     whole = answer_of({**start, "content": [{"type": "text", "text": reply}], "stop_reason": "end_turn"})
     events: list[dict[str, Any]] = [
         {"type": "message_start", "message": start},
