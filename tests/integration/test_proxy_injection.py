@@ -51,10 +51,18 @@ def test_the_context_stands_in_front_of_the_last_message_and_nothing_else_change
         assert proxy.command("status")["injected"] == 1
     assert (system["role"], block["role"], asked) == ("system", "system", {"role": "user", "content": WHERE})
     assert KEY in block["content"]
-    assert "4711" not in block["content"], "no program sees what is sensitive"
     assert b'"temperature":1e-1' in raw
     assert b'{"role": "user",  "content":"%s"}' % WHERE.encode() in raw, "messages keep their bytes"
     assert upstream.requests[-1].values("Content-Length") == [str(len(raw))]
+
+
+def test_what_is_sensitive_is_put_into_no_prompt(daemon: RunningDaemon, upstream: ScriptedUpstream) -> None:
+    asked = "What is the code of the alarm of the boat house?"
+    with daemon.client() as client:
+        assert [each for each in client.recall(asked).memories if "4711" in each.content], "the person finds it"
+    with running_proxy(daemon, upstream.address, "--inject") as proxy:
+        post(proxy, "/v1/chat/completions", {"messages": [{"role": "user", "content": asked}]})
+    assert b"4711" not in upstream.requests[-1].body
 
 
 def test_each_format_has_its_block(daemon: RunningDaemon, upstream: ScriptedUpstream) -> None:
