@@ -690,25 +690,3 @@ def test_reclassifying_leaves_a_piece_of_a_text_what_it_scored(client: Client, s
     assert 0.3 <= piece.memory.importance < 0.4
     dry = client.reclassify(ReclassifyRequest(namespace=namespace))
     assert (dry.looked_at, [each.id for each in dry.changes]) == (4, [])
-
-
-def test_what_a_proxy_read_is_near_from_a_lower_cosine_on_and_has_the_trust_of_a_tool(daemon: RunningDaemon) -> None:
-    oysters, crepes = (
-        "I always order 12 oysters at Chez Marie in Lille.",
-        "I always order 3 crêpes at Chez Paul in Lille.",
-    )
-    for source, outcome in (("turn", "stored"), ("proxy", "merged")):  # their cosine is 0.647
-        with daemon.client(f"lille-{source}") as client:
-            (first,) = say(client, ("user", oysters), source=source, wait="indexed", dedup="source")
-            assert first.memory is not None
-            assert (first.memory.source, first.memory.trust) == (source, {"turn": "user", "proxy": "tool"}[source])
-            (second,) = say(client, ("user", crepes), source=source, wait="indexed", dedup="source")
-            assert second.outcome == outcome
-
-
-def test_turns_are_broken_into_statements_where_they_ask_for_it(daemon: RunningDaemon) -> None:
-    text = "Mara lives in Ghent since 2019. Tom works at the harbour office of Kiel."
-    for infer, sources in ((False, ["proxy"]), (True, ["proxy"] * 3)):
-        with daemon.client(f"infer-{infer}") as client:
-            say(client, ("user", text), source="proxy", infer=infer, wait="extracted")
-            assert [each.source for each in client.list_memories().memories] == sources
