@@ -265,6 +265,17 @@ def test_a_window_that_is_full_is_written_at_once_and_a_short_one_is_left_out(pa
     assert parts.counters.skipped["short"] == 1
 
 
+@pytest.mark.parametrize(("kind", "ending"), [
+    ("chat", "data: [DONE]\n\n"), ("messages", 'data: {"type": "message_stop"}\n\n'),
+    ("ollama", '{"message": {"content": ""}, "done": true}\n'),
+    ("responses", 'data: {"type": "response.completed"}\n\n'),
+])  # fmt: skip
+def test_an_answer_is_whole_if_the_program_hung_up_behind_the_last_word(kind: str, ending: str) -> None:
+    (found,) = [each for each in FORMATS if each.name == kind]
+    assert found.has_ended(b"data: {}\n\n" + ending.encode())
+    assert not found.has_ended(b'data: {"choices": [{"delta": {"content": "all"}}]}\n\n')
+
+
 def test_what_is_not_written_yet_is_read_again_after_a_crash(parts: RecorderParts, tmp_path: Path) -> None:
     parts.pass_chat("q1", answer="a1")
     parts.recorder.write_quiet()

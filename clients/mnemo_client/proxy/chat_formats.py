@@ -37,12 +37,18 @@ class ModelAnswer(NamedTuple):
 
 
 class ChatFormat(NamedTuple):
-    """One format: the end of its path, the field of its messages, and the reader of one JSON value of an answer."""
+    """One format: the end of its path, the field of its messages, the reader of one JSON value of an answer, and what
+    stands at the end of a stream, after which programs hang up."""
 
     name: FormatName
     path: str
     messages: str
     pieces: Callable[[JsonObject], Iterator[str]]
+    endings: tuple[bytes, ...]
+
+    def has_ended(self, answer: bytes) -> bool:
+        """Return True if a stream has come to its end, though nobody read on."""
+        return any(ending in answer for ending in self.endings)
 
 
 def format_of(method: str, path: str) -> ChatFormat | None:
@@ -142,8 +148,8 @@ def _pieces_of_messages(value: JsonObject) -> Iterator[str]:
 
 
 FORMATS = (
-    ChatFormat("chat", "/chat/completions", "messages", _pieces_of_chat),
-    ChatFormat("responses", "/v1/responses", "input", _pieces_of_responses),
-    ChatFormat("ollama", "/api/chat", "messages", _pieces_of_ollama),
-    ChatFormat("messages", "/v1/messages", "messages", _pieces_of_messages),
+    ChatFormat("chat", "/chat/completions", "messages", _pieces_of_chat, (b"data: [DONE]", b"data:[DONE]")),
+    ChatFormat("responses", "/v1/responses", "input", _pieces_of_responses, (b"response.completed",)),
+    ChatFormat("ollama", "/api/chat", "messages", _pieces_of_ollama, (b'"done":true', b'"done": true')),
+    ChatFormat("messages", "/v1/messages", "messages", _pieces_of_messages, (b"message_stop",)),
 )

@@ -99,7 +99,7 @@ class ConversationRecorder:
         if request is None or not request.messages:
             self._counters.skip("unreadable")
             return None, nothing
-        if not exchange.is_complete:
+        if not (exchange.is_complete or kind.has_ended(exchange.answer.bytes())):
             self._counters.skip("interrupted")
             return request, nothing
         if exchange.answer.lost is not None:
