@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("store", "daemon", "clients", "tests", "packaging", "systemd", ".ci")
 OUR_PACKAGES = ("mnemo_store", "mnemo_core", "mnemo_daemon", "mnemo_client")
 # The lines of Python that each folder may have: raising one is a line of the change that names the feature.
-LINES_MAX = {"clients": 16_860, "daemon": 65_030, "packaging": 1_520, "store": 11_000}
+LINES_MAX = {"clients": 18_560, "daemon": 65_060, "packaging": 1_520, "store": 11_000}
 MODULE_LINES_MAX = 700
 FUNCTION_LINES_MAX = 70
 TEST_NAME_WORDS_MIN = 3
@@ -29,6 +29,7 @@ EMPTY_NAMES = frozenset({"utils", "util", "helpers", "helper", "common", "base",
 # Who may catch everything, how often, and why. Everyone else catches what can be repaired and lets the rest travel.
 BROAD_EXCEPTS_ALLOWED = {
     "clients/mnemo_client/cli/agent_hooks/hook_command.py": (1, "an agent whose hook fails may refuse the prompt"),
+    "clients/mnemo_client/proxy/server.py": (1, "whatever a context comes to, the request passes"),
     "clients/mnemo_client/mcp/bridge.py": (1, "a bug in one message must not leave its request without an answer"),
     "daemon/mnemo_daemon/thread_supervision.py": (
         2,

@@ -6,26 +6,31 @@ must also show a credential where the server has one. Only the commands that ser
 
 import asyncio
 import contextlib
-import json
+import errno
+import ipaddress
 import os
 import signal
 import socket
+import struct
+import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from aiohttp import web
 
 from mnemo_client.errors import UsageError
-from mnemo_client.path_safety import replace_file
-from mnemo_client.process import make_private_folder
 from mnemo_client.protocol.loopback_rules import RequestHead, fault_of, hosts_of, shows_token
+from mnemo_client.server_place import ServerPlace as ServerPlace
+from mnemo_client.server_place import ServerRecord as ServerRecord
 
 HOST = "127.0.0.1"
 BODY_BYTES_MAX = 1 << 20  # as the daemon's own
 CLOSE_SECONDS = 5.0  # for requests under way when the server ends
 IDLE_CHECK_SECONDS = 1.0
+_ESTABLISHED = 1  # a state of a connection, as Linux numbers them
+_NETLINK_SOCK_DIAG, _SOCK_DIAG_BY_FAMILY = 4, 20
 REFUSED_CREDENTIAL = "the request has no valid token: start the command again, and use what it prints"
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -117,11 +122,12 @@ class ServerActivity:
 
 async def serve(
     app: web.Application, bound: socket.socket, *, idle_seconds: float = 0.0,
-    started: Callable[[], object] = lambda: None, clock: Callable[[], float] = time.monotonic,
+    started: Callable[[], object] = lambda: None, clock: Callable[[], float] = time.monotonic, **settings: Any,
 ) -> None:  # fmt: skip
     """Serve until SIGINT or SIGTERM, or until no request was open for `idle_seconds`; 0: for ever.
 
-    started: called once connections are accepted. Requests under way have CLOSE_SECONDS to finish.
+    started: called once connections are accepted. Requests under way have CLOSE_SECONDS to finish. settings: of
+    aiohttp's server, such as `handler_cancellation=True` and `auto_decompress=False` for a proxy.
     """
     activity, ended = ServerActivity(clock), asyncio.Event()
 
@@ -134,7 +140,7 @@ async def serve(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, ended.set)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=CLOSE_SECONDS)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=CLOSE_SECONDS, **settings)
     await runner.setup()
     try:
         await web.SockSite(runner, bound).start()
@@ -148,58 +154,49 @@ async def serve(
         await runner.cleanup()
 
 
-# The one server of a kind
+# The other end
 
 
-class ServerRecord(NamedTuple):
-    """The record of a running server, for later commands of the same user."""
+def user_of(transport: asyncio.BaseTransport | None) -> int | None:
+    """Return the id of the user whose program is at the other end of a connection, as Linux has it; None where the
+    kernel does not say, or the connection has ended."""
+    if transport is None or (peer := transport.get_extra_info("peername")) is None:
+        return None
+    try:
+        return _user_by_netlink(peer, transport.get_extra_info("sockname"))
+    except (OSError, AttributeError):
+        return _user_by_table(peer)  # a kernel without sock_diag
 
-    address: str
-    secret: str
-    pid: int
+
+def _user_by_netlink(peer: tuple[str, int], own: tuple[str, int]) -> int | None:
+    """Ask the kernel for one connection, by sock_diag(7)."""
+    addresses = (ipaddress.IPv4Address(each[0]).packed.ljust(16, b"\0") for each in (peer, own))
+    ends = struct.pack("!HH16s16s", peer[1], own[1], *addresses)
+    asked = struct.pack("=BBBxI", socket.AF_INET, socket.IPPROTO_TCP, 0, 1 << _ESTABLISHED) + ends
+    asked += struct.pack("=Iii", 0, -1, -1)  # any interface, no cookie
+    head = struct.pack("=IHHII", 16 + len(asked), _SOCK_DIAG_BY_FAMILY, 1, 0, 0)
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, _NETLINK_SOCK_DIAG) as kernel:
+        kernel.settimeout(1.0)
+        kernel.sendto(head + asked, (0, 0))
+        answer = kernel.recv(4096)
+    if int.from_bytes(answer[4:6], sys.byteorder) != _SOCK_DIAG_BY_FAMILY:
+        error = -int.from_bytes(answer[16:20], sys.byteorder, signed=True)
+        if error == errno.ENOENT:
+            return None
+        raise OSError(error, os.strerror(error))
+    return int.from_bytes(answer[80:84], sys.byteorder)
 
 
-class ServerPlace:
-    """The private file of the one server of a kind: locked while it runs, with its record.
-
-    The lock ends with the process, however that ends, so that a file that is left over misleads nobody.
-    """
-
-    def __init__(self, folder: Path, kind: str) -> None:
-        self._lock_path = folder / f"{kind}.lock"
-        self._path = folder / f"{kind}.json"
-
-    def running(self) -> ServerRecord | None:
-        """Return the record of the server that runs, if there is one."""
-        with self.taken() as is_free:
-            if is_free:
-                return None
-        try:
-            return ServerRecord(**json.loads(self._path.read_bytes()))
-        except (OSError, ValueError, TypeError):
-            return None  # it has just started or ended
-
-    @contextlib.contextmanager
-    def taken(self) -> Iterator[bool]:
-        """Hold the place during the context; yield False if another process holds it."""
-        import fcntl
-
-        make_private_folder(self._lock_path.parent)
-        descriptor = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-        else:
-            yield True
-        finally:
-            os.close(descriptor)
-
-    def publish(self, record: ServerRecord) -> None:
-        replace_file(self._path, json.dumps(record._asdict()).encode())
-
-    def withdraw(self) -> None:
-        self._path.unlink(missing_ok=True)
+def _user_by_table(peer: tuple[str, int]) -> int | None:
+    """Look for the connection in the table of all."""
+    number = ipaddress.IPv4Address(peer[0]).packed
+    sought = f"{int.from_bytes(number, sys.byteorder):08X}:{peer[1]:04X}"
+    try:
+        with open("/proc/net/tcp", encoding="ascii") as table:
+            rows = (line.split() for line in table)
+            return next((int(row[7]) for row in rows if row[1] == sought and row[3] == f"{_ESTABLISHED:02X}"), None)
+    except (OSError, ValueError):
+        return None
 
 
 # Passing on

@@ -51,7 +51,8 @@ EVIDENCE_MAX = 64
 PROFILE_SOURCE = "profile"  # of the entries of profiles
 SUMMARY_SOURCE = "compress"  # of the memories that stand in the place of a session's
 HOOK_SOURCE = "hook"  # of the steps that the hook of an agent records: every call of a tool
-UNREQUESTED_SOURCES = ("ingest", "turn", "extract", "proxy", HOOK_SOURCE)  # they take in every text of a stream
+PROXY_SOURCE = "proxy"  # of what a program and a model server said to each other through `mnemo proxy`
+UNREQUESTED_SOURCES = ("ingest", "turn", "extract", PROXY_SOURCE, HOOK_SOURCE)  # they take in every text of a stream
 
 _ROLE_NAMES = {"user": "User", "agent": "Agent"}
 

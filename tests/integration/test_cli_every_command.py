@@ -97,6 +97,8 @@ WALK: dict[str, tuple[str, ...]] = {
     "config": (),
     "service": (),
     "service status": (),
+    "proxy status": (),
+    "proxy flush": (),
     "service uninstall": (),
     "service logs": (),
     "completion": ("bash",),
@@ -106,6 +108,8 @@ WALK: dict[str, tuple[str, ...]] = {
 }
 WITHOUT = {
     "mcp": "its output is the Model Context Protocol",
+    "proxy": "it serves until it is stopped: test_proxy.py",
+    "ui": "it serves until it is stopped: test_page_server.py",
     "service install": "it would install a service on this machine",
 }
 
@@ -183,7 +187,7 @@ WITHOUT_A_DAEMON = {
     "open": 3, "hook": 0, "setup": 0, "check": 0, "repair": 0, "models pull": 1, "models import": 1,
     "models calibrate": 1, "restore": 2, "try": 3, "bench": 2, "bench quality": 2, "bench speed": 2, "doctor": 1,
     "service": 3, "service status": 3, "service uninstall": 0, "service logs": 3, "completion": 0,
-    "completion values": 0, "down": 0,
+    "completion values": 0, "down": 0, "proxy status": 3, "proxy flush": 3,
 }  # fmt: skip
 
 

@@ -91,6 +91,34 @@ def verify(user: ServiceUser) -> None:
     assert (found.returncode, found.stderr) == (0, "")
 
 
+def test_the_proxy_has_a_service_of_its_own_with_its_options(user: ServiceUser) -> None:
+    assert user.give("service", "install") == 0, user.err
+    options = ["--upstream", "http://127.0.0.1:11434/a%20$b", "--port", "9000", "--inject"]
+    assert user.give("service", "install", "--proxy", *options, "--namespace", "boats") == 0, user.err
+    assert user.asked()[-2:] == ["--user daemon-reload", "--user enable --now mnemo-proxy.service"]
+    (start,) = [line for line in user.unit("mnemo-proxy.service").splitlines() if line.startswith("ExecStart=")]
+    assert start.endswith(
+        'mnemo" "proxy" "--upstream" "http://127.0.0.1:11434/a%%20$$b" "--namespace" "boats" "--port" "9000" "--inject"'
+    )
+    assert f'Environment="MNEMO_DATA_DIR={user.home}/50%% mine"' in user.unit("mnemo-proxy.service")
+    assert user.give("service", "status", "--proxy") == 0
+    assert "a proxy does not run" in user.out
+    assert user.give("service", "uninstall", "--proxy") == 0
+    assert user.give("service", "status", "--proxy") == 3
+    assert user.give("service", "status") == 0, "the daemon's stays"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("--proxy",), ("--proxy", "--upstream", "http://models.example"), ("--upstream", "http://127.0.0.1:1")],
+)
+def test_a_service_with_options_that_cannot_be_right_is_not_installed(
+    user: ServiceUser, words: tuple[str, ...]
+) -> None:
+    assert user.give("service", "install", *words) == 2
+    assert not user.asked()
+
+
 def test_a_daemon_that_listens_on_tcp_may_open_that_socket_at_its_start_as_a_service() -> None:
     lines = service.units(Path("/venv/bin/mnemod"), {"HOME": "/h"}, uses_tcp=True)["mnemod.service"].splitlines()
     assert [line for line in lines if line.startswith("RestrictAddressFamilies=")] == [

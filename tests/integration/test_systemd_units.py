@@ -57,14 +57,17 @@ def test_the_service_can_open_no_network_socket_and_gain_no_privilege() -> None:
 
 
 def test_systemd_itself_takes_the_units(tmp_path: Path) -> None:
-    for name in ("mnemod.service", "mnemod.socket"):
+    names = ("mnemod.service", "mnemod.socket", "mnemo-proxy.service")
+    for name in names:
         text = (UNITS / name).read_text(encoding="utf-8")
         assert all(line == line.strip() for line in text.splitlines())
-        (tmp_path / name).write_text(text.replace("%h/.local/bin/mnemod", "/bin/true"), encoding="utf-8")
+        for program in ("%h/.local/bin/mnemod", "%h/.local/bin/mnemo"):
+            text = text.replace(program, "/bin/true")
+        (tmp_path / name).write_text(text, encoding="utf-8")
     analyze = shutil.which("systemd-analyze")
     if analyze is None:  # macOS, or a system without systemd: the keys are checked above
         return
-    units = [str(tmp_path / "mnemod.service"), str(tmp_path / "mnemod.socket")]
+    units = [str(tmp_path / name) for name in names]
     environ = {**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)}
     found = subprocess.run(
         [analyze, "--user", "verify", *units], env=environ, capture_output=True, text=True, timeout=30

@@ -229,14 +229,22 @@ _MODELS = (
     ),
     Command("reindex", "compute missing vectors", ".admin.models:reindex", _REINDEX),
 )  # fmt: skip
-_SERVICE = (
-    Command("install", "start the daemon with your session", ".admin.service:install"),
-    Command("uninstall", "no longer start the daemon with your session", ".admin.service:uninstall"),
-    Command("status", "show whether the service is installed and runs", ".admin.service:status"),
-    Command(
-        "logs", "show the log of the service", ".admin.service:logs", (_flag("-f", "--follow", help="keep following"),)
-    ),
+_UPSTREAM = (
+    _option("--upstream", help="the address of the model server, such as http://127.0.0.1:11434", metavar="URL"),
+    _option("--port", help="the port of this machine that programs use; 0: any (11435)", type=int, metavar="N"),
+    _flag("--inject", help="also put memories in front of the last message of a request"),
+    _option("--budget", help="with --inject: the most tokens of these memories (500)", type=int, metavar="N"),
+    _option("--allow-remote", help="the host of a model server that is not on this machine", metavar="NAME"),
 )
+_OF_PROXY = _flag("--proxy", help="of the proxy, instead of the daemon")
+_SERVICE = (
+    Command("install", "start the daemon with your session", ".admin.service:install",
+            (_OF_PROXY, *with_heading("of the proxy", *_UPSTREAM))),
+    Command("uninstall", "no longer start the daemon with your session", ".admin.service:uninstall", (_OF_PROXY,)),
+    Command("status", "show whether the service is installed and runs", ".admin.service:status", (_OF_PROXY,)),
+    Command("logs", "show the log of the service", ".admin.service:logs",
+            (_OF_PROXY, _flag("-f", "--follow", help="keep following"))),
+)  # fmt: skip
 _BENCH = (
     Command(
         "quality", "measure how well each ranker finds the answers", "..bench.quality:quality",
@@ -341,6 +349,11 @@ _PROFILE = (
 _LIST_OPTIONS = (
     _COUNT, _TAG, _ONLY_KIND, _ONLY_CATEGORY, _ONLY_LAYER, _ONLY_STATE, _SOURCE, _SPEAKER, _SINCE, _UNTIL, _AS_OF,
 )  # fmt: skip
+
+_PROXY = (
+    Command("status", "show what passed, what was captured, and what was left out and why", "..proxy.command:status"),
+    Command("flush", "write everything that was captured now", "..proxy.command:flush"),
+)
 
 # By their headings in `mnemo --help`.
 GROUPS: dict[str, tuple[Command, ...]] = {
@@ -450,6 +463,8 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("reindex", "compute missing vectors", ".admin.models:reindex", _REINDEX),
         Command("setup", "connect an agent or editor by its own configuration files",
                 ".agent_setup.setup_command:setup", _SETUP),
+        Command("proxy", "pass requests to a model server, and remember what is said", "..proxy.command:serve",
+                _UPSTREAM, _PROXY),
         Command("mcp", "serve an agent over standard input and output", "..mcp.bridge:run",
                 (_flag("--all-tools", help="let the agent see every tool, and not only the usual ones"),)),
         Command("ui", "open the memory in a browser", "..page.ui_command:ui", _UI),

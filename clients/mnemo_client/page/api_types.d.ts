@@ -2037,6 +2037,8 @@ export interface TurnView {
 export interface TurnsRequest {
   session_id: string;
   turns: (Turn)[];
+  source?: "proxy" | "turn";
+  infer?: boolean;
   agent_id?: string | null;
   run_id?: string | null;
   tags?: (string)[];

@@ -121,10 +121,16 @@ class Turn(RequestBody):
 
 
 class TurnsRequest(ScopedRequest):
-    """POST /v1/turns. [T]"""
+    """POST /v1/turns. [T]
+
+    `source: proxy` marks what was read on the way to a model server (SPEC 19): its trust is `tool`, and it is scored
+    and may be rejected as a text of /v1/ingest. With `infer` each turn is broken into statements.
+    """
 
     session_id: Annotated[str, Meta(min_length=1, max_length=128)]
     turns: Annotated[list[Turn], Meta(min_length=1, max_length=1000)]
+    source: Literal["turn", "proxy"] = "turn"
+    infer: bool = False
     agent_id: ShortText | None = None
     run_id: ShortText | None = None
     tags: list[str] = []

@@ -35,7 +35,7 @@ from mnemo_daemon.ingest.ingest_pipeline import IngestPipeline, IngestResult, Su
 from mnemo_daemon.ingest.reassessment import Reclassification
 from mnemo_daemon.memories.memory_service import Caller
 from mnemo_daemon.server.router import Reply, Request, decode
-from mnemo_store.records import CONTENT_CHARS_MAX
+from mnemo_store.records import CONTENT_CHARS_MAX, PROXY_SOURCE
 
 INDEXED_SECONDS_MAX = 10.0  # how long `wait: indexed` waits for the vectors of all texts of a request
 INDEXED_POLL_SECONDS = 0.002
@@ -225,24 +225,23 @@ class IngestApi(Resource):
                                  wait="extracted", **common)  # fmt: skip
             return self._read_text(request, text)
         turns = [turn for turn in asked.turns if request_codec.role_of(turn) in asked.roles]
-        talk = TurnsRequest(turns=turns, wait="extracted", **{**common, "session_id": asked.session_id or ""})
-        return self._read_turns(dataclasses.replace(request, ask=talk), talk, infer=True)
+        talk = TurnsRequest(turns=turns, infer=True, wait="extracted",
+                            **{**common, "session_id": asked.session_id or ""})  # fmt: skip
+        return self._read_turns(dataclasses.replace(request, ask=talk), talk)
 
-    def _read_turns(self, request: Request, asked: TurnsRequest, *, infer: bool = False) -> list[_Read]:
+    def _read_turns(self, request: Request, asked: TurnsRequest) -> list[_Read]:
         """Each turn by itself: what is wrong with one stops no other."""
         profile = self._pipeline.profile(access.writable_namespace(request))
         now = self._services.store.now()
         read: list[_Read] = []
         for place in range(len(asked.turns)):
             try:
-                read.append(self._read_turn(request, asked, place, profile, now, infer=infer))
+                read.append(self._read_turn(request, asked, place, profile, now))
             except Refusal as refusal:
                 read.append(refusal)
         return read
 
-    def _read_turn(
-        self, request: Request, asked: TurnsRequest, place: int, profile: Policy, now: int, *, infer: bool
-    ) -> _Read:
+    def _read_turn(self, request: Request, asked: TurnsRequest, place: int, profile: Policy, now: int) -> _Read:
         turn, field = asked.turns[place], f"turns[{place}].content"
         text, echoes = self._without_echo(request_codec.clean_text(turn.content, field), asked.session_id, profile)
         if not text:
@@ -252,8 +251,8 @@ class IngestApi(Resource):
             raise bad_value(message, field)
         draft, masked = request_codec.turn_draft(request, place, text, self._services.secret_policy(), now)
         submission = Submission(
-            draft, "turn", request_codec.role_of(turn), dedup=asked.dedup, infer=infer, masked=tuple(masked),
-            explain=asked.explain,
+            draft, "ingest" if asked.source == PROXY_SOURCE else "turn", request_codec.role_of(turn), dedup=asked.dedup,
+            infer=asked.infer, masked=tuple(masked), explain=asked.explain,
         )  # fmt: skip
         return _BatchEntry(submission, asked.wait)
 

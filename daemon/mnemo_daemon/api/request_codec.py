@@ -35,7 +35,15 @@ from mnemo_daemon.times import (
     utc_offset,
 )
 from mnemo_store.indexes.attributes import MemoryFilter
-from mnemo_store.records import CONTENT_CHARS_MAX, EVIDENCE_MAX, STATES, ConversationTurn, TraceStep, Trust
+from mnemo_store.records import (
+    CONTENT_CHARS_MAX,
+    EVIDENCE_MAX,
+    PROXY_SOURCE,
+    STATES,
+    ConversationTurn,
+    TraceStep,
+    Trust,
+)
 
 YEAR_DIGITS = 4
 # A system prompt is the text of a program, not of the person who talks to it.
@@ -121,9 +129,11 @@ def turn_draft(request: Request, place: int, content: str, policy: SecretPolicy,
     asked: TurnsRequest = request.ask
     turn = asked.turns[place]
     trust = lowest_trust(ROLE_TRUSTS[turn.role], access.trust_of(request, asked.agent_id))
+    if asked.source == PROXY_SOURCE:
+        trust = lowest_trust(trust, "tool")
     at = None if turn.at is None else parse_time(turn.at, f"turns[{place}].at")
     content, masked, is_sensitive = _masked(content, "tool" if policy.mask == "auto" else trust, policy)
-    draft = _scoped_draft(request, asked, trust, "turn")._replace(
+    draft = _scoped_draft(request, asked, trust, asked.source)._replace(
         content=content,
         event_at=now if at is None else at,
         speaker=_text(turn.speaker, f"turns[{place}].speaker"),

@@ -36,7 +36,7 @@ from mnemo_daemon.memories.memory_service import ADD, Caller, MemoryService
 from mnemo_daemon.models.language.task_runner import TaskRunner
 from mnemo_daemon.times import utc_offset
 from mnemo_store.backend import Snapshot
-from mnemo_store.records import DropExtraction, Fact, Memory, PendingExtraction, content_hash
+from mnemo_store.records import PROXY_SOURCE, DropExtraction, Fact, Memory, PendingExtraction, content_hash
 from mnemo_store.store import Store, WriteResult
 from mnemo_store.tables import EXTRACTIONS
 
@@ -265,7 +265,8 @@ def _submission(source: Memory, pending: PendingExtraction, statement: ReadState
     is_given = source.event_at not in (source.created_at, read_off)
     found = source.event_at if is_given else find_event_time(statement.text, source.created_at, utc_offset)
     draft = Draft(
-        content=statement.text, namespace=source.namespace, user_id=source.user_id, trust=source.trust, source=SOURCE,
+        content=statement.text, namespace=source.namespace, user_id=source.user_id, trust=source.trust,
+        source=PROXY_SOURCE if source.source == PROXY_SOURCE else SOURCE,
         event_at=source.created_at if found is None else found, expires_at=source.expires_at, speaker=source.speaker,
         tags=source.tags, agent_id=source.agent_id, run_id=source.run_id, session_id=source.session_id,
         evidence=source.evidence, method=statement.method,

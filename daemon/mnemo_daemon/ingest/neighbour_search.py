@@ -23,7 +23,6 @@ from mnemo_core.ingest import mutations, write_plan
 from mnemo_core.ingest.attributes.attribute_claims import SEARCHED_CHARS_MAX, candidate_keys, claim_keys
 from mnemo_core.ingest.changes import ChangeJudge
 from mnemo_core.ingest.deduplication import Neighbour, clear_text_cache
-from mnemo_core.ingest.policies import Policy
 from mnemo_core.ingest.trust import OWNER
 from mnemo_core.ingest.write_plan import COMPARED_STATES, NEW_ID_PREFIX, IngestItem
 from mnemo_core.similarity.thresholds import JACCARD_NEAR, SOURCE, Thresholds
@@ -38,7 +37,7 @@ from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_daemon.times import utc_offset
 from mnemo_store.batches import batched
 from mnemo_store.indexes.attributes import MemoryFilter
-from mnemo_store.records import Memory
+from mnemo_store.records import PROXY_SOURCE, Memory
 from mnemo_store.store import Store
 
 CHANGE_WEIGHTS = Path(__file__).parents[1] / "weights" / "changes.json"  # of the judge of changes
@@ -144,7 +143,7 @@ class NeighbourSearch:
         found = _NeighbourCandidates()
         # What may be replaced is mostly not near: the judge of changes looks at the nearest, however far they are.
         limits = {
-            each.place: ANY_SIM if _may_update(each.item) else self._thresholds(each.item.policy, serving).near
+            each.place: ANY_SIM if _may_update(each.item) else self._thresholds(each.item, serving).near
             for each in compared
         }
         self._add_stored(compared, serving, caller, limits, found)
@@ -193,15 +192,16 @@ class NeighbourSearch:
     def with_relations(self, item: IngestItem, near: Sequence[Neighbour], serving: ActiveIndex | None) -> IngestItem:
         """The item with its relations, or discarded."""
         judge = self._judge if _may_update(item) else None
-        limits = self._thresholds(item.policy, serving)
+        limits = self._thresholds(item, serving)
         return write_plan.compare_with_neighbours(item, near, limits, self._store.now(), judge)
 
     @functools.cached_property
     def _judge(self) -> ChangeJudge:
         return ChangeJudge(json.loads(CHANGE_WEIGHTS.read_text(encoding="utf-8")))
 
-    def _thresholds(self, profile: Policy, serving: ActiveIndex | None) -> Thresholds:
-        return SOURCE if serving is None else profile.thresholds_for(self._calibrated.of(serving.embedder))
+    def _thresholds(self, item: IngestItem, serving: ActiveIndex | None) -> Thresholds:
+        limits = SOURCE if serving is None else item.policy.thresholds_for(self._calibrated.of(serving.embedder))
+        return limits._replace(near=limits.near_proxy) if item.draft.source == PROXY_SOURCE else limits
 
     def _add_stored(
         self, wanted: Sequence[NeighbourQuery], serving: ActiveIndex | None, caller: Caller,

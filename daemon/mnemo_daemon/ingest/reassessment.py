@@ -42,7 +42,16 @@ from mnemo_store.backend import Snapshot
 from mnemo_store.batches import batched
 from mnemo_store.ids import time_of_id
 from mnemo_store.indexes.attributes import MemoryFilter
-from mnemo_store.records import HOOK_SOURCE, Change, ChangeEntry, Memory, PutMemory, PutMeta, default_decay_rate
+from mnemo_store.records import (
+    HOOK_SOURCE,
+    PROXY_SOURCE,
+    Change,
+    ChangeEntry,
+    Memory,
+    PutMemory,
+    PutMeta,
+    default_decay_rate,
+)
 from mnemo_store.store import Store, WriteResult
 
 RECLASSIFIED_PER_WRITE = 500  # memories in one write turn [SPEC 3.2]
@@ -132,8 +141,9 @@ class Reclassification:
         self, memory: Memory, number: int, profile: Policy, serving: ActiveIndex | None, found: Classification
     ) -> float | None:
         """The importance that the rules give a memory now; None where its vector is missing."""
-        is_piece = memory.source == "ingest" or memory.importance < profile.importance_floor
-        entry_point: EntryPoint = "turn" if memory.turn is not None else "ingest" if is_piece else "remember"
+        is_piece = memory.source in ("ingest", PROXY_SOURCE) or memory.importance < profile.importance_floor
+        is_turn = memory.turn is not None and memory.source != PROXY_SOURCE
+        entry_point: EntryPoint = "turn" if is_turn else "ingest" if is_piece else "remember"
         if entry_point not in profile.scored:
             return default_importance(profile, entry_point, found.kind, memory.tags)
         rows = serving.view.vectors_of(number) if serving is not None else None

@@ -12,6 +12,8 @@ from mnemo_client.cli.agent_setup.setup_clients import CLIENTS, SetupClient, Set
 from mnemo_client.cli.doctor.doctor_checks import DoctorCheck, Examination
 from mnemo_client.cli.format.units import duration_text, plural
 from mnemo_client.errors import MnemoError
+from mnemo_client.paths import run_folder
+from mnemo_client.server_place import ServerPlace
 
 
 def check_hooks(examined: Examination) -> list[DoctorCheck]:
@@ -46,6 +48,17 @@ def deliver_hooks(examined: Examination) -> str:
     if not count or examined.client is None or not deliver(examined.environ):
         return ""
     return f"delivered {plural(count - len(inbox.entries()), 'exchange')} of agents"
+
+
+def check_proxy(examined: Examination) -> list[DoctorCheck]:
+    """Check that the proxy that runs passes nothing off this machine."""
+    record = ServerPlace(run_folder(examined.environ), "proxy").running()
+    if record is None:
+        return [DoctorCheck("proxy", "ok", "none runs")]
+    if record.remote:
+        found = f"what programs send through {record.address} goes to {record.remote}, off this machine"
+        return [DoctorCheck("proxy", "warn", found, "if you do not want that: start it without --allow-remote")]
+    return [DoctorCheck("proxy", "ok", f"{record.address} passes to a model server on this machine")]
 
 
 def check_agents(examined: Examination) -> list[DoctorCheck]:

@@ -1,0 +1,134 @@
+"""Delay that `mnemo proxy` adds to a model server, against the bare server in the same run.
+
+    python -m tests.bench.bench_proxy [ROUNDS]
+
+A scripted model server on aiohttp streams PIECES pieces to each of STREAMS clients at once, in a process of its own,
+and writes into each piece when it was sent; a daemon without a model runs beside. Bare and proxied rounds alternate.
+Two delays: from a request to the first piece, and from the sending of a piece to its arrival. Aim of what the proxy
+adds: p50 up to 1 ms, p95 up to 3 ms.
+"""
+
+import asyncio
+import json
+import multiprocessing
+import os
+import sys
+import tempfile
+import time
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import aiohttp
+from aiohttp import web
+
+from tests.support.running_daemon import running
+from tests.support.scripted_upstream import running_proxy
+
+ROUNDS = 5
+STREAMS = 50
+PIECES = 60
+PIECE_SECONDS = 0.05  # between two pieces of a stream: 20 tokens a second
+START_SECONDS = 1.0  # in which the streams begin, one after the other; then all are open
+HISTORY = [
+    {"role": "user", "content": f"Message {number} of a long conversation about boats. " * 4} for number in range(20)
+]
+AIM_MS = {"p50": 1.0, "p95": 3.0}
+
+
+async def stream(request: web.Request) -> web.StreamResponse:
+    await request.read()
+    answer = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+    await answer.prepare(request)
+    for number in range(PIECES):
+        fields = {"choices": [{"index": 0, "delta": {"content": f"word {number} "}}], "sent": time.monotonic()}
+        await answer.write(b"data: " + json.dumps(fields).encode() + b"\n\n")
+        await asyncio.sleep(PIECE_SECONDS)
+    await answer.write_eof()
+    return answer
+
+
+def serve(ready: Connection) -> None:
+    async def run() -> None:
+        app = web.Application()
+        app.router.add_post("/v1/chat/completions", stream)
+        runner = web.AppRunner(app, access_log=None)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0, backlog=256)
+        await site.start()
+        ready.send(runner.addresses[0][1])
+        await asyncio.Event().wait()
+
+    asyncio.run(run())
+
+
+async def one_stream(session: aiohttp.ClientSession, address: str, number: int) -> tuple[float, list[float]]:
+    """Milliseconds to the first piece, and of each piece from its sending to its arrival."""
+    body = {"messages": [*HISTORY, {"role": "user", "content": f"This is what stream {number} says now."}]}
+    await asyncio.sleep(number * START_SECONDS / STREAMS)
+    began = time.monotonic()
+    headers = {"Authorization": f"Bearer stream-{number}"}
+    first, delays, rest = 0.0, [], b""
+    async with session.post(f"{address}/v1/chat/completions", json=body, headers=headers) as answer:
+        async for piece in answer.content.iter_any():
+            now = time.monotonic()
+            first = first or (now - began) * 1000
+            *lines, rest = (rest + piece).split(b"\n\n")
+            delays += [(now - json.loads(line[6:])["sent"]) * 1000 for line in lines]
+    assert len(delays) == PIECES
+    return first, delays
+
+
+async def one_round(address: str) -> tuple[list[float], list[float]]:
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
+        done = await asyncio.gather(*(one_stream(session, address, number) for number in range(STREAMS)))
+    return [first for first, _ in done], [delay for _, delays in done for delay in delays]
+
+
+def percentile(values: list[float], share: float) -> float:
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
+
+
+def processor_seconds(pid: int) -> float:
+    """Seconds that a process and its threads have used a processor for."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def main() -> None:
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS
+    ours, theirs = multiprocessing.get_context("spawn").Pipe()
+    server = multiprocessing.get_context("spawn").Process(target=serve, args=(theirs,), daemon=True)
+    server.start()
+    bare = f"http://127.0.0.1:{ours.recv()}"
+    print(f"{rounds} rounds of {STREAMS} streams at once, {PIECES} pieces each, one in {PIECE_SECONDS * 1000:.0f} ms; "
+          f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")  # fmt: skip
+    measured: dict[str, tuple[list[float], list[float]]] = {"bare": ([], []), "proxy": ([], [])}
+    with (
+        tempfile.TemporaryDirectory(prefix="m") as scratch,
+        running(Path(scratch) / "data", {"XDG_CACHE_HOME": scratch}) as daemon,
+        running_proxy(daemon, bare) as proxy,
+    ):
+        for address in (bare, proxy.address):  # to load what is loaded once
+            asyncio.run(one_round(address))
+        used = processor_seconds(proxy.process.pid)
+        for _ in range(rounds):
+            for name, address in (("bare", bare), ("proxy", proxy.address)):
+                for values, more in zip(measured[name], asyncio.run(one_round(address)), strict=True):
+                    values += more
+        used = processor_seconds(proxy.process.pid) - used
+        status = proxy.command("status")
+    server.terminate()
+    for place, title in enumerate(("first piece, ms", "each piece, ms")):
+        for name, share in (("p50", 0.50), ("p95", 0.95), ("p99", 0.99)):
+            without, through = (percentile(measured[each][place], share) for each in ("bare", "proxy"))
+            aim = f"   aim {AIM_MS[name]:.0f}" if name in AIM_MS else ""
+            print(
+                f"{title:<18} {name}   bare {without:7.2f}   proxy {through:7.2f}   added {through - without:6.2f}{aim}"
+            )
+    print(f"processor of the proxy: {used * 1000 / (rounds * STREAMS):.2f} ms a stream with its {PIECES} pieces")
+    print(f"captured {status['captured']} turns, left out {status['skipped']}")
+
+
+if __name__ == "__main__":
+    main()
