@@ -36,6 +36,7 @@ class OperationMethods:
     list_memories = Call(operations.LIST_MEMORIES)
     edges = CallOn(operations.EDGES)
     patch = CallOn(operations.PATCH)
+    move = CallOn(operations.MOVE)
     delete = CallOn(operations.DELETE)
     delete_many = Call(operations.DELETE_MANY)
     restore = CallOn(operations.RESTORE_FROM_TRASH)

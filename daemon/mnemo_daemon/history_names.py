@@ -22,6 +22,7 @@ LAST_CYCLE = "last_cycle"
 COMPRESS = "compress"
 PROFILE = "profile"
 SHOWN = "shown"
+MOVE = "move"
 FACTS = "facts"
 
 # Operations that may change records without versions alone, and that undo takes back by what the journal says of them

@@ -35,6 +35,7 @@ from mnemo_daemon.lifecycle.compression import Compression
 from mnemo_daemon.lifecycle.consolidation.consolidation import Consolidation
 from mnemo_daemon.lifecycle.consolidation.forecasts import Forecasts
 from mnemo_daemon.lifecycle.consolidation.review_queue import ReviewQueue
+from mnemo_daemon.lifecycle.memory_move import MemoryMoves
 from mnemo_daemon.lifecycle.profile_service import Entries, ProfileService
 from mnemo_daemon.maintenance.compaction_backup import StoreMaintenance
 from mnemo_daemon.maintenance.daily_values import DailyValues
@@ -104,6 +105,7 @@ class Services:
     expiry: Expiry
     profiles: ProfileService
     compression: Compression
+    moves: MemoryMoves
     erasure: Erasure
     consolidation: Consolidation
     review_queue: ReviewQueue
@@ -258,6 +260,7 @@ class Services:
             self._profile_of, self.closing.is_set,
             lambda: self.settings.lifecycle.compress_sessions,
         )  # fmt: skip
+        self.moves = MemoryMoves(store, self.memories)
         self.erasure = Erasure(store, self.disk, self.embedding.spaces, self._purge_views)
         self.consolidation = Consolidation(
             store, self.views, self.indexing, self.embedding, self.llm_tasks, self.topic_trees,

@@ -200,6 +200,24 @@ class Patch(RequestBody):
     if_version: int | UnsetType = UNSET
 
 
+class MoveRequest(RequestBody):
+    """POST /v1/memories/{id}/move: to another layer, another namespace, into the archive (`archived`) or back; one of
+    them at least."""
+
+    layer: Layer | None = None
+    namespace: Namespace | None = None
+    archived: bool | None = None
+    if_version: int | None = None
+
+
+class MoveAnswer(WriteAnswer):
+    """`outcome`: `duplicate` where the namespace has a memory with the same text, which is `memory` then, while the
+    moved one is in the trash."""
+
+    outcome: Literal["moved", "duplicate", "unchanged"]
+    memory: MemoryView
+
+
 class DeleteAnswer(WriteAnswer):
     deleted: int
     id: str

@@ -136,6 +136,9 @@ EDGES = Operation(
     "GET", "/v1/memories/{id}/edges", "Return the edges of a memory", memories.EdgesAnswer, memories.MemoryPartsQuery)
 PATCH = Operation(
     "PATCH", "/v1/memories/{id}", "Edit a memory", memories.MemoryView, memories.Patch, read_only=memories.NOT_EDITED)
+MOVE = Operation(
+    "POST", "/v1/memories/{id}/move", "Move a memory to another layer or namespace, or into the archive",
+    memories.MoveAnswer, memories.MoveRequest, for_person=True)
 DELETE = Operation(
     "DELETE", "/v1/memories/{id}", "Move a memory to the trash", memories.DeleteAnswer, memories.DeleteByIdQuery)
 RESTORE = Operation(

@@ -28,6 +28,7 @@ from mnemo_daemon.history_names import (
     CONSOLIDATE,
     FOR_GOOD,
     LAST_CYCLE,
+    MOVE,
     OF_RECORDS,
     REVIEW,
     author_of,
@@ -53,10 +54,12 @@ from mnemo_store.records import (
     Change,
     ChangeEntry,
     Cycle,
+    DropDecision,
     DropEdge,
     DropFact,
     LifecycleDecision,
     PutDecision,
+    PutFact,
     PutMemory,
     PutMeta,
     PutSkip,
@@ -402,7 +405,20 @@ def _changes(snapshot: Snapshot, chosen: Chosen, rows: Sequence[PlannedRevert]) 
             )
     changes += (PutUsage(data=usage) for usage in usages.values())
     changes += [PutDecision(data=cycle_undo.rejected(each, snapshot.now)) for each in approvals]
-    return changes
+    return [*changes, *_changes_of_moves(snapshot, chosen, rows)]
+
+
+def _changes_of_moves(snapshot: Snapshot, chosen: Chosen, rows: Sequence[PlannedRevert]) -> Iterator[Change]:
+    """The changes that take back what a person's move did besides the memory: its facts follow it to its namespace, and
+    a cycle may move it again."""
+    groups = {entry.group for entry in chosen.values() if entry.what == MOVE}
+    for row in rows:
+        if row.before is not None and row.before.namespace != row.current.namespace:
+            for fact in snapshot.facts(row.current.id):
+                yield PutFact(data=msgspec.structs.replace(fact, namespace=row.before.namespace))
+        for each in snapshot.under(DECISIONS, row.current.id) if groups else ():
+            if each.group in groups:
+                yield DropDecision(memory=each.memory, action=each.action, other=each.other)
 
 
 def _cycle_changes(snapshot: Snapshot, cycle: Cycle, chosen: Chosen, rows: Sequence[PlannedRevert]) -> list[Change]:
