@@ -108,11 +108,14 @@ class UndoRequest(RequestBody):
 
 
 class ChangedMemory(AnswerBody):
-    """A memory that a change touched; the namespace of an erased one is not known any more."""
+    """A memory that a change touched; the namespace of an erased one is not known any more. Of a turn, `session_id` and
+    the `tier` that it is in now (`archive` where it is archived): a turn that moves is a change, too."""
 
     id: str
     change: ChangeKind
     namespace: str | None = None
+    session_id: str | None = None
+    tier: Literal["ring", "recent", "registry", "archive"] | None = None
 
 
 class StartEvent(AnswerBody):
