@@ -71,6 +71,7 @@ class OperationMethods:
     topics = Call(operations.TOPICS)
     map = Call(operations.MAP)
     expand_topics = Call(operations.EXPAND_TOPICS)
+    rename_topic = CallOn(operations.RENAME_TOPIC)
     rebuild_topics = Call(operations.REBUILD_TOPICS)
     topic_graph = Call(operations.TOPIC_GRAPH)
     abstract_topic_graph = Call(operations.ABSTRACT_TOPIC_GRAPH)

@@ -23,10 +23,14 @@ COMPRESS = "compress"
 PROFILE = "profile"
 SHOWN = "shown"
 MOVE = "move"
+RENAME_TOPIC = "rename topic"
+
+# The beginning of the meta values with the names that a person gave to topics; the id of a topic stands behind it.
+TOPIC_NAME = "topic name "
 FACTS = "facts"
 
 # Operations that may change records without versions alone, and that undo takes back by what the journal says of them
-OF_RECORDS = frozenset({FACTS, REVIEW})
+OF_RECORDS = frozenset({FACTS, REVIEW, RENAME_TOPIC})
 
 # Operations that dropped memories for good, which cannot be undone
 FOR_GOOD = frozenset({EMPTY_TRASH, PURGE})

@@ -157,7 +157,8 @@ def test_the_command_prints_a_line_an_event(daemon: RunningDaemon, client: Clien
     lines = give("--since", str(since), "--json")
     rows = [json.loads(line) for line in lines]
     assert [row["event"] for row in rows] == ["start", "change", "end"]
-    assert rows[1]["data"]["memories"] == [{"id": memory_id, "change": "added", "namespace": "default"}]
+    added = {"id": memory_id, "change": "added", "namespace": "default", "session_id": None, "tier": None}
+    assert rows[1]["data"]["memories"] == [added]
     assert memory_id[-8:] in give("--since", str(since))[1]
 
 

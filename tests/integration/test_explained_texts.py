@@ -1,4 +1,4 @@
-"""What an agent sees, line by line: the memory, the tokens and the reason of each line of a resume and a context."""
+"""Explanations of what an agent sees: the memory, tokens and reason of each line of a resume and a context. SPEC 11"""
 
 import uuid
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""In which answers a memory was handed out: to whom, when, and that it goes with the memory. SPEC 5.5a"""
+"""The answers in which a memory was handed out: to whom, when, and that they go with the memory. SPEC 5.5a"""
 
 import uuid
 from collections.abc import Iterator

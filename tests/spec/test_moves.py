@@ -1,4 +1,4 @@
-"""What a person's move of a memory changes, and which operations of a cycle it rules out. SPEC 9.4"""
+"""The changes of a memory by a person's move, and the operations of a cycle that it rules out. SPEC 9.4"""
 
 import pytest
 

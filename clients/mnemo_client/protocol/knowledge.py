@@ -29,6 +29,7 @@ Hops = Annotated[int, Meta(ge=1, le=3)]  # [G 9]
 FactStatus = Literal["open", "closed", "withdrawn"]
 
 MEMBERS_DEFAULT = 20
+TOPIC_NAME_CHARACTERS_MAX = 80  # of one that a person gives
 
 TopicId = Annotated[str, Meta(pattern=r"^kb[1-9][0-9]{0,9}$", max_length=12)]
 
@@ -170,7 +171,7 @@ class FactDeletedAnswer(WriteAnswer):
 
 class TopicView(AnswerBody):
     """A topic: a leaf, or a group of the topics whose `parent` it is. `count`: its members, all chunks of a note as
-    one. `method`: of its name, `rule` or `llm:MODEL`."""
+    one. `method`: of its name, `rule`, `llm:MODEL` or `user`."""
 
     id: str
     name: str
@@ -224,22 +225,42 @@ class TopicsAnswer(AnswerBody):
     namespace: str = "default"
 
 
+class RenameTopicRequest(ScopedRequest):
+    """POST /v1/topics/{id}/rename. `name`: null for the one that the daemon gives."""
+
+    name: Annotated[str, Meta(max_length=TOPIC_NAME_CHARACTERS_MAX)] | None = None
+
+
+class RenameTopicAnswer(WriteAnswer):
+    """The topic with its name."""
+
+    topic: TopicView
+    namespace: str = "default"
+
+
 class ExpandRequest(ScopedRequest):
-    """POST /v1/topics/expand. `limit`: members of each topic; a `cursor` continues the only one of `ids`."""
+    """POST /v1/topics/expand. `limit`: members of each topic; a `cursor` continues the only one of `ids`. `sort`:
+    `nearest` by their nearness to the middle of the topic. `months`: count its members by the month of their event."""
 
     ids: Annotated[list[TopicId], Meta(min_length=1, max_length=20)]
     limit: Annotated[int, Meta(ge=1, le=100)] = MEMBERS_DEFAULT
     cursor: str | None = None
+    sort: Literal["newest", "nearest"] = "newest"
+    months: bool = False
 
 
 class TopicMembersView(AnswerBody):
-    """The members of a topic, the newest first, or, of an id that is gone, the topics where they are now."""
+    """The members of a topic, the newest or nearest first, or, of an id that is gone, the topics where they are now.
+    `nearness`: of each of `memories`, the cosine to the middle of the topic, with `sort: nearest`. `months`: numbers of
+    members, as `2026-05`."""
 
     id: str
     topic: TopicView | None = None
     memories: list[MemoryView] = []
     cursor: str | None = None
     moved_to: list[str] = []
+    nearness: list[float] = []
+    months: dict[str, int] = {}
 
 
 class ExpandAnswer(AnswerBody):

@@ -234,6 +234,9 @@ MAP = Operation(
 EXPAND_TOPICS = Operation(
     "POST", "/v1/topics/expand", "Return the members of topics", knowledge.ExpandAnswer, knowledge.ExpandRequest,
     right="read", repeatable=True)
+RENAME_TOPIC = Operation(
+    "POST", "/v1/topics/{id}/rename", "Give a topic a name of one's own, or take it away",
+    knowledge.RenameTopicAnswer, knowledge.RenameTopicRequest, for_person=True)
 REBUILD_TOPICS = Operation(
     "POST", "/v1/topics/rebuild", "Build the tree of topics from the beginning, in the background",
     knowledge.TopicsAnswer, knowledge.RebuildTopicsRequest, right="admin", repeatable=True)

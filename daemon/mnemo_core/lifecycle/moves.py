@@ -18,7 +18,7 @@ from mnemo_store.records import (
 
 
 class MoveTarget(NamedTuple):
-    """Where a memory is to be; None leaves it as it is."""
+    """The place where a memory is to be; None leaves it as it is."""
 
     layer: Layer | None = None
     namespace: str | None = None

@@ -1,4 +1,4 @@
-"""Undo of changes that touched no memory: facts, decisions, and other records that have no versions. SPEC 3.3
+"""Undo of changes that touched no memory: facts, decisions, names of topics: records without versions. SPEC 3.3
 
 What a record was before a change stands in the journal. It is read from there, the whole of it, since such an undo is
 rare. A journal that was rewritten since, by an erasure or a compaction, knows it no more, and the undo is refused.
@@ -9,15 +9,16 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from mnemo_daemon.errors import Refusal
+from mnemo_daemon.history_names import TOPIC_NAME
 from mnemo_daemon.memories.memory_service import Caller, is_visible
 from mnemo_store.backend import Snapshot
 from mnemo_store.errors import StoreCorruption
 from mnemo_store.maintenance.journal_diff import JournalOwner, JournalReplay
-from mnemo_store.records import Change
+from mnemo_store.records import Change, PutMeta
 from mnemo_store.store import Store
-from mnemo_store.tables import BY_CHANGE, DECISIONS, EDGES, FACTS, Table, drop_of, put_of, record_in
+from mnemo_store.tables import BY_CHANGE, DECISIONS, EDGES, FACTS, META, Table, drop_of, put_of, record_in
 
-REVERTED: tuple[Table[Any], ...] = (FACTS, DECISIONS, EDGES)  # tables whose records are put back
+REVERTED: tuple[Table[Any], ...] = (FACTS, DECISIONS, EDGES, META)  # tables whose records are put back
 
 RecordKey = tuple[str, tuple[Any, ...]]  # the table and the values of the key
 
@@ -61,7 +62,12 @@ def reverted_records(snapshot: Snapshot, records: Sequence[RecordChange], caller
             continue
         if current != each.after:
             raise Refusal(409, "conflict", f"the {each.table.noun} was changed again since; nothing was undone")
-        made.append(drop_of(each.table, current) if each.before is None else put_of(each.table, each.before))
+        if each.before is not None:
+            made.append(put_of(each.table, each.before))
+        elif each.table is META:  # of which nothing is removed
+            made.append(PutMeta(name=current.name, value=""))
+        else:
+            made.append(drop_of(each.table, current))
     if records and not made:
         raise Refusal(409, "conflict", "that was taken back already; to have it again, undo that change")
     return made
@@ -84,7 +90,7 @@ def _changed_by(journal: JournalReplay, seqs: Collection[int]) -> dict[RecordKey
         missing.discard(read.line.seq)
         for change in read.line.changes:
             table = BY_CHANGE[type(change)]
-            if table not in REVERTED:
+            if table not in REVERTED or (table is META and not getattr(change, "name", "").startswith(TOPIC_NAME)):
                 raise Refusal(404, "not_found", f"change {read.line.seq} changed no memory", field="seq")
             found[_key(table, change)] = _record(table, change)
     if missing:

@@ -230,7 +230,7 @@ class LearnedRanker(NamedTuple):
 
     @property
     def second_bias(self) -> float:
-        """What is added to the log-odds of the second look in any case."""
+        """The sum of what is added to the log-odds of the second look in any case."""
         return self.second.bias + sum(tree.values[0] for tree in self.trees.trees)
 
     def second_contributions(self, table: FeatureTable) -> Floats:
