@@ -35,6 +35,7 @@ from mnemo_daemon.lifecycle.compression import Compression
 from mnemo_daemon.lifecycle.consolidation.consolidation import Consolidation
 from mnemo_daemon.lifecycle.consolidation.forecasts import Forecasts
 from mnemo_daemon.lifecycle.consolidation.review_queue import ReviewQueue
+from mnemo_daemon.lifecycle.memory_move import MemoryMoves
 from mnemo_daemon.lifecycle.profile_service import Entries, ProfileService
 from mnemo_daemon.maintenance.compaction_backup import StoreMaintenance
 from mnemo_daemon.maintenance.daily_values import DailyValues
@@ -51,6 +52,7 @@ from mnemo_daemon.models.language.task_runner import CallLog, TaskRunner
 from mnemo_daemon.notes.notes_service import NotesService
 from mnemo_daemon.priority import MachineLoad, QueryPriority
 from mnemo_daemon.retrieval.recall import Recall, UsageRecorder
+from mnemo_daemon.retrieval.shown_recorder import ShownRecorder
 from mnemo_daemon.scheduler import OperationRegistry
 from mnemo_daemon.server.request_metrics import RequestMetrics
 from mnemo_daemon.sessions.resume import ResumeService
@@ -89,6 +91,7 @@ class Services:
     assisted_recall: AssistedRecall
     asked_questions: AskedQuestions
     usage_recorder: UsageRecorder
+    shown_recorder: ShownRecorder
     insert_merger: InsertMerger
     topic_nodes: TopicNodes
     topic_graph: TopicGraph
@@ -102,6 +105,7 @@ class Services:
     expiry: Expiry
     profiles: ProfileService
     compression: Compression
+    moves: MemoryMoves
     erasure: Erasure
     consolidation: Consolidation
     review_queue: ReviewQueue
@@ -188,6 +192,7 @@ class Services:
             is_reading_notes=lambda: self.notes.is_first_scan_running(),
         )  # fmt: skip
         self.usage_recorder = UsageRecorder(self.memories)
+        self.shown_recorder = ShownRecorder(store)
         self.facts = FactService(store, self.views.facts, self.memories)
         self.language_model.use(self.chosen_model("llm"))
         self.llm_calls = CallLog(store)
@@ -255,6 +260,7 @@ class Services:
             self._profile_of, self.closing.is_set,
             lambda: self.settings.lifecycle.compress_sessions,
         )  # fmt: skip
+        self.moves = MemoryMoves(store, self.memories)
         self.erasure = Erasure(store, self.disk, self.embedding.spaces, self._purge_views)
         self.consolidation = Consolidation(
             store, self.views, self.indexing, self.embedding, self.llm_tasks, self.topic_trees,
@@ -337,6 +343,7 @@ class Services:
         if self.is_open:
             self.notes.stop()
             self.usage_recorder.write()
+            self.shown_recorder.write()
             self.topic_nodes.write_recalls()
             self.recall.close()
             self.extraction.close()

@@ -13,12 +13,14 @@ import pytest
 
 from mnemo_client.client import Client
 from mnemo_client.errors import RefusalError
-from mnemo_client.protocol.changes import ChangeEvent, EndEvent, GapEvent, StartEvent
+from mnemo_client.protocol.changes import ChangedMemory, ChangeEvent, EndEvent, GapEvent, StartEvent
+from mnemo_client.protocol.ingestion import Turn, TurnsRequest
 from mnemo_client.protocol.memories import NewMemory
 from mnemo_daemon.memories.history import FEED_MEMORIES, READ_TOGETHER, ChangeFeed
 from mnemo_store.backend import TouchedMemory
 from mnemo_store.records import DropMemory, Memory
 from mnemo_store.store import Commit
+from tests.support.erasure_services import wait_until
 from tests.support.running_daemon import RunningDaemon
 from tests.support.samples import sample_id, sample_memory
 
@@ -155,7 +157,8 @@ def test_the_command_prints_a_line_an_event(daemon: RunningDaemon, client: Clien
     lines = give("--since", str(since), "--json")
     rows = [json.loads(line) for line in lines]
     assert [row["event"] for row in rows] == ["start", "change", "end"]
-    assert rows[1]["data"]["memories"] == [{"id": memory_id, "change": "added", "namespace": "default"}]
+    added = {"id": memory_id, "change": "added", "namespace": "default", "session_id": None, "tier": None}
+    assert rows[1]["data"]["memories"] == [added]
     assert memory_id[-8:] in give("--since", str(since))[1]
 
 
@@ -233,3 +236,25 @@ def test_the_feed_is_read_in_slices_and_wakes_each_reader_once() -> None:
     found = feed.read(0)
     assert (len(found.changes), found.seq) == (READ_TOGETHER, READ_TOGETHER + 1)
     assert [change.seq for change in feed.read(found.seq).changes] == list(range(READ_TOGETHER + 2, READ_TOGETHER + 5))
+
+
+def test_a_turn_that_moves_to_another_tier_is_a_change_with_its_session_and_tier(
+    daemon: RunningDaemon, client: Client
+) -> None:
+    since = client.status().seq
+    turns = [Turn(role="user", content="The boiler man Keith comes on Friday at nine.")]
+    client.turns(TurnsRequest(session_id="tiers", turns=turns))
+    client.end_session("tiers")
+    plain = remember(client, "The ferry of Faro leaves at seven.")
+    wait_until(lambda: "registry" in [each.tier for each in turn_changes(present(daemon, since))])
+    changes = turn_changes(present(daemon, since))
+    assert [each.tier for each in changes][:1] == ["ring"]
+    assert {each.session_id for each in changes} == {"tiers"}
+    every = [each for event in present(daemon, since) if isinstance(event, ChangeEvent) for each in event.memories]
+    assert [(each.session_id, each.tier) for each in every if each.id == plain] == [(None, None)]
+
+
+def turn_changes(events: list[Any]) -> list[ChangedMemory]:
+    """The changes of turns."""
+    found = [each for event in events if isinstance(event, ChangeEvent) for each in event.memories]
+    return [each for each in found if each.tier is not None]

@@ -53,6 +53,58 @@ def test_G51_topics_are_listed_expanded_and_free_of_what_is_erased(minilm_folder
         assert b"xylophone" not in (daemon.folder / "views" / "topics.view").read_bytes()
 
 
+def test_a_person_names_a_topic_and_sees_its_members_by_nearness_and_month(minilm_folder: Path) -> None:
+    environ = {"MNEMO_MODELS_FOLDER": str(minilm_folder), "MNEMO_LLM_LEVEL": "off"}
+    with quick_folder() as folder, running(folder, environ) as daemon, daemon.client() as client:
+        dates = ("2026-03-02", "2026-03-28", "2026-05-11", "2026-05-12", "2026-05-13")
+        texts = zip((*MUSIC, *GARDEN), dates, strict=True)
+        for text, date in texts:
+            client.remember(NewMemory(content=text, event_at=f"{date}T12:00:00", dedup="off"))
+        client.remember(NewMemory(content="The sauna is hot.", namespace="house"))
+        daemon.wait_for_vectors()
+        music, garden = sorted(current(client).topics, key=lambda topic: "tomatoes" in topic.name)
+
+        named = client.rename_topic(music.id, name="The quartet")
+        assert (named.topic.name, named.topic.method, named.topic.count) == ("The quartet", "user", 3)
+        assert client.rename_topic(music.id, name="The quartet").seq is None
+        client.remember(NewMemory(content="The quartet got new xylophone mallets from Bonn.", dedup="off"))
+        daemon.wait_for_vectors()
+        assert {topic.name for topic in current(client).topics} == {"The quartet", garden.name}  # built anew
+        assert "The quartet" in client.resume().text
+        daemon.stop()
+        daemon.start()
+        daemon.wait_for_vectors()
+        assert {topic.name for topic in current(client).topics} == {"The quartet", garden.name}
+        client.undo(seq=named.seq)
+        assert music.name in {topic.name for topic in client.topics().topics}
+        client.rename_topic(garden.id, name="Vegetables")
+        last = client.rename_topic(garden.id, name=None)
+        assert last.topic.name == garden.name
+        client.undo()  # of the last change
+        assert "Vegetables" in {topic.name for topic in client.topics().topics}
+        check_that_names_are_refused(daemon, client, music.id)
+
+        page = client.expand_topics([music.id], sort="nearest", months=True, limit=3).topics[0]
+        assert page.months == {"2026-03": 2, "2026-05": 1, time.strftime("%Y-%m"): 1}
+        assert page.nearness == sorted(page.nearness, reverse=True)
+        assert 0 < page.nearness[-1] <= page.nearness[0] <= 1
+        rest = client.expand_topics([music.id], sort="nearest", limit=3, cursor=page.cursor).topics[0]
+        assert rest.nearness[0] <= page.nearness[-1]
+        assert len({memory.id for memory in (*page.memories, *rest.memories)}) == 4
+        plain = client.expand_topics([music.id]).topics[0]
+        assert (plain.nearness, plain.months) == ([], {})
+        assert {topic.namespace for topic in client.topics(namespace="*").topics} == {"default", "house"}
+
+
+def check_that_names_are_refused(daemon: RunningDaemon, client: Client, topic: str) -> None:
+    for topic_id, name, status in (("kb999", "x", 404), (topic, " ", 400), (topic, "x" * 81, 400)):
+        with pytest.raises(RefusalError) as refused:
+            client.rename_topic(topic_id, name=name)
+        assert refused.value.status == status
+    with daemon.client(entry_point="mcp") as agent, pytest.raises(RefusalError, match="only a person"):
+        agent.rename_topic(topic, name="x")
+
+
 def check_that_members_come_in_pages(client: Client, topic: str, ids: list[str]) -> None:
     first = client.expand_topics([topic, "kb999"], limit=2)
     assert first.unknown == ["kb999"]

@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable, Iterator, Sequence
 
+import msgspec
 import pytest
 
 from mnemo_core.ingest.facts import (
@@ -13,6 +14,7 @@ from mnemo_core.ingest.facts import (
     FactState,
     GraphFact,
     conflicts_among,
+    decided_facts,
     entity_key,
     entity_keys,
     find_chains,
@@ -29,7 +31,7 @@ from mnemo_daemon.knowledge.fact_service import sentence_of
 from mnemo_daemon.memories.memory_service import stated_facts
 from mnemo_store.records import TRUSTS, Fact
 from tests.support.family_facts import DAY_MS, PEOPLE, DatedTriple, fact_of, family
-from tests.support.samples import AT
+from tests.support.samples import AT, sample_id
 
 LATER = AT + 100 * DAY_MS
 
@@ -355,3 +357,64 @@ def test_the_chains_of_a_hub_are_bounded_and_the_answer_says_so() -> None:
 )
 def test_a_fact_without_a_memory_is_stated_in_a_sentence(fact: tuple[str, str, str], sentence: str) -> None:
     assert sentence_of(StatedFact(*fact)) == sentence
+
+
+# Decisions on conflicts
+
+DECIDED_AT = AT + 9 * DAY_MS
+
+
+def works(number: int, place: str, valid_from: int = AT) -> Fact:
+    return Fact(
+        id=sample_id(number), memory=sample_id(100 + number), content_hash="", subject="Anna", predicate="works at",
+        object=place, created_at=AT, valid_from=valid_from,
+    )  # fmt: skip
+
+
+SIEMENS, BOSCH, MUNICH, ZF = works(1, "Siemens"), works(2, "Bosch"), works(3, "Siemens in Munich"), works(4, "ZF")
+
+
+def conflicting(*facts: Fact) -> list[list[str]]:
+    states = resolve_facts(map(graph_fact, facts), DECIDED_AT)
+    return [[fact.object for fact in each.facts] for each in conflicts_among(states)]
+
+
+def after(facts: list[Fact], changed: list[Fact]) -> list[Fact]:
+    by_id = {each.id: each for each in (*facts, *changed)}
+    return list(by_id.values())
+
+
+def test_the_fact_that_is_kept_ends_those_that_say_something_else() -> None:
+    facts = [SIEMENS, BOSCH, MUNICH]
+    assert conflicting(*facts) == [["Siemens", "Bosch", "Siemens in Munich"]]
+    changed = decided_facts(facts, SIEMENS.id, DECIDED_AT - DAY_MS)
+    assert changed == [msgspec.structs.replace(BOSCH, valid_to=DECIDED_AT - DAY_MS, superseded_by=SIEMENS.id)]
+    assert conflicting(*after(facts, changed)) == []
+    (state,) = [each for each in resolve_facts(map(graph_fact, after(facts, changed)), DECIDED_AT) if not each.is_open]
+    assert (state.fact.object, state.valid_to, state.superseded_by) == ("Bosch", DECIDED_AT - DAY_MS, SIEMENS.id)
+    assert conflicting(*after(facts, changed), ZF) == [["Siemens", "Siemens in Munich", "ZF"]]
+
+
+def test_no_fact_ends_before_it_began() -> None:
+    (ended,) = decided_facts([SIEMENS, BOSCH], SIEMENS.id, AT - DAY_MS)
+    assert ended.valid_to == AT
+    undated = works(5, "Bosch", 0)
+    (ended,) = decided_facts([SIEMENS, undated], SIEMENS.id, 0)
+    assert ended.valid_to == 1  # 0 would mean that it holds
+
+
+def test_facts_that_hold_beside_each_other_are_no_conflict_and_end_each_other_no_more() -> None:
+    facts = [SIEMENS, BOSCH]
+    changed = decided_facts(facts, "", DECIDED_AT)
+    assert [each.beside for each in changed] == [(BOSCH.id,), (SIEMENS.id,)]
+    assert conflicting(*changed) == []
+    again = works(6, "Bosch", AT + DAY_MS)  # said once more, which is what was decided on
+    assert conflicting(*changed, again) == []
+    assert all(each.is_open for each in resolve_facts(map(graph_fact, (*changed, again)), DECIDED_AT))
+    assert conflicting(*changed, ZF) == [["Siemens", "Bosch", "ZF"]]  # of which nobody decided
+    assert decided_facts(changed, "", DECIDED_AT) == []
+
+
+def test_what_says_the_same_is_not_noted_as_holding_beside() -> None:
+    changed = decided_facts([SIEMENS, MUNICH, BOSCH], "", DECIDED_AT)
+    assert [each.beside for each in changed] == [(BOSCH.id,), (BOSCH.id,), (SIEMENS.id, MUNICH.id)]

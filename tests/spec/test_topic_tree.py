@@ -12,7 +12,16 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from mnemo_core.knowledge import clusters
-from mnemo_core.knowledge.clusters import Labels, absorb_small, assign, cluster, fit_budget, merge_leaves, split_leaves
+from mnemo_core.knowledge.clusters import (
+    Labels,
+    absorb_small,
+    assign,
+    cluster,
+    fit_budget,
+    merge_leaves,
+    nearness_to_middle,
+    split_leaves,
+)
 from mnemo_core.knowledge.topic_names import TermStatistics, telling_words
 from mnemo_core.knowledge.topic_tree import CHILDREN_MAX, GROUP_LEVELS, NOTHING, Shape, compare, grow
 from mnemo_core.similarity.thresholds import SOURCE
@@ -292,3 +301,10 @@ def test_words_that_tell_of_no_topic_are_in_no_name() -> None:
         "Last week we worked on the greenhouse, too, and liked it.",
     ]
     assert telling_words(texts, statistics(), 100) == "greenhouse"
+
+
+def test_nearness_is_the_cosine_to_the_middle_of_all_directions() -> None:
+    vectors = np.array([[3, 0], [0, 1], [1, 1], [0, 0]], np.float32)  # the middle lies between the first two
+    near = nearness_to_middle(vectors)
+    assert near.tolist() == pytest.approx([math.sqrt(0.5), math.sqrt(0.5), 1.0, 0.0], abs=1e-6)
+    assert nearness_to_middle(np.zeros((2, 3), np.float32)).tolist() == [0.0, 0.0]

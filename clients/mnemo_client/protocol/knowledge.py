@@ -14,10 +14,12 @@ from mnemo_client.protocol.primitives import (
     ScopedRequest,
     ShortText,
     Time,
+    WriteAnswer,
 )
 from mnemo_client.protocol.retrieval import FactChainView
 
 FACTS_PER_REQUEST_MAX = 100
+CONFLICT_FACTS_MAX = 32  # of which one request decides
 
 FactPart = Annotated[str, Meta(min_length=1, max_length=512)]  # [G 9]
 Hops = Annotated[int, Meta(ge=1, le=3)]  # [G 9]
@@ -27,6 +29,7 @@ Hops = Annotated[int, Meta(ge=1, le=3)]  # [G 9]
 FactStatus = Literal["open", "closed", "withdrawn"]
 
 MEMBERS_DEFAULT = 20
+TOPIC_NAME_CHARACTERS_MAX = 80  # of one that a person gives
 
 TopicId = Annotated[str, Meta(pattern=r"^kb[1-9][0-9]{0,9}$", max_length=12)]
 
@@ -77,13 +80,14 @@ class ConflictView(AnswerBody):
     facts: list[FactView]
 
 
-class NewFactsAnswer(AnswerBody):
+class NewFactsAnswer(WriteAnswer):
     """`facts`: those that were inserted; `conflicts`: in which one of them takes part; `resolved`: that they ended."""
 
     facts: list[FactView]
     conflicts: list[ConflictView]
     resolved: list[FactView]
     namespace: str = "default"
+    group: str | None = None  # the group that undo takes
 
 
 class FactsQuery(ScopedPageQuery):
@@ -130,6 +134,22 @@ class FactConflictsAnswer(AnswerBody):
     namespace: str = "default"
 
 
+class DecideConflictRequest(ScopedRequest):
+    """POST /v1/facts/conflicts/decide. `facts`: ids of facts that contradict each other. `keep`: the one of them that
+    holds; those that say something else end at `at` (null: now). Without it all hold, and are no conflict any more."""
+
+    facts: Annotated[list[str], Meta(min_length=2, max_length=CONFLICT_FACTS_MAX)]
+    keep: str | None = None
+    at: Time | None = None
+
+
+class DecideConflictAnswer(WriteAnswer):
+    """The facts as they stand after the decision."""
+
+    facts: list[FactView]
+    namespace: str = "default"
+
+
 class FactHistoryQuery(ScopedRequest):
     """GET /v1/facts/history."""
 
@@ -144,14 +164,14 @@ class FactHistoryAnswer(AnswerBody):
     namespace: str = "default"
 
 
-class FactDeletedAnswer(AnswerBody):
+class FactDeletedAnswer(WriteAnswer):
     deleted: int
     id: str
 
 
 class TopicView(AnswerBody):
     """A topic: a leaf, or a group of the topics whose `parent` it is. `count`: its members, all chunks of a note as
-    one. `method`: of its name, `rule` or `llm:MODEL`."""
+    one. `method`: of its name, `rule`, `llm:MODEL` or `user`."""
 
     id: str
     name: str
@@ -205,22 +225,42 @@ class TopicsAnswer(AnswerBody):
     namespace: str = "default"
 
 
+class RenameTopicRequest(ScopedRequest):
+    """POST /v1/topics/{id}/rename. `name`: null for the one that the daemon gives."""
+
+    name: Annotated[str, Meta(max_length=TOPIC_NAME_CHARACTERS_MAX)] | None = None
+
+
+class RenameTopicAnswer(WriteAnswer):
+    """The topic with its name."""
+
+    topic: TopicView
+    namespace: str = "default"
+
+
 class ExpandRequest(ScopedRequest):
-    """POST /v1/topics/expand. `limit`: members of each topic; a `cursor` continues the only one of `ids`."""
+    """POST /v1/topics/expand. `limit`: members of each topic; a `cursor` continues the only one of `ids`. `sort`:
+    `nearest` by their nearness to the middle of the topic. `months`: count its members by the month of their event."""
 
     ids: Annotated[list[TopicId], Meta(min_length=1, max_length=20)]
     limit: Annotated[int, Meta(ge=1, le=100)] = MEMBERS_DEFAULT
     cursor: str | None = None
+    sort: Literal["newest", "nearest"] = "newest"
+    months: bool = False
 
 
 class TopicMembersView(AnswerBody):
-    """The members of a topic, the newest first, or, of an id that is gone, the topics where they are now."""
+    """The members of a topic, the newest or nearest first, or, of an id that is gone, the topics where they are now.
+    `nearness`: of each of `memories`, the cosine to the middle of the topic, with `sort: nearest`. `months`: numbers of
+    members, as `2026-05`."""
 
     id: str
     topic: TopicView | None = None
     memories: list[MemoryView] = []
     cursor: str | None = None
     moved_to: list[str] = []
+    nearness: list[float] = []
+    months: dict[str, int] = {}
 
 
 class ExpandAnswer(AnswerBody):

@@ -136,6 +136,9 @@ EDGES = Operation(
     "GET", "/v1/memories/{id}/edges", "Return the edges of a memory", memories.EdgesAnswer, memories.MemoryPartsQuery)
 PATCH = Operation(
     "PATCH", "/v1/memories/{id}", "Edit a memory", memories.MemoryView, memories.Patch, read_only=memories.NOT_EDITED)
+MOVE = Operation(
+    "POST", "/v1/memories/{id}/move", "Move a memory to another layer or namespace, or into the archive",
+    memories.MoveAnswer, memories.MoveRequest, for_person=True)
 DELETE = Operation(
     "DELETE", "/v1/memories/{id}", "Move a memory to the trash", memories.DeleteAnswer, memories.DeleteByIdQuery)
 RESTORE = Operation(
@@ -156,6 +159,9 @@ TIMELINE = Operation(
 HISTORY = Operation(
     "GET", "/v1/memories/{id}/history", "Return the versions of a memory, the newest first", changes.HistoryAnswer,
     memories.MemoryPartsQuery)
+SHOWN = Operation(
+    "GET", "/v1/memories/{id}/shown", "Return the answers in which a memory was handed out, the latest first",
+    changes.ShownAnswer, memories.MemoryPartsQuery, for_person=True)
 DIFF = Operation(
     "GET", "/v1/diff", "Return the changes of memories since a time or change", changes.DiffAnswer, changes.DiffQuery)
 UNDO = Operation(
@@ -213,6 +219,9 @@ FACT_GRAPH = Operation(
 FACT_CONFLICTS = Operation(
     "GET", "/v1/facts/conflicts", "Return facts that contradict each other", knowledge.FactConflictsAnswer,
     knowledge.FactConflictsQuery)
+DECIDE_CONFLICT = Operation(
+    "POST", "/v1/facts/conflicts/decide", "Decide which of contradicting facts hold",
+    knowledge.DecideConflictAnswer, knowledge.DecideConflictRequest)
 FACT_HISTORY = Operation(
     "GET", "/v1/facts/history", "Return the facts of a subject, including those that have ended",
     knowledge.FactHistoryAnswer, knowledge.FactHistoryQuery)
@@ -225,6 +234,9 @@ MAP = Operation(
 EXPAND_TOPICS = Operation(
     "POST", "/v1/topics/expand", "Return the members of topics", knowledge.ExpandAnswer, knowledge.ExpandRequest,
     right="read", repeatable=True)
+RENAME_TOPIC = Operation(
+    "POST", "/v1/topics/{id}/rename", "Give a topic a name of one's own, or take it away",
+    knowledge.RenameTopicAnswer, knowledge.RenameTopicRequest, for_person=True)
 REBUILD_TOPICS = Operation(
     "POST", "/v1/topics/rebuild", "Build the tree of topics from the beginning, in the background",
     knowledge.TopicsAnswer, knowledge.RebuildTopicsRequest, right="admin", repeatable=True)

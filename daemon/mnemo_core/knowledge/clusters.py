@@ -66,6 +66,16 @@ def cluster(vectors: Rows, thresholds: Thresholds, former: Labels | None = None)
     return absorb_small(vectors, labels, thresholds.topic_absorb)
 
 
+def nearness_to_middle(vectors: Rows) -> NDArray[np.float32]:
+    """The cosine of each vector (n, d) to the mean of their directions; 0 for one without a direction."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    units = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
+    middle = units.mean(axis=0)
+    length = float(np.linalg.norm(middle))
+    found: NDArray[np.float32] = (units @ (middle / length if length > 0 else middle)).astype(np.float32)
+    return found
+
+
 def assign(vectors: Rows, start: Labels, similarity_min: float) -> Steps:
     """Rows that have no leaf (-1), in order, each to the closest leaf above the similarity, else to a new one."""
     labels, known = start.copy(), start >= 0

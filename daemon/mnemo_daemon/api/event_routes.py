@@ -55,8 +55,13 @@ class _EventFilter:
 
     def change_event(self, change: FeedChange) -> ChangeEvent | None:
         """The change as the reader sees it; None where it sees nothing of it."""
-        seen = [ChangedMemory(each.id, each.kind, each.namespace or None)
-                for each in change.memories if self._is_visible(each)]  # fmt: skip
+        seen = [
+            ChangedMemory(
+                id=each.id, change=each.kind, namespace=each.namespace or None, session_id=each.session_id or None,
+                tier=each.tier,
+            )
+            for each in change.memories if self._is_visible(each)
+        ]  # fmt: skip
         return ChangeEvent(change.seq, change.at, seen) if seen else None
 
     def _is_visible(self, change: MemoryChange) -> bool:

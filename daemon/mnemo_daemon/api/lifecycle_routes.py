@@ -19,8 +19,10 @@ from mnemo_client.protocol.lifecycle import (
     VerdictAnswer,
     VerdictRequest,
 )
+from mnemo_client.protocol.memories import MoveAnswer, MoveRequest
 from mnemo_client.protocol.primitives import AnswerBody
 from mnemo_core.lifecycle.consolidation.review import PROPOSALS_MAX
+from mnemo_core.lifecycle.moves import MoveTarget
 from mnemo_daemon.api import access, request_codec, response_codec
 from mnemo_daemon.api.resource import Resource, handles
 from mnemo_daemon.api.workers import LongRequestThread, WorkerPool
@@ -48,6 +50,18 @@ class LifecycleApi(Resource):
         if self._thread.is_busy:
             self._services.consolidation.stop()
         self._thread.close()
+
+    @handles(operations.MOVE)
+    def move(self, request: Request) -> MoveAnswer:
+        asked: MoveRequest = request.ask
+        if asked.layer is None and asked.namespace is None and asked.archived is None:
+            raise bad_value("say where to: a `layer`, a `namespace` or `archived`", "layer")
+        if asked.namespace == access.EVERY_NAMESPACE:
+            raise bad_value("`*` is for reading: name one namespace to move to", "namespace")
+        target = MoveTarget(asked.layer, asked.namespace, asked.archived)
+        done = self._services.moves.move(request.path["id"], target, asked.if_version, access.caller_of(request))
+        view = response_codec.memory_view(self._services.memories.get(done.id), self._services.root_paths())
+        return MoveAnswer(outcome=done.outcome, memory=view, seq=done.seq or None)
 
     @handles(operations.CONSOLIDATE)
     async def consolidate(self, request: Request) -> Reply:
@@ -113,12 +127,13 @@ class LifecycleApi(Resource):
         if asked.verdict == "reject":
             if asked.text is not None:
                 raise bad_value("`text` is for an operation that is approved", "text")
-            return VerdictAnswer(id=queue.reject(proposal, by), verdict="reject")
+            rejected, seq = queue.reject(proposal, by)
+            return VerdictAnswer(id=rejected, verdict="reject", seq=seq)
         text = None if asked.text is None else request_codec.clean_text(asked.text, "text")
         if text == "":
             raise bad_value("`text` is empty", "text")
         done = queue.approve(proposal, text, by, is_forced=asked.force)
-        return VerdictAnswer(id=done.proposal, verdict="approve", ids=list(done.ids), group=done.group)
+        return VerdictAnswer(id=done.proposal, verdict="approve", ids=list(done.ids), group=done.group, seq=done.seq)
 
     def _audited(self, request: Request) -> AuditPlanAnswer:
         namespaces = access.listed_namespaces(request)

@@ -1,16 +1,22 @@
 """The routes of the tree of topics. SPEC 10.1, 13"""
 
+from collections import Counter
+
+import numpy as np
+
 from mnemo_client.protocol import operations
 from mnemo_client.protocol.knowledge import (
     ExpandAnswer,
     ExpandRequest,
     MapAnswer,
     MapQuery,
+    RenameTopicAnswer,
+    RenameTopicRequest,
     TopicMembersView,
     TopicsAnswer,
     TopicView,
 )
-from mnemo_daemon.api import access, response_codec
+from mnemo_daemon.api import access, request_codec, response_codec
 from mnemo_daemon.api.resource import Resource, handles
 from mnemo_daemon.errors import bad_value
 from mnemo_daemon.knowledge.map_pages import MapPages
@@ -18,7 +24,11 @@ from mnemo_daemon.knowledge.topic_trees import TopicMembers, TopicSummary
 from mnemo_daemon.scheduler import LongOperation
 from mnemo_daemon.server.router import Reply, Request
 from mnemo_daemon.table_walk import cursor_at, place_at
+from mnemo_daemon.times import local_day
 from mnemo_store.indexes.attributes import MemoryFilter
+
+NEARNESS_STEPS = 10_000  # in which a nearness is told, and ordered
+MONTH_CHARS = len("2026-05")
 
 
 class TopicsApi(Resource):
@@ -47,6 +57,19 @@ class TopicsApi(Resource):
         answer = page.read(wanted, query.limit, query.cursor)
         answer.namespace = access.namespace_of(request)
         return answer
+
+    @handles(operations.RENAME_TOPIC)
+    def rename(self, request: Request) -> RenameTopicAnswer:
+        asked: RenameTopicRequest = request.ask
+        name = "" if asked.name is None else request_codec.clean_text(asked.name, "name").strip()
+        if asked.name is not None and not name:
+            raise bad_value("a name has at least one character; null takes it away", "name")
+        user_id, topic_id = asked.user_id or "local", request.path["id"]
+        namespaces = (access.writable_namespace(request),)
+        trees = self._services.topic_trees
+        seq = trees.rename(topic_id, name, user_id, namespaces, access.caller_of(request).name)
+        topic = next(each for each in trees.topics(user_id, namespaces) if each.id == topic_id)
+        return RenameTopicAnswer(topic=_view(topic), seq=seq or None, namespace=access.namespace_of(request))
 
     @handles(operations.REBUILD_TOPICS)
     def rebuild(self, request: Request) -> TopicsAnswer:
@@ -86,7 +109,10 @@ class TopicsApi(Resource):
         numbers = found.numbers[found.numbers < len(mask)]
         numbers = numbers[mask[numbers]]
         ids, times = columns.ids(numbers.tolist()), columns.values("event_at", numbers)
-        order = sorted(zip((-times).tolist(), ids, strict=True))
+        is_by_nearness = asked.sort == "nearest"
+        near = services.topic_trees.nearness(numbers) if is_by_nearness else np.empty(0, np.float32)
+        first = -np.round(near.astype(np.float64) * NEARNESS_STEPS).astype(np.int64) if is_by_nearness else -times
+        order = sorted(zip(first.tolist(), ids, strict=True))
         after = place_at(asked.cursor)
         shown = [each for each in order if after is None or each > after]
         page, roots = shown[: asked.limit], services.root_paths()
@@ -94,6 +120,9 @@ class TopicsApi(Resource):
             id=topic_id, topic=found.topic and _view(found.topic), moved_to=list(found.moved_to),
             memories=[response_codec.memory_view(services.memories.get(each), roots) for _, each in page],
             cursor=cursor_at(page[-1]) if len(shown) > len(page) else None,
+            nearness=[-place / NEARNESS_STEPS for place, _ in page] if is_by_nearness else [],
+            months=dict(sorted(Counter(local_day(at)[:MONTH_CHARS] for at in times.tolist()).items()))
+            if asked.months else {},
         )  # fmt: skip
 
 

@@ -63,6 +63,7 @@ class Topic(msgspec.Struct, frozen=True):
     sources: tuple[int, ...] = ()  # row ids of the memories that the name was made of
     count: int = 0  # members; all chunks of a note count as one
     open_count: int = 0  # without those tagged `sensitive`
+    named_as: str = ""  # the id under which a person names it: the first of those that its name was inherited from
 
 
 class TopicTree(NamedTuple):
@@ -211,7 +212,8 @@ class TreeBuilder:
         topics = []
         for place, parent in enumerate(parents):
             topic = before[inherits.named[place]] if place in inherits.named else Topic("")
-            topics.append(msgspec.structs.replace(topic, id=ids[place], parent=ids[parent] if parent >= 0 else ""))
+            above, named_as = ids[parent] if parent >= 0 else "", topic.named_as or topic.id or ids[place]
+            topics.append(msgspec.structs.replace(topic, id=ids[place], parent=above, named_as=named_as))
         moved = {before[old].id: tuple(ids[new] for new in places) for old, places in inherits.moved.items()}
         earlier = {old: _followed(places, moved) for old, places in former.moved.items()}
         kept = dict(list({**earlier, **moved}.items())[-MOVED_MAX:])

@@ -18,10 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnemo_core.ingest.policies import PolicyOf, own_policy
+from mnemo_core.knowledge.clusters import nearness_to_middle
 from mnemo_core.lifecycle.consolidation.state import TopicLeaf
 from mnemo_core.llm.tasks import TaskInputs
 from mnemo_core.llm.writing.naming import NAMING, NameAnswer
-from mnemo_daemon.history_names import BY_TOPICS
+from mnemo_daemon.errors import Refusal
+from mnemo_daemon.history_names import BY_TOPICS, RENAME_TOPIC, TOPIC_NAME
 from mnemo_daemon.indexing.index import position_of, require_same_store
 from mnemo_daemon.indexing.vectors.active_index import Scope
 from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
@@ -31,11 +33,13 @@ from mnemo_daemon.knowledge.topic_builder import Topic, TopicTree, TreeBuilder
 from mnemo_daemon.models.embedders.calibration import ModelThresholds
 from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_daemon.models.language.task_runner import TaskResult, TaskRunner
+from mnemo_daemon.table_walk import records_of
 from mnemo_store.disk import Disk
 from mnemo_store.errors import IndexMismatch, StoreError
 from mnemo_store.indexes.attributes import MemoryFilter
 from mnemo_store.records import STATES, PutMeta
 from mnemo_store.store import Commit, Store, WriteResult
+from mnemo_store.tables import META
 
 IDS_KEY = "topic_ids"  # meta key: the number below which every id of a topic may have been used
 IDS_TOGETHER = 256  # that are taken from the store at once
@@ -98,14 +102,24 @@ class TopicTrees:
         self._is_closing = threading.Event()
         self._thread = ThreadPoolExecutor(1, "mnemo-topics")
         self._next_id = self._ids_taken = self._taken_in_store()
+        self._given: dict[str, str] = {}  # names that a person gave, by Topic.named_as
+        self._read_given()
         self._load()
         views.add_listener(self._on_commit)
+        store.on_commit(self._follow_names)
         store.on_row_ids_reset(self._on_row_ids_reset)
 
     def close(self) -> None:
         """End the naming under way. Trees are in their file already."""
         self._is_closing.set()
         self._thread.shutdown(wait=True, cancel_futures=True)
+
+    def nearness(self, numbers: NDArray[np.int32]) -> NDArray[np.float32]:
+        """Return the cosines of memories, by their row ids, to the middle of them all; 0 where there is no model."""
+        serving = self._indexing.serving()
+        if serving is None or not len(numbers):
+            return np.zeros(len(numbers), np.float32)
+        return nearness_to_middle(serving.view.first_of(numbers).astype(np.float32))
 
     # Readers
 
@@ -115,7 +129,7 @@ class TopicTrees:
         """The topics of a user in these namespaces (none: all) as they are now, without waiting: a parent before its
         children, siblings by their members. Empty while there is no tree."""
         return [
-            _summary(topic, level, tree, sees_sensitive=sees_sensitive)
+            self._summary(topic, level, tree, sees_sensitive=sees_sensitive)
             for tree in self._visible(user_id, namespaces)
             for topic, level in tree.in_order(sees_sensitive=sees_sensitive)
         ]
@@ -127,11 +141,42 @@ class TopicTrees:
         for tree in self._visible(user_id, namespaces):
             for topic, level in tree.in_order(sees_sensitive=sees_sensitive):
                 if topic.id == topic_id:
-                    summary = _summary(topic, level, tree, sees_sensitive=sees_sensitive)
+                    summary = self._summary(topic, level, tree, sees_sensitive=sees_sensitive)
                     return TopicMembers(summary, tree.members(topic_id))
             if topic_id in tree.moved:
                 return TopicMembers(None, np.empty(0, np.int32), tree.moved[topic_id])
         return None
+
+    def rename(self, topic_id: str, name: str, user_id: str, namespaces: Collection[str], by: str) -> int:
+        """Give a topic a name, "" for the one that it has without a person; return the seq of the change. The name
+        stays with the topic as long as it keeps its id or its name is inherited. Raises a Refusal (404)."""
+        topics = (topic for tree in self._visible(user_id, namespaces) for topic in tree.topics)
+        topic = next((each for each in topics if each.id == topic_id), None)
+        if topic is None:
+            raise Refusal(404, "not_found", f"there is no topic {topic_id}", field="id")
+        key = topic.named_as or topic.id
+        changes = (PutMeta(name=TOPIC_NAME + key, value=name),) if self._given.get(key, "") != name else ()
+        return self._store.transact(lambda _: WriteResult(changes, None, RENAME_TOPIC), by=by).result().seq
+
+    def _summary(self, topic: Topic, level: int, tree: TopicTree, *, sees_sensitive: bool) -> TopicSummary:
+        found = _summary(topic, level, tree, sees_sensitive=sees_sensitive)
+        given = self._given.get(topic.named_as or topic.id)
+        return found._replace(name=given, method="user", sources=()) if given else found
+
+    def _read_given(self) -> None:
+        self._given = {
+            each.name.removeprefix(TOPIC_NAME): each.value
+            for each in records_of(self._store, META) if each.name.startswith(TOPIC_NAME)
+        }  # fmt: skip
+
+    def _follow_names(self, commit: Commit) -> None:
+        """Take up the names that a commit gives."""
+        names = {
+            each.name.removeprefix(TOPIC_NAME): each.value
+            for each in commit.changes or () if isinstance(each, PutMeta) and each.name.startswith(TOPIC_NAME)
+        }  # fmt: skip
+        if names:
+            self._given = {**self._given, **names}
 
     def leaves(self) -> list[TopicLeaf]:
         """The leaves of all trees as they are now with their members, the largest first."""

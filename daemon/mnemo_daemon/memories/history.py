@@ -35,6 +35,7 @@ FEED_CHANGES = 10_000
 FEED_MEMORIES = 20_000  # in all of these: one change of a bulk operation has hundreds, of some 300 bytes each
 READ_TOGETHER = 200  # changes that a reader takes at once
 
+TurnPlace = Literal["ring", "recent", "registry", "archive"]
 ChangeKind = Literal["added", "changed", "trashed", "discarded", "erased"]
 
 
@@ -195,6 +196,8 @@ class MemoryChange(NamedTuple):
     namespace: str = ""
     user_id: str = ""
     is_sensitive: bool = False
+    session_id: str = ""  # of a turn
+    tier: TurnPlace | None = None  # in which a turn is now
 
 
 class FeedChange(NamedTuple):
@@ -283,4 +286,8 @@ def _change_of(memory: Memory) -> MemoryChange:
         kind = "trashed"
     elif memory.state == "discarded":
         kind = "discarded"
-    return MemoryChange(memory.id, kind, memory.namespace, memory.user_id, SENSITIVE_TAG in memory.tags)
+    change = MemoryChange(memory.id, kind, memory.namespace, memory.user_id, SENSITIVE_TAG in memory.tags)
+    if memory.turn is None:
+        return change
+    tier: TurnPlace = "archive" if memory.state == "archived" else memory.turn.tier
+    return change._replace(session_id=memory.session_id, tier=tier)
