@@ -105,6 +105,9 @@ WALK: dict[str, tuple[str, ...]] = {
     "down": (),
 }
 WITHOUT = {
+    "serve": "it serves nothing by itself",
+    "serve mem0": "it serves until it is ended",
+    "serve engram": "it serves until it is ended",
     "mcp": "its output is the Model Context Protocol",
     "service install": "it would install a service on this machine",
 }
