@@ -135,7 +135,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "llm": ("llm --since 7d",),
     "llm usage": ("llm usage --since 2026-05-01",),
     "reindex": ("reindex --stats", "reindex --force --batch-size 16", "reindex --wait"),
-    "mcp": ("mcp   # an agent starts it, and speaks with it over standard input",),
+    "mcp": ("mcp   # an agent starts it, and speaks with it over standard input", "mcp --tools knowledge-graph"),
     "serve": ("serve mem0", "serve engram --port 3917"),
     "serve mem0": ("serve mem0 --port 7080", "serve mem0 --port 7080 --token-file ~/.mnemo-mem0-token"),
     "serve engram": ("serve engram --port 3917",),
