@@ -70,7 +70,7 @@ def test_statements_are_memories_and_the_message_behind_them_is_hidden(mem0: Ser
 
 
 def test_all_of_a_user_is_deleted_with_the_messages(mem0: ServedMemory, daemon: RunningDaemon) -> None:
-    add(mem0, LIFE, user_id="tom")
+    assert len(add(mem0, "I work in Bergen. My brother Olav owns a sawmill in Molde.", user_id="tom")) == 2
     add(mem0, "Sailing is a sport with sails.", user_id="tom", infer=False)
     add(mem0, "Clara sails too.", user_id="clara", infer=False)
     assert mem0.ask("DELETE", "/v1/memories/").status == 400
