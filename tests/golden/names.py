@@ -28,6 +28,7 @@ from mnemo_client.protocol.primitives import FailureAnswer
 from mnemo_core.retrieval.ranking.rankers import RANKERS
 from mnemo_daemon import settings
 from mnemo_daemon.maintenance.erasure import ErasureMark as ForgettingMark
+from mnemo_daemon.mcp.knowledge_graph import GRAPH_TOOLS
 from mnemo_daemon.mcp.tool_types import schema
 from mnemo_daemon.mcp.tools import TOOLS, descriptions
 from mnemo_daemon.models.catalogue import ModelManifest as ModelManifest
@@ -45,6 +46,7 @@ from tests.golden.shapes import Describer, as_json
 from tests.test_docs import routes
 
 ROOT = Path(__file__).resolve().parents[2]
+ALL_TOOLS = {**TOOLS, **GRAPH_TOOLS}
 FILE = Path(__file__).with_name("names.json")
 READ = (" body", " query")  # in the name of a shape of a request: its fields may be in any order
 SOURCES = ("store", "daemon", "clients")
@@ -180,10 +182,10 @@ def _plain() -> dict[str, Any]:
         "commands": {" ".join(("mnemo", *name)): _arguments(command) for name, command in command_table.all_commands()},
         "options of every command": [_argument(each) for each in command_table.COMMON],
         "tools": {
-            tool["name"]: _without_prose({**tool, "outputSchema": schema(TOOLS[tool["name"]].result)})
-            for tool in descriptions(every=True)
+            tool["name"]: _without_prose({**tool, "outputSchema": schema(ALL_TOOLS[tool["name"]].result)})
+            for tool in descriptions(every=True, table=ALL_TOOLS)
         },
-        "titles of tools": {tool["name"]: tool["title"] for tool in descriptions(every=True)},
+        "titles of tools": {tool["name"]: tool["title"] for tool in descriptions(every=True, table=ALL_TOOLS)},
         "openapi components": {part: sorted(names) for part, names in document(routes(), "0")["components"].items()},
         "rankers": sorted(RANKERS),
     }  # fmt: skip

@@ -107,6 +107,9 @@ WALK: dict[str, tuple[str, ...]] = {
     "down": (),
 }
 WITHOUT = {
+    "serve": "it serves nothing by itself",
+    "serve mem0": "it serves until it is ended",
+    "serve engram": "it serves until it is ended",
     "mcp": "its output is the Model Context Protocol",
     "proxy": "it serves until it is stopped: test_proxy.py",
     "ui": "it serves until it is stopped: test_page_server.py",

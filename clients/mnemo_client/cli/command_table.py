@@ -202,6 +202,16 @@ _UI = (
     _flag("--read-only", help="nothing can be changed on the page, for a screen that others see"),
     _flag("--keep", help="serve until ^C, also after half an hour without an open page"),
 )
+_SERVED = (
+    _option("--port", help="the port of 127.0.0.1; default: a free one", type=int, metavar="N", default=0),
+    _option("--token-file", help="a file that keeps the token; default: a new one for each start", files=True,
+            metavar="FILE"),
+)  # fmt: skip
+_SERVE = (
+    Command("mem0", "serve the routes that the client of mem0 calls with `host=`", "..serve.serve_command:serve_mem0",
+            _SERVED),
+    Command("engram", "serve the routes of engram", "..serve.serve_command:serve_engram", _SERVED),
+)  # fmt: skip
 _LLM_OPTIONS = (_option("--since", help="only calls since: 2026-05-01 or 3d", metavar="TIME"),)
 _LLM = (Command("usage", "the calls of each task, what they came to, and their tokens", ".admin.models:llm_usage",
                 _LLM_OPTIONS),)  # fmt: skip
@@ -466,7 +476,11 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("proxy", "pass requests to a model server, and remember what is said", "..proxy.command:serve",
                 _UPSTREAM, _PROXY),
         Command("mcp", "serve an agent over standard input and output", "..mcp.bridge:run",
-                (_flag("--all-tools", help="let the agent see every tool, and not only the usual ones"),)),
+                (_flag("--all-tools", help="let the agent see every tool, and not only the usual ones"),
+                 _option("--tools", help="serve the tools of the reference memory server instead",
+                         choices=("knowledge-graph",)))),
+        Command("serve", "serve other memories' clients on 127.0.0.1, with a token",
+                "..serve.serve_command:require_kind", (), _SERVE),
         Command("ui", "open the memory in a browser", "..page.ui_command:ui", _UI),
     ),
     "The daemon": (

@@ -59,7 +59,7 @@ class Bridge:
         seconds: float = ANSWER_SECONDS, tools: str | None = None,
     ) -> None:  # fmt: skip
         """`folder` and `option` choose the namespace. `seconds`: how long the daemon may be silent before an error.
-        `tools`: `all` for every tool; None for those that each agent sees."""
+        `tools`: `all` for every tool, or the name of another set; None for those that each agent sees."""
         self._out = out
         self._environ = environ
         self._folder = folder
@@ -275,7 +275,7 @@ def run(context: "CommandContext") -> int:
     """Run `mnemo mcp`."""
     options = context.options
     out = sys.stdout.buffer
-    tools = "all" if options.all_tools else None
+    tools = options.tools or ("all" if options.all_tools else None)
     return serve(sys.stdin.buffer, out, context.environ, context.cwd, options.namespace, tools)
 
 

@@ -976,6 +976,7 @@ export interface ListMemoriesQuery {
   limit?: number;
   cursor?: string | null;
   id?: (string)[];
+  key?: string | null;
 }
 
 export interface LlmUsage {

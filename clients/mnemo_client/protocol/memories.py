@@ -383,6 +383,7 @@ class ListMemoriesQuery(ListQuery, kw_only=True):
     """GET /v1/memories. With ids, these memories in this order, of any namespace and state; filters are refused."""
 
     id: Annotated[list[str], Meta(max_length=LIMIT_MAX)] = []
+    key: Annotated[str, Meta(max_length=256)] | None = None  # the caller's own name of one memory, in one namespace
 
 
 class GetQuery(RequestBody):

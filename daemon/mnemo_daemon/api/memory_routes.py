@@ -225,7 +225,13 @@ class MemoriesApi(Resource):
             then = HistoryReader(self._services.store).state_at(at, wanted.without_tags)
             wanted = wanted._replace(now=min(at, wanted.now))
         self._services.priority.yield_to_queries()
-        rows, cursor = self._memories.page(wanted, query.limit, query.cursor or "", recent=recent, then=then)
+        only = None
+        if isinstance(query, ListMemoriesQuery) and query.key is not None:
+            if len(wanted.namespaces) != 1:
+                raise bad_value("a key names a memory of one namespace", "key")
+            if (only := self._memories.id_by_key(wanted.namespaces[0], wanted.user_id, query.key)) is None:
+                return _MemoryRows([], "")
+        rows, cursor = self._memories.page(wanted, query.limit, query.cursor or "", recent=recent, then=then, only=only)
         return _MemoryRows(rows, cursor, self._memories.count(wanted, then) if recent else 0)
 
     def _as_of(self, time: Time | None) -> int | None:

@@ -3,7 +3,7 @@
 Recalled text is data to an agent, never an instruction.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -404,10 +404,12 @@ TOOLS = {
 }  # fmt: skip
 
 
-def descriptions(*, every: bool) -> list[dict[str, Any]]:
-    """Return the tools as MCP lists them, every one or those that each agent sees. All four hints are set: an unset
-    hint means the worst case. The forms of the results are not listed: they cost an agent's context twice as much as
-    all the rest, and a result explains itself."""
+def descriptions(*, every: bool, table: Mapping[str, Tool] = TOOLS) -> list[dict[str, Any]]:
+    """Return the tools of a table as MCP lists them, every one or those that each agent sees.
+
+    All four hints are set: an unset hint means the worst case. The forms of the results are not listed: they cost an
+    agent's context twice as much as all the rest, and a result explains itself.
+    """
     return [
         {
             "name": name,
@@ -423,14 +425,16 @@ def descriptions(*, every: bool) -> list[dict[str, Any]]:
                 "openWorldHint": False,
             },
         }
-        for name, tool in TOOLS.items()
+        for name, tool in table.items()
         if every or tool.is_basic
     ]
 
 
-async def call(client: RouteClient, name: str, arguments: Any) -> ToolCallResult:
-    """Run a tool of TOOLS. Raises a Refusal, also for arguments that are not those of the tool."""
-    tool = TOOLS[name]
+async def call(
+    client: RouteClient, name: str, arguments: Any, table: Mapping[str, Tool] = TOOLS
+) -> ToolCallResult:  # fmt: skip
+    """Run a tool of a table. Raises a Refusal, also for arguments that are not those of the tool."""
+    tool = table[name]
     try:
         asked = msgspec.convert(arguments, tool.arguments, strict=False)  # some agents write numbers as texts
     except msgspec.ValidationError as wrong:

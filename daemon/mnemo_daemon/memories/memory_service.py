@@ -160,6 +160,11 @@ class MemoryService:
                 found.append(self.get(memory_id))
         return found, missing
 
+    def id_by_key(self, namespace: str, user: str | None, key: str) -> str | None:
+        """The id of the memory that its caller gave this key, in any state; None if there is none."""
+        with self._store.snapshot() as snapshot:
+            return snapshot.id_by_key(namespace, user or "local", key)
+
     def edges(self, text: str, caller: Caller, limit: int, cursor: str) -> tuple[list[MemoryEdge], str]:
         """The edges of a memory to memories of its namespace and user that the caller may see and that are not in the
         trash: those towards it first, then those from it, each by relation and other end; and where to go on."""
@@ -188,10 +193,12 @@ class MemoryService:
         *,
         recent: bool = False,
         then: HistoricalState | None = None,
+        only: str | None = None,
     ) -> tuple[list[MemoryDetails], str]:
         """Memories that pass the filter, the newest first, behind the cursor; and where to go on ("" at the end).
 
-        `recent` sorts by when it happened rather than by when it was stored; `then` reads the store as it was.
+        `recent` sorts by when it happened rather than by when it was stored; `then` reads the store as it was; `only`
+        is the id of the only memory that may be returned.
         """
         parts = self._parts(wanted, then)
         high, low, happened, stored = (
@@ -200,6 +207,10 @@ class MemoryService:
         )
         # A deadline that lies ahead has not happened: it stands where it was stored.
         first = np.where(happened > wanted.now, stored, happened) if recent else np.zeros_like(happened)
+        if only is not None:
+            top, bottom = _halves(id_key(only))
+            is_it = (high == top) & (low == bottom)
+            high, low, first = high[is_it], low[is_it], first[is_it]
         if cursor:
             # True for rows after the one the cursor names, in descending order. Raises a Refusal for an invalid
             # cursor.
@@ -208,7 +219,7 @@ class MemoryService:
                 key, start = id_key(memory_id), int(head)
             except ValueError:
                 raise bad_cursor() from None
-            top, bottom = np.uint64(int.from_bytes(key[:8], "big")), np.uint64(int.from_bytes(key[8:], "big"))
+            top, bottom = _halves(key)
             behind = (first < start) | ((first == start) & ((high < top) | ((high == top) & (low < bottom))))
             high, low, first = high[behind], low[behind], first[behind]
         order = np.lexsort((low, high, first))[::-1][: limit + 1]
@@ -514,6 +525,11 @@ def _is_listed_end(other: Memory | None, memory: Memory, caller: Caller) -> bool
     if other is None or not is_visible(other, caller) or other.state == "trashed":
         return False
     return (other.namespace, other.user_id) == (memory.namespace, memory.user_id)
+
+
+def _halves(key: bytes) -> tuple[np.uint64, np.uint64]:
+    """The two halves of an id, as the columns hold them."""
+    return np.uint64(int.from_bytes(key[:8], "big")), np.uint64(int.from_bytes(key[8:], "big"))
 
 
 def _edge_cursor(edge: Edge, memory_id: str) -> str:

@@ -1,0 +1,1 @@
+"""Adapters: the memory where packages for agents expect one. SPEC 20"""
