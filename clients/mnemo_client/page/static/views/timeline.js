@@ -377,7 +377,7 @@ class Timeline {
    */
   async happened(day, signal) {
     const { memories } = await call("GET /v1/memories", { namespace: this.page.namespace, since: day, until: plusDays(day, 1) - 1, limit: SHOWN_MAX }, { signal });
-    return memories.map((memory) => ({ at: memory.event_at, memory, change: null })).sort((one, other) => one.at - other.at);
+    return memories.map((memory) => ({ at: memory.event_at, memory, change: null })).sort(inTime);
   }
 
   /**
@@ -391,7 +391,7 @@ class Timeline {
     const { added, changed, removed } = await call("GET /v1/diff", { namespace: this.page.namespace, since: day, until, limit: SHOWN_MAX }, { signal });
     const all = by === "stored" ? added : [...added, ...changed, ...removed];
     return all.flatMap((change) => (change.memory ? [{ at: change.at, memory: change.memory, change: by === "stored" || change.how === "added" ? null : change }] : []))
-      .sort((one, other) => one.at - other.at);
+      .sort(inTime);
   }
 
   /**
@@ -461,6 +461,13 @@ class Timeline {
         memory.tags.includes("sensitive") ? h("span", { class: "meta" }, "sensitive") : memoryText(memory.content)))));
   }
 }
+
+/**
+ * The order of a day; ids grow with the time when they were made.
+ * @param {Item} one
+ * @param {Item} other
+ */
+const inTime = (one, other) => one.at - other.at || (one.memory.id < other.memory.id ? -1 : 1);
 
 /**
  * Return the items with those of a session and of a file together, where the first of them is.
