@@ -1,5 +1,6 @@
 """The timeline, the facts, the topics and the map of the page, in a real browser. SPEC 18"""
 
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
@@ -14,6 +15,7 @@ from tests.support.running_daemon import RunningDaemon
 ESCAPE, LEFT, RIGHT = "\ue00c", "\ue012", "\ue014"
 NOON = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0)
 DAYS_AGO = 40
+READY_SECONDS = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -111,3 +113,65 @@ def test_the_chains_around_a_subject_can_be_read_as_a_table(browser: Browser) ->
     assert len(browser.all(".chains .disputed")) == 2
     browser.click_text("as a table")
     browser.until(lambda: len(browser.all(".pane .table-place tbody tr")) == 3, "not a row for each fact")
+
+
+# Topics and map
+
+
+@pytest.fixture(scope="module")
+def with_meaning(in_the_form_of_the_processor: PrestartedDaemons) -> Iterator[Browser]:
+    """A page of a daemon with an embedding model and two things that are talked about."""
+    with in_the_form_of_the_processor.taken() as daemon:
+        with daemon.client() as client:
+            client.remember_many([
+                *(NewMemory(content=f"The sourdough bread number {n} was baked with rye flour.") for n in range(24)),
+                *(NewMemory(content=f"The sail number {n} of the boat was sewn by the sailmaker.") for n in range(16)),
+            ])  # fmt: skip
+            daemon.wait_for_vectors()
+            deadline = time.monotonic() + READY_SECONDS
+            while not (client.map().state == "ready" and client.map().total >= 30 and client.topics().topics):
+                assert time.monotonic() < deadline, "neither map nor topics"
+                time.sleep(0.2)
+        with served_page(daemon) as page, opened_page(page) as browser:
+            yield browser
+            assert browser.complaints() == []
+
+
+def test_the_map_shows_opens_and_gathers_points(with_meaning: Browser) -> None:
+    browser = with_meaning
+    browser.go("#/map")
+    browser.sees("near means alike", ".map-foot")
+    browser.press(RIGHT)
+    browser.until(lambda: "number" in browser.texts(".map-tip")[0], "the reticle shows no memory")
+    browser.press("\n")
+    browser.sees("number", ".card .memory")
+    browser.press(ESCAPE, "l")
+    browser.drag(".map-place", [(0.02, 0.12), (0.98, 0.12), (0.98, 0.9), (0.02, 0.9)])
+    browser.sees("in the lasso", ".lasso-part")
+    shown = browser.texts(".lasso-part .pane-title")[0]
+    assert int(shown.split()[0]) >= 30
+    browser.press("g")
+    browser.type(".lasso-part input", "gathered\n")
+    browser.sees("tagged #gathered", ".toast")
+    browser.press("u")
+    browser.sees("Taken back", ".toast")
+    browser.click_text("as a table")
+    browser.until(lambda: browser.all(".map-table tbody tr"), "no table")
+    browser.click_text("as a picture")
+
+
+def test_the_topics_open_and_close_by_keys_and_have_areas(with_meaning: Browser) -> None:
+    browser = with_meaning
+    browser.go("#/topics")
+    browser.one(".topic-row[aria-selected=true]")
+    browser.sees("number", ".pane .hit")
+    before = len(browser.all(".topic-row[data-topic]"))
+    parents = browser.all(".topic-row[aria-expanded=false]")
+    if parents:
+        parents[0].click()
+        browser.press(RIGHT)
+        browser.until(lambda: len(browser.all(".topic-row[data-topic]")) > before, "it did not open")
+        browser.press(LEFT)
+        browser.until(lambda: len(browser.all(".topic-row[data-topic]")) == before, "it did not close")
+    browser.go("#/topics?as=areas")
+    browser.until(lambda: len(browser.all(".area")) >= before, "not an area for each topic")

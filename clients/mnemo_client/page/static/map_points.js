@@ -138,14 +138,23 @@ export class Points {
   }
 
   /**
-   * Return where the name of some points stands: the middle across, and their top edge.
+   * Return where the name of some points stands: over the half of them that lies about their middle, at its top edge.
    * @param {number[]} points
    */
   place(points) {
-    const xs = points.map((at) => this.x(at)).sort((one, other) => one - other);
-    const ys = points.map((at) => this.y(at)).sort((one, other) => one - other);
-    return { x: xs[Math.floor(xs.length / 2)], top: ys[Math.floor(ys.length * 0.03)], y: ys[Math.floor(ys.length / 2)] };
+    const x = median(points.map((at) => this.x(at)));
+    const y = median(points.map((at) => this.y(at)));
+    const far = points.map((at) => Math.hypot(this.x(at) - x, this.y(at) - y));
+    const reach = median(far) * 1.2;
+    const near = points.filter((_, index) => far[index] <= reach);
+    const ys = near.map((at) => this.y(at)).sort((one, other) => one - other);
+    return { x: median(near.map((at) => this.x(at))), y, top: ys[Math.floor(ys.length * 0.03)] };
   }
+}
+
+/** @param {number[]} values */
+function median(values) {
+  return [...values].sort((one, other) => one - other)[values.length >> 1];
 }
 
 /** @param {number} value */

@@ -362,7 +362,7 @@ class MemoryMap {
     const shown = this.colours.categories.slice(0, CATEGORIES_SHOWN);
     const left = this.colours.categories.slice(CATEGORIES_SHOWN);
     fill(this.parts.legend, h("div", { class: "row" }, h("h3", { class: "grow" }, this.by === "topic" ? "Topics" : `By ${this.by}`), h("span", { class: "meta" }, "click: only this one")),
-      this.lit ? h("p", { class: "meta", role: "status" }, `${count(this.lit.size)} of ${count(this.points.count)} match`) : null,
+      this.lit ? h("p", { class: "meta", role: "status" }, this.lit.size === LIT ? `the ${count(LIT)} best matches of ${count(this.points.count)}` : `${count(this.lit.size)} of ${count(this.points.count)} match`) : null,
       h("ul", { class: "plain-list legend-list" }, shown.map((each) => {
         const key = each.key || "none";
         return h("li", {}, h("button", { type: "button", class: "plain", "aria-pressed": String(only === key), on: { click: () => this.page.set({ only: only === key ? null : key }) } },
