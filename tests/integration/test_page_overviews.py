@@ -10,7 +10,7 @@ from mnemo_client.protocol.knowledge import NewFact, NewFacts
 from mnemo_client.protocol.memories import NewMemory
 from tests.support.browser import Browser, opened_page
 from tests.support.page_process import served_page
-from tests.support.running_daemon import RunningDaemon
+from tests.support.running_daemon import PrestartedDaemons, RunningDaemon
 
 ESCAPE, LEFT, RIGHT = "\ue00c", "\ue012", "\ue014"
 NOON = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0)

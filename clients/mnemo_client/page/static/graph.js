@@ -10,6 +10,7 @@ const NODES_MAX = 300; // beyond it those with most edges are shown
 const [SMALLEST, LARGEST] = [6, 22]; // radius
 const NAME_CHARACTERS = 24;
 const NAME_HEIGHT = 16;
+const NAME_WIDTH = 164; // of the longest
 const CACHED_MAX = 8;
 
 /** @type {Map<string, Float32Array>} by what is drawn */
@@ -65,7 +66,7 @@ export async function drawGraph(place, nodes, edges, { label, selected, choose }
   });
   const places = await placesOf(sizes, lines);
   const all = drawn.map((_, node) => node);
-  const [x, width] = fitted(all.map((node) => places[2 * node]), Math.max(240, place.clientWidth || 460), 64);
+  const [x, width] = fitted(all.map((node) => places[2 * node]), Math.max(240, place.clientWidth || 460), NAME_WIDTH / 2);
   const [y, height] = fitted(all.map((node) => places[2 * node + 1]), Math.min(420, 120 + 24 * drawn.length), LARGEST + 6);
   const names = namesWithRoom(all, drawn, sizes, x, y, selected);
   fill(place, s("svg", { class: "graph", viewBox: `0 0 ${width} ${height + NAME_HEIGHT}`, width, height: height + NAME_HEIGHT, role: "img", "aria-label": label },
@@ -105,7 +106,7 @@ function namesWithRoom(all, nodes, sizes, x, y, selected) {
   const taken = [];
   const order = [...all].sort((one, other) => Number(nodes[other].id === selected) - Number(nodes[one].id === selected) || sizes[other] - sizes[one]);
   return order.filter((node) => {
-    const half = Math.min(NAME_CHARACTERS, nodes[node].name.length) * 3.4;
+    const half = Math.min(NAME_CHARACTERS, nodes[node].name.length) * (NAME_WIDTH / NAME_CHARACTERS / 2);
     const top = y(node) + sizes[node] + 2;
     const box = /** @type {[number, number, number, number]} */ ([x(node) - half, top, x(node) + half, top + NAME_HEIGHT]);
     if (taken.some((other) => box[0] < other[2] && other[0] < box[2] && box[1] < other[3] && other[1] < box[3])) return false;

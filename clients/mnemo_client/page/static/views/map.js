@@ -22,6 +22,7 @@ const LISTED = 20; // of the lasso, at a time
 const LIT = 100; // that a search lights up
 const WRITTEN_MAX = 500; // memories that are tagged or moved at once
 const TOGETHER = 4;
+const LAYERS = ["buffer", "working", "core"];
 const ZOOM_STEP = 1.6;
 const TYPED_MS = 200;
 const HOVER_MS = 90;
@@ -478,6 +479,7 @@ class MemoryMap {
 
   drawLasso() {
     delete this.keys.g;
+    delete this.keys.m;
     if (!this.chosen.length) return fill(this.parts.lasso);
     const number = this.chosen.length;
     /** @type {Map<number, number>} */
@@ -489,8 +491,9 @@ class MemoryMap {
     this.more = h("p", {});
     this.actions = h("div", { class: "actions" }, button("As a list", "Enter", () => this.list()));
     if (!this.page.isReadOnly) {
-      this.keys.g = () => (this.isInList || this.page.card ? void this.page.open(this.page.card?.id ?? this.members.current() ?? "") : this.askTag());
-      this.actions.append(button("Tag…", "g", () => this.askTag()), button("Move…", "", () => this.askLayer()));
+      this.keys.g = () => this.askTag();
+      this.keys.m = () => this.askMove();
+      this.actions.append(button("Tag…", "g", () => this.askTag()), button("Move…", "m", () => this.askMove()));
     }
     fill(this.parts.lasso, h("div", { class: "row" }, h("h2", { class: "pane-title grow" }, `${count(number)} in the lasso`), button("Clear", "Esc", () => this.clearLasso(), { class: "plain" })),
       h("p", { class: "meta" }, parts.slice(0, 3).join(" · "), rest), this.actions, this.members.list, this.more);
@@ -523,15 +526,19 @@ class MemoryMap {
     const field = h("input", { type: "text", "aria-label": "Tag for all of them", placeholder: "tag", dir: "auto" });
     this.askOnce(field, "Tag", () => {
       const tag = field.value.trim().replace(/^#/, "");
-      if (tag) void this.writeAll((memory) => (memory.tags.includes(tag) ? null : { tags: [...memory.tags, tag] }), `tagged #${tag}`);
+      if (tag) void this.writeAll((memory) => tagged(memory, tag), `tagged #${tag}`);
     });
   }
 
-  askLayer() {
-    const field = h("select", { "aria-label": "Layer for all of them" }, ["buffer", "working", "core"].map((layer) => h("option", {}, layer)));
+  askMove() {
+    const option = (/** @type {string} */ value, /** @type {string} */ name) => h("option", { value, dir: "auto" }, name);
+    const field = h("select", { "aria-label": "Where all of them are to go" },
+      [...LAYERS.map((layer) => option(`layer ${layer}`, `to ${layer}`)), option("archived", "to the archive"),
+        ...Object.keys(this.page.status?.namespaces ?? {}).sort().map((name) => option(`namespace ${name}`, `to namespace ${name}`))]);
     this.askOnce(field, "Move", () => {
-      const layer = /** @type {"buffer" | "working" | "core"} */ (field.value);
-      void this.writeAll((memory) => (memory.layer === layer ? null : { layer }), `moved to ${layer}`);
+      const [kind, ...rest] = field.value.split(" ");
+      const to = kind === "archived" ? { archived: true } : { [kind]: rest.join(" ") };
+      void this.writeAll((memory) => moved(memory, to), `moved ${field.selectedOptions[0].text}`);
     });
   }
 
@@ -550,10 +557,10 @@ class MemoryMap {
 
   /**
    * Change all that are chosen, and say how many; one undo takes all back.
-   * @param {(memory: Memory) => import("../../api_types").Patch | null} patchOf
+   * @param {(memory: Memory) => Promise<number | null>} write returns the number of the change, if there is one
    * @param {string} done
    */
-  async writeAll(patchOf, done) {
+  async writeAll(write, done) {
     const ids = this.chosen.slice(0, WRITTEN_MAX).map((at) => this.data?.ids[at] ?? "");
     const progress = h("p", { class: "meta", role: "status" });
     fill(this.actions, progress);
@@ -566,11 +573,8 @@ class MemoryMap {
       const failed = await together(memories, async (memory) => {
         reached += 1;
         progress.textContent = `${count(reached)} of ${count(memories.length)} …`;
-        const patch = patchOf(memory);
-        if (!patch) return;
-        const { seq, layer } = await call("PATCH /v1/memories/{id}", { ...patch, if_version: memory.version }, { part: memory.id });
+        const seq = await write(memory);
         if (seq) seqs.push(seq);
-        if (patch.layer && patch.layer !== layer) throw new ApiError("stays", `it stays in ${layer}, the daemon moves it by its cycles`, 200);
       });
       const left = this.chosen.length - ids.length;
       return {
@@ -602,6 +606,24 @@ class MemoryMap {
     });
     fill(this.parts.table, h("table", {}, h("thead", {}, h("tr", {}, h("th", {}, "topic"), h("th", { class: "number" }, "memories"), h("th", {}, "beside it"))), h("tbody", {}, rows)));
   }
+}
+
+/**
+ * @param {Memory} memory
+ * @param {string} tag
+ */
+async function tagged(memory, tag) {
+  if (memory.tags.includes(tag)) return null;
+  const patch = { tags: [...memory.tags, tag], if_version: memory.version };
+  return (await call("PATCH /v1/memories/{id}", patch, { part: memory.id })).seq;
+}
+
+/**
+ * @param {Memory} memory
+ * @param {import("../../api_types").MoveRequest} to
+ */
+async function moved(memory, to) {
+  return (await call("POST /v1/memories/{id}/move", { ...to, if_version: memory.version }, { part: memory.id })).seq;
 }
 
 /**

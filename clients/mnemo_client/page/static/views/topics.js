@@ -2,10 +2,10 @@
 
 import { ApiError, call } from "../api.js";
 import { emptyState, saySlow, segments, withTable } from "../controls.js";
-import { count, counted, memories as memoriesText } from "../format.js";
+import { count, counted, memories as memoriesText, month } from "../format.js";
 import { drawGraph, graphTable } from "../graph.js";
-import { button, fill, h } from "../html.js";
-import { memoryList, plainRow } from "../memory.js";
+import { button, fill, h, s } from "../html.js";
+import { excerpt, memoryList, memoryRow, metaLine } from "../memory.js";
 import { treemap } from "../treemap.js";
 
 /** @typedef {import("../app.js").Page} Page */
@@ -16,6 +16,7 @@ import { treemap } from "../treemap.js";
 const STANDING = 5; // memories that stand for a topic
 const MEMBERS = 50; // more of them at a time
 const NODES = 300;
+const MONTHS = 36; // that are drawn, the last
 const TOPICS_FROM = 30; // memories with meaning
 const NAMED_AREA = 34; // px: the least height of an area that has a name
 const AREA_HEIGHT = 560;
@@ -57,6 +58,7 @@ class Topics {
     this.title = null;
     /** @type {HTMLElement | null} */
     this.more = null;
+    this.months = h("div", {});
     this.summary = h("span", { class: "meta", role: "status" });
     this.choice = segments("How the topics are shown", [["tree", "tree"], ["areas", "areas"]], (value) => page.set({ as: value === "tree" ? null : value }));
     this.tree = h("div", { class: "topic-tree", role: "treegrid", "aria-label": "Topics", tabindex: 0 });
@@ -287,8 +289,8 @@ class Topics {
 
   drawFoot() {
     if (!this.topics.length) return fill(this.foot);
-    const named = this.topics.filter((topic) => topic.method === "llm").length;
-    fill(this.foot, named === this.topics.length ? "Named by the language model. " : named ? `${count(named)} named by the language model, the rest from their words. ` : "Names from their words, no language model. ",
+    const [own, named] = ["user", "llm:"].map((method) => this.topics.filter((topic) => topic.method.startsWith(method)).length);
+    fill(this.foot, own ? `${count(own)} named by you. ` : "", named ? `${count(named)} named by the language model. ` : "Names from their words, no language model. ",
       this.isCurrent ? "" : "It is being brought up to date. ",
       this.page.isReadOnly ? null : button("Build again", "", () => void this.page.write(async () => {
         await call("POST /v1/topics/rebuild", { namespace: this.page.oneNamespace ?? "default" });
@@ -359,11 +361,12 @@ class Topics {
     for (let above = this.above(topic); above; above = this.above(above)) path.unshift(above);
     const below = this.children.get(keyOf(topic))?.length ?? 0;
     this.more = h("p", {});
+    this.months = h("div", {});
     this.title = h("div", { class: "view-head" }, h("h2", { class: "pane-title text", dir: "auto" }, topic.name), h("span", { class: "grow" }),
-      canRename() && !this.page.isReadOnly ? button("Rename", "e", () => this.rename()) : null);
+      this.page.isReadOnly ? null : button("Rename", "e", () => this.rename()));
     this.drawPane(this.title,
       h("p", { class: "meta" }, path.map((above) => [button(above.name, "", () => this.choose(above), { class: "plain", dir: "auto" }), " › "]), [topic.id, memoriesText(topic.count), below ? `${counted(below, "topic")} below` : ""].filter(Boolean).join(" · ")),
-      h("section", {}, h("h3", {}, "Members"), this.members.list, this.more));
+      this.months, h("section", {}, h("h3", {}, "What stands for it"), this.members.list, this.more));
     this.cursor = null;
     await this.readMembers(topic, STANDING);
   }
@@ -374,10 +377,13 @@ class Topics {
    */
   async readMembers(topic, limit) {
     try {
-      const { topics } = await call("POST /v1/topics/expand", { ids: [topic.id], limit, cursor: this.cursor, namespace: topic.namespace });
+      const { topics } = await call("POST /v1/topics/expand", { ids: [topic.id], limit, cursor: this.cursor, namespace: topic.namespace, sort: "nearest", months: !this.cursor });
       if (keyOf(topic) !== this.shownTopic || !topics[0]) return;
+      const { memories, nearness, months } = topics[0];
+      if (!this.cursor) fill(this.months, monthBars(months));
       this.cursor = topics[0].cursor;
-      this.members.list.append(...topics[0].memories.map((memory) => plainRow(memory)));
+      this.members.list.append(...memories.map((memory, index) => memoryRow(memory, {}, h("div", { class: "body" }, excerpt(memory), metaLine(memory)),
+        h("span", { class: "score", title: "how near it lies to the middle of the topic" }, (nearness[index] ?? 0).toFixed(2)))));
       this.members.keep();
       const left = topic.count - this.members.list.childElementCount;
       if (this.more) fill(this.more, this.cursor && left > 0 ? button(left > MEMBERS ? `${MEMBERS} more of ${count(topic.count)}` : `All ${count(topic.count)}`, "", () => void this.readMembers(topic, MEMBERS), { class: "plain" }) : null);
@@ -389,12 +395,12 @@ class Topics {
 
   rename() {
     const { topic } = this;
-    if (!topic || !canRename() || !this.title) return;
-    const field = h("input", { type: "text", value: topic.name, "aria-label": "Name of the topic", dir: "auto" });
+    if (!topic || !this.title) return;
+    const field = h("input", { type: "text", value: topic.name, "aria-label": "Name of the topic; none for the one that the daemon gives", maxlength: 80, dir: "auto" });
     const form = h("form", { class: "row prompt", on: { submit: (/** @type {Event} */ event) => {
       event.preventDefault();
       form.remove();
-      if (field.value.trim()) void this.page.write(() => renameTopic(topic, field.value.trim()));
+      void this.page.write(() => renameTopic(topic, field.value.trim()));
     } } }, h("span", { class: "grow" }, field), h("button", { class: "primary" }, "Save"));
     this.title.after(form);
     field.select();
@@ -444,16 +450,39 @@ class Topics {
   }
 }
 
-/** True where the daemon can keep a name that a person gives. */
-const canRename = () => false;
-
 /**
+ * Give a topic a name of one's own; none at all gives it back to the daemon.
  * @param {Topic} topic
  * @param {string} name
- * @returns {Promise<{text: string}>}
  */
 async function renameTopic(topic, name) {
-  return { text: `${topic.name} is now ${name}` };
+  const { seq, topic: after } = await call("POST /v1/topics/{id}/rename", { name: name || null, namespace: topic.namespace }, { part: topic.id });
+  return { text: `${topic.name} is now ${after.name}`, undo: seq ? () => call("POST /v1/undo", { seq }) : null };
+}
+
+/**
+ * Return how many members each month has, as bars from the first to the present one.
+ * @param {Record<string, number>} months by year and month, such as 2026-05
+ */
+function monthBars(months) {
+  const first = Object.keys(months).sort()[0];
+  if (!first) return null;
+  const names = [];
+  const now = new Date();
+  const at = new Date(Number(first.slice(0, 4)), Number(first.slice(5)) - 1, 1);
+  for (; at <= now; at.setMonth(at.getMonth() + 1)) names.push(`${at.getFullYear()}-${String(at.getMonth() + 1).padStart(2, "0")}`);
+  const shown = names.slice(-MONTHS);
+  const earlier = names.slice(0, -MONTHS).reduce((sum, name) => sum + (months[name] ?? 0), 0);
+  const most = Math.max(1, ...shown.map((name) => months[name] ?? 0));
+  const full = shown.reduce((best, name) => ((months[name] ?? 0) > (months[best] ?? 0) ? name : best), shown[0]);
+  const text = (/** @type {string} */ name) => month(new Date(Number(name.slice(0, 4)), Number(name.slice(5)) - 1, 1).getTime());
+  return h("div", { class: "month-bars" },
+    s("svg", { viewBox: `0 0 ${shown.length * 10} 44`, preserveAspectRatio: "none", role: "img", "aria-label": `members by month; most in ${text(full)}, ${count(months[full] ?? 0)}` },
+      shown.map((name, index) => {
+        const height = months[name] ? Math.max(2, (42 * months[name]) / most) : 1;
+        return s("rect", { x: index * 10 + 0.75, width: 8.5, y: 44 - height, height, class: months[name] ? "" : "none" }, s("title", {}, `${text(name)}: ${count(months[name] ?? 0)}`));
+      })),
+    h("div", { class: "row meta" }, h("span", { class: "grow" }, text(shown[0]), earlier ? ` · ${count(earlier)} before` : ""), h("span", {}, text(shown[shown.length - 1]))));
 }
 
 /**
