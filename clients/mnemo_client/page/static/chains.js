@@ -18,7 +18,10 @@ const keyOf = (name) => name.trim().toLocaleLowerCase();
  * @param {string} text
  * @param {number} most
  */
-const cut = (text, most) => { const all = Array.from(text); return all.length > most ? `${all.slice(0, most - 1).join("")}…` : text; };
+const cut = (text, most) => {
+  const all = Array.from(text);
+  return all.length > most ? `${all.slice(0, most - 1).join("")}…` : text;
+};
 
 /**
  * Return each fact of the chains once, with the places of what it connects.
@@ -40,19 +43,31 @@ function layout(subject, chains) {
       let end = places.get(keyOf(other));
       if (!end) {
         const column = Math.min(4, begin.column + 1);
-        if (heights[column] >= ROWS_MAX) { left += 1; break; }
+        if (heights[column] >= ROWS_MAX) {
+          left += 1;
+          break;
+        }
         end = { name: other, column, row: heights[column] };
         heights[column] += 1;
         places.set(keyOf(other), end);
       }
       const link = chain.facts[at];
-      const isForward = keyOf(link.subject) === keyOf(one) || (keyOf(link.object) !== keyOf(one) && keyOf(one).includes(keyOf(link.subject)));
-      if (begin !== end && !links.has(link.id)) links.set(link.id, isForward ? { link, from: begin, to: end } : { link, from: end, to: begin });
+      const isForward =
+        keyOf(link.subject) === keyOf(one) ||
+        (keyOf(link.object) !== keyOf(one) && keyOf(one).includes(keyOf(link.subject)));
+      if (begin !== end && !links.has(link.id))
+        links.set(link.id, isForward ? { link, from: begin, to: end } : { link, from: end, to: begin });
     }
   }
   const most = Math.max(...heights);
   for (const place of places.values()) place.row += (most - heights[place.column]) / 2;
-  return { places: [...places.values()], links: [...links.values()], rows: most, columns: heights.filter(Boolean).length, left };
+  return {
+    places: [...places.values()],
+    links: [...links.values()],
+    rows: most,
+    columns: heights.filter(Boolean).length,
+    left,
+  };
 }
 
 /**
@@ -79,18 +94,48 @@ export function chainPicture(subject, chains, disputed, choose) {
     const arrow = isRight && !isSame ? `M${x2} ${y(to)}l-8 -4v8Z` : `M${x2} ${y(to)}l8 -4v8Z`;
     const far = isRight ? 0.6 : 0.4; // of the way: near the end that fewer lines share
     const middle = isSame ? x1 + 30 : x1 + (x2 - x1) * far;
-    return { isDisputed, path, arrow, at: [middle, y(from) + (y(to) - y(from)) * (isRight ? 0.75 : 0.25) + (y(from) === y(to) ? 0 : 2)], words: link.predicate };
+    return {
+      isDisputed,
+      path,
+      arrow,
+      at: [middle, y(from) + (y(to) - y(from)) * (isRight ? 0.75 : 0.25) + (y(from) === y(to) ? 0 : 2)],
+      words: link.predicate,
+    };
   });
   return {
     left,
-    picture: s("svg", { class: "chains", viewBox: `0 0 ${width} ${height}`, style: { "max-width": `${width}px` }, role: "img",
-      "aria-label": `${links.length} facts connect ${subject} with ${places.length - 1} others` },
-    lines.map(({ isDisputed, path, arrow }) => [s("path", { d: path, class: isDisputed ? "link disputed" : "link" }), s("path", { d: arrow, class: "arrow" })]),
-    lines.map(({ at, words }) => s("text", { x: at[0], y: at[1] + 3, class: "link-words" }, shown(cut(words, WORDS_CHARACTERS)))),
-    places.map((place, index) => s("g", { class: index ? "entity" : "entity own", on: { click: () => choose(place.name) } },
-      s("title", {}, place.name),
-      s("rect", { x: x(place), y: y(place) - BOX_HEIGHT / 2, width: BOX_WIDTH, height: BOX_HEIGHT, rx: BOX_HEIGHT / 2 }),
-      s("text", { x: x(place) + BOX_WIDTH / 2, y: y(place) + 4 }, shown(cut(place.name, NAME_CHARACTERS)))))),
+    picture: s(
+      "svg",
+      {
+        class: "chains",
+        viewBox: `0 0 ${width} ${height}`,
+        style: { "max-width": `${width}px` },
+        role: "img",
+        "aria-label": `${links.length} facts connect ${subject} with ${places.length - 1} others`,
+      },
+      lines.map(({ isDisputed, path, arrow }) => [
+        s("path", { d: path, class: isDisputed ? "link disputed" : "link" }),
+        s("path", { d: arrow, class: "arrow" }),
+      ]),
+      lines.map(({ at, words }) =>
+        s("text", { x: at[0], y: at[1] + 3, class: "link-words" }, shown(cut(words, WORDS_CHARACTERS))),
+      ),
+      places.map((place, index) =>
+        s(
+          "g",
+          { class: index ? "entity" : "entity own", on: { click: () => choose(place.name) } },
+          s("title", {}, place.name),
+          s("rect", {
+            x: x(place),
+            y: y(place) - BOX_HEIGHT / 2,
+            width: BOX_WIDTH,
+            height: BOX_HEIGHT,
+            rx: BOX_HEIGHT / 2,
+          }),
+          s("text", { x: x(place) + BOX_WIDTH / 2, y: y(place) + 4 }, shown(cut(place.name, NAME_CHARACTERS))),
+        ),
+      ),
+    ),
   };
 }
 
@@ -101,7 +146,32 @@ export function chainPicture(subject, chains, disputed, choose) {
  */
 export function chainTable(chains, choose) {
   const facts = new Map(chains.flatMap((chain) => chain.facts.map((fact) => [fact.id, fact])));
-  const name = (/** @type {string} */ text) => h("button", { type: "button", class: "plain", dir: "auto", on: { click: () => choose(text) } }, text);
-  return h("table", {}, h("thead", {}, h("tr", {}, ["subject", "says", ""].map((each) => h("th", {}, each)))),
-    h("tbody", {}, [...facts.values()].map((fact) => h("tr", {}, h("td", {}, name(fact.subject)), h("td", { dir: "auto" }, fact.predicate), h("td", {}, name(fact.object))))));
+  const name = (/** @type {string} */ text) =>
+    h("button", { type: "button", class: "plain", dir: "auto", on: { click: () => choose(text) } }, text);
+  return h(
+    "table",
+    {},
+    h(
+      "thead",
+      {},
+      h(
+        "tr",
+        {},
+        ["subject", "says", ""].map((each) => h("th", {}, each)),
+      ),
+    ),
+    h(
+      "tbody",
+      {},
+      [...facts.values()].map((fact) =>
+        h(
+          "tr",
+          {},
+          h("td", {}, name(fact.subject)),
+          h("td", { dir: "auto" }, fact.predicate),
+          h("td", {}, name(fact.object)),
+        ),
+      ),
+    ),
+  );
 }

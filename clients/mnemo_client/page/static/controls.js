@@ -29,10 +29,22 @@ export function segments(label, options, choose) {
       if (value === current) return;
       current = value;
       const hadFocus = place.contains(document.activeElement);
-      fill(place, options.map(([each, name]) => h("button", {
-        type: "button", role: "radio", "aria-checked": String(each === value), tabindex: each === value ? 0 : -1,
-        on: { click: () => choose(each) },
-      }, name)));
+      fill(
+        place,
+        options.map(([each, name]) =>
+          h(
+            "button",
+            {
+              type: "button",
+              role: "radio",
+              "aria-checked": String(each === value),
+              tabindex: each === value ? 0 : -1,
+              on: { click: () => choose(each) },
+            },
+            name,
+          ),
+        ),
+      );
       if (hadFocus) /** @type {HTMLElement | null} */ (place.querySelector("[aria-checked=true]"))?.focus();
     },
   };
@@ -47,12 +59,17 @@ export function withTable(picture, table) {
   const place = h("div", { class: "table-place" });
   const draw = () => fill(place, place.hidden ? null : table());
   place.hidden = true;
-  const toggle = button("as a table", "", () => {
-    place.hidden = !place.hidden;
-    picture.hidden = !place.hidden;
-    toggle.firstChild?.replaceWith(place.hidden ? "as a table" : "as a picture");
-    draw();
-  }, { class: "plain" });
+  const toggle = button(
+    "as a table",
+    "",
+    () => {
+      place.hidden = !place.hidden;
+      picture.hidden = !place.hidden;
+      toggle.firstChild?.replaceWith(place.hidden ? "as a table" : "as a picture");
+      draw();
+    },
+    { class: "plain" },
+  );
   return { place, toggle, draw };
 }
 
@@ -63,8 +80,23 @@ export function withTable(picture, table) {
  */
 export function barRows(rows, text) {
   const most = Math.max(1, ...rows.map(([, value]) => value));
-  return h("dl", { class: "bar-rows" }, rows.map(([name, value]) => h("div", {}, h("dt", { dir: "auto" }, name),
-    h("dd", {}, h("span", { class: "bar" }, h("i", { style: { width: `${(100 * value) / most}%` } })), h("span", { class: "number" }, text(value))))));
+  return h(
+    "dl",
+    { class: "bar-rows" },
+    rows.map(([name, value]) =>
+      h(
+        "div",
+        {},
+        h("dt", { dir: "auto" }, name),
+        h(
+          "dd",
+          {},
+          h("span", { class: "bar" }, h("i", { style: { width: `${(100 * value) / most}%` } })),
+          h("span", { class: "number" }, text(value)),
+        ),
+      ),
+    ),
+  );
 }
 
 /**
@@ -75,8 +107,22 @@ export function barRows(rows, text) {
  * @param {...import("./html.js").Children} more
  */
 export function emptyState(title, why, steps = [], ...more) {
-  return h("div", { class: "empty" }, h("h2", {}, title), h("p", {}, why),
-    steps.length ? h("ol", {}, steps.map(([text, command]) => h("li", {}, h("p", {}, text), h("pre", { tabindex: 0 }, h("code", {}, command))))) : null, ...more);
+  return h(
+    "div",
+    { class: "empty" },
+    h("h2", {}, title),
+    h("p", {}, why),
+    steps.length
+      ? h(
+          "ol",
+          {},
+          steps.map(([text, command]) =>
+            h("li", {}, h("p", {}, text), h("pre", { tabindex: 0 }, h("code", {}, command))),
+          ),
+        )
+      : null,
+    ...more,
+  );
 }
 
 const SLOW_MS = 300;
@@ -87,7 +133,9 @@ const SLOW_MS = 300;
  * @param {string} text
  */
 export function saySlow(place, text) {
-  const timer = setTimeout(() => { if (!place.childNodes.length) fill(place, h("p", { class: "meta slow", role: "status" }, text)); }, SLOW_MS);
+  const timer = setTimeout(() => {
+    if (!place.childNodes.length) fill(place, h("p", { class: "meta slow", role: "status" }, text));
+  }, SLOW_MS);
   return () => {
     clearTimeout(timer);
     place.querySelector(":scope > .slow")?.remove();

@@ -30,9 +30,11 @@ function layout({ sizes, edges }) {
     for (const [from, to, strength] of edges) {
       const [ax, ay] = [x[to] - x[from], y[to] - y[from]];
       const far = Math.hypot(ax, ay) || 0.01;
-      const pull = (far - 60 - sizes[from] - sizes[to]) * (0.04 + 0.1 * strength) / far;
-      dx[from] += ax * pull; dy[from] += ay * pull;
-      dx[to] -= ax * pull; dy[to] -= ay * pull;
+      const pull = ((far - 60 - sizes[from] - sizes[to]) * (0.04 + 0.1 * strength)) / far;
+      dx[from] += ax * pull;
+      dy[from] += ay * pull;
+      dx[to] -= ax * pull;
+      dy[to] -= ay * pull;
     }
     for (let at = 0; at < number; at += 1) {
       const far = Math.hypot(dx[at], dy[at]);
@@ -43,7 +45,10 @@ function layout({ sizes, edges }) {
     step *= COOLING;
   }
   const places = new Float32Array(2 * number);
-  for (let at = 0; at < number; at += 1) { places[2 * at] = x[at]; places[2 * at + 1] = y[at]; }
+  for (let at = 0; at < number; at += 1) {
+    places[2 * at] = x[at];
+    places[2 * at + 1] = y[at];
+  }
   return places;
 
   /**
@@ -55,8 +60,10 @@ function layout({ sizes, edges }) {
     const square = ax * ax + ay * ay + 0.01;
     const least = sizes[one] + sizes[other] + 30;
     const force = 900 / square + (square < least * least ? (least / Math.sqrt(square) - 1) * 0.5 : 0);
-    dx[one] += ax * force; dy[one] += ay * force;
-    dx[other] -= ax * force; dy[other] -= ay * force;
+    dx[one] += ax * force;
+    dy[one] += ay * force;
+    dx[other] -= ax * force;
+    dy[other] -= ay * force;
   }
 }
 

@@ -48,10 +48,16 @@ export class MapCanvas {
     this.widths = new Map();
     this.resized = new ResizeObserver(() => this.resize());
     this.resized.observe(this.place);
-    this.themed = new MutationObserver(() => { this.readColours(); this.ask(); });
+    this.themed = new MutationObserver(() => {
+      this.readColours();
+      this.ask();
+    });
     this.themed.observe(document.documentElement, { attributes: true, attributeFilter: ["data-theme"] });
     this.scheme = matchMedia("(prefers-color-scheme: dark)");
-    this.schemed = () => { this.readColours(); this.ask(); };
+    this.schemed = () => {
+      this.readColours();
+      this.ask();
+    };
     this.scheme.addEventListener("change", this.schemed);
     this.followPointer();
     this.readColours();
@@ -84,7 +90,13 @@ export class MapCanvas {
   readColours() {
     const style = getComputedStyle(document.documentElement);
     const of = (/** @type {string} */ token) => style.getPropertyValue(token).trim();
-    this.colours = { background: pixelOf(of("--bg")), text: of("--text"), weak: of("--text-2"), ground: of("--bg"), accent: of("--accent") };
+    this.colours = {
+      background: pixelOf(of("--bg")),
+      text: of("--text"),
+      weak: of("--text-2"),
+      ground: of("--bg"),
+      accent: of("--accent"),
+    };
     const brightness = (this.colours.background & 255) + ((this.colours.background >> 8) & 255);
     this.alpha = this.isSolid ? ALPHA.solid : brightness < 256 ? ALPHA.dark : ALPHA.light;
     this.palette = new Uint32Array(this.tokens.map((token) => pixelOf(of(token))));
@@ -106,7 +118,10 @@ export class MapCanvas {
   // From the map to the screen and back
 
   get scale() {
-    const [wide, tall] = [(this.width ?? 1) / (this.points?.width ?? 1), ((this.height ?? 1) - HEAD_HEIGHT) / (this.points?.height ?? 1)];
+    const [wide, tall] = [
+      (this.width ?? 1) / (this.points?.width ?? 1),
+      ((this.height ?? 1) - HEAD_HEIGHT) / (this.points?.height ?? 1),
+    ];
     return Math.min(wide, tall) * MARGIN * this.look.z;
   }
 
@@ -156,7 +171,11 @@ export class MapCanvas {
     const step = (/** @type {number} */ now) => {
       const part = Math.min(1, (now - began) / GLIDE_MS);
       const eased = 1 - (1 - part) ** 3;
-      this.lookAt({ x: from.x + (look.x - from.x) * eased, y: from.y + (look.y - from.y) * eased, z: from.z * (look.z / from.z) ** eased });
+      this.lookAt({
+        x: from.x + (look.x - from.x) * eased,
+        y: from.y + (look.y - from.y) * eased,
+        z: from.z * (look.z / from.z) ** eased,
+      });
       if (part < 1) requestAnimationFrame(step);
     };
     requestAnimationFrame(step);
@@ -179,13 +198,20 @@ export class MapCanvas {
   ask() {
     if (this.isAsked) return;
     this.isAsked = true;
-    requestAnimationFrame(() => { this.isAsked = false; this.draw(); });
+    requestAnimationFrame(() => {
+      this.isAsked = false;
+      this.draw();
+    });
   }
 
   draw() {
     if (!this.image || !this.pixels) return;
     this.drawPoints(this.pixels, this.dots.width, this.dots.height);
-    /** @type {CanvasRenderingContext2D} */ (this.dots.getContext("2d", { alpha: false })).putImageData(this.image, 0, 0);
+    /** @type {CanvasRenderingContext2D} */ (this.dots.getContext("2d", { alpha: false })).putImageData(
+      this.image,
+      0,
+      0,
+    );
     this.drawMarks();
   }
 
@@ -193,7 +219,14 @@ export class MapCanvas {
   get dotWidth() {
     const many = this.points?.count ?? 0;
     const width = many > 50_000 ? 1.3 : many > 5000 ? 1.8 : 2.2;
-    return Math.min(6, Math.max(width, Math.min(2.2, width * (1 + 0.2 * Math.log2(Math.max(1, this.look.z)))) * Math.max(1, Math.sqrt(this.look.z / 8))));
+    return Math.min(
+      6,
+      Math.max(
+        width,
+        Math.min(2.2, width * (1 + 0.2 * Math.log2(Math.max(1, this.look.z)))) *
+          Math.max(1, Math.sqrt(this.look.z / 8)),
+      ),
+    );
   }
 
   /**
@@ -208,7 +241,10 @@ export class MapCanvas {
     const { data, order } = points;
     const ratio = this.ratio ?? 1;
     const scale = this.scale * ratio;
-    const [originX, originY] = [this.middle[0] * ratio - this.look.x * scale, this.middle[1] * ratio - this.look.y * scale];
+    const [originX, originY] = [
+      this.middle[0] * ratio - this.look.x * scale,
+      this.middle[1] * ratio - this.look.y * scale,
+    ];
     const usual = this.dotWidth * ratio;
     const [withTopic, without] = (this.alpha ?? ALPHA.light).map((share) => 256 * share);
     for (let nth = 0; nth < order.length; nth += 1) {
@@ -260,10 +296,16 @@ export class MapCanvas {
       context.stroke();
       context.setLineDash([]);
     }
-    for (const [at, radius] of [[this.hovered, 5], [this.reticle, 7]]) {
+    for (const [at, radius] of [
+      [this.hovered, 5],
+      [this.reticle, 7],
+    ]) {
       if (at < 0 || !this.points || at >= this.points.count) continue;
       const [x, y] = this.toScreen(this.points.x(at), this.points.y(at));
-      for (const [colour, width] of /** @type {[string, number][]} */ ([[colours.ground, 4], [colours.text, 2]])) {
+      for (const [colour, width] of /** @type {[string, number][]} */ ([
+        [colours.ground, 4],
+        [colours.text, 2],
+      ])) {
         context.beginPath();
         context.arc(x, y, radius, 0, 2 * Math.PI);
         context.lineWidth = width;
@@ -307,9 +349,15 @@ export class MapCanvas {
       const half = this.widthOf(context, each) / 2;
       // Before 2x a name of the second level is shown only where there is much room.
       const free = each.level && this.look.z < SECOND_LEVEL_ZOOM ? 10 : 3;
-      const box = /** @type {[number, number, number, number]} */ ([x - half - free, y - 13 - free, x + half + free, y + 4 + free]);
+      const box = /** @type {[number, number, number, number]} */ ([
+        x - half - free,
+        y - 13 - free,
+        x + half + free,
+        y + 4 + free,
+      ]);
       if (box[0] < 0 || box[2] > width) continue;
-      if (taken.some((other) => box[0] < other[2] && other[0] < box[2] && box[1] < other[3] && other[1] < box[3])) continue;
+      if (taken.some((other) => box[0] < other[2] && other[0] < box[2] && box[1] < other[3] && other[1] < box[3]))
+        continue;
       taken.push([x - half - 3, y - 14, x + half + 3, y + 5]);
       shown.push({ ...each, x, y });
     }
@@ -341,10 +389,14 @@ export class MapCanvas {
       const box = this.place.getBoundingClientRect();
       return /** @type {[number, number]} */ ([event.clientX - box.left, event.clientY - box.top]);
     };
-    this.place.addEventListener("wheel", (event) => {
-      event.preventDefault();
-      this.lookAt(this.zoomed(Math.exp(-event.deltaY * (event.deltaMode ? 0.05 : 0.0016)), ...at(event)));
-    }, { passive: false });
+    this.place.addEventListener(
+      "wheel",
+      (event) => {
+        event.preventDefault();
+        this.lookAt(this.zoomed(Math.exp(-event.deltaY * (event.deltaMode ? 0.05 : 0.0016)), ...at(event)));
+      },
+      { passive: false },
+    );
     this.place.addEventListener("pointerdown", (event) => {
       if (event.button) return;
       this.place.setPointerCapture(event.pointerId);
@@ -363,10 +415,15 @@ export class MapCanvas {
         this.ask();
       } else if (down.size === 2) {
         const other = [...down].find(([id]) => id !== event.pointerId)?.[1] ?? before;
-        const grown = Math.hypot(x - other[0], y - other[1]) / Math.max(1, Math.hypot(before[0] - other[0], before[1] - other[1]));
+        const grown =
+          Math.hypot(x - other[0], y - other[1]) / Math.max(1, Math.hypot(before[0] - other[0], before[1] - other[1]));
         this.lookAt(this.zoomed(grown, ...other));
       } else {
-        this.lookAt({ ...this.look, x: this.look.x - (x - before[0]) / this.scale, y: this.look.y - (y - before[1]) / this.scale });
+        this.lookAt({
+          ...this.look,
+          x: this.look.x - (x - before[0]) / this.scale,
+          y: this.look.y - (y - before[1]) / this.scale,
+        });
       }
       down.set(event.pointerId, [x, y]);
     });
@@ -417,9 +474,10 @@ export class MapCanvas {
 function blend(pixels, at, redBlue, green, over) {
   const under = 256 - over;
   const below = pixels[at];
-  pixels[at] = 0xff000000
-    | (((Math.imul(redBlue, over) + Math.imul(below & 0xff00ff, under)) >>> 8) & 0xff00ff)
-    | (((Math.imul(green, over) + Math.imul(below & 0x00ff00, under)) >>> 8) & 0x00ff00);
+  pixels[at] =
+    0xff000000 |
+    (((Math.imul(redBlue, over) + Math.imul(below & 0xff00ff, under)) >>> 8) & 0xff00ff) |
+    (((Math.imul(green, over) + Math.imul(below & 0x00ff00, under)) >>> 8) & 0x00ff00);
 }
 
 /**

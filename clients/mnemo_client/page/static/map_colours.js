@@ -20,7 +20,13 @@ import { TRUST } from "./format.js";
 const COLOURS = 8; // the largest categories have one of their own, the rest shares one
 const DAY_MS = 86_400_000;
 /** @type {[string, number][]} name and most days, the oldest last */
-const AGES = [["this week", 7], ["this month", 31], ["last three months", 92], ["this year", 366], ["older", Infinity]];
+const AGES = [
+  ["this week", 7],
+  ["this month", 31],
+  ["last three months", 92],
+  ["this year", 366],
+  ["older", Infinity],
+];
 /** @type {Record<string, string>} */
 const LAYER_NAMES = { buffer: "buffer", working: "working", core: "core", archive: "archive", archived: "archive" };
 
@@ -42,10 +48,19 @@ export function colouring(known, by, roots) {
   const counts = new Map();
   for (const key of keys) counts.set(key, (counts.get(key) ?? 0) + 1);
   const sorted = [...counts].sort((one, other) => Number(one[0] === "") - Number(other[0] === "") || other[1] - one[1]);
-  const categories = sorted.map(([key, count], index) => ({ key, name: name(key), count, token: key && index < COLOURS ? `--t${index + 1}` : "--t0" }));
+  const categories = sorted.map(([key, count], index) => ({
+    key,
+    name: name(key),
+    count,
+    token: key && index < COLOURS ? `--t${index + 1}` : "--t0",
+  }));
   const at = new Map(categories.map((each, index) => [each.key, index]));
   const ownOf = Uint16Array.from(keys, (key) => at.get(key) ?? 0);
-  return { categories, ownOf, kindOf: Uint8Array.from(ownOf, (own) => (categories[own].token === "--t0" ? 0 : own + 1)) };
+  return {
+    categories,
+    ownOf,
+    kindOf: Uint8Array.from(ownOf, (own) => (categories[own].token === "--t0" ? 0 : own + 1)),
+  };
 }
 
 /**
@@ -55,7 +70,12 @@ export function colouring(known, by, roots) {
 function byAge(times) {
   const now = Date.now();
   const ownOf = Uint16Array.from(times, (time) => AGES.findIndex(([, days]) => now - time < days * DAY_MS));
-  const categories = AGES.map(([name], index) => ({ key: name, name, token: index < AGES.length - 1 ? `--r${AGES.length - 1 - index}` : "--t0", count: 0 }));
+  const categories = AGES.map(([name], index) => ({
+    key: name,
+    name,
+    token: index < AGES.length - 1 ? `--r${AGES.length - 1 - index}` : "--t0",
+    count: 0,
+  }));
   for (const own of ownOf) categories[own].count += 1;
   return { categories, ownOf, kindOf: Uint8Array.from(ownOf, (own) => (own === AGES.length - 1 ? 0 : own + 1)) };
 }
@@ -80,7 +100,12 @@ export function rootsOf(topics) {
   const roots = new Map();
   for (const topic of topics) {
     const path = [topic];
-    for (let above = topic.parent ? byId.get(topic.parent) : undefined; above && path.length < 8; above = above.parent ? byId.get(above.parent) : undefined) path.unshift(above);
+    for (
+      let above = topic.parent ? byId.get(topic.parent) : undefined;
+      above && path.length < 8;
+      above = above.parent ? byId.get(above.parent) : undefined
+    )
+      path.unshift(above);
     roots.set(topic.id, { root: path[0].id, name: path[0].name, path });
   }
   return roots;

@@ -37,11 +37,19 @@ export async function readMap(namespace, signal) {
   } while (cursor);
   const last = pages[pages.length - 1];
   return {
-    namespace, layout: last.layout ?? "", state: last.state, share: last.share, reason: last.reason,
-    ids: pages.flatMap((page) => page.ids), x: pages.flatMap((page) => page.x), y: pages.flatMap((page) => page.y),
+    namespace,
+    layout: last.layout ?? "",
+    state: last.state,
+    share: last.share,
+    reason: last.reason,
+    ids: pages.flatMap((page) => page.ids),
+    x: pages.flatMap((page) => page.x),
+    y: pages.flatMap((page) => page.y),
     known: {
       topic: pages.flatMap((page) => page.topic.map((at) => page.topics[at] ?? null)),
-      layer: named(pages, "layer", "layers"), source: named(pages, "source", "sources"), trust: named(pages, "trust", "trusts"),
+      layer: named(pages, "layer", "layers"),
+      source: named(pages, "source", "sources"),
+      trust: named(pages, "trust", "trusts"),
       age: pages.flatMap((page) => page.event_at),
     },
   };

@@ -30,9 +30,13 @@ export class Points {
   }
 
   /** @param {number} at */
-  x(at) { return this.data[at * STRIDE]; }
+  x(at) {
+    return this.data[at * STRIDE];
+  }
   /** @param {number} at */
-  y(at) { return this.data[at * STRIDE + 1]; }
+  y(at) {
+    return this.data[at * STRIDE + 1];
+  }
 
   buildGrid() {
     const cells = new Uint16Array(this.count);
@@ -85,7 +89,10 @@ export class Points {
         const point = this.members[at] * STRIDE;
         if (this.data[point + 3] === 0) continue;
         const far = (this.data[point] - x) ** 2 + (this.data[point + 1] - y) ** 2;
-        if (far < least) { least = far; best = this.members[at]; }
+        if (far < least) {
+          least = far;
+          best = this.members[at];
+        }
       }
     }
     return best;
@@ -110,7 +117,10 @@ export class Points {
       const aside = Math.abs(ax * dy - ay * dx);
       if (along <= 1e-6 || aside > along) continue;
       const far = along + 1.5 * aside;
-      if (far < least) { least = far; best = at; }
+      if (far < least) {
+        least = far;
+        best = at;
+      }
     }
     return best;
   }

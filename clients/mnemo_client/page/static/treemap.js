@@ -22,7 +22,11 @@ export function treemap(sizes, box) {
     // Take in the next as long as the worst of the row becomes no longer and thinner.
     while (end < sizes.length) {
       const next = sum + sizes[end] * scale;
-      if (worst(sizes[at] * scale, sizes[end] * scale, next, side) > worst(sizes[at] * scale, sizes[end - 1] * scale, sum, side)) break;
+      if (
+        worst(sizes[at] * scale, sizes[end] * scale, next, side) >
+        worst(sizes[at] * scale, sizes[end - 1] * scale, sum, side)
+      )
+        break;
       sum = next;
       end += 1;
     }
@@ -31,10 +35,15 @@ export function treemap(sizes, box) {
     let along = 0;
     for (; at < end; at += 1) {
       const length = thick > 0 ? (sizes[at] * scale) / thick : 0;
-      boxes.push(isWide ? { x: left.x, y: left.y + along, width: thick, height: length } : { x: left.x + along, y: left.y, width: length, height: thick });
+      boxes.push(
+        isWide
+          ? { x: left.x, y: left.y + along, width: thick, height: length }
+          : { x: left.x + along, y: left.y, width: length, height: thick },
+      );
       along += length;
     }
-    left = isWide ? { x: left.x + thick, y: left.y, width: left.width - thick, height: left.height }
+    left = isWide
+      ? { x: left.x + thick, y: left.y, width: left.width - thick, height: left.height }
       : { x: left.x, y: left.y + thick, width: left.width, height: left.height - thick };
   }
   return boxes;

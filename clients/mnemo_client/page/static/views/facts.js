@@ -54,21 +54,67 @@ class Facts {
     this.sayers = new Sayers();
     this.sayers.draw = (cell, memory) => fill(cell, trustMark(memory.trust));
     this.summary = h("span", { class: "meta", role: "status" });
-    this.withClosed = h("input", { type: "checkbox", on: { change: () => page.set({ closed: this.withClosed.checked ? null : "no" }) } });
-    this.field = h("input", { type: "search", class: "chip", placeholder: "about …", "aria-label": "Facts about", dir: "auto", on: { input: () => {
-      clearTimeout(this.timer);
-      this.timer = setTimeout(() => page.set({ about: this.field.value.trim() || null }), TYPED_MS);
-    } } });
+    this.withClosed = h("input", {
+      type: "checkbox",
+      on: { change: () => page.set({ closed: this.withClosed.checked ? null : "no" }) },
+    });
+    this.field = h("input", {
+      type: "search",
+      class: "chip",
+      placeholder: "about …",
+      "aria-label": "Facts about",
+      dir: "auto",
+      on: {
+        input: () => {
+          clearTimeout(this.timer);
+          this.timer = setTimeout(() => page.set({ about: this.field.value.trim() || null }), TYPED_MS);
+        },
+      },
+    });
     this.chips = h("div", { class: "chips", role: "group", "aria-label": "Filters" });
     this.body = h("tbody", {});
-    this.table = h("table", { class: "facts-table", role: "grid", tabindex: 0, "aria-label": "Facts by subject" },
-      h("thead", {}, h("tr", { role: "row" }, ["subject", "says", "", "holds", "who"].map((name) => h("th", { role: "columnheader", class: name === "holds" ? "number" : "" }, name || h("span", { class: "hidden" }, "what"))))), this.body);
+    this.table = h(
+      "table",
+      { class: "facts-table", role: "grid", tabindex: 0, "aria-label": "Facts by subject" },
+      h(
+        "thead",
+        {},
+        h(
+          "tr",
+          { role: "row" },
+          ["subject", "says", "", "holds", "who"].map((name) =>
+            h(
+              "th",
+              { role: "columnheader", class: name === "holds" ? "number" : "" },
+              name || h("span", { class: "hidden" }, "what"),
+            ),
+          ),
+        ),
+      ),
+      this.body,
+    );
     this.foot = h("div", {});
     this.list = h("div", { class: "pane-list" }, this.table, this.foot);
     this.side = h("aside", { class: "pane", "aria-label": "About the subject" });
-    fill(place, h("div", { class: "main-pane" },
-      h("header", {}, h("h1", {}, "Facts"), this.summary, h("span", { class: "grow" }), this.field, h("label", {}, this.withClosed, " with closed ones")),
-      this.chips, this.list), this.side);
+    fill(
+      place,
+      h(
+        "div",
+        { class: "main-pane" },
+        h(
+          "header",
+          {},
+          h("h1", {}, "Facts"),
+          this.summary,
+          h("span", { class: "grow" }),
+          this.field,
+          h("label", {}, this.withClosed, " with closed ones"),
+        ),
+        this.chips,
+        this.list,
+      ),
+      this.side,
+    );
     this.body.addEventListener("click", (event) => {
       const row = /** @type {HTMLElement} */ (event.target).closest("tr");
       if (!row || getSelection()?.toString()) return;
@@ -79,14 +125,21 @@ class Facts {
     this.keys = {
       n: () => this.nextConflict(),
       ".": () => void this.read(),
-      ArrowDown: () => { if (document.activeElement === this.table) this.step(1); },
-      ArrowUp: () => { if (document.activeElement === this.table) this.step(-1); },
+      ArrowDown: () => {
+        if (document.activeElement === this.table) this.step(1);
+      },
+      ArrowUp: () => {
+        if (document.activeElement === this.table) this.step(-1);
+      },
     };
     if (page.isReadOnly) return;
     Object.assign(this.keys, {
-      ArrowLeft: () => this.keepSide(this.isMirrored ? 1 : 0), ArrowRight: () => this.keepSide(this.isMirrored ? 0 : 1),
+      ArrowLeft: () => this.keepSide(this.isMirrored ? 1 : 0),
+      ArrowRight: () => this.keepSide(this.isMirrored ? 0 : 1),
       b: () => this.bothHold(),
-      x: () => { if (this.selected) this.notAFact(this.selected); },
+      x: () => {
+        if (this.selected) this.notAFact(this.selected);
+      },
     });
   }
 
@@ -105,9 +158,15 @@ class Facts {
     this.showSubject();
   }
 
-  current() { return this.selected?.memory_id ?? null; }
-  open() { if (this.selected) this.page.set({ id: this.selected.memory_id }); }
-  refresh() { void this.read(); }
+  current() {
+    return this.selected?.memory_id ?? null;
+  }
+  open() {
+    if (this.selected) this.page.set({ id: this.selected.memory_id });
+  }
+  refresh() {
+    void this.read();
+  }
 
   leave() {
     this.reading?.abort();
@@ -169,7 +228,17 @@ class Facts {
     const { namespace } = this.page;
     try {
       const [answer, { conflicts }] = await Promise.all([
-        call("GET /v1/facts", { namespace, entity: params.get("about") ?? "", include_superseded: this.withClosed.checked, limit: FACTS, cursor }, { signal: reading.signal }),
+        call(
+          "GET /v1/facts",
+          {
+            namespace,
+            entity: params.get("about") ?? "",
+            include_superseded: this.withClosed.checked,
+            limit: FACTS,
+            cursor,
+          },
+          { signal: reading.signal },
+        ),
         call("GET /v1/facts/conflicts", { namespace }, { signal: reading.signal }),
       ]);
       this.facts = cursor ? [...this.facts, ...answer.facts] : answer.facts;
@@ -178,7 +247,12 @@ class Facts {
       this.conflicts = conflicts;
       const before = this.selected ?? this.before; // what was taken away may come back
       this.before = before;
-      this.selected = (before && this.facts.find((fact) => fact.id === before.id || (fact.status === "open" && wordsOf(fact) === wordsOf(before)))) ?? null;
+      this.selected =
+        (before &&
+          this.facts.find(
+            (fact) => fact.id === before.id || (fact.status === "open" && wordsOf(fact) === wordsOf(before)),
+          )) ??
+        null;
       this.draw();
       this.shownSubject = "";
       this.showSubject();
@@ -186,7 +260,15 @@ class Facts {
       if (error instanceof DOMException) return;
       if (!(error instanceof ApiError)) throw error;
       if (error.isGone) return this.page.noteDaemon(false);
-      fill(this.foot, h("div", { class: "empty" }, h("p", {}, `⚠ ${error.message}`), button("Again", "", () => void this.read())));
+      fill(
+        this.foot,
+        h(
+          "div",
+          { class: "empty" },
+          h("p", {}, `⚠ ${error.message}`),
+          button("Again", "", () => void this.read()),
+        ),
+      );
     } finally {
       spoken();
     }
@@ -201,8 +283,12 @@ class Facts {
     const { params } = this.page.route;
     const [predicate, who] = [params.get("predicate"), params.get("who")];
     const disputed = this.disputed;
-    const left = this.facts.filter((fact) => (!predicate || fact.predicate === predicate) && (!params.get("conflicts") || disputed.has(fact.id))
-      && (!who || this.sayers.known.get(fact.memory_id)?.trust === who));
+    const left = this.facts.filter(
+      (fact) =>
+        (!predicate || fact.predicate === predicate) &&
+        (!params.get("conflicts") || disputed.has(fact.id)) &&
+        (!who || this.sayers.known.get(fact.memory_id)?.trust === who),
+    );
     /** @type {Map<string, Fact[]>} */
     const bySubject = new Map();
     for (const fact of left) {
@@ -210,8 +296,16 @@ class Facts {
       if (own) own.push(fact);
       else bySubject.set(fact.subject, [fact]);
     }
-    const groups = [...bySubject].map(([subject, facts]) => ({ subject, facts: facts.sort(byTime), last: Math.max(...facts.map(changedAt)) }));
-    return groups.sort(params.get("sort") === "name" ? (one, other) => one.subject.localeCompare(other.subject) : (one, other) => other.last - one.last);
+    const groups = [...bySubject].map(([subject, facts]) => ({
+      subject,
+      facts: facts.sort(byTime),
+      last: Math.max(...facts.map(changedAt)),
+    }));
+    return groups.sort(
+      params.get("sort") === "name"
+        ? (one, other) => one.subject.localeCompare(other.subject)
+        : (one, other) => other.last - one.last,
+    );
   }
 
   draw() {
@@ -219,16 +313,33 @@ class Facts {
     this.drawSummary();
     this.drawChips();
     if (params.get("who") && this.facts.some((fact) => !this.sayers.known.has(fact.memory_id))) {
-      void this.sayers.read(this.facts.map((fact) => fact.memory_id)).then(() => this.draw(), (error) => this.page.fail(error));
+      void this.sayers.read(this.facts.map((fact) => fact.memory_id)).then(
+        () => this.draw(),
+        (error) => this.page.fail(error),
+      );
       return;
     }
     const groups = this.filtered();
     const disputed = this.disputed;
     this.table.hidden = groups.length === 0;
-    fill(this.body, groups.map((group) => group.facts.map((fact, index) => this.row(fact, index === 0, disputed.has(fact.id)))));
+    fill(
+      this.body,
+      groups.map((group) => group.facts.map((fact, index) => this.row(fact, index === 0, disputed.has(fact.id)))),
+    );
     this.markRows();
-    fill(this.foot, groups.length ? null : this.empty(),
-      this.cursor ? h("p", { class: "meta" }, `The first ${count(this.facts.length)} of ${count(this.total)}. `, button("More", "", () => void this.read(this.cursor), { class: "plain" }), " or say above what they are about.") : null);
+    fill(
+      this.foot,
+      groups.length ? null : this.empty(),
+      this.cursor
+        ? h(
+            "p",
+            { class: "meta" },
+            `The first ${count(this.facts.length)} of ${count(this.total)}. `,
+            button("More", "", () => void this.read(this.cursor), { class: "plain" }),
+            " or say above what they are about.",
+          )
+        : null,
+    );
   }
 
   /**
@@ -239,50 +350,116 @@ class Facts {
   row(fact, isFirst, isDisputed) {
     const isClosed = fact.status !== "open";
     const who = h("td", { role: "gridcell", "data-label": "who" });
-    const row = h("tr", { role: "row", id: `fact-${fact.id}`, "data-fact": fact.id, "data-subject": fact.subject, class: [isClosed ? "closed" : "", isFirst ? "first" : ""].join(" ") },
-      h("td", { role: "gridcell", class: "subject" }, h("span", { class: isFirst ? "text" : "text hidden", dir: "auto" }, fact.subject)),
+    const row = h(
+      "tr",
+      {
+        role: "row",
+        id: `fact-${fact.id}`,
+        "data-fact": fact.id,
+        "data-subject": fact.subject,
+        class: [isClosed ? "closed" : "", isFirst ? "first" : ""].join(" "),
+      },
+      h(
+        "td",
+        { role: "gridcell", class: "subject" },
+        h("span", { class: isFirst ? "text" : "text hidden", dir: "auto" }, fact.subject),
+      ),
       h("td", { role: "gridcell", class: "says" }, h("span", { class: "text", dir: "auto" }, fact.predicate)),
-      h("td", { role: "gridcell", class: "object" }, h("span", { class: "text", dir: "auto" }, fact.object), " ", isDisputed ? h("span", { class: "badge warn" }, "⚠ conflict") : null,
-        fact.status === "withdrawn" ? h("span", { class: "badge past" }, "withdrawn") : null),
-      h("td", { role: "gridcell", class: "number holds" }, heldText(fact)), who);
+      h(
+        "td",
+        { role: "gridcell", class: "object" },
+        h("span", { class: "text", dir: "auto" }, fact.object),
+        " ",
+        isDisputed ? h("span", { class: "badge warn" }, "⚠ conflict") : null,
+        fact.status === "withdrawn" ? h("span", { class: "badge past" }, "withdrawn") : null,
+      ),
+      h("td", { role: "gridcell", class: "number holds" }, heldText(fact)),
+      who,
+    );
     this.sayers.watch(who, fact.memory_id);
     return row;
   }
 
   drawSummary() {
     const subjects = new Set(this.facts.map((fact) => fact.subject)).size;
-    fill(this.summary, this.facts.length ? `${count(this.facts.length)}${this.cursor ? ` of ${count(this.total)}` : ""} of ${counted(subjects, "subject")}` : "",
-      this.newCount ? button(`${count(this.newCount)} new`, ".", () => void this.read(), { class: "new" }) : null);
+    fill(
+      this.summary,
+      this.facts.length
+        ? `${count(this.facts.length)}${this.cursor ? ` of ${count(this.total)}` : ""} of ${counted(subjects, "subject")}`
+        : "",
+      this.newCount ? button(`${count(this.newCount)} new`, ".", () => void this.read(), { class: "new" }) : null,
+    );
   }
 
   drawChips() {
     const { params } = this.page.route;
     const choice = (/** @type {string} */ name, /** @type {string} */ label, /** @type {string[][]} */ options) => {
       const value = params.get(name) ?? "";
-      const place = h("select", { class: value ? "chip on" : "chip", "aria-label": label, on: { change: () => this.page.set({ [name]: place.value || null }) } },
-        options.map(([each, text]) => h("option", { value: each, selected: each === value }, text)));
+      const place = h(
+        "select",
+        {
+          class: value ? "chip on" : "chip",
+          "aria-label": label,
+          on: { change: () => this.page.set({ [name]: place.value || null }) },
+        },
+        options.map(([each, text]) => h("option", { value: each, selected: each === value }, text)),
+      );
       return place;
     };
     const predicates = [...new Set(this.facts.map((fact) => fact.predicate))].sort();
     const isOnly = params.get("conflicts");
-    fill(this.chips,
-      choice("sort", "sorted by", [["", "sorted by last changed"], ["name", "sorted by name"]]),
+    fill(
+      this.chips,
+      choice("sort", "sorted by", [
+        ["", "sorted by last changed"],
+        ["name", "sorted by name"],
+      ]),
       choice("predicate", "predicate", [["", "+ predicate"], ...predicates.map((each) => [each, each])]),
-      choice("who", "who said it", [["", "+ who said it"], ["user", "you"], ["note", "notes"], ["agent", "agents"], ["import", "imports"], ["tool", "tools"]]),
-      this.conflicts.length || isOnly ? h("button", { type: "button", class: isOnly ? "chip on" : "chip", "aria-pressed": String(!!isOnly), on: { click: () => this.page.set({ conflicts: isOnly ? null : "1" }) } },
-        "conflicts only ", h("b", {}, count(this.conflicts.length))) : null);
+      choice("who", "who said it", [
+        ["", "+ who said it"],
+        ["user", "you"],
+        ["note", "notes"],
+        ["agent", "agents"],
+        ["import", "imports"],
+        ["tool", "tools"],
+      ]),
+      this.conflicts.length || isOnly
+        ? h(
+            "button",
+            {
+              type: "button",
+              class: isOnly ? "chip on" : "chip",
+              "aria-pressed": String(!!isOnly),
+              on: { click: () => this.page.set({ conflicts: isOnly ? null : "1" }) },
+            },
+            "conflicts only ",
+            h("b", {}, count(this.conflicts.length)),
+          )
+        : null,
+    );
   }
 
   empty() {
     const { params } = this.page.route;
     const filters = ["about", "predicate", "who", "conflicts"].filter((name) => params.get(name));
     if (filters.length && (this.facts.length || params.get("about"))) {
-      return h("div", { class: "empty" }, h("h2", {}, "No fact is left"), h("p", {}, `Left out by: ${filters.join(", ")}.`),
-        button("Without the filters", "", () => this.page.set(Object.fromEntries(filters.map((name) => [name, null])))));
+      return h(
+        "div",
+        { class: "empty" },
+        h("h2", {}, "No fact is left"),
+        h("p", {}, `Left out by: ${filters.join(", ")}.`),
+        button("Without the filters", "", () => this.page.set(Object.fromEntries(filters.map((name) => [name, null])))),
+      );
     }
-    return emptyState("There is no fact yet", "Facts are read from sentences that say what somebody or something is, has or does. None of the memories says so yet.",
-      [["Say one:", "mnemo add 'Anna works at Siemens since March.'"], ["Have a folder of notes read:", "mnemo notes add ~/notes"]],
-      this.withClosed.checked ? null : button("Show the closed ones", "", () => this.page.set({ closed: null })));
+    return emptyState(
+      "There is no fact yet",
+      "Facts are read from sentences that say what somebody or something is, has or does. None of the memories says so yet.",
+      [
+        ["Say one:", "mnemo add 'Anna works at Siemens since March.'"],
+        ["Have a folder of notes read:", "mnemo notes add ~/notes"],
+      ],
+      this.withClosed.checked ? null : button("Show the closed ones", "", () => this.page.set({ closed: null })),
+    );
   }
 
   // The subject
@@ -300,7 +477,10 @@ class Facts {
 
   /** @param {string} subject */
   async drawSubject(subject) {
-    const choose = (/** @type {string} */ name) => { this.selected = null; this.page.set({ subject: name, id: null }); };
+    const choose = (/** @type {string} */ name) => {
+      this.selected = null;
+      this.page.set({ subject: name, id: null });
+    };
     const { namespace } = this.page;
     try {
       const [graph, { history }] = await Promise.all([
@@ -313,12 +493,23 @@ class Facts {
       const box = h("div", { class: "chains-scroll" }, picture);
       const table = withTable(box, () => chainTable(graph.chains, choose));
       const decision = h("section", { class: "decision" });
-      fill(this.side,
-        h("div", { class: "view-head" }, h("h2", { class: "pane-title text", dir: "auto" }, subject), h("span", { class: "meta" }, `${STEPS} steps around`), h("span", { class: "grow" }), graph.chains.length ? table.toggle : null),
+      fill(
+        this.side,
+        h(
+          "div",
+          { class: "view-head" },
+          h("h2", { class: "pane-title text", dir: "auto" }, subject),
+          h("span", { class: "meta" }, `${STEPS} steps around`),
+          h("span", { class: "grow" }),
+          graph.chains.length ? table.toggle : null,
+        ),
         graph.chains.length ? [box, table.place] : h("p", { class: "meta" }, "No open fact connects it with anything."),
-        left || !graph.is_whole ? h("p", { class: "meta" }, "There is more than the picture shows; the table has all that was read.") : null,
+        left || !graph.is_whole
+          ? h("p", { class: "meta" }, "There is more than the picture shows; the table has all that was read.")
+          : null,
         own.length ? decision : null,
-        history.length ? h("section", {}, h("h3", {}, "When each held"), heldBars(history, this.disputed)) : null);
+        history.length ? h("section", {}, h("h3", {}, "When each held"), heldBars(history, this.disputed)) : null,
+      );
       if (own.length) await this.drawConflict(decision, own[0], 0, own.length);
     } catch (error) {
       if (error instanceof ApiError && error.isGone) return this.page.noteDaemon(false);
@@ -362,25 +553,67 @@ class Facts {
     const best = bestSide(conflict.facts, memoryOf);
     const keys = conflict.facts.length === 2 ? (this.isMirrored ? ["→", "←"] : ["←", "→"]) : [];
     const { isReadOnly } = this.page;
-    fill(place,
-      h("div", { class: "row" }, h("h3", { class: "text", dir: "auto" }, `${conflict.subject} ${conflict.predicate} …?`),
-        h("span", { class: "badge warn" }, conflict.facts.length === 2 ? "⚠ both are said to hold" : `⚠ ${count(conflict.facts.length)} are said to hold`),
-        h("span", { class: "grow" }), total > 1 || this.conflicts.length > 1 ? button(total > 1 ? `${index + 1} of ${total}` : "Next conflict", "n", () => this.nextConflict(), { class: "plain" }) : null),
-      h("div", { class: "sides box" }, conflict.facts.map((fact, at) => {
-        const memory = memoryOf(fact);
-        return h("div", { class: "conflict-side" }, h("h4", { class: "text", dir: "auto" }, fact.object),
-          memory ? h("blockquote", {}, excerpt(memory)) : h("p", { class: "meta" }, "its sentence is gone"),
-          h("p", { class: "meta" }, memory ? [trustMark(memory.trust), " · "] : null, heldText(fact)),
-          isReadOnly ? null : h("div", { class: "actions" },
-            button("Keep this one", keys[at] ?? "", () => this.keep(fact), { class: fact === best ? "primary" : "" }),
-            button("Not a fact", "", () => this.notAFact(fact), { class: "plain" })));
-      })),
-      isReadOnly ? null : h("div", { class: "row" }, h("p", { class: "meta grow" }, "The other ends on the day the kept one begins; both stay in the history."),
-        button(conflict.facts.length === 2 ? "Both hold" : "All hold", "b", () => this.bothHold(), { class: "plain" })));
+    fill(
+      place,
+      h(
+        "div",
+        { class: "row" },
+        h("h3", { class: "text", dir: "auto" }, `${conflict.subject} ${conflict.predicate} …?`),
+        h(
+          "span",
+          { class: "badge warn" },
+          conflict.facts.length === 2
+            ? "⚠ both are said to hold"
+            : `⚠ ${count(conflict.facts.length)} are said to hold`,
+        ),
+        h("span", { class: "grow" }),
+        total > 1 || this.conflicts.length > 1
+          ? button(total > 1 ? `${index + 1} of ${total}` : "Next conflict", "n", () => this.nextConflict(), {
+              class: "plain",
+            })
+          : null,
+      ),
+      h(
+        "div",
+        { class: "sides box" },
+        conflict.facts.map((fact, at) => {
+          const memory = memoryOf(fact);
+          return h(
+            "div",
+            { class: "conflict-side" },
+            h("h4", { class: "text", dir: "auto" }, fact.object),
+            memory ? h("blockquote", {}, excerpt(memory)) : h("p", { class: "meta" }, "its sentence is gone"),
+            h("p", { class: "meta" }, memory ? [trustMark(memory.trust), " · "] : null, heldText(fact)),
+            isReadOnly
+              ? null
+              : h(
+                  "div",
+                  { class: "actions" },
+                  button("Keep this one", keys[at] ?? "", () => this.keep(fact), {
+                    class: fact === best ? "primary" : "",
+                  }),
+                  button("Not a fact", "", () => this.notAFact(fact), { class: "plain" }),
+                ),
+          );
+        }),
+      ),
+      isReadOnly
+        ? null
+        : h(
+            "div",
+            { class: "row" },
+            h("p", { class: "meta grow" }, "The other ends on the day the kept one begins; both stay in the history."),
+            button(conflict.facts.length === 2 ? "Both hold" : "All hold", "b", () => this.bothHold(), {
+              class: "plain",
+            }),
+          ),
+    );
   }
 
   /** True where the first side stands at the right. */
-  get isMirrored() { return getComputedStyle(this.side).direction === "rtl"; }
+  get isMirrored() {
+    return getComputedStyle(this.side).direction === "rtl";
+  }
 
   // Decisions
 
@@ -394,7 +627,12 @@ class Facts {
   keep(kept) {
     const conflict = this.conflict;
     if (!conflict) return;
-    void this.page.write(() => keepFact(kept, conflict.facts.filter((fact) => fact !== kept)));
+    void this.page.write(() =>
+      keepFact(
+        kept,
+        conflict.facts.filter((fact) => fact !== kept),
+      ),
+    );
   }
 
   bothHold() {
@@ -419,13 +657,24 @@ class Facts {
  */
 async function keepFact(kept, others) {
   const at = Math.max(kept.valid_from, ...others.map((fact) => fact.valid_from));
-  const { seq } = await call("POST /v1/facts/conflicts/decide", { namespace: kept.namespace, facts: [kept, ...others].map((fact) => fact.id), keep: kept.id, at });
-  return { text: `Kept: ${kept.predicate} ${kept.object}. Ended: ${others.map((fact) => fact.object).join(", ")}`, undo: undoOf(seq) };
+  const { seq } = await call("POST /v1/facts/conflicts/decide", {
+    namespace: kept.namespace,
+    facts: [kept, ...others].map((fact) => fact.id),
+    keep: kept.id,
+    at,
+  });
+  return {
+    text: `Kept: ${kept.predicate} ${kept.object}. Ended: ${others.map((fact) => fact.object).join(", ")}`,
+    undo: undoOf(seq),
+  };
 }
 
 /** @param {Conflict} conflict */
 async function allowBoth({ facts }) {
-  const { seq } = await call("POST /v1/facts/conflicts/decide", { namespace: facts[0].namespace, facts: facts.map((fact) => fact.id) });
+  const { seq } = await call("POST /v1/facts/conflicts/decide", {
+    namespace: facts[0].namespace,
+    facts: facts.map((fact) => fact.id),
+  });
   return { text: `Both hold: ${facts.map((fact) => fact.object).join(", ")}`, undo: undoOf(seq) };
 }
 
@@ -470,15 +719,50 @@ function heldBars(history, disputed) {
   const first = Math.min(...history.map((fact) => fact.valid_from));
   const span = Math.max(1, now - first);
   const share = (/** @type {number} */ at) => `${Math.min(99.5, Math.max(0, (100 * (at - first)) / span))}%`;
-  const rows = [...history].sort((one, other) => one.valid_from - other.valid_from).map((fact) => {
-    const words = `${fact.predicate} ${fact.object}`;
-    const kind = disputed.has(fact.id) ? "disputed" : fact.status === "open" ? "" : "ended";
-    return h("li", { class: "held" }, h("span", { class: "held-name line-clamp", dir: "auto", title: words }, words),
-      h("span", { class: "held-track" }, h("i", { class: kind, style: { "inset-inline-start": share(fact.valid_from), "inset-inline-end": `calc(100% - ${share(fact.valid_to ?? now)})` } }),
-        h("span", { class: "hidden" }, fact.valid_to ? `${day(fact.valid_from)} to ${day(fact.valid_to)}` : `since ${day(fact.valid_from)}`, kind === "disputed" ? ", in conflict" : "")));
-  });
-  return h("div", {}, h("ul", { class: "plain-list" }, rows),
-    h("div", { class: "held held-axis meta" }, h("span", { class: "held-name" }), h("span", { class: "held-track" }, h("span", {}, month(first)), h("span", {}, month(first + span / 2)), h("span", {}, "now"))),
-    history.some((fact) => disputed.has(fact.id)) ? h("p", { class: "meta" }, "dashed: in conflict") : null);
+  const rows = [...history]
+    .sort((one, other) => one.valid_from - other.valid_from)
+    .map((fact) => {
+      const words = `${fact.predicate} ${fact.object}`;
+      const kind = disputed.has(fact.id) ? "disputed" : fact.status === "open" ? "" : "ended";
+      return h(
+        "li",
+        { class: "held" },
+        h("span", { class: "held-name line-clamp", dir: "auto", title: words }, words),
+        h(
+          "span",
+          { class: "held-track" },
+          h("i", {
+            class: kind,
+            style: {
+              "inset-inline-start": share(fact.valid_from),
+              "inset-inline-end": `calc(100% - ${share(fact.valid_to ?? now)})`,
+            },
+          }),
+          h(
+            "span",
+            { class: "hidden" },
+            fact.valid_to ? `${day(fact.valid_from)} to ${day(fact.valid_to)}` : `since ${day(fact.valid_from)}`,
+            kind === "disputed" ? ", in conflict" : "",
+          ),
+        ),
+      );
+    });
+  return h(
+    "div",
+    {},
+    h("ul", { class: "plain-list" }, rows),
+    h(
+      "div",
+      { class: "held held-axis meta" },
+      h("span", { class: "held-name" }),
+      h(
+        "span",
+        { class: "held-track" },
+        h("span", {}, month(first)),
+        h("span", {}, month(first + span / 2)),
+        h("span", {}, "now"),
+      ),
+    ),
+    history.some((fact) => disputed.has(fact.id)) ? h("p", { class: "meta" }, "dashed: in conflict") : null,
+  );
 }
-

@@ -17,7 +17,13 @@ import { Sayers } from "../sayers.js";
 /** @typedef {import("../map_colours.js").By} By */
 /** @typedef {import("../map_data.js").MapData} MapData */
 
-const WAYS = /** @type {[By, string][]} */ ([["topic", "topic"], ["layer", "layer"], ["age", "age"], ["source", "source"], ["trust", "trust"]]);
+const WAYS = /** @type {[By, string][]} */ ([
+  ["topic", "topic"],
+  ["layer", "layer"],
+  ["age", "age"],
+  ["source", "source"],
+  ["trust", "trust"],
+]);
 const LISTED = 20; // of the lasso, at a time
 const LIT = 100; // that a search lights up
 const WRITTEN_MAX = 500; // memories that are tagged or moved at once
@@ -83,9 +89,14 @@ class MemoryMap {
     this.members = memoryList(page, "Memories in the lasso");
     /** @type {Record<string, () => void>} */
     this.keys = {
-      ArrowLeft: () => this.moveReticle(-1, 0), ArrowRight: () => this.moveReticle(1, 0),
-      ArrowUp: () => this.moveReticle(0, -1), ArrowDown: () => this.moveReticle(0, 1),
-      "+": () => this.zoom(ZOOM_STEP), "=": () => this.zoom(ZOOM_STEP), "-": () => this.zoom(1 / ZOOM_STEP), 0: () => this.showAll(),
+      ArrowLeft: () => this.moveReticle(-1, 0),
+      ArrowRight: () => this.moveReticle(1, 0),
+      ArrowUp: () => this.moveReticle(0, -1),
+      ArrowDown: () => this.moveReticle(0, 1),
+      "+": () => this.zoom(ZOOM_STEP),
+      "=": () => this.zoom(ZOOM_STEP),
+      "-": () => this.zoom(1 / ZOOM_STEP),
+      0: () => this.showAll(),
       l: () => this.toggleLasso(),
       ".": () => void this.read(),
       " ": () => this.members.check(),
@@ -95,20 +106,56 @@ class MemoryMap {
   /** @param {HTMLElement} place */
   buildParts(place) {
     const { page } = this;
-    const choice = segments("Coloured by", WAYS, (value) => page.set({ by: value === "topic" ? null : value, only: null }));
-    const field = h("input", { type: "search", placeholder: "light up what matches", "aria-label": "Light up what matches", dir: "auto", on: { input: () => {
-      clearTimeout(this.timers.typed);
-      this.timers.typed = setTimeout(() => page.set({ q: field.value.trim() || null }), TYPED_MS);
-    } } });
-    const tableButton = button("as a table", "", () => { this.isTable = !this.isTable; this.drawTable(); }, { class: "plain" });
-    const lassoButton = button("Lasso", "l", () => this.toggleLasso(), { class: "lasso-button", "aria-pressed": "false" });
-    const head = h("header", { class: "map-head" }, h("h1", {}, "Map"), choice.place, h("span", { class: "grow" }), field,
-      lassoButton, h("div", { class: "segments", role: "group", "aria-label": "Zoom" },
+    const choice = segments("Coloured by", WAYS, (value) =>
+      page.set({ by: value === "topic" ? null : value, only: null }),
+    );
+    const field = h("input", {
+      type: "search",
+      placeholder: "light up what matches",
+      "aria-label": "Light up what matches",
+      dir: "auto",
+      on: {
+        input: () => {
+          clearTimeout(this.timers.typed);
+          this.timers.typed = setTimeout(() => page.set({ q: field.value.trim() || null }), TYPED_MS);
+        },
+      },
+    });
+    const tableButton = button(
+      "as a table",
+      "",
+      () => {
+        this.isTable = !this.isTable;
+        this.drawTable();
+      },
+      { class: "plain" },
+    );
+    const lassoButton = button("Lasso", "l", () => this.toggleLasso(), {
+      class: "lasso-button",
+      "aria-pressed": "false",
+    });
+    const head = h(
+      "header",
+      { class: "map-head" },
+      h("h1", {}, "Map"),
+      choice.place,
+      h("span", { class: "grow" }),
+      field,
+      lassoButton,
+      h(
+        "div",
+        { class: "segments", role: "group", "aria-label": "Zoom" },
         h("button", { type: "button", "aria-label": "Smaller", on: { click: () => this.zoom(1 / ZOOM_STEP) } }, "−"),
         h("button", { type: "button", "aria-label": "Larger", on: { click: () => this.zoom(ZOOM_STEP) } }, "+"),
-        h("button", { type: "button", on: { click: () => this.showAll() } }, "all")));
+        h("button", { type: "button", on: { click: () => this.showAll() } }, "all"),
+      ),
+    );
     const said = h("div", { role: "gridcell", class: "hidden", "aria-live": "polite" });
-    const reticle = h("div", { class: "map-reticle", role: "grid", tabindex: 0, "aria-label": "Map of the memories" }, h("div", { role: "row" }, said));
+    const reticle = h(
+      "div",
+      { class: "map-reticle", role: "grid", tabindex: 0, "aria-label": "Map of the memories" },
+      h("div", { role: "row" }, said),
+    );
     this.canvas.place.append(reticle);
     const tip = h("div", { class: "map-tip box", hidden: true });
     const note = h("div", { class: "map-note" });
@@ -118,11 +165,28 @@ class MemoryMap {
     const lasso = h("div", { class: "lasso-part" });
     const legend = h("section", {});
     fill(place, stage, h("aside", { class: "pane map-side", "aria-label": "What is on the map" }, lasso, legend));
-    return { choice, field, tableButton, lassoButton, head, said, reticle, tip, note, foot, table, stage, lasso, legend };
+    return {
+      choice,
+      field,
+      tableButton,
+      lassoButton,
+      head,
+      said,
+      reticle,
+      tip,
+      note,
+      foot,
+      table,
+      stage,
+      lasso,
+      legend,
+    };
   }
 
   /** @param {number} factor */
-  zoom(factor) { this.canvas.glideTo(this.canvas.zoomed(factor)); }
+  zoom(factor) {
+    this.canvas.glideTo(this.canvas.zoomed(factor));
+  }
 
   /** Keep names away from what lies over the map. */
   reserve() {
@@ -155,10 +219,14 @@ class MemoryMap {
     return this.canvas.reticle >= 0 ? (this.data?.ids[this.canvas.reticle] ?? null) : null;
   }
 
-  get isInList() { return this.members.list.contains(document.activeElement); }
+  get isInList() {
+    return this.members.list.contains(document.activeElement);
+  }
 
   /** @param {number} delta */
-  step(delta) { this.members.step(delta); }
+  step(delta) {
+    this.members.step(delta);
+  }
 
   open() {
     if (this.isInList) return this.members.open();
@@ -225,7 +293,11 @@ class MemoryMap {
       if (!(error instanceof ApiError)) throw error;
       if (error.isGone) return this.page.noteDaemon(false);
       this.say("");
-      this.drawMissing(error.status === 404 ? "The daemon is older than this page and places no memories on a map; end it with mnemo down, and start it again." : `⚠ ${error.message}`);
+      this.drawMissing(
+        error.status === 404
+          ? "The daemon is older than this page and places no memories on a map; end it with mnemo down, and start it again."
+          : `⚠ ${error.message}`,
+      );
     } finally {
       clearTimeout(slow);
       this.drawNote();
@@ -250,8 +322,15 @@ class MemoryMap {
     void this.light();
     this.nameTopics();
     this.parts.legend.hidden = !data.ids.length;
-    this.say(!data.ids.length ? "" : `${counted(data.ids.length, "point")}${this.waiting ? `, ${count(this.waiting)} have no place yet` : ""} · near means alike; directions mean nothing`);
-    this.parts.reticle.setAttribute("aria-label", `Map of ${memoriesText(data.ids.length)}; arrows go to the nearest point, Enter opens it`);
+    this.say(
+      !data.ids.length
+        ? ""
+        : `${counted(data.ids.length, "point")}${this.waiting ? `, ${count(this.waiting)} have no place yet` : ""} · near means alike; directions mean nothing`,
+    );
+    this.parts.reticle.setAttribute(
+      "aria-label",
+      `Map of ${memoriesText(data.ids.length)}; arrows go to the nearest point, Enter opens it`,
+    );
     if (this.isTable) this.drawTable();
   }
 
@@ -259,7 +338,10 @@ class MemoryMap {
   get waiting() {
     const { status, namespace } = this.page;
     const numbers = status?.namespaces ?? {};
-    const all = namespace === "*" ? status?.memories : (numbers[namespace] ?? 0) + (namespace === "default" ? 0 : (numbers.default ?? 0));
+    const all =
+      namespace === "*"
+        ? status?.memories
+        : (numbers[namespace] ?? 0) + (namespace === "default" ? 0 : (numbers.default ?? 0));
     return Math.max(0, (all ?? 0) - (this.data?.ids.length ?? 0));
   }
 
@@ -269,8 +351,27 @@ class MemoryMap {
   }
 
   drawNote() {
-    fill(this.parts.note, this.newer ? h("p", { class: "note-line", role: "status" }, "The map was drawn anew: things lie elsewhere on it. ", button("Use the new one", "", () => { if (this.newer) this.use(this.newer); this.drawNote(); }, { class: "plain" }))
-      : this.newCount ? button(`${count(this.newCount)} new`, ".", () => void this.read(), { class: "new" }) : null);
+    fill(
+      this.parts.note,
+      this.newer
+        ? h(
+            "p",
+            { class: "note-line", role: "status" },
+            "The map was drawn anew: things lie elsewhere on it. ",
+            button(
+              "Use the new one",
+              "",
+              () => {
+                if (this.newer) this.use(this.newer);
+                this.drawNote();
+              },
+              { class: "plain" },
+            ),
+          )
+        : this.newCount
+          ? button(`${count(this.newCount)} new`, ".", () => void this.read(), { class: "new" })
+          : null,
+    );
   }
 
   /**
@@ -284,14 +385,51 @@ class MemoryMap {
     const share = this.data?.share ?? null;
     const place = h("div", { class: "map-missing" });
     if (why !== "none") {
-      fill(place, h("div", { class: "empty" }, h("h2", {}, "There is no map"), h("p", {}, why), button("Again", "", () => void this.read())));
+      fill(
+        place,
+        h(
+          "div",
+          { class: "empty" },
+          h("h2", {}, "There is no map"),
+          h("p", {}, why),
+          button("Again", "", () => void this.read()),
+        ),
+      );
     } else if (status && status.models.embedding?.state !== "ready") {
-      fill(place, emptyState("There is no map without an embedding model", "A memory's place on the map comes from its meaning, and the meaning from the model. Everything else works by words.", [["Get the model:", "mnemo models pull all-MiniLM-L6-v2"]]));
+      fill(
+        place,
+        emptyState(
+          "There is no map without an embedding model",
+          "A memory's place on the map comes from its meaning, and the meaning from the model. Everything else works by words.",
+          [["Get the model:", "mnemo models pull all-MiniLM-L6-v2"]],
+        ),
+      );
     } else if (this.data?.state === "computing") {
-      fill(place, h("div", { class: "empty" }, h("h2", {}, `The map is being drawn${share === null ? "" : `: ${Math.round(100 * share)}%`}`), h("p", {}, "It is computed in the background, once; later memories are put where they belong."), button("Look again", ".", () => void this.read())));
+      fill(
+        place,
+        h(
+          "div",
+          { class: "empty" },
+          h("h2", {}, `The map is being drawn${share === null ? "" : `: ${Math.round(100 * share)}%`}`),
+          h("p", {}, "It is computed in the background, once; later memories are put where they belong."),
+          button("Look again", ".", () => void this.read()),
+        ),
+      );
     } else {
-      fill(place, emptyState("There is no memory on the map yet", this.data?.reason ? `${this.data.reason.replace(/^./, (first) => first.toUpperCase())}.` : "A memory has a place as soon as it has a vector, and a map is drawn from a few memories on.",
-        [["Have a folder of notes remembered:", "mnemo notes add ~/notes"], ["Remember one thing:", "mnemo add 'The spare key is with Ines.'"]], button("Look again", ".", () => void this.read())));
+      fill(
+        place,
+        emptyState(
+          "There is no memory on the map yet",
+          this.data?.reason
+            ? `${this.data.reason.replace(/^./, (first) => first.toUpperCase())}.`
+            : "A memory has a place as soon as it has a vector, and a map is drawn from a few memories on.",
+          [
+            ["Have a folder of notes remembered:", "mnemo notes add ~/notes"],
+            ["Remember one thing:", "mnemo add 'The spare key is with Ines.'"],
+          ],
+          button("Look again", ".", () => void this.read()),
+        ),
+      );
     }
     this.parts.stage.append(place);
   }
@@ -316,7 +454,11 @@ class MemoryMap {
     const searching = new AbortController();
     this.searching = searching;
     try {
-      const { memories } = await call("POST /v1/recall", { query, top_k: LIT, token_budget: null, namespace: this.page.namespace, dry: true }, { signal: searching.signal });
+      const { memories } = await call(
+        "POST /v1/recall",
+        { query, top_k: LIT, token_budget: null, namespace: this.page.namespace, dry: true },
+        { signal: searching.signal },
+      );
       const at = new Map(this.data.ids.map((id, index) => [id, index]));
       this.lit = new Set(memories.flatMap((memory) => at.get(memory.id) ?? []));
       this.paint();
@@ -327,11 +469,18 @@ class MemoryMap {
   }
 
   paint() {
-    const only = this.colours.categories.findIndex((each) => each.key === this.page.route.params.get("only") || (each.key === "" && this.page.route.params.get("only") === "none"));
+    const only = this.colours.categories.findIndex(
+      (each) =>
+        each.key === this.page.route.params.get("only") ||
+        (each.key === "" && this.page.route.params.get("only") === "none"),
+    );
     const { lit } = this;
     const chosen = new Set(this.chosen);
-    this.points.paint((at) => this.colours.kindOf[at] ?? 0,
-      (at) => (chosen.has(at) ? 2 : (lit && !lit.has(at)) || (only >= 0 && this.colours.ownOf[at] !== only) ? 0 : lit ? 2 : 1));
+    this.points.paint(
+      (at) => this.colours.kindOf[at] ?? 0,
+      (at) =>
+        chosen.has(at) ? 2 : (lit && !lit.has(at)) || (only >= 0 && this.colours.ownOf[at] !== only) ? 0 : lit ? 2 : 1,
+    );
     this.canvas.ask();
   }
 
@@ -349,11 +498,14 @@ class MemoryMap {
       });
     });
     const many = this.points.count * LARGE_SHARE;
-    this.canvas.names = [...groups.values()].filter((group) => group.points.length >= NAMES_LEAST).map((group) => {
-      const { x, top, y } = this.points.place(group.points);
-      const level = group.level || (group.points.length < many ? 1 : 0); // a small one does not stand as large as the great ones
-      return { name: group.name, level, size: group.points.length, x, y: level ? (top + y) / 2 : top };
-    }).sort((one, other) => one.level - other.level || other.size - one.size);
+    this.canvas.names = [...groups.values()]
+      .filter((group) => group.points.length >= NAMES_LEAST)
+      .map((group) => {
+        const { x, top, y } = this.points.place(group.points);
+        const level = group.level || (group.points.length < many ? 1 : 0); // a small one does not stand as large as the great ones
+        return { name: group.name, level, size: group.points.length, x, y: level ? (top + y) / 2 : top };
+      })
+      .sort((one, other) => one.level - other.level || other.size - one.size);
     this.canvas.ask();
   }
 
@@ -362,13 +514,54 @@ class MemoryMap {
     const only = params.get("only");
     const shown = this.colours.categories.slice(0, CATEGORIES_SHOWN);
     const left = this.colours.categories.slice(CATEGORIES_SHOWN);
-    fill(this.parts.legend, h("div", { class: "row" }, h("h3", { class: "grow" }, this.by === "topic" ? "Topics" : `By ${this.by}`), h("span", { class: "meta" }, "click: only this one")),
-      this.lit ? h("p", { class: "meta", role: "status" }, this.lit.size === LIT ? `the ${count(LIT)} best matches of ${count(this.points.count)}` : `${count(this.lit.size)} of ${count(this.points.count)} match`) : null,
-      h("ul", { class: "plain-list legend-list" }, shown.map((each) => {
-        const key = each.key || "none";
-        return h("li", {}, h("button", { type: "button", class: "plain", "aria-pressed": String(only === key), on: { click: () => this.page.set({ only: only === key ? null : key }) } },
-          h("i", { style: { background: `var(${each.token})` } }), h("span", { class: "grow line-clamp", dir: "auto" }, each.name), h("span", { class: "number" }, count(each.count))));
-      })), left.length ? h("p", { class: "meta" }, `and ${counted(left.length, "smaller one")} with ${memoriesText(left.reduce((sum, each) => sum + each.count, 0))}`) : null);
+    fill(
+      this.parts.legend,
+      h(
+        "div",
+        { class: "row" },
+        h("h3", { class: "grow" }, this.by === "topic" ? "Topics" : `By ${this.by}`),
+        h("span", { class: "meta" }, "click: only this one"),
+      ),
+      this.lit
+        ? h(
+            "p",
+            { class: "meta", role: "status" },
+            this.lit.size === LIT
+              ? `the ${count(LIT)} best matches of ${count(this.points.count)}`
+              : `${count(this.lit.size)} of ${count(this.points.count)} match`,
+          )
+        : null,
+      h(
+        "ul",
+        { class: "plain-list legend-list" },
+        shown.map((each) => {
+          const key = each.key || "none";
+          return h(
+            "li",
+            {},
+            h(
+              "button",
+              {
+                type: "button",
+                class: "plain",
+                "aria-pressed": String(only === key),
+                on: { click: () => this.page.set({ only: only === key ? null : key }) },
+              },
+              h("i", { style: { background: `var(${each.token})` } }),
+              h("span", { class: "grow line-clamp", dir: "auto" }, each.name),
+              h("span", { class: "number" }, count(each.count)),
+            ),
+          );
+        }),
+      ),
+      left.length
+        ? h(
+            "p",
+            { class: "meta" },
+            `and ${counted(left.length, "smaller one")} with ${memoriesText(left.reduce((sum, each) => sum + each.count, 0))}`,
+          )
+        : null,
+    );
   }
 
   // Points
@@ -385,16 +578,23 @@ class MemoryMap {
    * @param {number} dy
    */
   moveReticle(dx, dy) {
-    if (this.isInList) { if (dy) this.members.step(dy); return; }
+    if (this.isInList) {
+      if (dy) this.members.step(dy);
+      return;
+    }
     if (!this.points.count) return;
     const from = this.canvas.reticle;
     const { look } = this.canvas;
-    const next = from < 0 ? this.points.nearest(look.x, look.y, 2) : this.points.toward(this.points.x(from), this.points.y(from), dx, dy, from);
+    const next =
+      from < 0
+        ? this.points.nearest(look.x, look.y, 2)
+        : this.points.toward(this.points.x(from), this.points.y(from), dx, dy, from);
     if (next < 0) return;
     this.canvas.reticle = next;
     const [x, y] = this.canvas.toScreen(this.points.x(next), this.points.y(next));
     const [width, height] = [this.canvas.width ?? 0, this.canvas.height ?? 0];
-    if (x < 40 || y < 80 || x > width - 40 || y > height - 60) this.canvas.glideTo({ ...look, x: this.points.x(next), y: this.points.y(next) });
+    if (x < 40 || y < 80 || x > width - 40 || y > height - 60)
+      this.canvas.glideTo({ ...look, x: this.points.x(next), y: this.points.y(next) });
     else this.canvas.ask();
     void this.showTip(next, x, y);
   }
@@ -406,7 +606,10 @@ class MemoryMap {
    */
   hover(at, x, y) {
     clearTimeout(this.timers.hover);
-    if (at < 0) { this.parts.tip.hidden = true; return; }
+    if (at < 0) {
+      this.parts.tip.hidden = true;
+      return;
+    }
     this.timers.hover = setTimeout(() => void this.showTip(at, x, y), HOVER_MS);
   }
 
@@ -419,12 +622,25 @@ class MemoryMap {
   async showTip(at, x, y) {
     const id = this.data?.ids[at];
     if (!id) return;
-    const [memory] = await this.sayers.read([id]).catch((error) => { this.page.fail(error); return []; });
+    const [memory] = await this.sayers.read([id]).catch((error) => {
+      this.page.fail(error);
+      return [];
+    });
     if (!memory || (at !== this.canvas.hovered && at !== this.canvas.reticle)) return;
-    const text = memory.tags.includes("sensitive") ? h("span", { class: "meta" }, "sensitive: open it to see the text") : memoryText(memory.content);
+    const text = memory.tags.includes("sensitive")
+      ? h("span", { class: "meta" }, "sensitive: open it to see the text")
+      : memoryText(memory.content);
     const kept = memory.state === "archived" ? "archive" : memory.layer;
-    fill(this.parts.tip, text, h("p", { class: "meta" }, trustMark(memory.trust), ` · ${day(memory.event_at)} · ${kept}`));
-    fill(this.parts.said, memory.tags.includes("sensitive") ? "a sensitive memory" : memory.content.slice(0, 300), `, ${day(memory.event_at)}`);
+    fill(
+      this.parts.tip,
+      text,
+      h("p", { class: "meta" }, trustMark(memory.trust), ` · ${day(memory.event_at)} · ${kept}`),
+    );
+    fill(
+      this.parts.said,
+      memory.tags.includes("sensitive") ? "a sensitive memory" : memory.content.slice(0, 300),
+      `, ${day(memory.event_at)}`,
+    );
     this.parts.tip.hidden = false;
     const [width, height] = [this.parts.tip.offsetWidth, this.parts.tip.offsetHeight];
     const left = x + 16 + width > this.parts.stage.clientWidth ? Math.max(4, x - 16 - width) : x + 16;
@@ -432,7 +648,9 @@ class MemoryMap {
     this.parts.tip.style.setProperty("top", `${y - 12 - height < 60 ? y + 16 : y - 12 - height}px`);
   }
 
-  showAll() { this.canvas.glideTo({ x: 0.5, y: 0.5, z: 1 }); }
+  showAll() {
+    this.canvas.glideTo({ x: 0.5, y: 0.5, z: 1 });
+  }
 
   keepAddress() {
     this.parts.tip.hidden = true;
@@ -485,24 +703,47 @@ class MemoryMap {
     /** @type {Map<number, number>} */
     const sums = new Map();
     for (const at of this.chosen) sums.set(this.colours.ownOf[at], (sums.get(this.colours.ownOf[at]) ?? 0) + 1);
-    const parts = [...sums].sort((one, other) => other[1] - one[1]).map(([own, sum]) => `${this.colours.categories[own].name} ${count(sum)}`);
+    const parts = [...sums]
+      .sort((one, other) => other[1] - one[1])
+      .map(([own, sum]) => `${this.colours.categories[own].name} ${count(sum)}`);
     const rest = parts.length > 3 ? ` · ${counted(parts.length - 3, "other")}` : "";
     this.members = memoryList(this.page, "Memories in the lasso");
     this.more = h("p", {});
-    this.actions = h("div", { class: "actions" }, button("As a list", "Enter", () => this.list()));
+    this.actions = h(
+      "div",
+      { class: "actions" },
+      button("As a list", "Enter", () => this.list()),
+    );
     if (!this.page.isReadOnly) {
       this.keys.g = () => this.askTag();
       this.keys.m = () => this.askMove();
-      this.actions.append(button("Tag…", "g", () => this.askTag()), button("Move…", "m", () => this.askMove()));
+      this.actions.append(
+        button("Tag…", "g", () => this.askTag()),
+        button("Move…", "m", () => this.askMove()),
+      );
     }
-    fill(this.parts.lasso, h("div", { class: "row" }, h("h2", { class: "pane-title grow" }, `${count(number)} in the lasso`), button("Clear", "Esc", () => this.clearLasso(), { class: "plain" })),
-      h("p", { class: "meta" }, parts.slice(0, 3).join(" · "), rest), this.actions, this.members.list, this.more);
+    fill(
+      this.parts.lasso,
+      h(
+        "div",
+        { class: "row" },
+        h("h2", { class: "pane-title grow" }, `${count(number)} in the lasso`),
+        button("Clear", "Esc", () => this.clearLasso(), { class: "plain" }),
+      ),
+      h("p", { class: "meta" }, parts.slice(0, 3).join(" · "), rest),
+      this.actions,
+      this.members.list,
+      this.more,
+    );
     void this.readMembers(5);
   }
 
   list() {
     this.isListed = true;
-    void this.readMembers(LISTED).then(() => { this.members.list.focus(); this.members.step(0); });
+    void this.readMembers(LISTED).then(() => {
+      this.members.list.focus();
+      this.members.step(0);
+    });
   }
 
   /** @param {number} number more of them */
@@ -516,7 +757,10 @@ class MemoryMap {
       list.append(...memories.map((memory) => plainRow(memory)));
       this.members.keep();
       const left = this.chosen.length - list.childElementCount;
-      fill(this.more, left > 0 ? button(`${count(left)} more`, "", () => void this.readMembers(LISTED), { class: "plain" }) : null);
+      fill(
+        this.more,
+        left > 0 ? button(`${count(left)} more`, "", () => void this.readMembers(LISTED), { class: "plain" }) : null,
+      );
     } catch (error) {
       this.page.fail(error);
     }
@@ -531,10 +775,15 @@ class MemoryMap {
   }
 
   askMove() {
-    const option = (/** @type {string} */ value, /** @type {string} */ name) => h("option", { value, dir: "auto" }, name);
-    const field = h("select", { "aria-label": "Where all of them are to go" },
-      [...LAYERS.map((layer) => option(`layer ${layer}`, `to ${layer}`)), option("archived", "to the archive"),
-        ...Object.keys(this.page.status?.namespaces ?? {}).sort().map((name) => option(`namespace ${name}`, `to namespace ${name}`))]);
+    const option = (/** @type {string} */ value, /** @type {string} */ name) =>
+      h("option", { value, dir: "auto" }, name);
+    const field = h("select", { "aria-label": "Where all of them are to go" }, [
+      ...LAYERS.map((layer) => option(`layer ${layer}`, `to ${layer}`)),
+      option("archived", "to the archive"),
+      ...Object.keys(this.page.status?.namespaces ?? {})
+        .sort()
+        .map((name) => option(`namespace ${name}`, `to namespace ${name}`)),
+    ]);
     this.askOnce(field, "Move", () => {
       const [kind, ...rest] = field.value.split(" ");
       const to = kind === "archived" ? { archived: true } : { [kind]: rest.join(" ") };
@@ -549,8 +798,21 @@ class MemoryMap {
    */
   askOnce(field, verb, act) {
     this.parts.lasso.querySelector(".prompt")?.remove();
-    const form = h("form", { class: "prompt row", on: { submit: (/** @type {Event} */ event) => { event.preventDefault(); form.remove(); act(); } } },
-      h("span", { class: "grow" }, field), h("button", { class: "primary" }, `${verb} ${count(Math.min(WRITTEN_MAX, this.chosen.length))}`));
+    const form = h(
+      "form",
+      {
+        class: "prompt row",
+        on: {
+          submit: (/** @type {Event} */ event) => {
+            event.preventDefault();
+            form.remove();
+            act();
+          },
+        },
+      },
+      h("span", { class: "grow" }, field),
+      h("button", { class: "primary" }, `${verb} ${count(Math.min(WRITTEN_MAX, this.chosen.length))}`),
+    );
     this.actions.after(form);
     field.focus();
   }
@@ -579,7 +841,11 @@ class MemoryMap {
       const left = this.chosen.length - ids.length;
       return {
         text: `${memoriesText(seqs.length)} ${done}${failed.length ? `; ${count(failed.length)} could not be: ${failed[0]}` : ""}${left > 0 ? `; ${count(left)} were left, ${count(WRITTEN_MAX)} at once are the most` : ""}`,
-        undo: seqs.length ? async () => { for (const seq of seqs.sort((one, other) => other - one)) await call("POST /v1/undo", { seq }); } : null,
+        undo: seqs.length
+          ? async () => {
+              for (const seq of seqs.sort((one, other) => other - one)) await call("POST /v1/undo", { seq });
+            }
+          : null,
       };
     });
     this.drawLasso();
@@ -599,12 +865,44 @@ class MemoryMap {
     groups.ownOf.forEach((own, at) => members[own].push(at));
     const places = members.map((points) => this.points.place(points));
     const rows = groups.categories.map((each, own) => {
-      const near = groups.categories.map((_, other) => other).filter((other) => other !== own && groups.categories[other].key)
-        .sort((one, other) => Math.hypot(places[one].x - places[own].x, places[one].y - places[own].y) - Math.hypot(places[other].x - places[own].x, places[other].y - places[own].y));
-      return h("tr", {}, h("td", { dir: "auto" }, each.name), h("td", { class: "number", "data-label": "memories" }, count(each.count)),
-        h("td", { "data-label": "beside" }, each.key ? near.slice(0, 3).map((other) => groups.categories[other].name).join(" · ") : "everywhere"));
+      const near = groups.categories
+        .map((_, other) => other)
+        .filter((other) => other !== own && groups.categories[other].key)
+        .sort(
+          (one, other) =>
+            Math.hypot(places[one].x - places[own].x, places[one].y - places[own].y) -
+            Math.hypot(places[other].x - places[own].x, places[other].y - places[own].y),
+        );
+      return h(
+        "tr",
+        {},
+        h("td", { dir: "auto" }, each.name),
+        h("td", { class: "number", "data-label": "memories" }, count(each.count)),
+        h(
+          "td",
+          { "data-label": "beside" },
+          each.key
+            ? near
+                .slice(0, 3)
+                .map((other) => groups.categories[other].name)
+                .join(" · ")
+            : "everywhere",
+        ),
+      );
     });
-    fill(this.parts.table, h("table", {}, h("thead", {}, h("tr", {}, h("th", {}, "topic"), h("th", { class: "number" }, "memories"), h("th", {}, "beside it"))), h("tbody", {}, rows)));
+    fill(
+      this.parts.table,
+      h(
+        "table",
+        {},
+        h(
+          "thead",
+          {},
+          h("tr", {}, h("th", {}, "topic"), h("th", { class: "number" }, "memories"), h("th", {}, "beside it")),
+        ),
+        h("tbody", {}, rows),
+      ),
+    );
   }
 }
 
@@ -651,4 +949,7 @@ async function together(items, act) {
 }
 
 /** @param {string} name */
-const cut = (name) => { const all = Array.from(name); return all.length > 28 ? `${all.slice(0, 27).join("")}…` : name; };
+const cut = (name) => {
+  const all = Array.from(name);
+  return all.length > 28 ? `${all.slice(0, 27).join("")}…` : name;
+};
