@@ -519,7 +519,7 @@ class MemoryMap {
       h(
         "div",
         { class: "row" },
-        h("h3", { class: "grow" }, this.by === "topic" ? "Topics" : `By ${this.by}`),
+        h("h2", { class: "grow" }, this.by === "topic" ? "Topics" : `By ${this.by}`),
         h("span", { class: "meta" }, "click: only this one"),
       ),
       this.lit
