@@ -12,7 +12,7 @@ from tests.support.browser import Browser, opened_page
 from tests.support.page_process import served_page
 from tests.support.running_daemon import PrestartedDaemons, RunningDaemon
 
-ESCAPE, LEFT, RIGHT = "\ue00c", "\ue012", "\ue014"
+ESCAPE, LEFT, RIGHT, DOWN = "\ue00c", "\ue012", "\ue014", "\ue015"
 NOON = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0)
 DAYS_AGO = 40
 READY_SECONDS = 60.0
@@ -160,18 +160,23 @@ def test_the_map_shows_opens_and_gathers_points(with_meaning: Browser) -> None:
     browser.click_text("as a picture")
 
 
-def test_the_topics_open_and_close_by_keys_and_have_areas(with_meaning: Browser) -> None:
+def test_a_topic_is_chosen_and_renamed_by_keys(with_meaning: Browser) -> None:
     browser = with_meaning
     browser.go("#/topics")
-    browser.one(".topic-row[aria-selected=true]")
-    browser.sees("number", ".pane .hit")
-    before = len(browser.all(".topic-row[data-topic]"))
-    parents = browser.all(".topic-row[aria-expanded=false]")
-    if parents:
-        parents[0].click()
-        browser.press(RIGHT)
-        browser.until(lambda: len(browser.all(".topic-row[data-topic]")) > before, "it did not open")
-        browser.press(LEFT)
-        browser.until(lambda: len(browser.all(".topic-row[data-topic]")) == before, "it did not close")
+    browser.sees("sourdough bread", ".pane .hit")
+    browser.press(DOWN)
+    browser.sees("sewn by the sailmaker", ".pane .hit")
+    (given,) = browser.texts(".pane-title")
+    browser.press("e")
+    browser.type(".pane .prompt input", "The sails\n")
+    browser.sees("The sails", ".topic-row[aria-selected=true]")
+    browser.press("u")
+    browser.sees(given, ".topic-row[aria-selected=true]")
+
+
+def test_the_areas_of_topics_are_as_large_as_they_are(with_meaning: Browser) -> None:
+    browser = with_meaning
     browser.go("#/topics?as=areas")
-    browser.until(lambda: len(browser.all(".area")) >= before, "not an area for each topic")
+    browser.until(lambda: len(browser.all(".area")) == 2, "not an area for each topic")
+    bread, sails = [each.size["width"] * each.size["height"] for each in browser.all(".area")]
+    assert bread / sails == pytest.approx(24 / 16, rel=0.05)
