@@ -4,7 +4,7 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -93,6 +93,16 @@ class Browser:
             return True
 
         self.until(clicked, f"{selector} cannot be clicked")
+
+    def drag(self, selector: str, line: Sequence[tuple[float, float]]) -> None:
+        """Press at the first place, move along the others, and let go; places are shares of the element's size."""
+        element = self.one(selector)
+        size = element.size
+        offsets = [(round((x - 0.5) * size["width"]), round((y - 0.5) * size["height"])) for x, y in line]
+        chain = ActionChains(self.driver).move_to_element_with_offset(element, *offsets[0]).click_and_hold()
+        for offset in offsets[1:]:
+            chain = chain.move_to_element_with_offset(element, *offset)
+        chain.release().perform()
 
     def click_text(self, text: str, selector: str = "button") -> None:
         def clicked() -> bool:
