@@ -188,3 +188,15 @@ export const change = (page, id, patch, text) => page.write(async () => {
   await call("PATCH /v1/memories/{id}", patch, { part: id });
   return { text, undo: undoOf(await lastChange(id)) };
 });
+
+/**
+ * Move a memory to another layer. A daemon that moves memories by its cycles alone answers with the layer that it keeps.
+ * @param {Page} page
+ * @param {string} id
+ * @param {"buffer" | "working" | "core"} layer
+ */
+export const move = (page, id, layer) => page.write(async () => {
+  const after = await call("PATCH /v1/memories/{id}", { layer }, { part: id });
+  if (after.layer !== layer) return { text: `It stays in ${after.layer}: this daemon moves memories by its cycles alone` };
+  return { text: `Moved to ${layer}`, undo: undoOf(await lastChange(id)) };
+});
