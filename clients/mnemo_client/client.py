@@ -88,6 +88,7 @@ class OperationMethods:
     compress = Call(operations.COMPRESS)
     consolidate = Call(operations.CONSOLIDATE)
     cycles = Call(operations.CYCLES)
+    forecast = Call(operations.FORECAST)
     audit = Call(operations.AUDIT)
     review = Call(operations.REVIEW)
     decide = CallOn(operations.DECIDE)

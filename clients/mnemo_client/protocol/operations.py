@@ -277,6 +277,9 @@ CONSOLIDATE = Operation(
 CYCLES = Operation(
     "GET", "/v1/consolidate/history", "List the cycles of consolidation, the last one first", lifecycle.CyclesAnswer,
     lifecycle.LifecycleListQuery)
+FORECAST = Operation(
+    "GET", "/v1/lifecycle", "Return what the next cycle would do with each memory of a layer, and why",
+    lifecycle.ForecastAnswer, lifecycle.ForecastQuery, is_long=True)
 AUDIT = Operation(
     "POST", "/v1/audit", "Review core and working memories, and propose operations", lifecycle.AuditPlanAnswer,
     lifecycle.AuditRequest, for_person=True, is_long=True)
