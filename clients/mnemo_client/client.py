@@ -42,6 +42,7 @@ class OperationMethods:
     trash = Call(operations.TRASH)
     recent = Call(operations.RECENT)
     tags = Call(operations.TAGS)
+    timeline = Call(operations.TIMELINE)
 
     history = CallOn(operations.HISTORY)
     diff = Call(operations.DIFF)
@@ -87,6 +88,7 @@ class OperationMethods:
     compress = Call(operations.COMPRESS)
     consolidate = Call(operations.CONSOLIDATE)
     cycles = Call(operations.CYCLES)
+    forecast = Call(operations.FORECAST)
     audit = Call(operations.AUDIT)
     review = Call(operations.REVIEW)
     decide = CallOn(operations.DECIDE)

@@ -32,6 +32,7 @@ from mnemo_daemon.knowledge.topic_nodes import TopicNodes
 from mnemo_daemon.knowledge.topic_trees import TopicTrees
 from mnemo_daemon.lifecycle.compression import Compression
 from mnemo_daemon.lifecycle.consolidation.consolidation import Consolidation
+from mnemo_daemon.lifecycle.consolidation.forecasts import Forecasts
 from mnemo_daemon.lifecycle.consolidation.review_queue import ReviewQueue
 from mnemo_daemon.lifecycle.profile_service import Entries, ProfileService
 from mnemo_daemon.maintenance.compaction_backup import StoreMaintenance
@@ -100,6 +101,7 @@ class Services:
     erasure: Erasure
     consolidation: Consolidation
     review_queue: ReviewQueue
+    forecasts: Forecasts
     llm_calls: CallLog
     llm_tasks: TaskRunner
     runs: RunService
@@ -253,6 +255,7 @@ class Services:
             lambda: self.settings.lifecycle, self.priority, time.monotonic, self._profile_of,
         )  # fmt: skip
         self.review_queue = ReviewQueue(store, self.consolidation)
+        self.forecasts = Forecasts(store, self.views, self.consolidation)
 
     def on_store_replaced(self) -> None:
         """Return once indexes and notes are those of the store, after it was replaced by a whole export."""
@@ -391,5 +394,6 @@ class Services:
         self.topic_trees.remove_deleted()
         self.asked_questions.clear()
         self.compression.clear_caches()
+        self.forecasts.clear()
         self.resume.clear_caches()
         self.markdown_export.remove()

@@ -147,6 +147,9 @@ TRASH = Operation("GET", "/v1/trash", "List the memories in the trash", memories
 RECENT = Operation(
     "GET", "/v1/recent", "List memories by the time of their event", retrieval.SearchAnswer, memories.RecentQuery)
 TAGS = Operation("GET", "/v1/tags", "Count the memories of each tag", memories.TagsAnswer, ScopedRequest)
+TIMELINE = Operation(
+    "GET", "/v1/timeline", "Count the memories of each hour, day, week or month", memories.TimelineAnswer,
+    memories.TimelineQuery)
 
 # History and erasure
 
@@ -274,6 +277,9 @@ CONSOLIDATE = Operation(
 CYCLES = Operation(
     "GET", "/v1/consolidate/history", "List the cycles of consolidation, the last one first", lifecycle.CyclesAnswer,
     lifecycle.LifecycleListQuery)
+FORECAST = Operation(
+    "GET", "/v1/lifecycle", "Return what the next cycle would do with each memory of a layer, and why",
+    lifecycle.ForecastAnswer, lifecycle.ForecastQuery, is_long=True)
 AUDIT = Operation(
     "POST", "/v1/audit", "Review core and working memories, and propose operations", lifecycle.AuditPlanAnswer,
     lifecycle.AuditRequest, for_person=True, is_long=True)
