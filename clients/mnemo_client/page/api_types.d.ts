@@ -693,6 +693,24 @@ export interface FilterCount {
   wants: string;
 }
 
+export interface ForecastAnswer {
+  memories: (MemoryForecastView)[];
+  layers: Record<string, LayerForecast>;
+  at: number;
+  model: boolean;
+  earliest_at: number | null;
+  namespace: string;
+  cursor: string | null;
+}
+
+export interface ForecastQuery {
+  layer?: "archive" | "buffer" | "core" | "working";
+  namespace?: string | null;
+  user_id?: string | null;
+  limit?: number;
+  cursor?: string | null;
+}
+
 export interface GapEvent {
   since: number;
   until: number;
@@ -879,6 +897,11 @@ export interface LayerCounts {
   core: number;
 }
 
+export interface LayerForecast {
+  total: number;
+  outcomes: Record<string, number>;
+}
+
 export interface LifecycleListQuery {
   namespace?: string | null;
   limit?: number;
@@ -930,6 +953,23 @@ export interface LlmUsageAnswer {
 
 export interface LlmUsageQuery {
   since?: number | string | null;
+}
+
+export interface MemoryForecastView {
+  id: string;
+  text: string;
+  layer: "buffer" | "core" | "working";
+  state: "active" | "archived" | "compressed" | "discarded" | "superseded" | "trashed";
+  strength: number;
+  outcome: "archive" | "compress" | "delete" | "demote" | "promote" | "stay" | "supersede";
+  layer_then: "buffer" | "core" | "working";
+  state_then: "active" | "archived" | "compressed" | "discarded" | "superseded" | "trashed";
+  strength_then: number;
+  reason: string;
+  kind: "episodic" | "procedural" | "semantic" | "working";
+  pinned: boolean;
+  others: (string)[];
+  proposed: string | null;
 }
 
 export interface MemoryPage {
@@ -1814,6 +1854,49 @@ export interface TieredItemTrace {
   dropped: string | null;
 }
 
+export interface TimelineAnswer {
+  since: number;
+  until: number;
+  total: number;
+  buckets: (TimelineBucketView)[];
+  sources: (TimelineSource)[];
+  first: number | null;
+  last: number | null;
+  hours: (number)[] | null;
+  namespace: string;
+}
+
+export interface TimelineBucketView {
+  since: number;
+  until: number;
+  count: number;
+  sources: (number)[];
+}
+
+export interface TimelineQuery {
+  namespace?: string | null;
+  user_id?: string | null;
+  agent_id?: string | null;
+  run_id?: string | null;
+  session_id?: string | null;
+  kind?: ("episodic" | "procedural" | "semantic" | "working")[];
+  category?: ("crumb" | "decision" | "fact" | "preference" | "project" | "request" | "result")[];
+  layer?: ("buffer" | "core" | "working")[];
+  state?: ("active" | "archived" | "compressed" | "discarded" | "superseded" | "trashed")[];
+  tag?: (string)[];
+  source?: string | null;
+  speaker?: string | null;
+  since?: number | string | null;
+  until?: number | string | null;
+  by?: "changed" | "event" | "stored";
+  step?: "day" | "hour" | "month" | "week";
+}
+
+export interface TimelineSource {
+  name: string;
+  count: number;
+}
+
 export interface TopicMatchTrace {
   id: string;
   similarity: number;
@@ -2064,6 +2147,7 @@ export interface Operations {
   "GET /v1/trash": { request: TrashQuery; answer: TrashPage };
   "GET /v1/recent": { request: RecentQuery; answer: SearchAnswer };
   "GET /v1/tags": { request: ScopedRequest; answer: TagsAnswer };
+  "GET /v1/timeline": { request: TimelineQuery; answer: TimelineAnswer };
   "GET /v1/memories/{id}/history": { request: MemoryPartsQuery; answer: HistoryAnswer };
   "GET /v1/diff": { request: DiffQuery; answer: DiffAnswer };
   "POST /v1/undo": { request: UndoRequest; answer: UndoAnswer };
@@ -2106,6 +2190,7 @@ export interface Operations {
   "POST /v1/compress": { request: CompressRequest; answer: CompressAnswer };
   "POST /v1/consolidate": { request: ConsolidateRequest; answer: ConsolidateAnswer };
   "GET /v1/consolidate/history": { request: LifecycleListQuery; answer: CyclesAnswer };
+  "GET /v1/lifecycle": { request: ForecastQuery; answer: ForecastAnswer };
   "POST /v1/audit": { request: AuditRequest; answer: AuditPlanAnswer };
   "GET /v1/review": { request: LifecycleListQuery; answer: ReviewAnswer };
   "POST /v1/review/{id}": { request: VerdictRequest; answer: VerdictAnswer };

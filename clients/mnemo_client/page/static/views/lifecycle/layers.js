@@ -19,6 +19,7 @@ import { cycleRow } from "./cycles.js";
 const FIRST = 8;
 const MORE = 25;
 const CYCLES_SHOWN = 3;
+const SENSITIVE_MAX = 500;
 
 /** @type {[LayerName, string, string][]} */
 const LAYERS = [
@@ -30,10 +31,9 @@ const LAYERS = [
 
 /**
  * Ask what the next cycle would do; null where the daemon does not know it.
- * @param {{layer: LayerName, namespace: string, limit: number, cursor?: string | null}} request
- * @returns {Promise<any>}
+ * @param {import("../../../api_types").ForecastQuery} request
  */
-export const askForecast = (request) => ifKnown(call(/** @type {any} */ ("GET /v1/lifecycle"), /** @type {any} */ (request)));
+export const askForecast = (request) => ifKnown(call("GET /v1/lifecycle", request));
 
 export class LayersTab {
   /** @param {Page} page */
@@ -55,8 +55,19 @@ export class LayersTab {
     };
   }
 
+  /** The ids of sensitive memories: a forecast has texts, but not their tags. */
+  sensitive() {
+    this.readSensitive ??= call("GET /v1/memories", { namespace: this.page.namespace, tag: ["sensitive"], limit: SENSITIVE_MAX })
+      .then(({ memories }) => new Set(memories.map((each) => each.id)));
+    return this.readSensitive;
+  }
+
+  /** @type {Promise<Set<string>> | undefined} */
+  readSensitive = undefined;
+
   read() {
     this.news = 0;
+    this.readSensitive = undefined;
     this.drawLine();
     for (const column of this.columns) void column.read();
     if (this.cycles.querySelector(".undo-plan")) return;
@@ -172,7 +183,8 @@ class Column {
     const { namespace } = this.page;
     const forecast = await askForecast({ layer: this.name, namespace, limit, cursor });
     if (forecast) {
-      return { items: forecast.memories.map(ofForecast), cursor: forecast.cursor, layers: forecast.layers, isModelAsked: forecast.model, total: forecast.layers[this.name].total };
+      const sensitive = await this.tab.sensitive();
+      return { items: forecast.memories.map((each) => ofForecast(each, sensitive.has(each.id))), cursor: forecast.cursor, layers: forecast.layers, isModelAsked: forecast.model, total: forecast.layers[this.name].total };
     }
     const isArchive = this.name === "archive";
     const [page, state] = await Promise.all([
@@ -255,14 +267,15 @@ const EMPTY = {
 };
 
 /**
- * @param {any} each a row of GET /v1/lifecycle
+ * @param {import("../../../api_types").MemoryForecastView} each
+ * @param {boolean} isSensitive
  * @returns {Item}
  */
-function ofForecast(each) {
+function ofForecast(each, isSensitive) {
   /** @type {Record<string, string>} */
   const places = { archived: "archive", superseded: "history", compressed: "its summary", trashed: "trash" };
   return {
-    id: each.id, text: each.tags?.includes("sensitive") ? excerpt({ ...each, content: each.text }) : memoryText(each.text), strength: each.strength, outcome: each.outcome,
+    id: each.id, text: isSensitive ? excerpt(/** @type {any} */ ({ content: each.text, tags: ["sensitive"] })) : memoryText(each.text), strength: each.strength, outcome: each.outcome,
     to: places[each.state_then] ?? each.layer_then, reason: each.reason, then: each.strength_then, pinned: each.pinned, proposed: each.proposed,
   };
 }
