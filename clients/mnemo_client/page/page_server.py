@@ -41,7 +41,7 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-PASSED_TO_DAEMON = ("Accept", "Content-Type", "Last-Event-ID", "X-Namespace")
+PASSED_TO_DAEMON = ("Accept", "Content-Type", "Last-Event-ID", "X-Namespace", "X-Mnemo-Agent")  # the last lowers trust
 PASSED_TO_PAGE = ("Content-Type", "Retry-After")
 UNREACHABLE = "the daemon is not running; start it with: mnemo up"
 READ_ONLY = "this page is read only: `mnemo ui` without --read-only opens one that can write"
