@@ -98,6 +98,7 @@ class OperationMethods:
     config = Call(operations.CONFIG)
     jobs = Call(operations.JOBS)
     llm_usage = Call(operations.LLM_USAGE)
+    stats = Call(operations.STATS)
     models = Call(operations.MODELS)
     use_model = Call(operations.USE_MODEL)
     reindex = Call(operations.REINDEX)

@@ -36,6 +36,7 @@ from mnemo_daemon.lifecycle.consolidation.forecasts import Forecasts
 from mnemo_daemon.lifecycle.consolidation.review_queue import ReviewQueue
 from mnemo_daemon.lifecycle.profile_service import Entries, ProfileService
 from mnemo_daemon.maintenance.compaction_backup import StoreMaintenance
+from mnemo_daemon.maintenance.daily_values import DailyValues
 from mnemo_daemon.maintenance.erasure import Erasure
 from mnemo_daemon.maintenance.trash import Expiry, Trash
 from mnemo_daemon.memories.history import ChangeFeed
@@ -94,6 +95,7 @@ class Services:
     topic_trees: TopicTrees
     notes: NotesService
     maintenance: StoreMaintenance
+    daily_values: DailyValues
     trash: Trash
     expiry: Expiry
     profiles: ProfileService
@@ -219,6 +221,7 @@ class Services:
         self.assisted_recall = AssistedRecall(self.recall, self.llm_tasks, self.priority)
         self.asked_questions = AskedQuestions()
         self.maintenance = StoreMaintenance(store, self.disk, self.embedding.spaces)
+        self.daily_values = DailyValues(store, self.views, self.disk, self.requests.take_recalls)
         self._open_lifecycle()
         self.notes = self._made_notes()
         self.is_open = True
@@ -340,6 +343,7 @@ class Services:
             self.ingest.close()
             self.indexing.stop()
             self.views.save()
+            self.daily_values.close()
             self.store.close()
         self.language_model.close()
         self.embedding.close()

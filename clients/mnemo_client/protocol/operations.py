@@ -346,6 +346,9 @@ JOBS = Operation(
 LLM_USAGE = Operation(
     "GET", "/v1/llm/usage", "Count the calls of the language model by task", status.LlmUsageAnswer,
     status.LlmUsageQuery)
+STATS = Operation(
+    "GET", "/v1/stats", "Return the number of memories, the sizes on the disk and the times of recalls of each day",
+    status.StatsAnswer, status.StatsQuery)
 SHUTDOWN = Operation(
     "POST", "/v1/shutdown", "Finish the requests under way, and stop", status.ShutdownAnswer, NoFields,
     before_open=True, for_person=True)
