@@ -358,6 +358,16 @@ export interface CyclesAnswer {
   cursor: string | null;
 }
 
+export interface DailyValuesView {
+  day: string;
+  at: number;
+  memories: number;
+  disk: Record<string, number>;
+  recalls: number;
+  recall_ms_median: number | null;
+  recall_ms_p95: number | null;
+}
+
 export interface DedupeAnswer {
   groups: (GroupView)[];
   merged: number;
@@ -1780,6 +1790,14 @@ export interface StatementView {
   outcome: "discarded" | "duplicate" | "merged" | "repeats" | "stored" | "updated" | null;
 }
 
+export interface StatsAnswer {
+  days: (DailyValuesView)[];
+}
+
+export interface StatsQuery {
+  days?: number;
+}
+
 export interface StatusAnswer {
   state: "degraded" | "ready" | "warming";
   reasons: (string)[];
@@ -2212,6 +2230,7 @@ export interface Operations {
   "GET /v1/config": { request: Record<string, never>; answer: ConfigAnswer };
   "GET /v1/jobs": { request: Record<string, never>; answer: JobsAnswer };
   "GET /v1/llm/usage": { request: LlmUsageQuery; answer: LlmUsageAnswer };
+  "GET /v1/stats": { request: StatsQuery; answer: StatsAnswer };
   "POST /v1/shutdown": { request: Record<string, never>; answer: ShutdownAnswer };
   "GET /v1/models": { request: Record<string, never>; answer: ModelsAnswer };
   "POST /v1/models/use": { request: UseModelRequest; answer: ModelsAnswer };

@@ -146,7 +146,7 @@ const undoOf = (seq) => (seq ? () => call("POST /v1/undo", { seq }) : null);
  * Return the number of the last change of a memory.
  * @param {string} id
  */
-async function lastChange(id) {
+export async function lastChange(id) {
   const { versions } = await call("GET /v1/memories/{id}/history", { limit: 1 }, { part: id });
   return versions[0]?.seq;
 }
@@ -200,3 +200,21 @@ export const move = (page, id, layer) => page.write(async () => {
   if (after.layer !== layer) return { text: `It stays in ${after.layer}: this daemon moves memories by its cycles alone` };
   return { text: `Moved to ${layer}`, undo: undoOf(await lastChange(id)) };
 });
+
+const SENSITIVE_MAX = 500;
+
+/**
+ * Return the ids of the sensitive memories, for lists whose entries have a text but no tags.
+ * @param {string | null | undefined} namespace
+ */
+export async function sensitiveIds(namespace) {
+  const { memories } = await call("GET /v1/memories", { namespace, tag: ["sensitive"], limit: SENSITIVE_MAX });
+  return new Set(memories.map((each) => each.id));
+}
+
+/**
+ * Return a text of a memory whose tags are not at hand, covered if it is sensitive.
+ * @param {string} text
+ * @param {boolean} isSensitive
+ */
+export const textOrCover = (text, isSensitive) => excerpt(/** @type {any} */ ({ content: text, tags: isSensitive ? ["sensitive"] : [] }));

@@ -13,7 +13,7 @@ import { notesPanel } from "./machine/notes.js";
 /** @typedef {import("../app.js").Page} Page */
 /** @typedef {import("../../api_types").StatusAnswer} StatusAnswer */
 /** @typedef {{name: string, outcome: "ok" | "warn" | "fail", found: string, fix: string}} Check */
-/** @typedef {{day: string, at: number, memories: number, disk: Record<string, number>, recalls: number, recall_ms_median: number | null, recall_ms_p95: number | null}} DailyValues */
+/** @typedef {import("../../api_types").DailyValuesView} DailyValues */
 
 const LOOK_MS = 15_000; // between two looks at what changes by itself
 const JOB_MS = 2000; // after an event of a job, at the earliest
@@ -163,7 +163,7 @@ class Machine {
 
   async readStats() {
     await readInto(this.page, this.charts, () => Promise.all([
-      ifKnown(/** @type {Promise<{days: DailyValues[]}>} */ (/** @type {any} */ (call(/** @type {any} */ ("GET /v1/stats"), /** @type {any} */ ({}))))), call("GET /v1/status", {}),
+      ifKnown(call("GET /v1/stats", {})), call("GET /v1/status", {}),
     ]), ([stats, status]) => this.drawCharts(stats?.days ?? [], status), "reading a year of values");
   }
 

@@ -2,8 +2,8 @@
 
 import { call } from "../../api.js";
 import { count } from "../../format.js";
-import { button, fill, h, memoryText } from "../../html.js";
-import { excerpt, memoryList, memoryRow, move, restore } from "../../memory.js";
+import { button, fill, h } from "../../html.js";
+import { excerpt, memoryList, memoryRow, move, restore, sensitiveIds, textOrCover } from "../../memory.js";
 import { ifKnown, readInto, Rows } from "../../part.js";
 import { cycleRow } from "./cycles.js";
 
@@ -19,7 +19,6 @@ import { cycleRow } from "./cycles.js";
 const FIRST = 8;
 const MORE = 25;
 const CYCLES_SHOWN = 3;
-const SENSITIVE_MAX = 500;
 
 /** @type {[LayerName, string, string][]} */
 const LAYERS = [
@@ -57,8 +56,7 @@ export class LayersTab {
 
   /** The ids of sensitive memories: a forecast has texts, but not their tags. */
   sensitive() {
-    this.readSensitive ??= call("GET /v1/memories", { namespace: this.page.namespace, tag: ["sensitive"], limit: SENSITIVE_MAX })
-      .then(({ memories }) => new Set(memories.map((each) => each.id)));
+    this.readSensitive ??= sensitiveIds(this.page.namespace);
     return this.readSensitive;
   }
 
@@ -275,7 +273,7 @@ function ofForecast(each, isSensitive) {
   /** @type {Record<string, string>} */
   const places = { archived: "archive", superseded: "history", compressed: "its summary", trashed: "trash" };
   return {
-    id: each.id, text: isSensitive ? excerpt(/** @type {any} */ ({ content: each.text, tags: ["sensitive"] })) : memoryText(each.text), strength: each.strength, outcome: each.outcome,
+    id: each.id, text: textOrCover(each.text, isSensitive), strength: each.strength, outcome: each.outcome,
     to: places[each.state_then] ?? each.layer_then, reason: each.reason, then: each.strength_then, pinned: each.pinned, proposed: each.proposed,
   };
 }
