@@ -117,7 +117,7 @@ class PageServer:
 
     async def _give_address(self, request: web.Request) -> web.Response:
         if not hmac.compare_digest(request.headers.get("Authorization", ""), f"Bearer {self.secret}"):
-            return loopback.refusal(401, "no_token", loopback.REFUSED_CREDENTIAL)
+            return loopback.refusal(401, "unauthorized", loopback.REFUSED_CREDENTIAL)
         return web.json_response({"address": self.new_address()})
 
     async def _info(self, request: web.Request) -> web.Response:
@@ -152,10 +152,9 @@ class PageServer:
         headers = {name: request.headers[name] for name in PASSED_TO_DAEMON if name in request.headers}
         headers |= {"Host": "localhost", "X-Mnemo-Door": "page"}
         body = await request.read() if request.can_read_body else None
-        url = f"http://localhost{request.raw_path}"
         try:
             upstream = await self._session.request(
-                request.method, aiohttp.client.URL(url, encoded=True), headers=headers, data=body, allow_redirects=False
+                request.method, request.url, headers=headers, data=body, allow_redirects=False
             )
         except (aiohttp.ClientError, OSError, TimeoutError):
             return loopback.refusal(503, "unreachable", UNREACHABLE)
@@ -194,7 +193,7 @@ class PageServer:
         if not note or not note.get("path"):
             return loopback.refusal(404, "not_found", "the memory is not a part of a note")
         path = Path(note["path"])
-        if not path.exists():
+        if not await asyncio.to_thread(path.exists):
             return loopback.refusal(404, "not_found", f"{path} no longer exists")
         words = _opening_command(self._environ, path, int(note["lines"][0]))
         try:
