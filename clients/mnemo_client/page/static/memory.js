@@ -61,7 +61,9 @@ export function excerpt(memory) {
  * @param {(id: string) => void} [chosen]
  */
 export function memoryList(page, label, chosen) {
-  const list = h("div", { class: "hits", role: "listbox", "aria-label": label, tabindex: 0 });
+  const list = h("div", { class: "hits", role: "group", "aria-label": label, tabindex: 0 });
+  // A list box has options; what stands in the place of an empty list are none.
+  new MutationObserver(() => list.setAttribute("role", list.querySelector("[role=option]") ? "listbox" : "group")).observe(list, { childList: true });
   /** @type {HTMLElement | null} */
   let selected = null;
   const rows = () => /** @type {HTMLElement[]} */ ([...list.querySelectorAll("[role=option]")]);

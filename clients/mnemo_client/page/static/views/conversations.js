@@ -60,7 +60,7 @@ class Conversations {
     this.sessionRows = new Rows(this.list);
     this.turnRows = new Rows(this.turns);
     this.middle = h("div", { class: "session" }, this.head, this.turns);
-    fill(place, h("div", { class: "session-list" }, h("h1", {}, "Conversations"), this.summary, this.list), this.middle, this.trace.place);
+    fill(place, h("h1", { class: "hidden" }, "Conversations"), h("div", { class: "session-list" }, h("p", { class: "title", "aria-hidden": "true" }, "Conversations"), this.summary, this.list), this.middle, this.trace.place);
     this.middle.addEventListener("pointerleave", () => { if (this.news) void this.readSession(); });
     /** @type {Record<string, () => void>} */
     this.keys = {

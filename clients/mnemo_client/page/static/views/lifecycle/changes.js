@@ -26,7 +26,8 @@ export class ChangesTab {
     this.since = since;
     this.head = h("div", { class: "row list-note" }, h("span", { class: "grow" }, "What is different, against ", since, " ago. What was taken back meanwhile is no difference."));
     this.list = h("div", { role: "list", "aria-label": "Changes" });
-    this.place = h("div", { class: "changes" }, this.head, this.list);
+    this.older = h("div", {});
+    this.place = h("div", { class: "changes" }, this.head, this.list, this.older);
     this.rows = new Rows(this.list);
     this.keys = { z: () => /** @type {HTMLElement | null} */ (this.rows.selected?.querySelector(".undo"))?.click() };
   }
@@ -36,8 +37,11 @@ export class ChangesTab {
   read() {
     fill(this.since, SPANS.map(([value, words]) => h("option", { value, selected: value === this.span }, words.replace("the last ", ""))));
     if (this.list.querySelector(".undo-plan")) return;
-    void readInto(this.page, this.list, () => this.asked(null), (answer) => answer.rows.length ? [answer.rows, this.more(answer.cursor)] : this.nothing(), "reading the changes")
-      .then(() => this.rows.keep());
+    void readInto(this.page, this.list, () => this.asked(null), ({ rows, cursor }) => {
+      this.drawOlder(cursor);
+      this.list.setAttribute("role", rows.length ? "list" : "group");
+      return rows.length ? rows : this.nothing();
+    }, "reading the changes").then(() => this.rows.keep());
   }
 
   /** @param {string | null} cursor */
@@ -54,12 +58,11 @@ export class ChangesTab {
   }
 
   /** @param {string | null} cursor */
-  more(cursor) {
-    if (!cursor) return null;
-    const more = button("Older changes", "", () => void this.asked(cursor).then((answer) => {
-      more.replaceWith(...answer.rows, this.more(answer.cursor) ?? "");
-    }, (error) => this.page.fail(error)), { class: "plain" });
-    return more;
+  drawOlder(cursor) {
+    fill(this.older, cursor ? button("Older changes", "", () => void this.asked(cursor).then((answer) => {
+      this.list.append(...answer.rows);
+      this.drawOlder(answer.cursor);
+    }, (error) => this.page.fail(error)), { class: "plain" }) : null);
   }
 
   nothing() {

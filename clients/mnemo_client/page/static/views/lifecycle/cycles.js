@@ -178,18 +178,19 @@ export class CyclesTab {
   /** @param {Page} page */
   constructor(page) {
     this.page = page;
-    this.place = h("div", { class: "cycles", role: "list", "aria-label": "Cycles" });
-    this.rows = new Rows(this.place);
-    /** @type {string | null} */
-    this.cursor = null;
+    this.list = h("div", { class: "cycles", role: "list", "aria-label": "Cycles" });
+    this.older = h("div", {});
+    this.place = h("div", {}, this.list, this.older);
+    this.rows = new Rows(this.list);
     this.keys = { z: () => /** @type {HTMLElement | null} */ (this.rows.selected?.querySelector(".undo"))?.click() };
   }
 
   read() {
     if (this.place.querySelector(".undo-plan")) return; // somebody is deciding
-    void readInto(this.page, this.place, () => call("GET /v1/consolidate/history", { limit: CYCLES_SHOWN }), ({ cycles, cursor }) => {
-      if (!cycles.length) return this.nothing();
-      return [...cycles.map((cycle) => cycleRow(this.page, cycle)), this.more(cursor)];
+    void readInto(this.page, this.list, () => call("GET /v1/consolidate/history", { limit: CYCLES_SHOWN }), ({ cycles, cursor }) => {
+      this.drawOlder(cursor);
+      this.list.setAttribute("role", cycles.length ? "list" : "group");
+      return cycles.length ? cycles.map((cycle) => cycleRow(this.page, cycle)) : this.nothing();
     }, "reading the cycles").then(() => this.rows.keep());
   }
 
@@ -200,12 +201,11 @@ export class CyclesTab {
   }
 
   /** @param {string | null} cursor */
-  more(cursor) {
-    if (!cursor) return null;
-    const more = button("Older cycles", "", () => void call("GET /v1/consolidate/history", { limit: CYCLES_SHOWN, cursor }).then((answer) => {
-      more.replaceWith(...answer.cycles.map((cycle) => cycleRow(this.page, cycle)), this.more(answer.cursor) ?? "");
-    }, (error) => this.page.fail(error)), { class: "plain" });
-    return more;
+  drawOlder(cursor) {
+    fill(this.older, cursor ? button("Older cycles", "", () => void call("GET /v1/consolidate/history", { limit: CYCLES_SHOWN, cursor }).then((answer) => {
+      this.list.append(...answer.cycles.map((cycle) => cycleRow(this.page, cycle)));
+      this.drawOlder(answer.cursor);
+    }, (error) => this.page.fail(error)), { class: "plain" }) : null);
   }
 
   current() { return null; }

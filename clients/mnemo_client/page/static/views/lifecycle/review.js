@@ -181,7 +181,7 @@ class Box {
     this.result = h("div", { class: "column result" });
     this.actions = h("div", { class: "actions" });
     this.message = h("div", { role: "status" });
-    this.place = h("article", { class: "proposal", role: "listitem", tabindex: -1, "data-row": proposal.id, "aria-label": this.title });
+    this.place = h("div", { class: "proposal", role: "listitem", tabindex: -1, "data-row": proposal.id, "aria-label": this.title });
     this.draw();
   }
 

@@ -1,11 +1,10 @@
 // What was deleted, and what was set aside when it came in; both come back.
 
 import { call } from "../../api.js";
-import { count, counted, day, memories as memoriesText, moment } from "../../format.js";
-import { bytes } from "../../format.js";
-import { button, fill, h } from "../../html.js";
-import { excerpt, memoryList, memoryRow, metaLine, restore } from "../../memory.js";
-import { commandLine, emptyState, readInto } from "../../part.js";
+import { bytes, count, counted, day, memories as memoriesText, moment } from "../../format.js";
+import { button, fill, h, memoryText } from "../../html.js";
+import { excerpt, metaLine, restore } from "../../memory.js";
+import { commandLine, emptyState, readInto, Rows } from "../../part.js";
 
 /** @typedef {import("../../app.js").Page} Page */
 /** @typedef {import("../../../api_types").TrashView} Entry */
@@ -25,16 +24,17 @@ class AwayTab {
   constructor(page, label) {
     this.page = page;
     this.head = h("div", { class: "row list-note" });
-    this.list = memoryList(page, label);
+    this.list = h("div", { role: "list", "aria-label": label });
+    this.rows = new Rows(this.list);
     this.more = h("div", {});
-    this.place = h("div", { class: "away" }, this.head, this.list.list, this.more);
+    this.place = h("div", { class: "away" }, this.head, this.list, this.more);
     this.shown = SHOWN;
     /** @type {Record<string, () => void>} */
     this.keys = page.isReadOnly ? {} : { r: () => this.restore() };
   }
 
   restore() {
-    const id = this.list.current();
+    const id = this.current();
     if (id) void restore(this.page, id);
   }
 
@@ -47,7 +47,9 @@ class AwayTab {
     const who = h("span", {});
     void call("GET /v1/memories/{id}/history", { limit: 1 }, { part: memory.id })
       .then(({ versions }) => { if (versions[0]) who.textContent = `by ${versions[0].by || "you"}, ${moment(versions[0].at)}`; }, () => null);
-    return memoryRow(memory, { class: "gone" }, h("div", { class: "body" }, excerpt(memory), metaLine(memory),
+    const text = memory.tags.includes("sensitive") ? excerpt(memory)
+      : h("button", { type: "button", class: "plain memory-link", on: { click: () => this.page.set({ id: memory.id }) } }, memoryText(memory.content));
+    return h("div", { class: "hit gone", role: "listitem", tabindex: -1, "data-row": memory.id }, h("div", { class: "body" }, text, metaLine(memory),
       h("span", { class: "meta" }, why ? h("span", { dir: "auto" }, why.replaceAll("_", " ")) : null, who, h("span", {}, until))),
     this.page.isReadOnly ? null : button("Restore", "r", () => void restore(this.page, memory.id), { class: "plain" }));
   }
@@ -60,10 +62,15 @@ class AwayTab {
     fill(this.more, cursor ? [button(`${SHOWN} more`, "", () => { this.shown += SHOWN; read(); }, { class: "plain" }), h("span", { class: "meta" }, ` the first ${count(this.shown)}`)] : null);
   }
 
-  current() { return this.list.current(); }
+  /** @param {boolean} isEmpty */
+  drawn(isEmpty) {
+    this.list.setAttribute("role", isEmpty ? "group" : "list");
+  }
+
+  current() { return this.rows.selected?.dataset.row ?? null; }
   /** @param {number} delta */
-  step(delta) { this.list.step(delta); }
-  open() { this.list.open(); }
+  step(delta) { this.rows.step(delta); }
+  open() { const id = this.current(); if (id) this.page.set({ id }); }
 }
 
 export class TrashTab extends AwayTab {
@@ -71,18 +78,19 @@ export class TrashTab extends AwayTab {
   constructor(page) { super(page, "Trash"); }
 
   read() {
-    void readInto(this.page, this.list.list, () => Promise.all([
+    void readInto(this.page, this.list, () => Promise.all([
       call("GET /v1/trash", { namespace: this.page.namespace, limit: this.shown }), call("GET /v1/config", {}),
     ]), ([{ entries, cursor }, { values }]) => {
       const keep = Number(values.find((each) => each.key === "trash.keep_days")?.value ?? 0);
       this.drawMore(cursor, () => this.read());
       this.drawHead(entries.length, keep);
+      this.drawn(!entries.length);
       if (!entries.length) {
         return emptyState("The trash is empty", "What is deleted stays here until it is restored or the trash is emptied.",
           commandLine("Delete a memory with x, or on the command line:", "mnemo rm ID"));
       }
       return entries.map((entry) => this.row(entry.memory, entry.why, left(entry, keep)));
-    }, "reading the trash").then(() => this.list.keep());
+    }, "reading the trash").then(() => this.rows.keep());
   }
 
   /**
@@ -133,17 +141,18 @@ export class AsideTab extends AwayTab {
   constructor(page) { super(page, "Set aside"); }
 
   read() {
-    void readInto(this.page, this.list.list, () => call("GET /v1/trash", { namespace: this.page.namespace, limit: this.shown, set_aside: true }), ({ memories, entries, cursor }) => {
+    void readInto(this.page, this.list, () => call("GET /v1/trash", { namespace: this.page.namespace, limit: this.shown, set_aside: true }), ({ memories, entries, cursor }) => {
       const why = new Map(entries.map((entry) => [entry.memory.id, entry.why]));
       this.drawMore(cursor, () => this.read());
       fill(this.head, memories.length ? h("span", {}, "What came in and was not taken up: it is found by nobody. ",
         this.page.isReadOnly ? "" : "Restore what is worth keeping.") : null);
+      this.drawn(!memories.length);
       if (!memories.length) {
         return emptyState("Nothing is set aside", "What comes in and says nothing that lasts is set aside here for 30 days, in case that was wrong.",
           commandLine("See why a text is set aside:", "mnemo ingest FILE --explain"));
       }
       return memories.map((memory) => this.row(memory, why.get(memory.id) ?? "judged to say nothing that lasts", until(memory.modified_at + ASIDE_DAYS * DAY_MS)));
-    }, "reading what is set aside").then(() => this.list.keep());
+    }, "reading what is set aside").then(() => this.rows.keep());
   }
 }
 
