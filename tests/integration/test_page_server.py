@@ -231,3 +231,36 @@ def test_it_ends_when_it_is_told_to_and_leaves_no_record(started_daemon: Running
         page.process.send_signal(number)
         assert page.process.wait(ANSWER_SECONDS) == 0
         assert not record.exists()
+
+
+# The checks of doctor
+
+
+def test_the_page_shows_the_checks_of_doctor_and_writes_for_them_on_request_alone(page: PageProcess) -> None:
+    looked = page.ask("GET", "/page/doctor").json()
+    names = {check["name"] for check in looked["checks"]}
+    assert {"data folder", "daemon", "backups"} <= names
+    assert not names & {"integrity", "round trip"}
+    assert {check["outcome"] for check in looked["checks"]} <= {"ok", "warn", "fail"}
+    everything = page.ask("POST", "/page/doctor", {}).json()
+    assert {check["name"] for check in everything["checks"]} == names | {"integrity", "round trip"}
+
+
+def test_a_page_that_only_reads_runs_no_check_that_writes(daemon: RunningDaemon) -> None:
+    with served_page(daemon, "--read-only") as page:
+        page.sign_in()
+        assert page.ask("POST", "/page/doctor", {}).status == 403
+        assert page.ask("GET", "/page/doctor").status == 200
+
+
+def test_the_page_can_ask_as_an_agent_which_sees_no_sensitive_memory(daemon: RunningDaemon, page: PageProcess) -> None:
+    wanted = {"query": "combination of the boathouse lock", "namespace": "boathouse", "dry": True}
+    memory = {
+        "content": "The combination of the boathouse lock is 3391.",
+        "namespace": "boathouse",
+        "tags": ["sensitive"],
+    }
+    assert page.ask("POST", "/v1/memories", memory).status in (200, 201)
+    assert len(page.ask("POST", "/v1/recall", wanted).json()["memories"]) == 1
+    as_agent = page.ask("POST", "/v1/recall", wanted, headers={"X-Mnemo-Agent": "planner"})
+    assert as_agent.json()["memories"] == []

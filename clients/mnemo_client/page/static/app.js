@@ -175,7 +175,7 @@ export class Page {
       return;
     }
     const status = this.status;
-    if (status?.state === "degraded") {
+    if (status?.state === "degraded" && !isModelAlone(status)) {
       fill(place, h("p", { class: "note-line warn", role: "status" }, `⚠ The store is degraded: ${status.reasons.join("; ")}. `,
         "Reading goes on; what is written is kept in the journal."));
     } else if (status && status.models.embedding?.state !== "ready") {
@@ -223,6 +223,12 @@ export class Page {
           button(themeName(), "\\", () => { switchTheme(); this.drawNavigation(); }, { class: "plain" }))));
   }
 }
+
+/**
+ * Return whether nothing but the embedding model is missing: the store itself is well.
+ * @param {StatusAnswer} status
+ */
+export const isModelAlone = (status) => status.models.embedding?.state !== "ready" && status.reasons.length === 1;
 
 // Addresses
 

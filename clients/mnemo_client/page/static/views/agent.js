@@ -134,14 +134,25 @@ class AgentView {
     await readInto(this.page, this.text, () => this.askGiven(), (given) => {
       this.given = given;
       this.drawSums();
-      return this.lines();
+      return given ? this.lines() : emptyState("This daemon does not explain its texts", "It is older than this page, and would count the text as shown to an agent. Restart it, so that both are of one version.",
+        commandLine("", "mnemo down; mnemo up"));
     }, `reading ${memoriesText(this.page.status?.memories ?? 0)}`);
     this.rows.keep();
     void this.readMemories();
   }
 
-  /** @returns {Promise<Given>} */
+  /** @returns {Promise<Given | null>} null: this daemon does not explain its texts */
   async askGiven() {
+    try {
+      return await this.askExplained();
+    } catch (error) {
+      if (error instanceof ApiError && error.code === "unknown_parameter") return null;
+      throw error;
+    }
+  }
+
+  /** @returns {Promise<Given>} */
+  async askExplained() {
     const namespace = this.page.oneNamespace ?? "default";
     const options = this.agent === PERSON ? {} : { agent: this.agent };
     if (!this.isPrompt) {

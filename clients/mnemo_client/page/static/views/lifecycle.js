@@ -117,7 +117,7 @@ class Lifecycle {
 
   drawActions() {
     fill(this.actions,
-      button("Preview in full", "", () => this.page.go(`lifecycle/${PREVIEW}`)),
+      this.page.isReadOnly ? null : button("Preview in full", "", () => this.page.go(`lifecycle/${PREVIEW}`)),
       this.page.isReadOnly ? null : h("button", { type: "button", class: "run", disabled: this.isRunning, "aria-keyshortcuts": "r", on: { click: () => void this.run() } },
         this.isRunning ? "Running …" : ["Run now", h("kbd", {}, "r")]));
   }

@@ -87,7 +87,7 @@ async function stop(page, root) {
  */
 function addForm(page, place) {
   if (place.hasChildNodes()) return fill(place);
-  const path = h("input", { type: "text", placeholder: "/home/you/notes", "aria-label": "Folder, as a whole path", dir: "auto" });
+  const path = h("input", { type: "text", "aria-label": "Folder, as a whole path", dir: "auto" });
   const namespace = h("input", { type: "text", value: page.oneNamespace ?? "default", "aria-label": "Namespace", dir: "auto" });
   const submit = (/** @type {Event} */ event) => {
     event.preventDefault();
