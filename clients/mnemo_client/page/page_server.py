@@ -168,11 +168,10 @@ class PageServer:
             try:
                 async for piece in upstream.content.iter_any():
                     await response.write(piece)
+                await response.write_eof()
             except (aiohttp.ClientError, OSError):
-                if request.transport is not None:
+                if request.transport is not None:  # else the page is gone
                     request.transport.abort()  # a cut answer must not look like a whole one
-                raise
-            await response.write_eof()
         return response
 
     # The editor

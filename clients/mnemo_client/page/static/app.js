@@ -64,7 +64,7 @@ export class Page {
     this.hasSingleKeys = localStorage.getItem("single-keys") !== "off";
     /** @type {ShownView | null} */
     this.shown = null;
-    /** @type {{close: () => void, keys: Record<string, () => void>, id: string, refresh: () => void} | null} */
+    /** @type {import("./card.js").Card | null} */
     this.card = null;
     this.place = element("main");
     /** @type {(() => void) | null} */
@@ -79,6 +79,12 @@ export class Page {
   /** The namespace for routes that know one at a time: undefined for the default. */
   get oneNamespace() {
     return this.namespace === ALL_NAMESPACES ? undefined : this.namespace;
+  }
+
+  /** True if the store itself is not well: a daemon without an embedding model calls itself degraded too. */
+  get isDegraded() {
+    const { status } = this;
+    return status?.state === "degraded" && (status.models.embedding?.state === "ready" || status.reasons.some((each) => !/embedding model/.test(each)));
   }
 
   /**
@@ -101,6 +107,7 @@ export class Page {
     history.replaceState(null, "", hash);
     this.route = routeOf(hash);
     this.shown?.show(this.route);
+    this.showCard();
     this.drawNavigation();
   }
 
@@ -110,6 +117,13 @@ export class Page {
    */
   open(id) {
     openCard(this, id);
+  }
+
+  /** Have the card open that the address names, or none. */
+  showCard() {
+    const id = this.route.params.get("id");
+    if (!id) this.card?.close();
+    else if (this.card?.id !== id) this.open(id);
   }
 
   /**
@@ -175,7 +189,7 @@ export class Page {
       return;
     }
     const status = this.status;
-    if (status?.state === "degraded" && !isModelAlone(status)) {
+    if (status && this.isDegraded) {
       fill(place, h("p", { class: "note-line warn", role: "status" }, `⚠ The store is degraded: ${status.reasons.join("; ")}. `,
         "Reading goes on; what is written is kept in the journal."));
     } else if (status && status.models.embedding?.state !== "ready") {
@@ -209,26 +223,20 @@ export class Page {
       on: { change: () => this.set({ ns: choice.value === ALL_NAMESPACES ? null : choice.value }) },
     }, h("option", { value: ALL_NAMESPACES }, "all namespaces"), known.map((name) =>
       h("option", { value: name, selected: name === this.namespace, dir: "auto" }, name)));
-    const words = !this.isDaemonThere ? "⚠ not running" : !status ? "" : status.state === "degraded" ? "⚠ degraded"
+    const words = !this.isDaemonThere ? "⚠ not running" : !status ? "" : this.isDegraded ? "⚠ degraded"
       : status.models.embedding?.state === "ready" ? "● ready" : "◐ by words only";
     fill(element("nav"),
       h("header", {}, h("strong", {}, "mnemo"), this.isReadOnly ? h("span", { class: "badge" }, "read only") : null,
         button("☰", "", () => document.body.classList.toggle("menu"), { class: "menu-button", "aria-label": "Menu" })),
       choice, h("ul", {}, links),
       h("footer", {},
-        h("p", {}, h("span", { class: status?.state === "degraded" || !this.isDaemonThere ? "warn" : "ok" }, words)),
+        h("p", {}, h("span", { class: this.isDegraded || !this.isDaemonThere ? "warn" : "ok" }, words)),
         status ? h("p", {}, memoriesText(status.memories)) : null,
         status?.notes.roots.length ? h("p", {}, `${count(status.notes.roots.length)} folders watched`) : null,
         h("p", { class: "row" }, button("keys", "?", () => showKeys(this), { class: "plain" }),
           button(themeName(), "\\", () => { switchTheme(); this.drawNavigation(); }, { class: "plain" }))));
   }
 }
-
-/**
- * Return whether nothing but the embedding model is missing: the store itself is well.
- * @param {StatusAnswer} status
- */
-export const isModelAlone = (status) => status.models.embedding?.state !== "ready" && status.reasons.length === 1;
 
 // Addresses
 
@@ -269,7 +277,6 @@ async function followAddress(page) {
   page.route = route;
   document.body.classList.remove("menu");
   page.drawNavigation();
-  const id = route.params.get("id");
   if (isOther) {
     page.card?.close();
     page.shown?.leave?.();
@@ -283,8 +290,7 @@ async function followAddress(page) {
     page.shown = view.mount(place, page);
   }
   page.shown?.show(route);
-  if (id && page.card?.id !== id) page.open(id);
-  if (!id) page.card?.close();
+  page.showCard();
   if (isOther && document.activeElement === document.body) page.place.focus({ preventScroll: true });
 }
 
@@ -345,7 +351,7 @@ function commonAction(page, key, target) {
       return () => showKeys(page);
     default: {
       const id = CARD_KEYS[key] && current();
-      return id ? () => void openCard(page, id, CARD_KEYS[key]) : null;
+      return id ? () => { page.set({ id }); openCard(page, id, CARD_KEYS[key]); } : null;
     }
   }
 }

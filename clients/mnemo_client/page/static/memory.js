@@ -47,10 +47,10 @@ export function metaLine(memory, { date = day(memory.event_at) } = {}) {
 export function excerpt(memory) {
   const text = () => (memory.best ? memoryText(memory.best.text, memory.best.marks) : memoryText(memory.content));
   if (!memory.tags.includes("sensitive")) return text();
-  const cover = h("button", { type: "button", class: "cover", on: { click: (/** @type {Event} */ event) => {
+  const cover = h("span", { class: "cover", on: { click: (/** @type {Event} */ event) => {
     event.stopPropagation();
     cover.replaceWith(text());
-  } } }, "sensitive: show the text");
+  } } }, "sensitive: click to see the text, or open it");
   return cover;
 }
 

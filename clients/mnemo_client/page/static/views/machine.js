@@ -1,7 +1,6 @@
 // Is it well, and what is it doing.
 
 import { ApiError, ask, call } from "../api.js";
-import { isModelAlone } from "../app.js";
 import { lineChart, moreButton } from "../charts.js";
 import { bytes, count, counted, duration } from "../format.js";
 import { button, fill, h } from "../html.js";
@@ -145,8 +144,9 @@ class Machine {
   drawHead() {
     const { status } = this;
     if (!status) return;
+    const isByWords = status.state === "degraded" && !this.page.isDegraded;
     const badge = status.state === "ready" ? h("span", { class: "badge ok" }, "✓ ready")
-      : h("span", { class: "badge warn" }, status.state === "degraded" ? "⚠ degraded" : "◐ warming up");
+      : h("span", { class: "badge warn" }, isByWords ? "◐ by words only" : status.state === "degraded" ? "⚠ degraded" : "◐ warming up");
     const bad = this.checks?.filter((check) => check.outcome !== "ok").length ?? 0;
     const doctor = this.checks ? [`${counted(this.checks.length, "check")} of doctor: ${count(this.checks.length - bad)} fine`,
       bad ? [", ", button(`${count(bad)} to look at`, "", () => this.doctor.scrollIntoView({ block: "center" }), { class: "plain" })] : ""] : this.isChecking ? "doctor is looking …" : "";
@@ -154,8 +154,8 @@ class Machine {
     fill(this.head, h("h1", {}, "Machine"), badge, h("span", { class: "grow" }, doctor),
       h("span", { class: "meta" }, [`mnemod ${status.version}`, `up ${duration(status.uptime_seconds)}`, bytes(status.memory_private_bytes), network].filter(Boolean).join(" · ")));
     const failing = Object.entries(status.threads).filter(([, thread]) => thread.failing);
-    fill(this.cause, status.state === "degraded" ? h("div", { class: "box cause" }, h("h2", { class: "warn" }, `⚠ ${status.reasons.join("; ")}`),
-      h("p", {}, isModelAlone(status) ? "Everything that is stored can be read, written and found by its words; what means the same in other words is not found."
+    fill(this.cause, status.state === "degraded" ? h("div", { class: "box cause" }, h("h2", { class: "warn" }, `${isByWords ? "◐" : "⚠"} ${status.reasons.join("; ")}`),
+      h("p", {}, isByWords ? "Everything that is stored can be read, written and found by its words; what means the same in other words is not found."
         : "Everything that is stored can be read. What is written meanwhile is kept in the journal, and taken over when the cause is gone."),
       h("p", {}, "See what is wrong and how to mend it: ", h("code", {}, "mnemo doctor"), ", then ", h("code", {}, "mnemo doctor --fix"), ".")) : null,
     failing.length ? h("p", { class: "note-line warn" }, `⚠ Fails again and again: ${failing.map(([name, thread]) => `${name} (${thread.last_failure ?? "no reason given"})`).join("; ")}`) : null);

@@ -284,8 +284,7 @@ class Search {
     fill(this.hits.list, answer.memories.map((hit) => {
       if (!hit.was) rank += 1;
       const date = hit.was ? `until ${day(hit.modified_at)}` : undefined;
-      const score = `score ${hit.score.toFixed(2)}`;
-      return memoryRow(hit, { class: hit.was ? "was" : "", "aria-label": hit.was ? "an older value" : `${rank}, ${score}` },
+      return memoryRow(hit, { class: hit.was ? "was" : "" },
         h("span", { class: "rank" }, hit.was ? "was" : String(rank)),
         h("div", { class: "body" }, excerpt(hit), metaLine(hit, { date }), hit.others ? h("span", { class: "meta" }, `and ${counted(hit.others, "passage")} of the same note`) : null),
         hit.was ? h("span", { class: "bars" }) : bars(candidates.get(hit.id), scale),
