@@ -127,7 +127,7 @@ RECLASSIFY = Operation(
 # Memories: one, lists, the trash
 
 LIST_MEMORIES = Operation("GET", "/v1/memories", "List memories, the newest first", memories.MemoryPage,
-    memories.ListQuery)
+    memories.ListMemoriesQuery)
 DELETE_MANY = Operation(
     "DELETE", "/v1/memories", "Move memories to the trash by ids or filter; without `confirm` a dry run",
     memories.BulkDeleteAnswer, memories.DeleteQuery)
