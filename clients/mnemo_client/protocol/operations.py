@@ -219,6 +219,9 @@ FACT_HISTORY = Operation(
 DELETE_FACT = Operation(
     "DELETE", "/v1/facts/{id}", "Remove a fact; its memory stays", knowledge.FactDeletedAnswer, ScopedRequest)
 TOPICS = Operation("GET", "/v1/topics", "Return the tree of topics", knowledge.TopicsAnswer, ScopedRequest)
+MAP = Operation(
+    "GET", "/v1/map", "Return a two-dimensional map of the memories by meaning", knowledge.MapAnswer,
+    knowledge.MapQuery)
 EXPAND_TOPICS = Operation(
     "POST", "/v1/topics/expand", "Return the members of topics", knowledge.ExpandAnswer, knowledge.ExpandRequest,
     right="read", repeatable=True)
