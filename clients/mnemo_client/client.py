@@ -66,6 +66,7 @@ class OperationMethods:
     fact_history = Call(operations.FACT_HISTORY)
     delete_fact = CallOn(operations.DELETE_FACT)
     topics = Call(operations.TOPICS)
+    map = Call(operations.MAP)
     expand_topics = Call(operations.EXPAND_TOPICS)
     rebuild_topics = Call(operations.REBUILD_TOPICS)
     topic_graph = Call(operations.TOPIC_GRAPH)

@@ -27,6 +27,7 @@ from mnemo_daemon.ingest.ingest_pipeline import IngestPipeline
 from mnemo_daemon.ingest.neighbour_search import NeighbourSearch
 from mnemo_daemon.ingest.reassessment import ScoringBackfill
 from mnemo_daemon.knowledge.fact_service import FactService
+from mnemo_daemon.knowledge.memory_map import MemoryMap
 from mnemo_daemon.knowledge.topic_graph import TopicGraph
 from mnemo_daemon.knowledge.topic_nodes import TopicNodes
 from mnemo_daemon.knowledge.topic_trees import TopicTrees
@@ -93,6 +94,7 @@ class Services:
     topic_graph: TopicGraph
     facts: FactService
     topic_trees: TopicTrees
+    memory_map: MemoryMap
     notes: NotesService
     maintenance: StoreMaintenance
     daily_values: DailyValues
@@ -200,6 +202,7 @@ class Services:
         self.topic_trees = TopicTrees(
             store, self.views, self.indexing, self.embedding, self.llm_tasks, self.disk, policy=profile_of
         )
+        self.memory_map = MemoryMap(store, self.views, self.indexing, self.disk)
         self.extraction = StatementExtraction(store, self.memories, self.ingest, self.llm_tasks)
         self.insert_merger = InsertMerger(self.ingest.merged, self.memories, self.llm_tasks, self.closing.is_set)
         self.topic_nodes = TopicNodes(store, self.indexing, self.embedding, profile_of)
@@ -396,6 +399,7 @@ class Services:
         self.topic_nodes.clear_caches()
         self.tiered_recall.clear_caches()
         self.topic_trees.remove_deleted()
+        self.memory_map.remove_deleted()
         self.asked_questions.clear()
         self.compression.clear_caches()
         self.forecasts.clear()

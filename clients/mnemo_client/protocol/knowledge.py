@@ -162,6 +162,40 @@ class TopicView(AnswerBody):
     namespace: str = "default"
 
 
+class MapQuery(ScopedRequest, kw_only=True):
+    """GET /v1/map."""
+
+    limit: Annotated[int, Meta(ge=1, le=20_000)] = 5_000
+    cursor: str | None = None
+
+
+class MapAnswer(AnswerBody):
+    """GET /v1/map: the points of the memories that have one, active and archived; the arrays have an entry for each.
+
+    `state`: `computing` while the first layout is made, of which `share` is done; `share` of a map that is `ready`: of
+    the layout that will follow it. Points stay where they are as long as `layout` is the same."""
+
+    state: Literal["absent", "computing", "ready"]
+    total: int  # points of the filter, on all pages
+    ids: list[str] = []
+    x: list[float] = []  # within about -1 to 1, never beyond 1.5
+    y: list[float] = []
+    topic: list[int] = []  # places in `topics`, -1 for none
+    layer: list[int] = []  # places in `layers`, and so on
+    source: list[int] = []
+    trust: list[int] = []
+    event_at: list[int] = []
+    topics: list[str] = []  # ids of leaves of the topic trees
+    layers: list[str] = []
+    sources: list[str] = []
+    trusts: list[str] = []
+    layout: str | None = None
+    share: float | None = None
+    reason: str | None = None  # why it is absent
+    namespace: str = "default"
+    cursor: str | None = None
+
+
 class TopicsAnswer(AnswerBody):
     """GET /v1/topics: a topic before those below it; siblings by their members. `current`: no change is waiting to be
     worked in."""

@@ -127,7 +127,7 @@ RECLASSIFY = Operation(
 # Memories: one, lists, the trash
 
 LIST_MEMORIES = Operation("GET", "/v1/memories", "List memories, the newest first", memories.MemoryPage,
-    memories.ListQuery)
+    memories.ListMemoriesQuery)
 DELETE_MANY = Operation(
     "DELETE", "/v1/memories", "Move memories to the trash by ids or filter; without `confirm` a dry run",
     memories.BulkDeleteAnswer, memories.DeleteQuery)
@@ -219,6 +219,9 @@ FACT_HISTORY = Operation(
 DELETE_FACT = Operation(
     "DELETE", "/v1/facts/{id}", "Remove a fact; its memory stays", knowledge.FactDeletedAnswer, ScopedRequest)
 TOPICS = Operation("GET", "/v1/topics", "Return the tree of topics", knowledge.TopicsAnswer, ScopedRequest)
+MAP = Operation(
+    "GET", "/v1/map", "Return a two-dimensional map of the memories by meaning", knowledge.MapAnswer,
+    knowledge.MapQuery)
 EXPAND_TOPICS = Operation(
     "POST", "/v1/topics/expand", "Return the members of topics", knowledge.ExpandAnswer, knowledge.ExpandRequest,
     right="read", repeatable=True)

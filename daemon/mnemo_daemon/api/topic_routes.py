@@ -4,6 +4,8 @@ from mnemo_client.protocol import operations
 from mnemo_client.protocol.knowledge import (
     ExpandAnswer,
     ExpandRequest,
+    MapAnswer,
+    MapQuery,
     TopicMembersView,
     TopicsAnswer,
     TopicView,
@@ -11,6 +13,7 @@ from mnemo_client.protocol.knowledge import (
 from mnemo_daemon.api import access, response_codec
 from mnemo_daemon.api.resource import Resource, handles
 from mnemo_daemon.errors import bad_value
+from mnemo_daemon.knowledge.map_pages import MapPages
 from mnemo_daemon.knowledge.topic_trees import TopicMembers, TopicSummary
 from mnemo_daemon.scheduler import LongOperation
 from mnemo_daemon.server.router import Reply, Request
@@ -31,6 +34,19 @@ class TopicsApi(Resource):
             user_id or "local", access.visible_namespaces(namespace), sees_sensitive=not access.hidden_tags(request)
         )
         return TopicsAnswer(topics=list(map(_view, found)), current=trees.is_current(), namespace=namespace)
+
+    @handles(operations.MAP)
+    def map(self, request: Request) -> MapAnswer:
+        query: MapQuery = request.query
+        wanted = MemoryFilter(
+            namespaces=access.listed_namespaces(request), user_id=query.user_id or "local",
+            without_tags=access.hidden_tags(request), now=self._services.store.now(),
+        )  # fmt: skip
+        self._services.priority.yield_to_queries()
+        page = MapPages(self._services.views, self._services.topic_trees, self._services.memory_map)
+        answer = page.read(wanted, query.limit, query.cursor)
+        answer.namespace = access.namespace_of(request)
+        return answer
 
     @handles(operations.REBUILD_TOPICS)
     def rebuild(self, request: Request) -> TopicsAnswer:
